@@ -1,0 +1,168 @@
+//! How plans run: the trait that the CPU and Vulkan backends implement, and the choice between them.
+
+pub mod choose;
+pub mod cpu;
+pub mod faults;
+#[cfg(feature = "vulkan")]
+pub mod vulkan;
+
+use std::sync::Arc;
+
+use crate::Result;
+use crate::graph::Plan;
+use crate::ops::Counts;
+
+/// Which backend something runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BackendKind {
+    /// A Vulkan device.
+    Vulkan,
+    /// The host's processor.
+    Cpu,
+}
+
+impl BackendKind {
+    /// `"vulkan"` or `"cpu"`.
+    pub fn name(self) -> &'static str {
+        match self {
+            BackendKind::Vulkan => "vulkan",
+            BackendKind::Cpu => "cpu",
+        }
+    }
+}
+
+/// How a checkpoint stores an element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StoredType {
+    /// IEEE binary32, little endian.
+    F32,
+    /// IEEE binary16.
+    F16,
+    /// The upper half of a binary32.
+    Bf16,
+}
+
+impl StoredType {
+    /// Bytes of one element.
+    pub fn size(self) -> usize {
+        match self {
+            StoredType::F32 => 4,
+            StoredType::F16 | StoredType::Bf16 => 2,
+        }
+    }
+}
+
+/// A tensor of a checkpoint as it lies in the mapped file.
+#[derive(Debug, Clone, Copy)]
+pub struct TensorView<'a> {
+    /// Element type on disk.
+    pub stored: StoredType,
+    /// Axes, slowest first.
+    pub shape: &'a [usize],
+    /// The elements, little endian; not necessarily aligned.
+    pub bytes: &'a [u8],
+}
+
+impl TensorView<'_> {
+    /// Number of elements.
+    pub fn elements(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Writes elements `first..first + out.len()` as f32.
+    pub fn read_f32(&self, first: usize, out: &mut [f32]) {
+        let size = self.stored.size();
+        let bytes = &self.bytes[first * size..(first + out.len()) * size];
+        match self.stored {
+            StoredType::F32 => bytemuck::cast_slice_mut(out).copy_from_slice(bytes),
+            StoredType::F16 => {
+                for (value, pair) in out.iter_mut().zip(bytes.chunks_exact(2)) {
+                    *value = half::f16::from_le_bytes([pair[0], pair[1]]).to_f32();
+                }
+            }
+            StoredType::Bf16 => {
+                for (value, pair) in out.iter_mut().zip(bytes.chunks_exact(2)) {
+                    *value = half::bf16::from_le_bytes([pair[0], pair[1]]).to_f32();
+                }
+            }
+        }
+    }
+}
+
+/// Where a plan's constants come from; kept alive by the program, so that a backend may read in place.
+pub trait WeightSource: Send + Sync {
+    /// The tensor called `name`, already checked for shape by the model.
+    ///
+    /// # Errors
+    /// `Weights` when there is none of that name.
+    fn tensor(&self, name: &str) -> Result<TensorView<'_>>;
+}
+
+/// What limits a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchLimits {
+    /// Most tokens of one batch; one longer text still runs alone up to `longest_text`.
+    pub tokens: usize,
+    /// Most tokens the device can take at all.
+    pub longest_text: usize,
+    /// How many batches may be under way at once.
+    pub in_flight: usize,
+}
+
+/// One batch's inputs, in the order of `Graph::inputs`, as raw bytes of 4-byte elements.
+#[derive(Debug, Clone)]
+pub struct Feed<'a> {
+    /// Sizes of this batch.
+    pub counts: Counts,
+    /// The inputs' elements.
+    pub inputs: Vec<&'a [u8]>,
+    /// Which of `Graph::outputs` are wanted, by position.
+    pub outputs: Vec<usize>,
+}
+
+/// A batch under way.
+pub trait Pending: Send {
+    /// Waits and returns the wanted outputs, in the order asked for.
+    ///
+    /// # Errors
+    /// A device fault, after which the batch may run elsewhere.
+    fn wait(self: Box<Self>) -> Result<Vec<Vec<f32>>>;
+}
+
+/// A plan made ready on a backend, with its weights in place. Dropping it frees them.
+pub trait Program: Send + Sync {
+    /// What a batch may hold.
+    fn limits(&self) -> BatchLimits;
+    /// Starts a batch; blocks while `in_flight` batches are under way.
+    ///
+    /// # Errors
+    /// A device fault, or `OutOfMemory`.
+    fn submit(&self, feed: &Feed<'_>) -> Result<Box<dyn Pending>>;
+}
+
+/// What a caller may ask of a program.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ProgramOptions {
+    /// CPU threads; `None` for as many as the process may use.
+    pub num_threads: Option<usize>,
+    /// Most bytes of device memory, weights included; `None` for what the device has.
+    pub memory_limit: Option<u64>,
+}
+
+/// Something plans run on.
+pub trait Backend: Send + Sync {
+    /// Which kind it is.
+    fn kind(&self) -> BackendKind;
+    /// The device's name, for people.
+    fn device_name(&self) -> &str;
+    /// Puts the weights in place and makes everything that does not depend on a batch.
+    ///
+    /// # Errors
+    /// `Unsupported` naming op and reason, `OutOfMemory`, or a device fault.
+    fn prepare(
+        &self,
+        plan: Arc<Plan>,
+        weights: Arc<dyn WeightSource>,
+        options: ProgramOptions,
+    ) -> Result<Arc<dyn Program>>;
+}

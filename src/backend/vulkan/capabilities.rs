@@ -1,0 +1,126 @@
+//! What a Vulkan device offers, as plain numbers; every choice between shader variants asks this and nothing else.
+
+/// What kind of hardware is behind a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DeviceType {
+    /// A graphics card of its own.
+    Discrete,
+    /// A GPU inside the processor.
+    Integrated,
+    /// A GPU lent by a hypervisor.
+    Virtual,
+    /// Something else.
+    Other,
+    /// A rasteriser in software.
+    Software,
+}
+
+macro_rules! features {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+        /// An optional feature a shader variant may need; the names stand in the shaders' manifests.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Feature { $($(#[$doc])* $variant,)* }
+
+        impl Feature {
+            /// Every feature.
+            pub const ALL: &'static [Feature] = &[$(Feature::$variant),*];
+
+            /// The name used in manifests and messages.
+            pub fn name(self) -> &'static str { match self { $(Feature::$variant => $name,)* } }
+        }
+    };
+}
+
+features! {
+    /// Subgroup reductions in compute shaders.
+    SubgroupArithmetic = "subgroup_arithmetic",
+    /// Arithmetic on 16-bit floats.
+    Float16 = "float16",
+    /// 16-bit elements in storage buffers.
+    Storage16 = "storage16",
+    /// Arithmetic on 8-bit integers.
+    Int8 = "int8",
+    /// 8-bit elements in storage buffers.
+    Storage8 = "storage8",
+    /// Packed 4x8-bit dot products.
+    IntegerDotProduct = "integer_dot_product",
+    /// `VK_KHR_cooperative_matrix`: f16 x f16 -> f32 at 16x16x16, subgroup scope.
+    CooperativeMatrixF16 = "coopmat_f16_f32_16x16x16",
+    /// 64-bit addresses of buffers.
+    BufferDeviceAddress = "buffer_device_address",
+}
+
+/// Limits and features of one device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Capabilities {
+    /// As the driver names it.
+    pub name: String,
+    /// PCI vendor number.
+    pub vendor: u32,
+    /// Driver's name and version.
+    pub driver: String,
+    /// Vulkan version as (major, minor, patch).
+    pub api: (u32, u32, u32),
+    /// Kind of hardware.
+    pub device_type: DeviceType,
+    /// Bytes of device-local memory.
+    pub memory: u64,
+    /// Largest range one binding may cover, bytes.
+    pub storage_buffer_range: u64,
+    /// Alignment of a binding's first byte.
+    pub storage_buffer_alignment: u64,
+    /// Largest single allocation, bytes.
+    pub allocation: u64,
+    /// Shared memory of a workgroup, bytes.
+    pub shared_memory: u32,
+    /// Most invocations of a workgroup.
+    pub invocations: u32,
+    /// Most invocations of a workgroup along each axis.
+    pub workgroup_size: [u32; 3],
+    /// Most workgroups along each axis.
+    pub workgroup_count: [u32; 3],
+    /// Bytes of push constants.
+    pub push_constants: u32,
+    /// Most storage buffers one shader may bind.
+    pub storage_buffers: u32,
+    /// Invocations of a subgroup.
+    pub subgroup_size: u32,
+    /// Nanoseconds of one timestamp tick; 0 when there are none.
+    pub timestamp_period: f32,
+    /// The optional features it has.
+    pub features: Vec<Feature>,
+    /// What it lacks to be usable at all; empty for a usable device.
+    pub missing: Vec<String>,
+}
+
+impl Capabilities {
+    /// Whether the device has a feature.
+    pub fn has(&self, feature: Feature) -> bool {
+        self.features.contains(&feature)
+    }
+
+    /// The portable floor every kernel must run on: what Vulkan guarantees and nothing more.
+    pub fn floor() -> Self {
+        Capabilities {
+            name: "floor".into(),
+            vendor: 0,
+            driver: String::new(),
+            api: (1, 3, 0),
+            device_type: DeviceType::Other,
+            memory: 1 << 30,
+            storage_buffer_range: 128 << 20,
+            storage_buffer_alignment: 256,
+            allocation: 1 << 30,
+            shared_memory: 32 << 10,
+            invocations: 256,
+            workgroup_size: [256, 256, 64],
+            workgroup_count: [65535; 3],
+            push_constants: 128,
+            storage_buffers: 8,
+            subgroup_size: 4,
+            timestamp_period: 0.0,
+            features: Vec::new(),
+            missing: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! A shader variant and a dispatch of it, both as plain data: nothing here calls Vulkan.
+
+use super::{Capabilities, Feature};
+use crate::graph::ValueId;
+use crate::ops::{Counts, Dim};
+use crate::{Error, Result};
+
+/// How a shader uses a binding; barriers follow from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// `readonly`
+    Read,
+    /// `writeonly`
+    Write,
+    /// neither
+    ReadWrite,
+}
+
+/// One storage buffer of a shader, as reflected from its SPIR-V.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Binding {
+    /// The block's instance name in GLSL.
+    pub name: &'static str,
+    /// `layout(binding = index)`, set 0.
+    pub index: u32,
+    /// How it is used.
+    pub access: Access,
+}
+
+/// One specialization constant of a shader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Constant {
+    /// Its name in GLSL.
+    pub name: &'static str,
+    /// `layout(constant_id = id)`.
+    pub id: u32,
+    /// Its default's bits.
+    pub default: u32,
+}
+
+/// One compiled build of a shader.
+#[derive(Debug, Clone, Copy)]
+pub struct Variant {
+    /// `kernel` or `kernel-variant`; also the pipeline's debug name.
+    pub name: &'static str,
+    /// Features the device must have.
+    pub needs: &'static [Feature],
+    /// The module; its entry point is `main`.
+    pub spirv: &'static [u32],
+    /// Storage buffers in order of index.
+    pub bindings: &'static [Binding],
+    /// Bytes of push constants.
+    pub push_bytes: u32,
+    /// Specialization constants in order of id.
+    pub constants: &'static [Constant],
+    /// Workgroup size at the constants' defaults.
+    pub local_size: [u32; 3],
+    /// Bytes of shared memory at the constants' defaults.
+    pub shared_bytes: u32,
+}
+
+/// A shader with its variants, the most demanding first and one that needs nothing last.
+#[derive(Debug, Clone, Copy)]
+pub struct Kernel {
+    /// The op's name with hyphens.
+    pub name: &'static str,
+    /// The builds.
+    pub variants: &'static [Variant],
+}
+
+impl Kernel {
+    /// The first variant whose needs the device meets.
+    ///
+    /// # Errors
+    /// `Unsupported` naming what the device lacks.
+    pub fn select(&self, capabilities: &Capabilities) -> Result<&'static Variant> {
+        let fits = |v: &&'static Variant| v.needs.iter().all(|f| capabilities.has(*f));
+        self.variants.iter().find(fits).ok_or_else(|| Error::Unsupported {
+            what: self.name.into(),
+            reason: format!("{} has none of the features its variants need", capabilities.name),
+        })
+    }
+}
+
+/// What a binding refers to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Resource {
+    /// The batch's counts: `uint tokens, texts`.
+    Counts,
+    /// An input, by its place among `Graph::inputs`.
+    Input(usize),
+    /// A constant.
+    Weight(ValueId),
+    /// A buffer of the plan.
+    Buffer(usize),
+}
+
+/// The part of a resource that is bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    /// Whose bytes.
+    pub resource: Resource,
+    /// First byte, a multiple of the device's storage-buffer alignment.
+    pub offset: u64,
+    /// Bytes; `None` for all that follow.
+    pub bytes: Option<u64>,
+}
+
+impl Range {
+    /// All of a resource.
+    pub fn whole(resource: Resource) -> Self {
+        Range { resource, offset: 0, bytes: None }
+    }
+}
+
+/// Workgroups along one axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Extent {
+    /// Always as many.
+    Fixed(u32),
+    /// `ceil(size of dim / per)`: read from the batch, so one recording serves all.
+    Tiles {
+        /// What is divided.
+        dim: Dim,
+        /// Rows a workgroup takes.
+        per: u32,
+    },
+}
+
+impl Extent {
+    /// Workgroups in a batch.
+    pub fn groups(self, counts: Counts) -> u32 {
+        match self {
+            Extent::Fixed(n) => n,
+            Extent::Tiles { dim, per } => dim.size(counts).div_ceil(per as usize) as u32,
+        }
+    }
+}
+
+/// One dispatch, complete and unrecorded.
+#[derive(Debug, Clone)]
+pub struct Dispatch {
+    /// The node's name, for debug labels and profiles.
+    pub label: String,
+    /// What runs.
+    pub variant: &'static Variant,
+    /// Values of [`Variant::constants`], in their order.
+    pub constants: Vec<u32>,
+    /// What is bound to [`Variant::bindings`], in their order.
+    pub bindings: Vec<Range>,
+    /// The push block's bytes.
+    pub push: Vec<u8>,
+    /// Workgroups along x, y and z.
+    pub grid: [Extent; 3],
+}

@@ -1,0 +1,10 @@
+//! How each op runs on a Vulkan device: one file an op, named as the op.
+
+pub(super) mod activation;
+pub(super) mod add;
+pub(super) mod attention;
+pub(super) mod embedding_sum;
+pub(super) mod layer_norm;
+pub(super) mod linear;
+pub(super) mod normalize;
+pub(super) mod pool;

@@ -1,0 +1,54 @@
+//! From a plan to dispatches: each node is handed to `kernels/<op>.rs`.
+
+use super::kernel::{Dispatch, Range, Resource};
+use super::{Capabilities, kernels};
+use crate::Result;
+use crate::graph::{Plan, Storage, ValueId};
+use crate::ops::{Op, Shape};
+
+/// A plan being turned into dispatches for one device.
+pub struct Lowering<'a> {
+    /// What is lowered.
+    pub plan: &'a Plan,
+    /// What it must run on.
+    pub capabilities: &'a Capabilities,
+    /// What has come out so far.
+    pub dispatches: Vec<Dispatch>,
+}
+
+impl Lowering<'_> {
+    /// The whole of a value's memory.
+    pub fn range(&self, value: ValueId) -> Range {
+        Range::whole(match self.plan.storage[value.0] {
+            Storage::Input(place) => Resource::Input(place),
+            Storage::Weight => Resource::Weight(value),
+            Storage::Buffer(buffer) => Resource::Buffer(buffer),
+        })
+    }
+
+    /// A value's shape.
+    pub fn shape(&self, value: ValueId) -> &Shape {
+        &self.plan.graph.value(value).shape
+    }
+}
+
+/// Lowers every node of the plan.
+///
+/// # Errors
+/// `Unsupported` when an op has no variant for the device.
+pub fn lower(plan: &Plan, capabilities: &Capabilities) -> Result<Vec<Dispatch>> {
+    let mut lowering = Lowering { plan, capabilities, dispatches: Vec::new() };
+    for node in &plan.graph.nodes {
+        match &node.op {
+            Op::Activation(op) => kernels::activation::lower(&mut lowering, node, op)?,
+            Op::Add(op) => kernels::add::lower(&mut lowering, node, op)?,
+            Op::Attention(op) => kernels::attention::lower(&mut lowering, node, op)?,
+            Op::EmbeddingSum(op) => kernels::embedding_sum::lower(&mut lowering, node, op)?,
+            Op::LayerNorm(op) => kernels::layer_norm::lower(&mut lowering, node, op)?,
+            Op::Linear(op) => kernels::linear::lower(&mut lowering, node, op)?,
+            Op::Normalize(op) => kernels::normalize::lower(&mut lowering, node, op)?,
+            Op::Pool(op) => kernels::pool::lower(&mut lowering, node, op)?,
+        }
+    }
+    Ok(lowering.dispatches)
+}

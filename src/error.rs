@@ -1,0 +1,103 @@
+//! Every way grilly can fail, as one enum whose variants carry facts.
+//!
+//! Each variant maps to one Python exception class (see `python/error.rs`), so a new variant is a decision
+//! about what a Python user catches.
+
+use std::path::PathBuf;
+
+/// The result of every fallible function of the crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, with the facts a person needs to mend it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A model's name leads nowhere.
+    #[error("no model called {name:?}: {}", tried.join("; "))]
+    ModelNotFound {
+        /// The name as the caller gave it.
+        name: String,
+        /// Each place that was looked at and what was found there.
+        tried: Vec<String>,
+    },
+    /// A file of a model cannot be used as it is (configuration, tokenizer, module list, weights' container).
+    #[error("{}: {problem}", path.display())]
+    ModelFormat {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong with it and, where there is one, the remedy.
+        problem: String,
+    },
+    /// The tensors of a model are not those its architecture asks for; every fault is named at once.
+    #[error("{}: {}", path.display(), problems.join("; "))]
+    Weights {
+        /// The weights file, or the folder of the shards.
+        path: PathBuf,
+        /// One entry a fault, e.g. `missing encoder.layer.0.output.dense.weight [384, 1536]`.
+        problems: Vec<String>,
+    },
+    /// An argument has the right type and an impossible value.
+    #[error("{0}")]
+    InvalidArgument(String),
+    /// An argument has the wrong type.
+    #[error("{0}")]
+    InvalidType(String),
+    /// An index (token id, device number) is outside its range.
+    #[error("{0}")]
+    IndexOutOfRange(String),
+    /// The thing asked for is well formed, and this build, device or version does not do it.
+    #[error("{what}: {reason}")]
+    Unsupported {
+        /// Operation, module, architecture or option.
+        what: String,
+        /// Why not, naming the limit or feature.
+        reason: String,
+    },
+    /// No usable device of the kind asked for, and falling back is not allowed.
+    #[error("{0}")]
+    DeviceUnavailable(String),
+    /// A Vulkan call failed.
+    #[error("{device}: {call} failed: {cause}")]
+    Device {
+        /// The device's name.
+        device: String,
+        /// What was being done.
+        call: String,
+        /// The driver's answer.
+        cause: String,
+    },
+    /// The device was lost (reset, removed or hung) and every later call on it fails.
+    #[error("{device}: device lost during {during}")]
+    DeviceLost {
+        /// The device's name.
+        device: String,
+        /// What was being done.
+        during: String,
+    },
+    /// Memory for a buffer could not be had.
+    #[error("{device}: out of memory allocating {bytes} bytes for {purpose}")]
+    OutOfMemory {
+        /// The device's name, or `cpu`.
+        device: String,
+        /// Size of the allocation that failed.
+        bytes: u64,
+        /// What it was for.
+        purpose: String,
+    },
+    /// A result holds NaN or infinity.
+    #[error("{0}")]
+    NotFinite(String),
+    /// The object was closed, or belongs to the process this one was forked from.
+    #[error("{0}")]
+    Unusable(String),
+    /// The caller asked to stop (Ctrl-C, or the interpreter is exiting).
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Error {
+    /// Whether the batch may be run again on the CPU: the fault is the device's, not the input's.
+    pub fn is_device_fault(&self) -> bool {
+        matches!(self, Error::Device { .. } | Error::DeviceLost { .. } | Error::OutOfMemory { .. })
+    }
+}

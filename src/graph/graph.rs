@@ -1,0 +1,143 @@
+//! A graph of operations over inputs and weights, in the order they were added.
+
+use crate::ops::{Counts, Op, Shape};
+use crate::{Error, Result};
+
+/// How an element is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DType {
+    /// IEEE binary32.
+    F32,
+    /// Unsigned 32-bit integer: ids, positions, offsets.
+    U32,
+}
+
+impl DType {
+    /// Bytes of one element.
+    pub fn size(self) -> usize {
+        4
+    }
+}
+
+/// A value's place in [`Graph::values`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ValueId(pub usize);
+
+/// A constant tensor: one or more tensors of the checkpoint stacked along the first axis.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Weight {
+    /// Names in the checkpoint, in order; `q`, `k` and `v` become one product this way.
+    pub parts: Vec<String>,
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Source {
+    /// The caller gives it with each batch; the number is its place among the inputs.
+    Input(usize),
+    /// It is the model's.
+    Weight(Weight),
+    /// A node computes it.
+    Node,
+}
+
+/// One tensor of the graph.
+#[derive(Debug, Clone)]
+pub struct Value {
+    /// For messages and debug names.
+    pub name: String,
+    /// Axes.
+    pub shape: Shape,
+    /// Element type.
+    pub dtype: DType,
+    /// Origin.
+    pub source: Source,
+}
+
+/// One operation applied to values.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// Where in the model, e.g. `layer 3 attention output`.
+    pub name: String,
+    /// What is computed.
+    pub op: Op,
+    /// Operands, in the op's order.
+    pub operands: Vec<ValueId>,
+    /// Result (every op of today has one).
+    pub result: ValueId,
+}
+
+/// Values and the nodes that make them. Nodes stand in an order in which they can run.
+#[derive(Debug, Clone, Default)]
+pub struct Graph {
+    /// All tensors.
+    pub values: Vec<Value>,
+    /// All operations.
+    pub nodes: Vec<Node>,
+    /// Values the caller gives, in order.
+    pub inputs: Vec<ValueId>,
+    /// Values the caller gets, in order.
+    pub outputs: Vec<ValueId>,
+}
+
+impl Graph {
+    /// An empty graph.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn push(&mut self, value: Value) -> ValueId {
+        self.values.push(value);
+        ValueId(self.values.len() - 1)
+    }
+
+    /// Adds a tensor that the caller gives with each batch.
+    pub fn input(&mut self, name: &str, shape: Shape, dtype: DType) -> ValueId {
+        let source = Source::Input(self.inputs.len());
+        let id = self.push(Value { name: name.to_owned(), shape, dtype, source });
+        self.inputs.push(id);
+        id
+    }
+
+    /// Adds a constant of the model, `parts` stacked along the first axis; `shape` is that of the whole.
+    pub fn weight(&mut self, parts: Vec<String>, shape: Shape) -> ValueId {
+        let name = parts.join("+");
+        self.push(Value { name, shape, dtype: DType::F32, source: Source::Weight(Weight { parts }) })
+    }
+
+    /// Adds an operation and returns its result.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the operands do not fit the op, prefixed by the node's name.
+    pub fn node(&mut self, name: &str, op: impl Into<Op>, operands: &[ValueId]) -> Result<ValueId> {
+        let op = op.into();
+        let shapes: Vec<&Shape> = operands.iter().map(|v| &self.values[v.0].shape).collect();
+        let mut shapes = op.infer(&shapes).map_err(|e| Error::InvalidArgument(format!("{name}: {e}")))?;
+        let shape = shapes.remove(0);
+        let result = self.push(Value { name: name.to_owned(), shape, dtype: DType::F32, source: Source::Node });
+        self.nodes.push(Node { name: name.to_owned(), op, operands: operands.to_vec(), result });
+        Ok(result)
+    }
+
+    /// The value behind an id.
+    pub fn value(&self, id: ValueId) -> &Value {
+        &self.values[id.0]
+    }
+
+    /// How many nodes read the value, plus one if it is an output.
+    pub fn uses(&self, id: ValueId) -> usize {
+        self.nodes.iter().flat_map(|n| &n.operands).filter(|v| **v == id).count()
+            + usize::from(self.outputs.contains(&id))
+    }
+
+    /// Flops of all nodes at the given counts.
+    pub fn flops(&self, counts: Counts) -> u64 {
+        self.nodes
+            .iter()
+            .map(|n| {
+                let shapes: Vec<&Shape> = n.operands.iter().map(|v| &self.value(*v).shape).collect();
+                n.op.work(&shapes, &[], counts).flops
+            })
+            .sum()
+    }
+}

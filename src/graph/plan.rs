@@ -1,0 +1,190 @@
+//! A graph put in order, with a buffer for each value that is computed or given.
+
+use super::{Graph, Source, ValueId};
+use crate::graph::fuse::Outcome;
+use crate::ops::{Counts, Dim, Shape};
+
+/// A piece of memory whose size depends on the batch: `rows * columns` elements of 4 bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Buffer {
+    /// What the rows count.
+    pub rows: Dim,
+    /// Elements a row: the most that any of the values sharing the buffer needs.
+    pub columns: usize,
+}
+
+impl Buffer {
+    /// Bytes needed in a batch.
+    pub fn bytes(&self, counts: Counts) -> usize {
+        4 * self.rows.size(counts) * self.columns
+    }
+}
+
+/// Where a value lives while a plan runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Storage {
+    /// Written by the host before the batch: place among [`Graph::inputs`].
+    Input(usize),
+    /// Constant.
+    Weight,
+    /// A place in [`Plan::buffers`].
+    Buffer(usize),
+}
+
+/// What runs, in order, and where everything lives.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The operations, already fused.
+    pub graph: Graph,
+    /// What each fusion pass did.
+    pub outcomes: Vec<Outcome>,
+    /// Shared memory of the computed values: values whose lives do not overlap share a buffer. Outputs share none.
+    pub buffers: Vec<Buffer>,
+    /// Where each value lives, by value id.
+    pub storage: Vec<Storage>,
+}
+
+impl Plan {
+    /// Fuses what can be fused, drops nodes no output needs, and gives every value its place.
+    pub fn new(mut graph: Graph) -> Self {
+        drop_unused(&mut graph);
+        let outcomes = super::fuse::all(&mut graph);
+        let last_use = last_uses(&graph);
+        let mut buffers: Vec<Buffer> = Vec::new();
+        let mut free: Vec<usize> = Vec::new();
+        let mut storage: Vec<Storage> = graph
+            .values
+            .iter()
+            .map(|value| match value.source {
+                Source::Input(place) => Storage::Input(place),
+                _ => Storage::Weight,
+            })
+            .collect();
+        for (step, node) in graph.nodes.iter().enumerate() {
+            let shape = &graph.value(node.result).shape;
+            let shared = last_use[node.result.0] != usize::MAX;
+            storage[node.result.0] = Storage::Buffer(take_buffer(&mut buffers, &mut free, shape, shared));
+            // A result never overwrites an operand of its own step, so operands are given back only now.
+            let mut ended: Vec<ValueId> =
+                node.operands.iter().copied().filter(|v| last_use[v.0] == step).collect();
+            ended.sort();
+            ended.dedup();
+            for value in ended {
+                if let Storage::Buffer(buffer) = storage[value.0] {
+                    free.push(buffer);
+                }
+            }
+        }
+        Plan { graph, outcomes, buffers, storage }
+    }
+
+    /// Bytes of all buffers in a batch.
+    pub fn buffer_bytes(&self, counts: Counts) -> usize {
+        self.buffers.iter().map(|b| b.bytes(counts)).sum()
+    }
+
+    /// Columns of the widest buffer whose rows are tokens: what a device's storage-buffer range limits.
+    pub fn widest_token_row(&self) -> usize {
+        let widest = self.buffers.iter().filter(|b| b.rows == Dim::Tokens).map(|b| b.columns).max();
+        widest.unwrap_or(1)
+    }
+}
+
+/// The last step that reads each value; `usize::MAX` for outputs, which outlive the plan.
+fn last_uses(graph: &Graph) -> Vec<usize> {
+    let mut last = vec![0; graph.values.len()];
+    for (step, node) in graph.nodes.iter().enumerate() {
+        for operand in &node.operands {
+            last[operand.0] = step;
+        }
+    }
+    for output in &graph.outputs {
+        last[output.0] = usize::MAX;
+    }
+    last
+}
+
+fn drop_unused(graph: &mut Graph) {
+    let mut needed = vec![false; graph.values.len()];
+    for output in &graph.outputs {
+        needed[output.0] = true;
+    }
+    for node in graph.nodes.iter().rev() {
+        if needed[node.result.0] {
+            for operand in &node.operands {
+                needed[operand.0] = true;
+            }
+        }
+    }
+    graph.nodes.retain(|node| needed[node.result.0]);
+}
+
+/// A free buffer with the same kind of rows (widened if need be), or a new one.
+fn take_buffer(buffers: &mut Vec<Buffer>, free: &mut Vec<usize>, shape: &Shape, shared: bool) -> usize {
+    let (rows, columns) = (shape.rows(), shape.columns());
+    let fitting = free.iter().enumerate().filter(|(_, b)| buffers[**b].rows == rows);
+    // The closest in width wastes least.
+    let best = fitting.min_by_key(|(_, b)| buffers[**b].columns.abs_diff(columns)).map(|(i, _)| i);
+    match best.filter(|_| shared) {
+        Some(position) => {
+            let buffer = free.swap_remove(position);
+            buffers[buffer].columns = buffers[buffer].columns.max(columns);
+            buffer
+        }
+        None => {
+            buffers.push(Buffer { rows, columns });
+            buffers.len() - 1
+        }
+    }
+}
+
+impl std::fmt::Display for Plan {
+    /// One line a step, then the buffers and what fusion did.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (step, node) in self.graph.nodes.iter().enumerate() {
+            let operands: Vec<String> = node
+                .operands
+                .iter()
+                .map(|v| format!("{}{}", self.graph.value(*v).name, self.graph.value(*v).shape))
+                .collect();
+            let result = self.graph.value(node.result);
+            writeln!(f, "{step:3} {} ({}) -> {} {:?}", node.op.name(), operands.join(", "), result.shape, self.storage[node.result.0])?;
+        }
+        for (i, buffer) in self.buffers.iter().enumerate() {
+            writeln!(f, "buffer {i}: [{}, {}]", buffer.rows, buffer.columns)?;
+        }
+        for outcome in &self.outcomes {
+            writeln!(f, "{outcome}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::DType;
+    use crate::ops::{LayerNorm, Linear};
+
+    #[test]
+    fn values_whose_lives_overlap_never_share_a_buffer() {
+        let mut graph = Graph::new();
+        let mut x = graph.input("x", Shape::matrix(Dim::Tokens, 8), DType::F32);
+        let weight = graph.weight(vec!["w".into()], Shape::fixed(&[8, 8]));
+        let vector = graph.weight(vec!["v".into()], Shape::fixed(&[8]));
+        for layer in 0..4 {
+            let y = graph.node(&format!("product {layer}"), Linear::default(), &[x, weight]).unwrap();
+            x = graph.node(&format!("norm {layer}"), LayerNorm { eps: 1e-5 }, &[y, vector, vector]).unwrap();
+        }
+        graph.outputs = vec![x];
+        let plan = Plan::new(graph);
+        // Two buffers to alternate between, and the output's own.
+        assert_eq!(plan.buffers.len(), 3);
+        for node in &plan.graph.nodes {
+            for operand in &node.operands {
+                let (from, to) = (plan.storage[operand.0], plan.storage[node.result.0]);
+                assert_ne!(from, to, "{} overwrites its operand", node.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! grilly: text embeddings and transformer kernels on any Vulkan GPU, with a CPU that takes over by itself.
+//!
+//! The way of the data, which is also the order of the modules and the direction of knowledge (nothing points up):
+//!
+//! ```text
+//! texts ── text::tokenizer ─▶ ids ── text::packing ─▶ PackedBatch {ids, positions, offsets, order}
+//!                                                          │
+//! config.json ── model::arch ─▶ EncoderSpec ─┐             │
+//! safetensors ── model::weights ─▶ Weights ──┴ model::encoder ─▶ Graph
+//!                                                          │
+//!                              graph::fuse ── graph::plan ─▶ Plan (steps, buffers and their lifetimes)
+//!                                                          │
+//!                        ops say what a step means; backend says how it runs
+//!                          ┌───────────────────────────────┴──────────────┐
+//!               backend::cpu::kernels                   backend::vulkan::kernels + shaders/
+//! ```
+
+pub mod error;
+pub mod settings;
+pub mod stats;
+
+pub mod text;
+
+pub mod ops;
+
+pub mod graph;
+
+pub mod backend;
+
+pub mod model;
+
+pub mod embed;
+
+#[cfg(feature = "python")]
+mod python;
+
+pub use embed::{EmbeddingModel, EncodeOptions};
+pub use error::{Error, Result};

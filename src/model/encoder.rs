@@ -1,0 +1,208 @@
+//! The one builder: `EncoderSpec` and heads to a graph.
+
+use super::heads::Head;
+use super::spec::{EncoderSpec, Positions, Table};
+use super::weights::Needed;
+use crate::graph::{DType, Graph, Source, ValueId};
+use crate::ops::{
+    Activation, ActivationKind, Add, Attention, Dim, EmbeddingSum, LayerNorm, Linear, Normalize, Pool, PoolMode, Shape,
+};
+use crate::{Error, Result};
+
+/// Places of the inputs among `Graph::inputs`, all u32.
+pub mod inputs {
+    /// Word ids `[T]`.
+    pub const WORDS: usize = 0;
+    /// Rows of the position table `[T]`.
+    pub const POSITIONS: usize = 1;
+    /// First token of each text `[B + 1]`.
+    pub const OFFSETS: usize = 2;
+    /// Tokens of each text left out of pooling `[B]`.
+    pub const FIRST: usize = 3;
+    /// Segments `[T]`; only models with segment embeddings have this input.
+    pub const TYPES: usize = 4;
+}
+
+/// Places of the outputs among `Graph::outputs`.
+pub mod outputs {
+    /// One vector a text `[B, D]`.
+    pub const SENTENCES: usize = 0;
+    /// The encoder's last hidden state `[T, hidden]`.
+    pub const TOKENS: usize = 1;
+}
+
+/// Builds the graph of an encoder and what follows it. Outputs: the sentence embedding, then the hidden state.
+///
+/// # Errors
+/// `InvalidArgument` when modules do not fit together.
+pub fn build(spec: &EncoderSpec, heads: &[Head]) -> Result<Graph> {
+    let mut builder = Builder { graph: Graph::new(), spec };
+    let places = builder.inputs();
+    let mut hidden = builder.embeddings(&places)?;
+    for layer in 0..spec.layers {
+        hidden = builder.layer(layer, hidden, places.offsets)?;
+    }
+    let sentences = builder.heads(heads, hidden, &places)?;
+    builder.graph.outputs = vec![sentences, hidden];
+    Ok(builder.graph)
+}
+
+/// Names and shapes of all the tensors a graph reads.
+pub fn needed(graph: &Graph) -> Vec<Needed> {
+    let mut needed = Vec::new();
+    for value in &graph.values {
+        if let Source::Weight(weight) = &value.source {
+            let mut shape: Vec<usize> = value.shape.0.iter().map(|d| d.size(Default::default())).collect();
+            shape[0] /= weight.parts.len();
+            needed.extend(weight.parts.iter().map(|name| Needed { name: name.clone(), shape: shape.clone() }));
+        }
+    }
+    needed
+}
+
+struct Inputs {
+    words: ValueId,
+    positions: ValueId,
+    offsets: ValueId,
+    first: ValueId,
+    types: Option<ValueId>,
+}
+
+struct Builder<'a> {
+    graph: Graph,
+    spec: &'a EncoderSpec,
+}
+
+impl Builder<'_> {
+    fn inputs(&mut self) -> Inputs {
+        let graph = &mut self.graph;
+        let mut input = |name: &str, rows: Dim| graph.input(name, Shape::vector(rows), DType::U32);
+        // The order is that of the module `inputs`.
+        Inputs {
+            words: input("word ids", Dim::Tokens),
+            positions: input("positions", Dim::Tokens),
+            offsets: input("offsets", Dim::Boundaries),
+            first: input("first pooled token", Dim::Texts),
+            types: self.spec.token_types.is_some().then(|| input("segments", Dim::Tokens)),
+        }
+    }
+
+    fn table(&mut self, table: &Table) -> ValueId {
+        self.graph.weight(vec![table.name.clone()], Shape::fixed(&[table.rows, self.spec.hidden]))
+    }
+
+    /// Word, then segment, then position: the order in which the reference adds them.
+    fn embeddings(&mut self, places: &Inputs) -> Result<ValueId> {
+        let spec = self.spec;
+        let mut operands = vec![places.words, self.table(&spec.words)];
+        if let (Some(types), Some(table)) = (places.types, &spec.token_types) {
+            operands.extend([types, self.table(table)]);
+        }
+        let Positions::Learned { table, .. } = &spec.positions;
+        operands.extend([places.positions, self.table(table)]);
+        let sum = self.graph.node("embeddings", EmbeddingSum, &operands)?;
+        self.norm("embedding norm", &spec.embedding_norm, sum, spec.norm_eps)
+    }
+
+    fn norm(&mut self, node: &str, name: &str, x: ValueId, eps: f32) -> Result<ValueId> {
+        let columns = Shape::fixed(&[self.graph.value(x).shape.columns()]);
+        let weight = self.graph.weight(vec![format!("{name}.weight")], columns.clone());
+        let bias = self.graph.weight(vec![format!("{name}.bias")], columns);
+        self.graph.node(node, LayerNorm { eps }, &[x, weight, bias])
+    }
+
+    /// `x W^T + b` with the tensors `names`, stacked.
+    fn linear(&mut self, node: &str, names: &[String], x: ValueId, columns: usize, bias: bool) -> Result<ValueId> {
+        let input = self.graph.value(x).shape.columns();
+        let parts = |ending: &str| names.iter().map(|n| format!("{n}.{ending}")).collect();
+        let mut operands = vec![x, self.graph.weight(parts("weight"), Shape::fixed(&[columns, input]))];
+        if bias {
+            operands.push(self.graph.weight(parts("bias"), Shape::fixed(&[columns])));
+        }
+        self.graph.node(node, Linear { bias, ..Linear::default() }, &operands)
+    }
+
+    fn layer(&mut self, layer: usize, x: ValueId, offsets: ValueId) -> Result<ValueId> {
+        let spec = self.spec;
+        let name = |template: &str| template.replace("{}", &layer.to_string());
+        let node = |part: &str| format!("layer {layer} {part}");
+        let (query, key) = (spec.heads * spec.head_dim, spec.kv_heads * spec.head_dim);
+        let names = [name(&spec.names.query), name(&spec.names.key), name(&spec.names.value)];
+        let qkv = self.linear(&node("query key value"), &names, x, query + 2 * key, true)?;
+        let attention = Attention {
+            heads: spec.heads,
+            kv_heads: spec.kv_heads,
+            head_dim: spec.head_dim,
+            scale: 1.0 / (spec.head_dim as f32).sqrt(),
+            q_column: 0,
+            k_column: query,
+            v_column: query + key,
+        };
+        let mixed = self.graph.node(&node("attention"), attention, &[qkv, qkv, qkv, offsets])?;
+        let projected =
+            self.linear(&node("attention output"), &[name(&spec.names.attention_output)], mixed, spec.hidden, true)?;
+        let x = self.add_and_norm(&node("attention"), &name(&spec.names.attention_norm), projected, x)?;
+        let wide = self.linear(
+            &node("feed-forward in"),
+            &[name(&spec.names.feed_forward_in)],
+            x,
+            spec.intermediate,
+            true,
+        )?;
+        let wide = self.activation(&node("feed-forward activation"), spec.activation, wide)?;
+        let narrow =
+            self.linear(&node("feed-forward out"), &[name(&spec.names.feed_forward_out)], wide, spec.hidden, true)?;
+        self.add_and_norm(&node("feed-forward"), &name(&spec.names.feed_forward_norm), narrow, x)
+    }
+
+    fn activation(&mut self, node: &str, kind: ActivationKind, x: ValueId) -> Result<ValueId> {
+        match kind {
+            ActivationKind::Identity => Ok(x),
+            _ => self.graph.node(node, Activation { kind }, &[x]),
+        }
+    }
+
+    fn add_and_norm(&mut self, node: &str, name: &str, y: ValueId, residual: ValueId) -> Result<ValueId> {
+        let sum = self.graph.node(&format!("{node} residual"), Add, &[y, residual])?;
+        self.norm(&format!("{node} norm"), name, sum, self.spec.norm_eps)
+    }
+
+    fn heads(&mut self, heads: &[Head], hidden: ValueId, places: &Inputs) -> Result<ValueId> {
+        let mut x = hidden;
+        let mut pooled = false;
+        for head in heads {
+            if !pooled && !matches!(head, Head::Pooling { .. }) {
+                return Err(Error::Unsupported {
+                    what: "modules.json".into(),
+                    reason: "a module stands between the Transformer and Pooling".into(),
+                });
+            }
+            x = match head {
+                Head::Pooling { .. } if pooled => {
+                    return Err(Error::Unsupported { what: "modules.json".into(), reason: "two Pooling modules".into() });
+                }
+                Head::Pooling { modes, .. } => {
+                    pooled = true;
+                    self.pool(modes.clone(), x, places)?
+                }
+                Head::Dense { path, input, output, bias, activation } => {
+                    let columns = self.graph.value(x).shape.columns();
+                    if columns != *input {
+                        return Err(Error::InvalidArgument(format!(
+                            "{path}: in_features is {input}, but the module before it gives {columns}"
+                        )));
+                    }
+                    let y = self.linear(path, &[format!("{path}/linear")], x, *output, *bias)?;
+                    self.activation(&format!("{path} activation"), *activation, y)?
+                }
+                Head::LayerNorm { path, .. } => self.norm(path, &format!("{path}/norm"), x, 1e-5)?,
+                Head::Normalize => self.graph.node("normalize", Normalize { eps: 1e-12 }, &[x])?,
+            };
+        }
+        if pooled { Ok(x) } else { self.pool(vec![PoolMode::Mean], x, places) }
+    }
+
+    fn pool(&mut self, modes: Vec<PoolMode>, x: ValueId, places: &Inputs) -> Result<ValueId> {
+        self.graph.node("pooling", Pool { modes }, &[x, places.offsets, places.first])
+    }
+}

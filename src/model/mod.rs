@@ -1,0 +1,12 @@
+//! From a model's folder to a graph and its weights.
+//!
+//! `registry` maps a configuration's `model_type` to an architecture; `arch/*` turns configurations into data
+//! (`EncoderSpec`), and `encoder` is the one place that builds graphs from it.
+
+pub mod arch;
+pub mod config;
+pub mod encoder;
+pub mod heads;
+pub mod registry;
+pub mod spec;
+pub mod weights;

@@ -1,0 +1,100 @@
+//! An encoder as data: sizes, choices and the names of its tensors.
+
+use crate::ops::ActivationKind;
+
+/// Where a layer's norms stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NormPlace {
+    /// `x = norm(x + f(x))`, as BERT.
+    Post,
+}
+
+/// How a token's place in its text enters the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Positions {
+    /// A learned table, added to the word's row. The first token has row `first`.
+    Learned {
+        /// The table.
+        table: Table,
+        /// Row of the first token (RoBERTa counts from pad id + 1).
+        first: usize,
+    },
+}
+
+/// An embedding table: `[rows, hidden]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table {
+    /// Name in the checkpoint.
+    pub name: String,
+    /// Rows.
+    pub rows: usize,
+}
+
+/// Names of one layer's tensors, without `.weight` and `.bias`; `{}` stands for the layer's number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LayerNames {
+    /// Projections of the queries, `[heads * head_dim, hidden]`.
+    pub query: String,
+    /// Projections of the keys, `[kv_heads * head_dim, hidden]`.
+    pub key: String,
+    /// Projections of the values, `[kv_heads * head_dim, hidden]`.
+    pub value: String,
+    /// Projection of the heads' results, `[hidden, heads * head_dim]`.
+    pub attention_output: String,
+    /// Norm after attention.
+    pub attention_norm: String,
+    /// First product of the feed-forward part, `[intermediate, hidden]`.
+    pub feed_forward_in: String,
+    /// Second product of the feed-forward part, `[hidden, intermediate]`.
+    pub feed_forward_out: String,
+    /// Norm after the feed-forward part.
+    pub feed_forward_norm: String,
+}
+
+/// Everything the graph builder needs to know of an encoder.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EncoderSpec {
+    /// The architecture's name, as in `model::registry`.
+    pub architecture: String,
+    /// Columns of the hidden state.
+    pub hidden: usize,
+    /// Number of layers.
+    pub layers: usize,
+    /// Query heads.
+    pub heads: usize,
+    /// Key-value heads.
+    pub kv_heads: usize,
+    /// Columns of one head.
+    pub head_dim: usize,
+    /// Columns between the two products of the feed-forward part.
+    pub intermediate: usize,
+    /// Between the two products of the feed-forward part.
+    pub activation: ActivationKind,
+    /// Added to the variance in every norm.
+    pub norm_eps: f32,
+    /// Where the norms stand.
+    pub norm_place: NormPlace,
+    /// Word embeddings.
+    pub words: Table,
+    /// Segment embeddings, if the model has them.
+    pub token_types: Option<Table>,
+    /// How positions enter.
+    pub positions: Positions,
+    /// Norm after the embeddings.
+    pub embedding_norm: String,
+    /// Names of the layers' tensors.
+    pub names: LayerNames,
+    /// Most tokens of one text that the positions allow.
+    pub longest_text: usize,
+}
+
+/// A checkpoint's names, made uniform before `EncoderSpec`'s names are looked up in it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NameRules {
+    /// Leading parts to drop, e.g. `bert.`.
+    pub prefixes: Vec<String>,
+    /// Endings to rewrite, e.g. `LayerNorm.gamma` to `LayerNorm.weight`.
+    pub endings: Vec<(String, String)>,
+    /// Names, after the above, that may be there and are not used: exact, or ending in `*`.
+    pub ignored: Vec<String>,
+}

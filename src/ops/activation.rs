@@ -1,0 +1,69 @@
+//! Elementwise nonlinearities.
+
+use super::{Counts, Operation, Shape};
+use crate::{Error, Result};
+
+/// The nonlinearities a model's configuration can ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum ActivationKind {
+    /// `x`
+    Identity = 0,
+    /// `x (1 + erf(x / sqrt 2)) / 2`
+    GeluErf = 1,
+    /// `x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2`
+    GeluTanh = 2,
+    /// `max(x, 0)`
+    Relu = 3,
+    /// `x sigmoid(x)`
+    Silu = 4,
+    /// `tanh(x)`
+    Tanh = 5,
+    /// `1 / (1 + exp(-x))`
+    Sigmoid = 6,
+    /// `x sigmoid(1.702 x)`
+    QuickGelu = 7,
+}
+
+impl ActivationKind {
+    /// The activation a Hugging Face configuration calls `name`; `None` when there is none of that name.
+    ///
+    /// ```
+    /// use grilly::ops::ActivationKind;
+    /// assert_eq!(ActivationKind::from_config_name("gelu"), Some(ActivationKind::GeluErf));
+    /// assert_eq!(ActivationKind::from_config_name("gelu_new"), Some(ActivationKind::GeluTanh));
+    /// ```
+    pub fn from_config_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "gelu" | "gelu_python" => Self::GeluErf,
+            "gelu_new" | "gelu_fast" | "gelu_pytorch_tanh" | "gelu_accurate" => Self::GeluTanh,
+            "relu" => Self::Relu,
+            "silu" | "swish" => Self::Silu,
+            "tanh" => Self::Tanh,
+            "sigmoid" => Self::Sigmoid,
+            "quick_gelu" => Self::QuickGelu,
+            "linear" | "identity" => Self::Identity,
+            _ => return None,
+        })
+    }
+}
+
+/// `y = act(x)`, elementwise. Operands: `x`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Activation {
+    /// Which nonlinearity.
+    pub kind: ActivationKind,
+}
+
+impl Operation for Activation {
+    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
+        match operands {
+            [x] => Ok(vec![(*x).clone()]),
+            _ => Err(Error::InvalidArgument(format!("activation: {} operands, expected 1", operands.len()))),
+        }
+    }
+
+    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        operands[0].elements(counts) as u64
+    }
+}

@@ -1,0 +1,35 @@
+//! Layer normalisation over the last axis.
+
+use super::{Counts, Operation, Shape};
+use crate::{Error, Result};
+
+/// `y = (x - mean) / sqrt(var + eps) * weight + bias`, mean and biased variance over the last axis, in two passes
+/// (Ba, Kiros, Hinton 2016).
+///
+/// Operands: `x [M, N]`, `weight [N]`, `bias [N]`. Result: `[M, N]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LayerNorm {
+    /// Added to the variance.
+    pub eps: f32,
+}
+
+impl Operation for LayerNorm {
+    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
+        let [x, weight, bias] = operands else {
+            return Err(Error::InvalidArgument(format!("layer_norm: {} operands, expected 3", operands.len())));
+        };
+        let expected = Shape::fixed(&[x.columns()]);
+        for (name, shape) in [("weight", weight), ("bias", bias)] {
+            if **shape != expected {
+                return Err(Error::InvalidArgument(format!(
+                    "layer_norm: {name} has shape {shape}, expected {expected} (last axis of x)"
+                )));
+            }
+        }
+        Ok(vec![(*x).clone()])
+    }
+
+    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        8 * operands[0].elements(counts) as u64
+    }
+}

@@ -1,0 +1,71 @@
+//! `y = act(x W^T + b) + residual`.
+
+use super::{ActivationKind, Counts, Operation, Shape};
+use crate::{Error, Result};
+
+/// Whether a product ends by adding a residual.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Residual {
+    /// No residual operand.
+    #[default]
+    None,
+    /// The last operand, of the result's shape, is added after the activation.
+    Added,
+}
+
+/// Matrix product with its epilogue.
+///
+/// `y[m, n] = act(sum_k x[m, k] * weight[n, k] + bias[n]) + residual[m, n]`
+///
+/// Operands: `x [M, K]`, `weight [N, K]`, then `bias [N]` if `bias`, then `residual [M, N]` if asked for.
+/// The sum runs over `k` in an order fixed by `(N, K, dtype, device)`, never by `M`.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Linear {
+    /// Whether a bias operand is there.
+    pub bias: bool,
+    /// Applied to the biased product; `None` for the identity.
+    pub activation: Option<ActivationKind>,
+    /// Whether a residual operand is there.
+    pub residual: Residual,
+}
+
+impl Linear {
+    /// Position of the residual among the operands.
+    pub fn residual_operand(&self) -> Option<usize> {
+        (self.residual == Residual::Added).then_some(2 + usize::from(self.bias))
+    }
+}
+
+impl Operation for Linear {
+    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
+        let expected = 2 + usize::from(self.bias) + usize::from(self.residual == Residual::Added);
+        let [x, weight, rest @ ..] = operands else {
+            return Err(Error::InvalidArgument(format!("linear: {} operands, expected {expected}", operands.len())));
+        };
+        if operands.len() != expected {
+            return Err(Error::InvalidArgument(format!("linear: {} operands, expected {expected}", operands.len())));
+        }
+        let (n, k) = (weight.rows().size(Counts::default()), weight.columns());
+        if x.columns() != k {
+            return Err(Error::InvalidArgument(format!("linear: x has shape {x}, expected last axis {k} (weight {weight})")));
+        }
+        let result = Shape::matrix(x.rows(), n);
+        let mut rest = rest.iter();
+        if self.bias {
+            let bias = rest.next().expect("counted above");
+            if **bias != Shape::fixed(&[n]) {
+                return Err(Error::InvalidArgument(format!("linear: bias has shape {bias}, expected [{n}]")));
+            }
+        }
+        if let Some(residual) = rest.next()
+            && **residual != result
+        {
+            return Err(Error::InvalidArgument(format!("linear: residual has shape {residual}, expected {result}")));
+        }
+        Ok(vec![result])
+    }
+
+    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        2 * operands[0].elements(counts) as u64 * operands[1].rows().size(counts) as u64
+    }
+}

@@ -1,0 +1,103 @@
+//! What a step of a plan means: one row an op in the `ops!` table, one file an op.
+//!
+//! An op's file holds its attributes, `check` (shapes of its operands), `infer` (shapes of its results) and
+//! `work` (flops and bytes). How it runs is the backends' matter: `backend/cpu/kernels/<op>.rs` and
+//! `backend/vulkan/kernels/<op>.rs`, with the shader of the same name (`_` written as `-`).
+
+pub mod activation;
+pub mod add;
+pub mod attention;
+pub mod embedding_sum;
+pub mod layer_norm;
+pub mod linear;
+pub mod normalize;
+pub mod pool;
+mod shape;
+
+pub use activation::{Activation, ActivationKind};
+pub use add::Add;
+pub use attention::Attention;
+pub use embedding_sum::EmbeddingSum;
+pub use layer_norm::LayerNorm;
+pub use linear::{Linear, Residual};
+pub use normalize::Normalize;
+pub use pool::{Pool, PoolMode};
+pub use shape::{Counts, Dim, Shape};
+
+use crate::Result;
+
+/// Operations and bytes a step costs: each input read once, each output written once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Floating-point operations (a multiply-add counts two).
+    pub flops: u64,
+    /// Bytes read and written.
+    pub bytes: u64,
+}
+
+/// What every op's attributes answer.
+pub trait Operation {
+    /// Checks the operands' shapes and returns the results' shapes.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming op, operand, the shape found and the shape expected.
+    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>>;
+    /// Floating-point operations at the given counts.
+    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64;
+}
+
+macro_rules! ops {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+        /// One operation with its attributes.
+        #[derive(Debug, Clone, PartialEq)]
+        #[non_exhaustive]
+        pub enum Op { $($(#[$doc])* $variant($variant),)* }
+
+        impl Op {
+            /// Every op's name, in the table's order.
+            pub const NAMES: &'static [&'static str] = &[$($name),*];
+
+            /// The op's one name: file, shader, test case and Python use it too.
+            pub fn name(&self) -> &'static str { match self { $(Op::$variant(_) => $name,)* } }
+
+            fn operation(&self) -> &dyn Operation { match self { $(Op::$variant(op) => op,)* } }
+        }
+
+        $(impl From<$variant> for Op { fn from(op: $variant) -> Self { Op::$variant(op) } })*
+    };
+}
+
+ops! {
+    /// Elementwise nonlinearity.
+    Activation = "activation",
+    /// Elementwise sum of two tensors of one shape.
+    Add = "add",
+    /// Scaled dot-product attention over packed sequences.
+    Attention = "attention",
+    /// Sum of rows looked up in several embedding tables.
+    EmbeddingSum = "embedding_sum",
+    /// Layer normalisation over the last axis.
+    LayerNorm = "layer_norm",
+    /// `act(x W^T + b) + residual`.
+    Linear = "linear",
+    /// Division of each row by its Euclidean norm.
+    Normalize = "normalize",
+    /// One vector a text from its tokens' vectors.
+    Pool = "pool",
+}
+
+impl Op {
+    /// Shapes of the results.
+    ///
+    /// # Errors
+    /// As [`Operation::infer`].
+    pub fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
+        self.operation().infer(operands)
+    }
+
+    /// Flops, and bytes of all operands and results (elements are 4 bytes unless a weight is stored narrower).
+    pub fn work(&self, operands: &[&Shape], results: &[&Shape], counts: Counts) -> Work {
+        let bytes = operands.iter().chain(results).map(|s| 4 * s.elements(counts) as u64).sum();
+        Work { flops: self.operation().flops(operands, counts), bytes }
+    }
+}

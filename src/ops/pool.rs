@@ -1,0 +1,54 @@
+//! One vector a text from its tokens' vectors.
+
+use super::{Counts, Dim, Operation, Shape};
+use crate::{Error, Result};
+
+/// How a text's token vectors become one; `n` is the number of pooled tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum PoolMode {
+    /// The first pooled token.
+    Cls = 0,
+    /// The largest value of each column.
+    Max = 1,
+    /// `sum / max(n, 1e-9)`
+    Mean = 2,
+    /// `sum / sqrt(max(n, 1e-9))`
+    MeanSqrtLength = 3,
+    /// `sum_i i x_i / max(sum_i i, 1e-9)`; `i` counts from 1 at the text's first token, prompt included.
+    WeightedMean = 4,
+    /// The last token.
+    LastToken = 5,
+}
+
+/// Pooling, several modes side by side in the order given.
+///
+/// Operands: `x [T, H]`, `offsets [B + 1]` (u32), `first [B]` (u32): tokens of text `i` before
+/// `offsets[i] + first[i]` are left out (a prompt that is not to be pooled). Result: `[B, modes * H]`.
+/// A text with no pooled token gives zeros for the means, as sentence-transformers does.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pool {
+    /// The modes, concatenated.
+    pub modes: Vec<PoolMode>,
+}
+
+impl Operation for Pool {
+    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
+        let [x, offsets, first] = operands else {
+            return Err(Error::InvalidArgument(format!("pool: {} operands, expected 3", operands.len())));
+        };
+        if x.rows() != Dim::Tokens || x.0.len() != 2 {
+            return Err(Error::InvalidArgument(format!("pool: x has shape {x}, expected [T, columns]")));
+        }
+        if **offsets != Shape::vector(Dim::Boundaries) || **first != Shape::vector(Dim::Texts) {
+            return Err(Error::InvalidArgument(format!(
+                "pool: offsets and first have shapes {offsets} and {first}, expected [B+1] and [B]"
+            )));
+        }
+        Ok(vec![Shape::matrix(Dim::Texts, self.modes.len() * x.columns())])
+    }
+
+    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        (self.modes.len() * operands[0].elements(counts)) as u64
+    }
+}

@@ -1,0 +1,98 @@
+//! Shapes whose leading axis may be counted per batch: tokens, texts, or the boundaries between texts.
+
+/// The sizes a batch brings along.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Counts {
+    /// Tokens of all texts of the batch.
+    pub tokens: usize,
+    /// Texts of the batch.
+    pub texts: usize,
+}
+
+/// One axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Dim {
+    /// Known when the plan is made.
+    Fixed(usize),
+    /// The batch's tokens, `T`.
+    Tokens,
+    /// The batch's texts, `B`.
+    Texts,
+    /// The boundaries between texts, `B + 1`: text `i` owns tokens `offsets[i]..offsets[i + 1]`.
+    Boundaries,
+}
+
+impl Dim {
+    /// The axis' size in a batch.
+    pub fn size(self, counts: Counts) -> usize {
+        match self {
+            Dim::Fixed(n) => n,
+            Dim::Tokens => counts.tokens,
+            Dim::Texts => counts.texts,
+            Dim::Boundaries => counts.texts + 1,
+        }
+    }
+}
+
+impl std::fmt::Display for Dim {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Dim::Fixed(n) => write!(f, "{n}"),
+            Dim::Tokens => f.write_str("T"),
+            Dim::Texts => f.write_str("B"),
+            Dim::Boundaries => f.write_str("B+1"),
+        }
+    }
+}
+
+/// Axes, slowest first; rows are contiguous.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Shape(pub Vec<Dim>);
+
+impl Shape {
+    /// `[rows, columns]`.
+    pub fn matrix(rows: Dim, columns: usize) -> Self {
+        Shape(vec![rows, Dim::Fixed(columns)])
+    }
+
+    /// `[n]`.
+    pub fn vector(n: Dim) -> Self {
+        Shape(vec![n])
+    }
+
+    /// All axes known.
+    pub fn fixed(dims: &[usize]) -> Self {
+        Shape(dims.iter().map(|&n| Dim::Fixed(n)).collect())
+    }
+
+    /// Size of the last axis when it is fixed; 1 for an empty shape.
+    pub fn columns(&self) -> usize {
+        match self.0.last() {
+            Some(Dim::Fixed(n)) => *n,
+            _ => 1,
+        }
+    }
+
+    /// The first axis.
+    pub fn rows(&self) -> Dim {
+        self.0.first().copied().unwrap_or(Dim::Fixed(1))
+    }
+
+    /// Number of elements in a batch.
+    pub fn elements(&self, counts: Counts) -> usize {
+        self.0.iter().map(|d| d.size(counts)).product()
+    }
+}
+
+impl std::fmt::Display for Shape {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("[")?;
+        for (i, dim) in self.0.iter().enumerate() {
+            if i > 0 {
+                f.write_str(", ")?;
+            }
+            write!(f, "{dim}")?;
+        }
+        f.write_str("]")
+    }
+}

@@ -1,0 +1,53 @@
+//! The environment variables, read once: they choose a device, log, or raise, and never change a number.
+
+/// The settings of this process.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Settings {
+    /// `VK_GPU_INDEX`: position in the raw Vulkan enumeration, software rasterisers included.
+    pub gpu_index: Option<usize>,
+    /// `ALLOW_CPU_VULKAN=1`: a software rasteriser counts as a usable Vulkan device.
+    pub allow_cpu_vulkan: bool,
+    /// `GRILLY_DEBUG=1`: log choices and fallbacks, name Vulkan objects, turn the validation layer on.
+    pub debug: bool,
+    /// `GRILLY_STRICT=1` (or upstream's `GRILLY_BRIDGE_STRICT`): raise in place of falling back to the CPU.
+    pub strict: bool,
+}
+
+impl Settings {
+    /// Reads the variables as they are now.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when `VK_GPU_INDEX` is not a number.
+    pub fn from_env() -> crate::Result<Self> {
+        Self::from_lookup(|name| std::env::var(name).ok())
+    }
+
+    /// Reads the variables through `lookup`, so that tests need not touch the environment.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when `VK_GPU_INDEX` is not a number.
+    ///
+    /// ```
+    /// let s = grilly::settings::Settings::from_lookup(|n| (n == "GRILLY_STRICT").then(|| "1".into())).unwrap();
+    /// assert!(s.strict && !s.debug);
+    /// ```
+    pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> crate::Result<Self> {
+        let flag = |name: &str| {
+            lookup(name).is_some_and(|v| matches!(v.trim().to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on"))
+        };
+        let gpu_index = match lookup("VK_GPU_INDEX").filter(|v| !v.trim().is_empty()) {
+            None => None,
+            Some(text) => Some(text.trim().parse().map_err(|_| {
+                crate::Error::InvalidArgument(format!(
+                    "VK_GPU_INDEX is {text:?}, expected a position in the list of Vulkan devices, such as 0"
+                ))
+            })?),
+        };
+        Ok(Self {
+            gpu_index,
+            allow_cpu_vulkan: flag("ALLOW_CPU_VULKAN"),
+            debug: flag("GRILLY_DEBUG"),
+            strict: flag("GRILLY_STRICT") || flag("GRILLY_BRIDGE_STRICT"),
+        })
+    }
+}

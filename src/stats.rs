@@ -1,0 +1,57 @@
+//! Counters of what this process did on its devices; `grilly.stats()` shows them.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// The live counters; add with [`AtomicU64::fetch_add`].
+        #[derive(Debug, Default)]
+        pub struct Counters { $($(#[$doc])* pub $name: AtomicU64,)* }
+
+        /// The counters at one moment.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        pub struct Snapshot { $($(#[$doc])* pub $name: u64,)* }
+
+        impl Counters {
+            /// Reads every counter.
+            pub fn snapshot(&self) -> Snapshot { Snapshot { $($name: self.$name.load(Relaxed),)* } }
+            /// Sets every counter to zero.
+            pub fn reset(&self) { $(self.$name.store(0, Relaxed);)* }
+        }
+
+        impl Snapshot {
+            /// Name and value of each counter, in order.
+            pub fn entries(&self) -> Vec<(&'static str, u64)> { vec![$((stringify!($name), self.$name),)*] }
+        }
+
+        /// The counters of this process.
+        pub static COUNTERS: Counters = Counters { $($name: AtomicU64::new(0),)* };
+    };
+}
+
+counters! {
+    /// Vulkan instances created.
+    instances,
+    /// Logical Vulkan devices created.
+    devices,
+    /// Compute dispatches executed on Vulkan devices.
+    dispatches,
+    /// Queue submissions, weight uploads included.
+    submits,
+    /// Waits of the host for a device.
+    waits,
+    /// Batches run on Vulkan devices.
+    batches_vulkan,
+    /// Batches run on the CPU backend.
+    batches_cpu,
+    /// Bytes of weights written to devices.
+    bytes_weights,
+    /// Bytes of inputs written to devices (ids, positions, lengths, dispatch sizes).
+    bytes_up,
+    /// Bytes of results read back from devices.
+    bytes_down,
+    /// Bytes of device memory held now.
+    bytes_held,
+    /// Times work meant for a device went to the CPU instead.
+    fallbacks,
+}
