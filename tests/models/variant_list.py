@@ -11,6 +11,9 @@ PROMPT_CALLS = {
     "named": {"prompt_name": "query"},
     "given": {"prompt": "Represent this: "},
     "empty": {"prompt": ""},
+    "query": {"method": "encode_query"},
+    "document": {"method": "encode_document"},
+    "query_named": {"method": "encode_query", "prompt_name": "passage"},
 }
 
 
@@ -112,7 +115,8 @@ variant("cased_lowered", lambda: cased(True))
 
 for mode in POOLING_MODES:
     variant(f"pooling_{mode}", lambda mode=mode: with_modules(pooling(mode)))
-    variant(f"prompt_excluded_{mode}", lambda mode=mode: prompted(mode, False), PROMPT_CALLS)
+    variant(f"prompt_excluded_{mode}", lambda mode=mode: prompted(mode, False), {
+        label: PROMPT_CALLS[label] for label in ("plain", "named", "given")})
 variant("pooling_all", lambda: with_modules(pooling(list(POOLING_MODES))))
 variant("pooling_reordered", lambda: with_modules(pooling(["mean", "cls"])))
 variant("pooling_old_cls", lambda: old_pooling("cls_token"))
