@@ -57,9 +57,7 @@ def write(folder: Path, path: Path) -> None:
     norm = [graph.weight(f"embeddings.LayerNorm.{part}") for part in ("weight", "bias")]
     word, position, kind = (graph.weight(name) for name in names)
     inputs = [ids, types, word, position, kind, *norm, mask]
-    node = helper.make_node(
-        "EmbedLayerNormalization", inputs, ["embedded", "mask_index"], domain=FUSED, epsilon=eps
-    )
+    node = helper.make_node("EmbedLayerNormalization", inputs, ["embedded", "mask_index"], domain=FUSED, epsilon=eps)
     graph.nodes.append(node)
     x = "embedded"
     for layer in range(config["num_hidden_layers"]):
@@ -68,9 +66,7 @@ def write(folder: Path, path: Path) -> None:
         packed = graph.weight(
             f"{prefix}.packed.weight", np.concatenate([graph.tensors[f"{part}.weight"].T for part in parts], axis=1)
         )
-        bias = graph.weight(
-            f"{prefix}.packed.bias", np.concatenate([graph.tensors[f"{part}.bias"] for part in parts])
-        )
+        bias = graph.weight(f"{prefix}.packed.bias", np.concatenate([graph.tensors[f"{part}.bias"] for part in parts]))
         heads = config["num_attention_heads"]
         mixed = graph.op("Attention", [x, packed, bias, mask], f"{prefix}.mixed", FUSED, num_heads=heads)
         name = f"{prefix}.attention.output"

@@ -18,7 +18,6 @@ def sentences(variants_golden) -> list[str]:
     return [str(text) for text in variants_golden["texts"]]
 
 
-
 @pytest.mark.parametrize("name", sorted(VARIANTS))
 def test_variant(name, checkpoint, device, variants_golden, sentences):
     folder = checkpoint(name)
@@ -35,7 +34,9 @@ def test_variant(name, checkpoint, device, variants_golden, sentences):
         assert model.get_sentence_embedding_dimension() == expected.shape[1]
 
 
-@pytest.mark.parametrize("name", [name for name in sorted(VARIANTS) if name.startswith(("base", "no_", "limit", "cased"))])
+@pytest.mark.parametrize(
+    "name", [name for name in sorted(VARIANTS) if name.startswith(("base", "no_", "limit", "cased"))]
+)
 def test_tokens_and_limit(name, checkpoint, variants_golden, sentences):
     with VulkanSentenceTransformer(str(checkpoint(name)), device="cpu") as model:
         expected = per_text(variants_golden[f"{name}/plain/ids"])

@@ -30,7 +30,11 @@ def swiftshader_environment() -> dict[str, str]:
 def small(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("small") / "bert"
     checkpoint = sized(
-        51, hidden_size=HIDDEN, num_attention_heads=3, intermediate_size=200, num_hidden_layers=LAYERS,
+        51,
+        hidden_size=HIDDEN,
+        num_attention_heads=3,
+        intermediate_size=200,
+        num_hidden_layers=LAYERS,
         max_position_embeddings=160,
     )
     checkpoint.transformer = {"max_seq_length": 160}
