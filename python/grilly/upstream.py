@@ -11,13 +11,14 @@ PARTS = {
     "capsule networks": "CapsuleMemory CapsuleTransformerConfig CognitiveFeatures MemoryType",
     "device managers": "get_device_manager get_vulkan_backend get_cuda_backend",
     "Hugging Face bridge": "HuggingFaceBridge get_huggingface_bridge",
-    "Tensor facade": "Tensor tensor zeros ones randn add mul matmul relu gelu softmax layer_norm dropout conv2d max_pool2d "
-    "avg_pool2d mse_loss cross_entropy_loss",
+    "Tensor facade": "Tensor tensor zeros ones randn add mul matmul relu gelu softmax layer_norm dropout conv2d "
+    "max_pool2d avg_pool2d mse_loss cross_entropy_loss",
     "LoRA": "LoRAConfig LoRALinear LoRAEmbedding LoRAAttention LoRAModel apply_lora_to_linear calculate_lora_params",
     "convolutions": "Conv1d Conv2d MaxPool2d AvgPool2d BatchNorm1d BatchNorm2d",
     "recurrent layers": "LSTM LSTMCell GRU GRUCell",
     "Fourier transforms": "fft ifft fft_magnitude fft_power_spectrum fft_normalize",
-    "vector search": "faiss_distance faiss_compute_distances faiss_topk faiss_ivf_filter faiss_kmeans_update faiss_quantize",
+    "vector search": "faiss_distance faiss_compute_distances faiss_topk faiss_ivf_filter faiss_kmeans_update "
+    "faiss_quantize",
     "memory operations": "memory_read memory_write memory_context_aggregate memory_query_pooling memory_inject_concat "
     "memory_inject_gate memory_inject_residual",
     "place and time cells": "place_cell time_cell theta_gamma_encoding",

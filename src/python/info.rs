@@ -3,74 +3,82 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::lock;
+use crate::Error;
 use crate::backend::faults::{self, Fault};
 use crate::settings::Settings;
-use crate::{Error, stats::COUNTERS};
+use crate::stats::COUNTERS;
 
-/// One Vulkan device, usable or not.
-struct Device {
-    /// Place in the raw enumeration, which `VK_GPU_INDEX` counts.
-    raw_index: usize,
-    /// Place among the usable devices, which `"vulkan:N"` counts.
-    position: Option<usize>,
-    facts: Facts,
+/// What `device="vulkan"` means: the device's place in the list and the reason, or why there is none.
+type Chosen = std::result::Result<(usize, String), String>;
+
+/// Every Vulkan device, usable or not, one dict each, and what `device="vulkan"` means.
+#[pyfunction]
+pub(super) fn inventory(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let settings = Settings::from_env()?;
+    let (rows, chosen) = devices(py, &settings)?;
+    let choice = PyDict::new(py);
+    let (backend, name, reason) = match &chosen {
+        Ok((index, reason)) => ("vulkan", rows[*index].get_item("name")?, reason),
+        Err(reason) => {
+            let name = crate::backend::cpu::backend().device_name().to_owned();
+            ("cpu", Some(name.into_pyobject(py)?.into_any()), reason)
+        }
+    };
+    choice.set_item("backend", backend)?;
+    choice.set_item("name", name)?;
+    choice.set_item("reason", reason)?;
+    let answer = PyDict::new(py);
+    answer.set_item("devices", rows)?;
+    answer.set_item("choice", choice)?;
+    Ok(answer)
+}
+
+#[cfg(not(feature = "vulkan"))]
+fn devices<'py>(_py: Python<'py>, _settings: &Settings) -> PyResult<(Vec<Bound<'py, PyDict>>, Chosen)> {
+    Ok((Vec::new(), Err("this build has no Vulkan backend".into())))
 }
 
 #[cfg(feature = "vulkan")]
-type Facts = crate::backend::vulkan::Capabilities;
-#[cfg(not(feature = "vulkan"))]
-type Facts = std::convert::Infallible;
-
-/// Every Vulkan device there is, in the order of the raw enumeration.
-fn devices(_settings: &Settings) -> crate::Result<Vec<Device>> {
-    Ok(Vec::new())
+fn devices<'py>(py: Python<'py>, settings: &Settings) -> PyResult<(Vec<Bound<'py, PyDict>>, Chosen)> {
+    use crate::backend::vulkan;
+    let found = super::lock::without(py, || match vulkan::devices(settings) {
+        Ok(inventory) => Ok((inventory.devices, inventory.chosen)),
+        Err(Error::DeviceUnavailable(reason)) => Ok((Vec::new(), Err(reason))),
+        Err(error) => Err(error),
+    })?;
+    let rows = found.0.iter().map(|device| describe(py, device)).collect::<PyResult<_>>()?;
+    Ok((rows, found.1))
 }
 
-impl Device {
-    #[cfg(feature = "vulkan")]
-    fn describe<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let facts = &self.facts;
-        let row = PyDict::new(py);
-        row.set_item("raw_index", self.raw_index)?;
-        row.set_item("position", self.position)?;
-        row.set_item("name", &facts.name)?;
-        row.set_item("type", format!("{:?}", facts.device_type).to_lowercase())?;
-        row.set_item("vendor", facts.vendor)?;
-        row.set_item("driver", &facts.driver)?;
-        row.set_item("api", format!("{}.{}.{}", facts.api.0, facts.api.1, facts.api.2))?;
-        row.set_item("memory", facts.memory)?;
-        row.set_item("missing", &facts.missing)?;
-        row.set_item("features", facts.features.iter().map(|feature| feature.name()).collect::<Vec<_>>())?;
-        let limits = PyDict::new(py);
-        limits.set_item("storage_buffer_range", facts.storage_buffer_range)?;
-        limits.set_item("storage_buffer_alignment", facts.storage_buffer_alignment)?;
-        limits.set_item("allocation", facts.allocation)?;
-        limits.set_item("shared_memory", facts.shared_memory)?;
-        limits.set_item("invocations", facts.invocations)?;
-        limits.set_item("workgroup_size", facts.workgroup_size)?;
-        limits.set_item("workgroup_count", facts.workgroup_count)?;
-        limits.set_item("push_constants", facts.push_constants)?;
-        limits.set_item("storage_buffers", facts.storage_buffers)?;
-        limits.set_item("subgroup_size", facts.subgroup_size)?;
-        limits.set_item("timestamp_period", facts.timestamp_period)?;
-        row.set_item("limits", limits)?;
-        Ok(row)
-    }
-
-    #[cfg(not(feature = "vulkan"))]
-    fn describe<'py>(&self, _py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let _ = (self.raw_index, self.position);
-        match self.facts {}
-    }
-}
-
-/// Every Vulkan device, usable or not: one dict each.
-#[pyfunction]
-pub(super) fn inventory(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
-    let settings = Settings::from_env()?;
-    let rows = lock::without(py, || devices(&settings))?;
-    rows.iter().map(|row| row.describe(py)).collect()
+#[cfg(feature = "vulkan")]
+fn describe<'py>(py: Python<'py>, device: &crate::backend::vulkan::Listed) -> PyResult<Bound<'py, PyDict>> {
+    let facts = &device.capabilities;
+    let row = PyDict::new(py);
+    row.set_item("index", device.index)?;
+    row.set_item("position", device.position)?;
+    row.set_item("unusable", &device.unusable)?;
+    row.set_item("name", &facts.name)?;
+    row.set_item("type", format!("{:?}", facts.device_type).to_lowercase())?;
+    row.set_item("vendor", facts.vendor)?;
+    row.set_item("driver", &facts.driver)?;
+    row.set_item("api", format!("{}.{}.{}", facts.api.0, facts.api.1, facts.api.2))?;
+    row.set_item("memory", facts.memory)?;
+    row.set_item("missing", &facts.missing)?;
+    row.set_item("features", facts.features.iter().map(|feature| feature.name()).collect::<Vec<_>>())?;
+    let limits = PyDict::new(py);
+    limits.set_item("storage_buffer_range", facts.storage_buffer_range)?;
+    limits.set_item("storage_buffer_alignment", facts.storage_buffer_alignment)?;
+    limits.set_item("allocation", facts.allocation)?;
+    limits.set_item("shared_memory", facts.shared_memory)?;
+    limits.set_item("invocations", facts.invocations)?;
+    limits.set_item("workgroup_size", facts.workgroup_size)?;
+    limits.set_item("workgroup_count", facts.workgroup_count)?;
+    limits.set_item("push_constants", facts.push_constants)?;
+    limits.set_item("storage_buffers", facts.storage_buffers)?;
+    limits.set_item("subgroup_size", facts.subgroup_size)?;
+    limits.set_item("timestamp_period", facts.timestamp_period)?;
+    row.set_item("limits", limits)?;
+    Ok(row)
 }
 
 /// The host: threads this process may use and the widest SIMD instructions.
@@ -151,5 +159,8 @@ pub(super) fn clear_faults() {
 /// What the validation layer has said so far; empty unless `GRILLY_DEBUG=1` turned it on.
 #[pyfunction]
 pub(super) fn validation_messages() -> Vec<String> {
+    #[cfg(feature = "vulkan")]
+    return crate::backend::vulkan::validation_messages();
+    #[cfg(not(feature = "vulkan"))]
     Vec::new()
 }

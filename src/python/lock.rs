@@ -7,14 +7,14 @@
 use std::process;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 
 use crate::Error;
 
 /// How long exit waits for running calls to stop.
-const PATIENCE: Duration = Duration::from_millis(1200);
+const PATIENCE: Duration = Duration::from_millis(1600);
 /// How long exit then waits for threads that are already asking for the lock.
 const LAST_CALL: Duration = Duration::from_millis(200);
 
@@ -134,11 +134,14 @@ pub(super) fn shut_down(py: Python<'_>) {
         return;
     }
     py.detach(|| {
+        let deadline = Instant::now() + PATIENCE;
         crate::exit::begin();
-        let mut guard = state();
-        guard.closing = true;
+        state().closing = true;
+        #[cfg(feature = "vulkan")]
+        crate::backend::vulkan::shut_down();
+        let left = deadline.saturating_duration_since(Instant::now());
         let (mut guard, late) =
-            CHANGED.wait_timeout_while(guard, PATIENCE, |s| s.inside > 0).unwrap_or_else(PoisonError::into_inner);
+            CHANGED.wait_timeout_while(state(), left, |s| s.inside > 0).unwrap_or_else(PoisonError::into_inner);
         if late.timed_out() {
             guard.abandoned = true;
             drop(CHANGED.wait_timeout_while(guard, LAST_CALL, |s| s.returning > 0));

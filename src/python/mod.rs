@@ -17,9 +17,7 @@ mod _core {
     #[pymodule_export]
     use super::embed::EmbeddingModel;
     #[pymodule_export]
-    use super::info::{
-        clear_faults, host, inject_fault, inventory, reset_stats, settings, stats, validation_messages,
-    };
+    use super::info::{clear_faults, host, inject_fault, inventory, reset_stats, settings, stats, validation_messages};
     #[pymodule_export]
     use super::lock::shut_down;
 
