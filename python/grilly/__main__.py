@@ -21,7 +21,8 @@ def main(arguments: list[str]) -> int:
     if command == "demo":
         from grilly import demo
 
-        return demo.main(rest)
+        status: int = demo.main(rest)
+        return status
     print(USAGE, file=sys.stdout if command in ("-h", "--help", "help") else sys.stderr)
     return 0 if command in ("-h", "--help", "help") else 2
 

@@ -17,6 +17,7 @@ from grilly import _core, hub
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from grilly.inputs import as_list, check_device, check_dtype, merge_prompts, positive
 from grilly.outputs import normalize_rows, to_tensor, token_features
+from grilly.progress import progress
 from grilly.quantization import PRECISIONS, quantize_embeddings
 from grilly.similarity import SIMILARITIES
 from grilly.tokenizer import Tokenizer
@@ -175,15 +176,8 @@ class VulkanSentenceTransformer:
         *,
         prompt_name: str | None = ...,
         prompt: str | None = ...,
-        output_value: Literal["sentence_embedding"] = ...,
         precision: str | None = ...,
-        convert_to_numpy: Literal[True] = ...,
-        convert_to_tensor: Literal[False] = ...,
-        device: str | None = ...,
         truncate_dim: int | None = ...,
-        pool: None = ...,
-        chunk_size: None = ...,
-        task: str | None = ...,
     ) -> npt.NDArray[Any]: ...
 
     @overload
@@ -193,19 +187,7 @@ class VulkanSentenceTransformer:
         batch_size: int = ...,
         show_progress_bar: bool | None = ...,
         normalize_embeddings: bool = ...,
-        *,
-        prompt_name: str | None = ...,
-        prompt: str | None = ...,
-        output_value: Output | None = ...,
-        precision: str | None = ...,
-        convert_to_numpy: bool = ...,
-        convert_to_tensor: bool = ...,
-        device: str | None = ...,
-        truncate_dim: int | None = ...,
-        pool: None = ...,
-        chunk_size: None = ...,
-        task: str | None = ...,
-        **aliases: Any,
+        **options: Any,
     ) -> Any: ...
 
     def encode(
@@ -314,7 +296,7 @@ class VulkanSentenceTransformer:
         return result[0] if single else result
 
     def encode_query(self, texts: Texts = MISSING, *arguments: Any, **options: Any) -> Any:
-        """`encode` with the prompt called `query`, unless the call gives one.
+        """`encode` with the prompt called `query`, unless one is given.
 
         Every model has that prompt; it is empty unless the model or the constructor says otherwise, and then takes the
         place of the default prompt.
@@ -333,7 +315,7 @@ class VulkanSentenceTransformer:
         return self.encode(texts, *arguments, **self._with_prompt(options, ("query",), "query"))
 
     def encode_document(self, texts: Texts = MISSING, *arguments: Any, **options: Any) -> Any:
-        """`encode` with the first there is of the prompts `document`, `passage` and `corpus`, unless the call gives one.
+        """`encode` with the first there is of the prompts `document`, `passage` and `corpus`, unless one is given.
 
         Args:
             texts: As in `encode`.
@@ -556,20 +538,6 @@ def _restore(
     if include_prompt is not None:
         model.set_pooling_include_prompt(include_prompt)
     return model
-
-
-@contextmanager
-def progress(total: int, shown: bool | None) -> Iterator[Callable[[int], object] | None]:
-    """What to call with the number of texts done, or None without a bar."""
-    if shown is None:
-        shown = logger.isEnabledFor(logging.INFO)
-    if not shown:
-        yield None
-        return
-    from tqdm.auto import tqdm
-
-    with tqdm(total=total, desc="Texts", unit="text") as bar:
-        yield lambda done: bar.update(done - bar.n)
 
 
 def get_vulkan_sentence_transformer(
