@@ -142,13 +142,8 @@ impl Builder<'_> {
         let projected =
             self.linear(&node("attention output"), &[name(&spec.names.attention_output)], mixed, spec.hidden, true)?;
         let x = self.add_and_norm(&node("attention"), &name(&spec.names.attention_norm), projected, x)?;
-        let wide = self.linear(
-            &node("feed-forward in"),
-            &[name(&spec.names.feed_forward_in)],
-            x,
-            spec.intermediate,
-            true,
-        )?;
+        let wide =
+            self.linear(&node("feed-forward in"), &[name(&spec.names.feed_forward_in)], x, spec.intermediate, true)?;
         let wide = self.activation(&node("feed-forward activation"), spec.activation, wide)?;
         let narrow =
             self.linear(&node("feed-forward out"), &[name(&spec.names.feed_forward_out)], wide, spec.hidden, true)?;
@@ -179,7 +174,10 @@ impl Builder<'_> {
             }
             x = match head {
                 Head::Pooling { .. } if pooled => {
-                    return Err(Error::Unsupported { what: "modules.json".into(), reason: "two Pooling modules".into() });
+                    return Err(Error::Unsupported {
+                        what: "modules.json".into(),
+                        reason: "two Pooling modules".into(),
+                    });
                 }
                 Head::Pooling { modes, .. } => {
                     pooled = true;

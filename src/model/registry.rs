@@ -15,6 +15,9 @@ pub const ARCHITECTURES: &[(&str, ReadSpec)] = &[("bert", super::arch::bert::rea
 ///
 /// # Errors
 /// `Unsupported` for an unknown `model_type`, naming those that are known; `ModelFormat` for missing or absurd values.
-pub fn read_spec(_config: &serde_json::Map<String, serde_json::Value>, _path: &Path) -> Result<(EncoderSpec, NameRules)> {
+pub fn read_spec(
+    _config: &serde_json::Map<String, serde_json::Value>,
+    _path: &Path,
+) -> Result<(EncoderSpec, NameRules)> {
     todo!()
 }

@@ -22,7 +22,12 @@ impl Backend for Cpu {
         "cpu"
     }
 
-    fn prepare(&self, _plan: Arc<Plan>, _weights: Arc<dyn WeightSource>, _options: ProgramOptions) -> Result<Arc<dyn Program>> {
+    fn prepare(
+        &self,
+        _plan: Arc<Plan>,
+        _weights: Arc<dyn WeightSource>,
+        _options: ProgramOptions,
+    ) -> Result<Arc<dyn Program>> {
         todo!()
     }
 }
