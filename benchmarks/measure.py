@@ -40,7 +40,7 @@ def rounds(rivals: dict[str, Callable[[], object]], repeats: int, pause: float =
 
 def ratio(ours: list[float], theirs: list[float]) -> float:
     """How many times as fast we are: the median of the rounds' own ratios."""
-    return statistics.median(other / own for own, other in zip(ours, theirs))
+    return statistics.median(other / own for own, other in zip(ours, theirs, strict=True))
 
 
 def best_batch(encode: Callable[[int], object], sizes: list[int]) -> int:

@@ -11,7 +11,7 @@ import workloads
 
 TESTS = Path(__file__).parent.parent / "tests"
 sys.path.insert(0, str(TESTS))
-from models import safetensors_file, variants  # noqa: E402
+from models import variants  # noqa: E402
 
 VOCABULARY = 30_522
 SHAPES = {
@@ -46,15 +46,5 @@ def write(shape: str, folder: Path) -> Path:
     return folder
 
 
-def round_to_f16(source: Path, target: Path) -> Path:
-    """A copy of a checkpoint with float16 weights, half as large; both engines load the same rounded numbers."""
-    import shutil
-
-    shutil.copytree(source, target)
-    safetensors_file.write(target / "model.safetensors", safetensors_file.read(source / "model.safetensors"), "F16")
-    return target
-
-
 if __name__ == "__main__":
-    kind, *folders = sys.argv[1:]
-    print(round_to_f16(*map(Path, folders)) if kind == "f16" else write(kind, Path(folders[0])))
+    print(write(sys.argv[1], Path(sys.argv[2])))

@@ -171,7 +171,7 @@ impl EmbeddingModel {
         if prompt.is_empty() || self.include_prompt.load(Relaxed) {
             return Ok(0);
         }
-        self.tokenizer.prompt_length(prompt)
+        self.tokenizer.prompt_length(prompt, self.max_seq_length())
     }
 
     fn check_process(&self) -> Result<()> {

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from grilly import VulkanSentenceTransformer
+from grilly.errors import GrillyError
 
 QUERIES = ["A flood destroys every living thing.", "A man is sold by his brothers.", "Bread falls from heaven."]
 BUDGET_SECONDS = 15.0
@@ -35,16 +36,23 @@ def main(argv: list[str]) -> int:
     if not sentences:
         print(f"{options.text}: no sentences in it", file=sys.stderr)
         return 1
-    queries = options.query or QUERIES
+    print(f"Text      {len(sentences):,} sentences, {len(text.encode()) / 1e6:.1f} MB")
+    try:
+        _answer(options, references, sentences)
+    except GrillyError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
 
+
+def _answer(options: argparse.Namespace, references: list[str], sentences: list[str]) -> None:
+    """Embeds the sentences and prints what the queries find."""
     start = time.perf_counter()
     with VulkanSentenceTransformer(options.model, device=options.device) as model:
         loaded = time.perf_counter() - start
-        print(f"Text      {len(sentences):,} sentences, {len(text.encode()) / 1e6:.1f} MB")
-        print(
-            f"Model     {options.model}, {model.get_sentence_embedding_dimension()} dimensions, ready in {loaded:.2f} s"
-        )
-        print(f"Device    {_device(model)}")
+        dimensions = model.get_sentence_embedding_dimension()
+        print(f"Model     {options.model}, {dimensions} dimensions, ready in {loaded:.2f} s")
+        print(f"Device    {model.device_name} ({model.backend}): {model.device_reason}")
 
         count = min(options.limit, len(sentences)) if options.limit else _affordable(model, sentences)
         start = time.perf_counter()
@@ -55,13 +63,13 @@ def main(argv: list[str]) -> int:
         part = "all" if count == len(sentences) else f"the first {count:,}"
         print(f"Embedded  {part} in {seconds:.1f} s: {count / seconds:,.0f} texts per second")
 
+        queries = options.query or QUERIES
         scores = model.encode(queries) @ embeddings.T
     for query, row in zip(queries, scores, strict=True):
         print(f"\n{query}")
         for index in np.argsort(-row, kind="stable")[:MATCHES]:
             found = f"{references[index]}  {sentences[index]}" if references else sentences[index]
             print(textwrap.fill(found, 100, initial_indent=f"  {row[index]:.3f}  ", subsequent_indent=" " * 9))
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -120,10 +128,6 @@ def _affordable(model: VulkanSentenceTransformer, sentences: list[str]) -> int:
     model.encode(probe)
     fitting = int(len(probe) / (time.perf_counter() - start) * BUDGET_SECONDS)
     return min(len(sentences), max(fitting // 100 * 100, 100))
-
-
-def _device(model: VulkanSentenceTransformer) -> str:
-    return f"{model.backend}"
 
 
 if __name__ == "__main__":

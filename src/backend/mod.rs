@@ -7,7 +7,6 @@ pub mod faults;
 pub mod vulkan;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use crate::Result;
 use crate::graph::Plan;
@@ -130,24 +129,15 @@ pub trait Pending: Send {
     fn wait(self: Box<Self>) -> Result<Vec<Vec<f32>>>;
 }
 
-/// What to do when as many batches are under way as the program takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WhenBusy {
-    /// Wait for a place. Only for callers with no batch under way: two that each hold one would wait for ever.
-    Wait,
-    /// Return `None` at once.
-    Decline,
-}
-
 /// A plan made ready on a backend, with its weights in place. Dropping it frees them.
 pub trait Program: Send + Sync {
     /// What a batch may hold.
     fn limits(&self) -> BatchLimits;
-    /// Starts a batch; `None` only under [`WhenBusy::Decline`].
+    /// Starts a batch. With `in_flight` batches under way it waits for the device, never for another caller.
     ///
     /// # Errors
     /// A device fault, or `OutOfMemory`.
-    fn submit(&self, feed: &Feed<'_>, when_busy: WhenBusy) -> Result<Option<Box<dyn Pending>>>;
+    fn submit(&self, feed: &Feed<'_>) -> Result<Box<dyn Pending>>;
 }
 
 /// What a caller may ask of a program.
@@ -175,16 +165,4 @@ pub trait Backend: Send + Sync {
         weights: Arc<dyn WeightSource>,
         options: ProgramOptions,
     ) -> Result<Arc<dyn Program>>;
-}
-
-static CLOSING: AtomicBool = AtomicBool::new(false);
-
-/// Asks every run of this process to stop after the batch under way: the interpreter is about to exit.
-pub fn shut_down() {
-    CLOSING.store(true, SeqCst);
-}
-
-/// Whether [`shut_down`] was called.
-pub fn closing() -> bool {
-    CLOSING.load(SeqCst)
 }

@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use ndarray::{Array2, ArrayView2, s};
 
 use super::{EmbeddingModel, Encoded, LoadOptions};
 use crate::backend::choose::{self, DeviceRequest};
-use crate::backend::{self, BackendKind, BatchLimits, Feed, Pending, Program, ProgramOptions, WhenBusy, cpu};
+use crate::backend::{BackendKind, BatchLimits, Feed, Pending, Program, ProgramOptions, cpu};
 use crate::graph::Plan;
 use crate::model::encoder::{inputs, outputs};
 use crate::model::spec::{EncoderSpec, Positions};
@@ -92,7 +92,7 @@ pub(super) struct Work<'a> {
 
 impl Work<'_> {
     /// Starts a batch.
-    fn start(&self, program: &dyn Program, batch: &Batch, busy: WhenBusy) -> Result<Option<Box<dyn Pending>>> {
+    fn start(&self, program: &dyn Program, batch: &Batch) -> Result<Box<dyn Pending>> {
         let texts = || batch.texts.iter().map(|&text| &self.tokens[text]);
         let Positions::Learned { first: first_position, .. } = self.spec.positions;
         let words: Vec<u32> = texts().flat_map(|t| &t.ids).copied().collect();
@@ -114,7 +114,7 @@ impl Work<'_> {
             inputs: arrays[..count].iter().map(|array| bytemuck::cast_slice(array)).collect(),
             outputs: if self.with_tokens { vec![outputs::SENTENCES, outputs::TOKENS] } else { vec![outputs::SENTENCES] },
         };
-        program.submit(&feed, busy)
+        program.submit(&feed)
     }
 
     /// Puts a finished batch's rows where their texts stand.
@@ -184,7 +184,7 @@ impl EmbeddingModel {
                 }
                 Err(error) => return Err(error),
             }
-            if backend::closing() {
+            if crate::exit::begun() {
                 return Err(Error::Interrupted);
             }
         }
@@ -218,8 +218,7 @@ fn step(
     while under_way.len() < runner.limits().in_flight
         && let Some(batch) = waiting.front()
     {
-        let busy = if under_way.is_empty() { WhenBusy::Wait } else { WhenBusy::Decline };
-        let Some(pending) = work.start(&*runner.program, batch, busy)? else { break };
+        let pending = work.start(&*runner.program, batch)?;
         under_way.extend(waiting.pop_front().map(|batch| (batch, pending)));
     }
     let Some((batch, pending)) = under_way.pop_front() else { return Ok(0) };
@@ -230,15 +229,6 @@ fn step(
             return Err(error);
         }
     };
-    count_batch(runner.kind);
     work.place(&batch, results, encoded)?;
     Ok(batch.texts.len())
-}
-
-fn count_batch(kind: BackendKind) {
-    let counter: &AtomicU64 = match kind {
-        BackendKind::Vulkan => &COUNTERS.batches_vulkan,
-        BackendKind::Cpu => &COUNTERS.batches_cpu,
-    };
-    counter.fetch_add(1, Relaxed);
 }

@@ -7,7 +7,7 @@ def padded(rows) -> np.ndarray:
     """Token ids of each text as one array, filled up with -1."""
     rows = list(rows)
     filled = np.full((len(rows), max(map(len, rows))), -1, np.int32)
-    for row, ids in zip(filled, rows):
+    for row, ids in zip(filled, rows, strict=True):
         row[: len(ids)] = ids
     return filled
 

@@ -39,7 +39,7 @@ def some(minilm_golden):
 def test_tokens_are_the_reference_tokenizers(model, texts, minilm_golden):
     different = [
         index
-        for index, (text, ids) in enumerate(zip(texts, per_text(minilm_golden["ids"])))
+        for index, (text, ids) in enumerate(zip(texts, per_text(minilm_golden["ids"]), strict=True))
         if list(model.tokenizer.encode(text)) != ids
     ]
     assert not different
