@@ -31,6 +31,15 @@ Output = Literal["sentence_embedding", "token_embeddings"]
 # In place of an argument that was left out, where None means something.
 MISSING: Any = object()
 OUTPUTS = (None, "sentence_embedding", "token_embeddings")
+# What a pickled model keeps besides its arguments.
+SETTINGS = (
+    "model_name",
+    "prompts",
+    "default_prompt_name",
+    "truncate_dim",
+    "_similarity_fn_name",
+    "_include_prompt",
+)
 DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 
 
@@ -519,24 +528,19 @@ class VulkanSentenceTransformer:
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """By name and arguments: the copy loads the model again."""
-        arguments = {
-            **self._arguments,
-            "max_seq_length": self.max_seq_length,
-            "prompts": self.prompts,
-            "default_prompt_name": self.default_prompt_name,
-            "truncate_dim": self.truncate_dim,
-            "similarity_fn_name": self._similarity_fn_name,
-        }
-        return _restore, (type(self), arguments, self.model_name, self._include_prompt)
+        settings = {name: getattr(self, name) for name in SETTINGS}
+        return restore, (type(self), self._arguments | {"max_seq_length": self.max_seq_length}, settings)
 
 
-def _restore(
-    kind: type[VulkanSentenceTransformer], arguments: dict[str, Any], model_name: str, include_prompt: bool | None
+def restore(
+    kind: type[VulkanSentenceTransformer], arguments: dict[str, Any], settings: dict[str, Any]
 ) -> VulkanSentenceTransformer:
+    """A pickled model, loaded again."""
     model = kind(**arguments)
-    model.model_name = model_name
-    if include_prompt is not None:
-        model.set_pooling_include_prompt(include_prompt)
+    for name, value in settings.items():
+        setattr(model, name, value)
+    if model._include_prompt is not None:
+        model.set_pooling_include_prompt(model._include_prompt)
     return model
 
 
