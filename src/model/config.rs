@@ -1,13 +1,35 @@
 //! The small JSON files of a model's folder.
 
+use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
-use crate::Result;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::fields::{Fields, shown};
+use crate::{Error, Result};
+
+/// Longest configuration file that is read; the index of a large sharded checkpoint has a few megabytes.
+const LONGEST_FILE: u64 = 100_000_000;
+/// No text is longer than this many tokens; tokenizers without a limit of their own say 1e30.
+const LONGEST_TEXT: usize = i32::MAX as usize;
+const SIMILARITIES: [&str; 4] = ["cosine", "dot", "euclidean", "manhattan"];
+/// Names under which sentence-transformers has saved the Transformer module's settings.
+const TRANSFORMER_CONFIGS: [&str; 7] = [
+    "sentence_bert_config.json",
+    "sentence_roberta_config.json",
+    "sentence_distilbert_config.json",
+    "sentence_camembert_config.json",
+    "sentence_albert_config.json",
+    "sentence_xlm-roberta_config.json",
+    "sentence_xlnet_config.json",
+];
 
 /// `config_sentence_transformers.json` and `sentence_bert_config.json`, with their defaults filled in.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SentenceConfig {
-    /// Prompts by name, in the file's order.
+    /// Prompts by name: `query` and `document` (empty unless the file gives them), then the file's others in its order.
     pub prompts: Vec<(String, String)>,
     /// The prompt used when none is asked for.
     pub default_prompt_name: Option<String>,
@@ -15,24 +37,224 @@ pub struct SentenceConfig {
     pub similarity_fn_name: Option<String>,
     /// Dimensions kept of each embedding.
     pub truncate_dim: Option<usize>,
-    /// The model's own limit of tokens a text.
+    /// The model's own limit of tokens a text, before that of its position table.
     pub max_seq_length: Option<usize>,
     /// Whether texts are lower-cased before tokenizing.
     pub do_lower_case: bool,
 }
 
-/// Reads both files where they exist (`transformer` is the Transformer module's folder).
+/// Reads both files where they exist (`transformer` is the path of the Transformer module's folder, `folder` included).
+///
+/// As in sentence-transformers, a folder without `modules.json` is a bare transformer: neither file is looked at, and
+/// only the tokenizer limits the texts.
 ///
 /// # Errors
-/// `ModelFormat` for files that cannot be read or hold absurd values.
-pub fn read_sentence_config(_folder: &Path, _transformer: &Path) -> Result<SentenceConfig> {
-    todo!()
+/// `ModelFormat` for files that cannot be read or hold absurd values; `Unsupported` for other kinds of models.
+pub fn read_sentence_config(folder: &Path, transformer: &Path) -> Result<SentenceConfig> {
+    let mut config = SentenceConfig { prompts: default_prompts(), ..SentenceConfig::default() };
+    if folder.join("modules.json").exists() {
+        read_model_settings(&folder.join("config_sentence_transformers.json"), &mut config)?;
+        read_transformer_settings(transformer, &mut config)?;
+    }
+    if config.max_seq_length.is_none() {
+        config.max_seq_length = tokenizer_limit(&transformer.join("tokenizer_config.json"))?;
+    }
+    Ok(config)
+}
+
+fn default_prompts() -> Vec<(String, String)> {
+    ["query", "document"].map(|name| (name.to_owned(), String::new())).to_vec()
+}
+
+fn read_model_settings(path: &Path, config: &mut SentenceConfig) -> Result<()> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let values = read_json(path)?;
+    let mut fields = Fields::new(&values, path);
+    if let Some(kind) = fields.text("model_type").filter(|kind| *kind != "SentenceTransformer") {
+        return Err(Error::Unsupported {
+            what: format!("{}: model_type {kind:?}", path.display()),
+            reason: "only SentenceTransformer models give sentence embeddings".into(),
+        });
+    }
+    fields.object("prompts");
+    for (name, prompt) in PromptList::read(path)?.0 {
+        let text = match prompt {
+            Value::String(text) => text,
+            Value::Null => String::new(),
+            other => {
+                fields.fault(format!("the prompt {name:?} is {}, expected a string", shown(&other)));
+                continue;
+            }
+        };
+        match config.prompts.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) => *known = text,
+            None => config.prompts.push((name, text)),
+        }
+    }
+    config.default_prompt_name = fields.text("default_prompt_name").map(str::to_owned);
+    if let Some(name) = &config.default_prompt_name
+        && !config.prompts.iter().any(|(known, _)| known == name)
+    {
+        let known: Vec<&str> = config.prompts.iter().map(|(known, _)| known.as_str()).collect();
+        fields.fault(format!("default_prompt_name {name:?} is not among the prompts {known:?}"));
+    }
+    config.similarity_fn_name = fields.text("similarity_fn_name").map(str::to_owned);
+    if let Some(name) = &config.similarity_fn_name
+        && !SIMILARITIES.contains(&name.as_str())
+    {
+        fields.fault(format!("similarity_fn_name is {name:?}, expected one of {SIMILARITIES:?}"));
+    }
+    config.truncate_dim = fields.optional_size("truncate_dim", 1..=LONGEST_TEXT);
+    fields.done()
+}
+
+/// The first of the settings' files that says anything.
+fn read_transformer_settings(transformer: &Path, config: &mut SentenceConfig) -> Result<()> {
+    for path in TRANSFORMER_CONFIGS.map(|name| transformer.join(name)) {
+        if !path.exists() {
+            continue;
+        }
+        let values = read_json(&path)?;
+        if values.is_empty() {
+            continue;
+        }
+        let mut fields = Fields::new(&values, &path);
+        check_transformer_kind(&mut fields, &path)?;
+        config.max_seq_length = fields.optional_size("max_seq_length", 1..=LONGEST_TEXT);
+        config.do_lower_case = fields.flag_or("do_lower_case", false);
+        for key in ["processor_kwargs", "tokenizer_args"] {
+            let Some(arguments) = fields.object(key) else { continue };
+            let mut arguments = Fields::new(arguments, &path);
+            let limit = arguments.optional_size("model_max_length", 1..=LONGEST_TEXT);
+            config.max_seq_length = limit.or(config.max_seq_length);
+            arguments.done()?;
+        }
+        return fields.done();
+    }
+    Ok(())
+}
+
+/// A Transformer module can also give scores or generate; only token vectors of text are known here.
+fn check_transformer_kind(fields: &mut Fields<'_>, path: &Path) -> Result<()> {
+    let unsupported = |key: &str, value: &str, known: &str| {
+        let what = format!("{}: {key} {value:?}", path.display());
+        Err(Error::Unsupported { what, reason: format!("only {known:?} is known") })
+    };
+    let output = |text: Option<&str>| text.map(str::to_owned);
+    for (key, known) in [("transformer_task", "feature-extraction"), ("module_output_name", "token_embeddings")] {
+        if let Some(other) = output(fields.text(key)).filter(|value| value != known) {
+            return unsupported(key, &other, known);
+        }
+    }
+    if fields.is_set("query_expansion") {
+        return unsupported("query_expansion", "set", "null");
+    }
+    let method = fields.object("modality_config").and_then(|modalities| modalities.get("text"));
+    for (key, known) in [("method", "forward"), ("method_output_name", "last_hidden_state")] {
+        match method.and_then(|method| method.get(key)).and_then(Value::as_str) {
+            Some(other) if other != known => return unsupported(key, other, known),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// `model_max_length` of the tokenizer, unless it is the huge number that stands for none.
+fn tokenizer_limit(path: &Path) -> Result<Option<usize>> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let values = read_json(path)?;
+    let mut fields = Fields::new(&values, path);
+    if fields.get("model_max_length").and_then(Value::as_f64).is_some_and(|limit| limit > LONGEST_TEXT as f64) {
+        return Ok(None);
+    }
+    let limit = fields.optional_size("model_max_length", 1..=LONGEST_TEXT);
+    fields.done()?;
+    Ok(limit)
 }
 
 /// Reads a JSON file as an object.
 ///
 /// # Errors
 /// `ModelFormat` naming the file.
-pub fn read_json(_path: &Path) -> Result<serde_json::Map<String, serde_json::Value>> {
-    todo!()
+pub fn read_json(path: &Path) -> Result<Map<String, Value>> {
+    let fault = |problem: String| Error::ModelFormat { path: path.to_owned(), problem };
+    let bytes = read_bytes(path)?;
+    match serde_json::from_slice(&bytes).map_err(|e| fault(format!("not valid JSON: {e}")))? {
+        Value::Object(values) => Ok(values),
+        other => Err(fault(format!("holds {}, expected a JSON object", shown(&other)))),
+    }
 }
+
+/// Reads a whole configuration file.
+///
+/// # Errors
+/// `ModelFormat` for a file that is missing, unreadable, no regular file or larger than any configuration.
+pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
+    let fault = |problem: String| Error::ModelFormat { path: path.to_owned(), problem };
+    let unreadable = |e: std::io::Error| match e.kind() {
+        ErrorKind::NotFound => fault("no such file".into()),
+        _ => fault(format!("cannot be read: {e}")),
+    };
+    let about = fs::metadata(path).map_err(unreadable)?;
+    if !about.is_file() {
+        return Err(fault("not a regular file".into()));
+    }
+    if about.len() > LONGEST_FILE {
+        return Err(fault(format!("has {} bytes, at most {LONGEST_FILE} are read", about.len())));
+    }
+    fs::read(path).map_err(unreadable)
+}
+
+/// The prompts in the file's order, which `serde_json::Map` does not keep.
+#[derive(Default)]
+struct PromptList(Vec<(String, Value)>);
+
+impl PromptList {
+    fn read(path: &Path) -> Result<Self> {
+        #[derive(serde::Deserialize)]
+        struct File {
+            #[serde(default)]
+            prompts: PromptList,
+        }
+        let bytes = read_bytes(path)?;
+        let file: File = serde_json::from_slice(&bytes)
+            .map_err(|e| Error::ModelFormat { path: path.to_owned(), problem: format!("not valid JSON: {e}") })?;
+        Ok(file.prompts)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for PromptList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(PromptVisitor)
+    }
+}
+
+struct PromptVisitor;
+
+impl<'de> Visitor<'de> for PromptVisitor {
+    type Value = PromptList;
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("a map from names to prompts")
+    }
+
+    fn visit_unit<E>(self) -> Result<PromptList, E> {
+        Ok(PromptList::default())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PromptList, A::Error> {
+        let mut prompts: Vec<(String, Value)> = Vec::new();
+        while let Some((name, prompt)) = map.next_entry::<String, Value>()? {
+            prompts.retain(|(known, _)| *known != name);
+            prompts.push((name, prompt));
+        }
+        Ok(PromptList(prompts))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -183,21 +183,41 @@ impl Builder<'_> {
                     pooled = true;
                     self.pool(modes.clone(), x, places)?
                 }
-                Head::Dense { path, input, output, bias, activation } => {
-                    let columns = self.graph.value(x).shape.columns();
-                    if columns != *input {
-                        return Err(Error::InvalidArgument(format!(
-                            "{path}: in_features is {input}, but the module before it gives {columns}"
-                        )));
-                    }
+                Head::Dense { path, input, output, bias, activation, residual } => {
+                    self.check_columns(x, *input, &format!("{path}: in_features"))?;
+                    // Before the product, so that the sum can become the product's epilogue.
+                    let added = match residual {
+                        true if input == output => Some(x),
+                        true => {
+                            let name = format!("{path}/residual");
+                            Some(self.linear(&format!("{path} residual"), &[name], x, *output, false)?)
+                        }
+                        false => None,
+                    };
                     let y = self.linear(path, &[format!("{path}/linear")], x, *output, *bias)?;
-                    self.activation(&format!("{path} activation"), *activation, y)?
+                    let y = self.activation(&format!("{path} activation"), *activation, y)?;
+                    match added {
+                        Some(added) => self.graph.node(&format!("{path} sum"), Add, &[y, added])?,
+                        None => y,
+                    }
                 }
-                Head::LayerNorm { path, .. } => self.norm(path, &format!("{path}/norm"), x, 1e-5)?,
+                Head::LayerNorm { path, dimension } => {
+                    self.check_columns(x, *dimension, &format!("{path}: dimension"))?;
+                    self.norm(path, &format!("{path}/norm"), x, 1e-5)?
+                }
                 Head::Normalize => self.graph.node("normalize", Normalize { eps: 1e-12 }, &[x])?,
             };
         }
         if pooled { Ok(x) } else { self.pool(vec![PoolMode::Mean], x, places) }
+    }
+
+    /// A module's own statement of its input against what the module before it gives.
+    fn check_columns(&self, x: ValueId, stated: usize, key: &str) -> Result<()> {
+        let columns = self.graph.value(x).shape.columns();
+        if columns == stated {
+            return Ok(());
+        }
+        Err(Error::InvalidArgument(format!("{key} is {stated}, but the module before it gives {columns}")))
     }
 
     fn pool(&mut self, modes: Vec<PoolMode>, x: ValueId, places: &Inputs) -> Result<ValueId> {

@@ -1,9 +1,13 @@
 //! What follows the encoder: the modules of `modules.json`, read into data and added to the graph.
 
-use std::path::Path;
+use std::path::{Component, Path};
 
-use crate::Result;
+use serde_json::{Map, Value};
+
+use super::config::{read_bytes, read_json};
+use super::fields::{Fields, shown};
 use crate::ops::{ActivationKind, PoolMode};
+use crate::{Error, Result};
 
 /// One module after the Transformer.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +31,8 @@ pub enum Head {
         bias: bool,
         /// Nonlinearity.
         activation: ActivationKind,
+        /// Whether `x` is added to the result, through `PATH/residual.weight` where the columns differ.
+        residual: bool,
     },
     /// Layer normalisation, eps 1e-5; tensors `PATH/norm.weight` and `PATH/norm.bias`.
     LayerNorm {
@@ -48,11 +54,221 @@ pub struct Modules {
     pub heads: Vec<Head>,
 }
 
+impl Modules {
+    /// Folders of the modules that have tensors of their own, for [`super::weights::Weights::open`].
+    pub fn tensor_folders(&self) -> Vec<String> {
+        let mut folders: Vec<String> = Vec::new();
+        for head in &self.heads {
+            if let Head::Dense { path, .. } | Head::LayerNorm { path, .. } = head
+                && !folders.contains(path)
+            {
+                folders.push(path.clone());
+            }
+        }
+        folders
+    }
+}
+
+/// Columns of a Dense or LayerNorm module; far above any model that exists.
+const MOST_COLUMNS: usize = 1 << 20;
+/// No model pools in more ways than this.
+const MOST_MODES: usize = 32;
+/// Names of the pooling modes, and of the booleans that older files have, in the order in which those concatenate.
+const MODES: [(&str, &str, PoolMode); 6] = [
+    ("cls", "pooling_mode_cls_token", PoolMode::Cls),
+    ("max", "pooling_mode_max_tokens", PoolMode::Max),
+    ("mean", "pooling_mode_mean_tokens", PoolMode::Mean),
+    ("mean_sqrt_len_tokens", "pooling_mode_mean_sqrt_len_tokens", PoolMode::MeanSqrtLength),
+    ("weightedmean", "pooling_mode_weightedmean_tokens", PoolMode::WeightedMean),
+    ("lasttoken", "pooling_mode_lasttoken", PoolMode::LastToken),
+];
+const ACTIVATIONS: [(&str, ActivationKind); 6] = [
+    ("Tanh", ActivationKind::Tanh),
+    ("Identity", ActivationKind::Identity),
+    ("ReLU", ActivationKind::Relu),
+    ("GELU", ActivationKind::GeluErf),
+    ("SiLU", ActivationKind::Silu),
+    ("Sigmoid", ActivationKind::Sigmoid),
+];
+
 /// Reads `modules.json` and each module's configuration; without one, mean pooling.
 ///
 /// # Errors
 /// `ModelFormat` for unreadable or absurd files and paths that leave the folder; `Unsupported` for a module or
 /// activation that is not known.
-pub fn read_modules(_folder: &Path) -> Result<Modules> {
-    todo!()
+pub fn read_modules(folder: &Path) -> Result<Modules> {
+    if !folder.is_dir() {
+        return Err(Error::ModelFormat { path: folder.to_owned(), problem: "not a folder".into() });
+    }
+    let path = folder.join("modules.json");
+    if !path.exists() {
+        let heads = vec![Head::Pooling { modes: vec![PoolMode::Mean], include_prompt: true }];
+        return Ok(Modules { transformer: String::new(), heads });
+    }
+    let rows = read_rows(&path)?;
+    let Some((first, rest)) = rows.split_first() else {
+        return Err(Error::ModelFormat { path, problem: "lists no modules".into() });
+    };
+    if first.kind != "Transformer" {
+        return Err(unsupported(
+            &path,
+            format!("the first module is {}", first.kind),
+            "only a Transformer is known there",
+        ));
+    }
+    let mut heads = Vec::new();
+    for row in rest {
+        heads.extend(read_head(folder, &path, row)?);
+    }
+    if !heads.iter().any(|head| matches!(head, Head::Pooling { .. })) {
+        return Err(unsupported(&path, "no Pooling module".into(), "a text needs one vector"));
+    }
+    Ok(Modules { transformer: first.path.clone(), heads })
 }
+
+/// One entry of `modules.json`.
+struct Row {
+    /// Last component of the class's name, e.g. `Pooling`.
+    kind: String,
+    /// Folder, checked to stay inside the model.
+    path: String,
+}
+
+fn read_rows(path: &Path) -> Result<Vec<Row>> {
+    let fault = |problem: String| Error::ModelFormat { path: path.to_owned(), problem };
+    let listing: Value =
+        serde_json::from_slice(&read_bytes(path)?).map_err(|e| fault(format!("not valid JSON: {e}")))?;
+    let Value::Array(items) = &listing else {
+        return Err(fault(format!("holds {}, expected a list of modules", shown(&listing))));
+    };
+    let mut rows = Vec::new();
+    for item in items {
+        let Value::Object(values) = item else {
+            return Err(fault(format!("lists {}, expected an object with path and type", shown(item))));
+        };
+        let mut fields = Fields::new(values, path);
+        let (class, place) = (fields.text("type"), fields.text("path"));
+        for (key, value) in [("type", class), ("path", place)] {
+            if value.is_none() && fields.get(key).is_none() {
+                fields.fault(format!("a module has no {key}"));
+            }
+        }
+        fields.done()?;
+        let (class, place) = (class.unwrap_or_default(), place.unwrap_or_default());
+        if !stays_inside(place) {
+            return Err(fault(format!("the path {place:?} leaves the model's folder")));
+        }
+        // A class of another package may share a name with one of these and mean something else.
+        let kind = class.strip_prefix("sentence_transformers.").and_then(|rest| rest.rsplit('.').next());
+        let kind = kind.ok_or_else(|| unsupported(path, format!("module {class:?}"), KNOWN_MODULES))?;
+        rows.push(Row { kind: kind.to_owned(), path: place.to_owned() });
+    }
+    Ok(rows)
+}
+
+/// Whether a relative path names the folder itself or something below it. Judged by its text alone: in the hub's cache
+/// each file is a link to a store outside the folder.
+fn stays_inside(path: &str) -> bool {
+    let foreign = path.contains(['\\', ':', '\0']);
+    !foreign && Path::new(path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+}
+
+const KNOWN_MODULES: &str =
+    "known are Transformer, Pooling, Dense, LayerNorm, Normalize and Dropout of sentence_transformers";
+
+/// A module after the Transformer; nothing for one that does nothing.
+fn read_head(folder: &Path, listing: &Path, row: &Row) -> Result<Option<Head>> {
+    let config = folder.join(&row.path).join("config.json");
+    Ok(match row.kind.as_str() {
+        "Pooling" => Some(read_pooling(&read_json(&config)?, &config)?),
+        "Dense" => Some(read_dense(&read_json(&config)?, &config, &row.path)?),
+        "LayerNorm" => {
+            let values = read_json(&config)?;
+            let mut fields = Fields::new(&values, &config);
+            let dimension = fields.size("dimension", 1..=MOST_COLUMNS);
+            fields.done()?;
+            Some(Head::LayerNorm { path: row.path.clone(), dimension })
+        }
+        "Normalize" => {
+            // Older versions save neither folder nor configuration.
+            if config.exists() {
+                let values = read_json(&config)?;
+                let mut fields = Fields::new(&values, &config);
+                check_features(&mut fields, &config)?;
+                fields.done()?;
+            }
+            Some(Head::Normalize)
+        }
+        "Dropout" => None,
+        other => return Err(unsupported(listing, format!("module {other}"), KNOWN_MODULES)),
+    })
+}
+
+fn read_pooling(values: &Map<String, Value>, path: &Path) -> Result<Head> {
+    let mut fields = Fields::new(values, path);
+    for key in ["embedding_dimension", "word_embedding_dimension"] {
+        fields.optional_size(key, 1..=MOST_COLUMNS);
+    }
+    let include_prompt = fields.flag_or("include_prompt", true);
+    let names: Vec<&Value> = match fields.get("pooling_mode") {
+        Some(Value::Array(names)) => names.iter().collect(),
+        Some(name) => vec![name],
+        None => Vec::new(),
+    };
+    let mut modes = Vec::new();
+    for name in &names {
+        match MODES.iter().find(|(known, ..)| name.as_str() == Some(known)) {
+            Some((.., mode)) => modes.push(*mode),
+            None => {
+                let known = MODES.map(|(known, ..)| known).join(", ");
+                return Err(unsupported(path, format!("pooling_mode {}", shown(name)), &format!("known are {known}")));
+            }
+        }
+    }
+    if fields.get("pooling_mode").is_none() {
+        modes = MODES.iter().filter(|(_, key, _)| fields.flag_or(key, false)).map(|(.., mode)| *mode).collect();
+        if modes.is_empty() {
+            modes.push(PoolMode::Mean);
+        }
+    }
+    if modes.is_empty() || modes.len() > MOST_MODES {
+        fields.fault(format!("pooling_mode lists {} modes, expected 1 to {MOST_MODES}", modes.len()));
+    }
+    fields.done()?;
+    Ok(Head::Pooling { modes, include_prompt })
+}
+
+fn read_dense(values: &Map<String, Value>, path: &Path, folder: &str) -> Result<Head> {
+    let mut fields = Fields::new(values, path);
+    let input = fields.size("in_features", 1..=MOST_COLUMNS);
+    let output = fields.size("out_features", 1..=MOST_COLUMNS);
+    let bias = fields.flag_or("bias", true);
+    let residual = fields.flag_or("use_residual", false);
+    let activation = fields.text("activation_function").unwrap_or("torch.nn.modules.activation.Tanh");
+    check_features(&mut fields, path)?;
+    fields.done()?;
+    let class = activation.strip_prefix("torch.nn.").and_then(|rest| rest.rsplit('.').next());
+    let Some((_, kind)) = ACTIVATIONS.iter().find(|(known, _)| class == Some(known)) else {
+        let known = ACTIVATIONS.map(|(known, _)| known).join(", ");
+        let what = format!("activation_function {activation:?}");
+        return Err(unsupported(path, what, &format!("known are {known} of torch.nn")));
+    };
+    Ok(Head::Dense { path: folder.to_owned(), input, output, bias, activation: *kind, residual })
+}
+
+/// Modules can be told to read or write another feature than the sentence's vector.
+fn check_features(fields: &mut Fields<'_>, path: &Path) -> Result<()> {
+    for key in ["module_input_name", "module_output_name"] {
+        if let Some(name) = fields.text(key).filter(|name| *name != "sentence_embedding") {
+            return Err(unsupported(path, format!("{key} {name:?}"), "only \"sentence_embedding\" is known"));
+        }
+    }
+    Ok(())
+}
+
+fn unsupported(path: &Path, what: String, reason: &str) -> Error {
+    Error::Unsupported { what: format!("{}: {what}", path.display()), reason: reason.to_owned() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@
 pub mod arch;
 pub mod config;
 pub mod encoder;
+pub mod fields;
 pub mod heads;
 pub mod registry;
 pub mod spec;

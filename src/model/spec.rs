@@ -98,3 +98,22 @@ pub struct NameRules {
     /// Names, after the above, that may be there and are not used: exact, or ending in `*`.
     pub ignored: Vec<String>,
 }
+
+impl NameRules {
+    /// The uniform name of the tensor stored as `stored`; `None` for one that is not used.
+    ///
+    /// One prefix is dropped (the longest that fits), then one ending is rewritten, then the ignored names are left out.
+    pub fn uniform(&self, stored: &str) -> Option<String> {
+        let dropped = self.prefixes.iter().filter(|p| stored.starts_with(p.as_str())).map(|p| p.len()).max();
+        let mut name = stored[dropped.unwrap_or(0)..].to_owned();
+        if let Some((old, new)) = self.endings.iter().find(|(old, _)| name.ends_with(old.as_str())) {
+            name.truncate(name.len() - old.len());
+            name.push_str(new);
+        }
+        let ignored = self.ignored.iter().any(|pattern| match pattern.strip_suffix('*') {
+            Some(start) => name.starts_with(start),
+            None => name == *pattern,
+        });
+        (!ignored).then_some(name)
+    }
+}

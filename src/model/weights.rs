@@ -1,10 +1,26 @@
 //! Memory-mapped safetensors, single or sharded, under uniform names.
+#![allow(unsafe_code)]
 
-use std::path::Path;
+mod files;
+mod header;
+#[cfg(test)]
+mod tests;
+
+use std::collections::btree_map::Entry as Place;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::File;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use memmap2::Mmap;
+use safetensors::Dtype;
 
 use super::spec::NameRules;
-use crate::Result;
-use crate::backend::{TensorView, WeightSource};
+use crate::backend::{StoredType, TensorView, WeightSource};
+use crate::{Error, Result};
+
+/// More faults of one checkpoint than this are counted, not named.
+const MOST_PROBLEMS: usize = 1000;
 
 /// A tensor a graph needs: name and shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,28 +32,156 @@ pub struct Needed {
 }
 
 /// All tensors of a model, mapped into memory.
-pub struct Weights {}
+pub struct Weights {
+    /// What error messages name: the Transformer's one file, or its folder when there are shards.
+    path: PathBuf,
+    maps: Vec<Mmap>,
+    tensors: BTreeMap<String, Entry>,
+}
+
+/// One tensor that may be asked for.
+struct Entry {
+    /// Name in the file.
+    stored_name: String,
+    dtype: Dtype,
+    shape: Vec<usize>,
+    /// Which of `Weights::maps`.
+    map: usize,
+    bytes: Range<usize>,
+}
+
+impl Entry {
+    fn stored_type(&self) -> Option<StoredType> {
+        match self.dtype {
+            Dtype::F32 => Some(StoredType::F32),
+            Dtype::F16 => Some(StoredType::F16),
+            Dtype::BF16 => Some(StoredType::Bf16),
+            _ => None,
+        }
+    }
+}
 
 impl Weights {
     /// Maps the checkpoint in `transformer` under `rules`, and each folder of `modules` (relative to `folder`) as it is.
     ///
     /// # Errors
     /// `ModelFormat` for a container that is truncated, corrupt or lies; for `pytorch_model.bin` alone, saying how to convert.
-    pub fn open(_folder: &Path, _transformer: &str, _modules: &[String], _rules: &NameRules) -> Result<Self> {
-        todo!()
+    pub fn open(folder: &Path, transformer: &str, modules: &[String], rules: &NameRules) -> Result<Self> {
+        let checkpoint = files::checkpoint(&folder.join(transformer))?;
+        let mut weights = Weights { path: checkpoint.shown.clone(), maps: Vec::new(), tensors: BTreeMap::new() };
+        for (file, promised) in &checkpoint.files {
+            weights.map(file, promised, |name| rules.uniform(name))?;
+        }
+        for module in modules {
+            for (file, promised) in &files::checkpoint(&folder.join(module))?.files {
+                weights.map(file, promised, |name| Some(format!("{module}/{name}")))?;
+            }
+        }
+        Ok(weights)
+    }
+
+    /// Maps a file and enters its tensors under the names that `uniform` gives; `None` leaves a tensor out.
+    /// `promised` are the tensors that an index says are in this file.
+    fn map(&mut self, path: &Path, promised: &[String], uniform: impl Fn(&str) -> Option<String>) -> Result<()> {
+        let fault = |problem: String| Error::ModelFormat { path: path.to_owned(), problem };
+        let map = map_file(path)?;
+        let stored = header::read(&map).map_err(fault)?;
+        let names: HashSet<&str> = stored.iter().map(|tensor| tensor.name.as_str()).collect();
+        let absent: Vec<&str> = promised.iter().map(String::as_str).filter(|name| !names.contains(name)).collect();
+        if !absent.is_empty() {
+            return Err(fault(format!("the index promises tensors that are not in it: {}", absent.join(", "))));
+        }
+        for tensor in stored {
+            let Some(name) = uniform(&tensor.name) else { continue };
+            match self.tensors.entry(name) {
+                Place::Occupied(other) => {
+                    let (name, other) = (other.key(), &other.get().stored_name);
+                    return Err(fault(format!("two tensors are called {name}: stored as {other} and {}", tensor.name)));
+                }
+                Place::Vacant(place) => {
+                    place.insert(Entry {
+                        stored_name: tensor.name,
+                        dtype: tensor.dtype,
+                        shape: tensor.shape,
+                        map: self.maps.len(),
+                        bytes: tensor.bytes,
+                    });
+                }
+            }
+        }
+        self.maps.push(map);
+        Ok(())
     }
 
     /// Compares what is there with what is needed.
     ///
     /// # Errors
     /// `Weights` naming every missing, misshapen and unexpected tensor at once.
-    pub fn check(&self, _needed: &[Needed]) -> Result<()> {
-        todo!()
+    pub fn check(&self, needed: &[Needed]) -> Result<()> {
+        let mut problems = Vec::new();
+        let mut expected: HashMap<&str, &[usize]> = HashMap::new();
+        for Needed { name, shape } in needed {
+            if expected.insert(name, shape).is_none() {
+                match self.tensors.get(name) {
+                    None => problems.push(format!("missing {name} {shape:?}")),
+                    Some(entry) => problems.extend(fault(name, shape, entry)),
+                }
+            }
+        }
+        let unexpected = self.tensors.iter().filter(|(name, _)| !expected.contains_key(name.as_str()));
+        problems.extend(unexpected.map(|(name, entry)| match entry.stored_name == *name || name.contains('/') {
+            true => format!("unexpected {name} {:?}", entry.shape),
+            false => format!("unexpected {name} {:?} (stored as {})", entry.shape, entry.stored_name),
+        }));
+        if problems.is_empty() {
+            return Ok(());
+        }
+        if problems.len() > MOST_PROBLEMS {
+            let more = problems.len() - MOST_PROBLEMS;
+            problems.truncate(MOST_PROBLEMS);
+            problems.push(format!("and {more} more"));
+        }
+        Err(Error::Weights { path: self.path.clone(), problems })
     }
 }
 
-impl WeightSource for Weights {
-    fn tensor(&self, _name: &str) -> Result<TensorView<'_>> {
-        todo!()
+/// What keeps a tensor that is there from being used.
+fn fault(name: &str, shape: &[usize], entry: &Entry) -> Option<String> {
+    if entry.shape != shape {
+        return Some(format!("{name} has shape {:?}, expected {shape:?}", entry.shape));
     }
+    if entry.stored_type().is_none() {
+        return Some(format!("{name} is stored as {:?}, expected F32, F16 or BF16", entry.dtype));
+    }
+    None
+}
+
+impl WeightSource for Weights {
+    fn tensor(&self, name: &str) -> Result<TensorView<'_>> {
+        let fault = |problem| Error::Weights { path: self.path.clone(), problems: vec![problem] };
+        let entry = self.tensors.get(name).ok_or_else(|| fault(format!("missing {name}")))?;
+        let stored = entry
+            .stored_type()
+            .ok_or_else(|| fault(format!("{name} is stored as {:?}, expected F32, F16 or BF16", entry.dtype)))?;
+        Ok(TensorView { stored, shape: &entry.shape, bytes: &self.maps[entry.map][entry.bytes.clone()] })
+    }
+}
+
+fn map_file(path: &Path) -> Result<Mmap> {
+    let fault = |problem: String| Error::ModelFormat { path: path.to_owned(), problem };
+    let unreadable = |e: std::io::Error| fault(format!("cannot be read: {e}"));
+    // Asked before opening: opening a pipe would wait for its other end.
+    let about = std::fs::metadata(path).map_err(unreadable)?;
+    if !about.is_file() {
+        return Err(fault("not a regular file".into()));
+    }
+    if about.len() == 0 {
+        return Err(fault("truncated: the file is empty".into()));
+    }
+    let file = File::open(path).map_err(unreadable)?;
+    // SAFETY: the map is only ever read, and every range read from it was checked against its length by `header::read`.
+    // That no other process changes or truncates the file while it is mapped cannot be enforced here; whoever installs
+    // models keeps it (package managers and the hub's cache replace files instead of writing into them). Reads of changed
+    // bytes give other numbers; reads past a new, smaller end are ended by the operating system with a signal.
+    unsafe { Mmap::map(&file) }.map_err(|e| fault(format!("cannot be mapped into memory: {e}")))
 }

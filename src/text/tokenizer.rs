@@ -1,8 +1,17 @@
 //! Token ids exactly as the reference tokenizer makes them.
 
+mod files;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use crate::Result;
+use rayon::prelude::*;
+use tokenizers::{Encoding, PostProcessor, Token, TruncationDirection};
+
+use crate::{Error, Result};
 
 /// A text's tokens, special tokens included, truncated to the limit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -14,30 +23,123 @@ pub struct Tokens {
 }
 
 /// The tokenizer of a model's folder; truncation and padding baked into tokenizer.json are overridden.
-pub struct Tokenizer {}
+pub struct Tokenizer {
+    inner: tokenizers::Tokenizer,
+    /// Tokens that the template puts around a text.
+    added: usize,
+    /// Which end of a long text is lost.
+    direction: TruncationDirection,
+    /// Ids of the special tokens.
+    special: HashSet<u32>,
+    /// Whether a text may be cut before a space without changing the tokens before that space.
+    splits_at_spaces: bool,
+}
 
 impl Tokenizer {
-    /// Reads `tokenizer.json` of `folder`.
+    /// Reads `tokenizer.json` of `folder`, or `vocab.txt` where there is only that. `lower_case` puts a lower-casing
+    /// step before the tokenizer's own normalisation.
     ///
     /// # Errors
-    /// `ModelFormat` when it is missing or cannot be read.
-    pub fn load(_folder: &Path, _lower_case: bool) -> Result<Self> {
-        todo!()
+    /// `ModelFormat` when they are missing or cannot be read.
+    pub fn load(folder: &Path, lower_case: bool) -> Result<Self> {
+        let files::Loaded { tokenizer: inner, direction, path } = files::load(folder, lower_case)?;
+        let decoder = inner.get_added_tokens_decoder();
+        let tokenizer = Tokenizer {
+            added: inner.get_post_processor().map_or(0, |template| template.added_tokens(false)),
+            direction,
+            special: decoder.iter().filter(|(_, token)| token.special).map(|(id, _)| *id).collect(),
+            splits_at_spaces: direction == TruncationDirection::Right && files::splits_at_spaces(&inner),
+            inner,
+        };
+        // A template that asks for what is not there shows itself with the first text.
+        let unusable = |e: tokenizers::Error| Error::ModelFormat { path, problem: format!("cannot be used: {e}") };
+        guarded(|| tokenizer.encode_one("", 0)).map_err(unusable)?;
+        Ok(tokenizer)
     }
 
-    /// Tokens of each text, in parallel, truncated to `most` tokens (special tokens kept).
+    /// Tokens of each text, in parallel on the current rayon pool, truncated to `most` tokens (special tokens kept).
     ///
     /// # Errors
-    /// `InvalidArgument` when the tokenizer refuses a text.
-    pub fn encode(&self, _texts: &[String], _most: usize) -> Result<Vec<Tokens>> {
-        todo!()
+    /// `InvalidArgument` when the tokenizer refuses a text, or `most` is smaller than the number of special tokens.
+    pub fn encode(&self, texts: &[String], most: usize) -> Result<Vec<Tokens>> {
+        let Some(room) = most.checked_sub(self.added) else {
+            return Err(Error::InvalidArgument(format!(
+                "max_seq_length is {most}, but the tokenizer puts {} special tokens around each text",
+                self.added
+            )));
+        };
+        let fault = |(text, e): (usize, tokenizers::Error)| {
+            Error::InvalidArgument(format!("text {text} cannot be tokenized: {e}"))
+        };
+        let encode = |(i, text): (usize, &String)| guarded(|| self.encode_one(text, room)).map_err(|e| fault((i, e)));
+        match texts {
+            // Not worth waking other threads.
+            [text] => Ok(vec![encode((0, text))?]),
+            _ => texts.par_iter().enumerate().map(encode).collect(),
+        }
     }
 
-    /// How many leading tokens of `prompt + text` are the prompt's: its own tokens with specials, less the trailing one.
+    /// Tokens of one text, at most `room` without the special ones.
+    fn encode_one(&self, text: &str, room: usize) -> tokenizers::Result<Tokens> {
+        let mut ids = self.plain_ids(text, room)?;
+        if ids.len() > room {
+            match self.direction {
+                TruncationDirection::Right => ids.truncate(room),
+                TruncationDirection::Left => drop(ids.drain(..ids.len() - room)),
+            }
+        }
+        let bare = ids.into_iter().map(|id| Token { id, value: String::new(), offsets: (0, 0) }).collect();
+        let whole = self.inner.post_process(Encoding::from_tokens(bare, 0), None, true)?;
+        Ok(Tokens { ids: whole.get_ids().to_vec(), type_ids: whole.get_type_ids().to_vec() })
+    }
+
+    /// Ids without special tokens: all of them, or at least the first `room`.
+    ///
+    /// The start of a long text is enough where the tokenizer allows it: with a limit of 256 tokens, a book costs no
+    /// more than a page.
+    fn plain_ids(&self, text: &str, room: usize) -> tokenizers::Result<Vec<u32>> {
+        // English has 4 to 5 bytes a token and few texts have over 8; those are tried again with more.
+        let mut bytes = room.saturating_mul(8).max(1024);
+        while self.splits_at_spaces && bytes < text.len() {
+            // A space is one byte and never part of another character, so the cut falls between characters.
+            let Some(space) = text.as_bytes()[bytes..].iter().position(|b| *b == b' ') else { break };
+            let start = self.inner.encode_fast(&text[..bytes + space], false)?;
+            if start.len() >= room {
+                return Ok(start.get_ids().to_vec());
+            }
+            bytes = bytes.saturating_mul(8);
+        }
+        Ok(self.inner.encode_fast(text, false)?.get_ids().to_vec())
+    }
+
+    /// How many leading tokens of `prompt + text` are the prompt's when texts are truncated to `most`: its own tokens
+    /// with specials, less the trailing one.
     ///
     /// # Errors
     /// As [`Tokenizer::encode`].
-    pub fn prompt_length(&self, _prompt: &str) -> Result<usize> {
-        todo!()
+    pub fn prompt_length(&self, prompt: &str, most: usize) -> Result<usize> {
+        if prompt.is_empty() {
+            return Ok(0);
+        }
+        let tokens = self.encode(&[prompt.to_owned()], most)?;
+        let ids = tokens.first().map_or(&[][..], |tokens| &tokens.ids);
+        let trailing = ids.last().is_some_and(|id| self.special.contains(id));
+        Ok(ids.len() - usize::from(trailing))
     }
+
+    /// One more than the largest id, added tokens included: the fewest rows the word table can have.
+    pub fn vocabulary_size(&self) -> usize {
+        let largest = self.inner.get_vocab(true).into_values().max();
+        largest.map_or(0, |id| id as usize + 1)
+    }
+}
+
+/// Runs a part of the tokenizers library, which panics on some files that contradict themselves.
+fn guarded<T>(part: impl FnOnce() -> tokenizers::Result<T>) -> tokenizers::Result<T> {
+    // Nothing of ours is left half changed: what the part makes is dropped with it.
+    catch_unwind(AssertUnwindSafe(part)).unwrap_or_else(|panic| {
+        let message = panic.downcast_ref::<String>().map(String::as_str);
+        let message = message.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+        Err(format!("the tokenizers library gave up: {message}").into())
+    })
 }

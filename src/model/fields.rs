@@ -1,0 +1,160 @@
+//! Values of a configuration read strictly: every fault of a file is collected and named at once.
+
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use crate::{Error, Result};
+
+/// The keys of one JSON object. A reading method that finds a fault notes it and returns a harmless value;
+/// [`Fields::done`] turns the faults into one error.
+pub struct Fields<'a> {
+    values: &'a Map<String, Value>,
+    path: PathBuf,
+    problems: Vec<String>,
+}
+
+impl<'a> Fields<'a> {
+    /// Reads `values`, which come from the file `path`.
+    pub fn new(values: &'a Map<String, Value>, path: &Path) -> Self {
+        Fields { values, path: path.to_owned(), problems: Vec::new() }
+    }
+
+    /// The value of `key`; null counts as absent.
+    pub fn get(&self, key: &str) -> Option<&'a Value> {
+        self.values.get(key).filter(|value| !value.is_null())
+    }
+
+    /// Notes a fault of the file.
+    pub fn fault(&mut self, problem: String) {
+        self.problems.push(problem);
+    }
+
+    /// Whether the key is there with something other than null, false, or an empty list or object.
+    pub fn is_set(&self, key: &str) -> bool {
+        match self.get(key) {
+            None | Some(Value::Bool(false)) => false,
+            Some(Value::Array(items)) => !items.is_empty(),
+            Some(Value::Object(items)) => !items.is_empty(),
+            Some(_) => true,
+        }
+    }
+
+    /// A whole number that has to be there.
+    pub fn size(&mut self, key: &str, range: RangeInclusive<usize>) -> usize {
+        if self.get(key).is_none() {
+            self.fault(format!("{key} is missing"));
+            return *range.start();
+        }
+        let least = *range.start();
+        self.optional_size(key, range).unwrap_or(least)
+    }
+
+    /// A whole number, if it is there.
+    pub fn optional_size(&mut self, key: &str, range: RangeInclusive<usize>) -> Option<usize> {
+        let value = self.get(key)?;
+        match value.as_u64().and_then(|size| usize::try_from(size).ok()) {
+            Some(size) if range.contains(&size) => Some(size),
+            _ => {
+                let (least, most) = range.into_inner();
+                self.fault(format!("{key} is {}, expected a whole number from {least} to {most}", shown(value)));
+                None
+            }
+        }
+    }
+
+    /// A number, or `default`.
+    pub fn number_or(&mut self, key: &str, default: f64, range: RangeInclusive<f64>) -> f64 {
+        let Some(value) = self.get(key) else { return default };
+        match value.as_f64() {
+            Some(number) if range.contains(&number) => number,
+            _ => {
+                let (least, most) = range.into_inner();
+                self.fault(format!("{key} is {}, expected a number from {least} to {most}", shown(value)));
+                default
+            }
+        }
+    }
+
+    /// A string, if it is there.
+    pub fn text(&mut self, key: &str) -> Option<&'a str> {
+        let value = self.get(key)?;
+        if value.as_str().is_none() {
+            self.fault(format!("{key} is {}, expected a string", shown(value)));
+        }
+        value.as_str()
+    }
+
+    /// True or false, or `default`.
+    pub fn flag_or(&mut self, key: &str, default: bool) -> bool {
+        let Some(value) = self.get(key) else { return default };
+        value.as_bool().unwrap_or_else(|| {
+            self.fault(format!("{key} is {}, expected true or false", shown(value)));
+            default
+        })
+    }
+
+    /// An object, if it is there.
+    pub fn object(&mut self, key: &str) -> Option<&'a Map<String, Value>> {
+        let value = self.get(key)?;
+        if value.as_object().is_none() {
+            self.fault(format!("{key} is {}, expected an object", shown(value)));
+        }
+        value.as_object()
+    }
+
+    /// Ends the reading.
+    ///
+    /// # Errors
+    /// `ModelFormat` with every fault that was noted.
+    pub fn done(self) -> Result<()> {
+        if self.problems.is_empty() {
+            return Ok(());
+        }
+        Err(Error::ModelFormat { path: self.path, problem: self.problems.join("; ") })
+    }
+}
+
+/// A value as a message quotes it: the start of its JSON.
+pub fn shown(value: &Value) -> String {
+    const MOST: usize = 60;
+    let text = value.to_string();
+    if text.chars().count() <= MOST {
+        return text;
+    }
+    text.chars().take(MOST).chain("...".chars()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(text: &str) -> Map<String, Value> {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn every_fault_is_named_at_once() {
+        let values = object(r#"{"a": 0, "b": 1.5, "c": "3", "d": -4, "e": 1e99, "f": null, "g": "yes", "h": []}"#);
+        let mut fields = Fields::new(&values, Path::new("config.json"));
+        for key in ["a", "b", "c", "d", "e", "f"] {
+            assert_eq!(fields.size(key, 1..=9), 1);
+        }
+        assert!(fields.flag_or("g", true));
+        assert_eq!(fields.number_or("e", 0.5, 0.0..=1.0), 0.5);
+        assert_eq!(fields.text("a"), None);
+        assert_eq!(fields.object("h"), None);
+        assert!(!fields.is_set("h") && !fields.is_set("f") && fields.is_set("a"));
+        let message = fields.done().unwrap_err().to_string();
+        for part in ["a is 0", "b is 1.5", "c is \"3\"", "d is -4", "f is missing", "g is \"yes\"", "h is []"] {
+            assert!(message.contains(part), "{part} not in {message}");
+        }
+    }
+
+    #[test]
+    fn long_values_are_cut_in_messages() {
+        let text = shown(&Value::String("é".repeat(500)));
+        assert!(text.chars().count() < 70 && text.ends_with("..."));
+    }
+}

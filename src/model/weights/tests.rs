@@ -1,0 +1,321 @@
+use std::fs;
+use std::panic::catch_unwind;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::*;
+
+/// A safetensors file: header, then data.
+fn container(header: &str, data: &[u8]) -> Vec<u8> {
+    let mut file = (header.len() as u64).to_le_bytes().to_vec();
+    file.extend(header.as_bytes());
+    file.extend(data);
+    file
+}
+
+/// An honest file of the given tensors: name, type, axes; element `i` of each tensor is `i`.
+fn honest(tensors: &[(&str, &str, &[usize])]) -> Vec<u8> {
+    let (mut header, mut data) = (serde_json::Map::new(), Vec::new());
+    header.insert("__metadata__".into(), json!({"format": "pt"}));
+    for (name, dtype, shape) in tensors {
+        let begin = data.len();
+        for i in 0..shape.iter().product::<usize>() {
+            match *dtype {
+                "F32" => data.extend((i as f32).to_le_bytes()),
+                "F16" => data.extend(half::f16::from_f32(i as f32).to_le_bytes()),
+                "BF16" => data.extend(half::bf16::from_f32(i as f32).to_le_bytes()),
+                "I64" => data.extend((i as i64).to_le_bytes()),
+                other => panic!("{other}"),
+            }
+        }
+        header.insert((*name).into(), json!({"dtype": dtype, "shape": shape, "data_offsets": [begin, data.len()]}));
+    }
+    container(&Value::Object(header).to_string(), &data)
+}
+
+fn rules() -> NameRules {
+    let text = |list: &[&str]| list.iter().map(|s| (*s).to_owned()).collect();
+    NameRules {
+        prefixes: text(&["bert."]),
+        endings: vec![("norm.gamma".into(), "norm.weight".into()), ("norm.beta".into(), "norm.bias".into())],
+        ignored: text(&["position_ids", "pooler.*"]),
+    }
+}
+
+fn folder(files: &[(&str, &[u8])]) -> TempDir {
+    let folder = TempDir::new().unwrap();
+    for (name, content) in files {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    folder
+}
+
+fn open(files: &[(&str, &[u8])]) -> Result<Weights> {
+    Weights::open(folder(files).path(), "", &[], &rules())
+}
+
+fn refusal(files: &[(&str, &[u8])]) -> String {
+    match open(files).err().unwrap() {
+        error @ Error::ModelFormat { .. } => error.to_string(),
+        other => panic!("{other}"),
+    }
+}
+
+fn refused_header(header: &str, data: usize) -> String {
+    refusal(&[("model.safetensors", &container(header, &vec![0; data]))])
+}
+
+fn needed(tensors: &[(&str, &[usize])]) -> Vec<Needed> {
+    tensors.iter().map(|(name, shape)| Needed { name: (*name).into(), shape: shape.to_vec() }).collect()
+}
+
+fn values(weights: &Weights, name: &str) -> Vec<f32> {
+    let view = weights.tensor(name).unwrap();
+    let mut values = vec![0.0; view.elements()];
+    view.read_f32(0, &mut values);
+    values
+}
+
+#[test]
+fn three_element_types_are_read() {
+    let file =
+        honest(&[("a", "F32", &[2, 3]), ("b", "F16", &[3]), ("c", "BF16", &[1, 4]), ("position_ids", "I64", &[5])]);
+    let weights = open(&[("model.safetensors", &file)]).unwrap();
+    assert_eq!(values(&weights, "a"), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    assert_eq!(values(&weights, "b"), [0.0, 1.0, 2.0]);
+    assert_eq!(values(&weights, "c"), [0.0, 1.0, 2.0, 3.0]);
+    assert_eq!(weights.tensor("a").unwrap().shape, [2, 3]);
+    weights.check(&needed(&[("a", &[2, 3]), ("b", &[3]), ("c", &[1, 4]), ("a", &[2, 3])])).unwrap();
+    assert!(matches!(weights.tensor("d"), Err(Error::Weights { .. })));
+}
+
+#[test]
+fn all_faults_are_named_at_once() {
+    let file = honest(&[
+        ("bert.a", "F32", &[2, 3]),
+        ("b", "I64", &[3]),
+        ("bert.extra.weight", "F32", &[4]),
+        ("more", "I64", &[]),
+        ("bert.pooler.dense.weight", "F32", &[2, 2]),
+    ]);
+    let weights = open(&[("model.safetensors", &file)]).unwrap();
+    let Err(Error::Weights { path, problems }) = weights.check(&needed(&[("a", &[3, 2]), ("b", &[3]), ("gone", &[7])]))
+    else {
+        panic!()
+    };
+    assert!(path.ends_with("model.safetensors"));
+    assert_eq!(
+        problems,
+        [
+            "a has shape [2, 3], expected [3, 2]",
+            "b is stored as I64, expected F32, F16 or BF16",
+            "missing gone [7]",
+            "unexpected extra.weight [4] (stored as bert.extra.weight)",
+            "unexpected more []",
+        ]
+    );
+    assert!(matches!(weights.tensor("b"), Err(Error::Weights { .. })));
+}
+
+#[test]
+fn very_many_faults_are_counted() {
+    let weights = open(&[("model.safetensors", &honest(&[]))]).unwrap();
+    let missing: Vec<Needed> = (0..5000).map(|i| Needed { name: format!("t{i}"), shape: vec![1] }).collect();
+    let Err(Error::Weights { problems, .. }) = weights.check(&missing) else { panic!() };
+    assert_eq!((problems.len(), problems.last().unwrap().as_str()), (1001, "and 4000 more"));
+}
+
+#[test]
+fn old_names_and_prefixes_become_uniform() {
+    let file =
+        honest(&[("bert.x.norm.gamma", "F32", &[2]), ("bert.x.norm.beta", "F32", &[2]), ("y.weight", "F32", &[1])]);
+    let weights = open(&[("model.safetensors", &file)]).unwrap();
+    weights.check(&needed(&[("x.norm.weight", &[2]), ("x.norm.bias", &[2]), ("y.weight", &[1])])).unwrap();
+    let double = honest(&[("bert.x.norm.gamma", "F32", &[2]), ("x.norm.weight", "F32", &[2])]);
+    let message = refusal(&[("model.safetensors", &double)]);
+    assert!(message.contains("two tensors are called x.norm.weight"), "{message}");
+}
+
+#[test]
+fn shards_are_joined() {
+    let index = |map: Value| json!({"metadata": {"total_size": 1}, "weight_map": map}).to_string().into_bytes();
+    let (one, two) = (honest(&[("bert.a", "F32", &[2])]), honest(&[("b", "F16", &[1]), ("c", "F32", &[1])]));
+    let files = |map: Value| {
+        let files: [(&str, &[u8]); 3] =
+            [("model.safetensors.index.json", &index(map)), ("one.safetensors", &one), ("two.safetensors", &two)];
+        folder(&files)
+    };
+    let open = |map: Value| Weights::open(files(map).path(), "", &[], &rules());
+    let weights = open(json!({"bert.a": "one.safetensors", "b": "two.safetensors", "c": "two.safetensors"})).unwrap();
+    weights.check(&needed(&[("a", &[2]), ("b", &[1]), ("c", &[1])])).unwrap();
+    assert_eq!(values(&weights, "a"), [0.0, 1.0]);
+    for (map, part) in [
+        (json!({"a": "one.safetensors"}), "promises tensors that are not in it: a"),
+        (json!({"bert.a": "three.safetensors"}), "three.safetensors is missing"),
+        (json!({"bert.a": "../one.safetensors"}), "not a file of the folder"),
+        (json!({"bert.a": "/etc/passwd"}), "not a file of the folder"),
+        (json!({"bert.a": 1}), "not a file of the folder"),
+        (json!({}), "weight_map is empty"),
+        (json!([]), "weight_map is []"),
+    ] {
+        let error = open(map.clone()).err().unwrap();
+        assert!(matches!(error, Error::ModelFormat { .. }));
+        assert!(error.to_string().contains(part), "{map}: {error}");
+    }
+    let twice = files(json!({"bert.a": "one.safetensors", "b": "two.safetensors"}));
+    fs::write(twice.path().join("two.safetensors"), honest(&[("a", "F32", &[2]), ("b", "F32", &[1])])).unwrap();
+    let error = Weights::open(twice.path(), "", &[], &rules()).err().unwrap();
+    assert!(error.to_string().contains("two tensors are called a"), "{error}");
+}
+
+#[test]
+fn modules_keep_their_folder_as_prefix() {
+    let (encoder, dense) = (honest(&[("a", "F32", &[1])]), honest(&[("linear.weight", "F16", &[2, 1])]));
+    let files: [(&str, &[u8]); 2] = [("0_T/model.safetensors", &encoder), ("2_Dense/model.safetensors", &dense)];
+    let folder = folder(&files);
+    let weights = Weights::open(folder.path(), "0_T", &["2_Dense".into()], &rules()).unwrap();
+    weights.check(&needed(&[("a", &[1]), ("2_Dense/linear.weight", &[2, 1])])).unwrap();
+    assert_eq!(values(&weights, "2_Dense/linear.weight"), [0.0, 1.0]);
+    let error = weights.check(&needed(&[("a", &[1])])).unwrap_err();
+    assert!(error.to_string().ends_with("unexpected 2_Dense/linear.weight [2, 1]"), "{error}");
+    assert!(Weights::open(folder.path(), "0_T", &["3_Dense".into()], &rules()).is_err());
+}
+
+#[test]
+fn other_formats_say_how_to_convert() {
+    let message = refusal(&[("pytorch_model.bin", b"PK")]);
+    for part in ["pytorch_model.bin", "safetensors.torch", "save_file", "torch.load"] {
+        assert!(message.contains(part), "{message}");
+    }
+    assert!(refusal(&[("tf_model.h5", b"")]).contains("safe_serialization"));
+    assert!(refusal(&[("pytorch_model.bin.index.json", b"{}")]).contains("safe_serialization"));
+    assert!(refusal(&[]).contains("neither model.safetensors nor"));
+    let folder = TempDir::new().unwrap();
+    fs::create_dir(folder.path().join("model.safetensors")).unwrap();
+    let error = Weights::open(folder.path(), "", &[], &rules()).err().unwrap();
+    assert!(error.to_string().contains("not a regular file"), "{error}");
+}
+
+#[test]
+fn lying_headers_are_refused() {
+    let tensor = |shape: &str, begin: u64, end: u64| {
+        format!(r#"{{"dtype":"F32","shape":{shape},"data_offsets":[{begin},{end}]}}"#)
+    };
+    let one = |entry: String| format!(r#"{{"a":{entry}}}"#);
+    let two = |a: String, b: String| format!(r#"{{"a":{a},"b":{b}}}"#);
+    let huge = u64::MAX;
+    for (header, data, part) in [
+        (one(tensor("[2]", 0, 8)), 4, "ends at byte 8 of the data, which has only 4"),
+        (one(tensor("[2]", 0, 8)), 12, "4 bytes after the last tensor"),
+        (one(tensor("[2]", 8, 0)), 8, "before it begins"),
+        (one(tensor("[3]", 0, 8)), 8, "takes 12"),
+        (one(tensor("[2]", 4, 12)), 12, "belong to no tensor"),
+        (one(tensor("[2]", huge, huge)), 8, "ends at byte"),
+        (one(tensor("[4611686018427387904,4]", 0, 8)), 8, "impossible shape"),
+        (one(tensor("[18446744073709551615]", 0, 8)), 8, "impossible shape"),
+        (one(tensor("[-2]", 0, 8)), 8, "corrupt header"),
+        (one(tensor("[2.5]", 0, 8)), 8, "corrupt header"),
+        (two(tensor("[2]", 0, 8), tensor("[2]", 4, 12)), 12, "a and b overlap"),
+        (two(tensor("[2]", 0, 8), tensor("[2]", 0, 8)), 8, "overlap"),
+        (two(tensor("[2]", 0, 8), tensor("[1]", 12, 16)), 16, "belong to no tensor"),
+        (format!(r#"{{"a":{0},"a":{0}}}"#, tensor("[2]", 0, 8)), 8, "\"a\" stands there twice"),
+        (one(tensor("[2]", 0, 8).replace("F32", "F31")), 8, "F31"),
+        (r#"{"a":{"dtype":"F32","dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#.into(), 8, "duplicate"),
+        (r#"{"a":{"dtype":"F32","shape":[2]}}"#.into(), 8, "data_offsets"),
+        (r#"{"a":3}"#.into(), 8, "corrupt header"),
+        ("[]".into(), 0, "corrupt header"),
+        (r#"{"__metadata__":{"a":1}}"#.into(), 0, "corrupt header"),
+        (r#"{"__metadata__":{},"__metadata__":{}}"#.into(), 0, "twice"),
+        ("{}x".into(), 0, "corrupt header"),
+        ("{\"\u{0}".into(), 0, "corrupt header"),
+    ] {
+        let message = refused_header(&header, data);
+        assert!(message.contains(part), "{header}: {part} not in {message}");
+    }
+}
+
+#[test]
+fn broken_containers_are_refused() {
+    let whole = honest(&[("a", "F32", &[2, 3])]);
+    for length in 0..whole.len() {
+        let message = refusal(&[("model.safetensors", &whole[..length])]);
+        assert!(message.contains("truncated"), "{length}: {message}");
+    }
+    let pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n";
+    assert!(refusal(&[("model.safetensors", pointer)]).contains("git lfs pull"));
+    let mut absurd = whole.clone();
+    absurd[7] = 0xff;
+    assert!(refusal(&[("model.safetensors", &absurd)]).contains("not a safetensors file"));
+    let mut binary = whole;
+    binary[9] = 0xff;
+    assert!(refusal(&[("model.safetensors", &binary)]).contains("corrupt header"));
+}
+
+#[test]
+fn empty_tensors_are_allowed() {
+    let file = honest(&[("a", "F32", &[0, 3]), ("b", "F32", &[1]), ("c", "F16", &[2, 0])]);
+    let weights = open(&[("model.safetensors", &file)]).unwrap();
+    weights.check(&needed(&[("a", &[0, 3]), ("b", &[1]), ("c", &[2, 0])])).unwrap();
+    assert_eq!(weights.tensor("c").unwrap().bytes, [0u8; 0]);
+}
+
+/// Seeded damage: never a panic, and what is accepted here the reference parser accepts too.
+#[test]
+fn random_damage_never_panics() {
+    let whole = honest(&[("bert.a", "F32", &[2, 3]), ("b.norm.gamma", "F16", &[3]), ("position_ids", "I64", &[2])]);
+    let mut random = Random(7);
+    let (mut accepted, mut refused) = (0, 0);
+    for _ in 0..20_000 {
+        let mut file = whole.clone();
+        for _ in 0..1 + random.below(4) {
+            random.damage(&mut file);
+        }
+        let ours = catch_unwind(|| header::read(&file)).expect("no panic");
+        let theirs = safetensors::SafeTensors::read_metadata(&file);
+        match ours {
+            Ok(tensors) => {
+                accepted += 1;
+                assert_eq!(theirs.unwrap().1.tensors().len(), tensors.len());
+                assert!(tensors.iter().all(|tensor| file.get(tensor.bytes.clone()).is_some()));
+            }
+            Err(problem) => {
+                refused += 1;
+                assert!(!problem.is_empty());
+                assert!(theirs.is_err() || problem.contains("twice"), "{problem}: {}", String::from_utf8_lossy(&file));
+            }
+        }
+    }
+    assert!(accepted > 100 && refused > 1_000, "{accepted} accepted, {refused} refused");
+}
+
+/// A linear congruential generator: the same cases on every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) as usize % limit.max(1)
+    }
+
+    fn damage(&mut self, file: &mut Vec<u8>) {
+        let place = self.below(file.len());
+        match self.below(6) {
+            0 => file.truncate(place),
+            1 => file.insert(place, self.below(256) as u8),
+            2 if place < file.len() => drop(file.remove(place)),
+            // Digits for digits keep the JSON whole and make it lie.
+            3 | 4 => {
+                let digits: Vec<usize> = (8..file.len()).filter(|i| file[*i].is_ascii_digit()).collect();
+                if !digits.is_empty() {
+                    let chosen = digits[self.below(digits.len())];
+                    file[chosen] = b'0' + self.below(10) as u8;
+                }
+            }
+            _ if place < file.len() => file[place] ^= 1 << self.below(8),
+            _ => {}
+        }
+    }
+}
