@@ -1,6 +1,93 @@
-//! Compiles shaders/ to SPIR-V and writes their Rust interfaces to `$OUT_DIR/kernels.rs`.
+//! Compiles `shaders/` to SPIR-V and writes their Rust interfaces to `$OUT_DIR/kernels.rs`.
+//!
+//! ```text
+//! shaders/**/*.toml ── manifest ─▶ rows ── compile ─▶ SPIR-V ── validate, reflect ─▶ interfaces ── emit ─▶ kernels.rs
+//! ```
+
+#[cfg(feature = "vulkan")]
+#[path = "build/compile.rs"]
+mod compile;
+#[cfg(feature = "vulkan")]
+#[path = "build/emit.rs"]
+mod emit;
+#[cfg(feature = "vulkan")]
+#[path = "build/manifest.rs"]
+mod manifest;
+#[cfg(feature = "vulkan")]
+#[path = "build/reflect.rs"]
+mod reflect;
+#[cfg(feature = "vulkan")]
+#[path = "build/validate.rs"]
+mod validate;
+
+/// The features a manifest may name are the ones a device is asked for.
+#[cfg(feature = "vulkan")]
+#[allow(dead_code)]
+#[path = "src/backend/vulkan/capabilities.rs"]
+mod capabilities;
 
 fn main() {
-    let out = std::path::PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
-    std::fs::write(out.join("kernels.rs"), "").expect("OUT_DIR is writable");
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=build");
+    let out = std::path::PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it")).join("kernels.rs");
+    match generate() {
+        Ok(text) => std::fs::write(out, text).expect("OUT_DIR is writable"),
+        Err(errors) => {
+            for line in errors.lines() {
+                println!("cargo::error={line}");
+            }
+            std::process::exit(1);
+        }
+    }
+}
+
+#[cfg(not(feature = "vulkan"))]
+fn generate() -> Result<String, String> {
+    Ok(String::new())
+}
+
+/// The text of `kernels.rs`; all shaders' faults at once, one a line, as `file:line: error: what`.
+#[cfg(feature = "vulkan")]
+fn generate() -> Result<String, String> {
+    let shaders = std::path::Path::new("shaders");
+    println!("cargo::rerun-if-changed=shaders");
+    println!("cargo::rerun-if-changed=src/backend/vulkan/capabilities.rs");
+    let features: Vec<&str> = capabilities::Feature::ALL.iter().map(|f| f.name()).collect();
+    let kernels = manifest::read(shaders, &features)?;
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let done = std::sync::Mutex::new(Vec::new());
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(kernels.len());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(kernel) = kernels.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+                    let result = build(kernel, shaders);
+                    done.lock().expect("no panic while held").push((kernel.name.clone(), result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().expect("the threads have ended");
+    done.sort_by(|a, b| a.0.cmp(&b.0));
+    let (mut built, mut errors) = (Vec::new(), String::new());
+    for (_, result) in done {
+        match result {
+            Ok(kernel) => built.push(kernel),
+            Err(error) => errors += &format!("{}\n", error.trim_end()),
+        }
+    }
+    if errors.is_empty() { emit::emit(&built) } else { Err(errors) }
+}
+
+#[cfg(feature = "vulkan")]
+fn build(kernel: &manifest::Kernel, shaders: &std::path::Path) -> Result<emit::Kernel, String> {
+    let mut variants = Vec::new();
+    for row in &kernel.variants {
+        let module = compile::compile(kernel, row, shaders)?;
+        let at = |fault: String| format!("{}: error: variant {}: {fault}", kernel.file.display(), row.name);
+        validate::validate(&module.optimised).map_err(at)?;
+        let interface = reflect::reflect(&module.named).map_err(at)?;
+        variants.push(emit::Variant { row: row.clone(), spirv: module.optimised, interface });
+    }
+    Ok(emit::Kernel { name: kernel.name.clone(), file: kernel.file.clone(), variants })
 }

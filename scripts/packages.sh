@@ -3,7 +3,7 @@
 # Where it is not, names them and stops. What is already there is found by what it provides, not by its package name,
 # so the same script serves other distributions too: it then only names what is missing.
 #
-# usage: scripts/packages.sh GROUP...      groups: build, run, test
+# usage: scripts/packages.sh GROUP...      groups: build, run, text, test
 set -euo pipefail
 
 python=${PYTHON:-python3}
@@ -17,8 +17,8 @@ build|pkg-config|required|have pkg-config
 build|python3-venv|required|"$python" -c "import ensurepip, venv"
 run|libvulkan1|required|shared_library libvulkan.so.1
 run|mesa-vulkan-drivers|required|any /usr/share/vulkan/icd.d/*.json /usr/local/share/vulkan/icd.d/*.json /etc/vulkan/icd.d/*.json
-run|bible-kjv|required|have bible
-run|bible-kjv-text|required|any /usr/lib/bible.data /usr/share/bible.data
+text|bible-kjv|required|have bible
+text|bible-kjv-text|required|any /usr/lib/bible.data /usr/share/bible.data
 test|mesa-vulkan-drivers|required|any /usr/share/vulkan/icd.d/lvp_icd*.json /usr/local/share/vulkan/icd.d/lvp_icd*.json
 test|vulkan-validationlayers|required|any /usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json /etc/vulkan/explicit_layer.d/VkLayer_khronos_validation.json
 test|spirv-tools|required|have spirv-val
@@ -43,7 +43,7 @@ missing() {
 }
 
 groups="$*"
-[ -n "$groups" ] || { echo "usage: $0 GROUP...   groups: build, run, test" >&2; exit 2; }
+[ -n "$groups" ] || { echo "usage: $0 GROUP...   groups: build, run, text, test" >&2; exit 2; }
 required=$(missing required)
 optional=$(missing optional)
 [ -n "$required$optional" ] || exit 0
@@ -63,7 +63,7 @@ elif [ -n "$required" ]; then
     } >&2
     exit 1
 else
-    echo "Optional system packages are missing, and the tests that need them will be skipped: $(echo $optional)" >&2
+    echo "Optional system packages are missing; the tests that need them will be skipped by name: $(echo $optional)" >&2
     exit 0
 fi
 

@@ -7,7 +7,10 @@ set -euo pipefail
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/grilly
 text=$cache/kjv.txt
 if [ ! -s "$text" ]; then
-    command -v bible >/dev/null || { echo "text.sh: the program bible (Debian package bible-kjv) is missing" >&2; exit 1; }
+    command -v bible >/dev/null || {
+        echo 'text.sh: the program bible (Debian package bible-kjv) is missing; give another text: make demo ARGS="--text FILE"' >&2
+        exit 1
+    }
     mkdir -p "$cache"
     part=$(mktemp "$cache/kjv-XXXXXX")
     trap 'rm -f "$part"' EXIT

@@ -1,16 +1,30 @@
 //! The whole path from texts to embeddings.
 
-use std::path::Path;
+mod load;
+mod run;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, RwLock};
 
 use ndarray::Array2;
 
-use crate::Result;
 use crate::backend::BackendKind;
+use crate::graph::Plan;
+use crate::model::config::SentenceConfig;
+use crate::model::heads::{Head, Modules};
+use crate::model::spec::EncoderSpec;
+use crate::model::weights::Weights;
+use crate::settings::Settings;
+use crate::text::packing;
+use crate::text::tokenizer::{Tokenizer, Tokens};
+use crate::{Error, Result};
+use run::Runner;
 
 /// How a model is loaded.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct LoadOptions {
-    /// `"vulkan"` (the default when empty), `"vulkan:N"` or `"cpu"`.
+    /// `"vulkan"`, `"vulkan:N"` or `"cpu"`.
     pub device: String,
     /// Most tokens of a text; `None` for the model's own limit. A larger value than the position table allows is
     /// lowered to it with a warning.
@@ -19,6 +33,12 @@ pub struct LoadOptions {
     pub num_threads: Option<usize>,
     /// Most bytes of device memory.
     pub memory_limit: Option<u64>,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        LoadOptions { device: "vulkan".into(), max_seq_length: None, num_threads: None, memory_limit: None }
+    }
 }
 
 /// How texts are encoded.
@@ -50,18 +70,35 @@ pub struct Encoded {
 }
 
 /// A sentence-embedding model, ready on a device.
-pub struct EmbeddingModel {}
+///
+/// ```no_run
+/// use grilly::{EmbeddingModel, EncodeOptions};
+/// let model = EmbeddingModel::load("all-MiniLM-L6-v2".as_ref(), &Default::default())?;
+/// let encoded = model.encode(&["A text.".to_owned()], &EncodeOptions::default(), &mut |_| Ok(()))?;
+/// assert_eq!(encoded.sentences.dim(), (1, model.dimension()));
+/// # Ok::<(), grilly::Error>(())
+/// ```
+pub struct EmbeddingModel {
+    folder: PathBuf,
+    config_json: String,
+    model_type: String,
+    sentence: SentenceConfig,
+    modules: Modules,
+    spec: EncoderSpec,
+    tokenizer: Tokenizer,
+    weights: Arc<Weights>,
+    plan: Arc<Plan>,
+    options: LoadOptions,
+    settings: Settings,
+    max_seq_length: AtomicUsize,
+    include_prompt: AtomicBool,
+    /// `None` once closed.
+    runner: RwLock<Option<Arc<Runner>>>,
+    /// The process that loaded the model: device and threads do not survive a fork.
+    process: u32,
+}
 
 impl EmbeddingModel {
-    /// Loads the model in `folder`.
-    ///
-    /// # Errors
-    /// `ModelFormat`, `Weights`, `Unsupported` for what is wrong with the folder; `IndexOutOfRange` and
-    /// `DeviceUnavailable` for the device.
-    pub fn load(_folder: &Path, _options: &LoadOptions) -> Result<Self> {
-        todo!()
-    }
-
     /// Embeddings of `texts`. `progress` is called after each batch with the number of texts done so far; its error
     /// stops the run.
     ///
@@ -70,78 +107,176 @@ impl EmbeddingModel {
     /// and whatever `progress` returns.
     pub fn encode(
         &self,
-        _texts: &[String],
-        _options: &EncodeOptions,
-        _progress: &mut dyn FnMut(usize) -> Result<()>,
+        texts: &[String],
+        options: &EncodeOptions,
+        progress: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<Encoded> {
-        todo!()
+        let runner = self.runner()?;
+        if options.batch_size == 0 {
+            return Err(Error::InvalidArgument("batch_size is 0, expected at least 1".into()));
+        }
+        let tokens = self.tokens_of(texts, &options.prompt)?;
+        let first = self.unpooled_tokens(&options.prompt)?;
+        let lengths: Vec<usize> = tokens.iter().map(|t| t.ids.len()).collect();
+        let batches = packing::pack(&lengths, runner.limits().tokens, options.batch_size);
+        let mut encoded = Encoded {
+            sentences: Array2::zeros((texts.len(), self.dimension())),
+            tokens: if options.tokens { vec![Array2::default((0, 0)); texts.len()] } else { Vec::new() },
+            ids: if options.tokens { tokens.iter().map(|t| t.ids.clone()).collect() } else { Vec::new() },
+        };
+        let work = run::Work { spec: &self.spec, tokens: &tokens, first, with_tokens: options.tokens };
+        self.run(runner, &work, batches, &mut encoded, progress)?;
+        Ok(encoded)
     }
 
     /// Token ids of each text, special tokens included, truncated to the limit.
     ///
     /// # Errors
     /// As [`EmbeddingModel::encode`].
-    pub fn tokenize(&self, _texts: &[String]) -> Result<Vec<Vec<u32>>> {
-        todo!()
+    pub fn tokenize(&self, texts: &[String]) -> Result<Vec<Vec<u32>>> {
+        self.check_process()?;
+        Ok(self.tokens_of(texts, "")?.into_iter().map(|t| t.ids).collect())
+    }
+
+    /// The texts' tokens, checked against the embedding tables.
+    fn tokens_of(&self, texts: &[String], prompt: &str) -> Result<Vec<Tokens>> {
+        let most = self.max_seq_length();
+        let tokens = if prompt.is_empty() {
+            self.tokenizer.encode(texts, most)?
+        } else {
+            let texts: Vec<String> = texts.iter().map(|text| format!("{prompt}{text}")).collect();
+            self.tokenizer.encode(&texts, most)?
+        };
+        let segments = self.spec.token_types.as_ref().map_or(usize::MAX, |table| table.rows);
+        for (position, text) in tokens.iter().enumerate() {
+            let id = text.ids.iter().copied().max().unwrap_or(0) as usize;
+            if id >= self.spec.words.rows {
+                let rows = self.spec.words.rows;
+                return Err(Error::IndexOutOfRange(format!(
+                    "text {position} has token id {id}, but the embedding table has {rows} rows"
+                )));
+            }
+            let segment = text.type_ids.iter().copied().max().unwrap_or(0) as usize;
+            if segment >= segments {
+                return Err(Error::IndexOutOfRange(format!(
+                    "text {position} has segment {segment}, but the segment table has {segments} rows"
+                )));
+            }
+        }
+        Ok(tokens)
+    }
+
+    /// How many leading tokens of every text pooling leaves out.
+    fn unpooled_tokens(&self, prompt: &str) -> Result<usize> {
+        if prompt.is_empty() || self.include_prompt.load(Relaxed) {
+            return Ok(0);
+        }
+        self.tokenizer.prompt_length(prompt, self.max_seq_length())
+    }
+
+    fn check_process(&self) -> Result<()> {
+        if std::process::id() == self.process {
+            return Ok(());
+        }
+        Err(Error::Unusable(
+            "the model was loaded before a fork; load it in the child, or start processes with \"spawn\"".into(),
+        ))
+    }
+
+    fn runner(&self) -> Result<Arc<Runner>> {
+        self.check_process()?;
+        let runner = self.runner.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        runner.clone().ok_or_else(|| Error::Unusable("the model is closed".into()))
     }
 
     /// Where batches run now; changes when a device fault has made the CPU take over.
     pub fn backend(&self) -> BackendKind {
-        todo!()
+        self.runner().map_or(BackendKind::Cpu, |runner| runner.kind)
     }
 
     /// Name of that device, and why it was chosen.
     pub fn device(&self) -> (String, String) {
-        todo!()
+        self.runner().map_or_else(
+            |error| ("none".to_owned(), error.to_string()),
+            |runner| (runner.device.clone(), runner.reason.clone()),
+        )
+    }
+
+    /// The model's folder.
+    pub fn folder(&self) -> &std::path::Path {
+        &self.folder
     }
 
     /// Columns of an embedding.
     pub fn dimension(&self) -> usize {
-        todo!()
+        self.output_columns(crate::model::encoder::outputs::SENTENCES)
+    }
+
+    fn output_columns(&self, output: usize) -> usize {
+        self.plan.graph.value(self.plan.graph.outputs[output]).shape.columns()
     }
 
     /// Most tokens of a text.
     pub fn max_seq_length(&self) -> usize {
-        todo!()
+        self.max_seq_length.load(Relaxed)
     }
 
     /// Changes the limit; lowered with a warning to what the position table allows.
-    pub fn set_max_seq_length(&self, _most: usize) {
-        todo!()
+    pub fn set_max_seq_length(&self, most: usize) {
+        self.max_seq_length.store(load::clamp_length(most, &self.spec), Relaxed);
+    }
+
+    /// Whether a prompt's tokens are pooled.
+    pub fn pooling_include_prompt(&self) -> bool {
+        self.include_prompt.load(Relaxed)
     }
 
     /// Changes whether a prompt's tokens are pooled.
-    pub fn set_pooling_include_prompt(&self, _include: bool) {
-        todo!()
+    pub fn set_pooling_include_prompt(&self, include: bool) {
+        self.include_prompt.store(include, Relaxed);
     }
 
     /// `config.json` as text.
     pub fn config_json(&self) -> &str {
-        todo!()
+        &self.config_json
     }
 
     /// `model_type` of config.json.
     pub fn model_type(&self) -> &str {
-        todo!()
+        &self.model_type
     }
 
     /// Prompts, limits and similarity as the folder configures them.
-    pub fn sentence_config(&self) -> &crate::model::config::SentenceConfig {
-        todo!()
+    pub fn sentence_config(&self) -> &SentenceConfig {
+        &self.sentence
     }
 
     /// Names of the modules in order, each with one line of its settings, e.g. `Pooling: mean`.
     pub fn modules(&self) -> Vec<(String, String)> {
-        todo!()
+        let spec = &self.spec;
+        let transformer = format!("{}, {} layers of {}", spec.architecture, spec.layers, spec.hidden);
+        let mut modules = vec![("Transformer".to_owned(), transformer)];
+        modules.extend(self.modules.heads.iter().map(|head| match head {
+            Head::Pooling { modes, .. } => {
+                let modes: Vec<&str> = modes.iter().map(|mode| mode.name()).collect();
+                ("Pooling".to_owned(), modes.join("+"))
+            }
+            Head::Dense { input, output, activation, .. } => {
+                ("Dense".to_owned(), format!("{input} to {output}, {activation:?}"))
+            }
+            Head::LayerNorm { dimension, .. } => ("LayerNorm".to_owned(), format!("{dimension}")),
+            Head::Normalize => ("Normalize".to_owned(), String::new()),
+        }));
+        modules
     }
 
     /// The plan, one line a step.
     pub fn plan_text(&self) -> String {
-        todo!()
+        self.plan.to_string()
     }
 
     /// Frees the device memory; later calls fail with `Unusable`.
     pub fn close(&self) {
-        todo!()
+        *self.runner.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = None;
     }
 }

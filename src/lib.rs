@@ -16,6 +16,7 @@
 //! ```
 
 pub mod error;
+pub mod exit;
 pub mod settings;
 pub mod stats;
 

@@ -15,8 +15,10 @@ macro_rules! counters {
         impl Counters {
             /// Reads every counter.
             pub fn snapshot(&self) -> Snapshot { Snapshot { $($name: self.$name.load(Relaxed),)* } }
-            /// Sets every counter to zero.
-            pub fn reset(&self) { $(self.$name.store(0, Relaxed);)* }
+            /// Sets every counter to zero but `bytes_held`, which tells of now and not of the past.
+            pub fn reset(&self) {
+                $(if stringify!($name) != "bytes_held" { self.$name.store(0, Relaxed); })*
+            }
         }
 
         impl Snapshot {

@@ -120,7 +120,7 @@ pub struct Feed<'a> {
     pub outputs: Vec<usize>,
 }
 
-/// A batch under way.
+/// A batch under way. Dropped without `wait`, it gives its place back once the device has finished with it.
 pub trait Pending: Send {
     /// Waits and returns the wanted outputs, in the order asked for.
     ///
@@ -133,7 +133,7 @@ pub trait Pending: Send {
 pub trait Program: Send + Sync {
     /// What a batch may hold.
     fn limits(&self) -> BatchLimits;
-    /// Starts a batch; blocks while `in_flight` batches are under way.
+    /// Starts a batch. With `in_flight` batches under way it waits for the device, never for another caller.
     ///
     /// # Errors
     /// A device fault, or `OutOfMemory`.

@@ -65,8 +65,7 @@ impl Plan {
             let shared = last_use[node.result.0] != usize::MAX;
             storage[node.result.0] = Storage::Buffer(take_buffer(&mut buffers, &mut free, shape, shared));
             // A result never overwrites an operand of its own step, so operands are given back only now.
-            let mut ended: Vec<ValueId> =
-                node.operands.iter().copied().filter(|v| last_use[v.0] == step).collect();
+            let mut ended: Vec<ValueId> = node.operands.iter().copied().filter(|v| last_use[v.0] == step).collect();
             ended.sort();
             ended.dedup();
             for value in ended {
@@ -148,7 +147,14 @@ impl std::fmt::Display for Plan {
                 .map(|v| format!("{}{}", self.graph.value(*v).name, self.graph.value(*v).shape))
                 .collect();
             let result = self.graph.value(node.result);
-            writeln!(f, "{step:3} {} ({}) -> {} {:?}", node.op.name(), operands.join(", "), result.shape, self.storage[node.result.0])?;
+            writeln!(
+                f,
+                "{step:3} {} ({}) -> {} {:?}",
+                node.op.name(),
+                operands.join(", "),
+                result.shape,
+                self.storage[node.result.0]
+            )?;
         }
         for (i, buffer) in self.buffers.iter().enumerate() {
             writeln!(f, "buffer {i}: [{}, {}]", buffer.rows, buffer.columns)?;

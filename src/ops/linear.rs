@@ -47,7 +47,9 @@ impl Operation for Linear {
         }
         let (n, k) = (weight.rows().size(Counts::default()), weight.columns());
         if x.columns() != k {
-            return Err(Error::InvalidArgument(format!("linear: x has shape {x}, expected last axis {k} (weight {weight})")));
+            return Err(Error::InvalidArgument(format!(
+                "linear: x has shape {x}, expected last axis {k} (weight {weight})"
+            )));
         }
         let result = Shape::matrix(x.rows(), n);
         let mut rest = rest.iter();

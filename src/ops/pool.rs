@@ -21,6 +21,20 @@ pub enum PoolMode {
     LastToken = 5,
 }
 
+impl PoolMode {
+    /// The mode as sentence-transformers' `pooling_mode` names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            PoolMode::Cls => "cls",
+            PoolMode::Max => "max",
+            PoolMode::Mean => "mean",
+            PoolMode::MeanSqrtLength => "mean_sqrt_len_tokens",
+            PoolMode::WeightedMean => "weightedmean",
+            PoolMode::LastToken => "lasttoken",
+        }
+    }
+}
+
 /// Pooling, several modes side by side in the order given.
 ///
 /// Operands: `x [T, H]`, `offsets [B + 1]` (u32), `first [B]` (u32): tokens of text `i` before

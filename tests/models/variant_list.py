@@ -11,6 +11,9 @@ PROMPT_CALLS = {
     "named": {"prompt_name": "query"},
     "given": {"prompt": "Represent this: "},
     "empty": {"prompt": ""},
+    "query": {"method": "encode_query"},
+    "document": {"method": "encode_document"},
+    "query_named": {"method": "encode_query", "prompt_name": "passage"},
 }
 
 
@@ -112,13 +115,21 @@ variant("cased_lowered", lambda: cased(True))
 
 for mode in POOLING_MODES:
     variant(f"pooling_{mode}", lambda mode=mode: with_modules(pooling(mode)))
-    variant(f"prompt_excluded_{mode}", lambda mode=mode: prompted(mode, False), PROMPT_CALLS)
+    variant(
+        f"prompt_excluded_{mode}",
+        lambda mode=mode: prompted(mode, False),
+        {label: PROMPT_CALLS[label] for label in ("plain", "named", "given")},
+    )
 variant("pooling_all", lambda: with_modules(pooling(list(POOLING_MODES))))
 variant("pooling_reordered", lambda: with_modules(pooling(["mean", "cls"])))
 variant("pooling_old_cls", lambda: old_pooling("cls_token"))
 variant("pooling_old_two", lambda: old_pooling("mean_tokens", "cls_token"))
-variant("pooling_old_all", lambda: old_pooling(
-    "cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken"))
+variant(
+    "pooling_old_all",
+    lambda: old_pooling(
+        "cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken"
+    ),
+)
 variant("pooling_old_none", lambda: old_pooling())
 variant("prompt_included", lambda: prompted("mean", True), PROMPT_CALLS)
 variant("prompt_default", lambda: prompted("mean", True, "passage"), PROMPT_CALLS)
@@ -129,16 +140,27 @@ for name in ("Tanh", "Identity", "ReLU", "GELU", "SiLU"):
 variant("dense_wider", lambda: with_modules(pooling("cls"), dense("Tanh", 32, 70, 12)))
 variant("dense_no_bias", lambda: with_modules(pooling("mean"), dense("Identity", 32, 16, 13, bias=False)))
 variant("dense_one", lambda: with_modules(pooling("mean"), dense("Identity", 32, 1, 14)))
-variant("dense_two", lambda: with_modules(
-    pooling(["cls", "max"]), dense("GELU", 64, 48, 15), dense("Identity", 48, 32, 16), ("Normalize", {}, {})))
+variant(
+    "dense_two",
+    lambda: with_modules(
+        pooling(["cls", "max"]), dense("GELU", 64, 48, 15), dense("Identity", 48, 32, 16), ("Normalize", {}, {})
+    ),
+)
 variant("dense_residual", lambda: with_modules(pooling("mean"), dense("Tanh", 32, 32, 17, residual=True)))
 variant("dense_residual_projected", lambda: with_modules(pooling("mean"), dense("Tanh", 32, 24, 18, residual=True)))
 variant("normalize", lambda: with_modules(pooling("mean"), ("Normalize", {}, {})))
 variant("layer_norm", lambda: with_modules(pooling("mean"), layer_norm_module(32, 19)))
 variant("dropout", lambda: with_modules(pooling("mean"), ("Dropout", {"dropout": 0.3}, {})))
-variant("every_module", lambda: with_modules(
-    pooling("mean"), ("Dropout", {"dropout": 0.3}, {}), dense("SiLU", 32, 40, 20),
-    layer_norm_module(40, 21), ("Normalize", {}, {})))
+variant(
+    "every_module",
+    lambda: with_modules(
+        pooling("mean"),
+        ("Dropout", {"dropout": 0.3}, {}),
+        dense("SiLU", 32, 40, 20),
+        layer_norm_module(40, 21),
+        ("Normalize", {}, {}),
+    ),
+)
 
 for name in ("relu", "gelu_new", "gelu_pytorch_tanh", "silu"):
     variant(f"hidden_{name}", lambda name=name: with_config(hidden_act=name))
@@ -147,10 +169,13 @@ variant("float16", lambda: stored("F16"))
 variant("bfloat16", lambda: stored("BF16"))
 variant("sharded", sharded)
 variant("legacy_names", legacy_names)
-variant("odd_sizes", lambda: sized(
-    31, hidden_size=36, num_attention_heads=3, intermediate_size=50, num_hidden_layers=3))
+variant(
+    "odd_sizes", lambda: sized(31, hidden_size=36, num_attention_heads=3, intermediate_size=50, num_hidden_layers=3)
+)
 variant("one_type", lambda: sized(32, type_vocab_size=1))
 variant("head_64", lambda: sized(33, hidden_size=128, num_attention_heads=2, intermediate_size=192))
-variant("head_8_one_layer", lambda: sized(
-    34, hidden_size=40, num_attention_heads=5, intermediate_size=33, num_hidden_layers=1))
+variant(
+    "head_8_one_layer",
+    lambda: sized(34, hidden_size=40, num_attention_heads=5, intermediate_size=33, num_hidden_layers=1),
+)
 variant("head_1", lambda: sized(35, hidden_size=5, num_attention_heads=5, intermediate_size=7))

@@ -157,12 +157,18 @@ def layer_norm_module(width: int, seed: int) -> tuple[str, dict, dict]:
 
 Recipe = Callable[[], Checkpoint]
 VARIANTS: dict[str, Recipe] = {}
-CALLS: dict[str, dict[str, dict]] = {}  # variant -> label -> keyword arguments of encode
+CALLS: dict[str, dict[str, dict]] = {}  # variant -> label -> arguments of encode (or of the `method` named)
 
 
 def variant(name: str, recipe: Recipe, calls: dict[str, dict] | None = None) -> None:
     VARIANTS[name] = recipe
     CALLS[name] = calls or {"plain": {}}
+
+
+def call(model, texts: list[str], arguments: dict, **more):
+    """One of CALLS, on any model with sentence-transformers' methods."""
+    arguments = arguments | more
+    return getattr(model, arguments.pop("method", "encode"))(texts, **arguments)
 
 
 def build(name: str, folder: Path) -> Path:

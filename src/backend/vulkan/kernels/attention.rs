@@ -1,11 +1,54 @@
-//! Dispatches of `attention`.
+//! Dispatches of `attention`: one.
 
-use crate::Result;
+use crate::backend::vulkan::generated::attention::{Bindings, Constants, KERNEL, Push};
+use crate::backend::vulkan::kernel::{Dispatch, Extent, Range, Resource};
 use crate::backend::vulkan::lower::Lowering;
 use crate::graph::Node;
-use crate::ops::Attention;
+use crate::ops::{Attention, Dim};
+use crate::{Error, Result};
+
+/// Packed tokens one workgroup takes.
+const TILE: u32 = 64;
+/// A wider head's results would not fit the registers of an invocation.
+const MOST_HEAD_DIM: usize = 256;
 
 /// Adds the node's dispatches.
-pub(in crate::backend::vulkan) fn lower(_lowering: &mut Lowering<'_>, _node: &Node, _op: &Attention) -> Result<()> {
-    todo!()
+pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Attention) -> Result<()> {
+    if op.head_dim > MOST_HEAD_DIM {
+        return Err(Error::Unsupported {
+            what: "attention".into(),
+            reason: format!("head_dim is {}, at most {MOST_HEAD_DIM} is possible", op.head_dim),
+        });
+    }
+    let stride = |operand: usize| lowering.shape(node.operands[operand]).columns() as u32;
+    let push = Push {
+        group: (op.heads / op.kv_heads) as u32,
+        q_stride: stride(0),
+        q_column: op.q_column as u32,
+        k_stride: stride(1),
+        k_column: op.k_column as u32,
+        v_stride: stride(2),
+        v_column: op.v_column as u32,
+        y_stride: (op.heads * op.head_dim) as u32,
+        scale: op.scale,
+    };
+    let steps = [push.q_stride, push.q_column, push.k_stride, push.k_column, push.v_stride, push.v_column];
+    let vector = op.head_dim % 4 == 0 && steps.iter().all(|step| step % 4 == 0);
+    let variant = KERNEL.select(lowering.capabilities)?;
+    let bindings = Bindings {
+        counts: Range::whole(Resource::Counts),
+        q: lowering.range(node.operands[0]),
+        k: lowering.range(node.operands[1]),
+        v: lowering.range(node.operands[2]),
+        offsets: lowering.range(node.operands[3]),
+        y: lowering.range(node.result),
+    };
+    lowering.push(Dispatch {
+        label: node.name.clone(),
+        variant,
+        constants: Constants { head_dim: op.head_dim as u32, vector }.values(variant),
+        bindings: bindings.into_array().to_vec(),
+        push: bytemuck::bytes_of(&push).to_vec(),
+        grid: [Extent::Tiles { dim: Dim::Tokens, per: TILE }, Extent::Fixed(op.heads as u32), Extent::Fixed(1)],
+    })
 }

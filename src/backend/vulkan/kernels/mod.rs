@@ -8,3 +8,7 @@ pub(super) mod layer_norm;
 pub(super) mod linear;
 pub(super) mod normalize;
 pub(super) mod pool;
+mod rows;
+
+#[cfg(test)]
+mod tests;

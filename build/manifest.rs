@@ -1,0 +1,113 @@
+//! Reads the manifests: which shaders there are, and in which variants.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+/// One shader with its variants, the most demanding first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Kernel {
+    /// The op's name with hyphens.
+    pub name: String,
+    /// The GLSL file.
+    pub file: PathBuf,
+    /// At least one; the last needs nothing.
+    pub variants: Vec<Variant>,
+}
+
+/// One build of a shader.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Variant {
+    /// `kernel` or `kernel-variant`.
+    pub name: String,
+    /// Names of the features the device must have.
+    pub needs: Vec<String>,
+    /// Macros, in the order of their names.
+    pub defines: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    kernel: Vec<KernelRow>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KernelRow {
+    name: String,
+    file: String,
+    #[serde(default)]
+    variants: Vec<VariantRow>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct VariantRow {
+    name: String,
+    needs: Vec<String>,
+    defines: BTreeMap<String, String>,
+}
+
+/// All kernels under `folder`, sorted by name. `features` are the names that `needs` may hold.
+pub fn read(folder: &Path, features: &[&str]) -> Result<Vec<Kernel>, String> {
+    let mut kernels = Vec::new();
+    for path in manifests(folder)? {
+        let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        kernels.extend(parse(&text, &path, features)?);
+    }
+    kernels.sort_by(|a, b| a.name.cmp(&b.name));
+    match kernels.windows(2).find(|pair| pair[0].name == pair[1].name) {
+        Some(pair) => Err(format!("two kernels are called {:?}", pair[0].name)),
+        None => Ok(kernels),
+    }
+}
+
+/// The kernels of one manifest, which lies at `path`.
+pub fn parse(text: &str, path: &Path, features: &[&str]) -> Result<Vec<Kernel>, String> {
+    let at = |fault: String| format!("{}: error: {fault}", path.display());
+    let file: File = toml::from_str(text).map_err(|e| at(e.to_string().replace('\n', " ")))?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    file.kernel.into_iter().map(|row| kernel(row, folder, features).map_err(at)).collect()
+}
+
+fn kernel(row: KernelRow, folder: &Path, features: &[&str]) -> Result<Kernel, String> {
+    if row.name.is_empty() || !row.name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-') {
+        return Err(format!("kernel name {:?} is not lower-case words joined by hyphens", row.name));
+    }
+    let rows = if row.variants.is_empty() { vec![VariantRow::default()] } else { row.variants };
+    let mut variants: Vec<Variant> = Vec::new();
+    for variant in rows {
+        if let Some(unknown) = variant.needs.iter().find(|n| !features.contains(&n.as_str())) {
+            return Err(format!("{}: unknown feature {unknown:?}, expected one of {}", row.name, features.join(", ")));
+        }
+        let name = match variant.name.as_str() {
+            "" => row.name.clone(),
+            suffix => format!("{}-{suffix}", row.name),
+        };
+        if variants.iter().any(|v| v.name == name) {
+            return Err(format!("{}: two variants are called {name:?}", row.name));
+        }
+        variants.push(Variant { name, needs: variant.needs, defines: variant.defines });
+    }
+    if variants.last().is_some_and(|v| !v.needs.is_empty()) {
+        return Err(format!("{}: the last variant must need nothing, so that every device has one", row.name));
+    }
+    Ok(Kernel { name: row.name, file: folder.join(row.file), variants })
+}
+
+fn manifests(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let fail = |e: std::io::Error| format!("{}: {e}", folder.display());
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(fail)? {
+        let path = entry.map_err(fail)?.path();
+        if path.is_dir() {
+            found.extend(manifests(&path)?);
+        } else if path.extension().is_some_and(|e| e == "toml") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}

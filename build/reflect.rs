@@ -1,0 +1,376 @@
+//! SPIR-V to a description of its interface: storage buffers, push constants, specialization constants, sizes.
+
+use std::collections::HashMap;
+
+use rspirv::dr::{Instruction, Module, Operand};
+use rspirv::spirv::{Decoration, ExecutionMode, Op, StorageClass, Word};
+
+/// How a shader uses a storage buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// `readonly`
+    Read,
+    /// `writeonly`
+    Write,
+    /// neither
+    ReadWrite,
+}
+
+/// A number's type: what push constants and specialization constants may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scalar {
+    /// `float`
+    F32,
+    /// `int`
+    I32,
+    /// `uint`
+    U32,
+    /// `bool`
+    Bool,
+}
+
+/// One storage buffer of set 0.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Binding {
+    /// The block's instance name, or its only member's where the block has no instance name.
+    pub name: String,
+    /// Its place.
+    pub index: u32,
+    /// From `readonly` and `writeonly`.
+    pub access: Access,
+}
+
+/// One member of the push-constant block.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PushMember {
+    /// As in GLSL.
+    pub name: String,
+    /// Its type.
+    pub scalar: Scalar,
+    /// First byte.
+    pub offset: u32,
+}
+
+/// One specialization constant.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Constant {
+    /// As in GLSL.
+    pub name: String,
+    /// `constant_id`
+    pub id: u32,
+    /// Its type.
+    pub scalar: Scalar,
+    /// Its default's bits.
+    pub default: u32,
+}
+
+/// What the host must know to run a module.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Interface {
+    /// By index, from 0 without gaps.
+    pub bindings: Vec<Binding>,
+    /// By offset, from 0 without gaps.
+    pub push: Vec<PushMember>,
+    /// By id.
+    pub constants: Vec<Constant>,
+    /// Workgroup size at the constants' defaults.
+    pub local_size: [u32; 3],
+    /// Bytes of shared memory at the constants' defaults.
+    pub shared_bytes: u32,
+}
+
+/// Reads the interface of an unoptimised module with its names.
+pub fn reflect(words: &[u32]) -> Result<Interface, String> {
+    let module = rspirv::dr::load_words(words).map_err(|e| format!("cannot parse the SPIR-V: {e}"))?;
+    let reader = Reader::new(&module);
+    let interface = Interface {
+        bindings: reader.bindings()?,
+        push: reader.push()?,
+        constants: reader.constants()?,
+        local_size: reader.local_size()?,
+        shared_bytes: reader.shared_bytes()?,
+    };
+    Ok(interface)
+}
+
+/// A module with its declarations by id.
+struct Reader<'a> {
+    module: &'a Module,
+    declared: HashMap<Word, &'a Instruction>,
+    names: HashMap<Word, &'a str>,
+    member_names: HashMap<(Word, u32), &'a str>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(module: &'a Module) -> Self {
+        let declared = module.types_global_values.iter().filter_map(|i| Some((i.result_id?, i))).collect();
+        let (mut names, mut member_names) = (HashMap::new(), HashMap::new());
+        for instruction in &module.debug_names {
+            match (instruction.class.opcode, instruction.operands.as_slice()) {
+                (Op::Name, [Operand::IdRef(id), Operand::LiteralString(name)]) => {
+                    names.insert(*id, name.as_str());
+                }
+                (Op::MemberName, [Operand::IdRef(id), Operand::LiteralBit32(member), Operand::LiteralString(name)]) => {
+                    member_names.insert((*id, *member), name.as_str());
+                }
+                _ => {}
+            }
+        }
+        Reader { module, declared, names, member_names }
+    }
+
+    fn declaration(&self, id: Word) -> Result<&'a Instruction, String> {
+        self.declared.get(&id).copied().ok_or_else(|| format!("id {id} is not declared"))
+    }
+
+    /// The literal of a decoration of `id`, or 0 for one without a literal; `None` when it is not there.
+    fn decoration(&self, id: Word, decoration: Decoration) -> Option<u32> {
+        self.module.annotations.iter().find_map(|a| match (a.class.opcode, a.operands.as_slice()) {
+            (Op::Decorate, [Operand::IdRef(to), Operand::Decoration(what), rest @ ..])
+                if *to == id && *what == decoration =>
+            {
+                Some(literal(rest.first()))
+            }
+            _ => None,
+        })
+    }
+
+    fn member_decoration(&self, id: Word, member: u32, decoration: Decoration) -> Option<u32> {
+        self.module.annotations.iter().find_map(|a| match (a.class.opcode, a.operands.as_slice()) {
+            (
+                Op::MemberDecorate,
+                [Operand::IdRef(to), Operand::LiteralBit32(place), Operand::Decoration(what), rest @ ..],
+            ) if *to == id && *place == member && *what == decoration => Some(literal(rest.first())),
+            _ => None,
+        })
+    }
+
+    /// Global variables of a storage class, each with the type its pointer points to.
+    fn variables(&self, class: StorageClass) -> Result<Vec<(Word, &'a Instruction)>, String> {
+        let mut found = Vec::new();
+        for instruction in &self.module.types_global_values {
+            if instruction.class.opcode == Op::Variable && instruction.operands[0] == Operand::StorageClass(class) {
+                let pointer = self.declaration(instruction.result_type.unwrap_or(0))?;
+                let pointee = self.declaration(operand_id(pointer, 1)?)?;
+                found.push((instruction.result_id.unwrap_or(0), pointee));
+            }
+        }
+        Ok(found)
+    }
+
+    fn bindings(&self) -> Result<Vec<Binding>, String> {
+        for class in [StorageClass::Uniform, StorageClass::UniformConstant] {
+            if let Some((id, _)) = self.variables(class)?.first() {
+                return Err(format!("{:?} is not a storage buffer, the only kind of binding there is", self.name(*id)));
+            }
+        }
+        let mut bindings: Vec<Binding> = Vec::new();
+        for (id, block) in self.variables(StorageClass::StorageBuffer)? {
+            let index = self.decoration(id, Decoration::Binding).ok_or("a storage buffer without a binding")?;
+            let block_id = block.result_id.unwrap_or(0);
+            let members = block.operands.len() as u32;
+            let name = match self.name(id) {
+                "" if members == 1 => self.member_names.get(&(block_id, 0)).copied().unwrap_or(""),
+                name => name,
+            };
+            if name.is_empty() {
+                return Err(format!("binding {index} has several members and no instance name"));
+            }
+            if self.decoration(id, Decoration::DescriptorSet).unwrap_or(0) != 0 {
+                return Err(format!("{name} is not in set 0"));
+            }
+            let all = |decoration| {
+                self.decoration(id, decoration).is_some()
+                    || (0..members).all(|m| self.member_decoration(block_id, m, decoration).is_some())
+            };
+            let access = match (all(Decoration::NonWritable), all(Decoration::NonReadable)) {
+                (true, _) => Access::Read,
+                (false, true) => Access::Write,
+                (false, false) => Access::ReadWrite,
+            };
+            // Two blocks may view one binding, say as float and as vec4: the shorter name stands for both.
+            match bindings.iter_mut().find(|b| b.index == index) {
+                Some(first) if first.access != access => {
+                    return Err(format!("{name} and {} share binding {index} and differ in access", first.name));
+                }
+                Some(first) if first.name.len() > name.len() => first.name = name.to_owned(),
+                Some(_) => {}
+                None => bindings.push(Binding { name: name.to_owned(), index, access }),
+            }
+        }
+        bindings.sort_by_key(|b| b.index);
+        match bindings.iter().zip(0..).find(|(b, expected)| b.index != *expected) {
+            Some((b, expected)) => Err(format!("{} has binding {}, expected {expected}: no gaps", b.name, b.index)),
+            None => Ok(bindings),
+        }
+    }
+
+    fn name(&self, id: Word) -> &'a str {
+        self.names.get(&id).copied().unwrap_or("")
+    }
+
+    fn push(&self) -> Result<Vec<PushMember>, String> {
+        let mut members = Vec::new();
+        for (_, block) in self.variables(StorageClass::PushConstant)? {
+            let block_id = block.result_id.unwrap_or(0);
+            for place in 0..block.operands.len() {
+                let name = self.member_names.get(&(block_id, place as u32)).copied().unwrap_or("");
+                let offset = self.member_decoration(block_id, place as u32, Decoration::Offset);
+                let scalar = self
+                    .scalar(operand_id(block, place)?)
+                    .ok_or_else(|| format!("push constant {name} is not a 32-bit number"))?;
+                if offset != Some(4 * place as u32) {
+                    return Err(format!("push constant {name} has offset {offset:?}, expected {}", 4 * place));
+                }
+                members.push(PushMember { name: name.to_owned(), scalar, offset: 4 * place as u32 });
+            }
+        }
+        Ok(members)
+    }
+
+    fn scalar(&self, id: Word) -> Option<Scalar> {
+        let declaration = self.declared.get(&id)?;
+        Some(match (declaration.class.opcode, declaration.operands.as_slice()) {
+            (Op::TypeFloat, [Operand::LiteralBit32(32), ..]) => Scalar::F32,
+            (Op::TypeInt, [Operand::LiteralBit32(32), Operand::LiteralBit32(0)]) => Scalar::U32,
+            (Op::TypeInt, [Operand::LiteralBit32(32), _]) => Scalar::I32,
+            (Op::TypeBool, _) => Scalar::Bool,
+            _ => return None,
+        })
+    }
+
+    fn constants(&self) -> Result<Vec<Constant>, String> {
+        let mut constants = Vec::new();
+        for instruction in &self.module.types_global_values {
+            let default = match instruction.class.opcode {
+                Op::SpecConstantTrue => 1,
+                Op::SpecConstantFalse => 0,
+                Op::SpecConstant => literal(instruction.operands.first()),
+                _ => continue,
+            };
+            let id = instruction.result_id.unwrap_or(0);
+            let name = self.name(id);
+            let number = self.decoration(id, Decoration::SpecId).ok_or_else(|| format!("{name} has no constant_id"))?;
+            let scalar = self
+                .scalar(instruction.result_type.unwrap_or(0))
+                .ok_or_else(|| format!("{name} is not a 32-bit number or a bool"))?;
+            constants.push(Constant { name: name.to_owned(), id: number, scalar, default });
+        }
+        constants.sort_by_key(|c| c.id);
+        match constants.windows(2).find(|pair| pair[0].id == pair[1].id) {
+            Some(pair) => Err(format!("{} and {} share constant_id {}", pair[0].name, pair[1].name, pair[0].id)),
+            None => Ok(constants),
+        }
+    }
+
+    fn local_size(&self) -> Result<[u32; 3], String> {
+        for mode in &self.module.execution_modes {
+            let (Some(Operand::ExecutionMode(kind)), Some(sizes)) = (mode.operands.get(1), mode.operands.get(2..5))
+            else {
+                continue;
+            };
+            let mut size = [0; 3];
+            for (axis, operand) in sizes.iter().enumerate() {
+                size[axis] = match kind {
+                    ExecutionMode::LocalSize => literal(Some(operand)),
+                    ExecutionMode::LocalSizeId => self.evaluate(operand_id(mode, 2 + axis)?)?,
+                    _ => 0,
+                };
+            }
+            if matches!(kind, ExecutionMode::LocalSize | ExecutionMode::LocalSizeId) && !self.sized_by_constants() {
+                return Ok(size);
+            }
+        }
+        Err("the workgroup has no size, or one under a built-in that no 1.6 module needs".into())
+    }
+
+    /// Whether the deprecated `WorkgroupSize` built-in overrides the execution mode with specialization constants.
+    fn sized_by_constants(&self) -> bool {
+        self.module.types_global_values.iter().any(|i| {
+            i.class.opcode == Op::SpecConstantComposite
+                && i.result_id.and_then(|id| self.decoration(id, Decoration::BuiltIn)).is_some()
+        })
+    }
+
+    fn shared_bytes(&self) -> Result<u32, String> {
+        self.variables(StorageClass::Workgroup)?.iter().map(|(_, pointee)| self.bytes(pointee)).sum()
+    }
+
+    /// Bytes of a value of a type without explicit layout.
+    fn bytes(&self, declaration: &Instruction) -> Result<u32, String> {
+        Ok(match declaration.class.opcode {
+            Op::TypeFloat | Op::TypeInt => literal(declaration.operands.first()) / 8,
+            Op::TypeBool => 4,
+            // A vector of three takes the place of four.
+            Op::TypeVector => {
+                let lanes = literal(declaration.operands.get(1)).next_power_of_two();
+                lanes * self.bytes(self.declaration(operand_id(declaration, 0)?)?)?
+            }
+            Op::TypeArray => {
+                let element = self.bytes(self.declaration(operand_id(declaration, 0)?)?)?;
+                element * self.evaluate(operand_id(declaration, 1)?)?
+            }
+            Op::TypeStruct => {
+                let mut total = 0;
+                for place in 0..declaration.operands.len() {
+                    total += self.bytes(self.declaration(operand_id(declaration, place)?)?)?;
+                }
+                total
+            }
+            other => return Err(format!("shared memory of type {other:?}")),
+        })
+    }
+
+    /// An integer constant, with specialization constants at their defaults.
+    fn evaluate(&self, id: Word) -> Result<u32, String> {
+        let declaration = self.declaration(id)?;
+        match declaration.class.opcode {
+            Op::Constant | Op::SpecConstant => return Ok(literal(declaration.operands.first())),
+            Op::ConstantTrue | Op::SpecConstantTrue => return Ok(1),
+            Op::ConstantFalse | Op::SpecConstantFalse => return Ok(0),
+            Op::SpecConstantOp => {}
+            other => return Err(format!("a size that is a {other:?}")),
+        }
+        let Some(Operand::LiteralSpecConstantOpInteger(operation)) = declaration.operands.first() else {
+            return Err("a specialization constant without an operation".into());
+        };
+        let value = |place: usize| operand_id(declaration, place).and_then(|id| self.evaluate(id));
+        let fault = || format!("{operation:?} does not fit 32 bits");
+        match operation {
+            Op::IAdd => value(1)?.checked_add(value(2)?).ok_or_else(fault),
+            Op::ISub => value(1)?.checked_sub(value(2)?).ok_or_else(fault),
+            Op::IMul => value(1)?.checked_mul(value(2)?).ok_or_else(fault),
+            Op::UDiv | Op::SDiv => value(1)?.checked_div(value(2)?).ok_or_else(fault),
+            Op::UMod | Op::SRem | Op::SMod => value(1)?.checked_rem(value(2)?).ok_or_else(fault),
+            Op::ShiftLeftLogical => value(1)?.checked_shl(value(2)?).ok_or_else(fault),
+            Op::ShiftRightLogical => value(1)?.checked_shr(value(2)?).ok_or_else(fault),
+            Op::Select => {
+                if value(1)? != 0 {
+                    value(2)
+                } else {
+                    value(3)
+                }
+            }
+            Op::IEqual => Ok((value(1)? == value(2)?).into()),
+            Op::INotEqual => Ok((value(1)? != value(2)?).into()),
+            Op::UGreaterThan => Ok((value(1)? > value(2)?).into()),
+            Op::ULessThan => Ok((value(1)? < value(2)?).into()),
+            other => Err(format!("a size computed by {other:?}, which build/reflect.rs does not evaluate")),
+        }
+    }
+}
+
+fn literal(operand: Option<&Operand>) -> u32 {
+    match operand {
+        Some(Operand::LiteralBit32(value)) => *value,
+        Some(Operand::BuiltIn(value)) => *value as u32,
+        _ => 0,
+    }
+}
+
+fn operand_id(instruction: &Instruction, place: usize) -> Result<Word, String> {
+    match instruction.operands.get(place) {
+        Some(Operand::IdRef(id)) => Ok(*id),
+        other => Err(format!("{:?} has {other:?} where an id stands", instruction.class.opcode)),
+    }
+}

@@ -1,0 +1,31 @@
+"""`python -m grilly info` and `python -m grilly demo`."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+USAGE = """usage: python -m grilly info [--json]   devices, capabilities, and the choice with its reason
+       python -m grilly demo [OPTIONS]  embed a real text and answer queries (demo --help lists the options)"""
+
+
+def main(arguments: list[str]) -> int:
+    """Runs a command and returns the exit status."""
+    command, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
+    if command == "info" and rest in ([], ["--json"]):
+        from grilly.devices import format_info, info
+
+        facts = info()
+        print(json.dumps(facts, indent=2) if rest else format_info(facts))
+        return 0
+    if command == "demo":
+        from grilly import demo
+
+        status: int = demo.main(rest)
+        return status
+    print(USAGE, file=sys.stdout if command in ("-h", "--help", "help") else sys.stderr)
+    return 0 if command in ("-h", "--help", "help") else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

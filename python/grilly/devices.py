@@ -1,0 +1,105 @@
+"""What this process can run on, what it chose, and what it did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grilly import _core
+
+__all__ = ["format_info", "info", "reset_stats", "stats", "vulkan_available"]
+
+
+def vulkan_available() -> bool:
+    """Whether there is a usable Vulkan device; a software rasteriser counts only under `ALLOW_CPU_VULKAN=1`.
+
+    Example:
+        >>> from grilly.devices import vulkan_available
+        >>> vulkan_available() in (True, False)
+        True
+    """
+    return any(device["position"] is not None for device in _core.inventory()["devices"])
+
+
+def info() -> dict[str, Any]:
+    """Every Vulkan device, what it can do or lacks, which one `device="vulkan"` takes, and why.
+
+    Returns:
+        A dict with `version`; `devices`, a list of dicts in Vulkan's own order, each with `index` (what `VK_GPU_INDEX`
+        counts), `position` (what `"vulkan:N"` counts, None if unusable), `unusable` (why, or None), `name`, `type`,
+        `driver`, `api`, `memory` (bytes), `features`, `missing` and `limits`; `choice` with `backend`, `name` and
+        `reason`; `cpu` with `threads` and `simd`; and `environment`, the variables as they are now.
+
+    Raises:
+        InvalidArgumentError: `VK_GPU_INDEX` is not a number.
+
+    Example:
+        >>> import grilly
+        >>> sorted(grilly.info())
+        ['choice', 'cpu', 'devices', 'environment', 'version']
+    """
+    found = _core.inventory()
+    return {
+        "version": _core.__version__,
+        "devices": found["devices"],
+        "choice": found["choice"],
+        "cpu": _core.host(),
+        "environment": _core.settings(),
+    }
+
+
+def stats() -> dict[str, int]:
+    """What this process did so far: counts, and bytes where the name says so.
+
+    Returns:
+        A dict with `instances` and `devices` created, `dispatches`, `submits`, `waits`, `batches_vulkan` and
+        `batches_cpu`, `bytes_weights`, `bytes_up`, `bytes_down`, `bytes_held` (now) and `fallbacks`.
+
+    Example:
+        >>> import grilly
+        >>> grilly.stats()["fallbacks"] >= 0
+        True
+    """
+    return _core.stats()
+
+
+def reset_stats() -> None:
+    """Sets the counters of `stats` to zero, except `bytes_held`, which tells of now.
+
+    Example:
+        >>> import grilly
+        >>> grilly.reset_stats()
+        >>> grilly.stats()["batches_cpu"]
+        0
+    """
+    _core.reset_stats()
+
+
+def format_info(facts: dict[str, Any]) -> str:
+    """`info()` for people.
+
+    Example:
+        >>> import grilly
+        >>> from grilly.devices import format_info
+        >>> format_info(grilly.info()).startswith("grilly 2.")
+        True
+    """
+    choice, cpu = facts["choice"], facts["cpu"]
+    lines = [
+        f"grilly {facts['version']}",
+        f'device="vulkan" means: {choice["name"]} ({choice["backend"]})',
+        f"  because: {choice['reason']}",
+        f"CPU: {cpu['threads']} threads, {cpu['simd']}",
+        f"Vulkan devices: {len(facts['devices']) or 'none'}",
+    ]
+    for device in facts["devices"]:
+        place = f'"vulkan:{device["position"]}"' if device["position"] is not None else "not usable"
+        limits = ", ".join(f"{name} {value}" for name, value in device["limits"].items())
+        lines += [
+            f"  {device['index']}: {device['name']}: {place}",
+            *([f"     why not: {device['unusable']}"] if device["unusable"] else []),
+            f"     {device['type']}, Vulkan {device['api']}, {device['driver']}, {device['memory'] / 2**30:.1f} GiB",
+            f"     features: {', '.join(device['features']) or 'none of the optional ones'}",
+            f"     limits: {limits}",
+        ]
+    lines.append("Environment: " + ", ".join(f"{name}={value}" for name, value in facts["environment"].items()))
+    return "\n".join(lines)

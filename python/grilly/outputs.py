@@ -1,0 +1,59 @@
+"""From the model's rows to what the caller asked for: truncated, then normalised, then converted."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["normalize_rows", "to_tensor", "token_features"]
+
+# Rows that are normalised at a time: their float64 copy stays small.
+ROWS = 1024
+
+
+def normalize_rows(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Divides each row of `(N, D)` by `max(norm, 1e-12)`, in place; a row's result depends on that row alone.
+
+    Example:
+        >>> import numpy as np
+        >>> from grilly.outputs import normalize_rows
+        >>> normalize_rows(np.array([[3.0, 4.0], [0.0, 0.0]], dtype=np.float32)).tolist()
+        [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
+    """
+    for start in range(0, len(rows), ROWS):
+        block = rows[start : start + ROWS]
+        squares = np.square(block, dtype=np.float64)
+        norms = np.sqrt(np.add.reduce(squares, axis=1))
+        block /= np.maximum(norms, 1e-12).astype(np.float32)[:, None]
+    return rows
+
+
+def token_features(
+    sentences: npt.NDArray[np.float32], tokens: list[npt.NDArray[np.float32]], ids: list[list[int]]
+) -> list[dict[str, npt.NDArray[Any]]]:
+    """What `output_value=None` gives: everything known of each text, without padding."""
+    return [
+        {
+            "input_ids": np.array(row_ids, dtype=np.int64),
+            "attention_mask": np.ones(len(row_ids), dtype=np.int64),
+            "token_embeddings": row_tokens,
+            "sentence_embedding": sentence,
+        }
+        for sentence, row_tokens, row_ids in zip(sentences, tokens, ids, strict=True)
+    ]
+
+
+def to_tensor(array: npt.NDArray[Any]) -> Any:
+    """A torch tensor on the CPU that shares the array's memory.
+
+    Raises:
+        ImportError: torch is not installed.
+    """
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError as error:
+        raise ImportError("convert_to_tensor=True needs torch, which cannot be imported; pip install torch") from error
+    return torch.from_numpy(array)

@@ -1,0 +1,176 @@
+"""How alike embeddings are: the four functions of sentence-transformers, in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from grilly.errors import InvalidArgumentError
+
+__all__ = [
+    "SIMILARITIES",
+    "cos_sim",
+    "dot_score",
+    "euclidean_sim",
+    "manhattan_sim",
+    "pairwise_cos_sim",
+    "pairwise_dot_score",
+    "pairwise_euclidean_sim",
+    "pairwise_manhattan_sim",
+]
+
+Array = npt.NDArray[np.floating[Any]]
+# Most elements of a block of differences, so that distances need megabytes and not N x M x D.
+BLOCK = 1 << 21
+
+
+def cos_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
+    """Cosine of the angle between every `a[i]` and every `b[j]`: `a.b / (max(|a|, 1e-12) max(|b|, 1e-12))`.
+
+    `(N, D)`, `(M, D)` give `(N, M)`; a vector counts as one row.
+
+    Example:
+        >>> from grilly.similarity import cos_sim
+        >>> cos_sim([3.0, 4.0], [[6.0, 8.0], [4.0, -3.0]]).tolist()
+        [[1.0, 0.0]]
+    """
+    a, b = matrices(a, b)
+    return np.asarray(unit(a) @ unit(b).T)
+
+
+def dot_score(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
+    """Dot product of every `a[i]` with every `b[j]`: `(N, D)`, `(M, D)` give `(N, M)`; a vector counts as one row.
+
+    Example:
+        >>> from grilly.similarity import dot_score
+        >>> dot_score([[1.0, 2.0]], [[3.0, 4.0], [0.0, 1.0]]).tolist()
+        [[11.0, 2.0]]
+    """
+    a, b = matrices(a, b)
+    return np.asarray(a @ b.T)
+
+
+def euclidean_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
+    """Minus the distance `sqrt(sum (a[i] - b[j])^2)`: `(N, D)`, `(M, D)` give `(N, M)`; a vector counts as one row.
+
+    Example:
+        >>> from grilly.similarity import euclidean_sim
+        >>> euclidean_sim([[0.0, 0.0]], [[3.0, 4.0], [0.0, 1.0]]).tolist()
+        [[-5.0, -1.0]]
+    """
+    return distances(*matrices(a, b), lambda difference: np.sqrt(np.square(difference).sum(axis=-1)))
+
+
+def manhattan_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
+    """Minus the distance `sum |a[i] - b[j]|`: `(N, D)`, `(M, D)` give `(N, M)`; a vector counts as one row.
+
+    Example:
+        >>> from grilly.similarity import manhattan_sim
+        >>> manhattan_sim([[0.0, 0.0]], [[3.0, 4.0], [0.0, 1.0]]).tolist()
+        [[-7.0, -1.0]]
+    """
+    return distances(*matrices(a, b), lambda difference: np.abs(difference).sum(axis=-1))
+
+
+def pairwise_cos_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
+    """Cosine of the angle between `a[i]` and `b[i]`: `(N, D)`, `(N, D)` give `(N,)`.
+
+    Example:
+        >>> from grilly.similarity import pairwise_cos_sim
+        >>> pairwise_cos_sim([[3.0, 4.0], [1.0, 0.0]], [[6.0, 8.0], [0.0, 2.0]]).tolist()
+        [1.0, 0.0]
+    """
+    a, b = pairs(a, b)
+    return np.asarray((unit(a) * unit(b)).sum(axis=-1))
+
+
+def pairwise_dot_score(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
+    """Dot product of `a[i]` with `b[i]`: `(N, D)`, `(N, D)` give `(N,)`.
+
+    Example:
+        >>> from grilly.similarity import pairwise_dot_score
+        >>> pairwise_dot_score([[1.0, 2.0]], [[3.0, 4.0]]).tolist()
+        [11.0]
+    """
+    a, b = pairs(a, b)
+    return np.asarray((a * b).sum(axis=-1))
+
+
+def pairwise_euclidean_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
+    """Minus the distance `sqrt(sum (a[i] - b[i])^2)`: `(N, D)`, `(N, D)` give `(N,)`.
+
+    Example:
+        >>> from grilly.similarity import pairwise_euclidean_sim
+        >>> pairwise_euclidean_sim([[0.0, 0.0]], [[3.0, 4.0]]).tolist()
+        [-5.0]
+    """
+    a, b = pairs(a, b)
+    return np.asarray(-np.sqrt(np.square(a - b).sum(axis=-1)))
+
+
+def pairwise_manhattan_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
+    """Minus the distance `sum |a[i] - b[i]|`: `(N, D)`, `(N, D)` give `(N,)`.
+
+    Example:
+        >>> from grilly.similarity import pairwise_manhattan_sim
+        >>> pairwise_manhattan_sim([[0.0, 0.0]], [[3.0, 4.0]]).tolist()
+        [-7.0]
+    """
+    a, b = pairs(a, b)
+    return np.asarray(-np.abs(a - b).sum(axis=-1))
+
+
+#: Name -> (every row with every row, row with row).
+SIMILARITIES: dict[
+    str, tuple[Callable[[npt.ArrayLike, npt.ArrayLike], Array], Callable[[npt.ArrayLike, npt.ArrayLike], Array]]
+] = {
+    "cosine": (cos_sim, pairwise_cos_sim),
+    "dot": (dot_score, pairwise_dot_score),
+    "euclidean": (euclidean_sim, pairwise_euclidean_sim),
+    "manhattan": (manhattan_sim, pairwise_manhattan_sim),
+}
+
+
+def floats(values: npt.ArrayLike) -> Array:
+    """Float32, or float64 where the input is."""
+    array = np.asarray(values)
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float32)
+
+
+def matrices(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Array, Array]:
+    """Both as matrices of the same width."""
+    first, second = np.atleast_2d(floats(a)), np.atleast_2d(floats(b))
+    if first.ndim != 2 or second.ndim != 2 or first.shape[1] != second.shape[1]:
+        raise InvalidArgumentError(f"embeddings have shapes {first.shape} and {second.shape}, expected (N, D), (M, D)")
+    return first, second
+
+
+def pairs(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Array, Array]:
+    """Both with the same shape, or one that broadcasts to the other's."""
+    first, second = floats(a), floats(b)
+    try:
+        np.broadcast_shapes(first.shape, second.shape)
+    except ValueError:
+        raise InvalidArgumentError(
+            f"embeddings have shapes {first.shape} and {second.shape}, expected (N, D) twice"
+        ) from None
+    return first, second
+
+
+def unit(rows: Array) -> Array:
+    """Rows divided by `max(norm, 1e-12)`."""
+    norms = np.sqrt(np.square(rows).sum(axis=-1, keepdims=True))
+    return np.asarray(rows / np.maximum(norms, 1e-12), dtype=rows.dtype)
+
+
+def distances(a: Array, b: Array, measure: Callable[[Array], Array]) -> Array:
+    """Minus `measure` of every difference, in blocks of rows of `a`."""
+    result = np.empty((len(a), len(b)), dtype=np.result_type(a, b))
+    rows = max(1, BLOCK // max(1, b.size))
+    for start in range(0, len(a), rows):
+        block = a[start : start + rows, None, :] - b[None, :, :]
+        result[start : start + rows] = -measure(block)
+    return result

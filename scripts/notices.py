@@ -1,0 +1,108 @@
+"""Writes the licence texts of everything that is compiled into the wheel.
+
+usage: python scripts/notices.py OUTPUT
+
+Walks the normal dependencies (not build tools, not tests, not procedural macros) of the crate with its `python` feature
+on this platform, and takes the licence files that each crate ships. Crates with one and the same text share it. A crate
+that ships none gets the MIT text with its authors' names, or stops the script if that is not its licence.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LICENCE_FILE = re.compile(r"^(un)?licen[cs]e|^copying|^copyright|^notice", re.IGNORECASE)
+NOT_TEXT = {".rs", ".py", ".sh", ".c", ".h", ".toml", ".json", ".yml", ".png", ".html", ".svg"}
+NOT_SHIPPED = {"tests", "test", "benches", "examples", "docs", "doc", "ci", ".github", "src", "target"}
+
+MIT = """MIT License
+
+Copyright (c) {holders}
+
+Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated
+documentation files (the "Software"), to deal in the Software without restriction, including without limitation the
+rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of the Software, and to permit
+persons to whom the Software is furnished to do so, subject to the following conditions:
+
+The above copyright notice and this permission notice shall be included in all copies or substantial portions of the
+Software.
+
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO THE
+WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR
+COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR
+OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE."""
+
+
+def output_of(*command: str) -> str:
+    return subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def shipped_crates() -> list[dict]:
+    """The packages reached from the crate by normal dependencies, sorted by name."""
+    host = next(line.split()[1] for line in output_of("rustc", "-vV").splitlines() if line.startswith("host:"))
+    metadata = json.loads(
+        output_of(
+            "cargo", "metadata", "--locked", "--format-version=1", "--features=python", f"--filter-platform={host}"
+        )
+    )
+    packages = {package["id"]: package for package in metadata["packages"]}
+    nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
+    root = metadata["resolve"]["root"]
+    reached, waiting = set(), [root]
+    while waiting:
+        for dependency in nodes[waiting.pop()]["deps"]:
+            identity = dependency["pkg"]
+            is_normal = any(kind["kind"] is None for kind in dependency["dep_kinds"])
+            is_macro = any("proc-macro" in target["kind"] for target in packages[identity]["targets"])
+            if is_normal and not is_macro and identity not in reached:
+                reached.add(identity)
+                waiting.append(identity)
+    return sorted((packages[identity] for identity in reached - {root}), key=lambda p: (p["name"], p["version"]))
+
+
+def licence_texts(package: dict) -> list[str]:
+    """The texts of the licence files in the crate's folder and, for vendored sources, one folder below."""
+    folder = Path(package["manifest_path"]).parent
+    files = [path for path in folder.iterdir() if path.is_file()]
+    for below in folder.iterdir():
+        if below.is_dir() and below.name not in NOT_SHIPPED:
+            files += [path for path in below.iterdir() if path.is_file()]
+    found = sorted(path for path in files if LICENCE_FILE.match(path.name) and path.suffix.lower() not in NOT_TEXT)
+    texts = [path.read_text(encoding="utf-8", errors="replace") for path in found]
+    if not texts and "MIT" in (package["license"] or ""):
+        holders = ", ".join(re.sub(r"\s*<.*?>", "", author) for author in package["authors"])
+        texts = [MIT.format(holders=holders or f"the authors of {package['name']}")]
+    if not texts:
+        sys.exit(f"notices.py: {package['name']} {package['version']} ({package['license']}) ships no licence text")
+    return ["\n".join(line.rstrip() for line in text.replace("\f", "").splitlines()).strip("\n") for text in texts]
+
+
+def main() -> None:
+    output = Path(sys.argv[1])
+    crates = shipped_crates()
+    users: dict[str, dict[str, None]] = {}  # text -> names, in order and once each
+    first_copy: dict[str, str] = {}  # a text without its line breaks -> the text as first seen
+    for package in crates:
+        for text in licence_texts(package):
+            text = first_copy.setdefault(" ".join(text.split()), text)
+            users.setdefault(text, {})[f"{package['name']} {package['version']}"] = None
+    toolchain = output_of("rustc", "--version").split()[1]
+
+    line = "=" * 100
+    parts = [
+        "grilly's compiled module contains the Rust libraries listed here, under the licences that follow.",
+        f"It also contains the Rust {toolchain} standard library, Copyright (c) The Rust Project Contributors,\n"
+        "under the MIT licence or the Apache License 2.0, whose texts are below (https://www.rust-lang.org/policies/licenses).",
+        "\n".join(f"{p['name']} {p['version']}: {p['license']} ({p['repository'] or p['homepage']})" for p in crates),
+    ]
+    for text, names in sorted(users.items(), key=lambda item: (-len(item[1]), list(item[1]))):
+        parts.append(f"{line}\n{', '.join(names)}\n{line}\n\n{text}")
+    output.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    print(f"{output}: {len(crates)} libraries, {len(users)} texts, {output.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()

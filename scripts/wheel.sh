@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Builds the release wheel into dist/.
+#
+# usage: scripts/wheel.sh
+#
+# The wheel is tagged manylinux_2_34, which maturin checks against the symbols the module uses. A build on a distribution
+# newer than that may not pass the check; then the wheel is tagged for this machine only, and says so.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+tag=${WHEEL_TAG:-manylinux_2_34}
+
+build() { .venv/bin/maturin build --release --locked --out dist --compatibility "$1"; }
+
+mkdir -p dist
+rm -f dist/grilly-*.whl
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+if ! build "$tag" 2>&1 | tee "$log"; then
+    grep -qiE 'not .*compliant|too-recent|auditwheel' "$log" || exit 1
+    echo "wheel.sh: the module does not meet $tag when built here; building a wheel for this machine only" >&2
+    rm -f dist/grilly-*.whl
+    build linux
+fi
+ls -l dist/grilly-*.whl

@@ -1,0 +1,245 @@
+#version 460
+// Computes: y[i, h] = sum_j softmax_j(scale q[i, h] . k[j, g]) v[j, g], j over i's own text, g = h / group; y [T, heads * D].
+// Grid: x = ceil(T / 64) tiles of packed tokens, which may touch several texts; y = heads; 256 invocations.
+// Reduction order: keys in blocks of 64 from the text's first; d and, inside a block, j in order; sums of weights by quarters.
+// Assumes: offsets [B + 1] rise to T; with VECTOR, HEAD_DIM and all strides and columns are multiples of 4.
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#include "counts.glsl"
+#include "numbers.glsl"
+
+layout(local_size_x = 256) in;
+layout(constant_id = 0) const uint HEAD_DIM = 64;
+layout(constant_id = 1) const bool VECTOR = false;
+
+layout(std430, binding = 1) readonly buffer Q { float q[]; };
+layout(std430, binding = 1) readonly buffer Q4 { vec4 q_4[]; };
+layout(std430, binding = 2) readonly buffer K { float k[]; };
+layout(std430, binding = 2) readonly buffer K4 { vec4 k_4[]; };
+layout(std430, binding = 3) readonly buffer V { float v[]; };
+layout(std430, binding = 3) readonly buffer V4 { vec4 v_4[]; };
+layout(std430, binding = 4) readonly buffer Offsets { uint offsets[]; };
+layout(std430, binding = 5) writeonly buffer Y { float y[]; };
+
+layout(push_constant) uniform Push {
+    // Query heads to a key-value head.
+    uint group;
+    uint q_stride;
+    uint q_column;
+    uint k_stride;
+    uint k_column;
+    uint v_stride;
+    uint v_column;
+    uint y_stride;
+    float scale;
+} push;
+
+const uint TILE = 64;
+// A head is worked on in chunks of 32 columns, so that shared memory does not depend on HEAD_DIM.
+const uint CHUNKS = (HEAD_DIM + 31) / 32;
+// Odd strides keep neighbouring rows in different banks.
+const uint CHUNK_STRIDE = 9;
+const uint WEIGHT_STRIDE = 17;
+// First a chunk of queries [64, 32] and one of keys [64, 32], then the block's scores and weights [64, 64].
+shared vec4 stage[2 * TILE * CHUNK_STRIDE];
+shared vec4 values[TILE * 8];
+shared float partial[TILE * 4];
+shared float factor[TILE];
+
+// Four columns of a head from `column`, at element `at`; zeros past the head's end and where `there` is false.
+// Loads are made in any case, at a place that exists: branches around them cost more than they save.
+#define LOAD(NAME, SCALARS, VECTORS)                                                                           \
+    vec4 NAME(bool there, uint at, uint column) {                                                              \
+        there = there && column < HEAD_DIM;                                                                    \
+        at = there ? at : 0u;                                                                                  \
+        vec4 quad;                                                                                             \
+        if (VECTOR) {                                                                                          \
+            quad = VECTORS[at / 4u];                                                                           \
+        } else {                                                                                               \
+            uint most = there ? HEAD_DIM - 1u - column : 0u;                                                   \
+            quad = vec4(SCALARS[at], SCALARS[at + min(1u, most)], SCALARS[at + min(2u, most)], SCALARS[at + min(3u, most)]); \
+            quad = mix(quad, vec4(0.0), greaterThan(uvec4(0u, 1u, 2u, 3u), uvec4(most)));                      \
+        }                                                                                                      \
+        return mix(quad, vec4(0.0), bvec4(!there));                                                            \
+    }
+LOAD(load_q, q, q_4)
+LOAD(load_k, k, k_4)
+LOAD(load_v, v, v_4)
+
+// The text that holds a token: the last one that starts at or before it and is not empty.
+uint text_of(uint token) {
+    uint low = 0u;
+    uint high = counts.texts;
+    while (high - low > 1u) {
+        uint middle = (low + high) / 2u;
+        if (offsets[middle] <= token) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+void main() {
+    uint invocation = gl_LocalInvocationIndex;
+    uint first = gl_WorkGroupID.x * TILE;
+    uint head = gl_WorkGroupID.y;
+    uint last = min(first + TILE, counts.tokens);
+    if (first >= last) {
+        return;
+    }
+    uint q_column = push.q_column + head * HEAD_DIM;
+    uint k_column = push.k_column + head / push.group * HEAD_DIM;
+    uint v_column = push.v_column + head / push.group * HEAD_DIM;
+
+    // Scores: rows ty + 16 i, keys 4 tx + j. Weights: row invocation / 4, quads of keys quarter + 4 c.
+    // Results: rows tr and tr + 32, quad tc of each chunk.
+    uint tx = invocation % 16u;
+    uint ty = invocation / 16u;
+    uint soft_row = invocation / 4u;
+    uint quarter = invocation % 4u;
+    uint tc = invocation % 8u;
+    uint tr = invocation / 8u;
+
+    float largest = uintBitsToFloat(0xff800000u);
+    float total = 0.0;
+    vec4 result[2 * CHUNKS];
+    [[unroll]] for (uint i = 0u; i < 2u * CHUNKS; i++) {
+        result[i] = vec4(0.0);
+    }
+
+    uint text = text_of(first);
+    for (uint begin = offsets[text]; begin < last; begin = offsets[++text]) {
+        uint end = offsets[text + 1u];
+        for (uint block = begin; block < end; block += TILE) {
+            uint keys = min(TILE, end - block);
+
+            vec4 score[4];
+            [[unroll]] for (uint i = 0u; i < 4u; i++) {
+                score[i] = vec4(0.0);
+            }
+            [[unroll]] for (uint chunk = 0u; chunk < CHUNKS; chunk++) {
+                barrier();
+                [[unroll]] for (uint i = 0u; i < 2u; i++) {
+                    uint row = tr + 32u * i;
+                    uint column = 32u * chunk + 4u * tc;
+                    uint q_at = (first + row) * push.q_stride + q_column + column;
+                    stage[row * CHUNK_STRIDE + tc] = load_q(first + row < last, q_at, column);
+                    uint k_at = (block + row) * push.k_stride + k_column + column;
+                    // Key 4 a + b lies in row 16 b + a, so that neighbouring invocations read neighbouring rows.
+                    stage[(TILE + row % 4u * 16u + row / 4u) * CHUNK_STRIDE + tc] = load_k(row < keys, k_at, column);
+                }
+                barrier();
+                if (4u * tx < keys) {
+                    [[unroll]] for (uint c = 0u; c < 8u; c++) {
+                        vec4 b[4];
+                        [[unroll]] for (uint j = 0u; j < 4u; j++) {
+                            b[j] = stage[(TILE + 16u * j + tx) * CHUNK_STRIDE + c];
+                        }
+                        [[unroll]] for (uint i = 0u; i < 4u; i++) {
+                            vec4 a = stage[(ty + 16u * i) * CHUNK_STRIDE + c];
+                            [[unroll]] for (uint j = 0u; j < 4u; j++) {
+                                float s = score[i][j];
+                                s = fma(a.x, b[j].x, s);
+                                s = fma(a.y, b[j].y, s);
+                                s = fma(a.z, b[j].z, s);
+                                score[i][j] = fma(a.w, b[j].w, s);
+                            }
+                        }
+                    }
+                }
+            }
+            barrier();
+            [[unroll]] for (uint i = 0u; i < 4u; i++) {
+                stage[(ty + 16u * i) * WEIGHT_STRIDE + tx] = score[i] * push.scale;
+            }
+            barrier();
+
+            // Softmax over the block: a row of another text gets no weights and keeps what it has.
+            bool own = first + soft_row >= begin && first + soft_row < min(end, last);
+            vec4 weight[4];
+            float most = largest;
+            [[unroll]] for (uint c = 0u; c < 4u; c++) {
+                weight[c] = stage[soft_row * WEIGHT_STRIDE + quarter + 4u * c];
+                [[unroll]] for (uint j = 0u; j < 4u; j++) {
+                    if (4u * (quarter + 4u * c) + j < keys) {
+                        most = max(most, weight[c][j]);
+                    }
+                }
+            }
+            partial[invocation] = most;
+            barrier();
+            uint row_slot = soft_row * 4u;
+            most = max(max(partial[row_slot], partial[row_slot + 1u]), max(partial[row_slot + 2u], partial[row_slot + 3u]));
+            float sum = 0.0;
+            [[unroll]] for (uint c = 0u; c < 4u; c++) {
+                [[unroll]] for (uint j = 0u; j < 4u; j++) {
+                    bool there = own && 4u * (quarter + 4u * c) + j < keys;
+                    weight[c][j] = there ? exponential(weight[c][j] - most) : 0.0;
+                    sum += weight[c][j];
+                }
+                stage[soft_row * WEIGHT_STRIDE + quarter + 4u * c] = weight[c];
+            }
+            float shrink = own ? exponential(largest - most) : 1.0;
+            largest = own ? most : largest;
+            bool own_0 = first + tr >= begin && first + tr < min(end, last);
+            bool own_1 = first + tr + 32u >= begin && first + tr + 32u < min(end, last);
+            barrier();
+            partial[invocation] = sum;
+            if (quarter == 0u) {
+                factor[soft_row] = shrink;
+            }
+
+            [[unroll]] for (uint chunk = 0u; chunk < CHUNKS; chunk++) {
+                if (chunk > 0u) {
+                    barrier();
+                }
+                [[unroll]] for (uint i = 0u; i < 2u; i++) {
+                    uint row = tr + 32u * i;
+                    uint column = 32u * chunk + 4u * tc;
+                    uint v_at = (block + row) * push.v_stride + v_column + column;
+                    values[row * 8u + tc] = load_v(row < keys, v_at, column);
+                }
+                barrier();
+                vec4 r_0 = result[2u * chunk] * factor[tr];
+                vec4 r_1 = result[2u * chunk + 1u] * factor[tr + 32u];
+                for (uint j = 0u; 4u * j < keys; j++) {
+                    vec4 w_0 = stage[tr * WEIGHT_STRIDE + j];
+                    vec4 w_1 = stage[(tr + 32u) * WEIGHT_STRIDE + j];
+                    [[unroll]] for (uint i = 0u; i < 4u; i++) {
+                        vec4 value = values[(4u * j + i) * 8u + tc];
+                        r_0 = fma(vec4(w_0[i]), value, r_0);
+                        r_1 = fma(vec4(w_1[i]), value, r_1);
+                    }
+                }
+                // A row of another text keeps what it has: 0 times a NaN of this text is not 0.
+                result[2u * chunk] = mix(result[2u * chunk], r_0, bvec4(own_0));
+                result[2u * chunk + 1u] = mix(result[2u * chunk + 1u], r_1, bvec4(own_1));
+            }
+            float block_sum = (partial[row_slot] + partial[row_slot + 1u]) + (partial[row_slot + 2u] + partial[row_slot + 3u]);
+            total = fma(total, shrink, block_sum);
+        }
+    }
+
+    barrier();
+    if (quarter == 0u) {
+        factor[soft_row] = total;
+    }
+    barrier();
+    [[unroll]] for (uint i = 0u; i < 2u; i++) {
+        uint row = tr + 32u * i;
+        if (first + row < last) {
+            [[unroll]] for (uint chunk = 0u; chunk < CHUNKS; chunk++) {
+                vec4 quad = result[2u * chunk + i] / factor[row];
+                uint column = 32u * chunk + 4u * tc;
+                uint at = (first + row) * push.y_stride + head * HEAD_DIM + column;
+                [[unroll]] for (uint j = 0u; j < 4u; j++) {
+                    if (column + j < HEAD_DIM) {
+                        y[at + j] = quad[j];
+                    }
+                }
+            }
+        }
+    }
+}

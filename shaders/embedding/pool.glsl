@@ -1,0 +1,68 @@
+#version 460
+// Computes: one vector a text from its tokens; x [T, columns], y [B, y_columns], columns y_column .. of it written.
+// Grid: x = ceil(columns / 64), y = texts; an invocation owns one column of one text.
+// Reduction order: tokens in order, in blocks of 32 from the first pooled token, whose sums are then added in order.
+// Assumes: offsets [B + 1] rise to T; tokens before offsets[i] + first[i] are left out.
+#extension GL_GOOGLE_include_directive : require
+#include "counts.glsl"
+#include "numbers.glsl"
+
+layout(local_size_x = 64) in;
+// By the numbers of `PoolMode`.
+layout(constant_id = 0) const uint MODE = 2;
+const uint CLS = 0u, MAX = 1u, MEAN = 2u, MEAN_SQRT_LENGTH = 3u, WEIGHTED_MEAN = 4u, LAST_TOKEN = 5u;
+
+layout(std430, binding = 1) readonly buffer X { float x[]; };
+layout(std430, binding = 2) readonly buffer Offsets { uint offsets[]; };
+layout(std430, binding = 3) readonly buffer First { uint first[]; };
+layout(std430, binding = 4) writeonly buffer Y { float y[]; };
+
+layout(push_constant) uniform Push {
+    uint columns;
+    uint y_columns;
+    uint y_column;
+} push;
+
+void main() {
+    uint column = gl_WorkGroupID.x * 64u + gl_LocalInvocationID.x;
+    uint text = gl_WorkGroupID.y;
+    if (column >= push.columns || text >= counts.texts) {
+        return;
+    }
+    uint start = offsets[text];
+    uint end = offsets[text + 1u];
+    uint from = start + min(first[text], end - start);
+    float result = 0.0;
+    if (from == end) {
+        // No token to pool.
+    } else if (MODE == CLS) {
+        result = x[from * push.columns + column];
+    } else if (MODE == LAST_TOKEN) {
+        result = x[(end - 1u) * push.columns + column];
+    } else if (MODE == MAX) {
+        result = x[from * push.columns + column];
+        for (uint token = from + 1u; token < end; token++) {
+            result = nan_max(result, x[token * push.columns + column]);
+        }
+    } else {
+        float total = 0.0;
+        for (uint block = from; block < end; block += 32u) {
+            float sum = 0.0;
+            for (uint token = block; token < min(block + 32u, end); token++) {
+                float weight = MODE == WEIGHTED_MEAN ? float(token - start + 1u) : 1.0;
+                sum = fma(weight, x[token * push.columns + column], sum);
+            }
+            total += sum;
+        }
+        float n = float(end - from);
+        float divisor = n;
+        if (MODE == MEAN_SQRT_LENGTH) {
+            divisor = sqrt(n);
+        } else if (MODE == WEIGHTED_MEAN) {
+            // The weights are consecutive numbers: their mean times how many there are.
+            divisor = 0.5 * n * float((from - start + 1u) + (end - start));
+        }
+        result = total / divisor;
+    }
+    y[text * push.y_columns + push.y_column + column] = result;
+}

@@ -1,0 +1,70 @@
+// exp, erf and tanh within about 2 units in the last place. The built-in functions may be much coarser, and differ
+// from driver to driver. NaN goes in and out; the tests for it look at bits, which no optimiser folds away.
+
+bool is_nan(float x) {
+    return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u;
+}
+
+// The larger of two, NaN if either is NaN.
+float nan_max(float a, float b) {
+    return is_nan(a) ? a : (is_nan(b) ? b : max(a, b));
+}
+
+// e^x = 2^n e^r, n = round(x / ln 2), |r| <= ln 2 / 2; e^r = 1 + r + r^2 q(r), q minimax, relative error 3e-9.
+float exponential(float x) {
+    // Below -104 the result rounds to 0, above 89 to infinity.
+    float bounded = clamp(x, -104.0, 89.0);
+    float n = roundEven(bounded * 1.44269504);
+    // ln 2 in two parts: the first has 9 bits, so its product with n is exact.
+    precise float high = bounded - n * 0.693359375;
+    precise float r = high + n * 2.12194440e-4;
+    float q = fma(r, 1.381446737e-3, 8.368780401e-3);
+    q = fma(r, q, 4.166839421e-2);
+    q = fma(r, q, 1.666652011e-1);
+    q = fma(r, q, 4.999999341e-1);
+    float y = 1.0 + fma(r * r, q, r);
+    // 2^n in two factors, neither of which overflows.
+    int whole = int(n);
+    int part = whole >> 1;
+    y = y * uintBitsToFloat(uint(part + 127) << 23) * uintBitsToFloat(uint(whole - part + 127) << 23);
+    return is_nan(x) ? x : y;
+}
+
+// Up to 0.92: x + x P(x^2); above: 1 - exp(t Q(t)), t = |x|. P, Q minimax, relative errors 2e-8 and 8e-10.
+float error_function(float x) {
+    // Above 4 the result rounds to 1.
+    float t = min(abs(x), 4.0);
+    float s = t * t;
+    float p = fma(s, -5.955112335e-4, 4.986210243e-3);
+    p = fma(s, p, -2.676190378e-2);
+    p = fma(s, p, 1.12816876e-1);
+    p = fma(s, p, -3.761248158e-1);
+    p = fma(s, p, 1.283791478e-1);
+    float q = fma(t, -1.123129675e-5, 3.228037243e-4);
+    q = fma(t, q, -3.642458369e-3);
+    q = fma(t, q, 2.376206135e-2);
+    q = fma(t, q, -1.062368757e-1);
+    q = fma(t, q, -6.351513176e-1);
+    q = fma(t, q, -1.12864849);
+    float y = t <= 0.92 ? fma(t, p, t) : 1.0 - exponential(t * q);
+    return is_nan(x) ? x : (x < 0.0 ? -y : y);
+}
+
+// Up to 0.625: x + x^3 P(x^2); above: 1 - 2 / (e^2t + 1), t = |x|. P minimax, relative error 5e-9.
+float hyperbolic_tangent(float x) {
+    // Above 10 the result rounds to 1.
+    float t = min(abs(x), 10.0);
+    float s = t * t;
+    float p = fma(s, -5.704986925e-3, 2.063908739e-2);
+    p = fma(s, p, -5.373971522e-2);
+    p = fma(s, p, 1.33314422e-1);
+    p = fma(s, p, -3.333328194e-1);
+    float y = t <= 0.625 ? fma(t, s * p, t) : 1.0 - 2.0 / (exponential(2.0 * t) + 1.0);
+    return is_nan(x) ? x : (x < 0.0 ? -y : y);
+}
+
+// 1 / (1 + e^-x), with the exponential of the negative side, which cannot overflow.
+float logistic(float x) {
+    float e = exponential(-abs(x));
+    return (x < 0.0 ? e : 1.0) / (1.0 + e);
+}

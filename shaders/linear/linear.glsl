@@ -1,0 +1,88 @@
+#version 460
+// Computes: y = act(x W^T + b) + residual; x [M, K], weight [N, K], bias [*], residual, y [M, y_columns].
+// Grid: x = ceil(N / TILE_N), y = ceil(M / TILE_M); 16 x 16 invocations, each TILE_M/16 x TILE_N/16 results.
+// Reduction order: one fma a step, k = 0, 1, ... K - 1, from zero: the same for every tile size and every M.
+// Assumes: TILE_M, TILE_N multiples of 16, times TILE_K multiples of 1024; with VECTOR, K a multiple of 4.
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#include "linear-interface.glsl"
+
+layout(local_size_x = 256) in;
+layout(constant_id = 4) const uint TILE_M = 128;
+layout(constant_id = 5) const uint TILE_N = 128;
+layout(constant_id = 6) const uint TILE_K = 16;
+
+// Results of one invocation: rows ty + 16 i, columns tx + 16 j of the tile.
+const uint ROWS = TILE_M / 16;
+const uint COLUMNS = TILE_N / 16;
+const uint QUADS = TILE_K / 4;
+const uint X_LOADS = TILE_M * QUADS / 256;
+const uint WEIGHT_LOADS = TILE_N * QUADS / 256;
+// Four consecutive k of a row stand together; one more keeps 8 neighbouring rows in different banks.
+const uint STRIDE = QUADS + 1;
+shared vec4 x_tile[TILE_M * STRIDE];
+shared vec4 weight_tile[TILE_N * STRIDE];
+
+void main() {
+    uint invocation = gl_LocalInvocationIndex;
+    uint tx = invocation % 16u;
+    uint ty = invocation / 16u;
+    uint rows = batch_rows(push.rows_of, push.rows);
+    uint first_row = gl_WorkGroupID.y * TILE_M;
+    uint first_column = gl_WorkGroupID.x * TILE_N;
+
+    float sum[ROWS * COLUMNS];
+    [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++) {
+        sum[i] = 0.0;
+    }
+    // The next tiles, on their way from memory while the present ones are multiplied.
+    vec4 next_x[X_LOADS];
+    vec4 next_weight[WEIGHT_LOADS];
+    uint load_row = invocation / QUADS;
+    uint load_quad = invocation % QUADS;
+    for (uint start = 0u; start < push.k + TILE_K; start += TILE_K) {
+        if (start > 0u) {
+            barrier();
+            [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
+                x_tile[(load_row + i * (256u / QUADS)) * STRIDE + load_quad] = next_x[i];
+            }
+            [[unroll]] for (uint i = 0u; i < WEIGHT_LOADS; i++) {
+                weight_tile[(load_row + i * (256u / QUADS)) * STRIDE + load_quad] = next_weight[i];
+            }
+            barrier();
+        }
+        if (start < push.k) {
+            uint k = start + 4u * load_quad;
+            [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
+                next_x[i] = load_x(first_row + load_row + i * (256u / QUADS), k, rows);
+            }
+            [[unroll]] for (uint i = 0u; i < WEIGHT_LOADS; i++) {
+                next_weight[i] = load_weight(first_column + load_row + i * (256u / QUADS), k);
+            }
+        }
+        if (start > 0u) {
+            [[unroll]] for (uint q = 0u; q < QUADS; q++) {
+                vec4 w[COLUMNS];
+                [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+                    w[j] = weight_tile[(tx + 16u * j) * STRIDE + q];
+                }
+                [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+                    vec4 a = x_tile[(ty + 16u * i) * STRIDE + q];
+                    [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+                        sum[i * COLUMNS + j] = accumulate(a, w[j], sum[i * COLUMNS + j]);
+                    }
+                }
+            }
+        }
+    }
+
+    [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+        uint row = first_row + ty + 16u * i;
+        [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+            uint n = first_column + tx + 16u * j;
+            if (row < rows && n < push.n) {
+                finish(row, n, sum[i * COLUMNS + j]);
+            }
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! The process' one instance, and one logical device for each physical device in use.
+
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, TryLockError};
+use std::time::{Duration, Instant};
+
+use super::devices::Inventory;
+use super::pipeline::Pipelines;
+use super::raw::{Device, Instance, Physical, close_all, closing, lock};
+use super::{Capabilities, program};
+use crate::backend::choose::Choice;
+use crate::backend::{Backend, BackendKind, Program, ProgramOptions, WeightSource};
+use crate::graph::Plan;
+use crate::settings::Settings;
+use crate::{Error, Result};
+
+/// A device in use and its pipelines, shared by all models.
+pub(super) struct Opened {
+    pub(super) device: Arc<Device>,
+    pub(super) pipelines: Pipelines,
+}
+
+#[derive(Default)]
+struct Registry {
+    instance: Option<Arc<Instance>>,
+    /// By position in Vulkan's list.
+    opened: Vec<(usize, Arc<Opened>)>,
+}
+
+static REGISTRY: Mutex<Registry> = Mutex::new(Registry { instance: None, opened: Vec::new() });
+
+/// The process that first used Vulkan; 0 before that.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+
+/// How long the end of the process waits for devices.
+const LAST_WAIT: Duration = Duration::from_millis(1500);
+
+impl Registry {
+    /// The instance, made on first use.
+    fn instance(&mut self, settings: &Settings) -> Result<Arc<Instance>> {
+        if let Some(instance) = &self.instance {
+            return Ok(instance.clone());
+        }
+        let instance = Arc::new(Instance::create(settings.debug)?);
+        self.instance = Some(instance.clone());
+        Ok(instance)
+    }
+
+    /// The device at `index`, opened on first use, or again when it was lost.
+    fn open(&mut self, index: usize, instance: &Arc<Instance>, physical: &Physical) -> Result<Arc<Opened>> {
+        self.opened.retain(|(_, opened)| !opened.device.lost());
+        if let Some((_, opened)) = self.opened.iter().find(|(i, _)| *i == index) {
+            return Ok(opened.clone());
+        }
+        let (pipelines, cached) = Pipelines::load(&physical.identity);
+        let device = Device::open(instance, physical, &cached)?;
+        let opened = Arc::new(Opened { device, pipelines });
+        self.opened.push((index, opened.clone()));
+        Ok(opened)
+    }
+}
+
+/// Claims Vulkan for this process.
+fn claim() -> Result<()> {
+    if closing() {
+        return Err(Error::Interrupted);
+    }
+    let here = std::process::id();
+    match OWNER.compare_exchange(0, here, SeqCst, SeqCst) {
+        Ok(_) => Ok(()),
+        Err(owner) if owner == here => Ok(()),
+        Err(owner) => Err(Error::Unusable(format!(
+            "Vulkan was first used in process {owner}, from which this one was forked, and does not survive a fork; \
+             start workers with the \"spawn\" method, or load models only after the fork"
+        ))),
+    }
+}
+
+/// Opens the usable device at `position`, or the best one.
+///
+/// # Errors
+/// `DeviceUnavailable` saying what was found and what it lacks; `IndexOutOfRange`; `Unusable` after a fork.
+pub fn open(position: Option<usize>, settings: &Settings) -> Result<Choice> {
+    let (opened, reason) = open_device(position, settings)?;
+    Ok(Choice { backend: Arc::new(Vulkan { opened }), reason })
+}
+
+pub(super) fn open_device(position: Option<usize>, settings: &Settings) -> Result<(Arc<Opened>, String)> {
+    claim()?;
+    let mut registry = lock(&REGISTRY);
+    let instance = registry.instance(settings)?;
+    let physical = instance.physical_devices()?;
+    let capabilities: Vec<Capabilities> = physical.iter().map(|p| p.capabilities.clone()).collect();
+    let (index, reason) = Inventory::new(capabilities, settings).choose(position, settings)?;
+    Ok((registry.open(index, &instance, &physical[index])?, reason))
+}
+
+/// Lists every Vulkan device, usable or not, and the choice.
+///
+/// # Errors
+/// `DeviceUnavailable` when there is no loader or no driver; `Unusable` after a fork.
+pub fn devices(settings: &Settings) -> Result<Inventory> {
+    claim()?;
+    let instance = lock(&REGISTRY).instance(settings)?;
+    let physical = instance.physical_devices()?;
+    Ok(Inventory::new(physical.into_iter().map(|p| p.capabilities).collect(), settings))
+}
+
+/// Whether the validation layer watches; it does when the first use of Vulkan had `GRILLY_DEBUG` and the layer is
+/// installed.
+pub fn validated() -> bool {
+    !forked() && lock(&REGISTRY).instance.as_ref().is_some_and(|instance| instance.validated)
+}
+
+/// To be called when the process is about to end: waits under way end with `Interrupted`, then the devices get up to
+/// 1.5 s to run dry.
+pub fn shut_down() {
+    let deadline = Instant::now() + LAST_WAIT;
+    close_all(&[], deadline);
+    if forked() {
+        return;
+    }
+    let devices = loop {
+        match REGISTRY.try_lock() {
+            Ok(registry) => break registry.opened.iter().map(|(_, opened)| opened.device.clone()).collect::<Vec<_>>(),
+            Err(TryLockError::Poisoned(_)) => return,
+            Err(TryLockError::WouldBlock) if Instant::now() >= deadline => return,
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
+        }
+    };
+    close_all(&devices, deadline);
+}
+
+fn forked() -> bool {
+    let owner = OWNER.load(SeqCst);
+    owner != 0 && owner != std::process::id()
+}
+
+struct Vulkan {
+    opened: Arc<Opened>,
+}
+
+impl Backend for Vulkan {
+    fn kind(&self) -> BackendKind {
+        BackendKind::Vulkan
+    }
+
+    fn device_name(&self) -> &str {
+        &self.opened.device.capabilities.name
+    }
+
+    fn prepare(
+        &self,
+        plan: Arc<Plan>,
+        weights: Arc<dyn WeightSource>,
+        options: ProgramOptions,
+    ) -> Result<Arc<dyn Program>> {
+        program::prepare(&self.opened, plan, &*weights, options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Feed;
+    use crate::graph::{DType, Graph};
+    use crate::ops::{Add, Counts, Dim, Shape};
+
+    struct Nothing;
+
+    impl WeightSource for Nothing {
+        fn tensor(&self, name: &str) -> Result<crate::backend::TensorView<'_>> {
+            Err(Error::InvalidArgument(name.into()))
+        }
+    }
+
+    /// A device of the test's own: it is about to be spoilt.
+    fn own_device(test: &str) -> Option<Arc<Opened>> {
+        let settings = Settings { allow_cpu_vulkan: true, debug: true, ..Settings::default() };
+        let opened = claim().and_then(|()| {
+            let instance = lock(&REGISTRY).instance(&settings)?;
+            let physical = instance.physical_devices()?;
+            let all = physical.iter().map(|p| p.capabilities.clone()).collect();
+            let (index, _) = Inventory::new(all, &settings).choose(None, &settings)?;
+            Registry::default().open(index, &instance, &physical[index])
+        });
+        match opened {
+            Ok(opened) => Some(opened),
+            Err(error) if std::env::var("GRILLY_REQUIRE").is_ok_and(|v| v == "vulkan") => panic!("{test}: {error}"),
+            Err(error) => {
+                println!("skipped: {test}: {error}");
+                None
+            }
+        }
+    }
+
+    #[test]
+    fn after_a_fork_everything_is_refused_and_nothing_is_touched() {
+        let Some(opened) = own_device("after_a_fork_everything_is_refused_and_nothing_is_touched") else { return };
+        let mut graph = Graph::new();
+        let x = graph.input("x", Shape::matrix(Dim::Tokens, 4), DType::F32);
+        let y = graph.node("sum", Add, &[x, x]).unwrap();
+        graph.outputs = vec![y];
+        let plan = Arc::new(Plan::new(graph));
+        let backend = Vulkan { opened: opened.clone() };
+        let prepare = || backend.prepare(plan.clone(), Arc::new(Nothing), ProgramOptions::default());
+        let (program, doomed) = (prepare().unwrap(), prepare().unwrap());
+        let x = [1.0f32, 2.0, 3.0, 4.0];
+        let feed =
+            Feed { counts: Counts { tokens: 1, texts: 1 }, inputs: vec![bytemuck::cast_slice(&x)], outputs: vec![0] };
+        assert_eq!(program.submit(&feed).unwrap().wait().unwrap(), [[2.0, 4.0, 6.0, 8.0]]);
+        let (under_way, given_up) = (program.submit(&feed).unwrap(), doomed.submit(&feed).unwrap());
+        opened.device.pretend_forked(true);
+        let refused = |error: Option<Error>| match error {
+            Some(Error::Unusable(text)) => assert!(text.contains("forked"), "{text}"),
+            other => panic!("{other:?}"),
+        };
+        refused(program.submit(&feed).err());
+        refused(under_way.wait().err());
+        refused(prepare().err());
+        drop(given_up);
+        drop(doomed);
+        // In the process that owns the device, all goes on as if nothing had been.
+        opened.device.pretend_forked(false);
+        assert_eq!(program.submit(&feed).unwrap().wait().unwrap(), [[2.0, 4.0, 6.0, 8.0]]);
+    }
+}

@@ -1,0 +1,232 @@
+//! How tensors are seen as rows of columns, and cut into slices a device can bind.
+
+use crate::backend::vulkan::Capabilities;
+use crate::backend::vulkan::kernel::{Dispatch, Extent, Range};
+use crate::backend::vulkan::lower::Lowering;
+use crate::ops::{Dim, Shape};
+use crate::{Error, Result};
+
+/// Invocations that share a row in `shaders/include/row-sum.glsl`; independent of the subgroup size, so that every
+/// device adds in the same order.
+pub const LANES: u32 = 32;
+
+/// Rows one workgroup of `shaders/include/row-sum.glsl` takes.
+pub const fn rows_per_group(lanes: u32) -> u32 {
+    256 / lanes
+}
+
+/// A tensor as rows times columns, rows contiguous.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rows {
+    /// Rows.
+    pub count: Dim,
+    /// Columns: the last axis, or 1 for a vector counted by the batch.
+    pub columns: u32,
+}
+
+impl Rows {
+    /// Rows of a shape.
+    ///
+    /// # Errors
+    /// `Unsupported` for more than two axes of which one is counted by the batch.
+    pub fn of(shape: &Shape) -> Result<Rows> {
+        let count = match shape.0.as_slice() {
+            [] | [Dim::Fixed(_)] => Dim::Fixed(1),
+            [rows] | [rows, Dim::Fixed(_)] => *rows,
+            axes if axes.iter().all(|d| matches!(d, Dim::Fixed(_))) => {
+                Dim::Fixed(shape.elements(Default::default()) / shape.columns().max(1))
+            }
+            _ => {
+                return Err(Error::Unsupported {
+                    what: format!("shape {shape}"),
+                    reason: "rows counted by the batch must be the first of two axes".into(),
+                });
+            }
+        };
+        Ok(Rows { count, columns: shape.columns() as u32 })
+    }
+
+    /// `rows_of` of `shaders/include/counts.glsl`.
+    pub fn rows_of(self) -> u32 {
+        match self.count {
+            Dim::Fixed(_) => 0,
+            Dim::Tokens => 1,
+            Dim::Texts => 2,
+            Dim::Boundaries => 3,
+        }
+    }
+
+    /// The number of rows where it is fixed; 0 where the batch knows it.
+    pub fn fixed(self) -> u32 {
+        match self.count {
+            Dim::Fixed(n) => n as u32,
+            _ => 0,
+        }
+    }
+
+    /// Workgroups for all rows, `per` rows each.
+    pub fn tiles(self, per: u32) -> Extent {
+        match self.count {
+            Dim::Fixed(n) => Extent::Fixed((n as u32).div_ceil(per)),
+            dim => Extent::Tiles { dim, per },
+        }
+    }
+}
+
+/// A slice of a matrix' rows that one binding can cover.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slice {
+    /// First row.
+    pub first: u32,
+    /// Rows.
+    pub rows: u32,
+    /// What is bound.
+    pub range: Range,
+}
+
+/// Cuts a matrix of `rows` rows of f32 into slices that `capabilities` can bind; one slice if it can be.
+///
+/// # Errors
+/// `Unsupported` when not even the fewest rows whose start is aligned fit.
+pub fn slices(matrix: Range, rows: usize, columns: u32, capabilities: &Capabilities) -> Result<Vec<Slice>> {
+    let row_bytes = 4 * u64::from(columns);
+    if rows as u64 * row_bytes <= capabilities.storage_buffer_range {
+        return Ok(vec![Slice { first: 0, rows: rows as u32, range: matrix }]);
+    }
+    // The least number of rows after which a row starts at an aligned byte.
+    let alignment = capabilities.storage_buffer_alignment.max(4);
+    let step = alignment / greatest_common_divisor(alignment, row_bytes);
+    let most = capabilities.storage_buffer_range / row_bytes / step * step;
+    if most == 0 {
+        return Err(Error::Unsupported {
+            what: format!("a matrix of {columns} columns"),
+            reason: format!(
+                "{step} rows exceed the storage-buffer range of {} bytes of {}",
+                capabilities.storage_buffer_range, capabilities.name
+            ),
+        });
+    }
+    let cut = |first: usize| {
+        let rows = (most as usize).min(rows - first);
+        let range = Range {
+            resource: matrix.resource,
+            offset: matrix.offset + first as u64 * row_bytes,
+            bytes: Some(rows as u64 * row_bytes),
+        };
+        Slice { first: first as u32, rows: rows as u32, range }
+    };
+    Ok((0..rows).step_by(most as usize).map(cut).collect())
+}
+
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
+impl Lowering<'_> {
+    /// Adds a dispatch after checking it against the device's limits.
+    ///
+    /// # Errors
+    /// `Unsupported` naming the limit.
+    pub(in crate::backend::vulkan) fn push(&mut self, dispatch: Dispatch) -> Result<()> {
+        for (axis, extent) in dispatch.grid.iter().enumerate() {
+            let most = self.capabilities.workgroup_count[axis];
+            if let Extent::Fixed(groups) = extent
+                && *groups > most
+            {
+                return Err(Error::Unsupported {
+                    what: format!("{} ({})", dispatch.label, dispatch.variant.name),
+                    reason: format!("{groups} workgroups along axis {axis}, {} allows {most}", self.capabilities.name),
+                });
+            }
+        }
+        self.dispatches.push(dispatch);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::vulkan::kernel::Resource;
+
+    /// The indices of `row-sum.glsl`: row and lane of an invocation of a workgroup.
+    fn place(invocation: u32, lanes: u32) -> (u32, u32) {
+        (invocation / lanes, invocation % lanes)
+    }
+
+    /// `row_sum` of `row-sum.glsl`, barrier by barrier.
+    fn row_sum(values: &[u64], lanes: u32) -> Vec<u64> {
+        let mut partial = values.to_vec();
+        let mut reach = lanes / 2;
+        while reach > 0 {
+            let before = partial.clone();
+            for slot in 0..values.len() as u32 {
+                if place(slot, lanes).1 < reach {
+                    partial[slot as usize] += before[(slot + reach) as usize];
+                }
+            }
+            reach /= 2;
+        }
+        (0..values.len() as u32).map(|slot| partial[(slot - place(slot, lanes).1) as usize]).collect()
+    }
+
+    #[test]
+    fn a_row_sum_takes_in_every_lane_of_its_row_once_at_any_width() {
+        for lanes in [4, 8, 16, 32, 64, 128, 256] {
+            // Distinct bits would need more than 64; primes in squares make a lane that is left out or doubled show.
+            let values: Vec<u64> = (0..256u64).map(|i| (i * i * 7919) % 104_729 + 1).collect();
+            let sums = row_sum(&values, lanes);
+            for slot in 0..256u32 {
+                let row = place(slot, lanes).0;
+                let own = &values[(row * lanes) as usize..((row + 1) * lanes) as usize];
+                assert_eq!(sums[slot as usize], own.iter().sum::<u64>(), "{lanes} lanes, invocation {slot}");
+            }
+            assert_eq!(rows_per_group(lanes) * lanes, 256);
+        }
+    }
+
+    #[test]
+    fn every_column_of_a_row_has_one_lane() {
+        for lanes in [4u32, 8, 16, 32, 64, 128] {
+            for columns in [1u32, 3, lanes - 1, lanes, lanes + 1, 384] {
+                let mut seen = vec![0; columns as usize];
+                for lane in 0..lanes {
+                    (lane..columns).step_by(lanes as usize).for_each(|c| seen[c as usize] += 1);
+                }
+                assert!(seen.iter().all(|&n| n == 1), "{lanes} lanes, {columns} columns");
+            }
+        }
+    }
+
+    #[test]
+    fn slices_cover_the_table_start_aligned_and_fit() {
+        let floor = Capabilities::floor();
+        // mBERT's word table.
+        let (rows, columns) = (119_547, 768);
+        let cut = slices(Range::whole(Resource::Buffer(0)), rows, columns, &floor).unwrap();
+        assert_eq!(cut.len(), 3);
+        let mut next = 0;
+        for slice in &cut {
+            assert_eq!(slice.first, next);
+            assert_eq!(slice.range.offset % floor.storage_buffer_alignment, 0);
+            assert!(slice.range.bytes.unwrap() <= floor.storage_buffer_range);
+            next += slice.rows;
+        }
+        assert_eq!(next as usize, rows);
+        // 100 columns: only every 16th row starts at a multiple of 256 bytes.
+        for slice in slices(Range::whole(Resource::Buffer(0)), 1_000_000, 100, &floor).unwrap() {
+            assert_eq!(slice.range.offset % 256, 0);
+        }
+        assert!(slices(Range::whole(Resource::Buffer(0)), 2, (33 << 20) + 1, &floor).is_err());
+    }
+
+    #[test]
+    fn shapes_are_seen_as_rows() {
+        let rows = |shape| Rows::of(&shape).unwrap();
+        assert_eq!(rows(Shape::fixed(&[5])), Rows { count: Dim::Fixed(1), columns: 5 });
+        assert_eq!(rows(Shape::fixed(&[2, 3, 5])), Rows { count: Dim::Fixed(6), columns: 5 });
+        assert_eq!(rows(Shape::vector(Dim::Tokens)), Rows { count: Dim::Tokens, columns: 1 });
+        assert_eq!(rows(Shape::matrix(Dim::Texts, 7)), Rows { count: Dim::Texts, columns: 7 });
+        assert!(Rows::of(&Shape(vec![Dim::Tokens, Dim::Fixed(2), Dim::Fixed(3)])).is_err());
+    }
+}

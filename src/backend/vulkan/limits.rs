@@ -1,0 +1,126 @@
+//! What a batch may hold on a device.
+
+use super::kernel::{Dispatch, Extent};
+use super::{Capabilities, DeviceType};
+use crate::backend::BatchLimits;
+use crate::graph::{Plan, Storage};
+use crate::ops::{Counts, Dim};
+
+/// The tokens that keep any GPU busy; more only cost memory.
+const MOST_TOKENS: usize = 32 << 10;
+
+/// A text is taken to have at least this many tokens when memory is shared out.
+const SHORT_TEXT: usize = 4;
+
+/// Flops of one submission. A GPU shared with the screen must answer before its watchdog does; a rasteriser
+/// (about 11 GFLOP/s) soon enough for Ctrl-C.
+pub(super) fn flops_per_submission(device_type: DeviceType) -> u64 {
+    match device_type {
+        DeviceType::Discrete => 2_000_000_000_000,
+        DeviceType::Integrated | DeviceType::Virtual | DeviceType::Other => 200_000_000_000,
+        DeviceType::Software => 7_000_000_000,
+    }
+}
+
+fn in_flight(device_type: DeviceType) -> usize {
+    if device_type == DeviceType::Software { 2 } else { 3 }
+}
+
+/// The limits of a plan, of which `memory` bytes may be used for batches.
+pub(super) fn limits(plan: &Plan, dispatches: &[Dispatch], capabilities: &Capabilities, memory: u64) -> BatchLimits {
+    let in_flight = in_flight(capabilities.device_type);
+    let row = 4 * plan.widest_token_row().max(1) as u64;
+    let by_range = capabilities.storage_buffer_range / row;
+    let bytes = bytes_per_token(plan);
+    let most = by_range.min(most_groups(dispatches, capabilities)).min(u32::MAX.into());
+    let longest_text = most.min(memory / bytes).max(1);
+    let by_memory = memory / (bytes * in_flight as u64);
+    let by_work = flops_per_submission(capabilities.device_type) / flops_per_token(plan);
+    let tokens = longest_text.min(by_memory).min(by_work).min(MOST_TOKENS as u64).max(1);
+    BatchLimits { tokens: tokens as usize, longest_text: longest_text as usize, in_flight }
+}
+
+/// Bytes that a batch of these sizes holds: inputs, computed values and a copy of every output.
+pub(super) fn batch_bytes(plan: &Plan, counts: Counts) -> usize {
+    let elements = |id: &crate::graph::ValueId| plan.graph.value(*id).shape.elements(counts);
+    let given_and_taken: usize = plan.graph.inputs.iter().chain(&plan.graph.outputs).map(elements).sum();
+    plan.buffer_bytes(counts) + 4 * given_and_taken
+}
+
+fn bytes_per_token(plan: &Plan) -> u64 {
+    let tokens = 4096;
+    let counts = Counts { tokens, texts: tokens / SHORT_TEXT };
+    (batch_bytes(plan, counts).div_ceil(tokens) as u64).max(1)
+}
+
+/// In texts of 128 tokens: what attention adds for longer ones is left out.
+fn flops_per_token(plan: &Plan) -> u64 {
+    let counts = Counts { tokens: 1024, texts: 8 };
+    plan.graph.flops(counts).div_ceil(1024).max(1)
+}
+
+/// The tokens at which some dispatch would have more workgroups than the device takes.
+fn most_groups(dispatches: &[Dispatch], capabilities: &Capabilities) -> u64 {
+    let extents = dispatches.iter().flat_map(|d| d.grid.iter().zip(capabilities.workgroup_count));
+    let most = extents.filter_map(|(extent, most)| match extent {
+        Extent::Tiles { dim: Dim::Tokens, per } => Some(u64::from(most) * u64::from(*per)),
+        _ => None,
+    });
+    most.min().unwrap_or(u64::MAX)
+}
+
+/// Sizes to make room for when a batch of `counts` comes: powers of two, so that growth ends soon, up to the limit.
+pub(super) fn capacity(counts: Counts, limits: BatchLimits) -> Counts {
+    let round = |n: usize, least: usize| n.max(least).next_power_of_two();
+    // A batch over the token budget is one long text, and comes seldom: it gets the room it needs.
+    let most = if counts.tokens <= limits.tokens { limits.tokens } else { counts.tokens };
+    Counts { tokens: round(counts.tokens, 128).min(most), texts: round(counts.texts, 16) }
+}
+
+/// Whether every output can be read back: only computed values can.
+pub(super) fn outputs_are_computed(plan: &Plan) -> bool {
+    plan.graph.outputs.iter().all(|id| matches!(plan.storage[id.0], Storage::Buffer(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{DType, Graph};
+    use crate::ops::{Linear, Shape};
+
+    fn plan(columns: usize) -> Plan {
+        let mut graph = Graph::new();
+        let x = graph.input("x", Shape::matrix(Dim::Tokens, columns), DType::F32);
+        let w = graph.weight(vec!["w".into()], Shape::fixed(&[columns, columns]));
+        let y = graph.node("product", Linear::default(), &[x, w]).unwrap();
+        graph.outputs = vec![y];
+        Plan::new(graph)
+    }
+
+    #[test]
+    fn limits_follow_range_memory_and_work() {
+        let plan = plan(1024);
+        let mut capabilities = Capabilities::floor();
+        let wide = limits(&plan, &[], &capabilities, 1 << 40);
+        // 128 MiB of storage-buffer range over 4 KiB a row.
+        assert_eq!(wide.longest_text, 32 << 10);
+        assert_eq!(wide.tokens, MOST_TOKENS);
+        capabilities.device_type = DeviceType::Software;
+        let software = limits(&plan, &[], &capabilities, 1 << 40);
+        assert_eq!((software.tokens, software.in_flight), (7_000_000_000 / (2 << 20), 2));
+        let small = limits(&plan, &[], &capabilities, 12 << 20);
+        assert_eq!((small.tokens, small.longest_text), (512, 1024));
+        let none = limits(&plan, &[], &capabilities, 0);
+        assert_eq!((none.tokens, none.longest_text), (1, 1));
+    }
+
+    #[test]
+    fn capacities_are_powers_of_two_within_the_limit() {
+        let limits = BatchLimits { tokens: 3000, longest_text: 9000, in_flight: 2 };
+        let of = |tokens, texts| capacity(Counts { tokens, texts }, limits);
+        assert_eq!(of(0, 0), Counts { tokens: 128, texts: 16 });
+        assert_eq!(of(129, 17), Counts { tokens: 256, texts: 32 });
+        assert_eq!(of(2999, 16), Counts { tokens: 3000, texts: 16 });
+        assert_eq!(of(8191, 1), Counts { tokens: 8191, texts: 16 });
+    }
+}

@@ -1,0 +1,160 @@
+//! Arenas: several regions in few buffers, paid for from a budget.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::raw::{Buffer, Device, Kind, Slice};
+use crate::Result;
+use crate::stats::COUNTERS;
+
+/// No buffer is made larger than this to hold several regions; one region may be larger.
+const LARGEST_SHARED: u64 = 256 << 20;
+
+/// How much device memory one program may hold.
+#[derive(Debug)]
+pub(super) struct Budget {
+    limit: u64,
+    held: AtomicU64,
+}
+
+impl Budget {
+    /// A budget of `limit` bytes.
+    pub(super) fn new(limit: u64) -> Arc<Self> {
+        Arc::new(Budget { limit, held: AtomicU64::new(0) })
+    }
+
+    /// Takes `bytes`, if there are as many.
+    pub(super) fn charge(self: &Arc<Self>, bytes: u64) -> Option<Charge> {
+        let add = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= self.limit);
+        self.held.fetch_update(Relaxed, Relaxed, add).ok()?;
+        COUNTERS.bytes_held.fetch_add(bytes, Relaxed);
+        Some(Charge { budget: self.clone(), bytes })
+    }
+
+    /// Bytes held now.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> u64 {
+        self.held.load(Relaxed)
+    }
+}
+
+/// Bytes taken from a budget, given back when dropped.
+#[derive(Debug)]
+pub(super) struct Charge {
+    budget: Arc<Budget>,
+    bytes: u64,
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.budget.held.fetch_sub(self.bytes, Relaxed);
+        // The counter may have been reset in between.
+        let _ = COUNTERS.bytes_held.fetch_update(Relaxed, Relaxed, |held| Some(held.saturating_sub(self.bytes)));
+    }
+}
+
+/// A region's place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    buffer: usize,
+    offset: u64,
+    bytes: u64,
+}
+
+/// Regions laid out in buffers.
+#[derive(Debug, PartialEq, Eq)]
+struct Layout {
+    buffers: Vec<u64>,
+    places: Vec<Place>,
+}
+
+/// Gives each region a place at a multiple of `alignment`. Regions share a buffer as long as it stays within
+/// `largest`; lengths are rounded up to 16 bytes, so that shaders may read the last vector whole.
+fn lay_out(sizes: &[u64], alignment: u64, largest: u64) -> Layout {
+    let alignment = alignment.max(16);
+    let mut layout = Layout { buffers: Vec::new(), places: Vec::with_capacity(sizes.len()) };
+    for size in sizes {
+        let bytes = size.max(&1).next_multiple_of(16);
+        let offset = layout.buffers.last().map(|end| end.next_multiple_of(alignment));
+        match offset.filter(|offset| offset + bytes <= largest) {
+            Some(offset) => {
+                let buffer = layout.buffers.len() - 1;
+                layout.buffers[buffer] = offset + bytes;
+                layout.places.push(Place { buffer, offset, bytes });
+            }
+            None => {
+                layout.places.push(Place { buffer: layout.buffers.len(), offset: 0, bytes });
+                layout.buffers.push(bytes);
+            }
+        }
+    }
+    layout
+}
+
+/// Buffers that hold regions.
+pub(super) struct Arena {
+    buffers: Vec<Arc<Buffer>>,
+    places: Vec<Place>,
+}
+
+impl Arena {
+    /// One region for each size, in order.
+    ///
+    /// # Errors
+    /// `OutOfMemory`, or the driver's.
+    pub(super) fn new(device: &Arc<Device>, kind: Kind, sizes: &[u64], budget: &Arc<Budget>) -> Result<Self> {
+        let capabilities = &device.capabilities;
+        let largest = LARGEST_SHARED.min(capabilities.allocation);
+        let layout = lay_out(sizes, capabilities.storage_buffer_alignment, largest);
+        let make = |bytes: &u64| Buffer::new(device, kind, *bytes, budget);
+        Ok(Arena { buffers: layout.buffers.iter().map(make).collect::<Result<_>>()?, places: layout.places })
+    }
+
+    /// A region.
+    pub(super) fn slice(&self, region: usize) -> Slice {
+        let place = self.places[region];
+        Slice { buffer: self.buffers[place.buffer].clone(), offset: place.offset, bytes: place.bytes }
+    }
+
+    /// Bytes of all buffers.
+    pub(super) fn bytes(&self) -> u64 {
+        self.buffers.iter().map(|b| b.bytes).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regions_are_aligned_and_never_overlap() {
+        let sizes: Vec<u64> = (0..40).map(|i| (i * 977) % 5000).collect();
+        let layout = lay_out(&sizes, 256, 10_000);
+        for (i, (place, size)) in layout.places.iter().zip(&sizes).enumerate() {
+            assert!(place.offset % 256 == 0 && place.bytes >= *size && place.bytes % 16 == 0 && place.bytes > 0);
+            assert!(place.offset + place.bytes <= layout.buffers[place.buffer]);
+            for other in &layout.places[..i] {
+                let apart = place.offset >= other.offset + other.bytes || other.offset >= place.offset + place.bytes;
+                assert!(apart || place.buffer != other.buffer);
+            }
+        }
+        assert!(layout.buffers.len() > 1 && layout.buffers.iter().all(|b| *b <= 10_000));
+    }
+
+    #[test]
+    fn a_region_over_the_limit_has_a_buffer_of_its_own() {
+        let layout = lay_out(&[64, 1 << 20, 64], 64, 1024);
+        assert_eq!(layout.buffers, [64, 1 << 20, 64]);
+    }
+
+    #[test]
+    fn a_budget_is_given_back() {
+        let budget = Budget::new(100);
+        let charge = budget.charge(60).unwrap();
+        assert!(budget.charge(60).is_none());
+        drop(charge);
+        assert_eq!(budget.held(), 0);
+        assert!(budget.charge(100).is_some());
+        assert!(budget.charge(u64::MAX).is_none());
+    }
+}

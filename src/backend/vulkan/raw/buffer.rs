@@ -1,0 +1,186 @@
+//! Buffers with their memory.
+
+use std::sync::{Arc, Mutex};
+
+use ash::vk;
+use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, AllocationScheme};
+use gpu_allocator::{AllocationError, MemoryLocation};
+
+use super::{Device, lock};
+use crate::backend::faults::{Fault, strikes};
+use crate::backend::vulkan::memory::{Budget, Charge};
+use crate::{Error, Result};
+
+/// What a buffer is for, and with that where its memory lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::backend::vulkan) enum Kind {
+    /// The model's constants: in the device's memory.
+    Weights,
+    /// Computed values: in the device's memory.
+    Activations,
+    /// Written by the host, read by shaders and indirect dispatches: in the device's memory where the host reaches it.
+    Inputs,
+    /// Copied to by the device and read by the host.
+    Results,
+    /// Written by the host and copied from.
+    Staging,
+}
+
+impl Kind {
+    fn usage(self) -> vk::BufferUsageFlags {
+        use vk::BufferUsageFlags as Usage;
+        match self {
+            Kind::Weights => Usage::STORAGE_BUFFER | Usage::TRANSFER_DST,
+            Kind::Activations => Usage::STORAGE_BUFFER | Usage::TRANSFER_SRC,
+            Kind::Inputs => Usage::STORAGE_BUFFER | Usage::INDIRECT_BUFFER,
+            Kind::Results => Usage::TRANSFER_DST,
+            Kind::Staging => Usage::TRANSFER_SRC,
+        }
+    }
+
+    fn location(self) -> MemoryLocation {
+        match self {
+            Kind::Weights | Kind::Activations => MemoryLocation::GpuOnly,
+            Kind::Inputs | Kind::Staging => MemoryLocation::CpuToGpu,
+            Kind::Results => MemoryLocation::GpuToCpu,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Weights => "weights",
+            Kind::Activations => "activations",
+            Kind::Inputs => "inputs",
+            Kind::Results => "results",
+            Kind::Staging => "staging",
+        }
+    }
+}
+
+/// A buffer.
+pub(in crate::backend::vulkan) struct Buffer {
+    pub(super) handle: vk::Buffer,
+    memory: Mutex<Option<Allocation>>,
+    /// Size.
+    pub(in crate::backend::vulkan) bytes: u64,
+    kind: Kind,
+    _charge: Charge,
+    pub(super) device: Arc<Device>,
+}
+
+impl Buffer {
+    /// A buffer of at least one byte, paid for from `budget`.
+    ///
+    /// # Errors
+    /// `OutOfMemory`, or the driver's.
+    pub(in crate::backend::vulkan) fn new(
+        device: &Arc<Device>,
+        kind: Kind,
+        bytes: u64,
+        budget: &Arc<Budget>,
+    ) -> Result<Arc<Self>> {
+        device.check("an allocation")?;
+        let bytes = bytes.max(4);
+        let exhausted =
+            || Error::OutOfMemory { device: device.capabilities.name.clone(), bytes, purpose: kind.name().into() };
+        if bytes > device.capabilities.allocation || strikes(Fault::Allocation) {
+            return Err(exhausted());
+        }
+        let info =
+            vk::BufferCreateInfo::default().size(bytes).usage(kind.usage()).sharing_mode(vk::SharingMode::EXCLUSIVE);
+        // SAFETY: the device is alive.
+        let handle = unsafe { device.handle.create_buffer(&info, None) };
+        let handle = handle.map_err(|cause| match device.failure("vkCreateBuffer", cause) {
+            Error::OutOfMemory { .. } => exhausted(),
+            other => other,
+        })?;
+        // SAFETY: the buffer was just made.
+        let requirements = unsafe { device.handle.get_buffer_memory_requirements(handle) };
+        let charged = budget.charge(requirements.size).ok_or_else(exhausted);
+        let allocated = charged.and_then(|charge| {
+            let mut allocator = lock(&device.allocator);
+            let allocator = allocator.as_mut().ok_or_else(exhausted)?;
+            let memory = allocator.allocate(&AllocationCreateDesc {
+                name: kind.name(),
+                requirements,
+                location: kind.location(),
+                linear: true,
+                allocation_scheme: AllocationScheme::GpuAllocatorManaged,
+            });
+            match memory {
+                Ok(memory) => Ok((memory, charge)),
+                Err(AllocationError::OutOfMemory) => Err(exhausted()),
+                Err(cause) => Err(device.misuse("vkAllocateMemory", cause.to_string())),
+            }
+        });
+        let (memory, charge) = allocated.inspect_err(|_| {
+            // SAFETY: nothing uses the buffer yet.
+            unsafe { device.handle.destroy_buffer(handle, None) };
+        })?;
+        // SAFETY: the allocation meets the buffer's requirements and lives as long as it.
+        let bound = unsafe { device.handle.bind_buffer_memory(handle, memory.memory(), memory.offset()) };
+        device.name(handle, kind.name());
+        let buffer =
+            Buffer { handle, memory: Mutex::new(Some(memory)), bytes, kind, _charge: charge, device: device.clone() };
+        bound.map_err(|cause| device.failure("vkBindBufferMemory", cause))?;
+        Ok(Arc::new(buffer))
+    }
+
+    /// Hands `use_it` the bytes `offset..offset + length` of a buffer that the host reaches. The caller sees to it that
+    /// the device is not at the same bytes: otherwise they hold one or the other's.
+    ///
+    /// # Errors
+    /// `Unusable` after a fork; `Device` when the range is outside or the host does not reach the buffer.
+    pub(in crate::backend::vulkan) fn map<R>(
+        &self,
+        offset: u64,
+        length: u64,
+        use_it: impl FnOnce(&mut [u8]) -> R,
+    ) -> Result<R> {
+        self.device.check("a copy")?;
+        let outside = || {
+            let range =
+                format!("bytes {offset}..{} of {} ({:?})", offset.saturating_add(length), self.bytes, self.kind);
+            self.device.misuse("mapping", range)
+        };
+        if offset.checked_add(length).is_none_or(|end| end > self.bytes) {
+            return Err(outside());
+        }
+        let mut memory = lock(&self.memory);
+        let mapped = memory.as_mut().and_then(Allocation::mapped_slice_mut).ok_or_else(outside)?;
+        let range = mapped.get_mut(offset as usize..(offset + length) as usize).ok_or_else(outside)?;
+        Ok(use_it(range))
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // Who submits work that names the buffer keeps it until the work is done, so nothing is waited for here.
+        if self.device.forked() {
+            return;
+        }
+        // SAFETY: the last owner is here, recordings own what they name, and they settle before they let go.
+        unsafe { self.device.handle.destroy_buffer(self.handle, None) };
+        if let Some(memory) = lock(&self.memory).take()
+            && let Some(allocator) = lock(&self.device.allocator).as_mut()
+            && let Err(cause) = allocator.free(memory)
+        {
+            log::warn!(target: "grilly", "{}: freeing memory failed: {cause}", self.device.capabilities.name);
+        }
+    }
+}
+
+/// A part of a buffer.
+#[derive(Clone)]
+pub(in crate::backend::vulkan) struct Slice {
+    pub(in crate::backend::vulkan) buffer: Arc<Buffer>,
+    pub(in crate::backend::vulkan) offset: u64,
+    pub(in crate::backend::vulkan) bytes: u64,
+}
+
+impl Slice {
+    /// Whether it lies in its buffer.
+    pub(super) fn fits(&self) -> bool {
+        self.bytes > 0 && self.offset.checked_add(self.bytes).is_some_and(|end| end <= self.buffer.bytes)
+    }
+}

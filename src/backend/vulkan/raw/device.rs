@@ -1,0 +1,347 @@
+//! A logical device with its queue, its allocator and the one timeline that counts its submissions.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use ash::{ext, khr, vk};
+use gpu_allocator::vulkan::{Allocator, AllocatorCreateDesc};
+use gpu_allocator::{AllocationSizes, AllocatorDebugSettings};
+
+use super::{Instance, Physical, Recording, lock};
+use crate::backend::faults::{Fault, strikes};
+use crate::backend::vulkan::{Capabilities, Feature};
+use crate::stats::COUNTERS;
+use crate::{Error, Result};
+
+/// Set once, when the process is about to end.
+static CLOSING: AtomicBool = AtomicBool::new(false);
+
+/// A wait looks up this often for a lost device or the end of the process.
+const LOOK_UP: Duration = Duration::from_millis(100);
+
+/// How long destruction waits for the device before it rather leaks.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A submission's number on its device; the device has finished it when its timeline has reached the number.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::backend::vulkan) struct Ticket(u64);
+
+struct Queue {
+    handle: vk::Queue,
+    last: Ticket,
+}
+
+/// A logical device.
+pub(in crate::backend::vulkan) struct Device {
+    pub(super) handle: ash::Device,
+    pub(super) debug: Option<ext::debug_utils::Device>,
+    pub(super) allocator: Mutex<Option<Allocator>>,
+    pub(super) pipeline_cache: vk::PipelineCache,
+    pub(super) queue_family: u32,
+    pub(super) timestamp_bits: u32,
+    /// What it offers.
+    pub(in crate::backend::vulkan) capabilities: Capabilities,
+    queue: Mutex<Queue>,
+    timeline: vk::Semaphore,
+    lost: AtomicBool,
+    process: AtomicU32,
+    // Keeps the loader in memory; dropped after the handle.
+    _instance: Arc<Instance>,
+}
+
+impl Device {
+    /// Opens a usable device. `cached` is what [`Device::cached_pipelines`] gave on an earlier run, or empty.
+    ///
+    /// # Errors
+    /// `Device` or `OutOfMemory`, as the driver answers.
+    pub(in crate::backend::vulkan) fn open(
+        instance: &Arc<Instance>,
+        physical: &Physical,
+        cached: &[u8],
+    ) -> Result<Arc<Self>> {
+        let name = &physical.capabilities.name;
+        let failed = |call: &str, cause: vk::Result| failure(name, call, cause);
+        let handle = create(instance, physical).map_err(|cause| failed("vkCreateDevice", cause))?;
+        // SAFETY: the family was enumerated from this device and one queue of it was created.
+        let queue = unsafe { handle.get_device_queue(physical.queue_family, 0) };
+        let mut kind =
+            vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE).initial_value(0);
+        let timeline = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
+        // SAFETY: the device is alive and has timeline semaphores.
+        let timeline =
+            unsafe { handle.create_semaphore(&timeline, None) }.map_err(|cause| failed("vkCreateSemaphore", cause))?;
+        let mut debug_settings = AllocatorDebugSettings::default();
+        debug_settings.log_leaks_on_shutdown = false;
+        let allocator = Allocator::new(&AllocatorCreateDesc {
+            instance: instance.handle.clone(),
+            device: handle.clone(),
+            physical_device: physical.handle,
+            debug_settings,
+            buffer_device_address: false,
+            // Arenas are large and few: most get memory of their own, which goes back when they end.
+            allocation_sizes: AllocationSizes::new(8 << 20, 4 << 20),
+        });
+        let allocator = allocator.map_err(|cause| Error::Device {
+            device: name.clone(),
+            call: "setting up the allocator".into(),
+            cause: cause.to_string(),
+        })?;
+        let cache = vk::PipelineCacheCreateInfo::default().initial_data(cached);
+        // SAFETY: the device is alive. The data is what this driver wrote, by its checksum.
+        let pipeline_cache = unsafe { handle.create_pipeline_cache(&cache, None) }
+            .map_err(|cause| failed("vkCreatePipelineCache", cause))?;
+        COUNTERS.devices.fetch_add(1, Relaxed);
+        let device = Arc::new(Device {
+            debug: instance.debug_utils.then(|| ext::debug_utils::Device::new(&instance.handle, &handle)),
+            handle,
+            allocator: Mutex::new(Some(allocator)),
+            pipeline_cache,
+            queue_family: physical.queue_family,
+            timestamp_bits: physical.timestamp_bits,
+            capabilities: physical.capabilities.clone(),
+            queue: Mutex::new(Queue { handle: queue, last: Ticket(0) }),
+            timeline,
+            lost: AtomicBool::new(false),
+            process: AtomicU32::new(std::process::id()),
+            _instance: instance.clone(),
+        });
+        device.name(timeline, "submissions");
+        Ok(device)
+    }
+
+    /// Whether this process was forked from the one that opened the device; nothing of it may be touched then.
+    pub(in crate::backend::vulkan) fn forked(&self) -> bool {
+        self.process.load(Relaxed) != std::process::id()
+    }
+
+    /// Whether the device was lost.
+    pub(in crate::backend::vulkan) fn lost(&self) -> bool {
+        self.lost.load(SeqCst)
+    }
+
+    /// Fails when the device cannot be used any more.
+    ///
+    /// # Errors
+    /// `Unusable` after a fork, `DeviceLost`, `Interrupted` at the process' end.
+    pub(in crate::backend::vulkan) fn check(&self, during: &str) -> Result<()> {
+        if self.forked() {
+            return Err(Error::Unusable(format!(
+                "{}: opened in process {}, from which this one was forked; load the model after the fork, or start workers with the \"spawn\" method",
+                self.capabilities.name,
+                self.process.load(Relaxed)
+            )));
+        }
+        if self.lost() {
+            return Err(Error::DeviceLost { device: self.capabilities.name.clone(), during: during.into() });
+        }
+        if CLOSING.load(SeqCst) { Err(Error::Interrupted) } else { Ok(()) }
+    }
+
+    /// The error for a failed call; remembers the loss of the device.
+    pub(super) fn failure(&self, call: &str, cause: vk::Result) -> Error {
+        if cause == vk::Result::ERROR_DEVICE_LOST {
+            self.lost.store(true, SeqCst);
+        }
+        failure(&self.capabilities.name, call, cause)
+    }
+
+    /// An error of ours rather than the driver's: a command that does not fit what it names.
+    pub(super) fn misuse(&self, call: &str, cause: String) -> Error {
+        Error::Device { device: self.capabilities.name.clone(), call: call.into(), cause }
+    }
+
+    /// Gives an object its debug name.
+    pub(super) fn name<T: vk::Handle>(&self, object: T, name: &str) {
+        if let (Some(debug), Ok(name)) = (&self.debug, std::ffi::CString::new(name)) {
+            let info = vk::DebugUtilsObjectNameInfoEXT::default().object_handle(object).object_name(&name);
+            // SAFETY: the object is alive and this thread's alone: callers name what they have just made.
+            let _ = unsafe { debug.set_debug_utils_object_name(&info) };
+        }
+    }
+
+    /// Submits recordings, which run in order, in one call.
+    ///
+    /// # Errors
+    /// As [`Device::check`], and the driver's.
+    pub(in crate::backend::vulkan) fn submit(&self, recordings: &mut [&mut Recording]) -> Result<Ticket> {
+        self.check("a submission")?;
+        for recording in recordings.iter() {
+            if !std::ptr::eq(&*recording.device, self) || !recording.recorded || !self.reached(recording.ticket)? {
+                return Err(
+                    self.misuse("vkQueueSubmit2", "the recording is empty, under way or another device's".into())
+                );
+            }
+        }
+        let mut queue = lock(&self.queue);
+        // Asked again under the lock: who ends the process counts the submissions under it.
+        self.check("a submission")?;
+        if strikes(Fault::DeviceLost) {
+            self.lost.store(true, SeqCst);
+            return Err(Error::DeviceLost { device: self.capabilities.name.clone(), during: "a submission".into() });
+        }
+        let ticket = Ticket(queue.last.0 + 1);
+        let buffers: Vec<_> =
+            recordings.iter().map(|r| vk::CommandBufferSubmitInfo::default().command_buffer(r.buffer)).collect();
+        let signal = [vk::SemaphoreSubmitInfo::default()
+            .semaphore(self.timeline)
+            .value(ticket.0)
+            .stage_mask(vk::PipelineStageFlags2::ALL_COMMANDS)];
+        let submit = [vk::SubmitInfo2::default().command_buffer_infos(&buffers).signal_semaphore_infos(&signal)];
+        // SAFETY: the queue is held by the lock; the command buffers are recorded and not under way, as checked above
+        // while borrowed alone; all that they name is kept alive by their recordings until the ticket is reached.
+        let result = unsafe { self.handle.queue_submit2(queue.handle, &submit, vk::Fence::null()) };
+        result.map_err(|cause| self.failure("vkQueueSubmit2", cause))?;
+        queue.last = ticket;
+        COUNTERS.submits.fetch_add(1, Relaxed);
+        for recording in recordings {
+            recording.ticket = ticket;
+            COUNTERS.dispatches.fetch_add(recording.dispatches, Relaxed);
+        }
+        Ok(ticket)
+    }
+
+    /// Whether a submission is finished.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(in crate::backend::vulkan) fn reached(&self, ticket: Ticket) -> Result<bool> {
+        if ticket.0 == 0 {
+            return Ok(true);
+        }
+        // SAFETY: the semaphore lives as long as the device.
+        let value = unsafe { self.handle.get_semaphore_counter_value(self.timeline) };
+        Ok(value.map_err(|cause| self.failure("vkGetSemaphoreCounterValue", cause))? >= ticket.0)
+    }
+
+    /// Waits until a submission is finished.
+    ///
+    /// # Errors
+    /// As [`Device::check`], and the driver's.
+    pub(in crate::backend::vulkan) fn wait(&self, ticket: Ticket) -> Result<()> {
+        COUNTERS.waits.fetch_add(1, Relaxed);
+        loop {
+            self.check("a wait")?;
+            if self.wait_for(ticket, LOOK_UP)? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn wait_for(&self, ticket: Ticket, time: Duration) -> Result<bool> {
+        let (semaphores, values) = ([self.timeline], [ticket.0]);
+        let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
+        // SAFETY: the semaphore lives as long as the device.
+        match unsafe { self.handle.wait_semaphores(&info, time.as_nanos() as u64) } {
+            Ok(()) => Ok(true),
+            Err(vk::Result::TIMEOUT) => Ok(false),
+            Err(cause) => Err(self.failure("vkWaitSemaphores", cause)),
+        }
+    }
+
+    /// Whether what a submission uses may be destroyed: waits a while for it. `false` means: leak it.
+    pub(super) fn settle(&self, ticket: Ticket) -> bool {
+        if self.forked() {
+            return false;
+        }
+        let started = Instant::now();
+        loop {
+            match self.wait_for(ticket, LOOK_UP) {
+                Ok(true) => return true,
+                Ok(false) if started.elapsed() < PATIENCE && !CLOSING.load(SeqCst) => {}
+                Ok(false) => return false,
+                // A lost device runs nothing any more.
+                Err(Error::DeviceLost { .. }) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// What the driver would like to find next time.
+    pub(in crate::backend::vulkan) fn cached_pipelines(&self) -> Vec<u8> {
+        // SAFETY: the cache lives as long as the device.
+        unsafe { self.handle.get_pipeline_cache_data(self.pipeline_cache) }.unwrap_or_default()
+    }
+
+    /// Makes the device believe that this process was forked (or is not).
+    #[cfg(test)]
+    pub(in crate::backend::vulkan) fn pretend_forked(&self, forked: bool) {
+        self.process.store(if forked { 0 } else { std::process::id() }, SeqCst);
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        let last = lock(&self.queue).last;
+        if !self.settle(last) {
+            // The allocator's own destruction would free memory: it stays, too.
+            std::mem::forget(lock(&self.allocator).take());
+            return;
+        }
+        *lock(&self.allocator) = None;
+        // SAFETY: every object made from the device holds an `Arc` of it, so none is left, and nothing runs.
+        unsafe {
+            self.handle.destroy_pipeline_cache(self.pipeline_cache, None);
+            self.handle.destroy_semaphore(self.timeline, None);
+            self.handle.destroy_device(None);
+        }
+    }
+}
+
+/// Whether the process is about to end.
+pub(in crate::backend::vulkan) fn closing() -> bool {
+    CLOSING.load(SeqCst)
+}
+
+/// Ends every wait of the process with `Interrupted`, then waits for the devices to run dry, until `deadline` at most.
+pub(in crate::backend::vulkan) fn close_all(devices: &[Arc<Device>], deadline: Instant) {
+    CLOSING.store(true, SeqCst);
+    for device in devices.iter().filter(|d| !d.forked()) {
+        let last = lock(&device.queue).last;
+        let _ = device.wait_for(last, deadline.saturating_duration_since(Instant::now()));
+    }
+}
+
+fn create(instance: &Instance, physical: &Physical) -> Result<ash::Device, vk::Result> {
+    let has = |feature: Feature| physical.capabilities.has(feature);
+    let priorities = [1.0];
+    let queues =
+        [vk::DeviceQueueCreateInfo::default().queue_family_index(physical.queue_family).queue_priorities(&priorities)];
+    let extensions: Vec<_> = physical.extensions.iter().map(|name| name.as_ptr()).collect();
+    let mut f11 = vk::PhysicalDeviceVulkan11Features::default().storage_buffer16_bit_access(has(Feature::Storage16));
+    let mut f12 = vk::PhysicalDeviceVulkan12Features::default()
+        .timeline_semaphore(true)
+        .shader_float16(has(Feature::Float16))
+        .shader_int8(has(Feature::Int8))
+        .storage_buffer8_bit_access(has(Feature::Storage8))
+        .buffer_device_address(has(Feature::BufferDeviceAddress))
+        .vulkan_memory_model(physical.memory_model);
+    let mut f13 = vk::PhysicalDeviceVulkan13Features::default()
+        .synchronization2(true)
+        .maintenance4(true)
+        .shader_integer_dot_product(has(Feature::IntegerDotProduct));
+    let mut matrix = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default().cooperative_matrix(true);
+    let mut info = vk::DeviceCreateInfo::default()
+        .queue_create_infos(&queues)
+        .enabled_extension_names(&extensions)
+        .push_next(&mut f11)
+        .push_next(&mut f12)
+        .push_next(&mut f13);
+    if physical.extensions.contains(&khr::cooperative_matrix::NAME) {
+        info = info.push_next(&mut matrix);
+    }
+    // SAFETY: the device is the instance's; extensions and features are those it was found to offer, and every
+    // pointer of `info` outlives the call.
+    unsafe { instance.handle.create_device(physical.handle, &info, None) }
+}
+
+fn failure(device: &str, call: &str, cause: vk::Result) -> Error {
+    let (device, during) = (device.to_owned(), call.to_owned());
+    match cause {
+        vk::Result::ERROR_DEVICE_LOST => Error::DeviceLost { device, during },
+        vk::Result::ERROR_OUT_OF_DEVICE_MEMORY
+        | vk::Result::ERROR_OUT_OF_HOST_MEMORY
+        | vk::Result::ERROR_OUT_OF_POOL_MEMORY => Error::OutOfMemory { device, bytes: 0, purpose: during },
+        cause => Error::Device { device, call: during, cause: format!("{cause:?}") },
+    }
+}

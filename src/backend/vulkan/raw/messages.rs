@@ -1,0 +1,64 @@
+//! What the validation layers say, logged and kept.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::Mutex;
+
+use ash::vk;
+
+use super::lock;
+
+static MESSAGES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Enough to see what is wrong; a fault in every dispatch must not fill the memory.
+const MOST_KEPT: usize = 1000;
+
+/// Warnings and errors of type validation so far; empty unless `GRILLY_DEBUG` is set and the layer is installed.
+pub fn validation_messages() -> Vec<String> {
+    lock(&MESSAGES).clone()
+}
+
+pub(super) fn create_info() -> vk::DebugUtilsMessengerCreateInfoEXT<'static> {
+    use vk::{DebugUtilsMessageSeverityFlagsEXT as Severity, DebugUtilsMessageTypeFlagsEXT as Type};
+    vk::DebugUtilsMessengerCreateInfoEXT::default()
+        .message_severity(Severity::WARNING | Severity::ERROR)
+        .message_type(Type::GENERAL | Type::VALIDATION | Type::PERFORMANCE)
+        .pfn_user_callback(Some(receive))
+}
+
+unsafe extern "system" fn receive(
+    severity: vk::DebugUtilsMessageSeverityFlagsEXT,
+    types: vk::DebugUtilsMessageTypeFlagsEXT,
+    data: *const vk::DebugUtilsMessengerCallbackDataEXT<'_>,
+    _user: *mut c_void,
+) -> vk::Bool32 {
+    if data.is_null() {
+        return vk::FALSE;
+    }
+    // SAFETY: the layer passes a valid structure for the length of the call; its strings are null or terminated.
+    let (id, message) = unsafe { (text((*data).p_message_id_name), text((*data).p_message)) };
+    let line = if id.is_empty() { message } else { format!("{id}: {message}") };
+    if !types.contains(vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION) {
+        log::debug!(target: "grilly", "vulkan: {line}");
+        return vk::FALSE;
+    }
+    if severity.contains(vk::DebugUtilsMessageSeverityFlagsEXT::ERROR) {
+        log::error!(target: "grilly", "vulkan validation: {line}");
+    } else {
+        log::warn!(target: "grilly", "vulkan validation: {line}");
+    }
+    let mut kept = lock(&MESSAGES);
+    if kept.len() < MOST_KEPT {
+        kept.push(line);
+    }
+    vk::FALSE
+}
+
+/// # Safety
+/// `pointer` is null or a terminated string.
+unsafe fn text(pointer: *const c_char) -> String {
+    if pointer.is_null() {
+        return String::new();
+    }
+    // SAFETY: by this function's contract.
+    unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
+}

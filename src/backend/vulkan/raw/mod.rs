@@ -1,0 +1,30 @@
+//! The one home of Vulkan's `unsafe`: what leaves this folder is safe to call in any order and from any thread.
+//!
+//! How it is kept safe: every object holds an `Arc` of what it was made from, a [`Recording`] holds all that its
+//! commands name, and nothing is destroyed before the device has finished with it ([`Device::settle`]). In a process
+//! forked from the one that made them, objects answer `Unusable` and their destruction does nothing.
+#![allow(unsafe_code)]
+
+mod buffer;
+mod device;
+mod instance;
+mod messages;
+mod pipeline;
+mod query;
+mod recording;
+
+pub(super) use buffer::{Buffer, Kind, Slice};
+pub(super) use device::{Device, Ticket, close_all, closing};
+pub(super) use instance::Instance;
+pub use messages::validation_messages;
+pub(super) use pipeline::Pipeline;
+pub(super) use query::{Identity, Physical};
+pub(super) use recording::{Command, Grid, Recording, Timing};
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The guard of a mutex, whatever became of the threads that held it before: all that is guarded here is valid
+/// between any two statements.
+pub(super) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,141 @@
+//! Compute pipelines.
+
+use std::sync::Arc;
+
+use ash::vk;
+
+use super::Device;
+use crate::backend::vulkan::Variant;
+use crate::{Error, Result};
+
+/// A shader variant with its constants set, ready to dispatch.
+pub(in crate::backend::vulkan) struct Pipeline {
+    pub(super) handle: vk::Pipeline,
+    pub(super) layout: vk::PipelineLayout,
+    pub(super) sets: vk::DescriptorSetLayout,
+    pub(super) variant: &'static Variant,
+    pub(super) device: Arc<Device>,
+}
+
+impl Pipeline {
+    /// Compiles `variant` with `constants`, which follow the order of [`Variant::constants`].
+    ///
+    /// # Errors
+    /// `Unsupported` when the device's limits are too narrow, or the driver's.
+    pub(in crate::backend::vulkan) fn new(
+        device: &Arc<Device>,
+        variant: &'static Variant,
+        constants: &[u32],
+    ) -> Result<Arc<Self>> {
+        device.check("a compilation")?;
+        check_limits(device, variant, constants)?;
+        let bindings: Vec<_> = variant
+            .bindings
+            .iter()
+            .map(|binding| {
+                vk::DescriptorSetLayoutBinding::default()
+                    .binding(binding.index)
+                    .descriptor_type(vk::DescriptorType::STORAGE_BUFFER)
+                    .descriptor_count(1)
+                    .stage_flags(vk::ShaderStageFlags::COMPUTE)
+            })
+            .collect();
+        let sets = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
+        // SAFETY: the device is alive.
+        let sets = unsafe { device.handle.create_descriptor_set_layout(&sets, None) }
+            .map_err(|cause| device.failure("vkCreateDescriptorSetLayout", cause))?;
+        // From here on `pipeline` destroys what has been made, also when the rest fails.
+        let mut pipeline = Pipeline {
+            handle: vk::Pipeline::null(),
+            layout: vk::PipelineLayout::null(),
+            sets,
+            variant,
+            device: device.clone(),
+        };
+        let push =
+            [vk::PushConstantRange::default().stage_flags(vk::ShaderStageFlags::COMPUTE).size(variant.push_bytes)];
+        let set_layouts = [sets];
+        let layout = vk::PipelineLayoutCreateInfo::default()
+            .set_layouts(&set_layouts)
+            .push_constant_ranges(if variant.push_bytes > 0 { &push } else { &[] });
+        // SAFETY: the set layout is alive.
+        pipeline.layout = unsafe { device.handle.create_pipeline_layout(&layout, None) }
+            .map_err(|cause| device.failure("vkCreatePipelineLayout", cause))?;
+        pipeline.handle = compile(device, variant, constants, pipeline.layout)
+            .map_err(|cause| device.failure(&format!("compiling {}", variant.name), cause))?;
+        device.name(pipeline.handle, variant.name);
+        device.name(pipeline.layout, variant.name);
+        device.name(pipeline.sets, variant.name);
+        Ok(Arc::new(pipeline))
+    }
+}
+
+fn compile(
+    device: &Device,
+    variant: &Variant,
+    constants: &[u32],
+    layout: vk::PipelineLayout,
+) -> Result<vk::Pipeline, vk::Result> {
+    let module = vk::ShaderModuleCreateInfo::default().code(variant.spirv);
+    // SAFETY: the code was validated when grilly was built, and its needs were matched with the device's features.
+    let module = unsafe { device.handle.create_shader_module(&module, None) }?;
+    let entries: Vec<_> = variant
+        .constants
+        .iter()
+        .enumerate()
+        .map(|(place, constant)| vk::SpecializationMapEntry {
+            constant_id: constant.id,
+            offset: 4 * place as u32,
+            size: 4,
+        })
+        .collect();
+    let specialization = vk::SpecializationInfo::default().map_entries(&entries).data(bytemuck::cast_slice(constants));
+    let stage = vk::PipelineShaderStageCreateInfo::default()
+        .stage(vk::ShaderStageFlags::COMPUTE)
+        .module(module)
+        .name(c"main")
+        .specialization_info(&specialization);
+    let info = [vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout)];
+    // SAFETY: every pointer of `info` outlives the call; the cache synchronises itself.
+    let made = unsafe { device.handle.create_compute_pipelines(device.pipeline_cache, &info, None) };
+    // SAFETY: a pipeline does not need its module once it is made.
+    unsafe { device.handle.destroy_shader_module(module, None) };
+    made.map(|pipelines| pipelines[0]).map_err(|(_, cause)| cause)
+}
+
+fn check_limits(device: &Device, variant: &Variant, constants: &[u32]) -> Result<()> {
+    let capabilities = &device.capabilities;
+    let narrow = |reason: String| Err(Error::Unsupported { what: variant.name.into(), reason });
+    if constants.len() != variant.constants.len() {
+        return narrow(format!("{} constants given, it has {}", constants.len(), variant.constants.len()));
+    }
+    let limits = [
+        ("storage buffers", variant.bindings.len() as u64, u64::from(capabilities.storage_buffers)),
+        ("bytes of push constants", variant.push_bytes.into(), capabilities.push_constants.into()),
+        ("bytes of shared memory", variant.shared_bytes.into(), capabilities.shared_memory.into()),
+    ];
+    for (what, needs, has) in limits {
+        if needs > has {
+            return narrow(format!("needs {needs} {what}, {} has {has}", capabilities.name));
+        }
+    }
+    match variant.needs.iter().find(|feature| !capabilities.has(**feature)) {
+        Some(feature) => narrow(format!("needs {}, which {} lacks", feature.name(), capabilities.name)),
+        None => Ok(()),
+    }
+}
+
+impl Drop for Pipeline {
+    fn drop(&mut self) {
+        if self.device.forked() {
+            return;
+        }
+        // SAFETY: the last owner is here; recordings own what they name and settle before they let go. Null handles
+        // are allowed.
+        unsafe {
+            self.device.handle.destroy_pipeline(self.handle, None);
+            self.device.handle.destroy_pipeline_layout(self.layout, None);
+            self.device.handle.destroy_descriptor_set_layout(self.sets, None);
+        }
+    }
+}

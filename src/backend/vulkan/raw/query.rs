@@ -1,0 +1,230 @@
+//! What a physical device offers, read into [`Capabilities`].
+
+use std::ffi::CStr;
+
+use ash::{khr, vk};
+
+use super::Instance;
+use crate::backend::vulkan::{Capabilities, DeviceType, Feature};
+
+/// What a pipeline cache on disk depends on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::backend::vulkan) struct Identity {
+    /// PCI vendor.
+    pub(in crate::backend::vulkan) vendor: u32,
+    /// PCI device.
+    pub(in crate::backend::vulkan) device: u32,
+    /// Driver's version, in the maker's own coding.
+    pub(in crate::backend::vulkan) driver: u32,
+    /// The driver's own word for which caches it takes.
+    pub(in crate::backend::vulkan) cache: [u8; 16],
+}
+
+/// A device that could be opened.
+#[derive(Clone)]
+pub(in crate::backend::vulkan) struct Physical {
+    pub(super) handle: vk::PhysicalDevice,
+    pub(super) queue_family: u32,
+    pub(super) timestamp_bits: u32,
+    /// Optional extensions to enable.
+    pub(super) extensions: Vec<&'static CStr>,
+    /// Whether `vulkanMemoryModel` is there: cooperative matrices need it.
+    pub(super) memory_model: bool,
+    /// What it offers and lacks.
+    pub(in crate::backend::vulkan) capabilities: Capabilities,
+    /// For the pipeline cache.
+    pub(in crate::backend::vulkan) identity: Identity,
+}
+
+/// What every kernel may count on, beside Vulkan 1.3.
+const LEAST_SHARED_MEMORY: u32 = 32 << 10;
+const LEAST_INVOCATIONS: u32 = 256;
+const LEAST_STORAGE_BUFFERS: u32 = 8;
+
+pub(super) fn physical(instance: &Instance, handle: vk::PhysicalDevice) -> Physical {
+    // SAFETY: `handle` was enumerated from `instance`, which is alive.
+    let basic = unsafe { instance.handle.get_physical_device_properties(handle) };
+    let api = version(basic.api_version);
+    let limits = &basic.limits;
+    let mut missing = Vec::new();
+    let mut p11 = vk::PhysicalDeviceVulkan11Properties::default();
+    let mut p12 = vk::PhysicalDeviceVulkan12Properties::default();
+    let mut p13 = vk::PhysicalDeviceVulkan13Properties::default();
+    let mut features = Vec::new();
+    let mut extensions = Vec::new();
+    let mut memory_model = false;
+    if api < (1, 3, 0) {
+        missing.push(format!("Vulkan 1.3 (has {}.{}.{})", api.0, api.1, api.2));
+    } else {
+        let mut properties =
+            vk::PhysicalDeviceProperties2::default().push_next(&mut p11).push_next(&mut p12).push_next(&mut p13);
+        // SAFETY: the device is of version 1.3, which knows every structure of the chain.
+        unsafe { instance.handle.get_physical_device_properties2(handle, &mut properties) };
+        let offered = offered_extensions(instance, handle);
+        let found = Found::query(instance, handle, &p11, &offered);
+        missing.extend(found.missing);
+        features = found.features;
+        extensions = found.extensions;
+        memory_model = found.memory_model;
+    }
+    let least = [
+        ("bytes of shared memory", limits.max_compute_shared_memory_size, LEAST_SHARED_MEMORY),
+        ("invocations a workgroup", limits.max_compute_work_group_invocations, LEAST_INVOCATIONS),
+        ("storage buffers a shader", limits.max_per_stage_descriptor_storage_buffers, LEAST_STORAGE_BUFFERS),
+    ];
+    for (what, has, needs) in least {
+        if has < needs {
+            missing.push(format!("{needs} {what} (has {has})"));
+        }
+    }
+    let family = compute_family(instance, handle);
+    if family.is_none() {
+        missing.push("a queue for compute".into());
+    }
+    let (queue_family, timestamp_bits) = family.unwrap_or_default();
+    let largest = |n: u64| if n == 0 { 1 << 30 } else { n };
+    let capabilities = Capabilities {
+        name: text(basic.device_name_as_c_str()),
+        vendor: basic.vendor_id,
+        driver: format!("{} {}", text(p12.driver_name_as_c_str()), text(p12.driver_info_as_c_str())).trim().to_owned(),
+        api,
+        device_type: match basic.device_type {
+            vk::PhysicalDeviceType::DISCRETE_GPU => DeviceType::Discrete,
+            vk::PhysicalDeviceType::INTEGRATED_GPU => DeviceType::Integrated,
+            vk::PhysicalDeviceType::VIRTUAL_GPU => DeviceType::Virtual,
+            vk::PhysicalDeviceType::CPU => DeviceType::Software,
+            _ => DeviceType::Other,
+        },
+        memory: device_memory(instance, handle),
+        storage_buffer_range: limits.max_storage_buffer_range.into(),
+        storage_buffer_alignment: limits.min_storage_buffer_offset_alignment,
+        allocation: largest(p11.max_memory_allocation_size).min(largest(p13.max_buffer_size)),
+        shared_memory: limits.max_compute_shared_memory_size,
+        invocations: limits.max_compute_work_group_invocations,
+        workgroup_size: limits.max_compute_work_group_size,
+        workgroup_count: limits.max_compute_work_group_count,
+        push_constants: limits.max_push_constants_size,
+        storage_buffers: limits.max_per_stage_descriptor_storage_buffers,
+        subgroup_size: p11.subgroup_size,
+        timestamp_period: if timestamp_bits > 0 { limits.timestamp_period } else { 0.0 },
+        features,
+        missing,
+    };
+    let identity = Identity {
+        vendor: basic.vendor_id,
+        device: basic.device_id,
+        driver: basic.driver_version,
+        cache: basic.pipeline_cache_uuid,
+    };
+    Physical { handle, queue_family, timestamp_bits, extensions, memory_model, capabilities, identity }
+}
+
+/// What a device of version 1.3 has and lacks.
+struct Found {
+    features: Vec<Feature>,
+    missing: Vec<String>,
+    extensions: Vec<&'static CStr>,
+    memory_model: bool,
+}
+
+impl Found {
+    fn query(
+        instance: &Instance,
+        handle: vk::PhysicalDevice,
+        properties: &vk::PhysicalDeviceVulkan11Properties<'_>,
+        offered: &[vk::ExtensionProperties],
+    ) -> Self {
+        let offers = |name: &CStr| offered.iter().any(|e| e.extension_name_as_c_str() == Ok(name));
+        let mut f11 = vk::PhysicalDeviceVulkan11Features::default();
+        let mut f12 = vk::PhysicalDeviceVulkan12Features::default();
+        let mut f13 = vk::PhysicalDeviceVulkan13Features::default();
+        let mut matrix = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default();
+        let mut all =
+            vk::PhysicalDeviceFeatures2::default().push_next(&mut f11).push_next(&mut f12).push_next(&mut f13);
+        if offers(khr::cooperative_matrix::NAME) {
+            all = all.push_next(&mut matrix);
+        }
+        // SAFETY: the device is of version 1.3, and the last structure is there only with its extension.
+        unsafe { instance.handle.get_physical_device_features2(handle, &mut all) };
+        let memory_model = f12.vulkan_memory_model == vk::TRUE;
+        let matrices = matrix.cooperative_matrix == vk::TRUE && memory_model && f12.shader_float16 == vk::TRUE;
+        let mut extensions = Vec::new();
+        // A device that offers this one demands that it be enabled.
+        if offers(khr::portability_subset::NAME) {
+            extensions.push(khr::portability_subset::NAME);
+        }
+        let subgroups = properties.subgroup_supported_operations.contains(vk::SubgroupFeatureFlags::ARITHMETIC)
+            && properties.subgroup_supported_stages.contains(vk::ShaderStageFlags::COMPUTE);
+        let mut features = Vec::new();
+        for &feature in Feature::ALL {
+            let has = match feature {
+                Feature::SubgroupArithmetic => subgroups,
+                Feature::Float16 => f12.shader_float16 == vk::TRUE,
+                Feature::Storage16 => f11.storage_buffer16_bit_access == vk::TRUE,
+                Feature::Int8 => f12.shader_int8 == vk::TRUE,
+                Feature::Storage8 => f12.storage_buffer8_bit_access == vk::TRUE,
+                Feature::IntegerDotProduct => f13.shader_integer_dot_product == vk::TRUE,
+                Feature::CooperativeMatrixF16 => matrices && has_f16_matrices(instance, handle),
+                Feature::BufferDeviceAddress => f12.buffer_device_address == vk::TRUE,
+            };
+            if has {
+                features.push(feature);
+            }
+        }
+        if features.contains(&Feature::CooperativeMatrixF16) {
+            extensions.push(khr::cooperative_matrix::NAME);
+        }
+        let needed = [
+            ("timelineSemaphore", f12.timeline_semaphore),
+            ("synchronization2", f13.synchronization2),
+            ("maintenance4", f13.maintenance4),
+        ];
+        let missing = needed.iter().filter(|(_, has)| *has == vk::FALSE).map(|(name, _)| (*name).to_owned()).collect();
+        Found { features, missing, extensions, memory_model }
+    }
+}
+
+/// Whether f16 x f16 -> f32 at 16x16x16 is among the subgroup's matrix shapes.
+fn has_f16_matrices(instance: &Instance, handle: vk::PhysicalDevice) -> bool {
+    let matrices = khr::cooperative_matrix::Instance::new(&instance.entry, &instance.handle);
+    // SAFETY: the device offers the extension, as the caller found.
+    let shapes = unsafe { matrices.get_physical_device_cooperative_matrix_properties(handle) }.unwrap_or_default();
+    shapes.iter().any(|s| {
+        (s.m_size, s.n_size, s.k_size) == (16, 16, 16)
+            && s.scope == vk::ScopeKHR::SUBGROUP
+            && s.a_type == vk::ComponentTypeKHR::FLOAT16
+            && s.b_type == vk::ComponentTypeKHR::FLOAT16
+            && s.c_type == vk::ComponentTypeKHR::FLOAT32
+            && s.result_type == vk::ComponentTypeKHR::FLOAT32
+    })
+}
+
+fn offered_extensions(instance: &Instance, handle: vk::PhysicalDevice) -> Vec<vk::ExtensionProperties> {
+    // SAFETY: `handle` was enumerated from `instance`, which is alive.
+    unsafe { instance.handle.enumerate_device_extension_properties(handle) }.unwrap_or_default()
+}
+
+/// The first family that computes (families that also draw come first and are the best fed), with its timestamps' bits.
+fn compute_family(instance: &Instance, handle: vk::PhysicalDevice) -> Option<(u32, u32)> {
+    // SAFETY: `handle` was enumerated from `instance`, which is alive.
+    let families = unsafe { instance.handle.get_physical_device_queue_family_properties(handle) };
+    let computes = |f: &vk::QueueFamilyProperties| f.queue_flags.contains(vk::QueueFlags::COMPUTE) && f.queue_count > 0;
+    let index = families.iter().position(computes)?;
+    Some((index as u32, families[index].timestamp_valid_bits))
+}
+
+/// Bytes of the largest device-local heap.
+fn device_memory(instance: &Instance, handle: vk::PhysicalDevice) -> u64 {
+    // SAFETY: `handle` was enumerated from `instance`, which is alive.
+    let memory = unsafe { instance.handle.get_physical_device_memory_properties(handle) };
+    let local = memory.memory_heaps_as_slice().iter().filter(|h| h.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL));
+    local.map(|h| h.size).max().unwrap_or(0)
+}
+
+fn version(packed: u32) -> (u32, u32, u32) {
+    (vk::api_version_major(packed), vk::api_version_minor(packed), vk::api_version_patch(packed))
+}
+
+fn text(name: Result<&CStr, std::ffi::FromBytesUntilNulError>) -> String {
+    name.map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
+}

@@ -1,0 +1,391 @@
+//! Command buffers with all that they name.
+
+use std::sync::Arc;
+
+use ash::vk;
+
+use super::{Device, Pipeline, Slice, Ticket};
+use crate::Result;
+
+/// Workgroups of a dispatch.
+#[derive(Clone)]
+pub(in crate::backend::vulkan) enum Grid {
+    /// Known when it is recorded.
+    Direct([u32; 3]),
+    /// Three u32 that the host writes before each submission.
+    Indirect(Slice),
+}
+
+/// One command; memory barriers are global and stand where a hazard is.
+#[derive(Clone)]
+pub(in crate::backend::vulkan) enum Command {
+    /// All earlier work, of this submission or another, is done and visible to the dispatches that follow.
+    Start,
+    /// Earlier dispatches are done and visible to later ones.
+    BetweenDispatches,
+    /// Earlier dispatches are done and visible to the copies that follow.
+    BeforeCopies,
+    /// Earlier copies are visible to the host, once it has waited, and to later dispatches.
+    AfterCopies,
+    /// A dispatch.
+    Dispatch {
+        /// What runs.
+        pipeline: Arc<Pipeline>,
+        /// In the order of the variant's bindings.
+        buffers: Vec<Slice>,
+        /// The push block.
+        push: Vec<u8>,
+        /// Workgroups.
+        grid: Grid,
+        /// For debug labels and profiles.
+        label: String,
+    },
+    /// A copy between buffers, of equal lengths.
+    Copy {
+        /// Read.
+        from: Slice,
+        /// Written.
+        to: Slice,
+    },
+}
+
+/// A command buffer that can be submitted again and again, and recorded anew when it is not under way.
+pub(in crate::backend::vulkan) struct Recording {
+    pub(super) device: Arc<Device>,
+    pub(super) buffer: vk::CommandBuffer,
+    /// The last submission.
+    pub(super) ticket: Ticket,
+    pub(super) dispatches: u64,
+    /// Whether the command buffer is complete.
+    pub(super) recorded: bool,
+    pool: vk::CommandPool,
+    descriptors: vk::DescriptorPool,
+    queries: vk::QueryPool,
+    // Keeps alive what the command buffer names.
+    commands: Vec<Command>,
+}
+
+impl Recording {
+    /// An empty recording.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(in crate::backend::vulkan) fn new(device: &Arc<Device>) -> Result<Self> {
+        device.check("setting up a recording")?;
+        let info = vk::CommandPoolCreateInfo::default().queue_family_index(device.queue_family);
+        // SAFETY: the device is alive and the family is that of its queue.
+        let pool = unsafe { device.handle.create_command_pool(&info, None) };
+        let pool = pool.map_err(|cause| device.failure("vkCreateCommandPool", cause))?;
+        let mut recording = Recording {
+            device: device.clone(),
+            buffer: vk::CommandBuffer::null(),
+            ticket: Ticket::default(),
+            dispatches: 0,
+            recorded: false,
+            pool,
+            descriptors: vk::DescriptorPool::null(),
+            queries: vk::QueryPool::null(),
+            commands: Vec::new(),
+        };
+        let info = vk::CommandBufferAllocateInfo::default()
+            .command_pool(pool)
+            .level(vk::CommandBufferLevel::PRIMARY)
+            .command_buffer_count(1);
+        // SAFETY: the pool was just made and is this thread's.
+        let buffers = unsafe { device.handle.allocate_command_buffers(&info) };
+        recording.buffer = buffers.map_err(|cause| device.failure("vkAllocateCommandBuffers", cause))?[0];
+        Ok(recording)
+    }
+
+    /// Replaces what is recorded. With `Timing::On`, [`Recording::times`] tells afterwards how long each dispatch took.
+    ///
+    /// # Errors
+    /// `Device` when a command does not fit what it names, or the driver's; it cannot be submitted then.
+    pub(in crate::backend::vulkan) fn record(&mut self, commands: Vec<Command>, timing: Timing) -> Result<()> {
+        self.device.check("recording")?;
+        if !self.device.reached(self.ticket)? {
+            self.device.wait(self.ticket)?;
+        }
+        self.recorded = false;
+        for command in &commands {
+            self.check(command)?;
+        }
+        self.clear()?;
+        self.commands = commands;
+        self.record_now(timing)?;
+        self.recorded = true;
+        Ok(())
+    }
+
+    fn record_now(&mut self, timing: Timing) -> Result<()> {
+        let device = self.device.clone();
+        let failed = |call: &'static str| {
+            let device = device.clone();
+            move |cause| device.failure(call, cause)
+        };
+        self.dispatches = self.commands.iter().filter(|c| matches!(c, Command::Dispatch { .. })).count() as u64;
+        let sets = self.descriptor_sets()?;
+        if timing == Timing::On && device.timestamp_bits > 0 && self.dispatches > 0 {
+            let info = vk::QueryPoolCreateInfo::default()
+                .query_type(vk::QueryType::TIMESTAMP)
+                .query_count(self.dispatches as u32 + 1);
+            // SAFETY: the device is alive, and its queue has timestamps.
+            self.queries =
+                unsafe { device.handle.create_query_pool(&info, None) }.map_err(failed("vkCreateQueryPool"))?;
+        }
+        // SAFETY: the pool and the buffer are this recording's alone, borrowed mutably, and not under way. Handles
+        // named by the commands are alive, for the commands own them; sizes were checked in `check`.
+        unsafe {
+            let begin = vk::CommandBufferBeginInfo::default();
+            device.handle.begin_command_buffer(self.buffer, &begin).map_err(failed("vkBeginCommandBuffer"))?;
+            self.write_commands(&sets);
+            device.handle.end_command_buffer(self.buffer).map_err(failed("vkEndCommandBuffer"))?;
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// The command buffer is being recorded, and `sets` has one set for each dispatch, in order.
+    unsafe fn write_commands(&self, sets: &[vk::DescriptorSet]) {
+        let (vulkan, buffer) = (&self.device.handle, self.buffer);
+        let timed = self.queries != vk::QueryPool::null();
+        let stage = vk::PipelineStageFlags2::COMPUTE_SHADER;
+        let mut bound = vk::Pipeline::null();
+        let mut place = 0;
+        // SAFETY: by this function's contract; all handles are alive, for `self.commands` owns them.
+        unsafe {
+            if timed {
+                vulkan.cmd_reset_query_pool(buffer, self.queries, 0, self.dispatches as u32 + 1);
+                vulkan.cmd_write_timestamp2(buffer, stage, self.queries, 0);
+            }
+            for command in &self.commands {
+                match command {
+                    Command::Copy { from, to } => {
+                        let region =
+                            vk::BufferCopy::default().src_offset(from.offset).dst_offset(to.offset).size(from.bytes);
+                        vulkan.cmd_copy_buffer(buffer, from.buffer.handle, to.buffer.handle, &[region]);
+                    }
+                    Command::Dispatch { pipeline, push, grid, label, .. } => {
+                        self.begin_label(label);
+                        if pipeline.handle != bound {
+                            bound = pipeline.handle;
+                            vulkan.cmd_bind_pipeline(buffer, vk::PipelineBindPoint::COMPUTE, bound);
+                        }
+                        let compute = vk::PipelineBindPoint::COMPUTE;
+                        vulkan.cmd_bind_descriptor_sets(buffer, compute, pipeline.layout, 0, &[sets[place]], &[]);
+                        if !push.is_empty() {
+                            vulkan.cmd_push_constants(buffer, pipeline.layout, vk::ShaderStageFlags::COMPUTE, 0, push);
+                        }
+                        match grid {
+                            Grid::Direct([x, y, z]) => vulkan.cmd_dispatch(buffer, *x, *y, *z),
+                            Grid::Indirect(at) => vulkan.cmd_dispatch_indirect(buffer, at.buffer.handle, at.offset),
+                        }
+                        place += 1;
+                        if timed {
+                            vulkan.cmd_write_timestamp2(buffer, stage, self.queries, place as u32);
+                        }
+                        self.end_label();
+                    }
+                    barrier => {
+                        let memory = [memory_barrier(barrier)];
+                        let dependency = vk::DependencyInfo::default().memory_barriers(&memory);
+                        vulkan.cmd_pipeline_barrier2(buffer, &dependency);
+                    }
+                }
+            }
+        }
+    }
+
+    fn begin_label(&self, label: &str) {
+        if let (Some(debug), Ok(label)) = (&self.device.debug, std::ffi::CString::new(label)) {
+            let label = vk::DebugUtilsLabelEXT::default().label_name(&label);
+            // SAFETY: the command buffer is being recorded by this thread.
+            unsafe { debug.cmd_begin_debug_utils_label(self.buffer, &label) };
+        }
+    }
+
+    fn end_label(&self) {
+        if let Some(debug) = &self.device.debug {
+            // SAFETY: as above, and a label was begun.
+            unsafe { debug.cmd_end_debug_utils_label(self.buffer) };
+        }
+    }
+
+    /// One set a dispatch, written.
+    fn descriptor_sets(&mut self) -> Result<Vec<vk::DescriptorSet>> {
+        let device = &self.device;
+        let mut layouts = Vec::new();
+        let mut infos: Vec<Vec<vk::DescriptorBufferInfo>> = Vec::new();
+        for command in &self.commands {
+            if let Command::Dispatch { pipeline, buffers, .. } = command {
+                layouts.push(pipeline.sets);
+                let info = |s: &Slice| {
+                    vk::DescriptorBufferInfo::default().buffer(s.buffer.handle).offset(s.offset).range(s.bytes)
+                };
+                infos.push(buffers.iter().map(info).collect());
+            }
+        }
+        if layouts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let buffers = infos.iter().map(Vec::len).sum::<usize>().max(1) as u32;
+        let size = [vk::DescriptorPoolSize::default().ty(vk::DescriptorType::STORAGE_BUFFER).descriptor_count(buffers)];
+        let pool = vk::DescriptorPoolCreateInfo::default().max_sets(layouts.len() as u32).pool_sizes(&size);
+        // SAFETY: the device is alive.
+        self.descriptors = unsafe { device.handle.create_descriptor_pool(&pool, None) }
+            .map_err(|cause| device.failure("vkCreateDescriptorPool", cause))?;
+        let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(self.descriptors).set_layouts(&layouts);
+        // SAFETY: the pool was just made, for as many sets and buffers; the layouts are their pipelines'.
+        let sets = unsafe { device.handle.allocate_descriptor_sets(&info) }
+            .map_err(|cause| device.failure("vkAllocateDescriptorSets", cause))?;
+        let mut writes = Vec::new();
+        let pipelines = self.commands.iter().filter_map(|c| match c {
+            Command::Dispatch { pipeline, .. } => Some(pipeline),
+            _ => None,
+        });
+        for ((set, infos), pipeline) in sets.iter().zip(&infos).zip(pipelines) {
+            for (binding, info) in pipeline.variant.bindings.iter().zip(infos) {
+                writes.push(
+                    vk::WriteDescriptorSet::default()
+                        .dst_set(*set)
+                        .dst_binding(binding.index)
+                        .descriptor_type(vk::DescriptorType::STORAGE_BUFFER)
+                        .buffer_info(std::slice::from_ref(info)),
+                );
+            }
+        }
+        // SAFETY: sets and buffers are alive, the ranges lie in them (`check`), and no one else knows the sets yet.
+        unsafe { device.handle.update_descriptor_sets(&writes, &[]) };
+        Ok(sets)
+    }
+
+    /// Whether a command fits what it names; Vulkan itself would not look.
+    fn check(&self, command: &Command) -> Result<()> {
+        let limits = &self.device.capabilities;
+        let wrong = |what: &str, cause: &str| Err(self.device.misuse(what, cause.to_owned()));
+        match command {
+            Command::Dispatch { pipeline, buffers, push, grid, label, .. } => {
+                if buffers.len() != pipeline.variant.bindings.len() {
+                    return wrong(label, "the number of buffers is not that of the shader's bindings");
+                }
+                if push.len() != pipeline.variant.push_bytes as usize || push.len() % 4 != 0 {
+                    return wrong(label, "the push constants are not of the shader's size");
+                }
+                for slice in buffers {
+                    if !slice.fits() || slice.offset % limits.storage_buffer_alignment.max(1) != 0 {
+                        return wrong(label, "a binding is misaligned or lies outside its buffer");
+                    }
+                    if slice.bytes > limits.storage_buffer_range {
+                        return wrong(label, "a binding is larger than the device's storage-buffer range");
+                    }
+                }
+                match grid {
+                    Grid::Direct(groups) if groups.iter().zip(&limits.workgroup_count).any(|(n, most)| n > most) => {
+                        wrong(label, "more workgroups than the device takes")
+                    }
+                    Grid::Indirect(at) if !at.fits() || at.offset % 4 != 0 || at.bytes < 12 => {
+                        wrong(label, "the place of the workgroups is outside its buffer")
+                    }
+                    _ => Ok(()),
+                }
+            }
+            Command::Copy { from, to } => {
+                if !from.fits() || !to.fits() || from.bytes != to.bytes || Arc::ptr_eq(&from.buffer, &to.buffer) {
+                    return wrong("vkCmdCopyBuffer", "the ranges do not fit");
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Nanoseconds of each dispatch in the last submission, which must be finished; empty unless timing was on.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(in crate::backend::vulkan) fn times(&self) -> Result<Vec<(&str, f64)>> {
+        if self.queries == vk::QueryPool::null() || self.ticket == Ticket::default() {
+            return Ok(Vec::new());
+        }
+        let mut ticks = vec![0u64; self.dispatches as usize + 1];
+        let flags = vk::QueryResultFlags::TYPE_64;
+        // SAFETY: the pool has as many queries as `ticks` has places, all written by the last submission.
+        let result = unsafe { self.device.handle.get_query_pool_results(self.queries, 0, &mut ticks, flags) };
+        result.map_err(|cause| self.device.failure("vkGetQueryPoolResults", cause))?;
+        let mask = u64::MAX >> (64 - self.device.timestamp_bits.clamp(1, 64));
+        let period = f64::from(self.device.capabilities.timestamp_period);
+        let labels = self.commands.iter().filter_map(|c| match c {
+            Command::Dispatch { label, .. } => Some(label.as_str()),
+            _ => None,
+        });
+        let time = |pair: &[u64]| (pair[1].wrapping_sub(pair[0]) & mask) as f64 * period;
+        Ok(labels.zip(ticks.windows(2).map(time)).collect())
+    }
+
+    /// Forgets what was recorded; nothing of it is under way.
+    fn clear(&mut self) -> Result<()> {
+        self.dispatches = 0;
+        // SAFETY: the last submission is finished, so neither pool is in use; null handles are allowed.
+        let reset = unsafe {
+            let vulkan = &self.device.handle;
+            let reset = vulkan.reset_command_pool(self.pool, vk::CommandPoolResetFlags::empty());
+            vulkan.destroy_descriptor_pool(self.descriptors, None);
+            vulkan.destroy_query_pool(self.queries, None);
+            reset
+        };
+        self.descriptors = vk::DescriptorPool::null();
+        self.queries = vk::QueryPool::null();
+        self.commands.clear();
+        reset.map_err(|cause| self.device.failure("vkResetCommandPool", cause))
+    }
+}
+
+/// Whether a recording is timed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::backend::vulkan) enum Timing {
+    /// No timestamps.
+    Off,
+    /// A timestamp after each dispatch.
+    On,
+}
+
+fn memory_barrier(command: &Command) -> vk::MemoryBarrier2<'static> {
+    use vk::{AccessFlags2 as Access, PipelineStageFlags2 as Stage};
+    let shader = Access::SHADER_STORAGE_READ | Access::SHADER_STORAGE_WRITE;
+    let (from, wrote, to, uses) = match command {
+        Command::Start => (
+            Stage::COMPUTE_SHADER | Stage::COPY,
+            Access::SHADER_STORAGE_WRITE | Access::TRANSFER_WRITE,
+            Stage::COMPUTE_SHADER,
+            shader,
+        ),
+        Command::BeforeCopies => {
+            (Stage::COMPUTE_SHADER, Access::SHADER_STORAGE_WRITE, Stage::COPY, Access::TRANSFER_READ)
+        }
+        Command::AfterCopies => (
+            Stage::COPY,
+            Access::TRANSFER_WRITE,
+            Stage::HOST | Stage::COMPUTE_SHADER,
+            Access::HOST_READ | Access::SHADER_STORAGE_READ,
+        ),
+        _ => (Stage::COMPUTE_SHADER, Access::SHADER_STORAGE_WRITE, Stage::COMPUTE_SHADER, shader),
+    };
+    vk::MemoryBarrier2::default().src_stage_mask(from).src_access_mask(wrote).dst_stage_mask(to).dst_access_mask(uses)
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        if !self.device.settle(self.ticket) {
+            // Whatever the device may still use stays where it is.
+            std::mem::forget(std::mem::take(&mut self.commands));
+            return;
+        }
+        let vulkan = &self.device.handle;
+        // SAFETY: the last submission is finished or the device lost, so nothing is in use; null handles are allowed.
+        unsafe {
+            vulkan.destroy_command_pool(self.pool, None);
+            vulkan.destroy_descriptor_pool(self.descriptors, None);
+            vulkan.destroy_query_pool(self.queries, None);
+        }
+    }
+}

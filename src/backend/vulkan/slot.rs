@@ -1,0 +1,278 @@
+//! A slot: the memory of one batch under way, with the command buffers recorded for it.
+//!
+//! A batch is one submission. Only a text too long for one (a watchdog would reset the device, or Ctrl-C go unheard) is
+//! submitted in parts, each when the one before it is done.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::kernel::{Dispatch, Range, Resource};
+use super::limits::flops_per_submission;
+use super::memory::{Arena, Budget};
+use super::profile;
+use super::raw::{Buffer, Command, Device, Grid, Kind, Pipeline, Recording, Slice, Ticket, Timing};
+use super::record::{Grids, Groups};
+use crate::backend::{BatchLimits, Feed};
+use crate::graph::{Plan, Storage, ValueId};
+use crate::ops::Counts;
+use crate::stats::COUNTERS;
+use crate::{Error, Result};
+
+/// What all slots of a program share.
+pub(super) struct Prepared {
+    pub(super) device: Arc<Device>,
+    pub(super) plan: Arc<Plan>,
+    pub(super) dispatches: Vec<Dispatch>,
+    /// One a dispatch.
+    pub(super) pipelines: Vec<Arc<Pipeline>>,
+    /// Whether a barrier stands before the dispatch.
+    pub(super) barriers: Vec<bool>,
+    pub(super) grids: Grids,
+    pub(super) weights: Arena,
+    /// Regions of the weights.
+    pub(super) regions: HashMap<ValueId, usize>,
+    pub(super) budget: Arc<Budget>,
+    pub(super) limits: BatchLimits,
+}
+
+impl Prepared {
+    fn shape_bytes(&self, id: ValueId, counts: Counts) -> u64 {
+        4 * self.plan.graph.value(id).shape.elements(counts) as u64
+    }
+
+    /// Submissions that a batch is spread over: one, unless it is a text longer than the token budget.
+    fn submissions(&self, counts: Counts) -> usize {
+        if counts.tokens <= self.limits.tokens {
+            return 1;
+        }
+        let parts = self.plan.graph.flops(counts).div_ceil(flops_per_submission(self.device.capabilities.device_type));
+        (parts as usize).clamp(1, self.dispatches.len().max(1))
+    }
+}
+
+/// Regions of a slot's input arena: counts, then grids, then the graph's inputs.
+const COUNTS: usize = 0;
+const GRIDS: usize = 1;
+const INPUTS: usize = 2;
+
+/// The memory of one batch.
+pub(super) struct Slot {
+    capacity: Counts,
+    inputs: Arena,
+    activations: Arena,
+    /// The dispatches: several recordings where a full slot is too much for one submission.
+    parts: Vec<Recording>,
+    /// Parts of the batch under way that are submitted.
+    submitted: usize,
+    timing: Timing,
+    /// The copies of the wanted outputs' rows, recorded anew when a batch wants others.
+    read_back: Recording,
+    results: Option<Arc<Buffer>>,
+    recorded: Option<(Vec<usize>, Counts)>,
+    ticket: Ticket,
+}
+
+impl Slot {
+    /// A slot for batches up to `capacity`.
+    ///
+    /// # Errors
+    /// `OutOfMemory` or a device fault.
+    pub(super) fn new(prepared: &Prepared, capacity: Counts) -> Result<Self> {
+        let device = &prepared.device;
+        let inputs = prepared.plan.graph.inputs.iter().map(|id| prepared.shape_bytes(*id, capacity));
+        let sizes: Vec<u64> = [8, 12 * prepared.grids.table.len() as u64].into_iter().chain(inputs).collect();
+        let inputs = Arena::new(device, Kind::Inputs, &sizes, &prepared.budget)?;
+        let sizes: Vec<u64> = prepared.plan.buffers.iter().map(|b| b.bytes(capacity) as u64).collect();
+        let activations = Arena::new(device, Kind::Activations, &sizes, &prepared.budget)?;
+        let mut slot = Slot {
+            capacity,
+            inputs,
+            activations,
+            parts: Vec::new(),
+            submitted: 0,
+            timing: Timing::Off,
+            read_back: Recording::new(device)?,
+            results: None,
+            recorded: None,
+            ticket: Ticket::default(),
+        };
+        slot.record(prepared)?;
+        Ok(slot)
+    }
+
+    /// Whether a batch has room.
+    pub(super) fn holds(&self, counts: Counts) -> bool {
+        counts.tokens <= self.capacity.tokens && counts.texts <= self.capacity.texts
+    }
+
+    fn record(&mut self, prepared: &Prepared) -> Result<()> {
+        self.timing = if profile::is_on() { Timing::On } else { Timing::Off };
+        let parts = prepared.submissions(self.capacity);
+        while self.parts.len() < parts {
+            self.parts.push(Recording::new(&prepared.device)?);
+        }
+        // Layers are alike, so parts of equally many dispatches are about equally long.
+        let length = prepared.dispatches.len().div_ceil(parts).max(1);
+        for part in 0..parts {
+            let mut commands = vec![Command::Start];
+            for step in (part * length..prepared.dispatches.len()).take(length) {
+                if prepared.barriers[step] && step > part * length {
+                    commands.push(Command::BetweenDispatches);
+                }
+                commands.push(self.command(prepared, step)?);
+            }
+            self.parts[part].record(commands, self.timing)?;
+        }
+        Ok(())
+    }
+
+    fn command(&self, prepared: &Prepared, step: usize) -> Result<Command> {
+        let dispatch = &prepared.dispatches[step];
+        let bind = |range: &Range| self.bind(prepared, dispatch, *range);
+        Ok(Command::Dispatch {
+            pipeline: prepared.pipelines[step].clone(),
+            buffers: dispatch.bindings.iter().map(bind).collect::<Result<_>>()?,
+            push: dispatch.push.clone(),
+            grid: match prepared.grids.groups[step] {
+                Groups::Fixed(groups) => Grid::Direct(groups),
+                Groups::Counted(place) => {
+                    let table = self.inputs.slice(GRIDS);
+                    Grid::Indirect(Slice { offset: table.offset + 12 * place as u64, bytes: 12, ..table })
+                }
+            },
+            label: dispatch.label.clone(),
+        })
+    }
+
+    fn bind(&self, prepared: &Prepared, dispatch: &Dispatch, range: Range) -> Result<Slice> {
+        let missing = || Error::Unsupported {
+            what: dispatch.label.clone(),
+            reason: format!("it binds {:?} from byte {}, which does not exist", range.resource, range.offset),
+        };
+        let region = match range.resource {
+            Resource::Counts => self.inputs.slice(COUNTS),
+            Resource::Input(place) if place < prepared.plan.graph.inputs.len() => self.inputs.slice(INPUTS + place),
+            Resource::Buffer(place) if place < prepared.plan.buffers.len() => self.activations.slice(place),
+            Resource::Weight(id) => prepared.weights.slice(*prepared.regions.get(&id).ok_or_else(missing)?),
+            _ => return Err(missing()),
+        };
+        let rest = region.bytes.checked_sub(range.offset).filter(|rest| *rest > 0).ok_or_else(missing)?;
+        let bytes = range.bytes.unwrap_or(rest);
+        if bytes > rest {
+            return Err(missing());
+        }
+        Ok(Slice { buffer: region.buffer, offset: region.offset + range.offset, bytes })
+    }
+
+    /// Writes a batch's inputs and submits it. The feed fits the plan and the slot.
+    ///
+    /// # Errors
+    /// `OutOfMemory` or a device fault.
+    pub(super) fn start(&mut self, prepared: &Prepared, feed: &Feed<'_>) -> Result<()> {
+        let device = &prepared.device;
+        device.check("a batch")?;
+        // A batch given up by its caller may still be under way here.
+        if !device.reached(self.ticket)? {
+            device.wait(self.ticket)?;
+        }
+        if (self.timing == Timing::On) != profile::is_on() {
+            self.record(prepared)?;
+        }
+        let counts = [feed.counts.tokens as u32, feed.counts.texts as u32];
+        let grids = prepared.grids.evaluate(feed.counts);
+        let mut sent = self.write(COUNTS, bytemuck::cast_slice(&counts))?;
+        sent += self.write(GRIDS, bytemuck::cast_slice(grids.as_flattened()))?;
+        for (place, bytes) in feed.inputs.iter().enumerate() {
+            sent += self.write(INPUTS + place, bytes)?;
+        }
+        let wants = (feed.outputs.clone(), feed.counts);
+        if self.recorded.as_ref() != Some(&wants) {
+            self.recorded = None;
+            self.record_read_back(prepared, &wants.0, wants.1)?;
+            self.recorded = Some(wants);
+        }
+        self.submitted = 0;
+        self.submit(device, prepared.submissions(feed.counts))?;
+        COUNTERS.bytes_up.fetch_add(sent, Relaxed);
+        COUNTERS.batches_vulkan.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    /// Submits what is left of the batch when it fits one submission, or else its next part.
+    fn submit(&mut self, device: &Device, submissions: usize) -> Result<()> {
+        let all = self.parts.len();
+        let end = if submissions > 1 { self.submitted + 1 } else { all };
+        let mut recordings: Vec<&mut Recording> = self.parts[self.submitted..end].iter_mut().collect();
+        if end == all {
+            recordings.push(&mut self.read_back);
+        }
+        self.ticket = device.submit(&mut recordings)?;
+        self.submitted = end;
+        Ok(())
+    }
+
+    fn write(&self, region: usize, bytes: &[u8]) -> Result<u64> {
+        if !bytes.is_empty() {
+            let slice = self.inputs.slice(region);
+            slice.buffer.map(slice.offset, bytes.len() as u64, |memory| memory.copy_from_slice(bytes))?;
+        }
+        Ok(bytes.len() as u64)
+    }
+
+    fn record_read_back(&mut self, prepared: &Prepared, outputs: &[usize], counts: Counts) -> Result<()> {
+        let ids: Vec<ValueId> = outputs.iter().map(|place| prepared.plan.graph.outputs[*place]).collect();
+        let needed: u64 = ids.iter().map(|id| prepared.shape_bytes(*id, counts)).sum();
+        let results = match self.results.take().filter(|buffer| buffer.bytes >= needed) {
+            Some(buffer) => buffer,
+            None => Buffer::new(&prepared.device, Kind::Results, needed.next_power_of_two(), &prepared.budget)?,
+        };
+        let mut commands = vec![Command::BeforeCopies];
+        let mut end = 0;
+        for id in ids {
+            let bytes = prepared.shape_bytes(id, counts);
+            if let Storage::Buffer(place) = prepared.plan.storage[id.0]
+                && bytes > 0
+            {
+                let from = Slice { bytes, ..self.activations.slice(place) };
+                commands.push(Command::Copy { from, to: Slice { buffer: results.clone(), offset: end, bytes } });
+            }
+            end += bytes;
+        }
+        commands.push(Command::AfterCopies);
+        self.results = Some(results);
+        self.read_back.record(commands, Timing::Off)
+    }
+
+    /// Waits for the batch under way and reads the outputs it wanted.
+    ///
+    /// # Errors
+    /// A device fault, or `Interrupted`.
+    pub(super) fn finish(&mut self, prepared: &Prepared) -> Result<Vec<Vec<f32>>> {
+        prepared.device.wait(self.ticket)?;
+        while self.submitted < self.parts.len() {
+            self.submit(&prepared.device, self.parts.len())?;
+            prepared.device.wait(self.ticket)?;
+        }
+        if self.timing == Timing::On {
+            for part in &self.parts {
+                profile::add(&part.times()?);
+            }
+        }
+        let (Some((outputs, counts)), Some(results)) = (&self.recorded, &self.results) else {
+            return Ok(Vec::new());
+        };
+        let mut start = 0;
+        let mut read = Vec::with_capacity(outputs.len());
+        for place in outputs {
+            let bytes = prepared.shape_bytes(prepared.plan.graph.outputs[*place], *counts);
+            let mut values = vec![0.0f32; bytes as usize / 4];
+            let target = bytemuck::cast_slice_mut(&mut values);
+            results.map(start, bytes, |memory| target.copy_from_slice(memory))?;
+            start += bytes;
+            read.push(values);
+        }
+        COUNTERS.bytes_down.fetch_add(start, Relaxed);
+        Ok(read)
+    }
+}

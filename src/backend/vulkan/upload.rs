@@ -1,0 +1,137 @@
+//! Weights to the device, through a ring of staging buffers, straight from the checkpoint's mapped file.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::memory::{Arena, Budget};
+use super::raw::{Buffer, Command, Device, Kind, Recording, Slice, Ticket, Timing};
+use crate::backend::{TensorView, WeightSource};
+use crate::graph::{Graph, Source, ValueId};
+use crate::ops::Counts;
+use crate::stats::COUNTERS;
+use crate::{Error, Result};
+
+/// One is filled while the device reads the other.
+const SEGMENTS: usize = 2;
+const SEGMENT_BYTES: u64 = 4 << 20;
+
+/// Puts `weights` into new regions of device memory, in that order, as f32 and with their parts stacked.
+///
+/// # Errors
+/// What `source` says; `OutOfMemory` or a device fault.
+pub(super) fn upload(
+    device: &Arc<Device>,
+    graph: &Graph,
+    weights: &[ValueId],
+    source: &dyn WeightSource,
+    budget: &Arc<Budget>,
+) -> Result<Arena> {
+    let elements = |id: &ValueId| graph.value(*id).shape.elements(Counts::default());
+    let sizes: Vec<u64> = weights.iter().map(|id| 4 * elements(id) as u64).collect();
+    let arena = Arena::new(device, Kind::Weights, &sizes, budget)?;
+    let largest = sizes.iter().sum::<u64>().clamp(4, SEGMENT_BYTES);
+    let mut ring = Ring::new(device, largest, budget)?;
+    for (region, (id, bytes)) in weights.iter().zip(&sizes).enumerate() {
+        let value = graph.value(*id);
+        let Source::Weight(weight) = &value.source else {
+            return Err(Error::InvalidArgument(format!("{} is bound as a weight and is none", value.name)));
+        };
+        let parts = weight.parts.iter().map(|name| source.tensor(name)).collect::<Result<Vec<_>>>()?;
+        let whole = |part: &TensorView<'_>| part.bytes.len() == part.elements() * part.stored.size();
+        if !parts.iter().all(whole) || parts.iter().map(TensorView::elements).sum::<usize>() != elements(id) {
+            return Err(Error::InvalidArgument(format!("{} does not have the shape {}", value.name, value.shape)));
+        }
+        let mut target = arena.slice(region);
+        for part in &parts {
+            ring.write(part, &mut target)?;
+        }
+        COUNTERS.bytes_weights.fetch_add(*bytes, Relaxed);
+    }
+    ring.finish()?;
+    Ok(arena)
+}
+
+struct Segment {
+    buffer: Arc<Buffer>,
+    recording: Recording,
+    ticket: Ticket,
+    filled: u64,
+    copies: Vec<Command>,
+}
+
+struct Ring<'a> {
+    device: &'a Arc<Device>,
+    segments: Vec<Segment>,
+    current: usize,
+}
+
+impl<'a> Ring<'a> {
+    fn new(device: &'a Arc<Device>, bytes: u64, budget: &Arc<Budget>) -> Result<Self> {
+        let make = |_| {
+            Ok(Segment {
+                buffer: Buffer::new(device, Kind::Staging, bytes, budget)?,
+                recording: Recording::new(device)?,
+                ticket: Ticket::default(),
+                filled: 0,
+                copies: Vec::new(),
+            })
+        };
+        Ok(Ring { device, segments: (0..SEGMENTS).map(make).collect::<Result<_>>()?, current: 0 })
+    }
+
+    /// Copies a tensor to the start of `target` and moves that start behind it.
+    fn write(&mut self, tensor: &TensorView<'_>, target: &mut Slice) -> Result<()> {
+        let mut first = 0;
+        while first < tensor.elements() {
+            let segment = &mut self.segments[self.current];
+            let room = ((segment.buffer.bytes - segment.filled) / 4) as usize;
+            if room == 0 {
+                self.flush()?;
+                continue;
+            }
+            let count = room.min(tensor.elements() - first);
+            let bytes = 4 * count as u64;
+            segment.buffer.map(segment.filled, bytes, |memory| convert(tensor, first, memory))?;
+            let from = Slice { buffer: segment.buffer.clone(), offset: segment.filled, bytes };
+            segment.copies.push(Command::Copy { from, to: Slice { bytes, ..target.clone() } });
+            segment.filled += bytes;
+            target.offset += bytes;
+            first += count;
+        }
+        Ok(())
+    }
+
+    /// Sends the current segment off and makes the next one ready to be filled.
+    fn flush(&mut self) -> Result<()> {
+        let segment = &mut self.segments[self.current];
+        if !segment.copies.is_empty() {
+            let mut commands = std::mem::take(&mut segment.copies);
+            commands.push(Command::AfterCopies);
+            segment.recording.record(commands, Timing::Off)?;
+            segment.ticket = self.device.submit(&mut [&mut segment.recording])?;
+            segment.filled = 0;
+        }
+        self.current = (self.current + 1) % self.segments.len();
+        let next = self.segments[self.current].ticket;
+        if self.device.reached(next)? { Ok(()) } else { self.device.wait(next) }
+    }
+
+    fn finish(mut self) -> Result<()> {
+        for _ in 0..self.segments.len() {
+            self.flush()?;
+        }
+        Ok(())
+    }
+}
+
+fn convert(tensor: &TensorView<'_>, first: usize, memory: &mut [u8]) {
+    match bytemuck::try_cast_slice_mut::<u8, f32>(memory) {
+        Ok(values) => tensor.read_f32(first, values),
+        // Mapped memory is aligned to 64 bytes at least; a driver that breaks this costs a copy.
+        Err(_) => {
+            let mut values = vec![0.0; memory.len() / 4];
+            tensor.read_f32(first, &mut values);
+            memory.copy_from_slice(bytemuck::cast_slice(&values));
+        }
+    }
+}

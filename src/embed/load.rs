@@ -1,0 +1,84 @@
+//! From a folder to a model that is ready on a device.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, RwLock};
+
+use super::run::Runner;
+use super::{EmbeddingModel, LoadOptions};
+use crate::graph::Plan;
+use crate::model::heads::{Head, Modules};
+use crate::model::spec::EncoderSpec;
+use crate::model::weights::Weights;
+use crate::model::{config, encoder, heads, registry};
+use crate::settings::Settings;
+use crate::text::tokenizer::Tokenizer;
+use crate::{Error, Result};
+
+impl EmbeddingModel {
+    /// Loads the model in `folder`.
+    ///
+    /// # Errors
+    /// `ModelFormat`, `Weights`, `Unsupported` for what is wrong with the folder; `IndexOutOfRange` and
+    /// `DeviceUnavailable` for the device.
+    pub fn load(folder: &Path, options: &LoadOptions) -> Result<Self> {
+        let settings = Settings::from_env()?;
+        let modules = heads::read_modules(folder)?;
+        let transformer = folder.join(&modules.transformer);
+        let config_path = transformer.join("config.json");
+        let config = config::read_json(&config_path)?;
+        let sentence = config::read_sentence_config(folder, &transformer)?;
+        let (spec, rules) = registry::read_spec(&config, &config_path)?;
+        let tokenizer = Tokenizer::load(&transformer, sentence.do_lower_case)?;
+        let graph = encoder::build(&spec, &modules.heads).map_err(|error| match error {
+            Error::InvalidArgument(problem) => Error::ModelFormat { path: folder.join("modules.json"), problem },
+            other => other,
+        })?;
+        let weights = Weights::open(folder, &modules.transformer, &module_folders(&modules), &rules)?;
+        weights.check(&encoder::needed(&graph))?;
+        let (weights, plan) = (Arc::new(weights), Arc::new(Plan::new(graph)));
+        log::debug!(target: "grilly", "plan of {}:\n{plan}", folder.display());
+        let runner = Runner::open(options, &settings, &plan, &weights)?;
+        let most = options.max_seq_length.or(sentence.max_seq_length).unwrap_or(spec.longest_text);
+        let include_prompt = modules.heads.iter().all(|h| !matches!(h, Head::Pooling { include_prompt: false, .. }));
+        Ok(EmbeddingModel {
+            folder: folder.to_owned(),
+            model_type: config.get("model_type").and_then(|v| v.as_str()).unwrap_or(&spec.architecture).to_owned(),
+            config_json: serde_json::Value::Object(config).to_string(),
+            sentence,
+            modules,
+            max_seq_length: AtomicUsize::new(clamp_length(most, &spec)),
+            include_prompt: AtomicBool::new(include_prompt),
+            spec,
+            tokenizer,
+            weights,
+            plan,
+            options: options.clone(),
+            settings,
+            runner: RwLock::new(Some(Arc::new(runner))),
+            process: std::process::id(),
+        })
+    }
+}
+
+/// The folders of the modules that have tensors of their own.
+fn module_folders(modules: &Modules) -> Vec<String> {
+    let folder = |head: &Head| match head {
+        Head::Dense { path, .. } | Head::LayerNorm { path, .. } => Some(path.clone()),
+        Head::Pooling { .. } | Head::Normalize => None,
+    };
+    modules.heads.iter().filter_map(folder).collect()
+}
+
+/// The limit on a text's tokens that the model can honour.
+pub(super) fn clamp_length(most: usize, spec: &EncoderSpec) -> usize {
+    if most > spec.longest_text {
+        log::warn!(
+            target: "grilly",
+            "max_seq_length {most} is more than the model's {} positions; using {}",
+            spec.longest_text,
+            spec.longest_text
+        );
+    }
+    most.clamp(1, spec.longest_text)
+}

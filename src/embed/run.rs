@@ -1,0 +1,234 @@
+//! Batches through a program, several under way at once, with the CPU taking over when a device fails.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use ndarray::{Array2, ArrayView2, s};
+
+use super::{EmbeddingModel, Encoded, LoadOptions};
+use crate::backend::choose::{self, DeviceRequest};
+use crate::backend::{BackendKind, BatchLimits, Feed, Pending, Program, ProgramOptions, cpu};
+use crate::graph::Plan;
+use crate::model::encoder::{inputs, outputs};
+use crate::model::spec::{EncoderSpec, Positions};
+use crate::model::weights::Weights;
+use crate::ops::Counts;
+use crate::settings::Settings;
+use crate::stats::COUNTERS;
+use crate::text::packing::{self, Batch};
+use crate::text::tokenizer::Tokens;
+use crate::{Error, Result};
+
+/// A program and the device under it.
+pub(super) struct Runner {
+    pub kind: BackendKind,
+    pub device: String,
+    pub reason: String,
+    program: Arc<dyn Program>,
+}
+
+impl Runner {
+    /// Chooses the device and puts the weights on it; a device that cannot take them leaves the work to the CPU.
+    pub fn open(
+        options: &LoadOptions,
+        settings: &Settings,
+        plan: &Arc<Plan>,
+        weights: &Arc<Weights>,
+    ) -> Result<Runner> {
+        let choice = choose::open(options.device.parse::<DeviceRequest>()?, settings)?;
+        let wanted = ProgramOptions { num_threads: options.num_threads, memory_limit: options.memory_limit };
+        match choice.backend.prepare(plan.clone(), weights.clone(), wanted) {
+            Ok(program) => Ok(Runner {
+                kind: choice.kind(),
+                device: choice.backend.device_name().to_owned(),
+                reason: choice.reason,
+                program,
+            }),
+            Err(error) if choice.kind() == BackendKind::Vulkan && may_move(&error) => {
+                Runner::take_over(&error, wanted, settings, plan, weights)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The CPU in place of a device that failed with `error`.
+    fn take_over(
+        error: &Error,
+        options: ProgramOptions,
+        settings: &Settings,
+        plan: &Arc<Plan>,
+        weights: &Arc<Weights>,
+    ) -> Result<Runner> {
+        let reason = format!("the CPU took over: {error}");
+        if settings.strict {
+            return Err(Error::DeviceUnavailable(format!("{error} (GRILLY_STRICT forbids the CPU instead)")));
+        }
+        log::warn!(target: "grilly", "{reason}");
+        COUNTERS.fallbacks.fetch_add(1, Relaxed);
+        let backend = cpu::backend();
+        let program = backend.prepare(plan.clone(), weights.clone(), options)?;
+        Ok(Runner { kind: BackendKind::Cpu, device: backend.device_name().to_owned(), reason, program })
+    }
+
+    pub fn limits(&self) -> BatchLimits {
+        self.program.limits()
+    }
+}
+
+/// Whether the CPU may do what the device could not.
+fn may_move(error: &Error) -> bool {
+    error.is_device_fault() || matches!(error, Error::Unsupported { .. })
+}
+
+/// What one call of `encode` works on.
+pub(super) struct Work<'a> {
+    pub spec: &'a EncoderSpec,
+    pub tokens: &'a [Tokens],
+    /// Tokens of every text that pooling leaves out.
+    pub first: usize,
+    pub with_tokens: bool,
+}
+
+impl Work<'_> {
+    /// Starts a batch.
+    fn start(&self, program: &dyn Program, batch: &Batch) -> Result<Box<dyn Pending>> {
+        let texts = || batch.texts.iter().map(|&text| &self.tokens[text]);
+        let Positions::Learned { first: first_position, .. } = self.spec.positions;
+        let words: Vec<u32> = texts().flat_map(|t| &t.ids).copied().collect();
+        let types: Vec<u32> = texts().flat_map(|t| &t.type_ids).copied().collect();
+        let positions: Vec<u32> =
+            texts().flat_map(|t| (0..t.ids.len()).map(|i| (first_position + i) as u32)).collect();
+        let offsets = packing::offsets(texts().map(|t| t.ids.len()));
+        // A prompt that fills a truncated text leaves nothing to pool.
+        let first: Vec<u32> = texts().map(|t| self.first.min(t.ids.len()) as u32).collect();
+        let mut arrays: [&[u32]; 5] = [&[]; 5];
+        arrays[inputs::WORDS] = &words;
+        arrays[inputs::POSITIONS] = &positions;
+        arrays[inputs::OFFSETS] = &offsets;
+        arrays[inputs::FIRST] = &first;
+        arrays[inputs::TYPES] = &types;
+        let count = if self.spec.token_types.is_some() { 5 } else { 4 };
+        let feed = Feed {
+            counts: Counts { tokens: batch.tokens, texts: batch.texts.len() },
+            inputs: arrays[..count].iter().map(|array| bytemuck::cast_slice(array)).collect(),
+            outputs: if self.with_tokens { vec![outputs::SENTENCES, outputs::TOKENS] } else { vec![outputs::SENTENCES] },
+        };
+        program.submit(&feed)
+    }
+
+    /// Puts a finished batch's rows where their texts stand.
+    fn place(&self, batch: &Batch, results: Vec<Vec<f32>>, encoded: &mut Encoded) -> Result<()> {
+        let mut results = results.into_iter();
+        let columns = encoded.sentences.ncols();
+        let sentences = matrix(results.next(), batch.texts.len(), columns)?;
+        for (row, &text) in sentences.rows().into_iter().zip(&batch.texts) {
+            if !row.iter().all(|value| value.is_finite()) {
+                return Err(Error::NotFinite(format!(
+                    "the embedding of text {text} is not finite; the weights or the device are faulty"
+                )));
+            }
+            encoded.sentences.row_mut(text).assign(&row);
+        }
+        if self.with_tokens {
+            let hidden = matrix(results.next(), batch.tokens, self.spec.hidden)?;
+            let offsets = packing::offsets(batch.texts.iter().map(|&text| self.tokens[text].ids.len()));
+            for (i, &text) in batch.texts.iter().enumerate() {
+                encoded.tokens[text] = hidden.slice(s![packing::rows(&offsets, i), ..]).to_owned();
+            }
+        }
+        Ok(())
+    }
+}
+
+fn matrix(values: Option<Vec<f32>>, rows: usize, columns: usize) -> Result<Array2<f32>> {
+    let values = values.unwrap_or_default();
+    // A device may give the rows of its capacity; the batch's come first.
+    ArrayView2::from_shape((rows, columns), values.get(..rows * columns).unwrap_or(&[]))
+        .map(|view| view.to_owned())
+        .map_err(|_| Error::Device {
+            device: "result".into(),
+            call: "read back".into(),
+            cause: format!("{} values, expected {rows} x {columns}", values.len()),
+        })
+}
+
+type UnderWay = VecDeque<(Batch, Box<dyn Pending>)>;
+
+impl EmbeddingModel {
+    /// Runs all batches; after a device fault the unfinished ones run on the CPU.
+    pub(super) fn run(
+        &self,
+        mut runner: Arc<Runner>,
+        work: &Work<'_>,
+        batches: Vec<Batch>,
+        encoded: &mut Encoded,
+        progress: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<()> {
+        let mut waiting = VecDeque::from(batches);
+        let mut under_way = UnderWay::new();
+        let mut done = 0;
+        while !(waiting.is_empty() && under_way.is_empty()) {
+            match step(&runner, work, &mut waiting, &mut under_way, encoded) {
+                Ok(texts) => {
+                    done += texts;
+                    progress(done)?;
+                }
+                Err(error) if runner.kind == BackendKind::Vulkan && error.is_device_fault() => {
+                    // Nothing of these batches was kept, so they can run again from the start.
+                    for (batch, pending) in under_way.drain(..).rev() {
+                        drop(pending);
+                        waiting.push_front(batch);
+                    }
+                    runner = self.replace(&runner, &error)?;
+                }
+                Err(error) => return Err(error),
+            }
+            if crate::exit::begun() {
+                return Err(Error::Interrupted);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the CPU in the place of `failed`, unless another thread has done so already.
+    fn replace(&self, failed: &Arc<Runner>, error: &Error) -> Result<Arc<Runner>> {
+        let mut current = self.runner.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        match current.as_ref() {
+            None => return Err(Error::Unusable("the model is closed".into())),
+            Some(runner) if !Arc::ptr_eq(runner, failed) => return Ok(runner.clone()),
+            Some(_) => {}
+        }
+        let options =
+            ProgramOptions { num_threads: self.options.num_threads, memory_limit: self.options.memory_limit };
+        let runner = Arc::new(Runner::take_over(error, options, &self.settings, &self.plan, &self.weights)?);
+        *current = Some(runner.clone());
+        Ok(runner)
+    }
+}
+
+/// Starts what may be started, then finishes the oldest batch; returns how many texts that finished.
+fn step(
+    runner: &Runner,
+    work: &Work<'_>,
+    waiting: &mut VecDeque<Batch>,
+    under_way: &mut UnderWay,
+    encoded: &mut Encoded,
+) -> Result<usize> {
+    while under_way.len() < runner.limits().in_flight
+        && let Some(batch) = waiting.front()
+    {
+        let pending = work.start(&*runner.program, batch)?;
+        under_way.extend(waiting.pop_front().map(|batch| (batch, pending)));
+    }
+    let Some((batch, pending)) = under_way.pop_front() else { return Ok(0) };
+    let results = match pending.wait() {
+        Ok(results) => results,
+        Err(error) => {
+            waiting.push_front(batch);
+            return Err(error);
+        }
+    };
+    work.place(&batch, results, encoded)?;
+    Ok(batch.texts.len())
+}

@@ -1,0 +1,227 @@
+//! `grilly._core.EmbeddingModel`.
+
+use std::mem;
+use std::path::PathBuf;
+use std::process;
+use std::sync::OnceLock;
+
+use numpy::{IntoPyArray, PyArray2};
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use super::{lock, text};
+use crate::embed::{Encoded, LoadOptions};
+use crate::{EncodeOptions, Error};
+
+/// The first process of this program that loaded a model: after a fork, threads and devices are the parent's.
+static FIRST_USE: OnceLock<u32> = OnceLock::new();
+
+fn check_process() -> crate::Result<()> {
+    if *FIRST_USE.get_or_init(process::id) == process::id() {
+        return Ok(());
+    }
+    Err(Error::Unusable(
+        "grilly was in use before this process was forked, and devices and threads do not survive a fork; start \
+         processes with multiprocessing.get_context(\"spawn\"), or load the first model after the fork"
+            .into(),
+    ))
+}
+
+/// A sentence-embedding model, ready on a device.
+#[pyclass(frozen, module = "grilly._core")]
+pub(super) struct EmbeddingModel {
+    /// `None` only while it is being dropped.
+    model: Option<crate::EmbeddingModel>,
+    /// The process that loaded it.
+    process: u32,
+}
+
+type Matrix = Py<PyArray2<f32>>;
+
+impl EmbeddingModel {
+    fn model(&self) -> crate::Result<&crate::EmbeddingModel> {
+        check_process()?;
+        self.model.as_ref().ok_or_else(|| Error::Unusable("the model is closed".into()))
+    }
+}
+
+#[pymethods]
+impl EmbeddingModel {
+    /// Loads the model in `folder`.
+    #[staticmethod]
+    #[pyo3(signature = (folder, device, max_seq_length=None, num_threads=None, memory_limit=None))]
+    fn load(
+        py: Python<'_>,
+        folder: PathBuf,
+        device: String,
+        max_seq_length: Option<usize>,
+        num_threads: Option<usize>,
+        memory_limit: Option<u64>,
+    ) -> PyResult<Self> {
+        check_process()?;
+        let options = LoadOptions { device, max_seq_length, num_threads, memory_limit };
+        let model = lock::without(py, || crate::EmbeddingModel::load(&folder, &options))?;
+        Ok(EmbeddingModel { model: Some(model), process: process::id() })
+    }
+
+    /// Embeddings `[N, D]`, tokens' vectors (one `[T, H]` a text, if asked for) and token ids (likewise).
+    ///
+    /// `progress` is called with the number of texts done after each batch; an exception in it, or a signal's
+    /// handler, ends the run.
+    #[pyo3(signature = (texts, prompt, batch_size, tokens, progress=None))]
+    fn encode(
+        &self,
+        py: Python<'_>,
+        texts: &Bound<'_, PyList>,
+        prompt: &Bound<'_, PyAny>,
+        batch_size: usize,
+        tokens: bool,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<(Matrix, Vec<Matrix>, Vec<Vec<u32>>)> {
+        let model = self.model()?;
+        let texts = text::strings(texts)?;
+        let options = EncodeOptions { prompt: text::string(prompt, || "prompt".into())?, batch_size, tokens };
+        let mut raised = None;
+        let result = lock::without(py, || {
+            model.encode(&texts, &options, &mut |done| {
+                let told = lock::with(|py| {
+                    py.check_signals()?;
+                    progress.as_ref().map_or(Ok(()), |call| call.call1(py, (done,)).map(drop))
+                });
+                match told {
+                    Some(Ok(())) => Ok(()),
+                    Some(Err(error)) => {
+                        raised = Some(error);
+                        Err(Error::Interrupted)
+                    }
+                    None => Err(Error::Interrupted),
+                }
+            })
+        });
+        if let Some(error) = raised {
+            return Err(error);
+        }
+        let Encoded { sentences, tokens, ids } = result?;
+        let tokens = tokens.into_iter().map(|rows| rows.into_pyarray(py).unbind()).collect();
+        Ok((sentences.into_pyarray(py).unbind(), tokens, ids))
+    }
+
+    /// Token ids of each text, special tokens included, truncated to the limit.
+    fn tokenize(&self, py: Python<'_>, texts: &Bound<'_, PyList>) -> PyResult<Vec<Vec<u32>>> {
+        let model = self.model()?;
+        let texts = text::strings(texts)?;
+        lock::without(py, || model.tokenize(&texts))
+    }
+
+    /// `"vulkan"` or `"cpu"`: where batches run now.
+    #[getter]
+    fn backend(&self, py: Python<'_>) -> PyResult<&'static str> {
+        let model = self.model()?;
+        Ok(lock::briefly_without(py, || model.backend()).name())
+    }
+
+    /// Name of that device, and why it was chosen.
+    #[getter]
+    fn device(&self, py: Python<'_>) -> PyResult<(String, String)> {
+        let model = self.model()?;
+        Ok(lock::briefly_without(py, || model.device()))
+    }
+
+    /// Columns of an embedding.
+    #[getter]
+    fn dimension(&self) -> PyResult<usize> {
+        Ok(self.model()?.dimension())
+    }
+
+    /// Most tokens of a text.
+    #[getter]
+    fn max_seq_length(&self, py: Python<'_>) -> PyResult<usize> {
+        let model = self.model()?;
+        Ok(lock::briefly_without(py, || model.max_seq_length()))
+    }
+
+    /// Changes the limit; lowered with a warning to what the position table allows.
+    fn set_max_seq_length(&self, py: Python<'_>, most: usize) -> PyResult<()> {
+        let model = self.model()?;
+        lock::briefly_without(py, || model.set_max_seq_length(most));
+        Ok(())
+    }
+
+    /// Changes whether a prompt's tokens are pooled.
+    fn set_pooling_include_prompt(&self, py: Python<'_>, include: bool) -> PyResult<()> {
+        let model = self.model()?;
+        lock::briefly_without(py, || model.set_pooling_include_prompt(include));
+        Ok(())
+    }
+
+    /// `config.json` as text.
+    #[getter]
+    fn config_json(&self) -> PyResult<&str> {
+        Ok(self.model()?.config_json())
+    }
+
+    /// `model_type` of config.json.
+    #[getter]
+    fn model_type(&self) -> PyResult<&str> {
+        Ok(self.model()?.model_type())
+    }
+
+    /// Prompts by name, in the folder's order.
+    #[getter]
+    fn prompts(&self) -> PyResult<Vec<(String, String)>> {
+        Ok(self.model()?.sentence_config().prompts.clone())
+    }
+
+    /// The prompt used when none is asked for.
+    #[getter]
+    fn default_prompt_name(&self) -> PyResult<Option<String>> {
+        Ok(self.model()?.sentence_config().default_prompt_name.clone())
+    }
+
+    /// `cosine`, `dot`, `euclidean` or `manhattan`, if the folder says.
+    #[getter]
+    fn similarity_fn_name(&self) -> PyResult<Option<String>> {
+        Ok(self.model()?.sentence_config().similarity_fn_name.clone())
+    }
+
+    /// Dimensions kept of each embedding, if the folder says.
+    #[getter]
+    fn truncate_dim(&self) -> PyResult<Option<usize>> {
+        Ok(self.model()?.sentence_config().truncate_dim)
+    }
+
+    /// Names of the modules in order, each with one line of its settings.
+    #[getter]
+    fn modules(&self) -> PyResult<Vec<(String, String)>> {
+        Ok(self.model()?.modules())
+    }
+
+    /// The plan, one line a step.
+    #[getter]
+    fn plan_text(&self) -> PyResult<String> {
+        Ok(self.model()?.plan_text())
+    }
+
+    /// Frees the device memory; later calls fail with `UnusableError`. A fork's copy only forgets it.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        match &self.model {
+            Some(model) if self.process == process::id() => lock::briefly_without(py, || model.close()),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Drop for EmbeddingModel {
+    fn drop(&mut self) {
+        let Some(model) = self.model.take() else { return };
+        if self.process != process::id() {
+            // The device belongs to the parent process: touching it here could hang both.
+            mem::forget(model);
+            return;
+        }
+        // Waiting for the device with the lock held would stop threads that log.
+        let mut held = Some(model);
+        Python::try_attach(|py| lock::briefly_without(py, || held = None));
+    }
+}

@@ -1,0 +1,41 @@
+//! One Python exception class for each way to fail; the classes are in `grilly/errors.py`.
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use crate::Error;
+
+/// Name of the class in `grilly.errors`.
+fn class_name(error: &Error) -> &'static str {
+    match error {
+        Error::ModelNotFound { .. } => "ModelNotFoundError",
+        Error::ModelFormat { .. } => "ModelFormatError",
+        Error::Weights { .. } => "WeightsError",
+        Error::InvalidArgument(_) => "InvalidArgumentError",
+        Error::InvalidType(_) => "InvalidTypeError",
+        Error::IndexOutOfRange(_) => "IndexOutOfRangeError",
+        Error::Unsupported { .. } => "UnsupportedError",
+        Error::DeviceUnavailable(_) => "DeviceUnavailableError",
+        Error::Device { .. } => "DeviceError",
+        Error::DeviceLost { .. } => "DeviceLostError",
+        Error::OutOfMemory { .. } => "DeviceMemoryError",
+        Error::NotFinite(_) => "NotFiniteError",
+        Error::Unusable(_) => "UnusableError",
+        Error::Interrupted => "StoppedError",
+    }
+}
+
+impl From<Error> for PyErr {
+    fn from(error: Error) -> Self {
+        let message = error.to_string();
+        Python::try_attach(|py| {
+            let class = py.import("grilly.errors").and_then(|errors| errors.getattr(class_name(&error)));
+            match class.and_then(|class| Ok(class.cast_into::<PyType>()?)) {
+                Ok(class) => PyErr::from_type(class, (message.clone(),)),
+                Err(lookup) => lookup,
+            }
+        })
+        .unwrap_or_else(|| PyRuntimeError::new_err(error.to_string()))
+    }
+}

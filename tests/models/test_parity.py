@@ -1,0 +1,87 @@
+"""The real all-MiniLM-L6-v2 weights: 200 texts against sentence-transformers' golden file, and the same bits always."""
+
+import random
+
+import numpy as np
+import pytest
+
+import grilly
+from grilly import VulkanSentenceTransformer
+
+from .golden import per_text, same_bits
+
+LARGEST_DIFFERENCE = 1e-6  # two float32 engines differ by about 3e-7
+
+
+@pytest.fixture(scope="module")
+def model(real_model_path, device):
+    with VulkanSentenceTransformer(str(real_model_path), device=device) as model:
+        assert model.backend == device
+        yield model
+
+
+@pytest.fixture(scope="module")
+def embeddings(model, texts):
+    """All 200 texts in one call, with no batch handed to another backend."""
+    before = grilly.stats()["fallbacks"]
+    rows = model.encode(texts)
+    assert grilly.stats()["fallbacks"] == before
+    return rows
+
+
+@pytest.fixture(scope="module")
+def some(minilm_golden):
+    """Every 17th text and the first of the longest: few tokens, many kinds."""
+    lengths = [len(ids) for ids in per_text(minilm_golden["ids"])]
+    return sorted({*range(0, len(lengths), 17), lengths.index(max(lengths))})
+
+
+def test_tokens_are_the_reference_tokenizers(model, texts, minilm_golden):
+    different = [
+        index
+        for index, (text, ids) in enumerate(zip(texts, per_text(minilm_golden["ids"]), strict=True))
+        if list(model.tokenizer.encode(text)) != ids
+    ]
+    assert not different
+
+
+@pytest.mark.parametrize("golden", ["embeddings", "embeddings_float64"])
+def test_embeddings_are_the_golden_ones(embeddings, minilm_golden, golden):
+    expected = minilm_golden[golden]
+    assert embeddings.dtype == np.float32 and embeddings.shape == expected.shape
+    difference = np.abs(embeddings - expected).max(axis=1)
+    assert difference.max() <= LARGEST_DIFFERENCE, f"text {difference.argmax()} differs by {difference.max():.2e}"
+
+
+def test_rows_have_unit_length(embeddings):
+    assert np.abs(np.linalg.norm(embeddings.astype(np.float64), axis=1) - 1).max() < 1e-6
+
+
+def test_a_text_alone_has_the_same_bits(model, texts, embeddings, some):
+    alone = np.stack([model.encode(texts[index]) for index in some])
+    assert same_bits(alone, embeddings[some])
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 1000])
+def test_any_batch_size_has_the_same_bits(model, texts, embeddings, some, batch_size):
+    rows = model.encode([texts[index] for index in some], batch_size=batch_size)
+    assert same_bits(rows, embeddings[some])
+
+
+def test_any_order_has_the_same_bits(model, texts, embeddings, some):
+    order = some * 2
+    random.Random(7).shuffle(order)
+    assert same_bits(model.encode([texts[index] for index in order]), embeddings[order])
+
+
+def test_a_second_model_has_the_same_bits(real_model_path, device, texts, embeddings, some):
+    with VulkanSentenceTransformer(str(real_model_path), device=device) as second:
+        assert same_bits(second.encode([texts[index] for index in some]), embeddings[some])
+
+
+def test_the_number_of_threads_does_not_change_bits(real_model_path, texts, some):
+    rows = []
+    for threads in (1, 2):
+        with VulkanSentenceTransformer(str(real_model_path), device="cpu", num_threads=threads) as model:
+            rows.append(model.encode([texts[index] for index in some]))
+    assert same_bits(*rows)

@@ -1,0 +1,59 @@
+"""The examples in the docstrings run, and every public name has one."""
+
+import doctest
+import importlib
+import inspect
+
+import numpy as np
+import pytest
+
+import grilly
+
+MODULES = [
+    "devices",
+    "hub",
+    "outputs",
+    "quantization",
+    "sentence_transformer",
+    "similarity",
+    "testing",
+    "tokenizer",
+    "upstream",
+]
+
+
+@pytest.fixture(scope="module")
+def real(real_model_path):
+    with grilly.VulkanSentenceTransformer(real_model_path, device="cpu") as model:
+        yield model
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples(name, real, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    module = importlib.import_module(f"grilly.{name}")
+    found = doctest.DocTestFinder(exclude_empty=True).find(module, extraglobs={"model": real, "np": np})
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    reports = []
+    for example in found:
+        runner.run(example, out=reports.append)
+    assert runner.failures == 0, "".join(reports)
+    assert runner.tries > 0
+
+
+def public():
+    for name in MODULES:
+        module = importlib.import_module(f"grilly.{name}")
+        for public_name in module.__all__:
+            thing = getattr(module, public_name)
+            if inspect.isfunction(thing) or inspect.isclass(thing):
+                yield f"{name}.{public_name}", thing
+            if inspect.isclass(thing):
+                for method, value in vars(thing).items():
+                    if not method.startswith("_") and inspect.isfunction(value):
+                        yield f"{name}.{public_name}.{method}", value
+
+
+@pytest.mark.parametrize("thing", [pytest.param(thing, id=name) for name, thing in public()])
+def test_every_public_name_is_documented(thing):
+    assert thing.__doc__ and len(thing.__doc__.split()) > 4

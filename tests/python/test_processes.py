@@ -1,0 +1,275 @@
+"""Pickles, forks, signals, threads and the end of the process."""
+
+import copy
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from models.variant_list import sized
+
+from grilly import VulkanSentenceTransformer
+
+TEXTS = ["the cat", "a dog", "", "way of life and death"]
+WORDS = "the a in of and to is it dog time year people way day thing man world life hand part child eye".split()
+
+
+@pytest.fixture(scope="session")
+def slow_model(tmp_path_factory):
+    """A model that takes minutes for the texts of the tests below."""
+    folder = tmp_path_factory.mktemp("slow") / "bert"
+    checkpoint = sized(
+        77,
+        hidden_size=256,
+        num_attention_heads=8,
+        intermediate_size=1024,
+        num_hidden_layers=8,
+        max_position_embeddings=160,
+    )
+    checkpoint.transformer = {"max_seq_length": 160}
+    checkpoint.write(folder)
+    return folder
+
+
+def copies(model):
+    yield pickle.loads(pickle.dumps(model))
+    yield copy.copy(model)
+
+
+def test_pickling(prompted_model, monkeypatch, tmp_path):
+    monkeypatch.chdir(prompted_model.parent)
+    with VulkanSentenceTransformer(prompted_model.name, device="cpu", max_seq_length=9, token="secret") as model:
+        model.max_seq_length = 7
+        model.truncate_dim = 5
+        model.similarity_fn_name = "dot"
+        model.prompts["code"] = "code: "
+        del model.prompts["document"]
+        model.default_prompt_name = None
+        model.set_pooling_include_prompt(False)
+        data = pickle.dumps(model)
+        assert len(data) < 2000 and b"secret" not in data
+        expected = model.encode_query(TEXTS)
+        monkeypatch.chdir(tmp_path)  # the folder was named relative to another one
+        for other in copies(model):
+            assert other.model_name == model.model_name
+            assert (other.max_seq_length, other.truncate_dim, other.similarity_fn_name) == (7, 5, "dot")
+            assert other.prompts == model.prompts and other.default_prompt_name is None
+            assert np.array_equal(other.encode_query(TEXTS), expected)
+
+
+def encode_in_worker(model, texts):
+    return os.getpid(), model.encode(texts)
+
+
+def test_spawned_workers(tiny_model):
+    with VulkanSentenceTransformer(tiny_model, device="cpu") as model:
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            process, rows = pool.apply(encode_in_worker, (model, TEXTS))
+        assert process != os.getpid() and np.array_equal(rows, model.encode(TEXTS))
+
+
+FORK = """
+import os, sys, warnings
+warnings.simplefilter("ignore")
+from grilly import VulkanSentenceTransformer
+from grilly.errors import UnusableError
+folder, device, used = sys.argv[1:]
+model = VulkanSentenceTransformer(folder, device=device) if used == "used" else None
+if model is not None:
+    model.encode(["the cat"])
+child = os.fork()
+if child == 0:
+    status = 1
+    try:
+        if model is None:
+            status = 0 if VulkanSentenceTransformer(folder, device=device).encode("the cat").shape == (32,) else 2
+        else:
+            for use in (lambda: model.encode(["the cat"]), lambda: model.encode([]), lambda: model.max_seq_length,
+                        lambda: VulkanSentenceTransformer(folder, device=device)):
+                try:
+                    use()
+                except UnusableError as error:
+                    assert "fork" in str(error)
+                else:
+                    raise AssertionError("usable after the fork")
+            repr(model)
+            model.close()
+            del model
+            status = 0
+    finally:
+        os._exit(status)
+assert os.waitpid(child, 0)[1] == 0
+if model is not None:
+    assert model.encode(["the cat"]).shape == (1, 32)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.parametrize("used", ["used", "unused"])
+def test_fork(run, tiny_model, device, used):
+    """A model of the parent says no in the child; a child of a parent that has not used grilly may use it."""
+    done = run(FORK, tiny_model, device, used)
+    assert done.status == 0, done.errors
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_child_exits_normally(run, tiny_model):
+    code = """
+    import os, sys, warnings
+    warnings.simplefilter("ignore")
+    import grilly
+    model = grilly.VulkanSentenceTransformer(sys.argv[1], device="cpu")
+    child = os.fork()
+    if child == 0:
+        sys.exit(3)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+    """
+    done = run(code, tiny_model)
+    assert done.status == 0, done.errors
+
+
+def test_two_threads_get_the_same_bits(model):
+    texts = TEXTS * 20
+    expected = model.encode(texts)
+    with ThreadPoolExecutor(4) as pool:
+        for rows in pool.map(lambda size: model.encode(texts, batch_size=size), [1, 3, 7, 32] * 4):
+            assert rows.tobytes() == expected.tobytes()
+
+
+def test_closing_while_another_thread_encodes(tiny_model, device):
+    model = VulkanSentenceTransformer(tiny_model, device=device)
+    expected = model.encode(TEXTS)
+    failures = []
+
+    def work():
+        try:
+            while True:
+                if model.encode(TEXTS * 50).tobytes() != np.tile(expected, (50, 1)).tobytes():
+                    failures.append("other bits")
+        except RuntimeError as error:
+            if "closed" not in str(error):
+                failures.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    time.sleep(0.2)
+    model.close()
+    thread.join(30)
+    assert not thread.is_alive() and not failures
+
+
+def test_other_threads_run_while_encoding(cpu_model):
+    """The interpreter's lock is let go of: a thread that counts keeps counting."""
+    texts = [" ".join(WORDS)] * 3000
+    ticks = []
+    stop = threading.Event()
+
+    def tick():
+        while not stop.wait(0.001):
+            ticks.append(time.perf_counter())
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    start = time.perf_counter()
+    cpu_model.encode(texts, batch_size=3000)
+    end = time.perf_counter()
+    stop.set()
+    thread.join()
+    assert sum(start < tick < end for tick in ticks) > (end - start) / 0.05
+
+
+def start(code: str, *arguments: object) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        env=os.environ | {"GRILLY_DEBUG": "0"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+ENCODE = """
+import sys, threading, time
+from grilly import VulkanSentenceTransformer
+folder, device, how = sys.argv[1:]
+model = VulkanSentenceTransformer(folder, device=device)
+assert model.backend == device
+texts = [" ".join(["the world of a child"] * 40)] * 50_000
+def encode():
+    print("encoding", flush=True)
+    model.encode(texts, batch_size=8)
+"""
+
+
+def test_ctrl_c(slow_model, device):
+    code = (
+        ENCODE
+        + """
+try:
+    encode()
+except KeyboardInterrupt:
+    print("interrupted", model.encode("still works").shape, flush=True)
+"""
+    )
+    process = start(code, slow_model, device, "")
+    assert process.stdout.readline() == "encoding\n", process.stderr.read()
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output) == (0, "interrupted (256,)\n"), errors
+
+
+@pytest.mark.parametrize("how", ["end", "exit", "exception", "logging"])
+def test_exit_while_a_daemon_thread_encodes(slow_model, device, how):
+    code = (
+        ENCODE
+        + """
+if how == "logging":
+    import logging
+    logging.basicConfig(level=logging.DEBUG)
+threading.Thread(target=encode, daemon=True).start()
+time.sleep(3)
+print("leaving", flush=True)
+if how == "exit":
+    sys.exit(7)
+if how == "exception":
+    raise ValueError("the last words")
+"""
+    )
+    process = start(code, slow_model, device, how)
+    assert process.stdout.readline() == "encoding\n", process.stderr.read()
+    assert process.stdout.readline() == "leaving\n", process.stderr.read()
+    begin = time.perf_counter()
+    _, errors = process.communicate(timeout=60)
+    seconds = time.perf_counter() - begin
+    assert process.returncode == {"exit": 7, "exception": 1}.get(how, 0), errors
+    assert seconds < 2, errors
+    assert ("the last words" in errors) == (how == "exception")
+    assert "panic" not in errors.lower() and "fatal" not in errors.lower()
+
+
+def test_an_exception_in_the_progress_bar_stops(cpu_model, monkeypatch):
+    class Broken:
+        def __init__(self, **_):
+            self.n = 0
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def update(self, _):
+            raise KeyError("broken bar")
+
+    monkeypatch.setattr("tqdm.auto.tqdm", Broken)
+    with pytest.raises(KeyError, match="broken bar"):
+        cpu_model.encode(TEXTS, show_progress_bar=True)
+    assert cpu_model.encode(TEXTS).shape == (4, 32)

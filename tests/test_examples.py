@@ -1,0 +1,28 @@
+"""The notebooks in examples/ run from start to end, on both backends."""
+
+from pathlib import Path
+
+import nbclient
+import nbformat
+import pytest
+
+NOTEBOOKS = sorted((Path(__file__).parent.parent / "examples").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook(path, device, real_model_path, monkeypatch, tmp_path):
+    monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+    monkeypatch.delenv("GRILLY_DEBUG", raising=False)
+    if device == "cpu":
+        monkeypatch.delenv("ALLOW_CPU_VULKAN", raising=False)
+        monkeypatch.setenv("VK_DRIVER_FILES", "/nonexistent.json")
+        monkeypatch.setenv("VK_ICD_FILENAMES", "/nonexistent.json")
+    notebook = nbformat.read(path, as_version=4)
+    assert not any(cell.get("outputs") for cell in notebook.cells), "commit notebooks without outputs"
+    client = nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}})
+    client.execute()
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    shown = "".join(output.get("text", "") for output in outputs)
+    assert f"{device}: 384 numbers a text" in shown
+    assert any("image/png" in output.get("data", {}) for output in outputs), "the heat map was not drawn"
+    assert "100%" in str(outputs), "the progress bar was not shown"
