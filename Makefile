@@ -42,7 +42,7 @@ demo: packages-demo $(STAMPS)/installed $(STAMPS)/model ## Embed a real text of 
 
 .PHONY: test
 test: lint test-rust test-python docs wheel-test ## Every check and test: lint, Rust, Python, documentation, the wheel alone
-	@echo; echo "== summary"; cat target/test-rust.summary target/test-python.summary target/wheel-test.summary
+	@echo; echo "== summary"; cat target/wheel-test.summary target/test-rust.summary target/test-python.summary
 
 ##@ Parts of the tests
 
@@ -83,7 +83,7 @@ lint-python: setup-test $(STAMPS)/installed ## ruff, mypy --strict, and stubtest
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	MYPYPATH=python $(BIN)/stubtest grilly._core
+	MYPYPATH=python $(BIN)/stubtest --mypy-config-file pyproject.toml grilly._core
 
 ##@ Building
 

@@ -152,7 +152,9 @@ fn variant_row(variant: &Variant) -> Result<String, String> {
     let mut out = String::new();
     let feature = |name: &String| {
         let found = crate::capabilities::Feature::ALL.iter().find(|f| f.name() == name);
-        found.map(|f| format!("crate::backend::vulkan::capabilities::Feature::{f:?}")).ok_or_else(|| format!("unknown feature {name:?}"))
+        found
+            .map(|f| format!("crate::backend::vulkan::capabilities::Feature::{f:?}"))
+            .ok_or_else(|| format!("unknown feature {name:?}"))
     };
     let needs: Vec<String> = variant.row.needs.iter().map(feature).collect::<Result<_, _>>()?;
     let bindings = interface.bindings.iter().map(|b| {

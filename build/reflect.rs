@@ -344,7 +344,13 @@ impl<'a> Reader<'a> {
             Op::UMod | Op::SRem | Op::SMod => value(1)?.checked_rem(value(2)?).ok_or_else(fault),
             Op::ShiftLeftLogical => value(1)?.checked_shl(value(2)?).ok_or_else(fault),
             Op::ShiftRightLogical => value(1)?.checked_shr(value(2)?).ok_or_else(fault),
-            Op::Select => if value(1)? != 0 { value(2) } else { value(3) },
+            Op::Select => {
+                if value(1)? != 0 {
+                    value(2)
+                } else {
+                    value(3)
+                }
+            }
             Op::IEqual => Ok((value(1)? == value(2)?).into()),
             Op::INotEqual => Ok((value(1)? != value(2)?).into()),
             Op::UGreaterThan => Ok((value(1)? > value(2)?).into()),

@@ -46,21 +46,21 @@ shared vec4 values[TILE * 8];
 shared float partial[TILE * 4];
 shared float factor[TILE];
 
-// Columns 4 quad .. 4 quad + 3 of a chunk that starts at column `chunk` of the head; zeros past the head's end.
-#define LOAD(NAME, SCALARS, VECTORS)                                       \
-    vec4 NAME(uint at, uint column) {                                      \
-        vec4 quad = vec4(0.0);                                             \
-        if (column < HEAD_DIM) {                                           \
-            if (VECTOR) {                                                  \
-                quad = VECTORS[at / 4u];                                   \
-            } else {                                                       \
-                quad.x = SCALARS[at];                                      \
-                if (column + 1u < HEAD_DIM) quad.y = SCALARS[at + 1u];     \
-                if (column + 2u < HEAD_DIM) quad.z = SCALARS[at + 2u];     \
-                if (column + 3u < HEAD_DIM) quad.w = SCALARS[at + 3u];     \
-            }                                                              \
-        }                                                                  \
-        return quad;                                                       \
+// Four columns of a head from `column`, at element `at`; zeros past the head's end and where `there` is false.
+// Loads are made in any case, at a place that exists: branches around them cost more than they save.
+#define LOAD(NAME, SCALARS, VECTORS)                                                                           \
+    vec4 NAME(bool there, uint at, uint column) {                                                              \
+        there = there && column < HEAD_DIM;                                                                    \
+        at = there ? at : 0u;                                                                                  \
+        vec4 quad;                                                                                             \
+        if (VECTOR) {                                                                                          \
+            quad = VECTORS[at / 4u];                                                                           \
+        } else {                                                                                               \
+            uint most = there ? HEAD_DIM - 1u - column : 0u;                                                   \
+            quad = vec4(SCALARS[at], SCALARS[at + min(1u, most)], SCALARS[at + min(2u, most)], SCALARS[at + min(3u, most)]); \
+            quad = mix(quad, vec4(0.0), greaterThan(uvec4(0u, 1u, 2u, 3u), uvec4(most)));                      \
+        }                                                                                                      \
+        return mix(quad, vec4(0.0), bvec4(!there));                                                            \
     }
 LOAD(load_q, q, q_4)
 LOAD(load_k, k, k_4)
@@ -124,17 +124,11 @@ void main() {
                 [[unroll]] for (uint i = 0u; i < 2u; i++) {
                     uint row = tr + 32u * i;
                     uint column = 32u * chunk + 4u * tc;
-                    vec4 quad = vec4(0.0);
-                    if (first + row < last) {
-                        quad = load_q((first + row) * push.q_stride + q_column + column, column);
-                    }
-                    stage[row * CHUNK_STRIDE + tc] = quad;
-                    quad = vec4(0.0);
-                    if (row < keys) {
-                        quad = load_k((block + row) * push.k_stride + k_column + column, column);
-                    }
+                    uint q_at = (first + row) * push.q_stride + q_column + column;
+                    stage[row * CHUNK_STRIDE + tc] = load_q(first + row < last, q_at, column);
+                    uint k_at = (block + row) * push.k_stride + k_column + column;
                     // Key 4 a + b lies in row 16 b + a, so that neighbouring invocations read neighbouring rows.
-                    stage[(TILE + row % 4u * 16u + row / 4u) * CHUNK_STRIDE + tc] = quad;
+                    stage[(TILE + row % 4u * 16u + row / 4u) * CHUNK_STRIDE + tc] = load_k(row < keys, k_at, column);
                 }
                 barrier();
                 if (4u * tx < keys) {
@@ -188,9 +182,9 @@ void main() {
                 stage[soft_row * WEIGHT_STRIDE + quarter + 4u * c] = weight[c];
             }
             float shrink = own ? exponential(largest - most) : 1.0;
-            if (own) {
-                largest = most;
-            }
+            largest = own ? most : largest;
+            bool own_0 = first + tr >= begin && first + tr < min(end, last);
+            bool own_1 = first + tr + 32u >= begin && first + tr + 32u < min(end, last);
             barrier();
             partial[invocation] = sum;
             if (quarter == 0u) {
@@ -204,27 +198,24 @@ void main() {
                 [[unroll]] for (uint i = 0u; i < 2u; i++) {
                     uint row = tr + 32u * i;
                     uint column = 32u * chunk + 4u * tc;
-                    vec4 quad = vec4(0.0);
-                    if (row < keys) {
-                        quad = load_v((block + row) * push.v_stride + v_column + column, column);
-                    }
-                    values[row * 8u + tc] = quad;
+                    uint v_at = (block + row) * push.v_stride + v_column + column;
+                    values[row * 8u + tc] = load_v(row < keys, v_at, column);
                 }
                 barrier();
-                [[unroll]] for (uint i = 0u; i < 2u; i++) {
-                    uint row = tr + 32u * i;
-                    if (first + row >= begin && first + row < min(end, last)) {
-                        vec4 r = result[2u * chunk + i] * factor[row];
-                        for (uint j = 0u; 4u * j < keys; j++) {
-                            vec4 w = stage[row * WEIGHT_STRIDE + j];
-                            r = fma(vec4(w.x), values[(4u * j) * 8u + tc], r);
-                            r = fma(vec4(w.y), values[(4u * j + 1u) * 8u + tc], r);
-                            r = fma(vec4(w.z), values[(4u * j + 2u) * 8u + tc], r);
-                            r = fma(vec4(w.w), values[(4u * j + 3u) * 8u + tc], r);
-                        }
-                        result[2u * chunk + i] = r;
+                vec4 r_0 = result[2u * chunk] * factor[tr];
+                vec4 r_1 = result[2u * chunk + 1u] * factor[tr + 32u];
+                for (uint j = 0u; 4u * j < keys; j++) {
+                    vec4 w_0 = stage[tr * WEIGHT_STRIDE + j];
+                    vec4 w_1 = stage[(tr + 32u) * WEIGHT_STRIDE + j];
+                    [[unroll]] for (uint i = 0u; i < 4u; i++) {
+                        vec4 value = values[(4u * j + i) * 8u + tc];
+                        r_0 = fma(vec4(w_0[i]), value, r_0);
+                        r_1 = fma(vec4(w_1[i]), value, r_1);
                     }
                 }
+                // A row of another text keeps what it has: 0 times a NaN of this text is not 0.
+                result[2u * chunk] = mix(result[2u * chunk], r_0, bvec4(own_0));
+                result[2u * chunk + 1u] = mix(result[2u * chunk + 1u], r_1, bvec4(own_1));
             }
             float block_sum = (partial[row_slot] + partial[row_slot + 1u]) + (partial[row_slot + 2u] + partial[row_slot + 3u]);
             total = fma(total, shrink, block_sum);

@@ -5,35 +5,12 @@
 // Assumes: TILE_M, TILE_N multiples of 16, times TILE_K multiples of 1024; with VECTOR, K a multiple of 4.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-#include "counts.glsl"
-#include "activate.glsl"
+#include "linear-interface.glsl"
 
 layout(local_size_x = 256) in;
-layout(constant_id = 0) const uint TILE_M = 128;
-layout(constant_id = 1) const uint TILE_N = 128;
-layout(constant_id = 2) const uint TILE_K = 16;
-layout(constant_id = 3) const bool VECTOR = false;
-layout(constant_id = 4) const bool BIAS = false;
-layout(constant_id = 5) const uint ACTIVATION = 0;
-layout(constant_id = 6) const bool RESIDUAL = false;
-
-layout(std430, binding = 1) readonly buffer X { float x[]; };
-layout(std430, binding = 1) readonly buffer X4 { vec4 x_4[]; };
-layout(std430, binding = 2) readonly buffer Weight { float weight[]; };
-layout(std430, binding = 2) readonly buffer Weight4 { vec4 weight_4[]; };
-layout(std430, binding = 3) readonly buffer Bias { float bias[]; };
-layout(std430, binding = 4) readonly buffer Residual { float residual[]; };
-layout(std430, binding = 5) writeonly buffer Y { float y[]; };
-
-layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    // Rows of the weight that are bound, which give columns column .. column + n of the result.
-    uint n;
-    uint k;
-    uint column;
-    uint y_columns;
-} push;
+layout(constant_id = 4) const uint TILE_M = 128;
+layout(constant_id = 5) const uint TILE_N = 128;
+layout(constant_id = 6) const uint TILE_K = 16;
 
 // Results of one invocation: rows ty + 16 i, columns tx + 16 j of the tile.
 const uint ROWS = TILE_M / 16;
@@ -45,38 +22,6 @@ const uint WEIGHT_LOADS = TILE_N * QUADS / 256;
 const uint STRIDE = QUADS + 1;
 shared vec4 x_tile[TILE_M * STRIDE];
 shared vec4 weight_tile[TILE_N * STRIDE];
-
-vec4 load_x(uint row, uint k, uint rows) {
-    vec4 quad = vec4(0.0);
-    if (row < rows && k < push.k) {
-        uint at = row * push.k + k;
-        if (VECTOR) {
-            quad = x_4[at / 4u];
-        } else {
-            quad.x = x[at];
-            if (k + 1u < push.k) quad.y = x[at + 1u];
-            if (k + 2u < push.k) quad.z = x[at + 2u];
-            if (k + 3u < push.k) quad.w = x[at + 3u];
-        }
-    }
-    return quad;
-}
-
-vec4 load_weight(uint row, uint k) {
-    vec4 quad = vec4(0.0);
-    if (row < push.n && k < push.k) {
-        uint at = row * push.k + k;
-        if (VECTOR) {
-            quad = weight_4[at / 4u];
-        } else {
-            quad.x = weight[at];
-            if (k + 1u < push.k) quad.y = weight[at + 1u];
-            if (k + 2u < push.k) quad.z = weight[at + 2u];
-            if (k + 3u < push.k) quad.w = weight[at + 3u];
-        }
-    }
-    return quad;
-}
 
 void main() {
     uint invocation = gl_LocalInvocationIndex;
@@ -124,11 +69,7 @@ void main() {
                 [[unroll]] for (uint i = 0u; i < ROWS; i++) {
                     vec4 a = x_tile[(ty + 16u * i) * STRIDE + q];
                     [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
-                        float s = sum[i * COLUMNS + j];
-                        s = fma(a.x, w[j].x, s);
-                        s = fma(a.y, w[j].y, s);
-                        s = fma(a.z, w[j].z, s);
-                        sum[i * COLUMNS + j] = fma(a.w, w[j].w, s);
+                        sum[i * COLUMNS + j] = accumulate(a, w[j], sum[i * COLUMNS + j]);
                     }
                 }
             }
@@ -140,16 +81,7 @@ void main() {
         [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
             uint n = first_column + tx + 16u * j;
             if (row < rows && n < push.n) {
-                uint column = push.column + n;
-                float value = sum[i * COLUMNS + j];
-                if (BIAS) {
-                    value += bias[column];
-                }
-                value = activate(ACTIVATION, value);
-                if (RESIDUAL) {
-                    value += residual[row * push.y_columns + column];
-                }
-                y[row * push.y_columns + column] = value;
+                finish(row, n, sum[i * COLUMNS + j]);
             }
         }
     }

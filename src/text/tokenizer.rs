@@ -5,6 +5,7 @@ mod files;
 mod tests;
 
 use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use rayon::prelude::*;
@@ -41,15 +42,19 @@ impl Tokenizer {
     /// # Errors
     /// `ModelFormat` when they are missing or cannot be read.
     pub fn load(folder: &Path, lower_case: bool) -> Result<Self> {
-        let files::Loaded { tokenizer: inner, direction } = files::load(folder, lower_case)?;
+        let files::Loaded { tokenizer: inner, direction, path } = files::load(folder, lower_case)?;
         let decoder = inner.get_added_tokens_decoder();
-        Ok(Tokenizer {
+        let tokenizer = Tokenizer {
             added: inner.get_post_processor().map_or(0, |template| template.added_tokens(false)),
             direction,
             special: decoder.iter().filter(|(_, token)| token.special).map(|(id, _)| *id).collect(),
             splits_at_spaces: direction == TruncationDirection::Right && files::splits_at_spaces(&inner),
             inner,
-        })
+        };
+        // A template that asks for what is not there shows itself with the first text.
+        let unusable = |e: tokenizers::Error| Error::ModelFormat { path, problem: format!("cannot be used: {e}") };
+        guarded(|| tokenizer.encode_one("", 0)).map_err(unusable)?;
+        Ok(tokenizer)
     }
 
     /// Tokens of each text, in parallel on the current rayon pool, truncated to `most` tokens (special tokens kept).
@@ -66,7 +71,7 @@ impl Tokenizer {
         let fault = |(text, e): (usize, tokenizers::Error)| {
             Error::InvalidArgument(format!("text {text} cannot be tokenized: {e}"))
         };
-        let encode = |(i, text): (usize, &String)| self.encode_one(text, room).map_err(|e| fault((i, e)));
+        let encode = |(i, text): (usize, &String)| guarded(|| self.encode_one(text, room)).map_err(|e| fault((i, e)));
         match texts {
             // Not worth waking other threads.
             [text] => Ok(vec![encode((0, text))?]),
@@ -93,8 +98,8 @@ impl Tokenizer {
     /// The start of a long text is enough where the tokenizer allows it: with a limit of 256 tokens, a book costs no
     /// more than a page.
     fn plain_ids(&self, text: &str, room: usize) -> tokenizers::Result<Vec<u32>> {
-        // English has 4 to 5 bytes a token and few texts have over 16; those are tried again with more.
-        let mut bytes = room.saturating_mul(16).max(1024);
+        // English has 4 to 5 bytes a token and few texts have over 8; those are tried again with more.
+        let mut bytes = room.saturating_mul(8).max(1024);
         while self.splits_at_spaces && bytes < text.len() {
             // A space is one byte and never part of another character, so the cut falls between characters.
             let Some(space) = text.as_bytes()[bytes..].iter().position(|b| *b == b' ') else { break };
@@ -127,4 +132,14 @@ impl Tokenizer {
         let largest = self.inner.get_vocab(true).into_values().max();
         largest.map_or(0, |id| id as usize + 1)
     }
+}
+
+/// Runs a part of the tokenizers library, which panics on some files that contradict themselves.
+fn guarded<T>(part: impl FnOnce() -> tokenizers::Result<T>) -> tokenizers::Result<T> {
+    // Nothing of ours is left half changed: what the part makes is dropped with it.
+    catch_unwind(AssertUnwindSafe(part)).unwrap_or_else(|panic| {
+        let message = panic.downcast_ref::<String>().map(String::as_str);
+        let message = message.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+        Err(format!("the tokenizers library gave up: {message}").into())
+    })
 }

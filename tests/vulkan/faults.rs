@@ -39,8 +39,8 @@ fn exhausted_memory_is_an_error_at_every_allocation() {
     let mut failures = 0;
     for after in 0.. {
         inject(Fault::Allocation, after);
-        let outcome = prepare(&device, ProgramOptions::default())
-            .and_then(|(program, _)| start(&program, &x, &[0])?.wait());
+        let outcome =
+            prepare(&device, ProgramOptions::default()).and_then(|(program, _)| start(&program, &x, &[0])?.wait());
         clear();
         assert_eq!(counters().bytes_held, held, "allocation {after}");
         match outcome {

@@ -196,8 +196,7 @@ fn large_weights_pass_through_the_ring_whole() {
     tensors.insert("w", &[rows, columns], StoredType::Bf16);
     let expected = tensors.values("w");
     let before = counters();
-    let program =
-        device.prepare(Arc::new(Plan::new(graph)), Arc::new(tensors), ProgramOptions::default()).unwrap();
+    let program = device.prepare(Arc::new(Plan::new(graph)), Arc::new(tensors), ProgramOptions::default()).unwrap();
     assert_eq!(counters().bytes_weights - before.bytes_weights, (4 * rows * columns) as u64);
     // Unit vectors read single columns back, exactly.
     let chosen: Vec<usize> = (0..columns).step_by(173).collect();
@@ -213,5 +212,55 @@ fn large_weights_pass_through_the_ring_whole() {
             assert_eq!(f64::from(found[row * rows + n]), expected[n * columns + column]);
         }
     }
+    assert_valid();
+}
+
+#[test]
+fn a_text_over_the_budget_runs_in_parts() {
+    use grilly::backend::StoredType;
+    use grilly::graph::{DType, Graph, Plan};
+    use grilly::ops::{Activation, ActivationKind, Dim, Linear, Shape};
+    let _turn = turn();
+    let Some(device) = device("a_text_over_the_budget_runs_in_parts") else { return };
+    let columns = 512;
+    let mut graph = Graph::new();
+    let x = graph.input("x", Shape::matrix(Dim::Tokens, columns), DType::F32);
+    let mut y = x;
+    let mut tensors = Tensors::default();
+    for layer in 0..8 {
+        let name = format!("w{layer}");
+        let w = graph.weight(vec![name.clone()], Shape::fixed(&[columns, columns]));
+        tensors.insert(&name, &[columns, columns], StoredType::F32);
+        y = graph.node(&format!("product {layer}"), Linear::default(), &[y, w]).unwrap();
+        y = graph.node(&format!("tanh {layer}"), Activation { kind: ActivationKind::Tanh }, &[y]).unwrap();
+    }
+    graph.outputs = vec![y];
+    let options = ProgramOptions::default();
+    let program = device.prepare(Arc::new(Plan::new(graph)), Arc::new(tensors), options).unwrap();
+    let limits = program.limits();
+    if limits.tokens > 4096 {
+        println!("skipped: a_text_over_the_budget_runs_in_parts: {} tokens fit one submission", limits.tokens);
+        return;
+    }
+    let tokens = limits.tokens * 2 + 5;
+    let x: Vec<f32> = (0..tokens * columns).map(|i| value("x", i)).collect();
+    let feed = |rows: std::ops::Range<usize>, outputs: Vec<usize>| Feed {
+        counts: Counts { tokens: rows.len(), texts: 1 },
+        inputs: vec![bytemuck::cast_slice(&x[rows.start * columns..rows.end * columns])],
+        outputs,
+    };
+    let before = counters().submits;
+    let whole = program.submit(&feed(0..tokens, vec![0])).unwrap().wait().unwrap().remove(0);
+    assert_eq!(counters().submits - before, 3);
+    // The same rows in batches of one submission each: the same bits.
+    for first in (0..tokens).step_by(1000) {
+        let rows = first..tokens.min(first + 1000);
+        let part = program.submit(&feed(rows.clone(), vec![0])).unwrap().wait().unwrap().remove(0);
+        assert!(part.iter().zip(&whole[rows.start * columns..]).all(|(a, b)| a.to_bits() == b.to_bits()));
+    }
+    // Given up half way, the slot is as good as new.
+    drop(program.submit(&feed(0..tokens, vec![0])).unwrap());
+    let small = program.submit(&feed(0..3, vec![0])).unwrap().wait().unwrap().remove(0);
+    assert_eq!(small, whole[..3 * columns]);
     assert_valid();
 }

@@ -1,4 +1,21 @@
 //! The CPU backend: the same plans, rows in parallel, sums in an order no thread count changes.
+//!
+//! ```text
+//! Plan, weights ── constants.rs ─▶ packed matrices (matmul.rs), vectors; embedding tables stay in the mapped file
+//! batch ── chunks.rs ─▶ chunks of whole texts ── program.rs ─▶ step after step, kernels/<op>.rs ── simd/ ─▶ rows
+//! ```
+
+mod chunks;
+mod constants;
+mod floats;
+mod kernels;
+mod matmul;
+mod program;
+mod simd;
+mod step;
+#[cfg(test)]
+mod testing;
+mod threads;
 
 use std::sync::Arc;
 
@@ -24,10 +41,10 @@ impl Backend for Cpu {
 
     fn prepare(
         &self,
-        _plan: Arc<Plan>,
-        _weights: Arc<dyn WeightSource>,
-        _options: ProgramOptions,
+        plan: Arc<Plan>,
+        weights: Arc<dyn WeightSource>,
+        options: ProgramOptions,
     ) -> Result<Arc<dyn Program>> {
-        todo!()
+        Ok(Arc::new(program::CpuProgram::new(plan, weights, options, simd::Arch::new())?))
     }
 }

@@ -158,3 +158,70 @@ impl Backend for Vulkan {
         program::prepare(&self.opened, plan, &*weights, options)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Feed;
+    use crate::graph::{DType, Graph};
+    use crate::ops::{Add, Counts, Dim, Shape};
+
+    struct Nothing;
+
+    impl WeightSource for Nothing {
+        fn tensor(&self, name: &str) -> Result<crate::backend::TensorView<'_>> {
+            Err(Error::InvalidArgument(name.into()))
+        }
+    }
+
+    /// A device of the test's own: it is about to be spoilt.
+    fn own_device(test: &str) -> Option<Arc<Opened>> {
+        let settings = Settings { allow_cpu_vulkan: true, debug: true, ..Settings::default() };
+        let opened = claim().and_then(|()| {
+            let instance = lock(&REGISTRY).instance(&settings)?;
+            let physical = instance.physical_devices()?;
+            let all = physical.iter().map(|p| p.capabilities.clone()).collect();
+            let (index, _) = Inventory::new(all, &settings).choose(None, &settings)?;
+            Registry::default().open(index, &instance, &physical[index])
+        });
+        match opened {
+            Ok(opened) => Some(opened),
+            Err(error) if std::env::var("GRILLY_REQUIRE").is_ok_and(|v| v == "vulkan") => panic!("{test}: {error}"),
+            Err(error) => {
+                println!("skipped: {test}: {error}");
+                None
+            }
+        }
+    }
+
+    #[test]
+    fn after_a_fork_everything_is_refused_and_nothing_is_touched() {
+        let Some(opened) = own_device("after_a_fork_everything_is_refused_and_nothing_is_touched") else { return };
+        let mut graph = Graph::new();
+        let x = graph.input("x", Shape::matrix(Dim::Tokens, 4), DType::F32);
+        let y = graph.node("sum", Add, &[x, x]).unwrap();
+        graph.outputs = vec![y];
+        let plan = Arc::new(Plan::new(graph));
+        let backend = Vulkan { opened: opened.clone() };
+        let prepare = || backend.prepare(plan.clone(), Arc::new(Nothing), ProgramOptions::default());
+        let (program, doomed) = (prepare().unwrap(), prepare().unwrap());
+        let x = [1.0f32, 2.0, 3.0, 4.0];
+        let feed =
+            Feed { counts: Counts { tokens: 1, texts: 1 }, inputs: vec![bytemuck::cast_slice(&x)], outputs: vec![0] };
+        assert_eq!(program.submit(&feed).unwrap().wait().unwrap(), [[2.0, 4.0, 6.0, 8.0]]);
+        let (under_way, given_up) = (program.submit(&feed).unwrap(), doomed.submit(&feed).unwrap());
+        opened.device.pretend_forked(true);
+        let refused = |error: Option<Error>| match error {
+            Some(Error::Unusable(text)) => assert!(text.contains("forked"), "{text}"),
+            other => panic!("{other:?}"),
+        };
+        refused(program.submit(&feed).err());
+        refused(under_way.wait().err());
+        refused(prepare().err());
+        drop(given_up);
+        drop(doomed);
+        // In the process that owns the device, all goes on as if nothing had been.
+        opened.device.pretend_forked(false);
+        assert_eq!(program.submit(&feed).unwrap().wait().unwrap(), [[2.0, 4.0, 6.0, 8.0]]);
+    }
+}

@@ -14,7 +14,7 @@ const SHORT_TEXT: usize = 4;
 
 /// Flops of one submission. A GPU shared with the screen must answer before its watchdog does; a rasteriser
 /// (about 11 GFLOP/s) soon enough for Ctrl-C.
-fn flops_per_submission(device_type: DeviceType) -> u64 {
+pub(super) fn flops_per_submission(device_type: DeviceType) -> u64 {
     match device_type {
         DeviceType::Discrete => 2_000_000_000_000,
         DeviceType::Integrated | DeviceType::Virtual | DeviceType::Other => 200_000_000_000,

@@ -32,6 +32,7 @@ impl Budget {
     }
 
     /// Bytes held now.
+    #[cfg(test)]
     pub(super) fn held(&self) -> u64 {
         self.held.load(Relaxed)
     }

@@ -16,10 +16,13 @@ const MAGIC: &[u8; 8] = b"grilly-1";
 /// No driver's cache of a few dozen compute pipelines comes near this.
 const LARGEST_FILE: u64 = 64 << 20;
 
+/// A variant's name and the values of its constants.
+type Key = (&'static str, Vec<u32>);
+
 /// The pipelines of one device.
 pub(super) struct Pipelines {
     file: Option<PathBuf>,
-    made: Mutex<HashMap<(&'static str, Vec<u32>), Arc<Pipeline>>>,
+    made: Mutex<HashMap<Key, Arc<Pipeline>>>,
     saved: Mutex<u64>,
 }
 

@@ -66,8 +66,9 @@ pub(super) fn prepare_dispatches(
         pipelines,
         weights,
         budget,
+        limits,
     };
-    let shared = Shared { prepared, limits, pool: Mutex::default(), freed: Condvar::new() };
+    let shared = Shared { prepared, pool: Mutex::default(), freed: Condvar::new() };
     Ok(Arc::new(VulkanProgram(Arc::new(shared))))
 }
 
@@ -88,7 +89,6 @@ struct VulkanProgram(Arc<Shared>);
 
 struct Shared {
     prepared: Prepared,
-    limits: BatchLimits,
     pool: Mutex<Pool>,
     freed: Condvar,
 }
@@ -114,7 +114,7 @@ enum State {
 
 impl Program for VulkanProgram {
     fn limits(&self) -> BatchLimits {
-        self.0.limits
+        self.0.prepared.limits
     }
 
     fn submit(&self, feed: &Feed<'_>) -> Result<Box<dyn Pending>> {
@@ -160,10 +160,10 @@ impl Shared {
         let capabilities = &self.prepared.device.capabilities;
         let groups = self.prepared.grids.evaluate(feed.counts);
         let too_many = groups.iter().any(|g| g.iter().zip(capabilities.workgroup_count).any(|(n, most)| *n > most));
-        if feed.counts.tokens > self.limits.longest_text || too_many {
+        if feed.counts.tokens > self.prepared.limits.longest_text || too_many {
             return Err(Error::Unsupported {
                 what: format!("a batch of {} tokens and {} texts", feed.counts.tokens, feed.counts.texts),
-                reason: format!("{} takes {} tokens", capabilities.name, self.limits.longest_text),
+                reason: format!("{} takes {} tokens", capabilities.name, self.prepared.limits.longest_text),
             });
         }
         Ok(())
@@ -178,7 +178,7 @@ impl Shared {
                 if let Some(slot) = pool.free.pop() {
                     return Ok(Some(slot));
                 }
-                if pool.slots < self.limits.in_flight {
+                if pool.slots < self.prepared.limits.in_flight {
                     pool.slots += 1;
                     return Ok(None);
                 }
@@ -192,20 +192,28 @@ impl Shared {
                     }
                 }
             };
-            let mut state = lock(&oldest.state);
-            match std::mem::replace(&mut *state, State::Taken) {
-                State::Running(mut slot) => {
-                    let result = slot.finish(&self.prepared);
-                    let failed = result.is_err();
-                    *state = State::Done(result);
-                    if !failed {
-                        return Ok(Some(*slot));
-                    }
-                    self.retire(1);
-                }
-                other => *state = other,
+            if let Some(slot) = self.finish(&oldest) {
+                return Ok(Some(slot));
             }
         }
+    }
+
+    /// Finishes a batch on its owner's behalf and takes its slot; `None` when the owner was faster, or it failed.
+    fn finish(&self, job: &Job) -> Option<Slot> {
+        let mut state = lock(&job.state);
+        match std::mem::replace(&mut *state, State::Taken) {
+            State::Running(mut slot) => {
+                let result = slot.finish(&self.prepared);
+                let failed = result.is_err();
+                *state = State::Done(result);
+                if !failed {
+                    return Some(*slot);
+                }
+                self.retire(1);
+            }
+            other => *state = other,
+        }
+        None
     }
 
     /// The slot itself when the batch fits, or one that is large enough in its place.
@@ -217,17 +225,30 @@ impl Shared {
             // Given back before the larger one is asked for.
             drop(slot);
         }
-        let capacity = capacity(feed.counts, self.limits);
-        match Slot::new(&self.prepared, capacity) {
-            Err(Error::OutOfMemory { .. }) if self.drop_idle() > 0 => Slot::new(&self.prepared, capacity),
-            made => made,
+        let capacity = capacity(feed.counts, self.prepared.limits);
+        loop {
+            match Slot::new(&self.prepared, capacity) {
+                Err(Error::OutOfMemory { .. }) if self.give_up_a_slot() => {}
+                made => return made,
+            }
         }
     }
 
-    fn drop_idle(&self) -> usize {
-        let idle = std::mem::take(&mut lock(&self.pool).free);
-        self.retire(idle.len());
-        idle.len()
+    /// Frees the memory of an idle slot, or else of the oldest batch's. `false` when there is none.
+    fn give_up_a_slot(&self) -> bool {
+        let idle = lock(&self.pool).free.pop();
+        if let Some(slot) = idle {
+            drop(slot);
+            self.retire(1);
+            return true;
+        }
+        let oldest = lock(&self.pool).busy.pop_front();
+        let Some(job) = oldest else { return false };
+        if let Some(slot) = self.finish(&job) {
+            drop(slot);
+            self.retire(1);
+        }
+        true
     }
 
     /// Counts slots that are gone.

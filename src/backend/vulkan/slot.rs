@@ -1,15 +1,19 @@
-//! A slot: the memory of one batch under way, with the command buffer recorded for it.
+//! A slot: the memory of one batch under way, with the command buffers recorded for it.
+//!
+//! A batch is one submission. Only a text too long for one (a watchdog would reset the device, or Ctrl-C go unheard) is
+//! submitted in parts, each when the one before it is done.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::kernel::{Dispatch, Range, Resource};
+use super::limits::flops_per_submission;
 use super::memory::{Arena, Budget};
 use super::profile;
 use super::raw::{Buffer, Command, Device, Grid, Kind, Pipeline, Recording, Slice, Ticket, Timing};
 use super::record::{Grids, Groups};
-use crate::backend::Feed;
+use crate::backend::{BatchLimits, Feed};
 use crate::graph::{Plan, Storage, ValueId};
 use crate::ops::Counts;
 use crate::stats::COUNTERS;
@@ -29,11 +33,21 @@ pub(super) struct Prepared {
     /// Regions of the weights.
     pub(super) regions: HashMap<ValueId, usize>,
     pub(super) budget: Arc<Budget>,
+    pub(super) limits: BatchLimits,
 }
 
 impl Prepared {
     fn shape_bytes(&self, id: ValueId, counts: Counts) -> u64 {
         4 * self.plan.graph.value(id).shape.elements(counts) as u64
+    }
+
+    /// Submissions that a batch is spread over: one, unless it is a text longer than the token budget.
+    fn submissions(&self, counts: Counts) -> usize {
+        if counts.tokens <= self.limits.tokens {
+            return 1;
+        }
+        let parts = self.plan.graph.flops(counts).div_ceil(flops_per_submission(self.device.capabilities.device_type));
+        (parts as usize).clamp(1, self.dispatches.len().max(1))
     }
 }
 
@@ -47,8 +61,10 @@ pub(super) struct Slot {
     capacity: Counts,
     inputs: Arena,
     activations: Arena,
-    /// The dispatches.
-    run: Recording,
+    /// The dispatches: several recordings where a full slot is too much for one submission.
+    parts: Vec<Recording>,
+    /// Parts of the batch under way that are submitted.
+    submitted: usize,
     timing: Timing,
     /// The copies of the wanted outputs' rows, recorded anew when a batch wants others.
     read_back: Recording,
@@ -73,7 +89,8 @@ impl Slot {
             capacity,
             inputs,
             activations,
-            run: Recording::new(device)?,
+            parts: Vec::new(),
+            submitted: 0,
             timing: Timing::Off,
             read_back: Recording::new(device)?,
             results: None,
@@ -91,27 +108,41 @@ impl Slot {
 
     fn record(&mut self, prepared: &Prepared) -> Result<()> {
         self.timing = if profile::is_on() { Timing::On } else { Timing::Off };
-        let mut commands = vec![Command::Start];
-        for (step, dispatch) in prepared.dispatches.iter().enumerate() {
-            if prepared.barriers[step] {
-                commands.push(Command::BetweenDispatches);
-            }
-            let bind = |range: &Range| self.bind(prepared, dispatch, *range);
-            commands.push(Command::Dispatch {
-                pipeline: prepared.pipelines[step].clone(),
-                buffers: dispatch.bindings.iter().map(bind).collect::<Result<_>>()?,
-                push: dispatch.push.clone(),
-                grid: match prepared.grids.groups[step] {
-                    Groups::Fixed(groups) => Grid::Direct(groups),
-                    Groups::Counted(place) => {
-                        let table = self.inputs.slice(GRIDS);
-                        Grid::Indirect(Slice { offset: table.offset + 12 * place as u64, bytes: 12, ..table })
-                    }
-                },
-                label: dispatch.label.clone(),
-            });
+        let parts = prepared.submissions(self.capacity);
+        while self.parts.len() < parts {
+            self.parts.push(Recording::new(&prepared.device)?);
         }
-        self.run.record(commands, self.timing)
+        // Layers are alike, so parts of equally many dispatches are about equally long.
+        let length = prepared.dispatches.len().div_ceil(parts).max(1);
+        for part in 0..parts {
+            let mut commands = vec![Command::Start];
+            for step in (part * length..prepared.dispatches.len()).take(length) {
+                if prepared.barriers[step] && step > part * length {
+                    commands.push(Command::BetweenDispatches);
+                }
+                commands.push(self.command(prepared, step)?);
+            }
+            self.parts[part].record(commands, self.timing)?;
+        }
+        Ok(())
+    }
+
+    fn command(&self, prepared: &Prepared, step: usize) -> Result<Command> {
+        let dispatch = &prepared.dispatches[step];
+        let bind = |range: &Range| self.bind(prepared, dispatch, *range);
+        Ok(Command::Dispatch {
+            pipeline: prepared.pipelines[step].clone(),
+            buffers: dispatch.bindings.iter().map(bind).collect::<Result<_>>()?,
+            push: dispatch.push.clone(),
+            grid: match prepared.grids.groups[step] {
+                Groups::Fixed(groups) => Grid::Direct(groups),
+                Groups::Counted(place) => {
+                    let table = self.inputs.slice(GRIDS);
+                    Grid::Indirect(Slice { offset: table.offset + 12 * place as u64, bytes: 12, ..table })
+                }
+            },
+            label: dispatch.label.clone(),
+        })
     }
 
     fn bind(&self, prepared: &Prepared, dispatch: &Dispatch, range: Range) -> Result<Slice> {
@@ -161,9 +192,23 @@ impl Slot {
             self.record_read_back(prepared, &wants.0, wants.1)?;
             self.recorded = Some(wants);
         }
-        self.ticket = device.submit(&mut [&mut self.run, &mut self.read_back])?;
+        self.submitted = 0;
+        self.submit(device, prepared.submissions(feed.counts))?;
         COUNTERS.bytes_up.fetch_add(sent, Relaxed);
         COUNTERS.batches_vulkan.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    /// Submits what is left of the batch when it fits one submission, or else its next part.
+    fn submit(&mut self, device: &Device, submissions: usize) -> Result<()> {
+        let all = self.parts.len();
+        let end = if submissions > 1 { self.submitted + 1 } else { all };
+        let mut recordings: Vec<&mut Recording> = self.parts[self.submitted..end].iter_mut().collect();
+        if end == all {
+            recordings.push(&mut self.read_back);
+        }
+        self.ticket = device.submit(&mut recordings)?;
+        self.submitted = end;
         Ok(())
     }
 
@@ -205,8 +250,14 @@ impl Slot {
     /// A device fault, or `Interrupted`.
     pub(super) fn finish(&mut self, prepared: &Prepared) -> Result<Vec<Vec<f32>>> {
         prepared.device.wait(self.ticket)?;
+        while self.submitted < self.parts.len() {
+            self.submit(&prepared.device, self.parts.len())?;
+            prepared.device.wait(self.ticket)?;
+        }
         if self.timing == Timing::On {
-            profile::add(&self.run.times()?);
+            for part in &self.parts {
+                profile::add(&part.times()?);
+            }
         }
         let (Some((outputs, counts)), Some(results)) = (&self.recorded, &self.results) else {
             return Ok(Vec::new());

@@ -30,7 +30,7 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
     let norm_eps = fields.number_or("layer_norm_eps", 1e-12, 0.0..=1.0) as f32;
     let activation_name = fields.text("hidden_act").unwrap_or("gelu");
     let position_kind = fields.text("position_embedding_type").unwrap_or("absolute");
-    if hidden % heads != 0 {
+    if !hidden.is_multiple_of(heads) {
         fields.fault(format!("hidden_size {hidden} is not a multiple of num_attention_heads {heads}"));
     }
     let other_meaning =

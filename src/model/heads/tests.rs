@@ -211,3 +211,22 @@ fn absurd_files_are_refused() {
     fs::write(folder.path().join("modules.json"), "[{").unwrap();
     assert!(matches!(read_modules(folder.path()), Err(Error::ModelFormat { .. })));
 }
+
+#[test]
+fn a_residual_needs_its_own_product_only_where_columns_differ() {
+    let config = json!({"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,
+        "vocab_size": 30, "max_position_embeddings": 12});
+    let (spec, _) = crate::model::arch::bert::read(config.as_object().unwrap(), Path::new("config.json")).unwrap();
+    let needed = |input: usize, output: usize| -> Result<Vec<(String, Vec<usize>)>> {
+        let dense = json!({"in_features": input, "out_features": output, "use_residual": true});
+        let graph = crate::model::encoder::build(&spec, &heads(&[mean(), ("Dense", dense)])?)?;
+        let needed = crate::model::encoder::needed(&graph).into_iter().filter(|needed| needed.name.contains('/'));
+        Ok(needed.map(|needed| (needed.name, needed.shape)).collect())
+    };
+    let product =
+        |output| [("2_Dense/linear.weight".to_owned(), vec![output, 8]), ("2_Dense/linear.bias".into(), vec![output])];
+    assert_eq!(needed(8, 8).unwrap(), product(8));
+    assert_eq!(needed(8, 4).unwrap()[0], ("2_Dense/residual.weight".to_owned(), vec![4, 8]));
+    assert_eq!(needed(8, 4).unwrap()[1..], product(4));
+    assert!(needed(9, 4).unwrap_err().to_string().contains("in_features is 9, but the module before it gives 8"));
+}

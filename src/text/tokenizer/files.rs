@@ -15,6 +15,7 @@ use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 use tokenizers::processors::template::TemplateProcessing;
 use tokenizers::{AddedToken, Tokenizer, TruncationDirection};
 
+use super::guarded;
 use crate::{Error, Result};
 
 /// The reference's names of its BERT tokenizer.
@@ -25,6 +26,8 @@ pub(super) struct Loaded {
     pub tokenizer: Tokenizer,
     /// Which end of a long text is lost.
     pub direction: TruncationDirection,
+    /// The file it comes from, for messages.
+    pub path: PathBuf,
 }
 
 /// Reads the tokenizer in `folder`.
@@ -32,8 +35,8 @@ pub(super) fn load(folder: &Path, lower_case: bool) -> Result<Loaded> {
     let settings = Settings::read(folder)?;
     let path = folder.join("tokenizer.json");
     let (mut tokenizer, path) = match path.exists() {
-        true => (settings.from_json(&path)?, path),
-        false => settings.from_vocabulary(folder)?,
+        true => (settings.file_tokenizer(&path)?, path),
+        false => settings.vocabulary_tokenizer(folder)?,
     };
     let refused = |e: tokenizers::Error| fault(&path, format!("is refused: {e}"));
     let baked = tokenizer.get_truncation().map(|truncation| truncation.direction);
@@ -44,7 +47,7 @@ pub(super) fn load(folder: &Path, lower_case: bool) -> Result<Loaded> {
         put_lower_case_first(&mut tokenizer).map_err(refused)?;
     }
     settings.add_special_tokens(&mut tokenizer).map_err(refused)?;
-    Ok(Loaded { tokenizer, direction })
+    Ok(Loaded { tokenizer, direction, path })
 }
 
 /// tokenizer_config.json, and the class that config.json may name.
@@ -99,9 +102,10 @@ impl Settings {
         Ok(BertNormalizer::new(true, spaced, self.flag("strip_accents")?, lower))
     }
 
-    fn from_json(&self, path: &Path) -> Result<Tokenizer> {
+    fn file_tokenizer(&self, path: &Path) -> Result<Tokenizer> {
         let unusable = |e: tokenizers::Error| fault(path, format!("is not a tokenizer: {e}"));
-        let mut tokenizer = Tokenizer::from_bytes(read(path)?).map_err(unusable)?;
+        let bytes = read(path)?;
+        let mut tokenizer = guarded(|| Tokenizer::from_bytes(bytes)).map_err(unusable)?;
         if let (true, Some(NormalizerWrapper::BertNormalizer(own))) = (self.is_bert(), tokenizer.get_normalizer()) {
             let wanted = self.bert_normalizer()?;
             let meaning = |n: &BertNormalizer| {
@@ -116,7 +120,7 @@ impl Settings {
     }
 
     /// The reference's BERT tokenizer over `vocab.txt`, one token a line.
-    fn from_vocabulary(&self, folder: &Path) -> Result<(Tokenizer, PathBuf)> {
+    fn vocabulary_tokenizer(&self, folder: &Path) -> Result<(Tokenizer, PathBuf)> {
         let path = folder.join("vocab.txt");
         if !path.exists() || !self.is_bert() {
             let made = "save it with `AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)` of transformers";

@@ -1,0 +1,80 @@
+// What the builds of `linear` share: their interface but for constants, loads and the epilogue.
+#include "counts.glsl"
+#include "activate.glsl"
+
+// Whether rows start at multiples of four elements.
+layout(constant_id = 0) const bool VECTOR = false;
+layout(constant_id = 1) const bool BIAS = false;
+layout(constant_id = 2) const uint ACTIVATION = 0;
+layout(constant_id = 3) const bool RESIDUAL = false;
+
+layout(std430, binding = 1) readonly buffer X { float x[]; };
+layout(std430, binding = 1) readonly buffer X4 { vec4 x_4[]; };
+layout(std430, binding = 2) readonly buffer Weight { float weight[]; };
+layout(std430, binding = 2) readonly buffer Weight4 { vec4 weight_4[]; };
+layout(std430, binding = 3) readonly buffer Bias { float bias[]; };
+layout(std430, binding = 4) readonly buffer Residual { float residual[]; };
+layout(std430, binding = 5) writeonly buffer Y { float y[]; };
+
+layout(push_constant) uniform Push {
+    uint rows_of;
+    uint rows;
+    // Rows of the weight that are bound, which give columns column .. column + n of the result.
+    uint n;
+    uint k;
+    uint column;
+    uint y_columns;
+} push;
+
+// x[row, k .. k + 3], zeros past the end of the row and past the last of `rows`.
+vec4 load_x(uint row, uint k, uint rows) {
+    bool there = row < rows && k < push.k;
+    uint at = there ? row * push.k + k : 0u;
+    vec4 quad;
+    if (VECTOR) {
+        quad = x_4[at / 4u];
+    } else {
+        // Past the end of the row, its last element stands in.
+        uint most = there ? push.k - 1u - k : 0u;
+        quad = vec4(x[at], x[at + min(1u, most)], x[at + min(2u, most)], x[at + min(3u, most)]);
+        quad = mix(quad, vec4(0.0), greaterThan(uvec4(0u, 1u, 2u, 3u), uvec4(most)));
+    }
+    quad = mix(quad, vec4(0.0), bvec4(!there));
+    return quad;
+}
+
+// weight[row, k .. k + 3], zeros past the end of the row and past the last row.
+vec4 load_weight(uint row, uint k) {
+    bool there = row < push.n && k < push.k;
+    uint at = there ? row * push.k + k : 0u;
+    vec4 quad;
+    if (VECTOR) {
+        quad = weight_4[at / 4u];
+    } else {
+        // Past the end of the row, its last element stands in.
+        uint most = there ? push.k - 1u - k : 0u;
+        quad = vec4(weight[at], weight[at + min(1u, most)], weight[at + min(2u, most)], weight[at + min(3u, most)]);
+        quad = mix(quad, vec4(0.0), greaterThan(uvec4(0u, 1u, 2u, 3u), uvec4(most)));
+    }
+    quad = mix(quad, vec4(0.0), bvec4(!there));
+    return quad;
+}
+
+// Four steps of a sum, in order of k.
+float accumulate(vec4 a, vec4 b, float sum) {
+    return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum))));
+}
+
+// Writes y[row, push.column + n] from the finished sum over k.
+void finish(uint row, uint n, float sum) {
+    uint column = push.column + n;
+    if (BIAS) {
+        sum += bias[column];
+    }
+    float value = activate(ACTIVATION, sum);
+    uint at = row * push.y_columns + column;
+    if (RESIDUAL) {
+        value += residual[at];
+    }
+    y[at] = value;
+}

@@ -1,0 +1,52 @@
+#version 460
+// Computes: y = act(x W^T + b) + residual, as linear.glsl and with its bits; for devices whose shared memory is slow.
+// Grid: x = ceil(N / (64 COLUMNS)), y = ceil(M / ROWS); 64 invocations, each ROWS rows of COLUMNS columns.
+// Reduction order: one fma a step, k = 0, 1, ... K - 1, from zero, at any subgroup size.
+// Assumes: full subgroups, of a size that divides 64; with VECTOR, K a multiple of 4.
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#include "linear-interface.glsl"
+
+layout(local_size_x = 64) in;
+layout(constant_id = 4) const uint ROWS = 16;
+layout(constant_id = 5) const uint COLUMNS = 4;
+
+void main() {
+    uint rows = batch_rows(push.rows_of, push.rows);
+    uint first_row = gl_WorkGroupID.y * ROWS;
+    uint first_column = gl_WorkGroupID.x * (64u * COLUMNS) + gl_LocalInvocationIndex;
+
+    float sum[ROWS * COLUMNS];
+    [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++) {
+        sum[i] = 0.0;
+    }
+    for (uint start = 0u; start < push.k; start += 4u * gl_SubgroupSize) {
+        // Each lane holds four k of every row; the lanes' pieces are then passed to all, in order.
+        vec4 a[ROWS];
+        [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+            a[i] = load_x(first_row + i, start + 4u * gl_SubgroupInvocationID, rows);
+        }
+        // Past K, zeros are added, which changes nothing.
+        for (uint lane = 0u; lane < gl_SubgroupSize; lane++) {
+            vec4 w[COLUMNS];
+            [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+                w[j] = load_weight(first_column + 64u * j, start + 4u * lane);
+            }
+            [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+                vec4 from = subgroupShuffle(a[i], lane);
+                [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+                    sum[i * COLUMNS + j] = accumulate(from, w[j], sum[i * COLUMNS + j]);
+                }
+            }
+        }
+    }
+    [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+        [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+            uint n = first_column + 64u * j;
+            if (first_row + i < rows && n < push.n) {
+                finish(first_row + i, n, sum[i * COLUMNS + j]);
+            }
+        }
+    }
+}

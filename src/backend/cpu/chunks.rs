@@ -1,0 +1,167 @@
+//! Cutting a batch into chunks of whole texts.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use bytemuck::Pod;
+
+use super::threads::Team;
+use crate::backend::{BatchLimits, Feed};
+use crate::graph::{DType, Plan};
+use crate::ops::{Counts, Dim};
+use crate::{Error, Result};
+
+/// Tokens of a chunk that one thread takes through the plan: few enough for its activations to stay in a second-level
+/// cache of 1 to 2 MB, enough to read the weights seldom.
+const CHUNK_TOKENS: usize = 512;
+
+/// Fewer tokens a thread than this are better shared: each chunk reads all the weights.
+const LEAST_TOKENS: usize = 64;
+
+/// Some texts of a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chunk {
+    /// Rows of what is counted in tokens.
+    pub tokens: Range<usize>,
+    /// Rows of what is counted in texts.
+    pub texts: Range<usize>,
+}
+
+impl Chunk {
+    /// Its sizes.
+    pub fn counts(&self) -> Counts {
+        Counts { tokens: self.tokens.len(), texts: self.texts.len() }
+    }
+
+    /// The rows it has of something counted in `dim`; `None` for what every chunk sees whole.
+    pub fn rows(&self, dim: Dim) -> Option<Range<usize>> {
+        match dim {
+            Dim::Tokens => Some(self.tokens.clone()),
+            Dim::Texts => Some(self.texts.clone()),
+            Dim::Boundaries => Some(self.texts.start..self.texts.end + 1),
+            Dim::Fixed(_) => None,
+        }
+    }
+}
+
+/// A batch cut up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cut {
+    /// In the batch's order.
+    pub chunks: Vec<Chunk>,
+    /// Who works on one chunk.
+    pub team: Team,
+}
+
+/// Cuts a batch for `threads`; 0 forbids cutting.
+///
+/// # Errors
+/// `InvalidArgument` for offsets that do not rise from 0 to the number of tokens.
+pub fn cut(plan: &Plan, feed: &Feed<'_>, threads: usize) -> Result<Cut> {
+    let counts = feed.counts;
+    let mut boundaries: Option<Cow<'_, [u32]>> = None;
+    let mut agree = true;
+    for (id, bytes) in plan.graph.inputs.iter().zip(&feed.inputs) {
+        let value = plan.graph.value(*id);
+        if value.shape.rows() != Dim::Boundaries || value.dtype != DType::U32 {
+            continue;
+        }
+        let offsets = aligned::<u32>(bytes);
+        let rising = offsets.windows(2).all(|pair| pair[0] <= pair[1]);
+        let ends = (offsets.first().copied(), offsets.last().map(|end| *end as usize));
+        if offsets.len() != counts.texts + 1 || !rising || ends != (Some(0), Some(counts.tokens)) {
+            return Err(Error::InvalidArgument(format!(
+                "{}: expected {} offsets rising from 0 to {}",
+                value.name,
+                counts.texts + 1,
+                counts.tokens
+            )));
+        }
+        agree &= boundaries.as_ref().is_none_or(|other| *other == offsets);
+        boundaries = Some(offsets);
+    }
+    let whole = Chunk { tokens: 0..counts.tokens, texts: 0..counts.texts };
+    let everyone = if threads == 1 { Team::Alone } else { Team::All(threads.max(1)) };
+    let Some(offsets) = boundaries.filter(|_| agree && threads > 0) else {
+        return Ok(Cut { chunks: vec![whole], team: everyone });
+    };
+    let shared = |chunk_tokens: usize| Cut { chunks: deal(&offsets, counts.tokens.div_ceil(chunk_tokens)), team: everyone };
+    if threads == 1 {
+        return Ok(shared(CHUNK_TOKENS));
+    }
+    let rounds = counts.tokens.div_ceil(threads * CHUNK_TOKENS);
+    let own = deal(&offsets, rounds * threads);
+    let most = own.iter().map(|chunk| chunk.tokens.len()).max().unwrap_or(0);
+    // Chunks of unequal size leave threads idle at the end; sharing every step costs about as much as an eighth of a chunk.
+    let fair = most * threads * rounds <= counts.tokens + counts.tokens / 8;
+    if fair && own.len() >= threads && counts.tokens >= threads * LEAST_TOKENS {
+        return Ok(Cut { chunks: own, team: Team::Alone });
+    }
+    Ok(shared(threads * CHUNK_TOKENS))
+}
+
+/// At most `parts` chunks of whole texts with nearly equal numbers of tokens; at least one.
+fn deal(offsets: &[u32], parts: usize) -> Vec<Chunk> {
+    let texts = offsets.len() - 1;
+    let tokens = offsets[texts] as usize;
+    let parts = parts.max(1);
+    let mut chunks = Vec::with_capacity(parts);
+    let mut first = 0;
+    for part in 1..=parts {
+        let goal = tokens * part / parts;
+        // The boundary nearest to the goal; the last chunk takes what is left, texts without tokens included.
+        let after = offsets.partition_point(|offset| (*offset as usize) < goal).clamp(first, texts);
+        let nearer = after > first && goal - (offsets[after - 1] as usize) < (offsets[after] as usize).abs_diff(goal);
+        let end = if part == parts { texts } else { after - usize::from(nearer) };
+        if end > first || (part == parts && chunks.is_empty()) {
+            chunks.push(Chunk { tokens: offsets[first] as usize..offsets[end] as usize, texts: first..end });
+            first = end;
+        }
+    }
+    chunks
+}
+
+/// How much a batch may hold: about a second of work by a slow estimate, so that a caller who stops between batches
+/// does not wait long, and never so little that threads run dry.
+pub fn limits(plan: &Plan, threads: usize) -> BatchLimits {
+    const FLOPS: u64 = 40_000_000_000;
+    let one = plan.graph.flops(Counts { tokens: 1, texts: 1 }).max(1);
+    let tokens = (threads as u64 * FLOPS / one) as usize;
+    BatchLimits {
+        tokens: tokens.clamp(threads * CHUNK_TOKENS, threads * 8 * CHUNK_TOKENS),
+        longest_text: u32::MAX as usize,
+        in_flight: 1,
+    }
+}
+
+/// The elements in place if the bytes are aligned, a copy if not.
+pub fn aligned<T: Pod>(bytes: &[u8]) -> Cow<'_, [T]> {
+    match bytemuck::try_cast_slice(bytes) {
+        Ok(elements) => Cow::Borrowed(elements),
+        Err(_) => Cow::Owned(bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_text_is_dealt_out_once_and_evenly() {
+        for lengths in [vec![], vec![0], vec![5], vec![0, 0, 3, 0], vec![9, 8, 7, 7, 6, 3, 1], vec![25; 32]] {
+            let offsets = crate::text::packing::offsets(lengths.iter().copied());
+            for parts in [1, 2, 3, 7, 64] {
+                let chunks = deal(&offsets, parts);
+                assert!(!chunks.is_empty() && chunks.len() <= parts);
+                let (mut text, mut token) = (0, 0);
+                for chunk in &chunks {
+                    assert_eq!((chunk.texts.start, chunk.tokens.start), (text, token), "{lengths:?} in {parts}");
+                    (text, token) = (chunk.texts.end, chunk.tokens.end);
+                }
+                assert_eq!((text, token), (lengths.len(), lengths.iter().sum()), "{lengths:?} in {parts}");
+            }
+        }
+        let even = deal(&crate::text::packing::offsets([25; 32].into_iter()), 4);
+        assert!(even.iter().all(|chunk| chunk.texts.len() == 8));
+    }
+}

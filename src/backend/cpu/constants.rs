@@ -1,0 +1,142 @@
+//! A plan's weights in the form its steps read: products packed, vectors as floats, embedding tables in place.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::floats::Floats;
+use super::matmul::Packed;
+use super::simd::{self, Arch, PANEL_VECTORS};
+use crate::backend::{TensorView, WeightSource};
+use crate::graph::{Plan, Source, ValueId};
+use crate::ops::{Counts, Op};
+use crate::{Error, Result};
+
+/// How a step reads a constant operand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Form {
+    /// As the matrix of a product.
+    Packed,
+    /// As floats.
+    Floats,
+    /// Row by row, from the file.
+    Table,
+}
+
+fn form(op: &Op, operand: usize) -> Form {
+    match op {
+        Op::Linear(_) if operand == 1 => Form::Packed,
+        Op::EmbeddingSum(_) if operand % 2 == 1 => Form::Table,
+        _ => Form::Floats,
+    }
+}
+
+/// All constants of a plan.
+pub struct Constants {
+    packed: HashMap<ValueId, Arc<Packed>>,
+    floats: HashMap<ValueId, Arc<Floats>>,
+    source: Arc<dyn WeightSource>,
+}
+
+impl Constants {
+    /// Reads and packs everything `plan` needs. Runs on rayon's current pool.
+    ///
+    /// # Errors
+    /// `Weights` for a tensor that is missing, `InvalidArgument` for one of the wrong size, `OutOfMemory`.
+    pub fn new(plan: &Plan, source: Arc<dyn WeightSource>, arch: Arch) -> Result<Self> {
+        let mut constants = Constants { packed: HashMap::new(), floats: HashMap::new(), source };
+        // Two values of the same tensors share what is made of them.
+        let mut packed: HashMap<&[String], Arc<Packed>> = HashMap::new();
+        let mut floats: HashMap<&[String], Arc<Floats>> = HashMap::new();
+        for node in &plan.graph.nodes {
+            for (operand, id) in node.operands.iter().enumerate() {
+                let value = plan.graph.value(*id);
+                let Source::Weight(weight) = &value.source else { continue };
+                let parts = &weight.parts[..];
+                let shape: Vec<usize> = value.shape.0.iter().map(|d| d.size(Counts::default())).collect();
+                match form(&node.op, operand) {
+                    Form::Table => {}
+                    Form::Packed if constants.packed.contains_key(id) => {}
+                    Form::Floats if constants.floats.contains_key(id) => {}
+                    Form::Packed => {
+                        let matrix = match packed.get(parts) {
+                            Some(matrix) => matrix.clone(),
+                            None => Arc::new(constants.pack(parts, shape[0], value.shape.columns(), arch)?),
+                        };
+                        packed.insert(parts, matrix.clone());
+                        constants.packed.insert(*id, matrix);
+                    }
+                    Form::Floats => {
+                        let vector = match floats.get(parts) {
+                            Some(vector) => vector.clone(),
+                            None => Arc::new(constants.read(parts, shape.iter().product(), arch)?),
+                        };
+                        floats.insert(parts, vector.clone());
+                        constants.floats.insert(*id, vector);
+                    }
+                }
+            }
+        }
+        Ok(constants)
+    }
+
+    fn views<'a>(&'a self, parts: &[String], elements: usize) -> Result<Vec<TensorView<'a>>> {
+        let views: Vec<TensorView<'_>> = parts.iter().map(|name| self.source.tensor(name)).collect::<Result<_>>()?;
+        let found: usize = views.iter().map(TensorView::elements).sum();
+        if found != elements {
+            return Err(Error::InvalidArgument(format!(
+                "{}: {found} elements, expected {elements}",
+                parts.join("+")
+            )));
+        }
+        Ok(views)
+    }
+
+    /// `[rows, depth]`, the parts one below the other.
+    fn pack(&self, parts: &[String], rows: usize, depth: usize, arch: Arch) -> Result<Packed> {
+        let views = self.views(parts, rows * depth)?;
+        let mut places = Vec::with_capacity(rows);
+        for view in &views {
+            for row in 0..view.elements() / depth.max(1) {
+                places.push((view, row));
+            }
+        }
+        if places.len() != rows {
+            return Err(Error::InvalidArgument(format!("{}: rows of another length than {depth}", parts.join("+"))));
+        }
+        Packed::new(arch, rows, depth, |n, out| {
+            let (view, row) = places[n];
+            view.read_f32(row * depth, out);
+        })
+    }
+
+    /// All elements, one part after the other, padded with zeros as a product wants its bias.
+    fn read(&self, parts: &[String], elements: usize, arch: Arch) -> Result<Floats> {
+        let width = PANEL_VECTORS * simd::lanes(arch);
+        let mut floats = Floats::zeros(elements.div_ceil(width) * width, "a weight vector")?;
+        let mut start = 0;
+        for view in self.views(parts, elements)? {
+            let count = view.elements();
+            view.read_f32(0, &mut floats[start..start + count]);
+            start += count;
+        }
+        Ok(floats)
+    }
+
+    /// The matrix of a product.
+    pub fn packed(&self, id: ValueId) -> Option<&Packed> {
+        self.packed.get(&id).map(|packed| &**packed)
+    }
+
+    /// A constant's floats, followed by zeros.
+    pub fn floats(&self, id: ValueId) -> Option<&[f32]> {
+        self.floats.get(&id).map(|floats| &floats[..])
+    }
+
+    /// The tensors of a table, one below the other, as they lie in the file.
+    ///
+    /// # Errors
+    /// As [`Constants::new`].
+    pub fn table(&self, parts: &[String], elements: usize) -> Result<Vec<TensorView<'_>>> {
+        self.views(parts, elements)
+    }
+}

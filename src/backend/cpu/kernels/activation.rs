@@ -1,0 +1,118 @@
+//! `y = act(x)`
+
+use pulp::{Simd, WithSimd};
+
+use crate::Result;
+use crate::backend::cpu::simd;
+use crate::backend::cpu::step::Step;
+use crate::graph::ValueId;
+use crate::ops::{Activation, ActivationKind};
+
+struct Elements<'a> {
+    kind: ActivationKind,
+    values: &'a mut [f32],
+}
+
+impl WithSimd for Elements<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        simd::activate(simd, self.kind, self.values);
+    }
+}
+
+pub(super) fn run(step: &Step<'_>, op: &Activation, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
+    let x = step.floats(operands[0])?;
+    step.team.rows(out, 1, 4096, |first, part| {
+        part.copy_from_slice(&x[first..first + part.len()]);
+        step.arch.dispatch(Elements { kind: op.kind, values: part });
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::cpu::testing::{Operand, archs, assert_close, erf, numbers, run};
+    use crate::ops::{Counts, Dim, Shape};
+
+    const EPS: f64 = f32::EPSILON as f64;
+
+    /// Value in float64, and how far the argument's own rounding is amplified, in units of the result.
+    fn reference(kind: ActivationKind, x: f64) -> (f64, f64) {
+        let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
+        match kind {
+            ActivationKind::Identity => (x, 0.0),
+            ActivationKind::GeluErf => (x * phi(x), x * x),
+            ActivationKind::GeluTanh => {
+                let twice = 1.5957691216057308 * (x + 0.044715 * x * x * x);
+                (x * sigmoid(twice), 2.0 * twice.abs())
+            }
+            ActivationKind::Relu => (if x < 0.0 { 0.0 } else { x }, 0.0),
+            ActivationKind::Silu => (x * sigmoid(x), 0.0),
+            ActivationKind::Tanh => (x.tanh(), 0.0),
+            ActivationKind::Sigmoid => (sigmoid(x), 0.0),
+            ActivationKind::QuickGelu => (x * sigmoid(1.702 * x), 1.702 * x.abs()),
+        }
+    }
+
+    fn phi(x: f64) -> f64 {
+        let z = -x * std::f64::consts::FRAC_1_SQRT_2;
+        if z < 3.0 {
+            return (1.0 - erf(z)) / 2.0;
+        }
+        let mut fraction = 0.0;
+        for n in (1..200).rev() {
+            fraction = n as f64 / 2.0 / (z + fraction);
+        }
+        (-z * z).exp() / (z + fraction) * std::f64::consts::FRAC_2_SQRT_PI / 4.0
+    }
+
+    const KINDS: [ActivationKind; 8] = [
+        ActivationKind::Identity,
+        ActivationKind::GeluErf,
+        ActivationKind::GeluTanh,
+        ActivationKind::Relu,
+        ActivationKind::Silu,
+        ActivationKind::Tanh,
+        ActivationKind::Sigmoid,
+        ActivationKind::QuickGelu,
+    ];
+
+    #[test]
+    fn activations_are_within_a_few_roundings_of_float64() {
+        let mut x: Vec<f32> = (-20_000..=20_000).map(|i| i as f32 * 6.1e-4).collect();
+        x.extend((-60..60).flat_map(|e| [2f32.powi(e), -(2f32.powi(e)), 1.7 * 2f32.powi(e)]));
+        x.extend(numbers(1001, 5));
+        x.extend([0.0, -0.0, f32::NAN, f32::INFINITY, f32::MIN_POSITIVE, 1e-44, 88.9, -88.9, -104.5]);
+        for arch in archs() {
+            for kind in KINDS {
+                let y = run(Activation { kind }, &[Operand::Floats(Shape::vector(Dim::Fixed(x.len())), &x)], Counts::default(), arch);
+                let (expected, amplified): (Vec<f64>, Vec<f64>) = x.iter().map(|x| reference(kind, f64::from(*x))).unzip();
+                // Four roundings of the formula itself; erf within a unit of its last place, which in the negative tail
+                // outgrows the result; and results below the normal range keep their absolute grid.
+                let erf = if kind == ActivationKind::GeluErf { 0.5 * EPS } else { 0.0 };
+                assert_close(&y, &expected, &format!("{kind:?} {arch:?}"), |i| {
+                    let x = f64::from(x[i]).abs();
+                    (4.0 + amplified[i]) * EPS * expected[i].abs() + erf * x + 2e-38 * x.clamp(1e-7, 1.0)
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn an_element_has_the_same_bits_at_any_place() {
+        let x = numbers(70, 6);
+        for arch in archs() {
+            for kind in KINDS {
+                let shape = |n| Shape::vector(Dim::Fixed(n));
+                let all = run(Activation { kind }, &[Operand::Floats(shape(70), &x)], Counts::default(), arch);
+                for n in [1, 2, 7, 15, 16, 17, 31, 33] {
+                    let some = run(Activation { kind }, &[Operand::Floats(shape(n), &x[70 - n..])], Counts::default(), arch);
+                    assert_eq!(some.iter().map(|x| x.to_bits()).collect::<Vec<_>>(), all[70 - n..].iter().map(|x| x.to_bits()).collect::<Vec<_>>());
+                }
+            }
+        }
+    }
+}

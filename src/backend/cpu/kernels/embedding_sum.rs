@@ -1,0 +1,118 @@
+//! `y[t] = sum_i table_i[index_i[t]]`; the rows are read where the checkpoint lies in memory.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use crate::backend::TensorView;
+use crate::backend::cpu::step::Step;
+use crate::graph::ValueId;
+use crate::{Error, Result};
+
+/// Rows of one table, wherever they are.
+enum Table<'a> {
+    /// Tensors of the checkpoint, one below the other.
+    Stored(Vec<TensorView<'a>>),
+    /// Floats of the batch.
+    Given(&'a [f32]),
+}
+
+impl Table<'_> {
+    /// Copies row `row`, false when there is none.
+    fn read(&self, row: usize, out: &mut [f32]) -> bool {
+        let columns = out.len();
+        match self {
+            Table::Given(values) => match values.get(row * columns..(row + 1) * columns) {
+                Some(values) => out.copy_from_slice(values),
+                None => return false,
+            },
+            Table::Stored(parts) => {
+                let mut row = row;
+                for part in parts {
+                    let rows = part.elements() / columns;
+                    if row < rows {
+                        part.read_f32(row * columns, out);
+                        return true;
+                    }
+                    row -= rows;
+                }
+                return false;
+            }
+        }
+        true
+    }
+}
+
+pub(super) fn run(step: &Step<'_>, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
+    let columns = step.shape(operands[1]).columns();
+    let mut pairs: Vec<(&[u32], Table<'_>)> = Vec::new();
+    for pair in operands.chunks_exact(2) {
+        let elements = step.shape(pair[1]).elements(step.counts);
+        let table = match step.parts(pair[1]) {
+            Some(parts) => Table::Stored(step.constants.table(parts, elements)?),
+            None => Table::Given(step.floats(pair[1])?),
+        };
+        pairs.push((step.indices(pair[0])?, table));
+    }
+    let outside = AtomicBool::new(false);
+    step.team.rows(out, columns, 16, |first, part| {
+        let mut row = vec![0.0f32; columns];
+        for (t, sum) in part.chunks_exact_mut(columns).enumerate() {
+            for (i, (indices, table)) in pairs.iter().enumerate() {
+                let index = indices[first + t] as usize;
+                let found = if i == 0 { table.read(index, sum) } else { table.read(index, &mut row) };
+                if !found {
+                    outside.store(true, Relaxed);
+                    return;
+                }
+                if i > 0 {
+                    for (sum, x) in sum.iter_mut().zip(&row) {
+                        *sum += *x;
+                    }
+                }
+            }
+        }
+    });
+    if outside.load(Relaxed) {
+        let rows: Vec<String> = operands.chunks_exact(2).map(|pair| step.shape(pair[1]).rows().to_string()).collect();
+        return Err(Error::IndexOutOfRange(format!(
+            "embedding_sum: an index lies outside its table (rows of the tables: {})",
+            rows.join(", ")
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::cpu::simd::Arch;
+    use crate::backend::cpu::testing::{Operand, numbers, run, try_run};
+    use crate::ops::{Counts, Dim, EmbeddingSum, Shape};
+
+    #[test]
+    fn rows_are_added_in_order() {
+        let (words, types, columns) = (numbers(50 * 19, 1), numbers(2 * 19, 2), 19);
+        for tokens in [0, 1, 2, 33, 100] {
+            let word: Vec<u32> = (0..tokens as u32).map(|i| i * 7 % 50).collect();
+            let kind: Vec<u32> = (0..tokens as u32).map(|i| i % 2).collect();
+            let operands = [
+                Operand::Indices(Shape::vector(Dim::Tokens), &word),
+                Operand::Weight(&[50, 19], &words),
+                Operand::Indices(Shape::vector(Dim::Tokens), &kind),
+                Operand::Floats(Shape::fixed(&[2, 19]), &types),
+            ];
+            let y = run(EmbeddingSum, &operands, Counts { tokens, texts: 1 }, Arch::new());
+            for (t, row) in y.chunks_exact(columns).enumerate() {
+                for (c, y) in row.iter().enumerate() {
+                    assert_eq!(*y, words[word[t] as usize * 19 + c] + types[kind[t] as usize * 19 + c]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_index_outside_the_table_is_an_error() {
+        let operands = [Operand::Indices(Shape::vector(Dim::Tokens), &[1, 2]), Operand::Weight(&[2, 3], &[0.0; 6])];
+        let error = try_run(EmbeddingSum, &operands, Counts { tokens: 2, texts: 1 }, Arch::new(), 1);
+        assert!(matches!(error, Err(Error::IndexOutOfRange(_))));
+    }
+}

@@ -1,0 +1,178 @@
+//! `y = act(x W^T + b) + residual`
+
+use std::borrow::Cow;
+
+use crate::Result;
+use crate::backend::cpu::matmul::{Epilogue, Packed, multiply};
+use crate::backend::cpu::step::Step;
+use crate::graph::ValueId;
+use crate::ops::Linear;
+
+pub(super) fn run(step: &Step<'_>, op: &Linear, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
+    let x = step.floats(operands[0])?;
+    let computed;
+    let weight = match step.constants.packed(operands[1]) {
+        Some(weight) => weight,
+        // A matrix that comes with the batch is packed for this batch.
+        None => {
+            let (shape, values) = (step.shape(operands[1]), step.floats(operands[1])?);
+            let depth = shape.columns();
+            computed = Packed::new(step.arch, shape.rows().size(step.counts), depth, |n, row| {
+                row.copy_from_slice(&values[n * depth..][..depth]);
+            })?;
+            &computed
+        }
+    };
+    let mut bias = Cow::Borrowed(&[][..]);
+    if op.bias {
+        bias = match step.constants.floats(operands[2]) {
+            Some(padded) => Cow::Borrowed(&padded[..weight.padded_columns()]),
+            None => {
+                let mut padded = step.floats(operands[2])?.to_vec();
+                padded.resize(weight.padded_columns(), 0.0);
+                Cow::Owned(padded)
+            }
+        };
+    }
+    let residual = op.residual_operand().map(|place| step.floats(operands[place])).transpose()?;
+    let epilogue = Epilogue { bias: &bias, activation: op.activation, residual };
+    multiply(step.arch, step.team, x, weight, epilogue, out);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::cpu::simd::Arch;
+    use crate::backend::cpu::testing::{Operand, archs, assert_close, numbers, run, same_bits};
+    use crate::ops::{ActivationKind, Counts, Dim, Residual, Shape};
+
+    struct Case {
+        n: usize,
+        k: usize,
+        w: Vec<f32>,
+        b: Vec<f32>,
+        op: Linear,
+    }
+
+    impl Case {
+        fn new(n: usize, k: usize, op: Linear) -> Self {
+            Case { n, k, w: numbers(n * k, 2), b: numbers(n, 3), op }
+        }
+
+        fn run(&self, x: &[f32], residual: &[f32], arch: Arch) -> Vec<f32> {
+            let tokens = residual.len() / self.n;
+            let shape = [self.n, self.k];
+            let mut operands = vec![Operand::Floats(Shape::matrix(Dim::Tokens, self.k), x), Operand::Weight(&shape, &self.w)];
+            if self.op.bias {
+                operands.push(Operand::Weight(&shape[..1], &self.b));
+            }
+            if self.op.residual == Residual::Added {
+                operands.push(Operand::Floats(Shape::matrix(Dim::Tokens, self.n), residual));
+            }
+            run(self.op.clone(), &operands, Counts { tokens, texts: 1 }, arch)
+        }
+
+        fn check(&self, tokens: usize, arch: Arch) {
+            let (x, residual) = (numbers(tokens * self.k, 1), numbers(tokens * self.n, 4));
+            let y = self.run(&x, &residual, arch);
+            let (mut expected, mut scale) = (Vec::new(), Vec::new());
+            for m in 0..tokens {
+                for n in 0..self.n {
+                    let terms = || (0..self.k).map(|k| f64::from(x[m * self.k + k]) * f64::from(self.w[n * self.k + k]));
+                    let mut sum = terms().sum::<f64>();
+                    let mut size = terms().map(|t| t * t).sum::<f64>().sqrt();
+                    if self.op.bias {
+                        sum += f64::from(self.b[n]);
+                    }
+                    match self.op.activation {
+                        Some(ActivationKind::Relu) => sum = sum.max(0.0),
+                        Some(_) => sum = sum.tanh(),
+                        None => {}
+                    }
+                    if self.op.residual == Residual::Added {
+                        sum += f64::from(residual[m * self.n + n]);
+                    }
+                    size += sum.abs() + 1.0;
+                    expected.push(sum);
+                    scale.push(size);
+                }
+            }
+            // Partial sums are as large as the terms' root sum of squares, and there are k of them to round.
+            let what = format!("[{tokens}, {}] x [{}, {}] {arch:?}", self.k, self.n, self.k);
+            let roundings = 2.0 + (self.k as f64).sqrt();
+            assert_close(&y, &expected, &what, |i| f64::from(f32::EPSILON) * roundings * scale[i]);
+        }
+    }
+
+    #[test]
+    fn products_around_the_tiles_match_float64() {
+        for arch in archs() {
+            for (n, k) in [(1, 1), (2, 3), (15, 16), (16, 17), (17, 31), (33, 1), (47, 7), (48, 33), (49, 2), (97, 383), (10, 385), (50, 800)] {
+                let case = Case::new(n, k, Linear { bias: true, ..Linear::default() });
+                for tokens in [0, 1, 2, 7, 8, 9, 15, 17, 31, 33] {
+                    case.check(tokens, arch);
+                }
+            }
+            Case::new(30, 20, Linear { bias: true, ..Linear::default() }).check(513, arch);
+        }
+    }
+
+    #[test]
+    fn bias_activation_and_residual_in_every_combination() {
+        for arch in archs() {
+            for bias in [false, true] {
+                for activation in [None, Some(ActivationKind::Relu), Some(ActivationKind::Tanh)] {
+                    for residual in [Residual::None, Residual::Added] {
+                        let case = Case::new(53, 40, Linear { bias, activation, residual });
+                        case.check(9, arch);
+                        case.check(200, arch);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_has_the_same_bits_in_any_batch() {
+        for arch in archs() {
+            let op = Linear { bias: true, activation: Some(ActivationKind::GeluErf), residual: Residual::Added };
+            let case = Case::new(100, 400, op);
+            let (x, residual) = (numbers(300 * 400, 1), numbers(300 * 100, 2));
+            let all = case.run(&x, &residual, arch);
+            for (first, rows) in [(0, 1), (299, 1), (3, 2), (100, 7), (5, 130), (40, 255)] {
+                let some = case.run(&x[first * 400..(first + rows) * 400], &residual[first * 100..(first + rows) * 100], arch);
+                assert!(same_bits(&some, &all[first * 100..(first + rows) * 100]), "rows {first}.. {rows} {arch:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn nan_and_infinity_stay_in_their_row() {
+        for arch in archs() {
+            let case = Case::new(50, 40, Linear::default());
+            let (mut x, residual) = (numbers(20 * 40, 1), vec![0.0; 20 * 50]);
+            let clean = case.run(&x, &residual, arch);
+            x[40 * 5 + 3] = f32::NAN;
+            x[40 * 6 + 3] = f32::INFINITY;
+            let y = case.run(&x, &residual, arch);
+            assert!(y[5 * 50..6 * 50].iter().all(|y| y.is_nan()));
+            assert!(y[6 * 50..7 * 50].iter().all(|y| y.is_infinite()));
+            assert!(same_bits(&y[..250], &clean[..250]) && same_bits(&y[350..], &clean[350..]));
+        }
+    }
+
+    #[test]
+    fn a_matrix_that_comes_with_the_batch_gives_the_same_bits() {
+        let case = Case::new(50, 40, Linear { bias: true, ..Linear::default() });
+        let x = numbers(20 * 40, 1);
+        let packed = case.run(&x, &vec![0.0; 20 * 50], Arch::new());
+        let operands = [
+            Operand::Floats(Shape::matrix(Dim::Tokens, 40), &x),
+            Operand::Floats(Shape::fixed(&[50, 40]), &case.w),
+            Operand::Floats(Shape::fixed(&[50]), &case.b),
+        ];
+        let given = run(case.op.clone(), &operands, Counts { tokens: 20, texts: 1 }, Arch::new());
+        assert!(same_bits(&packed, &given));
+    }
+}

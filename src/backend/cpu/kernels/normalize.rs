@@ -1,0 +1,73 @@
+//! `y = x / max(||x||, eps)`
+
+use pulp::{Simd, WithSimd};
+
+use crate::Result;
+use crate::backend::cpu::simd::sum_of_squares;
+use crate::backend::cpu::step::Step;
+use crate::graph::ValueId;
+use crate::ops::Normalize;
+
+struct Rows<'a> {
+    /// `[rows, columns]`, as `out`.
+    x: &'a [f32],
+    columns: usize,
+    eps: f32,
+    out: &'a mut [f32],
+}
+
+impl WithSimd for Rows<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        for (x, y) in self.x.chunks_exact(self.columns).zip(self.out.chunks_exact_mut(self.columns)) {
+            let norm = sum_of_squares(simd, x, 0.0).sqrt();
+            // `f32::max` would drop a NaN.
+            let divisor = if norm < self.eps { self.eps } else { norm };
+            for (y, x) in y.iter_mut().zip(x) {
+                *y = x / divisor;
+            }
+        }
+    }
+}
+
+pub(super) fn run(step: &Step<'_>, op: &Normalize, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
+    let x = step.floats(operands[0])?;
+    let columns = step.shape(operands[0]).columns();
+    step.team.rows(out, columns, 16, |first, part| {
+        let x = &x[first * columns..][..part.len()];
+        step.arch.dispatch(Rows { x, columns, eps: op.eps, out: part });
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::cpu::testing::{Operand, archs, assert_close, numbers, run};
+    use crate::ops::{Counts, Dim, Shape};
+
+    #[test]
+    fn rows_get_length_one_or_stay_below() {
+        for arch in archs() {
+            for n in [1, 2, 7, 15, 16, 17, 31, 33, 384] {
+                let mut x = numbers(6 * n, n as u64);
+                x[n..2 * n].fill(0.0);
+                x[2 * n] = f32::NAN;
+                x[3 * n..4 * n].fill(1e-14 / n as f32);
+                let operands = [Operand::Floats(Shape::matrix(Dim::Texts, n), &x)];
+                let y = run(Normalize { eps: 1e-12 }, &operands, Counts { tokens: 0, texts: 6 }, arch);
+                let mut expected = Vec::new();
+                for row in x.chunks_exact(n) {
+                    let norm = row.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
+                    let divisor = if norm < 1e-12 { 1e-12 } else { norm };
+                    expected.extend(row.iter().map(|x| f64::from(*x) / divisor));
+                }
+                // Half the sum's relative error, a root and a division.
+                let tolerance = |i: usize| f64::from(f32::EPSILON) * (0.5 * (n as f64).sqrt() + 3.0) * expected[i].abs();
+                assert_close(&y, &expected, &format!("{n} columns {arch:?}"), tolerance);
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! One vector a text from its tokens' vectors; tokens are added in their order.
+
+use crate::Result;
+use crate::backend::cpu::step::Step;
+use crate::graph::ValueId;
+use crate::ops::{Pool, PoolMode};
+
+/// What sentence-transformers puts in place of a token left out of the maximum.
+const NO_TOKEN: f32 = -1e9;
+
+pub(super) fn run(step: &Step<'_>, op: &Pool, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
+    let x = step.floats(operands[0])?;
+    let (offsets, skipped) = (step.indices(operands[1])?, step.indices(operands[2])?);
+    let columns = step.shape(operands[0]).columns();
+    step.team.rows(out, op.modes.len() * columns, 1, |first, part| {
+        for (i, row) in part.chunks_exact_mut(op.modes.len() * columns).enumerate() {
+            let text = first + i;
+            let (start, end) = (offsets[text] as usize, offsets[text + 1] as usize);
+            let tokens = &x[start * columns..end * columns];
+            for (mode, y) in op.modes.iter().zip(row.chunks_exact_mut(columns)) {
+                pool(*mode, tokens, skipped[text] as usize, y);
+            }
+        }
+    });
+    Ok(())
+}
+
+/// One mode of one text; `tokens [n, columns]`, of which the first `skipped` are left out.
+fn pool(mode: PoolMode, tokens: &[f32], skipped: usize, y: &mut [f32]) {
+    let columns = y.len();
+    let rows = tokens.chunks_exact(columns);
+    let pooled = rows.len().saturating_sub(skipped);
+    let add = |y: &mut [f32], row: &[f32], factor: f32| {
+        for (y, x) in y.iter_mut().zip(row) {
+            *y += factor * x;
+        }
+    };
+    let divide = |y: &mut [f32], divisor: f32| y.iter_mut().for_each(|y| *y /= divisor);
+    y.fill(0.0);
+    match mode {
+        PoolMode::Cls => rows.skip(skipped).take(1).for_each(|row| y.copy_from_slice(row)),
+        PoolMode::LastToken => rows.last().into_iter().for_each(|row| y.copy_from_slice(row)),
+        PoolMode::Max => {
+            y.fill(if pooled == 0 { NO_TOKEN } else { f32::NEG_INFINITY });
+            for row in rows.skip(skipped) {
+                for (y, x) in y.iter_mut().zip(row) {
+                    // A NaN stays.
+                    *y = if *x > *y || x.is_nan() { *x } else { *y };
+                }
+            }
+        }
+        PoolMode::Mean | PoolMode::MeanSqrtLength => {
+            rows.skip(skipped).for_each(|row| add(y, row, 1.0));
+            let count = (pooled as f32).max(1e-9);
+            divide(y, if mode == PoolMode::Mean { count } else { count.sqrt() });
+        }
+        PoolMode::WeightedMean => {
+            let mut total = 0.0f32;
+            for (i, row) in rows.enumerate().skip(skipped) {
+                add(y, row, (i + 1) as f32);
+                total += (i + 1) as f32;
+            }
+            divide(y, total.max(1e-9));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::cpu::simd::Arch;
+    use crate::backend::cpu::testing::{Operand, assert_close, numbers, run};
+    use crate::ops::{Counts, Dim, Shape};
+    use crate::text::packing;
+
+    const ALL: [PoolMode; 6] = [
+        PoolMode::Cls,
+        PoolMode::Max,
+        PoolMode::Mean,
+        PoolMode::MeanSqrtLength,
+        PoolMode::WeightedMean,
+        PoolMode::LastToken,
+    ];
+
+    fn reference(mode: PoolMode, rows: &[&[f32]], skipped: usize, c: usize) -> f64 {
+        let pooled = rows.get(skipped..).unwrap_or_default();
+        let sum = || pooled.iter().map(|r| f64::from(r[c])).sum::<f64>();
+        match mode {
+            PoolMode::Cls => pooled.first().map_or(0.0, |r| f64::from(r[c])),
+            PoolMode::Max => pooled.iter().map(|r| f64::from(r[c])).reduce(f64::max).unwrap_or(-1e9),
+            PoolMode::Mean => sum() / (pooled.len() as f64).max(1e-9),
+            PoolMode::MeanSqrtLength => sum() / (pooled.len() as f64).max(1e-9).sqrt(),
+            PoolMode::WeightedMean => {
+                let weights = (skipped..rows.len()).map(|i| (i + 1) as f64);
+                let sum: f64 = weights.clone().zip(pooled).map(|(w, r)| w * f64::from(r[c])).sum();
+                sum / weights.sum::<f64>().max(1e-9)
+            }
+            PoolMode::LastToken => rows.last().map_or(0.0, |r| f64::from(r[c])),
+        }
+    }
+
+    #[test]
+    fn every_mode_and_their_concatenation() {
+        let columns = 17;
+        let lengths = [1usize, 5, 0, 33, 16, 2];
+        let first = [0u32, 2, 0, 3, 16, 9];
+        let offsets = packing::offsets(lengths.into_iter());
+        let tokens = lengths.iter().sum();
+        let x = numbers(tokens * columns, 1);
+        let operands = [
+            Operand::Floats(Shape::matrix(Dim::Tokens, columns), &x),
+            Operand::Indices(Shape::vector(Dim::Boundaries), &offsets),
+            Operand::Indices(Shape::vector(Dim::Texts), &first),
+        ];
+        let y = run(Pool { modes: ALL.to_vec() }, &operands, Counts { tokens, texts: 6 }, Arch::new());
+        let mut expected = Vec::new();
+        for text in 0..6 {
+            let rows: Vec<&[f32]> = x.chunks_exact(columns).collect();
+            let rows = &rows[packing::rows(&offsets, text)];
+            for mode in ALL {
+                expected.extend((0..columns).map(|c| reference(mode, rows, first[text] as usize, c)));
+            }
+        }
+        assert_close(&y, &expected, "pool", |i| f64::from(f32::EPSILON) * (40.0 + expected[i].abs()));
+    }
+
+    #[test]
+    fn no_texts_and_nan() {
+        let operands = |x, offsets, first| {
+            [
+                Operand::Floats(Shape::matrix(Dim::Tokens, 2), x),
+                Operand::Indices(Shape::vector(Dim::Boundaries), offsets),
+                Operand::Indices(Shape::vector(Dim::Texts), first),
+            ]
+        };
+        let pool = Pool { modes: ALL.to_vec() };
+        assert!(run(pool.clone(), &operands(&[], &[0], &[]), Counts::default(), Arch::new()).is_empty());
+        let x = [1.0, f32::NAN, 2.0, 3.0];
+        let y = run(pool, &operands(&x, &[0, 2], &[0]), Counts { tokens: 2, texts: 1 }, Arch::new());
+        assert!(y[3].is_nan() && y[5].is_nan() && y[2] == 2.0 && y[4] == 1.5);
+    }
+}

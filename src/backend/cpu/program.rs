@@ -1,0 +1,211 @@
+//! A plan made ready: how a batch is cut into chunks of whole texts, and how a chunk runs through all steps.
+//!
+//! With texts enough, each thread takes chunks of its own through the whole plan: no waiting between steps, and a
+//! chunk's activations stay in that thread's cache. With few, all threads share every step. Either way a row's result
+//! is the same, bit for bit.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
+
+use rayon::prelude::*;
+
+use super::chunks::{self, Chunk};
+use super::constants::Constants;
+use super::floats::Floats;
+use super::kernels;
+use super::simd::Arch;
+use super::step::{Given, Step};
+use super::threads::{Team, Threads};
+use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions, WeightSource};
+use crate::graph::{DType, Plan, Storage};
+use crate::ops::Dim;
+use crate::{Error, Result};
+
+/// Memory of one chunk under way, kept for the next.
+#[derive(Default)]
+struct Arena {
+    buffers: Vec<Floats>,
+    scratch: Floats,
+}
+
+/// A plan on the host's processor.
+pub struct CpuProgram {
+    plan: Arc<Plan>,
+    constants: Constants,
+    threads: Threads,
+    arch: Arch,
+    /// By output: the steps it needs.
+    needs: Vec<Vec<bool>>,
+    limits: BatchLimits,
+    arenas: Mutex<Vec<Arena>>,
+}
+
+impl CpuProgram {
+    /// Packs the weights.
+    ///
+    /// # Errors
+    /// As [`Constants::new`] and [`Threads::new`].
+    pub fn new(plan: Arc<Plan>, weights: Arc<dyn WeightSource>, options: ProgramOptions, arch: Arch) -> Result<Self> {
+        let threads = Threads::new(options.num_threads)?;
+        let constants = threads.run(|| Constants::new(&plan, weights, arch))??;
+        let needs = (0..plan.graph.outputs.len()).map(|output| steps_for(&plan, output)).collect();
+        let limits = chunks::limits(&plan, threads.count());
+        Ok(CpuProgram { plan, constants, threads, arch, needs, limits, arenas: Mutex::new(Vec::new()) })
+    }
+
+    /// The inputs of one chunk, aligned and counted from its own first token.
+    fn inputs<'a>(&self, feed: &Feed<'a>, chunk: &Chunk) -> Result<Vec<Given<'a>>> {
+        let values = self.plan.graph.inputs.iter().map(|id| self.plan.graph.value(*id));
+        let mut inputs = Vec::with_capacity(feed.inputs.len());
+        for (value, bytes) in values.zip(&feed.inputs) {
+            let bytes: &'a [u8] = bytes;
+            let (rows, count) = (value.shape.rows(), value.shape.elements(feed.counts));
+            if bytes.len() != 4 * count {
+                return Err(Error::InvalidArgument(format!(
+                    "{}: {} bytes, expected {} ({})",
+                    value.name,
+                    bytes.len(),
+                    4 * count,
+                    value.shape
+                )));
+            }
+            let part = chunk.rows(rows).map_or(0..count, |range| {
+                let width = count / rows.size(feed.counts).max(1);
+                range.start * width..range.end * width
+            });
+            let bytes = &bytes[4 * part.start..4 * part.end];
+            inputs.push(match value.dtype {
+                DType::F32 => Given::Floats(chunks::aligned(bytes)),
+                DType::U32 if rows == Dim::Boundaries => {
+                    let mut offsets = chunks::aligned::<u32>(bytes);
+                    let first = offsets.first().copied().unwrap_or(0);
+                    if first != 0 {
+                        offsets.to_mut().iter_mut().for_each(|offset| *offset -= first);
+                    }
+                    Given::Indices(offsets)
+                }
+                DType::U32 => Given::Indices(chunks::aligned(bytes)),
+            });
+        }
+        Ok(inputs)
+    }
+
+    /// Runs one chunk and copies the wanted outputs' rows into `outputs`.
+    fn run_chunk(&self, feed: &Feed<'_>, chunk: &Chunk, team: Team, outputs: Vec<&mut [f32]>) -> Result<()> {
+        let inputs = self.inputs(feed, chunk)?;
+        let counts = chunk.counts();
+        let mut arena = self.arenas.lock().expect("no panic while held").pop().unwrap_or_default();
+        arena.buffers.resize_with(self.plan.buffers.len(), Floats::default);
+        for (floats, buffer) in arena.buffers.iter_mut().zip(&self.plan.buffers) {
+            floats.resize(buffer.bytes(counts) / 4, "activations")?;
+        }
+        for (number, node) in self.plan.graph.nodes.iter().enumerate() {
+            if !feed.outputs.iter().any(|output| self.needs[*output][number]) {
+                continue;
+            }
+            let Storage::Buffer(place) = self.plan.storage[node.result.0] else {
+                return Err(Error::InvalidArgument(format!("{}: its result has no buffer", node.name)));
+            };
+            let mut result = std::mem::take(&mut arena.buffers[place]);
+            let step = Step {
+                plan: &self.plan,
+                arch: self.arch,
+                team,
+                counts,
+                constants: &self.constants,
+                inputs: &inputs,
+                buffers: &arena.buffers,
+            };
+            let elements = self.plan.graph.value(node.result).shape.elements(counts);
+            let done = kernels::run(&step, node, &mut arena.scratch, &mut result[..elements]);
+            arena.buffers[place] = result;
+            done?;
+        }
+        for (output, rows) in feed.outputs.iter().zip(outputs) {
+            let id = self.plan.graph.outputs[*output];
+            match self.plan.storage[id.0] {
+                Storage::Buffer(place) => rows.copy_from_slice(&arena.buffers[place][..rows.len()]),
+                _ => return Err(Error::InvalidArgument("an output that no step computes".into())),
+            }
+        }
+        self.arenas.lock().expect("no panic while held").push(arena);
+        Ok(())
+    }
+
+    fn run(&self, feed: &Feed<'_>) -> Result<Vec<Vec<f32>>> {
+        let shapes: Vec<_> =
+            feed.outputs.iter().map(|o| &self.plan.graph.value(self.plan.graph.outputs[*o]).shape).collect();
+        let mut outputs: Vec<Vec<f32>> = shapes.iter().map(|s| vec![0.0; s.elements(feed.counts)]).collect();
+        let split = shapes.iter().all(|s| matches!(s.rows(), Dim::Tokens | Dim::Texts));
+        let cut = chunks::cut(&self.plan, feed, if split { self.threads.count() } else { 0 })?;
+        // Each chunk gets its rows of every output.
+        let mut rest: Vec<&mut [f32]> = outputs.iter_mut().map(|o| &mut o[..]).collect();
+        let mut work: Vec<(&Chunk, Vec<&mut [f32]>)> = Vec::with_capacity(cut.chunks.len());
+        for chunk in &cut.chunks {
+            let mut own = Vec::with_capacity(shapes.len());
+            let mut after = Vec::with_capacity(shapes.len());
+            for (rows, shape) in rest.into_iter().zip(&shapes) {
+                let count = if cut.chunks.len() == 1 { rows.len() } else { shape.elements(chunk.counts()) };
+                let (mine, others) = rows.split_at_mut(count);
+                own.push(mine);
+                after.push(others);
+            }
+            rest = after;
+            work.push((chunk, own));
+        }
+        self.threads.run(|| match cut.team {
+            Team::Alone if self.threads.count() > 1 => work
+                .into_par_iter()
+                .with_max_len(1)
+                .try_for_each(|(chunk, outputs)| self.run_chunk(feed, chunk, Team::Alone, outputs)),
+            team => work.into_iter().try_for_each(|(chunk, outputs)| self.run_chunk(feed, chunk, team, outputs)),
+        })??;
+        Ok(outputs)
+    }
+}
+
+impl Program for CpuProgram {
+    fn limits(&self) -> BatchLimits {
+        self.limits
+    }
+
+    fn submit(&self, feed: &Feed<'_>) -> Result<Box<dyn Pending>> {
+        let graph = &self.plan.graph;
+        if feed.inputs.len() != graph.inputs.len() || feed.outputs.iter().any(|o| *o >= graph.outputs.len()) {
+            return Err(Error::InvalidArgument(format!(
+                "a batch with {} inputs and outputs {:?} for a plan with {} and {}",
+                feed.inputs.len(),
+                feed.outputs,
+                graph.inputs.len(),
+                graph.outputs.len()
+            )));
+        }
+        let outputs = self.run(feed)?;
+        crate::stats::COUNTERS.batches_cpu.fetch_add(1, Relaxed);
+        Ok(Box::new(Finished(outputs)))
+    }
+}
+
+/// A batch that is done already.
+struct Finished(Vec<Vec<f32>>);
+
+impl Pending for Finished {
+    fn wait(self: Box<Self>) -> Result<Vec<Vec<f32>>> {
+        Ok(self.0)
+    }
+}
+
+/// Which steps lead to output `output`.
+fn steps_for(plan: &Plan, output: usize) -> Vec<bool> {
+    let nodes = &plan.graph.nodes;
+    let mut needed = vec![plan.graph.outputs[output]];
+    let mut steps = vec![false; nodes.len()];
+    for (step, node) in nodes.iter().enumerate().rev() {
+        if needed.contains(&node.result) {
+            steps[step] = true;
+            needed.extend(&node.operands);
+        }
+    }
+    steps
+}
+

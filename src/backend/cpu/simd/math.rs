@@ -1,0 +1,184 @@
+//! Elementary functions of vectors, within 1 to 2 units in the last place; NaN gives NaN.
+
+use pulp::Simd;
+
+use crate::ops::ActivationKind;
+
+/// `c[0] x^(n-1) + ... + c[n-1]`
+#[inline(always)]
+fn polynomial<S: Simd, const N: usize>(simd: S, x: S::f32s, coefficients: [f32; N]) -> S::f32s {
+    let mut y = simd.splat_f32s(coefficients[0]);
+    for c in &coefficients[1..] {
+        y = simd.mul_add_f32s(y, x, simd.splat_f32s(*c));
+    }
+    y
+}
+
+/// `e^x`; 0 below -104, infinite above 88.73, denormal results included.
+///
+/// `x = n ln 2 + r`, `|r| <= ln 2 / 2`, a polynomial of degree 6 for `e^r` (least maximum error), then two steps of
+/// `2^(n/2)` so that neither factor leaves the range of normal numbers.
+#[inline(always)]
+pub fn exp<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
+    const MAGIC: f32 = 12_582_912.0; // 1.5 * 2^23: adding it rounds to an integer, held in the low bits
+    let bounded = simd.min_f32s(simd.max_f32s(x, simd.splat_f32s(-104.0)), simd.splat_f32s(89.0));
+    let shifted = simd.mul_add_f32s(bounded, simd.splat_f32s(std::f32::consts::LOG2_E), simd.splat_f32s(MAGIC));
+    let n = simd.sub_f32s(shifted, simd.splat_f32s(MAGIC));
+    // ln 2 in two parts; n times the first is exact.
+    let r = simd.mul_add_f32s(n, simd.splat_f32s(-355.0 / 512.0), bounded);
+    let r = simd.mul_add_f32s(n, simd.splat_f32s(2.121_944_4e-4), r);
+    let p = polynomial(
+        simd,
+        r,
+        [1.378_059_4e-3, 8.373_124_5e-3, 4.166_953_6e-2, 1.666_647_2e-1, 4.999_998_5e-1, 1.0, 1.0],
+    );
+    // n + 300 is positive, so halving it is a shift.
+    let raised = simd.sub_u32s(simd.transmute_u32s_f32s(shifted), simd.splat_u32s(MAGIC.to_bits() - 300));
+    let half = simd.wrapping_dyn_shr_u32s(raised, simd.splat_u32s(1));
+    let other = simd.sub_u32s(raised, half);
+    let power = |e: S::u32s| {
+        let biased = simd.sub_u32s(e, simd.splat_u32s(150 - 127));
+        simd.transmute_f32s_u32s(simd.wrapping_dyn_shl_u32s(biased, simd.splat_u32s(23)))
+    };
+    let y = simd.mul_f32s(simd.mul_f32s(p, power(half)), power(other));
+    // Bounding may have swallowed a NaN.
+    simd.select_f32s(simd.equal_f32s(x, x), y, x)
+}
+
+/// `1 / (1 + e^-x)`
+#[inline(always)]
+fn sigmoid<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
+    let one = simd.splat_f32s(1.0);
+    simd.div_f32s(one, simd.add_f32s(one, exp(simd, simd.neg_f32s(x))))
+}
+
+/// The standard normal distribution function, `(1 + erf(x / sqrt 2)) / 2`.
+///
+/// Near zero `erf` is an odd polynomial; beyond, `erfc(|z|) = e^p(|z|)`, used as it is on the negative side, where
+/// `1 + erf` would cancel.
+#[inline(always)]
+fn normal_distribution<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
+    let half = simd.splat_f32s(0.5);
+    let z = simd.mul_f32s(x, simd.splat_f32s(std::f32::consts::FRAC_1_SQRT_2));
+    let t = simd.abs_f32s(z);
+    let square = simd.mul_f32s(z, z);
+    // erf(z) = z + z q(z^2) for |z| < 0.92
+    let q = polynomial(
+        simd,
+        square,
+        [-5.967_617e-4, 4.991_194_2e-3, -2.676_813_5e-2, 1.128_199_25e-1, -3.761_253_4e-1, 1.283_791_7e-1],
+    );
+    let near = simd.mul_add_f32s(half, simd.mul_add_f32s(q, z, z), half);
+    // ln erfc(t) = -t + t p(t); beyond t = 10 it is below the exponential's range whatever p says.
+    let t = simd.min_f32s(t, simd.splat_f32s(10.0));
+    let p = polynomial(
+        simd,
+        t,
+        [
+            -1.728_534_7e-5,
+            3.831_971_3e-4,
+            -3.883_964_4e-3,
+            2.425_462_2e-2,
+            -1.067_778_8e-1,
+            -6.348_467e-1,
+            -1.287_175_1e-1,
+        ],
+    );
+    let tail = simd.mul_f32s(half, exp(simd, simd.mul_add_f32s(p, t, simd.neg_f32s(t))));
+    let negative = simd.less_than_f32s(z, simd.splat_f32s(0.0));
+    let far = simd.select_f32s(negative, tail, simd.sub_f32s(simd.splat_f32s(1.0), tail));
+    // The comparison is false for NaN, and `near` carries it.
+    simd.select_f32s(simd.greater_than_f32s(simd.abs_f32s(z), simd.splat_f32s(0.927_734_4)), far, near)
+}
+
+/// Odd polynomial below 0.625, `1 - 2 / (e^(2|x|) + 1)` beyond.
+#[inline(always)]
+fn tanh<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
+    let t = simd.abs_f32s(x);
+    let square = simd.mul_f32s(x, x);
+    let q = polynomial(
+        simd,
+        square,
+        [-5.704_988_7e-3, 2.063_908_8e-2, -5.373_971_6e-2, 1.333_144_2e-1, -3.333_328_2e-1],
+    );
+    let near = simd.mul_add_f32s(simd.mul_f32s(q, square), x, x);
+    let one = simd.splat_f32s(1.0);
+    let e = exp(simd, simd.add_f32s(t, t));
+    let far = simd.sub_f32s(one, simd.div_f32s(simd.splat_f32s(2.0), simd.add_f32s(e, one)));
+    let far = simd.select_f32s(simd.less_than_f32s(x, simd.splat_f32s(0.0)), simd.neg_f32s(far), far);
+    simd.select_f32s(simd.greater_than_f32s(t, simd.splat_f32s(0.625)), far, near)
+}
+
+/// `x (1 + tanh u) / 2` with `u = sqrt(2 / pi) (x + 0.044715 x^3)`, as `x sigmoid(2 u)`.
+#[inline(always)]
+fn gelu_tanh<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
+    let square = simd.mul_f32s(x, x);
+    let inner = simd.mul_add_f32s(simd.mul_f32s(square, x), simd.splat_f32s(0.044_715), x);
+    let twice = simd.mul_f32s(inner, simd.splat_f32s(1.595_769_1));
+    simd.mul_f32s(x, sigmoid(simd, twice))
+}
+
+/// Applies one function to every element; what is left over after whole vectors takes the same instructions.
+#[inline(always)]
+fn map<S: Simd>(simd: S, values: &mut [f32], f: impl Fn(S, S::f32s) -> S::f32s) {
+    let (vectors, rest) = S::as_mut_simd_f32s(values);
+    for x in vectors {
+        *x = f(simd, *x);
+    }
+    if !rest.is_empty() {
+        let x = simd.partial_load_f32s(rest);
+        simd.partial_store_f32s(rest, f(simd, x));
+    }
+}
+
+/// `x = act(x)`
+#[inline(always)]
+pub fn activate<S: Simd>(simd: S, kind: ActivationKind, values: &mut [f32]) {
+    match kind {
+        ActivationKind::Identity => {}
+        ActivationKind::GeluErf => map(
+            simd,
+            values,
+            #[inline(always)]
+            |simd, x| simd.mul_f32s(x, normal_distribution(simd, x)),
+        ),
+        ActivationKind::GeluTanh => map(simd, values, gelu_tanh),
+        ActivationKind::Relu => map(
+            simd,
+            values,
+            #[inline(always)]
+            |simd, x| {
+                let zero = simd.splat_f32s(0.0);
+                // False for NaN, which stays.
+                simd.select_f32s(simd.less_than_f32s(x, zero), zero, x)
+            },
+        ),
+        ActivationKind::Silu => map(
+            simd,
+            values,
+            #[inline(always)]
+            |simd, x| simd.mul_f32s(x, sigmoid(simd, x)),
+        ),
+        ActivationKind::Tanh => map(simd, values, tanh),
+        ActivationKind::Sigmoid => map(simd, values, sigmoid),
+        ActivationKind::QuickGelu => map(
+            simd,
+            values,
+            #[inline(always)]
+            |simd, x| simd.mul_f32s(x, sigmoid(simd, simd.mul_f32s(x, simd.splat_f32s(1.702)))),
+        ),
+    }
+}
+
+/// `a += b`
+#[inline(always)]
+pub fn add<S: Simd>(simd: S, a: &mut [f32], b: &[f32]) {
+    let (a, a_rest) = S::as_mut_simd_f32s(a);
+    let (b, b_rest) = S::as_simd_f32s(b);
+    for (a, b) in a.iter_mut().zip(b) {
+        *a = simd.add_f32s(*a, *b);
+    }
+    for (a, b) in a_rest.iter_mut().zip(b_rest) {
+        *a += *b;
+    }
+}

@@ -1,0 +1,125 @@
+//! Who works: a pool of threads of the program's own, and how a step's rows are dealt out to them.
+
+use rayon::prelude::*;
+
+use crate::{Error, Result};
+
+/// Processors this process may use: affinity and cgroup quotas (v1 and v2) are respected.
+pub fn available() -> usize {
+    std::thread::available_parallelism().map_or(1, |n| n.get())
+}
+
+/// The threads of one program.
+pub struct Threads {
+    /// None for one thread: the caller's own does the work.
+    pool: Option<rayon::ThreadPool>,
+    count: usize,
+    /// A child of `fork` has the pool's memory and none of its threads.
+    process: u32,
+}
+
+impl Threads {
+    /// `count` threads, or as many as the process may use.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for zero; `Unsupported` when the system gives no threads.
+    pub fn new(count: Option<usize>) -> Result<Self> {
+        let count = count.unwrap_or_else(available);
+        if count == 0 {
+            return Err(Error::InvalidArgument("num_threads is 0, expected at least 1".into()));
+        }
+        let build = || {
+            rayon::ThreadPoolBuilder::new().num_threads(count).thread_name(|i| format!("grilly-cpu-{i}")).build()
+        };
+        let pool = (count > 1).then(build).transpose().map_err(|e| Error::Unsupported {
+            what: format!("{count} CPU threads"),
+            reason: e.to_string(),
+        })?;
+        Ok(Threads { pool, count, process: std::process::id() })
+    }
+
+    /// How many threads work.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Runs `work` on the pool and waits for it.
+    ///
+    /// # Errors
+    /// `Unusable` in a child of the process that made the pool.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
+        if std::process::id() != self.process {
+            return Err(Error::Unusable(format!(
+                "the model was loaded in process {} and this is its fork {}: load it again here",
+                self.process,
+                std::process::id()
+            )));
+        }
+        Ok(match &self.pool {
+            Some(pool) => pool.install(work),
+            None => work(),
+        })
+    }
+}
+
+/// Who works on one step: the thread that runs it, or all threads of the pool it runs on. Never changes a bit of the
+/// result: pieces are whole rows or whole columns, and no sum is split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Team {
+    /// The caller alone.
+    Alone,
+    /// That many threads.
+    All(usize),
+}
+
+impl Team {
+    /// Number of threads.
+    pub fn size(self) -> usize {
+        match self {
+            Team::Alone => 1,
+            Team::All(threads) => threads,
+        }
+    }
+
+    /// Cuts `out` into pieces of whole rows, at least `least` rows each, and gives each to `work` with the number of
+    /// its first row.
+    pub fn rows(self, out: &mut [f32], columns: usize, least: usize, work: impl Fn(usize, &mut [f32]) + Sync) {
+        if out.is_empty() {
+            return;
+        }
+        let rows = out.len() / columns;
+        let piece = rows.div_ceil(self.size()).max(least);
+        if self == Team::Alone || piece >= rows {
+            return work(0, out);
+        }
+        out.par_chunks_mut(piece * columns).enumerate().for_each(|(i, rows)| work(i * piece, rows));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zero_threads_are_refused() {
+        assert!(matches!(Threads::new(Some(0)), Err(Error::InvalidArgument(_))));
+    }
+
+    #[test]
+    fn every_row_is_worked_on_once() {
+        let threads = Threads::new(Some(3)).unwrap();
+        for rows in [0usize, 1, 2, 3, 7, 100] {
+            let mut out = vec![0.0; rows * 5];
+            threads
+                .run(|| {
+                    Team::All(3).rows(&mut out, 5, 2, |first, piece| {
+                        for (i, row) in piece.chunks_mut(5).enumerate() {
+                            row.iter_mut().for_each(|x| *x += (first + i + 1) as f32);
+                        }
+                    });
+                })
+                .unwrap();
+            assert!(out.chunks(5).enumerate().all(|(i, row)| row == [(i + 1) as f32; 5]), "{rows} rows");
+        }
+    }
+}
