@@ -7,6 +7,20 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
+__all__ = [
+    "EmbeddingModel",
+    "__version__",
+    "clear_faults",
+    "host",
+    "inject_fault",
+    "inventory",
+    "reset_stats",
+    "settings",
+    "shut_down",
+    "stats",
+    "validation_messages",
+]
+
 __version__: str
 
 @final
