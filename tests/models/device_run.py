@@ -7,6 +7,7 @@ so that counts of instances and devices are whole, and so that a driver's settin
 import json
 import random
 import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -30,6 +31,7 @@ def main(folder: str, texts_path: str, output: str, *options: str) -> None:
         "after": after,
         "total": grilly.stats(),
         "info": grilly.info(),
+        "validation_layer": "VkLayer_khronos_validation" in Path("/proc/self/maps").read_text(),
         "messages": grilly.testing.validation_messages(),
         "bits": bits,
     }

@@ -81,7 +81,10 @@ def test_runs_on_vulkan_without_fallback(outcome):
     assert total["fallbacks"] == 0 and total["batches_cpu"] == 0 and total["batches_vulkan"] > 0
 
 
-def test_validation_layer_is_silent(outcome):
+def test_validation_layer_is_in_and_silent(outcome):
+    installed = any(Path("/usr/share/vulkan/explicit_layer.d").glob("VkLayer_khronos_validation*.json"))
+    need("validation", installed, "the layer is not installed (Debian: vulkan-validationlayers)")
+    assert outcome.record["validation_layer"]
     assert not unexpected(outcome.record["messages"])
 
 
