@@ -101,7 +101,12 @@ fn case(name: &'static str, op: impl Into<Op>, lengths: &[usize], operands: Vec<
 
 fn offsets(lengths: &[usize]) -> Vec<u32> {
     let mut sum = 0;
-    std::iter::once(0).chain(lengths.iter().map(|n| { sum += *n as u32; sum })).collect()
+    std::iter::once(0)
+        .chain(lengths.iter().map(|n| {
+            sum += *n as u32;
+            sum
+        }))
+        .collect()
 }
 
 /// All cases.
@@ -119,8 +124,17 @@ pub fn all() -> Vec<Case> {
 /// Tiles are 128 x 128 x 16 and 16 x 64 or 256; loads take four elements.
 fn linear(cases: &mut Vec<Case>) {
     let sizes = [
-        (1, 1, 1), (15, 63, 3), (16, 64, 4), (17, 65, 5), (127, 127, 15), (128, 128, 16), (129, 129, 17),
-        (33, 255, 32), (2, 257, 33), (1, 384, 384), (5, 40, 1536),
+        (1, 1, 1),
+        (15, 63, 3),
+        (16, 64, 4),
+        (17, 65, 5),
+        (127, 127, 15),
+        (128, 128, 16),
+        (129, 129, 17),
+        (33, 255, 32),
+        (2, 257, 33),
+        (1, 384, 384),
+        (5, 40, 1536),
     ];
     for (place, (m, n, k)) in sizes.into_iter().enumerate() {
         for values in [Plain, Outliers, NotFinite] {

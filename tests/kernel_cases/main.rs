@@ -52,8 +52,7 @@ fn run(program: &dyn Program, case: &Case, counts: Counts) -> Vec<f32> {
             Tensor::Weight(..) => unreachable!("weights are no inputs"),
         }
     };
-    let inputs: Vec<Vec<u8>> =
-        case.operands.iter().filter(|t| !matches!(t, Tensor::Weight(..))).map(feed).collect();
+    let inputs: Vec<Vec<u8>> = case.operands.iter().filter(|t| !matches!(t, Tensor::Weight(..))).map(feed).collect();
     let inputs = inputs.iter().map(Vec::as_slice).collect();
     program.submit(&Feed { counts, inputs, outputs: vec![0] }).unwrap().wait().unwrap().remove(0)
 }
@@ -73,7 +72,8 @@ fn check(backend: &dyn Backend, case: &Case) {
     assert_eq!(found.len(), expected.len(), "{} on {device}", case.name);
     for (place, (y, (value, bound))) in found.iter().zip(&expected).enumerate() {
         let y = f64::from(*y);
-        let agree = if value.is_finite() { (y - value).abs() <= *bound } else { y == *value || y.is_nan() && value.is_nan() };
+        let agree =
+            if value.is_finite() { (y - value).abs() <= *bound } else { y == *value || y.is_nan() && value.is_nan() };
         assert!(agree, "{} on {device}: element {place} is {y}, expected {value} within {bound:e}", case.name);
     }
     assert_eq!(bits(&run(&*program, case, case.counts)), bits(&found), "{} on {device}: two runs differ", case.name);

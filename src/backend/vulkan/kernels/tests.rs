@@ -94,9 +94,28 @@ fn every_variant_keeps_to_the_floor() {
             // OpCapability (17): Shader (1), and 64-bit, 16-bit, 8-bit or float features nowhere.
             let capabilities: Vec<u32> = capabilities_of(variant.spirv);
             let shuffles = kernel.name == "linear-shuffle";
-            assert!(capabilities.iter().all(|c| *c == 1 || (shuffles && [61, 65].contains(c))), "{name}: {capabilities:?}");
+            assert!(
+                capabilities.iter().all(|c| *c == 1 || (shuffles && [61, 65].contains(c))),
+                "{name}: {capabilities:?}"
+            );
         }
     }
+}
+
+#[test]
+fn reflection_gives_names_defaults_and_sizes() {
+    let variant = &generated::linear::KERNEL.variants[0];
+    let names: Vec<&str> = variant.bindings.iter().map(|b| b.name).collect();
+    assert_eq!(names, ["counts", "x", "weight", "bias", "residual", "y"]);
+    let accesses: Vec<Access> = variant.bindings.iter().map(|b| b.access).collect();
+    assert_eq!(accesses, [Access::Read, Access::Read, Access::Read, Access::Read, Access::Read, Access::Write]);
+    let constants: Vec<_> = variant.constants.iter().map(|c| (c.name, c.id, c.default)).collect();
+    assert_eq!(constants[3..], [("residual", 3, 0), ("tile_m", 4, 128), ("tile_n", 5, 128), ("tile_k", 6, 16)]);
+    assert_eq!(variant.local_size, [256, 1, 1]);
+    // The arrays' sizes are computed from constants: two of 128 rows of 5 quads.
+    assert_eq!(variant.shared_bytes, 2 * 128 * 5 * 16);
+    assert_eq!(generated::embedding_sum::KERNEL.variants[0].bindings[7].access, Access::ReadWrite);
+    assert_eq!(variant.push_bytes as usize, size_of::<generated::linear::Push>());
 }
 
 /// Operands of the module's OpCapability instructions.
@@ -140,7 +159,10 @@ fn tiles_of_linear_fit_shared_memory() {
 #[test]
 fn a_weight_over_the_binding_range_is_cut() {
     // mBERT's vocabulary as a product: 367 MB.
-    let found = on_floor(Linear { bias: true, ..Linear::default() }, &[Rows(768), Weight(vec![119_547, 768]), Weight(vec![119_547])]);
+    let found = on_floor(
+        Linear { bias: true, ..Linear::default() },
+        &[Rows(768), Weight(vec![119_547, 768]), Weight(vec![119_547])],
+    );
     assert_eq!(found.len(), 3);
     let mut column = 0;
     for dispatch in &found {
@@ -163,7 +185,9 @@ fn software_devices_with_shuffles_get_the_shuffling_product() {
     };
     assert_eq!(name(&capabilities), "linear");
     capabilities.features.push(Feature::SubgroupShuffle);
-    for (subgroup_size, expected) in [(4, "linear-shuffle"), (8, "linear-shuffle"), (64, "linear-shuffle"), (128, "linear")] {
+    for (subgroup_size, expected) in
+        [(4, "linear-shuffle"), (8, "linear-shuffle"), (64, "linear-shuffle"), (128, "linear")]
+    {
         capabilities.subgroup_size = subgroup_size;
         assert_eq!(name(&capabilities), expected, "{subgroup_size}");
     }
@@ -186,7 +210,10 @@ fn three_tables_are_one_dispatch_and_more_are_added_to_it() {
 
 #[test]
 fn a_large_table_is_one_dispatch_a_slice_and_the_rest_is_added() {
-    let found = on_floor(EmbeddingSum, &[Ids, Weight(vec![119_547, 768]), Ids, Weight(vec![2, 768]), Ids, Weight(vec![512, 768])]);
+    let found = on_floor(
+        EmbeddingSum,
+        &[Ids, Weight(vec![119_547, 768]), Ids, Weight(vec![2, 768]), Ids, Weight(vec![512, 768])],
+    );
     assert_eq!(found.len(), 4);
     for slice in &found[..3] {
         check(slice);
