@@ -21,6 +21,9 @@ use crate::text::tokenizer::{Tokenizer, Tokens};
 use crate::{Error, Result};
 use run::Runner;
 
+/// How many texts are tokenized between two chances to stop.
+const TEXTS_A_PART: usize = 2048;
+
 /// How a model is loaded.
 #[derive(Debug, Clone)]
 pub struct LoadOptions {
@@ -99,8 +102,8 @@ pub struct EmbeddingModel {
 }
 
 impl EmbeddingModel {
-    /// Embeddings of `texts`. `progress` is called after each batch with the number of texts done so far; its error
-    /// stops the run.
+    /// Embeddings of `texts`. `progress` is called with the number of texts done so far, after each batch and between
+    /// parts of the tokenizing; its error stops the run.
     ///
     /// # Errors
     /// `InvalidArgument` for a batch size of 0, `NotFinite` naming the texts, `Unusable` after `close` or a fork,
@@ -115,7 +118,7 @@ impl EmbeddingModel {
         if options.batch_size == 0 {
             return Err(Error::InvalidArgument("batch_size is 0, expected at least 1".into()));
         }
-        let tokens = self.tokens_of(texts, &options.prompt)?;
+        let tokens = self.tokens_of(texts, &options.prompt, progress)?;
         let first = self.unpooled_tokens(&options.prompt)?;
         let lengths: Vec<usize> = tokens.iter().map(|t| t.ids.len()).collect();
         let batches = packing::pack(&lengths, runner.limits().tokens, options.batch_size);
@@ -135,18 +138,35 @@ impl EmbeddingModel {
     /// As [`EmbeddingModel::encode`].
     pub fn tokenize(&self, texts: &[String]) -> Result<Vec<Vec<u32>>> {
         self.check_process()?;
-        Ok(self.tokens_of(texts, "")?.into_iter().map(|t| t.ids).collect())
+        Ok(self.tokens_of(texts, "", &mut |_| Ok(()))?.into_iter().map(|t| t.ids).collect())
     }
 
-    /// The texts' tokens, checked against the embedding tables.
-    fn tokens_of(&self, texts: &[String], prompt: &str) -> Result<Vec<Tokens>> {
+    /// The texts' tokens, checked against the embedding tables; `progress` may stop the work between two parts of it.
+    fn tokens_of(
+        &self,
+        texts: &[String],
+        prompt: &str,
+        progress: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<Vec<Tokens>> {
         let most = self.max_seq_length();
-        let tokens = if prompt.is_empty() {
-            self.tokenizer.encode(texts, most)?
-        } else {
-            let texts: Vec<String> = texts.iter().map(|text| format!("{prompt}{text}")).collect();
-            self.tokenizer.encode(&texts, most)?
-        };
+        let mut tokens = Vec::with_capacity(texts.len());
+        for (part, texts) in texts.chunks(TEXTS_A_PART).enumerate() {
+            if part > 0 {
+                progress(0)?;
+            }
+            let encoded = if prompt.is_empty() {
+                self.tokenizer.encode(texts, most)
+            } else {
+                let texts: Vec<String> = texts.iter().map(|text| format!("{prompt}{text}")).collect();
+                self.tokenizer.encode(&texts, most)
+            };
+            tokens.extend(encoded.map_err(|error| match error {
+                Error::InvalidArgument(problem) if part > 0 => {
+                    Error::InvalidArgument(format!("after {} texts: {problem}", part * TEXTS_A_PART))
+                }
+                other => other,
+            })?);
+        }
         let segments = self.spec.token_types.as_ref().map_or(usize::MAX, |table| table.rows);
         for (position, text) in tokens.iter().enumerate() {
             let id = text.ids.iter().copied().max().unwrap_or(0) as usize;

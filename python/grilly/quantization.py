@@ -48,8 +48,8 @@ def quantize_embeddings(
     Example:
         >>> import numpy as np
         >>> from grilly.quantization import quantize_embeddings
-        >>> x = np.array([[0.0, -1.0], [0.5, 1.0]], dtype=np.float32)
-        >>> quantize_embeddings(x, "uint8", ranges=[[0, -1], [1, 1]])
+        >>> x = np.array([[0.0, -0.5], [127.9, 255.0]], dtype=np.float32)
+        >>> quantize_embeddings(x, "uint8", ranges=[[0, 0], [255, 255]])
         array([[  0,   0],
                [127, 255]], dtype=uint8)
         >>> quantize_embeddings(x, "ubinary")

@@ -34,8 +34,8 @@ def cos_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
 
     Example:
         >>> from grilly.similarity import cos_sim
-        >>> cos_sim([3.0, 4.0], [[6.0, 8.0], [4.0, -3.0]]).tolist()
-        [[1.0, 0.0]]
+        >>> cos_sim([3.0, 0.0], [[2.0, 0.0], [0.0, 5.0], [-1.0, 0.0]]).tolist()
+        [[1.0, 0.0, -1.0]]
     """
     a, b = matrices(a, b)
     return np.asarray(unit(a) @ unit(b).T)
@@ -80,7 +80,7 @@ def pairwise_cos_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
 
     Example:
         >>> from grilly.similarity import pairwise_cos_sim
-        >>> pairwise_cos_sim([[3.0, 4.0], [1.0, 0.0]], [[6.0, 8.0], [0.0, 2.0]]).tolist()
+        >>> pairwise_cos_sim([[3.0, 0.0], [1.0, 0.0]], [[6.0, 0.0], [0.0, 2.0]]).tolist()
         [1.0, 0.0]
     """
     a, b = pairs(a, b)
@@ -135,9 +135,11 @@ SIMILARITIES: dict[
 
 
 def floats(values: npt.ArrayLike) -> Array:
-    """Float32, or float64 where the input is."""
+    """Float32, or float64 where the input is an array of that type, or a list of such arrays."""
     array = np.asarray(values)
-    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float32)
+    first = values[0] if isinstance(values, list | tuple) and values else values
+    wide = array.dtype == np.float64 and hasattr(first, "dtype")
+    return array if wide or array.dtype == np.float32 else array.astype(np.float32)
 
 
 def matrices(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Array, Array]:

@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use crate::Error;
 
 /// How long exit waits for running calls to stop.
-const PATIENCE: Duration = Duration::from_millis(1600);
+const PATIENCE: Duration = Duration::from_millis(1200);
 /// How long exit then waits for threads that are already asking for the lock.
 const LAST_CALL: Duration = Duration::from_millis(200);
 

@@ -46,7 +46,7 @@ def collections():
     yield dict.fromkeys(TEXTS).keys()
 
 
-@pytest.mark.parametrize("texts", collections(), ids=lambda texts: type(texts).__name__)
+@pytest.mark.parametrize("texts", list(collections()), ids=lambda texts: type(texts).__name__)
 def test_other_collections(cpu_model, texts):
     assert same(cpu_model.encode(texts), cpu_model.encode(TEXTS))
 

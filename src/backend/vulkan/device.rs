@@ -33,7 +33,7 @@ static REGISTRY: Mutex<Registry> = Mutex::new(Registry { instance: None, opened:
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
 /// How long the end of the process waits for devices.
-const LAST_WAIT: Duration = Duration::from_millis(1500);
+const LAST_WAIT: Duration = Duration::from_millis(1000);
 
 impl Registry {
     /// The instance, made on first use.
@@ -113,7 +113,7 @@ pub fn validated() -> bool {
 }
 
 /// To be called when the process is about to end: waits under way end with `Interrupted`, then the devices get up to
-/// 1.5 s to run dry.
+/// 1 s to run dry.
 pub fn shut_down() {
     let deadline = Instant::now() + LAST_WAIT;
     close_all(&[], deadline);
