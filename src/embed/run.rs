@@ -97,8 +97,7 @@ impl Work<'_> {
         let Positions::Learned { first: first_position, .. } = self.spec.positions;
         let words: Vec<u32> = texts().flat_map(|t| &t.ids).copied().collect();
         let types: Vec<u32> = texts().flat_map(|t| &t.type_ids).copied().collect();
-        let positions: Vec<u32> =
-            texts().flat_map(|t| (0..t.ids.len()).map(|i| (first_position + i) as u32)).collect();
+        let positions: Vec<u32> = texts().flat_map(|t| (0..t.ids.len()).map(|i| (first_position + i) as u32)).collect();
         let offsets = packing::offsets(texts().map(|t| t.ids.len()));
         // A prompt that fills a truncated text leaves nothing to pool.
         let first: Vec<u32> = texts().map(|t| self.first.min(t.ids.len()) as u32).collect();
@@ -112,7 +111,11 @@ impl Work<'_> {
         let feed = Feed {
             counts: Counts { tokens: batch.tokens, texts: batch.texts.len() },
             inputs: arrays[..count].iter().map(|array| bytemuck::cast_slice(array)).collect(),
-            outputs: if self.with_tokens { vec![outputs::SENTENCES, outputs::TOKENS] } else { vec![outputs::SENTENCES] },
+            outputs: if self.with_tokens {
+                vec![outputs::SENTENCES, outputs::TOKENS]
+            } else {
+                vec![outputs::SENTENCES]
+            },
         };
         program.submit(&feed)
     }
@@ -199,8 +202,7 @@ impl EmbeddingModel {
             Some(runner) if !Arc::ptr_eq(runner, failed) => return Ok(runner.clone()),
             Some(_) => {}
         }
-        let options =
-            ProgramOptions { num_threads: self.options.num_threads, memory_limit: self.options.memory_limit };
+        let options = ProgramOptions { num_threads: self.options.num_threads, memory_limit: self.options.memory_limit };
         let runner = Arc::new(Runner::take_over(error, options, &self.settings, &self.plan, &self.weights)?);
         *current = Some(runner.clone());
         Ok(runner)

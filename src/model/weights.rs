@@ -62,7 +62,8 @@ impl Entry {
 }
 
 impl Weights {
-    /// Maps the checkpoint in `transformer` under `rules`, and each folder of `modules` (relative to `folder`) as it is.
+    /// Maps the checkpoint in `transformer` under `rules`, and each folder of `modules` (relative to `folder`; named twice,
+    /// mapped once) as it is.
     ///
     /// # Errors
     /// `ModelFormat` for a container that is truncated, corrupt or lies; for `pytorch_model.bin` alone, saying how to convert.
@@ -72,7 +73,10 @@ impl Weights {
         for (file, promised) in &checkpoint.files {
             weights.map(file, promised, |name| rules.uniform(name))?;
         }
-        for module in modules {
+        for (i, module) in modules.iter().enumerate() {
+            if modules[..i].contains(module) {
+                continue;
+            }
             for (file, promised) in &files::checkpoint(&folder.join(module))?.files {
                 weights.map(file, promised, |name| Some(format!("{module}/{name}")))?;
             }

@@ -85,7 +85,8 @@ pub fn cut(plan: &Plan, feed: &Feed<'_>, threads: usize) -> Result<Cut> {
     let Some(offsets) = boundaries.filter(|_| agree && threads > 0) else {
         return Ok(Cut { chunks: vec![whole], team: everyone });
     };
-    let shared = |chunk_tokens: usize| Cut { chunks: deal(&offsets, counts.tokens.div_ceil(chunk_tokens)), team: everyone };
+    let shared =
+        |chunk_tokens: usize| Cut { chunks: deal(&offsets, counts.tokens.div_ceil(chunk_tokens)), team: everyone };
     if threads == 1 {
         return Ok(shared(CHUNK_TOKENS));
     }

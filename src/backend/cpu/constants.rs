@@ -83,10 +83,7 @@ impl Constants {
         let views: Vec<TensorView<'_>> = parts.iter().map(|name| self.source.tensor(name)).collect::<Result<_>>()?;
         let found: usize = views.iter().map(TensorView::elements).sum();
         if found != elements {
-            return Err(Error::InvalidArgument(format!(
-                "{}: {found} elements, expected {elements}",
-                parts.join("+")
-            )));
+            return Err(Error::InvalidArgument(format!("{}: {found} elements, expected {elements}", parts.join("+"))));
         }
         Ok(views)
     }

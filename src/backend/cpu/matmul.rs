@@ -25,12 +25,7 @@ impl Packed {
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub fn new(
-        arch: Arch,
-        columns: usize,
-        depth: usize,
-        read: impl Fn(usize, &mut [f32]) + Sync,
-    ) -> Result<Self> {
+    pub fn new(arch: Arch, columns: usize, depth: usize, read: impl Fn(usize, &mut [f32]) + Sync) -> Result<Self> {
         let width = PANEL_VECTORS * simd::lanes(arch);
         let mut panels = Floats::zeros(columns.div_ceil(width) * width * depth, "a weight matrix")?;
         if depth > 0 {
@@ -95,10 +90,7 @@ pub fn multiply(arch: Arch, team: Team, x: &[f32], weight: &Packed, epilogue: Ep
                 columns,
                 scale: Scale::All(1.0),
                 bias: epilogue.bias,
-                finish: Finish {
-                    activation: epilogue.activation,
-                    residual: epilogue.residual.map(|r| &r[part]),
-                },
+                finish: Finish { activation: epilogue.activation, residual: epilogue.residual.map(|r| &r[part]) },
                 out,
                 out_stride: columns,
             });
@@ -180,7 +172,8 @@ mod tests {
         for arch in archs() {
             let (rows, columns, depth, gap) = (11, 21, 19, 3);
             let (a, b) = (numbers(rows * depth, 3), numbers(columns * depth, 4));
-            let weight = Packed::new(arch, columns, depth, |n, out| out.copy_from_slice(&b[n * depth..][..depth])).unwrap();
+            let weight =
+                Packed::new(arch, columns, depth, |n, out| out.copy_from_slice(&b[n * depth..][..depth])).unwrap();
             let mut out = vec![7.5f32; rows * (columns + gap)];
             arch.dispatch(Product {
                 a: &a,

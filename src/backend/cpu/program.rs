@@ -208,4 +208,3 @@ fn steps_for(plan: &Plan, output: usize) -> Vec<bool> {
     }
     steps
 }
-

@@ -31,10 +31,10 @@ impl Tensors {
 
 impl WeightSource for Tensors {
     fn tensor(&self, name: &str) -> Result<TensorView<'_>> {
-        let (shape, stored, bytes) = self.0.get(name).ok_or_else(|| crate::Error::Weights {
-            path: "test".into(),
-            problems: vec![format!("missing {name}")],
-        })?;
+        let (shape, stored, bytes) = self
+            .0
+            .get(name)
+            .ok_or_else(|| crate::Error::Weights { path: "test".into(), problems: vec![format!("missing {name}")] })?;
         Ok(TensorView { stored: *stored, shape, bytes: &bytes[1..] })
     }
 }
@@ -58,7 +58,13 @@ pub fn archs() -> Vec<Arch> {
 }
 
 /// Runs one op as a plan of its own.
-pub fn try_run(op: impl Into<Op>, operands: &[Operand<'_>], counts: Counts, arch: Arch, threads: usize) -> Result<Vec<f32>> {
+pub fn try_run(
+    op: impl Into<Op>,
+    operands: &[Operand<'_>],
+    counts: Counts,
+    arch: Arch,
+    threads: usize,
+) -> Result<Vec<f32>> {
     let mut graph = Graph::new();
     let mut tensors = Tensors::default();
     let mut inputs: Vec<&[u8]> = Vec::new();
@@ -125,7 +131,11 @@ pub fn assert_close(found: &[f32], expected: &[f64], what: &str, tolerance: impl
             continue;
         }
         let error = (f64::from(*x) - y).abs();
-        assert!(error <= tolerance(i), "{what}: element {i} is {x}, expected {y}: off by {error:e}, allowed {:e}", tolerance(i));
+        assert!(
+            error <= tolerance(i),
+            "{what}: element {i} is {x}, expected {y}: off by {error:e}, allowed {:e}",
+            tolerance(i)
+        );
     }
 }
 

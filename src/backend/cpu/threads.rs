@@ -28,13 +28,12 @@ impl Threads {
         if count == 0 {
             return Err(Error::InvalidArgument("num_threads is 0, expected at least 1".into()));
         }
-        let build = || {
-            rayon::ThreadPoolBuilder::new().num_threads(count).thread_name(|i| format!("grilly-cpu-{i}")).build()
-        };
-        let pool = (count > 1).then(build).transpose().map_err(|e| Error::Unsupported {
-            what: format!("{count} CPU threads"),
-            reason: e.to_string(),
-        })?;
+        let build =
+            || rayon::ThreadPoolBuilder::new().num_threads(count).thread_name(|i| format!("grilly-cpu-{i}")).build();
+        let pool = (count > 1)
+            .then(build)
+            .transpose()
+            .map_err(|e| Error::Unsupported { what: format!("{count} CPU threads"), reason: e.to_string() })?;
         Ok(Threads { pool, count, process: std::process::id() })
     }
 

@@ -29,7 +29,7 @@ fn in_flight(device_type: DeviceType) -> usize {
 /// The limits of a plan, of which `memory` bytes may be used for batches.
 pub(super) fn limits(plan: &Plan, dispatches: &[Dispatch], capabilities: &Capabilities, memory: u64) -> BatchLimits {
     let in_flight = in_flight(capabilities.device_type);
-    let row = 4 * plan.widest_token_row().max(1) as u64;
+    let row = 4 * widest_token_row(plan) as u64;
     let by_range = capabilities.storage_buffer_range / row;
     let bytes = bytes_per_token(plan);
     let most = by_range.min(most_groups(dispatches, capabilities)).min(u32::MAX.into());
@@ -38,6 +38,12 @@ pub(super) fn limits(plan: &Plan, dispatches: &[Dispatch], capabilities: &Capabi
     let by_work = flops_per_submission(capabilities.device_type) / flops_per_token(plan);
     let tokens = longest_text.min(by_memory).min(by_work).min(MOST_TOKENS as u64).max(1);
     BatchLimits { tokens: tokens as usize, longest_text: longest_text as usize, in_flight }
+}
+
+/// Columns of the widest tensor with a row a token, computed or given.
+fn widest_token_row(plan: &Plan) -> usize {
+    let given = plan.graph.inputs.iter().map(|id| &plan.graph.value(*id).shape);
+    given.filter(|s| s.rows() == Dim::Tokens).map(|s| s.columns()).fold(plan.widest_token_row().max(1), usize::max)
 }
 
 /// Bytes that a batch of these sizes holds: inputs, computed values and a copy of every output.

@@ -176,7 +176,7 @@ fn modules_keep_their_folder_as_prefix() {
     let (encoder, dense) = (honest(&[("a", "F32", &[1])]), honest(&[("linear.weight", "F16", &[2, 1])]));
     let files: [(&str, &[u8]); 2] = [("0_T/model.safetensors", &encoder), ("2_Dense/model.safetensors", &dense)];
     let folder = folder(&files);
-    let weights = Weights::open(folder.path(), "0_T", &["2_Dense".into()], &rules()).unwrap();
+    let weights = Weights::open(folder.path(), "0_T", &["2_Dense".into(), "2_Dense".into()], &rules()).unwrap();
     weights.check(&needed(&[("a", &[1]), ("2_Dense/linear.weight", &[2, 1])])).unwrap();
     assert_eq!(values(&weights, "2_Dense/linear.weight"), [0.0, 1.0]);
     let error = weights.check(&needed(&[("a", &[1])])).unwrap_err();

@@ -88,8 +88,14 @@ mod tests {
         x.extend([0.0, -0.0, f32::NAN, f32::INFINITY, f32::MIN_POSITIVE, 1e-44, 88.9, -88.9, -104.5]);
         for arch in archs() {
             for kind in KINDS {
-                let y = run(Activation { kind }, &[Operand::Floats(Shape::vector(Dim::Fixed(x.len())), &x)], Counts::default(), arch);
-                let (expected, amplified): (Vec<f64>, Vec<f64>) = x.iter().map(|x| reference(kind, f64::from(*x))).unzip();
+                let y = run(
+                    Activation { kind },
+                    &[Operand::Floats(Shape::vector(Dim::Fixed(x.len())), &x)],
+                    Counts::default(),
+                    arch,
+                );
+                let (expected, amplified): (Vec<f64>, Vec<f64>) =
+                    x.iter().map(|x| reference(kind, f64::from(*x))).unzip();
                 // Four roundings of the formula itself; erf within a unit of its last place, which in the negative tail
                 // outgrows the result; and results below the normal range keep their absolute grid.
                 let erf = if kind == ActivationKind::GeluErf { 0.5 * EPS } else { 0.0 };
@@ -109,8 +115,12 @@ mod tests {
                 let shape = |n| Shape::vector(Dim::Fixed(n));
                 let all = run(Activation { kind }, &[Operand::Floats(shape(70), &x)], Counts::default(), arch);
                 for n in [1, 2, 7, 15, 16, 17, 31, 33] {
-                    let some = run(Activation { kind }, &[Operand::Floats(shape(n), &x[70 - n..])], Counts::default(), arch);
-                    assert_eq!(some.iter().map(|x| x.to_bits()).collect::<Vec<_>>(), all[70 - n..].iter().map(|x| x.to_bits()).collect::<Vec<_>>());
+                    let some =
+                        run(Activation { kind }, &[Operand::Floats(shape(n), &x[70 - n..])], Counts::default(), arch);
+                    assert_eq!(
+                        some.iter().map(|x| x.to_bits()).collect::<Vec<_>>(),
+                        all[70 - n..].iter().map(|x| x.to_bits()).collect::<Vec<_>>()
+                    );
                 }
             }
         }

@@ -141,8 +141,7 @@ impl WithSimd for Attend<'_> {
         let blocks = self.queries.len().div_ceil(most);
         for head in self.heads.clone() {
             for block in 0..blocks {
-                let (from, to) =
-                    (self.queries.len() * block / blocks, self.queries.len() * (block + 1) / blocks);
+                let (from, to) = (self.queries.len() * block / blocks, self.queries.len() * (block + 1) / blocks);
                 let rows = to - from;
                 Product {
                     a: self.text.q.head(self.text.start + self.queries.start + from, head, dim),
@@ -318,14 +317,20 @@ mod tests {
                     let kv = h * op.kv_heads / op.heads;
                     let scores: Vec<f64> = (0..*length)
                         .map(|j| {
-                            let dot: f64 = (0..dim).map(|d| at(i, op.q_column + h * dim + d) * at(j, op.k_column + kv * dim + d)).sum();
+                            let dot: f64 = (0..dim)
+                                .map(|d| at(i, op.q_column + h * dim + d) * at(j, op.k_column + kv * dim + d))
+                                .sum();
                             dot * f64::from(op.scale)
                         })
                         .collect();
                     let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
                     let total: f64 = scores.iter().map(|s| (s - most).exp()).sum();
                     for d in 0..dim {
-                        let sum: f64 = scores.iter().enumerate().map(|(j, s)| (s - most).exp() * at(j, op.v_column + kv * dim + d)).sum();
+                        let sum: f64 = scores
+                            .iter()
+                            .enumerate()
+                            .map(|(j, s)| (s - most).exp() * at(j, op.v_column + kv * dim + d))
+                            .sum();
                         y.push(sum / total);
                     }
                 }
@@ -339,12 +344,19 @@ mod tests {
     fn texts_and_heads_around_the_tiles_match_float64() {
         let lengths = [1, 2, 0, 7, 8, 15, 16, 17, 31, 33, 47, 48, 49];
         for arch in archs() {
-            for (heads, kv_heads, dim) in [(1, 1, 1), (2, 2, 32), (3, 1, 5), (4, 2, 17), (2, 1, 64), (1, 1, 80), (2, 2, 128)] {
+            for (heads, kv_heads, dim) in
+                [(1, 1, 1), (2, 2, 32), (3, 1, 5), (4, 2, 17), (2, 1, 64), (1, 1, 80), (2, 2, 128)]
+            {
                 let op = op(heads, kv_heads, dim);
                 let x = numbers(lengths.iter().sum::<usize>() * width(&op), dim as u64);
                 // Scores of size 4 sqrt(dim) scale, rounded sqrt(dim) times, pass through exp into a mean of values below 3.
                 let tolerance = f64::from(f32::EPSILON) * 3.0 * (4.0 * (dim as f64).sqrt() + 12.0);
-                assert_close(&attention(&op, &x, &lengths, arch), &reference(&op, &x, &lengths), &format!("{op:?} {arch:?}"), |_| tolerance);
+                assert_close(
+                    &attention(&op, &x, &lengths, arch),
+                    &reference(&op, &x, &lengths),
+                    &format!("{op:?} {arch:?}"),
+                    |_| tolerance,
+                );
             }
         }
     }

@@ -101,7 +101,8 @@ mod tests {
                         let row = &x[i / n * n..][..n];
                         let most = row.iter().fold(0f64, |m, x| m.max(f64::from(x.abs())));
                         let mean = row.iter().map(|x| f64::from(*x)).sum::<f64>() / n as f64;
-                        let deviation = (row.iter().map(|x| (f64::from(*x) - mean).powi(2)).sum::<f64>() / n as f64 + 1e-12).sqrt();
+                        let deviation =
+                            (row.iter().map(|x| (f64::from(*x) - mean).powi(2)).sum::<f64>() / n as f64 + 1e-12).sqrt();
                         let terms = (n as f64).sqrt() + 5.0;
                         f64::from(f32::EPSILON) * 2.0 * (terms * (most / deviation + 1.0) + expected[i].abs() * terms)
                     };

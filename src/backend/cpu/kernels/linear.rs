@@ -63,7 +63,8 @@ mod tests {
         fn run(&self, x: &[f32], residual: &[f32], arch: Arch) -> Vec<f32> {
             let tokens = residual.len() / self.n;
             let shape = [self.n, self.k];
-            let mut operands = vec![Operand::Floats(Shape::matrix(Dim::Tokens, self.k), x), Operand::Weight(&shape, &self.w)];
+            let mut operands =
+                vec![Operand::Floats(Shape::matrix(Dim::Tokens, self.k), x), Operand::Weight(&shape, &self.w)];
             if self.op.bias {
                 operands.push(Operand::Weight(&shape[..1], &self.b));
             }
@@ -79,7 +80,8 @@ mod tests {
             let (mut expected, mut scale) = (Vec::new(), Vec::new());
             for m in 0..tokens {
                 for n in 0..self.n {
-                    let terms = || (0..self.k).map(|k| f64::from(x[m * self.k + k]) * f64::from(self.w[n * self.k + k]));
+                    let terms =
+                        || (0..self.k).map(|k| f64::from(x[m * self.k + k]) * f64::from(self.w[n * self.k + k]));
                     let mut sum = terms().sum::<f64>();
                     let mut size = terms().map(|t| t * t).sum::<f64>().sqrt();
                     if self.op.bias {
@@ -108,7 +110,20 @@ mod tests {
     #[test]
     fn products_around_the_tiles_match_float64() {
         for arch in archs() {
-            for (n, k) in [(1, 1), (2, 3), (15, 16), (16, 17), (17, 31), (33, 1), (47, 7), (48, 33), (49, 2), (97, 383), (10, 385), (50, 800)] {
+            for (n, k) in [
+                (1, 1),
+                (2, 3),
+                (15, 16),
+                (16, 17),
+                (17, 31),
+                (33, 1),
+                (47, 7),
+                (48, 33),
+                (49, 2),
+                (97, 383),
+                (10, 385),
+                (50, 800),
+            ] {
                 let case = Case::new(n, k, Linear { bias: true, ..Linear::default() });
                 for tokens in [0, 1, 2, 7, 8, 9, 15, 17, 31, 33] {
                     case.check(tokens, arch);
@@ -141,7 +156,8 @@ mod tests {
             let (x, residual) = (numbers(300 * 400, 1), numbers(300 * 100, 2));
             let all = case.run(&x, &residual, arch);
             for (first, rows) in [(0, 1), (299, 1), (3, 2), (100, 7), (5, 130), (40, 255)] {
-                let some = case.run(&x[first * 400..(first + rows) * 400], &residual[first * 100..(first + rows) * 100], arch);
+                let some =
+                    case.run(&x[first * 400..(first + rows) * 400], &residual[first * 100..(first + rows) * 100], arch);
                 assert!(same_bits(&some, &all[first * 100..(first + rows) * 100]), "rows {first}.. {rows} {arch:?}");
             }
         }

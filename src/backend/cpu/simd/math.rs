@@ -27,11 +27,8 @@ pub fn exp<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
     // ln 2 in two parts; n times the first is exact.
     let r = simd.mul_add_f32s(n, simd.splat_f32s(-355.0 / 512.0), bounded);
     let r = simd.mul_add_f32s(n, simd.splat_f32s(2.121_944_4e-4), r);
-    let p = polynomial(
-        simd,
-        r,
-        [1.378_059_4e-3, 8.373_124_5e-3, 4.166_953_6e-2, 1.666_647_2e-1, 4.999_998_5e-1, 1.0, 1.0],
-    );
+    let p =
+        polynomial(simd, r, [1.378_059_4e-3, 8.373_124_5e-3, 4.166_953_6e-2, 1.666_647_2e-1, 4.999_998_5e-1, 1.0, 1.0]);
     // n + 300 is positive, so halving it is a shift.
     let raised = simd.sub_u32s(simd.transmute_u32s_f32s(shifted), simd.splat_u32s(MAGIC.to_bits() - 300));
     let half = simd.wrapping_dyn_shr_u32s(raised, simd.splat_u32s(1));
@@ -96,11 +93,8 @@ fn normal_distribution<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
 fn tanh<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
     let t = simd.abs_f32s(x);
     let square = simd.mul_f32s(x, x);
-    let q = polynomial(
-        simd,
-        square,
-        [-5.704_988_7e-3, 2.063_908_8e-2, -5.373_971_6e-2, 1.333_144_2e-1, -3.333_328_2e-1],
-    );
+    let q =
+        polynomial(simd, square, [-5.704_988_7e-3, 2.063_908_8e-2, -5.373_971_6e-2, 1.333_144_2e-1, -3.333_328_2e-1]);
     let near = simd.mul_add_f32s(simd.mul_f32s(q, square), x, x);
     let one = simd.splat_f32s(1.0);
     let e = exp(simd, simd.add_f32s(t, t));
