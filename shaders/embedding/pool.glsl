@@ -34,7 +34,7 @@ void main() {
     uint from = start + min(first[text], end - start);
     float result = 0.0;
     if (from == end) {
-        // No token to pool.
+        result = MODE == MAX ? uintBitsToFloat(0xff800000u) : 0.0;
     } else if (MODE == CLS) {
         result = x[from * push.columns + column];
     } else if (MODE == LAST_TOKEN) {

@@ -39,7 +39,7 @@ impl PoolMode {
 ///
 /// Operands: `x [T, H]`, `offsets [B + 1]` (u32), `first [B]` (u32): tokens of text `i` before
 /// `offsets[i] + first[i]` are left out (a prompt that is not to be pooled). Result: `[B, modes * H]`.
-/// A text with no pooled token gives zeros for the means, as sentence-transformers does.
+/// A text with no pooled token gives zeros, and for `Max` negative infinity, as sentence-transformers 6.2 does.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pool {
     /// The modes, concatenated.

@@ -173,7 +173,7 @@ fn attention(cases: &mut Vec<Case>) {
 
 /// 32 lanes share a row, 8 rows a workgroup.
 fn rowwise(cases: &mut Vec<Case>) {
-    for (m, n) in [(1, 1), (7, 31), (8, 32), (9, 33), (17, 384), (2, 1000)] {
+    for (m, n) in [(1usize, 1), (7, 31), (8, 32), (9, 33), (17, 384), (2, 1000)] {
         for values in [Plain, Outliers, NotFinite] {
             let lengths = [m.div_ceil(2), m / 2];
             let x = || rows(8, Dim::Tokens, (m, n), values);

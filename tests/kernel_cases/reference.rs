@@ -200,7 +200,8 @@ fn pool(case: &Case, modes: &[PoolMode]) -> Vec<Bounded> {
         for mode in modes {
             for column in 0..n {
                 let values: Vec<f64> = tokens.clone().map(|t| x[t * n + column]).collect();
-                out.push(if values.is_empty() { (0.0, 0.0) } else { pooled(*mode, &values, tokens.start - start) });
+                let empty = if *mode == PoolMode::Max { f64::NEG_INFINITY } else { 0.0 };
+                out.push(if values.is_empty() { (empty, 0.0) } else { pooled(*mode, &values, tokens.start - start) });
             }
         }
     }

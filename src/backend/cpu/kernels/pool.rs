@@ -5,9 +5,6 @@ use crate::backend::cpu::step::Step;
 use crate::graph::ValueId;
 use crate::ops::{Pool, PoolMode};
 
-/// What sentence-transformers puts in place of a token left out of the maximum.
-const NO_TOKEN: f32 = -1e9;
-
 pub(super) fn run(step: &Step<'_>, op: &Pool, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
     let x = step.floats(operands[0])?;
     let (offsets, skipped) = (step.indices(operands[1])?, step.indices(operands[2])?);
@@ -39,9 +36,9 @@ fn pool(mode: PoolMode, tokens: &[f32], skipped: usize, y: &mut [f32]) {
     y.fill(0.0);
     match mode {
         PoolMode::Cls => rows.skip(skipped).take(1).for_each(|row| y.copy_from_slice(row)),
-        PoolMode::LastToken => rows.last().into_iter().for_each(|row| y.copy_from_slice(row)),
+        PoolMode::LastToken => rows.skip(skipped).last().into_iter().for_each(|row| y.copy_from_slice(row)),
         PoolMode::Max => {
-            y.fill(if pooled == 0 { NO_TOKEN } else { f32::NEG_INFINITY });
+            y.fill(f32::NEG_INFINITY);
             for row in rows.skip(skipped) {
                 for (y, x) in y.iter_mut().zip(row) {
                     // A NaN stays.
@@ -87,7 +84,7 @@ mod tests {
         let sum = || pooled.iter().map(|r| f64::from(r[c])).sum::<f64>();
         match mode {
             PoolMode::Cls => pooled.first().map_or(0.0, |r| f64::from(r[c])),
-            PoolMode::Max => pooled.iter().map(|r| f64::from(r[c])).reduce(f64::max).unwrap_or(-1e9),
+            PoolMode::Max => pooled.iter().map(|r| f64::from(r[c])).reduce(f64::max).unwrap_or(f64::NEG_INFINITY),
             PoolMode::Mean => sum() / (pooled.len() as f64).max(1e-9),
             PoolMode::MeanSqrtLength => sum() / (pooled.len() as f64).max(1e-9).sqrt(),
             PoolMode::WeightedMean => {
@@ -95,7 +92,7 @@ mod tests {
                 let sum: f64 = weights.clone().zip(pooled).map(|(w, r)| w * f64::from(r[c])).sum();
                 sum / weights.sum::<f64>().max(1e-9)
             }
-            PoolMode::LastToken => rows.last().map_or(0.0, |r| f64::from(r[c])),
+            PoolMode::LastToken => pooled.last().map_or(0.0, |r| f64::from(r[c])),
         }
     }
 

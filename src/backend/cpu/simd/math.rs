@@ -42,11 +42,13 @@ pub fn exp<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
     simd.select_f32s(simd.equal_f32s(x, x), y, x)
 }
 
-/// `1 / (1 + e^-x)`
+/// `1 / (1 + e^-x)`, and `e^x / (1 + e^x)` below zero, where `e^-x` would overflow before the result is zero.
 #[inline(always)]
 fn sigmoid<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
     let one = simd.splat_f32s(1.0);
-    simd.div_f32s(one, simd.add_f32s(one, exp(simd, simd.neg_f32s(x))))
+    let e = exp(simd, simd.neg_f32s(simd.abs_f32s(x)));
+    let numerator = simd.select_f32s(simd.less_than_f32s(x, simd.splat_f32s(0.0)), e, one);
+    simd.div_f32s(numerator, simd.add_f32s(one, e))
 }
 
 /// The standard normal distribution function, `(1 + erf(x / sqrt 2)) / 2`.
