@@ -31,8 +31,8 @@ def test_constructor_arguments():
     expected = {
         "model_name": "all-MiniLM-L6-v2", "device": "vulkan", "max_seq_length": None, "dtype": "float32",
         "devices": None, "prompts": None, "default_prompt_name": None, "truncate_dim": None, "cache_folder": None,
-        "revision": None, "local_files_only": False, "token": None, "model_kwargs": None, "similarity_fn_name": None, "num_threads": None,
-        "memory_limit": None,
+        "revision": None, "local_files_only": False, "token": None, "model_kwargs": None, "similarity_fn_name": None,
+        "num_threads": None, "memory_limit": None,
     }  # fmt: skip
     assert defaults(VulkanSentenceTransformer) == expected
     kinds = [p.kind for p in inspect.signature(VulkanSentenceTransformer).parameters.values()]
