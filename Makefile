@@ -49,7 +49,7 @@ test: lint test-rust test-python docs wheel-test ## Every check and test: lint, 
 .PHONY: test-rust
 test-rust: setup-test ## The Rust tests (cargo test)
 	@mkdir -p target
-	@$(TEST_ENV) cargo test --locked $(ARGS) 2>&1 | tee target/test-rust.log
+	@$(TEST_ENV) cargo test --release --locked $(ARGS) 2>&1 | tee target/test-rust.log
 	@awk '/^test result:/ { passed += $$4; failed += $$6; ignored += $$8 } \
 	  END { printf "cargo test: %d passed, %d failed, %d ignored\n", passed, failed, ignored }' \
 	  target/test-rust.log | tee target/test-rust.summary

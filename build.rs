@@ -11,6 +11,9 @@ mod compile;
 #[path = "build/emit.rs"]
 mod emit;
 #[cfg(feature = "vulkan")]
+#[path = "build/interface.rs"]
+mod interface;
+#[cfg(feature = "vulkan")]
 #[path = "build/manifest.rs"]
 mod manifest;
 #[cfg(feature = "vulkan")]

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
+use crate::interface::{Access, Constant, Interface, Scalar};
 use crate::manifest;
-use crate::reflect::{Access, Constant, Interface, Scalar};
 
 /// A shader with its compiled variants.
 pub struct Kernel {
@@ -99,6 +99,8 @@ fn module(kernel: &Kernel) -> Result<String, String> {
         out.push('\n');
     };
     line(format!("/// Interface of `{file}`.\npub mod {name} {{"));
+    // A shader without constants names no Constant.
+    line("#[allow(unused_imports)]".into());
     line("use crate::backend::vulkan::kernel::{Access, Binding, Constant, Kernel, Range, Variant};".into());
 
     line("/// The shader with its variants.".into());

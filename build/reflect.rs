@@ -5,92 +5,19 @@ use std::collections::HashMap;
 use rspirv::dr::{Instruction, Module, Operand};
 use rspirv::spirv::{Decoration, ExecutionMode, Op, StorageClass, Word};
 
-/// How a shader uses a storage buffer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// `readonly`
-    Read,
-    /// `writeonly`
-    Write,
-    /// neither
-    ReadWrite,
-}
-
-/// A number's type: what push constants and specialization constants may be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scalar {
-    /// `float`
-    F32,
-    /// `int`
-    I32,
-    /// `uint`
-    U32,
-    /// `bool`
-    Bool,
-}
-
-/// One storage buffer of set 0.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Binding {
-    /// The block's instance name, or its only member's where the block has no instance name.
-    pub name: String,
-    /// Its place.
-    pub index: u32,
-    /// From `readonly` and `writeonly`.
-    pub access: Access,
-}
-
-/// One member of the push-constant block.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PushMember {
-    /// As in GLSL.
-    pub name: String,
-    /// Its type.
-    pub scalar: Scalar,
-    /// First byte.
-    pub offset: u32,
-}
-
-/// One specialization constant.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Constant {
-    /// As in GLSL.
-    pub name: String,
-    /// `constant_id`
-    pub id: u32,
-    /// Its type.
-    pub scalar: Scalar,
-    /// Its default's bits.
-    pub default: u32,
-}
-
-/// What the host must know to run a module.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Interface {
-    /// By index, from 0 without gaps.
-    pub bindings: Vec<Binding>,
-    /// By offset, from 0 without gaps.
-    pub push: Vec<PushMember>,
-    /// By id.
-    pub constants: Vec<Constant>,
-    /// Workgroup size at the constants' defaults.
-    pub local_size: [u32; 3],
-    /// Bytes of shared memory at the constants' defaults.
-    pub shared_bytes: u32,
-}
+use crate::interface::{Access, Binding, Constant, Interface, PushMember, Scalar};
 
 /// Reads the interface of an unoptimised module with its names.
 pub fn reflect(words: &[u32]) -> Result<Interface, String> {
     let module = rspirv::dr::load_words(words).map_err(|e| format!("cannot parse the SPIR-V: {e}"))?;
     let reader = Reader::new(&module);
-    let interface = Interface {
+    Ok(Interface {
         bindings: reader.bindings()?,
         push: reader.push()?,
         constants: reader.constants()?,
         local_size: reader.local_size()?,
         shared_bytes: reader.shared_bytes()?,
-    };
-    Ok(interface)
+    })
 }
 
 /// A module with its declarations by id.
@@ -265,31 +192,17 @@ impl<'a> Reader<'a> {
 
     fn local_size(&self) -> Result<[u32; 3], String> {
         for mode in &self.module.execution_modes {
-            let (Some(Operand::ExecutionMode(kind)), Some(sizes)) = (mode.operands.get(1), mode.operands.get(2..5))
-            else {
-                continue;
-            };
-            let mut size = [0; 3];
-            for (axis, operand) in sizes.iter().enumerate() {
-                size[axis] = match kind {
-                    ExecutionMode::LocalSize => literal(Some(operand)),
-                    ExecutionMode::LocalSizeId => self.evaluate(operand_id(mode, 2 + axis)?)?,
-                    _ => 0,
-                };
-            }
-            if matches!(kind, ExecutionMode::LocalSize | ExecutionMode::LocalSizeId) && !self.sized_by_constants() {
-                return Ok(size);
+            if let [_, Operand::ExecutionMode(kind), x, y, z] = mode.operands.as_slice() {
+                let size = [x, y, z].map(|operand| match (kind, operand) {
+                    (ExecutionMode::LocalSize, Operand::LiteralBit32(size)) => Ok(*size),
+                    (ExecutionMode::LocalSizeId, Operand::IdRef(id)) => self.evaluate(*id),
+                    _ => Err(format!("execution mode {kind:?} where the workgroup's size stands")),
+                });
+                let [x, y, z] = size;
+                return Ok([x?, y?, z?]);
             }
         }
-        Err("the workgroup has no size, or one under a built-in that no 1.6 module needs".into())
-    }
-
-    /// Whether the deprecated `WorkgroupSize` built-in overrides the execution mode with specialization constants.
-    fn sized_by_constants(&self) -> bool {
-        self.module.types_global_values.iter().any(|i| {
-            i.class.opcode == Op::SpecConstantComposite
-                && i.result_id.and_then(|id| self.decoration(id, Decoration::BuiltIn)).is_some()
-        })
+        Err("the workgroup has no size".into())
     }
 
     fn shared_bytes(&self) -> Result<u32, String> {
@@ -363,7 +276,6 @@ impl<'a> Reader<'a> {
 fn literal(operand: Option<&Operand>) -> u32 {
     match operand {
         Some(Operand::LiteralBit32(value)) => *value,
-        Some(Operand::BuiltIn(value)) => *value as u32,
         _ => 0,
     }
 }

@@ -203,30 +203,32 @@ fn the_fixture_loads() {
 
 #[test]
 fn damage_gives_a_typed_error_and_never_a_panic() {
+    const CASES: usize = 300;
     let folder = model();
-    let originals = DAMAGED.map(|name| fs::read(folder.path().join(name)).unwrap());
     let mut random = Random(11);
     let (mut loaded, mut refused) = (0, 0);
-    for case in 0..4_000 {
-        let chosen = case % DAMAGED.len();
-        let mut file = originals[chosen].clone();
-        for _ in 0..1 + random.below(3) {
-            random.damage(&mut file);
+    for name in DAMAGED {
+        let path = folder.path().join(name);
+        let original = fs::read(&path).unwrap();
+        for case in 0..CASES {
+            let mut file = original.clone();
+            for _ in 0..1 + random.below(3) {
+                random.damage(&mut file);
+            }
+            fs::write(&path, &file).unwrap();
+            match catch_unwind(AssertUnwindSafe(|| load(folder.path()))) {
+                Ok(Ok(())) => loaded += 1,
+                Ok(Err(
+                    Error::ModelFormat { .. }
+                    | Error::Weights { .. }
+                    | Error::Unsupported { .. }
+                    | Error::InvalidArgument(_),
+                )) => refused += 1,
+                Ok(Err(other)) => panic!("{name}, case {case}: {other:?}"),
+                Err(_) => panic!("{name}, case {case} panicked: {}", String::from_utf8_lossy(&file)),
+            }
         }
-        let path = folder.path().join(DAMAGED[chosen]);
-        fs::write(&path, &file).unwrap();
-        match catch_unwind(AssertUnwindSafe(|| load(folder.path()))) {
-            Ok(Ok(())) => loaded += 1,
-            Ok(Err(
-                Error::ModelFormat { .. }
-                | Error::Weights { .. }
-                | Error::Unsupported { .. }
-                | Error::InvalidArgument(_),
-            )) => refused += 1,
-            Ok(Err(other)) => panic!("case {case}, {}: {other:?}", DAMAGED[chosen]),
-            Err(_) => panic!("case {case}, {} panicked: {}", DAMAGED[chosen], String::from_utf8_lossy(&file)),
-        }
-        fs::write(&path, &originals[chosen]).unwrap();
+        fs::write(&path, &original).unwrap();
     }
-    assert!(loaded > 300 && refused > 1_000, "{loaded} loaded, {refused} refused");
+    assert!(loaded > 200 && refused > 800, "{loaded} loaded, {refused} refused");
 }

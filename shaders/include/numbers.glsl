@@ -5,6 +5,11 @@ bool is_nan(float x) {
     return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u;
 }
 
+// y, which is not negative, with the sign of x, that of -0 too.
+float with_sign(float y, float x) {
+    return uintBitsToFloat(floatBitsToUint(y) | (floatBitsToUint(x) & 0x80000000u));
+}
+
 // The larger of two, NaN if either is NaN.
 float nan_max(float a, float b) {
     return is_nan(a) ? a : (is_nan(b) ? b : max(a, b));
@@ -47,7 +52,7 @@ float error_function(float x) {
     q = fma(t, q, -6.351513176e-1);
     q = fma(t, q, -1.12864849);
     float y = t <= 0.92 ? fma(t, p, t) : 1.0 - exponential(t * q);
-    return is_nan(x) ? x : (x < 0.0 ? -y : y);
+    return is_nan(x) ? x : with_sign(y, x);
 }
 
 // Up to 0.625: x + x^3 P(x^2); above: 1 - 2 / (e^2t + 1), t = |x|. P minimax, relative error 5e-9.
@@ -60,7 +65,7 @@ float hyperbolic_tangent(float x) {
     p = fma(s, p, 1.33314422e-1);
     p = fma(s, p, -3.333328194e-1);
     float y = t <= 0.625 ? fma(t, s * p, t) : 1.0 - 2.0 / (exponential(2.0 * t) + 1.0);
-    return is_nan(x) ? x : (x < 0.0 ? -y : y);
+    return is_nan(x) ? x : with_sign(y, x);
 }
 
 // 1 / (1 + e^-x), with the exponential of the negative side, which cannot overflow.

@@ -10,14 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from .golden import per_text
+
 TESTS = Path(__file__).parent.parent
 
 
 @dataclass
 class Outcome:
-    """What one process saw; `record` holds the backend, counters, device list and validation messages."""
+    """What one process saw; `record` holds the backend, counters, device list, validation messages and equal bits."""
 
-    arrays: dict[str, np.ndarray]
+    embeddings: np.ndarray
+    ids: list[list[int]]
     record: dict
 
     def spent(self, counter: str) -> int:
@@ -25,17 +28,15 @@ class Outcome:
         return self.record["after"][counter] - self.record["before"][counter]
 
 
-def run(model: Path, texts: list[str], scratch: Path, **environment: str) -> Outcome:
+def run(model: Path, texts: list[str], scratch: Path, environment: dict[str, str], bits: bool) -> Outcome:
     """Fails the test, with the process's output, if it does not end well."""
-    scratch.mkdir(parents=True, exist_ok=True)
     (scratch / "texts.json").write_text(json.dumps(texts), encoding="utf-8")
     output = scratch / "outcome.npz"
     command = [sys.executable, "-m", "models.device_run", str(model), str(scratch / "texts.json"), str(output)]
     finished = subprocess.run(
-        command, cwd=TESTS, env=os.environ | environment, capture_output=True, text=True, timeout=500
+        command + ["--bits"] * bits, cwd=TESTS, env=os.environ | environment, capture_output=True, text=True
     )
     if finished.returncode != 0:
         pytest.fail(f"{' '.join(command)}\n{environment}\n{finished.stdout}\n{finished.stderr}", pytrace=False)
     with np.load(output) as file:
-        arrays = dict(file)
-    return Outcome(arrays, json.loads(str(arrays.pop("record"))))
+        return Outcome(file["embeddings"], per_text(file["ids"]), json.loads(str(file["record"])))

@@ -74,3 +74,50 @@ fn ends_in_the_middle() {
     assert!(matches!(vulkan::open(None, &settings()), Err(Error::Interrupted)));
     std::process::exit(0);
 }
+
+#[test]
+fn a_device_that_runs_on_does_not_crash_the_end() {
+    let _turn = turn();
+    if device("a_device_that_runs_on_does_not_crash_the_end").is_none() {
+        return;
+    }
+    let started = Instant::now();
+    assert_success(&in_new_process("processes::ends_with_a_long_batch", &[]));
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+}
+
+#[test]
+#[ignore = "run by a_device_that_runs_on_does_not_crash_the_end"]
+fn ends_with_a_long_batch() {
+    use grilly::backend::{Feed, StoredType};
+    use grilly::graph::{DType, Graph, Plan};
+    use grilly::ops::{Counts, Dim, Linear, Shape};
+    let device = device("ends_with_a_long_batch").unwrap();
+    // 40 products of 1 GFLOP in one dispatch each: seconds on a rasteriser.
+    let (columns, tokens) = (1024, 500);
+    let mut graph = Graph::new();
+    let x = graph.input("x", Shape::matrix(Dim::Tokens, columns), DType::F32);
+    let w = graph.weight(vec!["w".into()], Shape::fixed(&[columns, columns]));
+    let mut tensors = Tensors::default();
+    tensors.insert("w", &[columns, columns], StoredType::F32);
+    let mut y = x;
+    for step in 0..40 {
+        y = graph.node(&format!("product {step}"), Linear::default(), &[y, w]).unwrap();
+    }
+    graph.outputs = vec![y];
+    let program =
+        device.prepare(Plan::new(graph).into(), std::sync::Arc::new(tensors), ProgramOptions::default()).unwrap();
+    let x = vec![0.0f32; tokens * columns];
+    let feed = Feed { counts: Counts { tokens, texts: 1 }, inputs: vec![bytemuck::cast_slice(&x)], outputs: vec![0] };
+    let batches: Vec<_> = (0..program.limits().in_flight).map(|_| program.submit(&feed).unwrap()).collect();
+    let asked = Instant::now();
+    vulkan::shut_down();
+    assert!(asked.elapsed() < Duration::from_millis(1900), "{:?}", asked.elapsed());
+    for batch in batches {
+        assert!(matches!(batch.wait(), Err(Error::Interrupted)));
+    }
+    drop(program);
+    assert!(asked.elapsed() < Duration::from_millis(2500), "{:?}", asked.elapsed());
+    println!("ends after {:?}", asked.elapsed());
+    std::process::exit(0);
+}

@@ -34,6 +34,8 @@ macro_rules! features {
 features! {
     /// Subgroup reductions in compute shaders.
     SubgroupArithmetic = "subgroup_arithmetic",
+    /// Passing values between the lanes of a subgroup in compute shaders.
+    SubgroupShuffle = "subgroup_shuffle",
     /// Arithmetic on 16-bit floats.
     Float16 = "float16",
     /// 16-bit elements in storage buffers.

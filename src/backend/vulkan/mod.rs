@@ -31,7 +31,21 @@ pub use kernel::{Access, Binding, Constant, Dispatch, Extent, Kernel, Range, Res
 pub use profile::{Entry, profile, times};
 pub use raw::validation_messages;
 
-/// What build.rs made of `shaders/`: one module a kernel.
+/// What build.rs made of `shaders/`: one module a kernel, whose structs have the shader's names for fields. A name the
+/// shader does not have is an error of the Rust compiler:
+///
+/// ```
+/// let push = grilly::backend::vulkan::generated::layer_norm::Push { eps: 1e-5, ..Default::default() };
+/// ```
+/// ```compile_fail,E0560
+/// let push = grilly::backend::vulkan::generated::layer_norm::Push { epsilon: 1e-5, ..Default::default() };
+/// ```
+/// So is a binding that is left out:
+/// ```compile_fail,E0063
+/// use grilly::backend::vulkan::{Range, Resource, generated::add::Bindings};
+/// let [a, b, y] = [0, 1, 2].map(|buffer| Range::whole(Resource::Buffer(buffer)));
+/// let bindings = Bindings { a, b, y };
+/// ```
 pub mod generated {
     include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 }

@@ -1,12 +1,16 @@
 //! Dispatches of `linear`: one, or one a slice of the weight's rows where it is too large to bind.
 
-use super::rows::{Rows, slices};
+use super::rows::{Rows, Slice, slices};
 use crate::Result;
-use crate::backend::vulkan::generated::linear::{Bindings, Constants, KERNEL, Push};
+use crate::backend::vulkan::generated::{linear, linear_shuffle};
 use crate::backend::vulkan::kernel::{Dispatch, Extent, Range, Resource};
 use crate::backend::vulkan::lower::Lowering;
+use crate::backend::vulkan::{Capabilities, DeviceType, Feature};
 use crate::graph::Node;
 use crate::ops::{ActivationKind, Counts, Linear, Residual};
+
+/// Invocations of a workgroup of `linear-shuffle.glsl`.
+const SHUFFLE_INVOCATIONS: u32 = 64;
 
 /// Adds the node's dispatches.
 pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Linear) -> Result<()> {
@@ -14,46 +18,137 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
     let weight = lowering.shape(node.operands[1]);
     let (n, k) = (weight.rows().size(Counts::default()), weight.columns() as u32);
     let (x, weight) = (lowering.range(node.operands[0]), lowering.range(node.operands[1]));
-    let variant = KERNEL.select(lowering.capabilities)?;
-    let constants = Constants {
-        tile_m: 128,
-        tile_n: if n <= 64 { 64 } else { 128 },
-        tile_k: 16,
-        vector: k % 4 == 0,
-        bias: op.bias,
-        activation: op.activation.unwrap_or(ActivationKind::Identity) as u32,
-        residual: op.residual == Residual::Added,
-    };
     for slice in slices(weight, n, k, lowering.capabilities)? {
-        let bindings = Bindings {
-            counts: Range::whole(Resource::Counts),
+        let product = Product {
+            label: &node.name,
+            op,
             x,
-            weight: slice.range,
+            slice,
             // Without bias or residual, something that is read anyway stands in their place.
             bias: if op.bias { lowering.range(node.operands[2]) } else { x },
             residual: op.residual_operand().map_or(x, |place| lowering.range(node.operands[place])),
             y: lowering.range(node.result),
-        };
-        let push = Push {
-            rows_of: rows.rows_of(),
-            rows: rows.fixed(),
-            n: slice.rows,
+            rows,
             k,
-            column: slice.first,
             y_columns: n as u32,
         };
-        lowering.push(Dispatch {
-            label: node.name.clone(),
+        let dispatch = if shuffles(lowering.capabilities) {
+            product.shuffled(lowering.capabilities)?
+        } else {
+            product.tiled(lowering.capabilities)?
+        };
+        lowering.push(dispatch)?;
+    }
+    Ok(())
+}
+
+/// Whether lanes are better fed by shuffles than from shared memory: so it is where shared memory is emulated.
+/// Both builds give the same bits.
+fn shuffles(capabilities: &Capabilities) -> bool {
+    capabilities.device_type == DeviceType::Software
+        && capabilities.has(Feature::SubgroupShuffle)
+        && SHUFFLE_INVOCATIONS % capabilities.subgroup_size.max(1) == 0
+}
+
+/// One dispatch in the making.
+struct Product<'a> {
+    label: &'a str,
+    op: &'a Linear,
+    x: Range,
+    slice: Slice,
+    bias: Range,
+    residual: Range,
+    y: Range,
+    rows: Rows,
+    k: u32,
+    y_columns: u32,
+}
+
+impl Product<'_> {
+    fn activation(&self) -> u32 {
+        self.op.activation.unwrap_or(ActivationKind::Identity) as u32
+    }
+
+    /// Through shared memory: tiles of 128 x 128, narrower where there are few columns.
+    fn tiled(&self, capabilities: &Capabilities) -> Result<Dispatch> {
+        let variant = linear::KERNEL.select(capabilities)?;
+        let constants = linear::Constants {
+            tile_m: 128,
+            tile_n: if self.y_columns <= 64 { 64 } else { 128 },
+            tile_k: 16,
+            vector: self.k % 4 == 0,
+            bias: self.op.bias,
+            activation: self.activation(),
+            residual: self.op.residual == Residual::Added,
+        };
+        let bindings = linear::Bindings {
+            counts: Range::whole(Resource::Counts),
+            x: self.x,
+            weight: self.slice.range,
+            bias: self.bias,
+            residual: self.residual,
+            y: self.y,
+        };
+        let push = linear::Push {
+            rows_of: self.rows.rows_of(),
+            rows: self.rows.fixed(),
+            n: self.slice.rows,
+            k: self.k,
+            column: self.slice.first,
+            y_columns: self.y_columns,
+        };
+        Ok(Dispatch {
+            label: self.label.to_owned(),
             variant,
             constants: constants.values(variant),
             bindings: bindings.into_array().to_vec(),
             push: bytemuck::bytes_of(&push).to_vec(),
             grid: [
-                Extent::Fixed(slice.rows.div_ceil(constants.tile_n)),
-                rows.tiles(constants.tile_m),
+                Extent::Fixed(self.slice.rows.div_ceil(constants.tile_n)),
+                self.rows.tiles(constants.tile_m),
                 Extent::Fixed(1),
             ],
-        })?;
+        })
     }
-    Ok(())
+
+    /// Through subgroup shuffles.
+    fn shuffled(&self, capabilities: &Capabilities) -> Result<Dispatch> {
+        let variant = linear_shuffle::KERNEL.select(capabilities)?;
+        let constants = linear_shuffle::Constants {
+            rows: 16,
+            columns: if self.y_columns <= 64 { 1 } else { 4 },
+            vector: self.k % 4 == 0,
+            bias: self.op.bias,
+            activation: self.activation(),
+            residual: self.op.residual == Residual::Added,
+        };
+        let bindings = linear_shuffle::Bindings {
+            counts: Range::whole(Resource::Counts),
+            x: self.x,
+            weight: self.slice.range,
+            bias: self.bias,
+            residual: self.residual,
+            y: self.y,
+        };
+        let push = linear_shuffle::Push {
+            rows_of: self.rows.rows_of(),
+            rows: self.rows.fixed(),
+            n: self.slice.rows,
+            k: self.k,
+            column: self.slice.first,
+            y_columns: self.y_columns,
+        };
+        Ok(Dispatch {
+            label: self.label.to_owned(),
+            variant,
+            constants: constants.values(variant),
+            bindings: bindings.into_array().to_vec(),
+            push: bytemuck::bytes_of(&push).to_vec(),
+            grid: [
+                Extent::Fixed(self.slice.rows.div_ceil(SHUFFLE_INVOCATIONS * constants.columns)),
+                self.rows.tiles(constants.rows),
+                Extent::Fixed(1),
+            ],
+        })
+    }
 }

@@ -11,4 +11,6 @@ pub(super) mod pool;
 mod rows;
 
 #[cfg(test)]
+mod guards;
+#[cfg(test)]
 mod tests;

@@ -1,1 +1,280 @@
+//! Lowering for the portable floor: grids, slices, push constants and limits, as data.
 
+use super::super::generated;
+use super::super::kernel::{Access, Dispatch, Extent, Kernel, Resource};
+use super::super::lower::lower;
+use super::super::{Capabilities, DeviceType, Feature};
+use crate::graph::{DType, Graph, Plan, ValueId};
+use crate::ops::{
+    Activation, ActivationKind, Add, Attention, Dim, EmbeddingSum, LayerNorm, Linear, Normalize, Op, Pool, PoolMode,
+    Residual, Shape,
+};
+
+const KERNELS: [&Kernel; 9] = [
+    &generated::activation::KERNEL,
+    &generated::add::KERNEL,
+    &generated::attention::KERNEL,
+    &generated::embedding_sum::KERNEL,
+    &generated::layer_norm::KERNEL,
+    &generated::linear::KERNEL,
+    &generated::linear_shuffle::KERNEL,
+    &generated::normalize::KERNEL,
+    &generated::pool::KERNEL,
+];
+
+/// What an operand of a one-node plan is.
+enum Operand {
+    Rows(usize),
+    Ids,
+    Offsets,
+    First,
+    Weight(Vec<usize>),
+}
+use Operand::{First, Ids, Offsets, Rows, Weight};
+
+fn value(graph: &mut Graph, place: usize, operand: &Operand) -> ValueId {
+    let name = format!("operand {place}");
+    match operand {
+        Rows(columns) => graph.input(&name, Shape::matrix(Dim::Tokens, *columns), DType::F32),
+        Ids => graph.input(&name, Shape::vector(Dim::Tokens), DType::U32),
+        Offsets => graph.input(&name, Shape::vector(Dim::Boundaries), DType::U32),
+        First => graph.input(&name, Shape::vector(Dim::Texts), DType::U32),
+        Weight(axes) => graph.weight(vec![name], Shape::fixed(axes)),
+    }
+}
+
+fn dispatches(op: impl Into<Op>, operands: &[Operand], capabilities: &Capabilities) -> crate::Result<Vec<Dispatch>> {
+    let mut graph = Graph::new();
+    let ids: Vec<ValueId> = operands.iter().enumerate().map(|(i, o)| value(&mut graph, i, o)).collect();
+    let result = graph.node("node", op, &ids)?;
+    graph.outputs = vec![result];
+    lower(&Plan::new(graph), capabilities)
+}
+
+fn on_floor(op: impl Into<Op>, operands: &[Operand]) -> Vec<Dispatch> {
+    dispatches(op, operands, &Capabilities::floor()).unwrap()
+}
+
+fn constant(dispatch: &Dispatch, name: &str) -> u32 {
+    dispatch.constants[dispatch.variant.constants.iter().position(|c| c.name == name).unwrap()]
+}
+
+fn push(dispatch: &Dispatch) -> &[u32] {
+    bytemuck::cast_slice(&dispatch.push)
+}
+
+fn tokens(per: u32) -> Extent {
+    Extent::Tiles { dim: Dim::Tokens, per }
+}
+
+/// What a recording relies on.
+fn check(dispatch: &Dispatch) {
+    let variant = dispatch.variant;
+    assert_eq!(dispatch.constants.len(), variant.constants.len(), "{}", variant.name);
+    assert_eq!(dispatch.bindings.len(), variant.bindings.len(), "{}", variant.name);
+    assert_eq!(dispatch.push.len(), variant.push_bytes as usize, "{}", variant.name);
+    assert_eq!(dispatch.bindings[0].resource, Resource::Counts);
+}
+
+#[test]
+fn every_variant_keeps_to_the_floor() {
+    let floor = Capabilities::floor();
+    for kernel in KERNELS {
+        assert!(kernel.variants.last().unwrap().needs.is_empty(), "{}", kernel.name);
+        for variant in kernel.variants {
+            let name = variant.name;
+            assert!(variant.shared_bytes <= floor.shared_memory, "{name}: {} bytes shared", variant.shared_bytes);
+            assert!(variant.local_size.iter().product::<u32>() <= floor.invocations, "{name}");
+            assert!(variant.push_bytes <= floor.push_constants, "{name}");
+            assert!(variant.bindings.len() <= floor.storage_buffers as usize, "{name}");
+            assert_eq!(variant.bindings[0].name, "counts", "{name}");
+            assert_eq!(variant.bindings.last().unwrap().name, "y", "{name}: the result comes last");
+            let writes: Vec<_> = variant.bindings.iter().filter(|b| b.access != Access::Read).collect();
+            assert!(writes.len() == 1 && writes[0].name == "y", "{name} writes y alone");
+            // OpCapability (17): Shader (1), and 64-bit, 16-bit, 8-bit or float features nowhere.
+            let capabilities: Vec<u32> = capabilities_of(variant.spirv);
+            let shuffles = kernel.name == "linear-shuffle";
+            assert!(
+                capabilities.iter().all(|c| *c == 1 || (shuffles && [61, 65].contains(c))),
+                "{name}: {capabilities:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn reflection_gives_names_defaults_and_sizes() {
+    let variant = &generated::linear::KERNEL.variants[0];
+    let names: Vec<&str> = variant.bindings.iter().map(|b| b.name).collect();
+    assert_eq!(names, ["counts", "x", "weight", "bias", "residual", "y"]);
+    let accesses: Vec<Access> = variant.bindings.iter().map(|b| b.access).collect();
+    assert_eq!(accesses, [Access::Read, Access::Read, Access::Read, Access::Read, Access::Read, Access::Write]);
+    let constants: Vec<_> = variant.constants.iter().map(|c| (c.name, c.id, c.default)).collect();
+    assert_eq!(constants[3..], [("residual", 3, 0), ("tile_m", 4, 128), ("tile_n", 5, 128), ("tile_k", 6, 16)]);
+    assert_eq!(variant.local_size, [256, 1, 1]);
+    // The arrays' sizes are computed from constants: two of 128 rows of 5 quads.
+    assert_eq!(variant.shared_bytes, 2 * 128 * 5 * 16);
+    assert_eq!(generated::embedding_sum::KERNEL.variants[0].bindings[7].access, Access::ReadWrite);
+    assert_eq!(variant.push_bytes as usize, size_of::<generated::linear::Push>());
+}
+
+/// Operands of the module's OpCapability instructions.
+fn capabilities_of(spirv: &[u32]) -> Vec<u32> {
+    let (mut at, mut found) = (5, Vec::new());
+    while at < spirv.len() && spirv[at] & 0xffff == 17 {
+        found.push(spirv[at + 1]);
+        at += (spirv[at] >> 16) as usize;
+    }
+    found
+}
+
+#[test]
+fn linear_has_one_dispatch_with_its_epilogue() {
+    let op = Linear { bias: true, activation: Some(ActivationKind::GeluErf), residual: Residual::Added };
+    let found = on_floor(op, &[Rows(384), Weight(vec![1536, 384]), Weight(vec![1536]), Rows(1536)]);
+    let [dispatch] = found.as_slice() else { panic!("{} dispatches", found.len()) };
+    check(dispatch);
+    assert_eq!(dispatch.grid, [Extent::Fixed(12), tokens(128), Extent::Fixed(1)]);
+    // rows_of: tokens; rows; n; k; column; y_columns.
+    assert_eq!(push(dispatch), [1, 0, 1536, 384, 0, 1536]);
+    for (name, expected) in [("vector", 1), ("bias", 1), ("residual", 1), ("activation", 1)] {
+        assert_eq!(constant(dispatch, name), expected, "{name}");
+    }
+    let odd = on_floor(Linear::default(), &[Rows(385), Weight(vec![3, 385])]);
+    assert_eq!(constant(&odd[0], "vector"), 0);
+    assert_eq!(odd[0].grid[0], Extent::Fixed(1));
+}
+
+#[test]
+fn tiles_of_linear_fit_shared_memory() {
+    for n in [1, 64, 65, 1536] {
+        let dispatch = &on_floor(Linear::default(), &[Rows(64), Weight(vec![n, 64])])[0];
+        let [m, n, k] = ["tile_m", "tile_n", "tile_k"].map(|name| constant(dispatch, name));
+        // Rows of four-wide quads, one of padding.
+        assert!((m + n) * (k / 4 + 1) * 16 <= Capabilities::floor().shared_memory);
+        assert_eq!((m * k % 1024, n * k % 1024), (0, 0), "every invocation loads as much");
+    }
+}
+
+#[test]
+fn a_weight_over_the_binding_range_is_cut() {
+    // mBERT's vocabulary as a product: 367 MB.
+    let found = on_floor(
+        Linear { bias: true, ..Linear::default() },
+        &[Rows(768), Weight(vec![119_547, 768]), Weight(vec![119_547])],
+    );
+    assert_eq!(found.len(), 3);
+    let mut column = 0;
+    for dispatch in &found {
+        check(dispatch);
+        assert_eq!((push(dispatch)[4], push(dispatch)[5]), (column, 119_547));
+        assert_eq!(dispatch.bindings[2].offset, 4 * 768 * u64::from(column));
+        column += push(dispatch)[2];
+    }
+    assert_eq!(column, 119_547);
+}
+
+#[test]
+fn software_devices_with_shuffles_get_the_shuffling_product() {
+    let mut capabilities = Capabilities::floor();
+    capabilities.device_type = DeviceType::Software;
+    let name = |c: &Capabilities| {
+        let found = dispatches(Linear::default(), &[Rows(64), Weight(vec![64, 64])], c).unwrap();
+        check(&found[0]);
+        found[0].variant.name
+    };
+    assert_eq!(name(&capabilities), "linear");
+    capabilities.features.push(Feature::SubgroupShuffle);
+    for (subgroup_size, expected) in
+        [(4, "linear-shuffle"), (8, "linear-shuffle"), (64, "linear-shuffle"), (128, "linear")]
+    {
+        capabilities.subgroup_size = subgroup_size;
+        assert_eq!(name(&capabilities), expected, "{subgroup_size}");
+    }
+    capabilities.device_type = DeviceType::Discrete;
+    assert_eq!(name(&capabilities), "linear");
+}
+
+#[test]
+fn three_tables_are_one_dispatch_and_more_are_added_to_it() {
+    let table = |rows| Weight(vec![rows, 384]);
+    let found = on_floor(EmbeddingSum, &[Ids, table(30522), Ids, table(2), Ids, table(512)]);
+    assert_eq!(found.len(), 1);
+    check(&found[0]);
+    assert_eq!(["terms", "accumulate", "sliced"].map(|n| constant(&found[0], n)), [3, 0, 0]);
+    assert_eq!(found[0].grid[0], tokens(4));
+    let found = on_floor(EmbeddingSum, &[Ids, table(9), Ids, table(2), Ids, table(5), Ids, table(7)]);
+    assert_eq!(found.len(), 2);
+    assert_eq!(["terms", "accumulate", "sliced"].map(|n| constant(&found[1], n)), [1, 1, 0]);
+}
+
+#[test]
+fn a_large_table_is_one_dispatch_a_slice_and_the_rest_is_added() {
+    let found = on_floor(
+        EmbeddingSum,
+        &[Ids, Weight(vec![119_547, 768]), Ids, Weight(vec![2, 768]), Ids, Weight(vec![512, 768])],
+    );
+    assert_eq!(found.len(), 4);
+    for slice in &found[..3] {
+        check(slice);
+        assert_eq!(["terms", "accumulate", "sliced"].map(|n| constant(slice, n)), [1, 0, 1]);
+    }
+    // Every id lies in exactly one slice: first, slice_rows.
+    assert_eq!(push(&found[0])[3] + push(&found[0])[4], push(&found[1])[3]);
+    assert_eq!(push(&found[2])[3] + push(&found[2])[4], 119_547);
+    assert_eq!(["terms", "accumulate", "sliced"].map(|n| constant(&found[3], n)), [2, 1, 0]);
+}
+
+#[test]
+fn attention_is_one_dispatch_over_tiles_and_heads() {
+    let op = Attention { heads: 12, kv_heads: 4, head_dim: 32, scale: 0.5, q_column: 0, k_column: 384, v_column: 512 };
+    let found = on_floor(op.clone(), &[Rows(640), Rows(640), Rows(640), Offsets]);
+    assert_eq!(found.len(), 1);
+    check(&found[0]);
+    assert_eq!(found[0].grid, [tokens(64), Extent::Fixed(12), Extent::Fixed(1)]);
+    assert_eq!(push(&found[0]), [3, 640, 0, 640, 384, 640, 512, 384, 0.5f32.to_bits()]);
+    assert_eq!(["head_dim", "vector"].map(|n| constant(&found[0], n)), [32, 1]);
+    let odd = on_floor(Attention { v_column: 511, ..op.clone() }, &[Rows(640), Rows(640), Rows(640), Offsets]);
+    assert_eq!(constant(&odd[0], "vector"), 0);
+    let wide = Attention { heads: 1, kv_heads: 1, head_dim: 257, q_column: 0, k_column: 0, v_column: 0, ..op };
+    let error = dispatches(wide, &[Rows(257), Rows(257), Rows(257), Offsets], &Capabilities::floor()).unwrap_err();
+    assert!(error.to_string().contains("head_dim is 257"), "{error}");
+}
+
+#[test]
+fn rows_and_elements_are_tiled() {
+    let norm = &on_floor(LayerNorm { eps: 1e-12 }, &[Rows(384), Weight(vec![384]), Weight(vec![384])])[0];
+    check(norm);
+    assert_eq!((norm.grid[0], push(norm)), (tokens(8), &[1, 0, 384, 1e-12f32.to_bits()][..]));
+    let normalize = &on_floor(Normalize { eps: 1e-12 }, &[Rows(384)])[0];
+    check(normalize);
+    assert_eq!(normalize.grid[0], tokens(8));
+    let activation = &on_floor(Activation { kind: ActivationKind::Silu }, &[Rows(1000)])[0];
+    check(activation);
+    assert_eq!((activation.grid[0], constant(activation, "activation")), (tokens(4), 4));
+    let add = &on_floor(Add, &[Rows(5000), Rows(5000)])[0];
+    check(add);
+    assert_eq!(add.grid[0], tokens(1));
+}
+
+#[test]
+fn a_fixed_number_of_rows_is_in_the_push_block() {
+    let found = on_floor(Linear::default(), &[Weight(vec![130, 8]), Weight(vec![16, 8])]);
+    assert_eq!(found[0].grid[1], Extent::Fixed(2));
+    assert_eq!(push(&found[0])[..2], [0, 130]);
+    let large = dispatches(Add, &[Weight(vec![70_000, 4096]), Weight(vec![70_000, 4096])], &Capabilities::floor());
+    let error = large.unwrap_err().to_string();
+    assert!(error.contains("70000 workgroups along axis 0, floor allows 65535"), "{error}");
+}
+
+#[test]
+fn pooling_is_one_dispatch_a_mode_side_by_side() {
+    let found = on_floor(Pool { modes: vec![PoolMode::Mean, PoolMode::Max] }, &[Rows(100), Offsets, First]);
+    assert_eq!(found.len(), 2);
+    for (place, (dispatch, mode)) in found.iter().zip([PoolMode::Mean, PoolMode::Max]).enumerate() {
+        check(dispatch);
+        assert_eq!(push(dispatch), [100, 200, 100 * place as u32]);
+        assert_eq!(constant(dispatch, "mode"), mode as u32);
+        assert_eq!(dispatch.grid, [Extent::Fixed(2), Extent::Tiles { dim: Dim::Texts, per: 1 }, Extent::Fixed(1)]);
+    }
+}

@@ -246,9 +246,10 @@ impl Device {
         }
         let started = Instant::now();
         loop {
-            match self.wait_for(ticket, LOOK_UP) {
+            let closing = CLOSING.load(SeqCst);
+            match self.wait_for(ticket, if closing { Duration::ZERO } else { LOOK_UP }) {
                 Ok(true) => return true,
-                Ok(false) if started.elapsed() < PATIENCE && !CLOSING.load(SeqCst) => {}
+                Ok(false) if started.elapsed() < PATIENCE && !closing => {}
                 Ok(false) => return false,
                 // A lost device runs nothing any more.
                 Err(Error::DeviceLost { .. }) => return true,

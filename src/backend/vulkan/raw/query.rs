@@ -153,12 +153,15 @@ impl Found {
         if offers(khr::portability_subset::NAME) {
             extensions.push(khr::portability_subset::NAME);
         }
-        let subgroups = properties.subgroup_supported_operations.contains(vk::SubgroupFeatureFlags::ARITHMETIC)
-            && properties.subgroup_supported_stages.contains(vk::ShaderStageFlags::COMPUTE);
+        let subgroups = |operations| {
+            properties.subgroup_supported_operations.contains(operations)
+                && properties.subgroup_supported_stages.contains(vk::ShaderStageFlags::COMPUTE)
+        };
         let mut features = Vec::new();
         for &feature in Feature::ALL {
             let has = match feature {
-                Feature::SubgroupArithmetic => subgroups,
+                Feature::SubgroupArithmetic => subgroups(vk::SubgroupFeatureFlags::ARITHMETIC),
+                Feature::SubgroupShuffle => subgroups(vk::SubgroupFeatureFlags::SHUFFLE),
                 Feature::Float16 => f12.shader_float16 == vk::TRUE,
                 Feature::Storage16 => f11.storage_buffer16_bit_access == vk::TRUE,
                 Feature::Int8 => f12.shader_int8 == vk::TRUE,

@@ -1,0 +1,75 @@
+//! What the host must know to run a module, as data.
+
+/// How a shader uses a storage buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// `readonly`
+    Read,
+    /// `writeonly`
+    Write,
+    /// neither
+    ReadWrite,
+}
+
+/// A number's type: what push constants and specialization constants may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scalar {
+    /// `float`
+    F32,
+    /// `int`
+    I32,
+    /// `uint`
+    U32,
+    /// `bool`
+    Bool,
+}
+
+/// One storage buffer of set 0.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Binding {
+    /// The block's instance name, or its only member's where the block has no instance name.
+    pub name: String,
+    /// Its place.
+    pub index: u32,
+    /// From `readonly` and `writeonly`.
+    pub access: Access,
+}
+
+/// One member of the push-constant block.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PushMember {
+    /// As in GLSL.
+    pub name: String,
+    /// Its type.
+    pub scalar: Scalar,
+    /// First byte.
+    pub offset: u32,
+}
+
+/// One specialization constant.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Constant {
+    /// As in GLSL.
+    pub name: String,
+    /// `constant_id`
+    pub id: u32,
+    /// Its type.
+    pub scalar: Scalar,
+    /// Its default's bits.
+    pub default: u32,
+}
+
+/// What the host must know to run a module.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Interface {
+    /// By index, from 0 without gaps.
+    pub bindings: Vec<Binding>,
+    /// By offset, from 0 without gaps.
+    pub push: Vec<PushMember>,
+    /// By id.
+    pub constants: Vec<Constant>,
+    /// Workgroup size at the constants' defaults.
+    pub local_size: [u32; 3],
+    /// Bytes of shared memory at the constants' defaults.
+    pub shared_bytes: u32,
+}

@@ -1,0 +1,116 @@
+//! On a device: no kernel writes past its last row. The result's buffer is filled with a mark, then the op runs on
+//! fewer rows than the buffer has.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::super::device::open_device;
+use super::super::kernel::Dispatch;
+use super::super::lower::lower;
+use super::super::program::prepare_dispatches;
+use crate::backend::{Feed, ProgramOptions, StoredType, TensorView, WeightSource};
+use crate::graph::{DType, Graph, Plan, ValueId};
+use crate::ops::{Activation, ActivationKind, Add, Counts, Dim, EmbeddingSum, LayerNorm, Linear, Normalize, Op, Shape};
+use crate::settings::Settings;
+
+const MARK: f32 = 777.0;
+/// Rows past the last.
+const GUARD: usize = 9;
+
+/// Every weight is all ones.
+struct Ones(HashMap<String, (Vec<usize>, Vec<u8>)>);
+
+impl WeightSource for Ones {
+    fn tensor(&self, name: &str) -> crate::Result<TensorView<'_>> {
+        let (shape, bytes) = &self.0[name];
+        Ok(TensorView { stored: StoredType::F32, shape, bytes })
+    }
+}
+
+/// What runs, and how many columns its result has.
+struct Guarded {
+    op: Op,
+    columns: usize,
+    /// Columns of the operands that are given with the batch.
+    given: Vec<usize>,
+    /// Axes of the weights, which follow.
+    weights: Vec<Vec<usize>>,
+}
+
+fn cases() -> Vec<Guarded> {
+    let activation = |kind| Activation { kind };
+    let case = |op: Op, columns, given, weights| Guarded { op, columns, given, weights };
+    vec![
+        case(activation(ActivationKind::Relu).into(), 33, vec![33], vec![]),
+        case(Add.into(), 65, vec![65, 65], vec![]),
+        case(LayerNorm { eps: 1e-5 }.into(), 40, vec![40], vec![vec![40], vec![40]]),
+        case(Normalize { eps: 1e-12 }.into(), 31, vec![31], vec![]),
+        case(Linear::default().into(), 70, vec![24], vec![vec![70, 24]]),
+        case(Linear { bias: true, ..Linear::default() }.into(), 300, vec![7], vec![vec![300, 7], vec![300]]),
+        case(EmbeddingSum.into(), 50, vec![0], vec![vec![1, 50]]),
+    ]
+}
+
+/// The op's dispatches behind one that fills its result with the first input.
+fn dispatches(
+    case: &Guarded,
+    rows: usize,
+    graph: &mut Graph,
+    capabilities: &super::super::Capabilities,
+) -> Vec<Dispatch> {
+    let marks = graph.input("marks", Shape::matrix(Dim::Tokens, case.columns), DType::F32);
+    let mut operands: Vec<ValueId> = Vec::new();
+    for columns in &case.given {
+        operands.push(match columns {
+            0 => graph.input("ids", Shape::vector(Dim::Tokens), DType::U32),
+            n => graph.input("given", Shape::matrix(Dim::Tokens, *n), DType::F32),
+        });
+    }
+    for (place, axes) in case.weights.iter().enumerate() {
+        operands.push(graph.weight(vec![format!("weight {place}")], Shape::fixed(axes)));
+    }
+    let identity = Activation { kind: ActivationKind::Identity };
+    let filled = graph.node("fill", identity, &[marks]).unwrap();
+    let result = graph.node("op", case.op.clone(), &operands).unwrap();
+    graph.outputs = vec![filled, result];
+    let mut all = lower(&Plan::new(graph.clone()), capabilities).unwrap();
+    let y = *all[1].bindings.last().unwrap();
+    *all[0].bindings.last_mut().unwrap() = y;
+    for dispatch in &mut all[1..] {
+        // rows_of and rows, which every one of these kernels has first.
+        dispatch.push[..8].copy_from_slice(bytemuck::cast_slice(&[0u32, rows as u32]));
+    }
+    all
+}
+
+#[test]
+fn nothing_is_written_past_the_last_row() {
+    let settings = Settings { allow_cpu_vulkan: true, debug: true, gpu_index: None, strict: false };
+    let opened = match open_device(None, &settings) {
+        Ok((opened, _)) => opened,
+        Err(error) if std::env::var("GRILLY_REQUIRE").is_ok_and(|v| v == "vulkan") => panic!("{error}"),
+        Err(error) => return println!("skipped: nothing_is_written_past_the_last_row: {error}"),
+    };
+    for case in cases() {
+        for rows in [0, 1, 15, 129] {
+            let mut graph = Graph::new();
+            let all = dispatches(&case, rows, &mut graph, &opened.device.capabilities);
+            let ones = |axes: &Vec<usize>| vec![1.0f32; axes.iter().product()];
+            let weights = case.weights.iter().enumerate();
+            let bytes = |axes| bytemuck::cast_slice(&ones(axes)).to_vec();
+            let weights = weights.map(|(i, axes)| (format!("weight {i}"), (axes.clone(), bytes(axes)))).collect();
+            let plan = Arc::new(Plan::new(graph));
+            let program = prepare_dispatches(&opened, plan, all, &Ones(weights), ProgramOptions::default()).unwrap();
+            let tokens = rows + GUARD;
+            let marks = vec![MARK; tokens * case.columns];
+            // Zeros serve as numbers and as ids.
+            let given: Vec<Vec<f32>> = case.given.iter().map(|n| vec![0.0; tokens * (*n).max(1)]).collect();
+            let inputs = std::iter::once(&marks).chain(&given).map(|v| bytemuck::cast_slice(v)).collect();
+            let feed = Feed { counts: Counts { tokens, texts: 1 }, inputs, outputs: vec![1] };
+            let found = program.submit(&feed).unwrap().wait().unwrap().remove(0);
+            let (own, guard) = found.split_at(rows * case.columns);
+            assert!(own.iter().all(|v| *v != MARK), "{}: not all of {rows} rows are written", case.op.name());
+            assert!(guard.iter().all(|v| *v == MARK), "{}: writes past {rows} rows", case.op.name());
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The build script's own rules: what a manifest may say, and which faults of a shader's interface stop the build.
+#![cfg(feature = "vulkan")]
+#![allow(dead_code)]
+
+#[path = "../src/backend/vulkan/capabilities.rs"]
+mod capabilities;
+#[path = "../build/emit.rs"]
+mod emit;
+#[path = "../build/interface.rs"]
+mod interface;
+#[path = "../build/manifest.rs"]
+mod manifest;
+
+use std::path::Path;
+
+use interface::{Access, Binding, Constant, Interface, PushMember, Scalar};
+
+fn parse(text: &str) -> Result<Vec<manifest::Kernel>, String> {
+    manifest::parse(text, Path::new("shaders/norm/norm.toml"), &["float16", "int8"])
+}
+
+#[test]
+fn a_manifest_gives_kernels_with_named_variants() {
+    let kernels = parse(
+        r#"
+        [[kernel]]
+        name = "layer-norm"
+        file = "layer-norm.glsl"
+        [[kernel.variants]]
+        name = "half"
+        needs = ["float16"]
+        defines = { HALF = "1" }
+        [[kernel.variants]]
+        [[kernel]]
+        name = "normalize"
+        file = "normalize.glsl"
+        "#,
+    )
+    .unwrap();
+    assert_eq!(kernels[0].file, Path::new("shaders/norm/layer-norm.glsl"));
+    let names: Vec<&str> = kernels.iter().flat_map(|k| &k.variants).map(|v| v.name.as_str()).collect();
+    assert_eq!(names, ["layer-norm-half", "layer-norm", "normalize"]);
+    assert_eq!(kernels[0].variants[0].defines["HALF"], "1");
+}
+
+#[test]
+fn a_manifest_with_a_fault_is_refused_by_name() {
+    let refused = |text: &str| parse(text).unwrap_err();
+    let unknown =
+        refused("[[kernel]]\nname = 'a'\nfile = 'a.glsl'\nvariants = [{ name = 'b', needs = ['flaot16'] }, {}]");
+    assert_eq!(unknown, "shaders/norm/norm.toml: error: a: unknown feature \"flaot16\", expected one of float16, int8");
+    let demanding = refused("[[kernel]]\nname = 'a'\nfile = 'a.glsl'\nvariants = [{ name = 'b', needs = ['int8'] }]");
+    assert!(demanding.contains("the last variant must need nothing"), "{demanding}");
+    assert!(refused("[[kernel]]\nname = 'layer_norm'\nfile = 'a.glsl'").contains("hyphens"));
+    assert!(refused("[[kernel]]\nname = 'a'\nfile = 'a.glsl'\nvariants = [{}, {}]").contains("two variants"));
+    assert!(refused("[[kernel]]\nname = 'a'\nfiel = 'a.glsl'").contains("fiel"));
+}
+
+#[test]
+fn the_manifests_of_the_crate_are_read() {
+    let features: Vec<&str> = capabilities::Feature::ALL.iter().map(|f| f.name()).collect();
+    let kernels = manifest::read(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/shaders")), &features).unwrap();
+    assert!(kernels.iter().any(|k| k.name == "layer-norm"));
+    assert!(kernels.windows(2).all(|pair| pair[0].name < pair[1].name), "sorted");
+    assert!(kernels.iter().all(|k| k.file.exists()));
+}
+
+fn interface() -> Interface {
+    let binding = |name: &str, index, access| Binding { name: name.into(), index, access };
+    Interface {
+        bindings: vec![binding("x", 0, Access::Read), binding("y", 1, Access::Write)],
+        push: vec![PushMember { name: "eps".into(), scalar: Scalar::F32, offset: 0 }],
+        constants: vec![Constant { name: "LANES".into(), id: 0, scalar: Scalar::U32, default: 32 }],
+        local_size: [64, 1, 1],
+        shared_bytes: 256,
+    }
+}
+
+fn kernel(interfaces: Vec<Interface>) -> emit::Kernel {
+    let variant = |(place, interface): (usize, Interface)| emit::Variant {
+        row: manifest::Variant { name: format!("norm-{place}"), needs: Vec::new(), defines: Default::default() },
+        spirv: vec![0x0723_0203],
+        interface,
+    };
+    let variants = interfaces.into_iter().enumerate().map(variant).collect();
+    emit::Kernel { name: "layer-norm".into(), file: "shaders/norm/layer-norm.glsl".into(), variants }
+}
+
+#[test]
+fn names_of_the_shader_become_names_of_fields() {
+    let text = emit::emit(&[kernel(vec![interface()])]).unwrap();
+    for line in ["pub mod layer_norm {", "pub x: Range,", "pub y: Range,", "pub eps: f32,", "pub lanes: u32,"] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+    let mut renamed = interface();
+    renamed.bindings[0].name = "source".into();
+    let text = emit::emit(&[kernel(vec![renamed])]).unwrap();
+    assert!(text.contains("pub source: Range,") && !text.contains("pub x: Range,"));
+    assert_eq!(
+        text,
+        emit::emit(&[kernel(vec![{
+            let mut again = interface();
+            again.bindings[0].name = "source".into();
+            again
+        }])])
+        .unwrap(),
+        "the same text every time"
+    );
+}
+
+#[test]
+fn variants_that_disagree_stop_the_build() {
+    let disagree = |change: fn(&mut Interface)| {
+        let mut other = interface();
+        change(&mut other);
+        emit::emit(&[kernel(vec![interface(), other])]).err().unwrap_or_default()
+    };
+    let renamed = disagree(|i| i.bindings[0].name = "source".into());
+    assert!(renamed.starts_with("shaders/norm/layer-norm.glsl: error: variants norm-0 and norm-1 differ in bindings"));
+    assert!(disagree(|i| i.bindings[1].access = Access::ReadWrite).contains("differ in bindings"));
+    assert!(disagree(|i| i.push[0].name = "epsilon".into()).contains("differ in push constants"));
+    assert!(disagree(|i| i.constants[0].default = 64).contains("differ in a constant"));
+    // Sizes and further constants are a variant's own matter.
+    assert_eq!(disagree(|i| i.local_size = [32, 1, 1]), "");
+    assert_eq!(
+        disagree(|i| i.constants.push(Constant { name: "WIDE".into(), id: 1, scalar: Scalar::Bool, default: 0 })),
+        ""
+    );
+}

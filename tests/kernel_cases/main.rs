@@ -1,0 +1,112 @@
+//! Every op as a one-node plan, on the CPU and on the Vulkan device, against float64: sizes around every tile edge,
+//! outliers, NaN and infinity, the same bits twice and alone.
+
+mod cases;
+mod reference;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use grilly::backend::{Backend, Feed, Program, ProgramOptions, StoredType, TensorView, WeightSource, cpu};
+use grilly::graph::{DType, Graph, Plan};
+use grilly::ops::{Counts, Op};
+
+use cases::{Case, Tensor};
+
+/// The operands that are weights, by name.
+struct Weights(HashMap<String, (Vec<usize>, Vec<u8>)>);
+
+impl WeightSource for Weights {
+    fn tensor(&self, name: &str) -> grilly::Result<TensorView<'_>> {
+        let (shape, bytes) = &self.0[name];
+        Ok(TensorView { stored: StoredType::F32, shape, bytes })
+    }
+}
+
+fn prepare(backend: &dyn Backend, case: &Case) -> grilly::Result<Arc<dyn Program>> {
+    let mut graph = Graph::new();
+    let mut weights = HashMap::new();
+    let mut operands = Vec::new();
+    for (place, tensor) in case.operands.iter().enumerate() {
+        let name = format!("operand {place}");
+        operands.push(match tensor {
+            Tensor::Weight(axes, values) => {
+                weights.insert(name.clone(), (axes.clone(), bytemuck::cast_slice(values).to_vec()));
+                graph.weight(vec![name], tensor.shape())
+            }
+            Tensor::Floats(..) => graph.input(&name, tensor.shape(), DType::F32),
+            Tensor::Integers(..) => graph.input(&name, tensor.shape(), DType::U32),
+        });
+    }
+    graph.outputs = vec![graph.node(case.name, case.op.clone(), &operands)?];
+    backend.prepare(Arc::new(Plan::new(graph)), Arc::new(Weights(weights)), ProgramOptions::default())
+}
+
+/// Runs on the first `counts` of the case's rows.
+fn run(program: &dyn Program, case: &Case, counts: Counts) -> Vec<f32> {
+    let feed = |tensor: &Tensor| {
+        let elements = tensor.shape().elements(counts);
+        match tensor {
+            Tensor::Floats(_, _, values) => bytemuck::cast_slice(&values[..elements]).to_vec(),
+            Tensor::Integers(_, values) => bytemuck::cast_slice(&values[..elements]).to_vec(),
+            Tensor::Weight(..) => unreachable!("weights are no inputs"),
+        }
+    };
+    let inputs: Vec<Vec<u8>> = case.operands.iter().filter(|t| !matches!(t, Tensor::Weight(..))).map(feed).collect();
+    let inputs = inputs.iter().map(Vec::as_slice).collect();
+    program.submit(&Feed { counts, inputs, outputs: vec![0] }).unwrap().wait().unwrap().remove(0)
+}
+
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|v| v.to_bits()).collect()
+}
+
+fn check(backend: &dyn Backend, case: &Case) {
+    let program = match prepare(backend, case) {
+        Err(error) => panic!("{}: {error}", case.name),
+        Ok(program) => program,
+    };
+    let device = backend.kind().name();
+    let found = run(&*program, case, case.counts);
+    let expected = reference::run(case);
+    assert_eq!(found.len(), expected.len(), "{} on {device}", case.name);
+    for (place, (y, (value, bound))) in found.iter().zip(&expected).enumerate() {
+        let y = f64::from(*y);
+        let agree =
+            if value.is_finite() { (y - value).abs() <= *bound } else { y == *value || y.is_nan() && value.is_nan() };
+        assert!(agree, "{} on {device}: element {place} is {y}, expected {value} within {bound:e}", case.name);
+    }
+    assert_eq!(bits(&run(&*program, case, case.counts)), bits(&found), "{} on {device}: two runs differ", case.name);
+    // The first text alone gives the bits it has among others.
+    let alone = Counts { tokens: case.offsets[1] as usize, texts: 1 };
+    if matches!(case.op, Op::Attention(_) | Op::Pool(_) | Op::Linear(_) | Op::LayerNorm(_)) && alone.tokens > 0 {
+        let first = run(&*program, case, alone);
+        assert_eq!(bits(&first), bits(&found[..first.len()]), "{} on {device}: alone differs", case.name);
+    }
+}
+
+#[test]
+fn cases_on_the_cpu() {
+    let backend = cpu::backend();
+    for case in cases::all() {
+        check(&*backend, &case);
+    }
+}
+
+#[cfg(feature = "vulkan")]
+#[test]
+fn cases_on_the_vulkan_device() {
+    use grilly::backend::vulkan;
+    use grilly::settings::Settings;
+    let settings = Settings { allow_cpu_vulkan: true, debug: true, gpu_index: None, strict: false };
+    let backend = match vulkan::open(None, &settings) {
+        Ok(choice) => choice.backend,
+        Err(error) if std::env::var("GRILLY_REQUIRE").is_ok_and(|v| v == "vulkan") => panic!("{error}"),
+        Err(error) => return println!("skipped: cases_on_the_vulkan_device: {error}"),
+    };
+    for case in cases::all() {
+        check(&*backend, &case);
+    }
+    let messages = vulkan::validation_messages();
+    assert!(messages.is_empty(), "validation: {messages:#?}");
+}
