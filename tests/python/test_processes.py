@@ -197,54 +197,61 @@ def start(code: str, *arguments: object) -> subprocess.Popen:
 
 ENCODE = """
 import sys, threading, time
-from grilly import VulkanSentenceTransformer
-folder, device, how = sys.argv[1:]
-model = VulkanSentenceTransformer(folder, device=device)
+import grilly
+folder, device, count, batch_size = sys.argv[1:5]
+model = grilly.VulkanSentenceTransformer(folder, device=device)
 assert model.backend == device
-texts = [" ".join(["the world of a child"] * 40)] * 50_000
+texts = [" ".join(["the world of a child"] * 40)] * int(count)
 def encode():
-    print("encoding", flush=True)
-    model.encode(texts, batch_size=8)
+    model.encode(texts, batch_size=int(batch_size))
+def wait():
+    # for the first batch, or where there is none for long, for the tokenizing
+    for _ in range(40):
+        time.sleep(0.1)
+        stats = grilly.stats()
+        if stats["batches_cpu"] + stats["batches_vulkan"]:
+            break
 """
+SOON = "threading.Thread(target=lambda: (wait(), print('encoding', flush=True)), daemon=True).start()"
+# Stopped while batches run, within one large batch, and while texts are tokenized.
+STAGES = {"batches": (2000, 8), "one batch": (2000, 2000), "tokenizing": (50_000, 8)}
 
 
-def test_ctrl_c(slow_model, device):
-    code = (
-        ENCODE
-        + """
+@pytest.mark.parametrize("stage", ["batches", "tokenizing"])
+def test_ctrl_c(slow_model, device, stage):
+    code = f"""{ENCODE}
+{SOON}
 try:
     encode()
 except KeyboardInterrupt:
     print("interrupted", model.encode("still works").shape, flush=True)
 """
-    )
-    process = start(code, slow_model, device, "")
+    process = start(code, slow_model, device, *STAGES[stage])
     assert process.stdout.readline() == "encoding\n", process.stderr.read()
-    time.sleep(3)
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=60)
     assert (process.returncode, output) == (0, "interrupted (256,)\n"), errors
 
 
-@pytest.mark.parametrize("how", ["end", "exit", "exception", "logging"])
-def test_exit_while_a_daemon_thread_encodes(slow_model, device, how):
-    code = (
-        ENCODE
-        + """
-if how == "logging":
-    import logging
-    logging.basicConfig(level=logging.DEBUG)
+LEAVE = {
+    "end": "",
+    "exit": "sys.exit(7)",
+    "exception": "raise ValueError('the last words')",
+    "logging": "import logging; logging.basicConfig(level=logging.DEBUG)",
+}
+
+
+@pytest.mark.parametrize(
+    "how, stage", [*((how, "batches") for how in LEAVE), *(("end", stage) for stage in STAGES)][1:]
+)
+def test_exit_while_a_daemon_thread_encodes(slow_model, device, how, stage):
+    code = f"""{ENCODE}
 threading.Thread(target=encode, daemon=True).start()
-time.sleep(3)
+wait()
 print("leaving", flush=True)
-if how == "exit":
-    sys.exit(7)
-if how == "exception":
-    raise ValueError("the last words")
+{LEAVE[how]}
 """
-    )
-    process = start(code, slow_model, device, how)
-    assert process.stdout.readline() == "encoding\n", process.stderr.read()
+    process = start(code, slow_model, device, *STAGES[stage])
     assert process.stdout.readline() == "leaving\n", process.stderr.read()
     begin = time.perf_counter()
     _, errors = process.communicate(timeout=60)
