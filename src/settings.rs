@@ -51,3 +51,13 @@ impl Settings {
         })
     }
 }
+
+/// Whether `GRILLY_REQUIRE`, a list of names separated by commas, holds `what`: a test that needs it and does not find
+/// it then fails in place of skipping.
+///
+/// ```
+/// assert!(!grilly::settings::test_requires("a thing nobody requires"));
+/// ```
+pub fn test_requires(what: &str) -> bool {
+    std::env::var("GRILLY_REQUIRE").is_ok_and(|list| list.split(',').any(|name| name.trim() == what))
+}

@@ -1,8 +1,8 @@
 //! What is to be computed (`Graph`), made cheaper (`fuse`) and put in order (`Plan`).
 
 pub mod fuse;
-mod graph;
+mod nodes;
 mod plan;
 
-pub use graph::{DType, Graph, Node, Source, Value, ValueId, Weight};
+pub use nodes::{DType, Graph, Node, Source, Value, ValueId, Weight};
 pub use plan::{Buffer, Plan, Storage};

@@ -164,24 +164,25 @@ fn check_transformer_kind(fields: &mut Fields<'_>, path: &Path) -> Result<()> {
 /// `model_max_length` of the tokenizer, unless it is the huge number that stands for none; no more than the model's
 /// `max_position_embeddings`, as in the reference.
 fn tokenizer_limit(transformer: &Path) -> Result<Option<usize>> {
-    let limit = file_limit(&transformer.join("tokenizer_config.json"), "model_max_length")?;
-    let positions = file_limit(&transformer.join("config.json"), "max_position_embeddings")?;
-    Ok(limit.map(|limit| limit.min(positions.unwrap_or(limit))))
-}
-
-/// A limit of tokens that a file may state; nothing for one that no text reaches.
-fn file_limit(path: &Path, key: &str) -> Result<Option<usize>> {
+    let path = transformer.join("tokenizer_config.json");
     if !path.exists() {
         return Ok(None);
     }
-    let values = read_json(path)?;
-    let mut fields = Fields::new(&values, path);
-    if fields.get(key).and_then(Value::as_f64).is_some_and(|limit| limit > LONGEST_TEXT as f64) {
+    let values = read_json(&path)?;
+    let mut fields = Fields::new(&values, &path);
+    if fields.get("model_max_length").and_then(Value::as_f64).is_some_and(|limit| limit > LONGEST_TEXT as f64) {
         return Ok(None);
     }
-    let limit = fields.optional_size(key, 1..=LONGEST_TEXT);
+    let limit = fields.optional_size("model_max_length", 1..=LONGEST_TEXT);
     fields.done()?;
-    Ok(limit)
+    Ok(limit.map(|limit| limit.min(position_limit(transformer).unwrap_or(limit))))
+}
+
+/// `max_position_embeddings` of config.json; what is wrong with that file is for the architecture's reader to say.
+fn position_limit(transformer: &Path) -> Option<usize> {
+    let config = read_json(&transformer.join("config.json")).ok()?;
+    let positions = usize::try_from(config.get("max_position_embeddings")?.as_u64()?).ok()?;
+    (positions > 0).then_some(positions)
 }
 
 /// Reads a JSON file as an object.

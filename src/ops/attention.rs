@@ -34,7 +34,7 @@ impl Operation for Attention {
         let [q, k, v, offsets] = operands else {
             return Err(Error::InvalidArgument(format!("attention: {} operands, expected 4", operands.len())));
         };
-        if self.kv_heads == 0 || self.heads % self.kv_heads != 0 {
+        if self.kv_heads == 0 || !self.heads.is_multiple_of(self.kv_heads) {
             return Err(Error::InvalidArgument(format!(
                 "attention: {} heads are not a multiple of {} key-value heads",
                 self.heads, self.kv_heads

@@ -12,7 +12,7 @@ pub struct EmbeddingSum;
 
 impl Operation for EmbeddingSum {
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        if operands.is_empty() || operands.len() % 2 != 0 {
+        if operands.is_empty() || !operands.len().is_multiple_of(2) {
             return Err(Error::InvalidArgument(format!(
                 "embedding_sum: {} operands, expected pairs of index and table",
                 operands.len()

@@ -101,7 +101,7 @@ fn cases_on_the_vulkan_device() {
     let settings = Settings { allow_cpu_vulkan: true, debug: true, gpu_index: None, strict: false };
     let backend = match vulkan::open(None, &settings) {
         Ok(choice) => choice.backend,
-        Err(error) if std::env::var("GRILLY_REQUIRE").is_ok_and(|v| v == "vulkan") => panic!("{error}"),
+        Err(error) if grilly::settings::test_requires("vulkan") => panic!("{error}"),
         Err(error) => return println!("skipped: cases_on_the_vulkan_device: {error}"),
     };
     for case in cases::all() {
@@ -109,4 +109,38 @@ fn cases_on_the_vulkan_device() {
     }
     let messages = vulkan::validation_messages();
     assert!(messages.is_empty(), "validation: {messages:#?}");
+}
+
+/// Runs `cases_on_the_vulkan_device` again in a process of its own, where the driver and its width can be chosen.
+#[cfg(feature = "vulkan")]
+fn cases_again_with(environment: &[(&str, &str)]) {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "cases_on_the_vulkan_device", "--nocapture"]).envs(environment.iter().copied());
+    let output = command.output().unwrap();
+    let text = [&*output.stdout, &*output.stderr].map(String::from_utf8_lossy).concat();
+    assert!(output.status.success() && text.contains("1 passed"), "{environment:?}:\n{text}");
+    if let Some(line) = text.lines().find(|line| line.starts_with("skipped: ")) {
+        println!("{line} ({environment:?})");
+    }
+}
+
+/// lavapipe's subgroups have 4, 8 and 16 invocations at these widths; other drivers ignore the variable.
+#[cfg(feature = "vulkan")]
+#[test]
+fn cases_at_every_subgroup_size_of_lavapipe() {
+    for width in ["128", "256", "512"] {
+        cases_again_with(&[("LP_NATIVE_VECTOR_WIDTH", width)]);
+    }
+}
+
+/// A second driver, with fewer features: no float16, no 8- and 16-bit storage.
+#[cfg(feature = "vulkan")]
+#[test]
+fn cases_on_swiftshader() {
+    let driver = "/usr/lib/chromium/vk_swiftshader_icd.json";
+    if !std::path::Path::new(driver).exists() {
+        assert!(!grilly::settings::test_requires("swiftshader"), "{driver} is missing (Debian: chromium-common)");
+        return println!("skipped: cases_on_swiftshader: {driver} is missing (Debian: chromium-common)");
+    }
+    cases_again_with(&[("VK_DRIVER_FILES", driver), ("VK_ICD_FILENAMES", driver)]);
 }

@@ -61,7 +61,7 @@ fn activate(kind: ActivationKind, (x, error): Bounded) -> Bounded {
         ActivationKind::QuickGelu => x * logistic(1.702 * x),
     };
     // The factor that x is multiplied with is near 1 + f, f in -1 .. 1: a few units of 1 times x.
-    (y, 1.2 * error + 6.0 * U * x.abs().min(1e6).max(1e-3) + 6.0 * U * y.abs())
+    (y, 1.2 * error + 6.0 * U * x.abs().clamp(1e-3, 1e6) + 6.0 * U * y.abs())
 }
 
 /// Error function by its series and, from 3 on, the continued fraction of its complement.

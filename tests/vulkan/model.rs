@@ -27,7 +27,7 @@ pub fn settings() -> Settings {
 pub fn device(test: &str) -> Option<Arc<dyn Backend>> {
     match vulkan::open(None, &settings()) {
         Ok(choice) => Some(choice.backend),
-        Err(error) if std::env::var("GRILLY_REQUIRE").is_ok_and(|v| v == "vulkan") => panic!("{test}: {error}"),
+        Err(error) if grilly::settings::test_requires("vulkan") => panic!("{test}: {error}"),
         Err(error) => {
             println!("skipped: {test}: {error}");
             None

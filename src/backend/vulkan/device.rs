@@ -186,7 +186,7 @@ mod tests {
         });
         match opened {
             Ok(opened) => Some(opened),
-            Err(error) if std::env::var("GRILLY_REQUIRE").is_ok_and(|v| v == "vulkan") => panic!("{test}: {error}"),
+            Err(error) if crate::settings::test_requires("vulkan") => panic!("{test}: {error}"),
             Err(error) => {
                 println!("skipped: {test}: {error}");
                 None

@@ -46,6 +46,7 @@ pub use raw::validation_messages;
 /// let [a, b, y] = [0, 1, 2].map(|buffer| Range::whole(Resource::Buffer(buffer)));
 /// let bindings = Bindings { a, b, y };
 /// ```
+#[allow(clippy::all)] // written by build.rs
 pub mod generated {
     include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 }

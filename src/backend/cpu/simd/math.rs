@@ -95,8 +95,7 @@ fn normal_distribution<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
 fn tanh<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
     let t = simd.abs_f32s(x);
     let square = simd.mul_f32s(x, x);
-    let q =
-        polynomial(simd, square, [-5.704_988_7e-3, 2.063_908_8e-2, -5.373_971_6e-2, 1.333_144_2e-1, -3.333_328_2e-1]);
+    let q = polynomial(simd, square, [-5.704_988_7e-3, 2.063_908_8e-2, -5.373_971_6e-2, 1.333_144_2e-1, -3.333_328e-1]);
     let near = simd.mul_add_f32s(simd.mul_f32s(q, square), x, x);
     let one = simd.splat_f32s(1.0);
     let e = exp(simd, simd.add_f32s(t, t));
@@ -110,7 +109,7 @@ fn tanh<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
 fn gelu_tanh<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
     let square = simd.mul_f32s(x, x);
     let inner = simd.mul_add_f32s(simd.mul_f32s(square, x), simd.splat_f32s(0.044_715), x);
-    let twice = simd.mul_f32s(inner, simd.splat_f32s(1.595_769_1));
+    let twice = simd.mul_f32s(inner, simd.splat_f32s(1.595_769));
     simd.mul_f32s(x, sigmoid(simd, twice))
 }
 

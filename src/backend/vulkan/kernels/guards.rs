@@ -88,7 +88,7 @@ fn nothing_is_written_past_the_last_row() {
     let settings = Settings { allow_cpu_vulkan: true, debug: true, gpu_index: None, strict: false };
     let opened = match open_device(None, &settings) {
         Ok((opened, _)) => opened,
-        Err(error) if std::env::var("GRILLY_REQUIRE").is_ok_and(|v| v == "vulkan") => panic!("{error}"),
+        Err(error) if crate::settings::test_requires("vulkan") => panic!("{error}"),
         Err(error) => return println!("skipped: nothing_is_written_past_the_last_row: {error}"),
     };
     for case in cases() {

@@ -47,7 +47,7 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
 fn shuffles(capabilities: &Capabilities) -> bool {
     capabilities.device_type == DeviceType::Software
         && capabilities.has(Feature::SubgroupShuffle)
-        && SHUFFLE_INVOCATIONS % capabilities.subgroup_size.max(1) == 0
+        && SHUFFLE_INVOCATIONS.is_multiple_of(capabilities.subgroup_size.max(1))
 }
 
 /// One dispatch in the making.
@@ -76,7 +76,7 @@ impl Product<'_> {
             tile_m: 128,
             tile_n: if self.y_columns <= 64 { 64 } else { 128 },
             tile_k: 16,
-            vector: self.k % 4 == 0,
+            vector: self.k.is_multiple_of(4),
             bias: self.op.bias,
             activation: self.activation(),
             residual: self.op.residual == Residual::Added,
@@ -117,7 +117,7 @@ impl Product<'_> {
         let constants = linear_shuffle::Constants {
             rows: 16,
             columns: if self.y_columns <= 64 { 1 } else { 4 },
-            vector: self.k % 4 == 0,
+            vector: self.k.is_multiple_of(4),
             bias: self.op.bias,
             activation: self.activation(),
             residual: self.op.residual == Residual::Added,
