@@ -130,9 +130,10 @@ pub fn assert_close(found: &[f32], expected: &[f64], what: &str, tolerance: impl
             assert!((y.is_nan() && x.is_nan()) || *x == *y as f32, "{what}: element {i} is {x}, expected {y}");
             continue;
         }
+        // Equal is close, also where a tolerance is relative to an infinite argument.
         let error = (f64::from(*x) - y).abs();
         assert!(
-            error <= tolerance(i),
+            error == 0.0 || error <= tolerance(i),
             "{what}: element {i} is {x}, expected {y}: off by {error:e}, allowed {:e}",
             tolerance(i)
         );
