@@ -120,7 +120,7 @@ fn drop_unused(graph: &mut Graph) {
 
 /// A free buffer with the same kind of rows (widened if need be), or a new one.
 fn take_buffer(buffers: &mut Vec<Buffer>, free: &mut Vec<usize>, shape: &Shape, shared: bool) -> usize {
-    let (rows, columns) = (shape.rows(), shape.columns());
+    let (rows, columns) = (shape.rows(), shape.row_elements());
     let fitting = free.iter().enumerate().filter(|(_, b)| buffers[**b].rows == rows);
     // The closest in width wastes least.
     let best = fitting.min_by_key(|(_, b)| buffers[**b].columns.abs_diff(columns)).map(|(i, _)| i);
@@ -171,6 +171,15 @@ mod tests {
     use super::*;
     use crate::graph::DType;
     use crate::ops::{LayerNorm, Linear};
+
+    #[test]
+    fn a_buffer_is_as_large_as_its_value() {
+        let mut graph = Graph::new();
+        let x = graph.input("x", Shape::vector(Dim::Fixed(40_000)), DType::F32);
+        let y = graph.node("sum", crate::ops::Add, &[x, x]).unwrap();
+        graph.outputs = vec![y];
+        assert_eq!(Plan::new(graph).buffer_bytes(Counts::default()), 160_000);
+    }
 
     #[test]
     fn values_whose_lives_overlap_never_share_a_buffer() {

@@ -78,6 +78,11 @@ impl Shape {
         self.0.first().copied().unwrap_or(Dim::Fixed(1))
     }
 
+    /// Elements behind one index of the first axis; all later axes are fixed.
+    pub fn row_elements(&self) -> usize {
+        self.0.iter().skip(1).map(|dim| dim.size(Counts::default())).product()
+    }
+
     /// Number of elements in a batch.
     pub fn elements(&self, counts: Counts) -> usize {
         self.0.iter().map(|d| d.size(counts)).product()
