@@ -80,7 +80,7 @@ pub fn multiply(arch: Arch, team: Team, x: &[f32], weight: &Packed, epilogue: Ep
         return team.rows(y, columns, 8, |first, out| {
             let rows = out.len() / columns;
             let part = first * columns..(first + rows) * columns;
-            arch.dispatch(Product {
+            Product {
                 a: &x[first * depth..],
                 a_stride: depth,
                 rows,
@@ -93,7 +93,8 @@ pub fn multiply(arch: Arch, team: Team, x: &[f32], weight: &Packed, epilogue: Ep
                 finish: Finish { activation: epilogue.activation, residual: epilogue.residual.map(|r| &r[part]) },
                 out,
                 out_stride: columns,
-            });
+            }
+            .run(arch);
         });
     }
     // Each task owns some panels' columns and writes them to its own [rows, width] pieces; rows are put together after.
@@ -104,7 +105,7 @@ pub fn multiply(arch: Arch, team: Team, x: &[f32], weight: &Packed, epilogue: Ep
         let first = task * each;
         let count = out.len() / (rows * width);
         let padded = count * width;
-        arch.dispatch(Product {
+        Product {
             a: x,
             a_stride: depth,
             rows,
@@ -117,7 +118,8 @@ pub fn multiply(arch: Arch, team: Team, x: &[f32], weight: &Packed, epilogue: Ep
             finish: Finish { activation: epilogue.activation, residual: None },
             out,
             out_stride: padded,
-        });
+        }
+        .run(arch);
     });
     for (task, piece) in pieces.chunks(rows * each * width).enumerate() {
         let padded = piece.len() / rows;
@@ -175,7 +177,7 @@ mod tests {
             let weight =
                 Packed::new(arch, columns, depth, |n, out| out.copy_from_slice(&b[n * depth..][..depth])).unwrap();
             let mut out = vec![7.5f32; rows * (columns + gap)];
-            arch.dispatch(Product {
+            Product {
                 a: &a,
                 a_stride: depth,
                 rows,
@@ -188,7 +190,8 @@ mod tests {
                 finish: Finish { activation: Some(ActivationKind::Relu), residual: None },
                 out: &mut out,
                 out_stride: columns + gap,
-            });
+            }
+            .run(arch);
             for row in out.chunks_exact(columns + gap) {
                 assert_eq!(row[columns..], [7.5; 3], "{arch:?}");
                 assert!(row[..columns].iter().all(|x| *x >= 0.0 && *x != 7.5));

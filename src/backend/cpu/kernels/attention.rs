@@ -128,11 +128,8 @@ struct Attend<'a> {
     out: &'a mut [f32],
 }
 
-impl WithSimd for Attend<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
+impl Attend<'_> {
+    fn run(self, arch: Arch) {
         let Text { op, keys, columns, length, .. } = self.text;
         let (dim, stride) = (op.head_dim, op.heads * op.head_dim);
         let (packed_keys, packed_values) = self.packed.split_at(self.text.packed().0);
@@ -157,10 +154,13 @@ impl WithSimd for Attend<'_> {
                     out: scores,
                     out_stride: keys.padded,
                 }
-                .run(simd);
-                for (row, factor) in scores.chunks_exact_mut(keys.padded).zip(factors.iter_mut()).take(rows) {
-                    *factor = 1.0 / exponentials(simd, row, length);
-                }
+                .run(arch);
+                arch.dispatch(Exponentials {
+                    scores: &mut scores[..rows * keys.padded],
+                    columns: keys.padded,
+                    length,
+                    factors,
+                });
                 Product {
                     a: scores,
                     a_stride: keys.padded,
@@ -175,29 +175,44 @@ impl WithSimd for Attend<'_> {
                     out: &mut self.out[from * stride + head * dim..],
                     out_stride: stride,
                 }
-                .run(simd);
+                .run(arch);
             }
         }
     }
 }
 
-/// `row = exp(row - max)` over the first `length` scores, zeros after them; returns the sum.
-#[inline(always)]
-fn exponentials<S: Simd>(simd: S, row: &mut [f32], length: usize) -> f32 {
-    row[length..].fill(f32::NEG_INFINITY);
-    let (vectors, _) = S::as_mut_simd_f32s(row);
-    let mut most = simd.splat_f32s(f32::NEG_INFINITY);
-    for x in vectors.iter() {
-        most = simd.max_f32s(most, *x);
+/// `row = exp(row - max)` over the first `length` scores of each row, zeros after them; `factor = 1 / sum`.
+struct Exponentials<'a> {
+    /// `[rows, columns]`
+    scores: &'a mut [f32],
+    columns: usize,
+    length: usize,
+    /// One a row.
+    factors: &'a mut [f32],
+}
+
+impl WithSimd for Exponentials<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        for (row, factor) in self.scores.chunks_exact_mut(self.columns).zip(self.factors) {
+            row[self.length..].fill(f32::NEG_INFINITY);
+            let vectors = S::as_mut_simd_f32s(row).0;
+            let mut most = simd.splat_f32s(f32::NEG_INFINITY);
+            for x in vectors.iter() {
+                most = simd.max_f32s(most, *x);
+            }
+            // A NaN that the maximum drops is still among the scores, and makes the sum NaN.
+            let most = simd.splat_f32s(simd.reduce_max_f32s(most));
+            let mut sum = simd.splat_f32s(0.0);
+            for x in vectors {
+                *x = simd::exp(simd, simd.sub_f32s(*x, most));
+                sum = simd.add_f32s(sum, *x);
+            }
+            *factor = 1.0 / simd.reduce_sum_f32s(sum);
+        }
     }
-    // A NaN that the maximum drops is still among the scores, and makes the sum NaN.
-    let most = simd.splat_f32s(simd.reduce_max_f32s(most));
-    let mut sum = simd.splat_f32s(0.0);
-    for x in vectors {
-        *x = simd::exp(simd, simd.sub_f32s(*x, most));
-        sum = simd.add_f32s(sum, *x);
-    }
-    simd.reduce_sum_f32s(sum)
 }
 
 pub(super) fn run(
@@ -244,14 +259,8 @@ fn alone(arch: Arch, text: Text<'_>, scratch: &mut Floats, out: &mut [f32]) -> R
     let group = text.op.heads / text.op.kv_heads;
     for head in 0..text.op.kv_heads {
         text.pack(head, packed);
-        arch.dispatch(Attend {
-            text,
-            heads: head * group..(head + 1) * group,
-            queries: 0..text.length,
-            packed,
-            working,
-            out,
-        });
+        let (heads, queries) = (head * group..(head + 1) * group, 0..text.length);
+        Attend { text, heads, queries, packed, working, out }.run(arch);
     }
     Ok(())
 }
@@ -269,7 +278,7 @@ fn together(arch: Arch, threads: usize, text: Text<'_>, scratch: &mut Floats, ou
             let queries = i * rows..i * rows + out.len() / stride;
             for (head, packed) in scratch.chunks_exact(one).enumerate() {
                 let heads = head * group..(head + 1) * group;
-                arch.dispatch(Attend { text, heads, queries: queries.clone(), packed, working, out });
+                Attend { text, heads, queries: queries.clone(), packed, working, out }.run(arch);
             }
         },
     );
@@ -277,134 +286,4 @@ fn together(arch: Arch, threads: usize, text: Text<'_>, scratch: &mut Floats, ou
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::backend::cpu::testing::{Operand as Given, archs, assert_close, numbers, run as run_op, same_bits};
-    use crate::ops::{Counts, Dim, Shape};
-    use crate::text::packing;
-
-    fn op(heads: usize, kv_heads: usize, head_dim: usize) -> Attention {
-        let (q, k) = (heads * head_dim, kv_heads * head_dim);
-        let scale = 1.0 / (head_dim as f32).sqrt();
-        Attention { heads, kv_heads, head_dim, scale, q_column: 1, k_column: 1 + q, v_column: 1 + q + k }
-    }
-
-    /// Queries, keys and values side by side, after one column that belongs to nobody.
-    fn width(op: &Attention) -> usize {
-        op.v_column + op.kv_heads * op.head_dim
-    }
-
-    fn attention(op: &Attention, x: &[f32], lengths: &[usize], arch: Arch) -> Vec<f32> {
-        let offsets = packing::offsets(lengths.iter().copied());
-        let shape = Shape::matrix(Dim::Tokens, width(op));
-        let operands = [
-            Given::Floats(shape.clone(), x),
-            Given::Floats(shape.clone(), x),
-            Given::Floats(shape, x),
-            Given::Indices(Shape::vector(Dim::Boundaries), &offsets),
-        ];
-        run_op(op.clone(), &operands, Counts { tokens: lengths.iter().sum(), texts: lengths.len() }, arch)
-    }
-
-    fn reference(op: &Attention, x: &[f32], lengths: &[usize]) -> Vec<f64> {
-        let (width, dim) = (width(op), op.head_dim);
-        let mut y = Vec::new();
-        let mut start = 0;
-        for length in lengths {
-            let at = |t: usize, c: usize| f64::from(x[(start + t) * width + c]);
-            for i in 0..*length {
-                for h in 0..op.heads {
-                    let kv = h * op.kv_heads / op.heads;
-                    let scores: Vec<f64> = (0..*length)
-                        .map(|j| {
-                            let dot: f64 = (0..dim)
-                                .map(|d| at(i, op.q_column + h * dim + d) * at(j, op.k_column + kv * dim + d))
-                                .sum();
-                            dot * f64::from(op.scale)
-                        })
-                        .collect();
-                    let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-                    let total: f64 = scores.iter().map(|s| (s - most).exp()).sum();
-                    for d in 0..dim {
-                        let sum: f64 = scores
-                            .iter()
-                            .enumerate()
-                            .map(|(j, s)| (s - most).exp() * at(j, op.v_column + kv * dim + d))
-                            .sum();
-                        y.push(sum / total);
-                    }
-                }
-            }
-            start += length;
-        }
-        y
-    }
-
-    #[test]
-    fn texts_and_heads_around_the_tiles_match_float64() {
-        let lengths = [1, 2, 0, 7, 8, 15, 16, 17, 31, 33, 47, 48, 49];
-        for arch in archs() {
-            for (heads, kv_heads, dim) in
-                [(1, 1, 1), (2, 2, 32), (3, 1, 5), (4, 2, 17), (2, 1, 64), (1, 1, 80), (2, 2, 128)]
-            {
-                let op = op(heads, kv_heads, dim);
-                let x = numbers(lengths.iter().sum::<usize>() * width(&op), dim as u64);
-                // Scores of size 4 sqrt(dim) scale, rounded sqrt(dim) times, pass through exp into a mean of values below 3.
-                let tolerance = f64::from(f32::EPSILON) * 3.0 * (4.0 * (dim as f64).sqrt() + 12.0);
-                assert_close(
-                    &attention(&op, &x, &lengths, arch),
-                    &reference(&op, &x, &lengths),
-                    &format!("{op:?} {arch:?}"),
-                    |_| tolerance,
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn long_texts_and_large_scores() {
-        let op = op(2, 2, 32);
-        for arch in archs() {
-            let mut x = numbers(450 * width(&op), 3);
-            assert_close(&attention(&op, &x, &[450], arch), &reference(&op, &x, &[450]), "long", |_| 2e-5);
-            x.truncate(40 * width(&op));
-            for x in x.iter_mut() {
-                *x *= 30.0;
-            }
-            // Scores in the thousands: their rounding alone is about 1e-4.
-            assert_close(&attention(&op, &x, &[40], arch), &reference(&op, &x, &[40]), "large", |_| 0.1);
-        }
-    }
-
-    #[test]
-    fn a_text_has_the_same_bits_alone_and_among_others() {
-        let op = op(3, 3, 32);
-        for arch in archs() {
-            let lengths = [30, 5, 100, 1, 64];
-            let tokens: usize = lengths.iter().sum();
-            let x = numbers(tokens * width(&op), 4);
-            let all = attention(&op, &x, &lengths, arch);
-            let mut start = 0;
-            for length in lengths {
-                let alone = attention(&op, &x[start * width(&op)..(start + length) * width(&op)], &[length], arch);
-                assert!(same_bits(&alone, &all[start * 96..(start + length) * 96]), "{length} tokens {arch:?}");
-                start += length;
-            }
-        }
-    }
-
-    #[test]
-    fn nan_and_infinity_reach_their_text_only() {
-        let op = op(1, 1, 16);
-        for arch in archs() {
-            let mut x = numbers(30 * width(&op), 5);
-            let clean = attention(&op, &x, &[10, 10, 10], arch);
-            x[12 * width(&op) + op.k_column] = f32::NAN;
-            let y = attention(&op, &x, &[10, 10, 10], arch);
-            assert!(y[160..320].iter().all(|y| y.is_nan()));
-            assert!(same_bits(&y[..160], &clean[..160]) && same_bits(&y[320..], &clean[320..]));
-            x[12 * width(&op) + op.k_column] = f32::INFINITY;
-            assert!(attention(&op, &x, &[10, 10, 10], arch)[160..320].iter().any(|y| y.is_nan()));
-        }
-    }
-}
+mod tests;

@@ -19,9 +19,6 @@ pub const PANEL_VECTORS: usize = 3;
 /// Terms of a chain: shorter chains round less, and a panel's block stays in the nearest cache.
 const DEPTH: usize = 384;
 
-/// Most rows of a tile.
-const ROWS: usize = 8;
-
 /// Floats of one vector.
 pub fn lanes(arch: Arch) -> usize {
     struct Lanes;
@@ -33,12 +30,6 @@ pub fn lanes(arch: Arch) -> usize {
         }
     }
     arch.dispatch(Lanes)
-}
-
-/// Rows of the tallest tile whose sums still fit in registers.
-#[inline(always)]
-const fn rows_at_once<S: Simd>() -> usize {
-    if S::REGISTER_COUNT >= 32 { ROWS } else { ROWS / 2 }
 }
 
 /// Factor on the sums.
@@ -87,118 +78,116 @@ pub struct Product<'a> {
     pub out_stride: usize,
 }
 
+impl Product<'_> {
+    /// Computes it. One function an instruction set, whoever calls: the tiles are much code.
+    #[inline(never)]
+    pub fn run(self, arch: Arch) {
+        arch.dispatch(self);
+    }
+
+    /// Rows that stay in the second-level cache while all panels pass by.
+    fn block_rows(&self) -> usize {
+        const FLOATS: usize = 128 * 1024;
+        (FLOATS / self.depth.max(1)).clamp(16, 256) / 8 * 8
+    }
+}
+
 impl WithSimd for Product<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        self.run(simd);
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        let width = self.vectors * S::F32_LANES;
+        let block = self.block_rows();
+        for first in (0..self.rows).step_by(block) {
+            let count = block.min(self.rows - first);
+            // The tallest tile whose sums fit in registers. The last tile of a block is moved up to end with it: what
+            // two tiles compute both is the same in every bit.
+            let most = if S::REGISTER_COUNT >= 32 { 8 } else { 4 };
+            let tall = if count >= most { most } else { count.next_power_of_two().min(most) };
+            let tall = if tall > count { tall / 2 } else { tall };
+            for column in (0..self.columns).step_by(width) {
+                let mut row = 0;
+                while row < count {
+                    let top = first + row.min(count - tall);
+                    match self.vectors {
+                        1 => self.tiles::<S, 1>(simd, tall, column, top),
+                        2 => self.tiles::<S, 2>(simd, tall, column, top),
+                        _ => self.tiles::<S, PANEL_VECTORS>(simd, tall, column, top),
+                    }
+                    row += tall;
+                }
+                self.finish(simd, first..first + count, column, width.min(self.columns - column));
+            }
+        }
     }
 }
 
 impl Product<'_> {
-    /// Rows that stay in the second-level cache while all panels pass by.
     #[inline(always)]
-    fn block_rows(&self) -> usize {
-        const FLOATS: usize = 128 * 1024;
-        (FLOATS / self.depth.max(1)).clamp(2 * ROWS, 32 * ROWS) / ROWS * ROWS
-    }
-
-    /// Runs it inside a function already compiled for `S`.
-    #[inline(always)]
-    pub fn run<S: Simd>(mut self, simd: S) {
-        match self.vectors {
-            1 => self.blocks::<S, 1>(simd),
-            2 => self.blocks::<S, 2>(simd),
-            _ => self.blocks::<S, PANEL_VECTORS>(simd),
+    fn tiles<S: Simd, const V: usize>(&mut self, simd: S, tall: usize, column: usize, row: usize) {
+        match tall {
+            1 => self.tile::<S, 1, V>(simd, column, row),
+            2 => self.tile::<S, 2, V>(simd, column, row),
+            4 => self.tile::<S, 4, V>(simd, column, row),
+            _ if S::REGISTER_COUNT >= 32 => self.tile::<S, 8, V>(simd, column, row),
+            _ => unreachable!("no taller tile on this instruction set"),
         }
     }
 
+    /// `R` rows from `row` on, one panel's columns from `column` on.
     #[inline(always)]
-    fn blocks<S: Simd, const V: usize>(&mut self, simd: S) {
+    fn tile<S: Simd, const R: usize, const V: usize>(&mut self, simd: S, column: usize, row: usize) {
         let width = V * S::F32_LANES;
-        let block = self.block_rows();
-        let most = rows_at_once::<S>();
-        for first in (0..self.rows).step_by(block) {
-            let count = block.min(self.rows - first);
-            // Tiles of nearly equal height: no lonely last row.
-            let tiles = count.div_ceil(most);
-            for (number, column) in (0..self.columns).step_by(width).enumerate() {
-                for tile in 0..tiles {
-                    let (from, to) = (first + count * tile / tiles, first + count * (tile + 1) / tiles);
-                    self.tile_of::<S, V>(simd, number, from, to - from);
-                }
-                self.finish::<S>(simd, first..first + count, column, width.min(self.columns - column));
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn tile_of<S: Simd, const V: usize>(&mut self, simd: S, panel: usize, row: usize, rows: usize) {
-        match rows {
-            1 => self.tile::<S, 1, V>(simd, panel, row),
-            2 => self.tile::<S, 2, V>(simd, panel, row),
-            3 => self.tile::<S, 3, V>(simd, panel, row),
-            4 => self.tile::<S, 4, V>(simd, panel, row),
-            5 if S::REGISTER_COUNT >= 32 => self.tile::<S, 5, V>(simd, panel, row),
-            6 if S::REGISTER_COUNT >= 32 => self.tile::<S, 6, V>(simd, panel, row),
-            7 if S::REGISTER_COUNT >= 32 => self.tile::<S, 7, V>(simd, panel, row),
-            _ if S::REGISTER_COUNT >= 32 => self.tile::<S, 8, V>(simd, panel, row),
-            _ => unreachable!("tiles are at most rows_at_once high"),
-        }
-    }
-
-    #[inline(always)]
-    fn tile<S: Simd, const R: usize, const V: usize>(&mut self, simd: S, panel: usize, row: usize) {
-        let width = V * S::F32_LANES;
-        let (b, _) = S::as_simd_f32s(&self.panels[panel * width * self.depth..][..width * self.depth]);
-        let (b, _) = b.as_chunks::<V>();
-        let a: [&[f32]; R] = std::array::from_fn(
-            #[inline(always)]
-            |i| &self.a[(row + i) * self.a_stride..][..self.depth],
-        );
-        let mut sums = chains::<S, R, V>(simd, a, b, 0, self.depth.min(DEPTH));
-        let mut from = DEPTH;
+        let panel = &self.panels[column * self.depth..][..width * self.depth];
+        let b = S::as_simd_f32s(panel).0.as_chunks::<V>().0;
+        let mut sums = [[simd.splat_f32s(0.0); V]; R];
+        let mut from = 0;
         while from < self.depth {
-            let more = chains::<S, R, V>(simd, a, b, from, (self.depth - from).min(DEPTH));
+            let count = (self.depth - from).min(DEPTH);
+            // Slices of one known length: the loop below is free of bounds checks.
+            let b = &b[from..][..count];
+            let mut a: [&[f32]; R] = [&[]; R];
+            for i in 0..R {
+                a[i] = &self.a[(row + i) * self.a_stride + from..][..count];
+            }
+            let mut chains = [[simd.splat_f32s(0.0); V]; R];
+            for k in 0..count {
+                for i in 0..R {
+                    let x = simd.splat_f32s(a[i][k]);
+                    for j in 0..V {
+                        chains[i][j] = simd.mul_add_f32s(x, b[k][j], chains[i][j]);
+                    }
+                }
+            }
             for i in 0..R {
                 for j in 0..V {
-                    sums[i][j] = simd.add_f32s(sums[i][j], more[i][j]);
+                    sums[i][j] = simd.add_f32s(sums[i][j], chains[i][j]);
                 }
             }
             from += DEPTH;
         }
-        self.store::<S, R, V>(simd, sums, panel * width, row);
-    }
-
-    #[inline(always)]
-    fn store<S: Simd, const R: usize, const V: usize>(
-        &mut self,
-        simd: S,
-        sums: [[S::f32s; V]; R],
-        column: usize,
-        row: usize,
-    ) {
-        let width = V * S::F32_LANES;
         let mut bias = [simd.splat_f32s(0.0); V];
         if !self.bias.is_empty() {
             bias.copy_from_slice(S::as_simd_f32s(&self.bias[column..][..width]).0);
         }
+        let whole = column + width <= self.columns;
+        // A loop, not unrolled code: it runs once a tile.
         for (i, sums) in sums.iter().enumerate() {
             let scale = simd.splat_f32s(match self.scale {
                 Scale::All(scale) => scale,
                 Scale::Rows(scales) => scales[row + i],
             });
-            let start = (row + i) * self.out_stride + column;
-            if column + width <= self.columns {
-                let (out, _) = S::as_mut_simd_f32s(&mut self.out[start..][..width]);
-                for ((out, sum), bias) in out.iter_mut().zip(sums).zip(bias) {
-                    *out = simd.mul_add_f32s(*sum, scale, bias);
+            let out = &mut self.out[(row + i) * self.out_stride + column..];
+            if whole {
+                let out = S::as_mut_simd_f32s(&mut out[..width]).0;
+                for j in 0..V {
+                    out[j] = simd.mul_add_f32s(sums[j], scale, bias[j]);
                 }
             } else {
-                let out = &mut self.out[start..][..self.columns - column];
-                for ((out, sum), bias) in out.chunks_mut(S::F32_LANES).zip(sums).zip(bias) {
-                    simd.partial_store_f32s(out, simd.mul_add_f32s(*sum, scale, bias));
+                let out = &mut out[..self.columns - column];
+                for (j, out) in out.chunks_mut(S::F32_LANES).enumerate() {
+                    simd.partial_store_f32s(out, simd.mul_add_f32s(sums[j], scale, bias[j]));
                 }
             }
         }
@@ -207,43 +196,18 @@ impl Product<'_> {
     /// Activation and residual of a block that was just stored.
     #[inline(always)]
     fn finish<S: Simd>(&mut self, simd: S, rows: std::ops::Range<usize>, column: usize, width: usize) {
-        if let Some(kind) = self.finish.activation {
-            for row in rows.clone() {
-                activate(simd, kind, &mut self.out[row * self.out_stride + column..][..width]);
-            }
+        if self.finish.activation.is_none() && self.finish.residual.is_none() {
+            return;
         }
-        if let Some(residual) = self.finish.residual {
-            for row in rows {
-                let start = row * self.out_stride + column;
-                add(simd, &mut self.out[start..][..width], &residual[start..][..width]);
+        for row in rows {
+            let start = row * self.out_stride + column;
+            let out = &mut self.out[start..][..width];
+            if let Some(kind) = self.finish.activation {
+                activate(simd, kind, out);
             }
-        }
-    }
-}
-
-/// `sum_k a[i][k] b[k][j]` for `k` in `from..from + count`, every sum one chain.
-#[inline(always)]
-fn chains<S: Simd, const R: usize, const V: usize>(
-    simd: S,
-    a: [&[f32]; R],
-    b: &[[S::f32s; V]],
-    from: usize,
-    count: usize,
-) -> [[S::f32s; V]; R] {
-    // Slices of one known length: the loop below is free of bounds checks.
-    let b = &b[from..][..count];
-    let mut rows: [&[f32]; R] = [&[]; R];
-    for i in 0..R {
-        rows[i] = &a[i][from..][..count];
-    }
-    let mut sums = [[simd.splat_f32s(0.0); V]; R];
-    for k in 0..count {
-        for i in 0..R {
-            let x = simd.splat_f32s(rows[i][k]);
-            for j in 0..V {
-                sums[i][j] = simd.mul_add_f32s(x, b[k][j], sums[i][j]);
+            if let Some(residual) = self.finish.residual {
+                add(simd, out, &residual[start..][..width]);
             }
         }
     }
-    sums
 }
