@@ -35,6 +35,10 @@ pub fn emit(kernels: &[Kernel]) -> Result<String, String> {
             Err(fault) => writeln!(errors, "{}: error: {fault}", kernel.file.display()).expect("writes to memory"),
         }
     }
+    let names = kernels.iter().map(|kernel| format!("&{}::KERNEL", kernel.name.replace('-', "_")));
+    writeln!(out, "/// Every kernel, by name.\npub static ALL: &[&crate::backend::vulkan::kernel::Kernel] = &[")
+        .expect("memory");
+    writeln!(out, "{}];", names.collect::<Vec<_>>().join(", ")).expect("memory");
     if errors.is_empty() { Ok(out) } else { Err(errors) }
 }
 
@@ -101,7 +105,10 @@ fn module(kernel: &Kernel) -> Result<String, String> {
     line(format!("/// Interface of `{file}`.\npub mod {name} {{"));
     // A shader without constants names no Constant.
     line("#[allow(unused_imports)]".into());
-    line("use crate::backend::vulkan::kernel::{Access, Binding, Constant, Kernel, Range, Variant};".into());
+    line(
+        "use crate::backend::vulkan::kernel::{Access, Binding, Constant, Kernel, PushMember, Range, Scalar, Variant};"
+            .into(),
+    );
 
     line("/// The shader with its variants.".into());
     line(format!("pub static KERNEL: Kernel = Kernel {{ name: {:?}, variants: &[", kernel.name));
@@ -167,14 +174,17 @@ fn variant_row(variant: &Variant) -> Result<String, String> {
         };
         format!("Binding {{ name: {:?}, index: {}, access: Access::{access} }}", b.name, b.index)
     });
-    let constants = interface
-        .constants
-        .iter()
-        .map(|c| format!("Constant {{ name: {:?}, id: {}, default: {} }}", c.name.to_lowercase(), c.id, c.default));
+    let push =
+        interface.push.iter().map(|m| format!("PushMember {{ name: {:?}, scalar: Scalar::{:?} }}", m.name, m.scalar));
+    let constants = interface.constants.iter().map(|c| {
+        let name = c.name.to_lowercase();
+        format!("Constant {{ name: {name:?}, id: {}, scalar: Scalar::{:?}, default: {} }}", c.id, c.scalar, c.default)
+    });
     let spirv: Vec<String> = variant.spirv.iter().map(u32::to_string).collect();
     writeln!(out, "Variant {{ name: {:?}, needs: &[{}],", variant.row.name, needs.join(", ")).expect("memory");
     writeln!(out, "bindings: &[{}],", bindings.collect::<Vec<_>>().join(", ")).expect("memory");
     writeln!(out, "push_bytes: {},", 4 * interface.push.len()).expect("memory");
+    writeln!(out, "push: &[{}],", push.collect::<Vec<_>>().join(", ")).expect("memory");
     writeln!(out, "constants: &[{}],", constants.collect::<Vec<_>>().join(", ")).expect("memory");
     writeln!(out, "local_size: {:?}, shared_bytes: {},", interface.local_size, interface.shared_bytes).expect("memory");
     writeln!(out, "spirv: &[{}] }},", spirv.join(",")).expect("memory");

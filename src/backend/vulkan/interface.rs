@@ -1,4 +1,4 @@
-//! What the host must know to run a module, as data.
+//! What the host must know to run a module, as data: what reflection finds, in the build script and at run time.
 
 /// How a shader uses a storage buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
