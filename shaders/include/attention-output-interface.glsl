@@ -5,7 +5,6 @@
 //
 // Grid: x = ceil(q_len / 64), y = heads, z = batch. A workgroup of any size answers for 64 rows of one head, or the
 // workgroups of several heads share those heads' rows as they like.
-#include "counts.glsl"
 
 // Whether kv_len and head_dim are multiples of four.
 layout(constant_id = 0) const bool VECTOR = false;
@@ -20,12 +19,12 @@ layout(constant_id = 5) const uint SEED = 0;
 // Columns that are computed at once: 32, 64 or 128.
 layout(constant_id = 6) const uint TILE_COLUMNS = 64;
 
-layout(std430, binding = 1) readonly buffer Weights { float weights[]; };
-layout(std430, binding = 1) readonly buffer Weights4 { vec4 weights_4[]; };
-layout(std430, binding = 2) readonly buffer Values { float values[]; };
-layout(std430, binding = 2) readonly buffer Values4 { vec4 values_4[]; };
-layout(std430, binding = 3) writeonly buffer Y { float y[]; };
-layout(std430, binding = 3) writeonly buffer Y4 { vec4 y_4[]; };
+layout(std430, binding = 0) readonly buffer Weights { float weights[]; };
+layout(std430, binding = 0) readonly buffer Weights4 { vec4 weights_4[]; };
+layout(std430, binding = 1) readonly buffer Values { float values[]; };
+layout(std430, binding = 1) readonly buffer Values4 { vec4 values_4[]; };
+layout(std430, binding = 2) writeonly buffer Y { float y[]; };
+layout(std430, binding = 2) writeonly buffer Y4 { vec4 y_4[]; };
 
 layout(push_constant) uniform Push {
     uint batch;

@@ -13,7 +13,7 @@ const uint COLUMNS = TILE_COLUMNS > 64u ? TILE_COLUMNS : 64u;
 const uint TILE_KEYS = 16;
 #else
 const uint TILE_ROWS = 64;
-const uint COLUMNS = TILE_COLUMNS;
+#define COLUMNS TILE_COLUMNS
 const uint TILE_KEYS = 32;
 #endif
 const uint KEY_QUADS = TILE_KEYS / 4;

@@ -3,6 +3,7 @@
 pub mod choose;
 pub mod cpu;
 pub mod faults;
+pub mod registry;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
 

@@ -9,7 +9,8 @@ use crate::{Error, Result};
 ///
 /// An architecture names the shader that runs (see `backend::registry`). One of grilly's shaders with a pattern takes
 /// the weights outside of it as zero, on every backend; which pattern it is stands in [`Pattern`].
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct AttentionOutput {
     /// Architecture or `model_type`, as registered; empty for the generic shader.
     pub architecture: String,

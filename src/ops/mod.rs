@@ -7,6 +7,7 @@
 pub mod activation;
 pub mod add;
 pub mod attention;
+pub mod attention_output;
 pub mod cast;
 pub mod embedding_sum;
 pub mod layer_norm;
@@ -18,6 +19,7 @@ mod shape;
 pub use activation::{Activation, ActivationKind};
 pub use add::Add;
 pub use attention::Attention;
+pub use attention_output::{AttentionOutput, AttentionSizes, Pattern};
 pub use cast::{Cast, CastTo};
 pub use embedding_sum::EmbeddingSum;
 pub use layer_norm::LayerNorm;
@@ -110,6 +112,8 @@ ops! {
     Add = "add",
     /// Scaled dot-product attention over packed sequences.
     Attention = "attention",
+    /// Weighted sums of values, by the shader of an architecture.
+    AttentionOutput = "attention_output",
     /// Conversion between element types.
     Cast = "cast",
     /// Sum of rows looked up in several embedding tables.

@@ -1,6 +1,6 @@
 //! A shader variant and a dispatch of it, both as plain data: nothing here calls Vulkan.
 
-use super::{Capabilities, Feature};
+use super::{Capabilities, Feature, registry};
 use crate::graph::ValueId;
 use crate::ops::{Counts, Dim};
 use crate::{Error, Result};
@@ -73,11 +73,22 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The first variant whose needs the device meets.
+    /// The user's shader that is registered in the kernel's place, or grilly's own.
+    ///
+    /// # Errors
+    /// `PipelineCreationFailed` or `Unsupported` naming what the device lacks.
+    pub fn select(&self, capabilities: &Capabilities) -> Result<&'static Variant> {
+        match registry::in_place_of(self, capabilities)? {
+            Some(variant) => Ok(variant),
+            None => self.own(capabilities),
+        }
+    }
+
+    /// The first of grilly's own variants whose needs the device meets.
     ///
     /// # Errors
     /// `Unsupported` naming what the device lacks.
-    pub fn select(&self, capabilities: &Capabilities) -> Result<&'static Variant> {
+    pub fn own(&self, capabilities: &Capabilities) -> Result<&'static Variant> {
         let fits = |v: &&'static Variant| v.needs.iter().all(|f| capabilities.has(*f));
         self.variants.iter().find(fits).ok_or_else(|| Error::Unsupported {
             what: self.name.into(),
