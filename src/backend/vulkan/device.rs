@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::arrays::VulkanArrays;
 use super::devices::Inventory;
 use super::pipeline::Pipelines;
-use super::raw::{Device, Instance, Physical, close_all, closing, lock};
+use super::raw::{Device, Instance, Physical, close_all, lock};
 use super::{Capabilities, program};
 use crate::backend::choose::Choice;
 use crate::backend::{ArrayEngine, Backend, BackendKind, Program, ProgramOptions, WeightSource};
@@ -75,7 +75,7 @@ impl Registry {
 
 /// Claims Vulkan for this process.
 fn claim() -> Result<()> {
-    if closing() {
+    if crate::exit::begun() {
         return Err(Error::Interrupted);
     }
     let here = std::process::id();

@@ -15,7 +15,7 @@ mod recording;
 pub mod spirv_tools;
 
 pub(super) use buffer::{Buffer, Kind, Slice};
-pub(super) use device::{Device, Ticket, close_all, closing};
+pub(super) use device::{Device, Ticket, close_all};
 pub(super) use instance::Instance;
 pub use messages::validation_messages;
 pub(super) use pipeline::Pipeline;
