@@ -11,6 +11,9 @@ mod compile;
 #[path = "build/emit.rs"]
 mod emit;
 #[cfg(feature = "vulkan")]
+#[path = "src/compiler/glsl.rs"]
+mod glsl;
+#[cfg(feature = "vulkan")]
 #[path = "src/backend/vulkan/interface.rs"]
 mod interface;
 #[cfg(feature = "vulkan")]
@@ -79,7 +82,10 @@ fn generate() -> Result<String, String> {
             Err(error) => errors += &format!("{}\n", error.trim_end()),
         }
     }
-    if errors.is_empty() { emit::emit(&built) } else { Err(errors) }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    Ok(emit::emit(&built)? + &emit::includes(&shaders.join("include"))?)
 }
 
 #[cfg(feature = "vulkan")]

@@ -1,7 +1,7 @@
 //! Interfaces to Rust: one module a kernel, with structs whose fields are the shader's names.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::interface::{Access, Constant, Interface, Scalar};
 use crate::manifest;
@@ -40,6 +40,21 @@ pub fn emit(kernels: &[Kernel]) -> Result<String, String> {
         .expect("memory");
     writeln!(out, "{}];", names.collect::<Vec<_>>().join(", ")).expect("memory");
     if errors.is_empty() { Ok(out) } else { Err(errors) }
+}
+
+/// The texts of the files that shaders include, by name: users' shaders may include them, too.
+pub fn includes(folder: &Path) -> Result<String, String> {
+    let fail = |e: std::io::Error| format!("{}: error: {e}", folder.display());
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(fail)? {
+        let entry = entry.map_err(fail)?;
+        let text = std::fs::read_to_string(entry.path()).map_err(fail)?;
+        files.push((entry.file_name().to_string_lossy().into_owned(), text));
+    }
+    files.sort();
+    let mut out = String::from("/// Name and text of each file of `shaders/include`.\n");
+    writeln!(out, "pub static INCLUDES: &[(&str, &str)] = &{files:?};").expect("writes to memory");
+    Ok(out)
 }
 
 /// Fails where the variants' interfaces differ in more than constants and sizes; returns all their constants.

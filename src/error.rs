@@ -109,7 +109,7 @@ pub enum Error {
         known: Vec<String>,
     },
     /// A shader does not compile, or is not what it must be.
-    #[error("shader {shader:?} does not compile: {problem}; {remedy}")]
+    #[error("shader {shader:?} does not compile:\n{problem}\n{remedy}")]
     CompilationFailed {
         /// The shader.
         shader: String,

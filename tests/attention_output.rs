@@ -69,7 +69,8 @@ fn sees(op: &AttentionOutput, row: usize, key: usize, kv_len: usize) -> bool {
         "longformer" => local || global,
         "bigbird" => {
             let (row_block, key_block) = (row / op.block as usize, key / op.block as usize);
-            let draws = (0..op.random_blocks).map(|i| op.drawn(row_block as u32, i, kv_len.div_ceil(op.block as usize)));
+            let draws =
+                (0..op.random_blocks).map(|i| op.drawn(row_block as u32, i, kv_len.div_ceil(op.block as usize)));
             local || global || draws.into_iter().any(|block| block == key_block)
         }
         _ => true,

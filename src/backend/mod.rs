@@ -166,6 +166,11 @@ impl Memory {
         Memory::new(())
     }
 
+    /// Whether it is that of an array without elements.
+    pub fn is_empty(&self) -> bool {
+        self.content::<()>().is_some()
+    }
+
     /// What the backend put in; `None` for another backend's memory, and for [`Memory::empty`].
     pub fn content<T: Any>(&self) -> Option<&T> {
         self.0.downcast_ref()

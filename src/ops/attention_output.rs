@@ -178,7 +178,8 @@ mod tests {
         // scatter(0) = 0; scatter(1), worked out apart from this code.
         assert_eq!((scatter(0), scatter(1)), (0, 1_753_845_952));
         let op = AttentionOutput { random_blocks: 2, seed: 7, ..AttentionOutput::default() };
-        let drawn: Vec<usize> = (0..2).flat_map(|b| (0..2).map(move |d| (b, d))).map(|(b, d)| op.drawn(b, d, 10)).collect();
+        let drawn: Vec<usize> =
+            (0..2).flat_map(|b| (0..2).map(move |d| (b, d))).map(|(b, d)| op.drawn(b, d, 10)).collect();
         assert_eq!(drawn, [8, 0, 4, 0]);
     }
 }

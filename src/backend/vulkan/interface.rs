@@ -24,6 +24,19 @@ pub enum Scalar {
     Bool,
 }
 
+#[allow(dead_code)] // the build script names no types in messages
+impl Scalar {
+    /// The type's name in GLSL.
+    pub fn glsl(self) -> &'static str {
+        match self {
+            Scalar::F32 => "float",
+            Scalar::I32 => "int",
+            Scalar::U32 => "uint",
+            Scalar::Bool => "bool",
+        }
+    }
+}
+
 /// One storage buffer of set 0.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Binding {

@@ -10,6 +10,7 @@
 //! ```
 
 mod arrays;
+pub(crate) mod cache_file;
 mod capabilities;
 mod device;
 mod devices;
@@ -34,11 +35,10 @@ pub use capabilities::{Capabilities, DeviceType, Feature};
 pub use device::{devices, open, shut_down, validated};
 pub use devices::{Inventory, Listed};
 pub use interface::Interface;
-pub use kernel::{
-    Access, Binding, Constant, Dispatch, Extent, Kernel, PushMember, Range, Resource, Scalar, Variant,
-};
+pub use kernel::{Access, Binding, Constant, Dispatch, Extent, Kernel, PushMember, Range, Resource, Scalar, Variant};
 pub use profile::{Entry, profile, times};
-pub use raw::{spirv_tools, validation_messages};
+pub(crate) use raw::spirv_tools;
+pub use raw::validation_messages;
 pub use registry::{builtin, select};
 
 /// What build.rs made of `shaders/`: one module a kernel, whose structs have the shader's names for fields. A name the

@@ -72,9 +72,9 @@ impl<'a> Reader<'a> {
                 {
                     Ok(())
                 }
-                [Operand::ExecutionModel(model), _, Operand::LiteralString(name), ..] => {
-                    Err(format!("the entry point is {name:?} of a {model:?} shader, expected \"main\" of a compute shader"))
-                }
+                [Operand::ExecutionModel(model), _, Operand::LiteralString(name), ..] => Err(format!(
+                    "the entry point is {name:?} of a {model:?} shader, expected \"main\" of a compute shader"
+                )),
                 _ => Err("the entry point cannot be read".into()),
             },
             entries => Err(format!("{} entry points, expected one, \"main\"", entries.len())),
@@ -170,7 +170,9 @@ impl<'a> Reader<'a> {
         }
         bindings.sort_by_key(|b| b.index);
         match bindings.iter().zip(0..).find(|(b, expected)| b.index != *expected) {
-            Some((b, expected)) if self.required => Err(format!("{} has binding {}, expected {expected}: no gaps", b.name, b.index)),
+            Some((b, expected)) if self.required => {
+                Err(format!("{} has binding {}, expected {expected}: no gaps", b.name, b.index))
+            }
             _ => Ok(bindings),
         }
     }
