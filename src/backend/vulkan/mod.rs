@@ -32,7 +32,7 @@ mod upload;
 
 pub use arrays::guard_bands;
 pub use capabilities::{Capabilities, DeviceType, Feature};
-pub use device::{devices, open, shut_down, validated};
+pub use device::{devices, in_use, open, shut_down, validated};
 pub use devices::{Inventory, Listed};
 pub use interface::Interface;
 pub use kernel::{Access, Binding, Constant, Dispatch, Extent, Kernel, PushMember, Range, Resource, Scalar, Variant};
