@@ -107,6 +107,11 @@ impl Registry {
         self.specific.insert((shader.to_owned(), architecture.to_lowercase()), row);
     }
 
+    /// Takes the entry of one architecture away.
+    pub fn forget_specific(&mut self, shader: &str, architecture: &str) {
+        self.specific.remove(&(shader.to_owned(), architecture.to_lowercase()));
+    }
+
     /// Makes models of a type use the shaders of an architecture.
     ///
     /// # Errors

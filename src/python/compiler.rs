@@ -212,6 +212,14 @@ impl ShaderTable {
         Ok(())
     }
 
+    /// Takes the entry of one architecture away.
+    fn forget(&self, shader: &str, architecture: &str) {
+        match &self.own {
+            Some(own) => own.lock().unwrap_or_else(PoisonError::into_inner).forget_specific(shader, architecture),
+            None => registry::write().forget_specific(shader, architecture),
+        }
+    }
+
     /// Makes models of a type use an architecture's shaders.
     fn register_architecture(&self, model_type: &str, architecture: &str) -> PyResult<()> {
         match &self.own {
