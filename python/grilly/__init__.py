@@ -10,15 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from grilly._core import __version__
-    from grilly.devices import info, reset_stats, stats
+    from grilly.compiler import ComputeFunction, ShaderCompiler, ShaderCompilerConfig
+    from grilly.devices import configure, info, reset_stats, stats
+    from grilly.errors import CompilationFailed, FunctionNotFound, PipelineCreationFailed, ShaderNotFound
     from grilly.sentence_transformer import VulkanSentenceTransformer, get_vulkan_sentence_transformer
 
     VULKAN_AVAILABLE: bool
 
 __all__ = [
+    "CompilationFailed",
+    "ComputeFunction",
+    "FunctionNotFound",
+    "PipelineCreationFailed",
+    "ShaderCompiler",
+    "ShaderCompilerConfig",
+    "ShaderNotFound",
     "VULKAN_AVAILABLE",
     "VulkanSentenceTransformer",
     "__version__",
+    "configure",
     "get_vulkan_sentence_transformer",
     "info",
     "reset_stats",
@@ -28,12 +38,17 @@ __all__ = [
 _HOMES = {
     "VulkanSentenceTransformer": "grilly.sentence_transformer",
     "get_vulkan_sentence_transformer": "grilly.sentence_transformer",
+    **dict.fromkeys(("ComputeFunction", "ShaderCompiler", "ShaderCompilerConfig"), "grilly.compiler"),
+    **dict.fromkeys(
+        ("CompilationFailed", "FunctionNotFound", "PipelineCreationFailed", "ShaderNotFound"), "grilly.errors"
+    ),
+    "configure": "grilly.devices",
     "info": "grilly.devices",
     "stats": "grilly.devices",
     "reset_stats": "grilly.devices",
     "__version__": "grilly._core",
 }
-_SUBMODULES = ("devices", "errors", "hub", "quantization", "similarity", "testing", "utils")
+_SUBMODULES = ("backend", "compiler", "devices", "errors", "hub", "quantization", "similarity", "testing", "utils")
 
 
 def __getattr__(name: str) -> Any:

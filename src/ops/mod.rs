@@ -7,6 +7,7 @@
 pub mod activation;
 pub mod activation_backward;
 pub mod attention;
+pub mod attention_output;
 pub mod binary;
 pub mod binary_cross_entropy;
 pub mod cast;
@@ -24,6 +25,7 @@ mod shape;
 pub use activation::{Activation, ActivationKind};
 pub use activation_backward::ActivationBackward;
 pub use attention::Attention;
+pub use attention_output::{AttentionOutput, AttentionSizes, Pattern};
 pub use binary::{Binary, BinaryKind};
 pub use binary_cross_entropy::BinaryCrossEntropy;
 pub use cast::{Cast, CastTo};
@@ -121,10 +123,12 @@ ops! {
     ActivationBackward = "activation_backward",
     /// Scaled dot-product attention over packed sequences.
     Attention = "attention",
-    /// Elementwise arithmetic of two tensors.
-    Binary = "binary",
+    /// Weighted sums of values, by the shader of an architecture.
+    AttentionOutput = "attention_output",
     /// Cross entropy of probabilities, elementwise.
     BinaryCrossEntropy = "binary_cross_entropy",
+    /// Elementwise arithmetic of two tensors.
+    Binary = "binary",
     /// Conversion between element types.
     Cast = "cast",
     /// Elements set to zero by chance.

@@ -125,6 +125,11 @@ pub fn validated() -> bool {
     !forked() && lock(&REGISTRY).instance.as_ref().is_some_and(|instance| instance.validated)
 }
 
+/// Whether Vulkan is in use, so that its mode can no longer be chosen.
+pub fn in_use() -> bool {
+    lock(&REGISTRY).instance.is_some()
+}
+
 /// To be called when the process is about to end: waits under way end with `Interrupted`, then the devices get up to
 /// 1 s to run dry.
 pub fn shut_down() {

@@ -3,6 +3,7 @@
 mod activation;
 mod activation_backward;
 mod attention;
+mod attention_output;
 mod binary;
 mod binary_cross_entropy;
 mod cast;
@@ -32,8 +33,9 @@ pub fn run(step: &Step<'_>, node: &Node, scratch: &mut Floats, out: &mut [f32]) 
         Op::Activation(op) => activation::run(step, op, operands, out),
         Op::ActivationBackward(op) => activation_backward::run(step, op, operands, out),
         Op::Attention(op) => attention::run(step, op, operands, scratch, out),
-        Op::Binary(op) => binary::run(step, op, operands, out),
+        Op::AttentionOutput(op) => attention_output::run(step, op, operands, out),
         Op::BinaryCrossEntropy(_) => binary_cross_entropy::run(step, operands, out),
+        Op::Binary(op) => binary::run(step, op, operands, out),
         Op::Cast(op) => cast::run(step, op, operands, out),
         Op::Dropout(op) => dropout::run(step, op, operands, out),
         Op::EmbeddingSum(_) => embedding_sum::run(step, operands, out),

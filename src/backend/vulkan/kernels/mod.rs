@@ -3,6 +3,7 @@
 pub(super) mod activation;
 pub(super) mod activation_backward;
 pub(super) mod attention;
+pub(super) mod attention_output;
 pub(super) mod binary;
 pub(super) mod binary_cross_entropy;
 pub(super) mod cast;
