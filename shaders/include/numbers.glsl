@@ -109,7 +109,8 @@ float logarithm(float x) {
 
 // log(1 + x), x in 0 .. 1.
 float logarithm_above_one(float x) {
-    return x > 0.414213562 ? logarithm_near(0.5 * x - 0.5, 1.0) : logarithm_near(x, 0.0);
+    bool half_way = x > 0.414213562;
+    return logarithm_near(half_way ? 0.5 * x - 0.5 : x, half_way ? 1.0 : 0.0);
 }
 
 // sqrt x, denormal x included; NaN below zero, where the built-in one is undefined.

@@ -184,6 +184,12 @@ fn rowwise(cases: &mut Vec<Case>) {
             cases.push(case("normalize", Normalize { eps: 0.5, floor: Floor::Add }, &lengths, vec![x()]));
         }
     }
+    // More lanes for longer rows, and rows too long to be kept at hand.
+    for (m, n) in [(3, 513), (5, 1025), (3, 2050), (2, 8196)] {
+        for values in [Plain, NotFinite] {
+            cases.push(case("normalize", Normalize::default(), &[m], vec![rows(8, Dim::Tokens, (m, n), values)]));
+        }
+    }
     let zeros = Tensor::Floats(Dim::Tokens, 5, vec![0.0; 10]);
     cases.push(case("normalize of zeros", Normalize::default(), &[2], vec![zeros]));
 }

@@ -263,6 +263,38 @@ fn rows_and_elements_are_tiled() {
 }
 
 #[test]
+fn lanes_of_normalize_keep_a_row_at_hand_where_they_can() {
+    let constants = |columns| {
+        let found = on_floor(Normalize::default(), &[Rows(columns)]);
+        check(&found[0]);
+        ["lanes", "vector", "held"].map(|name| constant(&found[0], name))
+    };
+    assert_eq!(constants(384), [32, 1, 3]);
+    assert_eq!(constants(1024), [32, 1, 8]);
+    assert_eq!(constants(1028), [64, 1, 5]);
+    assert_eq!(constants(1023), [128, 0, 8]);
+    assert_eq!(constants(8192), [256, 1, 8]);
+    assert_eq!(constants(8196), [256, 1, 0]);
+}
+
+#[test]
+fn a_repeated_operand_is_walked_along_merged_axes() {
+    let constants = |a: &[usize], b: &[usize]| {
+        let op = Binary::from(BinaryKind::Multiply);
+        let found = dispatches(op, &[Weight(a.to_vec()), Weight(b.to_vec())], &Capabilities::floor())?;
+        check(&found[0]);
+        Ok(["kind", "axes", "vector"].map(|name| constant(&found[0], name)))
+    };
+    assert_eq!(constants(&[5, 7], &[5, 7]).unwrap(), [2, 0, 0]);
+    assert_eq!(constants(&[5, 7], &[]).unwrap(), [2, 1, 1]);
+    assert_eq!(constants(&[5, 7], &[7]).unwrap(), [2, 2, 0]);
+    assert_eq!(constants(&[5, 8], &[5, 1]).unwrap(), [2, 2, 1]);
+    assert_eq!(constants(&[2, 3, 4, 5], &[2, 1, 4, 1]).unwrap(), [2, 4, 0]);
+    let error: crate::Error = constants(&[2; 5], &[2, 1, 2, 1, 2]).unwrap_err();
+    assert!(error.to_string().contains("5 separate axes"), "{error}");
+}
+
+#[test]
 fn a_fixed_number_of_rows_is_in_the_push_block() {
     let found = on_floor(Linear::default(), &[Weight(vec![130, 8]), Weight(vec![16, 8])]);
     assert_eq!(found[0].grid[1], Extent::Fixed(2));
