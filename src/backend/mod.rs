@@ -165,6 +165,11 @@ impl Memory {
         Memory::new(())
     }
 
+    /// Whether it is [`Memory::empty`].
+    pub fn is_empty(&self) -> bool {
+        self.0.is::<()>()
+    }
+
     /// What the backend put in; `None` for another backend's memory, and for [`Memory::empty`].
     pub fn content<T: Any>(&self) -> Option<&T> {
         self.0.downcast_ref()

@@ -1,14 +1,19 @@
-//! One file an op, of the op's name: how a step runs on the CPU.
+//! One file an op, of the op's name, with its gradient: how a step runs on the CPU.
 
 mod activation;
 mod add;
 mod attention;
 mod cast;
+mod cross_entropy;
+mod embedding_backward;
 mod embedding_sum;
 mod layer_norm;
 mod linear;
 mod normalize;
 mod pool;
+mod reduce;
+mod rms_norm;
+mod softmax;
 
 use super::floats::Floats;
 use super::step::Step;
@@ -27,10 +32,19 @@ pub fn run(step: &Step<'_>, node: &Node, scratch: &mut Floats, out: &mut [f32]) 
         Op::Add(_) => add::run(step, operands, out),
         Op::Attention(op) => attention::run(step, op, operands, scratch, out),
         Op::Cast(op) => cast::run(step, op, operands, out),
+        Op::CrossEntropy(op) => cross_entropy::run(step, op, operands, out),
+        Op::CrossEntropyBackward(op) => cross_entropy::backward(step, op, operands, out),
+        Op::EmbeddingBackward(_) => embedding_backward::run(step, operands, out),
         Op::EmbeddingSum(_) => embedding_sum::run(step, operands, out),
         Op::LayerNorm(op) => layer_norm::run(step, op, operands, out),
+        Op::LayerNormBackward(op) => layer_norm::backward(step, op, operands, out),
         Op::Linear(op) => linear::run(step, op, operands, out),
         Op::Normalize(op) => normalize::run(step, op, operands, out),
         Op::Pool(op) => pool::run(step, op, operands, out),
+        Op::Reduce(op) => reduce::run(step, op, operands, out),
+        Op::RmsNorm(op) => rms_norm::run(step, op, operands, out),
+        Op::RmsNormBackward(op) => rms_norm::backward(step, op, operands, out),
+        Op::Softmax(op) => softmax::run(step, op, operands, out),
+        Op::SoftmaxBackward(_) => softmax::backward(step, operands, out),
     }
 }
