@@ -7,23 +7,31 @@
 pub mod activation;
 pub mod add;
 pub mod attention;
+pub mod attention_mask;
+pub mod attention_scores;
 pub mod cast;
 pub mod embedding_sum;
 pub mod layer_norm;
 pub mod linear;
+pub mod matmul;
 pub mod normalize;
 pub mod pool;
+pub mod rope;
 mod shape;
 
 pub use activation::{Activation, ActivationKind};
 pub use add::Add;
 pub use attention::Attention;
+pub use attention_mask::AttentionMask;
+pub use attention_scores::AttentionScores;
 pub use cast::{Cast, CastTo};
 pub use embedding_sum::EmbeddingSum;
 pub use layer_norm::LayerNorm;
 pub use linear::{Linear, Residual};
+pub use matmul::{Matmul, Strided};
 pub use normalize::Normalize;
 pub use pool::{Pool, PoolMode};
+pub use rope::Rope;
 pub use shape::{Counts, Dim, Shape};
 
 use crate::graph::DType;
@@ -110,6 +118,10 @@ ops! {
     Add = "add",
     /// Scaled dot-product attention over packed sequences.
     Attention = "attention",
+    /// Scores of attention with those of hidden keys pushed down.
+    AttentionMask = "attention_mask",
+    /// Products of queries and keys, head by head.
+    AttentionScores = "attention_scores",
     /// Conversion between element types.
     Cast = "cast",
     /// Sum of rows looked up in several embedding tables.
@@ -118,10 +130,14 @@ ops! {
     LayerNorm = "layer_norm",
     /// `act(x W^T + b) + residual`.
     Linear = "linear",
+    /// Product of matrices, one for each index of the axes before them.
+    Matmul = "matmul",
     /// Division of each row by its Euclidean norm.
     Normalize = "normalize",
     /// One vector a text from its tokens' vectors.
     Pool = "pool",
+    /// Rotary positions: pairs of columns turned by an angle of the row.
+    Rope = "rope",
 }
 
 impl Op {

@@ -241,7 +241,7 @@ impl VulkanArrays {
 struct Run<'a> {
     limits: &'a Capabilities,
     counts: Arc<Buffer>,
-    inputs: Vec<&'a Arc<Buffer>>,
+    inputs: Vec<Arc<Buffer>>,
     buffers: Vec<Arc<Buffer>>,
 }
 
@@ -253,7 +253,7 @@ impl Run<'_> {
         };
         let buffer = match range.resource {
             Resource::Counts => &self.counts,
-            Resource::Input(place) => *self.inputs.get(place).ok_or_else(missing)?,
+            Resource::Input(place) => self.inputs.get(place).ok_or_else(missing)?,
             Resource::Buffer(place) => self.buffers.get(place).ok_or_else(missing)?,
             Resource::Weight(_) => return Err(missing()),
         };
@@ -319,12 +319,17 @@ impl ArrayEngine for VulkanArrays {
             (true, None) => output.1,
             _ => buffer.bytes(counts) as u64,
         };
+        let counts_buffer = self.counts(list, counts)?;
+        let given = |(id, memory): (&crate::graph::ValueId, &&'_ Memory)| match held(memory) {
+            // Something must be bound; nothing of it counts.
+            None if plan.graph.value(*id).shape.elements(counts) == 0 => Ok(counts_buffer.clone()),
+            None => Err(Error::Unusable("another device's array".into())),
+            Some(buffer) => Ok(buffer.clone()),
+        };
         let run = Run {
             limits: &device.capabilities,
-            counts: self.counts(list, counts)?,
-            inputs: inputs.iter().copied().map(held).collect::<Option<_>>().ok_or_else(|| {
-                Error::InvalidArgument("an operand without elements, or another device's array".into())
-            })?,
+            counts: counts_buffer.clone(),
+            inputs: plan.graph.inputs.iter().zip(inputs).map(given).collect::<Result<_>>()?,
             buffers: (plan.buffers.iter().enumerate().map(size))
                 .map(|bytes| self.buffer(list, Kind::Arrays, bytes.max(4)))
                 .collect::<Result<_>>()?,

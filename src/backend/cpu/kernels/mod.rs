@@ -3,12 +3,16 @@
 mod activation;
 mod add;
 mod attention;
+mod attention_mask;
+mod attention_scores;
 mod cast;
 mod embedding_sum;
 mod layer_norm;
 mod linear;
+mod matmul;
 mod normalize;
 mod pool;
+mod rope;
 
 use super::floats::Floats;
 use super::step::Step;
@@ -26,11 +30,15 @@ pub fn run(step: &Step<'_>, node: &Node, scratch: &mut Floats, out: &mut [f32]) 
         Op::Activation(op) => activation::run(step, op, operands, out),
         Op::Add(_) => add::run(step, operands, out),
         Op::Attention(op) => attention::run(step, op, operands, scratch, out),
+        Op::AttentionMask(op) => attention_mask::run(step, op, operands, out),
+        Op::AttentionScores(op) => attention_scores::run(step, op, operands, scratch, out),
         Op::Cast(op) => cast::run(step, op, operands, out),
         Op::EmbeddingSum(_) => embedding_sum::run(step, operands, out),
         Op::LayerNorm(op) => layer_norm::run(step, op, operands, out),
         Op::Linear(op) => linear::run(step, op, operands, out),
+        Op::Matmul(op) => matmul::run(step, op, operands, scratch, out),
         Op::Normalize(op) => normalize::run(step, op, operands, out),
         Op::Pool(op) => pool::run(step, op, operands, out),
+        Op::Rope(_) => rope::run(step, operands, out),
     }
 }

@@ -3,12 +3,16 @@
 pub(super) mod activation;
 pub(super) mod add;
 pub(super) mod attention;
+pub(super) mod attention_mask;
+pub(super) mod attention_scores;
 pub(super) mod cast;
 pub(super) mod embedding_sum;
 pub(super) mod layer_norm;
 pub(super) mod linear;
+pub(super) mod matmul;
 pub(super) mod normalize;
 pub(super) mod pool;
+pub(super) mod rope;
 mod rows;
 
 #[cfg(test)]
