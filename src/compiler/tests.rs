@@ -215,7 +215,8 @@ fn many_at_once_share_a_cache() {
 
 #[test]
 fn without_fast_math_no_arithmetic_is_contracted() {
-    let folder = Folder::new(&[("a.glsl", &elementwise("x[i] * 3.0 + x[i + 1u] / x[i + 2u] - dot(vec2(x[i]), vec2(0.5))"))]);
+    let folder =
+        Folder::new(&[("a.glsl", &elementwise("x[i] * 3.0 + x[i + 1u] / x[i + 2u] - dot(vec2(x[i]), vec2(0.5))"))]);
     for level in [OptimizationLevel::None, OptimizationLevel::Full] {
         let counts = |fast_math| {
             let config = CompilerConfig { fast_math, optimization_level: level, ..folder.config() };
@@ -232,7 +233,8 @@ fn without_fast_math_no_arithmetic_is_contracted() {
 fn debug_information_stays_where_it_is_asked_for() {
     let folder = Folder::new(&[("a.glsl", &elementwise("x[i]"))]);
     let size = |config: CompilerConfig| {
-        let config = CompilerConfig { shader_directory: folder.config().shader_directory, enable_caching: false, ..config };
+        let config =
+            CompilerConfig { shader_directory: folder.config().shader_directory, enable_caching: false, ..config };
         let spirv = ShaderCompiler::new(config).get_compute_function("a", "main").unwrap().variant.spirv;
         let module = rspirv::dr::load_words(spirv).unwrap();
         (module.debug_names.len() + module.debug_string_source.len(), spirv.len())
@@ -276,7 +278,10 @@ fn what_differs_from_the_interface_is_named() {
     refused(declared("binding = 2", "binding = 3"), "binding 3 \"y\" is not one of 0 weights, 1 values, 2 y");
     refused(declared("binding = 2", "binding = 3"), "binding 2 \"y\", the result, is missing");
     refused(declared("readonly buffer W", "buffer W"), "binding 0 \"weights\" is read and written, expected readonly");
-    refused(attention(BINDINGS, &PUSH.replace("uint heads", "float heads")), "push constant \"heads\" is float, expected uint");
+    refused(
+        attention(BINDINGS, &PUSH.replace("uint heads", "float heads")),
+        "push constant \"heads\" is float, expected uint",
+    );
     refused(attention(BINDINGS, &PUSH.replace("q_len", "length")), "the push constant at byte 12 is called \"length\"");
     refused(attention(BINDINGS, &format!("{PUSH} uint more;")), "push constant \"more\" at byte 24 is one too many");
     let constant = |line: &str| attention(&format!("{line}\n{BINDINGS}"), PUSH).replace("values[0]", "values[WIDTH]");
@@ -357,7 +362,10 @@ fn what_a_shader_needs_of_a_device_is_asked_of_it() {
 #[test]
 fn grillys_own_shaders_of_one_name_have_one_interface() {
     let generic = builtin("attention-output").unwrap().variants[0];
-    assert_eq!(generic.push.iter().map(|m| m.name).collect::<Vec<_>>(), ["batch", "heads", "kv_heads", "q_len", "kv_len", "head_dim"]);
+    assert_eq!(
+        generic.push.iter().map(|m| m.name).collect::<Vec<_>>(),
+        ["batch", "heads", "kv_heads", "q_len", "kv_len", "head_dim"]
+    );
     for own in ["bigbird", "global-window", "gpt", "llama", "t5", "windowed"] {
         let specific = builtin(&format!("attention-output-{own}")).unwrap().variants[0];
         assert_eq!((specific.bindings, specific.push), (generic.bindings, generic.push), "{own}");

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
     use crate::backend::Feed;
     use crate::graph::{DType, Graph};
-    use crate::ops::{Add, Counts, Dim, Shape};
+    use crate::ops::{Binary, BinaryKind, Counts, Dim, Shape};
 
     struct Nothing;
 
@@ -221,7 +221,7 @@ mod tests {
         let Some(opened) = own_device("after_a_fork_everything_is_refused_and_nothing_is_touched") else { return };
         let mut graph = Graph::new();
         let x = graph.input("x", Shape::matrix(Dim::Tokens, 4), DType::F32);
-        let y = graph.node("sum", Add {}, &[x, x]).unwrap();
+        let y = graph.node("sum", Binary::from(BinaryKind::Add), &[x, x]).unwrap();
         graph.outputs = vec![y];
         let plan = Arc::new(Plan::new(graph));
         let backend = Vulkan { opened: opened.clone() };
