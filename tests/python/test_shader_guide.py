@@ -48,5 +48,3 @@ def test_the_rust_of_the_page_names_what_there_is():
     (rust,) = [text for language, text in blocks() if language == "rust"]
     for name in ("CompilerConfig", "Place", "ShaderCompiler", "register"):
         assert name in rust and re.search(rf"pub (use|struct).*\b{name}\b", source), name
-
-
