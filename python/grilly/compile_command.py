@@ -22,7 +22,9 @@ def main(arguments: list[str]) -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m grilly compile", description="Compiles GLSL shaders to SPIR-V.")
     parser.add_argument("folder", type=Path, help="where the shaders lie")
-    parser.add_argument("-o", "--output", type=Path, help="where to write NAME.spv or NAME.FUNCTION.spv; default nowhere")
+    parser.add_argument(
+        "-o", "--output", type=Path, help="where to write NAME.spv or NAME.FUNCTION.spv; default nowhere"
+    )
     parser.add_argument("-D", "--define", action="append", default=[], metavar="NAME=VALUE", help="a macro")
     parser.add_argument("-O", "--optimization-level", choices=("none", "size", "full"), default="full")
     parser.add_argument("--target-env", choices=("vulkan1.1", "vulkan1.2", "vulkan1.3"), default="vulkan1.3")
@@ -44,8 +46,8 @@ def main(arguments: list[str]) -> int:
         return 1
     for shader, functions in shaders.items():
         for name, function in functions.items():
-            size = len(function.spirv)
-            print(f"{shader}:{name}: {size} bytes, workgroup {function.local_size}, {function.shared_bytes} bytes shared")
+            facts = f"workgroup {function.local_size}, {function.shared_bytes} bytes shared"
+            print(f"{shader}:{name}: {len(function.spirv)} bytes, {facts}")
             if given.output is not None:
                 path = given.output / (f"{shader}.spv" if name == "main" else f"{shader}.{name}.spv")
                 path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,9 @@ import pytest
 import grilly
 
 MODULES = [
+    "backend.shader_registry",
+    "compile_command",
+    "compiler",
     "devices",
     "hub",
     "outputs",
