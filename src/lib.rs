@@ -28,6 +28,8 @@ pub mod graph;
 
 pub mod backend;
 
+pub mod array;
+
 pub mod model;
 
 pub mod embed;

@@ -46,6 +46,8 @@ counters! {
     batches_vulkan,
     /// Batches run on the CPU backend.
     batches_cpu,
+    /// Ops on arrays run on the CPU backend.
+    ops_cpu,
     /// Bytes of weights written to devices.
     bytes_weights,
     /// Bytes of inputs written to devices (ids, positions, lengths, dispatch sizes).

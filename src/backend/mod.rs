@@ -6,6 +6,7 @@ pub mod faults;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
 
+use std::any::Any;
 use std::sync::Arc;
 
 use crate::Result;
@@ -149,6 +150,54 @@ pub struct ProgramOptions {
     pub memory_limit: Option<u64>,
 }
 
+/// An array's bytes on a backend; the last clone frees them.
+#[derive(Clone)]
+pub struct Memory(Arc<dyn Any + Send + Sync>);
+
+impl Memory {
+    /// Memory that only the backend which made it looks into.
+    pub fn new(content: impl Any + Send + Sync) -> Self {
+        Memory(Arc::new(content))
+    }
+
+    /// That of an array without elements.
+    pub fn empty() -> Self {
+        Memory::new(())
+    }
+
+    /// What the backend put in; `None` for another backend's memory, and for [`Memory::empty`].
+    pub fn content<T: Any>(&self) -> Option<&T> {
+        self.0.downcast_ref()
+    }
+}
+
+/// Runs plans on arrays that stay where they are, in place of batches that come and go.
+pub trait ArrayEngine: Send + Sync {
+    /// Memory that holds `bytes`, which are not empty.
+    ///
+    /// # Errors
+    /// `OutOfMemory` or a device fault.
+    fn upload(&self, bytes: &[u8]) -> Result<Memory>;
+    /// Runs a plan without weights and with one output; `inputs` are those of the graph. The result may be still under
+    /// way when this returns.
+    ///
+    /// # Errors
+    /// `Unsupported`, `OutOfMemory`, `IndexOutOfRange`, or a device fault.
+    fn run(&self, plan: &Plan, counts: Counts, inputs: &[&Memory]) -> Result<Memory>;
+    /// Copies the first bytes of `memory` to the host, waiting for what computes them.
+    ///
+    /// # Errors
+    /// A device fault.
+    fn download(&self, memory: &Memory, bytes: &mut [u8]) -> Result<()>;
+    /// Waits until all work is done.
+    ///
+    /// # Errors
+    /// A device fault.
+    fn synchronize(&self) -> Result<()>;
+    /// `false` once the device is lost.
+    fn usable(&self) -> bool;
+}
+
 /// Something plans run on.
 pub trait Backend: Send + Sync {
     /// Which kind it is.
@@ -165,4 +214,9 @@ pub trait Backend: Send + Sync {
         weights: Arc<dyn WeightSource>,
         options: ProgramOptions,
     ) -> Result<Arc<dyn Program>>;
+    /// What arrays live on; the same for every call.
+    ///
+    /// # Errors
+    /// `Unsupported`, or a device fault.
+    fn arrays(&self) -> Result<Arc<dyn ArrayEngine>>;
 }

@@ -41,6 +41,10 @@ impl EmbeddingModel {
         let runner = Runner::open(options, &settings, &plan, &weights)?;
         let most = options.max_seq_length.or(sentence.max_seq_length).unwrap_or(spec.longest_text);
         let include_prompt = modules.heads.iter().all(|h| !matches!(h, Head::Pooling { include_prompt: false, .. }));
+        let threads = |count| rayon::ThreadPoolBuilder::new().num_threads(count).build();
+        let tokenizer_threads = options.num_threads.map(threads).transpose();
+        let tokenizer_threads =
+            tokenizer_threads.map_err(|e| Error::Unsupported { what: "num_threads".into(), reason: e.to_string() })?;
         Ok(EmbeddingModel {
             folder: folder.to_owned(),
             model_type: config.get("model_type").and_then(|v| v.as_str()).unwrap_or(&spec.architecture).to_owned(),
@@ -51,6 +55,7 @@ impl EmbeddingModel {
             include_prompt: AtomicBool::new(include_prompt),
             spec,
             tokenizer,
+            tokenizer_threads,
             weights,
             plan,
             options: options.clone(),

@@ -8,6 +8,8 @@ use crate::{Error, Result};
 pub enum DType {
     /// IEEE binary32.
     F32,
+    /// IEEE binary16, two to a word; only `cast` reads and writes it.
+    F16,
     /// Unsigned 32-bit integer: ids, positions, offsets.
     U32,
 }
@@ -15,7 +17,10 @@ pub enum DType {
 impl DType {
     /// Bytes of one element.
     pub fn size(self) -> usize {
-        4
+        match self {
+            DType::F16 => 2,
+            DType::F32 | DType::U32 => 4,
+        }
     }
 }
 
@@ -114,7 +119,8 @@ impl Graph {
         let shapes: Vec<&Shape> = operands.iter().map(|v| &self.values[v.0].shape).collect();
         let mut shapes = op.infer(&shapes).map_err(|e| Error::InvalidArgument(format!("{name}: {e}")))?;
         let shape = shapes.remove(0);
-        let result = self.push(Value { name: name.to_owned(), shape, dtype: DType::F32, source: Source::Node });
+        let dtype = op.result_type();
+        let result = self.push(Value { name: name.to_owned(), shape, dtype, source: Source::Node });
         self.nodes.push(Node { name: name.to_owned(), op, operands: operands.to_vec(), result });
         Ok(result)
     }

@@ -100,7 +100,7 @@ impl Builder<'_> {
         }
         let Positions::Learned { table, .. } = &spec.positions;
         operands.extend([places.positions, self.table(table)]);
-        let sum = self.graph.node("embeddings", EmbeddingSum, &operands)?;
+        let sum = self.graph.node("embeddings", EmbeddingSum {}, &operands)?;
         self.norm("embedding norm", &spec.embedding_norm, sum, spec.norm_eps)
     }
 
@@ -158,7 +158,7 @@ impl Builder<'_> {
     }
 
     fn add_and_norm(&mut self, node: &str, name: &str, y: ValueId, residual: ValueId) -> Result<ValueId> {
-        let sum = self.graph.node(&format!("{node} residual"), Add, &[y, residual])?;
+        let sum = self.graph.node(&format!("{node} residual"), Add {}, &[y, residual])?;
         self.norm(&format!("{node} norm"), name, sum, self.spec.norm_eps)
     }
 
@@ -197,7 +197,7 @@ impl Builder<'_> {
                     let y = self.linear(path, &[format!("{path}/linear")], x, *output, *bias)?;
                     let y = self.activation(&format!("{path} activation"), *activation, y)?;
                     match added {
-                        Some(added) => self.graph.node(&format!("{path} sum"), Add, &[y, added])?,
+                        Some(added) => self.graph.node(&format!("{path} sum"), Add {}, &[y, added])?,
                         None => y,
                     }
                 }

@@ -4,7 +4,8 @@ use super::{Counts, Operation, Shape};
 use crate::{Error, Result};
 
 /// The nonlinearities a model's configuration can ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[repr(u32)]
 pub enum ActivationKind {
     /// `x`
@@ -49,7 +50,8 @@ impl ActivationKind {
 }
 
 /// `y = act(x)`, elementwise. Operands: `x`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Activation {
     /// Which nonlinearity.
     pub kind: ActivationKind,

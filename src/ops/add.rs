@@ -4,8 +4,9 @@ use super::{Counts, Operation, Shape};
 use crate::{Error, Result};
 
 /// Elementwise sum. Operands: `a`, `b`, of one shape.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Add;
+#[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Add {}
 
 impl Operation for Add {
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {

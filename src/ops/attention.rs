@@ -11,7 +11,8 @@ use crate::{Error, Result};
 /// head `h` of `q` is columns `q_column + h * head_dim ..` of its operand, and so for `k` and `v`.
 /// Result: `[T, heads * head_dim]`. Sums over keys run in blocks counted from the text's own start, so that
 /// a text's result does not depend on its neighbours.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Attention {
     /// Query heads.
     pub heads: usize,
@@ -62,5 +63,13 @@ impl Operation for Attention {
     fn flops(&self, _operands: &[&Shape], counts: Counts) -> u64 {
         let length = counts.tokens.div_ceil(counts.texts.max(1));
         4 * (counts.tokens * length * self.heads * self.head_dim) as u64
+    }
+
+    fn is_index(&self, place: usize, _operands: usize) -> bool {
+        place >= 3
+    }
+
+    fn index_limits(&self, operands: &[&Shape]) -> Vec<(usize, usize)> {
+        operands.first().map(|q| (3, q.rows().size(Counts::default()) + 1)).into_iter().collect()
     }
 }

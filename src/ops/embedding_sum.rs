@@ -1,14 +1,15 @@
 //! Sum of rows looked up in several embedding tables.
 
-use super::{Counts, Operation, Shape};
+use super::{Counts, Dim, Operation, Shape};
 use crate::{Error, Result};
 
 /// `y[t] = sum_i table_i[index_i[t]]`, added in the operands' order.
 ///
-/// Operands: `index_0 [T]`, `table_0 [V0, H]`, `index_1 [T]`, `table_1 [V1, H]`, ... Indices are u32 and below
-/// the table's rows, which the caller has checked. Result: `[T, H]`.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct EmbeddingSum;
+/// Operands: `index_0 [...]`, `table_0 [V0, H]`, `index_1 [...]`, `table_1 [V1, H]`, ... Indices are u32 and below
+/// the table's rows, which the caller has checked; all have one shape. Result: `[..., H]`.
+#[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EmbeddingSum {}
 
 impl Operation for EmbeddingSum {
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
@@ -18,11 +19,11 @@ impl Operation for EmbeddingSum {
                 operands.len()
             )));
         }
-        let (rows, columns) = (operands[0].rows(), operands[1].columns());
+        let (ids, columns) = (operands[0], operands[1].columns());
         for pair in operands.chunks_exact(2) {
-            if *pair[0] != Shape::vector(rows) {
+            if pair[0] != ids {
                 return Err(Error::InvalidArgument(format!(
-                    "embedding_sum: index has shape {}, expected [{rows}]",
+                    "embedding_sum: index has shape {}, expected {ids}",
                     pair[0]
                 )));
             }
@@ -33,10 +34,21 @@ impl Operation for EmbeddingSum {
                 )));
             }
         }
-        Ok(vec![Shape::matrix(rows, columns)])
+        let mut result = ids.clone();
+        result.0.push(Dim::Fixed(columns));
+        Ok(vec![result])
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         (operands.len() / 2) as u64 * (operands[0].elements(counts) * operands[1].columns()) as u64
+    }
+
+    fn is_index(&self, place: usize, _operands: usize) -> bool {
+        place.is_multiple_of(2)
+    }
+
+    fn index_limits(&self, operands: &[&Shape]) -> Vec<(usize, usize)> {
+        let tables = operands.iter().enumerate().skip(1).step_by(2);
+        tables.map(|(place, table)| (place - 1, table.rows().size(Counts::default()))).collect()
     }
 }

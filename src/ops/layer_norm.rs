@@ -7,10 +7,16 @@ use crate::{Error, Result};
 /// (Ba, Kiros, Hinton 2016).
 ///
 /// Operands: `x [M, N]`, `weight [N]`, `bias [N]`. Result: `[M, N]`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LayerNorm {
-    /// Added to the variance.
+    /// Added to the variance; default 1e-5.
+    #[serde(default = "default_eps")]
     pub eps: f32,
+}
+
+fn default_eps() -> f32 {
+    1e-5
 }
 
 impl Operation for LayerNorm {

@@ -1,10 +1,11 @@
 //! `y = act(x W^T + b) + residual`.
 
-use super::{ActivationKind, Counts, Operation, Shape};
+use super::{ActivationKind, Counts, Dim, Operation, Shape};
 use crate::{Error, Result};
 
 /// Whether a product ends by adding a residual.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Residual {
     /// No residual operand.
     #[default]
@@ -17,9 +18,10 @@ pub enum Residual {
 ///
 /// `y[m, n] = act(sum_k x[m, k] * weight[n, k] + bias[n]) + residual[m, n]`
 ///
-/// Operands: `x [M, K]`, `weight [N, K]`, then `bias [N]` if `bias`, then `residual [M, N]` if asked for.
+/// Operands: `x [..., K]`, `weight [N, K]`, then `bias [N]` if `bias`, then `residual [..., N]` if asked for.
 /// The sum runs over `k` in an order fixed by `(N, K, dtype, device)`, never by `M`.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Linear {
     /// Whether a bias operand is there.
     pub bias: bool,
@@ -51,7 +53,9 @@ impl Operation for Linear {
                 "linear: x has shape {x}, expected last axis {k} (weight {weight})"
             )));
         }
-        let result = Shape::matrix(x.rows(), n);
+        let mut result = (*x).clone();
+        result.0.pop();
+        result.0.push(Dim::Fixed(n));
         let mut rest = rest.iter();
         if self.bias {
             let bias = rest.next().expect("counted above");

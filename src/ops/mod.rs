@@ -7,6 +7,7 @@
 pub mod activation;
 pub mod add;
 pub mod attention;
+pub mod cast;
 pub mod embedding_sum;
 pub mod layer_norm;
 pub mod linear;
@@ -17,6 +18,7 @@ mod shape;
 pub use activation::{Activation, ActivationKind};
 pub use add::Add;
 pub use attention::Attention;
+pub use cast::{Cast, CastTo};
 pub use embedding_sum::EmbeddingSum;
 pub use layer_norm::LayerNorm;
 pub use linear::{Linear, Residual};
@@ -24,7 +26,8 @@ pub use normalize::Normalize;
 pub use pool::{Pool, PoolMode};
 pub use shape::{Counts, Dim, Shape};
 
-use crate::Result;
+use crate::graph::DType;
+use crate::{Error, Result};
 
 /// Operations and bytes a step costs: each input read once, each output written once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -44,6 +47,20 @@ pub trait Operation {
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>>;
     /// Floating-point operations at the given counts.
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64;
+    /// Element type of the result.
+    fn result_type(&self) -> DType {
+        DType::F32
+    }
+    /// Whether operand `place` of `operands` holds integers.
+    fn is_index(&self, place: usize, operands: usize) -> bool {
+        let _ = (place, operands);
+        false
+    }
+    /// For each operand that points into another: its place, and how many rows there are to point at.
+    fn index_limits(&self, operands: &[&Shape]) -> Vec<(usize, usize)> {
+        let _ = operands;
+        Vec::new()
+    }
 }
 
 macro_rules! ops {
@@ -60,6 +77,25 @@ macro_rules! ops {
             /// The op's one name: file, shader, test case and Python use it too.
             pub fn name(&self) -> &'static str { match self { $(Op::$variant(_) => $name,)* } }
 
+            /// The op called `name` with the given attributes, those left out at their defaults.
+            ///
+            /// # Errors
+            /// `InvalidArgument` for an unknown name or attribute, and for a value of the wrong type.
+            ///
+            /// ```
+            /// use grilly::ops::{LayerNorm, Op};
+            /// let op = Op::from_attributes("layer_norm", serde_json::json!({"eps": 0.5})).unwrap();
+            /// assert_eq!(op, LayerNorm { eps: 0.5 }.into());
+            /// assert!(Op::from_attributes("layer_norm", serde_json::json!({"epsilon": 0.5})).is_err());
+            /// ```
+            pub fn from_attributes(name: &str, attributes: serde_json::Value) -> Result<Op> {
+                let wrong = |cause: serde_json::Error| Error::InvalidArgument(format!("{name}: {cause}"));
+                match name {
+                    $($name => serde_json::from_value::<$variant>(attributes).map(Op::$variant).map_err(wrong),)*
+                    _ => Err(Error::InvalidArgument(format!("there is no op called {name:?}"))),
+                }
+            }
+
             fn operation(&self) -> &dyn Operation { match self { $(Op::$variant(op) => op,)* } }
         }
 
@@ -74,6 +110,8 @@ ops! {
     Add = "add",
     /// Scaled dot-product attention over packed sequences.
     Attention = "attention",
+    /// Conversion between element types.
+    Cast = "cast",
     /// Sum of rows looked up in several embedding tables.
     EmbeddingSum = "embedding_sum",
     /// Layer normalisation over the last axis.
@@ -93,6 +131,21 @@ impl Op {
     /// As [`Operation::infer`].
     pub fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         self.operation().infer(operands)
+    }
+
+    /// Element type of the result.
+    pub fn result_type(&self) -> DType {
+        self.operation().result_type()
+    }
+
+    /// As [`Operation::is_index`].
+    pub fn is_index(&self, place: usize, operands: usize) -> bool {
+        self.operation().is_index(place, operands)
+    }
+
+    /// As [`Operation::index_limits`].
+    pub fn index_limits(&self, operands: &[&Shape]) -> Vec<(usize, usize)> {
+        self.operation().index_limits(operands)
     }
 
     /// Flops, and bytes of all operands and results (elements are 4 bytes unless a weight is stored narrower).

@@ -4,7 +4,8 @@ use super::{Counts, Operation, Shape};
 use crate::{Error, Result};
 
 /// `y = x / max(||x||, eps)` over the last axis. Operands: `x [M, N]`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Normalize {
     /// Smallest divisor; sentence-transformers uses 1e-12.
     pub eps: f32,

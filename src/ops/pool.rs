@@ -4,7 +4,8 @@ use super::{Counts, Dim, Operation, Shape};
 use crate::{Error, Result};
 
 /// How a text's token vectors become one; `n` is the number of pooled tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[repr(u32)]
 pub enum PoolMode {
     /// The first pooled token.
@@ -40,7 +41,8 @@ impl PoolMode {
 /// Operands: `x [T, H]`, `offsets [B + 1]` (u32), `first [B]` (u32): tokens of text `i` before
 /// `offsets[i] + first[i]` are left out (a prompt that is not to be pooled). Result: `[B, modes * H]`.
 /// A text with no pooled token gives zeros, and for `Max` negative infinity, as sentence-transformers 6.2 does.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Pool {
     /// The modes, concatenated.
     pub modes: Vec<PoolMode>,
@@ -64,5 +66,14 @@ impl Operation for Pool {
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         (self.modes.len() * operands[0].elements(counts)) as u64
+    }
+
+    fn is_index(&self, place: usize, _operands: usize) -> bool {
+        place >= 1
+    }
+
+    fn index_limits(&self, operands: &[&Shape]) -> Vec<(usize, usize)> {
+        let limit = |x: &&Shape| [(1, x.rows().size(Counts::default()) + 1), (2, x.rows().size(Counts::default()) + 1)];
+        operands.first().map(limit).into_iter().flatten().collect()
     }
 }

@@ -1,5 +1,6 @@
 //! The extension module `grilly._core`: conversion of arguments, results and errors, and nothing else.
 
+mod array;
 mod embed;
 mod error;
 mod info;
@@ -14,6 +15,8 @@ use pyo3::prelude::*;
 mod _core {
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use super::array::{Array, Engine, engine, guard_bands, op_names};
     #[pymodule_export]
     use super::embed::EmbeddingModel;
     #[pymodule_export]

@@ -202,7 +202,7 @@ fn elementwise(cases: &mut Vec<Case>) {
     }
     for (m, n) in [(1, 1), (1, 4097), (205, 20)] {
         let (a, b) = (rows(12, Dim::Tokens, (m, n), NotFinite), rows(13, Dim::Tokens, (m, n), Outliers));
-        cases.push(case("add", Add, &[m], vec![a, b]));
+        cases.push(case("add", Add {}, &[m], vec![a, b]));
     }
 }
 
@@ -214,7 +214,7 @@ fn embeddings(cases: &mut Vec<Case>) {
             operands.push(ids(20 + table as u64, tokens, 11 + table));
             operands.push(weight(40 + table as u64, &[11 + table, columns]));
         }
-        cases.push(case("embedding_sum", EmbeddingSum, &[tokens], operands));
+        cases.push(case("embedding_sum", EmbeddingSum {}, &[tokens], operands));
     }
 }
 

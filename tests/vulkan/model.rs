@@ -95,7 +95,7 @@ pub fn plan() -> (Arc<Plan>, Arc<Tensors>) {
     let wide = graph.node("wide", Linear { bias: true, ..Linear::default() }, &[x, a, bias]).unwrap();
     let wide = graph.node("relu", Activation { kind: ActivationKind::Relu }, &[wide]).unwrap();
     let narrow = graph.node("narrow", Linear::default(), &[wide, b]).unwrap();
-    let sum = graph.node("sum", Add, &[narrow, x]).unwrap();
+    let sum = graph.node("sum", Add {}, &[narrow, x]).unwrap();
     let norm = graph.node("norm", LayerNorm { eps: 1e-5 }, &[sum, gain, shift]).unwrap();
     graph.outputs = vec![norm, narrow];
     let mut tensors = Tensors::default();

@@ -5,6 +5,7 @@
 //! batch ── chunks.rs ─▶ chunks of whole texts ── program.rs ─▶ step after step, kernels/<op>.rs ── simd/ ─▶ rows
 //! ```
 
+mod arrays;
 mod chunks;
 mod constants;
 mod floats;
@@ -19,7 +20,7 @@ mod threads;
 
 use std::sync::Arc;
 
-use super::{Backend, BackendKind, Program, ProgramOptions, WeightSource};
+use super::{ArrayEngine, Backend, BackendKind, Program, ProgramOptions, WeightSource};
 use crate::Result;
 use crate::graph::Plan;
 
@@ -46,5 +47,9 @@ impl Backend for Cpu {
         options: ProgramOptions,
     ) -> Result<Arc<dyn Program>> {
         Ok(Arc::new(program::CpuProgram::new(plan, weights, options, simd::Arch::new())?))
+    }
+
+    fn arrays(&self) -> Result<Arc<dyn ArrayEngine>> {
+        Ok(Arc::new(arrays::CpuArrays::new()?))
     }
 }

@@ -75,7 +75,7 @@ impl CpuProgram {
             });
             let bytes = &bytes[4 * part.start..4 * part.end];
             inputs.push(match value.dtype {
-                DType::F32 => Given::Floats(chunks::aligned(bytes)),
+                DType::F32 | DType::F16 => Given::Floats(chunks::aligned(bytes)),
                 DType::U32 if rows == Dim::Boundaries => {
                     let mut offsets = chunks::aligned::<u32>(bytes);
                     let first = offsets.first().copied().unwrap_or(0);

@@ -77,6 +77,21 @@ impl<'a> Step<'a> {
         }
     }
 
+    /// An input's words, whatever they hold, or a computed value's.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when it is a weight.
+    pub fn words(&self, id: ValueId) -> Result<&'a [u32]> {
+        match self.plan.storage[id.0] {
+            Storage::Input(place) => Ok(match &self.inputs[place] {
+                Given::Floats(floats) => bytemuck::cast_slice(floats),
+                Given::Indices(indices) => indices,
+            }),
+            Storage::Buffer(buffer) => Ok(bytemuck::cast_slice(&self.buffers[buffer])),
+            Storage::Weight => Err(self.wrong(id, "an input")),
+        }
+    }
+
     /// The names of a constant's tensors; `None` when the value is no constant.
     pub fn parts(&self, id: ValueId) -> Option<&'a [String]> {
         match &self.plan.graph.value(id).source {

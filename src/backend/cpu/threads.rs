@@ -42,6 +42,11 @@ impl Threads {
         self.count
     }
 
+    /// Whether this process made the threads, and not the one it was forked from.
+    pub fn owned(&self) -> bool {
+        std::process::id() == self.process
+    }
+
     /// Runs `work` on the pool and waits for it.
     ///
     /// # Errors

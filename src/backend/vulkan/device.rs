@@ -1,15 +1,16 @@
 //! The process' one instance, and one logical device for each physical device in use.
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::{Arc, Mutex, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
+use super::arrays::VulkanArrays;
 use super::devices::Inventory;
 use super::pipeline::Pipelines;
-use super::raw::{Device, Instance, Physical, close_all, closing, lock};
+use super::raw::{Device, Instance, Physical, close_all, lock};
 use super::{Capabilities, program};
 use crate::backend::choose::Choice;
-use crate::backend::{Backend, BackendKind, Program, ProgramOptions, WeightSource};
+use crate::backend::{ArrayEngine, Backend, BackendKind, Program, ProgramOptions, WeightSource};
 use crate::graph::Plan;
 use crate::settings::Settings;
 use crate::{Error, Result};
@@ -18,6 +19,18 @@ use crate::{Error, Result};
 pub(super) struct Opened {
     pub(super) device: Arc<Device>,
     pub(super) pipelines: Pipelines,
+    arrays: Mutex<Weak<VulkanArrays>>,
+}
+
+impl Opened {
+    fn arrays(self: &Arc<Self>) -> Arc<VulkanArrays> {
+        let mut made = lock(&self.arrays);
+        made.upgrade().unwrap_or_else(|| {
+            let arrays = VulkanArrays::new(self);
+            *made = Arc::downgrade(&arrays);
+            arrays
+        })
+    }
 }
 
 #[derive(Default)]
@@ -54,7 +67,7 @@ impl Registry {
         }
         let (pipelines, cached) = Pipelines::load(&physical.identity);
         let device = Device::open(instance, physical, &cached)?;
-        let opened = Arc::new(Opened { device, pipelines });
+        let opened = Arc::new(Opened { device, pipelines, arrays: Mutex::default() });
         self.opened.push((index, opened.clone()));
         Ok(opened)
     }
@@ -62,7 +75,7 @@ impl Registry {
 
 /// Claims Vulkan for this process.
 fn claim() -> Result<()> {
-    if closing() {
+    if crate::exit::begun() {
         return Err(Error::Interrupted);
     }
     let here = std::process::id();
@@ -157,6 +170,10 @@ impl Backend for Vulkan {
     ) -> Result<Arc<dyn Program>> {
         program::prepare(&self.opened, plan, &*weights, options)
     }
+
+    fn arrays(&self) -> Result<Arc<dyn ArrayEngine>> {
+        Ok(self.opened.arrays())
+    }
 }
 
 #[cfg(test)]
@@ -199,7 +216,7 @@ mod tests {
         let Some(opened) = own_device("after_a_fork_everything_is_refused_and_nothing_is_touched") else { return };
         let mut graph = Graph::new();
         let x = graph.input("x", Shape::matrix(Dim::Tokens, 4), DType::F32);
-        let y = graph.node("sum", Add, &[x, x]).unwrap();
+        let y = graph.node("sum", Add {}, &[x, x]).unwrap();
         graph.outputs = vec![y];
         let plan = Arc::new(Plan::new(graph));
         let backend = Vulkan { opened: opened.clone() };

@@ -43,6 +43,7 @@ pub fn lower(plan: &Plan, capabilities: &Capabilities) -> Result<Vec<Dispatch>> 
             Op::Activation(op) => kernels::activation::lower(&mut lowering, node, op)?,
             Op::Add(op) => kernels::add::lower(&mut lowering, node, op)?,
             Op::Attention(op) => kernels::attention::lower(&mut lowering, node, op)?,
+            Op::Cast(op) => kernels::cast::lower(&mut lowering, node, op)?,
             Op::EmbeddingSum(op) => kernels::embedding_sum::lower(&mut lowering, node, op)?,
             Op::LayerNorm(op) => kernels::layer_norm::lower(&mut lowering, node, op)?,
             Op::Linear(op) => kernels::linear::lower(&mut lowering, node, op)?,

@@ -4,10 +4,12 @@
 //! device.rs (instance, devices, choice) ── raw/ (Vulkan itself)
 //! Plan ── lower.rs + kernels/<op>.rs ─▶ Vec<Dispatch> ── record.rs ─▶ barriers and grids ── program.rs, slot.rs ─▶
 //!         recorded command buffers, one submit and one wait a batch
+//! Plan, arrays ── arrays.rs ─▶ a list of dispatches, one submit when something is read
 //! Weights ── upload.rs ─▶ arenas (memory.rs)
 //! shaders/**/*.glsl ── build.rs ─▶ generated.rs (SPIR-V, typed bindings, push constants, constants)
 //! ```
 
+mod arrays;
 mod capabilities;
 mod device;
 mod devices;
@@ -24,6 +26,7 @@ mod record;
 mod slot;
 mod upload;
 
+pub use arrays::guard_bands;
 pub use capabilities::{Capabilities, DeviceType, Feature};
 pub use device::{devices, open, shut_down, validated};
 pub use devices::{Inventory, Listed};

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use super::Variant;
@@ -16,14 +17,16 @@ const MAGIC: &[u8; 8] = b"grilly-1";
 /// No driver's cache of a few dozen compute pipelines comes near this.
 const LARGEST_FILE: u64 = 64 << 20;
 
-/// A variant's name and the values of its constants.
-type Key = (&'static str, Vec<u32>);
+/// A variant, by its place in memory (two users' shaders may share a name), and the values of its constants.
+type Key = (usize, Vec<u32>);
 
 /// The pipelines of one device.
 pub(super) struct Pipelines {
     file: Option<PathBuf>,
     made: Mutex<HashMap<Key, Arc<Pipeline>>>,
     saved: Mutex<u64>,
+    /// Whether a pipeline was made since the last [`Pipelines::save`].
+    unsaved: AtomicBool,
 }
 
 impl Pipelines {
@@ -32,7 +35,7 @@ impl Pipelines {
         let file = cache_folder().map(|folder| folder.join("grilly").join("pipelines").join(file_name(identity)));
         let data = file.as_deref().and_then(read).unwrap_or_default();
         let saved = Mutex::new(checksum(&data));
-        (Pipelines { file, made: Mutex::default(), saved }, data)
+        (Pipelines { file, made: Mutex::default(), saved, unsaved: AtomicBool::new(false) }, data)
     }
 
     /// The pipeline of a variant with these constants.
@@ -46,7 +49,7 @@ impl Pipelines {
         constants: &[u32],
     ) -> Result<Arc<Pipeline>> {
         device.check("a compilation")?;
-        let key = (variant.name, constants.to_vec());
+        let key = (std::ptr::from_ref(variant) as usize, constants.to_vec());
         // Held while compiling: a second thread wants the very same pipelines.
         let mut made = lock(&self.made);
         if let Some(pipeline) = made.get(&key) {
@@ -54,12 +57,13 @@ impl Pipelines {
         }
         let pipeline = Pipeline::new(device, variant, constants)?;
         made.insert(key, pipeline.clone());
+        self.unsaved.store(true, Relaxed);
         Ok(pipeline)
     }
 
     /// Writes the driver's cache to disk if it has changed. A folder that cannot be written costs time, not results.
     pub(super) fn save(&self, device: &Device) {
-        let Some(file) = &self.file else { return };
+        let Some(file) = self.file.as_ref().filter(|_| self.unsaved.swap(false, Relaxed)) else { return };
         let data = device.cached_pipelines();
         let sum = checksum(&data);
         let mut saved = lock(&self.saved);

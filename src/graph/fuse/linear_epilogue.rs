@@ -89,7 +89,7 @@ mod tests {
         let x = graph.input("x", Shape::matrix(Dim::Tokens, 8), DType::F32);
         let y = product(&mut graph, x);
         let y = graph.node("gelu", Activation { kind: ActivationKind::GeluErf }, &[y]).unwrap();
-        let y = graph.node("sum", Add, &[x, y]).unwrap();
+        let y = graph.node("sum", Add {}, &[x, y]).unwrap();
         graph.outputs = vec![y];
         run(&mut graph);
         assert_eq!(graph.nodes.len(), 1);

@@ -3,6 +3,7 @@
 mod activation;
 mod add;
 mod attention;
+mod cast;
 mod embedding_sum;
 mod layer_norm;
 mod linear;
@@ -25,6 +26,7 @@ pub fn run(step: &Step<'_>, node: &Node, scratch: &mut Floats, out: &mut [f32]) 
         Op::Activation(op) => activation::run(step, op, operands, out),
         Op::Add(_) => add::run(step, operands, out),
         Op::Attention(op) => attention::run(step, op, operands, scratch, out),
+        Op::Cast(op) => cast::run(step, op, operands, out),
         Op::EmbeddingSum(_) => embedding_sum::run(step, operands, out),
         Op::LayerNorm(op) => layer_norm::run(step, op, operands, out),
         Op::Linear(op) => linear::run(step, op, operands, out),

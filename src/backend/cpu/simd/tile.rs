@@ -148,8 +148,8 @@ impl Product<'_> {
             // Slices of one known length: the loop below is free of bounds checks.
             let b = &b[from..][..count];
             let mut a: [&[f32]; R] = [&[]; R];
-            for i in 0..R {
-                a[i] = &self.a[(row + i) * self.a_stride + from..][..count];
+            for (i, a) in a.iter_mut().enumerate() {
+                *a = &self.a[(row + i) * self.a_stride + from..][..count];
             }
             let mut chains = [[simd.splat_f32s(0.0); V]; R];
             for k in 0..count {

@@ -42,12 +42,12 @@ fn cases() -> Vec<Guarded> {
     let case = |op: Op, columns, given, weights| Guarded { op, columns, given, weights };
     vec![
         case(activation(ActivationKind::Relu).into(), 33, vec![33], vec![]),
-        case(Add.into(), 65, vec![65, 65], vec![]),
+        case(Add {}.into(), 65, vec![65, 65], vec![]),
         case(LayerNorm { eps: 1e-5 }.into(), 40, vec![40], vec![vec![40], vec![40]]),
         case(Normalize { eps: 1e-12 }.into(), 31, vec![31], vec![]),
         case(Linear::default().into(), 70, vec![24], vec![vec![70, 24]]),
         case(Linear { bias: true, ..Linear::default() }.into(), 300, vec![7], vec![vec![300, 7], vec![300]]),
-        case(EmbeddingSum.into(), 50, vec![0], vec![vec![1, 50]]),
+        case(EmbeddingSum {}.into(), 50, vec![0], vec![vec![1, 50]]),
     ]
 }
 

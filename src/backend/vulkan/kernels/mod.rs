@@ -3,6 +3,7 @@
 pub(super) mod activation;
 pub(super) mod add;
 pub(super) mod attention;
+pub(super) mod cast;
 pub(super) mod embedding_sum;
 pub(super) mod layer_norm;
 pub(super) mod linear;

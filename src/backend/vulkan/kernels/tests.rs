@@ -198,12 +198,12 @@ fn software_devices_with_shuffles_get_the_shuffling_product() {
 #[test]
 fn three_tables_are_one_dispatch_and_more_are_added_to_it() {
     let table = |rows| Weight(vec![rows, 384]);
-    let found = on_floor(EmbeddingSum, &[Ids, table(30522), Ids, table(2), Ids, table(512)]);
+    let found = on_floor(EmbeddingSum {}, &[Ids, table(30522), Ids, table(2), Ids, table(512)]);
     assert_eq!(found.len(), 1);
     check(&found[0]);
     assert_eq!(["terms", "accumulate", "sliced"].map(|n| constant(&found[0], n)), [3, 0, 0]);
     assert_eq!(found[0].grid[0], tokens(4));
-    let found = on_floor(EmbeddingSum, &[Ids, table(9), Ids, table(2), Ids, table(5), Ids, table(7)]);
+    let found = on_floor(EmbeddingSum {}, &[Ids, table(9), Ids, table(2), Ids, table(5), Ids, table(7)]);
     assert_eq!(found.len(), 2);
     assert_eq!(["terms", "accumulate", "sliced"].map(|n| constant(&found[1], n)), [1, 1, 0]);
 }
@@ -211,7 +211,7 @@ fn three_tables_are_one_dispatch_and_more_are_added_to_it() {
 #[test]
 fn a_large_table_is_one_dispatch_a_slice_and_the_rest_is_added() {
     let found = on_floor(
-        EmbeddingSum,
+        EmbeddingSum {},
         &[Ids, Weight(vec![119_547, 768]), Ids, Weight(vec![2, 768]), Ids, Weight(vec![512, 768])],
     );
     assert_eq!(found.len(), 4);
@@ -252,7 +252,7 @@ fn rows_and_elements_are_tiled() {
     let activation = &on_floor(Activation { kind: ActivationKind::Silu }, &[Rows(1000)])[0];
     check(activation);
     assert_eq!((activation.grid[0], constant(activation, "activation")), (tokens(4), 4));
-    let add = &on_floor(Add, &[Rows(5000), Rows(5000)])[0];
+    let add = &on_floor(Add {}, &[Rows(5000), Rows(5000)])[0];
     check(add);
     assert_eq!(add.grid[0], tokens(1));
 }
@@ -262,7 +262,7 @@ fn a_fixed_number_of_rows_is_in_the_push_block() {
     let found = on_floor(Linear::default(), &[Weight(vec![130, 8]), Weight(vec![16, 8])]);
     assert_eq!(found[0].grid[1], Extent::Fixed(2));
     assert_eq!(push(&found[0])[..2], [0, 130]);
-    let large = dispatches(Add, &[Weight(vec![70_000, 4096]), Weight(vec![70_000, 4096])], &Capabilities::floor());
+    let large = dispatches(Add {}, &[Weight(vec![70_000, 4096]), Weight(vec![70_000, 4096])], &Capabilities::floor());
     let error = large.unwrap_err().to_string();
     assert!(error.contains("70000 workgroups along axis 0, floor allows 65535"), "{error}");
 }

@@ -18,6 +18,8 @@ pub(in crate::backend::vulkan) enum Kind {
     Weights,
     /// Computed values: in the device's memory.
     Activations,
+    /// Arrays of users, on the device.
+    Arrays,
     /// Written by the host, read by shaders and indirect dispatches: in the device's memory where the host reaches it.
     Inputs,
     /// Copied to by the device and read by the host.
@@ -32,6 +34,7 @@ impl Kind {
         match self {
             Kind::Weights => Usage::STORAGE_BUFFER | Usage::TRANSFER_DST,
             Kind::Activations => Usage::STORAGE_BUFFER | Usage::TRANSFER_SRC,
+            Kind::Arrays => Usage::STORAGE_BUFFER | Usage::TRANSFER_SRC | Usage::TRANSFER_DST,
             Kind::Inputs => Usage::STORAGE_BUFFER | Usage::INDIRECT_BUFFER,
             Kind::Results => Usage::TRANSFER_DST,
             Kind::Staging => Usage::TRANSFER_SRC,
@@ -40,7 +43,7 @@ impl Kind {
 
     fn location(self) -> MemoryLocation {
         match self {
-            Kind::Weights | Kind::Activations => MemoryLocation::GpuOnly,
+            Kind::Weights | Kind::Activations | Kind::Arrays => MemoryLocation::GpuOnly,
             Kind::Inputs | Kind::Staging => MemoryLocation::CpuToGpu,
             Kind::Results => MemoryLocation::GpuToCpu,
         }
@@ -50,6 +53,7 @@ impl Kind {
         match self {
             Kind::Weights => "weights",
             Kind::Activations => "activations",
+            Kind::Arrays => "arrays",
             Kind::Inputs => "inputs",
             Kind::Results => "results",
             Kind::Staging => "staging",

@@ -12,10 +12,7 @@ use super::{Instance, Physical, Recording, lock};
 use crate::backend::faults::{Fault, strikes};
 use crate::backend::vulkan::{Capabilities, Feature};
 use crate::stats::COUNTERS;
-use crate::{Error, Result};
-
-/// Set once, when the process is about to end.
-static CLOSING: AtomicBool = AtomicBool::new(false);
+use crate::{Error, Result, exit};
 
 /// A wait looks up this often for a lost device or the end of the process.
 const LOOK_UP: Duration = Duration::from_millis(100);
@@ -135,7 +132,7 @@ impl Device {
         if self.lost() {
             return Err(Error::DeviceLost { device: self.capabilities.name.clone(), during: during.into() });
         }
-        if CLOSING.load(SeqCst) { Err(Error::Interrupted) } else { Ok(()) }
+        if exit::begun() { Err(Error::Interrupted) } else { Ok(()) }
     }
 
     /// The error for a failed call; remembers the loss of the device.
@@ -246,7 +243,7 @@ impl Device {
         }
         let started = Instant::now();
         loop {
-            let closing = CLOSING.load(SeqCst);
+            let closing = exit::begun();
             match self.wait_for(ticket, if closing { Duration::ZERO } else { LOOK_UP }) {
                 Ok(true) => return true,
                 Ok(false) if started.elapsed() < PATIENCE && !closing => {}
@@ -289,14 +286,9 @@ impl Drop for Device {
     }
 }
 
-/// Whether the process is about to end.
-pub(in crate::backend::vulkan) fn closing() -> bool {
-    CLOSING.load(SeqCst)
-}
-
 /// Ends every wait of the process with `Interrupted`, then waits for the devices to run dry, until `deadline` at most.
 pub(in crate::backend::vulkan) fn close_all(devices: &[Arc<Device>], deadline: Instant) {
-    CLOSING.store(true, SeqCst);
+    exit::begin();
     for device in devices.iter().filter(|d| !d.forked()) {
         let last = lock(&device.queue).last;
         let _ = device.wait_for(last, deadline.saturating_duration_since(Instant::now()));

@@ -62,3 +62,34 @@ unsafe fn text(pointer: *const c_char) -> String {
     // SAFETY: by this function's contract.
     unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::vulkan::device::open_device;
+    use crate::settings::{Settings, test_requires};
+
+    /// The control of every test that asks for silence: what is wrong is heard.
+    #[test]
+    fn a_wrong_call_is_reported() {
+        let settings = Settings { allow_cpu_vulkan: true, debug: true, ..Settings::default() };
+        let device = match open_device(None, &settings) {
+            Ok((opened, _)) => opened.device.clone(),
+            Err(error) if test_requires("vulkan") => panic!("{error}"),
+            Err(error) => return println!("skipped: a_wrong_call_is_reported: {error}"),
+        };
+        if !crate::backend::vulkan::validated() {
+            assert!(!test_requires("vulkan"), "the validation layer is not installed");
+            return println!("skipped: a_wrong_call_is_reported: no validation layer");
+        }
+        let empty = vk::BufferCreateInfo::default().size(0).usage(vk::BufferUsageFlags::STORAGE_BUFFER);
+        // SAFETY: a size of 0 breaks a rule of Vulkan on purpose; no memory is bound, and the buffer is never used.
+        unsafe {
+            if let Ok(buffer) = device.handle.create_buffer(&empty, None) {
+                device.handle.destroy_buffer(buffer, None);
+            }
+        }
+        let messages = validation_messages();
+        assert!(messages.iter().any(|line| line.contains("VUID-VkBufferCreateInfo-size")), "{messages:?}");
+    }
+}

@@ -14,7 +14,7 @@ mod query;
 mod recording;
 
 pub(super) use buffer::{Buffer, Kind, Slice};
-pub(super) use device::{Device, Ticket, close_all, closing};
+pub(super) use device::{Device, Ticket, close_all};
 pub(super) use instance::Instance;
 pub use messages::validation_messages;
 pub(super) use pipeline::Pipeline;

@@ -23,7 +23,7 @@ pub(in crate::backend::vulkan) enum Command {
     Start,
     /// Earlier dispatches are done and visible to later ones.
     BetweenDispatches,
-    /// Earlier dispatches are done and visible to the copies that follow.
+    /// Earlier dispatches and copies are done and visible to the copies that follow.
     BeforeCopies,
     /// Earlier copies are visible to the host, once it has waited, and to later dispatches.
     AfterCopies,
@@ -322,6 +322,30 @@ impl Recording {
         Ok(labels.zip(ticks.windows(2).map(time)).collect())
     }
 
+    /// Whether something was recorded and submitted, and is done.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(in crate::backend::vulkan) fn finished(&self) -> Result<bool> {
+        Ok(!self.commands.is_empty() && self.ticket != Ticket::default() && self.device.reached(self.ticket)?)
+    }
+
+    /// Forgets what was recorded, so that it is freed, if the last submission is finished; whether it is.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(in crate::backend::vulkan) fn let_go(&mut self) -> Result<bool> {
+        if self.commands.is_empty() {
+            return Ok(true);
+        }
+        let done = self.device.reached(self.ticket)?;
+        if done {
+            self.recorded = false;
+            self.clear()?;
+        }
+        Ok(done)
+    }
+
     /// Forgets what was recorded; nothing of it is under way.
     fn clear(&mut self) -> Result<()> {
         self.dispatches = 0;
@@ -359,9 +383,12 @@ fn memory_barrier(command: &Command) -> vk::MemoryBarrier2<'static> {
             Stage::COMPUTE_SHADER,
             shader,
         ),
-        Command::BeforeCopies => {
-            (Stage::COMPUTE_SHADER, Access::SHADER_STORAGE_WRITE, Stage::COPY, Access::TRANSFER_READ)
-        }
+        Command::BeforeCopies => (
+            Stage::COMPUTE_SHADER | Stage::COPY,
+            Access::SHADER_STORAGE_WRITE | Access::TRANSFER_WRITE,
+            Stage::COPY,
+            Access::TRANSFER_READ,
+        ),
         Command::AfterCopies => (
             Stage::COPY,
             Access::TRANSFER_WRITE,

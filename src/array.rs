@@ -1,0 +1,225 @@
+//! Arrays on a device, and ops run on them one by one: what `grilly.functional` and `VulkanTensor` stand on.
+//!
+//! A call is a graph of one op (with casts around it where an operand is float16) that runs on arrays in place of a
+//! batch. On Vulkan a call is only recorded; what is recorded is submitted when something is read, or when enough has
+//! gathered, so a chain of calls is one submission and moves no data.
+
+mod call;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::backend::{ArrayEngine, BackendKind, Memory, choose};
+use crate::ops::Op;
+use crate::settings::Settings;
+use crate::{Error, Result};
+
+/// How an array stores an element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ElementType {
+    /// IEEE binary32.
+    F32,
+    /// IEEE binary16, two to a word.
+    F16,
+    /// 32-bit integer: ids, positions, masks.
+    I32,
+}
+
+impl ElementType {
+    /// NumPy's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            ElementType::F32 => "float32",
+            ElementType::F16 => "float16",
+            ElementType::I32 => "int32",
+        }
+    }
+
+    /// Bytes of one element.
+    pub fn size(self) -> usize {
+        match self {
+            ElementType::F16 => 2,
+            ElementType::F32 | ElementType::I32 => 4,
+        }
+    }
+}
+
+/// A device on which arrays live and ops run; one for each device string, for the whole process.
+pub struct Engine {
+    backend: Arc<dyn ArrayEngine>,
+    kind: BackendKind,
+    device: String,
+    reason: String,
+}
+
+static ENGINES: Mutex<Option<HashMap<String, Arc<Engine>>>> = Mutex::new(None);
+
+impl Engine {
+    /// The engine of a device string (`"vulkan"`, `"vulkan:N"`, `"cpu"`), opened on first use.
+    ///
+    /// # Errors
+    /// As [`choose::open`].
+    ///
+    /// ```
+    /// let engine = grilly::array::Engine::of("cpu").unwrap();
+    /// let x = engine.upload(grilly::array::ElementType::F32, &[2], &[1.0f32.to_le_bytes(), 2.0f32.to_le_bytes()].concat());
+    /// assert_eq!(x.unwrap().shape(), [2]);
+    /// ```
+    pub fn of(device: &str) -> Result<Arc<Engine>> {
+        let mut engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
+        let engines = engines.get_or_insert_default();
+        if let Some(engine) = engines.get(device)
+            && engine.backend.usable()
+        {
+            return Ok(engine.clone());
+        }
+        let choice = choose::open(device.parse()?, &Settings::from_env()?)?;
+        let engine = Arc::new(Engine {
+            backend: choice.backend.arrays()?,
+            kind: choice.kind(),
+            device: choice.backend.device_name().to_owned(),
+            reason: choice.reason,
+        });
+        engines.insert(device.to_owned(), engine.clone());
+        Ok(engine)
+    }
+
+    /// Where it runs.
+    pub fn kind(&self) -> BackendKind {
+        self.kind
+    }
+
+    /// The device's name.
+    pub fn device(&self) -> &str {
+        &self.device
+    }
+
+    /// Why this device.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    /// An array of `shape` with the given elements, little endian.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the bytes are not those of the shape, `OutOfMemory`, or a device fault.
+    pub fn upload(self: &Arc<Self>, dtype: ElementType, shape: &[usize], bytes: &[u8]) -> Result<Array> {
+        let elements = elements(shape)?;
+        if bytes.len() != elements * dtype.size() {
+            return Err(Error::InvalidArgument(format!(
+                "array: {} bytes, expected {} for {} {shape:?}",
+                bytes.len(),
+                elements * dtype.size(),
+                dtype.name()
+            )));
+        }
+        let bounds = (dtype == ElementType::I32 && elements > 0).then(|| {
+            let numbers = bytes.chunks_exact(4).map(|b| i32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+            numbers.fold((i32::MAX, i32::MIN), |(least, most), n| (least.min(n), most.max(n)))
+        });
+        let memory = if elements == 0 { Memory::empty() } else { self.backend.upload(bytes)? };
+        Ok(Array { engine: self.clone(), memory, shape: shape.to_vec(), dtype, bounds })
+    }
+
+    /// The result of one op.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for operands that do not fit the op, `IndexOutOfRange` for ids outside a table, `Unsupported`
+    /// naming the limit for what the device cannot take, `OutOfMemory`, or a device fault.
+    pub fn call(self: &Arc<Self>, op: &Op, operands: &[&Array]) -> Result<Array> {
+        if let Some(other) = operands.iter().find(|a| !Arc::ptr_eq(&a.engine, self)) {
+            return Err(Error::InvalidArgument(format!(
+                "{}: an operand is on {:?} and not on {:?}",
+                op.name(),
+                other.engine.device,
+                self.device
+            )));
+        }
+        call::run(self, op, operands)
+    }
+
+    /// Waits until everything recorded so far is done.
+    ///
+    /// # Errors
+    /// A device fault.
+    pub fn synchronize(&self) -> Result<()> {
+        self.backend.synchronize()
+    }
+}
+
+/// The number of elements of a shape.
+///
+/// # Errors
+/// `InvalidArgument` when it does not fit 64 bits, or its bytes do not.
+fn elements(shape: &[usize]) -> Result<usize> {
+    let product = shape.iter().try_fold(1usize, |product, n| product.checked_mul(*n));
+    product.filter(|n| n.checked_mul(4).is_some_and(|bytes| bytes <= isize::MAX as usize)).ok_or_else(|| {
+        Error::InvalidArgument(format!("array: shape {shape:?} has more elements than memory has bytes"))
+    })
+}
+
+/// A tensor on a device: contiguous, never changed once made. Clones share its memory; the last one frees it.
+#[derive(Clone)]
+pub struct Array {
+    engine: Arc<Engine>,
+    memory: Memory,
+    shape: Vec<usize>,
+    dtype: ElementType,
+    bounds: Option<(i32, i32)>,
+}
+
+impl Array {
+    /// Axes, slowest first.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// Element type.
+    pub fn dtype(&self) -> ElementType {
+        self.dtype
+    }
+
+    /// Where it lives.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// Number of elements.
+    pub fn elements(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Least and largest element of an integer array that is not empty.
+    pub fn bounds(&self) -> Option<(i32, i32)> {
+        self.bounds
+    }
+
+    /// The same elements in another shape; shares the memory.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the number of elements differs.
+    pub fn reshape(&self, shape: &[usize]) -> Result<Array> {
+        if elements(shape)? != self.elements() {
+            return Err(Error::InvalidArgument(format!("reshape: {:?} has not the elements of {shape:?}", self.shape)));
+        }
+        Ok(Array { shape: shape.to_vec(), ..self.clone() })
+    }
+
+    /// The elements, little endian; waits for what computes them.
+    ///
+    /// # Errors
+    /// A device fault.
+    pub fn read(&self) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; self.elements() * self.dtype.size()];
+        if !bytes.is_empty() {
+            self.engine.backend.download(&self.memory, &mut bytes)?;
+        }
+        Ok(bytes)
+    }
+}
+
+impl std::fmt::Debug for Array {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {:?} on {}", self.dtype.name(), self.shape, self.engine.device)
+    }
+}

@@ -1,0 +1,121 @@
+//! Arrays in the host's memory, and plans run on them at once.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::chunks::aligned;
+use super::constants::Constants;
+use super::floats::Floats;
+use super::kernels;
+use super::simd::Arch;
+use super::step::{Given, Step};
+use super::threads::{Team, Threads};
+use crate::backend::{ArrayEngine, Memory, TensorView, WeightSource};
+use crate::graph::{DType, Plan, Storage};
+use crate::ops::Counts;
+use crate::{Error, Result};
+
+/// Fewer elements than this are not worth waking other threads for.
+const FEW_ELEMENTS: usize = 1 << 14;
+
+pub(super) struct CpuArrays {
+    threads: Threads,
+    arch: Arch,
+}
+
+impl CpuArrays {
+    pub(super) fn new() -> Result<Self> {
+        Ok(CpuArrays { threads: Threads::new(None)?, arch: Arch::new() })
+    }
+}
+
+/// Plans on arrays have no weights.
+struct NoWeights;
+
+impl WeightSource for NoWeights {
+    fn tensor(&self, name: &str) -> Result<TensorView<'_>> {
+        Err(Error::InvalidArgument(format!("{name}: a plan on arrays has no weights")))
+    }
+}
+
+fn floats(memory: &Memory) -> &[f32] {
+    memory.content::<Floats>().map_or(&[], |floats| floats)
+}
+
+impl ArrayEngine for CpuArrays {
+    fn upload(&self, bytes: &[u8]) -> Result<Memory> {
+        let mut floats = Floats::zeros(bytes.len().div_ceil(4), "an array")?;
+        bytemuck::cast_slice_mut(&mut floats)[..bytes.len()].copy_from_slice(bytes);
+        Ok(Memory::new(floats))
+    }
+
+    fn run(&self, plan: &Plan, counts: Counts, inputs: &[&Memory]) -> Result<Memory> {
+        let graph = &plan.graph;
+        let mut given = Vec::with_capacity(inputs.len());
+        for (id, memory) in graph.inputs.iter().zip(inputs) {
+            let value = graph.value(*id);
+            let elements = value.shape.elements(counts);
+            let words = (elements * value.dtype.size()).div_ceil(4);
+            let bytes = bytemuck::cast_slice(floats(memory).get(..words).ok_or_else(|| {
+                Error::InvalidArgument(format!("{}: fewer elements than {}", value.name, value.shape))
+            })?);
+            given.push(match value.dtype {
+                DType::F32 | DType::F16 => Given::Floats(aligned(bytes)),
+                DType::U32 => Given::Indices(aligned(bytes)),
+            });
+        }
+        let constants = Constants::new(plan, Arc::new(NoWeights), self.arch)?;
+        let mut buffers: Vec<Floats> = Vec::new();
+        buffers.resize_with(plan.buffers.len(), Floats::default);
+        let most = graph.values.iter().map(|value| value.shape.elements(counts)).max().unwrap_or(0);
+        let alone = most < FEW_ELEMENTS && graph.flops(counts) < 16 * FEW_ELEMENTS as u64;
+        let team = if alone || self.threads.count() == 1 { Team::Alone } else { Team::All(self.threads.count()) };
+        let mut run = || -> Result<()> {
+            let mut scratch = Floats::default();
+            for node in &graph.nodes {
+                let Storage::Buffer(place) = plan.storage[node.result.0] else {
+                    return Err(Error::InvalidArgument(format!("{}: its result has no buffer", node.name)));
+                };
+                let value = graph.value(node.result);
+                let elements = (value.shape.elements(counts) * value.dtype.size()).div_ceil(4);
+                let mut result = std::mem::take(&mut buffers[place]);
+                result.resize(elements, "an array")?;
+                let step = Step {
+                    plan,
+                    arch: self.arch,
+                    team,
+                    counts,
+                    constants: &constants,
+                    inputs: &given,
+                    buffers: &buffers,
+                };
+                kernels::run(&step, node, &mut scratch, &mut result[..elements])?;
+                buffers[place] = result;
+            }
+            Ok(())
+        };
+        match team {
+            Team::Alone => run()?,
+            Team::All(_) => self.threads.run(run)??,
+        }
+        crate::stats::COUNTERS.ops_cpu.fetch_add(graph.nodes.len() as u64, Relaxed);
+        match graph.outputs.first().map(|id| plan.storage[id.0]) {
+            Some(Storage::Buffer(place)) => Ok(Memory::new(buffers.swap_remove(place))),
+            _ => Err(Error::InvalidArgument("a plan on arrays computes its output".into())),
+        }
+    }
+
+    fn download(&self, memory: &Memory, bytes: &mut [u8]) -> Result<()> {
+        let all: &[u8] = bytemuck::cast_slice(floats(memory));
+        bytes.copy_from_slice(all.get(..bytes.len()).ok_or_else(|| Error::Unusable("another device's array".into()))?);
+        Ok(())
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn usable(&self) -> bool {
+        self.threads.owned()
+    }
+}

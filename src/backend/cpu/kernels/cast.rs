@@ -1,0 +1,54 @@
+//! Conversion between element types; float16 lies two to a word, the lower half first.
+
+use half::f16;
+
+use crate::Result;
+use crate::backend::cpu::step::Step;
+use crate::graph::{DType, ValueId};
+use crate::ops::{Cast, CastTo};
+
+/// `out` holds the result's words.
+///
+/// # Errors
+/// As [`Step::floats`].
+pub(super) fn run(step: &Step<'_>, op: &Cast, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
+    let elements = step.shape(operands[0]).elements(step.counts);
+    match (step.plan.graph.value(operands[0]).dtype, op.to) {
+        (DType::F16, CastTo::F32) => {
+            let halves: &[f16] = bytemuck::cast_slice(step.words(operands[0])?);
+            step.team.rows(out, 1, 1 << 14, |first, part| {
+                part.iter_mut().zip(&halves[first..]).for_each(|(y, x)| *y = x.to_f32());
+            });
+        }
+        (DType::F16, CastTo::F16) => out.copy_from_slice(bytemuck::cast_slice(step.words(operands[0])?)),
+        (DType::U32, CastTo::F32) => {
+            let words = step.words(operands[0])?;
+            // The words of an integer array are two's complement.
+            out.iter_mut().zip(words).for_each(|(y, x)| *y = *x as i32 as f32);
+        }
+        (DType::U32, CastTo::F16) => halve(out, elements, |i| Ok(step.words(operands[0])?[i] as i32 as f32))?,
+        (DType::F32, CastTo::F32) => out.copy_from_slice(step.floats(operands[0])?),
+        (DType::F32, CastTo::F16) => {
+            let x = step.floats(operands[0])?;
+            step.team.rows(out, 1, 1 << 13, |first, part| {
+                let x = &x[2 * first..elements.min(2 * (first + part.len()))];
+                for (word, pair) in part.iter_mut().zip(x.chunks(2)) {
+                    *word = pack(pair[0], pair.get(1).copied().unwrap_or(0.0));
+                }
+            });
+        }
+    }
+    Ok(())
+}
+
+fn pack(low: f32, high: f32) -> f32 {
+    f32::from_bits(u32::from(f16::from_f32(low).to_bits()) | u32::from(f16::from_f32(high).to_bits()) << 16)
+}
+
+fn halve(out: &mut [f32], elements: usize, x: impl Fn(usize) -> Result<f32>) -> Result<()> {
+    for (i, word) in out.iter_mut().enumerate() {
+        let high = if 2 * i + 1 < elements { x(2 * i + 1)? } else { 0.0 };
+        *word = pack(x(2 * i)?, high);
+    }
+    Ok(())
+}

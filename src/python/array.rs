@@ -1,0 +1,254 @@
+//! `grilly._core.Engine` and `grilly._core.Array`.
+
+use std::mem;
+use std::process;
+use std::sync::Arc;
+
+use numpy::ndarray::{ArrayD, IxDyn};
+use numpy::{Element, IntoPyArray, PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+
+use super::lock;
+use crate::array::ElementType;
+use crate::ops::Op;
+use crate::{Error, array};
+
+/// The engine of a device string.
+#[pyfunction]
+#[pyo3(signature = (device="vulkan"))]
+pub(super) fn engine(py: Python<'_>, device: &str) -> PyResult<Engine> {
+    let engine = lock::without(py, || array::Engine::of(device))?;
+    Ok(Engine(engine))
+}
+
+/// Every op's name.
+#[pyfunction]
+pub(super) fn op_names() -> Vec<&'static str> {
+    Op::NAMES.to_vec()
+}
+
+/// Marked bytes behind every result on Vulkan devices, checked when it is read.
+#[pyfunction]
+pub(super) fn guard_bands(on: bool) {
+    #[cfg(feature = "vulkan")]
+    crate::backend::vulkan::guard_bands(on);
+    #[cfg(not(feature = "vulkan"))]
+    let _ = on;
+}
+
+/// A device on which arrays live and ops run.
+#[pyclass(frozen, module = "grilly._core")]
+pub(super) struct Engine(Arc<array::Engine>);
+
+#[pymethods]
+impl Engine {
+    /// `"vulkan"` or `"cpu"`.
+    #[getter]
+    fn backend(&self) -> &'static str {
+        self.0.kind().name()
+    }
+
+    /// The device's name.
+    #[getter]
+    fn device(&self) -> &str {
+        self.0.device()
+    }
+
+    /// Why this device.
+    #[getter]
+    fn reason(&self) -> &str {
+        self.0.reason()
+    }
+
+    /// A contiguous NumPy array of float32, float16, int32 or uint32 on the device.
+    fn upload(&self, py: Python<'_>, array: &Bound<'_, PyUntypedArray>) -> PyResult<Array> {
+        let shape = array.shape().to_vec();
+        let upload = |dtype, bytes: &[u8]| lock::without(py, || self.0.upload(dtype, &shape, bytes));
+        if let Some(bytes) = bytes_of::<f32>(array)? {
+            return upload(ElementType::F32, &bytes).map(Array::new);
+        }
+        if let Some(bytes) = bytes_of::<half::f16>(array)? {
+            return upload(ElementType::F16, &bytes).map(Array::new);
+        }
+        if let Some(bytes) = bytes_of::<i32>(array)? {
+            return upload(ElementType::I32, &bytes).map(Array::new);
+        }
+        if let Some(bytes) = bytes_of::<u32>(array)? {
+            return upload(ElementType::I32, &bytes).map(Array::new);
+        }
+        Err(Error::InvalidType(format!("upload: {} is not float32, float16, int32 or uint32", array.dtype())).into())
+    }
+
+    /// The result of one op.
+    fn call(
+        &self,
+        py: Python<'_>,
+        op: &str,
+        operands: Vec<PyRef<'_, Array>>,
+        attributes: &Bound<'_, PyDict>,
+    ) -> PyResult<Array> {
+        let op = Op::from_attributes(op, json(attributes)?)?;
+        let arrays = operands.iter().map(|a| a.array()).collect::<crate::Result<Vec<_>>>()?;
+        lock::without(py, || self.0.call(&op, &arrays)).map(Array::new)
+    }
+
+    /// Waits until everything recorded so far is done.
+    fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
+        lock::without(py, || self.0.synchronize())
+    }
+
+    fn __eq__(&self, other: PyRef<'_, Engine>) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    fn __hash__(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Engine({:?}, {:?})", self.0.kind().name(), self.0.device())
+    }
+}
+
+/// The bytes of a contiguous array of `T`, copied from where Python may change them; `None` for another type.
+fn bytes_of<T: Element + bytemuck::Pod>(array: &Bound<'_, PyUntypedArray>) -> PyResult<Option<Vec<u8>>> {
+    let Ok(typed) = array.cast::<PyArrayDyn<T>>() else { return Ok(None) };
+    let borrowed = typed.readonly();
+    match borrowed.as_slice() {
+        Ok(elements) if array.is_c_contiguous() => Ok(Some(bytemuck::cast_slice(elements).to_vec())),
+        _ => Err(Error::InvalidArgument("upload: the array is not contiguous".into()).into()),
+    }
+}
+
+/// Attributes as the ops read them.
+fn json(value: &Bound<'_, PyAny>) -> PyResult<serde_json::Value> {
+    use serde_json::Value;
+    if value.is_none() {
+        return Ok(Value::Null);
+    }
+    if let Ok(flag) = value.cast::<PyBool>() {
+        return Ok(flag.is_true().into());
+    }
+    if value.is_instance_of::<PyInt>() {
+        return match value.extract::<u64>() {
+            Ok(number) => Ok(number.into()),
+            Err(_) => Ok(value.extract::<i64>()?.into()),
+        };
+    }
+    if value.is_instance_of::<PyFloat>() {
+        let number: f64 = value.extract()?;
+        let exact = serde_json::Number::from_f64(number);
+        return exact
+            .map(Value::Number)
+            .ok_or_else(|| Error::InvalidArgument(format!("an attribute is {number}, which is not finite")).into());
+    }
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(super::text::string(text, || "attribute".into())?.into());
+    }
+    if let Ok(items) = value.cast::<PyDict>() {
+        let pairs = items.iter().map(|(key, value)| Ok((key.extract::<String>()?, json(&value)?)));
+        return Ok(Value::Object(pairs.collect::<PyResult<_>>()?));
+    }
+    if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
+        return Ok(Value::Array(value.try_iter()?.map(|item| json(&item?)).collect::<PyResult<_>>()?));
+    }
+    Err(Error::InvalidType(format!("an attribute is a {}", value.get_type().name()?)).into())
+}
+
+/// A tensor on a device: contiguous, never changed.
+#[pyclass(frozen, module = "grilly._core")]
+pub(super) struct Array {
+    /// `None` only while it is being dropped.
+    array: Option<array::Array>,
+    process: u32,
+}
+
+impl Array {
+    fn new(array: array::Array) -> Self {
+        Array { array: Some(array), process: process::id() }
+    }
+
+    fn array(&self) -> crate::Result<&array::Array> {
+        self.array.as_ref().filter(|_| self.process == process::id()).ok_or_else(|| {
+            Error::Unusable("the array was made before this process was forked; make it again here".into())
+        })
+    }
+}
+
+#[pymethods]
+impl Array {
+    /// Axes, slowest first.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.array()?.shape())
+    }
+
+    /// `"float32"`, `"float16"` or `"int32"`.
+    #[getter]
+    fn dtype(&self) -> PyResult<&'static str> {
+        Ok(self.array()?.dtype().name())
+    }
+
+    /// Bytes of its elements.
+    #[getter]
+    fn nbytes(&self) -> PyResult<usize> {
+        let array = self.array()?;
+        Ok(array.elements() * array.dtype().size())
+    }
+
+    /// Where it lives.
+    #[getter]
+    fn engine(&self) -> PyResult<Engine> {
+        Ok(Engine(self.array()?.engine().clone()))
+    }
+
+    /// Least and largest value of an integer array; `None` for others and empty ones.
+    #[getter]
+    fn bounds(&self) -> PyResult<Option<(i32, i32)>> {
+        Ok(self.array()?.bounds())
+    }
+
+    /// The elements in a new NumPy array; waits for what computes them.
+    fn numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let array = self.array()?;
+        let bytes = lock::without(py, || array.read())?;
+        Ok(match array.dtype() {
+            ElementType::F32 => host::<f32>(py, array.shape(), &bytes)?.into_any(),
+            ElementType::F16 => host::<half::f16>(py, array.shape(), &bytes)?.into_any(),
+            ElementType::I32 => host::<i32>(py, array.shape(), &bytes)?.into_any(),
+        })
+    }
+
+    /// The same elements in another shape; shares the memory.
+    fn reshape(&self, shape: Vec<usize>) -> PyResult<Array> {
+        Ok(Array::new(self.array()?.reshape(&shape)?))
+    }
+
+    fn __repr__(&self) -> PyResult<String> {
+        Ok(format!("Array({:?})", self.array()?))
+    }
+}
+
+fn host<'py, T: Element + bytemuck::Pod>(
+    py: Python<'py>,
+    shape: &[usize],
+    bytes: &[u8],
+) -> PyResult<Bound<'py, PyArrayDyn<T>>> {
+    let mut elements = vec![T::zeroed(); bytes.len() / size_of::<T>()];
+    bytemuck::cast_slice_mut::<T, u8>(&mut elements).copy_from_slice(bytes);
+    let array = ArrayD::from_shape_vec(IxDyn(shape), elements);
+    Ok(array.map_err(|e| Error::InvalidArgument(e.to_string()))?.into_pyarray(py))
+}
+
+impl Drop for Array {
+    fn drop(&mut self) {
+        let Some(array) = self.array.take() else { return };
+        if self.process != process::id() {
+            // The device belongs to the parent process.
+            mem::forget(array);
+            return;
+        }
+        drop(array);
+    }
+}
