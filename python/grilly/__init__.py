@@ -10,22 +10,48 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from grilly._core import __version__
+    from grilly.arrays import (
+        VulkanTensor,
+        ensure_vulkan_compatible,
+        from_dlpack,
+        from_vulkan,
+        to_vulkan,
+        to_vulkan_batch,
+        to_vulkan_gpu,
+    )
+    from grilly.backend.compute import Compute
     from grilly.devices import info, reset_stats, stats
     from grilly.sentence_transformer import VulkanSentenceTransformer, get_vulkan_sentence_transformer
 
     VULKAN_AVAILABLE: bool
 
 __all__ = [
+    "Compute",
     "VULKAN_AVAILABLE",
     "VulkanSentenceTransformer",
+    "VulkanTensor",
     "__version__",
+    "ensure_vulkan_compatible",
+    "from_dlpack",
+    "from_vulkan",
     "get_vulkan_sentence_transformer",
     "info",
     "reset_stats",
     "stats",
+    "to_vulkan",
+    "to_vulkan_batch",
+    "to_vulkan_gpu",
 ]
 
 _HOMES = {
+    "Compute": "grilly.backend.compute",
+    "VulkanTensor": "grilly.arrays",
+    "ensure_vulkan_compatible": "grilly.arrays",
+    "from_dlpack": "grilly.arrays",
+    "from_vulkan": "grilly.arrays",
+    "to_vulkan": "grilly.arrays",
+    "to_vulkan_batch": "grilly.arrays",
+    "to_vulkan_gpu": "grilly.arrays",
     "VulkanSentenceTransformer": "grilly.sentence_transformer",
     "get_vulkan_sentence_transformer": "grilly.sentence_transformer",
     "info": "grilly.devices",
@@ -33,7 +59,19 @@ _HOMES = {
     "reset_stats": "grilly.devices",
     "__version__": "grilly._core",
 }
-_SUBMODULES = ("devices", "errors", "hub", "quantization", "similarity", "testing", "utils")
+_SUBMODULES = (
+    "arrays",
+    "backend",
+    "devices",
+    "errors",
+    "functional",
+    "hub",
+    "nn",
+    "quantization",
+    "similarity",
+    "testing",
+    "utils",
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -45,10 +83,7 @@ def __getattr__(name: str) -> Any:
     elif name in _SUBMODULES:
         return importlib.import_module(f"grilly.{name}")
     else:
-        part = None if name.startswith("_") else importlib.import_module("grilly.upstream").part_of(name)
-        if part is not None:
-            raise AttributeError(f"{name} is part of upstream grilly's {part} and not of this package")
-        raise AttributeError(f"module 'grilly' has no attribute {name!r}")
+        raise importlib.import_module("grilly.upstream").missing("module 'grilly'", name)
     globals()[name] = value
     return value
 

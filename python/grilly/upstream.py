@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["part_of"]
+__all__ = ["missing", "part_of"]
 
 PARTS = {
     "spiking networks": "SNNCompute snn lif_step gif_neuron_step hebbian_learning stdp_learning synapse_filter",
@@ -41,3 +41,17 @@ def part_of(name: str) -> str | None:
         'Hugging Face bridge'
     """
     return next((part for part, names in PARTS.items() if name in names.split()), None)
+
+
+def missing(place: str, name: str) -> AttributeError:
+    """What `place.name` raises: for a name of upstream's that is left out, whose part it was.
+
+    Example:
+        >>> from grilly.upstream import missing
+        >>> missing("grilly.functional", "fft")
+        AttributeError("fft is part of upstream grilly's Fourier transforms and not of this package")
+    """
+    part = None if name.startswith("_") else part_of(name)
+    if part is not None:
+        return AttributeError(f"{name} is part of upstream grilly's {part} and not of this package")
+    return AttributeError(f"{place} has no attribute {name!r}")
