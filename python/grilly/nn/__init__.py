@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from grilly.nn.activations import GCU, GELU, ReLU, RoSwish, SiLU, Softmax, Softplus, SwiGLU
+from grilly.nn.activations import GCU, GELU, ReLU, SiLU, Softmax, Softplus
 from grilly.nn.attention import FlashAttention2, MultiheadAttention, RoPE
 from grilly.nn.containers import Residual, Sequential
-from grilly.nn.layers import Dropout, Embedding, LayerNorm, Linear, RMSNorm
+from grilly.nn.gates import RoSwish, SwiGLU
+from grilly.nn.layers import Dropout, Embedding, Linear
 from grilly.nn.losses import BCELoss, CrossEntropyLoss, MSELoss
 from grilly.nn.module import Module
+from grilly.nn.norms import LayerNorm, RMSNorm
 from grilly.nn.parameter import Parameter
 from grilly.nn.transformer import TransformerDecoderLayer, TransformerEncoderLayer
 

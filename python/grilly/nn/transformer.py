@@ -9,8 +9,9 @@ from grilly.errors import UnsupportedError
 from grilly.functional.dispatch import Operand, Result, one_of
 from grilly.nn.activations import GELU, ReLU, SiLU
 from grilly.nn.attention import MultiheadAttention, RoPE
-from grilly.nn.layers import Dropout, LayerNorm, Linear
+from grilly.nn.layers import Dropout, Linear
 from grilly.nn.module import Module
+from grilly.nn.norms import LayerNorm
 
 __all__ = ["TransformerDecoderLayer", "TransformerEncoderLayer"]
 
