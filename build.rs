@@ -11,17 +11,20 @@ mod compile;
 #[path = "build/emit.rs"]
 mod emit;
 #[cfg(feature = "vulkan")]
-#[path = "build/interface.rs"]
+#[path = "src/compiler/glsl.rs"]
+mod glsl;
+#[cfg(feature = "vulkan")]
+#[path = "src/backend/vulkan/interface.rs"]
 mod interface;
 #[cfg(feature = "vulkan")]
 #[path = "build/manifest.rs"]
 mod manifest;
 #[cfg(feature = "vulkan")]
-#[path = "build/reflect.rs"]
+#[path = "src/backend/vulkan/reflect.rs"]
 mod reflect;
 #[cfg(feature = "vulkan")]
-#[path = "build/validate.rs"]
-mod validate;
+#[path = "src/backend/vulkan/raw/spirv_tools.rs"]
+mod spirv_tools;
 
 /// The features a manifest may name are the ones a device is asked for.
 #[cfg(feature = "vulkan")]
@@ -79,7 +82,10 @@ fn generate() -> Result<String, String> {
             Err(error) => errors += &format!("{}\n", error.trim_end()),
         }
     }
-    if errors.is_empty() { emit::emit(&built) } else { Err(errors) }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    Ok(emit::emit(&built)? + &emit::includes(&shaders.join("include"))?)
 }
 
 #[cfg(feature = "vulkan")]
@@ -88,8 +94,8 @@ fn build(kernel: &manifest::Kernel, shaders: &std::path::Path) -> Result<emit::K
     for row in &kernel.variants {
         let module = compile::compile(kernel, row, shaders)?;
         let at = |fault: String| format!("{}: error: variant {}: {fault}", kernel.file.display(), row.name);
-        validate::validate(&module.optimised).map_err(at)?;
-        let interface = reflect::reflect(&module.named).map_err(at)?;
+        spirv_tools::validate(&module.optimised).map_err(at)?;
+        let interface = reflect::reflect(&module.named, reflect::Names::Required).map_err(at)?;
         variants.push(emit::Variant { row: row.clone(), spirv: module.optimised, interface });
     }
     Ok(emit::Kernel { name: kernel.name.clone(), file: kernel.file.clone(), variants })

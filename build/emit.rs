@@ -1,7 +1,7 @@
 //! Interfaces to Rust: one module a kernel, with structs whose fields are the shader's names.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::interface::{Access, Constant, Interface, Scalar};
 use crate::manifest;
@@ -35,7 +35,26 @@ pub fn emit(kernels: &[Kernel]) -> Result<String, String> {
             Err(fault) => writeln!(errors, "{}: error: {fault}", kernel.file.display()).expect("writes to memory"),
         }
     }
+    let names = kernels.iter().map(|kernel| format!("&{}::KERNEL", kernel.name.replace('-', "_")));
+    writeln!(out, "/// Every kernel, by name.\npub static ALL: &[&crate::backend::vulkan::kernel::Kernel] = &[")
+        .expect("memory");
+    writeln!(out, "{}];", names.collect::<Vec<_>>().join(", ")).expect("memory");
     if errors.is_empty() { Ok(out) } else { Err(errors) }
+}
+
+/// The texts of the files that shaders include, by name: users' shaders may include them, too.
+pub fn includes(folder: &Path) -> Result<String, String> {
+    let fail = |e: std::io::Error| format!("{}: error: {e}", folder.display());
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(fail)? {
+        let entry = entry.map_err(fail)?;
+        let text = std::fs::read_to_string(entry.path()).map_err(fail)?;
+        files.push((entry.file_name().to_string_lossy().into_owned(), text));
+    }
+    files.sort();
+    let mut out = String::from("/// Name and text of each file of `shaders/include`.\n");
+    writeln!(out, "pub static INCLUDES: &[(&str, &str)] = &{files:?};").expect("writes to memory");
+    Ok(out)
 }
 
 /// Fails where the variants' interfaces differ in more than constants and sizes; returns all their constants.
@@ -101,7 +120,10 @@ fn module(kernel: &Kernel) -> Result<String, String> {
     line(format!("/// Interface of `{file}`.\npub mod {name} {{"));
     // A shader without constants names no Constant.
     line("#[allow(unused_imports)]".into());
-    line("use crate::backend::vulkan::kernel::{Access, Binding, Constant, Kernel, Range, Variant};".into());
+    line(
+        "use crate::backend::vulkan::kernel::{Access, Binding, Constant, Kernel, PushMember, Range, Scalar, Variant};"
+            .into(),
+    );
 
     line("/// The shader with its variants.".into());
     line(format!("pub static KERNEL: Kernel = Kernel {{ name: {:?}, variants: &[", kernel.name));
@@ -167,14 +189,17 @@ fn variant_row(variant: &Variant) -> Result<String, String> {
         };
         format!("Binding {{ name: {:?}, index: {}, access: Access::{access} }}", b.name, b.index)
     });
-    let constants = interface
-        .constants
-        .iter()
-        .map(|c| format!("Constant {{ name: {:?}, id: {}, default: {} }}", c.name.to_lowercase(), c.id, c.default));
+    let push =
+        interface.push.iter().map(|m| format!("PushMember {{ name: {:?}, scalar: Scalar::{:?} }}", m.name, m.scalar));
+    let constants = interface.constants.iter().map(|c| {
+        let name = c.name.to_lowercase();
+        format!("Constant {{ name: {name:?}, id: {}, scalar: Scalar::{:?}, default: {} }}", c.id, c.scalar, c.default)
+    });
     let spirv: Vec<String> = variant.spirv.iter().map(u32::to_string).collect();
     writeln!(out, "Variant {{ name: {:?}, needs: &[{}],", variant.row.name, needs.join(", ")).expect("memory");
     writeln!(out, "bindings: &[{}],", bindings.collect::<Vec<_>>().join(", ")).expect("memory");
     writeln!(out, "push_bytes: {},", 4 * interface.push.len()).expect("memory");
+    writeln!(out, "push: &[{}],", push.collect::<Vec<_>>().join(", ")).expect("memory");
     writeln!(out, "constants: &[{}],", constants.collect::<Vec<_>>().join(", ")).expect("memory");
     writeln!(out, "local_size: {:?}, shared_bytes: {},", interface.local_size, interface.shared_bytes).expect("memory");
     writeln!(out, "spirv: &[{}] }},", spirv.join(",")).expect("memory");

@@ -84,6 +84,50 @@ pub enum Error {
         /// What it was for.
         purpose: String,
     },
+    /// A shader's name leads to no file.
+    #[error(
+        "shader {name:?} not found: looked for {}; give the path of a .glsl or .spv file, or name the folder with \
+         ShaderCompilerConfig(shader_directory=...)", tried.join(", ")
+    )]
+    ShaderNotFound {
+        /// The name as the caller gave it.
+        name: String,
+        /// Each file that was looked for.
+        tried: Vec<String>,
+    },
+    /// A shader file has no function of the name.
+    #[error(
+        "function {function:?} not found in shader {shader:?}, which has {}; declare it with a line \
+         \"// function: {function}\" and build it under \"#ifdef ENTRY_{function}\"", known.join(", ")
+    )]
+    FunctionNotFound {
+        /// The shader.
+        shader: String,
+        /// The name that was asked for.
+        function: String,
+        /// The functions it has.
+        known: Vec<String>,
+    },
+    /// A shader does not compile, or is not what it must be.
+    #[error("shader {shader:?} does not compile:\n{problem}\n{remedy}")]
+    CompilationFailed {
+        /// The shader.
+        shader: String,
+        /// The compiler's text, each line beginning with `file:line`, or what differs from the interface.
+        problem: String,
+        /// What to do about it.
+        remedy: String,
+    },
+    /// A device cannot run a shader.
+    #[error("no pipeline for shader {shader:?}: {reason}; {remedy}")]
+    PipelineCreationFailed {
+        /// The shader.
+        shader: String,
+        /// The feature or limit that is missing, or the driver's answer.
+        reason: String,
+        /// What to do about it.
+        remedy: String,
+    },
     /// A result holds NaN or infinity.
     #[error("{0}")]
     NotFinite(String),

@@ -30,6 +30,9 @@ pub mod backend;
 
 pub mod array;
 
+#[cfg(feature = "vulkan")]
+pub mod compiler;
+
 pub mod model;
 
 pub mod embed;

@@ -1,5 +1,7 @@
 //! The environment variables, read once: they choose a device, log, or raise, and never change a number.
 
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
 /// The settings of this process.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
@@ -13,13 +15,26 @@ pub struct Settings {
     pub strict: bool,
 }
 
+/// What [`configure_debug`] chose: 0 nothing, 1 release mode, 2 debug mode.
+static CHOSEN: AtomicU8 = AtomicU8::new(0);
+
+/// Chooses debug mode, or release mode, whatever `GRILLY_DEBUG` says. Devices that are in use keep the mode they have.
+pub fn configure_debug(debug: bool) {
+    CHOSEN.store(1 + u8::from(debug), Relaxed);
+}
+
 impl Settings {
-    /// Reads the variables as they are now.
+    /// Reads the variables as they are now, and what [`configure_debug`] chose.
     ///
     /// # Errors
     /// `InvalidArgument` when `VK_GPU_INDEX` is not a number.
     pub fn from_env() -> crate::Result<Self> {
-        Self::from_lookup(|name| std::env::var(name).ok())
+        let mut settings = Self::from_lookup(|name| std::env::var(name).ok())?;
+        match CHOSEN.load(Relaxed) {
+            0 => {}
+            chosen => settings.debug = chosen == 2,
+        }
+        Ok(settings)
     }
 
     /// Reads the variables through `lookup`, so that tests need not touch the environment.

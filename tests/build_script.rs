@@ -6,7 +6,7 @@
 mod capabilities;
 #[path = "../build/emit.rs"]
 mod emit;
-#[path = "../build/interface.rs"]
+#[path = "../src/backend/vulkan/interface.rs"]
 mod interface;
 #[path = "../build/manifest.rs"]
 mod manifest;

@@ -20,17 +20,27 @@ if TYPE_CHECKING:
         to_vulkan_gpu,
     )
     from grilly.backend.compute import Compute
-    from grilly.devices import info, reset_stats, stats
+    from grilly.compiler import ComputeFunction, ShaderCompiler, ShaderCompilerConfig
+    from grilly.devices import configure, info, reset_stats, stats
+    from grilly.errors import CompilationFailed, FunctionNotFound, PipelineCreationFailed, ShaderNotFound
     from grilly.sentence_transformer import VulkanSentenceTransformer, get_vulkan_sentence_transformer
 
     VULKAN_AVAILABLE: bool
 
 __all__ = [
+    "CompilationFailed",
     "Compute",
+    "ComputeFunction",
+    "FunctionNotFound",
+    "PipelineCreationFailed",
+    "ShaderCompiler",
+    "ShaderCompilerConfig",
+    "ShaderNotFound",
     "VULKAN_AVAILABLE",
     "VulkanSentenceTransformer",
     "VulkanTensor",
     "__version__",
+    "configure",
     "ensure_vulkan_compatible",
     "from_dlpack",
     "from_vulkan",
@@ -45,23 +55,30 @@ __all__ = [
 
 _HOMES = {
     "Compute": "grilly.backend.compute",
-    "VulkanTensor": "grilly.arrays",
-    "ensure_vulkan_compatible": "grilly.arrays",
-    "from_dlpack": "grilly.arrays",
-    "from_vulkan": "grilly.arrays",
-    "to_vulkan": "grilly.arrays",
-    "to_vulkan_batch": "grilly.arrays",
-    "to_vulkan_gpu": "grilly.arrays",
-    "VulkanSentenceTransformer": "grilly.sentence_transformer",
-    "get_vulkan_sentence_transformer": "grilly.sentence_transformer",
-    "info": "grilly.devices",
-    "stats": "grilly.devices",
-    "reset_stats": "grilly.devices",
+    **dict.fromkeys(("VulkanSentenceTransformer", "get_vulkan_sentence_transformer"), "grilly.sentence_transformer"),
+    **dict.fromkeys(
+        (
+            "VulkanTensor",
+            "ensure_vulkan_compatible",
+            "from_dlpack",
+            "from_vulkan",
+            "to_vulkan",
+            "to_vulkan_batch",
+            "to_vulkan_gpu",
+        ),
+        "grilly.arrays",
+    ),
+    **dict.fromkeys(("ComputeFunction", "ShaderCompiler", "ShaderCompilerConfig"), "grilly.compiler"),
+    **dict.fromkeys(
+        ("CompilationFailed", "FunctionNotFound", "PipelineCreationFailed", "ShaderNotFound"), "grilly.errors"
+    ),
+    **dict.fromkeys(("configure", "info", "stats", "reset_stats"), "grilly.devices"),
     "__version__": "grilly._core",
 }
 _SUBMODULES = (
     "arrays",
     "backend",
+    "compiler",
     "devices",
     "errors",
     "functional",

@@ -1,4 +1,4 @@
-"""`python -m grilly info` and `python -m grilly demo`."""
+"""`python -m grilly info`, `python -m grilly demo` and `python -m grilly compile`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 import sys
 
 USAGE = """usage: python -m grilly info [--json]   devices, capabilities, and the choice with its reason
-       python -m grilly demo [OPTIONS]  embed a real text and answer queries (demo --help lists the options)"""
+       python -m grilly demo [OPTIONS]  embed a real text and answer queries (demo --help lists the options)
+       python -m grilly compile FOLDER  compile GLSL shaders to SPIR-V (compile --help lists the options)"""
 
 
 def main(arguments: list[str]) -> int:
@@ -23,6 +24,10 @@ def main(arguments: list[str]) -> int:
 
         status: int = demo.main(rest)
         return status
+    if command == "compile":
+        from grilly import compile_command
+
+        return compile_command.main(rest)
     print(USAGE, file=sys.stdout if command in ("-h", "--help", "help") else sys.stderr)
     return 0 if command in ("-h", "--help", "help") else 2
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from grilly import _core, fallbacks
 
-__all__ = ["format_info", "info", "reset_stats", "stats", "vulkan_available"]
+__all__ = ["configure", "format_info", "info", "reset_stats", "stats", "vulkan_available"]
 
 
 def vulkan_available() -> bool:
@@ -18,6 +18,29 @@ def vulkan_available() -> bool:
         True
     """
     return any(device["position"] is not None for device in _core.inventory()["devices"])
+
+
+def configure(*, validation: bool) -> None:
+    """Chooses debug or release mode for this process, whatever `GRILLY_DEBUG` says; before Vulkan is first used.
+
+    In debug mode the validation layer watches, objects have names, every choice is logged to stderr, users' shaders
+    are compiled with debug information and without optimisation, and what they write with `debugPrintfEXT` is logged.
+
+    Args:
+        validation: True for debug mode.
+
+    Raises:
+        UnusableError: Vulkan is in use already (a `RuntimeError`).
+
+    Example:
+        >>> import grilly
+        >>> try:
+        ...     grilly.configure(validation=False)
+        ... except RuntimeError as error:
+        ...     print("Vulkan is in use" in str(error))
+        True
+    """
+    _core.configure(validation)
 
 
 def info() -> dict[str, Any]:

@@ -1,10 +1,12 @@
 """What grilly raises: each class is also the built-in class a Python user would expect to catch."""
 
 __all__ = [
+    "CompilationFailed",
     "DeviceError",
     "DeviceLostError",
     "DeviceMemoryError",
     "DeviceUnavailableError",
+    "FunctionNotFound",
     "GrillyError",
     "IndexOutOfRangeError",
     "InvalidArgumentError",
@@ -12,6 +14,8 @@ __all__ = [
     "ModelFormatError",
     "ModelNotFoundError",
     "NotFiniteError",
+    "PipelineCreationFailed",
+    "ShaderNotFound",
     "StoppedError",
     "UnsupportedError",
     "UnusableError",
@@ -77,3 +81,19 @@ class UnusableError(GrillyError, RuntimeError):
 
 class StoppedError(GrillyError, RuntimeError):
     """The interpreter is exiting, so the call was stopped between two batches."""
+
+
+class ShaderNotFound(GrillyError, FileNotFoundError):
+    """A shader's name leads to no file; the message lists what was looked for."""
+
+
+class FunctionNotFound(GrillyError, LookupError):
+    """A shader file does not declare the function; the message lists those it has."""
+
+
+class CompilationFailed(GrillyError, ValueError):
+    """A shader does not compile; the message names file and line in the compiler's words."""
+
+
+class PipelineCreationFailed(GrillyError, RuntimeError):
+    """A shader cannot run: what its interface differs in, or the feature or limit that is missing, is named."""

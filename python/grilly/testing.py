@@ -1,10 +1,22 @@
-"""For tests: faults on request, and what the validation layer said."""
+"""For tests: faults on request, what the validation layer said, and two shaders side by side."""
 
 from __future__ import annotations
 
-from grilly import _core
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-__all__ = ["clear_faults", "inject_fault", "validation_messages"]
+import numpy as np
+
+from grilly import _core
+from grilly.errors import DeviceUnavailableError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from grilly.compiler import ShaderCompiler
+
+__all__ = ["ShaderComparison", "clear_faults", "compare_shaders", "inject_fault", "validation_messages"]
 
 
 def inject_fault(kind: str, after: int = 0) -> None:
@@ -44,3 +56,99 @@ def validation_messages() -> list[str]:
         []
     """
     return _core.validation_messages()
+
+
+@dataclass(frozen=True)
+class ShaderComparison:
+    """What `compare_shaders` found.
+
+    Args:
+        largest_difference: Between an element of one result and of the other.
+        same_bits: Whether there is no difference at all.
+        specific_seconds: One dispatch of the specific shader, the fastest of several rounds.
+        generic_seconds: One of the generic shader.
+    """
+
+    largest_difference: float
+    same_bits: bool
+    specific_seconds: float
+    generic_seconds: float
+
+    @property
+    def speedup(self) -> float:
+        """How many times as fast the specific shader is."""
+        return self.generic_seconds / self.specific_seconds
+
+
+def compare_shaders(
+    specific: str,
+    generic: str = "attention-output",
+    *,
+    compiler: ShaderCompiler | None = None,
+    weights: npt.ArrayLike | None = None,
+    values: npt.ArrayLike | None = None,
+    device: str = "vulkan",
+    rounds: int = 5,
+    repeats: int = 10,
+    **attributes: int,
+) -> ShaderComparison:
+    """Runs two `attention-output` shaders on the same tensors and compares results and time.
+
+    Args:
+        specific: A file as `register_architecture_shader` takes it, or one of grilly's own.
+        generic: The other; default the generic shader.
+        compiler: Compiles the files; default as `register_architecture_shader`.
+        weights: `[batch, heads, q_len, kv_len]`, zero where the specific shader's mask has it so; default random
+            causal weights for 2 texts, 8 heads and 512 tokens.
+        values: `[batch, kv_len, kv_heads, head_dim]`; default random ones that fit.
+        device: `"vulkan"` or `"vulkan:N"`.
+        rounds: How often the time is taken.
+        repeats: Dispatches of a round.
+        **attributes: `window`, `global_tokens`, `random_blocks`, `block`, `seed`.
+
+    Raises:
+        DeviceUnavailableError: There is no Vulkan device, so nothing would be compared.
+        ShaderNotFound, FunctionNotFound, CompilationFailed, PipelineCreationFailed: As on registration.
+        InvalidArgumentError: The shapes do not fit.
+
+    Example:
+        >>> from grilly import testing
+        >>> testing.compare_shaders("attention-output-gpt", repeats=1, rounds=1).same_bits  # doctest: +SKIP
+        True
+    """
+    random = np.random.default_rng(0)
+    if weights is None:
+        scores = np.exp(random.standard_normal((2, 8, 512, 512), np.float32)) * np.tri(512, dtype=np.float32)
+        weights = scores / scores.sum(-1, keepdims=True)
+    weights = np.ascontiguousarray(weights, np.float32)
+    if values is None:
+        batch, heads, _, kv_len = weights.shape
+        values = random.standard_normal((batch, kv_len, heads, 64), np.float32)
+    engine = _core.engine(device)
+    if engine.backend != "vulkan":
+        raise DeviceUnavailableError(f"compare_shaders: no Vulkan device, so shaders do not run: {engine.reason}")
+    operands = [engine.upload(weights), engine.upload(np.ascontiguousarray(values, np.float32))]
+    table = _core.ShaderTable(True)
+    built = _core.ShaderCompiler(".") if compiler is None else compiler._compiler
+    names = ["grilly.testing/specific", "grilly.testing/generic"]
+    try:
+        for name, file in zip(names, (specific, generic), strict=True):
+            table.register("attention-output", name, file, built)
+        calls = [{"architecture": name, **attributes} for name in names]
+        results = [engine.call("attention_output", operands, call).numpy() for call in calls]
+        seconds = [float("inf"), float("inf")]
+        for _ in range(rounds):
+            for place, call in enumerate(calls):
+                engine.synchronize()
+                start = time.perf_counter()
+                for _ in range(repeats):
+                    engine.call("attention_output", operands, call)
+                engine.synchronize()
+                seconds[place] = min(seconds[place], (time.perf_counter() - start) / repeats)
+    finally:
+        for name in names:
+            table.forget("attention-output", name)
+    with np.errstate(invalid="ignore"):
+        difference = np.abs(results[0].astype(np.float64) - results[1]).max(initial=0.0)
+    same = np.array_equal(results[0].view(np.uint32), results[1].view(np.uint32))
+    return ShaderComparison(float(difference), same, *seconds)

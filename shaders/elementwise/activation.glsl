@@ -2,28 +2,35 @@
 // Computes: y = act(x), elementwise; x, y [rows, columns].
 // Grid: x = ceil(rows / push.rows_per_group); 256 invocations walk over the elements of those rows.
 // Reduction order: none.
-// Assumes: rows * columns < 2^32.
+// Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4.
 #extension GL_GOOGLE_include_directive : require
-#include "counts.glsl"
-#include "activate.glsl"
+#include "elements.glsl"
+#include "functions.glsl"
 
-layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint ACTIVATION = 0;
 
 layout(std430, binding = 1) readonly buffer X { float x[]; };
+layout(std430, binding = 1) readonly buffer X4 { vec4 x_4[]; };
 layout(std430, binding = 2) writeonly buffer Y { float y[]; };
+layout(std430, binding = 2) writeonly buffer Y4 { vec4 y_4[]; };
 
 layout(push_constant) uniform Push {
     uint rows_of;
     uint rows;
     uint columns;
     uint rows_per_group;
+    float a;
+    float b;
 } push;
 
+void four(uint quad) {
+    y_4[quad] = value_4(ACTIVATION, x_4[quad], push.a, push.b);
+}
+
+void one(uint place) {
+    y[place] = value(ACTIVATION, x[place], push.a, push.b);
+}
+
 void main() {
-    uint first = gl_WorkGroupID.x * push.rows_per_group;
-    uint last = min(first + push.rows_per_group, batch_rows(push.rows_of, push.rows));
-    for (uint i = first * push.columns + gl_LocalInvocationIndex; i < last * push.columns; i += 256u) {
-        y[i] = activate(ACTIVATION, x[i]);
-    }
+    walk(own_elements(push.rows_of, push.rows, push.columns, push.rows_per_group));
 }

@@ -1,4 +1,4 @@
-// exp, erf and tanh within about 2 units in the last place. The built-in functions may be much coarser, and differ
+// exp, log, erf and tanh within about 2 units in the last place. The built-in functions may be much coarser, and differ
 // from driver to driver. NaN goes in and out; the tests for it look at bits, which no optimiser folds away.
 
 bool is_nan(float x) {
@@ -72,4 +72,52 @@ float hyperbolic_tangent(float x) {
 float logistic(float x) {
     float e = exponential(-abs(x));
     return (x < 0.0 ? e : 1.0) / (1.0 + e);
+}
+
+// log(1 + f) + n ln 2, 1 + f in sqrt(1/2) .. sqrt(2): f - f^2/2 + f^3 P(f), P minimax (Cephes' logf).
+float logarithm_near(float f, float n) {
+    float s = f * f;
+    float p = fma(f, 7.0376836292e-2, -1.1514610310e-1);
+    p = fma(f, p, 1.1676998740e-1);
+    p = fma(f, p, -1.2420140846e-1);
+    p = fma(f, p, 1.4249322787e-1);
+    p = fma(f, p, -1.6668057665e-1);
+    p = fma(f, p, 2.0000714765e-1);
+    p = fma(f, p, -2.4999993993e-1);
+    p = fma(f, p, 3.3333331174e-1);
+    // ln 2 in two parts: the first has 9 bits, so its product with n is exact.
+    float low = fma(f * s, p, n * -2.12194440e-4);
+    return (f + (low - 0.5 * s)) + n * 0.693359375;
+}
+
+// log x, denormal x included; -infinity at 0, NaN below.
+float logarithm(float x) {
+    uint bits = floatBitsToUint(x);
+    // Denormal numbers count in units of 2^-149.
+    bool small = bits < 0x00800000u;
+    uint scaled = small ? floatBitsToUint(float(bits)) : bits;
+    // The exponent of the power of two that leaves sqrt(1/2) .. sqrt(2).
+    int n = int(scaled - 0x3f3504f3u) >> 23;
+    float f = uintBitsToFloat(scaled - uint(n << 23)) - 1.0;
+    float y = logarithm_near(f, float(small ? n - 149 : n));
+    if ((bits & 0x7fffffffu) == 0u) {
+        return uintBitsToFloat(0xff800000u);
+    }
+    // Infinity and NaN give themselves; what is below zero has its sign bit.
+    return bits >= 0x7f800000u ? (bits > 0x80000000u && !is_nan(x) ? uintBitsToFloat(0x7fc00000u) : x) : y;
+}
+
+// log(1 + x), x in 0 .. 1.
+float logarithm_above_one(float x) {
+    return x > 0.414213562 ? logarithm_near(0.5 * x - 0.5, 1.0) : logarithm_near(x, 0.0);
+}
+
+// sqrt x, denormal x included; NaN below zero, where the built-in one is undefined.
+float square_root(float x) {
+    uint bits = floatBitsToUint(x);
+    if (bits >= 0x7f800000u) {
+        return bits > 0x80000000u && !is_nan(x) ? uintBitsToFloat(0x7fc00000u) : x;
+    }
+    // Denormal numbers count in units of 2^-149.
+    return bits < 0x00800000u ? sqrt(2.0 * float(bits)) * 2.64697796e-23 : sqrt(x);
 }

@@ -3,6 +3,7 @@
 pub mod choose;
 pub mod cpu;
 pub mod faults;
+pub mod registry;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
 
@@ -163,6 +164,11 @@ impl Memory {
     /// That of an array without elements.
     pub fn empty() -> Self {
         Memory::new(())
+    }
+
+    /// Whether it is that of an array without elements.
+    pub fn is_empty(&self) -> bool {
+        self.content::<()>().is_some()
     }
 
     /// What the backend put in; `None` for another backend's memory, and for [`Memory::empty`].

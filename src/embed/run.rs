@@ -78,7 +78,7 @@ impl Runner {
 
 /// Whether the CPU may do what the device could not.
 fn may_move(error: &Error) -> bool {
-    error.is_device_fault() || matches!(error, Error::Unsupported { .. })
+    error.is_device_fault() || matches!(error, Error::Unsupported { .. } | Error::PipelineCreationFailed { .. })
 }
 
 /// What one call of `encode` works on.

@@ -176,7 +176,7 @@ mod tests {
     fn a_buffer_is_as_large_as_its_value() {
         let mut graph = Graph::new();
         let x = graph.input("x", Shape::vector(Dim::Fixed(40_000)), DType::F32);
-        let y = graph.node("sum", crate::ops::Add {}, &[x, x]).unwrap();
+        let y = graph.node("sum", crate::ops::Binary::from(crate::ops::BinaryKind::Add), &[x, x]).unwrap();
         graph.outputs = vec![y];
         assert_eq!(Plan::new(graph).buffer_bytes(Counts::default()), 160_000);
     }

@@ -5,7 +5,8 @@ use super::spec::{EncoderSpec, Positions, Table};
 use super::weights::Needed;
 use crate::graph::{DType, Graph, Source, ValueId};
 use crate::ops::{
-    Activation, ActivationKind, Add, Attention, Dim, EmbeddingSum, LayerNorm, Linear, Normalize, Pool, PoolMode, Shape,
+    Activation, ActivationKind, Attention, Binary, BinaryKind, Dim, EmbeddingSum, LayerNorm, Linear, Normalize, Pool,
+    PoolMode, Shape,
 };
 use crate::{Error, Result};
 
@@ -153,12 +154,12 @@ impl Builder<'_> {
     fn activation(&mut self, node: &str, kind: ActivationKind, x: ValueId) -> Result<ValueId> {
         match kind {
             ActivationKind::Identity => Ok(x),
-            _ => self.graph.node(node, Activation { kind }, &[x]),
+            _ => self.graph.node(node, Activation::from(kind), &[x]),
         }
     }
 
     fn add_and_norm(&mut self, node: &str, name: &str, y: ValueId, residual: ValueId) -> Result<ValueId> {
-        let sum = self.graph.node(&format!("{node} residual"), Add {}, &[y, residual])?;
+        let sum = self.graph.node(&format!("{node} residual"), Binary::from(BinaryKind::Add), &[y, residual])?;
         self.norm(&format!("{node} norm"), name, sum, self.spec.norm_eps)
     }
 
@@ -197,7 +198,9 @@ impl Builder<'_> {
                     let y = self.linear(path, &[format!("{path}/linear")], x, *output, *bias)?;
                     let y = self.activation(&format!("{path} activation"), *activation, y)?;
                     match added {
-                        Some(added) => self.graph.node(&format!("{path} sum"), Add {}, &[y, added])?,
+                        Some(added) => {
+                            self.graph.node(&format!("{path} sum"), Binary::from(BinaryKind::Add), &[y, added])?
+                        }
                         None => y,
                     }
                 }
@@ -205,7 +208,7 @@ impl Builder<'_> {
                     self.check_columns(x, *dimension, &format!("{path}: dimension"))?;
                     self.norm(path, &format!("{path}/norm"), x, 1e-5)?
                 }
-                Head::Normalize => self.graph.node("normalize", Normalize { eps: 1e-12 }, &[x])?,
+                Head::Normalize => self.graph.node("normalize", Normalize::default(), &[x])?,
             };
         }
         if pooled { Ok(x) } else { self.pool(vec![PoolMode::Mean], x, places) }

@@ -3,7 +3,7 @@
 use super::{Counts, Operation, Shape};
 use crate::{Error, Result};
 
-/// The nonlinearities a model's configuration can ask for.
+/// The nonlinearities; those a model's configuration can ask for come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u32)]
@@ -24,9 +24,33 @@ pub enum ActivationKind {
     Sigmoid = 6,
     /// `x sigmoid(1.702 x)`
     QuickGelu = 7,
+    /// `log(1 + exp(x))`
+    Softplus = 8,
+    /// `x cos(x)`
+    Gcu = 9,
+    /// `x`, below zero `a x`
+    LeakyRelu = 10,
+    /// `(x + a) sigmoid(b x) - a / 2`
+    Roswish = 11,
+    /// `sqrt(x)`
+    Sqrt = 12,
+    /// `exp(x)`
+    Exp = 13,
+    /// `log(x)`
+    Log = 14,
 }
 
 impl ActivationKind {
+    /// Whether `linear` can end with it: those a model's layers use, none of which reads `a` or `b`.
+    ///
+    /// ```
+    /// use grilly::ops::ActivationKind;
+    /// assert!(ActivationKind::Silu.ends_linear() && !ActivationKind::Roswish.ends_linear());
+    /// ```
+    pub fn ends_linear(self) -> bool {
+        self as u32 <= Self::QuickGelu as u32
+    }
+
     /// The activation a Hugging Face configuration calls `name`; `None` when there is none of that name.
     ///
     /// ```
@@ -55,6 +79,23 @@ impl ActivationKind {
 pub struct Activation {
     /// Which nonlinearity.
     pub kind: ActivationKind,
+    /// First parameter: `leaky_relu`'s slope, `roswish`'s shift; default 1.
+    #[serde(default = "one")]
+    pub a: f32,
+    /// Second parameter: `roswish`'s steepness; default 1.
+    #[serde(default = "one")]
+    pub b: f32,
+}
+
+fn one() -> f32 {
+    1.0
+}
+
+impl From<ActivationKind> for Activation {
+    /// Both parameters at their defaults.
+    fn from(kind: ActivationKind) -> Self {
+        Activation { kind, a: one(), b: one() }
+    }
 }
 
 impl Operation for Activation {

@@ -47,6 +47,13 @@ impl Operation for Linear {
         if operands.len() != expected {
             return Err(Error::InvalidArgument(format!("linear: {} operands, expected {expected}", operands.len())));
         }
+        if let Some(kind) = self.activation
+            && !kind.ends_linear()
+        {
+            return Err(Error::InvalidArgument(format!(
+                "linear: activation is {kind:?}, expected a kind without parameters up to QuickGelu"
+            )));
+        }
         let (n, k) = (weight.rows().size(Counts::default()), weight.columns());
         if x.columns() != k {
             return Err(Error::InvalidArgument(format!(

@@ -5,24 +5,37 @@
 //! `backend/vulkan/kernels/<op>.rs`, with the shader of the same name (`_` written as `-`).
 
 pub mod activation;
-pub mod add;
+pub mod activation_backward;
 pub mod attention;
+pub mod attention_output;
+pub mod binary;
+pub mod binary_cross_entropy;
 pub mod cast;
+pub mod dropout;
 pub mod embedding_sum;
+pub mod gated;
+pub mod gated_backward;
 pub mod layer_norm;
 pub mod linear;
 pub mod normalize;
 pub mod pool;
+pub mod rng;
 mod shape;
 
 pub use activation::{Activation, ActivationKind};
-pub use add::Add;
+pub use activation_backward::ActivationBackward;
 pub use attention::Attention;
+pub use attention_output::{AttentionOutput, AttentionSizes, Pattern};
+pub use binary::{Binary, BinaryKind};
+pub use binary_cross_entropy::BinaryCrossEntropy;
 pub use cast::{Cast, CastTo};
+pub use dropout::Dropout;
 pub use embedding_sum::EmbeddingSum;
+pub use gated::Gated;
+pub use gated_backward::GatedBackward;
 pub use layer_norm::LayerNorm;
 pub use linear::{Linear, Residual};
-pub use normalize::Normalize;
+pub use normalize::{Floor, Normalize};
 pub use pool::{Pool, PoolMode};
 pub use shape::{Counts, Dim, Shape};
 
@@ -106,14 +119,26 @@ macro_rules! ops {
 ops! {
     /// Elementwise nonlinearity.
     Activation = "activation",
-    /// Elementwise sum of two tensors of one shape.
-    Add = "add",
+    /// Gradient of an elementwise nonlinearity.
+    ActivationBackward = "activation_backward",
     /// Scaled dot-product attention over packed sequences.
     Attention = "attention",
+    /// Weighted sums of values, by the shader of an architecture.
+    AttentionOutput = "attention_output",
+    /// Cross entropy of probabilities, elementwise.
+    BinaryCrossEntropy = "binary_cross_entropy",
+    /// Elementwise arithmetic of two tensors.
+    Binary = "binary",
     /// Conversion between element types.
     Cast = "cast",
+    /// Elements set to zero by chance.
+    Dropout = "dropout",
     /// Sum of rows looked up in several embedding tables.
     EmbeddingSum = "embedding_sum",
+    /// One half of each row times a nonlinearity of the other.
+    Gated = "gated",
+    /// Gradient of `gated`.
+    GatedBackward = "gated_backward",
     /// Layer normalisation over the last axis.
     LayerNorm = "layer_norm",
     /// `act(x W^T + b) + residual`.

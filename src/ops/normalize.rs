@@ -3,12 +3,32 @@
 use super::{Counts, Operation, Shape};
 use crate::{Error, Result};
 
-/// `y = x / max(||x||, eps)` over the last axis. Operands: `x [M, N]`.
+/// How a norm is kept from being zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u32)]
+pub enum Floor {
+    /// The divisor is `max(||x||, eps)`.
+    #[default]
+    Max = 0,
+    /// The divisor is `||x|| + eps`.
+    Add = 1,
+}
+
+/// `y = x / max(||x||, eps)` over the last axis, or `x / (||x|| + eps)`. Operands: `x [..., N]`.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct Normalize {
-    /// Smallest divisor; sentence-transformers uses 1e-12.
+    /// Smallest divisor, or what is added to it; default 1e-12, as sentence-transformers has it.
     pub eps: f32,
+    /// Which of the two; default `max`.
+    pub floor: Floor,
+}
+
+impl Default for Normalize {
+    fn default() -> Self {
+        Normalize { eps: 1e-12, floor: Floor::Max }
+    }
 }
 
 impl Operation for Normalize {

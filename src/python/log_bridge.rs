@@ -1,5 +1,7 @@
 //! The crate's log records in Python's `logging`, under the logger `grilly`.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use pyo3::prelude::*;
 
@@ -49,13 +51,23 @@ pub(super) fn install(py: Python<'_>) -> PyResult<()> {
         log::set_max_level(LevelFilter::Debug);
     }
     if crate::settings::Settings::from_env().is_ok_and(|settings| settings.debug) {
-        let logging = py.import("logging")?;
-        let handler = logging.call_method0("StreamHandler")?;
-        let form = logging.call_method1("Formatter", ("%(name)s %(levelname)s: %(message)s",))?;
-        handler.call_method1("setFormatter", (form,))?;
-        let logger = logger(py)?;
-        logger.call_method1("addHandler", (handler,))?;
-        logger.call_method1("setLevel", (10,))?;
+        to_stderr(py)?;
     }
+    Ok(())
+}
+
+/// Sends records of every level to stderr as well, from now on.
+pub(super) fn to_stderr(py: Python<'_>) -> PyResult<()> {
+    static SENT: AtomicBool = AtomicBool::new(false);
+    if SENT.swap(true, Relaxed) {
+        return Ok(());
+    }
+    let logging = py.import("logging")?;
+    let handler = logging.call_method0("StreamHandler")?;
+    let form = logging.call_method1("Formatter", ("%(name)s %(levelname)s: %(message)s",))?;
+    handler.call_method1("setFormatter", (form,))?;
+    let logger = logger(py)?;
+    logger.call_method1("addHandler", (handler,))?;
+    logger.call_method1("setLevel", (10,))?;
     Ok(())
 }

@@ -1,6 +1,8 @@
 //! The extension module `grilly._core`: conversion of arguments, results and errors, and nothing else.
 
 mod array;
+#[cfg(feature = "vulkan")]
+mod compiler;
 mod embed;
 mod error;
 mod info;
@@ -17,6 +19,9 @@ mod _core {
 
     #[pymodule_export]
     use super::array::{Array, Engine, engine, guard_bands, op_names};
+    #[cfg(feature = "vulkan")]
+    #[pymodule_export]
+    use super::compiler::{ComputeFunction, ShaderCompiler, ShaderTable, configure};
     #[pymodule_export]
     use super::embed::EmbeddingModel;
     #[pymodule_export]

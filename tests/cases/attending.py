@@ -25,12 +25,20 @@ def cases() -> list[OpCase]:
     return parts() + packed() + rotary()
 
 
-def weights(v: Values, batch: int, heads: int, queries: int, keys: int, reach: int | None = None) -> np.ndarray:
-    """Softmaxed; zero above the diagonal when `reach` is -1, and further from it than `reach` when that is positive."""
+PATTERNS = {
+    "t5": {"architecture": "t5"},
+    "llama": {"architecture": "llama"},
+    "gpt2": {"architecture": "gpt2"},
+    "granite": {"architecture": "granite"},
+    "window": {"architecture": "modernbert", "window": 16},
+    "any-window": {"architecture": "modernbert"},
+    "global": {"architecture": "longformer", "window": 5, "global_tokens": 2},
+    "random": {"architecture": "bigbird", "window": 3, "global_tokens": 1, "random_blocks": 2, "block": 16, "seed": 7},
+}
+
+
+def weights(v: Values, batch: int, heads: int, queries: int, keys: int) -> np.ndarray:
     powers = np.exp(v.plain(batch, heads, queries, keys).astype(np.float64))
-    distance = np.arange(queries)[:, None] - np.arange(keys)
-    if reach is not None:
-        powers = powers * (distance >= 0 if reach < 0 else np.abs(distance) <= reach)
     return (powers / powers.sum(axis=-1, keepdims=True)).astype(v.dtype)
 
 
@@ -63,19 +71,20 @@ def parts() -> list[OpCase]:
                 OpCase(
                     "attention_output",
                     f"causal-{name}",
-                    lambda v, b=b, h=h, g=g, s=sq, d=d: [weights(v, b, h, s, s, -1), v.plain(b, s, g, d)],
+                    lambda v, b=b, h=h, g=g, s=sq, d=d: [weights(v, b, h, s, s), v.plain(b, s, g, d)],
                     {"architecture": "gpt"},
                 )
             )
-    for architecture in ("t5", "llama"):
-        found.append(
-            OpCase(
-                "attention_output",
-                architecture,
-                lambda v: [weights(v, 2, 4, 33, 65), v.plain(2, 65, 2, 31)],
-                {"architecture": architecture},
+    for name, options in PATTERNS.items():
+        for queries, keys in ((33, 65), (129, 129)):
+            found.append(
+                OpCase(
+                    "attention_output",
+                    f"{name}-{queries}x{keys}",
+                    lambda v, q=queries, k=keys: [weights(v, 2, 4, q, k), v.plain(2, k, 2, 31)],
+                    options,
+                )
             )
-        )
     return found + [
         OpCase(
             "attention_scores", "not-finite", lambda v: [v.not_finite(1, 5, 2, 8), v.plain(1, 7, 2, 8)], {"scale": 0.5}
@@ -92,9 +101,6 @@ def parts() -> list[OpCase]:
         OpCase("attention_mask", "both", lambda v: [v.plain(3, 2, 33, 33), v.bits(3, 33).astype(np.float32)]),
         OpCase("attention_output", "not-finite", lambda v: [weights(v, 1, 2, 5, 9), v.not_finite(1, 9, 2, 8)]),
         OpCase("attention_output", "half", lambda v: [weights(v, 1, 2, 5, 9), v.plain(1, 9, 2, 8)], dtype="float16"),
-        OpCase(
-            "attention_output", "window", lambda v: [weights(v, 1, 2, 65, 65, 2), v.plain(1, 65, 2, 8)], {"window": 16}
-        ),
     ]
 
 

@@ -181,7 +181,7 @@ def attention_scores(operands: Operands, attributes: Attributes, y: np.ndarray) 
 
 
 def attention_output(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
-    return summed(operands[0].shape[-1], evaluate("attention_output", [np.abs(v) for v in operands], {})) + TINY
+    return summed(operands[0].shape[-1], evaluate("attention_output", [np.abs(v) for v in operands], attributes)) + TINY
 
 
 def attention(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:

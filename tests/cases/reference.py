@@ -149,9 +149,39 @@ def attention_mask(operands: Operands, attributes: Attributes) -> np.ndarray:
     return scores + np.where(masked, attributes.get("mask_value", -1e9), 0.0)
 
 
+def scatter(x: int) -> int:
+    """Wellons' lowbias32, by which bigbird draws blocks."""
+    x = (x ^ (x >> 16)) * 0x7FEB352D & 0xFFFFFFFF
+    x = (x ^ (x >> 15)) * 0x846CA68B & 0xFFFFFFFF
+    return x ^ (x >> 16)
+
+
+def pattern(attributes: Attributes, queries: int, keys: int) -> np.ndarray:
+    """Which weights the shader of an architecture takes as they are; the others count as zero."""
+    architecture, window = attributes.get("architecture", ""), attributes.get("window", 0)
+    row, key = np.arange(queries)[:, None], np.arange(keys)
+    if architecture in ("gpt", "gpt2", "gpt_neox", "granite"):
+        return np.tri(queries, keys, dtype=bool)
+    if architecture not in ("modernbert", "longformer", "bigbird"):
+        return np.ones((queries, keys), dtype=bool)
+    allowed = (np.abs(row - key) <= window) if window else np.ones((queries, keys), dtype=bool)
+    if architecture == "modernbert":
+        return allowed
+    allowed |= np.minimum(row, key) < attributes.get("global_tokens", 0)
+    if architecture == "bigbird":
+        block, draws = attributes.get("block", 64), attributes.get("random_blocks", 0)
+        blocks = -(-keys // block)
+        for first in range(-(-queries // block)):
+            for draw in range(draws):
+                place = (first * draws + draw) & 0xFFFFFFFF
+                drawn = scatter((attributes.get("seed", 0) + scatter(place)) & 0xFFFFFFFF) % blocks
+                allowed |= (row // block == first) & (key // block == drawn)
+    return allowed
+
+
 def attention_output(operands: Operands, attributes: Attributes) -> np.ndarray:
-    """Architectures and windows leave zero weights out: for weights made with their mask, the generic sum."""
     weights, v = operands
+    weights = np.where(pattern(attributes, *weights.shape[-2:]), weights, 0)
     return (weights @ grouped(v, weights.shape[1])).transpose(0, 2, 1, 3)
 
 

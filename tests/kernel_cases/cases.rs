@@ -1,8 +1,9 @@
 //! The table of cases: operands around every tile's edges, with harmless and with hostile values.
 
 use grilly::ops::{
-    Activation, ActivationKind, Add, Attention, Counts, Dim, EmbeddingSum, LayerNorm, Linear, Normalize, Op, Pool,
-    PoolMode, Residual, Shape,
+    Activation, ActivationBackward, ActivationKind, Attention, Binary, BinaryCrossEntropy, BinaryKind, Counts, Dim,
+    Dropout, EmbeddingSum, Floor, Gated, GatedBackward, LayerNorm, Linear, Normalize, Op, Pool, PoolMode, Residual,
+    Shape,
 };
 
 /// An operand with its values.
@@ -179,30 +180,97 @@ fn rowwise(cases: &mut Vec<Case>) {
             let x = || rows(8, Dim::Tokens, (m, n), values);
             let eps = 1e-5;
             cases.push(case("layer_norm", LayerNorm { eps }, &lengths, vec![x(), weight(9, &[n]), weight(10, &[n])]));
-            cases.push(case("normalize", Normalize { eps: 1e-12 }, &lengths, vec![x()]));
+            cases.push(case("normalize", Normalize::default(), &lengths, vec![x()]));
+            cases.push(case("normalize", Normalize { eps: 0.5, floor: Floor::Add }, &lengths, vec![x()]));
         }
     }
     let zeros = Tensor::Floats(Dim::Tokens, 5, vec![0.0; 10]);
-    cases.push(case("normalize of zeros", Normalize { eps: 1e-12 }, &[2], vec![zeros]));
+    cases.push(case("normalize of zeros", Normalize::default(), &[2], vec![zeros]));
 }
 
-/// 4096 elements a workgroup.
-fn elementwise(cases: &mut Vec<Case>) {
+const KINDS: [ActivationKind; 15] = {
     use ActivationKind::*;
-    for kind in [Identity, GeluErf, GeluTanh, Relu, Silu, Tanh, Sigmoid, QuickGelu] {
-        for (m, n) in [(1, 4095), (2, 4097), (300, 40)] {
-            let mut x = rows(11, Dim::Tokens, (m, n), Plain);
-            if let Tensor::Floats(_, _, data) = &mut x {
-                data.iter_mut().enumerate().for_each(|(i, v)| *v *= [0.001, 1.0, 4.0][i % 3]);
-                let special = [0.0, f32::NAN, 20.0, -20.0, 100.0, -100.0, 1e30, f32::INFINITY];
-                data[..special.len()].copy_from_slice(&special);
-            }
-            cases.push(case("activation", Activation { kind }, &[m], vec![x]));
+    [
+        Identity, GeluErf, GeluTanh, Relu, Silu, Tanh, Sigmoid, QuickGelu, Softplus, Gcu, LeakyRelu, Roswish, Sqrt,
+        Exp, Log,
+    ]
+};
+
+/// Operand of a nonlinearity: small, middling and large numbers, special ones first, within its domain.
+fn argument(seed: u64, kind: ActivationKind, (m, n): (usize, usize)) -> Tensor {
+    let mut x = rows(seed, Dim::Tokens, (m, n), Plain);
+    if let Tensor::Floats(_, _, data) = &mut x {
+        data.iter_mut().enumerate().for_each(|(i, v)| *v *= [0.001, 1.0, 4.0][i % 3]);
+        let special = [0.0, f32::NAN, 20.0, -20.0, 100.0, -100.0, 1e4, f32::INFINITY];
+        data[..special.len()].copy_from_slice(&special);
+        if matches!(kind, ActivationKind::Sqrt | ActivationKind::Log) {
+            data.iter_mut().for_each(|v| *v = v.abs());
         }
     }
-    for (m, n) in [(1, 1), (1, 4097), (205, 20)] {
-        let (a, b) = (rows(12, Dim::Tokens, (m, n), NotFinite), rows(13, Dim::Tokens, (m, n), Outliers));
-        cases.push(case("add", Add {}, &[m], vec![a, b]));
+    x
+}
+
+/// 1024 or 4096 elements a workgroup, four at a time.
+fn elementwise(cases: &mut Vec<Case>) {
+    for (place, kind) in KINDS.into_iter().enumerate() {
+        let function = Activation { kind, a: 0.7, b: 1.3 };
+        for shape in [(1, 4095), (2, 4097), (300, 40)] {
+            let x = argument(11, kind, shape);
+            cases.push(case("activation", function.clone(), &[shape.0], vec![x]));
+        }
+        let shape = [(1, 4095), (5, 1026), (300, 40)][place % 3];
+        let gradient = rows(15, Dim::Tokens, shape, Plain);
+        let operands = vec![gradient, argument(16, kind, shape)];
+        cases.push(case("activation_backward", ActivationBackward(function.clone()), &[shape.0], operands));
+        for (m, n) in [(3, 1), (5, 33), (70, 64)] {
+            let gradient = rows(17, Dim::Tokens, (m, n), Plain);
+            let x = || argument(18, kind, (m, 2 * n + 8 * usize::from(m == 3)));
+            if m > 3 {
+                let op = GatedBackward(function.clone());
+                cases.push(case("gated_backward", op, &[m], vec![gradient, x()]));
+            }
+            cases.push(case("gated", Gated(function.clone()), &[m], vec![x()]));
+        }
+    }
+    arithmetic(cases);
+    for (m, n) in [(1, 1), (3, 1365), (40, 104)] {
+        for (p, offset) in [(0.0, 0), (0.3, 5), (1.0, u64::MAX)] {
+            let op = Dropout { p, seed: 0x0123_4567_89ab_cdef, offset };
+            cases.push(case("dropout", op, &[m], vec![rows(19, Dim::Tokens, (m, n), NotFinite)]));
+        }
+        let share = |seed| {
+            let values = numbers(seed, m * n).iter().map(|v| 0.25 * v.abs()).collect();
+            Tensor::Floats(Dim::Tokens, n, values)
+        };
+        let mut operands = vec![share(20), share(21)];
+        if let Tensor::Floats(_, _, data) = &mut operands[0]
+            && n > 8
+        {
+            data[..6].copy_from_slice(&[0.0, 1.0, 1e-30, 0.999_999_9, f32::NAN, 0.25]);
+        }
+        cases.push(case("binary_cross_entropy", BinaryCrossEntropy {}, &[m], operands));
+    }
+}
+
+fn arithmetic(cases: &mut Vec<Case>) {
+    for kind in [BinaryKind::Add, BinaryKind::Subtract, BinaryKind::Multiply, BinaryKind::Divide] {
+        let op = Binary { kind };
+        for (m, n) in [(1, 1), (1, 4097), (205, 20)] {
+            let (a, b) = (rows(12, Dim::Tokens, (m, n), NotFinite), rows(13, Dim::Tokens, (m, n), Outliers));
+            cases.push(case("binary", op.clone(), &[m], vec![a, b]));
+            for axes in [&[n][..], &[1], &[]] {
+                let a = rows(12, Dim::Tokens, (m, n), NotFinite);
+                cases.push(case("binary of rows", op.clone(), &[m], vec![a, weight(13, axes)]));
+            }
+        }
+        for (a, b) in [
+            (&[2, 3, 4, 5][..], &[2, 1, 4, 1][..]),
+            (&[6, 8, 4, 8], &[6, 1, 4, 1]),
+            (&[5, 4, 3, 8], &[1, 4, 1, 8]),
+            (&[3, 5, 7], &[5, 1]),
+        ] {
+            cases.push(case("binary of axes", op.clone(), &[1], vec![weight(12, a), weight(13, b)]));
+        }
     }
 }
 

@@ -4,7 +4,8 @@
 //! (errors add like random steps; Higham and Mary 2019); 8 standard deviations are allowed, and two roundings a term
 //! for devices without fused multiply-add. Functions add a few units in the last place of their operands' errors.
 
-use grilly::ops::{ActivationKind, Op, PoolMode};
+use grilly::ops::binary::broadcast;
+use grilly::ops::{Activation, ActivationKind, BinaryKind, Dropout, Floor, Op, PoolMode};
 
 use crate::cases::Case;
 
@@ -13,6 +14,9 @@ type Bounded = (f64, f64);
 
 const U: f64 = 1.0 / (1u64 << 24) as f64;
 
+/// Results below the normal numbers may be zero.
+const TINY: f64 = f32::MIN_POSITIVE as f64;
+
 /// Bound of a sum of `terms` products whose magnitudes sum to `magnitude`.
 fn sum_bound(terms: usize, magnitude: f64) -> f64 {
     8.0 * (2.0 * terms as f64 + 4.0).sqrt() * U * magnitude
@@ -20,17 +24,38 @@ fn sum_bound(terms: usize, magnitude: f64) -> f64 {
 
 /// The values an op gives on a case's operands.
 pub fn run(case: &Case) -> Vec<Bounded> {
+    let beyond = |y: f64| y.is_finite() && y.abs() > f64::from(f32::MAX);
+    let round = |(y, bound): Bounded| (if beyond(y) { f64::INFINITY.copysign(y) } else { y }, bound);
+    exact(case).into_iter().map(round).collect()
+}
+
+/// As [`run`], beyond float32's range, too.
+fn exact(case: &Case) -> Vec<Bounded> {
     match &case.op {
-        Op::Activation(op) => floats(case, 0).into_iter().map(|x| activate(op.kind, (x, 0.0))).collect(),
-        Op::Add(_) => {
-            let (a, b) = (floats(case, 0), floats(case, 1));
-            a.iter().zip(&b).map(|(a, b)| (a + b, U * (a + b).abs())).collect()
+        Op::Activation(op) => floats(case, 0).into_iter().map(|x| function(op, x)).collect(),
+        Op::ActivationBackward(op) => {
+            let (g, x) = (floats(case, 0), floats(case, 1));
+            g.iter().zip(&x).map(|(g, x)| scaled(*g, slope(&op.0, *x))).collect()
         }
         Op::Attention(_) => attention(case),
+        Op::Binary(op) => binary(case, op.kind),
+        Op::BinaryCrossEntropy(_) => {
+            let (p, t) = (floats(case, 0), floats(case, 1));
+            let loss = |p: f64, t: f64| -(t * larger(p.ln(), -100.0) + (1.0 - t) * larger((1.0 - p).ln(), -100.0));
+            // Two logarithms and three roundings.
+            p.iter().zip(&t).map(|(p, t)| loss(*p, *t)).map(|y| (y, 10.0 * U * y.abs() + 1e-12)).collect()
+        }
+        Op::Dropout(op) => dropout(case, op),
         Op::EmbeddingSum(_) => embedding_sum(case),
+        Op::Gated(op) => {
+            let x = floats(case, 0);
+            let rows = x.chunks_exact(columns(case, 0)).map(|row| row.split_at(row.len() / 2));
+            rows.flat_map(|(x1, x2)| x1.iter().zip(x2)).map(|(x1, x2)| scaled(*x1, function(&op.0, *x2))).collect()
+        }
+        Op::GatedBackward(op) => gated_backward(case, &op.0),
         Op::LayerNorm(op) => layer_norm(case, f64::from(op.eps)),
         Op::Linear(_) => linear(case),
-        Op::Normalize(op) => normalize(case, f64::from(op.eps)),
+        Op::Normalize(op) => normalize(case, f64::from(op.eps), op.floor),
         Op::Pool(op) => pool(case, &op.modes),
         other => panic!("no reference of {}", other.name()),
     }
@@ -59,9 +84,124 @@ fn activate(kind: ActivationKind, (x, error): Bounded) -> Bounded {
         ActivationKind::Tanh => x.tanh(),
         ActivationKind::Sigmoid => logistic(x),
         ActivationKind::QuickGelu => x * logistic(1.702 * x),
+        other => panic!("no product ends with {other:?}"),
     };
     // The factor that x is multiplied with is near 1 + f, f in -1 .. 1: a few units of 1 times x.
     (y, 1.2 * error + 6.0 * U * x.abs().clamp(1e-3, 1e6) + 6.0 * U * y.abs())
+}
+
+/// The larger of two, NaN if either is.
+fn larger(a: f64, b: f64) -> f64 {
+    if a < b { b } else { a }
+}
+
+/// A bounded value times an exact one.
+fn scaled(factor: f64, (y, bound): Bounded) -> Bounded {
+    (factor * y, factor.abs() * bound + 2.0 * U * (factor * y).abs() + TINY)
+}
+
+/// The nonlinearities with parameters, too. Every function called adds a few units in the last place.
+fn function(op: &Activation, x: f64) -> Bounded {
+    let (a, b) = (f64::from(op.a), f64::from(op.b));
+    let size = x.abs().min(1e6);
+    let relative = |y: f64, units: f64| (y, 2.0 * units * U * y.abs() + TINY);
+    match op.kind {
+        ActivationKind::Softplus => relative(larger(x, 0.0) + (-x.abs()).exp().ln_1p(), 4.0),
+        // Near its zeros the cosine has an absolute error.
+        ActivationKind::Gcu => (x * x.cos(), 6.0 * U * size),
+        ActivationKind::LeakyRelu => relative(if x < 0.0 { a * x } else { x }, 1.0),
+        ActivationKind::Roswish => {
+            let s = 1.0 / (1.0 + (-b * x).exp());
+            // The argument's rounding moves the sigmoid by at most |b x| / 4 units, and only where it is small.
+            let bound = 8.0 * U * ((size + a.abs()) * (1.0 + 0.3 * (b * size).abs().min(4.0)) + a.abs());
+            ((x + a) * s - a / 2.0, bound)
+        }
+        ActivationKind::Sqrt => relative(x.sqrt(), 3.0),
+        ActivationKind::Exp => relative(x.exp(), 3.0),
+        ActivationKind::Log => relative(x.ln(), 3.0),
+        kind => activate(kind, (x, 0.0)),
+    }
+}
+
+/// Derivatives: sums of at most three parts of size 1, `|b (x + a)| / 4` or, for gcu, `|x|`, each off by a few units.
+fn slope(op: &Activation, x: f64) -> Bounded {
+    let (a, b) = (f64::from(op.a), f64::from(op.b));
+    let size = x.abs().min(1e6);
+    let logistic = |x: f64| 1.0 / (1.0 + (-x).exp());
+    let step = |below: f64| if x.is_nan() { x } else { [below, 1.0][usize::from(x > 0.0)] };
+    let swish = |a: f64, b: f64| {
+        let s = logistic(b * x);
+        (s + b * (x + a) * s * (1.0 - s), 16.0 * U * (1.0 + b.abs() * (size.min(30.0) + a.abs())))
+    };
+    let units = 16.0 * U * (1.0 + size.min(30.0));
+    let pi = std::f64::consts::PI;
+    match op.kind {
+        ActivationKind::Identity => (1.0, 0.0),
+        ActivationKind::GeluErf => {
+            (0.5 * (1.0 + erf(x * 0.5f64.sqrt())) + x * (-x * x / 2.0).exp() / (2.0 * pi).sqrt(), units)
+        }
+        ActivationKind::GeluTanh => {
+            let scale = (2.0 / pi).sqrt();
+            let t = (scale * (x + 0.044715 * x.powi(3))).tanh();
+            let inner = scale * (1.0 + 3.0 * 0.044715 * x * x);
+            (0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * inner, units)
+        }
+        ActivationKind::Relu => (step(0.0), 0.0),
+        ActivationKind::LeakyRelu => (step(a), 0.0),
+        ActivationKind::Silu => swish(0.0, 1.0),
+        ActivationKind::QuickGelu => swish(0.0, 1.702),
+        ActivationKind::Roswish => swish(a, b),
+        ActivationKind::Tanh => (1.0 - x.tanh().powi(2), units),
+        ActivationKind::Sigmoid => (logistic(x) * logistic(-x), units),
+        ActivationKind::Softplus => (logistic(x), units),
+        ActivationKind::Gcu => (x.cos() - x * x.sin(), 8.0 * U * (1.0 + size)),
+        ActivationKind::Sqrt => (0.5 / x.sqrt(), 8.0 * U * (0.5 / x.sqrt())),
+        ActivationKind::Exp => (x.exp(), 6.0 * U * x.exp() + TINY),
+        ActivationKind::Log => (1.0 / x, 6.0 * U / x.abs()),
+    }
+}
+
+fn gated_backward(case: &Case, op: &Activation) -> Vec<Bounded> {
+    let (g, x, n) = (floats(case, 0), floats(case, 1), columns(case, 0));
+    let mut out = Vec::new();
+    for (g, x) in g.chunks_exact(n).zip(x.chunks_exact(2 * n)) {
+        let (x1, x2) = x.split_at(n);
+        out.extend(g.iter().zip(x2).map(|(g, x2)| scaled(*g, function(op, *x2))));
+        out.extend(g.iter().zip(x1).zip(x2).map(|((g, x1), x2)| scaled(*g, scaled(*x1, slope(op, *x2)))));
+    }
+    out
+}
+
+fn binary(case: &Case, kind: BinaryKind) -> Vec<Bounded> {
+    let (a, b) = (floats(case, 0), floats(case, 1));
+    let axes = broadcast(&case.operands[0].shape(), &case.operands[1].shape()).unwrap();
+    let combine = |(place, a): (usize, &f64)| {
+        let (mut rest, mut at) = (place, 0);
+        for axis in &axes {
+            let size = if axis.size == 0 { usize::MAX } else { axis.size };
+            at += rest % size * axis.stride;
+            rest /= size;
+        }
+        let b = b[if axes.is_empty() { place } else { at }];
+        // Vulkan allows a division 2.5 units.
+        match kind {
+            BinaryKind::Add => (a + b, U * (a + b).abs()),
+            BinaryKind::Subtract => (a - b, U * (a - b).abs()),
+            BinaryKind::Multiply => (a * b, U * (a * b).abs() + TINY),
+            BinaryKind::Divide => (a / b, 6.0 * U * (a / b).abs() + TINY),
+        }
+    };
+    a.iter().enumerate().map(combine).collect()
+}
+
+/// The random words are not computed anew here: `src/ops/rng.rs` has them with their known answers.
+fn dropout(case: &Case, op: &Dropout) -> Vec<Bounded> {
+    let keep =
+        |place: usize| grilly::ops::rng::uniforms(op.seed, op.offset.wrapping_add(place as u64 / 4))[place % 4] >= op.p;
+    let kept = |x: &f64| x / f64::from(1.0 - op.p);
+    let values = floats(case, 0);
+    let values = values.iter().enumerate().map(|(place, x)| if keep(place) { kept(x) } else { 0.0 });
+    values.map(|y| (y, 6.0 * U * y.abs())).collect()
 }
 
 /// Error function by its series and, from 3 on, the continued fraction of its complement.
@@ -178,12 +318,16 @@ fn layer_norm(case: &Case, eps: f64) -> Vec<Bounded> {
     out
 }
 
-fn normalize(case: &Case, eps: f64) -> Vec<Bounded> {
+fn normalize(case: &Case, eps: f64, floor: Floor) -> Vec<Bounded> {
     let x = floats(case, 0);
     let mut out = Vec::new();
     for row in x.chunks_exact(columns(case, 0)) {
         let norm = row.iter().map(|x| x * x).sum::<f64>().sqrt();
-        let divisor = if norm < eps { eps } else { norm };
+        let divisor = match floor {
+            Floor::Max if norm < eps => eps,
+            Floor::Max => norm,
+            Floor::Add => norm + eps,
+        };
         out.extend(row.iter().map(|x| (x / divisor, sum_bound(row.len(), (x / divisor).abs()))));
     }
     out

@@ -93,9 +93,9 @@ pub fn plan() -> (Arc<Plan>, Arc<Tensors>) {
     let gain = graph.weight(vec!["gain".into()], Shape::fixed(&[COLUMNS]));
     let shift = graph.weight(vec!["shift".into()], Shape::fixed(&[COLUMNS]));
     let wide = graph.node("wide", Linear { bias: true, ..Linear::default() }, &[x, a, bias]).unwrap();
-    let wide = graph.node("relu", Activation { kind: ActivationKind::Relu }, &[wide]).unwrap();
+    let wide = graph.node("relu", Activation::from(ActivationKind::Relu), &[wide]).unwrap();
     let narrow = graph.node("narrow", Linear::default(), &[wide, b]).unwrap();
-    let sum = graph.node("sum", Add {}, &[narrow, x]).unwrap();
+    let sum = graph.node("sum", Binary::from(BinaryKind::Add), &[narrow, x]).unwrap();
     let norm = graph.node("norm", LayerNorm { eps: 1e-5 }, &[sum, gain, shift]).unwrap();
     graph.outputs = vec![norm, narrow];
     let mut tensors = Tensors::default();

@@ -232,7 +232,7 @@ fn a_text_over_the_budget_runs_in_parts() {
         let w = graph.weight(vec![name.clone()], Shape::fixed(&[columns, columns]));
         tensors.insert(&name, &[columns, columns], StoredType::F32);
         y = graph.node(&format!("product {layer}"), Linear::default(), &[y, w]).unwrap();
-        y = graph.node(&format!("tanh {layer}"), Activation { kind: ActivationKind::Tanh }, &[y]).unwrap();
+        y = graph.node(&format!("tanh {layer}"), Activation::from(ActivationKind::Tanh), &[y]).unwrap();
     }
     graph.outputs = vec![y];
     let options = ProgramOptions::default();

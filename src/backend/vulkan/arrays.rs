@@ -319,12 +319,14 @@ impl ArrayEngine for VulkanArrays {
             (true, None) => output.1,
             _ => buffer.bytes(counts) as u64,
         };
+        let counts_of_batch = self.counts(list, counts)?;
+        // Nothing is read of an operand without elements, but something must be bound.
+        let bound = |memory| if Memory::is_empty(memory) { Some(&counts_of_batch) } else { held(memory) };
         let run = Run {
             limits: &device.capabilities,
-            counts: self.counts(list, counts)?,
-            inputs: inputs.iter().copied().map(held).collect::<Option<_>>().ok_or_else(|| {
-                Error::InvalidArgument("an operand without elements, or another device's array".into())
-            })?,
+            counts: counts_of_batch.clone(),
+            inputs: (inputs.iter().copied().map(bound).collect::<Option<_>>())
+                .ok_or_else(|| Error::InvalidArgument("an operand is another device's array".into()))?,
             buffers: (plan.buffers.iter().enumerate().map(size))
                 .map(|bytes| self.buffer(list, Kind::Arrays, bytes.max(4)))
                 .collect::<Result<_>>()?,

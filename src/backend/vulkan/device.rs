@@ -125,6 +125,11 @@ pub fn validated() -> bool {
     !forked() && lock(&REGISTRY).instance.as_ref().is_some_and(|instance| instance.validated)
 }
 
+/// Whether Vulkan is in use, so that its mode can no longer be chosen.
+pub fn in_use() -> bool {
+    lock(&REGISTRY).instance.is_some()
+}
+
 /// To be called when the process is about to end: waits under way end with `Interrupted`, then the devices get up to
 /// 1 s to run dry.
 pub fn shut_down() {
@@ -181,7 +186,7 @@ mod tests {
     use super::*;
     use crate::backend::Feed;
     use crate::graph::{DType, Graph};
-    use crate::ops::{Add, Counts, Dim, Shape};
+    use crate::ops::{Binary, BinaryKind, Counts, Dim, Shape};
 
     struct Nothing;
 
@@ -216,7 +221,7 @@ mod tests {
         let Some(opened) = own_device("after_a_fork_everything_is_refused_and_nothing_is_touched") else { return };
         let mut graph = Graph::new();
         let x = graph.input("x", Shape::matrix(Dim::Tokens, 4), DType::F32);
-        let y = graph.node("sum", Add {}, &[x, x]).unwrap();
+        let y = graph.node("sum", Binary::from(BinaryKind::Add), &[x, x]).unwrap();
         graph.outputs = vec![y];
         let plan = Arc::new(Plan::new(graph));
         let backend = Vulkan { opened: opened.clone() };

@@ -1,20 +1,11 @@
 //! A shader variant and a dispatch of it, both as plain data: nothing here calls Vulkan.
 
-use super::{Capabilities, Feature};
+use super::{Capabilities, Feature, registry};
 use crate::graph::ValueId;
 use crate::ops::{Counts, Dim};
 use crate::{Error, Result};
 
-/// How a shader uses a binding; barriers follow from it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// `readonly`
-    Read,
-    /// `writeonly`
-    Write,
-    /// neither
-    ReadWrite,
-}
+pub use super::interface::{Access, Scalar};
 
 /// One storage buffer of a shader, as reflected from its SPIR-V.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,13 +18,24 @@ pub struct Binding {
     pub access: Access,
 }
 
+/// One member of the push-constant block, 4 bytes; the place in the list gives the offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PushMember {
+    /// Its name in GLSL.
+    pub name: &'static str,
+    /// Its type.
+    pub scalar: Scalar,
+}
+
 /// One specialization constant of a shader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Constant {
-    /// Its name in GLSL.
+    /// Its name in GLSL, in small letters.
     pub name: &'static str,
     /// `layout(constant_id = id)`.
     pub id: u32,
+    /// Its type.
+    pub scalar: Scalar,
     /// Its default's bits.
     pub default: u32,
 }
@@ -51,6 +53,8 @@ pub struct Variant {
     pub bindings: &'static [Binding],
     /// Bytes of push constants.
     pub push_bytes: u32,
+    /// The push block, by offset.
+    pub push: &'static [PushMember],
     /// Specialization constants in order of id.
     pub constants: &'static [Constant],
     /// Workgroup size at the constants' defaults.
@@ -69,11 +73,22 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The first variant whose needs the device meets.
+    /// The user's shader that is registered in the kernel's place, or grilly's own.
+    ///
+    /// # Errors
+    /// `PipelineCreationFailed` or `Unsupported` naming what the device lacks.
+    pub fn select(&self, capabilities: &Capabilities) -> Result<&'static Variant> {
+        match registry::in_place_of(self, capabilities)? {
+            Some(variant) => Ok(variant),
+            None => self.own(capabilities),
+        }
+    }
+
+    /// The first of grilly's own variants whose needs the device meets.
     ///
     /// # Errors
     /// `Unsupported` naming what the device lacks.
-    pub fn select(&self, capabilities: &Capabilities) -> Result<&'static Variant> {
+    pub fn own(&self, capabilities: &Capabilities) -> Result<&'static Variant> {
         let fits = |v: &&'static Variant| v.needs.iter().all(|f| capabilities.has(*f));
         self.variants.iter().find(fits).ok_or_else(|| Error::Unsupported {
             what: self.name.into(),

@@ -41,10 +41,16 @@ pub fn lower(plan: &Plan, capabilities: &Capabilities) -> Result<Vec<Dispatch>> 
     for node in &plan.graph.nodes {
         match &node.op {
             Op::Activation(op) => kernels::activation::lower(&mut lowering, node, op)?,
-            Op::Add(op) => kernels::add::lower(&mut lowering, node, op)?,
+            Op::ActivationBackward(op) => kernels::activation_backward::lower(&mut lowering, node, op)?,
             Op::Attention(op) => kernels::attention::lower(&mut lowering, node, op)?,
+            Op::AttentionOutput(op) => kernels::attention_output::lower(&mut lowering, node, op)?,
+            Op::BinaryCrossEntropy(op) => kernels::binary_cross_entropy::lower(&mut lowering, node, op)?,
+            Op::Binary(op) => kernels::binary::lower(&mut lowering, node, op)?,
             Op::Cast(op) => kernels::cast::lower(&mut lowering, node, op)?,
+            Op::Dropout(op) => kernels::dropout::lower(&mut lowering, node, op)?,
             Op::EmbeddingSum(op) => kernels::embedding_sum::lower(&mut lowering, node, op)?,
+            Op::Gated(op) => kernels::gated::lower(&mut lowering, node, op)?,
+            Op::GatedBackward(op) => kernels::gated_backward::lower(&mut lowering, node, op)?,
             Op::LayerNorm(op) => kernels::layer_norm::lower(&mut lowering, node, op)?,
             Op::Linear(op) => kernels::linear::lower(&mut lowering, node, op)?,
             Op::Normalize(op) => kernels::normalize::lower(&mut lowering, node, op)?,

@@ -10,9 +10,11 @@
 //! ```
 
 mod arrays;
+pub(crate) mod cache_file;
 mod capabilities;
 mod device;
 mod devices;
+mod interface;
 mod kernel;
 mod kernels;
 mod limits;
@@ -23,16 +25,21 @@ mod profile;
 mod program;
 mod raw;
 mod record;
+pub(crate) mod reflect;
+pub(crate) mod registry;
 mod slot;
 mod upload;
 
 pub use arrays::guard_bands;
 pub use capabilities::{Capabilities, DeviceType, Feature};
-pub use device::{devices, open, shut_down, validated};
+pub use device::{devices, in_use, open, shut_down, validated};
 pub use devices::{Inventory, Listed};
-pub use kernel::{Access, Binding, Constant, Dispatch, Extent, Kernel, Range, Resource, Variant};
+pub use interface::Interface;
+pub use kernel::{Access, Binding, Constant, Dispatch, Extent, Kernel, PushMember, Range, Resource, Scalar, Variant};
 pub use profile::{Entry, profile, times};
+pub(crate) use raw::spirv_tools;
 pub use raw::validation_messages;
+pub use registry::{builtin, select};
 
 /// What build.rs made of `shaders/`: one module a kernel, whose structs have the shader's names for fields. A name the
 /// shader does not have is an error of the Rust compiler:

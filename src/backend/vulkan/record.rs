@@ -88,6 +88,7 @@ mod tests {
         spirv: &[],
         bindings: &[binding(0, Access::Read), binding(1, Access::Write)],
         push_bytes: 0,
+        push: &[],
         constants: &[],
         local_size: [1; 3],
         shared_bytes: 0,

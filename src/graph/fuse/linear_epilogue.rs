@@ -1,8 +1,8 @@
-//! `linear` followed by `activation` or `add` becomes one `linear` with that epilogue.
+//! `linear` followed by `activation` or a sum becomes one `linear` with that epilogue.
 
 use super::Outcome;
 use crate::graph::{Graph, ValueId};
-use crate::ops::{Op, Residual};
+use crate::ops::{Binary, BinaryKind, Op, Residual};
 
 const PASS: &str = "linear_epilogue";
 
@@ -30,7 +30,7 @@ pub(super) fn run(graph: &mut Graph) -> Vec<Outcome> {
 /// Folds node `index` into the product right before it; `None` when it is no candidate.
 fn fold(graph: &mut Graph, index: usize) -> Option<Result<(), String>> {
     let node = &graph.nodes[index];
-    if !matches!(node.op, Op::Activation(_) | Op::Add(_)) {
+    if !matches!(node.op, Op::Activation(_) | Op::Binary(Binary { kind: BinaryKind::Add })) {
         return None;
     }
     let Some(previous) = index.checked_sub(1).map(|i| &graph.nodes[i]) else {
@@ -55,11 +55,18 @@ fn fold(graph: &mut Graph, index: usize) -> Option<Result<(), String>> {
             if product.activation.is_some() {
                 return Some(Err("the product already ends with an activation".into()));
             }
+            if !activation.kind.ends_linear() {
+                return Some(Err(format!("no product ends with {:?}", activation.kind)));
+            }
             product.activation = Some(activation.kind);
         }
         _ => {
+            let other = node.operands[1 - position];
+            if graph.value(other).shape != graph.value(previous.result).shape {
+                return Some(Err("the other term has another shape".into()));
+            }
             product.residual = Residual::Added;
-            extra = Some(node.operands[1 - position]);
+            extra = Some(other);
         }
     }
     let (result, name) = (node.result, format!("{} + {}", previous.name, node.name));
@@ -76,7 +83,7 @@ fn fold(graph: &mut Graph, index: usize) -> Option<Result<(), String>> {
 mod tests {
     use super::*;
     use crate::graph::DType;
-    use crate::ops::{Activation, ActivationKind, Add, Dim, Linear, Shape};
+    use crate::ops::{Activation, ActivationKind, Dim, Linear, Shape};
 
     fn product(graph: &mut Graph, x: ValueId) -> ValueId {
         let weight = graph.weight(vec!["w".into()], Shape::fixed(&[8, 8]));
@@ -88,8 +95,8 @@ mod tests {
         let mut graph = Graph::new();
         let x = graph.input("x", Shape::matrix(Dim::Tokens, 8), DType::F32);
         let y = product(&mut graph, x);
-        let y = graph.node("gelu", Activation { kind: ActivationKind::GeluErf }, &[y]).unwrap();
-        let y = graph.node("sum", Add {}, &[x, y]).unwrap();
+        let y = graph.node("gelu", Activation::from(ActivationKind::GeluErf), &[y]).unwrap();
+        let y = graph.node("sum", Binary::from(BinaryKind::Add), &[x, y]).unwrap();
         graph.outputs = vec![y];
         run(&mut graph);
         assert_eq!(graph.nodes.len(), 1);
@@ -105,10 +112,30 @@ mod tests {
         let mut graph = Graph::new();
         let x = graph.input("x", Shape::matrix(Dim::Tokens, 8), DType::F32);
         let y = product(&mut graph, x);
-        let z = graph.node("gelu", Activation { kind: ActivationKind::GeluErf }, &[y]).unwrap();
+        let z = graph.node("gelu", Activation::from(ActivationKind::GeluErf), &[y]).unwrap();
         graph.outputs = vec![y, z];
         let outcomes = run(&mut graph);
         assert!(matches!(&outcomes[..], [Outcome::Declined { reason, .. }] if reason.contains("elsewhere")));
         assert_eq!(graph.nodes.len(), 2);
+    }
+
+    #[test]
+    fn what_the_epilogue_does_not_know_is_left_alone() {
+        let declined = |op: Op, shape: Shape| {
+            let mut graph = Graph::new();
+            let x = graph.input("x", Shape::matrix(Dim::Tokens, 8), DType::F32);
+            let other = graph.input("other", shape, DType::F32);
+            let y = product(&mut graph, x);
+            let operands = if matches!(op, Op::Binary(_)) { vec![y, other] } else { vec![y] };
+            let z = graph.node("after", op, &operands).unwrap();
+            graph.outputs = vec![z];
+            run(&mut graph);
+            assert_eq!(graph.nodes.len(), 2);
+        };
+        let rows = || Shape::matrix(Dim::Tokens, 8);
+        declined(Activation { kind: ActivationKind::LeakyRelu, a: 0.01, b: 1.0 }.into(), rows());
+        declined(Activation::from(ActivationKind::Softplus).into(), rows());
+        declined(Binary::from(BinaryKind::Subtract).into(), rows());
+        declined(Binary::from(BinaryKind::Add).into(), Shape::fixed(&[8]));
     }
 }

@@ -1,32 +1,16 @@
 //! `y = act(x)`
 
-use pulp::{Simd, WithSimd};
-
+use super::functions::activate;
 use crate::Result;
-use crate::backend::cpu::simd;
 use crate::backend::cpu::step::Step;
 use crate::graph::ValueId;
-use crate::ops::{Activation, ActivationKind};
-
-struct Elements<'a> {
-    kind: ActivationKind,
-    values: &'a mut [f32],
-}
-
-impl WithSimd for Elements<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        simd::activate(simd, self.kind, self.values);
-    }
-}
+use crate::ops::Activation;
 
 pub(super) fn run(step: &Step<'_>, op: &Activation, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
     let x = step.floats(operands[0])?;
     step.team.rows(out, 1, 4096, |first, part| {
         part.copy_from_slice(&x[first..first + part.len()]);
-        step.arch.dispatch(Elements { kind: op.kind, values: part });
+        activate(step.arch, op, part);
     });
     Ok(())
 }
@@ -35,7 +19,7 @@ pub(super) fn run(step: &Step<'_>, op: &Activation, operands: &[ValueId], out: &
 mod tests {
     use super::*;
     use crate::backend::cpu::testing::{Operand, archs, assert_close, erf, numbers, run};
-    use crate::ops::{Counts, Dim, Shape};
+    use crate::ops::{ActivationKind, Counts, Dim, Shape};
 
     const EPS: f64 = f32::EPSILON as f64;
 
@@ -54,6 +38,7 @@ mod tests {
             ActivationKind::Tanh => (x.tanh(), 0.0),
             ActivationKind::Sigmoid => (sigmoid(x), 0.0),
             ActivationKind::QuickGelu => (x * sigmoid(1.702 * x), 1.702 * x.abs()),
+            other => unreachable!("{other:?} is not among KINDS"),
         }
     }
 
@@ -89,7 +74,7 @@ mod tests {
         for arch in archs() {
             for kind in KINDS {
                 let y = run(
-                    Activation { kind },
+                    Activation::from(kind),
                     &[Operand::Floats(Shape::vector(Dim::Fixed(x.len())), &x)],
                     Counts::default(),
                     arch,
@@ -113,10 +98,14 @@ mod tests {
         for arch in archs() {
             for kind in KINDS {
                 let shape = |n| Shape::vector(Dim::Fixed(n));
-                let all = run(Activation { kind }, &[Operand::Floats(shape(70), &x)], Counts::default(), arch);
+                let all = run(Activation::from(kind), &[Operand::Floats(shape(70), &x)], Counts::default(), arch);
                 for n in [1, 2, 7, 15, 16, 17, 31, 33] {
-                    let some =
-                        run(Activation { kind }, &[Operand::Floats(shape(n), &x[70 - n..])], Counts::default(), arch);
+                    let some = run(
+                        Activation::from(kind),
+                        &[Operand::Floats(shape(n), &x[70 - n..])],
+                        Counts::default(),
+                        arch,
+                    );
                     assert_eq!(
                         some.iter().map(|x| x.to_bits()).collect::<Vec<_>>(),
                         all[70 - n..].iter().map(|x| x.to_bits()).collect::<Vec<_>>()

@@ -1,10 +1,17 @@
 //! One file an op, of the op's name: how a step runs on the CPU.
 
 mod activation;
-mod add;
+mod activation_backward;
 mod attention;
+mod attention_output;
+mod binary;
+mod binary_cross_entropy;
 mod cast;
+mod dropout;
 mod embedding_sum;
+mod functions;
+mod gated;
+mod gated_backward;
 mod layer_norm;
 mod linear;
 mod normalize;
@@ -24,10 +31,16 @@ pub fn run(step: &Step<'_>, node: &Node, scratch: &mut Floats, out: &mut [f32]) 
     let operands = &node.operands[..];
     match &node.op {
         Op::Activation(op) => activation::run(step, op, operands, out),
-        Op::Add(_) => add::run(step, operands, out),
+        Op::ActivationBackward(op) => activation_backward::run(step, op, operands, out),
         Op::Attention(op) => attention::run(step, op, operands, scratch, out),
+        Op::AttentionOutput(op) => attention_output::run(step, op, operands, out),
+        Op::BinaryCrossEntropy(_) => binary_cross_entropy::run(step, operands, out),
+        Op::Binary(op) => binary::run(step, op, operands, out),
         Op::Cast(op) => cast::run(step, op, operands, out),
+        Op::Dropout(op) => dropout::run(step, op, operands, out),
         Op::EmbeddingSum(_) => embedding_sum::run(step, operands, out),
+        Op::Gated(op) => gated::run(step, op, operands, out),
+        Op::GatedBackward(op) => gated_backward::run(step, op, operands, out),
         Op::LayerNorm(op) => layer_norm::run(step, op, operands, out),
         Op::Linear(op) => linear::run(step, op, operands, out),
         Op::Normalize(op) => normalize::run(step, op, operands, out),

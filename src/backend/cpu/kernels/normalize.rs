@@ -1,4 +1,4 @@
-//! `y = x / max(||x||, eps)`
+//! `y = x / max(||x||, eps)` or `x / (||x|| + eps)`
 
 use pulp::{Simd, WithSimd};
 
@@ -6,13 +6,14 @@ use crate::Result;
 use crate::backend::cpu::simd::sum_of_squares;
 use crate::backend::cpu::step::Step;
 use crate::graph::ValueId;
-use crate::ops::Normalize;
+use crate::ops::{Floor, Normalize};
 
 struct Rows<'a> {
     /// `[rows, columns]`, as `out`.
     x: &'a [f32],
     columns: usize,
     eps: f32,
+    floor: Floor,
     out: &'a mut [f32],
 }
 
@@ -24,7 +25,11 @@ impl WithSimd for Rows<'_> {
         for (x, y) in self.x.chunks_exact(self.columns).zip(self.out.chunks_exact_mut(self.columns)) {
             let norm = sum_of_squares(simd, x, 0.0).sqrt();
             // `f32::max` would drop a NaN.
-            let divisor = if norm < self.eps { self.eps } else { norm };
+            let divisor = match self.floor {
+                Floor::Max if norm < self.eps => self.eps,
+                Floor::Max => norm,
+                Floor::Add => norm + self.eps,
+            };
             for (y, x) in y.iter_mut().zip(x) {
                 *y = x / divisor;
             }
@@ -37,7 +42,7 @@ pub(super) fn run(step: &Step<'_>, op: &Normalize, operands: &[ValueId], out: &m
     let columns = step.shape(operands[0]).columns();
     step.team.rows(out, columns, 16, |first, part| {
         let x = &x[first * columns..][..part.len()];
-        step.arch.dispatch(Rows { x, columns, eps: op.eps, out: part });
+        step.arch.dispatch(Rows { x, columns, eps: op.eps, floor: op.floor, out: part });
     });
     Ok(())
 }
@@ -57,7 +62,7 @@ mod tests {
                 x[2 * n] = f32::NAN;
                 x[3 * n..4 * n].fill(1e-14 / n as f32);
                 let operands = [Operand::Floats(Shape::matrix(Dim::Texts, n), &x)];
-                let y = run(Normalize { eps: 1e-12 }, &operands, Counts { tokens: 0, texts: 6 }, arch);
+                let y = run(Normalize::default(), &operands, Counts { tokens: 0, texts: 6 }, arch);
                 let mut expected = Vec::new();
                 for row in x.chunks_exact(n) {
                     let norm = row.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();

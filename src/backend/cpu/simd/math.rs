@@ -126,7 +126,7 @@ fn map<S: Simd>(simd: S, values: &mut [f32], f: impl Fn(S, S::f32s) -> S::f32s) 
     }
 }
 
-/// `x = act(x)`
+/// `x = act(x)`, for those that [`ActivationKind::ends_linear`].
 #[inline(always)]
 pub fn activate<S: Simd>(simd: S, kind: ActivationKind, values: &mut [f32]) {
     match kind {
@@ -162,6 +162,7 @@ pub fn activate<S: Simd>(simd: S, kind: ActivationKind, values: &mut [f32]) {
             #[inline(always)]
             |simd, x| simd.mul_f32s(x, sigmoid(simd, simd.mul_f32s(x, simd.splat_f32s(1.702)))),
         ),
+        kind => unreachable!("{kind:?} ends no product"),
     }
 }
 

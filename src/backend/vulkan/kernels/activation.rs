@@ -1,6 +1,6 @@
 //! Dispatches of `activation`.
 
-use super::rows::Rows;
+use super::elements::Elements;
 use crate::Result;
 use crate::backend::vulkan::generated::activation::{Bindings, Constants, KERNEL, Push};
 use crate::backend::vulkan::kernel::{Dispatch, Extent, Range, Resource};
@@ -8,26 +8,29 @@ use crate::backend::vulkan::lower::Lowering;
 use crate::graph::Node;
 use crate::ops::Activation;
 
-/// Elements one workgroup of an elementwise shader walks over, if rows are short.
-pub(super) const ELEMENTS_PER_GROUP: u32 = 4096;
-
 /// Adds the node's dispatches.
 pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Activation) -> Result<()> {
-    let rows = Rows::of(lowering.shape(node.result))?;
-    let rows_per_group = (ELEMENTS_PER_GROUP / rows.columns.max(1)).max(1);
+    let walk = Elements::of(lowering.shape(node.result), lowering.capabilities)?;
     let variant = KERNEL.select(lowering.capabilities)?;
     let bindings = Bindings {
         counts: Range::whole(Resource::Counts),
         x: lowering.range(node.operands[0]),
         y: lowering.range(node.result),
     };
-    let push = Push { rows_of: rows.rows_of(), rows: rows.fixed(), columns: rows.columns, rows_per_group };
+    let push = Push {
+        rows_of: walk.rows_of,
+        rows: walk.rows,
+        columns: walk.columns,
+        rows_per_group: walk.rows_per_group,
+        a: op.a,
+        b: op.b,
+    };
     lowering.push(Dispatch {
         label: node.name.clone(),
         variant,
         constants: Constants { activation: op.kind as u32 }.values(variant),
         bindings: bindings.into_array().to_vec(),
         push: bytemuck::bytes_of(&push).to_vec(),
-        grid: [rows.tiles(rows_per_group), Extent::Fixed(1), Extent::Fixed(1)],
+        grid: [walk.groups, Extent::Fixed(1), Extent::Fixed(1)],
     })
 }

@@ -1,6 +1,6 @@
 //! Dispatches of `cast`.
 
-use super::activation::ELEMENTS_PER_GROUP;
+use super::elements::ELEMENTS_PER_GROUP;
 use crate::Result;
 use crate::backend::vulkan::generated::cast::{Bindings, Constants, KERNEL, Push};
 use crate::backend::vulkan::kernel::{Dispatch, Extent};

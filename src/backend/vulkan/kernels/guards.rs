@@ -10,7 +10,9 @@ use super::super::lower::lower;
 use super::super::program::prepare_dispatches;
 use crate::backend::{Feed, ProgramOptions, StoredType, TensorView, WeightSource};
 use crate::graph::{DType, Graph, Plan, ValueId};
-use crate::ops::{Activation, ActivationKind, Add, Counts, Dim, EmbeddingSum, LayerNorm, Linear, Normalize, Op, Shape};
+use crate::ops::{
+    Activation, ActivationKind, Binary, BinaryKind, Counts, Dim, EmbeddingSum, LayerNorm, Linear, Normalize, Op, Shape,
+};
 use crate::settings::Settings;
 
 const MARK: f32 = 777.0;
@@ -38,13 +40,13 @@ struct Guarded {
 }
 
 fn cases() -> Vec<Guarded> {
-    let activation = |kind| Activation { kind };
+    let activation = Activation::from;
     let case = |op: Op, columns, given, weights| Guarded { op, columns, given, weights };
     vec![
         case(activation(ActivationKind::Relu).into(), 33, vec![33], vec![]),
-        case(Add {}.into(), 65, vec![65, 65], vec![]),
+        case(Binary::from(BinaryKind::Add).into(), 65, vec![65, 65], vec![]),
         case(LayerNorm { eps: 1e-5 }.into(), 40, vec![40], vec![vec![40], vec![40]]),
-        case(Normalize { eps: 1e-12 }.into(), 31, vec![31], vec![]),
+        case(Normalize::default().into(), 31, vec![31], vec![]),
         case(Linear::default().into(), 70, vec![24], vec![vec![70, 24]]),
         case(Linear { bias: true, ..Linear::default() }.into(), 300, vec![7], vec![vec![300, 7], vec![300]]),
         case(EmbeddingSum {}.into(), 50, vec![0], vec![vec![1, 50]]),
@@ -69,7 +71,7 @@ fn dispatches(
     for (place, axes) in case.weights.iter().enumerate() {
         operands.push(graph.weight(vec![format!("weight {place}")], Shape::fixed(axes)));
     }
-    let identity = Activation { kind: ActivationKind::Identity };
+    let identity = Activation::from(ActivationKind::Identity);
     let filled = graph.node("fill", identity, &[marks]).unwrap();
     let result = graph.node("op", case.op.clone(), &operands).unwrap();
     graph.outputs = vec![filled, result];

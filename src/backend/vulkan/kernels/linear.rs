@@ -5,6 +5,7 @@ use crate::Result;
 use crate::backend::vulkan::generated::{linear, linear_shuffle};
 use crate::backend::vulkan::kernel::{Dispatch, Extent, Range, Resource};
 use crate::backend::vulkan::lower::Lowering;
+use crate::backend::vulkan::registry;
 use crate::backend::vulkan::{Capabilities, DeviceType, Feature};
 use crate::graph::Node;
 use crate::ops::{ActivationKind, Counts, Linear, Residual};
@@ -32,7 +33,9 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
             k,
             y_columns: n as u32,
         };
-        let dispatch = if shuffles(lowering.capabilities) {
+        // A user's shader has the interface of the tiled one.
+        let replaced = registry::in_place_of(&linear::KERNEL, lowering.capabilities)?.is_some();
+        let dispatch = if shuffles(lowering.capabilities) && !replaced {
             product.shuffled(lowering.capabilities)?
         } else {
             product.tiled(lowering.capabilities)?

@@ -18,12 +18,17 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
         y: lowering.range(node.result),
     };
     let push = Push { rows_of: rows.rows_of(), rows: rows.fixed(), columns: rows.columns, eps: op.eps };
+    let groups = match rows.tiles(rows_per_group(LANES)) {
+        Extent::Fixed(groups) => Extent::Fixed(groups.min(lowering.capabilities.workgroup_count[0])),
+        batch => batch,
+    };
     lowering.push(Dispatch {
         label: node.name.clone(),
         variant,
-        constants: Constants { lanes: LANES }.values(variant),
+        constants: Constants { lanes: LANES, vector: (rows.columns % 4 == 0).into(), floor: op.floor as u32 }
+            .values(variant),
         bindings: bindings.into_array().to_vec(),
         push: bytemuck::bytes_of(&push).to_vec(),
-        grid: [rows.tiles(rows_per_group(LANES)), Extent::Fixed(1), Extent::Fixed(1)],
+        grid: [groups, Extent::Fixed(1), Extent::Fixed(1)],
     })
 }

@@ -6,15 +6,20 @@ use super::super::lower::lower;
 use super::super::{Capabilities, DeviceType, Feature};
 use crate::graph::{DType, Graph, Plan, ValueId};
 use crate::ops::{
-    Activation, ActivationKind, Add, Attention, Dim, EmbeddingSum, LayerNorm, Linear, Normalize, Op, Pool, PoolMode,
-    Residual, Shape,
+    Activation, ActivationKind, Attention, Binary, BinaryKind, Dim, EmbeddingSum, LayerNorm, Linear, Normalize, Op,
+    Pool, PoolMode, Residual, Shape,
 };
 
-const KERNELS: [&Kernel; 9] = [
+const KERNELS: [&Kernel; 14] = [
     &generated::activation::KERNEL,
-    &generated::add::KERNEL,
+    &generated::activation_backward::KERNEL,
     &generated::attention::KERNEL,
+    &generated::binary::KERNEL,
+    &generated::binary_cross_entropy::KERNEL,
+    &generated::dropout::KERNEL,
     &generated::embedding_sum::KERNEL,
+    &generated::gated::KERNEL,
+    &generated::gated_backward::KERNEL,
     &generated::layer_norm::KERNEL,
     &generated::linear::KERNEL,
     &generated::linear_shuffle::KERNEL,
@@ -246,13 +251,13 @@ fn rows_and_elements_are_tiled() {
     let norm = &on_floor(LayerNorm { eps: 1e-12 }, &[Rows(384), Weight(vec![384]), Weight(vec![384])])[0];
     check(norm);
     assert_eq!((norm.grid[0], push(norm)), (tokens(8), &[1, 0, 384, 1e-12f32.to_bits()][..]));
-    let normalize = &on_floor(Normalize { eps: 1e-12 }, &[Rows(384)])[0];
+    let normalize = &on_floor(Normalize::default(), &[Rows(384)])[0];
     check(normalize);
     assert_eq!(normalize.grid[0], tokens(8));
-    let activation = &on_floor(Activation { kind: ActivationKind::Silu }, &[Rows(1000)])[0];
+    let activation = &on_floor(Activation::from(ActivationKind::Silu), &[Rows(1000)])[0];
     check(activation);
     assert_eq!((activation.grid[0], constant(activation, "activation")), (tokens(4), 4));
-    let add = &on_floor(Add {}, &[Rows(5000), Rows(5000)])[0];
+    let add = &on_floor(Binary::from(BinaryKind::Add), &[Rows(5000), Rows(5000)])[0];
     check(add);
     assert_eq!(add.grid[0], tokens(1));
 }
@@ -262,9 +267,9 @@ fn a_fixed_number_of_rows_is_in_the_push_block() {
     let found = on_floor(Linear::default(), &[Weight(vec![130, 8]), Weight(vec![16, 8])]);
     assert_eq!(found[0].grid[1], Extent::Fixed(2));
     assert_eq!(push(&found[0])[..2], [0, 130]);
-    let large = dispatches(Add {}, &[Weight(vec![70_000, 4096]), Weight(vec![70_000, 4096])], &Capabilities::floor());
-    let error = large.unwrap_err().to_string();
-    assert!(error.contains("70000 workgroups along axis 0, floor allows 65535"), "{error}");
+    let large = [Weight(vec![128 * 70_000, 1]), Weight(vec![16, 1])];
+    let error = dispatches(Linear::default(), &large, &Capabilities::floor()).unwrap_err().to_string();
+    assert!(error.contains("70000 workgroups along axis 1, floor allows 65535"), "{error}");
 }
 
 #[test]

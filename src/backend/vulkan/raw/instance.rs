@@ -52,12 +52,16 @@ impl Instance {
         if debug && !validated {
             log::warn!(target: "grilly", "no Vulkan validation: the layer VK_LAYER_KHRONOS_validation is not installed");
         }
+        let prints = validated && layer_offers(&entry, ext::validation_features::NAME);
         let debug_utils = debug && (offered(ext::debug_utils::NAME) || validated);
 
         let mut names = Vec::new();
         let mut flags = vk::InstanceCreateFlags::empty();
         if debug_utils {
             names.push(ext::debug_utils::NAME.as_ptr());
+        }
+        if prints {
+            names.push(ext::validation_features::NAME.as_ptr());
         }
         // MoltenVK hides itself from whoever does not ask for portability devices.
         if offered(khr::portability_enumeration::NAME) {
@@ -77,6 +81,12 @@ impl Instance {
             .enabled_layer_names(&layer_names);
         if debug_utils {
             info = info.push_next(&mut messenger);
+        }
+        // What shaders write with debugPrintfEXT comes as messages.
+        let wanted = [vk::ValidationFeatureEnableEXT::DEBUG_PRINTF];
+        let mut features = vk::ValidationFeaturesEXT::default().enabled_validation_features(&wanted);
+        if prints {
+            info = info.push_next(&mut features);
         }
         // SAFETY: every pointer of `info` outlives the call; extensions and layers are offered.
         let handle = unsafe { entry.create_instance(&info, None) }.map_err(|cause| match cause {
@@ -111,6 +121,13 @@ impl Instance {
         };
         Ok(handles.into_iter().map(|handle| query::physical(self, handle)).collect())
     }
+}
+
+/// Whether the validation layer brings an instance extension.
+fn layer_offers(entry: &ash::Entry, name: &CStr) -> bool {
+    // SAFETY: the entry is loaded, and the layer is installed.
+    let extensions = unsafe { entry.enumerate_instance_extension_properties(Some(VALIDATION)) };
+    extensions.is_ok_and(|all| all.iter().any(|e| e.extension_name_as_c_str() == Ok(name)))
 }
 
 fn unavailable(call: &str, cause: vk::Result) -> Error {

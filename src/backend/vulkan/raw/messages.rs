@@ -1,4 +1,4 @@
-//! What the validation layers say, logged and kept.
+//! What the validation layers say, logged and kept, and what shaders print.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Mutex;
@@ -20,7 +20,7 @@ pub fn validation_messages() -> Vec<String> {
 pub(super) fn create_info() -> vk::DebugUtilsMessengerCreateInfoEXT<'static> {
     use vk::{DebugUtilsMessageSeverityFlagsEXT as Severity, DebugUtilsMessageTypeFlagsEXT as Type};
     vk::DebugUtilsMessengerCreateInfoEXT::default()
-        .message_severity(Severity::WARNING | Severity::ERROR)
+        .message_severity(Severity::INFO | Severity::WARNING | Severity::ERROR)
         .message_type(Type::GENERAL | Type::VALIDATION | Type::PERFORMANCE)
         .pfn_user_callback(Some(receive))
 }
@@ -36,6 +36,13 @@ unsafe extern "system" fn receive(
     }
     // SAFETY: the layer passes a valid structure for the length of the call; its strings are null or terminated.
     let (id, message) = unsafe { (text((*data).p_message_id_name), text((*data).p_message)) };
+    if id.contains("DEBUG-PRINTF") {
+        log::info!(target: "grilly", "shader: {}", printed(&message));
+        return vk::FALSE;
+    }
+    if severity == vk::DebugUtilsMessageSeverityFlagsEXT::INFO {
+        return vk::FALSE;
+    }
     let line = if id.is_empty() { message } else { format!("{id}: {message}") };
     if !types.contains(vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION) {
         log::debug!(target: "grilly", "vulkan: {line}");
@@ -51,6 +58,13 @@ unsafe extern "system" fn receive(
         kept.push(line);
     }
     vk::FALSE
+}
+
+/// What a shader wrote, without what the layer puts before it: `... | MessageID = 0x92394c89 | text`.
+fn printed(message: &str) -> &str {
+    let after = |text| message.split_once(text).map(|(_, rest): (_, &str)| rest);
+    let rest = after("MessageID = 0x").and_then(|rest| rest.split_once(" | ")).map(|(_, rest)| rest);
+    rest.unwrap_or(message).trim_end()
 }
 
 /// # Safety
@@ -91,5 +105,16 @@ mod tests {
         }
         let messages = validation_messages();
         assert!(messages.iter().any(|line| line.contains("VUID-VkBufferCreateInfo-size")), "{messages:?}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn what_a_shader_printed_is_told_from_what_the_layer_adds() {
+        let message = "Validation Information: [ UNASSIGNED-DEBUG-PRINTF ] Object 0: handle = 0x55, type = \
+                       VK_OBJECT_TYPE_DEVICE; | MessageID = 0x92394c89 | x is 3.5 | y is 4";
+        assert_eq!(super::printed(message), "x is 3.5 | y is 4");
+        assert_eq!(super::printed("x is 3.5\n"), "x is 3.5");
     }
 }

@@ -12,6 +12,7 @@ mod messages;
 mod pipeline;
 mod query;
 mod recording;
+pub mod spirv_tools;
 
 pub(super) use buffer::{Buffer, Kind, Slice};
 pub(super) use device::{Device, Ticket, close_all};

@@ -21,7 +21,7 @@ impl Pipeline {
     /// Compiles `variant` with `constants`, which follow the order of [`Variant::constants`].
     ///
     /// # Errors
-    /// `Unsupported` when the device's limits are too narrow, or the driver's.
+    /// `PipelineCreationFailed` naming the limit or the feature, or the driver's.
     pub(in crate::backend::vulkan) fn new(
         device: &Arc<Device>,
         variant: &'static Variant,
@@ -62,7 +62,7 @@ impl Pipeline {
         pipeline.layout = unsafe { device.handle.create_pipeline_layout(&layout, None) }
             .map_err(|cause| device.failure("vkCreatePipelineLayout", cause))?;
         pipeline.handle = compile(device, variant, constants, pipeline.layout)
-            .map_err(|cause| device.failure(&format!("compiling {}", variant.name), cause))?;
+            .map_err(|cause| refused(device.failure(&format!("compiling {}", variant.name), cause), variant))?;
         device.name(pipeline.handle, variant.name);
         device.name(pipeline.layout, variant.name);
         device.name(pipeline.sets, variant.name);
@@ -77,7 +77,8 @@ fn compile(
     layout: vk::PipelineLayout,
 ) -> Result<vk::Pipeline, vk::Result> {
     let module = vk::ShaderModuleCreateInfo::default().code(variant.spirv);
-    // SAFETY: the code was validated when grilly was built, and its needs were matched with the device's features.
+    // SAFETY: the code was validated when grilly was built, or when a user's was compiled, and its needs were matched
+    // with the device's features.
     let module = unsafe { device.handle.create_shader_module(&module, None) }?;
     let entries: Vec<_> = variant
         .constants
@@ -103,24 +104,47 @@ fn compile(
     made.map(|pipelines| pipelines[0]).map_err(|(_, cause)| cause)
 }
 
+/// What the driver says against a shader, told from what it says of the device.
+fn refused(error: Error, variant: &Variant) -> Error {
+    match error {
+        Error::Device { device, cause, .. } => Error::PipelineCreationFailed {
+            shader: variant.name.into(),
+            reason: format!("the driver of {device} answers {cause}"),
+            remedy: "GRILLY_DEBUG=1 shows what the validation layer finds".into(),
+        },
+        other => other,
+    }
+}
+
 fn check_limits(device: &Device, variant: &Variant, constants: &[u32]) -> Result<()> {
     let capabilities = &device.capabilities;
-    let narrow = |reason: String| Err(Error::Unsupported { what: variant.name.into(), reason });
+    let narrow = |reason: String| {
+        Err(Error::PipelineCreationFailed {
+            shader: variant.name.into(),
+            reason,
+            remedy: "a shader for this device must keep to its limits, which grilly.info() lists".into(),
+        })
+    };
     if constants.len() != variant.constants.len() {
         return narrow(format!("{} constants given, it has {}", constants.len(), variant.constants.len()));
     }
+    let local = variant.local_size;
     let limits = [
         ("storage buffers", variant.bindings.len() as u64, u64::from(capabilities.storage_buffers)),
         ("bytes of push constants", variant.push_bytes.into(), capabilities.push_constants.into()),
         ("bytes of shared memory", variant.shared_bytes.into(), capabilities.shared_memory.into()),
+        ("invocations", local.iter().map(|n| u64::from(*n)).product(), capabilities.invocations.into()),
+        ("invocations along x", local[0].into(), capabilities.workgroup_size[0].into()),
+        ("invocations along y", local[1].into(), capabilities.workgroup_size[1].into()),
+        ("invocations along z", local[2].into(), capabilities.workgroup_size[2].into()),
     ];
     for (what, needs, has) in limits {
         if needs > has {
-            return narrow(format!("needs {needs} {what}, {} has {has}", capabilities.name));
+            return narrow(format!("it needs {needs} {what}, {} has {has}", capabilities.name));
         }
     }
     match variant.needs.iter().find(|feature| !capabilities.has(**feature)) {
-        Some(feature) => narrow(format!("needs {}, which {} lacks", feature.name(), capabilities.name)),
+        Some(feature) => narrow(format!("it needs {}, which {} lacks", feature.name(), capabilities.name)),
         None => Ok(()),
     }
 }

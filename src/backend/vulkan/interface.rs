@@ -1,4 +1,4 @@
-//! What the host must know to run a module, as data.
+//! What the host must know to run a module, as data: what reflection finds, in the build script and at run time.
 
 /// How a shader uses a storage buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +22,19 @@ pub enum Scalar {
     U32,
     /// `bool`
     Bool,
+}
+
+#[allow(dead_code)] // the build script names no types in messages
+impl Scalar {
+    /// The type's name in GLSL.
+    pub fn glsl(self) -> &'static str {
+        match self {
+            Scalar::F32 => "float",
+            Scalar::I32 => "int",
+            Scalar::U32 => "uint",
+            Scalar::Bool => "bool",
+        }
+    }
 }
 
 /// One storage buffer of set 0.

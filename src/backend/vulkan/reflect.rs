@@ -1,16 +1,32 @@
 //! SPIR-V to a description of its interface: storage buffers, push constants, specialization constants, sizes.
+//!
+//! The build script reads it for grilly's own shaders, the run-time compiler for users'.
 
 use std::collections::HashMap;
 
 use rspirv::dr::{Instruction, Module, Operand};
-use rspirv::spirv::{Decoration, ExecutionMode, Op, StorageClass, Word};
+use rspirv::spirv::{Decoration, ExecutionMode, ExecutionModel, Op, StorageClass, Word};
 
-use crate::interface::{Access, Binding, Constant, Interface, PushMember, Scalar};
+use super::interface::{Access, Binding, Constant, Interface, PushMember, Scalar};
 
-/// Reads the interface of an unoptimised module with its names.
-pub fn reflect(words: &[u32]) -> Result<Interface, String> {
+/// What a module tells of its names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Names {
+    /// Everything has one, and every declared binding is there: an unoptimised module with debug information.
+    Required,
+    /// Any may be missing, and so may bindings that are not used: a module from somewhere else.
+    #[allow(dead_code)] // the build script reads its own modules alone
+    Optional,
+}
+
+/// Reads the interface of a module.
+///
+/// # Errors
+/// Whatever makes it unusable as a compute shader of grilly's, in words.
+pub fn reflect(words: &[u32], names: Names) -> Result<Interface, String> {
     let module = rspirv::dr::load_words(words).map_err(|e| format!("cannot parse the SPIR-V: {e}"))?;
-    let reader = Reader::new(&module);
+    let reader = Reader::new(&module, names);
+    reader.entry_point()?;
     Ok(Interface {
         bindings: reader.bindings()?,
         push: reader.push()?,
@@ -26,10 +42,11 @@ struct Reader<'a> {
     declared: HashMap<Word, &'a Instruction>,
     names: HashMap<Word, &'a str>,
     member_names: HashMap<(Word, u32), &'a str>,
+    required: bool,
 }
 
 impl<'a> Reader<'a> {
-    fn new(module: &'a Module) -> Self {
+    fn new(module: &'a Module, required: Names) -> Self {
         let declared = module.types_global_values.iter().filter_map(|i| Some((i.result_id?, i))).collect();
         let (mut names, mut member_names) = (HashMap::new(), HashMap::new());
         for instruction in &module.debug_names {
@@ -43,7 +60,25 @@ impl<'a> Reader<'a> {
                 _ => {}
             }
         }
-        Reader { module, declared, names, member_names }
+        Reader { module, declared, names, member_names, required: required == Names::Required }
+    }
+
+    /// One compute entry point, `main`.
+    fn entry_point(&self) -> Result<(), String> {
+        match self.module.entry_points.as_slice() {
+            [entry] => match entry.operands.as_slice() {
+                [Operand::ExecutionModel(ExecutionModel::GLCompute), _, Operand::LiteralString(name), ..]
+                    if name == "main" =>
+                {
+                    Ok(())
+                }
+                [Operand::ExecutionModel(model), _, Operand::LiteralString(name), ..] => Err(format!(
+                    "the entry point is {name:?} of a {model:?} shader, expected \"main\" of a compute shader"
+                )),
+                _ => Err("the entry point cannot be read".into()),
+            },
+            entries => Err(format!("{} entry points, expected one, \"main\"", entries.len())),
+        }
     }
 
     fn declaration(&self, id: Word) -> Result<&'a Instruction, String> {
@@ -86,13 +121,21 @@ impl<'a> Reader<'a> {
     }
 
     fn bindings(&self) -> Result<Vec<Binding>, String> {
+        let mut buffers = self.variables(StorageClass::StorageBuffer)?;
         for class in [StorageClass::Uniform, StorageClass::UniformConstant] {
-            if let Some((id, _)) = self.variables(class)?.first() {
-                return Err(format!("{:?} is not a storage buffer, the only kind of binding there is", self.name(*id)));
+            for (id, block) in self.variables(class)? {
+                // Before SPIR-V 1.3 a storage buffer was a uniform with this decoration.
+                if self.decoration(block.result_id.unwrap_or(0), Decoration::BufferBlock).is_none() {
+                    return Err(format!(
+                        "{:?} is not a storage buffer, the only kind of binding there is",
+                        self.name(id)
+                    ));
+                }
+                buffers.push((id, block));
             }
         }
         let mut bindings: Vec<Binding> = Vec::new();
-        for (id, block) in self.variables(StorageClass::StorageBuffer)? {
+        for (id, block) in buffers {
             let index = self.decoration(id, Decoration::Binding).ok_or("a storage buffer without a binding")?;
             let block_id = block.result_id.unwrap_or(0);
             let members = block.operands.len() as u32;
@@ -100,7 +143,7 @@ impl<'a> Reader<'a> {
                 "" if members == 1 => self.member_names.get(&(block_id, 0)).copied().unwrap_or(""),
                 name => name,
             };
-            if name.is_empty() {
+            if name.is_empty() && self.required {
                 return Err(format!("binding {index} has several members and no instance name"));
             }
             if self.decoration(id, Decoration::DescriptorSet).unwrap_or(0) != 0 {
@@ -127,8 +170,10 @@ impl<'a> Reader<'a> {
         }
         bindings.sort_by_key(|b| b.index);
         match bindings.iter().zip(0..).find(|(b, expected)| b.index != *expected) {
-            Some((b, expected)) => Err(format!("{} has binding {}, expected {expected}: no gaps", b.name, b.index)),
-            None => Ok(bindings),
+            Some((b, expected)) if self.required => {
+                Err(format!("{} has binding {}, expected {expected}: no gaps", b.name, b.index))
+            }
+            _ => Ok(bindings),
         }
     }
 
@@ -268,7 +313,7 @@ impl<'a> Reader<'a> {
             Op::INotEqual => Ok((value(1)? != value(2)?).into()),
             Op::UGreaterThan => Ok((value(1)? > value(2)?).into()),
             Op::ULessThan => Ok((value(1)? < value(2)?).into()),
-            other => Err(format!("a size computed by {other:?}, which build/reflect.rs does not evaluate")),
+            other => Err(format!("a size computed by {other:?}, which reflect.rs does not evaluate")),
         }
     }
 }

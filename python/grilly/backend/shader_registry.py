@@ -1,0 +1,174 @@
+"""Which shader serves an architecture; what is registered here is what is dispatched.
+
+A shader is looked for under its name and an architecture (or a `model_type`, see `register_architecture`): first the
+architecture's own entry, then the generic one. `attention-output` has entries of its own for GPT-like, T5, LLaMA-like,
+ModernBERT, Longformer and BigBird models.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from grilly import _core
+
+if TYPE_CHECKING:
+    from grilly.compiler import ShaderCompiler
+
+__all__ = [
+    "ShaderRegistry",
+    "get_registry",
+    "get_shader",
+    "register_architecture",
+    "register_architecture_shader",
+    "register_generic_shader",
+]
+
+logger = logging.getLogger("grilly")
+
+
+class ShaderRegistry:
+    """Shaders by name and architecture.
+
+    `get_registry()` is the one that decides what is dispatched: there a file is compiled when it is registered, and its
+    interface compared with that of the shader it replaces. Any other is a list of names that starts with grilly's own.
+
+    Example:
+        >>> from grilly.backend.shader_registry import ShaderRegistry
+        >>> registry = ShaderRegistry()
+        >>> registry.register_architecture_specific("attention-output", "mine", "attention-output-mine")
+        >>> registry.get_shader("attention-output", architecture="mine")
+        'attention-output-mine'
+    """
+
+    def __init__(self) -> None:
+        self._table = _core.ShaderTable(False)
+
+    def register_generic(
+        self, shader_name: str, shader_file: str | os.PathLike[str], *, compiler: ShaderCompiler | None = None
+    ) -> None:
+        """Makes a file the shader of every architecture that has none of its own.
+
+        Args:
+            shader_name: Such as `"attention-output"`.
+            shader_file: A GLSL or SPIR-V file, with or without its ending, `"file#function"` for a function of it, or
+                the name of one of grilly's own shaders. It is looked for in the compiler's folder first.
+            compiler: Compiles it; by default one with the default configuration and the current folder.
+
+        Raises:
+            ShaderNotFound: There is no such file, nor a shader of grilly's of that name.
+            FunctionNotFound: The file has no such function.
+            CompilationFailed: The file does not compile; the message names file and line.
+            PipelineCreationFailed: Its interface is not that of grilly's shader of the name; the message says what
+                differs.
+            UnsupportedError: No kernel of grilly's runs under the name alone.
+        """
+        self._register(shader_name, None, shader_file, compiler)
+
+    def register_architecture_specific(
+        self,
+        shader_name: str,
+        architecture: str,
+        shader_file: str | os.PathLike[str],
+        *,
+        compiler: ShaderCompiler | None = None,
+    ) -> None:
+        """Makes a file the shader of one architecture; arguments and errors as `register_generic`."""
+        self._register(shader_name, architecture, shader_file, compiler)
+
+    def _register(
+        self,
+        shader_name: str,
+        architecture: str | None,
+        shader_file: str | os.PathLike[str],
+        compiler: ShaderCompiler | None,
+    ) -> None:
+        built = _core.ShaderCompiler(".") if compiler is None else compiler._compiler
+        self._table.register(shader_name, architecture, os.fspath(shader_file), built)
+
+    def register_architecture(self, model_type: str, architecture: str) -> None:
+        """Makes models of a type use an architecture's shaders, where the type has no entry of its own."""
+        self._table.register_architecture(model_type, architecture)
+
+    def get_shader(self, shader_name: str, architecture: str | None = None) -> str | None:
+        """The file that serves an architecture or `model_type`: its own, else the generic one; None if neither is."""
+        found = self._table.find(shader_name, architecture or "")
+        if found is None:
+            logger.warning("no shader is registered under %r; list_shaders() has the names", shader_name)
+        return found
+
+    def list_shaders(self, architecture: str | None = None) -> list[str]:
+        """The names that `get_shader` knows for an architecture, sorted."""
+        return self._table.list(architecture)
+
+
+def _process_registry() -> ShaderRegistry:
+    registry = ShaderRegistry()
+    registry._table = _core.ShaderTable(True)
+    return registry
+
+
+_registry = _process_registry()
+
+
+def get_registry() -> ShaderRegistry:
+    """The registry that decides what is dispatched.
+
+    Example:
+        >>> from grilly.backend.shader_registry import get_registry
+        >>> get_registry().get_shader("attention-output", "gpt2")
+        'attention-output-gpt'
+    """
+    return _registry
+
+
+def register_generic_shader(
+    shader_name: str, shader_file: str | os.PathLike[str], *, compiler: ShaderCompiler | None = None
+) -> None:
+    """`ShaderRegistry.register_generic` of `get_registry()`.
+
+    Example:
+        >>> from grilly.backend.shader_registry import register_generic_shader
+        >>> register_generic_shader("attention-output", "attention-output")
+    """
+    _registry.register_generic(shader_name, shader_file, compiler=compiler)
+
+
+def register_architecture_shader(
+    shader_name: str,
+    architecture: str,
+    shader_file: str | os.PathLike[str],
+    *,
+    compiler: ShaderCompiler | None = None,
+) -> None:
+    """`ShaderRegistry.register_architecture_specific` of `get_registry()`.
+
+    Example:
+        >>> from grilly.backend.shader_registry import register_architecture_shader
+        >>> register_architecture_shader("attention-output", "gpt", "attention-output-gpt")
+    """
+    _registry.register_architecture_specific(shader_name, architecture, shader_file, compiler=compiler)
+
+
+def register_architecture(model_type: str, architecture: str) -> None:
+    """`ShaderRegistry.register_architecture` of `get_registry()`.
+
+    Example:
+        >>> from grilly.backend.shader_registry import get_shader, register_architecture
+        >>> register_architecture("my_decoder", "gpt")
+        >>> get_shader("attention-output", architecture="my_decoder")
+        'attention-output-gpt'
+    """
+    _registry.register_architecture(model_type, architecture)
+
+
+def get_shader(shader_name: str, architecture: str | None = None) -> str | None:
+    """`ShaderRegistry.get_shader` of `get_registry()`.
+
+    Example:
+        >>> from grilly.backend.shader_registry import get_shader
+        >>> get_shader("attention-output", architecture="bert")
+        'attention-output'
+    """
+    return _registry.get_shader(shader_name, architecture)

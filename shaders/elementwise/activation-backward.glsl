@@ -1,0 +1,38 @@
+#version 460
+// Computes: y = g act'(x), elementwise; g, x, y [rows, columns].
+// Grid: x = ceil(rows / push.rows_per_group); 256 invocations walk over the elements of those rows.
+// Reduction order: none.
+// Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4.
+#extension GL_GOOGLE_include_directive : require
+#include "elements.glsl"
+#include "functions.glsl"
+
+layout(constant_id = 0) const uint ACTIVATION = 0;
+
+layout(std430, binding = 1) readonly buffer G { float g[]; };
+layout(std430, binding = 1) readonly buffer G4 { vec4 g_4[]; };
+layout(std430, binding = 2) readonly buffer X { float x[]; };
+layout(std430, binding = 2) readonly buffer X4 { vec4 x_4[]; };
+layout(std430, binding = 3) writeonly buffer Y { float y[]; };
+layout(std430, binding = 3) writeonly buffer Y4 { vec4 y_4[]; };
+
+layout(push_constant) uniform Push {
+    uint rows_of;
+    uint rows;
+    uint columns;
+    uint rows_per_group;
+    float a;
+    float b;
+} push;
+
+void four(uint quad) {
+    y_4[quad] = g_4[quad] * slope_4(ACTIVATION, x_4[quad], push.a, push.b);
+}
+
+void one(uint place) {
+    y[place] = g[place] * slope(ACTIVATION, x[place], push.a, push.b);
+}
+
+void main() {
+    walk(own_elements(push.rows_of, push.rows, push.columns, push.rows_per_group));
+}

@@ -1,0 +1,47 @@
+#version 460
+// Computes: y = -(t max(log p, -100) + (1 - t) max(log(1 - p), -100)), elementwise; p, t, y [rows, columns].
+// Grid: x = ceil(rows / push.rows_per_group); 256 invocations walk over the elements of those rows.
+// Reduction order: none.
+// Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4.
+#extension GL_GOOGLE_include_directive : require
+#include "elements.glsl"
+#include "numbers.glsl"
+
+layout(std430, binding = 1) readonly buffer P { float p[]; };
+layout(std430, binding = 1) readonly buffer P4 { vec4 p_4[]; };
+layout(std430, binding = 2) readonly buffer T { float t[]; };
+layout(std430, binding = 2) readonly buffer T4 { vec4 t_4[]; };
+layout(std430, binding = 3) writeonly buffer Y { float y[]; };
+layout(std430, binding = 3) writeonly buffer Y4 { vec4 y_4[]; };
+
+layout(push_constant) uniform Push {
+    uint rows_of;
+    uint rows;
+    uint columns;
+    uint rows_per_group;
+} push;
+
+// Where p is small, 1 - p would lose it.
+float logarithm_of_rest(float p) {
+    return abs(p) < 0.25 ? logarithm_near(-p, 0.0) : logarithm(1.0 - p);
+}
+
+float loss(float p, float t) {
+    return -(t * nan_max(logarithm(p), -100.0) + (1.0 - t) * nan_max(logarithm_of_rest(p), -100.0));
+}
+
+void four(uint quad) {
+    vec4 probability = p_4[quad];
+    vec4 target = t_4[quad];
+    y_4[quad] = vec4(
+        loss(probability.x, target.x), loss(probability.y, target.y),
+        loss(probability.z, target.z), loss(probability.w, target.w));
+}
+
+void one(uint place) {
+    y[place] = loss(p[place], t[place]);
+}
+
+void main() {
+    walk(own_elements(push.rows_of, push.rows, push.columns, push.rows_per_group));
+}

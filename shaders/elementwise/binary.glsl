@@ -1,0 +1,90 @@
+#version 460
+// Computes: y = a + b, a - b, a b or a / b, elementwise; a, y [rows, columns], b repeated along some axes.
+// Grid: x = ceil(rows / push.rows_per_group); 256 invocations walk over the elements of those rows.
+// Reduction order: none.
+// Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4.
+#extension GL_GOOGLE_include_directive : require
+#include "elements.glsl"
+
+// As `BinaryKind`.
+layout(constant_id = 0) const uint KIND = 0;
+// Axes b is walked along, 0 where it has a's shape; the fastest is number 0.
+layout(constant_id = 1) const uint AXES = 0;
+// Whether four elements never leave the fastest axis.
+layout(constant_id = 2) const bool VECTOR = false;
+
+layout(std430, binding = 1) readonly buffer A { float a[]; };
+layout(std430, binding = 1) readonly buffer A4 { vec4 a_4[]; };
+layout(std430, binding = 2) readonly buffer B { float b[]; };
+layout(std430, binding = 2) readonly buffer B4 { vec4 b_4[]; };
+layout(std430, binding = 3) writeonly buffer Y { float y[]; };
+layout(std430, binding = 3) writeonly buffer Y4 { vec4 y_4[]; };
+
+layout(push_constant) uniform Push {
+    uint rows_of;
+    uint rows;
+    uint columns;
+    uint rows_per_group;
+    uint size_0;
+    uint size_1;
+    uint size_2;
+    // Elements of b between two indices of an axis: 0 where b is repeated.
+    uint stride_0;
+    uint stride_1;
+    uint stride_2;
+    uint stride_3;
+} push;
+
+// The place in b that belongs to an element of a. The slowest axis needs no size.
+uint place_in_b(uint place) {
+    if (AXES == 0u) {
+        return place;
+    }
+    if (AXES == 1u) {
+        return place * push.stride_0;
+    }
+    uint rest = place / push.size_0;
+    uint at = (place - rest * push.size_0) * push.stride_0;
+    if (AXES == 2u) {
+        return at + rest * push.stride_1;
+    }
+    uint next = rest / push.size_1;
+    at += (rest - next * push.size_1) * push.stride_1;
+    if (AXES == 3u) {
+        return at + next * push.stride_2;
+    }
+    uint last = next / push.size_2;
+    return at + (next - last * push.size_2) * push.stride_2 + last * push.stride_3;
+}
+
+vec4 combine(vec4 a, vec4 b) {
+    switch (KIND) {
+        case 0u: return a + b;
+        case 1u: return a - b;
+        case 2u: return a * b;
+        default: return a / b;
+    }
+}
+
+void four(uint quad) {
+    vec4 second;
+    if (AXES == 0u) {
+        second = b_4[quad];
+    } else if (VECTOR) {
+        uint at = place_in_b(4u * quad);
+        second = push.stride_0 == 0u ? vec4(b[at]) : b_4[at / 4u];
+    } else {
+        uint at = 4u * quad;
+        second = vec4(
+            b[place_in_b(at)], b[place_in_b(at + 1u)], b[place_in_b(at + 2u)], b[place_in_b(at + 3u)]);
+    }
+    y_4[quad] = combine(a_4[quad], second);
+}
+
+void one(uint place) {
+    y[place] = combine(vec4(a[place]), vec4(b[place_in_b(place)])).x;
+}
+
+void main() {
+    walk(own_elements(push.rows_of, push.rows, push.columns, push.rows_per_group));
+}

@@ -1,0 +1,46 @@
+#version 460
+// Computes: y = x / (1 - p) where u >= p, else 0, elementwise; u uniform, of Philox4x32-10.
+// Grid: x = ceil(rows / push.rows_per_group); 256 invocations walk over the elements of those rows.
+// Reduction order: none.
+// Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4.
+#extension GL_GOOGLE_include_directive : require
+#include "elements.glsl"
+#include "philox.glsl"
+
+layout(std430, binding = 1) readonly buffer X { float x[]; };
+layout(std430, binding = 1) readonly buffer X4 { vec4 x_4[]; };
+layout(std430, binding = 2) writeonly buffer Y { float y[]; };
+layout(std430, binding = 2) writeonly buffer Y4 { vec4 y_4[]; };
+
+layout(push_constant) uniform Push {
+    uint rows_of;
+    uint rows;
+    uint columns;
+    uint rows_per_group;
+    float p;
+    // Key, and counter of the first four elements, least significant word first.
+    uint seed_0;
+    uint seed_1;
+    uint offset_0;
+    uint offset_1;
+} push;
+
+vec4 uniforms(uint quad) {
+    uint carry;
+    uint low = uaddCarry(push.offset_0, quad, carry);
+    uvec4 words = philox(uvec4(low, push.offset_1 + carry, 0u, 0u), uvec2(push.seed_0, push.seed_1));
+    return vec4(words >> 8) * 5.96046448e-8;
+}
+
+void four(uint quad) {
+    y_4[quad] = mix(vec4(0.0), x_4[quad] / (1.0 - push.p), greaterThanEqual(uniforms(quad), vec4(push.p)));
+}
+
+void one(uint place) {
+    bool kept = uniforms(place / 4u)[place % 4u] >= push.p;
+    y[place] = kept ? x[place] / (1.0 - push.p) : 0.0;
+}
+
+void main() {
+    walk(own_elements(push.rows_of, push.rows, push.columns, push.rows_per_group));
+}

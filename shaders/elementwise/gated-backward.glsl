@@ -1,0 +1,59 @@
+#version 460
+// Computes: y = [g act(x2), g x1 act'(x2)]; g [..., width], x, y [..., 2 width] with halves of the last axis.
+// Grid: x = ceil(rows / push.rows_per_group); 256 invocations walk over the elements of those rows.
+// Reduction order: none.
+// Assumes: elements of x < 2^32; rows_per_group * columns is a multiple of 4, and width with VECTOR.
+#extension GL_GOOGLE_include_directive : require
+#include "elements.glsl"
+#include "functions.glsl"
+
+layout(constant_id = 0) const uint ACTIVATION = 0;
+layout(constant_id = 1) const bool VECTOR = false;
+
+layout(std430, binding = 1) readonly buffer G { float g[]; };
+layout(std430, binding = 1) readonly buffer G4 { vec4 g_4[]; };
+layout(std430, binding = 2) readonly buffer X { float x[]; };
+layout(std430, binding = 2) readonly buffer X4 { vec4 x_4[]; };
+layout(std430, binding = 3) writeonly buffer Y { float y[]; };
+layout(std430, binding = 3) writeonly buffer Y4 { vec4 y_4[]; };
+
+layout(push_constant) uniform Push {
+    uint rows_of;
+    uint rows;
+    uint columns;
+    uint rows_per_group;
+    uint width;
+    float a;
+    float b;
+} push;
+
+// The place in x and y that belongs to an element of g.
+uint first_half(uint place) {
+    return place + place / push.width * push.width;
+}
+
+void four(uint quad) {
+    uint at = first_half(4u * quad);
+    uint second = (at + push.width) / 4u;
+    vec4 gate = x_4[second];
+    vec4 gradient = g_4[quad];
+    vec4 other = gradient * x_4[at / 4u];
+    y_4[at / 4u] = gradient * value_4(ACTIVATION, gate, push.a, push.b);
+    y_4[second] = other * slope_4(ACTIVATION, gate, push.a, push.b);
+}
+
+void one(uint place) {
+    uint at = first_half(place);
+    float gate = x[at + push.width];
+    y[at] = g[place] * value(ACTIVATION, gate, push.a, push.b);
+    y[at + push.width] = g[place] * x[at] * slope(ACTIVATION, gate, push.a, push.b);
+}
+
+void main() {
+    uvec2 own = own_elements(push.rows_of, push.rows, push.columns, push.rows_per_group);
+    if (VECTOR) {
+        walk(own);
+    } else {
+        walk_one_by_one(own);
+    }
+}

@@ -1,0 +1,81 @@
+//! `y = a + b`, `a - b`, `a b` or `a / b`, `b` broadcast to `a`
+
+use crate::Result;
+use crate::backend::cpu::step::Step;
+use crate::graph::ValueId;
+use crate::ops::binary::{BroadcastAxis, broadcast};
+use crate::ops::{Binary, BinaryKind};
+
+pub(super) fn run(step: &Step<'_>, op: &Binary, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
+    match op.kind {
+        BinaryKind::Add => walk(step, operands, out, |a, b| a + b),
+        BinaryKind::Subtract => walk(step, operands, out, |a, b| a - b),
+        BinaryKind::Multiply => walk(step, operands, out, |a, b| a * b),
+        BinaryKind::Divide => walk(step, operands, out, |a, b| a / b),
+    }
+}
+
+fn walk(
+    step: &Step<'_>,
+    operands: &[ValueId],
+    out: &mut [f32],
+    f: impl Fn(f32, f32) -> f32 + Copy + Sync,
+) -> Result<()> {
+    let (a, b) = (step.floats(operands[0])?, step.floats(operands[1])?);
+    let axes = broadcast(step.shape(operands[0]), step.shape(operands[1]))?;
+    let Some((inner, outer)) = axes.split_first() else {
+        step.team.rows(out, 1, 4096, |first, part| {
+            part.iter_mut().zip(&a[first..]).zip(&b[first..]).for_each(|((y, a), b)| *y = f(*a, *b));
+        });
+        return Ok(());
+    };
+    // The batch counts the only axis: 0 stands for all there are.
+    let columns = if inner.size == 0 { out.len() } else { inner.size };
+    step.team.rows(out, columns, 1 + 4096 / columns, |first, part| {
+        let rows = part.chunks_exact_mut(columns).zip(a[first * columns..].chunks_exact(columns));
+        for (row, (y, a)) in rows.enumerate() {
+            let b = &b[start(outer, first + row)..];
+            match inner.stride {
+                0 => y.iter_mut().zip(a).for_each(|(y, a)| *y = f(*a, b[0])),
+                _ => y.iter_mut().zip(a).zip(b).for_each(|((y, a), b)| *y = f(*a, *b)),
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Where `b` begins for a row, counted over the axes `outer`.
+fn start(outer: &[BroadcastAxis], mut row: usize) -> usize {
+    let mut at = 0;
+    for axis in outer {
+        // The slowest axis may be the batch's, of any size.
+        let size = if axis.size == 0 { usize::MAX } else { axis.size };
+        at += row % size * axis.stride;
+        row /= size;
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::backend::cpu::testing::{Operand, archs, numbers, run};
+    use crate::ops::{Binary, BinaryKind, Counts, Dim, Shape};
+
+    #[test]
+    fn sums_are_those_of_ieee() {
+        for arch in archs() {
+            for tokens in [0, 1, 2, 15, 17, 1000] {
+                let (mut a, b) = (numbers(tokens * 7, 1), numbers(tokens * 7, 2));
+                if tokens > 1 {
+                    (a[0], a[1]) = (f32::NAN, f32::INFINITY);
+                }
+                let shape = Shape::matrix(Dim::Tokens, 7);
+                let operands = [Operand::Floats(shape.clone(), &a), Operand::Floats(shape, &b)];
+                let y = run(Binary::from(BinaryKind::Add), &operands, Counts { tokens, texts: 1 }, arch);
+                for ((y, a), b) in y.iter().zip(&a).zip(&b) {
+                    assert!(*y == a + b || (y.is_nan() && (a + b).is_nan()));
+                }
+            }
+        }
+    }
+}

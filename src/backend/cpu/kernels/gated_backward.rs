@@ -1,0 +1,25 @@
+//! `y = [g act(x2), g x1 act'(x2)]`
+
+use super::functions::{activate, slope};
+use crate::Result;
+use crate::backend::cpu::step::Step;
+use crate::graph::ValueId;
+use crate::ops::GatedBackward;
+
+pub(super) fn run(step: &Step<'_>, op: &GatedBackward, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
+    let (g, x) = (step.floats(operands[0])?, step.floats(operands[1])?);
+    let columns = step.shape(operands[0]).columns();
+    step.team.rows(out, 2 * columns, 1 + 1024 / columns, |first, part| {
+        let rows = g[first * columns..].chunks_exact(columns).zip(x[2 * first * columns..].chunks_exact(2 * columns));
+        for (y, (g, x)) in part.chunks_exact_mut(2 * columns).zip(rows) {
+            let ((y1, y2), (x1, x2)) = (y.split_at_mut(columns), x.split_at(columns));
+            y1.copy_from_slice(x2);
+            activate(step.arch, &op.0, y1);
+            y1.iter_mut().zip(g).for_each(|(y, g)| *y *= g);
+            for (((y, g), x1), x2) in y2.iter_mut().zip(g).zip(x1).zip(x2) {
+                *y = (f64::from(*g) * f64::from(*x1) * slope(&op.0, *x2)) as f32;
+            }
+        }
+    });
+    Ok(())
+}

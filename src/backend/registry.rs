@@ -1,0 +1,209 @@
+//! Which shader serves an architecture: names only, whatever runs them.
+//!
+//! ```text
+//! model_type ── architectures ─▶ architecture ─┐
+//! shader's name ───────────────────────────────┴ specific, else generic ─▶ Row {file, location}
+//! ```
+//! The process' registry decides what is dispatched; others of the type are lists of names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::{Error, Result};
+
+/// The name under which `attention_output` looks for its shader.
+pub const ATTENTION_OUTPUT: &str = "attention-output";
+
+/// Generic shaders, each served by the file of its name.
+const GENERIC: &[&str] = &[
+    "activation-gelu",
+    "activation-relu",
+    "activation-silu",
+    "activation-softmax",
+    "attention-concat-heads",
+    "attention-mask",
+    ATTENTION_OUTPUT,
+    "attention-scores",
+    "embedding-lookup",
+    "embedding-normalize",
+    "embedding-pool",
+    "embedding-pool-mask",
+    "fnn-dropout",
+    "fnn-layernorm",
+    "fnn-linear",
+    "fnn-residual",
+    "rope",
+];
+
+/// Architecture and file, all of `attention-output`.
+const SPECIFIC: &[(&str, &str)] = &[
+    ("bigbird", "attention-output-bigbird"),
+    ("gpt", "attention-output-gpt"),
+    ("granite", "attention-output-gpt"),
+    ("llama", "attention-output-llama"),
+    ("longformer", "attention-output-global-window"),
+    ("modernbert", "attention-output-windowed"),
+    ("t5", "attention-output-t5"),
+];
+
+/// `model_type` of a `config.json` and its architecture, where the names differ.
+const ARCHITECTURES: &[(&str, &str)] = &[
+    ("big_bird", "bigbird"),
+    ("bigbird_pegasus", "bigbird"),
+    ("gpt2", "gpt"),
+    ("gpt_bigcode", "gpt"),
+    ("gpt_neo", "gpt"),
+    ("gpt_neox", "gpt"),
+    ("gptj", "gpt"),
+    ("gemma", "llama"),
+    ("gemma2", "llama"),
+    ("led", "longformer"),
+    ("mistral", "llama"),
+    ("mt5", "t5"),
+    ("qwen2", "llama"),
+    ("qwen3", "llama"),
+    ("umt5", "t5"),
+];
+
+/// One entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// The file's name as it was registered, without its ending.
+    pub file: String,
+    /// Where a user's file lies; `None` for one of grilly's own.
+    pub location: Option<String>,
+}
+
+/// Shaders by name and architecture.
+#[derive(Debug, Clone)]
+pub struct Registry {
+    generic: BTreeMap<String, Row>,
+    specific: BTreeMap<(String, String), Row>,
+    architectures: BTreeMap<String, String>,
+}
+
+impl Default for Registry {
+    /// What grilly ships.
+    fn default() -> Self {
+        let row = |file: &str| Row { file: file.into(), location: None };
+        Registry {
+            generic: GENERIC.iter().map(|name| ((*name).into(), row(name))).collect(),
+            specific: (SPECIFIC.iter())
+                .map(|(architecture, file)| ((ATTENTION_OUTPUT.into(), (*architecture).into()), row(file)))
+                .collect(),
+            architectures: ARCHITECTURES.iter().map(|(model, name)| ((*model).into(), (*name).into())).collect(),
+        }
+    }
+}
+
+impl Registry {
+    /// Makes `row` the shader of every architecture that has no own.
+    pub fn register_generic(&mut self, shader: &str, row: Row) {
+        self.generic.insert(shader.to_owned(), row);
+    }
+
+    /// Makes `row` the shader of one architecture.
+    pub fn register_specific(&mut self, shader: &str, architecture: &str, row: Row) {
+        self.specific.insert((shader.to_owned(), architecture.to_lowercase()), row);
+    }
+
+    /// Takes the entry of one architecture away.
+    pub fn forget_specific(&mut self, shader: &str, architecture: &str) {
+        self.specific.remove(&(shader.to_owned(), architecture.to_lowercase()));
+    }
+
+    /// Makes models of a type use the shaders of an architecture.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an empty name.
+    pub fn register_architecture(&mut self, model_type: &str, architecture: &str) -> Result<()> {
+        if model_type.is_empty() || architecture.is_empty() {
+            return Err(Error::InvalidArgument("register_architecture: an empty name".into()));
+        }
+        self.architectures.insert(model_type.to_lowercase(), architecture.to_lowercase());
+        Ok(())
+    }
+
+    /// The architecture of a `model_type`: its own name where no row says otherwise.
+    pub fn architecture(&self, model_type: &str) -> String {
+        let name = model_type.to_lowercase();
+        self.architectures.get(&name).cloned().unwrap_or(name)
+    }
+
+    /// The entry of `shader` for an architecture or `model_type` (empty for none), else the generic one.
+    pub fn find(&self, shader: &str, architecture: &str) -> Option<&Row> {
+        self.find_specific(shader, architecture).or_else(|| self.generic.get(shader))
+    }
+
+    /// The entry that is the architecture's own.
+    pub fn find_specific(&self, shader: &str, architecture: &str) -> Option<&Row> {
+        if architecture.is_empty() {
+            return None;
+        }
+        let own = |name: String| self.specific.get(&(shader.to_owned(), name));
+        own(architecture.to_lowercase()).or_else(|| own(self.architecture(architecture)))
+    }
+
+    /// Names of all shaders, or of those with an entry of the architecture's own or a generic one; sorted.
+    pub fn list(&self, architecture: Option<&str>) -> Vec<String> {
+        let specific = self.specific.keys().filter(|(shader, _)| {
+            architecture.is_none_or(|architecture| self.find_specific(shader, architecture).is_some())
+        });
+        let names: BTreeSet<&String> = self.generic.keys().chain(specific.map(|(shader, _)| shader)).collect();
+        names.into_iter().cloned().collect()
+    }
+}
+
+static REGISTRY: LazyLock<RwLock<Registry>> = LazyLock::new(RwLock::default);
+
+/// The process' registry.
+pub fn read() -> RwLockReadGuard<'static, Registry> {
+    REGISTRY.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The process' registry, to be changed.
+pub fn write() -> RwLockWriteGuard<'static, Registry> {
+    REGISTRY.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_architecture_gets_its_own_shader_and_else_the_generic_one() {
+        let mut registry = Registry::default();
+        let file = |registry: &Registry, name: &str| registry.find(ATTENTION_OUTPUT, name).unwrap().file.clone();
+        for (name, expected) in [
+            ("", "attention-output"),
+            ("bert", "attention-output"),
+            ("GPT", "attention-output-gpt"),
+            ("gpt2", "attention-output-gpt"),
+            ("gpt_neox", "attention-output-gpt"),
+            ("granite", "attention-output-gpt"),
+            ("mt5", "attention-output-t5"),
+            ("mistral", "attention-output-llama"),
+            ("big_bird", "attention-output-bigbird"),
+        ] {
+            assert_eq!(file(&registry, name), expected, "{name}");
+        }
+        assert_eq!(registry.find("nothing", "gpt"), None);
+        registry.register_architecture("My_Model", "T5").unwrap();
+        assert_eq!(file(&registry, "my_model"), "attention-output-t5");
+        assert!(registry.register_architecture("", "t5").is_err());
+        // A row of the type's own goes before that of its architecture.
+        let own = Row { file: "mine".into(), location: Some("/mine.glsl".into()) };
+        registry.register_specific(ATTENTION_OUTPUT, "Gpt2", own);
+        assert_eq!((file(&registry, "gpt2"), file(&registry, "gpt")), ("mine".into(), "attention-output-gpt".into()));
+    }
+
+    #[test]
+    fn every_shipped_row_has_a_shader() {
+        let registry = Registry::default();
+        assert!(registry.list(None).windows(2).all(|pair| pair[0] < pair[1]), "sorted");
+        #[cfg(feature = "vulkan")]
+        for row in registry.specific.values() {
+            assert!(crate::backend::vulkan::builtin(&row.file).is_some(), "{}", row.file);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Files of caches: written whole or not at all, and taken for absent when damaged.
+//!
+//! `magic [8] | FNV-1a of the data [8] | data`
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+const MAGIC: &[u8; 8] = b"grilly-1";
+
+/// Nothing that is cached comes near this.
+const LARGEST_FILE: u64 = 64 << 20;
+
+/// `grilly` in `$XDG_CACHE_HOME`, or in what the platform uses in its place.
+pub(crate) fn folder() -> Option<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let folder = if let Some(folder) = variable("XDG_CACHE_HOME") {
+        folder
+    } else if cfg!(windows) {
+        variable("LOCALAPPDATA")?
+    } else {
+        let below = if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" };
+        variable("HOME")?.join(below)
+    };
+    Some(folder.join("grilly"))
+}
+
+/// The data of a file; `None` when it is not there, cannot be read, or was torn.
+pub(crate) fn read(file: &Path) -> Option<Vec<u8>> {
+    if std::fs::metadata(file).ok()?.len() > LARGEST_FILE {
+        return None;
+    }
+    let bytes = std::fs::read(file).ok()?;
+    let (magic, rest) = bytes.split_at_checked(8)?;
+    let (sum, data) = rest.split_at_checked(8)?;
+    (magic == MAGIC && sum == checksum(data).to_le_bytes()).then(|| data.to_vec())
+}
+
+/// Through a file of its own name and a rename, so that a reader finds the old or the new, never a half.
+pub(crate) fn write(file: &Path, data: &[u8]) -> std::io::Result<()> {
+    static WRITES: AtomicU32 = AtomicU32::new(0);
+    let folder = file.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder)?;
+    let number = WRITES.fetch_add(1, Relaxed);
+    let unfinished = file.with_extension(format!("{}-{number}.tmp", std::process::id()));
+    let bytes = [MAGIC.as_slice(), &checksum(data).to_le_bytes(), data].concat();
+    let done = std::fs::write(&unfinished, bytes).and_then(|()| std::fs::rename(&unfinished, file));
+    if done.is_err() {
+        let _ = std::fs::remove_file(&unfinished);
+    }
+    done
+}
+
+/// FNV-1a of 64 bits.
+pub(crate) fn checksum(data: &[u8]) -> u64 {
+    data.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// FNV-1a of 128 bits: no two texts that anybody writes share it.
+pub(crate) fn content_hash(data: &[u8]) -> u128 {
+    let step = |hash: u128, byte: &u8| (hash ^ u128::from(*byte)).wrapping_mul((1 << 88) + 0x13b);
+    data.iter().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_file_counts_as_absent() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("deep").join("cache.bin");
+        assert_eq!(read(&file), None);
+        write(&file, b"pipelines").unwrap();
+        assert_eq!(read(&file).as_deref(), Some(b"pipelines".as_slice()));
+        assert_eq!(std::fs::read_dir(file.parent().unwrap()).unwrap().count(), 1, "no unfinished file stays");
+        let good = std::fs::read(&file).unwrap();
+        for damaged in [&good[..good.len() - 1], &good[..12], b"", b"grilly-0"] {
+            std::fs::write(&file, damaged).unwrap();
+            assert_eq!(read(&file), None);
+        }
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_is_an_error_not_a_panic() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(write(&file.path().join("below").join("cache.bin"), b"x").is_err());
+    }
+}

@@ -1,0 +1,42 @@
+//! Dispatches of `activation_backward`.
+
+use super::elements::Elements;
+use crate::Result;
+use crate::backend::vulkan::generated::activation_backward::{Bindings, Constants, KERNEL, Push};
+use crate::backend::vulkan::kernel::{Dispatch, Extent, Range, Resource};
+use crate::backend::vulkan::lower::Lowering;
+use crate::graph::Node;
+use crate::ops::ActivationBackward;
+
+/// Adds the node's dispatches.
+pub(in crate::backend::vulkan) fn lower(
+    lowering: &mut Lowering<'_>,
+    node: &Node,
+    op: &ActivationBackward,
+) -> Result<()> {
+    let walk = Elements::of(lowering.shape(node.result), lowering.capabilities)?;
+    let ActivationBackward(op) = op;
+    let variant = KERNEL.select(lowering.capabilities)?;
+    let bindings = Bindings {
+        counts: Range::whole(Resource::Counts),
+        g: lowering.range(node.operands[0]),
+        x: lowering.range(node.operands[1]),
+        y: lowering.range(node.result),
+    };
+    let push = Push {
+        rows_of: walk.rows_of,
+        rows: walk.rows,
+        columns: walk.columns,
+        rows_per_group: walk.rows_per_group,
+        a: op.a,
+        b: op.b,
+    };
+    lowering.push(Dispatch {
+        label: node.name.clone(),
+        variant,
+        constants: Constants { activation: op.kind as u32 }.values(variant),
+        bindings: bindings.into_array().to_vec(),
+        push: bytemuck::bytes_of(&push).to_vec(),
+        grid: [walk.groups, Extent::Fixed(1), Extent::Fixed(1)],
+    })
+}

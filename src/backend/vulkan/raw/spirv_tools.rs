@@ -1,0 +1,132 @@
+//! SPIRV-Tools, which libshaderc carries inside: validation and optimisation without external programs.
+//!
+//! The build script checks grilly's own shaders with it, the run-time compiler users'.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+/// `spv_target_env` of Vulkan 1.3.
+const SPV_ENV_VULKAN_1_3: c_int = 25;
+
+/// `spv_position_t` followed by the message, as in `spv_diagnostic_t`.
+#[repr(C)]
+struct Diagnostic {
+    line: usize,
+    column: usize,
+    index: usize,
+    error: *const c_char,
+    is_text_source: bool,
+}
+
+/// `spv_binary_t`.
+#[repr(C)]
+struct Binary {
+    code: *const u32,
+    words: usize,
+}
+
+unsafe extern "C" {
+    fn spvContextCreate(environment: c_int) -> *mut c_void;
+    fn spvContextDestroy(context: *mut c_void);
+    fn spvValidateBinary(
+        context: *const c_void,
+        words: *const u32,
+        count: usize,
+        diagnostic: *mut *mut Diagnostic,
+    ) -> c_int;
+    fn spvDiagnosticDestroy(diagnostic: *mut Diagnostic);
+    fn spvSoftwareVersionString() -> *const c_char;
+    fn spvOptimizerCreate(environment: c_int) -> *mut c_void;
+    fn spvOptimizerDestroy(optimizer: *mut c_void);
+    fn spvOptimizerRegisterPerformancePasses(optimizer: *mut c_void);
+    fn spvOptimizerRegisterSizePasses(optimizer: *mut c_void);
+    fn spvOptimizerRegisterPassFromFlag(optimizer: *mut c_void, flag: *const c_char) -> bool;
+    fn spvOptimizerOptionsCreate() -> *mut c_void;
+    fn spvOptimizerOptionsDestroy(options: *mut c_void);
+    fn spvOptimizerRun(
+        optimizer: *mut c_void,
+        words: *const u32,
+        count: usize,
+        binary: *mut *mut Binary,
+        options: *const c_void,
+    ) -> c_int;
+    fn spvBinaryDestroy(binary: *mut Binary);
+}
+
+/// Checks a module against the rules of Vulkan 1.3.
+///
+/// # Errors
+/// What the validator says.
+pub fn validate(words: &[u32]) -> Result<(), String> {
+    // SAFETY: the signatures are those of libspirv.h, which libshaderc_combined carries; the context and the
+    // diagnostic are destroyed exactly once, after their last use in this function; `words` outlives the call.
+    unsafe {
+        let context = spvContextCreate(SPV_ENV_VULKAN_1_3);
+        if context.is_null() {
+            return Err("SPIRV-Tools has no environment for Vulkan 1.3".into());
+        }
+        let mut diagnostic: *mut Diagnostic = std::ptr::null_mut();
+        let status = spvValidateBinary(context, words.as_ptr(), words.len(), &mut diagnostic);
+        let message = match diagnostic.as_ref() {
+            Some(found) if !found.error.is_null() => {
+                format!("invalid SPIR-V at word {}: {}", found.index, CStr::from_ptr(found.error).to_string_lossy())
+            }
+            _ => format!("invalid SPIR-V: status {status}"),
+        };
+        spvDiagnosticDestroy(diagnostic);
+        spvContextDestroy(context);
+        if status == 0 { Ok(()) } else { Err(message.replace('\n', " ")) }
+    }
+}
+
+/// What an optimisation is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(dead_code)] // the build script leaves it to shaderc
+pub enum Aim {
+    /// Fewer instructions executed.
+    Speed,
+    /// Fewer words.
+    Size,
+    /// Nothing.
+    None,
+}
+
+/// Rewrites a valid module; `names` keeps debug information, which is dropped otherwise.
+///
+/// # Errors
+/// When the optimiser refuses the module.
+#[allow(dead_code)] // the build script leaves it to shaderc
+pub fn optimise(words: &[u32], aim: Aim, names: bool) -> Result<Vec<u32>, String> {
+    // SAFETY: the signatures are those of libspirv.h; what is created here is destroyed exactly once, after its last
+    // use; `words` outlives the call, and the result is copied before it is freed.
+    unsafe {
+        let optimizer = spvOptimizerCreate(SPV_ENV_VULKAN_1_3);
+        let options = spvOptimizerOptionsCreate();
+        if optimizer.is_null() || options.is_null() {
+            return Err("SPIRV-Tools has no optimiser for Vulkan 1.3".into());
+        }
+        let stripped = names || spvOptimizerRegisterPassFromFlag(optimizer, c"--strip-debug".as_ptr());
+        match aim {
+            Aim::Speed => spvOptimizerRegisterPerformancePasses(optimizer),
+            Aim::Size => spvOptimizerRegisterSizePasses(optimizer),
+            Aim::None => {}
+        }
+        let mut binary: *mut Binary = std::ptr::null_mut();
+        let status = spvOptimizerRun(optimizer, words.as_ptr(), words.len(), &mut binary, options);
+        let result = match binary.as_ref() {
+            Some(found) if status == 0 && stripped => Ok(std::slice::from_raw_parts(found.code, found.words).to_vec()),
+            _ => Err(format!("the optimiser failed with status {status}")),
+        };
+        spvBinaryDestroy(binary);
+        spvOptimizerOptionsDestroy(options);
+        spvOptimizerDestroy(optimizer);
+        result
+    }
+}
+
+/// Name and version of the library.
+#[allow(dead_code)] // the build script compiles anew each time
+pub fn version() -> String {
+    // SAFETY: a static, terminated string.
+    unsafe { CStr::from_ptr(spvSoftwareVersionString()) }.to_string_lossy().into_owned()
+}

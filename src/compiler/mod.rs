@@ -1,0 +1,285 @@
+//! Users' shaders at run time: GLSL to SPIR-V, a cache on disk, and the place of a shader in grilly's own.
+//!
+//! ```text
+//! file.glsl ── functions.rs ─▶ builds ── include.rs, glsl.rs ─▶ SPIR-V ── module.rs, spirv_tools ─▶ cache.rs
+//!                                                                              │
+//! file.spv ────────────────────────────── validated, reflected ────────────────┴ variant.rs ─▶ &'static Variant
+//!                                                            check.rs, register.rs ─▶ backend::registry
+//! ```
+
+mod cache;
+mod check;
+mod config;
+mod functions;
+mod glsl;
+mod include;
+mod module;
+mod register;
+#[cfg(test)]
+mod tests;
+mod variant;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+pub use config::{CompilerConfig, OptimizationLevel, TargetEnv};
+pub use register::{Place, register};
+
+use crate::backend::vulkan::reflect::{Names, reflect};
+use crate::backend::vulkan::{Interface, Variant, spirv_tools};
+use crate::{Error, Result};
+use cache::Compiled;
+use functions::MAIN;
+
+/// A compiled function of a shader file.
+#[derive(Debug, Clone)]
+pub struct ComputeFunction {
+    /// The file's name without its ending.
+    pub shader: String,
+    /// The function's name; the entry point of the module is `main` all the same.
+    pub function: String,
+    /// The module and its interface.
+    pub variant: &'static Variant,
+    pub(crate) interface: Interface,
+}
+
+/// Compiles the shaders of a folder.
+///
+/// ```
+/// use grilly::compiler::{CompilerConfig, ShaderCompiler};
+/// let folder = std::env::temp_dir().join(format!("grilly-doc-{}", std::process::id()));
+/// std::fs::create_dir_all(&folder).unwrap();
+/// let text = "#version 460\nlayout(local_size_x = 64) in;\n\
+///             layout(std430, binding = 0) buffer X { float x[]; };\n\
+///             void main() { x[gl_GlobalInvocationID.x] *= 2.0; }\n";
+/// std::fs::write(folder.join("twice.glsl"), text).unwrap();
+/// let config = CompilerConfig { shader_directory: folder, enable_caching: false, ..CompilerConfig::release() };
+/// let function = ShaderCompiler::new(config).get_compute_function("twice", "main").unwrap();
+/// assert_eq!(function.variant.bindings[0].name, "x");
+/// assert_eq!(function.variant.local_size, [64, 1, 1]);
+/// ```
+#[derive(Debug)]
+pub struct ShaderCompiler {
+    config: CompilerConfig,
+    compilations: AtomicU64,
+}
+
+/// A shader's file.
+enum Source {
+    Glsl(PathBuf),
+    Spirv(PathBuf),
+}
+
+impl ShaderCompiler {
+    /// A compiler of the shaders of a folder; nothing is read yet.
+    pub fn new(config: CompilerConfig) -> Self {
+        ShaderCompiler { config, compilations: AtomicU64::new(0) }
+    }
+
+    /// How it compiles.
+    pub fn config(&self) -> &CompilerConfig {
+        &self.config
+    }
+
+    /// How often GLSL was compiled, and not found in the cache.
+    pub fn compilations(&self) -> u64 {
+        self.compilations.load(Relaxed)
+    }
+
+    /// Names of the shaders in the folder and the folders in it (but for `include`), sorted: paths without their
+    /// endings, parts joined by `/`.
+    ///
+    /// # Errors
+    /// `ShaderNotFound` when the folder cannot be read.
+    pub fn shaders(&self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        collect(&self.config.shader_directory, "", &mut names).map_err(|cause| Error::ShaderNotFound {
+            name: "*".into(),
+            tried: vec![format!("{} ({cause})", self.config.shader_directory.display())],
+        })?;
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+
+    /// The functions of a shader, in the order of its file.
+    ///
+    /// # Errors
+    /// `ShaderNotFound`, or `CompilationFailed` for a line that declares no function.
+    pub fn functions(&self, shader: &str) -> Result<Vec<String>> {
+        match self.find(shader)? {
+            Source::Glsl(path) => functions::declared(shader, &path.display().to_string(), &read(shader, &path)?),
+            Source::Spirv(_) => Ok(vec![MAIN.to_owned()]),
+        }
+    }
+
+    /// Every function of every shader.
+    ///
+    /// # Errors
+    /// `ShaderNotFound` for the folder; one `CompilationFailed` with the faults of all shaders.
+    pub fn compile_all_shaders(&self) -> Result<Vec<ComputeFunction>> {
+        let (mut compiled, mut failed, mut problems) = (Vec::new(), Vec::new(), Vec::new());
+        for shader in self.shaders()? {
+            let all = self.functions(&shader).and_then(|functions| {
+                functions
+                    .iter()
+                    .map(|function| self.get_compute_function(&shader, function))
+                    .collect::<Result<Vec<_>>>()
+            });
+            match all {
+                Ok(functions) => compiled.extend(functions),
+                Err(Error::CompilationFailed { shader, problem, .. }) => {
+                    failed.push(shader);
+                    problems.push(problem);
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        if failed.is_empty() {
+            return Ok(compiled);
+        }
+        Err(self.failure(&failed.join(", "), problems.join("\n")))
+    }
+
+    /// One function of a shader; `main` is that of a file which declares none.
+    ///
+    /// # Errors
+    /// `ShaderNotFound`, `FunctionNotFound`, `CompilationFailed` with file and line, or `PipelineCreationFailed` naming
+    /// a capability that no device is asked for.
+    pub fn get_compute_function(&self, shader: &str, function: &str) -> Result<ComputeFunction> {
+        let source = self.find(shader)?;
+        let known = self.functions(shader)?;
+        if !known.iter().any(|name| name == function) {
+            let known = known.iter().map(|name| format!("{name:?}")).collect();
+            return Err(Error::FunctionNotFound { shader: shader.to_owned(), function: function.to_owned(), known });
+        }
+        let (path, compiled) = match source {
+            Source::Glsl(path) => {
+                let compiled = self.compile(shader, &path, function)?;
+                (path, compiled)
+            }
+            Source::Spirv(path) => {
+                let words = spirv(shader, &path)?;
+                (path, Compiled { named: words.clone(), spirv: words })
+            }
+        };
+        let fault = |what: String| self.failure(shader, format!("{}: error: {what}", path.display()));
+        let interface = reflect(&compiled.named, Names::Optional).map_err(fault)?;
+        let shader = shader.strip_suffix(".glsl").or(shader.strip_suffix(".spv")).unwrap_or(shader).to_owned();
+        let name = if function == MAIN { shader.clone() } else { format!("{shader}:{function}") };
+        let variant = variant::of(&name, &compiled.spirv, &interface, None)?;
+        Ok(ComputeFunction { shader, function: function.to_owned(), variant, interface })
+    }
+
+    fn failure(&self, shader: &str, problem: String) -> Error {
+        let folder = self.config.shader_directory.display();
+        Error::CompilationFailed {
+            shader: shader.to_owned(),
+            problem,
+            remedy: format!(
+                "correct the lines named; files are included from beside the shader, from {folder}, from \
+                 {folder}/include and from grilly's own"
+            ),
+        }
+    }
+
+    /// The GLSL of a shader, or the SPIR-V where there is no GLSL or its ending is given.
+    fn find(&self, shader: &str) -> Result<Source> {
+        let path = self.config.shader_directory.join(shader);
+        let candidates = match Path::new(shader).extension().and_then(|e| e.to_str()) {
+            Some("glsl") => vec![Source::Glsl(path)],
+            Some("spv") => vec![Source::Spirv(path)],
+            _ => {
+                let with = |ending: &str| PathBuf::from(format!("{}.{ending}", path.display()));
+                vec![Source::Glsl(with("glsl")), Source::Spirv(with("spv"))]
+            }
+        };
+        let tried = candidates.iter().map(|c| c.path().display().to_string()).collect();
+        let found = candidates.into_iter().find(|candidate| candidate.path().is_file());
+        found.ok_or(Error::ShaderNotFound { name: shader.to_owned(), tried })
+    }
+
+    fn compile(&self, shader: &str, path: &Path, function: &str) -> Result<Compiled> {
+        let text = read(shader, path)?;
+        let file = path.display().to_string();
+        let request = glsl::Request {
+            text: &text,
+            file: &file,
+            defines: &functions::defines(&self.config.defines, function),
+            target: self.config.target_env.versions(),
+            named: true,
+            strict: false,
+        };
+        let include = |requested: &str, from: &str| include::resolve(&self.config.shader_directory, requested, from);
+        let preprocessed = request.preprocess(include).map_err(|text| self.failure(shader, text))?;
+        let cached = cache::file(&self.config, &preprocessed);
+        if let Some(compiled) = cached.as_deref().and_then(cache::read) {
+            return Ok(compiled);
+        }
+        self.compilations.fetch_add(1, Relaxed);
+        let (mut named, warnings) = request.compile(include).map_err(|text| self.failure(shader, text))?;
+        if !warnings.trim().is_empty() {
+            log::warn!(target: "grilly", "{}", warnings.trim_end());
+        }
+        let fault = |what: String| self.failure(shader, format!("{file}: error: {what}"));
+        if !self.config.fast_math {
+            named = module::without_contraction(&named).map_err(fault)?;
+        }
+        spirv_tools::validate(&named).map_err(fault)?;
+        let (level, info) = (self.config.optimization_level, self.config.debug_info);
+        let spirv = spirv_tools::optimise(&named, level.aim(), info).map_err(fault)?;
+        spirv_tools::validate(&spirv).map_err(fault)?;
+        let compiled = Compiled { named, spirv };
+        if let Some(file) = cached {
+            cache::write(&file, &compiled);
+        }
+        Ok(compiled)
+    }
+}
+
+impl Source {
+    fn path(&self) -> &Path {
+        match self {
+            Source::Glsl(path) | Source::Spirv(path) => path,
+        }
+    }
+}
+
+fn read(shader: &str, path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|cause| Error::CompilationFailed {
+        shader: shader.to_owned(),
+        problem: format!("{}: error: {cause}", path.display()),
+        remedy: "the file must be readable and hold UTF-8".into(),
+    })
+}
+
+/// The words of a precompiled module, valid for Vulkan 1.3.
+fn spirv(shader: &str, path: &Path) -> Result<Vec<u32>> {
+    let fault = |what: String| Error::CompilationFailed {
+        shader: shader.to_owned(),
+        problem: format!("{}: error: {what}", path.display()),
+        remedy: "make it anew: glslc --target-env=vulkan1.3 -fshader-stage=compute FILE.glsl -o FILE.spv".into(),
+    };
+    let bytes = std::fs::read(path).map_err(|cause| fault(cause.to_string()))?;
+    if bytes.len() % 4 != 0 {
+        return Err(fault(format!("{} bytes are no whole number of words", bytes.len())));
+    }
+    let words: Vec<u32> = bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+    spirv_tools::validate(&words).map_err(fault)?;
+    Ok(words)
+}
+
+fn collect(folder: &Path, prefix: &str, names: &mut Vec<String>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+        if path.is_dir() {
+            if name != "include" {
+                collect(&path, &format!("{prefix}{name}/"), names)?;
+            }
+        } else if let Some(stem) = name.strip_suffix(".glsl").or(name.strip_suffix(".spv")) {
+            names.push(format!("{prefix}{stem}"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! SPIR-V modules read and rewritten: what a module needs of a device, and arithmetic that must stay as written.
+
+use std::collections::HashSet;
+
+use rspirv::binary::Assemble;
+use rspirv::dr::{Instruction, Operand};
+use rspirv::spirv::{Capability, Decoration, Op};
+
+use crate::backend::vulkan::Feature;
+
+/// The features of [`Feature::ALL`] a module needs.
+///
+/// # Errors
+/// The name of a capability that no device is asked for.
+pub(super) fn needs(words: &[u32]) -> Result<Vec<Feature>, String> {
+    let module = rspirv::dr::load_words(words).map_err(|e| format!("cannot parse the SPIR-V: {e}"))?;
+    let mut needs = Vec::new();
+    for instruction in &module.capabilities {
+        let Some(Operand::Capability(capability)) = instruction.operands.first() else { continue };
+        let feature = match capability {
+            Capability::Shader | Capability::Matrix | Capability::GroupNonUniform | Capability::VulkanMemoryModel => {
+                continue;
+            }
+            Capability::GroupNonUniformArithmetic => Feature::SubgroupArithmetic,
+            Capability::GroupNonUniformShuffle => Feature::SubgroupShuffle,
+            Capability::Float16 => Feature::Float16,
+            Capability::StorageBuffer16BitAccess => Feature::Storage16,
+            Capability::Int8 => Feature::Int8,
+            Capability::StorageBuffer8BitAccess => Feature::Storage8,
+            Capability::DotProduct | Capability::DotProductInput4x8Bit | Capability::DotProductInput4x8BitPacked => {
+                Feature::IntegerDotProduct
+            }
+            Capability::CooperativeMatrixKHR => Feature::CooperativeMatrixF16,
+            Capability::PhysicalStorageBufferAddresses => Feature::BufferDeviceAddress,
+            other => return Err(format!("{other:?}")),
+        };
+        if !needs.contains(&feature) {
+            needs.push(feature);
+        }
+    }
+    Ok(needs)
+}
+
+/// Float arithmetic that a driver may otherwise contract with its neighbours.
+fn is_float_arithmetic(op: Op) -> bool {
+    matches!(
+        op,
+        Op::FNegate
+            | Op::FAdd
+            | Op::FSub
+            | Op::FMul
+            | Op::FDiv
+            | Op::FRem
+            | Op::FMod
+            | Op::VectorTimesScalar
+            | Op::MatrixTimesScalar
+            | Op::VectorTimesMatrix
+            | Op::MatrixTimesVector
+            | Op::MatrixTimesMatrix
+            | Op::OuterProduct
+            | Op::Dot
+    )
+}
+
+/// Decorates the result of every float arithmetic instruction `NoContraction`.
+///
+/// # Errors
+/// When the module cannot be parsed.
+pub(super) fn without_contraction(words: &[u32]) -> Result<Vec<u32>, String> {
+    let mut module = rspirv::dr::load_words(words).map_err(|e| format!("cannot parse the SPIR-V: {e}"))?;
+    let decorated: HashSet<u32> = (module.annotations.iter())
+        .filter_map(|a| match a.operands.as_slice() {
+            [Operand::IdRef(id), Operand::Decoration(Decoration::NoContraction), ..] => Some(*id),
+            _ => None,
+        })
+        .collect();
+    let results: Vec<u32> = (module.functions.iter().flat_map(|f| &f.blocks).flat_map(|b| &b.instructions))
+        .filter(|i| is_float_arithmetic(i.class.opcode))
+        .filter_map(|i| i.result_id)
+        .filter(|id| !decorated.contains(id))
+        .collect();
+    for id in results {
+        let operands = vec![Operand::IdRef(id), Operand::Decoration(Decoration::NoContraction)];
+        module.annotations.push(Instruction::new(Op::Decorate, None, None, operands));
+    }
+    Ok(module.assemble())
+}
+
+/// Float arithmetic instructions of a module, and how many of them are decorated `NoContraction`.
+#[cfg(test)]
+pub(super) fn contraction_counts(words: &[u32]) -> (usize, usize) {
+    let module = rspirv::dr::load_words(words).unwrap();
+    let all = module.functions.iter().flat_map(|f| &f.blocks).flat_map(|b| &b.instructions);
+    let arithmetic = all.filter(|i| is_float_arithmetic(i.class.opcode)).count();
+    let decorated = module
+        .annotations
+        .iter()
+        .filter(|a| a.operands.get(1) == Some(&Operand::Decoration(Decoration::NoContraction)));
+    (arithmetic, decorated.count())
+}

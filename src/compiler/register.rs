@@ -1,0 +1,98 @@
+//! A user's shader in the place of one of grilly's.
+
+use std::path::Path;
+
+use super::functions::MAIN;
+use super::{ShaderCompiler, check, variant};
+use crate::backend::registry::{self, Row};
+use crate::backend::vulkan;
+use crate::{Error, Result};
+
+/// Whom a shader serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// Every architecture that has no own.
+    Generic,
+    /// One architecture, or one `model_type`.
+    Architecture(&'a str),
+}
+
+/// Makes `file` the shader called `shader` for the architectures of `place`.
+///
+/// `file` is a GLSL or SPIR-V file in the compiler's folder (its ending may be left out; `file#function` for a function
+/// that is not `main`), or the name of one of grilly's own shaders. It is compiled, and its interface must be that of
+/// grilly's own shader of the name. What is prepared from then on dispatches it.
+///
+/// # Errors
+/// `ShaderNotFound`, `FunctionNotFound` and `CompilationFailed` as the compiler; `PipelineCreationFailed` naming what
+/// differs from the interface; `Unsupported` for a name that no kernel runs under.
+pub fn register(shader: &str, place: Place<'_>, file: &str, compiler: &ShaderCompiler) -> Result<()> {
+    if shader.is_empty() || place == Place::Architecture("") {
+        return Err(Error::InvalidArgument(
+            "a shader is registered under a name, and for an architecture with one".into(),
+        ));
+    }
+    let (path, function) = file.split_once('#').unwrap_or((file, MAIN));
+    let location = match compiler.get_compute_function(path, function) {
+        Ok(found) => Some(users(shader, path, found, compiler)?),
+        Err(missing @ Error::ShaderNotFound { .. }) => own(shader, file, missing).map(|()| None)?,
+        Err(error) => return Err(error),
+    };
+    let mut registry = registry::write();
+    let row = Row { file: file.to_owned(), location };
+    match place {
+        Place::Generic => registry.register_generic(shader, row),
+        Place::Architecture(architecture) => registry.register_specific(shader, architecture, row),
+    }
+    Ok(())
+}
+
+/// Checks a user's shader and makes it known; returns where it lies.
+fn users(shader: &str, path: &str, found: super::ComputeFunction, compiler: &ShaderCompiler) -> Result<String> {
+    let folder = &compiler.config().shader_directory;
+    let location = std::path::absolute(folder.join(path)).unwrap_or_else(|_| Path::new(path).to_owned());
+    let location = format!("{}#{}", location.display(), found.function);
+    let Some(generic) = vulkan::builtin(shader).and_then(|kernel| kernel.variants.last()) else {
+        let known = registry::read().list(None).iter().any(|name| name == shader);
+        if known {
+            return Err(Error::Unsupported {
+                what: format!("registering {shader:?}"),
+                reason: "no kernel of grilly's runs under this name alone, so the shader would never be used".into(),
+            });
+        }
+        // A name of the user's own: nothing of grilly's dispatches it, so there is no interface to keep to.
+        vulkan::registry::add(&location, found.variant);
+        return Ok(location);
+    };
+    let differences = check::differences(generic, &found.interface);
+    if !differences.is_empty() {
+        return Err(Error::PipelineCreationFailed {
+            shader: found.variant.name.to_owned(),
+            reason: format!("it differs from the interface of {shader:?}: {}", differences.join("; ")),
+            remedy: format!("declare what {:?} of grilly declares", generic.name),
+        });
+    }
+    let variant = variant::of(found.variant.name, found.variant.spirv, &found.interface, Some(generic))?;
+    vulkan::registry::add(&location, variant);
+    Ok(location)
+}
+
+/// Whether `file` is one of grilly's own that has the interface of `shader`; else `missing`.
+fn own(shader: &str, file: &str, missing: Error) -> Result<()> {
+    if registry::Registry::default().find(shader, "").is_some_and(|row| row.file == file) {
+        return Ok(());
+    }
+    let Some(kernel) = vulkan::builtin(file) else { return Err(missing) };
+    let same = vulkan::builtin(shader).is_some_and(|generic| {
+        let [a, b] = [generic, kernel].map(|kernel| kernel.variants.last());
+        a.zip(b).is_some_and(|(a, b)| a.bindings == b.bindings && a.push == b.push && a.constants == b.constants)
+    });
+    if same {
+        return Ok(());
+    }
+    Err(Error::PipelineCreationFailed {
+        shader: file.to_owned(),
+        reason: format!("it has not the interface of {shader:?}"),
+        remedy: "name a shader that has".into(),
+    })
+}

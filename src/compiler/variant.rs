@@ -1,0 +1,67 @@
+//! Compiled modules as variants, which live as long as the process: they are then dispatched as grilly's own.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use super::module;
+use crate::backend::vulkan::{Binding, Constant, Interface, PushMember, Variant, cache_file};
+use crate::{Error, Result};
+
+/// By the hash of name, interface and code: the same shader compiled again is the same variant.
+static MADE: LazyLock<Mutex<HashMap<u128, &'static Variant>>> = LazyLock::new(Mutex::default);
+
+fn leak<T>(items: Vec<T>) -> &'static [T] {
+    Box::leak(items.into_boxed_slice())
+}
+
+fn text(text: &str) -> &'static str {
+    Box::leak(text.to_owned().into_boxed_str())
+}
+
+/// A module on its own, or in the place of `generic`, whose bindings and push block it then has in full.
+///
+/// # Errors
+/// `PipelineCreationFailed` naming a capability that grilly asks no device for.
+pub(super) fn of(
+    name: &str,
+    spirv: &[u32],
+    interface: &Interface,
+    generic: Option<&Variant>,
+) -> Result<&'static Variant> {
+    let needs = module::needs(spirv).map_err(|capability| Error::PipelineCreationFailed {
+        shader: name.to_owned(),
+        reason: format!("it needs the SPIR-V capability {capability}, which grilly turns on on no device"),
+        remedy: "write it without".into(),
+    })?;
+    let content = format!("{name} | {interface:?} | {:?} | {spirv:?}", generic.map(|g| (g.bindings, g.push)));
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    let variant = made.entry(cache_file::content_hash(content.as_bytes())).or_insert_with(|| {
+        let bindings = || {
+            let rows = interface.bindings.iter();
+            leak(rows.map(|b| Binding { name: text(&b.name), index: b.index, access: b.access }).collect())
+        };
+        let push = || {
+            let rows = interface.push.iter();
+            leak(rows.map(|m| PushMember { name: text(&m.name), scalar: m.scalar }).collect())
+        };
+        let constants = interface.constants.iter().map(|c| Constant {
+            name: text(&c.name.to_lowercase()),
+            id: c.id,
+            scalar: c.scalar,
+            default: c.default,
+        });
+        let push = generic.map_or_else(push, |g| g.push);
+        Box::leak(Box::new(Variant {
+            name: text(name),
+            needs: leak(needs),
+            spirv: leak(spirv.to_vec()),
+            bindings: generic.map_or_else(bindings, |g| g.bindings),
+            push_bytes: 4 * push.len() as u32,
+            push,
+            constants: leak(constants.collect()),
+            local_size: interface.local_size,
+            shared_bytes: interface.shared_bytes,
+        }))
+    });
+    Ok(*variant)
+}

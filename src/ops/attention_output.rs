@@ -1,0 +1,185 @@
+//! Weighted sums of values: the last step of attention, apart from the others.
+
+use super::{Counts, Operation, Shape};
+use crate::{Error, Result};
+
+/// `y[b, i, h] = sum_j weights[b, h, i, j] * v[b, j, h * kv_heads / heads]`
+///
+/// Operands: `weights [B, H, Sq, Sk]`, `v [B, Sk, G, D]`, `G` divides `H`. Result: `[B, Sq, H, D]`.
+///
+/// An architecture names the shader that runs (see `backend::registry`). One of grilly's shaders with a pattern takes
+/// the weights outside of it as zero, on every backend; which pattern it is stands in [`Pattern`].
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AttentionOutput {
+    /// Architecture or `model_type`, as registered; empty for the generic shader.
+    pub architecture: String,
+    /// Keys at most this far from the query's place count; 0 for any distance.
+    pub window: u32,
+    /// First places of the text, which see all keys and are seen by all queries.
+    pub global_tokens: u32,
+    /// Blocks of keys drawn for each block of queries.
+    pub random_blocks: u32,
+    /// Places of a block.
+    pub block: u32,
+    /// Of the draw.
+    pub seed: u32,
+}
+
+impl Default for AttentionOutput {
+    fn default() -> Self {
+        let architecture = String::new();
+        AttentionOutput { architecture, window: 0, global_tokens: 0, random_blocks: 0, block: 64, seed: 0 }
+    }
+}
+
+/// The sizes of an [`AttentionOutput`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AttentionSizes {
+    /// Texts.
+    pub batch: usize,
+    /// Heads of the weights and of the result.
+    pub heads: usize,
+    /// Heads of the values.
+    pub kv_heads: usize,
+    /// Queries of a text.
+    pub q_len: usize,
+    /// Keys of a text.
+    pub kv_len: usize,
+    /// Columns of a head.
+    pub head_dim: usize,
+}
+
+impl AttentionOutput {
+    /// The sizes that two shapes give.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming the operand, its shape and the one expected.
+    pub fn sizes(&self, weights: &Shape, values: &Shape) -> Result<AttentionSizes> {
+        let axes = |shape: &Shape| shape.0.iter().map(|dim| dim.size(Counts::default())).collect::<Vec<_>>();
+        let fault = |text: String| Err(Error::InvalidArgument(format!("attention_output: {text}")));
+        let &[batch, heads, q_len, kv_len] = axes(weights).as_slice() else {
+            return fault(format!("weights has shape {weights}, expected [B, H, Sq, Sk]"));
+        };
+        let &[value_batch, value_len, kv_heads, head_dim] = axes(values).as_slice() else {
+            return fault(format!("v has shape {values}, expected [{batch}, {kv_len}, G, D]"));
+        };
+        if (value_batch, value_len) != (batch, kv_len) {
+            return fault(format!("v has shape {values}, expected [{batch}, {kv_len}, G, D] (weights {weights})"));
+        }
+        // No heads at all are a multiple of none.
+        if heads != kv_heads && (kv_heads == 0 || !heads.is_multiple_of(kv_heads)) {
+            return fault(format!("{heads} heads are not a multiple of {kv_heads} key-value heads"));
+        }
+        if self.block == 0 {
+            return fault("block is 0, expected at least 1".into());
+        }
+        Ok(AttentionSizes { batch, heads, kv_heads, q_len, kv_len, head_dim })
+    }
+}
+
+impl Operation for AttentionOutput {
+    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
+        let [weights, values] = operands else {
+            return Err(Error::InvalidArgument(format!("attention_output: {} operands, expected 2", operands.len())));
+        };
+        let sizes = self.sizes(weights, values)?;
+        Ok(vec![Shape::fixed(&[sizes.batch, sizes.q_len, sizes.heads, sizes.head_dim])])
+    }
+
+    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        2 * (operands[0].elements(counts) * operands[1].columns()) as u64
+    }
+}
+
+/// Which weights one of grilly's shaders takes as they are; the others count as zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pattern {
+    /// All: the generic shader, `-t5` and `-llama`, and whatever users bring.
+    Full,
+    /// `-gpt`: keys up to the query's own place.
+    Causal,
+    /// `-windowed`: keys at most `window` away.
+    Windowed,
+    /// `-global-window`: those, and whatever has a global place at one end.
+    GlobalWindow,
+    /// `-bigbird`: those, and the blocks that are drawn.
+    BigBird,
+}
+
+impl Pattern {
+    /// The pattern of one of grilly's own shaders.
+    pub fn of_shader(file: &str) -> Self {
+        match file {
+            "attention-output-gpt" => Pattern::Causal,
+            "attention-output-windowed" => Pattern::Windowed,
+            "attention-output-global-window" => Pattern::GlobalWindow,
+            "attention-output-bigbird" => Pattern::BigBird,
+            _ => Pattern::Full,
+        }
+    }
+
+    /// Whether query `row` may see `key`, one of `kv_len`.
+    pub fn allows(self, op: &AttentionOutput, row: usize, key: usize, kv_len: usize) -> bool {
+        let near = op.window == 0 || row.abs_diff(key) <= op.window as usize;
+        let global = row.min(key) < op.global_tokens as usize;
+        match self {
+            Pattern::Full => true,
+            Pattern::Causal => key <= row,
+            Pattern::Windowed => near,
+            Pattern::GlobalWindow => near || global,
+            Pattern::BigBird => {
+                let block = op.block as usize;
+                let is_drawn = |draw| op.drawn((row / block) as u32, draw, kv_len.div_ceil(block)) == key / block;
+                near || global || (0..op.random_blocks).any(is_drawn)
+            }
+        }
+    }
+}
+
+impl AttentionOutput {
+    /// The block of keys, one of `blocks`, that the draw numbered `draw` gives a block of queries:
+    /// `scatter(seed + scatter(block * random_blocks + draw)) mod blocks`.
+    pub fn drawn(&self, block: u32, draw: u32, blocks: usize) -> usize {
+        let place = block.wrapping_mul(self.random_blocks).wrapping_add(draw);
+        scatter(self.seed.wrapping_add(scatter(place))) as usize % blocks
+    }
+}
+
+/// Wellons' lowbias32: every bit of `x` moves every bit of the result.
+fn scatter(x: u32) -> u32 {
+    let x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);
+    let x = (x ^ (x >> 15)).wrapping_mul(0x846c_a68b);
+    x ^ (x >> 16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_are_checked_by_name() {
+        let op = AttentionOutput::default();
+        let infer = |w: &[usize], v: &[usize]| op.infer(&[&Shape::fixed(w), &Shape::fixed(v)]);
+        assert_eq!(infer(&[2, 6, 5, 7], &[2, 7, 3, 4]).unwrap(), [Shape::fixed(&[2, 5, 6, 4])]);
+        assert_eq!(infer(&[0, 6, 5, 0], &[0, 0, 3, 4]).unwrap(), [Shape::fixed(&[0, 5, 6, 4])]);
+        for (weights, values, part) in [
+            (&[2, 6, 5][..], &[2, 7, 3, 4][..], "weights has shape [2, 6, 5]"),
+            (&[2, 6, 5, 7], &[2, 8, 3, 4], "v has shape [2, 8, 3, 4], expected [2, 7, G, D]"),
+            (&[2, 6, 5, 7], &[2, 7, 4, 4], "6 heads are not a multiple of 4"),
+        ] {
+            let error = infer(weights, values).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_draw_is_the_written_formula() {
+        // scatter(0) = 0; scatter(1), worked out apart from this code.
+        assert_eq!((scatter(0), scatter(1)), (0, 1_753_845_952));
+        let op = AttentionOutput { random_blocks: 2, seed: 7, ..AttentionOutput::default() };
+        let drawn: Vec<usize> =
+            (0..2).flat_map(|b| (0..2).map(move |d| (b, d))).map(|(b, d)| op.drawn(b, d, 10)).collect();
+        assert_eq!(drawn, [8, 0, 4, 0]);
+    }
+}

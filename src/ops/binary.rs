@@ -1,0 +1,129 @@
+//! Elementwise arithmetic of two tensors.
+
+use super::{Counts, Dim, Operation, Shape};
+use crate::{Error, Result};
+
+/// The four operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u32)]
+pub enum BinaryKind {
+    /// `a + b`
+    Add = 0,
+    /// `a - b`
+    Subtract = 1,
+    /// `a b`
+    Multiply = 2,
+    /// `a / b`
+    Divide = 3,
+}
+
+/// `y = a + b`, or `-`, `*`, `/`, elementwise. Operands: `a`; `b`, which broadcasts to `a`'s shape by NumPy's rules.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Binary {
+    /// Which operation.
+    pub kind: BinaryKind,
+}
+
+impl From<BinaryKind> for Binary {
+    fn from(kind: BinaryKind) -> Self {
+        Binary { kind }
+    }
+}
+
+/// An axis of `a`, or several neighbours merged, as `b` is walked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BroadcastAxis {
+    /// Elements along it; 0 for the slowest where the batch counts it.
+    pub size: usize,
+    /// Elements of `b` between two of its indices: 0 where `b` is repeated.
+    pub stride: usize,
+}
+
+/// How `b` is walked along `a`, fastest axis first, neighbours of one kind merged; empty when the shapes are one.
+///
+/// # Errors
+/// `InvalidArgument` when `b` does not broadcast to `a`.
+pub fn broadcast(a: &Shape, b: &Shape) -> Result<Vec<BroadcastAxis>> {
+    if a == b {
+        return Ok(Vec::new());
+    }
+    let wrong = || Error::InvalidArgument(format!("binary: b has shape {b}, expected one that broadcasts to {a} (a)"));
+    if b.0.len() > a.0.len() {
+        return Err(wrong());
+    }
+    let mut axes: Vec<BroadcastAxis> = Vec::new();
+    let mut next = 1;
+    let own = b.0.iter().rev().map(Some).chain(std::iter::repeat(None));
+    for (place, (a_dim, b_dim)) in a.0.iter().rev().zip(own).enumerate() {
+        let size = match a_dim {
+            Dim::Fixed(1) => 1,
+            Dim::Fixed(n) => *n,
+            _ if place + 1 == a.0.len() => 0,
+            _ => return Err(wrong()),
+        };
+        let stride = match b_dim {
+            Some(b_dim) if b_dim == a_dim => next,
+            None | Some(Dim::Fixed(1)) => 0,
+            Some(_) => return Err(wrong()),
+        };
+        if size == 1 {
+            continue;
+        }
+        next *= if stride == 0 { 1 } else { size };
+        match axes.last_mut() {
+            Some(last) if (last.stride == 0) == (stride == 0) => last.size *= size,
+            _ => axes.push(BroadcastAxis { size, stride }),
+        }
+    }
+    if axes.is_empty() {
+        axes.push(BroadcastAxis { size: 1, stride: 0 });
+    }
+    Ok(axes)
+}
+
+impl Operation for Binary {
+    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
+        match operands {
+            [a, b] => broadcast(a, b).map(|_| vec![(*a).clone()]),
+            _ => Err(Error::InvalidArgument(format!("binary: {} operands, expected 2", operands.len()))),
+        }
+    }
+
+    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        operands[0].elements(counts) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn walk(a: &[usize], b: &[usize]) -> Vec<(usize, usize)> {
+        let axes = broadcast(&Shape::fixed(a), &Shape::fixed(b)).unwrap();
+        axes.iter().map(|axis| (axis.size, axis.stride)).collect()
+    }
+
+    #[test]
+    fn neighbouring_axes_of_one_kind_are_merged() {
+        assert_eq!(walk(&[2, 3], &[2, 3]), []);
+        assert_eq!(walk(&[5], &[]), [(5, 0)]);
+        assert_eq!(walk(&[1, 1], &[]), [(1, 0)]);
+        assert_eq!(walk(&[2, 3, 4], &[4]), [(4, 1), (6, 0)]);
+        assert_eq!(walk(&[2, 3, 4], &[3, 4]), [(12, 1), (2, 0)]);
+        assert_eq!(walk(&[2, 3, 4], &[2, 3, 1]), [(4, 0), (6, 1)]);
+        assert_eq!(walk(&[2, 3, 4, 5], &[2, 1, 4, 1]), [(5, 0), (4, 1), (3, 0), (2, 4)]);
+        assert_eq!(walk(&[2, 1, 4], &[1, 1, 4]), [(4, 1), (2, 0)]);
+        let rows = broadcast(&Shape::matrix(Dim::Tokens, 7), &Shape::fixed(&[7])).unwrap();
+        assert_eq!(rows, [BroadcastAxis { size: 7, stride: 1 }, BroadcastAxis { size: 0, stride: 0 }]);
+    }
+
+    #[test]
+    fn what_does_not_broadcast_is_refused() {
+        for (a, b) in [(&[3][..], &[4][..]), (&[1], &[3]), (&[3], &[1, 3]), (&[2, 3], &[2]), (&[1], &[0])] {
+            let error = broadcast(&Shape::fixed(a), &Shape::fixed(b)).unwrap_err().to_string();
+            assert!(error.contains(&format!("b has shape {}", Shape::fixed(b))), "{error}");
+        }
+    }
+}

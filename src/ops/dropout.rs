@@ -1,0 +1,36 @@
+//! Elements set to zero by chance.
+
+use super::{Counts, Operation, Shape};
+use crate::{Error, Result};
+
+/// `y = x / (1 - p)` where `u >= p`, else 0, elementwise. Operands: `x`.
+///
+/// `u` of element `i` is `(word >> 8) 2^-24` of word `i % 4` of [`super::rng::philox`] at counter `i / 4 + offset` and
+/// key `seed`: the same on every device.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dropout {
+    /// The share that becomes zero, 0 to 1.
+    pub p: f32,
+    /// Key of the random numbers.
+    pub seed: u64,
+    /// Counter of the first four elements; default 0.
+    #[serde(default)]
+    pub offset: u64,
+}
+
+impl Operation for Dropout {
+    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
+        if !(0.0..=1.0).contains(&self.p) {
+            return Err(Error::InvalidArgument(format!("dropout: p is {}, expected 0 to 1", self.p)));
+        }
+        match operands {
+            [x] => Ok(vec![(*x).clone()]),
+            _ => Err(Error::InvalidArgument(format!("dropout: {} operands, expected 1", operands.len()))),
+        }
+    }
+
+    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        2 * operands[0].elements(counts) as u64
+    }
+}

@@ -1,0 +1,36 @@
+//! Halves of rows of which one gates the other.
+
+use super::{Activation, Counts, Dim, Operation, Shape};
+use crate::{Error, Result};
+
+/// `y = x1 act(x2)`, `x1` and `x2` the halves of the last axis; attributes as [`Activation`].
+///
+/// Operands: `x [..., 2N]`; the result is `[..., N]`.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+pub struct Gated(pub Activation);
+
+/// The shape with half the last axis.
+///
+/// # Errors
+/// `InvalidArgument` when the last axis is not fixed and even.
+pub(super) fn halved(op: &str, x: &Shape) -> Result<Shape> {
+    match x.0.split_last() {
+        Some((Dim::Fixed(columns), leading)) if columns % 2 == 0 => {
+            Ok(Shape([leading, &[Dim::Fixed(columns / 2)]].concat()))
+        }
+        _ => Err(Error::InvalidArgument(format!("{op}: x has shape {x}, expected an even last axis"))),
+    }
+}
+
+impl Operation for Gated {
+    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
+        match operands {
+            [x] => Ok(vec![halved("gated", x)?]),
+            _ => Err(Error::InvalidArgument(format!("gated: {} operands, expected 1", operands.len()))),
+        }
+    }
+
+    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        operands[0].elements(counts) as u64
+    }
+}

@@ -1,0 +1,47 @@
+//! Random numbers that are a function of key and counter (Salmon, Moraes, Dror, Shaw 2011), as
+//! `shaders/include/philox.glsl` has them.
+
+/// Philox4x32-10: four words of a counter, least significant first, and a key.
+///
+/// ```
+/// assert_eq!(grilly::ops::rng::philox([0; 4], [0; 2])[0], 0x6627_e8d5);
+/// ```
+pub fn philox(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
+    let ([mut c0, mut c1, mut c2, mut c3], [mut k0, mut k1]) = (counter, key);
+    for _ in 0..10 {
+        let (low, high) = (0xd251_1f53 * u64::from(c0), 0xcd9e_8d57 * u64::from(c2));
+        (c0, c1, c2, c3) = ((high >> 32) as u32 ^ c1 ^ k0, high as u32, (low >> 32) as u32 ^ c3 ^ k1, low as u32);
+        (k0, k1) = (k0.wrapping_add(0x9e37_79b9), k1.wrapping_add(0xbb67_ae85));
+    }
+    [c0, c1, c2, c3]
+}
+
+/// Four uniform numbers in 0 .. 1, multiples of 2^-24, of block `block` of a seed.
+pub fn uniforms(seed: u64, block: u64) -> [f32; 4] {
+    let halves = |x: u64| [x as u32, (x >> 32) as u32];
+    let [low, high] = halves(block);
+    philox([low, high, 0, 0], halves(seed)).map(|word| (word >> 8) as f32 / (1 << 24) as f32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows `philox4x32 10` of Random123's `kat_vectors`.
+    #[test]
+    fn philox_gives_the_published_words() {
+        assert_eq!(philox([0; 4], [0; 2]), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
+        assert_eq!(philox([u32::MAX; 4], [u32::MAX; 2]), [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]);
+        let (counter, key) = ([0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344], [0xa409_3822, 0x299f_31d0]);
+        assert_eq!(philox(counter, key), [0xd16c_fe09, 0x94fd_cceb, 0x5001_e420, 0x2412_6ea1]);
+    }
+
+    #[test]
+    fn uniforms_stay_below_one_and_fill_the_range() {
+        let all: Vec<f32> = (0..1000).flat_map(|block| uniforms(7, (1 << 40) + block)).collect();
+        assert!(all.iter().all(|u| (0.0..1.0).contains(u)));
+        let mean = all.iter().sum::<f32>() / all.len() as f32;
+        // Eight deviations of the mean of 4000.
+        assert!((mean - 0.5).abs() < 8.0 * 0.2887 / 4000f32.sqrt(), "{mean}");
+    }
+}

@@ -1,0 +1,249 @@
+//! `grilly._core.ShaderCompiler`, what it makes, and the table of shaders.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use super::lock;
+use crate::Error;
+use crate::backend::registry::{self, Registry, Row};
+use crate::backend::vulkan::{self, Access};
+use crate::compiler::{self, CompilerConfig, Place};
+
+/// Chooses debug or release mode before Vulkan is first used.
+#[pyfunction]
+pub(super) fn configure(py: Python<'_>, validation: bool) -> PyResult<()> {
+    if lock::briefly_without(py, vulkan::in_use) {
+        return Err(Error::Unusable(
+            "configure: Vulkan is in use already; choose its mode before the first model, array or info()".into(),
+        )
+        .into());
+    }
+    crate::settings::configure_debug(validation);
+    if validation { super::log_bridge::to_stderr(py) } else { Ok(()) }
+}
+
+/// Compiles the shaders of a folder.
+#[pyclass(frozen, module = "grilly._core")]
+pub(super) struct ShaderCompiler(compiler::ShaderCompiler);
+
+#[pymethods]
+impl ShaderCompiler {
+    #[new]
+    #[pyo3(signature = (
+        shader_directory, enable_caching=true, cache_directory=None, debug_info=None, optimization_level=None,
+        target_env="vulkan1.3", fast_math=true, defines=BTreeMap::new()
+    ))]
+    #[allow(clippy::too_many_arguments)] // the fields of Python's dataclass
+    fn new(
+        shader_directory: PathBuf,
+        enable_caching: bool,
+        cache_directory: Option<PathBuf>,
+        debug_info: Option<bool>,
+        optimization_level: Option<&str>,
+        target_env: &str,
+        fast_math: bool,
+        defines: BTreeMap<String, String>,
+    ) -> PyResult<Self> {
+        let mode = CompilerConfig::default();
+        for (name, value) in &defines {
+            let fine = |text: &str| !text.contains('\0');
+            if !fine(name) || !fine(value) || name.is_empty() {
+                return Err(Error::InvalidArgument(format!("defines: {name:?} is no name of a macro")).into());
+            }
+        }
+        Ok(ShaderCompiler(compiler::ShaderCompiler::new(CompilerConfig {
+            shader_directory,
+            enable_caching,
+            cache_directory,
+            debug_info: debug_info.unwrap_or(mode.debug_info),
+            optimization_level: optimization_level.map_or(Ok(mode.optimization_level), str::parse)?,
+            target_env: target_env.parse()?,
+            fast_math,
+            defines,
+        })))
+    }
+
+    /// How often GLSL was compiled, and not found in the cache.
+    #[getter]
+    fn compilations(&self) -> u64 {
+        self.0.compilations()
+    }
+
+    /// Names of the shaders in the folder.
+    fn shaders(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        lock::without(py, || self.0.shaders())
+    }
+
+    /// Names of the functions of a shader.
+    fn functions(&self, py: Python<'_>, shader: &str) -> PyResult<Vec<String>> {
+        lock::without(py, || self.0.functions(shader))
+    }
+
+    /// Every function of every shader.
+    fn compile_all(&self, py: Python<'_>) -> PyResult<Vec<ComputeFunction>> {
+        let all = lock::without(py, || self.0.compile_all_shaders())?;
+        Ok(all.into_iter().map(ComputeFunction).collect())
+    }
+
+    /// One function of a shader.
+    fn compile(&self, py: Python<'_>, shader: &str, function: &str) -> PyResult<ComputeFunction> {
+        lock::without(py, || self.0.get_compute_function(shader, function)).map(ComputeFunction)
+    }
+}
+
+/// A compiled function of a shader file.
+#[pyclass(frozen, module = "grilly._core")]
+pub(super) struct ComputeFunction(compiler::ComputeFunction);
+
+#[pymethods]
+impl ComputeFunction {
+    /// The file's name without its ending.
+    #[getter]
+    fn shader(&self) -> &str {
+        &self.0.shader
+    }
+
+    /// The function's name.
+    #[getter]
+    fn function(&self) -> &str {
+        &self.0.function
+    }
+
+    /// The module, little endian.
+    #[getter]
+    fn spirv<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let bytes: Vec<u8> = self.0.variant.spirv.iter().flat_map(|word| word.to_le_bytes()).collect();
+        PyBytes::new(py, &bytes)
+    }
+
+    /// Index, name and access ("readonly", "writeonly", "readwrite") of each storage buffer.
+    #[getter]
+    fn bindings(&self) -> Vec<(u32, &'static str, &'static str)> {
+        let access = |access| match access {
+            Access::Read => "readonly",
+            Access::Write => "writeonly",
+            Access::ReadWrite => "readwrite",
+        };
+        self.0.variant.bindings.iter().map(|b| (b.index, b.name, access(b.access))).collect()
+    }
+
+    /// Name and type of each member of the push-constant block, 4 bytes each.
+    #[getter]
+    fn push_constants(&self) -> Vec<(&'static str, &'static str)> {
+        self.0.variant.push.iter().map(|m| (m.name, m.scalar.glsl())).collect()
+    }
+
+    /// `constant_id`, name and type of each specialization constant.
+    #[getter]
+    fn constants(&self) -> Vec<(u32, &'static str, &'static str)> {
+        self.0.variant.constants.iter().map(|c| (c.id, c.name, c.scalar.glsl())).collect()
+    }
+
+    /// Invocations of a workgroup along x, y and z.
+    #[getter]
+    fn local_size(&self) -> (u32, u32, u32) {
+        self.0.variant.local_size.into()
+    }
+
+    /// Bytes of shared memory.
+    #[getter]
+    fn shared_bytes(&self) -> u32 {
+        self.0.variant.shared_bytes
+    }
+
+    /// Names of the features a device must have.
+    #[getter]
+    fn needs(&self) -> Vec<&'static str> {
+        self.0.variant.needs.iter().map(|feature| feature.name()).collect()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("ComputeFunction({:?}, {:?})", self.0.shader, self.0.function)
+    }
+}
+
+/// Shaders by name and architecture: the process' own table, which decides what is dispatched, or a list of names.
+#[pyclass(frozen, module = "grilly._core")]
+pub(super) struct ShaderTable {
+    /// `None` for the process'.
+    own: Option<Mutex<Registry>>,
+}
+
+impl ShaderTable {
+    fn read<T>(&self, look: impl FnOnce(&Registry) -> T) -> T {
+        match &self.own {
+            Some(own) => look(&own.lock().unwrap_or_else(PoisonError::into_inner)),
+            None => look(&registry::read()),
+        }
+    }
+}
+
+#[pymethods]
+impl ShaderTable {
+    #[new]
+    fn new(process: bool) -> Self {
+        ShaderTable { own: (!process).then(Mutex::default) }
+    }
+
+    /// Makes a file the shader of an architecture, or of all without an own; only the process' table compiles it.
+    #[pyo3(signature = (shader, architecture, file, compiler))]
+    fn register(
+        &self,
+        py: Python<'_>,
+        shader: &str,
+        architecture: Option<&str>,
+        file: &str,
+        compiler: &ShaderCompiler,
+    ) -> PyResult<()> {
+        let Some(own) = &self.own else {
+            let place = architecture.map_or(Place::Generic, Place::Architecture);
+            return lock::without(py, || compiler::register(shader, place, file, &compiler.0));
+        };
+        let mut own = own.lock().unwrap_or_else(PoisonError::into_inner);
+        let row = Row { file: file.to_owned(), location: None };
+        match architecture {
+            None => own.register_generic(shader, row),
+            Some(architecture) => own.register_specific(shader, architecture, row),
+        }
+        Ok(())
+    }
+
+    /// Takes the entry of one architecture away.
+    fn forget(&self, shader: &str, architecture: &str) {
+        match &self.own {
+            Some(own) => own.lock().unwrap_or_else(PoisonError::into_inner).forget_specific(shader, architecture),
+            None => registry::write().forget_specific(shader, architecture),
+        }
+    }
+
+    /// Makes models of a type use an architecture's shaders.
+    fn register_architecture(&self, model_type: &str, architecture: &str) -> PyResult<()> {
+        match &self.own {
+            Some(own) => {
+                own.lock().unwrap_or_else(PoisonError::into_inner).register_architecture(model_type, architecture)?;
+            }
+            None => registry::write().register_architecture(model_type, architecture)?,
+        }
+        Ok(())
+    }
+
+    /// The file that serves an architecture; `None` for an unknown shader.
+    fn find(&self, shader: &str, architecture: &str) -> Option<String> {
+        self.read(|registry| registry.find(shader, architecture).map(|row| row.file.clone()))
+    }
+
+    /// Names of the shaders, sorted.
+    #[pyo3(signature = (architecture=None))]
+    fn list(&self, architecture: Option<&str>) -> Vec<String> {
+        self.read(|registry| registry.list(architecture))
+    }
+
+    /// The architecture of a `model_type`.
+    fn architecture(&self, model_type: &str) -> String {
+        self.read(|registry| registry.architecture(model_type))
+    }
+}
