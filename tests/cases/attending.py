@@ -96,6 +96,7 @@ def parts() -> list[OpCase]:
             "attention_scores", "half", lambda v: [v.plain(2, 9, 2, 8), v.plain(2, 7, 2, 8)], {"scale": 0.35}, "float16"
         ),
         OpCase("attention_mask", "three-axes", lambda v: [v.plain(4, 9, 9)]),
+        OpCase("attention_mask", "half", lambda v: [v.plain(1, 2, 5, 5)], {"mask_value": -1e4}, "float16"),
         OpCase("attention_mask", "nothing", lambda v: [v.plain(1, 2, 5, 5)], {"causal": False}),
         OpCase("attention_mask", "not-finite", lambda v: [v.not_finite(1, 2, 5, 5)]),
         OpCase("attention_mask", "both", lambda v: [v.plain(3, 2, 33, 33), v.bits(3, 33).astype(np.float32)]),

@@ -260,7 +260,7 @@ def binary_cross_entropy(operands: Operands, attributes: Attributes, y: np.ndarr
 
 def pool(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
     x, offsets, first = operands
-    if set(attributes["modes"]) <= {"cls", "lasttoken", "max"}:
+    if set(attributes["modes"]) <= {"cls", "last_token", "max"}:
         return np.zeros_like(y)
     most = int(max(np.diff(offsets), default=0))
     magnitude = np.abs(evaluate("pool", [np.abs(x), offsets, first], attributes))

@@ -13,7 +13,7 @@ erf = np.vectorize(math.erf, otypes=[np.float64])
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
     small = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1 / (1 + small), small / (1 + small)) + 0 * x
+    return np.where(x >= 0, 1 / (1 + small), small / (1 + small))
 
 
 def activate(x: np.ndarray, kind: str, a: float = 1.0, b: float = 1.0) -> np.ndarray:
@@ -44,7 +44,7 @@ def activate(x: np.ndarray, kind: str, a: float = 1.0, b: float = 1.0) -> np.nda
 def slope(x: np.ndarray, kind: str, a: float = 1.0, b: float = 1.0) -> np.ndarray:
     """The derivative of `activate`; 0 at relu's corner."""
     if kind == "identity":
-        return np.ones_like(x) + 0 * x
+        return np.ones_like(x)
     if kind == "relu":
         return np.where(np.isnan(x), x, np.where(x > 0, 1.0, 0.0))
     if kind == "leaky_relu":

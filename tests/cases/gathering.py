@@ -5,7 +5,7 @@ import numpy as np
 from cases.attending import offsets
 from cases.table import OpCase
 
-MODES = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
+MODES = ("cls", "max", "mean", "mean_sqrt_length", "weighted_mean", "last_token")
 
 
 def cases() -> list[OpCase]:
@@ -43,6 +43,13 @@ def cases() -> list[OpCase]:
         OpCase("pool", "all", lambda v: [v.plain(9, 7), offsets(4, 5), np.zeros(2, np.int32)], {"modes": list(MODES)}),
         OpCase(
             "pool", "empty", lambda v: [v.plain(4, 7), offsets(0, 4), np.zeros(2, np.int32)], {"modes": ["mean", "max"]}
+        ),
+        OpCase(
+            "pool", "no-tokens", lambda v: [v.plain(0, 7), offsets(0, 0), np.zeros(2, np.int32)], {"modes": ["mean"]}
+        ),
+        OpCase("pool", "no-texts", lambda v: [v.plain(0, 7), offsets(), np.zeros(0, np.int32)], {"modes": ["max"]}),
+        OpCase(
+            "pool", "half", lambda v: [v.plain(9, 7), offsets(4, 5), np.int32([1, 0])], {"modes": ["mean"]}, "float16"
         ),
         OpCase(
             "embedding_sum",

@@ -319,12 +319,12 @@ def pool(operands: Operands, attributes: Attributes) -> np.ndarray:
             elif len(tokens):
                 result[text, column] = {
                     "cls": lambda tokens, _: tokens[0],
-                    "lasttoken": lambda tokens, _: tokens[-1],
+                    "last_token": lambda tokens, _: tokens[-1],
                     "mean": lambda tokens, _: tokens.mean(axis=0),
-                    "mean_sqrt_len_tokens": lambda tokens, _: tokens.sum(axis=0) / math.sqrt(len(tokens)),
-                    "weightedmean": lambda tokens, places: (tokens * places).sum(axis=0) / places.sum(),
+                    "mean_sqrt_length": lambda tokens, _: tokens.sum(axis=0) / math.sqrt(len(tokens)),
+                    "weighted_mean": lambda tokens, places: (tokens * places).sum(axis=0) / places.sum(),
                 }[mode](tokens, places)
-    return result.reshape(len(result), -1)
+    return result.reshape(len(result), len(attributes["modes"]) * x.shape[1])
 
 
 def cast(operands: Operands, attributes: Attributes) -> np.ndarray:

@@ -284,6 +284,13 @@ def test_the_rest_of_embedding(put):
     close(functional.embedding_attention(put(x), num_heads=4), attended.transpose(0, 2, 1, 3).reshape(2, 5, 8))
 
 
+def test_residual_broadcasts_its_second_operand(put):
+    x, y = values(2, 3, 5), values(3, 1)
+    close(functional.residual(put(x), y), x.astype(np.float64) + y)
+    with pytest.raises(ValueError):
+        functional.residual(y, x)
+
+
 def test_whitening(put):
     x = values(33, 5)
     mean, std = x.mean(axis=0, dtype=np.float64), x.std(axis=0, dtype=np.float64)

@@ -170,6 +170,32 @@ def test_dropout_acts_while_training_alone():
     assert np.array_equal(encoder(y), encoder(y))
 
 
+@pytest.mark.parametrize(
+    "layer, kind",
+    [(nn.ReLU(), "relu"), (nn.GELU(), "gelu_tanh"), (nn.GELU("none"), "gelu_erf"), (nn.SiLU(), "silu"),
+     (nn.GCU(), "gcu"), (nn.Softplus(), "softplus"), (nn.RoSwish(), "roswish"),
+     (nn.RoSwish(learnable=False), "roswish")],
+)  # fmt: skip
+def test_activations(layer, kind):
+    x, g = values(3, 5), values(3, 5)
+    close(layer(x), evaluate("activation", [x], {"kind": kind}))
+    close(layer.backward(g, x), evaluate("activation_backward", [g, x], {"kind": kind}))
+    residual = nn.Residual(layer)
+    close(residual(x), x + evaluate("activation", [x], {"kind": kind}))
+    close(residual.backward(g, x), g + evaluate("activation_backward", [g, x], {"kind": kind}))
+
+
+def test_gated_and_normalised_activations():
+    x, g = values(3, 6), values(3, 3)
+    close(nn.SwiGLU()(x), evaluate("gated", [x], {"kind": "silu"}))
+    close(nn.SwiGLU().backward(g, x), evaluate("gated_backward", [g, x], {"kind": "silu"}))
+    y = evaluate("softmax", [x], {})
+    close(nn.Softmax()(x), y)
+    close(nn.Softmax().backward(x, x), evaluate("softmax_backward", [x.astype(np.float64), y], {}))
+    assert [name for name, _ in nn.RoSwish().named_parameters()] == ["alpha", "beta"]
+    assert not list(nn.RoSwish(learnable=False).parameters())
+
+
 def test_rope_honours_position_ids(made):
     x, places = values(2, 5, 3, 8), np.array([[4, 3, 2, 1, 0], [9, 8, 7, 6, 5]])
     found = made(nn.RoPE(8))(x, places)

@@ -143,7 +143,7 @@ class Fnn(Part):
         return fused_linear("fused_linear_silu", x, weights, bias, "silu")
 
     def fused_linear_gcu(self, x: Operand, weights: Operand, bias: Operand | None = None) -> Result:
-        """`gcu(linear(x))` in one kernel.
+        """`gcu(linear(x))`, recorded in one submission.
 
         Example:
             >>> import grilly

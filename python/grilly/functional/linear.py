@@ -24,6 +24,8 @@ from grilly.functional.dispatch import (
 
 __all__ = ["embedding_ffn", "linear", "linear_backward", "matmul", "residual"]
 
+# Activations that the kernel of a linear layer can end with.
+FUSED = ("gelu_erf", "gelu_tanh", "relu", "silu", "tanh", "sigmoid", "quick_gelu")
 ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu", "silu": "silu"}
 
 
@@ -55,14 +57,14 @@ def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Resu
 def fused_linear(
     name: str, input: Operand, weight: Operand, bias: Operand | None, activation: str | None, **attributes: float
 ) -> Result:
-    """`linear`, followed by an activation in the same kernel where it takes no numbers of its own."""
+    """`linear`, followed by an activation: in the same kernel where that can end with it."""
     x, w, b = floats(input, "input"), floats(weight, "weight"), optional(bias, "bias")
     check_linear(name, x, w, b)
-    fused = None if attributes else activation
+    fused = activation if activation in FUSED else None
 
     def body(r: Any, x: Any, w: Any, b: Any) -> Any:
         y = r("linear", x, w, *([] if b is None else [b]), bias=b is not None, activation=fused)
-        return r("activation", y, kind=activation, **attributes) if attributes else y
+        return y if fused == activation else r("activation", y, kind=activation, **attributes)
 
     return evaluate(name, body, x, w, b)
 
