@@ -18,7 +18,7 @@ pub(super) fn run(engine: &Arc<Engine>, op: &Op, operands: &[&Array]) -> Result<
         let shape = shape_of(op, place, operand, &mut counts);
         values.push(given(&mut graph, place, shape, operand.dtype, op)?);
     }
-    let mut result = graph.node(op.name(), op.clone(), &values)?;
+    let mut result = node(&mut graph, op, &values)?;
     let half = match op {
         Op::Cast(cast) => cast.to == CastTo::F16,
         _ => operands.first().is_some_and(|x| x.dtype == ElementType::F16),
@@ -37,6 +37,19 @@ pub(super) fn run(engine: &Arc<Engine>, op: &Op, operands: &[&Array]) -> Result<
         engine.backend.run(&Plan::new(graph), counts, &inputs)?
     };
     Ok(Array { engine: engine.clone(), memory, shape, dtype, bounds: None })
+}
+
+/// The op's node, or those of its steps.
+fn node(graph: &mut Graph, op: &Op, values: &[ValueId]) -> Result<ValueId> {
+    let shapes: Vec<Shape> = values.iter().map(|id| graph.value(*id).shape.clone()).collect();
+    let shapes: Vec<&Shape> = shapes.iter().collect();
+    op.infer(&shapes)?;
+    let Some(steps) = op.steps(&shapes) else { return graph.node(op.name(), op.clone(), values) };
+    let mut operands = values.to_vec();
+    for step in steps {
+        operands = vec![graph.node(op.name(), step, &operands)?];
+    }
+    Ok(operands[0])
 }
 
 /// Packed ops count their rows by the batch: there the first axes are tokens and boundaries.
@@ -94,9 +107,9 @@ fn check_indices(op: &Op, operands: &[&Array]) -> Result<()> {
     let shapes: Vec<Shape> = operands.iter().map(|a| Shape::fixed(&a.shape)).collect();
     for (ids, rows) in op.index_limits(&shapes.iter().collect::<Vec<_>>()) {
         if let Some((least, most)) = operands[ids].bounds
-            && (least < 0 || most as usize >= rows)
+            && (least < op.least_index(ids) || i64::from(most) >= rows as i64)
         {
-            let wrong = if least < 0 { least } else { most };
+            let wrong = if least < op.least_index(ids) { least } else { most };
             return Err(Error::IndexOutOfRange(format!("{}: index {wrong} is not in 0..{rows}", op.name())));
         }
     }

@@ -1,15 +1,20 @@
 //! The table of cases: operands around every tile's edges, with harmless and with hostile values.
 
+use grilly::ops::reduce::Stage;
 use grilly::ops::{
-    Activation, ActivationBackward, ActivationKind, Attention, Binary, BinaryCrossEntropy, BinaryKind, Counts, Dim,
-    Dropout, EmbeddingSum, Floor, Gated, GatedBackward, LayerNorm, Linear, Normalize, Op, Pool, PoolMode, Residual,
-    Shape,
+    Activation, ActivationBackward, ActivationKind, Attention, Binary, BinaryCrossEntropy, BinaryKind, Counts,
+    CrossEntropy, CrossEntropyBackward, Dim, Dropout, EmbeddingBackward, EmbeddingSum, Floor, Gated, GatedBackward,
+    LayerNorm, LayerNormBackward, Linear, Normalize, Op, Pool, PoolMode, Reduce, ReduceKind, Residual, RmsNorm,
+    RmsNormBackward, Shape, Softmax, SoftmaxBackward,
 };
 
 /// An operand with its values.
+#[derive(Clone)]
 pub enum Tensor {
     /// Given with the batch: rows, columns, elements.
     Floats(Dim, usize, Vec<f32>),
+    /// Given with the batch: one number a row.
+    Vector(Dim, Vec<f32>),
     /// Given with the batch: rows, elements.
     Integers(Dim, Vec<u32>),
     /// The model's: axes, elements.
@@ -20,6 +25,7 @@ impl Tensor {
     pub fn shape(&self) -> Shape {
         match self {
             Tensor::Floats(rows, columns, _) => Shape::matrix(*rows, *columns),
+            Tensor::Vector(rows, _) => Shape::vector(*rows),
             Tensor::Integers(rows, _) => Shape::vector(*rows),
             Tensor::Weight(axes, _) => Shape::fixed(axes),
         }
@@ -27,7 +33,7 @@ impl Tensor {
 
     pub fn floats(&self) -> &[f32] {
         match self {
-            Tensor::Floats(_, _, values) | Tensor::Weight(_, values) => values,
+            Tensor::Floats(_, _, values) | Tensor::Vector(_, values) | Tensor::Weight(_, values) => values,
             Tensor::Integers(..) => panic!("integers"),
         }
     }
@@ -116,6 +122,8 @@ pub fn all() -> Vec<Case> {
     linear(&mut cases);
     attention(&mut cases);
     rowwise(&mut cases);
+    losses(&mut cases);
+    reductions(&mut cases);
     elementwise(&mut cases);
     embeddings(&mut cases);
     pooling(&mut cases);
@@ -172,9 +180,9 @@ fn attention(cases: &mut Vec<Case>) {
     }
 }
 
-/// 32 lanes share a row, 8 rows a workgroup.
+/// 32 lanes share a row up to 1024 columns, then 256; each keeps up to 8 groups of 4 columns.
 fn rowwise(cases: &mut Vec<Case>) {
-    for (m, n) in [(1usize, 1), (7, 31), (8, 32), (9, 33), (17, 384), (2, 1000)] {
+    for (m, n) in [(1usize, 1), (7, 31), (8, 32), (9, 33), (17, 384), (2, 1000), (3, 1025), (2, 2048), (2, 8200)] {
         for values in [Plain, Outliers, NotFinite] {
             let lengths = [m.div_ceil(2), m / 2];
             let x = || rows(8, Dim::Tokens, (m, n), values);
@@ -182,10 +190,63 @@ fn rowwise(cases: &mut Vec<Case>) {
             cases.push(case("layer_norm", LayerNorm { eps }, &lengths, vec![x(), weight(9, &[n]), weight(10, &[n])]));
             cases.push(case("normalize", Normalize::default(), &lengths, vec![x()]));
             cases.push(case("normalize", Normalize { eps: 0.5, floor: Floor::Add }, &lengths, vec![x()]));
+            let g = || rows(16, Dim::Tokens, (m, n), Plain);
+            let backward = LayerNormBackward { eps };
+            cases.push(case("layer_norm_backward", backward, &lengths, vec![g(), x(), weight(9, &[n])]));
+            cases.push(case("rms_norm", RmsNorm { eps }, &lengths, vec![x(), weight(9, &[n])]));
+            cases.push(case("rms_norm_backward", RmsNormBackward { eps }, &lengths, vec![g(), x(), weight(9, &[n])]));
+            cases.push(case("softmax", Softmax::default(), &lengths, vec![x()]));
+            cases.push(case("softmax_backward", SoftmaxBackward {}, &lengths, vec![g(), x()]));
+            let keep = Tensor::Integers(Dim::Fixed(n), (0..n as u32).map(|i| i % 3).collect());
+            cases.push(case("softmax of some", Softmax::default(), &lengths, vec![x(), keep]));
+        }
+    }
+    // More lanes for longer rows, and rows too long to be kept at hand.
+    for (m, n) in [(3, 513), (5, 1025), (3, 2050), (2, 8196)] {
+        for values in [Plain, NotFinite] {
+            cases.push(case("normalize", Normalize::default(), &[m], vec![rows(8, Dim::Tokens, (m, n), values)]));
         }
     }
     let zeros = Tensor::Floats(Dim::Tokens, 5, vec![0.0; 10]);
     cases.push(case("normalize of zeros", Normalize::default(), &[2], vec![zeros]));
+}
+
+fn losses(cases: &mut Vec<Case>) {
+    for (place, (m, n)) in [(1usize, 1), (7, 31), (8, 32), (17, 385), (3, 2048), (2, 9000)].into_iter().enumerate() {
+        for values in [Plain, Outliers, NotFinite] {
+            let targets = (0..m as u32).map(|i| if i % 3 == 1 { u32::MAX } else { i * 7 % n as u32 }).collect();
+            let mut operands = vec![rows(8, Dim::Tokens, (m, n), values), Tensor::Integers(Dim::Tokens, targets)];
+            operands.extend((place % 2 == 1).then(|| weight(9, &[n])));
+            let label_smoothing = if place % 3 == 1 { 0.1 } else { 0.0 };
+            cases.push(case("cross_entropy", CrossEntropy { label_smoothing }, &[m], operands.clone()));
+            operands.insert(0, Tensor::Vector(Dim::Tokens, numbers(17, m)));
+            cases.push(case("cross_entropy_backward", CrossEntropyBackward { label_smoothing }, &[m], operands));
+        }
+    }
+}
+
+/// 1024 elements a chunk, 32 columns a workgroup.
+fn reductions(cases: &mut Vec<Case>) {
+    use ReduceKind::*;
+    for (axes, axis) in
+        [(vec![1], 0), (vec![257], 0), (vec![3, 1023], 1), (vec![33, 5], 0), (vec![2, 65, 33], 1), (vec![1025, 2], 0)]
+    {
+        for kind in [Sum, Mean, Max, Deviation] {
+            let op = Reduce { axis, kind, stage: Stage::Whole };
+            let mut x = numbers(18, axes.iter().product());
+            if axes.len() == 3 {
+                x[7] = f32::NAN;
+                x[8] = f32::INFINITY;
+            }
+            let x = Tensor::Weight(axes.clone(), x);
+            if kind != Deviation {
+                let weights = numbers(19, axes[..=axis].iter().product()).iter().map(|w| w.max(0.0)).collect();
+                let weights = Tensor::Weight(axes[..=axis].to_vec(), weights);
+                cases.push(case("weighted reduce", op.clone(), &[1], vec![x.clone(), weights]));
+            }
+            cases.push(case("reduce", op, &[1], vec![x]));
+        }
+    }
 }
 
 const KINDS: [ActivationKind; 15] = {
@@ -283,6 +344,18 @@ fn embeddings(cases: &mut Vec<Case>) {
             operands.push(weight(40 + table as u64, &[11 + table, columns]));
         }
         cases.push(case("embedding_sum", EmbeddingSum {}, &[tokens], operands));
+    }
+    for (tokens, columns, rows_) in [(1usize, 1, 1), (5, 63, 3), (33, 64, 7), (40, 1030, 4)] {
+        let ids: Vec<usize> = (0..tokens).map(|i| i * 5 % 3 % rows_).collect();
+        let mut order: Vec<u32> = (0..tokens as u32).collect();
+        order.sort_by_key(|i| ids[*i as usize]);
+        let starts = (0..=rows_).map(|row| ids.iter().filter(|id| **id < row).count() as u32).collect();
+        let operands = vec![
+            rows(23, Dim::Tokens, (tokens, columns), NotFinite),
+            Tensor::Integers(Dim::Tokens, order),
+            Tensor::Integers(Dim::Fixed(rows_ + 1), starts),
+        ];
+        cases.push(case("embedding_backward", EmbeddingBackward {}, &[tokens], operands));
     }
 }
 

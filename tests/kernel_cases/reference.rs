@@ -5,7 +5,7 @@
 //! for devices without fused multiply-add. Functions add a few units in the last place of their operands' errors.
 
 use grilly::ops::binary::broadcast;
-use grilly::ops::{Activation, ActivationKind, BinaryKind, Dropout, Floor, Op, PoolMode};
+use grilly::ops::{Activation, ActivationKind, BinaryKind, Dropout, Floor, Op, PoolMode, Reduce, ReduceKind};
 
 use crate::cases::Case;
 
@@ -46,6 +46,9 @@ fn exact(case: &Case) -> Vec<Bounded> {
             p.iter().zip(&t).map(|(p, t)| loss(*p, *t)).map(|y| (y, 10.0 * U * y.abs() + 1e-12)).collect()
         }
         Op::Dropout(op) => dropout(case, op),
+        Op::CrossEntropy(op) => cross_entropy(case, f64::from(op.label_smoothing)),
+        Op::CrossEntropyBackward(op) => cross_entropy_backward(case, f64::from(op.label_smoothing)),
+        Op::EmbeddingBackward(_) => embedding_backward(case),
         Op::EmbeddingSum(_) => embedding_sum(case),
         Op::Gated(op) => {
             let x = floats(case, 0);
@@ -54,9 +57,15 @@ fn exact(case: &Case) -> Vec<Bounded> {
         }
         Op::GatedBackward(op) => gated_backward(case, &op.0),
         Op::LayerNorm(op) => layer_norm(case, f64::from(op.eps)),
+        Op::LayerNormBackward(op) => norm_backward(case, f64::from(op.eps), true),
         Op::Linear(_) => linear(case),
         Op::Normalize(op) => normalize(case, f64::from(op.eps), op.floor),
         Op::Pool(op) => pool(case, &op.modes),
+        Op::Reduce(op) => reduce(case, op),
+        Op::RmsNorm(op) => rms_norm(case, f64::from(op.eps)),
+        Op::RmsNormBackward(op) => norm_backward(case, f64::from(op.eps), false),
+        Op::Softmax(_) => softmax(case),
+        Op::SoftmaxBackward(_) => softmax_backward(case),
         other => panic!("no reference of {}", other.name()),
     }
 }
@@ -313,6 +322,180 @@ fn layer_norm(case: &Case, eps: f64) -> Vec<Bounded> {
             let relative = sum_bound(n, 1.0) + shift / deviation;
             let bound = shift / deviation * weight.abs() + relative * scaled.abs() + 4.0 * U * bias.abs();
             out.push((scaled + bias, bound));
+        }
+    }
+    out
+}
+
+fn rms_norm(case: &Case, eps: f64) -> Vec<Bounded> {
+    let [x, weight] = [0, 1].map(|operand| floats(case, operand));
+    let n = columns(case, 0);
+    let mut out = Vec::new();
+    for row in x.chunks_exact(n) {
+        let root = (row.iter().map(|x| x * x).sum::<f64>() / n as f64 + eps).sqrt();
+        out.extend(row.iter().zip(&weight).map(|(x, w)| (x / root * w, sum_bound(n, (x / root * w).abs()))));
+    }
+    out
+}
+
+/// The gradients of `layer_norm` (`centred`) and `rms_norm`.
+fn norm_backward(case: &Case, eps: f64, centred: bool) -> Vec<Bounded> {
+    let [g, x, weight] = [0, 1, 2].map(|operand| floats(case, operand));
+    let n = columns(case, 0);
+    let count = n as f64;
+    let mut out = Vec::new();
+    for (g, x) in g.chunks_exact(n).zip(x.chunks_exact(n)) {
+        let mean = if centred { x.iter().sum::<f64>() / count } else { 0.0 };
+        let deviation = (x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count + eps).sqrt();
+        let unit: Vec<f64> = x.iter().map(|x| (x - mean) / deviation).collect();
+        let h: Vec<f64> = g.iter().zip(&weight).map(|(g, w)| g * w).collect();
+        let mean_h = if centred { h.iter().sum::<f64>() / count } else { 0.0 };
+        let product = h.iter().zip(&unit).map(|(h, u)| h * u).sum::<f64>() / count;
+        let size_h = h.iter().map(|h| h.abs()).sum::<f64>() / count;
+        let sizes = h.iter().zip(&unit).map(|(h, u)| (h * u).abs()).sum::<f64>() / count;
+        // The mean's error, in units of the deviation, and that of what is centred about it.
+        let shift =
+            if centred { sum_bound(n, x.iter().map(|x| x.abs()).sum::<f64>() / count) / deviation } else { 0.0 };
+        let most = x.iter().fold(0f64, |m, x| m.max(x.abs())) / deviation;
+        let relative = sum_bound(n, 1.0) + shift + 2.0 * U * most;
+        for (h, u) in h.iter().zip(&unit) {
+            let parts = h.abs() + size_h;
+            let bound = 2.0 * relative * (parts + (1.0 + u.abs()) * (sizes + parts * shift)) / deviation;
+            out.push(((h - mean_h - u * product) / deviation, bound));
+        }
+    }
+    out
+}
+
+/// e^(x - max) of what is kept, over their sum.
+fn softmax(case: &Case) -> Vec<Bounded> {
+    let x = floats(case, 0);
+    let n = columns(case, 0);
+    let keep = case.operands.get(1).map(|keep| keep.integers());
+    let kept = |column: usize| keep.is_none_or(|keep| keep[column] != 0);
+    let mut out = Vec::new();
+    for row in x.chunks_exact(n) {
+        let values: Vec<f64> = row.iter().enumerate().filter(|(c, _)| kept(*c)).map(|(_, x)| *x).collect();
+        let most = values.iter().fold(f64::NEG_INFINITY, |m, x| m.max(*x));
+        let total: f64 = values.iter().map(|x| (x - most).exp()).sum();
+        for (column, x) in row.iter().enumerate() {
+            let power = if kept(column) { (x - most).exp() } else { 0.0 };
+            let y = if values.is_empty() { 0.0 } else { power / total };
+            // exp of a difference that is off by a unit; results below the normal numbers may be 0.
+            let units = 2.0 * U * (5.0 + 3.0 * (most - x).abs().min(110.0));
+            out.push((y, y * (units + sum_bound(n, 1.0)) + f64::from(f32::MIN_POSITIVE)));
+        }
+    }
+    out
+}
+
+fn softmax_backward(case: &Case) -> Vec<Bounded> {
+    let [g, p] = [0, 1].map(|operand| floats(case, operand));
+    let n = columns(case, 0);
+    let mut out = Vec::new();
+    for (g, p) in g.chunks_exact(n).zip(p.chunks_exact(n)) {
+        let products = || g.iter().zip(p).map(|(g, p)| g * p);
+        let (sum, size) = (products().sum::<f64>(), products().map(f64::abs).sum::<f64>());
+        let bound = |g: f64, p: f64| p.abs() * (sum_bound(n, size) + 8.0 * U * (g.abs() + size));
+        out.extend(g.iter().zip(p).map(|(g, p)| (p * (g - sum), bound(*g, *p))));
+    }
+    out
+}
+
+/// A row's logarithm of softmax, its target, and the classes' weights; `None` for a row that is left out.
+type Loss = Option<(Vec<f64>, usize)>;
+
+fn logs(case: &Case, first: usize) -> (Vec<Loss>, Vec<f64>) {
+    let x = floats(case, first);
+    let n = columns(case, first);
+    let weight = case.operands.get(first + 2).map_or(vec![1.0; n], |_| floats(case, first + 2));
+    let targets = case.operands[first + 1].integers();
+    let row = |(x, target): (&[f64], &u32)| {
+        let most = x.iter().fold(f64::NEG_INFINITY, |m, x| m.max(*x));
+        let sum = x.iter().map(|x| (x - most).exp()).sum::<f64>().ln();
+        (*target != u32::MAX).then(|| (x.iter().map(|x| x - most - sum).collect(), *target as usize))
+    };
+    (x.chunks_exact(n).zip(targets).map(row).collect(), weight)
+}
+
+fn cross_entropy(case: &Case, s: f64) -> Vec<Bounded> {
+    let (rows, weight) = logs(case, 0);
+    let n = weight.len();
+    let row = |row: &Loss| {
+        let Some((logs, target)) = row else { return (0.0, 0.0) };
+        let all: f64 = logs.iter().zip(&weight).map(|(l, w)| l * w).sum();
+        let value = -(1.0 - s) * weight[*target] * logs[*target] - if s > 0.0 { s / n as f64 * all } else { 0.0 };
+        let size = logs.iter().fold(1f64, |m, l| m.max(l.abs()));
+        let most = weight.iter().fold(0f64, |m, w| m.max(w.abs()));
+        let units = |w: f64| w * (sum_bound(n, 1.0) + 16.0 * U * size);
+        (value, units(weight[*target].abs()) + s * (units(most) + sum_bound(n, most * size)))
+    };
+    rows.iter().map(row).collect()
+}
+
+fn cross_entropy_backward(case: &Case, s: f64) -> Vec<Bounded> {
+    let g = floats(case, 0);
+    let (rows, weight) = logs(case, 1);
+    let n = weight.len();
+    let total: f64 = weight.iter().sum();
+    let most = weight.iter().fold(0f64, |m, w| m.max(w.abs()));
+    let mut out = Vec::new();
+    for (row, g) in rows.iter().zip(&g) {
+        let Some((logs, target)) = row else {
+            out.extend(vec![(0.0, 0.0); n]);
+            continue;
+        };
+        for (class, log) in logs.iter().enumerate() {
+            let p = log.exp();
+            let hit = if class == *target { 1.0 } else { 0.0 };
+            let smooth = if s > 0.0 { s / n as f64 * (p * total - weight[class]) } else { 0.0 };
+            let factor = g.abs() * (weight[*target].abs() + s * most);
+            let bound = factor * (sum_bound(n, 1.0) + 2.0 * U * (8.0 + 8.0 * log.abs().min(50.0)));
+            out.push((g * ((1.0 - s) * weight[*target] * (p - hit) + smooth), bound));
+        }
+    }
+    out
+}
+
+fn reduce(case: &Case, op: &Reduce) -> Vec<Bounded> {
+    let x = floats(case, 0);
+    let [outer, n, inner] = op.axes(&case.operands[0].shape());
+    let weights = (case.operands.len() > 1).then(|| floats(case, 1));
+    let mut out = Vec::new();
+    for (o, c) in (0..outer).flat_map(|o| (0..inner).map(move |c| (o, c))) {
+        let weight = |k: usize| weights.as_ref().map_or(1.0, |weights| weights[o * n + k]);
+        let terms: Vec<(f64, f64)> = (0..n).map(|k| (weight(k), x[(o * n + k) * inner + c])).collect();
+        let sum: f64 = terms.iter().map(|(w, x)| w * x).sum();
+        let size: f64 = terms.iter().map(|(w, x)| (w * x).abs()).sum();
+        let total = terms.iter().map(|(w, _)| w).sum::<f64>();
+        out.push(match op.kind {
+            ReduceKind::Sum => (sum, sum_bound(2 * n, size)),
+            ReduceKind::Mean => (sum / total.max(1e-9), sum_bound(2 * n, size / total.max(1e-9))),
+            ReduceKind::Max => {
+                let larger = |m: f64, x: f64| if m.is_nan() || x.is_nan() { f64::NAN } else { m.max(x) };
+                let kept = || terms.iter().filter(|(w, _)| *w > 0.0).map(|(_, x)| *x);
+                (if kept().count() == 0 { 0.0 } else { kept().fold(f64::NEG_INFINITY, larger) }, 0.0)
+            }
+            ReduceKind::Deviation => {
+                let mean = sum / n as f64;
+                let y = (terms.iter().map(|(_, x)| (x - mean).powi(2)).sum::<f64>() / n as f64).sqrt();
+                (y, sum_bound(n, y) + sum_bound(n, size / n as f64))
+            }
+        });
+    }
+    out
+}
+
+fn embedding_backward(case: &Case) -> Vec<Bounded> {
+    let g = floats(case, 0);
+    let n = columns(case, 0);
+    let (order, starts) = (case.operands[1].integers(), case.operands[2].integers());
+    let mut out = Vec::new();
+    for bounds in starts.windows(2) {
+        let tokens = &order[bounds[0] as usize..bounds[1] as usize];
+        for column in 0..n {
+            let values = || tokens.iter().map(|t| g[*t as usize * n + column]);
+            out.push((values().sum(), sum_bound(tokens.len(), values().map(f64::abs).sum())));
         }
     }
     out

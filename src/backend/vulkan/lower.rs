@@ -47,14 +47,23 @@ pub fn lower(plan: &Plan, capabilities: &Capabilities) -> Result<Vec<Dispatch>> 
             Op::BinaryCrossEntropy(op) => kernels::binary_cross_entropy::lower(&mut lowering, node, op)?,
             Op::Binary(op) => kernels::binary::lower(&mut lowering, node, op)?,
             Op::Cast(op) => kernels::cast::lower(&mut lowering, node, op)?,
+            Op::CrossEntropyBackward(op) => kernels::cross_entropy_backward::lower(&mut lowering, node, op)?,
+            Op::CrossEntropy(op) => kernels::cross_entropy::lower(&mut lowering, node, op)?,
             Op::Dropout(op) => kernels::dropout::lower(&mut lowering, node, op)?,
+            Op::EmbeddingBackward(op) => kernels::embedding_backward::lower(&mut lowering, node, op)?,
             Op::EmbeddingSum(op) => kernels::embedding_sum::lower(&mut lowering, node, op)?,
             Op::Gated(op) => kernels::gated::lower(&mut lowering, node, op)?,
             Op::GatedBackward(op) => kernels::gated_backward::lower(&mut lowering, node, op)?,
             Op::LayerNorm(op) => kernels::layer_norm::lower(&mut lowering, node, op)?,
+            Op::LayerNormBackward(op) => kernels::layer_norm_backward::lower(&mut lowering, node, op)?,
             Op::Linear(op) => kernels::linear::lower(&mut lowering, node, op)?,
             Op::Normalize(op) => kernels::normalize::lower(&mut lowering, node, op)?,
             Op::Pool(op) => kernels::pool::lower(&mut lowering, node, op)?,
+            Op::Reduce(op) => kernels::reduce::lower(&mut lowering, node, op)?,
+            Op::RmsNorm(op) => kernels::rms_norm::lower(&mut lowering, node, op)?,
+            Op::RmsNormBackward(op) => kernels::rms_norm_backward::lower(&mut lowering, node, op)?,
+            Op::Softmax(op) => kernels::softmax::lower(&mut lowering, node, op)?,
+            Op::SoftmaxBackward(op) => kernels::softmax_backward::lower(&mut lowering, node, op)?,
         }
     }
     Ok(lowering.dispatches)

@@ -1,4 +1,4 @@
-//! One file an op, of the op's name: how a step runs on the CPU.
+//! One file an op, of the op's name, with its gradient: how a step runs on the CPU.
 
 mod activation;
 mod activation_backward;
@@ -7,7 +7,9 @@ mod attention_output;
 mod binary;
 mod binary_cross_entropy;
 mod cast;
+mod cross_entropy;
 mod dropout;
+mod embedding_backward;
 mod embedding_sum;
 mod functions;
 mod gated;
@@ -16,6 +18,9 @@ mod layer_norm;
 mod linear;
 mod normalize;
 mod pool;
+mod reduce;
+mod rms_norm;
+mod softmax;
 
 use super::floats::Floats;
 use super::step::Step;
@@ -37,13 +42,22 @@ pub fn run(step: &Step<'_>, node: &Node, scratch: &mut Floats, out: &mut [f32]) 
         Op::BinaryCrossEntropy(_) => binary_cross_entropy::run(step, operands, out),
         Op::Binary(op) => binary::run(step, op, operands, out),
         Op::Cast(op) => cast::run(step, op, operands, out),
+        Op::CrossEntropyBackward(op) => cross_entropy::backward(step, op, operands, out),
+        Op::CrossEntropy(op) => cross_entropy::run(step, op, operands, out),
         Op::Dropout(op) => dropout::run(step, op, operands, out),
+        Op::EmbeddingBackward(_) => embedding_backward::run(step, operands, out),
         Op::EmbeddingSum(_) => embedding_sum::run(step, operands, out),
         Op::Gated(op) => gated::run(step, op, operands, out),
         Op::GatedBackward(op) => gated_backward::run(step, op, operands, out),
         Op::LayerNorm(op) => layer_norm::run(step, op, operands, out),
+        Op::LayerNormBackward(op) => layer_norm::backward(step, op, operands, out),
         Op::Linear(op) => linear::run(step, op, operands, out),
         Op::Normalize(op) => normalize::run(step, op, operands, out),
         Op::Pool(op) => pool::run(step, op, operands, out),
+        Op::Reduce(op) => reduce::run(step, op, operands, out),
+        Op::RmsNorm(op) => rms_norm::run(step, op, operands, out),
+        Op::RmsNormBackward(op) => rms_norm::backward(step, op, operands, out),
+        Op::Softmax(op) => softmax::run(step, op, operands, out),
+        Op::SoftmaxBackward(_) => softmax::backward(step, operands, out),
     }
 }
