@@ -178,7 +178,8 @@ fn matmul(case: &Case, op: &Matmul) -> Vec<Bounded> {
 
 fn attention_scores(case: &Case, scale: f64) -> Vec<Bounded> {
     let (q, k) = (floats(case, 0), floats(case, 1));
-    let ([b, s, h, d], [_, keys, g, _]) = (axes(case, 0)[..], axes(case, 1)[..]) else { panic!() };
+    let [b, s, h, d] = axes(case, 0)[..] else { panic!() };
+    let [_, keys, g, _] = axes(case, 1)[..] else { panic!() };
     let mut out = Vec::new();
     for row in 0..b * h * s {
         let (item, head, i) = (row / (h * s), row / s % h, row % s);
