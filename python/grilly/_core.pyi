@@ -17,12 +17,14 @@ __all__ = [
     "__version__",
     "clear_faults",
     "configure",
+    "dispatch_times",
     "engine",
     "guard_bands",
     "host",
     "inject_fault",
     "inventory",
     "op_names",
+    "profile",
     "reset_stats",
     "settings",
     "shut_down",
@@ -131,6 +133,8 @@ class ShaderTable:
     def architecture(self, model_type: str) -> str: ...
 
 def configure(validation: bool) -> None: ...
+def profile(on: bool) -> None: ...
+def dispatch_times() -> list[tuple[str, int, float]]: ...
 def inventory() -> dict[str, Any]: ...
 def host() -> dict[str, Any]: ...
 def settings() -> dict[str, Any]: ...

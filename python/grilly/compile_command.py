@@ -46,10 +46,8 @@ def main(arguments: list[str]) -> int:
         return 1
     for shader, functions in shaders.items():
         for name, function in functions.items():
-            size = len(function.spirv)
-            print(
-                f"{shader}:{name}: {size} bytes, workgroup {function.local_size}, {function.shared_bytes} bytes shared"
-            )
+            facts = f"workgroup {function.local_size}, {function.shared_bytes} bytes shared"
+            print(f"{shader}:{name}: {len(function.spirv)} bytes, {facts}")
             if given.output is not None:
                 path = given.output / (f"{shader}.spv" if name == "main" else f"{shader}.{name}.spv")
                 path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,9 @@
 pub mod activation;
 pub mod activation_backward;
 pub mod attention;
+pub mod attention_mask;
 pub mod attention_output;
+pub mod attention_scores;
 pub mod binary;
 pub mod binary_cross_entropy;
 pub mod cast;
@@ -19,18 +21,22 @@ pub mod gated;
 pub mod gated_backward;
 pub mod layer_norm;
 pub mod linear;
+pub mod matmul;
 pub mod normalize;
 pub mod pool;
 pub mod reduce;
 pub mod rms_norm;
 pub mod rng;
+pub mod rope;
 mod shape;
 pub mod softmax;
 
 pub use activation::{Activation, ActivationKind};
 pub use activation_backward::ActivationBackward;
 pub use attention::Attention;
+pub use attention_mask::AttentionMask;
 pub use attention_output::{AttentionOutput, AttentionSizes, Pattern};
+pub use attention_scores::AttentionScores;
 pub use binary::{Binary, BinaryKind};
 pub use binary_cross_entropy::BinaryCrossEntropy;
 pub use cast::{Cast, CastTo};
@@ -42,10 +48,12 @@ pub use gated::Gated;
 pub use gated_backward::GatedBackward;
 pub use layer_norm::{LayerNorm, LayerNormBackward};
 pub use linear::{Linear, Residual};
+pub use matmul::{Matmul, Strided};
 pub use normalize::{Floor, Normalize};
 pub use pool::{Pool, PoolMode};
 pub use reduce::{Reduce, ReduceKind};
 pub use rms_norm::{RmsNorm, RmsNormBackward};
+pub use rope::Rope;
 pub use shape::{Counts, Dim, Shape};
 pub use softmax::{Softmax, SoftmaxBackward};
 
@@ -154,8 +162,12 @@ ops! {
     ActivationBackward = "activation_backward",
     /// Scaled dot-product attention over packed sequences.
     Attention = "attention",
+    /// Scores of attention with those of hidden keys pushed down.
+    AttentionMask = "attention_mask",
     /// Weighted sums of values, by the shader of an architecture.
     AttentionOutput = "attention_output",
+    /// Products of queries and keys, head by head.
+    AttentionScores = "attention_scores",
     /// Cross entropy of probabilities, elementwise.
     BinaryCrossEntropy = "binary_cross_entropy",
     /// Elementwise arithmetic of two tensors.
@@ -182,20 +194,24 @@ ops! {
     LayerNormBackward = "layer_norm_backward",
     /// `act(x W^T + b) + residual`.
     Linear = "linear",
+    /// Product of matrices, one for each index of the axes before them.
+    Matmul = "matmul",
     /// Division of each row by its Euclidean norm.
     Normalize = "normalize",
     /// One vector a text from its tokens' vectors.
     Pool = "pool",
     /// Sum, mean, maximum or deviation over one axis.
     Reduce = "reduce",
-    /// Normalisation by the root mean square of the last axis.
-    RmsNorm = "rms_norm",
     /// Its gradient.
     RmsNormBackward = "rms_norm_backward",
-    /// Softmax over the last axis, with a mask.
-    Softmax = "softmax",
+    /// Normalisation by the root mean square of the last axis.
+    RmsNorm = "rms_norm",
+    /// Rotary positions: pairs of columns turned by an angle of the row.
+    Rope = "rope",
     /// Its gradient.
     SoftmaxBackward = "softmax_backward",
+    /// Softmax over the last axis, with a mask.
+    Softmax = "softmax",
 }
 
 impl Op {

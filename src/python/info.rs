@@ -164,3 +164,21 @@ pub(super) fn validation_messages() -> Vec<String> {
     #[cfg(not(feature = "vulkan"))]
     Vec::new()
 }
+
+/// Takes the time of every dispatch from now on, forgetting earlier ones, or stops.
+#[pyfunction]
+pub(super) fn profile(on: bool) {
+    #[cfg(feature = "vulkan")]
+    crate::backend::vulkan::profile(on);
+    #[cfg(not(feature = "vulkan"))]
+    let _ = on;
+}
+
+/// How many dispatches of each label there were, and their nanoseconds on the device.
+#[pyfunction]
+pub(super) fn dispatch_times() -> Vec<(String, u64, f64)> {
+    #[cfg(feature = "vulkan")]
+    return crate::backend::vulkan::times().into_iter().map(|(label, e)| (label, e.count, e.nanoseconds)).collect();
+    #[cfg(not(feature = "vulkan"))]
+    Vec::new()
+}

@@ -25,7 +25,10 @@ mod _core {
     #[pymodule_export]
     use super::embed::EmbeddingModel;
     #[pymodule_export]
-    use super::info::{clear_faults, host, inject_fault, inventory, reset_stats, settings, stats, validation_messages};
+    use super::info::{
+        clear_faults, dispatch_times, host, inject_fault, inventory, profile, reset_stats, settings, stats,
+        validation_messages,
+    };
     #[pymodule_export]
     use super::lock::shut_down;
 

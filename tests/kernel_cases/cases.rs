@@ -2,10 +2,10 @@
 
 use grilly::ops::reduce::Stage;
 use grilly::ops::{
-    Activation, ActivationBackward, ActivationKind, Attention, Binary, BinaryCrossEntropy, BinaryKind, Counts,
-    CrossEntropy, CrossEntropyBackward, Dim, Dropout, EmbeddingBackward, EmbeddingSum, Floor, Gated, GatedBackward,
-    LayerNorm, LayerNormBackward, Linear, Normalize, Op, Pool, PoolMode, Reduce, ReduceKind, Residual, RmsNorm,
-    RmsNormBackward, Shape, Softmax, SoftmaxBackward,
+    Activation, ActivationBackward, ActivationKind, Attention, AttentionMask, AttentionScores, Binary,
+    BinaryCrossEntropy, BinaryKind, Counts, CrossEntropy, CrossEntropyBackward, Dim, Dropout, EmbeddingBackward,
+    EmbeddingSum, Floor, Gated, GatedBackward, LayerNorm, LayerNormBackward, Linear, Matmul, Normalize, Op, Pool,
+    PoolMode, Reduce, ReduceKind, Residual, RmsNorm, RmsNormBackward, Rope, Shape, Softmax, SoftmaxBackward,
 };
 
 /// An operand with its values.
@@ -17,6 +17,8 @@ pub enum Tensor {
     Vector(Dim, Vec<f32>),
     /// Given with the batch: rows, elements.
     Integers(Dim, Vec<u32>),
+    /// Given with the batch, which does not count it: axes, elements.
+    Array(Vec<usize>, Vec<f32>),
     /// The model's: axes, elements.
     Weight(Vec<usize>, Vec<f32>),
 }
@@ -27,13 +29,16 @@ impl Tensor {
             Tensor::Floats(rows, columns, _) => Shape::matrix(*rows, *columns),
             Tensor::Vector(rows, _) => Shape::vector(*rows),
             Tensor::Integers(rows, _) => Shape::vector(*rows),
-            Tensor::Weight(axes, _) => Shape::fixed(axes),
+            Tensor::Array(axes, _) | Tensor::Weight(axes, _) => Shape::fixed(axes),
         }
     }
 
     pub fn floats(&self) -> &[f32] {
         match self {
-            Tensor::Floats(_, _, values) | Tensor::Vector(_, values) | Tensor::Weight(_, values) => values,
+            Tensor::Floats(_, _, values)
+            | Tensor::Vector(_, values)
+            | Tensor::Array(_, values)
+            | Tensor::Weight(_, values) => values,
             Tensor::Integers(..) => panic!("integers"),
         }
     }
@@ -96,6 +101,16 @@ fn weight(seed: u64, axes: &[usize]) -> Tensor {
     Tensor::Weight(axes.to_vec(), numbers(seed, axes.iter().product()))
 }
 
+fn array(seed: u64, axes: &[usize], values: Values) -> Tensor {
+    let columns = *axes.last().unwrap();
+    let Tensor::Floats(_, _, data) =
+        rows(seed, Dim::Tokens, (axes.iter().product::<usize>() / columns, columns), values)
+    else {
+        unreachable!()
+    };
+    Tensor::Array(axes.to_vec(), data)
+}
+
 fn ids(seed: u64, count: usize, below: usize) -> Tensor {
     Tensor::Integers(Dim::Tokens, numbers(seed, count).iter().map(|v| (v.to_bits() >> 3) % below as u32).collect())
 }
@@ -120,7 +135,9 @@ fn offsets(lengths: &[usize]) -> Vec<u32> {
 pub fn all() -> Vec<Case> {
     let mut cases = Vec::new();
     linear(&mut cases);
+    products(&mut cases);
     attention(&mut cases);
+    attention_in_parts(&mut cases);
     rowwise(&mut cases);
     losses(&mut cases);
     reductions(&mut cases);
@@ -163,6 +180,50 @@ fn linear(cases: &mut Vec<Case>) {
     cases.push(case("linear of texts", Linear::default(), &[1, 1, 1], operands));
 }
 
+/// Tiles are 16, 64 or 128 rows and columns, 16 or 64 terms; 300 tiles of 128 and more are needed for that size.
+fn products(cases: &mut Vec<Case>) {
+    let sizes = [(1, 1, 1), (15, 17, 3), (16, 64, 16), (17, 65, 63), (63, 16, 65), (65, 129, 17), (5, 3, 1025)];
+    for (place, (m, n, k)) in sizes.into_iter().enumerate() {
+        for (transpose_a, transpose_b) in [(false, false), (false, true), (true, false), (true, true)] {
+            let values = [Plain, Outliers, NotFinite][place % 3];
+            let op = Matmul { transpose_a, transpose_b, scale: if place % 2 == 0 { 1.0 } else { -0.3 } };
+            let batch: &[usize] = if place % 2 == 0 { &[] } else { &[2, 3] };
+            let axes = |turned: bool, rows, columns, batch: &[usize]| {
+                [batch, &if turned { [columns, rows] } else { [rows, columns] }].concat()
+            };
+            let a = axes(transpose_a, m, k, batch);
+            let b = axes(transpose_b, k, n, if place % 4 == 1 { &[] } else { batch });
+            cases.push(case("matmul", op, &[1], vec![array(50, &a, values), array(51, &b, Plain)]));
+        }
+    }
+    let operands = vec![array(52, &[300, 65, 5], NotFinite), array(53, &[300, 5, 66], Plain)];
+    cases.push(case("matmul in large tiles", Matmul::default(), &[1], operands));
+}
+
+/// Axes b, s, h, g, keys, d.
+fn attention_in_parts(cases: &mut Vec<Case>) {
+    for (b, s, h, g, keys, d) in [(1, 1, 1, 1, 1, 2), (2, 5, 4, 2, 33, 6), (3, 17, 3, 1, 64, 32), (1, 65, 2, 2, 65, 8)]
+    {
+        for values in [Plain, Outliers, NotFinite] {
+            let operands = vec![array(54, &[b, s, h, d], values), array(55, &[b, keys, g, d], Plain)];
+            cases.push(case("attention_scores", AttentionScores { scale: 0.4 }, &[1], operands));
+            for (causal, masked) in [(true, false), (false, true), (true, true)] {
+                let mut operands = vec![array(56, &[b, h, s, keys], values)];
+                let keep = (0..b * keys).map(|i| if i % 3 == 1 { 0.0 } else { 0.4 }).collect();
+                operands.extend(masked.then(|| Tensor::Array(vec![b, keys], keep)));
+                let op = AttentionMask { causal, mask_value: if masked { -1e9 } else { f32::NEG_INFINITY } };
+                cases.push(case("attention_mask", op, &[1], operands));
+            }
+            for batch in [&[][..], &[b]] {
+                let table = [batch, &[s, d / 2]].concat();
+                let operands =
+                    vec![array(57, &[b, s, h, d], values), array(58, &table, Plain), array(59, &table, Plain)];
+                cases.push(case("rope", Rope {}, &[1], operands));
+            }
+        }
+    }
+}
+
 /// Tiles are 64 tokens, keys 64, columns 32.
 fn attention(cases: &mut Vec<Case>) {
     let batches: [&[usize]; 6] = [&[1], &[63, 64, 65], &[5, 0, 30, 1], &[200], &[0, 3, 128], &[25; 6]];
@@ -170,12 +231,42 @@ fn attention(cases: &mut Vec<Case>) {
     for (lengths, (heads, kv_heads, head_dim)) in batches.into_iter().zip(heads) {
         let (q, kv) = (heads * head_dim, kv_heads * head_dim);
         let scale = 1.0 / (head_dim as f32).sqrt();
-        let op = Attention { heads, kv_heads, head_dim, scale, q_column: 0, k_column: q, v_column: q + kv };
         let tokens: usize = lengths.iter().sum();
         for values in [Plain, Outliers, NotFinite] {
-            let tensor = || rows(7, Dim::Tokens, (tokens, q + 2 * kv), values);
-            let offsets = Tensor::Integers(Dim::Boundaries, offsets(lengths));
-            cases.push(case("attention", op.clone(), lengths, vec![tensor(), tensor(), tensor(), offsets]));
+            for causal in [false, true] {
+                let op =
+                    Attention { heads, kv_heads, head_dim, scale, q_column: 0, k_column: q, v_column: q + kv, causal };
+                let tensor = || rows(7, Dim::Tokens, (tokens, q + 2 * kv), values);
+                let offsets = || Tensor::Integers(Dim::Boundaries, offsets(lengths));
+                let operands = vec![tensor(), tensor(), tensor(), offsets(), offsets()];
+                cases.push(case("attention", op, lengths, operands));
+            }
+        }
+    }
+    // Keys of other lengths than the queries; one text has none.
+    let (lengths, others) = ([3, 70, 0, 5, 40], [65, 9, 2, 0, 130]);
+    let (count, head_dim) = (others.iter().sum(), 20);
+    for causal in [false, true] {
+        for values in [Plain, NotFinite] {
+            let op = Attention {
+                heads: 4,
+                kv_heads: 2,
+                head_dim,
+                scale: 0.2,
+                q_column: 0,
+                k_column: 3,
+                v_column: 0,
+                causal,
+            };
+            let keys = |columns| rows(60, Dim::Fixed(count), (count, columns), values);
+            let operands = vec![
+                rows(61, Dim::Tokens, (lengths.iter().sum(), 80), Plain),
+                keys(43),
+                keys(40),
+                Tensor::Integers(Dim::Boundaries, offsets(&lengths)),
+                Tensor::Integers(Dim::Fixed(6), offsets(&others)),
+            ];
+            cases.push(case("attention across", op, &lengths, operands));
         }
     }
 }

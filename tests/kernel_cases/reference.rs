@@ -5,7 +5,9 @@
 //! for devices without fused multiply-add. Functions add a few units in the last place of their operands' errors.
 
 use grilly::ops::binary::broadcast;
-use grilly::ops::{Activation, ActivationKind, BinaryKind, Dropout, Floor, Op, PoolMode, Reduce, ReduceKind};
+use grilly::ops::{
+    Activation, ActivationKind, AttentionMask, BinaryKind, Dropout, Floor, Matmul, Op, PoolMode, Reduce, ReduceKind,
+};
 
 use crate::cases::Case;
 
@@ -38,6 +40,8 @@ fn exact(case: &Case) -> Vec<Bounded> {
             g.iter().zip(&x).map(|(g, x)| scaled(*g, slope(&op.0, *x))).collect()
         }
         Op::Attention(_) => attention(case),
+        Op::AttentionMask(op) => attention_mask(case, op),
+        Op::AttentionScores(op) => attention_scores(case, f64::from(op.scale)),
         Op::Binary(op) => binary(case, op.kind),
         Op::BinaryCrossEntropy(_) => {
             let (p, t) = (floats(case, 0), floats(case, 1));
@@ -59,11 +63,13 @@ fn exact(case: &Case) -> Vec<Bounded> {
         Op::LayerNorm(op) => layer_norm(case, f64::from(op.eps)),
         Op::LayerNormBackward(op) => norm_backward(case, f64::from(op.eps), true),
         Op::Linear(_) => linear(case),
+        Op::Matmul(op) => matmul(case, op),
         Op::Normalize(op) => normalize(case, f64::from(op.eps), op.floor),
         Op::Pool(op) => pool(case, &op.modes),
         Op::Reduce(op) => reduce(case, op),
         Op::RmsNorm(op) => rms_norm(case, f64::from(op.eps)),
         Op::RmsNormBackward(op) => norm_backward(case, f64::from(op.eps), false),
+        Op::Rope(_) => rope(case),
         Op::Softmax(_) => softmax(case),
         Op::SoftmaxBackward(_) => softmax_backward(case),
         other => panic!("no reference of {}", other.name()),
@@ -257,19 +263,20 @@ fn linear(case: &Case) -> Vec<Bounded> {
 
 fn attention(case: &Case) -> Vec<Bounded> {
     let Op::Attention(op) = &case.op else { panic!() };
-    let [q, k, v] = [0, 1, 2].map(|operand| floats(case, operand));
-    let stride = columns(case, 0);
+    let [q, k, v] = [0, 1, 2].map(|operand| (floats(case, operand), columns(case, operand)));
     let d = op.head_dim;
     let mut out = vec![(0.0, 0.0); case.counts.tokens * op.heads * d];
-    for text in case.offsets.windows(2) {
-        let tokens = text[0] as usize..text[1] as usize;
-        for i in tokens.clone() {
+    for (text, keys) in case.offsets.windows(2).zip(case.operands[4].integers().windows(2)) {
+        for i in text[0] as usize..text[1] as usize {
+            // A key that is hidden is not touched.
+            let last = if op.causal { keys[1].min(keys[0] + i as u32 - text[0] + 1) } else { keys[1] };
+            let keys = keys[0] as usize..last as usize;
             for head in 0..op.heads {
                 let group = head * op.kv_heads / op.heads;
-                let row = |x: &[f64], token: usize, column: usize| x[token * stride + column..][..d].to_vec();
+                let row = |(x, stride): &(Vec<f64>, usize), token, column| x[token * stride + column..][..d].to_vec();
                 let query = row(&q, i, op.q_column + head * d);
                 let (mut scores, mut error) = (Vec::new(), 0.0f64);
-                for j in tokens.clone() {
+                for j in keys.clone() {
                     let key = row(&k, j, op.k_column + group * d);
                     let terms = query.iter().zip(&key).map(|(a, b)| f64::from(op.scale) * a * b);
                     error = error.max(sum_bound(d, terms.clone().map(f64::abs).sum()));
@@ -279,17 +286,91 @@ fn attention(case: &Case) -> Vec<Bounded> {
                 let weights: Vec<f64> = scores.iter().map(|s| (s - most).exp()).collect();
                 let total: f64 = weights.iter().sum();
                 for column in 0..d {
-                    let value = |j: usize| v[j * stride + op.v_column + group * d + column];
-                    let terms = || tokens.clone().zip(&weights).map(|(j, w)| w / total * value(j));
+                    let value = |j: usize| v.0[j * v.1 + op.v_column + group * d + column];
+                    let terms = || keys.clone().zip(&weights).map(|(j, w)| w / total * value(j));
                     let (sum, magnitude) = (terms().sum::<f64>(), terms().map(f64::abs).sum::<f64>());
                     // An error e of the scores changes every weight by a factor of at most exp(2 e).
-                    let bound = magnitude * (2.0 * error).exp_m1() + sum_bound(tokens.len() + 8, magnitude);
+                    let bound = magnitude * (2.0 * error).exp_m1() + sum_bound(keys.len() + 8, magnitude);
                     out[(i * op.heads + head) * d + column] = (sum, bound);
                 }
             }
         }
     }
     out
+}
+
+fn axes(case: &Case, operand: usize) -> Vec<usize> {
+    case.operands[operand].shape().0.iter().map(|dim| dim.size(case.counts)).collect()
+}
+
+fn matmul(case: &Case, op: &Matmul) -> Vec<Bounded> {
+    let (a, b) = (floats(case, 0), floats(case, 1));
+    let (a_axes, b_axes) = (axes(case, 0), axes(case, 1));
+    let last = |axes: &[usize], turned: bool| {
+        let (first, second) = (axes[axes.len() - 2], axes[axes.len() - 1]);
+        if turned { (second, first) } else { (first, second) }
+    };
+    let ((m, k), (_, n)) = (last(&a_axes, op.transpose_a), last(&b_axes, op.transpose_b));
+    let batches: usize = a_axes[..a_axes.len() - 2].iter().product();
+    let mut out = Vec::new();
+    for batch in 0..batches {
+        let a = &a[batch * m * k..];
+        let b = if b_axes.len() == 2 { &b[..] } else { &b[batch * k * n..] };
+        for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+            let terms = (0..k).map(|l| {
+                let a = if op.transpose_a { a[l * m + i] } else { a[i * k + l] };
+                f64::from(op.scale) * a * if op.transpose_b { b[j * k + l] } else { b[l * n + j] }
+            });
+            out.push((terms.clone().sum(), sum_bound(k, terms.map(f64::abs).sum())));
+        }
+    }
+    out
+}
+
+fn attention_scores(case: &Case, scale: f64) -> Vec<Bounded> {
+    let (q, k) = (floats(case, 0), floats(case, 1));
+    let (q_axes, k_axes) = (axes(case, 0), axes(case, 1));
+    let (&[b, s, h, d], &[_, keys, g, _]) = (&q_axes[..], &k_axes[..]) else { panic!("four axes each") };
+    let mut out = Vec::new();
+    for row in 0..b * h * s {
+        let (item, head, i) = (row / (h * s), row / s % h, row % s);
+        for j in 0..keys {
+            let query = &q[((item * s + i) * h + head) * d..][..d];
+            let key = &k[((item * keys + j) * g + head * g / h) * d..][..d];
+            let terms = query.iter().zip(key).map(|(a, b)| scale * a * b);
+            out.push((terms.clone().sum(), sum_bound(d, terms.map(f64::abs).sum())));
+        }
+    }
+    out
+}
+
+fn attention_mask(case: &Case, op: &AttentionMask) -> Vec<Bounded> {
+    let [_, h, s, keys] = axes(case, 0)[..] else { panic!() };
+    let mask = case.operands.get(1).map(|mask| mask.floats());
+    let hidden = |place: usize| {
+        let (row, j) = (place / keys, place % keys);
+        op.causal && j > row % s || mask.is_some_and(|mask| mask[row / (h * s) * keys + j] == 0.0)
+    };
+    let add = |(place, x): (usize, f64)| {
+        let y = if hidden(place) { x + f64::from(op.mask_value) } else { x };
+        (y, if y.is_finite() && y != x { U * y.abs() } else { 0.0 })
+    };
+    floats(case, 0).into_iter().enumerate().map(add).collect()
+}
+
+fn rope(case: &Case) -> Vec<Bounded> {
+    let [x, cos, sin] = [0, 1, 2].map(|operand| floats(case, operand));
+    let [_, _, heads, d] = axes(case, 0)[..] else { panic!() };
+    let half = d / 2;
+    let pair = |place: usize| {
+        let (row, column) = (place / d, place % half);
+        let angle = (row / heads * half + column) % cos.len();
+        let (x1, x2) = (x[row * d + column], x[row * d + half + column]);
+        let (a, b) = if place % d < half { (x1, -x2) } else { (x2, x1) };
+        let (a, b) = (a * cos[angle], b * sin[angle]);
+        (a + b, 3.0 * U * (a.abs() + b.abs()))
+    };
+    (0..x.len()).map(pair).collect()
 }
 
 fn embedding_sum(case: &Case) -> Vec<Bounded> {

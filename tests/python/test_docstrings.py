@@ -13,6 +13,9 @@ import grilly
 PACKAGE = Path(grilly.__file__).parent
 MODULES = [
     "arrays",
+    "backend.shader_registry",
+    "compile_command",
+    "compiler",
     "devices",
     "hub",
     "outputs",

@@ -43,7 +43,9 @@ pub fn lower(plan: &Plan, capabilities: &Capabilities) -> Result<Vec<Dispatch>> 
             Op::Activation(op) => kernels::activation::lower(&mut lowering, node, op)?,
             Op::ActivationBackward(op) => kernels::activation_backward::lower(&mut lowering, node, op)?,
             Op::Attention(op) => kernels::attention::lower(&mut lowering, node, op)?,
+            Op::AttentionMask(op) => kernels::attention_mask::lower(&mut lowering, node, op)?,
             Op::AttentionOutput(op) => kernels::attention_output::lower(&mut lowering, node, op)?,
+            Op::AttentionScores(op) => kernels::attention_scores::lower(&mut lowering, node, op)?,
             Op::BinaryCrossEntropy(op) => kernels::binary_cross_entropy::lower(&mut lowering, node, op)?,
             Op::Binary(op) => kernels::binary::lower(&mut lowering, node, op)?,
             Op::Cast(op) => kernels::cast::lower(&mut lowering, node, op)?,
@@ -57,13 +59,15 @@ pub fn lower(plan: &Plan, capabilities: &Capabilities) -> Result<Vec<Dispatch>> 
             Op::LayerNorm(op) => kernels::layer_norm::lower(&mut lowering, node, op)?,
             Op::LayerNormBackward(op) => kernels::layer_norm_backward::lower(&mut lowering, node, op)?,
             Op::Linear(op) => kernels::linear::lower(&mut lowering, node, op)?,
+            Op::Matmul(op) => kernels::matmul::lower(&mut lowering, node, op)?,
             Op::Normalize(op) => kernels::normalize::lower(&mut lowering, node, op)?,
             Op::Pool(op) => kernels::pool::lower(&mut lowering, node, op)?,
             Op::Reduce(op) => kernels::reduce::lower(&mut lowering, node, op)?,
-            Op::RmsNorm(op) => kernels::rms_norm::lower(&mut lowering, node, op)?,
             Op::RmsNormBackward(op) => kernels::rms_norm_backward::lower(&mut lowering, node, op)?,
-            Op::Softmax(op) => kernels::softmax::lower(&mut lowering, node, op)?,
+            Op::RmsNorm(op) => kernels::rms_norm::lower(&mut lowering, node, op)?,
+            Op::Rope(_) => kernels::rope::lower(&mut lowering, node)?,
             Op::SoftmaxBackward(op) => kernels::softmax_backward::lower(&mut lowering, node, op)?,
+            Op::Softmax(op) => kernels::softmax::lower(&mut lowering, node, op)?,
         }
     }
     Ok(lowering.dispatches)

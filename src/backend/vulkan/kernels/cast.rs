@@ -19,7 +19,7 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
         (DType::F32, CastTo::F32) | (DType::F16, CastTo::F16) => 4,
     };
     // Arrays alone are cast, and their sizes are known.
-    let elements = lowering.shape(node.result).elements(Counts::default());
+    let elements = lowering.shape(node.operands[0]).elements(Counts::default());
     let words = (elements * op.to.size()).div_ceil(4) as u32;
     let variant = KERNEL.select(lowering.capabilities)?;
     let bindings = Bindings { x: lowering.range(node.operands[0]), y: lowering.range(node.result) };

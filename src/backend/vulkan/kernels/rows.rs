@@ -15,6 +15,11 @@ pub const fn rows_per_group(lanes: u32) -> u32 {
     256 / lanes
 }
 
+/// Workgroups of 256 invocations that walk over `places` together, about four each.
+pub fn walkers(places: u32) -> Extent {
+    Extent::Fixed(places.div_ceil(4 * 256).min(65_535))
+}
+
 /// A tensor as rows times columns, rows contiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rows {

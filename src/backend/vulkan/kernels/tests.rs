@@ -245,17 +245,28 @@ fn a_large_table_is_one_dispatch_a_slice_and_the_rest_is_added() {
 
 #[test]
 fn attention_is_one_dispatch_over_tiles_and_heads() {
-    let op = Attention { heads: 12, kv_heads: 4, head_dim: 32, scale: 0.5, q_column: 0, k_column: 384, v_column: 512 };
-    let found = on_floor(op.clone(), &[Rows(640), Rows(640), Rows(640), Offsets]);
+    let op = Attention {
+        heads: 12,
+        kv_heads: 4,
+        head_dim: 32,
+        scale: 0.5,
+        q_column: 0,
+        k_column: 384,
+        v_column: 512,
+        causal: false,
+    };
+    let found = on_floor(op.clone(), &[Rows(640), Rows(640), Rows(640), Offsets, Offsets]);
     assert_eq!(found.len(), 1);
     check(&found[0]);
     assert_eq!(found[0].grid, [tokens(64), Extent::Fixed(12), Extent::Fixed(1)]);
     assert_eq!(push(&found[0]), [3, 640, 0, 640, 384, 640, 512, 384, 0.5f32.to_bits()]);
-    assert_eq!(["head_dim", "vector"].map(|n| constant(&found[0], n)), [32, 1]);
-    let odd = on_floor(Attention { v_column: 511, ..op.clone() }, &[Rows(640), Rows(640), Rows(640), Offsets]);
-    assert_eq!(constant(&odd[0], "vector"), 0);
+    assert_eq!(["head_dim", "vector", "causal"].map(|n| constant(&found[0], n)), [32, 1, 0]);
+    let odd = Attention { v_column: 511, causal: true, ..op.clone() };
+    let odd = on_floor(odd, &[Rows(640), Rows(640), Rows(640), Offsets, Offsets]);
+    assert_eq!(["vector", "causal"].map(|n| constant(&odd[0], n)), [0, 1]);
     let wide = Attention { heads: 1, kv_heads: 1, head_dim: 257, q_column: 0, k_column: 0, v_column: 0, ..op };
-    let error = dispatches(wide, &[Rows(257), Rows(257), Rows(257), Offsets], &Capabilities::floor()).unwrap_err();
+    let error =
+        dispatches(wide, &[Rows(257), Rows(257), Rows(257), Offsets, Offsets], &Capabilities::floor()).unwrap_err();
     assert!(error.to_string().contains("head_dim is 257"), "{error}");
 }
 

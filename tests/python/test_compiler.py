@@ -1,0 +1,320 @@
+"""Users' shaders from Python: compiled, cached, refused with reasons, registered, and really run."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+import grilly
+from grilly import ShaderCompiler, ShaderCompilerConfig, _core, testing
+from grilly.backend import shader_registry
+
+HEAD = """#version 460
+#extension GL_GOOGLE_include_directive : require
+layout(local_size_x = 64) in;
+"""
+TWICE = (
+    HEAD
+    + """layout(std430, binding = 0) readonly buffer X { float x[]; };
+layout(std430, binding = 1) writeonly buffer Y { float y[]; };
+void main() { y[gl_GlobalInvocationID.x] = FACTOR * x[gl_GlobalInvocationID.x]; }
+"""
+)
+# Writes FACTOR into every element of the result.
+MARK = (
+    HEAD
+    + """#include "attention-output-interface.glsl"
+void main() {
+    uint row = 64u * gl_WorkGroupID.x + gl_LocalInvocationIndex;
+    if (row < push.q_len) {
+        uint to = ((gl_WorkGroupID.z * push.q_len + row) * push.heads + gl_WorkGroupID.y) * push.head_dim;
+        for (uint column = 0u; column < push.head_dim; column++) {
+            y[to + column] = FACTOR;
+        }
+    }
+}
+"""
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    shaders = tmp_path / "shaders"
+    shaders.mkdir()
+    (shaders / "twice.glsl").write_text(TWICE)
+    (shaders / "mark.glsl").write_text(MARK)
+    return shaders
+
+
+@pytest.fixture
+def config(folder, tmp_path):
+    def make(**options) -> ShaderCompilerConfig:
+        given = {"shader_directory": folder, "cache_directory": tmp_path / "cache", "defines": {"FACTOR": 2.0}}
+        return ShaderCompilerConfig(**(given | options))
+
+    return make
+
+
+@pytest.fixture
+def registered():
+    """`registered(architecture, file, **options)`: an entry of attention-output, gone after the test."""
+    names = []
+
+    def register(architecture, file, compiler):
+        names.append(architecture)
+        shader_registry.register_architecture_shader("attention-output", architecture, file, compiler=compiler)
+
+    yield register
+    for name in names:
+        _core.ShaderTable(True).forget("attention-output", name)
+
+
+def attention_output(weights, values, **attributes):
+    engine = _core.engine("vulkan")
+    operands = [engine.upload(np.ascontiguousarray(x, np.float32)) for x in (weights, values)]
+    return engine.call("attention_output", operands, attributes).numpy()
+
+
+def test_the_defaults_are_release_modes():
+    config = ShaderCompilerConfig()
+    assert config.enable_caching and config.fast_math and config.target_env == "vulkan1.3"
+    assert config.debug_info is None and config.optimization_level is None and dict(config.defines) == {}
+
+
+def test_a_compiled_function_tells_its_interface(config):
+    compiled = ShaderCompiler(config()).compile_all_shaders()
+    assert sorted(compiled) == ["mark", "twice"]
+    twice = compiled["twice"]["main"]
+    assert twice.bindings == [(0, "x", "readonly"), (1, "y", "writeonly")]
+    assert twice.push_constants == [] and twice.constants == [] and twice.needs == []
+    assert twice.local_size == (64, 1, 1) and twice.shared_bytes == 0
+    assert twice.spirv[:4] == b"\x03\x02\x23\x07"
+    mark = compiled["mark"]["main"]
+    assert [name for name, _ in mark.push_constants] == ["batch", "heads", "kv_heads", "q_len", "kv_len", "head_dim"]
+    assert (1, "window", "uint") in mark.constants
+
+
+def test_errors_are_the_classes_a_python_user_expects(config, folder):
+    compiler = ShaderCompiler(config())
+    with pytest.raises(FileNotFoundError, match=r"nothing\.glsl.*shader_directory") as missing:
+        compiler.get_compute_function("nothing")
+    assert isinstance(missing.value, grilly.ShaderNotFound)
+    with pytest.raises(LookupError, match=r"'?\"?forward.*// function: forward") as unknown:
+        compiler.get_compute_function("twice", "forward")
+    assert isinstance(unknown.value, grilly.FunctionNotFound)
+    (folder / "broken.glsl").write_text(TWICE.replace("void main() {", "void main() {\n    oops;"))
+    with pytest.raises(ValueError, match=r"broken\.glsl:7: error: 'oops' : undeclared identifier") as broken:
+        compiler.compile_all_shaders()
+    assert isinstance(broken.value, grilly.CompilationFailed)
+    assert issubclass(grilly.PipelineCreationFailed, RuntimeError)
+    for options in ({"optimization_level": "most"}, {"target_env": "vulkan9"}, {"defines": {"": 1}}):
+        with pytest.raises(ValueError):
+            ShaderCompiler(config(**options))
+
+
+def test_processes_share_a_cache(config, folder, tmp_path, run):
+    cache = tmp_path / "cache"
+    code = f"""
+        from grilly import ShaderCompiler, ShaderCompilerConfig
+        compiler = ShaderCompiler(ShaderCompilerConfig({str(folder)!r}, cache_directory={str(cache)!r},
+                                                       defines={{"FACTOR": "2.0"}}))
+        functions = compiler.compile_all_shaders()
+        print(compiler.compilations, functions["twice"]["main"].spirv.hex())
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    release = {**os.environ, "GRILLY_DEBUG": "0"}
+    started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=release) for _ in range(4)]
+    outputs = {process.communicate()[0].split()[1] for process in started}
+    assert all(process.returncode == 0 for process in started) and len(outputs) == 1
+    files = list(cache.iterdir())
+    assert len(files) == 2 and all(file.suffix == ".bin" for file in files), "two shaders, nothing unfinished"
+    done = run(code)
+    assert done.output.split() == ["0", *outputs], done.errors
+    files[0].write_bytes(files[0].read_bytes()[:-1])
+    assert run(code).output.split()[0] == "1", "a torn file is compiled anew"
+
+
+def test_the_command_compiles_a_folder(folder, tmp_path):
+    def command(*arguments):
+        done = subprocess.run(
+            [sys.executable, "-m", "grilly", "compile", str(folder), *arguments], capture_output=True, text=True
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    status, output, errors = command("-D", "FACTOR=3.0", "--output", str(tmp_path / "out"), "--no-fast-math")
+    assert status == 0 and "twice:main:" in output, errors
+    assert (tmp_path / "out" / "twice.spv").read_bytes()[:4] == b"\x03\x02\x23\x07"
+    status, output, errors = command()
+    assert status == 1 and "twice.glsl:6: error: 'FACTOR' : undeclared identifier" in errors
+
+
+def test_names_and_defaults_of_the_registry():
+    registry = shader_registry.ShaderRegistry()
+    for name in ("gpt", "GPT", "gpt2", "gpt_neox", "granite"):
+        assert registry.get_shader("attention-output", name) == "attention-output-gpt"
+    assert registry.get_shader("attention-output", architecture="t5") == "attention-output-t5"
+    assert registry.get_shader("attention-output", architecture="bert") == "attention-output"
+    assert registry.get_shader("attention-output") == "attention-output"
+    names = registry.list_shaders()
+    assert names == sorted(names) and names == registry.list_shaders("gpt")
+    for name in ("activation-gelu", "attention-concat-heads", "embedding-normalize", "embedding-pool", "rope"):
+        assert name in names
+    registry.register_generic("new", "new-file")
+    assert registry.get_shader("new", "gpt") == "new-file"
+    assert "new" not in shader_registry.get_registry().list_shaders(), "a registry of one's own changes no other"
+
+
+def test_an_unknown_shader_is_none_with_a_warning(caplog):
+    with caplog.at_level("WARNING", logger="grilly"):
+        assert shader_registry.get_shader("nonsense", "gpt") is None
+    assert "'nonsense'" in caplog.text
+
+
+def test_the_samples_of_upstreams_guide_run():
+    # Code of ../docs of upstream, as it stands there.
+    from grilly.backend.shader_registry import (
+        _registry,
+        get_shader,
+        register_architecture_shader,
+        register_generic_shader,
+    )
+
+    register_generic_shader("attention-output", "attention-output")
+    register_architecture_shader("attention-output", "gpt", "attention-output-gpt")
+    _registry.register_architecture_specific(
+        "attention-output",  # Base shader name
+        "gpt",  # Architecture
+        "attention-output-gpt",  # Shader file name (without .glsl)
+    )
+    _registry.register_architecture_specific("attention-output", "llama", "attention-output-llama")
+    shader_name = get_shader("attention-output", architecture="gpt")
+    assert shader_name == "attention-output-gpt"
+    assert get_shader("attention-output") == "attention-output"
+
+
+def test_a_registered_shader_is_the_one_that_runs(vulkan, config, registered):
+    weights, values = np.full((2, 3, 70, 5), 0.2), np.ones((2, 5, 3, 4))
+    np.testing.assert_allclose(attention_output(weights, values, architecture="marked"), 1, rtol=1e-6)
+    registered("Marked", "mark", ShaderCompiler(config()))
+    np.testing.assert_array_equal(attention_output(weights, values, architecture="marked"), np.full((2, 70, 3, 4), 2))
+    # Registered anew, with other options; other architectures keep theirs.
+    registered("marked", "mark", ShaderCompiler(config(defines={"FACTOR": 7})))
+    np.testing.assert_array_equal(attention_output(weights, values, architecture="marked"), np.full((2, 70, 3, 4), 7))
+    np.testing.assert_allclose(attention_output(weights, values), 1, rtol=1e-6)
+    shader_registry.register_architecture("my_marked", "marked")
+    assert attention_output(weights, values, architecture="my_marked")[0, 0, 0, 0] == 7
+
+
+def test_a_precompiled_file_runs(vulkan, config, folder, registered):
+    compiler = ShaderCompiler(config(defines={"FACTOR": 5}))
+    (folder / "stored.spv").write_bytes(compiler.get_compute_function("mark").spirv)
+    registered("stored", "stored", compiler)
+    assert attention_output(np.ones((1, 1, 1, 1)), np.ones((1, 1, 1, 1)), architecture="stored") == 5
+
+
+def test_what_differs_from_the_interface_is_named(config, folder, registered):
+    (folder / "wrong.glsl").write_text(TWICE)
+    with pytest.raises(grilly.PipelineCreationFailed, match='binding 0 is called "x", expected "weights"'):
+        registered("wrong", "wrong", ShaderCompiler(config()))
+    assert shader_registry.get_shader("attention-output", "wrong") == "attention-output"
+    with pytest.raises(grilly.ShaderNotFound):
+        registered("wrong", "not-there", ShaderCompiler(config()))
+    with pytest.raises(NotImplementedError, match="activation-gelu"):
+        shader_registry.register_generic_shader("activation-gelu", "twice", compiler=ShaderCompiler(config()))
+
+
+def test_a_limit_that_the_device_lacks_is_named(vulkan, config, folder, registered):
+    most = next(d for d in grilly.info()["devices"] if d["position"] == 0)["limits"]["invocations"]
+    (folder / "large.glsl").write_text(MARK.replace("local_size_x = 64", f"local_size_x = {most}, local_size_y = 2"))
+    registered("large", "large", ShaderCompiler(config()))
+    with pytest.raises(grilly.PipelineCreationFailed, match=f"needs {2 * most} invocations, .* has {most}"):
+        attention_output(np.ones((1, 1, 1, 1)), np.ones((1, 1, 1, 1)), architecture="large")
+
+
+def test_two_shaders_are_compared(vulkan, config, registered):
+    causal = np.tril(np.random.default_rng(1).random((1, 2, 80, 80), np.float32))
+    same = testing.compare_shaders("attention-output-gpt", weights=causal, rounds=1, repeats=1)
+    assert same.same_bits and same.largest_difference == 0 and same.speedup > 0
+    before = shader_registry.get_registry().list_shaders()
+    found = testing.compare_shaders("mark", weights=causal, rounds=1, repeats=1, compiler=ShaderCompiler(config()))
+    assert not found.same_bits and found.largest_difference > 0
+    assert shader_registry.get_registry().list_shaders() == before
+    assert shader_registry.get_shader("attention-output", "grilly.testing/specific") == "attention-output"
+
+
+def test_a_generic_entry_serves_encode(vulkan, run, tiny_model, tmp_path):
+    (tmp_path / "norm.glsl").write_text(
+        HEAD
+        + """#include "counts.glsl"
+        layout(std430, binding = 1) readonly buffer X { float x[]; };
+        layout(std430, binding = 4) writeonly buffer Y { float y[]; };
+        layout(push_constant) uniform Push { uint rows_of; uint rows; uint columns; float eps; } push;
+        void main() {
+            uint rows = batch_rows(push.rows_of, push.rows);
+            for (uint row = 8u * gl_WorkGroupID.x; row < min(rows, 8u * gl_WorkGroupID.x + 8u); row++) {
+                for (uint c = gl_LocalInvocationIndex; c < push.columns; c += 64u) {
+                    y[row * push.columns + c] = c == 3u ? 1.0 : 0.0;
+                }
+            }
+        }
+        """
+    )
+    done = run(
+        """
+        import sys
+        import numpy as np
+        from grilly import ShaderCompiler, ShaderCompilerConfig, VulkanSentenceTransformer
+        from grilly.backend.shader_registry import register_generic_shader
+        before = VulkanSentenceTransformer(sys.argv[1])
+        first = before.encode("A text.")
+        register_generic_shader("fnn-layernorm", "norm", compiler=ShaderCompiler(ShaderCompilerConfig(sys.argv[2])))
+        after = VulkanSentenceTransformer(sys.argv[1])
+        assert after.backend == "vulkan"
+        marked = after.encode("A text.")
+        assert marked.argmax() == 3 and marked[3] == 1 and not marked[:3].any(), marked
+        assert np.array_equal(before.encode("A text."), first), "what was prepared keeps its shaders"
+        print("served")
+        """,
+        tiny_model,
+        tmp_path,
+    )
+    assert done.output.strip() == "served", done.errors
+
+
+def test_debug_mode_is_chosen_before_first_use(vulkan, run, tmp_path):
+    printing = MARK.replace("layout(local", "#extension GL_EXT_debug_printf : require\nlayout(local", 1).replace(
+        "if (row < push.q_len) {",
+        'if (row == 1u) { debugPrintfEXT("row %u of %u", row, push.q_len); }\n    if (row < push.q_len) {',
+    )
+    (tmp_path / "print.glsl").write_text(printing)
+    code = """
+        import sys
+        import grilly
+        from grilly import ShaderCompiler, ShaderCompilerConfig, _core, testing
+        grilly.configure(validation=True)
+        config = ShaderCompilerConfig(sys.argv[1], defines={"FACTOR": 1}, enable_caching=False)
+        debug = ShaderCompiler(config).get_compute_function("print").spirv
+        import numpy as np
+        weights, values = np.ones((1, 1, 2, 1), np.float32), np.ones((1, 1, 1, 1), np.float32)
+        found = testing.compare_shaders("print", weights=weights, values=values, rounds=1, repeats=1,
+                                        compiler=ShaderCompiler(config))
+        try:
+            grilly.configure(validation=False)
+        except RuntimeError as error:
+            print("refused:", error)
+        print("names:", b"gl_WorkGroupID" in debug, testing.validation_messages())
+    """
+    done = run(code, tmp_path)
+    assert done.status == 0, done.errors
+    assert "refused: configure: Vulkan is in use already" in done.output
+    assert "names: True []" in done.output
+    if "no Vulkan validation" not in done.errors:
+        assert "grilly INFO: shader: row 1 of 2" in done.errors
+    elif "validation" in os.environ.get("GRILLY_REQUIRE", ""):
+        pytest.fail(done.errors)
+    # In release mode names are gone and nothing is printed.
+    done = run(code.replace("validation=True", "validation=False"), tmp_path)
+    assert "names: False []" in done.output and "shader:" not in done.errors

@@ -1,0 +1,50 @@
+"""The page about users' shaders works as it stands: its files, its commands and its code, in order."""
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "shaders.md"
+
+
+def blocks() -> list[tuple[str, str]]:
+    return re.findall(r"^```(\w*)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def test_the_page(tmp_path, run, vulkan, monkeypatch):
+    script = []
+    for language, text in blocks():
+        if language == "glsl":
+            name, _, shader = text.partition("\n")
+            path = tmp_path / name.removeprefix("// ")
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(shader)
+        elif language == "python":
+            script.append(text)
+        elif language == "":
+            command = [sys.executable, *shlex.split(text)[1:]]
+            script.append(f"import subprocess; subprocess.run({command!r}, check=True)")
+    assert len(script) > 8, "the page has lost its code"
+    monkeypatch.chdir(tmp_path)
+    done = run("\n".join(script), XDG_CACHE_HOME=str(tmp_path / "cache"))
+    assert done.status == 0, done.errors
+    assert "x the generic shader's speed" in done.output
+    assert (tmp_path / "compiled" / "attention-output-grouped.spv").exists()
+
+
+def test_the_table_of_architectures_is_the_registrys():
+    from grilly.backend.shader_registry import get_shader
+
+    rows = re.findall(r"^\| (.*) \| `(attention-output[\w-]*)` \|", PAGE.read_text(), re.MULTILINE)
+    named = [(name, file) for names, file in rows for name in re.findall(r"`(\w+)`", names)]
+    assert len(named) > 15
+    for name, file in named:
+        assert get_shader("attention-output", name) == file, name
+
+
+def test_the_rust_of_the_page_names_what_there_is():
+    source = (PAGE.parents[2] / "src" / "compiler" / "mod.rs").read_text()
+    (rust,) = [text for language, text in blocks() if language == "rust"]
+    for name in ("CompilerConfig", "Place", "ShaderCompiler", "register"):
+        assert name in rust and re.search(rf"pub (use|struct).*\b{name}\b", source), name
