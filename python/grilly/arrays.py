@@ -163,8 +163,8 @@ class VulkanTensor:
         return found if dtype is None else found.astype(dtype, copy=False)
 
     def __dlpack__(self, **options: Any) -> Any:
-        """A DLPack capsule of a copy on the host."""
-        return self.numpy().__dlpack__(**{name: value for name, value in options.items() if name == "stream" and value})
+        """A DLPack capsule of a copy on the host, which no stream computes."""
+        return self.numpy().__dlpack__()
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """The host's CPU, where the copy is."""

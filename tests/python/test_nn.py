@@ -5,23 +5,11 @@ import pickle
 
 import numpy as np
 import pytest
+from cases.comparison import close, values
 from cases.reference import evaluate
 
 import grilly
 from grilly import errors, functional, nn
-
-RNG = np.random.default_rng(11)
-
-
-def values(*shape):
-    return RNG.uniform(-1, 1, shape).astype(np.float32)
-
-
-def close(found, expected, terms=256):
-    found = np.asarray(found)
-    bound = 8 * np.sqrt(2 * terms + 4) * 2.0**-24 * max(1.0, np.abs(expected).max(initial=0))
-    assert found.dtype == np.float32 and found.shape == expected.shape
-    np.testing.assert_allclose(found.astype(np.float64), expected, rtol=0, atol=bound)
 
 
 def dense(layer, x):

@@ -8,24 +8,12 @@ import inspect
 
 import numpy as np
 import pytest
+from cases.comparison import close, values
 from cases.reference import evaluate
 
 import grilly
 from grilly import errors, functional, nn
 from grilly.upstream import PARTS
-
-RNG = np.random.default_rng(7)
-
-
-def values(*shape):
-    return RNG.uniform(-2, 2, shape).astype(np.float32)
-
-
-def close(found, expected, terms=256):
-    found = np.asarray(found)
-    bound = 8 * np.sqrt(2 * terms + 4) * 2.0**-24 * max(1.0, np.abs(expected).max(initial=0))
-    assert found.dtype == np.float32 and found.shape == np.shape(expected)
-    np.testing.assert_allclose(found.astype(np.float64), expected, rtol=0, atol=bound)
 
 
 @pytest.fixture
