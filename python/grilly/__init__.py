@@ -10,6 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from grilly._core import __version__
+    from grilly.arrays import (
+        VulkanTensor,
+        ensure_vulkan_compatible,
+        from_dlpack,
+        from_vulkan,
+        to_vulkan,
+        to_vulkan_batch,
+        to_vulkan_gpu,
+    )
+    from grilly.backend.compute import Compute
     from grilly.compiler import ComputeFunction, ShaderCompiler, ShaderCompilerConfig
     from grilly.devices import configure, info, reset_stats, stats
     from grilly.errors import CompilationFailed, FunctionNotFound, PipelineCreationFailed, ShaderNotFound
@@ -19,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CompilationFailed",
+    "Compute",
     "ComputeFunction",
     "FunctionNotFound",
     "PipelineCreationFailed",
@@ -27,28 +38,57 @@ __all__ = [
     "ShaderNotFound",
     "VULKAN_AVAILABLE",
     "VulkanSentenceTransformer",
+    "VulkanTensor",
     "__version__",
     "configure",
+    "ensure_vulkan_compatible",
+    "from_dlpack",
+    "from_vulkan",
     "get_vulkan_sentence_transformer",
     "info",
     "reset_stats",
     "stats",
+    "to_vulkan",
+    "to_vulkan_batch",
+    "to_vulkan_gpu",
 ]
 
 _HOMES = {
-    "VulkanSentenceTransformer": "grilly.sentence_transformer",
-    "get_vulkan_sentence_transformer": "grilly.sentence_transformer",
+    "Compute": "grilly.backend.compute",
+    **dict.fromkeys(("VulkanSentenceTransformer", "get_vulkan_sentence_transformer"), "grilly.sentence_transformer"),
+    **dict.fromkeys(
+        (
+            "VulkanTensor",
+            "ensure_vulkan_compatible",
+            "from_dlpack",
+            "from_vulkan",
+            "to_vulkan",
+            "to_vulkan_batch",
+            "to_vulkan_gpu",
+        ),
+        "grilly.arrays",
+    ),
     **dict.fromkeys(("ComputeFunction", "ShaderCompiler", "ShaderCompilerConfig"), "grilly.compiler"),
     **dict.fromkeys(
         ("CompilationFailed", "FunctionNotFound", "PipelineCreationFailed", "ShaderNotFound"), "grilly.errors"
     ),
-    "configure": "grilly.devices",
-    "info": "grilly.devices",
-    "stats": "grilly.devices",
-    "reset_stats": "grilly.devices",
+    **dict.fromkeys(("configure", "info", "stats", "reset_stats"), "grilly.devices"),
     "__version__": "grilly._core",
 }
-_SUBMODULES = ("backend", "compiler", "devices", "errors", "hub", "quantization", "similarity", "testing", "utils")
+_SUBMODULES = (
+    "arrays",
+    "backend",
+    "compiler",
+    "devices",
+    "errors",
+    "functional",
+    "hub",
+    "nn",
+    "quantization",
+    "similarity",
+    "testing",
+    "utils",
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -60,10 +100,7 @@ def __getattr__(name: str) -> Any:
     elif name in _SUBMODULES:
         return importlib.import_module(f"grilly.{name}")
     else:
-        part = None if name.startswith("_") else importlib.import_module("grilly.upstream").part_of(name)
-        if part is not None:
-            raise AttributeError(f"{name} is part of upstream grilly's {part} and not of this package")
-        raise AttributeError(f"module 'grilly' has no attribute {name!r}")
+        raise importlib.import_module("grilly.upstream").missing("module 'grilly'", name)
     globals()[name] = value
     return value
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from grilly import _core
+from grilly import _core, fallbacks
 
 __all__ = ["configure", "format_info", "info", "reset_stats", "stats", "vulkan_available"]
 
@@ -82,7 +82,8 @@ def stats() -> dict[str, int]:
         >>> grilly.stats()["fallbacks"] >= 0
         True
     """
-    return _core.stats()
+    found = _core.stats()
+    return {**found, "fallbacks": found["fallbacks"] + fallbacks.count()}
 
 
 def reset_stats() -> None:
@@ -95,6 +96,7 @@ def reset_stats() -> None:
         0
     """
     _core.reset_stats()
+    fallbacks.reset()
 
 
 def format_info(facts: dict[str, Any]) -> str:

@@ -1,38 +1,18 @@
 #version 460
-// Computes: y[i, h] = sum_j softmax_j(scale q[i, h] . k[j, g]) v[j, g], j over i's own text, g = h / group; y [T, heads * D].
+// Computes: y[i, h] = sum_j softmax_j(scale q[i, h] . k[j, g]) v[j, g], j over the keys of i's text, g = h / group.
 // Grid: x = ceil(T / 64) tiles of packed tokens, which may touch several texts; y = heads; 256 invocations.
 // Reduction order: keys in blocks of 64 from the text's first; d and, inside a block, j in order; sums of weights by quarters.
-// Assumes: offsets [B + 1] rise to T; with VECTOR, HEAD_DIM and all strides and columns are multiples of 4.
+// Assumes: offsets [B + 1] rise to the rows of q and k; with VECTOR, HEAD_DIM and all strides and columns are multiples of 4.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-#include "counts.glsl"
 #include "numbers.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint HEAD_DIM = 64;
 layout(constant_id = 1) const bool VECTOR = false;
-
-layout(std430, binding = 1) readonly buffer Q { float q[]; };
-layout(std430, binding = 1) readonly buffer Q4 { vec4 q_4[]; };
-layout(std430, binding = 2) readonly buffer K { float k[]; };
-layout(std430, binding = 2) readonly buffer K4 { vec4 k_4[]; };
-layout(std430, binding = 3) readonly buffer V { float v[]; };
-layout(std430, binding = 3) readonly buffer V4 { vec4 v_4[]; };
-layout(std430, binding = 4) readonly buffer Offsets { uint offsets[]; };
-layout(std430, binding = 5) writeonly buffer Y { float y[]; };
-
-layout(push_constant) uniform Push {
-    // Query heads to a key-value head.
-    uint group;
-    uint q_stride;
-    uint q_column;
-    uint k_stride;
-    uint k_column;
-    uint v_stride;
-    uint v_column;
-    uint y_stride;
-    float scale;
-} push;
+// Whether query i of a text sees its keys 0 .. i alone.
+layout(constant_id = 2) const bool CAUSAL = false;
+#include "attention-interface.glsl"
 
 const uint TILE = 64;
 // A head is worked on in chunks of 32 columns, so that shared memory does not depend on HEAD_DIM.
@@ -45,41 +25,6 @@ shared vec4 stage[2 * TILE * CHUNK_STRIDE];
 shared vec4 values[TILE * 8];
 shared float partial[TILE * 4];
 shared float factor[TILE];
-
-// Four columns of a head from `column`, at element `at`; zeros past the head's end and where `there` is false.
-// Loads are made in any case, at a place that exists: branches around them cost more than they save.
-#define LOAD(NAME, SCALARS, VECTORS)                                                                           \
-    vec4 NAME(bool there, uint at, uint column) {                                                              \
-        there = there && column < HEAD_DIM;                                                                    \
-        at = there ? at : 0u;                                                                                  \
-        vec4 quad;                                                                                             \
-        if (VECTOR) {                                                                                          \
-            quad = VECTORS[at / 4u];                                                                           \
-        } else {                                                                                               \
-            uint most = there ? HEAD_DIM - 1u - column : 0u;                                                   \
-            quad = vec4(SCALARS[at], SCALARS[at + min(1u, most)], SCALARS[at + min(2u, most)], SCALARS[at + min(3u, most)]); \
-            quad = mix(quad, vec4(0.0), greaterThan(uvec4(0u, 1u, 2u, 3u), uvec4(most)));                      \
-        }                                                                                                      \
-        return mix(quad, vec4(0.0), bvec4(!there));                                                            \
-    }
-LOAD(load_q, q, q_4)
-LOAD(load_k, k, k_4)
-LOAD(load_v, v, v_4)
-
-// The text that holds a token: the last one that starts at or before it and is not empty.
-uint text_of(uint token) {
-    uint low = 0u;
-    uint high = counts.texts;
-    while (high - low > 1u) {
-        uint middle = (low + high) / 2u;
-        if (offsets[middle] <= token) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
 
 void main() {
     uint invocation = gl_LocalInvocationIndex;
@@ -109,11 +54,23 @@ void main() {
         result[i] = vec4(0.0);
     }
 
-    uint text = text_of(first);
-    for (uint begin = offsets[text]; begin < last; begin = offsets[++text]) {
-        uint end = offsets[text + 1u];
-        for (uint block = begin; block < end; block += TILE) {
-            uint keys = min(TILE, end - block);
+    for (uint text = text_of(first); text < counts.texts && q_offsets[text] < last; text++) {
+        uint begin = q_offsets[text];
+        uint end = min(q_offsets[text + 1u], last);
+        uint key_begin = kv_offsets[text];
+        uint key_end = kv_offsets[text + 1u];
+        if (begin >= end) {
+            continue;
+        }
+        if (CAUSAL) {
+            key_end = min(key_end, key_begin + (end - begin));
+        }
+        // Query + to_key is the last key it sees.
+        uint to_key = key_begin - begin;
+        for (uint block = key_begin; block < key_end; block += TILE) {
+            uint keys = min(TILE, key_end - block);
+            // Whether some query of the tile does not see all of the block.
+            bool edge = CAUSAL && block + keys - 1u > max(first, begin) + to_key;
 
             vec4 score[4];
             [[unroll]] for (uint i = 0u; i < 4u; i++) {
@@ -157,13 +114,15 @@ void main() {
             barrier();
 
             // Softmax over the block: a row of another text gets no weights and keeps what it has.
-            bool own = first + soft_row >= begin && first + soft_row < min(end, last);
+            uint seen = CAUSAL ? first + soft_row + to_key : key_end - 1u;
+            bool own = first + soft_row >= begin && first + soft_row < end && block <= seen;
+            uint visible = own ? min(keys, seen - block + 1u) : 0u;
             vec4 weight[4];
             float most = largest;
             [[unroll]] for (uint c = 0u; c < 4u; c++) {
                 weight[c] = stage[soft_row * WEIGHT_STRIDE + quarter + 4u * c];
                 [[unroll]] for (uint j = 0u; j < 4u; j++) {
-                    if (4u * (quarter + 4u * c) + j < keys) {
+                    if (4u * (quarter + 4u * c) + j < visible) {
                         most = max(most, weight[c][j]);
                     }
                 }
@@ -175,7 +134,7 @@ void main() {
             float sum = 0.0;
             [[unroll]] for (uint c = 0u; c < 4u; c++) {
                 [[unroll]] for (uint j = 0u; j < 4u; j++) {
-                    bool there = own && 4u * (quarter + 4u * c) + j < keys;
+                    bool there = 4u * (quarter + 4u * c) + j < visible;
                     weight[c][j] = there ? exponential(weight[c][j] - most) : 0.0;
                     sum += weight[c][j];
                 }
@@ -183,8 +142,10 @@ void main() {
             }
             float shrink = own ? exponential(largest - most) : 1.0;
             largest = own ? most : largest;
-            bool own_0 = first + tr >= begin && first + tr < min(end, last);
-            bool own_1 = first + tr + 32u >= begin && first + tr + 32u < min(end, last);
+            uint row_0 = first + tr;
+            uint row_1 = row_0 + 32u;
+            bool own_0 = row_0 >= begin && row_0 < end && (!CAUSAL || block <= row_0 + to_key);
+            bool own_1 = row_1 >= begin && row_1 < end && (!CAUSAL || block <= row_1 + to_key);
             barrier();
             partial[invocation] = sum;
             if (quarter == 0u) {
@@ -209,8 +170,16 @@ void main() {
                     vec4 w_1 = stage[(tr + 32u) * WEIGHT_STRIDE + j];
                     [[unroll]] for (uint i = 0u; i < 4u; i++) {
                         vec4 value = values[(4u * j + i) * 8u + tc];
-                        r_0 = fma(vec4(w_0[i]), value, r_0);
-                        r_1 = fma(vec4(w_1[i]), value, r_1);
+                        vec4 next_0 = fma(vec4(w_0[i]), value, r_0);
+                        vec4 next_1 = fma(vec4(w_1[i]), value, r_1);
+                        if (edge) {
+                            // 0 times a hidden NaN is not 0.
+                            uint key = block + 4u * j + i;
+                            next_0 = mix(r_0, next_0, bvec4(key <= row_0 + to_key));
+                            next_1 = mix(r_1, next_1, bvec4(key <= row_1 + to_key));
+                        }
+                        r_0 = next_0;
+                        r_1 = next_1;
                     }
                 }
                 // A row of another text keeps what it has: 0 times a NaN of this text is not 0.
@@ -231,7 +200,8 @@ void main() {
         uint row = tr + 32u * i;
         if (first + row < last) {
             [[unroll]] for (uint chunk = 0u; chunk < CHUNKS; chunk++) {
-                vec4 quad = result[2u * chunk + i] / factor[row];
+                // A text without keys has weights of no sum.
+                vec4 quad = factor[row] == 0.0 ? vec4(0.0) : result[2u * chunk + i] / factor[row];
                 uint column = 32u * chunk + 4u * tc;
                 uint at = (first + row) * push.y_stride + head * HEAD_DIM + column;
                 [[unroll]] for (uint j = 0u; j < 4u; j++) {

@@ -31,6 +31,14 @@ uint first_half(uint place) {
 }
 
 void four(uint quad) {
+    if (!VECTOR) {
+        uvec4 at = uvec4(4u * quad) + uvec4(0u, 1u, 2u, 3u);
+        at += at / push.width * push.width;
+        vec4 gate =
+            vec4(x[at.x + push.width], x[at.y + push.width], x[at.z + push.width], x[at.w + push.width]);
+        y_4[quad] = vec4(x[at.x], x[at.y], x[at.z], x[at.w]) * value_4(ACTIVATION, gate, push.a, push.b);
+        return;
+    }
     uint at = first_half(4u * quad);
     y_4[quad] = x_4[at / 4u] * value_4(ACTIVATION, x_4[(at + push.width) / 4u], push.a, push.b);
 }
@@ -41,10 +49,5 @@ void one(uint place) {
 }
 
 void main() {
-    uvec2 own = own_elements(push.rows_of, push.rows, push.columns, push.rows_per_group);
-    if (VECTOR) {
-        walk(own);
-    } else {
-        walk_one_by_one(own);
-    }
+    walk(own_elements(push.rows_of, push.rows, push.columns, push.rows_per_group));
 }

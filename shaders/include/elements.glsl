@@ -23,9 +23,3 @@ void walk(uvec2 own) {
         one(rest);
     }
 }
-
-void walk_one_by_one(uvec2 own) {
-    for (uint place = own.x + gl_LocalInvocationIndex; place < own.y; place += 256u) {
-        one(place);
-    }
-}

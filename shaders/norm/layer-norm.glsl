@@ -1,16 +1,21 @@
 #version 460
 // Computes: y = (x - mean) / sqrt(var + eps) * weight + bias; x, y [rows, columns], weight, bias [columns].
-// Grid: x = ceil(rows / (256 / LANES)).
-// Reduction order: lane i sums columns i, i + LANES, ...; lanes then sum as a tree. Mean first, then variance.
-// Assumes: LANES is a power of two up to 256; columns > 0.
+// Grid: x = ceil(rows / (256 / LANES)), going on along y.
+// Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes. Mean first, then variance.
+// Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4.
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #include "counts.glsl"
-#include "row-sum.glsl"
+#include "held-rows.glsl"
 
 layout(std430, binding = 1) readonly buffer X { float x[]; };
+layout(std430, binding = 1) readonly buffer X4 { vec4 x_4[]; };
 layout(std430, binding = 2) readonly buffer Weight { float weight[]; };
+layout(std430, binding = 2) readonly buffer Weight4 { vec4 weight_4[]; };
 layout(std430, binding = 3) readonly buffer Bias { float bias[]; };
+layout(std430, binding = 3) readonly buffer Bias4 { vec4 bias_4[]; };
 layout(std430, binding = 4) writeonly buffer Y { float y[]; };
+layout(std430, binding = 4) writeonly buffer Y4 { vec4 y_4[]; };
 
 layout(push_constant) uniform Push {
     uint rows_of;
@@ -19,27 +24,52 @@ layout(push_constant) uniform Push {
     float eps;
 } push;
 
+LOAD(load_x, x, x_4)
+LOAD(load_weight, weight, weight_4)
+LOAD(load_bias, bias, bias_4)
+STORE(store_y, y, y_4)
+
+vec4 held[QUADS];
+
 void main() {
     uint row = own_row();
     // Rows past the end take part in the barriers with nothing to add.
     uint columns = row < batch_rows(push.rows_of, push.rows) ? push.columns : 0u;
     uint start = row * push.columns;
+    uint count = quads(push.columns);
 
-    float sum = 0.0;
-    for (uint c = lane(); c < columns; c += LANES) {
-        sum += x[start + c];
+    vec4 sum = vec4(0.0);
+    [[unroll]] for (uint i = 0u; i < count; i++) {
+        vec4 quad = within(load_x(start, i, columns), i, columns, 0.0);
+        if (HELD) {
+            held[i] = quad;
+        }
+        sum += quad;
     }
-    float mean = row_sum(sum) / float(push.columns);
+    float mean = total(sum_of(sum)) / float(push.columns);
 
-    float squares = 0.0;
-    for (uint c = lane(); c < columns; c += LANES) {
-        float centred = x[start + c] - mean;
+    vec4 squares = vec4(0.0);
+    [[unroll]] for (uint i = 0u; i < count; i++) {
+        vec4 quad;
+        if (HELD) {
+            quad = held[i];
+        } else {
+            quad = load_x(start, i, columns);
+        }
+        vec4 centred = within(quad - mean, i, columns, 0.0);
         squares = fma(centred, centred, squares);
     }
-    float deviation = sqrt(row_sum(squares) / float(push.columns) + push.eps);
+    float deviation = sqrt(total(sum_of(squares)) / float(push.columns) + push.eps);
     float scale = 1.0 / deviation;
 
-    for (uint c = lane(); c < columns; c += LANES) {
-        y[start + c] = fma((x[start + c] - mean) * scale, weight[c], bias[c]);
+    [[unroll]] for (uint i = 0u; i < count; i++) {
+        vec4 quad;
+        if (HELD) {
+            quad = held[i];
+        } else {
+            quad = load_x(start, i, columns);
+        }
+        vec4 normal = (quad - mean) * scale;
+        store_y(start, i, columns, fma(normal, load_weight(0u, i, columns), load_bias(0u, i, columns)));
     }
 }

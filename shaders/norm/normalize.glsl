@@ -11,6 +11,8 @@
 layout(constant_id = 1) const bool VECTOR = false;
 // As `Floor`: 0 max, 1 add.
 layout(constant_id = 2) const uint FLOOR = 0;
+// Columns a lane keeps at hand, or fours of them, 8 at most; 0 where rows are too long and are read twice.
+layout(constant_id = 3) const uint HELD = 0;
 
 layout(std430, binding = 1) readonly buffer X { float x[]; };
 layout(std430, binding = 1) readonly buffer X4 { vec4 x_4[]; };
@@ -24,32 +26,51 @@ layout(push_constant) uniform Push {
     float eps;
 } push;
 
-// Every invocation of the workgroup must call it.
-void normalize_row(uint row, uint columns) {
-    uint start = row * push.columns;
-    float squares = 0.0;
+// Four columns of a row, or one; zeros at and past `units`.
+vec4 load(uint start, uint unit, uint units) {
+    bool there = unit < units;
+    uint at = there ? start + (VECTOR ? 4u : 1u) * unit : 0u;
+    vec4 value = VECTOR ? x_4[at / 4u] : vec4(x[at], 0.0, 0.0, 0.0);
+    return mix(value, vec4(0.0), bvec4(!there));
+}
+
+void store(uint start, uint unit, vec4 value) {
     if (VECTOR) {
-        vec4 sums = vec4(0.0);
-        for (uint c = lane(); c < columns / 4u; c += LANES) {
-            vec4 value = x_4[start / 4u + c];
-            sums = fma(value, value, sums);
-        }
-        squares = (sums.x + sums.y) + (sums.z + sums.w);
+        y_4[start / 4u + unit] = value;
     } else {
-        for (uint c = lane(); c < columns; c += LANES) {
-            squares = fma(x[start + c], x[start + c], squares);
-        }
+        y[start + unit] = value.x;
     }
-    float norm = sqrt(row_sum(squares));
-    float divisor = FLOOR == 0u ? nan_max(norm, push.eps) : norm + push.eps;
-    if (VECTOR) {
-        for (uint c = lane(); c < columns / 4u; c += LANES) {
-            y_4[start / 4u + c] = x_4[start / 4u + c] / divisor;
+}
+
+float divisor(vec4 squares) {
+    float norm = sqrt(row_sum((squares.x + squares.y) + (squares.z + squares.w)));
+    return FLOOR == 0u ? nan_max(norm, push.eps) : norm + push.eps;
+}
+
+// Every invocation of the workgroup must call it.
+void normalize_row(uint start, uint units) {
+    vec4 squares = vec4(0.0);
+    if (HELD > 0u) {
+        vec4 held[8];
+        for (uint i = 0u; i < HELD; i++) {
+            held[i] = load(start, lane() + i * LANES, units);
+            squares = fma(held[i], held[i], squares);
         }
-    } else {
-        for (uint c = lane(); c < columns; c += LANES) {
-            y[start + c] = x[start + c] / divisor;
+        float by = divisor(squares);
+        for (uint i = 0u; i < HELD; i++) {
+            if (lane() + i * LANES < units) {
+                store(start, lane() + i * LANES, held[i] / by);
+            }
         }
+        return;
+    }
+    for (uint unit = lane(); unit < units; unit += LANES) {
+        vec4 value = load(start, unit, units);
+        squares = fma(value, value, squares);
+    }
+    float by = divisor(squares);
+    for (uint unit = lane(); unit < units; unit += LANES) {
+        store(start, unit, load(start, unit, units) / by);
     }
 }
 
@@ -59,6 +80,6 @@ void main() {
     uint turn = gl_NumWorkGroups.x * (256u / LANES);
     uint last = rows + gl_LocalInvocationIndex / LANES;
     for (uint row = own_row(); row < last; row += turn) {
-        normalize_row(row, row < rows ? push.columns : 0u);
+        normalize_row(row * push.columns, row < rows ? push.columns / (VECTOR ? 4u : 1u) : 0u);
     }
 }

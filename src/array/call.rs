@@ -11,23 +11,25 @@ use crate::{Error, Result};
 /// Runs `op`; all operands live on `engine`.
 pub(super) fn run(engine: &Arc<Engine>, op: &Op, operands: &[&Array]) -> Result<Array> {
     check_indices(op, operands)?;
+    check_offsets(op, operands)?;
     let mut counts = Counts::default();
     let mut graph = Graph::new();
     let mut values = Vec::with_capacity(operands.len());
     for (place, operand) in operands.iter().enumerate() {
         let shape = shape_of(op, place, operand, &mut counts);
-        values.push(given(&mut graph, place, shape, operand.dtype, op)?);
+        values.push(given(&mut graph, place, shape, operand, op)?);
     }
-    let mut result = graph.node(op.name(), op.clone(), &values)?;
+    let mut result = node(&mut graph, op, &values)?;
     let half = match op {
         Op::Cast(cast) => cast.to == CastTo::F16,
         _ => operands.first().is_some_and(|x| x.dtype == ElementType::F16),
     };
+    let shape: Vec<usize> = graph.value(result).shape.0.iter().map(|dim| dim.size(counts)).collect();
     if half && !matches!(op, Op::Cast(_)) {
+        graph.values[result.0].shape = Shape::fixed(&shape);
         result = graph.node("to float16", Cast { to: CastTo::F16 }, &[result])?;
     }
     graph.outputs = vec![result];
-    let shape: Vec<usize> = graph.value(result).shape.0.iter().map(|dim| dim.size(counts)).collect();
     let dtype = if half { ElementType::F16 } else { ElementType::F32 };
     let empty = super::elements(&shape)? == 0;
     let memory = if empty {
@@ -39,43 +41,79 @@ pub(super) fn run(engine: &Arc<Engine>, op: &Op, operands: &[&Array]) -> Result<
     Ok(Array { engine: engine.clone(), memory, shape, dtype, bounds: None })
 }
 
-/// Packed ops count their rows by the batch: there the first axes are tokens and boundaries.
+/// The op's node, or those of its steps.
+fn node(graph: &mut Graph, op: &Op, values: &[ValueId]) -> Result<ValueId> {
+    let shapes: Vec<Shape> = values.iter().map(|id| graph.value(*id).shape.clone()).collect();
+    let shapes: Vec<&Shape> = shapes.iter().collect();
+    op.infer(&shapes)?;
+    let Some(steps) = op.steps(&shapes) else { return graph.node(op.name(), op.clone(), values) };
+    let mut operands = values.to_vec();
+    for step in steps {
+        operands = vec![graph.node(op.name(), step, &operands)?];
+    }
+    Ok(operands[0])
+}
+
+/// Packed ops count their rows by the batch: there the first axes are tokens, texts and boundaries.
 fn shape_of(op: &Op, place: usize, operand: &Array, counts: &mut Counts) -> Shape {
     let mut shape = Shape::fixed(&operand.shape);
-    let packed = match op {
-        Op::Attention(_) => [Some(0), Some(3)],
-        Op::Pool(_) => [Some(0), Some(1)],
-        _ => [None, None],
-    };
-    if let Some(rows) = operand.shape.first() {
-        if packed[0] == Some(place) {
-            counts.tokens = *rows;
-            shape.0[0] = Dim::Tokens;
-        } else if packed[1] == Some(place) {
-            counts.texts = rows.saturating_sub(1);
-            shape.0[0] = Dim::Boundaries;
-        } else if matches!(op, Op::Attention(_)) && place == 4 {
-            shape.0[0] = Dim::Boundaries;
-        } else if matches!(op, Op::Pool(_)) && place == 2 {
-            shape.0[0] = Dim::Texts;
+    let Some(rows) = operand.shape.first().copied() else { return shape };
+    let dim = match (op, place) {
+        (Op::Attention(_) | Op::Pool(_), 0) => {
+            counts.tokens = rows;
+            Dim::Tokens
         }
-    }
+        (Op::Attention(_), 3) | (Op::Pool(_), 1) => {
+            counts.texts = rows.saturating_sub(1);
+            Dim::Boundaries
+        }
+        // Keys and values are the queries' tokens, or others of their own.
+        (Op::Attention(_), 1 | 2) if rows == counts.tokens => Dim::Tokens,
+        (Op::Attention(_), 4) if rows == counts.texts + 1 => Dim::Boundaries,
+        (Op::Pool(_), 2) => Dim::Texts,
+        _ => return shape,
+    };
+    shape.0[0] = dim;
     shape
 }
 
+/// Offsets lead from the first row to behind the last, text after text.
+fn check_offsets(op: &Op, operands: &[&Array]) -> Result<()> {
+    let Op::Attention(_) = op else { return Ok(()) };
+    let [q, k, _, q_offsets, kv_offsets] = operands else { return Ok(()) };
+    for (name, offsets, rows) in [("q_offsets", q_offsets, q), ("kv_offsets", kv_offsets, k)] {
+        let rows = rows.shape.first().copied().unwrap_or(0);
+        if offsets.shape != q_offsets.shape || offsets.shape.len() != 1 {
+            return Err(Error::InvalidArgument(format!(
+                "attention: {name} has shape {:?}, expected {:?}, one more than there are texts",
+                offsets.shape, q_offsets.shape
+            )));
+        }
+        let ends = offsets.bounds.map(|(least, most)| (i64::from(least), i64::from(most)));
+        if ends.unwrap_or((0, -1)) != (0, rows as i64) {
+            return Err(Error::InvalidArgument(format!("attention: {name} does not lead from 0 to {rows}")));
+        }
+    }
+    Ok(())
+}
+
 /// An input, followed by a cast where the op wants float32 and is given something narrower.
-fn given(graph: &mut Graph, place: usize, shape: Shape, dtype: ElementType, op: &Op) -> Result<ValueId> {
+fn given(graph: &mut Graph, place: usize, shape: Shape, operand: &Array, op: &Op) -> Result<ValueId> {
     let name = format!("operand {place}");
+    let (axes, dtype) = (&operand.shape, operand.dtype);
     let stored = match dtype {
         ElementType::F32 => DType::F32,
         ElementType::F16 => DType::F16,
         ElementType::I32 => DType::U32,
     };
-    let value = graph.input(&name, shape, stored);
-    match stored {
-        DType::F16 if !matches!(op, Op::Cast(_)) => graph.node("to float32", Cast { to: CastTo::F32 }, &[value]),
-        _ => Ok(value),
+    if stored != DType::F16 || matches!(op, Op::Cast(_)) {
+        return Ok(graph.input(&name, shape, stored));
     }
+    // A cast counts elements, whatever the op counts them by.
+    let value = graph.input(&name, Shape::fixed(axes), stored);
+    let cast = graph.node("to float32", Cast { to: CastTo::F32 }, &[value])?;
+    graph.values[cast.0].shape = shape;
+    Ok(cast)
 }
 
 /// Integers where the op wants them and nowhere else; ids inside their table.
@@ -94,9 +132,9 @@ fn check_indices(op: &Op, operands: &[&Array]) -> Result<()> {
     let shapes: Vec<Shape> = operands.iter().map(|a| Shape::fixed(&a.shape)).collect();
     for (ids, rows) in op.index_limits(&shapes.iter().collect::<Vec<_>>()) {
         if let Some((least, most)) = operands[ids].bounds
-            && (least < 0 || most as usize >= rows)
+            && (least < op.least_index(ids) || i64::from(most) >= rows as i64)
         {
-            let wrong = if least < 0 { least } else { most };
+            let wrong = if least < op.least_index(ids) { least } else { most };
             return Err(Error::IndexOutOfRange(format!("{}: index {wrong} is not in 0..{rows}", op.name())));
         }
     }

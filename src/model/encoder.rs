@@ -138,8 +138,9 @@ impl Builder<'_> {
             q_column: 0,
             k_column: query,
             v_column: query + key,
+            causal: false,
         };
-        let mixed = self.graph.node(&node("attention"), attention, &[qkv, qkv, qkv, offsets])?;
+        let mixed = self.graph.node(&node("attention"), attention, &[qkv, qkv, qkv, offsets, offsets])?;
         let projected =
             self.linear(&node("attention output"), &[name(&spec.names.attention_output)], mixed, spec.hidden, true)?;
         let x = self.add_and_norm(&node("attention"), &name(&spec.names.attention_norm), projected, x)?;

@@ -1,6 +1,6 @@
 //! Layer normalisation over the last axis.
 
-use super::{Counts, Operation, Shape};
+use super::{Counts, Operation, Shape, expect};
 use crate::{Error, Result};
 
 /// `y = (x - mean) / sqrt(var + eps) * weight + bias`, mean and biased variance over the last axis, in two passes
@@ -26,16 +26,42 @@ impl Operation for LayerNorm {
         };
         let expected = Shape::fixed(&[x.columns()]);
         for (name, shape) in [("weight", weight), ("bias", bias)] {
-            if **shape != expected {
-                return Err(Error::InvalidArgument(format!(
-                    "layer_norm: {name} has shape {shape}, expected {expected} (last axis of x)"
-                )));
-            }
+            expect("layer_norm", name, shape, &expected, "last axis of x")?;
         }
         Ok(vec![(*x).clone()])
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         8 * operands[0].elements(counts) as u64
+    }
+}
+
+/// The gradient of [`LayerNorm`] in `x`: `(h - mean(h) - u mean(h u)) / d`, where `d` is its divisor,
+/// `u = (x - mean(x)) / d` and `h = g weight`.
+///
+/// Operands: `g [..., N]`, `x [..., N]`, `weight [N]`.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LayerNormBackward {
+    /// As [`LayerNorm::eps`].
+    #[serde(default = "default_eps")]
+    pub eps: f32,
+}
+
+impl Operation for LayerNormBackward {
+    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
+        let [g, x, weight] = operands else {
+            return Err(Error::InvalidArgument(format!(
+                "layer_norm_backward: {} operands, expected 3",
+                operands.len()
+            )));
+        };
+        expect("layer_norm_backward", "x", x, g, "that of g")?;
+        expect("layer_norm_backward", "weight", weight, &Shape::fixed(&[g.columns()]), "last axis of g")?;
+        Ok(vec![(*g).clone()])
+    }
+
+    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        14 * operands[0].elements(counts) as u64
     }
 }

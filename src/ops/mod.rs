@@ -7,37 +7,55 @@
 pub mod activation;
 pub mod activation_backward;
 pub mod attention;
+pub mod attention_mask;
 pub mod attention_output;
+pub mod attention_scores;
 pub mod binary;
 pub mod binary_cross_entropy;
 pub mod cast;
+pub mod cross_entropy;
 pub mod dropout;
+pub mod embedding_backward;
 pub mod embedding_sum;
 pub mod gated;
 pub mod gated_backward;
 pub mod layer_norm;
 pub mod linear;
+pub mod matmul;
 pub mod normalize;
 pub mod pool;
+pub mod reduce;
+pub mod rms_norm;
 pub mod rng;
+pub mod rope;
 mod shape;
+pub mod softmax;
 
 pub use activation::{Activation, ActivationKind};
 pub use activation_backward::ActivationBackward;
 pub use attention::Attention;
+pub use attention_mask::AttentionMask;
 pub use attention_output::{AttentionOutput, AttentionSizes, Pattern};
+pub use attention_scores::AttentionScores;
 pub use binary::{Binary, BinaryKind};
 pub use binary_cross_entropy::BinaryCrossEntropy;
 pub use cast::{Cast, CastTo};
+pub use cross_entropy::{CrossEntropy, CrossEntropyBackward};
 pub use dropout::Dropout;
+pub use embedding_backward::EmbeddingBackward;
 pub use embedding_sum::EmbeddingSum;
 pub use gated::Gated;
 pub use gated_backward::GatedBackward;
-pub use layer_norm::LayerNorm;
+pub use layer_norm::{LayerNorm, LayerNormBackward};
 pub use linear::{Linear, Residual};
+pub use matmul::{Matmul, Strided};
 pub use normalize::{Floor, Normalize};
 pub use pool::{Pool, PoolMode};
+pub use reduce::{Reduce, ReduceKind};
+pub use rms_norm::{RmsNorm, RmsNormBackward};
+pub use rope::Rope;
 pub use shape::{Counts, Dim, Shape};
+pub use softmax::{Softmax, SoftmaxBackward};
 
 use crate::graph::DType;
 use crate::{Error, Result};
@@ -74,6 +92,27 @@ pub trait Operation {
         let _ = operands;
         Vec::new()
     }
+    /// The least number operand `place` may hold: 0, or -1 where that means none.
+    fn least_index(&self, place: usize) -> i32 {
+        let _ = place;
+        0
+    }
+    /// Ops that do the same one after the other: the first takes the operands, each next one the result before it.
+    fn steps(&self, operands: &[&Shape]) -> Option<Vec<Op>> {
+        let _ = operands;
+        None
+    }
+}
+
+/// An operand's shape must be the one expected.
+///
+/// # Errors
+/// `InvalidArgument` with all of this, and `why` it is expected.
+fn expect(op: &str, operand: &str, found: &Shape, expected: &Shape, why: &str) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::InvalidArgument(format!("{op}: {operand} has shape {found}, expected {expected} ({why})")))
 }
 
 macro_rules! ops {
@@ -123,16 +162,26 @@ ops! {
     ActivationBackward = "activation_backward",
     /// Scaled dot-product attention over packed sequences.
     Attention = "attention",
+    /// Scores of attention with those of hidden keys pushed down.
+    AttentionMask = "attention_mask",
     /// Weighted sums of values, by the shader of an architecture.
     AttentionOutput = "attention_output",
+    /// Products of queries and keys, head by head.
+    AttentionScores = "attention_scores",
     /// Cross entropy of probabilities, elementwise.
     BinaryCrossEntropy = "binary_cross_entropy",
     /// Elementwise arithmetic of two tensors.
     Binary = "binary",
     /// Conversion between element types.
     Cast = "cast",
+    /// Its gradient.
+    CrossEntropyBackward = "cross_entropy_backward",
+    /// Cross entropy of logits with class numbers.
+    CrossEntropy = "cross_entropy",
     /// Elements set to zero by chance.
     Dropout = "dropout",
+    /// The gradient of a lookup in its table.
+    EmbeddingBackward = "embedding_backward",
     /// Sum of rows looked up in several embedding tables.
     EmbeddingSum = "embedding_sum",
     /// One half of each row times a nonlinearity of the other.
@@ -141,12 +190,28 @@ ops! {
     GatedBackward = "gated_backward",
     /// Layer normalisation over the last axis.
     LayerNorm = "layer_norm",
+    /// Its gradient.
+    LayerNormBackward = "layer_norm_backward",
     /// `act(x W^T + b) + residual`.
     Linear = "linear",
+    /// Product of matrices, one for each index of the axes before them.
+    Matmul = "matmul",
     /// Division of each row by its Euclidean norm.
     Normalize = "normalize",
     /// One vector a text from its tokens' vectors.
     Pool = "pool",
+    /// Sum, mean, maximum or deviation over one axis.
+    Reduce = "reduce",
+    /// Its gradient.
+    RmsNormBackward = "rms_norm_backward",
+    /// Normalisation by the root mean square of the last axis.
+    RmsNorm = "rms_norm",
+    /// Rotary positions: pairs of columns turned by an angle of the row.
+    Rope = "rope",
+    /// Its gradient.
+    SoftmaxBackward = "softmax_backward",
+    /// Softmax over the last axis, with a mask.
+    Softmax = "softmax",
 }
 
 impl Op {
@@ -171,6 +236,16 @@ impl Op {
     /// As [`Operation::index_limits`].
     pub fn index_limits(&self, operands: &[&Shape]) -> Vec<(usize, usize)> {
         self.operation().index_limits(operands)
+    }
+
+    /// As [`Operation::least_index`].
+    pub fn least_index(&self, place: usize) -> i32 {
+        self.operation().least_index(place)
+    }
+
+    /// As [`Operation::steps`].
+    pub fn steps(&self, operands: &[&Shape]) -> Option<Vec<Op>> {
+        self.operation().steps(operands)
     }
 
     /// Flops, and bytes of all operands and results (elements are 4 bytes unless a weight is stored narrower).

@@ -1,5 +1,7 @@
 //! Shapes whose leading axis may be counted per batch: tokens, texts, or the boundaries between texts.
 
+use crate::{Error, Result};
+
 /// The sizes a batch brings along.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Counts {
@@ -81,6 +83,18 @@ impl Shape {
     /// Elements behind one index of the first axis; all later axes are fixed.
     pub fn row_elements(&self) -> usize {
         self.0.iter().skip(1).map(|dim| dim.size(Counts::default())).product()
+    }
+
+    /// All axes, for an op whose operands no batch counts.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming op and operand when a batch counts one.
+    pub fn fixed_axes(&self, op: &str, operand: &str) -> Result<Vec<usize>> {
+        let size = |dim: &Dim| match dim {
+            Dim::Fixed(n) => Ok(*n),
+            _ => Err(Error::InvalidArgument(format!("{op}: {operand} has shape {self}, expected axes of known size"))),
+        };
+        self.0.iter().map(size).collect()
     }
 
     /// Number of elements in a batch.

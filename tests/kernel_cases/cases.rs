@@ -1,17 +1,24 @@
 //! The table of cases: operands around every tile's edges, with harmless and with hostile values.
 
+use grilly::ops::reduce::Stage;
 use grilly::ops::{
-    Activation, ActivationBackward, ActivationKind, Attention, Binary, BinaryCrossEntropy, BinaryKind, Counts, Dim,
-    Dropout, EmbeddingSum, Floor, Gated, GatedBackward, LayerNorm, Linear, Normalize, Op, Pool, PoolMode, Residual,
-    Shape,
+    Activation, ActivationBackward, ActivationKind, Attention, AttentionMask, AttentionScores, Binary,
+    BinaryCrossEntropy, BinaryKind, Counts, CrossEntropy, CrossEntropyBackward, Dim, Dropout, EmbeddingBackward,
+    EmbeddingSum, Floor, Gated, GatedBackward, LayerNorm, LayerNormBackward, Linear, Matmul, Normalize, Op, Pool,
+    PoolMode, Reduce, ReduceKind, Residual, RmsNorm, RmsNormBackward, Rope, Shape, Softmax, SoftmaxBackward,
 };
 
 /// An operand with its values.
+#[derive(Clone)]
 pub enum Tensor {
     /// Given with the batch: rows, columns, elements.
     Floats(Dim, usize, Vec<f32>),
+    /// Given with the batch: one number a row.
+    Vector(Dim, Vec<f32>),
     /// Given with the batch: rows, elements.
     Integers(Dim, Vec<u32>),
+    /// Given with the batch, which does not count it: axes, elements.
+    Array(Vec<usize>, Vec<f32>),
     /// The model's: axes, elements.
     Weight(Vec<usize>, Vec<f32>),
 }
@@ -20,14 +27,18 @@ impl Tensor {
     pub fn shape(&self) -> Shape {
         match self {
             Tensor::Floats(rows, columns, _) => Shape::matrix(*rows, *columns),
+            Tensor::Vector(rows, _) => Shape::vector(*rows),
             Tensor::Integers(rows, _) => Shape::vector(*rows),
-            Tensor::Weight(axes, _) => Shape::fixed(axes),
+            Tensor::Array(axes, _) | Tensor::Weight(axes, _) => Shape::fixed(axes),
         }
     }
 
     pub fn floats(&self) -> &[f32] {
         match self {
-            Tensor::Floats(_, _, values) | Tensor::Weight(_, values) => values,
+            Tensor::Floats(_, _, values)
+            | Tensor::Vector(_, values)
+            | Tensor::Array(_, values)
+            | Tensor::Weight(_, values) => values,
             Tensor::Integers(..) => panic!("integers"),
         }
     }
@@ -90,6 +101,16 @@ fn weight(seed: u64, axes: &[usize]) -> Tensor {
     Tensor::Weight(axes.to_vec(), numbers(seed, axes.iter().product()))
 }
 
+fn array(seed: u64, axes: &[usize], values: Values) -> Tensor {
+    let columns = *axes.last().unwrap();
+    let Tensor::Floats(_, _, data) =
+        rows(seed, Dim::Tokens, (axes.iter().product::<usize>() / columns, columns), values)
+    else {
+        unreachable!()
+    };
+    Tensor::Array(axes.to_vec(), data)
+}
+
 fn ids(seed: u64, count: usize, below: usize) -> Tensor {
     Tensor::Integers(Dim::Tokens, numbers(seed, count).iter().map(|v| (v.to_bits() >> 3) % below as u32).collect())
 }
@@ -114,8 +135,12 @@ fn offsets(lengths: &[usize]) -> Vec<u32> {
 pub fn all() -> Vec<Case> {
     let mut cases = Vec::new();
     linear(&mut cases);
+    products(&mut cases);
     attention(&mut cases);
+    attention_in_parts(&mut cases);
     rowwise(&mut cases);
+    losses(&mut cases);
+    reductions(&mut cases);
     elementwise(&mut cases);
     embeddings(&mut cases);
     pooling(&mut cases);
@@ -155,6 +180,50 @@ fn linear(cases: &mut Vec<Case>) {
     cases.push(case("linear of texts", Linear::default(), &[1, 1, 1], operands));
 }
 
+/// Tiles are 16, 64 or 128 rows and columns, 16 or 64 terms; 256 tiles of 128 and more are needed for that size.
+fn products(cases: &mut Vec<Case>) {
+    let sizes = [(1, 1, 1), (15, 17, 3), (16, 64, 16), (17, 65, 63), (63, 16, 65), (65, 129, 17), (5, 3, 1025)];
+    for (place, (m, n, k)) in sizes.into_iter().enumerate() {
+        for (transpose_a, transpose_b) in [(false, false), (false, true), (true, false), (true, true)] {
+            let values = [Plain, Outliers, NotFinite][place % 3];
+            let op = Matmul { transpose_a, transpose_b, scale: if place % 2 == 0 { 1.0 } else { -0.3 } };
+            let batch: &[usize] = if place % 2 == 0 { &[] } else { &[2, 3] };
+            let axes = |turned: bool, rows, columns, batch: &[usize]| {
+                [batch, &if turned { [columns, rows] } else { [rows, columns] }].concat()
+            };
+            let a = axes(transpose_a, m, k, batch);
+            let b = axes(transpose_b, k, n, if place % 4 == 1 { &[] } else { batch });
+            cases.push(case("matmul", op, &[1], vec![array(50, &a, values), array(51, &b, Plain)]));
+        }
+    }
+    let operands = vec![array(52, &[256, 65, 5], NotFinite), array(53, &[256, 5, 66], Plain)];
+    cases.push(case("matmul in large tiles", Matmul::default(), &[1], operands));
+}
+
+/// Axes b, s, h, g, keys, d.
+fn attention_in_parts(cases: &mut Vec<Case>) {
+    for (b, s, h, g, keys, d) in [(1, 1, 1, 1, 1, 2), (2, 5, 4, 2, 33, 6), (3, 17, 3, 1, 64, 32), (1, 65, 2, 2, 65, 8)]
+    {
+        for values in [Plain, Outliers, NotFinite] {
+            let operands = vec![array(54, &[b, s, h, d], values), array(55, &[b, keys, g, d], Plain)];
+            cases.push(case("attention_scores", AttentionScores { scale: 0.4 }, &[1], operands));
+            for (causal, masked) in [(true, false), (false, true), (true, true)] {
+                let mut operands = vec![array(56, &[b, h, s, keys], values)];
+                let keep = (0..b * keys).map(|i| if i % 3 == 1 { 0.0 } else { 0.4 }).collect();
+                operands.extend(masked.then(|| Tensor::Array(vec![b, keys], keep)));
+                let op = AttentionMask { causal, mask_value: if masked { -1e9 } else { f32::NEG_INFINITY } };
+                cases.push(case("attention_mask", op, &[1], operands));
+            }
+            for batch in [&[][..], &[b]] {
+                let table = [batch, &[s, d / 2]].concat();
+                let operands =
+                    vec![array(57, &[b, s, h, d], values), array(58, &table, Plain), array(59, &table, Plain)];
+                cases.push(case("rope", Rope {}, &[1], operands));
+            }
+        }
+    }
+}
+
 /// Tiles are 64 tokens, keys 64, columns 32.
 fn attention(cases: &mut Vec<Case>) {
     let batches: [&[usize]; 6] = [&[1], &[63, 64, 65], &[5, 0, 30, 1], &[200], &[0, 3, 128], &[25; 6]];
@@ -162,19 +231,49 @@ fn attention(cases: &mut Vec<Case>) {
     for (lengths, (heads, kv_heads, head_dim)) in batches.into_iter().zip(heads) {
         let (q, kv) = (heads * head_dim, kv_heads * head_dim);
         let scale = 1.0 / (head_dim as f32).sqrt();
-        let op = Attention { heads, kv_heads, head_dim, scale, q_column: 0, k_column: q, v_column: q + kv };
         let tokens: usize = lengths.iter().sum();
         for values in [Plain, Outliers, NotFinite] {
-            let tensor = || rows(7, Dim::Tokens, (tokens, q + 2 * kv), values);
-            let offsets = Tensor::Integers(Dim::Boundaries, offsets(lengths));
-            cases.push(case("attention", op.clone(), lengths, vec![tensor(), tensor(), tensor(), offsets]));
+            for causal in [false, true] {
+                let op =
+                    Attention { heads, kv_heads, head_dim, scale, q_column: 0, k_column: q, v_column: q + kv, causal };
+                let tensor = || rows(7, Dim::Tokens, (tokens, q + 2 * kv), values);
+                let offsets = || Tensor::Integers(Dim::Boundaries, offsets(lengths));
+                let operands = vec![tensor(), tensor(), tensor(), offsets(), offsets()];
+                cases.push(case("attention", op, lengths, operands));
+            }
+        }
+    }
+    // Keys of other lengths than the queries; one text has none.
+    let (lengths, others) = ([3, 70, 0, 5, 40], [65, 9, 2, 0, 130]);
+    let (count, head_dim) = (others.iter().sum(), 20);
+    for causal in [false, true] {
+        for values in [Plain, NotFinite] {
+            let op = Attention {
+                heads: 4,
+                kv_heads: 2,
+                head_dim,
+                scale: 0.2,
+                q_column: 0,
+                k_column: 3,
+                v_column: 0,
+                causal,
+            };
+            let keys = |columns| rows(60, Dim::Fixed(count), (count, columns), values);
+            let operands = vec![
+                rows(61, Dim::Tokens, (lengths.iter().sum(), 80), Plain),
+                keys(43),
+                keys(40),
+                Tensor::Integers(Dim::Boundaries, offsets(&lengths)),
+                Tensor::Integers(Dim::Fixed(6), offsets(&others)),
+            ];
+            cases.push(case("attention across", op, &lengths, operands));
         }
     }
 }
 
-/// 32 lanes share a row, 8 rows a workgroup.
+/// 32 lanes share a row up to 1024 columns, then 256; each keeps up to 8 groups of 4 columns.
 fn rowwise(cases: &mut Vec<Case>) {
-    for (m, n) in [(1usize, 1), (7, 31), (8, 32), (9, 33), (17, 384), (2, 1000)] {
+    for (m, n) in [(1usize, 1), (7, 31), (8, 32), (9, 33), (17, 384), (2, 1000), (3, 1025), (2, 2048), (2, 8200)] {
         for values in [Plain, Outliers, NotFinite] {
             let lengths = [m.div_ceil(2), m / 2];
             let x = || rows(8, Dim::Tokens, (m, n), values);
@@ -182,10 +281,63 @@ fn rowwise(cases: &mut Vec<Case>) {
             cases.push(case("layer_norm", LayerNorm { eps }, &lengths, vec![x(), weight(9, &[n]), weight(10, &[n])]));
             cases.push(case("normalize", Normalize::default(), &lengths, vec![x()]));
             cases.push(case("normalize", Normalize { eps: 0.5, floor: Floor::Add }, &lengths, vec![x()]));
+            let g = || rows(16, Dim::Tokens, (m, n), Plain);
+            let backward = LayerNormBackward { eps };
+            cases.push(case("layer_norm_backward", backward, &lengths, vec![g(), x(), weight(9, &[n])]));
+            cases.push(case("rms_norm", RmsNorm { eps }, &lengths, vec![x(), weight(9, &[n])]));
+            cases.push(case("rms_norm_backward", RmsNormBackward { eps }, &lengths, vec![g(), x(), weight(9, &[n])]));
+            cases.push(case("softmax", Softmax::default(), &lengths, vec![x()]));
+            cases.push(case("softmax_backward", SoftmaxBackward {}, &lengths, vec![g(), x()]));
+            let keep = Tensor::Integers(Dim::Fixed(n), (0..n as u32).map(|i| i % 3).collect());
+            cases.push(case("softmax of some", Softmax::default(), &lengths, vec![x(), keep]));
+        }
+    }
+    // More lanes for longer rows, and rows too long to be kept at hand.
+    for (m, n) in [(3, 513), (5, 1025), (3, 2050), (2, 8196)] {
+        for values in [Plain, NotFinite] {
+            cases.push(case("normalize", Normalize::default(), &[m], vec![rows(8, Dim::Tokens, (m, n), values)]));
         }
     }
     let zeros = Tensor::Floats(Dim::Tokens, 5, vec![0.0; 10]);
     cases.push(case("normalize of zeros", Normalize::default(), &[2], vec![zeros]));
+}
+
+fn losses(cases: &mut Vec<Case>) {
+    for (place, (m, n)) in [(1usize, 1), (7, 31), (8, 32), (17, 385), (3, 2048), (2, 9000)].into_iter().enumerate() {
+        for values in [Plain, Outliers, NotFinite] {
+            let targets = (0..m as u32).map(|i| if i % 3 == 1 { u32::MAX } else { i * 7 % n as u32 }).collect();
+            let mut operands = vec![rows(8, Dim::Tokens, (m, n), values), Tensor::Integers(Dim::Tokens, targets)];
+            operands.extend((place % 2 == 1).then(|| weight(9, &[n])));
+            let label_smoothing = if place % 3 == 1 { 0.1 } else { 0.0 };
+            cases.push(case("cross_entropy", CrossEntropy { label_smoothing }, &[m], operands.clone()));
+            operands.insert(0, Tensor::Vector(Dim::Tokens, numbers(17, m)));
+            cases.push(case("cross_entropy_backward", CrossEntropyBackward { label_smoothing }, &[m], operands));
+        }
+    }
+}
+
+/// 1024 elements a chunk, 32 columns a workgroup.
+fn reductions(cases: &mut Vec<Case>) {
+    use ReduceKind::*;
+    for (axes, axis) in
+        [(vec![1], 0), (vec![257], 0), (vec![3, 1023], 1), (vec![33, 5], 0), (vec![2, 65, 33], 1), (vec![1025, 2], 0)]
+    {
+        for kind in [Sum, Mean, Max, Deviation] {
+            let op = Reduce { axis, kind, stage: Stage::Whole };
+            let mut x = numbers(18, axes.iter().product());
+            if axes.len() == 3 {
+                x[7] = f32::NAN;
+                x[8] = f32::INFINITY;
+            }
+            let x = Tensor::Weight(axes.clone(), x);
+            if kind != Deviation {
+                let weights = numbers(19, axes[..=axis].iter().product()).iter().map(|w| w.max(0.0)).collect();
+                let weights = Tensor::Weight(axes[..=axis].to_vec(), weights);
+                cases.push(case("weighted reduce", op.clone(), &[1], vec![x.clone(), weights]));
+            }
+            cases.push(case("reduce", op, &[1], vec![x]));
+        }
+    }
 }
 
 const KINDS: [ActivationKind; 15] = {
@@ -283,6 +435,18 @@ fn embeddings(cases: &mut Vec<Case>) {
             operands.push(weight(40 + table as u64, &[11 + table, columns]));
         }
         cases.push(case("embedding_sum", EmbeddingSum {}, &[tokens], operands));
+    }
+    for (tokens, columns, rows_) in [(1usize, 1, 1), (5, 63, 3), (33, 64, 7), (40, 1030, 4)] {
+        let ids: Vec<usize> = (0..tokens).map(|i| i * 5 % 3 % rows_).collect();
+        let mut order: Vec<u32> = (0..tokens as u32).collect();
+        order.sort_by_key(|i| ids[*i as usize]);
+        let starts = (0..=rows_).map(|row| ids.iter().filter(|id| **id < row).count() as u32).collect();
+        let operands = vec![
+            rows(23, Dim::Tokens, (tokens, columns), NotFinite),
+            Tensor::Integers(Dim::Tokens, order),
+            Tensor::Integers(Dim::Fixed(rows_ + 1), starts),
+        ];
+        cases.push(case("embedding_backward", EmbeddingBackward {}, &[tokens], operands));
     }
 }
 

@@ -5,7 +5,9 @@
 //! for devices without fused multiply-add. Functions add a few units in the last place of their operands' errors.
 
 use grilly::ops::binary::broadcast;
-use grilly::ops::{Activation, ActivationKind, BinaryKind, Dropout, Floor, Op, PoolMode};
+use grilly::ops::{
+    Activation, ActivationKind, AttentionMask, BinaryKind, Dropout, Floor, Matmul, Op, PoolMode, Reduce, ReduceKind,
+};
 
 use crate::cases::Case;
 
@@ -38,6 +40,8 @@ fn exact(case: &Case) -> Vec<Bounded> {
             g.iter().zip(&x).map(|(g, x)| scaled(*g, slope(&op.0, *x))).collect()
         }
         Op::Attention(_) => attention(case),
+        Op::AttentionMask(op) => attention_mask(case, op),
+        Op::AttentionScores(op) => attention_scores(case, f64::from(op.scale)),
         Op::Binary(op) => binary(case, op.kind),
         Op::BinaryCrossEntropy(_) => {
             let (p, t) = (floats(case, 0), floats(case, 1));
@@ -46,6 +50,9 @@ fn exact(case: &Case) -> Vec<Bounded> {
             p.iter().zip(&t).map(|(p, t)| loss(*p, *t)).map(|y| (y, 10.0 * U * y.abs() + 1e-12)).collect()
         }
         Op::Dropout(op) => dropout(case, op),
+        Op::CrossEntropy(op) => cross_entropy(case, f64::from(op.label_smoothing)),
+        Op::CrossEntropyBackward(op) => cross_entropy_backward(case, f64::from(op.label_smoothing)),
+        Op::EmbeddingBackward(_) => embedding_backward(case),
         Op::EmbeddingSum(_) => embedding_sum(case),
         Op::Gated(op) => {
             let x = floats(case, 0);
@@ -54,9 +61,17 @@ fn exact(case: &Case) -> Vec<Bounded> {
         }
         Op::GatedBackward(op) => gated_backward(case, &op.0),
         Op::LayerNorm(op) => layer_norm(case, f64::from(op.eps)),
+        Op::LayerNormBackward(op) => norm_backward(case, f64::from(op.eps), true),
         Op::Linear(_) => linear(case),
+        Op::Matmul(op) => matmul(case, op),
         Op::Normalize(op) => normalize(case, f64::from(op.eps), op.floor),
         Op::Pool(op) => pool(case, &op.modes),
+        Op::Reduce(op) => reduce(case, op),
+        Op::RmsNorm(op) => rms_norm(case, f64::from(op.eps)),
+        Op::RmsNormBackward(op) => norm_backward(case, f64::from(op.eps), false),
+        Op::Rope(_) => rope(case),
+        Op::Softmax(_) => softmax(case),
+        Op::SoftmaxBackward(_) => softmax_backward(case),
         other => panic!("no reference of {}", other.name()),
     }
 }
@@ -248,19 +263,20 @@ fn linear(case: &Case) -> Vec<Bounded> {
 
 fn attention(case: &Case) -> Vec<Bounded> {
     let Op::Attention(op) = &case.op else { panic!() };
-    let [q, k, v] = [0, 1, 2].map(|operand| floats(case, operand));
-    let stride = columns(case, 0);
+    let [q, k, v] = [0, 1, 2].map(|operand| (floats(case, operand), columns(case, operand)));
     let d = op.head_dim;
     let mut out = vec![(0.0, 0.0); case.counts.tokens * op.heads * d];
-    for text in case.offsets.windows(2) {
-        let tokens = text[0] as usize..text[1] as usize;
-        for i in tokens.clone() {
+    for (text, keys) in case.offsets.windows(2).zip(case.operands[4].integers().windows(2)) {
+        for i in text[0] as usize..text[1] as usize {
+            // A key that is hidden is not touched.
+            let last = if op.causal { keys[1].min(keys[0] + i as u32 - text[0] + 1) } else { keys[1] };
+            let keys = keys[0] as usize..last as usize;
             for head in 0..op.heads {
                 let group = head * op.kv_heads / op.heads;
-                let row = |x: &[f64], token: usize, column: usize| x[token * stride + column..][..d].to_vec();
+                let row = |(x, stride): &(Vec<f64>, usize), token, column| x[token * stride + column..][..d].to_vec();
                 let query = row(&q, i, op.q_column + head * d);
                 let (mut scores, mut error) = (Vec::new(), 0.0f64);
-                for j in tokens.clone() {
+                for j in keys.clone() {
                     let key = row(&k, j, op.k_column + group * d);
                     let terms = query.iter().zip(&key).map(|(a, b)| f64::from(op.scale) * a * b);
                     error = error.max(sum_bound(d, terms.clone().map(f64::abs).sum()));
@@ -270,17 +286,91 @@ fn attention(case: &Case) -> Vec<Bounded> {
                 let weights: Vec<f64> = scores.iter().map(|s| (s - most).exp()).collect();
                 let total: f64 = weights.iter().sum();
                 for column in 0..d {
-                    let value = |j: usize| v[j * stride + op.v_column + group * d + column];
-                    let terms = || tokens.clone().zip(&weights).map(|(j, w)| w / total * value(j));
+                    let value = |j: usize| v.0[j * v.1 + op.v_column + group * d + column];
+                    let terms = || keys.clone().zip(&weights).map(|(j, w)| w / total * value(j));
                     let (sum, magnitude) = (terms().sum::<f64>(), terms().map(f64::abs).sum::<f64>());
                     // An error e of the scores changes every weight by a factor of at most exp(2 e).
-                    let bound = magnitude * (2.0 * error).exp_m1() + sum_bound(tokens.len() + 8, magnitude);
+                    let bound = magnitude * (2.0 * error).exp_m1() + sum_bound(keys.len() + 8, magnitude);
                     out[(i * op.heads + head) * d + column] = (sum, bound);
                 }
             }
         }
     }
     out
+}
+
+fn axes(case: &Case, operand: usize) -> Vec<usize> {
+    case.operands[operand].shape().0.iter().map(|dim| dim.size(case.counts)).collect()
+}
+
+fn matmul(case: &Case, op: &Matmul) -> Vec<Bounded> {
+    let (a, b) = (floats(case, 0), floats(case, 1));
+    let (a_axes, b_axes) = (axes(case, 0), axes(case, 1));
+    let last = |axes: &[usize], turned: bool| {
+        let (first, second) = (axes[axes.len() - 2], axes[axes.len() - 1]);
+        if turned { (second, first) } else { (first, second) }
+    };
+    let ((m, k), (_, n)) = (last(&a_axes, op.transpose_a), last(&b_axes, op.transpose_b));
+    let batches: usize = a_axes[..a_axes.len() - 2].iter().product();
+    let mut out = Vec::new();
+    for batch in 0..batches {
+        let a = &a[batch * m * k..];
+        let b = if b_axes.len() == 2 { &b[..] } else { &b[batch * k * n..] };
+        for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+            let terms = (0..k).map(|l| {
+                let a = if op.transpose_a { a[l * m + i] } else { a[i * k + l] };
+                f64::from(op.scale) * a * if op.transpose_b { b[j * k + l] } else { b[l * n + j] }
+            });
+            out.push((terms.clone().sum(), sum_bound(k, terms.map(f64::abs).sum())));
+        }
+    }
+    out
+}
+
+fn attention_scores(case: &Case, scale: f64) -> Vec<Bounded> {
+    let (q, k) = (floats(case, 0), floats(case, 1));
+    let (q_axes, k_axes) = (axes(case, 0), axes(case, 1));
+    let (&[b, s, h, d], &[_, keys, g, _]) = (&q_axes[..], &k_axes[..]) else { panic!("four axes each") };
+    let mut out = Vec::new();
+    for row in 0..b * h * s {
+        let (item, head, i) = (row / (h * s), row / s % h, row % s);
+        for j in 0..keys {
+            let query = &q[((item * s + i) * h + head) * d..][..d];
+            let key = &k[((item * keys + j) * g + head * g / h) * d..][..d];
+            let terms = query.iter().zip(key).map(|(a, b)| scale * a * b);
+            out.push((terms.clone().sum(), sum_bound(d, terms.map(f64::abs).sum())));
+        }
+    }
+    out
+}
+
+fn attention_mask(case: &Case, op: &AttentionMask) -> Vec<Bounded> {
+    let [_, h, s, keys] = axes(case, 0)[..] else { panic!() };
+    let mask = case.operands.get(1).map(|mask| mask.floats());
+    let hidden = |place: usize| {
+        let (row, j) = (place / keys, place % keys);
+        op.causal && j > row % s || mask.is_some_and(|mask| mask[row / (h * s) * keys + j] == 0.0)
+    };
+    let add = |(place, x): (usize, f64)| {
+        let y = if hidden(place) { x + f64::from(op.mask_value) } else { x };
+        (y, if y.is_finite() && y != x { U * y.abs() } else { 0.0 })
+    };
+    floats(case, 0).into_iter().enumerate().map(add).collect()
+}
+
+fn rope(case: &Case) -> Vec<Bounded> {
+    let [x, cos, sin] = [0, 1, 2].map(|operand| floats(case, operand));
+    let [_, _, heads, d] = axes(case, 0)[..] else { panic!() };
+    let half = d / 2;
+    let pair = |place: usize| {
+        let (row, column) = (place / d, place % half);
+        let angle = (row / heads * half + column) % cos.len();
+        let (x1, x2) = (x[row * d + column], x[row * d + half + column]);
+        let (a, b) = if place % d < half { (x1, -x2) } else { (x2, x1) };
+        let (a, b) = (a * cos[angle], b * sin[angle]);
+        (a + b, 3.0 * U * (a.abs() + b.abs()))
+    };
+    (0..x.len()).map(pair).collect()
 }
 
 fn embedding_sum(case: &Case) -> Vec<Bounded> {
@@ -313,6 +403,180 @@ fn layer_norm(case: &Case, eps: f64) -> Vec<Bounded> {
             let relative = sum_bound(n, 1.0) + shift / deviation;
             let bound = shift / deviation * weight.abs() + relative * scaled.abs() + 4.0 * U * bias.abs();
             out.push((scaled + bias, bound));
+        }
+    }
+    out
+}
+
+fn rms_norm(case: &Case, eps: f64) -> Vec<Bounded> {
+    let [x, weight] = [0, 1].map(|operand| floats(case, operand));
+    let n = columns(case, 0);
+    let mut out = Vec::new();
+    for row in x.chunks_exact(n) {
+        let root = (row.iter().map(|x| x * x).sum::<f64>() / n as f64 + eps).sqrt();
+        out.extend(row.iter().zip(&weight).map(|(x, w)| (x / root * w, sum_bound(n, (x / root * w).abs()))));
+    }
+    out
+}
+
+/// The gradients of `layer_norm` (`centred`) and `rms_norm`.
+fn norm_backward(case: &Case, eps: f64, centred: bool) -> Vec<Bounded> {
+    let [g, x, weight] = [0, 1, 2].map(|operand| floats(case, operand));
+    let n = columns(case, 0);
+    let count = n as f64;
+    let mut out = Vec::new();
+    for (g, x) in g.chunks_exact(n).zip(x.chunks_exact(n)) {
+        let mean = if centred { x.iter().sum::<f64>() / count } else { 0.0 };
+        let deviation = (x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count + eps).sqrt();
+        let unit: Vec<f64> = x.iter().map(|x| (x - mean) / deviation).collect();
+        let h: Vec<f64> = g.iter().zip(&weight).map(|(g, w)| g * w).collect();
+        let mean_h = if centred { h.iter().sum::<f64>() / count } else { 0.0 };
+        let product = h.iter().zip(&unit).map(|(h, u)| h * u).sum::<f64>() / count;
+        let size_h = h.iter().map(|h| h.abs()).sum::<f64>() / count;
+        let sizes = h.iter().zip(&unit).map(|(h, u)| (h * u).abs()).sum::<f64>() / count;
+        // The mean's error, in units of the deviation, and that of what is centred about it.
+        let shift =
+            if centred { sum_bound(n, x.iter().map(|x| x.abs()).sum::<f64>() / count) / deviation } else { 0.0 };
+        let most = x.iter().fold(0f64, |m, x| m.max(x.abs())) / deviation;
+        let relative = sum_bound(n, 1.0) + shift + 2.0 * U * most;
+        for (h, u) in h.iter().zip(&unit) {
+            let parts = h.abs() + size_h;
+            let bound = 2.0 * relative * (parts + (1.0 + u.abs()) * (sizes + parts * shift)) / deviation;
+            out.push(((h - mean_h - u * product) / deviation, bound));
+        }
+    }
+    out
+}
+
+/// e^(x - max) of what is kept, over their sum.
+fn softmax(case: &Case) -> Vec<Bounded> {
+    let x = floats(case, 0);
+    let n = columns(case, 0);
+    let keep = case.operands.get(1).map(|keep| keep.integers());
+    let kept = |column: usize| keep.is_none_or(|keep| keep[column] != 0);
+    let mut out = Vec::new();
+    for row in x.chunks_exact(n) {
+        let values: Vec<f64> = row.iter().enumerate().filter(|(c, _)| kept(*c)).map(|(_, x)| *x).collect();
+        let most = values.iter().fold(f64::NEG_INFINITY, |m, x| m.max(*x));
+        let total: f64 = values.iter().map(|x| (x - most).exp()).sum();
+        for (column, x) in row.iter().enumerate() {
+            let power = if kept(column) { (x - most).exp() } else { 0.0 };
+            let y = if values.is_empty() { 0.0 } else { power / total };
+            // exp of a difference that is off by a unit; results below the normal numbers may be 0.
+            let units = 2.0 * U * (5.0 + 3.0 * (most - x).abs().min(110.0));
+            out.push((y, y * (units + sum_bound(n, 1.0)) + f64::from(f32::MIN_POSITIVE)));
+        }
+    }
+    out
+}
+
+fn softmax_backward(case: &Case) -> Vec<Bounded> {
+    let [g, p] = [0, 1].map(|operand| floats(case, operand));
+    let n = columns(case, 0);
+    let mut out = Vec::new();
+    for (g, p) in g.chunks_exact(n).zip(p.chunks_exact(n)) {
+        let products = || g.iter().zip(p).map(|(g, p)| g * p);
+        let (sum, size) = (products().sum::<f64>(), products().map(f64::abs).sum::<f64>());
+        let bound = |g: f64, p: f64| p.abs() * (sum_bound(n, size) + 8.0 * U * (g.abs() + size));
+        out.extend(g.iter().zip(p).map(|(g, p)| (p * (g - sum), bound(*g, *p))));
+    }
+    out
+}
+
+/// A row's logarithm of softmax, its target, and the classes' weights; `None` for a row that is left out.
+type Loss = Option<(Vec<f64>, usize)>;
+
+fn logs(case: &Case, first: usize) -> (Vec<Loss>, Vec<f64>) {
+    let x = floats(case, first);
+    let n = columns(case, first);
+    let weight = case.operands.get(first + 2).map_or(vec![1.0; n], |_| floats(case, first + 2));
+    let targets = case.operands[first + 1].integers();
+    let row = |(x, target): (&[f64], &u32)| {
+        let most = x.iter().fold(f64::NEG_INFINITY, |m, x| m.max(*x));
+        let sum = x.iter().map(|x| (x - most).exp()).sum::<f64>().ln();
+        (*target != u32::MAX).then(|| (x.iter().map(|x| x - most - sum).collect(), *target as usize))
+    };
+    (x.chunks_exact(n).zip(targets).map(row).collect(), weight)
+}
+
+fn cross_entropy(case: &Case, s: f64) -> Vec<Bounded> {
+    let (rows, weight) = logs(case, 0);
+    let n = weight.len();
+    let row = |row: &Loss| {
+        let Some((logs, target)) = row else { return (0.0, 0.0) };
+        let all: f64 = logs.iter().zip(&weight).map(|(l, w)| l * w).sum();
+        let value = -(1.0 - s) * weight[*target] * logs[*target] - if s > 0.0 { s / n as f64 * all } else { 0.0 };
+        let size = logs.iter().fold(1f64, |m, l| m.max(l.abs()));
+        let most = weight.iter().fold(0f64, |m, w| m.max(w.abs()));
+        let units = |w: f64| w * (sum_bound(n, 1.0) + 16.0 * U * size);
+        (value, units(weight[*target].abs()) + s * (units(most) + sum_bound(n, most * size)))
+    };
+    rows.iter().map(row).collect()
+}
+
+fn cross_entropy_backward(case: &Case, s: f64) -> Vec<Bounded> {
+    let g = floats(case, 0);
+    let (rows, weight) = logs(case, 1);
+    let n = weight.len();
+    let total: f64 = weight.iter().sum();
+    let most = weight.iter().fold(0f64, |m, w| m.max(w.abs()));
+    let mut out = Vec::new();
+    for (row, g) in rows.iter().zip(&g) {
+        let Some((logs, target)) = row else {
+            out.extend(vec![(0.0, 0.0); n]);
+            continue;
+        };
+        for (class, log) in logs.iter().enumerate() {
+            let p = log.exp();
+            let hit = if class == *target { 1.0 } else { 0.0 };
+            let smooth = if s > 0.0 { s / n as f64 * (p * total - weight[class]) } else { 0.0 };
+            let factor = g.abs() * (weight[*target].abs() + s * most);
+            let bound = factor * (sum_bound(n, 1.0) + 2.0 * U * (8.0 + 8.0 * log.abs().min(50.0)));
+            out.push((g * ((1.0 - s) * weight[*target] * (p - hit) + smooth), bound));
+        }
+    }
+    out
+}
+
+fn reduce(case: &Case, op: &Reduce) -> Vec<Bounded> {
+    let x = floats(case, 0);
+    let [outer, n, inner] = op.axes(&case.operands[0].shape());
+    let weights = (case.operands.len() > 1).then(|| floats(case, 1));
+    let mut out = Vec::new();
+    for (o, c) in (0..outer).flat_map(|o| (0..inner).map(move |c| (o, c))) {
+        let weight = |k: usize| weights.as_ref().map_or(1.0, |weights| weights[o * n + k]);
+        let terms: Vec<(f64, f64)> = (0..n).map(|k| (weight(k), x[(o * n + k) * inner + c])).collect();
+        let sum: f64 = terms.iter().map(|(w, x)| w * x).sum();
+        let size: f64 = terms.iter().map(|(w, x)| (w * x).abs()).sum();
+        let total = terms.iter().map(|(w, _)| w).sum::<f64>();
+        out.push(match op.kind {
+            ReduceKind::Sum => (sum, sum_bound(2 * n, size)),
+            ReduceKind::Mean => (sum / total.max(1e-9), sum_bound(2 * n, size / total.max(1e-9))),
+            ReduceKind::Max => {
+                let larger = |m: f64, x: f64| if m.is_nan() || x.is_nan() { f64::NAN } else { m.max(x) };
+                let kept = || terms.iter().filter(|(w, _)| *w > 0.0).map(|(_, x)| *x);
+                (if kept().count() == 0 { 0.0 } else { kept().fold(f64::NEG_INFINITY, larger) }, 0.0)
+            }
+            ReduceKind::Deviation => {
+                let mean = sum / n as f64;
+                let y = (terms.iter().map(|(_, x)| (x - mean).powi(2)).sum::<f64>() / n as f64).sqrt();
+                (y, sum_bound(n, y) + sum_bound(n, size / n as f64))
+            }
+        });
+    }
+    out
+}
+
+fn embedding_backward(case: &Case) -> Vec<Bounded> {
+    let g = floats(case, 0);
+    let n = columns(case, 0);
+    let (order, starts) = (case.operands[1].integers(), case.operands[2].integers());
+    let mut out = Vec::new();
+    for bounds in starts.windows(2) {
+        let tokens = &order[bounds[0] as usize..bounds[1] as usize];
+        for column in 0..n {
+            let values = || tokens.iter().map(|t| g[*t as usize * n + column]);
+            out.push((values().sum(), sum_bound(tokens.len(), values().map(f64::abs).sum())));
         }
     }
     out

@@ -3,13 +3,16 @@
 import doctest
 import importlib
 import inspect
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import grilly
 
+PACKAGE = Path(grilly.__file__).parent
 MODULES = [
+    "arrays",
     "backend.shader_registry",
     "compile_command",
     "compiler",
@@ -22,6 +25,12 @@ MODULES = [
     "testing",
     "tokenizer",
     "upstream",
+    *(
+        f"{folder}.{path.stem}"
+        for folder in ("backend", "functional", "nn")
+        for path in sorted((PACKAGE / folder).glob("*.py"))
+        if path.stem not in ("__init__", "dispatch", "heads")
+    ),
 ]
 
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use grilly::backend::vulkan;
 use grilly::backend::{Backend, Feed, Pending, Program, ProgramOptions, StoredType, TensorView, WeightSource};
 use grilly::graph::{DType, Graph, Plan};
-use grilly::ops::{Activation, ActivationKind, Add, Counts, Dim, LayerNorm, Linear, Shape};
+use grilly::ops::{Activation, ActivationKind, Binary, BinaryKind, Counts, Dim, LayerNorm, Linear, Shape};
 use grilly::settings::Settings;
 use grilly::stats::{COUNTERS, Snapshot};
 

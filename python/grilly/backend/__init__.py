@@ -1,1 +1,21 @@
-"""Upstream's folder of this name: `grilly.backend.shader_registry`."""
+"""Upstream's backend: `Compute` and what it is made of."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from grilly.backend.compute import Compute, VulkanCompute
+
+__all__ = ["Compute", "VulkanCompute"]
+
+_SUBMODULES = ("_bridge", "compute", "shader_registry")
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return getattr(importlib.import_module("grilly.backend.compute"), name)
+    if name in _SUBMODULES:
+        return importlib.import_module(f"grilly.backend.{name}")
+    raise importlib.import_module("grilly.upstream").missing("module 'grilly.backend'", name)

@@ -8,7 +8,7 @@ use bytemuck::Pod;
 use super::threads::Team;
 use crate::backend::{BatchLimits, Feed};
 use crate::graph::{DType, Plan};
-use crate::ops::{Counts, Dim};
+use crate::ops::{Counts, Dim, Op};
 use crate::{Error, Result};
 
 /// Tokens of a chunk that one thread takes through the plan: few enough for its activations to stay in a second-level
@@ -80,6 +80,10 @@ pub fn cut(plan: &Plan, feed: &Feed<'_>, threads: usize) -> Result<Cut> {
         agree &= boundaries.as_ref().is_none_or(|other| *other == offsets);
         boundaries = Some(offsets);
     }
+    // Keys that the batch does not count belong to texts by offsets of their own.
+    agree &= !plan.graph.nodes.iter().any(|node| {
+        matches!(node.op, Op::Attention(_)) && plan.graph.value(node.operands[1]).shape.rows() != Dim::Tokens
+    });
     let whole = Chunk { tokens: 0..counts.tokens, texts: 0..counts.texts };
     let everyone = if threads == 1 { Team::Alone } else { Team::All(threads.max(1)) };
     let Some(offsets) = boundaries.filter(|_| agree && threads > 0) else {

@@ -204,6 +204,15 @@ impl VulkanArrays {
         Ok(buffer)
     }
 
+    /// An operand's buffer; one without elements binds a few bytes, from which no kernel takes a value.
+    fn input(&self, list: &mut List, memory: &Memory) -> Result<Arc<Buffer>> {
+        if memory.is_empty() {
+            return self.buffer(list, Kind::Arrays, 16);
+        }
+        let missing = || Error::InvalidArgument("an operand is another device's array".into());
+        held(memory).cloned().ok_or_else(missing)
+    }
+
     fn dispatch(&self, list: &mut List, dispatch: Dispatch, counts: Counts, run: &Run<'_>) -> Result<()> {
         let pipeline = self.opened.pipelines.get(&self.opened.device, dispatch.variant, &dispatch.constants)?;
         let mut buffers = Vec::with_capacity(dispatch.bindings.len());
@@ -241,7 +250,7 @@ impl VulkanArrays {
 struct Run<'a> {
     limits: &'a Capabilities,
     counts: Arc<Buffer>,
-    inputs: Vec<&'a Arc<Buffer>>,
+    inputs: Vec<Arc<Buffer>>,
     buffers: Vec<Arc<Buffer>>,
 }
 
@@ -253,7 +262,7 @@ impl Run<'_> {
         };
         let buffer = match range.resource {
             Resource::Counts => &self.counts,
-            Resource::Input(place) => *self.inputs.get(place).ok_or_else(missing)?,
+            Resource::Input(place) => self.inputs.get(place).ok_or_else(missing)?,
             Resource::Buffer(place) => self.buffers.get(place).ok_or_else(missing)?,
             Resource::Weight(_) => return Err(missing()),
         };
@@ -319,14 +328,10 @@ impl ArrayEngine for VulkanArrays {
             (true, None) => output.1,
             _ => buffer.bytes(counts) as u64,
         };
-        let counts_of_batch = self.counts(list, counts)?;
-        // Nothing is read of an operand without elements, but something must be bound.
-        let bound = |memory| if Memory::is_empty(memory) { Some(&counts_of_batch) } else { held(memory) };
         let run = Run {
             limits: &device.capabilities,
-            counts: counts_of_batch.clone(),
-            inputs: (inputs.iter().copied().map(bound).collect::<Option<_>>())
-                .ok_or_else(|| Error::InvalidArgument("an operand is another device's array".into()))?,
+            counts: self.counts(list, counts)?,
+            inputs: inputs.iter().map(|memory| self.input(list, memory)).collect::<Result<_>>()?,
             buffers: (plan.buffers.iter().enumerate().map(size))
                 .map(|bytes| self.buffer(list, Kind::Arrays, bytes.max(4)))
                 .collect::<Result<_>>()?,

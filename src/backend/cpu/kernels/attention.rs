@@ -5,7 +5,8 @@
 //! attend:  a few queries at a time: scores = scale Q K^T, e = exp(scores - max), y = (e V) / sum e
 //! ```
 //! A row of scores is whole (no rescaling), and its sums over keys start at the text's first key: neighbours in the
-//! batch, the number of queries done at once and the number of threads change no bit.
+//! batch, the number of queries done at once and the number of threads change no bit. Causal attention leaves the keys
+//! out that no query of a block sees; the weights of the others beyond the diagonal are zeros, which add nothing.
 
 use std::ops::Range;
 
@@ -67,9 +68,13 @@ struct Text<'a> {
     q: Operand<'a>,
     k: Operand<'a>,
     v: Operand<'a>,
-    /// First token.
+    /// Row of the first query.
+    first_query: usize,
+    /// Queries.
+    queries: usize,
+    /// Row of the first key.
     start: usize,
-    /// Tokens.
+    /// Keys.
     length: usize,
     /// Of the scores' columns, one a key.
     keys: Panels,
@@ -92,6 +97,7 @@ impl Text<'_> {
         self.query_rows() * (self.keys.padded + 1)
     }
 
+    /// Writes a head's keys and values.
     fn pack(&self, head: usize, packed: &mut [f32]) {
         let (keys, values) = packed.split_at_mut(self.packed().0);
         let dim = self.op.head_dim;
@@ -113,6 +119,11 @@ impl Text<'_> {
             }
         }
     }
+
+    /// Keys that a query sees.
+    fn seen(&self, query: usize) -> usize {
+        if self.op.causal { self.length.min(query + 1) } else { self.length }
+    }
 }
 
 /// Some queries of one text against one key-value head.
@@ -120,7 +131,7 @@ struct Attend<'a> {
     text: Text<'a>,
     /// Query heads.
     heads: Range<usize>,
-    /// Queries, from the text's first token.
+    /// Queries, counted from the text's first.
     queries: Range<usize>,
     packed: &'a [f32],
     working: &'a mut [f32],
@@ -136,18 +147,24 @@ impl Attend<'_> {
         let most = self.text.query_rows();
         let (scores, factors) = self.working.split_at_mut(most * keys.padded);
         let blocks = self.queries.len().div_ceil(most);
+        // Zero times a hidden key's NaN or infinity would not be zero: then every row has the keys it sees and no more.
+        let apart = op.causal && !packed_values.iter().all(|x| x.is_finite());
         for head in self.heads.clone() {
             for block in 0..blocks {
                 let (from, to) = (self.queries.len() * block / blocks, self.queries.len() * (block + 1) / blocks);
-                let rows = to - from;
+                let (rows, first) = (to - from, self.queries.start + from);
+                let seen = self.text.seen(self.queries.start + to - 1);
+                // Whole vectors.
+                let padded = if op.causal { seen.next_multiple_of(keys.width / keys.vectors) } else { keys.padded };
                 Product {
-                    a: self.text.q.head(self.text.start + self.queries.start + from, head, dim),
+                    a: self.text.q.head(self.text.first_query + first, head, dim),
                     a_stride: self.text.q.stride,
                     rows,
                     depth: dim,
                     panels: packed_keys,
+                    panel_depth: dim,
                     vectors: keys.vectors,
-                    columns: keys.padded,
+                    columns: padded,
                     scale: Scale::All(op.scale),
                     bias: &[],
                     finish: Finish::default(),
@@ -157,36 +174,43 @@ impl Attend<'_> {
                 .run(arch);
                 arch.dispatch(Exponentials {
                     scores: &mut scores[..rows * keys.padded],
-                    columns: keys.padded,
-                    length,
+                    stride: keys.padded,
+                    columns: padded,
+                    lengths: (self.text.seen(first), usize::from(op.causal), length),
                     factors,
                 });
-                Product {
-                    a: scores,
-                    a_stride: keys.padded,
-                    rows,
-                    depth: length,
-                    panels: packed_values,
-                    vectors: columns.vectors,
-                    columns: dim,
-                    scale: Scale::Rows(factors),
-                    bias: &[],
-                    finish: Finish::default(),
-                    out: &mut self.out[from * stride + head * dim..],
-                    out_stride: stride,
+                let each = if apart { 1 } else { rows };
+                for row in (0..rows).step_by(each) {
+                    Product {
+                        a: &scores[row * keys.padded..],
+                        a_stride: keys.padded,
+                        rows: each,
+                        depth: if apart { self.text.seen(first + row) } else { seen },
+                        panels: packed_values,
+                        panel_depth: length,
+                        vectors: columns.vectors,
+                        columns: dim,
+                        scale: Scale::Rows(&factors[row..]),
+                        bias: &[],
+                        finish: Finish::default(),
+                        out: &mut self.out[(from + row) * stride + head * dim..],
+                        out_stride: stride,
+                    }
+                    .run(arch);
                 }
-                .run(arch);
             }
         }
     }
 }
 
-/// `row = exp(row - max)` over the first `length` scores of each row, zeros after them; `factor = 1 / sum`.
+/// `row = exp(row - max)` over the scores of the keys a row sees, zeros after them; `factor = 1 / sum`.
 struct Exponentials<'a> {
-    /// `[rows, columns]`
+    /// Rows of `columns`, `stride` apart.
     scores: &'a mut [f32],
+    stride: usize,
     columns: usize,
-    length: usize,
+    /// Keys of the first row, how many more each next one sees, and the most of all.
+    lengths: (usize, usize, usize),
     /// One a row.
     factors: &'a mut [f32],
 }
@@ -196,8 +220,10 @@ impl WithSimd for Exponentials<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        for (row, factor) in self.scores.chunks_exact_mut(self.columns).zip(self.factors) {
-            row[self.length..].fill(f32::NEG_INFINITY);
+        let (first, more, most) = self.lengths;
+        for (i, (row, factor)) in self.scores.chunks_exact_mut(self.stride).zip(self.factors).enumerate() {
+            let row = &mut row[..self.columns];
+            row[(first + i * more).min(most)..].fill(f32::NEG_INFINITY);
             let vectors = S::as_mut_simd_f32s(row).0;
             let mut most = simd.splat_f32s(f32::NEG_INFINITY);
             for x in vectors.iter() {
@@ -225,24 +251,31 @@ pub(super) fn run(
     let q = Operand::new(step, operands[0], op.q_column)?;
     let k = Operand::new(step, operands[1], op.k_column)?;
     let v = Operand::new(step, operands[2], op.v_column)?;
-    let offsets = step.indices(operands[3])?;
+    let (queries, keys) = (step.indices(operands[3])?, step.indices(operands[4])?);
     let (lanes, stride) = (simd::lanes(step.arch), op.heads * op.head_dim);
     if stride == 0 {
         return Ok(());
     }
-    if offsets.last().is_some_and(|end| *end as usize != step.counts.tokens) {
-        return Err(Error::InvalidArgument("attention: offsets do not end at the number of tokens".into()));
+    let rows = |place: usize| step.shape(operands[place]).rows().size(step.counts);
+    for (name, offsets, rows) in [("q_offsets", queries, rows(0)), ("kv_offsets", keys, rows(1))] {
+        let rising = offsets.windows(2).all(|pair| pair[0] <= pair[1]);
+        let ends = [offsets.first(), offsets.last()].map(|end| end.map(|end| *end as usize));
+        if !rising || offsets.len() != queries.len() || ends != [Some(0), Some(rows)] {
+            return Err(Error::InvalidArgument(format!("attention: {name} does not rise from 0 to {rows}")));
+        }
     }
     let mut rest = out;
-    for pair in offsets.windows(2) {
-        let (start, length) = (pair[0] as usize, (pair[1] - pair[0]) as usize);
-        let (own, after) = rest.split_at_mut(length * stride);
+    for (query, key) in queries.windows(2).zip(keys.windows(2)) {
+        let (first_query, queries) = (query[0] as usize, (query[1] - query[0]) as usize);
+        let (start, length) = (key[0] as usize, (key[1] - key[0]) as usize);
+        let (own, after) = rest.split_at_mut(queries * stride);
         rest = after;
-        if length == 0 {
+        if queries == 0 || length == 0 {
+            own.fill(0.0);
             continue;
         }
         let (keys, columns) = (Panels::new(length, lanes), Panels::new(op.head_dim, lanes));
-        let text = Text { op, q, k, v, start, length, keys, columns };
+        let text = Text { op, q, k, v, first_query, queries, start, length, keys, columns };
         match step.team {
             Team::Alone => alone(step.arch, text, scratch, own)?,
             Team::All(threads) => together(step.arch, threads, text, scratch, own)?,
@@ -259,7 +292,7 @@ fn alone(arch: Arch, text: Text<'_>, scratch: &mut Floats, out: &mut [f32]) -> R
     let group = text.op.heads / text.op.kv_heads;
     for head in 0..text.op.kv_heads {
         text.pack(head, packed);
-        let (heads, queries) = (head * group..(head + 1) * group, 0..text.length);
+        let (heads, queries) = (head * group..(head + 1) * group, 0..text.queries);
         Attend { text, heads, queries, packed, working, out }.run(arch);
     }
     Ok(())
@@ -271,7 +304,7 @@ fn together(arch: Arch, threads: usize, text: Text<'_>, scratch: &mut Floats, ou
     let (one, group, stride) = (keys + values, text.op.heads / text.op.kv_heads, text.op.heads * text.op.head_dim);
     scratch.resize(one * text.op.kv_heads, "attention")?;
     scratch.par_chunks_mut(one).enumerate().for_each(|(head, packed)| text.pack(head, packed));
-    let rows = text.length.div_ceil(threads).min(text.query_rows()).max(1);
+    let rows = text.queries.div_ceil(threads).min(text.query_rows()).max(1);
     out.par_chunks_mut(rows * stride).enumerate().for_each_init(
         || vec![0.0f32; text.working()],
         |working, (i, out)| {

@@ -1,12 +1,13 @@
-//! `y = (x - mean) / sqrt(var + eps) * weight + bias`, two passes over a row that stays in the nearest cache.
+//! `y = (x - mean) / sqrt(var + eps) * weight + bias` and its gradient, two passes over a row that stays in the nearest
+//! cache.
 
 use pulp::{Simd, WithSimd};
 
 use crate::Result;
-use crate::backend::cpu::simd::{sum, sum_of_squares};
+use crate::backend::cpu::simd::{sum, sum_by, sum_of_squares};
 use crate::backend::cpu::step::Step;
 use crate::graph::ValueId;
-use crate::ops::LayerNorm;
+use crate::ops::{LayerNorm, LayerNormBackward};
 
 struct Rows<'a> {
     /// `[rows, columns]`, as `out`.
@@ -49,6 +50,33 @@ pub(super) fn run(step: &Step<'_>, op: &LayerNorm, operands: &[ValueId], out: &m
     step.team.rows(out, columns, 16, |first, part| {
         let x = &x[first * columns..][..part.len()];
         step.arch.dispatch(Rows { x, weight, bias, eps: op.eps, out: part });
+    });
+    Ok(())
+}
+
+pub(super) fn backward(step: &Step<'_>, op: &LayerNormBackward, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
+    let [g, x, weight] = [0, 1, 2].map(|place| step.floats(operands[place]));
+    let (g, x, weight) = (g?, x?, weight?);
+    let columns = weight.len();
+    let n = columns as f32;
+    step.team.rows(out, columns, 16, |first, part| {
+        step.arch.dispatch(
+            #[inline(always)]
+            || {
+                let rows = g[first * columns..].chunks_exact(columns).zip(x[first * columns..].chunks_exact(columns));
+                for ((g, x), y) in rows.zip(part.chunks_exact_mut(columns)) {
+                    let mean = sum_by([x], |[x]| x) / n;
+                    let mean_h = sum_by([g, weight], |[g, w]| g * w) / n;
+                    let variance = sum_by([x], |[x]| (x - mean) * (x - mean)) / n;
+                    let product = sum_by([g, x, weight], |[g, x, w]| g * w * (x - mean)) / n;
+                    let scale = 1.0 / (variance + op.eps).sqrt();
+                    let slope = product * scale * scale;
+                    for (((y, g), x), w) in y.iter_mut().zip(g).zip(x).zip(weight) {
+                        *y = (g * w - mean_h - (x - mean) * slope) * scale;
+                    }
+                }
+            },
+        );
     });
     Ok(())
 }

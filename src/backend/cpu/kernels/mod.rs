@@ -1,21 +1,30 @@
-//! One file an op, of the op's name: how a step runs on the CPU.
+//! One file an op, of the op's name, with its gradient: how a step runs on the CPU.
 
 mod activation;
 mod activation_backward;
 mod attention;
+mod attention_mask;
 mod attention_output;
+mod attention_scores;
 mod binary;
 mod binary_cross_entropy;
 mod cast;
+mod cross_entropy;
 mod dropout;
+mod embedding_backward;
 mod embedding_sum;
 mod functions;
 mod gated;
 mod gated_backward;
 mod layer_norm;
 mod linear;
+mod matmul;
 mod normalize;
 mod pool;
+mod reduce;
+mod rms_norm;
+mod rope;
+mod softmax;
 
 use super::floats::Floats;
 use super::step::Step;
@@ -33,17 +42,30 @@ pub fn run(step: &Step<'_>, node: &Node, scratch: &mut Floats, out: &mut [f32]) 
         Op::Activation(op) => activation::run(step, op, operands, out),
         Op::ActivationBackward(op) => activation_backward::run(step, op, operands, out),
         Op::Attention(op) => attention::run(step, op, operands, scratch, out),
+        Op::AttentionMask(op) => attention_mask::run(step, op, operands, out),
         Op::AttentionOutput(op) => attention_output::run(step, op, operands, out),
+        Op::AttentionScores(op) => attention_scores::run(step, op, operands, scratch, out),
         Op::BinaryCrossEntropy(_) => binary_cross_entropy::run(step, operands, out),
         Op::Binary(op) => binary::run(step, op, operands, out),
         Op::Cast(op) => cast::run(step, op, operands, out),
+        Op::CrossEntropyBackward(op) => cross_entropy::backward(step, op, operands, out),
+        Op::CrossEntropy(op) => cross_entropy::run(step, op, operands, out),
         Op::Dropout(op) => dropout::run(step, op, operands, out),
+        Op::EmbeddingBackward(_) => embedding_backward::run(step, operands, out),
         Op::EmbeddingSum(_) => embedding_sum::run(step, operands, out),
         Op::Gated(op) => gated::run(step, op, operands, out),
         Op::GatedBackward(op) => gated_backward::run(step, op, operands, out),
         Op::LayerNorm(op) => layer_norm::run(step, op, operands, out),
+        Op::LayerNormBackward(op) => layer_norm::backward(step, op, operands, out),
         Op::Linear(op) => linear::run(step, op, operands, out),
+        Op::Matmul(op) => matmul::run(step, op, operands, scratch, out),
         Op::Normalize(op) => normalize::run(step, op, operands, out),
         Op::Pool(op) => pool::run(step, op, operands, out),
+        Op::Reduce(op) => reduce::run(step, op, operands, out),
+        Op::RmsNormBackward(op) => rms_norm::backward(step, op, operands, out),
+        Op::RmsNorm(op) => rms_norm::run(step, op, operands, out),
+        Op::Rope(_) => rope::run(step, operands, out),
+        Op::SoftmaxBackward(_) => softmax::backward(step, operands, out),
+        Op::Softmax(op) => softmax::run(step, op, operands, out),
     }
 }

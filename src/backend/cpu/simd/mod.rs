@@ -7,9 +7,11 @@
 //! Lanes per vector differ between machines, and sums over lanes with them: bits are those of a machine, not of all.
 
 mod math;
+mod plain;
 mod tile;
 
 pub use math::{activate, add, exp};
+pub use plain::{exponential, largest, nan_max, sum_by};
 pub use tile::{Finish, PANEL_VECTORS, Product, Scale, lanes};
 
 use pulp::Simd;

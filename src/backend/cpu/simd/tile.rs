@@ -60,8 +60,10 @@ pub struct Product<'a> {
     pub rows: usize,
     /// Columns of A, rows of B.
     pub depth: usize,
-    /// B cut into panels of `vectors` vectors: `[panel][depth][vectors * lanes]`, padded with zeros.
+    /// B cut into panels of `vectors` vectors: `[panel][panel_depth][vectors * lanes]`, padded with zeros.
     pub panels: &'a [f32],
+    /// Rows of a panel, of which the first `depth` are multiplied.
+    pub panel_depth: usize,
     /// Vectors of a panel, 1 to 3.
     pub vectors: usize,
     /// Columns of the result.
@@ -139,7 +141,7 @@ impl Product<'_> {
     #[inline(always)]
     fn tile<S: Simd, const R: usize, const V: usize>(&mut self, simd: S, column: usize, row: usize) {
         let width = V * S::F32_LANES;
-        let panel = &self.panels[column * self.depth..][..width * self.depth];
+        let panel = &self.panels[column * self.panel_depth..][..width * self.depth];
         let b = S::as_simd_f32s(panel).0.as_chunks::<V>().0;
         let mut sums = [[simd.splat_f32s(0.0); V]; R];
         let mut from = 0;

@@ -40,13 +40,14 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
         q: lowering.range(node.operands[0]),
         k: lowering.range(node.operands[1]),
         v: lowering.range(node.operands[2]),
-        offsets: lowering.range(node.operands[3]),
+        q_offsets: lowering.range(node.operands[3]),
+        kv_offsets: lowering.range(node.operands[4]),
         y: lowering.range(node.result),
     };
     lowering.push(Dispatch {
         label: node.name.clone(),
         variant,
-        constants: Constants { head_dim: op.head_dim as u32, vector }.values(variant),
+        constants: Constants { head_dim: op.head_dim as u32, vector, causal: op.causal }.values(variant),
         bindings: bindings.into_array().to_vec(),
         push: bytemuck::bytes_of(&push).to_vec(),
         grid: [Extent::Tiles { dim: Dim::Tokens, per: TILE }, Extent::Fixed(op.heads as u32), Extent::Fixed(1)],

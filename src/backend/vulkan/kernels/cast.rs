@@ -1,12 +1,12 @@
 //! Dispatches of `cast`.
 
-use super::elements::ELEMENTS_PER_GROUP;
+use super::elements::Elements;
 use crate::Result;
 use crate::backend::vulkan::generated::cast::{Bindings, Constants, KERNEL, Push};
 use crate::backend::vulkan::kernel::{Dispatch, Extent};
 use crate::backend::vulkan::lower::Lowering;
 use crate::graph::{DType, Node};
-use crate::ops::{Cast, CastTo, Counts};
+use crate::ops::{Cast, CastTo, Counts, Shape};
 
 /// Adds the node's dispatches.
 pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Cast) -> Result<()> {
@@ -19,17 +19,18 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
         (DType::F32, CastTo::F32) | (DType::F16, CastTo::F16) => 4,
     };
     // Arrays alone are cast, and their sizes are known.
-    let elements = lowering.shape(node.result).elements(Counts::default());
+    let elements = lowering.shape(node.operands[0]).elements(Counts::default());
     let words = (elements * op.to.size()).div_ceil(4) as u32;
     let variant = KERNEL.select(lowering.capabilities)?;
     let bindings = Bindings { x: lowering.range(node.operands[0]), y: lowering.range(node.result) };
-    let push = Push { elements: elements as u32, words };
+    let walk = Elements::of(&Shape::fixed(&[words as usize]), lowering.capabilities)?;
+    let push = Push { elements: elements as u32, words, words_per_group: walk.rows_per_group };
     lowering.push(Dispatch {
         label: node.name.clone(),
         variant,
         constants: Constants { conversion }.values(variant),
         bindings: bindings.into_array().to_vec(),
         push: bytemuck::bytes_of(&push).to_vec(),
-        grid: [Extent::Fixed(words.div_ceil(ELEMENTS_PER_GROUP)), Extent::Fixed(1), Extent::Fixed(1)],
+        grid: [walk.groups, Extent::Fixed(1), Extent::Fixed(1)],
     })
 }

@@ -9,8 +9,6 @@ use crate::ops::{Counts, Dim, Shape};
 /// Elements of a workgroup: four an invocation, and four times as many where that still makes groups enough.
 const FEW: u32 = 1024;
 const MANY: u32 = 4096;
-/// Words of a workgroup of `cast`.
-pub const ELEMENTS_PER_GROUP: u32 = MANY;
 /// Workgroups that fill any device.
 const ENOUGH: u32 = 4096;
 

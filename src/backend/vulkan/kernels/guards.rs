@@ -11,7 +11,8 @@ use super::super::program::prepare_dispatches;
 use crate::backend::{Feed, ProgramOptions, StoredType, TensorView, WeightSource};
 use crate::graph::{DType, Graph, Plan, ValueId};
 use crate::ops::{
-    Activation, ActivationKind, Binary, BinaryKind, Counts, Dim, EmbeddingSum, LayerNorm, Linear, Normalize, Op, Shape,
+    Activation, ActivationKind, Binary, BinaryKind, Counts, Dim, EmbeddingSum, LayerNorm, LayerNormBackward, Linear,
+    Normalize, Op, RmsNorm, RmsNormBackward, Shape, Softmax, SoftmaxBackward,
 };
 use crate::settings::Settings;
 
@@ -46,7 +47,13 @@ fn cases() -> Vec<Guarded> {
         case(activation(ActivationKind::Relu).into(), 33, vec![33], vec![]),
         case(Binary::from(BinaryKind::Add).into(), 65, vec![65, 65], vec![]),
         case(LayerNorm { eps: 1e-5 }.into(), 40, vec![40], vec![vec![40], vec![40]]),
+        case(LayerNorm { eps: 1e-5 }.into(), 43, vec![43], vec![vec![43], vec![43]]),
+        case(LayerNormBackward { eps: 1e-5 }.into(), 40, vec![40, 40], vec![vec![40]]),
         case(Normalize::default().into(), 31, vec![31], vec![]),
+        case(RmsNorm { eps: 1e-6 }.into(), 1030, vec![1030], vec![vec![1030]]),
+        case(RmsNormBackward { eps: 1e-6 }.into(), 33, vec![33, 33], vec![vec![33]]),
+        case(Softmax::default().into(), 36, vec![36], vec![]),
+        case(SoftmaxBackward {}.into(), 37, vec![37, 37], vec![]),
         case(Linear::default().into(), 70, vec![24], vec![vec![70, 24]]),
         case(Linear { bias: true, ..Linear::default() }.into(), 300, vec![7], vec![vec![300, 7], vec![300]]),
         case(EmbeddingSum {}.into(), 50, vec![0], vec![vec![1, 50]]),

@@ -1,9 +1,9 @@
 //! Dispatches of `layer_norm`.
 
-use super::rows::{LANES, Rows, rows_per_group};
+use super::rows::{Held, Rows};
 use crate::Result;
 use crate::backend::vulkan::generated::layer_norm::{Bindings, Constants, KERNEL, Push};
-use crate::backend::vulkan::kernel::{Dispatch, Extent, Range, Resource};
+use crate::backend::vulkan::kernel::{Dispatch, Range, Resource};
 use crate::backend::vulkan::lower::Lowering;
 use crate::graph::Node;
 use crate::ops::LayerNorm;
@@ -11,6 +11,7 @@ use crate::ops::LayerNorm;
 /// Adds the node's dispatches.
 pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &LayerNorm) -> Result<()> {
     let rows = Rows::of(lowering.shape(node.result))?;
+    let form = Held::of(rows.columns);
     let variant = KERNEL.select(lowering.capabilities)?;
     let bindings = Bindings {
         counts: Range::whole(Resource::Counts),
@@ -20,12 +21,13 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
         y: lowering.range(node.result),
     };
     let push = Push { rows_of: rows.rows_of(), rows: rows.fixed(), columns: rows.columns, eps: op.eps };
+    let Held { lanes, quads, held, vector } = form;
     lowering.push(Dispatch {
         label: node.name.clone(),
         variant,
-        constants: Constants { lanes: LANES }.values(variant),
+        constants: Constants { lanes, quads, held, vector }.values(variant),
         bindings: bindings.into_array().to_vec(),
         push: bytemuck::bytes_of(&push).to_vec(),
-        grid: [rows.tiles(rows_per_group(LANES)), Extent::Fixed(1), Extent::Fixed(1)],
+        grid: form.grid(rows),
     })
 }

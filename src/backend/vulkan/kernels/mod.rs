@@ -3,20 +3,33 @@
 pub(super) mod activation;
 pub(super) mod activation_backward;
 pub(super) mod attention;
+pub(super) mod attention_mask;
 pub(super) mod attention_output;
+pub(super) mod attention_scores;
 pub(super) mod binary;
 pub(super) mod binary_cross_entropy;
 pub(super) mod cast;
+pub(super) mod cross_entropy;
+pub(super) mod cross_entropy_backward;
 pub(super) mod dropout;
 mod elements;
+pub(super) mod embedding_backward;
 pub(super) mod embedding_sum;
 pub(super) mod gated;
 pub(super) mod gated_backward;
 pub(super) mod layer_norm;
+pub(super) mod layer_norm_backward;
 pub(super) mod linear;
+pub(super) mod matmul;
 pub(super) mod normalize;
 pub(super) mod pool;
+pub(super) mod reduce;
+pub(super) mod rms_norm;
+pub(super) mod rms_norm_backward;
+pub(super) mod rope;
 mod rows;
+pub(super) mod softmax;
+pub(super) mod softmax_backward;
 
 #[cfg(test)]
 mod guards;

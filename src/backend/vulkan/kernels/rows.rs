@@ -15,6 +15,11 @@ pub const fn rows_per_group(lanes: u32) -> u32 {
     256 / lanes
 }
 
+/// Workgroups of 256 invocations that walk over `places` together, about four each.
+pub fn walkers(places: u32) -> Extent {
+    Extent::Fixed(places.div_ceil(4 * 256).min(65_535))
+}
+
 /// A tensor as rows times columns, rows contiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rows {
@@ -46,6 +51,16 @@ impl Rows {
         Ok(Rows { count, columns: shape.columns() as u32 })
     }
 
+    /// Rows of one column each, as many as a shape has elements.
+    ///
+    /// # Errors
+    /// As [`Rows::of`].
+    pub fn of_elements(shape: &Shape) -> Result<Rows> {
+        let mut axes = shape.clone();
+        axes.0.push(Dim::Fixed(1));
+        Rows::of(&axes)
+    }
+
     /// `rows_of` of `shaders/include/counts.glsl`.
     pub fn rows_of(self) -> u32 {
         match self.count {
@@ -69,6 +84,48 @@ impl Rows {
         match self.count {
             Dim::Fixed(n) => Extent::Fixed((n as u32).div_ceil(per)),
             dim => Extent::Tiles { dim, per },
+        }
+    }
+}
+
+/// Workgroups along x and, where x does not take them all, along y; shaders number them `y * groups along x + x`.
+pub fn spread(groups: u64) -> [Extent; 3] {
+    const MOST: u64 = 65_535;
+    let y = groups.div_ceil(MOST).max(1);
+    [Extent::Fixed(groups.div_ceil(y) as u32), Extent::Fixed(y as u32), Extent::Fixed(1)]
+}
+
+/// How `shaders/include/held-rows.glsl` deals a row out to invocations: by its columns alone, so that a row has the same
+/// bits among any others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    /// Invocations that share a row.
+    pub lanes: u32,
+    /// Groups of four columns an invocation keeps, if it keeps any.
+    pub quads: u32,
+    /// Whether a row is kept in registers.
+    pub held: bool,
+    /// Whether rows start at multiples of four elements.
+    pub vector: bool,
+}
+
+impl Held {
+    /// For rows of so many columns.
+    pub fn of(columns: u32) -> Held {
+        /// Groups of four columns that an invocation may keep in registers.
+        const MOST: u32 = 8;
+        let lanes = if columns <= 4 * MOST * LANES { LANES } else { 256 };
+        let quads = columns.div_ceil(4 * lanes).max(1);
+        let held = quads <= MOST;
+        Held { lanes, quads: if held { quads } else { 1 }, held, vector: columns.is_multiple_of(4) }
+    }
+
+    /// Workgroups for all rows.
+    pub fn grid(self, rows: Rows) -> [Extent; 3] {
+        let per = rows_per_group(self.lanes);
+        match rows.count {
+            Dim::Fixed(n) => spread((n as u64).div_ceil(u64::from(per))),
+            dim => [Extent::Tiles { dim, per }, Extent::Fixed(1), Extent::Fixed(1)],
         }
     }
 }
@@ -195,6 +252,30 @@ mod tests {
                 }
                 assert!(seen.iter().all(|&n| n == 1), "{lanes} lanes, {columns} columns");
             }
+        }
+    }
+
+    #[test]
+    fn every_column_of_a_held_row_has_one_place() {
+        for columns in [1u32, 3, 4, 127, 128, 384, 1023, 1024, 1025, 2048, 8192, 8193, 30_000] {
+            let Held { lanes, quads, held, vector } = Held::of(columns);
+            let quads = if held { quads } else { columns.div_ceil(4 * lanes) };
+            let mut seen = vec![0; columns as usize];
+            for (lane, i, e) in (0..lanes).flat_map(|l| (0..quads).flat_map(move |i| (0..4).map(move |e| (l, i, e)))) {
+                let column = if vector { 4 * (i * lanes + lane) + e } else { (4 * i + e) * lanes + lane };
+                if let Some(n) = seen.get_mut(column as usize) {
+                    *n += 1;
+                }
+            }
+            assert!(seen.iter().all(|n| *n == 1), "{columns} columns");
+        }
+    }
+
+    #[test]
+    fn many_workgroups_go_on_along_y() {
+        for groups in [0u64, 1, 65_535, 65_536, 1 << 20, (1 << 32) - 7] {
+            let [Extent::Fixed(x), Extent::Fixed(y), _] = spread(groups) else { panic!() };
+            assert!(x <= 65_535 && u64::from(x) * u64::from(y) >= groups, "{groups}: {x} x {y}");
         }
     }
 

@@ -5,27 +5,40 @@ use super::super::kernel::{Access, Dispatch, Extent, Kernel, Resource};
 use super::super::lower::lower;
 use super::super::{Capabilities, DeviceType, Feature};
 use crate::graph::{DType, Graph, Plan, ValueId};
+use crate::ops::reduce::Stage;
 use crate::ops::{
     Activation, ActivationKind, Attention, Binary, BinaryKind, Dim, EmbeddingSum, LayerNorm, Linear, Normalize, Op,
-    Pool, PoolMode, Residual, Shape,
+    Pool, PoolMode, Reduce, ReduceKind, Residual, RmsNorm, Shape, Softmax,
 };
 
-const KERNELS: [&Kernel; 14] = [
+const KERNELS: [&Kernel; 24] = [
     &generated::activation::KERNEL,
     &generated::activation_backward::KERNEL,
     &generated::attention::KERNEL,
     &generated::binary::KERNEL,
     &generated::binary_cross_entropy::KERNEL,
     &generated::dropout::KERNEL,
+    &generated::cast::KERNEL,
+    &generated::cross_entropy::KERNEL,
+    &generated::cross_entropy_backward::KERNEL,
+    &generated::embedding_backward::KERNEL,
     &generated::embedding_sum::KERNEL,
     &generated::gated::KERNEL,
     &generated::gated_backward::KERNEL,
     &generated::layer_norm::KERNEL,
+    &generated::layer_norm_backward::KERNEL,
     &generated::linear::KERNEL,
     &generated::linear_shuffle::KERNEL,
     &generated::normalize::KERNEL,
     &generated::pool::KERNEL,
+    &generated::reduce::KERNEL,
+    &generated::rms_norm::KERNEL,
+    &generated::rms_norm_backward::KERNEL,
+    &generated::softmax::KERNEL,
+    &generated::softmax_backward::KERNEL,
 ];
+/// Those that know all sizes when they are recorded.
+const UNCOUNTED: [&str; 2] = ["cast", "reduce"];
 
 /// What an operand of a one-node plan is.
 enum Operand {
@@ -92,7 +105,7 @@ fn every_variant_keeps_to_the_floor() {
             assert!(variant.local_size.iter().product::<u32>() <= floor.invocations, "{name}");
             assert!(variant.push_bytes <= floor.push_constants, "{name}");
             assert!(variant.bindings.len() <= floor.storage_buffers as usize, "{name}");
-            assert_eq!(variant.bindings[0].name, "counts", "{name}");
+            assert_eq!(variant.bindings[0].name == "counts", !UNCOUNTED.contains(&kernel.name), "{name}");
             assert_eq!(variant.bindings.last().unwrap().name, "y", "{name}: the result comes last");
             let writes: Vec<_> = variant.bindings.iter().filter(|b| b.access != Access::Read).collect();
             assert!(writes.len() == 1 && writes[0].name == "y", "{name} writes y alone");
@@ -232,17 +245,28 @@ fn a_large_table_is_one_dispatch_a_slice_and_the_rest_is_added() {
 
 #[test]
 fn attention_is_one_dispatch_over_tiles_and_heads() {
-    let op = Attention { heads: 12, kv_heads: 4, head_dim: 32, scale: 0.5, q_column: 0, k_column: 384, v_column: 512 };
-    let found = on_floor(op.clone(), &[Rows(640), Rows(640), Rows(640), Offsets]);
+    let op = Attention {
+        heads: 12,
+        kv_heads: 4,
+        head_dim: 32,
+        scale: 0.5,
+        q_column: 0,
+        k_column: 384,
+        v_column: 512,
+        causal: false,
+    };
+    let found = on_floor(op.clone(), &[Rows(640), Rows(640), Rows(640), Offsets, Offsets]);
     assert_eq!(found.len(), 1);
     check(&found[0]);
     assert_eq!(found[0].grid, [tokens(64), Extent::Fixed(12), Extent::Fixed(1)]);
     assert_eq!(push(&found[0]), [3, 640, 0, 640, 384, 640, 512, 384, 0.5f32.to_bits()]);
-    assert_eq!(["head_dim", "vector"].map(|n| constant(&found[0], n)), [32, 1]);
-    let odd = on_floor(Attention { v_column: 511, ..op.clone() }, &[Rows(640), Rows(640), Rows(640), Offsets]);
-    assert_eq!(constant(&odd[0], "vector"), 0);
+    assert_eq!(["head_dim", "vector", "causal"].map(|n| constant(&found[0], n)), [32, 1, 0]);
+    let odd = Attention { v_column: 511, causal: true, ..op.clone() };
+    let odd = on_floor(odd, &[Rows(640), Rows(640), Rows(640), Offsets, Offsets]);
+    assert_eq!(["vector", "causal"].map(|n| constant(&odd[0], n)), [0, 1]);
     let wide = Attention { heads: 1, kv_heads: 1, head_dim: 257, q_column: 0, k_column: 0, v_column: 0, ..op };
-    let error = dispatches(wide, &[Rows(257), Rows(257), Rows(257), Offsets], &Capabilities::floor()).unwrap_err();
+    let error =
+        dispatches(wide, &[Rows(257), Rows(257), Rows(257), Offsets, Offsets], &Capabilities::floor()).unwrap_err();
     assert!(error.to_string().contains("head_dim is 257"), "{error}");
 }
 
@@ -251,6 +275,10 @@ fn rows_and_elements_are_tiled() {
     let norm = &on_floor(LayerNorm { eps: 1e-12 }, &[Rows(384), Weight(vec![384]), Weight(vec![384])])[0];
     check(norm);
     assert_eq!((norm.grid[0], push(norm)), (tokens(8), &[1, 0, 384, 1e-12f32.to_bits()][..]));
+    assert_eq!(["lanes", "quads", "held", "vector"].map(|n| constant(norm, n)), [32, 3, 1, 1]);
+    let wide = &on_floor(RmsNorm { eps: 1e-6 }, &[Rows(9001), Weight(vec![9001])])[0];
+    check(wide);
+    assert_eq!((wide.grid[0], ["lanes", "held", "vector"].map(|n| constant(wide, n))), (tokens(1), [256, 0, 0]));
     let normalize = &on_floor(Normalize::default(), &[Rows(384)])[0];
     check(normalize);
     assert_eq!(normalize.grid[0], tokens(8));
@@ -263,6 +291,38 @@ fn rows_and_elements_are_tiled() {
 }
 
 #[test]
+fn lanes_of_normalize_keep_a_row_at_hand_where_they_can() {
+    let constants = |columns| {
+        let found = on_floor(Normalize::default(), &[Rows(columns)]);
+        check(&found[0]);
+        ["lanes", "vector", "held"].map(|name| constant(&found[0], name))
+    };
+    assert_eq!(constants(384), [32, 1, 3]);
+    assert_eq!(constants(1024), [32, 1, 8]);
+    assert_eq!(constants(1028), [64, 1, 5]);
+    assert_eq!(constants(1023), [128, 0, 8]);
+    assert_eq!(constants(8192), [256, 1, 8]);
+    assert_eq!(constants(8196), [256, 1, 0]);
+}
+
+#[test]
+fn a_repeated_operand_is_walked_along_merged_axes() {
+    let constants = |a: &[usize], b: &[usize]| {
+        let op = Binary::from(BinaryKind::Multiply);
+        let found = dispatches(op, &[Weight(a.to_vec()), Weight(b.to_vec())], &Capabilities::floor())?;
+        check(&found[0]);
+        Ok(["kind", "axes", "vector"].map(|name| constant(&found[0], name)))
+    };
+    assert_eq!(constants(&[5, 7], &[5, 7]).unwrap(), [2, 0, 0]);
+    assert_eq!(constants(&[5, 7], &[]).unwrap(), [2, 1, 1]);
+    assert_eq!(constants(&[5, 7], &[7]).unwrap(), [2, 2, 0]);
+    assert_eq!(constants(&[5, 8], &[5, 1]).unwrap(), [2, 2, 1]);
+    assert_eq!(constants(&[2, 3, 4, 5], &[2, 1, 4, 1]).unwrap(), [2, 4, 0]);
+    let error: crate::Error = constants(&[2; 5], &[2, 1, 2, 1, 2]).unwrap_err();
+    assert!(error.to_string().contains("5 separate axes"), "{error}");
+}
+
+#[test]
 fn a_fixed_number_of_rows_is_in_the_push_block() {
     let found = on_floor(Linear::default(), &[Weight(vec![130, 8]), Weight(vec![16, 8])]);
     assert_eq!(found[0].grid[1], Extent::Fixed(2));
@@ -270,6 +330,17 @@ fn a_fixed_number_of_rows_is_in_the_push_block() {
     let large = [Weight(vec![128 * 70_000, 1]), Weight(vec![16, 1])];
     let error = dispatches(Linear::default(), &large, &Capabilities::floor()).unwrap_err().to_string();
     assert!(error.contains("70000 workgroups along axis 1, floor allows 65535"), "{error}");
+}
+
+#[test]
+fn rows_beyond_the_grid_go_on_along_y() {
+    let softmax = &on_floor(Softmax::default(), &[Weight(vec![600_000, 2])])[0];
+    check(softmax);
+    assert_eq!(softmax.grid, [Extent::Fixed(37_500), Extent::Fixed(2), Extent::Fixed(1)]);
+    let sums = Reduce { axis: 1, kind: ReduceKind::Sum, stage: Stage::Whole };
+    let sum = &on_floor(sums, &[Weight(vec![70_000, 1000])])[0];
+    assert_eq!(sum.grid, [Extent::Fixed(35_000), Extent::Fixed(2), Extent::Fixed(1)]);
+    assert_eq!(["lanes", "columns", "planes"].map(|n| constant(sum, n)), [256, 1, 1]);
 }
 
 #[test]

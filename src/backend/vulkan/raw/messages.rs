@@ -106,15 +106,12 @@ mod tests {
         let messages = validation_messages();
         assert!(messages.iter().any(|line| line.contains("VUID-VkBufferCreateInfo-size")), "{messages:?}");
     }
-}
 
-#[cfg(test)]
-mod tests {
     #[test]
     fn what_a_shader_printed_is_told_from_what_the_layer_adds() {
         let message = "Validation Information: [ UNASSIGNED-DEBUG-PRINTF ] Object 0: handle = 0x55, type = \
                        VK_OBJECT_TYPE_DEVICE; | MessageID = 0x92394c89 | x is 3.5 | y is 4";
-        assert_eq!(super::printed(message), "x is 3.5 | y is 4");
-        assert_eq!(super::printed("x is 3.5\n"), "x is 3.5");
+        assert_eq!(printed(message), "x is 3.5 | y is 4");
+        assert_eq!(printed("x is 3.5\n"), "x is 3.5");
     }
 }

@@ -8,7 +8,7 @@ use crate::text::packing;
 fn op(heads: usize, kv_heads: usize, head_dim: usize) -> Attention {
     let (q, k) = (heads * head_dim, kv_heads * head_dim);
     let scale = 1.0 / (head_dim as f32).sqrt();
-    Attention { heads, kv_heads, head_dim, scale, q_column: 1, k_column: 1 + q, v_column: 1 + q + k }
+    Attention { heads, kv_heads, head_dim, scale, q_column: 1, k_column: 1 + q, v_column: 1 + q + k, causal: false }
 }
 
 /// Queries, keys and values side by side, after one column that belongs to nobody.
@@ -24,6 +24,7 @@ fn attention(op: &Attention, x: &[f32], lengths: &[usize], arch: Arch) -> Vec<f3
         Given::Floats(shape.clone(), x),
         Given::Floats(shape, x),
         Given::Indices(Shape::vector(Dim::Boundaries), &offsets),
+        Given::Indices(Shape::vector(Dim::Boundaries), &offsets),
     ];
     run_op(op.clone(), &operands, Counts { tokens: lengths.iter().sum(), texts: lengths.len() }, arch)
 }
@@ -37,7 +38,7 @@ fn reference(op: &Attention, x: &[f32], lengths: &[usize]) -> Vec<f64> {
         for i in 0..*length {
             for h in 0..op.heads {
                 let kv = h * op.kv_heads / op.heads;
-                let scores: Vec<f64> = (0..*length)
+                let scores: Vec<f64> = (0..if op.causal { i + 1 } else { *length })
                     .map(|j| {
                         let dot: f64 = (0..dim)
                             .map(|d| at(i, op.q_column + h * dim + d) * at(j, op.k_column + kv * dim + d))
@@ -128,4 +129,41 @@ fn nan_and_infinity_reach_their_text_only() {
         x[12 * width(&op) + op.k_column] = f32::INFINITY;
         assert!(attention(&op, &x, &[10, 10, 10], arch)[160..320].iter().any(|y| y.is_nan()));
     }
+}
+
+#[test]
+fn causal_queries_see_no_later_key_and_touch_none() {
+    let op = Attention { causal: true, ..op(2, 1, 20) };
+    let lengths = [1, 70, 0, 7, 200];
+    for arch in archs() {
+        let x = numbers(278 * width(&op), 6);
+        let clean = attention(&op, &x, &lengths, arch);
+        assert_close(&clean, &reference(&op, &x, &lengths), "causal", |_| 2e-5);
+        // Keys and values of the last text's row 100.
+        let mut hostile = x.clone();
+        hostile[178 * width(&op) + op.k_column..179 * width(&op)].fill(f32::NAN);
+        let y = attention(&op, &hostile, &lengths, arch);
+        assert!(same_bits(&y[..178 * 40], &clean[..178 * 40]), "{arch:?}");
+        assert!(y[178 * 40..].iter().all(|y| y.is_nan()), "{arch:?}");
+    }
+}
+
+#[test]
+fn queries_of_one_text_see_keys_of_another_and_zeros_where_there_are_none() {
+    let op = Attention { q_column: 0, k_column: 0, v_column: 0, ..op(2, 2, 8) };
+    let (q, k, v) = (numbers(9 * 16, 7), numbers(40 * 16, 8), numbers(40 * 16, 9));
+    let run = |queries: &[u32], keys: &[u32]| {
+        let operands = [
+            Given::Floats(Shape::matrix(Dim::Tokens, 16), &q[..*queries.last().unwrap() as usize * 16]),
+            Given::Floats(Shape::fixed(&[40, 16]), &k),
+            Given::Floats(Shape::fixed(&[40, 16]), &v),
+            Given::Indices(Shape::vector(Dim::Boundaries), queries),
+            Given::Indices(Shape::fixed(&[keys.len()]), keys),
+        ];
+        let counts = Counts { tokens: *queries.last().unwrap() as usize, texts: queries.len() - 1 };
+        run_op(op.clone(), &operands, counts, Arch::new())
+    };
+    let y = run(&[0, 3, 5, 9], &[0, 40, 40, 40]);
+    assert!(same_bits(&y[..48], &run(&[0, 3], &[0, 40])));
+    assert!(y[48..].iter().all(|y| *y == 0.0));
 }

@@ -1,0 +1,300 @@
+"""Primitive operations on a GPU: bytes moved a second beside a copy of equal size and PyTorch in the same run.
+
+`python benchmarks/ops.py [--op NAME]... [--device vulkan] [--rounds N] [--quick]`
+
+Each row of `ROWS` is timed by wall time over many recorded repetitions with one wait at the end, alternating with a
+copy on the device of as many bytes and with PyTorch on CUDA, after their results agree. The copy is the faster of ours
+(`activation` of kind `identity`, which reads and writes every element once) and torch's. Without torch and CUDA only
+the share of our copy is told. Goals for the rows that memory bounds: 85% of the copy's bytes a second, and 1.0 x
+PyTorch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+LARGE, SMALL = (65536, 1024), (4096, 384)
+GOAL_COPY, GOAL_TORCH = 0.85, 1.0
+Operands = list[np.ndarray]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One operation at one size."""
+
+    op: str
+    name: str
+    #: Makes the operands from a generator and the shape.
+    make: Callable[[np.random.Generator, tuple[int, int]], Operands]
+    attributes: dict[str, Any] = field(default_factory=dict)
+    shapes: tuple[tuple[int, int], ...] = (LARGE, SMALL)
+    #: What memory has to move: bytes of the operands and the result, unless a row says otherwise.
+    moved: Callable[[Operands, np.ndarray], int] | None = None
+    #: The same in torch, from torch tensors.
+    torch: Callable[..., Any] | None = None
+    #: Whether memory, not arithmetic, bounds it, and the goals hold.
+    memory_bound: bool = True
+    tolerance: float = 1e-4
+
+
+def draw(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return rng.standard_normal(shape, np.float32)
+
+
+def one(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
+    return [draw(rng, *shape)]
+
+
+def two(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
+    return [draw(rng, *shape), draw(rng, *shape)]
+
+
+def probabilities(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
+    return [rng.random(shape, np.float32), rng.random(shape, np.float32)]
+
+
+def norm_operands(count: int, gradient: bool = False) -> Callable[[np.random.Generator, tuple[int, int]], Operands]:
+    def make(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
+        return [draw(rng, *shape) for _ in range(1 + gradient)] + [draw(rng, shape[1]) for _ in range(count)]
+
+    return make
+
+
+def halves(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
+    return [draw(rng, shape[0], 2 * shape[1])]
+
+
+def halves_backward(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
+    return [draw(rng, *shape), draw(rng, shape[0], 2 * shape[1])]
+
+
+def lookup(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
+    return [rng.integers(0, 30522, shape[0]).astype(np.int32), draw(rng, 30522, shape[1])]
+
+
+def scatter(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
+    ids = rng.integers(0, 30522, shape[0])
+    order = np.argsort(ids, kind="stable")
+    starts = np.searchsorted(ids[order], np.arange(30523))
+    return [draw(rng, *shape), order.astype(np.int32), starts.astype(np.int32)]
+
+
+def texts(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
+    """Rows as texts of 128 tokens, of which a quarter is padding."""
+    batch = shape[0] // 128
+    mask = np.ones((batch, 128), np.float32)
+    mask[:, 96:] = 0
+    return [draw(rng, batch, 128, shape[1]), mask]
+
+
+def packed(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
+    offsets = np.arange(0, shape[0] + 1, 128, dtype=np.int32)
+    return [draw(rng, *shape), offsets, np.zeros(len(offsets) - 1, np.int32)]
+
+
+def classes(gradient: bool) -> Callable[[np.random.Generator, tuple[int, int]], Operands]:
+    def make(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
+        first = [draw(rng, shape[0])] if gradient else []
+        return [*first, draw(rng, *shape), rng.integers(0, shape[1], shape[0]).astype(np.int32)]
+
+    return make
+
+
+def layer(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
+    return [draw(rng, *shape), draw(rng, shape[1], shape[1]) / 32, draw(rng, shape[1])]
+
+
+def matrices(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
+    return [draw(rng, *shape), draw(rng, shape[1], shape[1]) / 32]
+
+
+def heads(parts: int) -> Callable[[np.random.Generator, tuple[int, int]], Operands]:
+    """Texts of 512 places and heads of 64 columns."""
+
+    def make(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
+        axes = (shape[0] // 512, 512, shape[1] // 64, 64)
+        return [draw(rng, *axes) for _ in range(parts)]
+
+    return make
+
+
+def scores(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
+    """As many scores as the shape has elements, 16 heads of 256 places."""
+    batch = max(1, shape[0] * shape[1] // (16 * 256 * 256))
+    return [draw(rng, batch, 16, 256, 256)]
+
+
+def weighted(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
+    return [
+        np.abs(scores(rng, shape)[0]) / 256,
+        draw(rng, max(1, shape[0] * shape[1] // (16 * 256 * 256)), 256, 16, 64),
+    ]
+
+
+def rotary(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
+    angles = rng.random((512, 32), np.float32)
+    return [*heads(1)(rng, shape), np.cos(angles), np.sin(angles)]
+
+
+def attended(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
+    offsets = np.arange(0, shape[0] + 1, 512, dtype=np.int32)
+    return [draw(rng, *shape), draw(rng, *shape), draw(rng, *shape), offsets, offsets]
+
+
+def functions() -> Any:
+    import torch.nn.functional as F
+
+    return F
+
+
+ROWS = (
+    Row("activation", "gelu", one, {"kind": "gelu_tanh"}, torch=lambda x: functions().gelu(x, approximate="tanh")),
+    Row("activation", "gelu_erf", one, {"kind": "gelu_erf"}, torch=lambda x: functions().gelu(x)),
+    Row("activation_backward", "gelu", two, {"kind": "gelu_tanh"}),
+    Row("gated", "silu", halves, {"kind": "silu"},
+        torch=lambda x: x.chunk(2, -1)[0] * functions().silu(x.chunk(2, -1)[1])),
+    Row("gated_backward", "silu", halves_backward, {"kind": "silu"}),
+    Row("binary", "add", two, {"kind": "add"}, torch=lambda a, b: a + b),
+    Row("softmax", "last axis", one, torch=lambda x: functions().softmax(x, -1)),
+    Row("softmax_backward", "last axis", two),
+    Row("layer_norm", "last axis", norm_operands(2), torch=lambda x, w, b: functions().layer_norm(x, w.shape, w, b)),
+    Row("layer_norm_backward", "input", norm_operands(1, gradient=True)),
+    Row("rms_norm", "last axis", norm_operands(1), torch=lambda x, w: functions().rms_norm(x, w.shape, w, 1e-6)),
+    Row("rms_norm_backward", "input", norm_operands(1, gradient=True)),
+    Row("normalize", "last axis", one, {"eps": 1e-12}, torch=lambda x: functions().normalize(x, dim=-1)),
+    Row("embedding_sum", "one table", lookup, torch=lambda ids, table: functions().embedding(ids, table),
+        moved=lambda operands, y: operands[0].nbytes + 2 * y.nbytes),
+    Row("embedding_backward", "one table", scatter),
+    Row("reduce", "mean_pool", texts, {"axis": 1, "kind": "mean"},
+        torch=lambda x, m: (x * m[..., None]).sum(1) / m.sum(1, keepdim=True)),
+    Row("reduce", "sum of rows", one, {"axis": 1, "kind": "sum"}, torch=lambda x: x.sum(1), tolerance=1e-3),
+    Row("pool", "mean", packed, {"modes": ["mean"]}),
+    Row("dropout", "p=0.1", one, {"p": 0.1, "seed": 1}),
+    Row("cast", "to float16", one, {"to": "float16"}, torch=lambda x: x.half()),
+    Row("cross_entropy", "rows", classes(False), torch=lambda x, t: functions().cross_entropy(x, t, reduction="none")),
+    Row("cross_entropy_backward", "rows", classes(True)),
+    Row("binary_cross_entropy", "elements", probabilities,
+        torch=lambda p, t: functions().binary_cross_entropy(p, t, reduction="none")),
+    Row("attention_mask", "causal", scores),
+    Row("rope", "halves", rotary),
+    Row("linear", "square", layer, {"bias": True},
+        torch=lambda x, w, b: functions().linear(x, w, b), memory_bound=False),
+    Row("matmul", "square", matrices, torch=lambda a, b: a @ b, memory_bound=False),
+    Row("attention_scores", "heads of 64", heads(2), {"scale": 0.125}, memory_bound=False, tolerance=1e-3,
+        torch=lambda q, k: 0.125 * q.transpose(1, 2) @ k.transpose(1, 2).transpose(-1, -2)),
+    Row("attention_output", "heads of 64", weighted, memory_bound=False,
+        torch=lambda w, v: (w @ v.transpose(1, 2)).transpose(1, 2)),
+    Row("attention", "texts of 512", attended, memory_bound=False,
+        attributes={"heads": 6, "kv_heads": 6, "head_dim": 64, "scale": 0.125}, shapes=((4096, 384),)),
+)  # fmt: skip
+
+
+def seconds(run: Callable[[], object], wait: Callable[[], object], repeats: int) -> float:
+    """Of one repetition, `repeats` of them recorded before one wait."""
+    wait()
+    start = time.perf_counter()
+    for _ in range(repeats):
+        run()
+    wait()
+    return (time.perf_counter() - start) / repeats
+
+
+def measure(row: Row, shape: tuple[int, int], engine: Any, torch: Any, rounds: int) -> dict[str, Any]:
+    """The medians of alternating rounds."""
+    operands = row.make(np.random.default_rng(0), shape)
+    ours = [engine.upload(np.ascontiguousarray(x)) for x in operands]
+    result = engine.call(row.op, ours, row.attributes).numpy()
+    moved = (row.moved or (lambda xs, y: sum(x.nbytes for x in xs) + y.nbytes))(operands, result)
+    half = np.zeros(moved // 8, np.float32)  # read once and written once: as many bytes as the row moves
+    copied = engine.upload(half)
+    rivals: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
+        "grilly": (lambda: engine.call(row.op, ours, row.attributes), engine.synchronize),
+        "copy": (lambda: engine.call("activation", [copied], {"kind": "identity"}), engine.synchronize),
+    }
+    if torch is not None and row.torch is not None:
+        theirs = [torch.from_numpy(x).cuda() for x in operands]
+        theirs = [x.long() if x.dtype == torch.int32 else x for x in theirs]
+        difference = np.abs(row.torch(*theirs).float().cpu().numpy() - result.astype(np.float32)).max()
+        if not difference <= row.tolerance * max(1.0, float(np.abs(result).max())):
+            raise SystemExit(
+                f"{row.op} {row.name} {shape}: differs from torch by {difference:.2e}; nothing is measured"
+            )
+        rivals["torch"] = (lambda: row.torch(*theirs), torch.cuda.synchronize)
+    if torch is not None:
+        source, target = torch.from_numpy(half).cuda(), torch.empty(half.size, device="cuda")
+        rivals["torch_copy"] = (lambda: target.copy_(source), torch.cuda.synchronize)
+    repeats = {}
+    for name, (run, wait) in rivals.items():
+        seconds(run, wait, 2)  # pipelines, caches, clocks
+        repeats[name] = max(3, min(400, int(0.02 / max(seconds(run, wait, 3), 1e-6))))
+    times: dict[str, list[float]] = {name: [] for name in rivals}
+    for _ in range(rounds):
+        for name, (run, wait) in rivals.items():
+            times[name].append(seconds(run, wait, repeats[name]))
+    copies = [times[name] for name in ("copy", "torch_copy") if name in times]
+    copy = min(copies, key=statistics.median)
+    found: dict[str, Any] = {
+        "op": row.op, "name": row.name, "shape": shape, "memory_bound": row.memory_bound, "bytes": moved,
+        "microseconds": statistics.median(times["grilly"]) * 1e6,
+        "gigabytes_a_second": moved / statistics.median(times["grilly"]) / 1e9,
+        "of_copy": statistics.median(c / g for c, g in zip(copy, times["grilly"], strict=True)),
+    }  # fmt: skip
+    if "torch" in times:
+        pairs = zip(times["torch"], times["grilly"], strict=True)
+        found["times_torch"] = statistics.median(t / g for t, g in pairs)
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--op", action="append", default=[], help="only this operation")
+    parser.add_argument("--device", default="vulkan")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--quick", action="store_true", help="two rounds at the small size: does it run?")
+    given = parser.parse_args()
+    import measure as machine
+
+    from grilly import _core
+
+    try:
+        import torch
+
+        torch = torch if torch.cuda.is_available() else None
+    except ImportError:
+        torch = None
+    if torch is not None:
+        torch.set_float32_matmul_precision("highest")
+    engine = _core.engine(given.device)
+    print(f"{engine.device} ({engine.backend}); torch: {torch.__version__ if torch is not None else 'none on CUDA'}")
+    results, missed = [], []
+    for row in ROWS:
+        if given.op and row.op not in given.op:
+            continue
+        for shape in row.shapes:
+            if given.quick and shape == LARGE:
+                continue
+            found = measure(row, shape, engine, torch, 2 if given.quick else given.rounds)
+            results.append(found)
+            rival = f"{found['times_torch']:5.2f} x torch" if "times_torch" in found else ""
+            speed = f"{found['microseconds']:10.1f} us {found['gigabytes_a_second']:7.0f} GB/s"
+            print(f"{row.op:24}{row.name:16}{shape!s:16}{speed} {found['of_copy']:7.1%} of copy {rival}", flush=True)
+            slow = found["of_copy"] < GOAL_COPY or found.get("times_torch", GOAL_TORCH) < GOAL_TORCH
+            if row.memory_bound and slow:
+                missed.append(f"{row.op} {row.name} {shape}")
+    facts = {"device": engine.device, "backend": engine.backend, "machine": machine.machine(), "rows": results}
+    print(json.dumps({"missed": missed}))
+    print(machine.save("ops", engine.device, facts))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

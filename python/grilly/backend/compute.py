@@ -1,0 +1,137 @@
+"""`Compute`: upstream's object of operations, over the process's one device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grilly import _core
+from grilly.backend.buffers import Core
+from grilly.backend.fnn import Fnn
+from grilly.backend.parts import Attention, Learning, Pooling
+from grilly.upstream import missing
+
+__all__ = ["Compute", "VulkanCompute"]
+
+# Where the methods of upstream's `Compute` that pass on to a part are found: its name, and the method's there.
+_DELEGATES = {
+    "create_buffer": ("core", "create_buffer"),
+    "upload_buffer": ("core", "upload_buffer"),
+    "read_buffer": ("core", "read_buffer"),
+    **{
+        name: ("fnn", name)
+        for name in (
+            "activation_relu", "activation_gelu", "activation_gcu", "activation_roswish", "activation_swiglu",
+            "activation_silu", "activation_softmax", "xavier_init", "layernorm", "linear", "linear_backward",
+        )
+    },
+    **{
+        name: ("attention", name)
+        for name in ("attention_scores", "attention_mask", "attention_output", "attention_concat_heads")
+    },
+    "whitening_transform": ("learning", "whitening_transform"),
+    "embedding_lookup": ("learning", "embedding_lookup"),
+}  # fmt: skip
+
+
+class Compute:
+    """Upstream's object of operations, over the process's default device; making one is cheap.
+
+    Operations take NumPy arrays or `VulkanTensor`s, as those of `grilly.functional` do, and are found on the parts or,
+    for upstream's flat names, on the object itself.
+
+    Args:
+        shader_dir: Upstream's argument, without effect: the shaders are part of the package. Shaders of your own are
+            registered with `grilly.backend.shader_registry`.
+
+    Attributes:
+        core: `create_buffer`, `upload_buffer`, `read_buffer`.
+        fnn: `linear`, `layernorm`, `gemm`, `dropout`, `residual`, `activation_*`, `fused_linear_*` and derivatives.
+        attention: `attention_scores`, `attention_mask`, `attention_output`, `attention_concat_heads`,
+            `flash_attention2` and `apply_rope`.
+        pooling: `mean_pool`.
+        learning: `embedding_lookup`, `embedding_backward`, `whitening_transform`.
+        device: The device's name.
+        architecture: What `set_architecture` was given, or None.
+
+    Raises:
+        DeviceUnavailableError: No usable device, and `GRILLY_STRICT=1`.
+        AttributeError: A name of upstream's that is not part of this package, which it says.
+
+    Source: upstream's `grilly.Compute`, which made a Vulkan device each time.
+
+    Example:
+        >>> import grilly
+        >>> backend = grilly.Compute()
+        >>> backend.fnn.activation_relu([-1.0, 2.0]).tolist()
+        [0.0, 2.0]
+        >>> backend.mean_pool
+        Traceback (most recent call last):
+        ...
+        AttributeError: Compute has no attribute 'mean_pool'
+    """
+
+    def __init__(self, shader_dir: Any = None) -> None:
+        self._engine = _core.engine("vulkan")
+        self.architecture: str | None = None
+        self.core = Core(self._engine)
+        self.fnn = Fnn()
+        self.attention = Attention(lambda: self.architecture)
+        self.pooling = Pooling()
+        self.learning = Learning()
+
+    @property
+    def device(self) -> str:
+        """The device's name."""
+        return self._engine.device
+
+    @property
+    def device_name(self) -> str:
+        """The device's name, as upstream 1.0 calls it."""
+        return self._engine.device
+
+    @property
+    def backend(self) -> str:
+        """`"vulkan"`, or `"cpu"` where there is no usable device."""
+        return self._engine.backend
+
+    def set_architecture(self, arch: str | None) -> None:
+        """Chooses the shaders of an architecture, such as `"gpt"`, where the registry has one; None for the generic.
+
+        Example:
+            >>> import grilly
+            >>> backend = grilly.Compute()
+            >>> backend.set_architecture("GPT")
+            >>> backend.architecture
+            'gpt'
+        """
+        self.architecture = None if arch is None else str(arch).lower()
+
+    def cleanup(self) -> None:
+        """Frees the buffers made here; the device belongs to the process and stays.
+
+        Example:
+            >>> import grilly
+            >>> grilly.Compute().cleanup()
+        """
+        self.core.cleanup()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _DELEGATES:
+            part, method = _DELEGATES[name]
+            return getattr(getattr(self, part), method)
+        raise missing("Compute", name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *_DELEGATES})
+
+    def __enter__(self) -> Compute:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.cleanup()
+
+    def __repr__(self) -> str:
+        return f"Compute(device={self.device!r}, backend={self.backend!r}, architecture={self.architecture!r})"
+
+
+VulkanCompute = Compute

@@ -1,0 +1,172 @@
+"""The parts of `Compute`: upstream's methods over `grilly.functional`."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from grilly import functional
+from grilly.errors import UnsupportedError
+from grilly.functional.dispatch import Operand, Result, floats, shape
+from grilly.functional.heads import attend_by_heads, key_mask
+from grilly.upstream import missing
+
+__all__ = ["Attention", "Learning", "Part", "Pooling"]
+
+
+class Part:
+    """A part of `Compute`; names of upstream's that are left out raise an error that says so.
+
+    Example:
+        >>> import grilly
+        >>> grilly.Compute().pooling.maxpool2d
+        Traceback (most recent call last):
+        ...
+        AttributeError: maxpool2d is part of upstream grilly's convolutions and not of this package
+    """
+
+    name = "part"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise missing(f"Compute.{self.name}", name)
+
+
+class Attention(Part):
+    """`Compute.attention`; the layout is (batch, place, head, column), scores are (batch, head, query, key).
+
+    Args:
+        architecture: A function that tells the architecture of the `Compute` that this belongs to.
+
+    Example:
+        >>> import grilly
+        >>> sorted(name for name in vars(type(grilly.Compute().attention)) if name.startswith("attention"))
+        ['attention_concat_heads', 'attention_mask', 'attention_output', 'attention_scores']
+    """
+
+    name = "attention"
+    attention_scores = staticmethod(functional.attention_scores)
+    attention_mask = staticmethod(functional.attention_mask)
+    attention_concat_heads = staticmethod(functional.attention_concat_heads)
+    apply_rope = staticmethod(functional.apply_rope)
+
+    def __init__(self, architecture: Any) -> None:
+        self._architecture = architecture
+
+    def attention_output(
+        self,
+        attention_weights: Operand,
+        values: Operand,
+        num_heads: int | None = None,
+        head_dim: int | None = None,
+        **options: Any,
+    ) -> Result:
+        """`functional.attention_output` with the shader of `Compute.architecture`.
+
+        Example:
+            >>> import grilly
+            >>> grilly.Compute().attention.attention_output([[[[1.0]]]], [[[[2.0]]]], 1, 1).tolist()
+            [[[[2.0]]]]
+        """
+        given = {"architecture": self._architecture(), **options}
+        return functional.attention_output(attention_weights, values, num_heads, head_dim, **given)
+
+    def flash_attention2(
+        self,
+        queries: Operand,
+        keys: Operand,
+        values: Operand,
+        num_heads: int | None = None,
+        head_dim: int | None = None,
+        tile_size_q: int = 64,
+        tile_size_k: int = 64,
+        scale: float | None = None,
+        mask: Operand | None = None,
+        causal: bool = False,
+    ) -> Result:
+        """Attention in one piece: `softmax(scale q k^T + mask) v`, head by head.
+
+        Args:
+            queries: `(B, Sq, H, D)` or `(B, Sq, H * D)`.
+            keys: `(B, Sk, G, D)` or `(B, Sk, G * D)`; `G` divides `H`.
+            values: As `keys`.
+            num_heads: `H`; default as in `queries`, which then has 4 axes.
+            head_dim: `D`; default likewise.
+            tile_size_q: Upstream's option, without effect: tiles are chosen for the device.
+            tile_size_k: Likewise.
+            scale: Default `1 / sqrt(D)`.
+            mask: `(B, Sk)`, not 0 where a key is kept, or what broadcasts to `(B, H, Sq, Sk)` as in
+                `functional.attention`; default none.
+            causal: Whether keys after the query's own place are left out; default False.
+
+        Returns:
+            `(B, Sq, H, D)`.
+
+        Raises:
+            InvalidArgumentError: Shapes that do not belong together.
+
+        Example:
+            >>> import grilly
+            >>> grilly.Compute().attention.flash_attention2([[[1.0]]], [[[1.0]]], [[[3.0]]], 1, 1).tolist()
+            [[[[3.0]]]]
+        """
+        if mask is not None:
+            first, second = shape(floats(queries, "queries")), shape(floats(keys, "keys"))
+            mask = key_mask(mask, first[0], second[1]) if len(first) > 2 and len(second) > 2 else mask
+        operands = (queries, keys, values)
+        return attend_by_heads(
+            "flash_attention2", operands, num_heads, head_dim, scale=scale, mask=mask, causal=causal
+        )[0]
+
+
+class Pooling(Part):
+    """`Compute.pooling`.
+
+    Example:
+        >>> import grilly
+        >>> grilly.Compute().pooling.mean_pool([[[1.0], [3.0]]]).tolist()
+        [[2.0]]
+    """
+
+    name = "pooling"
+    mean_pool = staticmethod(functional.mean_pool)
+
+
+class Learning(Part):
+    """`Compute.learning`.
+
+    Example:
+        >>> import grilly
+        >>> grilly.Compute().learning.embedding_lookup([1, 0], [[1.0], [2.0]]).tolist()
+        [[2.0], [1.0]]
+    """
+
+    name = "learning"
+    embedding_backward = staticmethod(functional.embedding_backward)
+    whitening_transform = staticmethod(functional.whitening_transform)
+
+    def embedding_lookup(self, token_ids: Operand, embedding_table: Operand) -> Result:
+        """Rows of a table, ids first: `embedding_table[token_ids]`.
+
+        Raises:
+            IndexOutOfRangeError: An id outside the table.
+
+        Example:
+            >>> import grilly
+            >>> grilly.Compute().learning.embedding_lookup([[0]], [[5.0]]).shape
+            (1, 1, 1)
+        """
+        return functional.embedding_lookup(embedding_table, token_ids)
+
+    def adam_update(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Not in this version, which has no training.
+
+        Raises:
+            UnsupportedError: Always (also a `NotImplementedError`).
+
+        Example:
+            >>> import grilly
+            >>> grilly.Compute().learning.adam_update()
+            Traceback (most recent call last):
+            ...
+            grilly.errors.UnsupportedError: adam_update: this version does not train; use an optimiser of your own
+        """
+        raise UnsupportedError("adam_update: this version does not train; use an optimiser of your own")

@@ -1,0 +1,49 @@
+"""How often Python had to run an operation on the CPU that was meant for a device, and the one warning about it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+
+from grilly import _core
+
+__all__ = ["count", "note", "operations", "reset", "strict"]
+
+logger = logging.getLogger("grilly")
+
+_lock = threading.Lock()
+_operations: Counter[str] = Counter()
+_warned = False
+
+
+def strict() -> bool:
+    """Whether `GRILLY_STRICT=1` (or upstream's `GRILLY_BRIDGE_STRICT=1`) forbids the CPU in a device's place."""
+    return bool(_core.settings()["GRILLY_STRICT"])
+
+
+def note(operation: str, error: Exception) -> None:
+    """Counts that `operation` runs on the CPU because of `error`; the first time with a warning."""
+    global _warned
+    with _lock:
+        _operations[operation] += 1
+        first, _warned = not _warned, True
+    (logger.warning if first else logger.debug)("%s runs on the CPU: %s", operation, error)
+
+
+def count() -> int:
+    """Operations so far that ran on the CPU in a device's place."""
+    return sum(_operations.values())
+
+
+def operations() -> dict[str, int]:
+    """The same by operation."""
+    return dict(_operations)
+
+
+def reset() -> None:
+    """Sets the counts to zero and allows another warning."""
+    global _warned
+    with _lock:
+        _operations.clear()
+        _warned = False

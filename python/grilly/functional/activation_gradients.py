@@ -1,0 +1,274 @@
+"""Derivatives of the elementwise activations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grilly.functional.activations import gelu_kind
+from grilly.functional.dispatch import Operand, Result, evaluate, floats, need_shape, number, shape
+
+__all__ = [
+    "gcu_backward",
+    "gelu_backward",
+    "leaky_relu_backward",
+    "quick_gelu_backward",
+    "relu_backward",
+    "roswish_backward",
+    "sigmoid_backward",
+    "silu_backward",
+    "softplus_backward",
+    "tanh_backward",
+]
+
+
+def _backward(name: str, grad_output: Operand, x: Operand, kind: str, **attributes: float) -> Result:
+    g, given = floats(grad_output, "grad_output"), floats(x, "x")
+    need_shape(name, "grad_output", g, shape(given))
+
+    def body(r: Any, g: Any, x: Any) -> Any:
+        return r.like(r("activation_backward", g, x, kind=kind, **attributes), x)
+
+    return evaluate(name, body, g, given)
+
+
+def relu_backward(grad_output: Operand, x: Operand) -> Result:
+    """Derivative of `relu`: `grad_output` where `x > 0`, else 0.
+
+    Args:
+        grad_output: Gradient of the loss by the result, in `x`'s shape.
+        x: What the function was given.
+
+    Returns:
+        Gradient of the loss by `x`.
+
+    Raises:
+        InvalidArgumentError: The shapes differ.
+
+    Source: upstream's `functional.relu`; `torch.nn.functional.relu`.
+
+    Example:
+        >>> from grilly import functional
+        >>> functional.relu_backward([1.0, 1.0], [-1.0, 2.0]).tolist()
+        [0.0, 1.0]
+    """
+    return _backward("relu_backward", grad_output, x, "relu")
+
+
+def gelu_backward(grad_output: Operand, x: Operand, approximate: str = "tanh") -> Result:
+    """Derivative of `gelu`.
+
+    Args:
+        grad_output: Gradient of the loss by the result, in `x`'s shape.
+        x: What the function was given.
+        approximate: As in `gelu`; default `"tanh"`.
+
+    Returns:
+        Gradient of the loss by `x`.
+
+    Raises:
+        InvalidArgumentError: The shapes differ, or another approximation.
+
+    Source: upstream's `Compute.fnn.activation_gelu_backward`.
+
+    Example:
+        >>> from grilly import functional
+        >>> functional.gelu_backward([2.0], [0.0]).tolist()
+        [1.0]
+    """
+    return _backward("gelu_backward", grad_output, x, gelu_kind("gelu_backward", approximate))
+
+
+def silu_backward(grad_output: Operand, x: Operand) -> Result:
+    """Derivative of `silu`: `grad_output s (1 + x (1 - s))`, `s = sigmoid(x)`.
+
+    Args:
+        grad_output: Gradient of the loss by the result, in `x`'s shape.
+        x: What the function was given.
+
+    Returns:
+        Gradient of the loss by `x`.
+
+    Raises:
+        InvalidArgumentError: The shapes differ.
+
+    Source: upstream's `functional.silu`; `torch.nn.functional.silu`.
+
+    Example:
+        >>> from grilly import functional
+        >>> functional.silu_backward([2.0], [0.0]).tolist()
+        [1.0]
+    """
+    return _backward("silu_backward", grad_output, x, "silu")
+
+
+def softplus_backward(grad_output: Operand, x: Operand) -> Result:
+    """Derivative of `softplus`: `grad_output sigmoid(x)`.
+
+    Args:
+        grad_output: Gradient of the loss by the result, in `x`'s shape.
+        x: What the function was given.
+
+    Returns:
+        Gradient of the loss by `x`.
+
+    Raises:
+        InvalidArgumentError: The shapes differ.
+
+    Source: upstream's `functional.softplus`; `torch.nn.functional.softplus`.
+
+    Example:
+        >>> from grilly import functional
+        >>> functional.softplus_backward([2.0], [0.0]).tolist()
+        [1.0]
+    """
+    return _backward("softplus_backward", grad_output, x, "softplus")
+
+
+def sigmoid_backward(grad_output: Operand, x: Operand) -> Result:
+    """Derivative of `sigmoid`: `grad_output s (1 - s)`, `s = sigmoid(x)`.
+
+    Args:
+        grad_output: Gradient of the loss by the result, in `x`'s shape.
+        x: What the function was given.
+
+    Returns:
+        Gradient of the loss by `x`.
+
+    Raises:
+        InvalidArgumentError: The shapes differ.
+
+    Source: `torch.nn.functional.sigmoid`.
+
+    Example:
+        >>> from grilly import functional
+        >>> functional.sigmoid_backward([4.0], [0.0]).tolist()
+        [1.0]
+    """
+    return _backward("sigmoid_backward", grad_output, x, "sigmoid")
+
+
+def tanh_backward(grad_output: Operand, x: Operand) -> Result:
+    """Derivative of `tanh`: `grad_output (1 - tanh(x)^2)`.
+
+    Args:
+        grad_output: Gradient of the loss by the result, in `x`'s shape.
+        x: What the function was given.
+
+    Returns:
+        Gradient of the loss by `x`.
+
+    Raises:
+        InvalidArgumentError: The shapes differ.
+
+    Source: `torch.nn.functional.tanh`.
+
+    Example:
+        >>> from grilly import functional
+        >>> functional.tanh_backward([2.0], [0.0]).tolist()
+        [2.0]
+    """
+    return _backward("tanh_backward", grad_output, x, "tanh")
+
+
+def leaky_relu_backward(grad_output: Operand, x: Operand, negative_slope: float = 0.01) -> Result:
+    """Derivative of `leaky_relu`: `grad_output` where `x > 0`, else `negative_slope grad_output`.
+
+    Args:
+        grad_output: Gradient of the loss by the result, in `x`'s shape.
+        x: What the function was given.
+        negative_slope: Factor below 0; default 0.01.
+
+    Returns:
+        Gradient of the loss by `x`.
+
+    Raises:
+        InvalidArgumentError: The shapes differ.
+
+    Source: `torch.nn.functional.leaky_relu`.
+
+    Example:
+        >>> from grilly import functional
+        >>> functional.leaky_relu_backward([1.0, 1.0], [-4.0, 2.0], negative_slope=0.25).tolist()
+        [0.25, 1.0]
+    """
+    return _backward(
+        "leaky_relu_backward", grad_output, x, "leaky_relu", a=number("leaky_relu", "negative_slope", negative_slope)
+    )
+
+
+def quick_gelu_backward(grad_output: Operand, x: Operand) -> Result:
+    """Derivative of `quick_gelu`.
+
+    Args:
+        grad_output: Gradient of the loss by the result, in `x`'s shape.
+        x: What the function was given.
+
+    Returns:
+        Gradient of the loss by `x`.
+
+    Raises:
+        InvalidArgumentError: The shapes differ.
+
+    Source: `quick_gelu` of transformers, which CLIP uses.
+
+    Example:
+        >>> from grilly import functional
+        >>> functional.quick_gelu_backward([2.0], [0.0]).tolist()
+        [1.0]
+    """
+    return _backward("quick_gelu_backward", grad_output, x, "quick_gelu")
+
+
+def gcu_backward(grad_output: Operand, x: Operand) -> Result:
+    """Derivative of `gcu`: `grad_output (cos(x) - x sin(x))`.
+
+    Args:
+        grad_output: Gradient of the loss by the result, in `x`'s shape.
+        x: What the function was given.
+
+    Returns:
+        Gradient of the loss by `x`.
+
+    Raises:
+        InvalidArgumentError: The shapes differ.
+
+    Source: upstream's `Compute.fnn.activation_gcu`.
+
+    Example:
+        >>> from grilly import functional
+        >>> functional.gcu_backward([2.0], [0.0]).tolist()
+        [2.0]
+    """
+    return _backward("gcu_backward", grad_output, x, "gcu")
+
+
+def roswish_backward(grad_output: Operand, x: Operand, alpha: float = 1.0, beta: float = 1.0) -> Result:
+    """Derivative of `roswish` by `x`.
+
+    Args:
+        grad_output: Gradient of the loss by the result, in `x`'s shape.
+        x: What the function was given.
+        alpha: Shift; default 1.0.
+        beta: Steepness; default 1.0.
+
+    Returns:
+        Gradient of the loss by `x`.
+
+    Raises:
+        InvalidArgumentError: The shapes differ.
+
+    Source: upstream's `Compute.fnn.activation_roswish`.
+
+    Example:
+        >>> from grilly import functional
+        >>> functional.roswish_backward([4.0], [0.0]).tolist()
+        [3.0]
+    """
+    return _backward(
+        "roswish_backward",
+        grad_output,
+        x,
+        "roswish",
+        a=number("roswish", "alpha", alpha),
+        b=number("roswish", "beta", beta),
+    )

@@ -1,0 +1,192 @@
+"""Where every functional operation runs: on the device of its operands, else on the default one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from grilly import _core, fallbacks
+from grilly.arrays import VulkanTensor, integers_of, wrap
+from grilly.errors import DeviceError, IndexOutOfRangeError, InvalidArgumentError, InvalidTypeError
+from grilly.operands import as_floats, as_ids, host_array
+
+#: What an operation takes: a NumPy array or what becomes one, or an array on a device.
+Operand: TypeAlias = "npt.ArrayLike | VulkanTensor"
+#: What it returns: an array on the device when an operand was one, else a NumPy array.
+Result: TypeAlias = Any
+Prepared: TypeAlias = "npt.NDArray[Any] | VulkanTensor"
+
+
+class Recorder:
+    """One engine's operations, written as calls."""
+
+    def __init__(self, engine: _core.Engine) -> None:
+        self.engine = engine
+
+    def __call__(self, operation: str, *operands: _core.Array, **attributes: Any) -> _core.Array:
+        return self.engine.call(operation, list(operands), attributes)
+
+    def constant(self, values: npt.ArrayLike) -> _core.Array:
+        """Numbers that do not depend on data."""
+        values = np.asarray(values)
+        return self.engine.upload(
+            values if values.dtype == np.int32 else np.asarray(values, dtype=np.float32, order="C")
+        )
+
+    def wide(self, x: _core.Array) -> _core.Array:
+        """In float32, so that steps between are not rounded to float16."""
+        return self("cast", x, to="float32") if x.dtype == "float16" else x
+
+    def like(self, y: _core.Array, x: _core.Array) -> _core.Array:
+        """`y` with the type of `x`."""
+        return y if y.dtype == x.dtype else self("cast", y, to=x.dtype)
+
+
+def evaluate(operation: str, body: Callable[..., Any], *operands: Prepared | None) -> Result:
+    """Runs `body(recorder, *arrays)`, which records the operation and returns an array, or a tuple of them.
+
+    With a device array among the operands: on its device, and the results stay there. Else on the default device, and
+    the results are NumPy arrays; there a fault of the device makes the CPU take over, with a warning, unless
+    `GRILLY_STRICT=1`.
+    """
+    on_device = [operand for operand in operands if isinstance(operand, VulkanTensor)]
+    if on_device:
+        return _wrapped(_record(on_device[0]._array.engine, body, operands))
+    try:
+        engine = _core.engine("vulkan")
+        return _read(_record(engine, body, operands))
+    except DeviceError as error:
+        if fallbacks.strict() or _on_cpu():
+            raise
+        fallbacks.note(operation, error)
+    return _read(_record(_core.engine("cpu"), body, operands))
+
+
+def _on_cpu() -> bool:
+    try:
+        return _core.engine("vulkan").backend == "cpu"
+    except DeviceError:
+        return False
+
+
+def _record(engine: _core.Engine, body: Callable[..., Any], operands: Sequence[Prepared | None]) -> Any:
+    arrays: list[_core.Array | None] = []
+    for operand in operands:
+        if isinstance(operand, VulkanTensor):
+            arrays.append(operand._array)
+        else:
+            arrays.append(None if operand is None else engine.upload(operand))
+    return body(Recorder(engine), *arrays)
+
+
+def _wrapped(result: Any) -> Any:
+    if isinstance(result, tuple):
+        return tuple(None if part is None else wrap(part) for part in result)
+    return wrap(result)
+
+
+def _read(result: Any) -> Any:
+    if isinstance(result, tuple):
+        return tuple(None if part is None else part.numpy() for part in result)
+    return result.numpy()
+
+
+def floats(value: Any, name: str) -> Prepared:
+    """An operand of float32 or float16; integers on a device become float32 there."""
+    if isinstance(value, VulkanTensor):
+        if value.dtype == np.int32:
+            return wrap(value._array.engine.upload(as_floats(integers_of(value), name)))
+        return value
+    return as_floats(value, name)
+
+
+def optional(value: Any, name: str) -> Prepared | None:
+    """The same, or None."""
+    return None if value is None else floats(value, name)
+
+
+def ids(value: Any, name: str, rows: int) -> tuple[Prepared, npt.NDArray[np.int32]]:
+    """Indices in `0 .. rows - 1`: as an operand, and their values on the host."""
+    if isinstance(value, VulkanTensor):
+        if value.dtype != np.int32:
+            raise InvalidTypeError(f"{name} is of type {value.dtype}, expected integers")
+        operand: Prepared = value
+        host = integers_of(value)
+    else:
+        operand = host = as_ids(value, name)
+    if host.size:
+        least, most = int(host.min()), int(host.max())
+        if least < 0 or most >= rows:
+            wrong = least if least < 0 else most
+            raise IndexOutOfRangeError(f"{name} has the value {wrong}, expected 0 to {rows - 1}")
+    return operand, host
+
+
+def mask_values(value: Any, name: str) -> tuple[Prepared, bool]:
+    """A mask as an operand, and whether it is one of bits: bool and integers keep where they are not 0."""
+    if isinstance(value, VulkanTensor):
+        if value.dtype != np.int32:
+            return value, False
+        host = integers_of(value)
+        if host.size == 0 or (host.min() >= 0 and host.max() <= 1):
+            return value, True
+        return wrap(value._array.engine.upload((host != 0).astype(np.int32)), (host != 0).astype(np.int32)), True
+    array = host_array(value, name)
+    if array.dtype.kind in "biu":
+        return np.asarray(array != 0, dtype=np.int32, order="C"), True
+    return as_floats(array, name), False
+
+
+def shape(operand: Prepared) -> tuple[int, ...]:
+    return tuple(operand.shape)
+
+
+def count(axes: Sequence[int]) -> int:
+    return math.prod(axes)
+
+
+def need_axes(operation: str, name: str, operand: Prepared, least: int, most: int | None = None) -> tuple[int, ...]:
+    """The shape of an operand that has between `least` and `most` axes."""
+    found = shape(operand)
+    if len(found) < least or (most is not None and len(found) > most):
+        expected = f"{least}" if most == least else f"at least {least}" if most is None else f"{least} to {most}"
+        raise InvalidArgumentError(f"{operation}: {name} has shape {list(found)}, expected {expected} axes")
+    return found
+
+
+def need_shape(operation: str, name: str, operand: Prepared | None, expected: Sequence[int]) -> None:
+    """Refuses an operand of another shape."""
+    if operand is not None and shape(operand) != tuple(expected):
+        raise InvalidArgumentError(f"{operation}: {name} has shape {list(shape(operand))}, expected {list(expected)}")
+
+
+def one_of(operation: str, name: str, value: Any, allowed: Sequence[str]) -> str:
+    if value not in allowed:
+        raise InvalidArgumentError(f"{operation}: {name} is {value!r}, expected one of {', '.join(map(repr, allowed))}")
+    return str(value)
+
+
+def number(operation: str, name: str, value: Any) -> float:
+    """A finite number."""
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        raise InvalidTypeError(f"{operation}: {name} is of type {type(value).__name__}, expected a number") from None
+    if not math.isfinite(found):
+        raise InvalidArgumentError(f"{operation}: {name} is {found}, expected a finite number")
+    return found
+
+
+def whole(operation: str, name: str, value: Any, least: int = 1) -> int:
+    """A whole number of at least `least`."""
+    try:
+        found = int(value.__index__())
+    except AttributeError:
+        raise InvalidTypeError(f"{operation}: {name} is of type {type(value).__name__}, expected int") from None
+    if found < least:
+        raise InvalidArgumentError(f"{operation}: {name} is {found}, expected at least {least}")
+    return found

@@ -1,0 +1,88 @@
+"""Dropout by a counter-based generator: the same seed drops the same elements on every device."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from grilly.errors import InvalidArgumentError
+from grilly.functional.dispatch import Operand, Result, evaluate, floats, number, whole
+
+__all__ = ["dropout", "dropout_backward"]
+
+
+def dropout(input: Operand, p: float = 0.5, training: bool = True, seed: int | None = None) -> Result:
+    """Sets elements to 0 with probability `p` and divides the others by `1 - p`.
+
+    The choice for an element depends on `seed` and its place alone (Philox4x32-10).
+
+    Args:
+        input: Any shape.
+        p: In 0 .. 1; default 0.5.
+        training: Whether anything is dropped; default True.
+        seed: 0 .. 2^64 - 1; default one from NumPy's global generator, so that `numpy.random.seed` repeats it.
+
+    Returns:
+        The same shape.
+
+    Raises:
+        InvalidArgumentError: `p` or `seed` out of its range.
+
+    Source: upstream's `functional.dropout`; Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3 (2011).
+
+    Example:
+        >>> from grilly import functional
+        >>> bool((functional.dropout([1.0] * 4, seed=1) == functional.dropout([1.0] * 4, seed=1)).all())
+        True
+    """
+    share = probability("dropout", p)
+    x = floats(input, "input")
+    if not training or share == 0:
+        return evaluate("dropout", lambda r, x: x, x)
+    key = draw_seed() if seed is None else seed_value("dropout", seed)
+    return evaluate("dropout", lambda r, x: r("dropout", x, p=share, seed=key), x)
+
+
+def dropout_backward(grad_output: Operand, p: float, seed: int) -> Result:
+    """Derivative of `dropout` with the same `p` and `seed`: what was dropped there is 0 here.
+
+    Args:
+        grad_output: Gradient of the loss by the result.
+        p: As in `dropout`.
+        seed: As in `dropout`.
+
+    Returns:
+        The same shape.
+
+    Raises:
+        InvalidArgumentError: `p` or `seed` out of its range.
+
+    Source: the derivative of `dropout`.
+
+    Example:
+        >>> from grilly import functional
+        >>> functional.dropout_backward([2.0, 3.0], p=0.0, seed=1).tolist()
+        [2.0, 3.0]
+    """
+    share, key = probability("dropout_backward", p), seed_value("dropout_backward", seed)
+    return evaluate(
+        "dropout_backward", lambda r, g: r("dropout", g, p=share, seed=key), floats(grad_output, "grad_output")
+    )
+
+
+def probability(name: str, p: float) -> float:
+    share = number(name, "p", p)
+    if not 0 <= share <= 1:
+        raise InvalidArgumentError(f"{name}: p is {share}, expected 0 to 1")
+    return share
+
+
+def seed_value(name: str, seed: int) -> int:
+    found = whole(name, "seed", seed, least=0)
+    if found >= 2**64:
+        raise InvalidArgumentError(f"{name}: seed is {found}, expected less than 2^64")
+    return found
+
+
+def draw_seed() -> int:
+    """A seed from NumPy's global generator."""
+    return int(np.random.randint(0, 2**63 - 1, dtype=np.int64))

@@ -1,0 +1,123 @@
+"""Embedding tables: lookup, its derivative, and vectors of length 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from grilly.functional.dispatch import (
+    Operand,
+    Result,
+    count,
+    evaluate,
+    floats,
+    ids,
+    need_axes,
+    need_shape,
+    number,
+    shape,
+    whole,
+)
+
+__all__ = ["embedding_backward", "embedding_lookup", "embedding_normalize"]
+
+
+def embedding_lookup(weight: Operand, indices: Operand) -> Result:
+    """Rows of a table: `weight[indices]`.
+
+    Args:
+        weight: `(V, D)`.
+        indices: Integers of any type and shape.
+
+    Returns:
+        `indices`' shape and `(D,)`; float16 when `weight` is.
+
+    Raises:
+        IndexOutOfRangeError: An index outside `0 .. V - 1`.
+        InvalidTypeError: Indices that are not integers.
+
+    Source: upstream's `functional.embedding_lookup`; `torch.nn.functional.embedding`.
+
+    Example:
+        >>> from grilly import functional
+        >>> functional.embedding_lookup([[1.0], [2.0]], [1, 0, 1]).tolist()
+        [[2.0], [1.0], [2.0]]
+    """
+    table = floats(weight, "weight")
+    rows = need_axes("embedding_lookup", "weight", table, 2, 2)[0]
+    places, _ = ids(indices, "indices", rows)
+
+    def body(r: Any, table: Any, places: Any) -> Any:
+        return r.like(r("embedding_sum", places, table), table)
+
+    return evaluate("embedding_lookup", body, table, places)
+
+
+def embedding_backward(grad_output: Operand, token_ids: Operand, vocab_size: int, embedding_dim: int) -> Result:
+    """Derivative of `embedding_lookup` by its table: row `v` is the sum of the gradients where the index is `v`.
+
+    The sum's order is that of the places, so that its bits are the same every time.
+
+    Args:
+        grad_output: `token_ids`' shape and `(embedding_dim,)`.
+        token_ids: Integers of any type and shape.
+        vocab_size: Rows of the table.
+        embedding_dim: Columns of the table.
+
+    Returns:
+        `(vocab_size, embedding_dim)`.
+
+    Raises:
+        IndexOutOfRangeError: An index outside the table.
+        InvalidArgumentError: Shapes that do not belong together.
+
+    Source: upstream's `Compute.learning.embedding_backward`.
+
+    Example:
+        >>> from grilly import functional
+        >>> functional.embedding_backward([[1.0], [2.0], [4.0]], [1, 0, 1], 3, 1).tolist()
+        [[2.0], [5.0], [0.0]]
+    """
+    rows = whole("embedding_backward", "vocab_size", vocab_size, least=0)
+    columns = whole("embedding_backward", "embedding_dim", embedding_dim, least=0)
+    g = floats(grad_output, "grad_output")
+    _, host = ids(token_ids, "token_ids", rows)
+    need_shape("embedding_backward", "grad_output", g, (*host.shape, columns))
+    flat = host.reshape(-1)
+    order = np.argsort(flat, kind="stable").astype(np.int32)
+    starts = np.searchsorted(flat[order], np.arange(rows + 1)).astype(np.int32)
+
+    def body(r: Any, g: Any) -> Any:
+        packed = g.reshape([count(host.shape), columns])
+        return r("embedding_backward", packed, r.constant(order), r.constant(starts))
+
+    return evaluate("embedding_backward", body, g)
+
+
+def embedding_normalize(embeddings: Operand, eps: float = 1e-8) -> Result:
+    """Vectors of length 1: `x / (|x| + eps)` along the last axis.
+
+    Args:
+        embeddings: `(..., D)`.
+        eps: Default 1e-8.
+
+    Returns:
+        The same shape.
+
+    Raises:
+        InvalidArgumentError: No axis.
+
+    Source: upstream's `functional.embedding_normalize`.
+
+    Example:
+        >>> from grilly import functional
+        >>> functional.embedding_normalize([[3.0, 4.0], [0.0, 0.0]]).round(4).tolist()
+        [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
+    """
+    x = floats(embeddings, "embeddings")
+    need_axes("embedding_normalize", "embeddings", x, 1)
+    small = number("embedding_normalize", "eps", eps)
+    if not count(shape(x)):
+        return evaluate("embedding_normalize", lambda r, x: x, x)
+    return evaluate("embedding_normalize", lambda r, x: r("normalize", x, eps=small, floor="add"), x)

@@ -1,0 +1,122 @@
+"""Activations of one half of the last axis that gate the other, and their derivatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grilly.functional.activations import gelu_kind
+from grilly.functional.dispatch import Operand, Result, evaluate, floats, need_axes
+
+__all__ = [
+    "geglu",
+    "geglu_backward",
+    "swiglu",
+    "swiglu_backward",
+]
+
+
+def swiglu(x: Operand) -> Result:
+    """Gated swish: the last axis in halves `x1` and `x2`, `x1 silu(x2)`.
+
+    Args:
+        x: `(..., 2 N)`.
+
+    Returns:
+        `(..., N)`.
+
+    Raises:
+        InvalidArgumentError: The last axis is not even.
+
+    Source: upstream's `Compute.fnn.activation_swiglu`.
+
+    Example:
+        >>> from grilly import functional
+        >>> functional.swiglu([[3.0, 0.0]]).tolist()
+        [[0.0]]
+    """
+    return _gated("swiglu", x, "silu")
+
+
+def swiglu_backward(grad_output: Operand, x: Operand) -> Result:
+    """Derivative of `swiglu`: gradients of both halves, side by side.
+
+    Args:
+        grad_output: `(..., N)`.
+        x: `(..., 2 N)`, what the function was given.
+
+    Returns:
+        `(..., 2 N)`.
+
+    Raises:
+        InvalidArgumentError: The shapes do not belong together.
+
+    Source: upstream's `Compute.fnn.activation_swiglu_backward`.
+
+    Example:
+        >>> from grilly import functional
+        >>> functional.swiglu_backward([[2.0]], [[3.0, 0.0]]).tolist()
+        [[0.0, 3.0]]
+    """
+    return _gated_backward("swiglu_backward", grad_output, x, "silu")
+
+
+def geglu(x: Operand, approximate: str = "tanh") -> Result:
+    """Gated `gelu`: the last axis in halves `x1` and `x2`, `x1 gelu(x2)`.
+
+    Args:
+        x: `(..., 2 N)`.
+        approximate: As in `gelu`; default `"tanh"`.
+
+    Returns:
+        `(..., N)`.
+
+    Raises:
+        InvalidArgumentError: The last axis is not even, or another approximation.
+
+    Source: Shazeer, GLU Variants Improve Transformer (2020), with the gate in the second half as in `swiglu`.
+
+    Example:
+        >>> from grilly import functional
+        >>> functional.geglu([[2.0, 100.0]]).tolist()
+        [[200.0]]
+    """
+    return _gated("geglu", x, gelu_kind("geglu", approximate))
+
+
+def geglu_backward(grad_output: Operand, x: Operand, approximate: str = "tanh") -> Result:
+    """Derivative of `geglu`: gradients of both halves, side by side.
+
+    Args:
+        grad_output: `(..., N)`.
+        x: `(..., 2 N)`, what the function was given.
+        approximate: As in `gelu`; default `"tanh"`.
+
+    Returns:
+        `(..., 2 N)`.
+
+    Raises:
+        InvalidArgumentError: The shapes do not belong together, or another approximation.
+
+    Source: the derivative of `geglu`.
+
+    Example:
+        >>> from grilly import functional
+        >>> functional.geglu_backward([[2.0]], [[3.0, 0.0]]).tolist()
+        [[0.0, 3.0]]
+    """
+    return _gated_backward("geglu_backward", grad_output, x, gelu_kind("geglu_backward", approximate))
+
+
+def _gated(name: str, x: Operand, kind: str) -> Result:
+    prepared = floats(x, "x")
+    need_axes(name, "x", prepared, 1)
+    return evaluate(name, lambda r, x: r("gated", x, kind=kind), prepared)
+
+
+def _gated_backward(name: str, grad_output: Operand, x: Operand, kind: str) -> Result:
+    def body(r: Any, g: Any, x: Any) -> Any:
+        return r.like(r("gated_backward", g, x, kind=kind), x)
+
+    prepared = floats(x, "x")
+    need_axes(name, "x", prepared, 1)
+    return evaluate(name, body, floats(grad_output, "grad_output"), prepared)

@@ -1,0 +1,244 @@
+"""Linear layers, matrix products, feed-forward parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from grilly.errors import InvalidArgumentError
+from grilly.functional.dispatch import (
+    Operand,
+    Prepared,
+    Result,
+    count,
+    evaluate,
+    floats,
+    need_axes,
+    need_shape,
+    one_of,
+    optional,
+    shape,
+)
+
+__all__ = ["embedding_ffn", "linear", "linear_backward", "matmul", "residual"]
+
+# Activations that the kernel of a linear layer can end with.
+FUSED = ("gelu_erf", "gelu_tanh", "relu", "silu", "tanh", "sigmoid", "quick_gelu")
+ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu", "silu": "silu"}
+
+
+def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Result:
+    """Linear layer: `input weight^T + bias`.
+
+    Args:
+        input: `(..., in_features)`; one vector is allowed.
+        weight: `(out_features, in_features)`.
+        bias: `(out_features,)`; default none.
+
+    Returns:
+        `(..., out_features)`; float16 when `input` is.
+
+    Raises:
+        InvalidArgumentError: Shapes that do not belong together.
+        InvalidTypeError: Not numbers.
+
+    Source: upstream's `functional.linear`; `torch.nn.functional.linear`.
+
+    Example:
+        >>> from grilly import functional
+        >>> functional.linear([1.0, 2.0], [[3.0, 4.0], [0.0, 1.0]], [0.5, 0.0]).tolist()
+        [11.5, 2.0]
+    """
+    return fused_linear("linear", input, weight, bias, None)
+
+
+def fused_linear(
+    name: str, input: Operand, weight: Operand, bias: Operand | None, activation: str | None, **attributes: float
+) -> Result:
+    """`linear`, followed by an activation: in the same kernel where that can end with it."""
+    x, w, b = floats(input, "input"), floats(weight, "weight"), optional(bias, "bias")
+    check_linear(name, x, w, b)
+    fused = activation if activation in FUSED else None
+
+    def body(r: Any, x: Any, w: Any, b: Any) -> Any:
+        y = r("linear", x, w, *([] if b is None else [b]), bias=b is not None, activation=fused)
+        return y if fused == activation else r("activation", y, kind=activation, **attributes)
+
+    return evaluate(name, body, x, w, b)
+
+
+def check_linear(name: str, x: Prepared, weight: Prepared, bias: Prepared | None) -> None:
+    columns = need_axes(name, "input", x, 1)[-1]
+    rows = need_axes(name, "weight", weight, 2, 2)[0]
+    need_shape(name, "weight", weight, (rows, columns))
+    need_shape(name, "bias", bias, (rows,))
+
+
+def linear_backward(
+    grad_output: Operand, x: Operand, weights: Operand, bias: Operand | None = None
+) -> tuple[Result, Result, Result]:
+    """Derivative of `linear`: `(g W, g^T x, sum of g)`.
+
+    Args:
+        grad_output: `(..., out_features)`.
+        x: `(..., in_features)`, what the layer was given.
+        weights: `(out_features, in_features)`.
+        bias: The layer's bias, if it has one; its values do not matter.
+
+    Returns:
+        `(grad_input, grad_weight, grad_bias)` in the shapes of `x`, `weights` and `bias`, the last None without `bias`.
+
+    Raises:
+        InvalidArgumentError: Shapes that do not belong together.
+
+    Source: upstream's `Compute.fnn.linear_backward`.
+
+    Example:
+        >>> from grilly import functional
+        >>> [g.tolist() for g in functional.linear_backward([1.0, 2.0], [5.0], [[3.0], [4.0]], [0.0, 0.0])]
+        [[11.0], [[5.0], [10.0]], [1.0, 2.0]]
+    """
+    g, x, w = floats(grad_output, "grad_output"), floats(x, "x"), floats(weights, "weights")
+    check_linear("linear_backward", x, w, optional(bias, "bias"))
+    axes, rows = shape(x), shape(w)[0]
+    need_shape("linear_backward", "grad_output", g, (*axes[:-1], rows))
+    places = count(axes[:-1])
+
+    def body(r: Any, g: Any, x: Any, w: Any) -> Any:
+        flat, given = g.reshape([places, rows]), x.reshape([places, axes[-1]])
+        grad_bias = None if bias is None else r("reduce", flat, axis=0, kind="sum")
+        grad_input = r.like(r("matmul", flat, w), x).reshape(list(axes))
+        return grad_input, r.like(r("matmul", flat, given, transpose_a=True), w), grad_bias
+
+    found: tuple[Result, Result, Result] = evaluate("linear_backward", body, g, x, w)
+    return found
+
+
+def matmul(a: Operand, b: Operand) -> Result:
+    """Matrix product by NumPy's rules: the last two axes are matrices, those before broadcast, vectors are allowed.
+
+    Args:
+        a: `(..., M, K)` or `(K,)`.
+        b: `(..., K, N)` or `(K,)`.
+
+    Returns:
+        `(..., M, N)`, without the axis of an operand that is a vector; float16 when `a` is.
+
+    Raises:
+        InvalidArgumentError: Shapes that do not belong together.
+
+    Source: `numpy.matmul`; upstream's `Compute.fnn.gemm`.
+
+    Example:
+        >>> from grilly import functional
+        >>> functional.matmul([[1.0, 2.0]], [[3.0], [4.0]]).tolist()
+        [[11.0]]
+    """
+    first, second = floats(a, "a"), floats(b, "b")
+    axes_a, axes_b = need_axes("matmul", "a", first, 1), need_axes("matmul", "b", second, 1)
+    left = axes_a if len(axes_a) > 1 else (1, *axes_a)
+    right = axes_b if len(axes_b) > 1 else (*axes_b, 1)
+    try:
+        batch = np.broadcast_shapes(left[:-2], right[:-2])
+    except ValueError:
+        batch = None
+    if batch is None or left[-1] != right[-2]:
+        raise InvalidArgumentError(f"matmul: b has shape {list(axes_b)}, expected one that fits a's {list(axes_a)}")
+    result = batch + (() if len(axes_a) == 1 else left[-2:-1]) + (() if len(axes_b) == 1 else right[-1:])
+
+    def body(r: Any, a: Any, b: Any) -> Any:
+        wide_a, wide_b = a.reshape(list(left)), b.reshape(list(right))
+        wide_a = repeated(r, wide_a, batch)
+        if right[:-2] != batch and count(right[:-2]) == 1:
+            wide_b = wide_b.reshape(list(right[-2:]))
+        elif right[:-2] != batch:
+            wide_b = repeated(r, wide_b, batch)
+        return r("matmul", wide_a, wide_b).reshape(list(result))
+
+    return evaluate("matmul", body, first, second)
+
+
+def repeated(r: Any, x: Any, batch: Sequence[int]) -> Any:
+    """Matrices repeated along the axes before them until these are `batch`."""
+    own = tuple(x.shape[:-2])
+    if own == tuple(batch):
+        return x
+    matrix = tuple(x.shape[-2:])
+    ids = np.broadcast_to(np.arange(count(own), dtype=np.int32).reshape(own), batch)
+    rows = x.reshape([count(own), count(matrix)])
+    gathered = r("embedding_sum", r.constant(np.asarray(ids, order="C")), rows)
+    return r.like(gathered, x).reshape([*batch, *matrix])
+
+
+def residual(x: Operand, module_output: Operand) -> Result:
+    """Residual connection: `x + module_output`.
+
+    Args:
+        x: Any shape.
+        module_output: A shape that broadcasts to `x`'s.
+
+    Returns:
+        `x`'s shape.
+
+    Raises:
+        InvalidArgumentError: The second shape does not broadcast to the first.
+
+    Source: upstream's `Compute.fnn.residual`.
+
+    Example:
+        >>> from grilly import functional
+        >>> functional.residual([1.0, 2.0], [10.0, 20.0]).tolist()
+        [11.0, 22.0]
+    """
+    return arithmetic("residual", "add", floats(x, "x"), floats(module_output, "module_output"))
+
+
+def arithmetic(name: str, kind: str, a: Prepared, b: Prepared) -> Result:
+    """`a` with `b` broadcast to it."""
+    return evaluate(name, lambda r, a, b: r("binary", a, b, kind=kind), a, b)
+
+
+def embedding_ffn(
+    embeddings: Operand, W1: Operand, b1: Operand, W2: Operand, b2: Operand, activation: str = "gelu"
+) -> Result:
+    """Feed-forward part of a transformer: `act(x W1^T + b1) W2^T + b2`.
+
+    Args:
+        embeddings: `(..., D)`.
+        W1: `(F, D)`.
+        b1: `(F,)`, or None.
+        W2: `(D, F)`.
+        b2: `(D,)`, or None.
+        activation: `"gelu"` (by tanh), `"relu"` or `"silu"`; default `"gelu"`.
+
+    Returns:
+        `(..., D)`.
+
+    Raises:
+        InvalidArgumentError: Shapes that do not belong together, or another activation.
+
+    Source: upstream's `functional.embedding_ffn`.
+
+    Example:
+        >>> from grilly import functional
+        >>> functional.embedding_ffn([[2.0]], [[1.0], [-1.0]], [0.0, 0.0], [[1.0, 1.0]], [0.5], "relu").tolist()
+        [[2.5]]
+    """
+    kind = ACTIVATIONS[one_of("embedding_ffn", "activation", activation, tuple(ACTIVATIONS))]
+    x, first, second = floats(embeddings, "embeddings"), floats(W1, "W1"), floats(W2, "W2")
+    bias1, bias2 = optional(b1, "b1"), optional(b2, "b2")
+    columns = need_axes("embedding_ffn", "embeddings", x, 1)[-1]
+    hidden = need_axes("embedding_ffn", "W1", first, 2, 2)[0]
+    need_shape("embedding_ffn", "W1", first, (hidden, columns))
+    need_shape("embedding_ffn", "b1", bias1, (hidden,))
+    rows = need_axes("embedding_ffn", "W2", second, 2, 2)[0]
+    need_shape("embedding_ffn", "W2", second, (rows, hidden))
+    need_shape("embedding_ffn", "b2", bias2, (rows,))
+
+    def body(r: Any, x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
+        inner = r("linear", x, w1, *([] if b1 is None else [b1]), bias=b1 is not None, activation=kind)
+        return r("linear", inner, w2, *([] if b2 is None else [b2]), bias=b2 is not None)
+
+    return evaluate("embedding_ffn", body, x, first, bias1, second, bias2)

@@ -1,0 +1,284 @@
+"""Softmax, layer norm and RMS norm, and their derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from grilly.errors import InvalidArgumentError
+from grilly.functional.dispatch import (
+    Operand,
+    Prepared,
+    Result,
+    count,
+    evaluate,
+    floats,
+    need_axes,
+    need_shape,
+    number,
+    optional,
+    shape,
+    whole,
+)
+from grilly.operands import normal_axis
+
+__all__ = [
+    "layer_norm",
+    "layer_norm_backward",
+    "rms_norm",
+    "rms_norm_backward",
+    "softmax",
+    "softmax_backward",
+]
+
+
+def softmax(x: Operand, dim: int = -1) -> Result:
+    """`exp(x) / sum(exp(x))` along one axis, without overflow.
+
+    Args:
+        x: Any shape with at least one axis.
+        dim: The axis; default the last.
+
+    Returns:
+        The same shape. A row that holds NaN or plus infinity, or only minus infinity, is NaN, as in NumPy.
+
+    Raises:
+        IndexOutOfRangeError: There is no axis `dim`.
+
+    Source: upstream's `functional.softmax`; `torch.nn.functional.softmax`.
+
+    Example:
+        >>> from grilly import functional
+        >>> functional.softmax([[0.0, 0.0], [1000.0, 0.0]]).tolist()
+        [[0.5, 0.5], [1.0, 0.0]]
+    """
+    prepared = floats(x, "x")
+    axes = shape(prepared)
+    axis = normal_axis(dim, len(axes), "dim")
+
+    def body(r: Any, x: Any) -> Any:
+        if axis == len(axes) - 1:
+            return r("softmax", x)
+        if not count(axes):
+            return x
+        column = [*axes[:axis], 1, *axes[axis + 1 :]]
+        wide = r.wide(x)
+        largest = r("reduce", wide, axis=axis, kind="max").reshape(column)
+        powers = r("activation", r("binary", wide, largest, kind="subtract"), kind="exp")
+        total = r("reduce", powers, axis=axis, kind="sum").reshape(column)
+        return r.like(r("binary", powers, total, kind="divide"), x)
+
+    return evaluate("softmax", body, prepared)
+
+
+def softmax_backward(grad_output: Operand, softmax_output: Operand, dim: int = -1) -> Result:
+    """Derivative of `softmax`: `y (g - sum(g y))`.
+
+    Args:
+        grad_output: Gradient of the loss by the result.
+        softmax_output: The result, in the same shape.
+        dim: The axis; default the last.
+
+    Returns:
+        The same shape.
+
+    Raises:
+        InvalidArgumentError: The shapes differ.
+        IndexOutOfRangeError: There is no axis `dim`.
+
+    Source: upstream's `Compute.fnn.softmax_backward`.
+
+    Example:
+        >>> from grilly import functional
+        >>> functional.softmax_backward([1.0, 0.0], [0.5, 0.5]).tolist()
+        [0.25, -0.25]
+    """
+    g, y = floats(grad_output, "grad_output"), floats(softmax_output, "softmax_output")
+    axes = shape(y)
+    need_shape("softmax_backward", "grad_output", g, axes)
+    axis = normal_axis(dim, len(axes), "dim")
+
+    def body(r: Any, g: Any, y: Any) -> Any:
+        if axis == len(axes) - 1:
+            return r.like(r("softmax_backward", g, y), y)
+        wide, result = r.wide(g), r.wide(y)
+        dots = r("reduce", r("binary", wide, result, kind="multiply"), axis=axis, kind="sum")
+        centred = r("binary", wide, dots.reshape([*axes[:axis], 1, *axes[axis + 1 :]]), kind="subtract")
+        return r.like(r("binary", result, centred, kind="multiply"), y)
+
+    return evaluate("softmax_backward", body, g, y)
+
+
+def layer_norm(
+    input: Operand,
+    normalized_shape: int | Sequence[int],
+    weight: Operand | None = None,
+    bias: Operand | None = None,
+    eps: float = 1e-5,
+) -> Result:
+    """Layer norm: `(x - mean) / sqrt(variance + eps) * weight + bias` over the last axes, variance by two passes.
+
+    Args:
+        input: `(..., *normalized_shape)`.
+        normalized_shape: The last axis' size, or the last axes' sizes.
+        weight: In that shape; default ones.
+        bias: In that shape; default zeros.
+        eps: Added to the variance; default 1e-5.
+
+    Returns:
+        `input`'s shape; float16 when `input` is.
+
+    Raises:
+        InvalidArgumentError: Shapes that do not belong together.
+
+    Source: upstream's `functional.layer_norm`; `torch.nn.functional.layer_norm`.
+
+    Example:
+        >>> from grilly import functional
+        >>> functional.layer_norm([[1.0, 3.0]], 2, eps=0.0).tolist()
+        [[-1.0, 1.0]]
+    """
+    x, w, b = floats(input, "input"), optional(weight, "weight"), optional(bias, "bias")
+    rows = normalized("layer_norm", x, normalized_shape, weight=w, bias=b)
+    axes, small = list(shape(x)), number("layer_norm", "eps", eps)
+
+    def body(r: Any, x: Any, w: Any, b: Any) -> Any:
+        w = r.constant([1.0] * rows[1]) if w is None else w.reshape([rows[1]])
+        b = r.constant([0.0] * rows[1]) if b is None else b.reshape([rows[1]])
+        return r("layer_norm", x.reshape(rows), w, b, eps=small).reshape(axes)
+
+    return evaluate("layer_norm", body, x, w, b)
+
+
+def normalized(name: str, x: Prepared, given: int | Sequence[int], **weights: Prepared | None) -> list[int]:
+    """Rows and columns of `x` when its last axes, which are `given`, count as one."""
+    sizes = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
+    last = tuple(whole(name, "normalized_shape", size, least=0) for size in sizes)
+    axes = shape(x)
+    if not last or axes[-len(last) :] != last:
+        raise InvalidArgumentError(f"{name}: input has shape {list(axes)}, expected [..., {', '.join(map(str, last))}]")
+    for label, weight in weights.items():
+        need_shape(name, label, weight, last)
+    return [count(axes[: len(axes) - len(last)]), count(last)]
+
+
+def layer_norm_backward(
+    grad_output: Operand, x: Operand, gamma: Operand, mean: Any = None, var: Any = None, eps: float = 1e-5
+) -> tuple[Result, Result, Result]:
+    """Derivative of `layer_norm` over the last axes.
+
+    Args:
+        grad_output: Gradient of the loss by the result, in `x`'s shape.
+        x: What the norm was given.
+        gamma: Its weight, in the shape that was normalised.
+        mean: Upstream's argument, without effect: the mean is taken from `x`.
+        var: Likewise.
+        eps: As in `layer_norm`; default 1e-5.
+
+    Returns:
+        `(grad_input, grad_gamma, grad_beta)`.
+
+    Raises:
+        InvalidArgumentError: Shapes that do not belong together.
+
+    Source: upstream's `Compute.fnn.layernorm_backward`.
+
+    Example:
+        >>> from grilly import functional
+        >>> found = functional.layer_norm_backward([[1.0, 2.0]], [[1.0, 3.0]], [1.0, 1.0], eps=0.0)
+        >>> found[1].tolist(), found[2].tolist()
+        ([-1.0, 2.0], [1.0, 2.0])
+    """
+    g, x, w = floats(grad_output, "grad_output"), floats(x, "x"), floats(gamma, "gamma")
+    need_axes("layer_norm_backward", "gamma", w, 1)
+    rows = normalized("layer_norm_backward", x, shape(w))
+    axes, last, small = list(shape(x)), list(shape(w)), number("layer_norm_backward", "eps", eps)
+    need_shape("layer_norm_backward", "grad_output", g, axes)
+
+    def body(r: Any, g: Any, x: Any, w: Any) -> Any:
+        g, x, weight = r.wide(g).reshape(rows), x.reshape(rows), w.reshape([rows[1]])
+        wide = r.wide(x)
+        unit = r("layer_norm", wide, r.constant([1.0] * rows[1]), r.constant([0.0] * rows[1]), eps=small)
+        grad_gamma = r("reduce", r("binary", g, unit, kind="multiply"), axis=0, kind="sum").reshape(last)
+        grad_beta = r("reduce", g, axis=0, kind="sum").reshape(last)
+        grad_input = r("layer_norm_backward", g, wide, weight, eps=small)
+        return r.like(grad_input, x).reshape(axes), r.like(grad_gamma, w), r.like(grad_beta, w)
+
+    found: tuple[Result, Result, Result] = evaluate("layer_norm_backward", body, g, x, w)
+    return found
+
+
+def rms_norm(
+    input: Operand, normalized_shape: int | Sequence[int], weight: Operand | None = None, eps: float = 1e-6
+) -> Result:
+    """RMS norm: `x / sqrt(mean(x^2) + eps) * weight` over the last axis or axes.
+
+    Args:
+        input: `(..., *normalized_shape)`.
+        normalized_shape: The last axis' size, or the last axes' sizes.
+        weight: In that shape; default ones.
+        eps: Added to the mean; default 1e-6.
+
+    Returns:
+        `input`'s shape; float16 when `input` is.
+
+    Raises:
+        InvalidArgumentError: Shapes that do not belong together.
+
+    Source: `torch.nn.functional.rms_norm`, with LLaMA's `eps`.
+
+    Example:
+        >>> from grilly import functional
+        >>> functional.rms_norm([[3.0, 4.0, 0.0, 0.0]], 4, eps=0.0).round(6).tolist()
+        [[1.2000000476837158, 1.600000023841858, 0.0, 0.0]]
+    """
+    x, w = floats(input, "input"), optional(weight, "weight")
+    rows = normalized("rms_norm", x, normalized_shape, weight=w)
+    axes, small = list(shape(x)), number("rms_norm", "eps", eps)
+
+    def body(r: Any, x: Any, w: Any) -> Any:
+        w = r.constant([1.0] * rows[1]) if w is None else w.reshape([rows[1]])
+        return r("rms_norm", x.reshape(rows), w, eps=small).reshape(axes)
+
+    return evaluate("rms_norm", body, x, w)
+
+
+def rms_norm_backward(grad_output: Operand, x: Operand, weight: Operand, eps: float = 1e-6) -> tuple[Result, Result]:
+    """Derivative of `rms_norm` over the last axes.
+
+    Args:
+        grad_output: Gradient of the loss by the result, in `x`'s shape.
+        x: What the norm was given.
+        weight: Its weight, in the shape that was normalised.
+        eps: As in `rms_norm`; default 1e-6.
+
+    Returns:
+        `(grad_input, grad_weight)`.
+
+    Raises:
+        InvalidArgumentError: Shapes that do not belong together.
+
+    Source: the derivative of `rms_norm`.
+
+    Example:
+        >>> from grilly import functional
+        >>> grad_input, grad_weight = functional.rms_norm_backward([[1.0, 2.0]], [[1.0, 1.0]], [1.0, 1.0], eps=0.0)
+        >>> grad_input.tolist(), grad_weight.tolist()
+        ([[-0.5, 0.5]], [1.0, 2.0])
+    """
+    g, x, w = floats(grad_output, "grad_output"), floats(x, "x"), floats(weight, "weight")
+    need_axes("rms_norm_backward", "weight", w, 1)
+    rows = normalized("rms_norm_backward", x, shape(w))
+    axes, last, small = list(shape(x)), list(shape(w)), number("rms_norm_backward", "eps", eps)
+    need_shape("rms_norm_backward", "grad_output", g, axes)
+
+    def body(r: Any, g: Any, x: Any, w: Any) -> Any:
+        g, x, weight = r.wide(g).reshape(rows), x.reshape(rows), w.reshape([rows[1]])
+        wide = r.wide(x)
+        unit = r("rms_norm", wide, r.constant([1.0] * rows[1]), eps=small)
+        grad_weight = r("reduce", r("binary", g, unit, kind="multiply"), axis=0, kind="sum").reshape(last)
+        grad_input = r("rms_norm_backward", g, wide, weight, eps=small)
+        return r.like(grad_input, x).reshape(axes), r.like(grad_weight, w)
+
+    found: tuple[Result, Result] = evaluate("rms_norm_backward", body, g, x, w)
+    return found

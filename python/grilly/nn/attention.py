@@ -1,0 +1,194 @@
+"""Attention layers."""
+
+from __future__ import annotations
+
+from grilly import functional
+from grilly.errors import InvalidArgumentError
+from grilly.functional.dispatch import Operand, Result, whole
+from grilly.functional.heads import attend_by_heads
+from grilly.nn.layers import Dropout, Linear
+from grilly.nn.module import Module
+
+__all__ = ["FlashAttention2", "MultiheadAttention", "RoPE"]
+
+
+def head_width(name: str, embed_dim: int, num_heads: int) -> int:
+    columns, heads = whole(name, "embed_dim", embed_dim), whole(name, "num_heads", num_heads)
+    if columns % heads:
+        raise InvalidArgumentError(f"{name}: embed_dim ({columns}) must be divisible by num_heads ({heads})")
+    return columns // heads
+
+
+class MultiheadAttention(Module):
+    """Attention of several heads with projections before and after.
+
+    Args:
+        embed_dim: Columns.
+        num_heads: Heads; divides `embed_dim`.
+        dropout: Share of the result dropped while training; default 0.
+
+    Attributes:
+        q_proj, k_proj, v_proj, out_proj: `Linear(embed_dim, embed_dim)`.
+
+    Masks are `(B, Sk)` or broadcast to `(B, H, Sq, Sk)`, with two axes also `(Sq, Sk)`, with three `(B, Sq, Sk)`. Bool
+    and integers keep where they are not 0, floats are added to the scores. A mask of two axes that could be both is
+    refused. None is no mask: every place sees every other.
+
+    Source: upstream's `nn.MultiheadAttention`, which was causal where a mask of None was passed by position.
+
+    Example:
+        >>> import numpy as np
+        >>> from grilly import nn
+        >>> x = np.ones((2, 5, 8), np.float32)
+        >>> output, weights = nn.MultiheadAttention(8, 2)(x, x, x)
+        >>> output.shape, weights.shape
+        ((2, 5, 8), (2, 2, 5, 5))
+    """
+
+    q_proj: Linear
+    k_proj: Linear
+    v_proj: Linear
+    out_proj: Linear
+
+    def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.head_dim = head_width("MultiheadAttention", embed_dim, num_heads)
+        self.embed_dim, self.num_heads, self.dropout = embed_dim, num_heads, dropout
+        for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
+            setattr(self, name, Linear(embed_dim, embed_dim))
+        self.result_dropout = Dropout(dropout)
+
+    def forward(
+        self,
+        query: Operand,
+        key: Operand,
+        value: Operand,
+        mask: Operand | None = None,
+        *,
+        causal: bool = False,
+        need_weights: bool = True,
+        rope: RoPE | None = None,
+    ) -> tuple[Result, Result | None]:
+        """`(output, weights)` of shapes `(B, Sq, D)` and `(B, H, Sq, Sk)`.
+
+        Args:
+            query: `(B, Sq, D)`.
+            key: `(B, Sk, D)`.
+            value: `(B, Sk, D)`.
+            mask: Default none.
+            causal: Whether keys after the query's own place are left out; default False.
+            need_weights: Whether weights are returned; without them and a mask the fused kernel runs. Default True.
+            rope: Rotates queries and keys by their places; default none.
+
+        Example:
+            >>> import numpy as np
+            >>> from grilly import nn
+            >>> x = np.ones((1, 3, 4), np.float32)
+            >>> nn.MultiheadAttention(4, 2).forward(x, x, x, need_weights=False)[1] is None
+            True
+        """
+        projected = (self.q_proj(query), self.k_proj(key), self.v_proj(value))
+        turned = None if rope is None else (rope.base, rope.scaling)
+        output, weights = attend_by_heads(
+            "MultiheadAttention", projected, self.num_heads, self.head_dim,
+            mask=mask, causal=causal, need_weights=need_weights, rope=turned,
+        )  # fmt: skip
+        joined = functional.attention_concat_heads(output)
+        return self.result_dropout(self.out_proj(joined)), weights
+
+    def __repr__(self) -> str:
+        return f"MultiheadAttention(embed_dim={self.embed_dim}, num_heads={self.num_heads}, dropout={self.dropout})"
+
+
+class FlashAttention2(Module):
+    """Attention of several heads, without projections, by the fused kernel.
+
+    Args:
+        embed_dim: Columns.
+        num_heads: Heads; divides `embed_dim`.
+        use_rope: Whether queries and keys are rotated by their places; default False.
+
+    Source: upstream's `nn.FlashAttention2`, which returned float64 and masked queries in place of keys.
+
+    Example:
+        >>> import numpy as np
+        >>> from grilly import nn
+        >>> x = np.ones((2, 5, 8), np.float32)
+        >>> nn.FlashAttention2(8, 2)(x, x, x).shape
+        (2, 5, 8)
+    """
+
+    def __init__(self, embed_dim: int, num_heads: int, use_rope: bool = False) -> None:
+        super().__init__()
+        self.head_dim = head_width("FlashAttention2", embed_dim, num_heads)
+        self.embed_dim, self.num_heads, self.use_rope = embed_dim, num_heads, use_rope
+
+    def forward(
+        self, q: Operand, k: Operand, v: Operand, mask: Operand | None = None, *, causal: bool = False
+    ) -> Result:
+        """`(B, Sq, D)` of queries `(B, Sq, D)`, keys and values `(B, Sk, D)`; masks as in `MultiheadAttention`.
+
+        Example:
+            >>> import numpy as np
+            >>> from grilly import nn
+            >>> x = np.ones((1, 3, 4), np.float32)
+            >>> bool((nn.FlashAttention2(4, 2).forward(x, x, x) == 1).all())
+            True
+        """
+        rope = (10000.0, 1.0) if self.use_rope else None
+        output, _ = attend_by_heads(
+            "FlashAttention2", (q, k, v), self.num_heads, self.head_dim, mask=mask, causal=causal, rope=rope
+        )
+        return functional.attention_concat_heads(output)
+
+    def __repr__(self) -> str:
+        return f"FlashAttention2(embed_dim={self.embed_dim}, num_heads={self.num_heads}, use_rope={self.use_rope})"
+
+
+class RoPE(Module):
+    """`functional.apply_rope` with fixed numbers.
+
+    Args:
+        head_dim: Columns of a head; even.
+        max_seq_len: Upstream's size of a table, without effect: any position works.
+        base: Default 10000.
+        scaling: Divides the positions; default 1.
+        use_precomputed: Upstream's option, without effect.
+
+    Source: upstream's `nn.RoPE`.
+
+    Example:
+        >>> import numpy as np
+        >>> from grilly import nn
+        >>> nn.RoPE(4)(np.ones((2, 5, 3, 4), np.float32)).shape
+        (2, 5, 3, 4)
+    """
+
+    def __init__(
+        self,
+        head_dim: int,
+        max_seq_len: int = 512,
+        base: float = 10000.0,
+        scaling: float = 1.0,
+        use_precomputed: bool = True,
+    ) -> None:
+        super().__init__()
+        if whole("RoPE", "head_dim", head_dim) % 2:
+            raise InvalidArgumentError(f"RoPE: head_dim is {head_dim}, expected an even number")
+        self.head_dim, self.max_seq_len, self.base, self.scaling = head_dim, max_seq_len, base, scaling
+        self.use_precomputed = use_precomputed
+
+    def forward(self, x: Operand, position_ids: Operand | None = None) -> Result:
+        """Rotates `(B, S, H, D)` by `position_ids`, `(S,)` or `(B, S)`; default 0, 1, 2 ...
+
+        Example:
+            >>> import numpy as np
+            >>> from grilly import nn
+            >>> x = np.ones((1, 1, 1, 2), np.float32)
+            >>> nn.RoPE(2).forward(x, [[0]]).tolist()
+            [[[[1.0, 1.0]]]]
+        """
+        return functional.apply_rope(x, position_ids, self.base, self.scaling)
+
+    def __repr__(self) -> str:
+        return f"RoPE(head_dim={self.head_dim}, base={self.base}, scaling={self.scaling})"

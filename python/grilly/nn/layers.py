@@ -1,0 +1,200 @@
+"""Linear layers, embedding tables and dropout."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from grilly import functional
+from grilly.arrays import VulkanTensor
+from grilly.functional.dispatch import Operand, Result, whole
+from grilly.functional.dropout import draw_seed, probability
+from grilly.nn.module import Module
+from grilly.nn.parameter import Parameter
+
+__all__ = ["Dropout", "Embedding", "Linear"]
+
+
+def drawn(shape: tuple[int, ...], deviation: float) -> Parameter:
+    """Normal numbers, seeded by NumPy's global generator: no two layers begin alike."""
+    values = np.random.default_rng(draw_seed()).normal(0.0, deviation, shape)
+    return Parameter(values.astype(np.float32))
+
+
+def beside(x: Any) -> Any:
+    """The operand that decides where a derivative is computed."""
+    return x if isinstance(x, VulkanTensor) else np.asarray(x)
+
+
+class Linear(Module):
+    """Linear layer: `x weight^T + bias`.
+
+    Args:
+        in_features: Columns of the input.
+        out_features: Columns of the result.
+        bias: Whether there is a bias; default True.
+
+    Attributes:
+        weight: `(out_features, in_features)`, at first normal with deviation `sqrt(2 / in_features)`.
+        bias: `(out_features,)`, at first zeros; None without.
+
+    Source: upstream's `nn.Linear`, whose layers of one shape all began alike.
+
+    Example:
+        >>> import numpy as np
+        >>> from grilly import nn
+        >>> nn.Linear(3, 2)(np.ones((4, 3), np.float32)).shape
+        (4, 2)
+    """
+
+    weight: Parameter
+    bias: Parameter | None
+
+    def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
+        super().__init__()
+        self.in_features = whole("Linear", "in_features", in_features, least=0)
+        self.out_features = whole("Linear", "out_features", out_features, least=0)
+        self.weight = drawn((self.out_features, self.in_features), math.sqrt(2.0 / max(self.in_features, 1)))
+        self.bias = Parameter(np.zeros(self.out_features)) if bias else None
+
+    def forward(self, x: Operand) -> Result:
+        """`functional.linear` with the layer's parameters.
+
+        Example:
+            >>> from grilly import nn
+            >>> nn.Linear(3, 2).forward([1.0, 2.0, 3.0]).shape
+            (2,)
+        """
+        return functional.linear(x, self.weight.operand(), None if self.bias is None else self.bias.operand())
+
+    def backward(self, grad_output: Operand, x: Operand) -> Result:
+        """Adds to the parameters' gradients, and gives the input's.
+
+        Args:
+            grad_output: Gradient by the result.
+            x: What the layer was given.
+
+        Example:
+            >>> import numpy as np
+            >>> from grilly import nn
+            >>> layer = nn.Linear(3, 2)
+            >>> layer.backward(np.ones((4, 2)), np.ones((4, 3))).shape, layer.bias.grad.tolist()
+            ((4, 3), [4.0, 4.0])
+        """
+        given = self.weight.operand(beside(grad_output))
+        grad_input, grad_weight, grad_bias = functional.linear_backward(grad_output, x, given, self.bias)
+        self.weight.accumulate(grad_weight)
+        if self.bias is not None:
+            self.bias.accumulate(grad_bias)
+        return grad_input
+
+    def __repr__(self) -> str:
+        return f"Linear({self.in_features}, {self.out_features}, bias={self.bias is not None})"
+
+
+class Embedding(Module):
+    """A table of vectors by index.
+
+    Args:
+        num_embeddings: Rows.
+        embedding_dim: Columns.
+
+    Attributes:
+        weight: `(num_embeddings, embedding_dim)`, at first normal with deviation 1.
+
+    Raises:
+        IndexOutOfRangeError: On call, an index outside the table (also an `IndexError`).
+
+    Source: upstream's `nn.Embedding`.
+
+    Example:
+        >>> from grilly import nn
+        >>> nn.Embedding(5, 3)([[0, 4]]).shape
+        (1, 2, 3)
+    """
+
+    weight: Parameter
+
+    def __init__(self, num_embeddings: int, embedding_dim: int) -> None:
+        super().__init__()
+        self.num_embeddings = whole("Embedding", "num_embeddings", num_embeddings, least=0)
+        self.embedding_dim = whole("Embedding", "embedding_dim", embedding_dim, least=0)
+        self.weight = drawn((self.num_embeddings, self.embedding_dim), 1.0)
+
+    def forward(self, x: Operand) -> Result:
+        """`functional.embedding_lookup` in the layer's table.
+
+        Example:
+            >>> from grilly import nn
+            >>> nn.Embedding(5, 3).forward([1]).shape
+            (1, 3)
+        """
+        return functional.embedding_lookup(self.weight.operand(), x)
+
+    def backward(self, grad_output: Operand, x: Operand) -> None:
+        """Adds to the table's gradient; indices have none.
+
+        Example:
+            >>> import numpy as np
+            >>> from grilly import nn
+            >>> layer = nn.Embedding(2, 1)
+            >>> layer.backward(np.ones((3, 1)), [1, 1, 0])
+            >>> layer.weight.grad.tolist()
+            [[1.0], [2.0]]
+        """
+        found = functional.embedding_backward(grad_output, x, self.num_embeddings, self.embedding_dim)
+        self.weight.accumulate(found)
+
+    def __repr__(self) -> str:
+        return f"Embedding({self.num_embeddings}, {self.embedding_dim})"
+
+
+class Dropout(Module):
+    """`functional.dropout` while training, nothing in evaluation.
+
+    Args:
+        p: Probability of 0; default 0.5.
+        inplace: Upstream's option, without effect: inputs are never changed.
+
+    Source: upstream's `nn.Dropout`.
+
+    Example:
+        >>> from grilly import nn
+        >>> nn.Dropout().eval()([1.0, 2.0]).tolist()
+        [1.0, 2.0]
+    """
+
+    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
+        super().__init__()
+        self.p = probability("Dropout", p)
+        self.inplace = inplace
+        self._seed: int | None = None
+
+    def forward(self, x: Operand) -> Result:
+        """`functional.dropout` with a fresh seed.
+
+        Example:
+            >>> from grilly import nn
+            >>> nn.Dropout(1.0).forward([1.0]).tolist()
+            [0.0]
+        """
+        self._seed = draw_seed() if self.training else None
+        return functional.dropout(x, self.p, self.training, self._seed)
+
+    def backward(self, grad_output: Operand, x: Operand | None = None) -> Result:
+        """The derivative of the last call.
+
+        Example:
+            >>> from grilly import nn
+            >>> layer = nn.Dropout(1.0)
+            >>> _ = layer([1.0])
+            >>> layer.backward([5.0]).tolist()
+            [0.0]
+        """
+        p = 0.0 if self._seed is None else self.p
+        return functional.dropout_backward(grad_output, p, self._seed or 0)
+
+    def __repr__(self) -> str:
+        return f"Dropout(p={self.p})"

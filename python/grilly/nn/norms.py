@@ -1,0 +1,130 @@
+"""Layer norm and RMS norm as layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from grilly import functional
+from grilly.functional.dispatch import Operand, Result, whole
+from grilly.nn.layers import beside
+from grilly.nn.module import Module
+from grilly.nn.parameter import Parameter
+
+__all__ = ["LayerNorm", "RMSNorm"]
+
+
+class LayerNorm(Module):
+    """Layer norm over the last axis or axes, with weight and bias.
+
+    Args:
+        normalized_shape: The last axis' size, or the last axes' sizes.
+        eps: Added to the variance; default 1e-5.
+
+    Attributes:
+        weight: At first ones.
+        bias: At first zeros.
+
+    Source: upstream's `nn.LayerNorm`.
+
+    Example:
+        >>> from grilly import nn
+        >>> nn.LayerNorm(2, eps=0.0)([[1.0, 3.0]]).tolist()
+        [[-1.0, 1.0]]
+    """
+
+    weight: Parameter
+    bias: Parameter
+
+    def __init__(self, normalized_shape: int | Sequence[int], eps: float = 1e-5) -> None:
+        super().__init__()
+        sizes = normalized_shape if isinstance(normalized_shape, Sequence) else (normalized_shape,)
+        self.normalized_shape = tuple(whole("LayerNorm", "normalized_shape", size, least=0) for size in sizes)
+        self.eps = eps
+        self.weight = Parameter(np.ones(self.normalized_shape))
+        self.bias = Parameter(np.zeros(self.normalized_shape))
+
+    def forward(self, x: Operand) -> Result:
+        """`functional.layer_norm` with the layer's parameters.
+
+        Example:
+            >>> from grilly import nn
+            >>> nn.LayerNorm(2).forward([[3.0, 3.0]]).tolist()
+            [[0.0, 0.0]]
+        """
+        return functional.layer_norm(x, self.normalized_shape, self.weight.operand(), self.bias.operand(), self.eps)
+
+    def backward(self, grad_output: Operand, x: Operand) -> Result:
+        """Adds to the parameters' gradients, and gives the input's.
+
+        Example:
+            >>> import numpy as np
+            >>> from grilly import nn
+            >>> layer = nn.LayerNorm(2)
+            >>> layer.backward(np.ones((4, 2)), np.ones((4, 2))).shape, layer.bias.grad.tolist()
+            ((4, 2), [4.0, 4.0])
+        """
+        given = self.weight.operand(beside(grad_output))
+        found = functional.layer_norm_backward(grad_output, x, given, eps=self.eps)
+        self.weight.accumulate(found[1])
+        self.bias.accumulate(found[2])
+        return found[0]
+
+    def __repr__(self) -> str:
+        return f"LayerNorm({self.normalized_shape}, eps={self.eps})"
+
+
+class RMSNorm(Module):
+    """RMS norm over the last axis or axes, with a weight.
+
+    Args:
+        normalized_shape: The last axis' size, or the last axes' sizes.
+        eps: Added to the mean square; default 1e-6.
+
+    Attributes:
+        weight: At first ones.
+
+    Source: `torch.nn.RMSNorm`.
+
+    Example:
+        >>> from grilly import nn
+        >>> nn.RMSNorm(2, eps=0.0)([[2.0, 2.0]]).tolist()
+        [[1.0, 1.0]]
+    """
+
+    weight: Parameter
+
+    def __init__(self, normalized_shape: int | Sequence[int], eps: float = 1e-6) -> None:
+        super().__init__()
+        sizes = normalized_shape if isinstance(normalized_shape, Sequence) else (normalized_shape,)
+        self.normalized_shape = tuple(whole("RMSNorm", "normalized_shape", size, least=0) for size in sizes)
+        self.eps = eps
+        self.weight = Parameter(np.ones(self.normalized_shape))
+
+    def forward(self, x: Operand) -> Result:
+        """`functional.rms_norm` with the layer's weight.
+
+        Example:
+            >>> from grilly import nn
+            >>> nn.RMSNorm(2).forward([[0.0, 0.0]]).tolist()
+            [[0.0, 0.0]]
+        """
+        return functional.rms_norm(x, self.normalized_shape, self.weight.operand(), self.eps)
+
+    def backward(self, grad_output: Operand, x: Operand) -> Result:
+        """Adds to the weight's gradient, and gives the input's.
+
+        Example:
+            >>> import numpy as np
+            >>> from grilly import nn
+            >>> nn.RMSNorm(2).backward(np.ones((4, 2)), np.ones((4, 2))).shape
+            (4, 2)
+        """
+        given = self.weight.operand(beside(grad_output))
+        grad_input, grad_weight = functional.rms_norm_backward(grad_output, x, given, eps=self.eps)
+        self.weight.accumulate(grad_weight)
+        return grad_input
+
+    def __repr__(self) -> str:
+        return f"RMSNorm({self.normalized_shape}, eps={self.eps})"

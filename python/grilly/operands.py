@@ -1,0 +1,68 @@
+"""What callers pass as arrays, made into what a device takes: contiguous float32, float16 or int32."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from grilly.errors import IndexOutOfRangeError, InvalidArgumentError, InvalidTypeError
+
+__all__ = ["as_floats", "as_ids", "host_array", "normal_axis"]
+
+Host = npt.NDArray[Any]
+INT32 = np.iinfo(np.int32)
+
+
+def host_array(value: Any, name: str) -> Host:
+    """`value` as a NumPy array: an array, a number, nested lists, or anything with `__array__` or `__dlpack__`."""
+    if type(value) is np.ndarray:
+        return value
+    try:
+        detach = getattr(value, "detach", None)  # a torch tensor that wants gradients refuses __array__
+        if callable(detach):
+            value = detach()
+        if not hasattr(value, "__array__") and hasattr(value, "__dlpack__"):
+            return np.from_dlpack(value)
+        return np.asarray(value)
+    except ValueError as error:
+        raise InvalidArgumentError(f"{name} is not an array: {error}") from None
+    except (TypeError, RuntimeError, BufferError) as error:
+        raise InvalidTypeError(f"{name} of type {type(value).__name__} is not an array: {error}") from None
+
+
+def as_floats(value: Any, name: str) -> Host:
+    """float16 stays; float32, float64, bool and integers become float32; other types are refused."""
+    array = host_array(value, name)
+    if array.dtype.kind not in "fbiu":
+        raise InvalidTypeError(f"{name} is of type {array.dtype}, expected numbers")
+    dtype = np.float16 if array.dtype.kind == "f" and array.dtype.itemsize == 2 else np.float32
+    with np.errstate(over="ignore"):
+        return np.require(np.asarray(array, dtype=dtype), requirements=["C", "A"])
+
+
+def as_ids(value: Any, name: str) -> Host:
+    """Whole numbers of any integer type as int32."""
+    array = host_array(value, name)
+    if array.size == 0 and array.dtype.kind == "f":  # an empty list
+        array = array.astype(np.int32)
+    if array.dtype.kind not in "iu":
+        raise InvalidTypeError(f"{name} is of type {array.dtype}, expected integers")
+    if array.size and array.dtype != np.int32:
+        least, most = int(array.min()), int(array.max())
+        if least < INT32.min or most > INT32.max:
+            wrong = least if least < INT32.min else most
+            raise IndexOutOfRangeError(f"{name} has the value {wrong}, which no index reaches")
+    return np.require(np.asarray(array, dtype=np.int32), requirements=["C", "A"])
+
+
+def normal_axis(axis: Any, rank: int, name: str) -> int:
+    """`axis` counted from the front."""
+    try:
+        number = int(axis.__index__())
+    except AttributeError:
+        raise InvalidTypeError(f"{name} is of type {type(axis).__name__}, expected int") from None
+    if not -rank <= number < rank:
+        raise IndexOutOfRangeError(f"{name} is {number}, and the array has {rank} axes")
+    return number % rank

@@ -1,0 +1,71 @@
+#version 460
+// Computes: y[v] = sum of g[order[i]], i = starts[v] .. starts[v + 1] - 1; g [tokens, columns], y [rows, columns].
+// Grid: x = ceil(rows / (256 / LANES)) * ceil(quads of a row / LANES), going on along y.
+// Reduction order: i in order, whatever the device.
+// Assumes: order below tokens, starts at most `places`, the length of order; with VECTOR, columns are a multiple of 4.
+#extension GL_GOOGLE_include_directive : require
+#include "counts.glsl"
+
+layout(local_size_x = 256) in;
+// Invocations that share a row, a power of two.
+layout(constant_id = 0) const uint LANES = 64;
+layout(constant_id = 1) const bool VECTOR = false;
+
+layout(std430, binding = 1) readonly buffer G { float g[]; };
+layout(std430, binding = 1) readonly buffer G4 { vec4 g_4[]; };
+layout(std430, binding = 2) readonly buffer Order { uint order[]; };
+layout(std430, binding = 3) readonly buffer Starts { uint starts[]; };
+layout(std430, binding = 4) writeonly buffer Y { float y[]; };
+layout(std430, binding = 4) writeonly buffer Y4 { vec4 y_4[]; };
+
+layout(push_constant) uniform Push {
+    uint rows_of;
+    uint rows;
+    uint columns;
+    uint places;
+    // Workgroups that share a row.
+    uint blocks;
+} push;
+
+// g[order[i], c .. c + 3]; past the last column, that one again.
+vec4 load(uint i, uint c) {
+    uint start = order[i] * push.columns;
+    if (VECTOR) {
+        return g_4[(start + c) / 4u];
+    }
+    uvec4 at = start + min(c + uvec4(0u, 1u, 2u, 3u), uvec4(push.columns - 1u));
+    return vec4(g[at.x], g[at.y], g[at.z], g[at.w]);
+}
+
+void main() {
+    uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+    uint row = group / push.blocks * (256u / LANES) + gl_LocalInvocationIndex / LANES;
+    uint c = 4u * (group % push.blocks * LANES + gl_LocalInvocationIndex % LANES);
+    if (row >= batch_rows(push.rows_of, push.rows) || c >= push.columns) {
+        return;
+    }
+    uint i = starts[row];
+    uint end = min(starts[row + 1u], push.places);
+    precise vec4 sum = vec4(0.0);
+    // Four loads under way at once.
+    for (; i + 4u <= end; i += 4u) {
+        vec4 a = load(i, c), b = load(i + 1u, c), d = load(i + 2u, c), e = load(i + 3u, c);
+        sum = sum + a;
+        sum = sum + b;
+        sum = sum + d;
+        sum = sum + e;
+    }
+    for (; i < end; i++) {
+        sum = sum + load(i, c);
+    }
+    uint at = row * push.columns + c;
+    if (VECTOR) {
+        y_4[at / 4u] = sum;
+    } else {
+        uint most = push.columns - c;
+        y[at] = sum.x;
+        if (most > 1u) { y[at + 1u] = sum.y; }
+        if (most > 2u) { y[at + 2u] = sum.z; }
+        if (most > 3u) { y[at + 3u] = sum.w; }
+    }
+}

@@ -1,0 +1,117 @@
+// Rows shared among LANES consecutive invocations (32 or 256), 256 / LANES rows a workgroup; each invocation has QUADS
+// groups of four columns, which it keeps in registers if HELD, so that a row is read once. Needs no subgroup operation:
+// any subgroup size gives the same bits. `src/backend/vulkan/kernels/rows.rs` chooses the constants by the columns alone.
+layout(local_size_x = 256) in;
+layout(constant_id = 0) const uint LANES = 32;
+layout(constant_id = 1) const uint QUADS = 8;
+layout(constant_id = 2) const bool HELD = true;
+// Whether rows start at multiples of four elements.
+layout(constant_id = 3) const bool VECTOR = false;
+
+// Lanes are added in groups of NEAR, then the groups.
+const uint NEAR = LANES == 32u ? 4u : 16u;
+const uint GROUPS = LANES / NEAR;
+shared vec2 of_lanes[256];
+shared vec2 of_groups[256];
+
+// Row of this invocation. Rows that do not fit the grid's x axis go on along y.
+uint own_row() {
+    uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+    return group * (256u / LANES) + gl_LocalInvocationIndex / LANES;
+}
+
+uint lane() {
+    return gl_LocalInvocationIndex % LANES;
+}
+
+// Groups of four columns that one invocation has.
+uint quads(uint columns) {
+    return HELD ? QUADS : (columns + 4u * LANES - 1u) / (4u * LANES);
+}
+
+// Columns of group i: neighbours if VECTOR, else LANES apart, so that neighbouring invocations read neighbours.
+uvec4 columns_of(uint i) {
+    return VECTOR ? 4u * (i * LANES + lane()) + uvec4(0u, 1u, 2u, 3u) : 4u * i * LANES + lane() + LANES * uvec4(0u, 1u, 2u, 3u);
+}
+
+// Which of them are columns of the row.
+bvec4 inside(uint i, uint columns) {
+    return lessThan(columns_of(i), uvec4(columns));
+}
+
+// Where there is no column, `other` stands.
+vec4 within(vec4 value, uint i, uint columns, float other) {
+    return mix(vec4(other), value, inside(i, columns));
+}
+
+// Declares `vec4 NAME(start, i, columns)`: group i of the row from element `start`. Loads are made in any case, at a
+// place that exists; what stands past the row's end is for the caller to leave out.
+#define LOAD(NAME, SCALARS, VECTORS)                                                                                   \
+    vec4 NAME(uint start, uint i, uint columns) {                                                                      \
+        uvec4 c = columns_of(i);                                                                                       \
+        if (VECTOR) {                                                                                                  \
+            return VECTORS[c.x < columns ? (start + c.x) / 4u : 0u];                                                   \
+        }                                                                                                              \
+        uvec4 at = mix(uvec4(0u), start + c, inside(i, columns));                                                      \
+        return vec4(SCALARS[at.x], SCALARS[at.y], SCALARS[at.z], SCALARS[at.w]);                                       \
+    }
+
+// Declares `void NAME(start, i, columns, value)`, which writes what lies inside the row.
+#define STORE(NAME, SCALARS, VECTORS)                                                                                  \
+    void NAME(uint start, uint i, uint columns, vec4 value) {                                                          \
+        uvec4 c = columns_of(i);                                                                                       \
+        if (VECTOR) {                                                                                                  \
+            if (c.x < columns) {                                                                                       \
+                VECTORS[(start + c.x) / 4u] = value;                                                                   \
+            }                                                                                                          \
+            return;                                                                                                    \
+        }                                                                                                              \
+        if (c.x < columns) { SCALARS[start + c.x] = value.x; }                                                         \
+        if (c.y < columns) { SCALARS[start + c.y] = value.y; }                                                         \
+        if (c.z < columns) { SCALARS[start + c.z] = value.z; }                                                         \
+        if (c.w < columns) { SCALARS[start + c.w] = value.w; }                                                         \
+    }
+
+float sum_of(vec4 v) {
+    return (v.x + v.y) + (v.z + v.w);
+}
+
+// Sums of two values over a row's lanes. Every invocation of the workgroup must call it.
+vec2 totals(vec2 value) {
+    uint slot = gl_LocalInvocationIndex;
+    uint first = slot - lane();
+    of_lanes[slot] = value;
+    barrier();
+    vec2 sum = of_lanes[first + lane() % GROUPS];
+    for (uint i = 1u; i < NEAR; i++) {
+        sum += of_lanes[first + lane() % GROUPS + i * GROUPS];
+    }
+    of_groups[slot] = sum;
+    barrier();
+    sum = of_groups[first];
+    for (uint i = 1u; i < GROUPS; i++) {
+        sum += of_groups[first + i];
+    }
+    return sum;
+}
+
+float total(float value) {
+    return totals(vec2(value, 0.0)).x;
+}
+
+// The larger of two values each over a row's lanes; of a NaN and a number it may be either.
+vec2 largest(vec2 value) {
+    uint slot = gl_LocalInvocationIndex;
+    uint first = slot - lane();
+    of_lanes[slot] = value;
+    barrier();
+    for (uint i = 0u; i < NEAR; i++) {
+        value = max(value, of_lanes[first + lane() % GROUPS + i * GROUPS]);
+    }
+    of_groups[slot] = value;
+    barrier();
+    for (uint i = 0u; i < GROUPS; i++) {
+        value = max(value, of_groups[first + i]);
+    }
+    return value;
+}

@@ -1,0 +1,159 @@
+#version 460
+// Computes: y[m, n] = scale sum_k a[m, k] b[n, k] for each of outer x inner batches; a, b and y by strides.
+// Grid: x = ceil(N / TILE_N), y = ceil(M / TILE_M), z walks over batches; 16 x 16 invocations, each TILE_M/16 x TILE_N/16.
+// Reduction order: one fma a step, k = 0, 1, ... K - 1, from zero: the same for every tile size and every M.
+// Assumes: TILE_M, TILE_N multiples of 16, times TILE_K multiples of 1024; fewer than 2^32 elements.
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 256) in;
+layout(constant_id = 0) const uint TILE_M = 64;
+layout(constant_id = 1) const uint TILE_N = 64;
+layout(constant_id = 2) const uint TILE_K = 16;
+// How a tile is read. 0: neighbouring invocations along k; 1: so, four elements at once, which start at multiples of
+// four; 2: neighbouring invocations along m or n.
+layout(constant_id = 3) const uint A_LOAD = 0;
+layout(constant_id = 4) const uint B_LOAD = 0;
+
+layout(std430, binding = 0) readonly buffer A { float a[]; };
+layout(std430, binding = 0) readonly buffer A4 { vec4 a_4[]; };
+layout(std430, binding = 1) readonly buffer B { float b[]; };
+layout(std430, binding = 1) readonly buffer B4 { vec4 b_4[]; };
+layout(std430, binding = 2) writeonly buffer Y { float y[]; };
+
+layout(push_constant) uniform Push {
+    uint m;
+    uint n;
+    uint k;
+    uint batches;
+    // Batch i is batch i % inner of outer batch i / inner.
+    uint inner;
+    // Inner batches that share one matrix of b.
+    uint group;
+    // Elements from one row (column, term, batch) to the next.
+    uint a_row;
+    uint a_k;
+    uint a_outer;
+    uint a_inner;
+    uint b_column;
+    uint b_k;
+    uint b_outer;
+    uint b_inner;
+    uint y_row;
+    uint y_outer;
+    uint y_inner;
+    float scale;
+} push;
+
+// Results of one invocation: rows ty + 16 i, columns tx + 16 j of the tile.
+const uint ROWS = TILE_M / 16;
+const uint COLUMNS = TILE_N / 16;
+const uint QUADS = TILE_K / 4;
+const uint A_LOADS = TILE_M * QUADS / 256;
+const uint B_LOADS = TILE_N * QUADS / 256;
+// Four consecutive k of a row stand together; one more keeps 8 neighbouring rows in different banks.
+const uint STRIDE = QUADS + 1;
+shared vec4 a_tile[TILE_M * STRIDE];
+shared vec4 b_tile[TILE_N * STRIDE];
+
+// Row `row` of a matrix that starts at `base`, terms k .. k + 3; zeros past the last row of `rows` and the last term.
+#define LOAD(NAME, MODE, SCALARS, VECTORS, LINE, TERM)                                                          \
+    vec4 NAME(uint base, uint row, uint k, uint rows) {                                                         \
+        bool there = row < rows && k < push.k;                                                                  \
+        uint at = there ? base + row * LINE + k * TERM : 0u;                                                    \
+        vec4 quad;                                                                                              \
+        if (MODE == 1u) {                                                                                       \
+            quad = VECTORS[at / 4u];                                                                            \
+        } else {                                                                                                \
+            uint most = there ? push.k - 1u - k : 0u;                                                           \
+            quad = vec4(SCALARS[at], SCALARS[at + min(1u, most) * TERM], SCALARS[at + min(2u, most) * TERM],    \
+                        SCALARS[at + min(3u, most) * TERM]);                                                    \
+            quad = mix(quad, vec4(0.0), greaterThan(uvec4(0u, 1u, 2u, 3u), uvec4(most)));                       \
+        }                                                                                                       \
+        return mix(quad, vec4(0.0), bvec4(!there));                                                             \
+    }
+LOAD(load_a, A_LOAD, a, a_4, push.a_row, push.a_k)
+LOAD(load_b, B_LOAD, b, b_4, push.b_column, push.b_k)
+
+// Row and quad of a tile of `tile` rows that slot i of its loads fills.
+uvec2 place(uint mode, uint tile, uint i) {
+    return mode == 2u ? uvec2(i % tile, i / tile) : uvec2(i / QUADS, i % QUADS);
+}
+
+float accumulate(vec4 a, vec4 b, float sum) {
+    return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum))));
+}
+
+void multiply(uint batch) {
+    uint invocation = gl_LocalInvocationIndex;
+    uint tx = invocation % 16u;
+    uint ty = invocation / 16u;
+    uint outer = batch / push.inner;
+    uint inner = batch % push.inner;
+    uint a_base = outer * push.a_outer + inner * push.a_inner;
+    uint b_base = outer * push.b_outer + inner / push.group * push.b_inner;
+    uint first_row = gl_WorkGroupID.y * TILE_M;
+    uint first_column = gl_WorkGroupID.x * TILE_N;
+
+    float sum[ROWS * COLUMNS];
+    [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++) {
+        sum[i] = 0.0;
+    }
+    // The next tiles, on their way from memory while the present ones are multiplied.
+    vec4 next_a[A_LOADS];
+    vec4 next_b[B_LOADS];
+    for (uint start = 0u; start < push.k + TILE_K; start += TILE_K) {
+        if (start > 0u) {
+            barrier();
+            [[unroll]] for (uint i = 0u; i < A_LOADS; i++) {
+                uvec2 to = place(A_LOAD, TILE_M, invocation + 256u * i);
+                a_tile[to.x * STRIDE + to.y] = next_a[i];
+            }
+            [[unroll]] for (uint i = 0u; i < B_LOADS; i++) {
+                uvec2 to = place(B_LOAD, TILE_N, invocation + 256u * i);
+                b_tile[to.x * STRIDE + to.y] = next_b[i];
+            }
+            barrier();
+        }
+        if (start < push.k) {
+            [[unroll]] for (uint i = 0u; i < A_LOADS; i++) {
+                uvec2 from = place(A_LOAD, TILE_M, invocation + 256u * i);
+                next_a[i] = load_a(a_base, first_row + from.x, start + 4u * from.y, push.m);
+            }
+            [[unroll]] for (uint i = 0u; i < B_LOADS; i++) {
+                uvec2 from = place(B_LOAD, TILE_N, invocation + 256u * i);
+                next_b[i] = load_b(b_base, first_column + from.x, start + 4u * from.y, push.n);
+            }
+        }
+        if (start > 0u) {
+            [[unroll]] for (uint q = 0u; q < QUADS; q++) {
+                vec4 columns[COLUMNS];
+                [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+                    columns[j] = b_tile[(tx + 16u * j) * STRIDE + q];
+                }
+                [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+                    vec4 row = a_tile[(ty + 16u * i) * STRIDE + q];
+                    [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+                        sum[i * COLUMNS + j] = accumulate(row, columns[j], sum[i * COLUMNS + j]);
+                    }
+                }
+            }
+        }
+    }
+
+    uint y_base = outer * push.y_outer + inner * push.y_inner;
+    [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+        uint row = first_row + ty + 16u * i;
+        [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+            uint n = first_column + tx + 16u * j;
+            if (row < push.m && n < push.n) {
+                y[y_base + row * push.y_row + n] = push.scale * sum[i * COLUMNS + j];
+            }
+        }
+    }
+}
+
+void main() {
+    for (uint batch = gl_WorkGroupID.z; batch < push.batches; batch += gl_NumWorkGroups.z) {
+        multiply(batch);
+    }
+}

@@ -1,0 +1,67 @@
+#version 460
+// Computes: y = (h - u mean(h u)) / d, h = g weight, u = x / d, d = sqrt(mean(x^2) + eps); all [rows, columns].
+// Grid: x = ceil(rows / (256 / LANES)), going on along y.
+// Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
+// Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4.
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#include "counts.glsl"
+#include "held-rows.glsl"
+
+layout(std430, binding = 1) readonly buffer G { float g[]; };
+layout(std430, binding = 1) readonly buffer G4 { vec4 g_4[]; };
+layout(std430, binding = 2) readonly buffer X { float x[]; };
+layout(std430, binding = 2) readonly buffer X4 { vec4 x_4[]; };
+layout(std430, binding = 3) readonly buffer Weight { float weight[]; };
+layout(std430, binding = 3) readonly buffer Weight4 { vec4 weight_4[]; };
+layout(std430, binding = 4) writeonly buffer Y { float y[]; };
+layout(std430, binding = 4) writeonly buffer Y4 { vec4 y_4[]; };
+
+layout(push_constant) uniform Push {
+    uint rows_of;
+    uint rows;
+    uint columns;
+    float eps;
+} push;
+
+LOAD(load_g, g, g_4)
+LOAD(load_x, x, x_4)
+LOAD(load_weight, weight, weight_4)
+STORE(store_y, y, y_4)
+
+vec4 held_x[QUADS];
+vec4 held_h[QUADS];
+
+void main() {
+    uint row = own_row();
+    uint columns = row < batch_rows(push.rows_of, push.rows) ? push.columns : 0u;
+    uint start = row * push.columns;
+    uint count = quads(push.columns);
+
+    vec4 squares = vec4(0.0), products = vec4(0.0);
+    [[unroll]] for (uint i = 0u; i < count; i++) {
+        vec4 quad = within(load_x(start, i, columns), i, columns, 0.0);
+        vec4 h = within(load_g(start, i, columns) * load_weight(0u, i, columns), i, columns, 0.0);
+        if (HELD) {
+            held_x[i] = quad;
+            held_h[i] = h;
+        }
+        squares = fma(quad, quad, squares);
+        products = fma(h, quad, products);
+    }
+    vec2 moments = totals(vec2(sum_of(squares), sum_of(products))) / float(push.columns);
+    float scale = 1.0 / sqrt(moments.x + push.eps);
+    float slope = moments.y * scale * scale;
+
+    [[unroll]] for (uint i = 0u; i < count; i++) {
+        vec4 quad, h;
+        if (HELD) {
+            quad = held_x[i];
+            h = held_h[i];
+        } else {
+            quad = load_x(start, i, columns);
+            h = load_g(start, i, columns) * load_weight(0u, i, columns);
+        }
+        store_y(start, i, columns, (h - quad * slope) * scale);
+    }
+}

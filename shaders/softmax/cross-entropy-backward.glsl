@@ -1,0 +1,98 @@
+#version 460
+// Computes: y = g ((1 - s) w[t] (p - onehot(t)) + s / C (p sum(w) - w)), p = softmax(x), t = targets; y, x [rows, C]; t = 2^32 - 1: 0.
+// Grid: x = ceil(rows / (256 / LANES)), going on along y.
+// Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
+// Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4; targets below C or 2^32 - 1.
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#include "counts.glsl"
+#include "numbers.glsl"
+#include "held-rows.glsl"
+
+layout(constant_id = 4) const bool WEIGHTED = false;
+layout(constant_id = 5) const bool SMOOTHED = false;
+
+layout(std430, binding = 1) readonly buffer G { float g[]; };
+layout(std430, binding = 2) readonly buffer X { float x[]; };
+layout(std430, binding = 2) readonly buffer X4 { vec4 x_4[]; };
+layout(std430, binding = 3) readonly buffer Targets { uint targets[]; };
+layout(std430, binding = 4) readonly buffer Weight { float weight[]; };
+layout(std430, binding = 4) readonly buffer Weight4 { vec4 weight_4[]; };
+layout(std430, binding = 5) writeonly buffer Y { float y[]; };
+layout(std430, binding = 5) writeonly buffer Y4 { vec4 y_4[]; };
+
+layout(push_constant) uniform Push {
+    uint rows_of;
+    uint rows;
+    uint columns;
+    float label_smoothing;
+} push;
+
+LOAD(load_x, x, x_4)
+LOAD(load_weight, weight, weight_4)
+STORE(store_y, y, y_4)
+
+vec4 held[QUADS];
+
+vec4 exponentials(vec4 v) {
+    return vec4(exponential(v.x), exponential(v.y), exponential(v.z), exponential(v.w));
+}
+
+void main() {
+    uint row = own_row();
+    uint columns = row < batch_rows(push.rows_of, push.rows) ? push.columns : 0u;
+    uint start = row * push.columns;
+    uint count = quads(push.columns);
+    const float NONE = uintBitsToFloat(0xff800000u);
+
+    vec4 most = vec4(NONE);
+    [[unroll]] for (uint i = 0u; i < count; i++) {
+        vec4 quad = within(load_x(start, i, columns), i, columns, NONE);
+        if (HELD) {
+            held[i] = quad;
+        }
+        most = max(most, quad);
+    }
+    float shift = largest(vec2(max(max(most.x, most.y), max(most.z, most.w)), 0.0)).x;
+
+    vec4 sum = vec4(0.0), weights = vec4(0.0);
+    [[unroll]] for (uint i = 0u; i < count; i++) {
+        vec4 quad;
+        if (HELD) {
+            quad = held[i];
+        } else {
+            quad = load_x(start, i, columns);
+        }
+        quad = exponentials(quad - shift);
+        if (HELD) {
+            held[i] = quad;
+        }
+        sum += within(quad, i, columns, 0.0);
+        if (SMOOTHED) {
+            weights += within(WEIGHTED ? load_weight(0u, i, columns) : vec4(1.0), i, columns, 0.0);
+        }
+    }
+    vec2 sums = totals(vec2(sum_of(sum), sum_of(weights)));
+    float scale = 1.0 / sums.x;
+
+    uint target = columns > 0u ? targets[row] : 0xffffffffu;
+    float gradient = columns > 0u ? g[row] : 0.0;
+    float own = target < columns ? (WEIGHTED ? weight[target] : 1.0) : 0.0;
+    own *= 1.0 - push.label_smoothing;
+    float others = push.label_smoothing / float(push.columns);
+
+    [[unroll]] for (uint i = 0u; i < count; i++) {
+        vec4 quad;
+        if (HELD) {
+            quad = held[i];
+        } else {
+            quad = exponentials(load_x(start, i, columns) - shift);
+        }
+        vec4 p = quad * scale;
+        vec4 value = own * (p - mix(vec4(0.0), vec4(1.0), equal(columns_of(i), uvec4(target))));
+        if (SMOOTHED) {
+            value += others * (p * sums.y - (WEIGHTED ? load_weight(0u, i, columns) : vec4(1.0)));
+        }
+        store_y(start, i, columns, target < columns ? gradient * value : vec4(0.0));
+    }
+}

@@ -1,0 +1,86 @@
+#version 460
+// Computes: y = (1 - s) w[t] (l - x[t]) + s / C sum_c w[c] (l - x[c]), l = log sum e^x, t = targets; x [rows, C], y [rows]; t = 2^32 - 1: 0.
+// Grid: x = ceil(rows / (256 / LANES)), going on along y.
+// Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
+// Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4; targets below C or 2^32 - 1.
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#include "counts.glsl"
+#include "numbers.glsl"
+#include "held-rows.glsl"
+
+layout(constant_id = 4) const bool WEIGHTED = false;
+layout(constant_id = 5) const bool SMOOTHED = false;
+
+layout(std430, binding = 1) readonly buffer X { float x[]; };
+layout(std430, binding = 1) readonly buffer X4 { vec4 x_4[]; };
+layout(std430, binding = 2) readonly buffer Targets { uint targets[]; };
+layout(std430, binding = 3) readonly buffer Weight { float weight[]; };
+layout(std430, binding = 3) readonly buffer Weight4 { vec4 weight_4[]; };
+layout(std430, binding = 4) writeonly buffer Y { float y[]; };
+
+layout(push_constant) uniform Push {
+    uint rows_of;
+    uint rows;
+    uint columns;
+    float label_smoothing;
+} push;
+
+LOAD(load_x, x, x_4)
+LOAD(load_weight, weight, weight_4)
+
+vec4 held[QUADS];
+
+vec4 exponentials(vec4 v) {
+    return vec4(exponential(v.x), exponential(v.y), exponential(v.z), exponential(v.w));
+}
+
+void main() {
+    uint row = own_row();
+    uint columns = row < batch_rows(push.rows_of, push.rows) ? push.columns : 0u;
+    uint start = row * push.columns;
+    uint count = quads(push.columns);
+    const float NONE = uintBitsToFloat(0xff800000u);
+
+    vec4 most = vec4(NONE);
+    [[unroll]] for (uint i = 0u; i < count; i++) {
+        vec4 quad = within(load_x(start, i, columns), i, columns, NONE);
+        if (HELD) {
+            held[i] = quad;
+        }
+        most = max(most, quad);
+    }
+    float shift = largest(vec2(max(max(most.x, most.y), max(most.z, most.w)), 0.0)).x;
+
+    vec4 sum = vec4(0.0), weights = vec4(0.0), products = vec4(0.0);
+    [[unroll]] for (uint i = 0u; i < count; i++) {
+        vec4 quad;
+        if (HELD) {
+            quad = held[i];
+        } else {
+            quad = load_x(start, i, columns);
+        }
+        quad -= shift;
+        sum += within(exponentials(quad), i, columns, 0.0);
+        if (SMOOTHED) {
+            vec4 w = WEIGHTED ? load_weight(0u, i, columns) : vec4(1.0);
+            weights += within(w, i, columns, 0.0);
+            products += within(w * quad, i, columns, 0.0);
+        }
+    }
+    vec2 sums = totals(vec2(sum_of(sum), sum_of(weights)));
+    float log_sum = natural_log(sums.x);
+    float smooth_part = 0.0;
+    if (SMOOTHED) {
+        smooth_part = push.label_smoothing / float(push.columns) * (log_sum * sums.y - total(sum_of(products)));
+    }
+    if (lane() == 0u && row < batch_rows(push.rows_of, push.rows)) {
+        uint target = targets[row];
+        float loss = 0.0;
+        if (target < columns) {
+            float w = WEIGHTED ? weight[target] : 1.0;
+            loss = (1.0 - push.label_smoothing) * w * (log_sum - (x[start + target] - shift)) + smooth_part;
+        }
+        y[row] = loss;
+    }
+}

@@ -1,0 +1,60 @@
+#version 460
+// Computes: y = p (g - sum(g p)), p the result of softmax; all [rows, columns].
+// Grid: x = ceil(rows / (256 / LANES)), going on along y.
+// Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
+// Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4.
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#include "counts.glsl"
+#include "held-rows.glsl"
+
+layout(std430, binding = 1) readonly buffer G { float g[]; };
+layout(std430, binding = 1) readonly buffer G4 { vec4 g_4[]; };
+layout(std430, binding = 2) readonly buffer P { float p[]; };
+layout(std430, binding = 2) readonly buffer P4 { vec4 p_4[]; };
+layout(std430, binding = 3) writeonly buffer Y { float y[]; };
+layout(std430, binding = 3) writeonly buffer Y4 { vec4 y_4[]; };
+
+layout(push_constant) uniform Push {
+    uint rows_of;
+    uint rows;
+    uint columns;
+} push;
+
+LOAD(load_g, g, g_4)
+LOAD(load_p, p, p_4)
+STORE(store_y, y, y_4)
+
+vec4 held_g[QUADS];
+vec4 held_p[QUADS];
+
+void main() {
+    uint row = own_row();
+    uint columns = row < batch_rows(push.rows_of, push.rows) ? push.columns : 0u;
+    uint start = row * push.columns;
+    uint count = quads(push.columns);
+
+    vec4 sum = vec4(0.0);
+    [[unroll]] for (uint i = 0u; i < count; i++) {
+        vec4 gradient = load_g(start, i, columns);
+        vec4 value = load_p(start, i, columns);
+        if (HELD) {
+            held_g[i] = gradient;
+            held_p[i] = value;
+        }
+        sum += within(gradient * value, i, columns, 0.0);
+    }
+    float dot_product = total(sum_of(sum));
+
+    [[unroll]] for (uint i = 0u; i < count; i++) {
+        vec4 gradient, value;
+        if (HELD) {
+            gradient = held_g[i];
+            value = held_p[i];
+        } else {
+            gradient = load_g(start, i, columns);
+            value = load_p(start, i, columns);
+        }
+        store_y(start, i, columns, value * (gradient - dot_product));
+    }
+}

@@ -1,0 +1,120 @@
+#version 460
+// Computes: y = e^(x - max) / sum e^(x - max) over the keys that are kept, 0 elsewhere and in rows without any; [rows, columns].
+// Grid: x = ceil(rows / (256 / LANES)), going on along y.
+// Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
+// Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4; at most three axes of rows.
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#include "counts.glsl"
+#include "numbers.glsl"
+#include "held-rows.glsl"
+
+// 0: all keys are kept, 1: `keep` has the row's columns, 2: `keep` has one element a row.
+layout(constant_id = 4) const uint MASK = 0;
+// Whether key j is kept only where it is not after the row's place in its axis.
+layout(constant_id = 5) const bool CAUSAL = false;
+
+layout(std430, binding = 1) readonly buffer X { float x[]; };
+layout(std430, binding = 1) readonly buffer X4 { vec4 x_4[]; };
+layout(std430, binding = 2) readonly buffer Keep { uint keep[]; };
+layout(std430, binding = 2) readonly buffer Keep4 { uvec4 keep_4[]; };
+layout(std430, binding = 3) writeonly buffer Y { float y[]; };
+layout(std430, binding = 3) writeonly buffer Y4 { vec4 y_4[]; };
+
+layout(push_constant) uniform Push {
+    uint rows_of;
+    uint rows;
+    uint columns;
+    // Rows of axis -2, for CAUSAL.
+    uint queries;
+    // Rows as axes [.., size_1, size_2], and the steps of `keep` along them; 0 where it is broadcast.
+    uint size_1;
+    uint size_2;
+    uint step_0;
+    uint step_1;
+    uint step_2;
+} push;
+
+LOAD(load_x, x, x_4)
+STORE(store_y, y, y_4)
+
+bvec4 both(bvec4 a, bvec4 b) {
+    return bvec4(a.x && b.x, a.y && b.y, a.z && b.z, a.w && b.w);
+}
+
+// Which columns of group i are kept.
+bvec4 kept(uint row, uint i, uint columns) {
+    bvec4 there = inside(i, columns);
+    if (CAUSAL) {
+        there = both(there, lessThanEqual(columns_of(i), uvec4(row % push.queries)));
+    }
+    if (MASK != 0u && columns > 0u) {
+        uint start = row / (push.size_1 * push.size_2) * push.step_0;
+        start += row / push.size_2 % push.size_1 * push.step_1 + row % push.size_2 * push.step_2;
+        uvec4 at = mix(uvec4(start), start + columns_of(i), there);
+        uvec4 words;
+        if (MASK == 2u) {
+            words = uvec4(keep[start]);
+        } else if (VECTOR) {
+            words = keep_4[(inside(i, columns).x ? start + columns_of(i).x : start) / 4u];
+        } else {
+            words = uvec4(keep[at.x], keep[at.y], keep[at.z], keep[at.w]);
+        }
+        there = both(there, notEqual(words, uvec4(0u)));
+    }
+    return there;
+}
+
+vec4 held[QUADS];
+
+vec4 exponentials(vec4 v) {
+    return vec4(exponential(v.x), exponential(v.y), exponential(v.z), exponential(v.w));
+}
+
+void main() {
+    uint row = own_row();
+    uint columns = row < batch_rows(push.rows_of, push.rows) ? push.columns : 0u;
+    uint start = row * push.columns;
+    uint count = quads(push.columns);
+    const float NONE = uintBitsToFloat(0xff800000u);
+
+    vec4 most = vec4(NONE);
+    bool any_kept = false;
+    [[unroll]] for (uint i = 0u; i < count; i++) {
+        bvec4 there = kept(row, i, columns);
+        vec4 quad = mix(vec4(NONE), load_x(start, i, columns), there);
+        if (HELD) {
+            held[i] = quad;
+        }
+        most = max(most, quad);
+        any_kept = any_kept || any(there);
+    }
+    vec2 found = largest(vec2(max(max(most.x, most.y), max(most.z, most.w)), any_kept ? 1.0 : 0.0));
+
+    // A NaN that the maximum passed over makes the sum NaN.
+    vec4 sum = vec4(0.0);
+    [[unroll]] for (uint i = 0u; i < count; i++) {
+        vec4 quad;
+        if (HELD) {
+            quad = held[i];
+        } else {
+            quad = mix(vec4(NONE), load_x(start, i, columns), kept(row, i, columns));
+        }
+        quad = exponentials(quad - found.x);
+        if (HELD) {
+            held[i] = quad;
+        }
+        sum += within(quad, i, columns, 0.0);
+    }
+    float scale = 1.0 / total(sum_of(sum));
+
+    [[unroll]] for (uint i = 0u; i < count; i++) {
+        vec4 quad;
+        if (HELD) {
+            quad = held[i];
+        } else {
+            quad = exponentials(mix(vec4(NONE), load_x(start, i, columns), kept(row, i, columns)) - found.x);
+        }
+        store_y(start, i, columns, found.y > 0.0 ? quad * scale : vec4(0.0));
+    }
+}

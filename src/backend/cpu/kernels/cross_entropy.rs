@@ -1,0 +1,128 @@
+//! Cross entropy and its gradient, row by row.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use crate::backend::cpu::simd::{exponential, largest, sum_by};
+use crate::backend::cpu::step::Step;
+use crate::graph::ValueId;
+use crate::ops::cross_entropy::IGNORED;
+use crate::ops::{CrossEntropy, CrossEntropyBackward};
+use crate::{Error, Result};
+
+/// What both directions read.
+struct Losses<'a> {
+    /// `[rows, classes]`
+    logits: &'a [f32],
+    classes: usize,
+    targets: &'a [u32],
+    weight: Option<&'a [f32]>,
+    label_smoothing: f32,
+    /// Set when a target is no class.
+    outside: AtomicBool,
+}
+
+impl<'a> Losses<'a> {
+    /// `operands` begin with the logits.
+    fn of(step: &Step<'a>, operands: &[ValueId], label_smoothing: f32) -> Result<Self> {
+        Ok(Losses {
+            logits: step.floats(operands[0])?,
+            classes: step.shape(operands[0]).columns(),
+            targets: step.indices(operands[1])?,
+            weight: operands.get(2).map(|weight| step.floats(*weight)).transpose()?,
+            label_smoothing,
+            outside: AtomicBool::new(false),
+        })
+    }
+
+    /// The row's logits and target; `None` when it is ignored.
+    fn row(&self, row: usize) -> Option<(&'a [f32], usize)> {
+        let target = self.targets[row];
+        if target != IGNORED && target as usize >= self.classes {
+            self.outside.store(true, Relaxed);
+            return None;
+        }
+        (target != IGNORED).then(|| (&self.logits[row * self.classes..][..self.classes], target as usize))
+    }
+
+    fn weight(&self, class: usize) -> f32 {
+        self.weight.map_or(1.0, |weight| weight[class])
+    }
+
+    fn done(self, op: &str) -> Result<()> {
+        if self.outside.into_inner() {
+            return Err(Error::IndexOutOfRange(format!("{op}: a target is not in 0..{}", self.classes)));
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn run(step: &Step<'_>, op: &CrossEntropy, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
+    let losses = Losses::of(step, operands, op.label_smoothing)?;
+    let s = losses.label_smoothing;
+    step.team.rows(out, 1, 16, |first, part| {
+        step.arch.dispatch(
+            #[inline(always)]
+            || {
+                for (row, y) in (first..).zip(part) {
+                    let Some((x, target)) = losses.row(row) else {
+                        *y = 0.0;
+                        continue;
+                    };
+                    let most = largest(x);
+                    let log_sum = sum_by([x], |[x]| exponential(x - most)).ln();
+                    *y = (1.0 - s) * losses.weight(target) * (log_sum - (x[target] - most));
+                    if s != 0.0 {
+                        let all = match losses.weight {
+                            Some(weight) => sum_by([x, weight], |[x, w]| w * (log_sum - (x - most))),
+                            None => sum_by([x], |[x]| log_sum - (x - most)),
+                        };
+                        *y += s / losses.classes as f32 * all;
+                    }
+                }
+            },
+        );
+    });
+    losses.done("cross_entropy")
+}
+
+pub(super) fn backward(
+    step: &Step<'_>,
+    op: &CrossEntropyBackward,
+    operands: &[ValueId],
+    out: &mut [f32],
+) -> Result<()> {
+    let g = step.floats(operands[0])?;
+    let losses = Losses::of(step, &operands[1..], op.label_smoothing)?;
+    let (s, classes) = (losses.label_smoothing, losses.classes);
+    let total = losses.weight.map_or(classes as f32, |weight| sum_by([weight], |[w]| w));
+    let spread = s / classes as f32;
+    step.team.rows(out, classes, 16, |first, part| {
+        step.arch.dispatch(
+            #[inline(always)]
+            || {
+                for (row, y) in (first..).zip(part.chunks_exact_mut(classes)) {
+                    let Some((x, target)) = losses.row(row) else {
+                        y.fill(0.0);
+                        continue;
+                    };
+                    let most = largest(x);
+                    for (y, x) in y.iter_mut().zip(x) {
+                        *y = exponential(x - most);
+                    }
+                    let scale = 1.0 / sum_by([y], |[y]| y);
+                    let own = (1.0 - s) * losses.weight(target);
+                    for (c, y) in y.iter_mut().enumerate() {
+                        let p = *y * scale;
+                        let hit = if c == target { 1.0 } else { 0.0 };
+                        let mut value = own * (p - hit);
+                        if s != 0.0 {
+                            value += spread * (p * total - losses.weight(c));
+                        }
+                        *y = g[row] * value;
+                    }
+                }
+            },
+        );
+    });
+    losses.done("cross_entropy_backward")
+}

@@ -1,0 +1,33 @@
+//! `y[v] = sum_i g[order[i]]`, `i` in `starts[v]..starts[v + 1]`, in that order.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use crate::backend::cpu::step::Step;
+use crate::graph::ValueId;
+use crate::{Error, Result};
+
+pub(super) fn run(step: &Step<'_>, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
+    let g = step.floats(operands[0])?;
+    let (order, starts) = (step.indices(operands[1])?, step.indices(operands[2])?);
+    let columns = step.shape(operands[0]).columns();
+    let outside = AtomicBool::new(false);
+    step.team.rows(out, columns, 64, |first, part| {
+        for (row, y) in (first..).zip(part.chunks_exact_mut(columns)) {
+            y.fill(0.0);
+            let end = (starts[row + 1] as usize).min(order.len());
+            for token in &order[(starts[row] as usize).min(end)..end] {
+                let Some(g) = g.get(*token as usize * columns..(*token as usize + 1) * columns) else {
+                    outside.store(true, Relaxed);
+                    return;
+                };
+                for (y, g) in y.iter_mut().zip(g) {
+                    *y += g;
+                }
+            }
+        }
+    });
+    if outside.load(Relaxed) {
+        return Err(Error::IndexOutOfRange("embedding_backward: a place lies outside g".into()));
+    }
+    Ok(())
+}

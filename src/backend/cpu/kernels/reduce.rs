@@ -1,0 +1,178 @@
+//! Sum, mean, maximum and deviation over one axis, whole or in chunks.
+
+use std::ops::Range;
+
+use crate::Result;
+use crate::backend::cpu::simd::{largest, nan_max, sum_by};
+use crate::backend::cpu::step::Step;
+use crate::graph::ValueId;
+use crate::ops::reduce::Stage;
+use crate::ops::{Reduce, ReduceKind};
+
+/// Rows that are added in order before their sum is added to what came before.
+const BLOCK: usize = 32;
+
+/// One index of the axes before `axis`.
+struct Part<'a> {
+    /// `[n, inner]`
+    x: &'a [f32],
+    /// `[n]`
+    weights: Option<&'a [f32]>,
+    inner: usize,
+}
+
+impl Part<'_> {
+    fn row(&self, k: usize) -> &[f32] {
+        &self.x[k * self.inner..][..self.inner]
+    }
+
+    /// `y[c] = sum_k f(k, x[k, c])`
+    #[inline(always)]
+    fn sum(&self, rows: Range<usize>, y: &mut [f32], f: impl Fn(usize, usize, f32) -> f32) {
+        let mut block = vec![0.0f32; self.inner];
+        y.fill(0.0);
+        for start in rows.clone().step_by(BLOCK) {
+            block.fill(0.0);
+            for k in start..rows.end.min(start + BLOCK) {
+                for (c, (sum, x)) in block.iter_mut().zip(self.row(k)).enumerate() {
+                    *sum += f(k, c, *x);
+                }
+            }
+            for (y, sum) in y.iter_mut().zip(&block) {
+                *y += sum;
+            }
+        }
+    }
+
+    /// The planes of a chunk, `[planes, inner]`.
+    #[inline(always)]
+    fn planes(&self, kind: ReduceKind, rows: Range<usize>, out: &mut [f32]) {
+        let n = rows.len() as f32;
+        let (y, second) = out.split_at_mut(self.inner);
+        let weights = self.weights.map(|weights| &weights[rows.clone()]);
+        match (kind, weights) {
+            (ReduceKind::Deviation, _) if self.inner == 1 => {
+                let x = &self.x[rows];
+                second[0] = sum_by([x], |[x]| x) / n;
+                y[0] = sum_by([x], |[x]| (x - second[0]) * (x - second[0]));
+            }
+            (ReduceKind::Deviation, _) => {
+                self.sum(rows.clone(), second, |_, _, x| x);
+                second.iter_mut().for_each(|sum| *sum /= n);
+                self.sum(rows, y, |_, c, x| (x - second[c]) * (x - second[c]));
+            }
+            (ReduceKind::Max, None) if self.inner == 1 => y[0] = largest(&self.x[rows]),
+            (ReduceKind::Max, _) => {
+                y.fill(f32::NEG_INFINITY);
+                second.fill(0.0);
+                for (place, k) in rows.enumerate() {
+                    if weights.is_some_and(|weights| !(weights[place] > 0.0)) {
+                        continue;
+                    }
+                    second.fill(1.0);
+                    for (y, x) in y.iter_mut().zip(self.row(k)) {
+                        *y = nan_max(*y, *x);
+                    }
+                }
+            }
+            (_, None) if self.inner == 1 => y[0] = sum_by([&self.x[rows]], |[x]| x),
+            (_, Some(weights)) if self.inner == 1 => {
+                y[0] = sum_by([&self.x[rows], weights], |[x, w]| w * x);
+                second.fill(sum_by([weights], |[w]| w));
+            }
+            (_, None) => self.sum(rows, y, |_, _, x| x),
+            (_, Some(weights)) => {
+                let first = rows.start;
+                self.sum(rows, y, |k, _, x| weights[k - first] * x);
+                second.fill(sum_by([weights], |[w]| w));
+            }
+        }
+    }
+}
+
+/// The result from its planes.
+fn finish(kind: ReduceKind, weighted: bool, n: usize, value: f32, second: f32) -> f32 {
+    match kind {
+        ReduceKind::Sum => value,
+        ReduceKind::Mean if weighted => value / nan_max(second, 1e-9),
+        ReduceKind::Mean => value / n as f32,
+        ReduceKind::Max if weighted && second == 0.0 => 0.0,
+        ReduceKind::Max => value,
+        ReduceKind::Deviation => (value / n as f32).sqrt(),
+    }
+}
+
+/// Parts `[chunks, planes, inner]` of one index of the axes before to the planes of the whole at column `c`.
+fn join(op: &Reduce, parts: &[f32], planes: usize, inner: usize, n: usize, c: usize) -> (f32, f32) {
+    let chunks = || (0..parts.len() / (planes * inner)).map(|k| &parts[k * planes * inner..][..planes * inner]);
+    let second = |chunk: &[f32]| if planes > 1 { chunk[inner + c] } else { 0.0 };
+    match op.kind {
+        ReduceKind::Max => {
+            chunks().fold((f32::NEG_INFINITY, 0.0), |(a, b), chunk| (nan_max(a, chunk[c]), f32::max(b, second(chunk))))
+        }
+        ReduceKind::Deviation => {
+            let size = Reduce::chunk(n);
+            let count = |k: usize| size.min(n - k * size) as f64;
+            let mean = chunks().enumerate().map(|(k, p)| count(k) * f64::from(second(p))).sum::<f64>() / n as f64;
+            let squares =
+                chunks().enumerate().map(|(k, p)| f64::from(p[c]) + count(k) * (f64::from(second(p)) - mean).powi(2));
+            (squares.sum::<f64>() as f32, mean as f32)
+        }
+        _ => {
+            let sum = |f: &dyn Fn(&[f32]) -> f32| chunks().map(|chunk| f64::from(f(chunk))).sum::<f64>() as f32;
+            (sum(&|chunk| chunk[c]), sum(&second))
+        }
+    }
+}
+
+pub(super) fn run(step: &Step<'_>, op: &Reduce, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
+    let x = step.floats(operands[0])?;
+    let weights = operands.get(1).map(|weights| step.floats(*weights)).transpose()?;
+    let [_, n, inner] = op.axes(step.shape(operands[0]));
+    if let Stage::Join { n: all, weighted } = op.stage {
+        let planes = op.planes(weighted);
+        let inner = inner / planes;
+        step.team.rows(out, inner, 64, |first, part| {
+            let all_parts = x[first * n * planes * inner..].chunks_exact(n * planes * inner);
+            for (y, parts) in part.chunks_exact_mut(inner).zip(all_parts) {
+                for (c, y) in y.iter_mut().enumerate() {
+                    let (value, second) = join(op, parts, planes, inner, all, c);
+                    *y = finish(op.kind, weighted, all, value, second);
+                }
+            }
+        });
+        return Ok(());
+    }
+    let whole = op.stage == Stage::Whole;
+    let chunk = if whole { n } else { Reduce::chunk(n) };
+    let chunks = if whole { 1 } else { n.div_ceil(chunk) };
+    let planes = op.planes(weights.is_some());
+    let width = if whole { inner } else { planes * inner };
+    step.team.rows(out, width, (4096 / (chunk * inner).max(1)).max(1), |first, part| {
+        step.arch.dispatch(
+            #[inline(always)]
+            || {
+                let mut both = vec![0.0f32; 2 * inner];
+                for (unit, y) in (first..).zip(part.chunks_exact_mut(width)) {
+                    let o = unit / chunks;
+                    let rows = unit % chunks * chunk..n.min((unit % chunks + 1) * chunk);
+                    let given = Part {
+                        x: &x[o * n * inner..][..n * inner],
+                        weights: weights.map(|weights| &weights[o * n..][..n]),
+                        inner,
+                    };
+                    given.planes(op.kind, rows, &mut both);
+                    if !whole {
+                        y.copy_from_slice(&both[..width]);
+                        continue;
+                    }
+                    let (values, seconds) = both.split_at(inner);
+                    for ((y, value), second) in y.iter_mut().zip(values).zip(seconds) {
+                        *y = finish(op.kind, weights.is_some(), n, *value, *second);
+                    }
+                }
+            },
+        );
+    });
+    Ok(())
+}

@@ -1,0 +1,27 @@
+//! Pairs of columns turned by an angle of the row.
+
+use crate::Result;
+use crate::backend::cpu::step::Step;
+use crate::graph::ValueId;
+
+pub(super) fn run(step: &Step<'_>, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
+    let [_, rows, heads, columns] = step.shape(operands[0]).fixed_axes("rope", "x")?[..] else {
+        return Ok(());
+    };
+    let half = columns / 2;
+    let [x, cos, sin] = [step.floats(operands[0])?, step.floats(operands[1])?, step.floats(operands[2])?];
+    // Rows of a table that all items of the batch share come around again.
+    let table = if step.shape(operands[1]).0.len() == 2 { rows } else { usize::MAX };
+    step.team.rows(out, columns, 64, |first, part| {
+        for (i, (y, x)) in part.chunks_exact_mut(columns).zip(x[first * columns..].chunks_exact(columns)).enumerate() {
+            let angle = (first + i) / heads % table * half;
+            let (cos, sin) = (&cos[angle..][..half], &sin[angle..][..half]);
+            let ((y1, y2), (x1, x2)) = (y.split_at_mut(half), x.split_at(half));
+            for d in 0..half {
+                y1[d] = x1[d] * cos[d] - x2[d] * sin[d];
+                y2[d] = x2[d] * cos[d] + x1[d] * sin[d];
+            }
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! Softmax and its gradient, row by row.
+
+use crate::backend::cpu::simd::{exponential, largest, sum_by};
+use crate::backend::cpu::step::Step;
+use crate::graph::ValueId;
+use crate::ops::Softmax;
+use crate::ops::softmax::Broadcast;
+use crate::{Error, Result};
+
+/// `y` holds the row, entries that are left out at negative infinity; whether any is kept.
+#[inline(always)]
+fn softmax(y: &mut [f32], any: bool) {
+    if !any {
+        return y.fill(0.0);
+    }
+    let most = largest(y);
+    for y in y.iter_mut() {
+        *y = exponential(*y - most);
+    }
+    let scale = 1.0 / sum_by([y], |[y]| y);
+    for y in y.iter_mut() {
+        *y *= scale;
+    }
+}
+
+pub(super) fn run(step: &Step<'_>, op: &Softmax, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
+    let x = step.floats(operands[0])?;
+    let shape = step.shape(operands[0]);
+    let columns = shape.columns();
+    let queries = shape.0.iter().rev().nth(1).map_or(1, |dim| dim.size(step.counts));
+    let keep = match operands.get(1) {
+        None => None,
+        Some(keep) => {
+            let over = Broadcast::of(shape, step.shape(*keep))
+                .ok_or_else(|| Error::InvalidArgument(format!("softmax: keep has shape {}", step.shape(*keep))))?;
+            Some((over, step.indices(*keep)?))
+        }
+    };
+    step.team.rows(out, columns, 16, |first, part| {
+        step.arch.dispatch(
+            #[inline(always)]
+            || {
+                let x = x[first * columns..].chunks_exact(columns);
+                for (row, (x, y)) in (first..).zip(x.zip(part.chunks_exact_mut(columns))) {
+                    y.copy_from_slice(x);
+                    let kept = if op.causal { (row % queries + 1).min(columns) } else { columns };
+                    y[kept..].fill(f32::NEG_INFINITY);
+                    let mut any = true;
+                    if let Some((over, keep)) = keep {
+                        let start = over.start(row);
+                        let own = |c: usize| keep[start + if over.by_column { c } else { 0 }] != 0;
+                        any = (0..kept).any(own);
+                        for (c, y) in y[..kept].iter_mut().enumerate() {
+                            *y = if own(c) { *y } else { f32::NEG_INFINITY };
+                        }
+                    }
+                    softmax(y, any);
+                }
+            },
+        );
+    });
+    Ok(())
+}
+
+pub(super) fn backward(step: &Step<'_>, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
+    let (g, p) = (step.floats(operands[0])?, step.floats(operands[1])?);
+    let columns = step.shape(operands[0]).columns();
+    step.team.rows(out, columns, 16, |first, part| {
+        step.arch.dispatch(
+            #[inline(always)]
+            || {
+                let rows = g[first * columns..].chunks_exact(columns).zip(p[first * columns..].chunks_exact(columns));
+                for ((g, p), y) in rows.zip(part.chunks_exact_mut(columns)) {
+                    let product = sum_by([g, p], |[g, p]| g * p);
+                    for ((y, g), p) in y.iter_mut().zip(g).zip(p) {
+                        *y = p * (g - product);
+                    }
+                }
+            },
+        );
+    });
+    Ok(())
+}

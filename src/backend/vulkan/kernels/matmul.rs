@@ -1,0 +1,142 @@
+//! Dispatches of `matmul`, and of `attention_scores`, which is the same with other strides: one.
+
+use crate::Result;
+use crate::backend::vulkan::generated::matmul::{Bindings, Constants, KERNEL, Push};
+use crate::backend::vulkan::kernel::{Dispatch, Extent};
+use crate::backend::vulkan::lower::Lowering;
+use crate::graph::Node;
+use crate::ops::{Matmul, Strided};
+
+/// Fewer tiles of 128 x 128 than this leave a large device idle: then tiles are smaller. Bits do not depend on it.
+const FEW_TILES: usize = 256;
+
+/// How a shader reads a tile; the numbers of `A_LOAD` and `B_LOAD`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Load {
+    /// Along the terms of a sum.
+    Terms = 0,
+    /// The same, four at once.
+    Quads = 1,
+    /// Along rows of the matrix.
+    Rows = 2,
+}
+
+impl Load {
+    /// Of a matrix with these strides (row, term, outer batch, inner batch).
+    fn of(strides: [usize; 4], depth: usize) -> Load {
+        let [row, term, outer, inner] = strides;
+        match term {
+            1 if [row, outer, inner, depth].iter().all(|step| step.is_multiple_of(4)) => Load::Quads,
+            1 => Load::Terms,
+            _ => Load::Rows,
+        }
+    }
+}
+
+/// Adds the node's dispatches.
+pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Matmul) -> Result<()> {
+    let shapes = [lowering.shape(node.operands[0]), lowering.shape(node.operands[1])];
+    let product = op.strided(&shapes)?.0;
+    products(lowering, node, &product)
+}
+
+/// A dispatch for all products of a node.
+pub(super) fn products(lowering: &mut Lowering<'_>, node: &Node, product: &Strided) -> Result<()> {
+    let variant = KERNEL.select(lowering.capabilities)?;
+    let (tile_m, tile_n, tile_k) = tiles(product);
+    let constants = Constants {
+        tile_m,
+        tile_n,
+        tile_k,
+        a_load: Load::of(product.a, product.depth) as u32,
+        b_load: Load::of(product.b, product.depth) as u32,
+    };
+    let bindings = Bindings {
+        a: lowering.range(node.operands[0]),
+        b: lowering.range(node.operands[1]),
+        y: lowering.range(node.result),
+    };
+    let [a_row, a_k, a_outer, a_inner] = product.a.map(|step| step as u32);
+    let [b_column, b_k, b_outer, b_inner] = product.b.map(|step| step as u32);
+    let (m, n) = (product.rows as u32, product.columns as u32);
+    let push = Push {
+        m,
+        n,
+        k: product.depth as u32,
+        batches: product.batches() as u32,
+        inner: product.inner as u32,
+        group: product.group as u32,
+        a_row,
+        a_k,
+        a_outer,
+        a_inner,
+        b_column,
+        b_k,
+        b_outer,
+        b_inner,
+        y_row: n,
+        y_outer: (product.inner * product.rows * product.columns) as u32,
+        y_inner: (product.rows * product.columns) as u32,
+        scale: product.scale,
+    };
+    let batches = push.batches.min(lowering.capabilities.workgroup_count[2]);
+    lowering.push(Dispatch {
+        label: node.name.clone(),
+        variant,
+        constants: constants.values(variant),
+        bindings: bindings.into_array().to_vec(),
+        push: bytemuck::bytes_of(&push).to_vec(),
+        grid: [Extent::Fixed(n.div_ceil(tile_n)), Extent::Fixed(m.div_ceil(tile_m)), Extent::Fixed(batches)],
+    })
+}
+
+/// Rows, columns and terms of a tile.
+fn tiles(product: &Strided) -> (u32, u32, u32) {
+    let (m, n) = (product.rows, product.columns);
+    if m <= 16 {
+        return (16, 64, 64);
+    }
+    if n <= 16 {
+        return (64, 16, 64);
+    }
+    let large = m.div_ceil(128) * n.div_ceil(128) * product.batches();
+    if large < FEW_TILES {
+        return (64, 64, 16);
+    }
+    (if m <= 64 { 64 } else { 128 }, if n <= 64 { 64 } else { 128 }, 16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::vulkan::Capabilities;
+    use crate::ops::Shape;
+
+    fn product(op: &Matmul, a: &[usize], b: &[usize]) -> Strided {
+        op.strided(&[&Shape::fixed(a), &Shape::fixed(b)]).unwrap().0
+    }
+
+    #[test]
+    fn tiles_fit_shared_memory_and_give_every_invocation_as_much() {
+        let plain = Matmul::default();
+        for (m, n) in [(1, 1), (16, 4096), (17, 16), (64, 65), (4096, 64), (4096, 4096), (65, 4096)] {
+            let (tile_m, tile_n, tile_k) = tiles(&product(&plain, &[m, 64], &[64, n]));
+            assert!((tile_m + tile_n) * (tile_k / 4 + 1) * 16 <= Capabilities::floor().shared_memory);
+            assert_eq!((tile_m * tile_k % 1024, tile_n * tile_k % 1024), (0, 0), "{m} x {n}");
+        }
+    }
+
+    #[test]
+    fn loads_follow_the_layout() {
+        let loads = |op: &Matmul, a: &[usize], b: &[usize]| {
+            let product = product(op, a, b);
+            (Load::of(product.a, product.depth), Load::of(product.b, product.depth))
+        };
+        assert_eq!(loads(&Matmul::default(), &[5, 8], &[8, 7]), (Load::Quads, Load::Rows));
+        assert_eq!(loads(&Matmul::default(), &[5, 9], &[9, 7]), (Load::Terms, Load::Rows));
+        let both = Matmul { transpose_a: true, transpose_b: true, scale: 1.0 };
+        assert_eq!(loads(&both, &[2, 8, 5], &[2, 7, 8]), (Load::Rows, Load::Quads));
+        // The second matrix of a begins at element 15.
+        assert_eq!(loads(&Matmul::default(), &[2, 5, 3], &[2, 3, 1]), (Load::Terms, Load::Terms));
+    }
+}

@@ -1,0 +1,154 @@
+//! Sum, mean, maximum or deviation over one axis.
+
+use super::{Counts, Dim, Op, Operation, Shape, expect};
+use crate::{Error, Result};
+
+/// What a [`Reduce`] makes of the elements along its axis; `w` are weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u32)]
+pub enum ReduceKind {
+    /// `sum x`, or `sum w x`.
+    Sum = 0,
+    /// `sum x / n`, or `sum w x / max(sum w, 1e-9)`.
+    Mean = 1,
+    /// The largest, or the largest with `w > 0`, and 0 if there is none. NaN if one of them is.
+    Max = 2,
+    /// `sqrt(sum (x - mean)^2 / n)`; not with weights.
+    Deviation = 3,
+}
+
+/// What part of the work one step does. A long axis is cut into chunks, whose partial results are then joined in order:
+/// the cut depends on the axis' length alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Stage {
+    /// All of it.
+    #[default]
+    Whole,
+    /// Each chunk: axis `n` becomes two, chunks and [`Reduce::planes`].
+    Chunks,
+    /// From the chunks' parts to the result.
+    Join {
+        /// Length of the axis that was cut.
+        n: usize,
+        /// Whether it had weights.
+        weighted: bool,
+    },
+}
+
+/// A reduction over `axis`.
+///
+/// Operands: `x`, then, if elements have weights, `weights` of shape `x.shape[..=axis]`. Result: `x`'s shape without
+/// `axis`.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reduce {
+    /// Which axis, counted from the first.
+    pub axis: usize,
+    /// What of it.
+    pub kind: ReduceKind,
+    /// Not the caller's: [`Operation::steps`] chooses it.
+    #[serde(skip)]
+    pub stage: Stage,
+}
+
+impl Reduce {
+    /// Elements of an axis of `n` that are reduced at once: about its square root, and 1024 at least.
+    pub fn chunk(n: usize) -> usize {
+        n.isqrt().next_power_of_two().max(1024)
+    }
+
+    /// Values a chunk is kept as: the sum, the largest, or the squared deviations; then the sum of weights, whether any
+    /// is positive, or the mean.
+    pub fn planes(&self, weighted: bool) -> usize {
+        match self.kind {
+            ReduceKind::Deviation => 2,
+            ReduceKind::Mean | ReduceKind::Max if weighted => 2,
+            _ => 1,
+        }
+    }
+
+    /// `x` as `[outer, n, inner]`.
+    pub fn axes(&self, x: &Shape) -> [usize; 3] {
+        let product = |dims: &[Dim]| dims.iter().map(|d| d.size(Counts::default())).product();
+        [product(&x.0[..self.axis]), product(&x.0[self.axis..=self.axis]), product(&x.0[self.axis + 1..])]
+    }
+}
+
+impl Operation for Reduce {
+    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
+        let (x, weights) = match operands {
+            [x] => (x, None),
+            [x, weights] => (x, Some(weights)),
+            _ => return Err(Error::InvalidArgument(format!("reduce: {} operands, expected 1 or 2", operands.len()))),
+        };
+        if self.axis >= x.0.len() || x.0.iter().any(|d| !matches!(d, Dim::Fixed(_))) {
+            return Err(Error::InvalidArgument(format!("reduce: x has shape {x}, expected an axis {}", self.axis)));
+        }
+        if let Some(weights) = weights {
+            let expected = Shape(x.0[..=self.axis].to_vec());
+            expect("reduce", "weights", weights, &expected, "x's up to the axis")?;
+            if self.kind == ReduceKind::Deviation {
+                return Err(Error::InvalidArgument("reduce: deviation takes no weights".into()));
+            }
+        }
+        let mut result = (*x).clone();
+        match self.stage {
+            Stage::Whole => {
+                if result.0.remove(self.axis) == Dim::Fixed(0) && self.kind == ReduceKind::Max && weights.is_none() {
+                    return Err(Error::InvalidArgument(format!(
+                        "reduce: x has shape {x}, expected elements along axis {} for max",
+                        self.axis
+                    )));
+                }
+            }
+            Stage::Chunks => {
+                let [_, n, _] = self.axes(x);
+                result.0[self.axis] = Dim::Fixed(n.div_ceil(Reduce::chunk(n)));
+                result.0.insert(self.axis + 1, Dim::Fixed(self.planes(weights.is_some())));
+            }
+            Stage::Join { .. } => drop(result.0.drain(self.axis..self.axis + 2)),
+        }
+        Ok(vec![result])
+    }
+
+    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        4 * operands[0].elements(counts) as u64
+    }
+
+    fn steps(&self, operands: &[&Shape]) -> Option<Vec<Op>> {
+        let n = self.axes(operands[0])[1];
+        let stage = |stage| Reduce { stage, ..self.clone() }.into();
+        (self.stage == Stage::Whole && n > Reduce::chunk(n))
+            .then(|| vec![stage(Stage::Chunks), stage(Stage::Join { n, weighted: operands.len() > 1 })])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_axis_is_two_steps_with_the_shapes_between() {
+        let op = Reduce { axis: 1, kind: ReduceKind::Deviation, stage: Stage::Whole };
+        let x = Shape::fixed(&[3, 5000, 7]);
+        let steps = op.steps(&[&x]).unwrap();
+        let parts = steps[0].infer(&[&x]).unwrap().remove(0);
+        assert_eq!(parts, Shape::fixed(&[3, 5, 2, 7]));
+        assert_eq!(steps[1].infer(&[&parts]).unwrap(), op.infer(&[&x]).unwrap());
+        assert_eq!(op.steps(&[&Shape::fixed(&[3, 1024, 7])]), None);
+        assert_eq!([1, 1025, 1 << 20, 1 << 24].map(Reduce::chunk), [1024, 1024, 1024, 4096]);
+    }
+
+    #[test]
+    fn operands_that_do_not_fit_are_refused() {
+        let op = |axis, kind| Reduce { axis, kind, stage: Stage::Whole };
+        let x = Shape::fixed(&[2, 3]);
+        assert!(op(2, ReduceKind::Sum).infer(&[&x]).is_err());
+        assert!(op(0, ReduceKind::Sum).infer(&[&x, &x]).is_err());
+        assert!(op(1, ReduceKind::Deviation).infer(&[&x, &x]).is_err());
+        let empty = Shape::fixed(&[2, 0]);
+        assert!(op(1, ReduceKind::Max).infer(&[&empty]).is_err());
+        assert!(op(1, ReduceKind::Max).infer(&[&empty, &empty]).is_ok());
+    }
+}

@@ -1,0 +1,59 @@
+//! Normalisation by the root mean square of the last axis.
+
+use super::{Counts, Operation, Shape, expect};
+use crate::{Error, Result};
+
+/// `y = x / sqrt(mean(x^2) + eps) * weight` over the last axis (Zhang, Sennrich 2019).
+///
+/// Operands: `x [..., N]`, `weight [N]`.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RmsNorm {
+    /// Added to the mean; default 1e-6.
+    #[serde(default = "default_eps")]
+    pub eps: f32,
+}
+
+fn default_eps() -> f32 {
+    1e-6
+}
+
+impl Operation for RmsNorm {
+    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
+        let [x, weight] = operands else {
+            return Err(Error::InvalidArgument(format!("rms_norm: {} operands, expected 2", operands.len())));
+        };
+        expect("rms_norm", "weight", weight, &Shape::fixed(&[x.columns()]), "last axis of x")?;
+        Ok(vec![(*x).clone()])
+    }
+
+    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        4 * operands[0].elements(counts) as u64
+    }
+}
+
+/// The gradient of [`RmsNorm`] in `x`: `(h - u mean(h u)) / d`, where `d` is its divisor, `u = x / d`, `h = g weight`.
+///
+/// Operands: `g [..., N]`, `x [..., N]`, `weight [N]`.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RmsNormBackward {
+    /// As [`RmsNorm::eps`].
+    #[serde(default = "default_eps")]
+    pub eps: f32,
+}
+
+impl Operation for RmsNormBackward {
+    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
+        let [g, x, weight] = operands else {
+            return Err(Error::InvalidArgument(format!("rms_norm_backward: {} operands, expected 3", operands.len())));
+        };
+        expect("rms_norm_backward", "x", x, g, "that of g")?;
+        expect("rms_norm_backward", "weight", weight, &Shape::fixed(&[g.columns()]), "last axis of g")?;
+        Ok(vec![(*g).clone()])
+    }
+
+    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        9 * operands[0].elements(counts) as u64
+    }
+}

@@ -1,0 +1,140 @@
+//! Softmax over the last axis, with a mask.
+
+use super::{Counts, Dim, Operation, Shape, expect};
+use crate::{Error, Result};
+
+/// `y = e^x / sum e^x` over the entries of the last axis that are kept, 0 elsewhere and in rows without any.
+///
+/// Operands: `x [..., N]`, then, if there is a mask, `keep` (integers, 0 leaves an entry out), which broadcasts to `x`.
+#[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Softmax {
+    /// Whether entry `j` is kept only in rows `i >= j` of axis -2; default false.
+    pub causal: bool,
+}
+
+/// Where `keep` has the element of a row: rows as three axes, and the steps along them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Broadcast {
+    /// Rows of the three axes.
+    pub sizes: [usize; 3],
+    /// Elements of `keep` from one row to the next along each; 0 where it is broadcast.
+    pub steps: [usize; 3],
+    /// Whether `keep` has an element for each column, or one for all.
+    pub by_column: bool,
+}
+
+impl Broadcast {
+    /// First element of row `row`.
+    pub fn start(&self, row: usize) -> usize {
+        let [_, b, c] = self.sizes;
+        row / (b * c) * self.steps[0] + row / c % b * self.steps[1] + row % c * self.steps[2]
+    }
+
+    /// How `keep` lies over `x`; `None` when it does not broadcast or takes more than three axes of rows.
+    pub fn of(x: &Shape, keep: &Shape) -> Option<Broadcast> {
+        let sizes = |shape: &Shape| shape.0.iter().map(|d| d.size(Counts::default())).collect::<Vec<usize>>();
+        let (x, keep) = (sizes(x), sizes(keep));
+        let missing = x.len().checked_sub(keep.len())?;
+        let mut axes: Vec<(usize, usize)> = Vec::new();
+        let mut elements = 1;
+        for (place, size) in x.iter().enumerate().rev() {
+            let own = place.checked_sub(missing).map_or(1, |place| keep[place]);
+            if own != *size && own != 1 {
+                return None;
+            }
+            axes.push((*size, if own == 1 { 0 } else { elements }));
+            elements *= own;
+        }
+        let mut axes = axes.into_iter();
+        let by_column = axes.next().is_some_and(|(_, step)| step == 1);
+        // Axes of one row vanish; two along which `keep` goes on evenly are one.
+        let mut rows: Vec<(usize, usize)> = Vec::new();
+        for (size, step) in axes.filter(|(size, _)| *size != 1) {
+            match rows.last_mut() {
+                Some((count, last)) if *last * *count == step => *count *= size,
+                _ => rows.push((size, step)),
+            }
+        }
+        if rows.len() > 3 {
+            return None;
+        }
+        // The first axis' size, which a batch may count, plays no part.
+        rows.reverse();
+        rows.resize(3, (1, 0));
+        let (sizes, steps): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
+        Some(Broadcast { sizes: sizes.try_into().ok()?, steps: steps.try_into().ok()?, by_column })
+    }
+}
+
+impl Operation for Softmax {
+    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
+        let (x, keep) = match operands {
+            [x] => (x, None),
+            [x, keep] => (x, Some(keep)),
+            _ => return Err(Error::InvalidArgument(format!("softmax: {} operands, expected 1 or 2", operands.len()))),
+        };
+        if self.causal && !matches!(x.0[..], [.., Dim::Fixed(_), _]) {
+            return Err(Error::InvalidArgument(format!(
+                "softmax: x has shape {x}, expected rows and columns for causal"
+            )));
+        }
+        if let Some(keep) = keep
+            && Broadcast::of(x, keep).is_none()
+        {
+            return Err(Error::InvalidArgument(format!(
+                "softmax: keep has shape {keep}, expected one that broadcasts to {x} over at most 4 axes"
+            )));
+        }
+        Ok(vec![(*x).clone()])
+    }
+
+    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        5 * operands[0].elements(counts) as u64
+    }
+
+    fn is_index(&self, place: usize, _operands: usize) -> bool {
+        place == 1
+    }
+}
+
+/// `p (g - sum(g p))`: the gradient in `x` of a [`Softmax`] whose result was `p`. Operands: `g [..., N]`, `p [..., N]`.
+#[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SoftmaxBackward {}
+
+impl Operation for SoftmaxBackward {
+    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
+        let [g, p] = operands else {
+            return Err(Error::InvalidArgument(format!("softmax_backward: {} operands, expected 2", operands.len())));
+        };
+        expect("softmax_backward", "y", p, g, "that of g")?;
+        Ok(vec![(*g).clone()])
+    }
+
+    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        4 * operands[0].elements(counts) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_lies_over_rows_as_numpy_broadcasts() {
+        let of = |x: &[usize], keep: &[usize]| Broadcast::of(&Shape::fixed(x), &Shape::fixed(keep));
+        let same = of(&[2, 3, 4, 5], &[2, 3, 4, 5]).unwrap();
+        assert_eq!((same.sizes, same.steps, same.by_column), ([24, 1, 1], [5, 0, 0], true));
+        let keys = of(&[2, 3, 4, 5], &[2, 1, 1, 5]).unwrap();
+        assert_eq!((keys.sizes, keys.steps), ([2, 12, 1], [5, 0, 0]));
+        assert_eq!((0..24).map(|row| keys.start(row)).collect::<Vec<_>>(), [[0; 12], [5; 12]].concat());
+        let middle = of(&[2, 3, 4, 5], &[3, 1, 5]).unwrap();
+        assert_eq!((middle.sizes, middle.steps), ([2, 3, 4], [0, 5, 0]));
+        let one = of(&[2, 5], &[1]).unwrap();
+        assert_eq!((one.steps, one.by_column), ([0, 0, 0], false));
+        assert!(of(&[4], &[2, 4]).is_none() && of(&[4, 6], &[3]).is_none());
+        // Rows that alternate four times between broadcast and not.
+        assert!(of(&[2, 2, 2, 2, 2, 5], &[2, 1, 2, 1, 2, 5]).is_none());
+    }
+}

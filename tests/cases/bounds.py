@@ -1,0 +1,307 @@
+"""How far a float32 result may be from the float64 reference: derived from the type and the number of terms.
+
+`U` is half a unit in the last place of 1. A sum of n products may be off by `8 sqrt(2 n + 4) U` times the sum of their
+magnitudes: n roundings of at most U each, of either sign, with a factor of 8 on their standard deviation. A function of
+one number may be off by some units in the last place of its largest part; what these units are stands at each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from cases.functions import activate, slope
+from cases.reference import Attributes, Operands, evaluate, target_weights
+
+U = 2.0**-24
+TINY = 2.0**-126  # a denormal result may be 0
+Bound = Callable[[Operands, Attributes, np.ndarray], np.ndarray]
+
+
+def summed(terms: int, magnitude: np.ndarray) -> np.ndarray:
+    return 8.0 * np.sqrt(2.0 * terms + 4.0) * U * magnitude
+
+
+def exact(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    return np.zeros_like(y)
+
+
+def rounded(units: float) -> Bound:
+    """`units` units in the last place of the result."""
+    return lambda operands, attributes, y: 2 * units * U * np.abs(y) + TINY
+
+
+def of_activation(x: np.ndarray, y: np.ndarray, kind: str, a: float = 1.0, b: float = 1.0) -> np.ndarray:
+    size = np.minimum(np.abs(x), 1e6)
+    if kind in ("identity", "relu"):
+        return np.zeros_like(y)
+    if kind in ("leaky_relu", "sqrt"):
+        return 6 * U * np.abs(y) + TINY
+    if kind == "exp":  # Vulkan allows 3 + 2 |x| units
+        return 2 * U * (4 + 2 * size) * np.abs(y) + TINY
+    if kind == "log":  # and 2^-21 absolute between 0.5 and 2, else 3 units
+        return 6 * U * np.abs(y) + np.where((x >= 0.5) & (x <= 2), 2.0**-21, 0)
+    if kind == "softplus":
+        return 8 * U * np.abs(y) + 2.0**-21
+    if kind == "gcu":  # the reduction of x modulo pi is off by a few units of x, and the result by x times that
+        return 8 * U * (size + size**2)
+    if kind == "roswish":
+        return 8 * U * ((size + abs(a)) * (1 + 0.3 * np.minimum(np.abs(b) * size, 4)) + abs(a))
+    # The factor that x is multiplied with is near 1 + f, f in -1 .. 1: a few units of 1 times x.
+    return 6 * U * np.clip(size, 1e-3, None) + 6 * U * np.abs(y)
+
+
+def kinds(attributes: Attributes) -> tuple[str, float, float]:
+    return attributes["kind"], attributes.get("a", 1.0), attributes.get("b", 1.0)
+
+
+def activation(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    return of_activation(operands[0], y, *kinds(attributes))
+
+
+def of_slope(x: np.ndarray, kind: str, a: float = 1.0, b: float = 1.0) -> np.ndarray:
+    """Slopes are sums of at most three parts of size 1, |b (x + a)| / 4 or, for gcu, |x|; exp as above."""
+    size = np.minimum(np.abs(x), 1e6)
+    if kind in ("identity", "relu", "leaky_relu"):
+        return 2 * U * np.abs(slope(x, kind, a, b))
+    if kind in ("exp", "sqrt", "log"):
+        return 2 * U * (4 + 2 * np.minimum(size, 100)) * np.abs(slope(x, kind)) + TINY
+    if kind == "gcu":
+        return 16 * U * (1 + size + size**2)
+    if kind == "roswish":
+        return 16 * U * (1 + abs(b) * (np.minimum(size, 30) + abs(a)))
+    return 16 * U * (1 + np.minimum(size, 30))
+
+
+def activation_backward(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    g, x = operands
+    return np.abs(g) * of_slope(x, *kinds(attributes)) + 2 * U * np.abs(y) + TINY
+
+
+def gated(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    first, second = np.split(operands[0], 2, axis=-1)
+    kind, a, b = kinds(attributes)
+    return np.abs(first) * of_activation(second, activate(second, kind, a, b), kind, a, b) + 2 * U * np.abs(y) + TINY
+
+
+def gated_backward(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    g, x = operands
+    first, second = np.split(x, 2, axis=-1)
+    kind, a, b = kinds(attributes)
+    left = np.abs(g) * of_activation(second, activate(second, kind, a, b), kind, a, b)
+    right = np.abs(g * first) * of_slope(second, kind, a, b)
+    return np.concatenate([left, right], axis=-1) + 4 * U * np.abs(y) + TINY
+
+
+def binary(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    """Correctly rounded; Vulkan allows a division 2.5 units."""
+    return (6 if attributes["kind"] == "divide" else 1) * U * np.abs(y) + TINY
+
+
+def softmax(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    """exp of a difference d that is itself off by a unit of d: 3 + 2 |d| + |d| units; then the sum and a division."""
+    most = -np.log(np.maximum(y, 1e-45))  # at least |d|
+    return y * (2 * U * (5 + 3 * most) + summed(y.shape[-1], np.ones(1))) + TINY
+
+
+def softmax_backward(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    g, p = operands
+    products = np.abs(g * p).sum(axis=-1, keepdims=True)
+    return np.abs(p) * (summed(g.shape[-1], products) + 4 * U * (np.abs(g) + products)) + 4 * U * np.abs(y) + TINY
+
+
+def moments(x: np.ndarray, eps: float, centred: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The normalised x, its divisor, and the error of its mean in units of the divisor."""
+    n = max(x.shape[-1], 1)
+    mean = x.sum(axis=-1, keepdims=True) / n if centred else np.zeros(x.shape[:-1] + (1,))
+    deviation = np.sqrt(np.square(x - mean).sum(axis=-1, keepdims=True) / n + eps)
+    shift = summed(n, np.abs(x).sum(axis=-1, keepdims=True) / n) / deviation if centred else np.zeros_like(deviation)
+    return (x - mean) / deviation, deviation, shift
+
+
+def norm(centred: bool, eps: float) -> Bound:
+    def bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+        x, weight = operands[:2]
+        bias = np.abs(operands[2]) if len(operands) > 2 else 0.0
+        unit, deviation, shift = moments(x, attributes.get("eps", eps), centred)
+        relative = summed(x.shape[-1], np.ones(1)) + shift
+        return (
+            shift * np.abs(weight)
+            + relative * np.abs(unit * weight)
+            + 2 * U * np.abs(x / deviation * weight)
+            + 4 * U * bias
+            + TINY
+        )
+
+    return bound
+
+
+def norm_backward(centred: bool, eps: float) -> Bound:
+    def bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+        g, x, weight = operands
+        n = max(x.shape[-1], 1)
+        unit, deviation, shift = moments(x, attributes.get("eps", eps), centred)
+        h = np.abs(g * weight)
+        parts = h + h.sum(axis=-1, keepdims=True) / n
+        dots = (h * np.abs(unit)).sum(axis=-1, keepdims=True) / n
+        relative = summed(n, np.ones(1)) + shift + 2 * U * np.abs(x / deviation).max(axis=-1, keepdims=True, initial=0)
+        return 2 * relative * (parts + (1 + np.abs(unit)) * (dots + parts * shift)) / deviation + TINY
+
+    return bound
+
+
+def normalize(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    return summed(y.shape[-1], np.abs(y)) + TINY
+
+
+def linear(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    plain = {**attributes, "activation": None, "residual": "none"}
+    count = 3 if attributes.get("bias") else 2
+    magnitude = evaluate("linear", [np.abs(value) for value in operands[:count]], plain)
+    bound = summed(operands[0].shape[-1], magnitude)
+    kind = attributes.get("activation")
+    if kind:
+        before = evaluate("linear", operands[:count], plain)
+        bound = 1.2 * bound + of_activation(before, activate(before, kind), kind)
+    if attributes.get("residual") == "added":
+        bound = bound + 4 * U * (np.abs(y) + np.abs(operands[-1]))
+    return bound + TINY
+
+
+def matmul(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    wide = {**attributes, "scale": abs(attributes.get("scale", 1.0))}
+    terms = operands[0].shape[-2 if attributes.get("transpose_a") else -1]
+    return summed(terms, evaluate("matmul", [np.abs(value) for value in operands], wide)) + TINY
+
+
+def attention_scores(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    wide = {**attributes, "scale": abs(attributes["scale"])}
+    return summed(operands[0].shape[-1], evaluate("attention_scores", [np.abs(v) for v in operands], wide)) + TINY
+
+
+def attention_output(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    return summed(operands[0].shape[-1], evaluate("attention_output", [np.abs(v) for v in operands], attributes)) + TINY
+
+
+def attention(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    """An error e of the scores changes every weight by a factor of at most exp(2 e)."""
+    q, k, v, q_offsets, k_offsets = operands
+    magnitude = evaluate("attention", [q, k, np.abs(v), q_offsets, k_offsets], attributes)
+    width, keys = attributes["head_dim"], int(max(np.diff(k_offsets), default=0))
+    largest = np.abs(q).max(initial=0) * np.abs(k).max(initial=0) * width * abs(attributes["scale"])
+    error = summed(width, np.minimum(largest, 1e3)) + 2 * U * 3 * np.minimum(largest, 100)
+    return magnitude * np.expm1(2 * error) + summed(keys + 8, magnitude) + TINY
+
+
+def rope(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    x, cos, sin = (np.abs(value) for value in operands)
+    cos, sin = cos[..., None, :], sin[..., None, :]
+    first, second = np.split(x, 2, axis=-1)
+    return 4 * U * np.concatenate([first * cos + second * sin, second * cos + first * sin], axis=-1) + TINY
+
+
+def embedding_sum(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    magnitudes = [abs(v) if place % 2 else v for place, v in enumerate(operands)]
+    tables = len(operands) // 2
+    return (tables - 1) * 2 * U * evaluate("embedding_sum", magnitudes, attributes)
+
+
+def embedding_backward(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    g, order, starts = operands
+    most = int(max(np.diff(starts), default=0))
+    return summed(most, evaluate("embedding_backward", [np.abs(g), order, starts], attributes)) if most > 1 else 0 * y
+
+
+def reduce(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    x, axis, kind = operands[0], attributes["axis"], attributes["kind"]
+    n = x.shape[axis]
+    if kind == "max":
+        return np.zeros_like(y)
+    if kind == "deviation":  # the mean's error adds to every difference
+        shift = summed(n, np.abs(x).sum(axis=axis) / max(n, 1))
+        return summed(n, np.abs(y)) + shift + TINY
+    wide = [np.abs(x)] + ([np.abs(operands[1])] if len(operands) > 1 else [])
+    return summed(2 * n, evaluate("reduce", wide, attributes)) + TINY
+
+
+def dropout(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    """1 - p is rounded, then a division."""
+    p = attributes["p"]
+    return (8 + 2 / max(1 - p, U)) * U * np.abs(y) + TINY
+
+
+def cross_entropy(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    logits = operands[0]
+    classes = logits.shape[-1]
+    size = np.abs(logits).max(axis=-1, initial=0)
+    _, picked, _ = target_weights(operands, classes)
+    weights = np.abs(picked)
+    if attributes.get("label_smoothing"):
+        weights = weights + attributes["label_smoothing"] * (np.abs(operands[2]).max() if len(operands) > 2 else 1)
+    return weights * (summed(classes, np.ones(1)) + 8 * U * (2 * size + np.log(max(classes, 1)))) + 2.0**-21 * weights
+
+
+def cross_entropy_backward(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    g, logits = operands[:2]
+    classes = logits.shape[-1]
+    _, picked, _ = target_weights(operands[1:], classes)
+    factor = np.abs(picked) + attributes.get("label_smoothing", 0.0) * (
+        np.abs(operands[3]).max() if len(operands) > 3 else 1
+    )
+    spread = np.minimum(np.abs(logits).max(axis=-1, initial=0), 50)
+    return ((np.abs(g) * factor) * (summed(classes, np.ones(1)) + 2 * U * (8 + 8 * spread)))[..., None] + 0 * y + TINY
+
+
+def binary_cross_entropy(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    """Two logarithms, the second of 1 - p; each 2^-21 absolute near 1."""
+    return 2.0**-20 + 8 * U * np.abs(y)
+
+
+def pool(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    x, offsets, first = operands
+    if set(attributes["modes"]) <= {"cls", "last_token", "max"}:
+        return np.zeros_like(y)
+    most = int(max(np.diff(offsets), default=0))
+    magnitude = np.abs(evaluate("pool", [np.abs(x), offsets, first], attributes))
+    return summed(most, np.where(np.isfinite(magnitude), magnitude, 0)) + TINY
+
+
+BOUNDS: dict[str, Bound] = {
+    "activation": activation,
+    "activation_backward": activation_backward,
+    "gated": gated,
+    "gated_backward": gated_backward,
+    "binary": binary,
+    "softmax": softmax,
+    "softmax_backward": softmax_backward,
+    "layer_norm": norm(True, 1e-5),
+    "layer_norm_backward": norm_backward(True, 1e-5),
+    "rms_norm": norm(False, 1e-6),
+    "rms_norm_backward": norm_backward(False, 1e-6),
+    "normalize": normalize,
+    "linear": linear,
+    "matmul": matmul,
+    "attention_scores": attention_scores,
+    "attention_mask": rounded(0.5),
+    "attention_output": attention_output,
+    "attention": attention,
+    "rope": rope,
+    "embedding_sum": embedding_sum,
+    "embedding_backward": embedding_backward,
+    "reduce": reduce,
+    "dropout": dropout,
+    "cross_entropy": cross_entropy,
+    "cross_entropy_backward": cross_entropy_backward,
+    "binary_cross_entropy": binary_cross_entropy,
+    "pool": pool,
+    "cast": exact,
+}
+
+
+def bound(op: str, operands: Operands, attributes: Attributes, y: np.ndarray, half: bool) -> np.ndarray:
+    """The bound of a result; a float16 one is off by half a unit of float16 more."""
+    wide = [value.astype(np.float64) if value.dtype.kind == "f" else value for value in operands]
+    with np.errstate(all="ignore"):
+        allowed = BOUNDS[op](wide, attributes, y)
+        return allowed + (2.0**-11 * (np.abs(y) + allowed) + 2.0**-25 if half else 0.0)

@@ -1,0 +1,85 @@
+"""Linear layers and matrix products."""
+
+import numpy as np
+
+from cases.table import OpCase, shape_name
+
+# rows, columns of the result, terms
+SIZES = (
+    (1, 1, 1),
+    (1, 33, 31),
+    (3, 31, 32),
+    (31, 32, 33),
+    (32, 33, 63),
+    (33, 63, 64),
+    (63, 64, 65),
+    (64, 65, 127),
+    (65, 127, 128),
+    (127, 129, 129),
+    (129, 255, 16),
+    (257, 17, 257),
+    (2, 1025, 8),
+    (5, 3, 1023),
+    (0, 5, 7),
+    (5, 0, 7),
+    (5, 7, 0),
+)
+FUSED = ("identity", "gelu_erf", "gelu_tanh", "relu", "silu", "tanh", "sigmoid", "quick_gelu")
+
+
+def cases() -> list[OpCase]:
+    found = []
+    for m, n, k in SIZES:
+        name = shape_name(m, n, k)
+        found.append(OpCase("linear", name, lambda v, m=m, n=n, k=k: [v.plain(m, k), v.plain(n, k)]))
+        found.append(
+            OpCase(
+                "linear",
+                f"bias-{name}",
+                lambda v, m=m, n=n, k=k: [v.plain(m, k), v.plain(n, k), v.plain(n)],
+                {"bias": True},
+            )
+        )
+        found.append(
+            OpCase(
+                "linear",
+                f"residual-{name}",
+                lambda v, m=m, n=n, k=k: [v.plain(m, k), v.plain(n, k), v.plain(n), v.plain(m, n)],
+                {"bias": True, "residual": "added"},
+            )
+        )
+        for first in (False, True):
+            for second in (False, True):
+                a, b = (k, m) if first else (m, k), (n, k) if second else (k, n)
+                given = {"transpose_a": first, "transpose_b": second}
+                label = f"{'T' if first else 'N'}{'T' if second else 'N'}-{name}"
+                found.append(OpCase("matmul", label, lambda v, a=a, b=b: [v.plain(*a), v.plain(*b)], given))
+    for kind in FUSED:
+        found.append(
+            OpCase(
+                "linear",
+                f"{kind}",
+                lambda v: [v.plain(33, 65), v.plain(63, 65) / 8, v.plain(63)],
+                {"bias": True, "activation": kind},
+            )
+        )
+    not_finite = lambda v: [v.not_finite(5, 33), v.plain(7, 33)]  # noqa: E731
+    return found + [
+        OpCase("linear", "one-vector", lambda v: [v.plain(65), v.plain(33, 65), v.plain(33)], {"bias": True}),
+        OpCase("linear", "four-axes", lambda v: [v.plain(2, 3, 5, 65), v.plain(33, 65)]),
+        OpCase("linear", "outliers", lambda v: [v.outliers(33, 129), v.plain(65, 129)]),
+        OpCase("linear", "not-finite", not_finite),
+        OpCase("linear", "half", lambda v: [v.plain(33, 65), v.plain(31, 65), v.plain(31)], {"bias": True}, "float16"),
+        OpCase(
+            "linear", "half-weight", lambda v: [v.plain(33, 65).astype(np.float32), v.plain(31, 65)], dtype="float16"
+        ),
+        OpCase("matmul", "scale", lambda v: [v.plain(5, 33), v.plain(33, 7)], {"scale": 0.125}),
+        OpCase("matmul", "batch", lambda v: [v.plain(2, 3, 17, 33), v.plain(2, 3, 33, 15)]),
+        OpCase("matmul", "batch-TN", lambda v: [v.plain(3, 33, 17), v.plain(3, 33, 15)], {"transpose_a": True}),
+        OpCase("matmul", "batch-NT", lambda v: [v.plain(3, 17, 33), v.plain(3, 15, 33)], {"transpose_b": True}),
+        OpCase("matmul", "shared-b", lambda v: [v.plain(2, 3, 17, 33), v.plain(33, 15)]),
+        OpCase("matmul", "empty-batch", lambda v: [v.plain(0, 3, 4), v.plain(0, 4, 5)]),
+        OpCase("matmul", "outliers", lambda v: [v.outliers(33, 129), v.plain(129, 65)]),
+        OpCase("matmul", "not-finite", lambda v: [v.not_finite(5, 33), v.plain(33, 7)]),
+        OpCase("matmul", "half", lambda v: [v.plain(3, 33, 17), v.plain(3, 17, 9)], dtype="float16"),
+    ]

@@ -1,0 +1,100 @@
+"""Every row of the op-case table on both backends: values, repeats, guard bands; and the table itself."""
+
+import numpy as np
+import pytest
+from cases import CASES
+from cases.bounds import bound
+from cases.reference import REFERENCES, evaluate
+
+from grilly import _core
+
+COUNTS = {op: [case.id for case in CASES if case.op == op] for op in REFERENCES}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def guarded():
+    """Bytes beyond every result are checked when it is read."""
+    _core.guard_bands(True)
+    yield
+    _core.guard_bands(False)
+
+
+@pytest.fixture(scope="module")
+def engine(device):
+    engine = _core.engine(device)
+    assert engine.backend == device
+    return engine
+
+
+def run(engine, case, operands):
+    return engine.call(case.op, [engine.upload(np.asarray(value, order="C")) for value in operands], case.attributes)
+
+
+def agrees(found: np.ndarray, expected: np.ndarray, allowed: np.ndarray) -> str | None:
+    """What is wrong with `found`, if anything: NaN and infinities must be where the reference has them."""
+    if found.shape != expected.shape:
+        return f"shape {found.shape}, expected {expected.shape}"
+    wide = found.astype(np.float64)
+    expected = np.where(np.abs(expected) > np.finfo(found.dtype).max, np.copysign(np.inf, expected), expected)
+    finite = np.isfinite(expected)
+    with np.errstate(invalid="ignore"):
+        close = np.abs(wide - expected) <= allowed
+    same = np.where(finite, close, (wide == expected) | (np.isnan(wide) & np.isnan(expected)))
+    if same.all():
+        return None
+    place = np.unravel_index(int(np.argmin(same)), same.shape) if same.ndim else ()
+    worst = np.asarray(allowed)[place] if np.ndim(allowed) else allowed
+    return f"{(~same).sum()} of {same.size}; at {place} {wide[place]!r}, expected {expected[place]!r} +- {worst!r}"
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_value(engine, case):
+    operands = case.operands()
+    result = run(engine, case, operands)
+    found = result.numpy()
+    half = found.dtype == np.float16
+    wanted = case.attributes.get(
+        "to", "float16" if case.op != "embedding_sum" and operands[0].dtype == np.float16 else None
+    )
+    if wanted:
+        assert found.dtype == wanted
+    expected = evaluate(case.op, operands, case.attributes)
+    allowed = np.broadcast_to(bound(case.op, operands, case.attributes, expected, half), expected.shape)
+    assert (problem := agrees(found, expected, allowed)) is None, problem
+    again = run(engine, case, operands).numpy()
+    assert again.tobytes() == found.tobytes(), "a second call gave other bits"
+
+
+def test_rows_have_names_of_their_own():
+    names = [case.id for case in CASES]
+    assert len(names) == len(set(names))
+
+
+GRADIENTS = [
+    case for case in CASES if case.gradient and case.dtype == "float32" and 0 < case.operands()[0].size <= 400
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", GRADIENTS, ids=lambda case: case.id)
+def test_gradient_reference_is_the_derivative(case):
+    """The reference of the backward operation against central differences of the forward one, in float64."""
+    x, *rest = (value.astype(np.float64) for value in case.operands())
+    if case.attributes.get("kind") in ("relu", "leaky_relu"):
+        x = np.where(np.abs(x) < 1e-3, 0.5, x)
+    y = evaluate(case.op, [x, *rest], case.attributes)
+    g = np.random.default_rng(5).standard_normal(y.shape)
+    given = {
+        "softmax_backward": [g, y],
+        "layer_norm_backward": [g, x, *rest[:1]],
+        "rms_norm_backward": [g, x, *rest[:1]],
+    }.get(case.gradient, [g, x])
+    analytic = evaluate(case.gradient, given, case.attributes)
+    step, numeric = 1e-6, np.zeros_like(x)
+    for place in np.ndindex(*x.shape):
+        up, down = x.copy(), x.copy()
+        up[place] += step
+        down[place] -= step
+        change = evaluate(case.op, [up, *rest], case.attributes) - evaluate(case.op, [down, *rest], case.attributes)
+        numeric[place] = (g * change).sum() / (2 * step)
+    # A difference quotient is off by step^2 of the third derivative and by rounding / step.
+    np.testing.assert_allclose(analytic, numeric, rtol=1e-4, atol=1e-6 * max(1, np.abs(numeric).max()))

@@ -1,0 +1,141 @@
+"""`VulkanTensor` and its makers."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import grilly
+from grilly import errors, functional
+
+
+@pytest.fixture
+def place(device):
+    return lambda x: grilly.to_vulkan(x, device)
+
+
+def test_properties(place, device):
+    x = place(np.arange(6, dtype=np.float32).reshape(2, 3))
+    assert (x.shape, x.ndim, x.size, x.nbytes, x.itemsize, len(x)) == ((2, 3), 2, 6, 24, 4, 2)
+    assert x.dtype == np.float32 and x.device == device and x.device_name
+    assert "(2, 3)" in repr(x) and "float32" in repr(x) and device in repr(x)
+
+
+@pytest.mark.parametrize(
+    "given, kept",
+    [(np.float32, np.float32), (np.float64, np.float32), (np.float16, np.float16), (bool, np.int32),
+     (np.int64, np.int32), (np.uint8, np.int32)],
+)  # fmt: skip
+@pytest.mark.parametrize("shape", [(), (3,), (0, 4), (2, 3, 4)])
+def test_round_trip(place, given, kept, shape):
+    x = (np.arange(np.prod(shape, dtype=int)) % 2).reshape(shape).astype(given)
+    tensor = place(x)
+    assert tensor.dtype == kept and tensor.shape == shape
+    for found in (tensor.numpy(), np.asarray(tensor), grilly.from_vulkan(tensor)):
+        assert found.dtype == kept and np.array_equal(found, x)
+    assert np.asarray(tensor, dtype=np.float64).dtype == np.float64
+    assert np.array_equal(np.from_dlpack(tensor), x)
+
+
+def test_strides_and_byte_order(place):
+    x = np.arange(24, dtype=">f4").reshape(4, 6)[::2, ::-3]
+    assert np.array_equal(place(x).numpy(), x)
+
+
+def test_what_changes_on_the_host_stays_on_the_device(place):
+    x = np.ones(3, np.float32)
+    ids = np.array([0, 1])
+    tensor, indices = place(x), place(ids)
+    x[:], ids[:] = 5, 9
+    assert tensor.tolist() == [1, 1, 1] and indices.tolist() == [0, 1]
+    assert np.asarray(functional.embedding_lookup(np.eye(2), indices)).shape == (2, 2)
+    tensor.numpy()[:] = 7
+    assert tensor.tolist() == [1, 1, 1]
+
+
+def test_reshape(place):
+    x = place(np.arange(6.0))
+    for shape in ((2, 3), [3, 2], (-1, 2), (6,)):
+        assert np.array_equal(x.reshape(shape).numpy(), np.arange(6.0).reshape(shape))
+    assert x.reshape(2, -1).shape == (2, 3) and place(np.arange(4)).reshape(2, 2).tolist() == [[0, 1], [2, 3]]
+    for wrong in ((4,), (-1, -1), (5, -1)):
+        with pytest.raises(errors.InvalidArgumentError):
+            x.reshape(wrong)
+    with pytest.raises(TypeError):
+        x.reshape("ab")
+
+
+def test_numbers(place):
+    x = place(2.5)
+    assert x.item() == 2.5 and float(x) == 2.5 and bool(x)
+    with pytest.raises(ValueError):
+        place([1.0, 2.0]).item()
+    with pytest.raises(TypeError):
+        len(x)
+    with pytest.raises(ValueError, match="without a copy"):
+        x.__array__(copy=False)
+
+
+def test_what_is_already_there_is_not_moved(place, device):
+    x = place(np.ones(3))
+    assert grilly.to_vulkan(x, device) is x
+    assert grilly.VulkanTensor(x, device).numpy().tolist() == [1, 1, 1]
+
+
+def test_containers(place, device):
+    made = grilly.to_vulkan_batch((np.ones(2), [1, 2]), device)
+    assert isinstance(made, tuple) and [x.dtype for x in made] == [np.float32, np.int32]
+    assert isinstance(grilly.to_vulkan_batch([1.0], device), list)
+    assert isinstance(grilly.to_vulkan_batch(np.ones(2), device), grilly.VulkanTensor)
+    assert grilly.ensure_vulkan_compatible(place([1, 2])).dtype == np.int32
+    assert grilly.ensure_vulkan_compatible(np.ones((2, 3)).T).flags.c_contiguous
+    assert grilly.from_dlpack(np.ones(2, np.float32), device).device == device
+
+
+@pytest.mark.parametrize("x", ["text", [object()], np.array(["a"]), [1j]])
+def test_what_is_not_numbers_is_refused(place, x):
+    with pytest.raises(TypeError):
+        place(x)
+
+
+def test_integers_beyond_32_bits_are_refused(place):
+    with pytest.raises(IndexError):
+        place(np.array([2**40]))
+
+
+def test_unknown_devices():
+    with pytest.raises(ValueError, match="cuda"):
+        grilly.to_vulkan([1.0], "cuda")
+    with pytest.raises(IndexError):
+        grilly.to_vulkan([1.0], "vulkan:99")
+
+
+def test_two_devices_do_not_mix(vulkan):
+    with pytest.raises(ValueError):
+        functional.residual(grilly.to_vulkan([1.0], "cpu"), grilly.to_vulkan([1.0], "vulkan"))
+    moved = grilly.to_vulkan(grilly.to_vulkan([1.0], "vulkan"), "cpu")
+    assert moved.device == "cpu" and functional.residual(grilly.to_vulkan([1.0], "cpu"), moved).tolist() == [2.0]
+
+
+def test_del_frees(vulkan):
+    grilly.to_vulkan([1.0]).numpy()
+    before = grilly.stats()["bytes_held"]
+    x = grilly.to_vulkan(np.zeros(1 << 20, np.float32))
+    y = functional.relu(x)
+    y.numpy()
+    assert grilly.stats()["bytes_held"] >= before + (8 << 20)
+    del x, y
+    gc.collect()
+    grilly.to_vulkan([1.0]).numpy()
+    assert grilly.stats()["bytes_held"] < before + (1 << 20)
+
+
+def test_torch_tensors_without_importing_torch(run):
+    code = """
+    import sys, numpy as np, grilly
+    class Tensor:
+        def detach(self): return self
+        def __array__(self, dtype=None, copy=None): return np.ones((2, 2), dtype or np.float32)
+    print(grilly.to_vulkan(Tensor(), "cpu").shape, "torch" in sys.modules)
+    """
+    assert run(code).output.strip() == "(2, 2) False"
