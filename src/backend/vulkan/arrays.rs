@@ -27,6 +27,11 @@ const LONG: usize = 256;
 const MOST_RECORDINGS: usize = 8;
 /// Sizes of packed batches whose counts are kept on the device.
 const MOST_COUNTS: usize = 64;
+/// Buffers from this size on are allocations of their own, which take the driver milliseconds: they are kept for the next
+/// result of their size.
+const LARGE: u64 = 64 << 20;
+/// At most this part of the device's memory is kept so.
+const KEPT: u64 = 8;
 /// Bytes of staging memory after which a list is submitted.
 const MUCH_STAGING: u64 = 256 << 20;
 
@@ -84,7 +89,7 @@ impl Drop for Held {
             && let Ok(mut list) = arrays.list.try_lock()
         {
             list.let_go();
-            list.free.extend(buffer.filter(|buffer| self.guard.is_none() && Arc::strong_count(buffer) > 1));
+            list.keep(buffer.filter(|_| self.guard.is_none()), arrays.opened.device.capabilities.memory / KEPT);
         }
     }
 }
@@ -98,8 +103,15 @@ impl List {
             idle &= retire(recording).unwrap_or(false);
         }
         if idle {
-            self.free.clear();
+            self.free.retain(|buffer| buffer.bytes >= LARGE);
         }
+    }
+
+    /// Keeps a buffer that nobody will read any more, if commands still use it or its memory is slow to get.
+    fn keep(&mut self, buffer: Option<Arc<Buffer>>, most: u64) {
+        let held: u64 = self.free.iter().map(|buffer| buffer.bytes).sum();
+        let worth = |b: &Arc<Buffer>| Arc::strong_count(b) > 1 || (b.bytes >= LARGE && held + b.bytes <= most);
+        self.free.extend(buffer.filter(worth));
     }
 
     /// A buffer of that size that nobody will read any more.
@@ -153,8 +165,11 @@ impl VulkanArrays {
     fn buffer(&self, list: &mut List, kind: Kind, bytes: u64) -> Result<Arc<Buffer>> {
         let device = &self.opened.device;
         match Buffer::new(device, kind, bytes.next_multiple_of(16), &self.budget) {
-            Err(Error::OutOfMemory { .. }) if !list.commands.is_empty() || !list.recordings.is_empty() => {
+            Err(Error::OutOfMemory { .. })
+                if !(list.commands.is_empty() && list.recordings.is_empty() && list.free.is_empty()) =>
+            {
                 self.finish(list)?;
+                list.free.clear();
                 Buffer::new(device, kind, bytes.next_multiple_of(16), &self.budget)
             }
             made => made,
@@ -208,7 +223,7 @@ impl VulkanArrays {
         for recording in &mut list.recordings {
             retire(recording)?;
         }
-        list.free.clear();
+        list.free.retain(|buffer| buffer.bytes >= LARGE);
         self.opened.pipelines.save(&self.opened.device);
         Ok(())
     }
