@@ -20,26 +20,48 @@ uint drawn(uint block, uint draw) {
     return scatter(SEED + scatter(block * RANDOM_BLOCKS + draw)) % ((push.kv_len + BLOCK - 1u) / BLOCK);
 }
 
-#define PATTERN
-bool wanted(uint first, uint last, uint key, uint count) {
-    if (first < GLOBAL_TOKENS || key < GLOBAL_TOKENS || window_touches(first, last, key, count)) {
-        return true;
+// A bit for each 32 keys, whether a block drawn for the tile's rows touches them; all keys beyond count as touched.
+const uint BITMAP_WORDS = 128;
+shared uint drawn_keys[BITMAP_WORDS];
+// The blocks drawn for the rows whose weights the invocation loads.
+const uint ROWS_LOADED = 2;
+const uint DRAWS = RANDOM_BLOCKS > 0u ? RANDOM_BLOCKS : 1u;
+uint drawn_blocks[ROWS_LOADED * DRAWS];
+
+void prepare(uint first, uint last) {
+    for (uint word = gl_LocalInvocationIndex; word < BITMAP_WORDS; word += 256u) {
+        drawn_keys[word] = 0u;
     }
-    for (uint block = first / BLOCK; block <= last / BLOCK; block++) {
-        for (uint draw = 0u; draw < RANDOM_BLOCKS; draw++) {
-            uint from = drawn(block, draw) * BLOCK;
-            if (from < key + count && key < from + BLOCK) {
-                return true;
-            }
+    barrier();
+    uint blocks = last / BLOCK - first / BLOCK + 1u;
+    for (uint pair = gl_LocalInvocationIndex; pair < blocks * RANDOM_BLOCKS; pair += 256u) {
+        uint from = drawn(first / BLOCK + pair / DRAWS, pair % DRAWS) * BLOCK;
+        uint end = min(from + BLOCK, push.kv_len);
+        for (uint bit = from / 32u; bit * 32u < end && bit < 32u * BITMAP_WORDS; bit++) {
+            atomicOr(drawn_keys[bit / 32u], 1u << (bit % 32u));
         }
     }
-    return false;
+    barrier();
 }
 
-bool allowed(uint row, uint key) {
+void prepare_row(uint slot, uint row) {
+    for (uint draw = 0u; draw < RANDOM_BLOCKS; draw++) {
+        drawn_blocks[slot * DRAWS + draw] = drawn(row / BLOCK, draw);
+    }
+}
+
+#define PATTERN
+#define PREPARED
+bool wanted(uint first, uint last, uint key, uint count) {
+    uint bit = key / 32u;
+    bool touched = bit >= 32u * BITMAP_WORDS || (drawn_keys[bit / 32u] >> (bit % 32u) & 1u) != 0u;
+    return touched || first < GLOBAL_TOKENS || key < GLOBAL_TOKENS || window_touches(first, last, key, count);
+}
+
+bool allowed(uint slot, uint row, uint key) {
     bool there = row < GLOBAL_TOKENS || key < GLOBAL_TOKENS || in_window(row, key);
-    for (uint draw = 0u; !there && draw < RANDOM_BLOCKS; draw++) {
-        there = drawn(row / BLOCK, draw) == key / BLOCK;
+    for (uint draw = 0u; draw < RANDOM_BLOCKS; draw++) {
+        there = there || drawn_blocks[slot * DRAWS + draw] == key / BLOCK;
     }
     return there;
 }

@@ -13,7 +13,7 @@ bool wanted(uint first, uint last, uint key, uint count) {
     return first < GLOBAL_TOKENS || key < GLOBAL_TOKENS || window_touches(first, last, key, count);
 }
 
-bool allowed(uint row, uint key) {
+bool allowed(uint slot, uint row, uint key) {
     return row < GLOBAL_TOKENS || key < GLOBAL_TOKENS || in_window(row, key);
 }
 #include "attention-output-tile.glsl"

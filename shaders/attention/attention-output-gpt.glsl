@@ -12,7 +12,7 @@ bool wanted(uint first, uint last, uint key, uint count) {
     return key <= last;
 }
 
-bool allowed(uint row, uint key) {
+bool allowed(uint slot, uint row, uint key) {
     return key <= row;
 }
 #include "attention-output-tile.glsl"

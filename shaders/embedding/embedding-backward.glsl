@@ -2,7 +2,7 @@
 // Computes: y[v] = sum of g[order[i]], i = starts[v] .. starts[v + 1] - 1; g [tokens, columns], y [rows, columns].
 // Grid: x = ceil(rows / (256 / LANES)) * ceil(quads of a row / LANES), going on along y.
 // Reduction order: i in order, whatever the device.
-// Assumes: order below tokens, starts at most `places`, the length of order; with VECTOR, columns are a multiple of 4.
+// Assumes: order below tokens, starts at most the length of order; with VECTOR, columns are a multiple of 4.
 #extension GL_GOOGLE_include_directive : require
 #include "counts.glsl"
 
@@ -22,6 +22,7 @@ layout(push_constant) uniform Push {
     uint rows_of;
     uint rows;
     uint columns;
+    uint places_of;
     uint places;
     // Workgroups that share a row.
     uint blocks;
@@ -45,7 +46,7 @@ void main() {
         return;
     }
     uint i = starts[row];
-    uint end = min(starts[row + 1u], push.places);
+    uint end = min(starts[row + 1u], batch_rows(push.places_of, push.places));
     precise vec4 sum = vec4(0.0);
     // Four loads under way at once.
     for (; i + 4u <= end; i += 4u) {

@@ -1,9 +1,11 @@
 // The tile and the loop of attention-output. A build says before it which weights its pattern leaves at zero:
 //   PATTERN        if it has one, and then
 //   bool wanted(uint first, uint last, uint key, uint count)   whether rows first .. last may need `count` keys from key
-//   bool allowed(uint row, uint key)   whether a weight may differ from zero; the others count as zero
+//   bool allowed(uint slot, uint row, uint key)   whether a weight may differ from zero; the others count as zero.
+//                                      An invocation asks for one row a slot, ROWS_LOADED slots, for the whole tile
+//   PREPARED       if it needs void prepare(uint first, uint last) and void prepare_row(uint slot, uint row) before
 //   GROUPED        the rows of all heads that share values stand below each other, 128 at once in place of 64
-//   FEW_ROWS       rows of the tile that are not there are not computed
+//   FEW_ROWS       of a tile that is not full, the rows that are not there are not computed
 
 layout(local_size_x = 256) in;
 
@@ -29,7 +31,7 @@ shared vec4 weight_tile[TILE_ROWS * STRIDE];
 shared vec4 value_tile[TILE_KEYS * COLUMN_QUADS];
 
 // weights[row, key .. key + 3] of the matrix whose first row is `base`; zeros where there are none.
-vec4 load_weights(uint base, uint row, uint rows, uint key) {
+vec4 load_weights(uint slot, uint base, uint row, uint rows, uint key) {
     bool there = row < rows && key < push.kv_len;
     uint at = there ? (base + row) * push.kv_len + key : 0u;
     vec4 quad;
@@ -43,7 +45,7 @@ vec4 load_weights(uint base, uint row, uint rows, uint key) {
     }
 #ifdef PATTERN
     [[unroll]] for (uint j = 0u; j < 4u; j++) {
-        quad[j] = allowed(row, key + j) ? quad[j] : 0.0;
+        quad[j] = allowed(slot, row, key + j) ? quad[j] : 0.0;
     }
 #endif
     return mix(quad, vec4(0.0), bvec4(!there));
@@ -74,6 +76,22 @@ uint next_keys(uint first, uint last, uint key) {
     return key;
 }
 
+// Adds the products of the tiles to an invocation's first `rows` rows.
+void multiply(inout vec4 result[ROWS], uint tx, uint ty, uint rows) {
+    [[unroll]] for (uint c = 0u; c < KEY_QUADS; c++) {
+        vec4 v[4];
+        [[unroll]] for (uint j = 0u; j < 4u; j++) {
+            v[j] = value_tile[(4u * c + j) * COLUMN_QUADS + tx];
+        }
+        [[unroll]] for (uint i = 0u; i < rows; i++) {
+            vec4 w = weight_tile[(ty + ROW_STEP * i) * STRIDE + c];
+            [[unroll]] for (uint j = 0u; j < 4u; j++) {
+                result[i] = fma(vec4(w[j]), v[j], result[i]);
+            }
+        }
+    }
+}
+
 void main() {
     uint invocation = gl_LocalInvocationIndex;
     uint tx = invocation % COLUMN_QUADS;
@@ -98,6 +116,12 @@ void main() {
 
     uint weight_row = invocation / KEY_QUADS;
     uint weight_quad = invocation % KEY_QUADS;
+#ifdef PREPARED
+    prepare(first, last);
+    [[unroll]] for (uint i = 0u; i < WEIGHT_LOADS; i++) {
+        prepare_row(i, first + weight_row + i * (256u / KEY_QUADS));
+    }
+#endif
     for (uint column = 0u; column < push.head_dim; column += COLUMNS) {
         vec4 result[ROWS];
         [[unroll]] for (uint i = 0u; i < ROWS; i++) {
@@ -123,7 +147,7 @@ void main() {
             if (more) {
                 [[unroll]] for (uint i = 0u; i < WEIGHT_LOADS; i++) {
                     uint row = first + weight_row + i * (256u / KEY_QUADS);
-                    next_weights[i] = load_weights(base, row, rows, key + 4u * weight_quad);
+                    next_weights[i] = load_weights(i, base, row, rows, key + 4u * weight_quad);
                 }
                 [[unroll]] for (uint i = 0u; i < VALUE_LOADS; i++) {
                     uint at = invocation + 256u * i;
@@ -133,23 +157,12 @@ void main() {
                 key = next_keys(first, last, key + TILE_KEYS);
             }
             if (loaded) {
-                [[unroll]] for (uint c = 0u; c < KEY_QUADS; c++) {
-                    vec4 v[4];
-                    [[unroll]] for (uint j = 0u; j < 4u; j++) {
-                        v[j] = value_tile[(4u * c + j) * COLUMN_QUADS + tx];
-                    }
-                    [[unroll]] for (uint i = 0u; i < ROWS; i++) {
 #ifdef FEW_ROWS
-                        if (first + ROW_STEP * i > last) {
-                            break;
-                        }
+                if (first + ROW_STEP * (ROWS / 2u) > last) {
+                    multiply(result, tx, ty, ROWS / 2u);
+                } else
 #endif
-                        vec4 w = weight_tile[(ty + ROW_STEP * i) * STRIDE + c];
-                        [[unroll]] for (uint j = 0u; j < 4u; j++) {
-                            result[i] = fma(vec4(w[j]), v[j], result[i]);
-                        }
-                    }
-                }
+                multiply(result, tx, ty, ROWS);
             }
             loaded = more;
         }

@@ -31,12 +31,13 @@ uint quads(uint columns) {
 
 // Columns of group i: neighbours if VECTOR, else LANES apart, so that neighbouring invocations read neighbours.
 uvec4 columns_of(uint i) {
-    return VECTOR ? 4u * (i * LANES + lane()) + uvec4(0u, 1u, 2u, 3u) : 4u * i * LANES + lane() + LANES * uvec4(0u, 1u, 2u, 3u);
+    const uvec4 places = uvec4(0u, 1u, 2u, 3u);
+    return VECTOR ? 4u * (i * LANES + lane()) + places : 4u * i * LANES + lane() + LANES * places;
 }
 
-// Which of them are columns of the row.
+// Which of them are columns of the row: if VECTOR, all or none.
 bvec4 inside(uint i, uint columns) {
-    return lessThan(columns_of(i), uvec4(columns));
+    return VECTOR ? bvec4(columns_of(i).x < columns) : lessThan(columns_of(i), uvec4(columns));
 }
 
 // Where there is no column, `other` stands.

@@ -1,5 +1,5 @@
 #version 460
-// Computes: y = (h - mean(h) - u mean(h u)) / d, h = g weight, u = (x - mean(x)) / d, d = sqrt(var(x) + eps); all [rows, columns].
+// Computes: y = (h - mean(h) - u mean(h u)) / d, h = g weight, u = (x - mean(x)) / d, d = sqrt(var(x) + eps); [rows, columns].
 // Grid: x = ceil(rows / (256 / LANES)), going on along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes. Means first, then what is centred.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4.

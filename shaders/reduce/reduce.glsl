@@ -1,7 +1,7 @@
 #version 460
-// Computes: y = the sum, mean, largest or deviation of x [outer, n, inner] over n (weights [outer, n]), or STAGE by STAGE in chunks of n.
+// Computes: y = sum, mean, largest or deviation of x [outer, n, inner] over n (weights [outer, n]), STAGE by STAGE if n is long.
 // Grid: x = ceil(outer chunks / UNITS) * ceil(inner / COLUMNS), going on along y; 256 = UNITS x LANES x COLUMNS.
-// Reduction order: lane i takes elements i, i + LANES, ... of a chunk, in four chains; then lanes as a tree; chunks likewise.
+// Reduction order: lane i takes elements i, i + LANES, ... of a chunk in four chains; then lanes as a tree; chunks likewise.
 // Assumes: LANES and COLUMNS are powers of two with a product up to 256; chunks = ceil(n / chunk).
 #extension GL_GOOGLE_include_directive : require
 #include "numbers.glsl"

@@ -1,5 +1,5 @@
 #version 460
-// Computes: y = e^(x - max) / sum e^(x - max) over the keys that are kept, 0 elsewhere and in rows without any; [rows, columns].
+// Computes: y = e^(x - max) / sum e^(x - max) over the columns kept, 0 elsewhere and in rows without any; [rows, columns].
 // Grid: x = ceil(rows / (256 / LANES)), going on along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4; at most three axes of rows.

@@ -180,7 +180,7 @@ fn linear(cases: &mut Vec<Case>) {
     cases.push(case("linear of texts", Linear::default(), &[1, 1, 1], operands));
 }
 
-/// Tiles are 16, 64 or 128 rows and columns, 16 or 64 terms; 300 tiles of 128 and more are needed for that size.
+/// Tiles are 16, 64 or 128 rows and columns, 16 or 64 terms; 256 tiles of 128 and more are needed for that size.
 fn products(cases: &mut Vec<Case>) {
     let sizes = [(1, 1, 1), (15, 17, 3), (16, 64, 16), (17, 65, 63), (63, 16, 65), (65, 129, 17), (5, 3, 1025)];
     for (place, (m, n, k)) in sizes.into_iter().enumerate() {
@@ -196,7 +196,7 @@ fn products(cases: &mut Vec<Case>) {
             cases.push(case("matmul", op, &[1], vec![array(50, &a, values), array(51, &b, Plain)]));
         }
     }
-    let operands = vec![array(52, &[300, 65, 5], NotFinite), array(53, &[300, 5, 66], Plain)];
+    let operands = vec![array(52, &[256, 65, 5], NotFinite), array(53, &[256, 5, 66], Plain)];
     cases.push(case("matmul in large tiles", Matmul::default(), &[1], operands));
 }
 

@@ -13,7 +13,6 @@ import grilly
 PACKAGE = Path(grilly.__file__).parent
 MODULES = [
     "arrays",
-    "backend.shader_registry",
     "compile_command",
     "compiler",
     "devices",

@@ -52,6 +52,8 @@ struct List {
     recordings: Vec<Recording>,
     last: Ticket,
     counts: HashMap<Counts, Arc<Buffer>>,
+    /// Memory of arrays that are gone while commands that use it are not done.
+    free: Vec<Arc<Buffer>>,
 }
 
 /// Bytes behind a result that must stay as they were, while guard bands are on.
@@ -65,7 +67,8 @@ pub fn guard_bands(on: bool) {
     GUARDED.store(on, Relaxed);
 }
 
-/// An array's memory; when the last clone goes, lists that are done let go of it, too.
+/// An array's memory. When the last clone goes, it is freed at once if the device has finished with it, and else is kept
+/// for the next result of its size: commands run in order, so that result may be written there.
 struct Held {
     buffer: Option<Arc<Buffer>>,
     /// Where its guard band begins, if it has one.
@@ -75,12 +78,13 @@ struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.buffer = None;
+        let buffer = self.buffer.take();
         if let Some(arrays) = self.arrays.upgrade()
             && !arrays.opened.device.forked()
             && let Ok(mut list) = arrays.list.try_lock()
         {
             list.let_go();
+            list.free.extend(buffer.filter(|buffer| self.guard.is_none() && Arc::strong_count(buffer) > 1));
         }
     }
 }
@@ -88,10 +92,20 @@ impl Drop for Held {
 impl List {
     /// Frees what finished recordings kept alive.
     fn let_go(&mut self) {
+        let mut idle = self.commands.is_empty();
         for recording in &mut self.recordings {
             // A failure shows at the next submission.
-            let _ = retire(recording);
+            idle &= retire(recording).unwrap_or(false);
         }
+        if idle {
+            self.free.clear();
+        }
+    }
+
+    /// A buffer of that size that nobody will read any more.
+    fn reuse(&mut self, bytes: u64) -> Option<Arc<Buffer>> {
+        let place = self.free.iter().position(|buffer| buffer.bytes == bytes)?;
+        Some(self.free.swap_remove(place))
     }
 
     fn use_buffer(&self, buffer: &Arc<Buffer>, access: Access) -> bool {
@@ -147,6 +161,15 @@ impl VulkanArrays {
         }
     }
 
+    /// Memory for what a dispatch writes.
+    fn result(&self, list: &mut List, bytes: u64) -> Result<Arc<Buffer>> {
+        let bytes = bytes.max(4).next_multiple_of(16);
+        match list.reuse(bytes) {
+            Some(buffer) if !GUARDED.load(Relaxed) => Ok(buffer),
+            _ => self.buffer(list, Kind::Arrays, bytes),
+        }
+    }
+
     /// Submits what waits.
     fn submit(&self, list: &mut List) -> Result<()> {
         if list.commands.is_empty() {
@@ -185,6 +208,7 @@ impl VulkanArrays {
         for recording in &mut list.recordings {
             retire(recording)?;
         }
+        list.free.clear();
         self.opened.pipelines.save(&self.opened.device);
         Ok(())
     }
@@ -333,7 +357,7 @@ impl ArrayEngine for VulkanArrays {
             counts: self.counts(list, counts)?,
             inputs: inputs.iter().map(|memory| self.input(list, memory)).collect::<Result<_>>()?,
             buffers: (plan.buffers.iter().enumerate().map(size))
-                .map(|bytes| self.buffer(list, Kind::Arrays, bytes.max(4)))
+                .map(|bytes| self.result(list, bytes))
                 .collect::<Result<_>>()?,
         };
         if let Some(guard) = guard {

@@ -44,7 +44,7 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
     lowering.push(Dispatch {
         label: node.name.clone(),
         variant,
-        constants: Constants { kind: op.kind as u32, axes: axes.len() as u32, vector: vector.into() }.values(variant),
+        constants: Constants { kind: op.kind as u32, axes: axes.len() as u32, vector }.values(variant),
         bindings: bindings.into_array().to_vec(),
         push: bytemuck::bytes_of(&push).to_vec(),
         grid: [walk.groups, Extent::Fixed(1), Extent::Fixed(1)],

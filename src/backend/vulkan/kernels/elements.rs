@@ -68,7 +68,10 @@ mod tests {
         for elements in [1, 3, 4, 1023, 1025, 1 << 20, 1 << 24, 300_000_001, u32::MAX - 1_000_000] {
             let walk = Elements::of(&Shape::fixed(&[elements as usize]), &floor).unwrap();
             let Extent::Fixed(groups) = walk.groups else { panic!() };
-            assert!(groups <= floor.workgroup_count[0] && walk.rows_per_group % 4 == 0, "{elements}: {walk:?}");
+            assert!(
+                groups <= floor.workgroup_count[0] && walk.rows_per_group.is_multiple_of(4),
+                "{elements}: {walk:?}"
+            );
             assert!(u64::from(groups) * u64::from(walk.rows_per_group) >= u64::from(elements));
         }
         for columns in [1, 2, 3, 6, 40, 1000, 4097, 5000] {

@@ -6,7 +6,7 @@ use crate::backend::vulkan::generated::embedding_backward::{Bindings, Constants,
 use crate::backend::vulkan::kernel::{Dispatch, Range, Resource};
 use crate::backend::vulkan::lower::Lowering;
 use crate::graph::Node;
-use crate::ops::{Counts, EmbeddingBackward};
+use crate::ops::EmbeddingBackward;
 
 /// Adds the node's dispatches.
 pub(in crate::backend::vulkan) fn lower(
@@ -27,8 +27,15 @@ pub(in crate::backend::vulkan) fn lower(
         starts: lowering.range(node.operands[2]),
         y: lowering.range(node.result),
     };
-    let places = lowering.shape(node.operands[1]).elements(Counts::default()) as u32;
-    let push = Push { rows_of: rows.rows_of(), rows: rows.fixed(), columns, places, blocks };
+    let places = Rows::of_elements(lowering.shape(node.operands[1]))?;
+    let push = Push {
+        rows_of: rows.rows_of(),
+        rows: rows.fixed(),
+        columns,
+        places_of: places.rows_of(),
+        places: places.fixed(),
+        blocks,
+    };
     let groups = u64::from(rows.fixed().div_ceil(256 / lanes)) * u64::from(blocks);
     lowering.push(Dispatch {
         label: node.name.clone(),

@@ -32,7 +32,7 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
     lowering.push(Dispatch {
         label: node.name.clone(),
         variant,
-        constants: Constants { activation: op.kind as u32, vector: (width % 4 == 0).into() }.values(variant),
+        constants: Constants { activation: op.kind as u32, vector: width.is_multiple_of(4) }.values(variant),
         bindings: bindings.into_array().to_vec(),
         push: bytemuck::bytes_of(&push).to_vec(),
         grid: [walk.groups, Extent::Fixed(1), Extent::Fixed(1)],

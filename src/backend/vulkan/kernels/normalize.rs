@@ -33,7 +33,7 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
     lowering.push(Dispatch {
         label: node.name.clone(),
         variant,
-        constants: Constants { lanes, vector: vector.into(), floor: op.floor as u32, held }.values(variant),
+        constants: Constants { lanes, vector, floor: op.floor as u32, held }.values(variant),
         bindings: bindings.into_array().to_vec(),
         push: bytemuck::bytes_of(&push).to_vec(),
         grid: [groups, Extent::Fixed(1), Extent::Fixed(1)],
