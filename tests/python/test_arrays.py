@@ -106,6 +106,9 @@ def test_integers_beyond_32_bits_are_refused(place):
 def test_unknown_devices():
     with pytest.raises(ValueError, match="cuda"):
         grilly.to_vulkan([1.0], "cuda")
+
+
+def test_a_device_that_is_not_there(vulkan):
     with pytest.raises(IndexError):
         grilly.to_vulkan([1.0], "vulkan:99")
 
