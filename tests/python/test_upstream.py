@@ -334,3 +334,24 @@ def test_bridge_counts():
     found = bridge.get_fallback_stats()
     assert found["total"] == 0 and found["operations"] == {} and found["backend"] in ("cpu", "vulkan")
     assert bridge.is_available() == grilly.VULKAN_AVAILABLE
+
+
+def test_a_mask_in_the_place_of_use_causal_is_refused(backend):
+    with pytest.raises(TypeError, match="use_causal is of type ndarray"):
+        backend.attention_mask(values(1, 2, 3, 3), np.ones((1, 3)))
+
+
+def test_weights_in_the_place_of_the_shape_are_refused():
+    with pytest.raises(TypeError, match="normalized_shape is of type ndarray"):
+        functional.layer_norm(values(2, 3), np.ones(3), np.zeros(3))
+
+
+@pytest.mark.parametrize("architecture, reads", [(None, ()), ("gpt", ()), ("modernbert", ("window",))])
+def test_an_option_that_a_shader_does_not_read_is_refused(architecture, reads):
+    weights, v = np.full((1, 1, 4, 4), 0.25), np.ones((1, 4, 1, 2))
+    for option in ("window", "global_tokens", "seed"):
+        if option in reads:
+            functional.attention_output(weights, v, architecture=architecture, **{option: 1})
+            continue
+        with pytest.raises(ValueError, match=f"has no {option}"):
+            functional.attention_output(weights, v, architecture=architecture, **{option: 1})
