@@ -178,7 +178,7 @@ class VulkanTensor:
     def __copy__(self) -> VulkanTensor:
         return self
 
-    def __deepcopy__(self, copied: dict[int, Any]) -> VulkanTensor:
+    def __deepcopy__(self, memo: dict[int, Any], /) -> VulkanTensor:
         return self
 
     def __reduce__(self) -> Any:

@@ -105,7 +105,8 @@ def test_parameters_are_arrays():
     assert p.grad is None
     net = copy.deepcopy(nn.Sequential(nn.Linear(2, 2)))
     assert len(list(net.parameters())) == 2
-    p.grad, q = np.ones(3, np.float32), copy.deepcopy(p)
+    p.grad = np.ones(3, np.float32)
+    q = copy.deepcopy(p)
     assert isinstance(q, nn.Parameter) and not q.requires_grad and q.grad is not p.grad and q.grad.tolist() == [1, 1, 1]
 
 

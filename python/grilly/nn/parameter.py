@@ -74,7 +74,7 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
     def __reduce__(self) -> Any:
         return restored, (self.view(np.ndarray), self.requires_grad, self._device)
 
-    def __deepcopy__(self, copied: dict[int, Any]) -> Parameter:
+    def __deepcopy__(self, memo: dict[int, Any] | None, /) -> Parameter:
         made = restored(self, self.requires_grad, self._device)
         made.grad = None if self.grad is None else self.grad.copy()
         return made
