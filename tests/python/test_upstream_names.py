@@ -9,13 +9,6 @@ import grilly
 from grilly import functional, nn, utils
 from grilly.upstream import PARTS
 
-
-@pytest.fixture
-def backend():
-    with grilly.Compute() as backend:
-        yield backend
-
-
 # Names that are left out.
 
 KEPT = {
