@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import os
 import pickle
 import weakref
 
@@ -189,3 +190,25 @@ def test_constants_that_are_kept_are_few(device):
     for count in range(1, 40):
         assert kept.kept(engine, kept.filled, 1.0, count * 100_000).shape == (count * 100_000,)
     assert sum(array.nbytes for array in kept._held.values()) <= kept.MOST
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_child_computes_on_the_cpu_with_constants_of_its_own(run):
+    code = """
+    import os, numpy as np, grilly
+    from grilly import functional
+    x = grilly.to_vulkan([[1.0, 3.0]], "cpu")
+    functional.layer_norm(x, 2), functional.layer_norm([[1.0, 3.0]], 2)
+    child = os.fork()
+    if child == 0:
+        y = functional.layer_norm(grilly.to_vulkan([[1.0, 3.0]], "cpu"), 2, eps=0.0)
+        print(y.tolist(), functional.layer_norm([[1.0, 3.0]], 2, eps=0.0).tolist(), flush=True)
+        try:
+            functional.relu(x)
+        except grilly.errors.UnusableError:
+            print("refused", flush=True)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    """
+    done = run(code)
+    assert done.output.split("\n")[:2] == ["[[-1.0, 1.0]] [[-1.0, 1.0]]", "refused"], done.errors

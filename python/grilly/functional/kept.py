@@ -22,6 +22,16 @@ _held: OrderedDict[Any, _core.Array] = OrderedDict()
 _lock = threading.Lock()
 
 
+def _begin_anew() -> None:
+    """A process that was forked off cannot use its parent's arrays, nor a lock that a thread of the parent held."""
+    global _lock
+    _lock = threading.Lock()
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
+
+
 def kept(engine: _core.Engine, make: Callable[..., npt.NDArray[Any]], *key: Any) -> _core.Array:
     """`make(*key)` on a device, from an earlier call if it is still there; those used longest ago go first.
 
@@ -31,7 +41,7 @@ def kept(engine: _core.Engine, make: Callable[..., npt.NDArray[Any]], *key: Any)
         >>> kept(_core.engine("cpu"), filled, 1.0, 3).numpy().tolist()
         [1.0, 1.0, 1.0]
     """
-    place = (engine, os.getpid(), make, key)  # a process that was forked off cannot use its parent's
+    place = (engine, make, key)
     with _lock:
         if place in _held:
             _held.move_to_end(place)
