@@ -64,7 +64,7 @@ def normal_axis(axis: Any, rank: int, name: str) -> int:
     """`axis` counted from the front."""
     try:
         number = int(axis.__index__())
-    except AttributeError:
+    except (AttributeError, TypeError):
         raise InvalidTypeError(f"{name} is of type {type(axis).__name__}, expected int") from None
     if not -rank <= number < rank:
         raise IndexOutOfRangeError(f"{name} is {number}, and the array has {rank} axes")

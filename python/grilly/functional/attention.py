@@ -14,6 +14,7 @@ from grilly.functional.dispatch import (
     Result,
     count,
     evaluate,
+    flag,
     floats,
     mask_values,
     need_axes,
@@ -122,11 +123,12 @@ def attend(
         raise InvalidArgumentError(f"{name}: key has shape {list(shape(k))}, expected {[*batch, 'Sk', width]}")
     if value_batch != batch or values != keys:
         raise InvalidArgumentError(f"{name}: value has shape {list(shape(v))}, expected {[*batch, keys, 'Dv']}")
-    if use_rope and width % 2:
+    if flag(name, "use_rope", use_rope) and width % 2:
         raise InvalidArgumentError(f"{name}: query has {width} columns, and rotation needs an even number")
-    factor = default_scale(name, scale, width)
+    factor, causal = default_scale(name, scale, width), flag(name, "causal", causal)
     rows, scores_shape = count(batch), (*batch, queries, keys)
     given, keep, add = mask_operand(name, mask, scores_shape)
+    need_weights = flag(name, "need_weights", need_weights)
     fused = given is None and not need_weights and value_width == width
 
     def rotate(r: Any, x: Any, places: int) -> Any:
@@ -139,7 +141,7 @@ def attend(
         if fused:
             packed = [x.reshape([rows * length, width]) for x, length in ((q, queries), (k, keys), (v, keys))]
             bounds = [r.kept(offsets, rows, length) for length in (queries, keys)]
-            sizes = {"heads": 1, "kv_heads": 1, "head_dim": width, "scale": factor, "causal": bool(causal)}
+            sizes = {"heads": 1, "kv_heads": 1, "head_dim": width, "scale": factor, "causal": causal}
             return r("attention", *packed, *bounds, **sizes).reshape([*batch, queries, width])
         q, k = q.reshape([rows, queries, width]), k.reshape([rows, keys, width])
         scores = r("matmul", q, k, transpose_b=True, scale=factor)
@@ -147,7 +149,7 @@ def attend(
         scores = scores.reshape(list(short))
         if add:
             scores = r("binary", scores, mask, kind="add")
-        weights = r("softmax", scores, *([mask] if keep else []), causal=bool(causal))
+        weights = r("softmax", scores, *([mask] if keep else []), causal=causal)
         weights = weights.reshape([rows, queries, keys])
         output = r("matmul", weights, v.reshape([rows, keys, value_width])).reshape([*batch, queries, value_width])
         return output, weights.reshape(list(scores_shape)) if need_weights else None

@@ -181,6 +181,8 @@ def flag(operation: str, name: str, value: Any) -> bool:
 
 
 def one_of(operation: str, name: str, value: Any, allowed: Sequence[str]) -> str:
+    if not isinstance(value, str):
+        raise InvalidTypeError(f"{operation}: {name} is of type {type(value).__name__}, expected str")
     if value not in allowed:
         raise InvalidArgumentError(f"{operation}: {name} is {value!r}, expected one of {', '.join(map(repr, allowed))}")
     return str(value)
