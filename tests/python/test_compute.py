@@ -88,3 +88,18 @@ def test_an_option_that_a_shader_does_not_read_is_refused(architecture, reads):
             continue
         with pytest.raises(ValueError, match=f"has no {option}"):
             functional.attention_output(weights, v, architecture=architecture, **{option: 1})
+
+
+def test_what_it_prints(backend):
+    assert "backend=" in repr(backend) and repr(backend.fnn) == "<Compute.fnn>"
+    buffer, _ = backend.create_buffer(8)
+    assert repr(buffer) == "Buffer(8 bytes)"
+    buffer.free()
+    assert repr(buffer) == "Buffer(8 bytes, freed)"
+    assert "shaders)" in repr(grilly.backend.shader_registry.get_registry())
+
+
+def test_a_buffer_that_is_none(backend):
+    for wrong in (lambda: backend.read_buffer("x"), lambda: backend.upload_buffer(None, None, b"")):
+        with pytest.raises(errors.InvalidTypeError, match="create_buffer"):
+            wrong()
