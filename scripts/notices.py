@@ -4,8 +4,8 @@ usage: python scripts/notices.py OUTPUT
 
 Walks the normal dependencies (not build tools, not tests, not procedural macros) of the crate with its `python` feature
 on this platform, and takes the licence files that each crate ships. Crates with one and the same text share it. A crate
-that ships none gets the MIT text with its authors' names, or the Apache text that another crate ships, or stops the script if
-neither is its licence.
+that ships none gets the MIT text with its authors' names, or the Apache text that another crate ships, or stops the
+script if neither is its licence.
 """
 
 import json
