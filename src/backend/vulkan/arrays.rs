@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, Weak};
 use super::Capabilities;
 use super::device::Opened;
 use super::kernel::{Access, Dispatch, Range, Resource};
+use super::kernels::linear_matrix;
 use super::limits::flops_per_submission;
 use super::lower::lower;
 use super::memory::Budget;
@@ -17,7 +18,7 @@ use super::profile;
 use super::raw::{Buffer, Command, Grid, Kind, Recording, Slice, Ticket, Timing, lock};
 use crate::backend::{ArrayEngine, Memory};
 use crate::graph::{Plan, Storage};
-use crate::ops::Counts;
+use crate::ops::{Counts, Op, Shape};
 use crate::stats::COUNTERS;
 use crate::{Error, Result};
 
@@ -386,6 +387,10 @@ impl ArrayEngine for VulkanArrays {
             self.submit(list)?;
         }
         Ok(self.memory(run.buffers[output.0].clone(), guard))
+    }
+
+    fn takes_half(&self, op: &Op, operands: &[&Shape]) -> bool {
+        matches!(op, Op::Linear(_)) && linear_matrix::fits(operands, &self.opened.device.capabilities)
     }
 
     fn download(&self, memory: &Memory, bytes: &mut [u8]) -> Result<()> {
