@@ -75,6 +75,31 @@ float activate_half(float x) {
     return x < 0.0 ? (t > 13.0 ? -0.0 : x * tail) : x * (1.0 - tail);
 }
 
+// Where this invocation's quads begin, and those of the step to come, which wait here while a step is multiplied.
+uint x_at[X_LOADS];
+uint w_at[W_LOADS];
+uvec4 x_next[X_LOADS];
+uvec4 w_next[W_LOADS];
+
+void fetch(uint step) {
+    [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
+        x_next[i] = x[x_at[i] + step * QUADS];
+    }
+    [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
+        w_next[i] = weight[w_at[i] + step * QUADS];
+    }
+}
+
+void store() {
+    uint at = gl_LocalInvocationIndex / QUADS * STRIDE + gl_LocalInvocationIndex % QUADS;
+    [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
+        tile[at + i * STEP * STRIDE] = x_next[i];
+    }
+    [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
+        tile[at + (TILE_M + i * STEP) * STRIDE] = w_next[i];
+    }
+}
+
 void main() {
     uint rows = batch_rows(push.rows_of, push.rows);
     uint row_tiles = (rows + TILE_M - 1u) / TILE_M;
@@ -96,15 +121,11 @@ void main() {
         }
     }
     // Rows past the last repeat it; what comes of them is not written.
-    uint x_at[X_LOADS];
-    uint w_at[W_LOADS];
-    uint place = me / QUADS;
-    uint quad = me % QUADS;
     [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
-        x_at[i] = min(first_row + place + i * STEP, rows - 1u) * (push.k / 8u) + quad;
+        x_at[i] = min(first_row + me / QUADS + i * STEP, rows - 1u) * (push.k / 8u) + me % QUADS;
     }
     [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
-        w_at[i] = min(first_column + place + i * STEP, push.n - 1u) * (push.k / 8u) + quad;
+        w_at[i] = min(first_column + me / QUADS + i * STEP, push.n - 1u) * (push.k / 8u) + me % QUADS;
     }
     SUM sum[ROWS][COLUMNS];
     [[unroll]] for (uint i = 0u; i < ROWS; i++) {
@@ -113,44 +134,32 @@ void main() {
         }
     }
 
-    // The next step's quads wait in registers while this step's are multiplied.
-    uvec4 x_next[X_LOADS];
-    uvec4 w_next[W_LOADS];
+    fetch(0u);
+    store();
+    barrier();
     uint steps = push.k / TILE_K;
-    for (uint step = 0u; step <= steps; step++) {
+    for (uint step = 1u; step <= steps; step++) {
         if (step < steps) {
-            [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
-                x_next[i] = x[x_at[i] + step * QUADS];
-            }
-            [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
-                w_next[i] = weight[w_at[i] + step * QUADS];
-            }
+            fetch(step);
         }
-        if (step > 0u) {
-            [[unroll]] for (uint k = 0u; k < TILE_K / 16u; k++) {
-                coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> a[ROWS];
+        [[unroll]] for (uint k = 0u; k < TILE_K / 16u; k++) {
+            coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> a[ROWS];
+            [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+                uint at = (own_row + 16u * i) * STRIDE + 2u * k;
+                coopMatLoad(a[i], tile, at, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+            }
+            [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+                coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
+                uint at = (TILE_M + own_column + 16u * j) * STRIDE + 2u * k;
+                coopMatLoad(b, tile, at, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
                 [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                    uint at = (own_row + 16u * i) * STRIDE + 2u * k;
-                    coopMatLoad(a[i], tile, at, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
-                }
-                [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
-                    coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
-                    uint at = (TILE_M + own_column + 16u * j) * STRIDE + 2u * k;
-                    coopMatLoad(b, tile, at, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
-                    [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                        sum[i][j] = coopMatMulAdd(a[i], b, sum[i][j]);
-                    }
+                    sum[i][j] = coopMatMulAdd(a[i], b, sum[i][j]);
                 }
             }
-            barrier();
         }
+        barrier();
         if (step < steps) {
-            [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
-                tile[(place + i * STEP) * STRIDE + quad] = x_next[i];
-            }
-            [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
-                tile[(TILE_M + place + i * STEP) * STRIDE + quad] = w_next[i];
-            }
+            store();
             barrier();
         }
     }
