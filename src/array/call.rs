@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Array, ElementType, Engine};
 use crate::backend::Memory;
+use crate::graph::fuse::Fusion;
 use crate::graph::{DType, Graph, Plan, ValueId};
 use crate::ops::{Cast, CastTo, Counts, Dim, Op, Shape};
 use crate::{Error, Result};
@@ -38,7 +39,8 @@ pub(super) fn run(engine: &Arc<Engine>, op: &Op, operands: &[&Array]) -> Result<
         Memory::empty()
     } else {
         let inputs: Vec<&Memory> = operands.iter().map(|a| &a.memory).collect();
-        engine.backend.run(&Plan::new(graph), counts, &inputs)?
+        let fusion = Fusion { architecture: &engine.architecture, ..Fusion::default() };
+        engine.backend.run(&Plan::with(graph, &fusion), counts, &inputs)?
     };
     Ok(Array { engine: engine.clone(), memory, shape, dtype, bounds: None })
 }

@@ -225,9 +225,10 @@ pub trait Backend: Send + Sync {
         weights: Arc<dyn WeightSource>,
         options: ProgramOptions,
     ) -> Result<Arc<dyn Program>>;
-    /// What arrays live on; the same for every call.
+    /// What arrays live on. Without `own` it is the same for every call, and runs whatever shaders are registered; with it,
+    /// one of the caller's own within these options, which runs those that are registered now.
     ///
     /// # Errors
     /// `Unsupported`, or a device fault.
-    fn arrays(&self) -> Result<Arc<dyn ArrayEngine>>;
+    fn arrays(&self, own: Option<ProgramOptions>) -> Result<Arc<dyn ArrayEngine>>;
 }
