@@ -70,6 +70,13 @@ def run() -> Run:
 
 
 @pytest.fixture
+def backend():
+    """Upstream's `Compute`."""
+    with grilly.Compute() as backend:
+        yield backend
+
+
+@pytest.fixture
 def faults():
     """`grilly.testing.inject_fault`, disarmed at the end."""
     yield grilly.testing.inject_fault

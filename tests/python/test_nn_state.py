@@ -105,3 +105,38 @@ def test_parameters_are_arrays():
     assert p.grad is None
     net = copy.deepcopy(nn.Sequential(nn.Linear(2, 2)))
     assert len(list(net.parameters())) == 2
+    p.grad = np.ones(3, np.float32)
+    q = copy.deepcopy(p)
+    assert isinstance(q, nn.Parameter) and not q.requires_grad and q.grad is not p.grad and q.grad.tolist() == [1, 1, 1]
+
+
+def test_a_chain_pickles_after_a_call_and_keeps_no_inputs_in_evaluation():
+    net, x = nn.Sequential(nn.Linear(2, 3), nn.ReLU()), values(4, 2)
+    placed = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+    for parameter in placed.parameters():
+        parameter.place("cpu")
+    for module in (net, placed):
+        expected = module(x)
+        for again in (pickle.loads(pickle.dumps(module)), copy.deepcopy(module)):
+            assert np.array_equal(again(x), expected)
+    assert len(net._inputs) == 2
+    net.eval()(x)
+    assert net._inputs == []
+    with pytest.raises(errors.InvalidArgumentError, match="training mode"):
+        net.backward(values(4, 3))
+
+
+@pytest.mark.parametrize(
+    "wrong, kind",
+    [
+        (lambda: nn.Linear(2, 2).to("cuda"), ValueError),
+        (lambda: nn.ReLU().to("vulkan:99"), IndexError),
+        (lambda: nn.MSELoss("average"), ValueError),
+        (lambda: nn.GELU("erf"), ValueError),
+        (lambda: nn.Linear(2, 2).load_state_dict(None), TypeError),
+        (lambda: nn.Linear(2, 2).cuda(), AttributeError),
+    ],
+)
+def test_wrong_choices_are_refused_when_they_are_made(wrong, kind):
+    with pytest.raises(kind):
+        wrong()

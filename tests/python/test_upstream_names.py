@@ -6,15 +6,8 @@ import inspect
 import pytest
 
 import grilly
-from grilly import functional, nn
+from grilly import functional, nn, utils
 from grilly.upstream import PARTS
-
-
-@pytest.fixture
-def backend():
-    with grilly.Compute() as backend:
-        yield backend
-
 
 # Names that are left out.
 
@@ -22,6 +15,7 @@ KEPT = {
     "grilly": set(grilly.__all__),
     "grilly.functional": set(functional.__all__),
     "grilly.nn": set(nn.__all__),
+    "grilly.utils": set(utils.__all__),
 }
 
 
@@ -38,7 +32,8 @@ def test_names_that_are_left_out_say_so(place, name, part):
     with pytest.raises(AttributeError) as caught:
         getattr(importlib.import_module(place), name)
     found = str(caught.value)
-    assert found == f"{name} is part of upstream grilly's {part} and not of this package"
+    here = "version" if part == "training" else "package"
+    assert found == f"{name} is part of upstream grilly's {part} and not of this {here}"
 
 
 COMPUTE = """
@@ -109,3 +104,48 @@ MODULES = {
 @pytest.mark.parametrize("name", MODULES)
 def test_layer_arguments_are_upstreams(name):
     assert list(inspect.signature(getattr(nn, name)).parameters) == MODULES[name].split()
+
+
+WITHOUT_OPTIONS = ("relu", "gelu", "silu", "gcu", "swiglu")
+PARTS_OF_COMPUTE = {
+    "fnn.gemm": "A B", "fnn.linear": "x weights bias", "fnn.linear_backward": "grad_output x weights bias",
+    "fnn.layernorm": "x gamma beta eps", "fnn.layernorm_backward": "grad_output x gamma mean var eps",
+    "fnn.activation_softmax": "input_data axis", "fnn.softmax_backward": "grad_output softmax_output dim",
+    "fnn.activation_roswish": "input_data alpha beta",
+    "fnn.activation_roswish_backward": "grad_output input_data alpha beta",
+    **{f"fnn.activation_{name}": "input_data" for name in WITHOUT_OPTIONS},
+    **{f"fnn.activation_{name}_backward": "grad_output input_data" for name in WITHOUT_OPTIONS},
+    **{f"fnn.fused_linear_{name}": "x weights bias" for name in ("relu", "gelu", "silu", "gcu")},
+    "fnn.fused_linear_roswish": "x weights bias alpha beta", "fnn.xavier_init": "input_dim output_dim seed",
+    "fnn.cross_entropy_backward": "logits targets", "fnn.dropout": "x dropout_prob is_training seed",
+    "fnn.residual": "x module_output", "attention.attention_scores": "queries keys num_heads head_dim scale",
+    "attention.attention_mask": "attention_scores use_causal mask_value custom_mask",
+    "attention.attention_output": "attention_weights values num_heads head_dim",
+    "attention.attention_concat_heads": "attention_output",
+    "attention.flash_attention2":
+        "queries keys values num_heads head_dim tile_size_q tile_size_k scale mask causal",
+    "attention.apply_rope": "q_or_k position_ids rope_base rope_scaling", "pooling.mean_pool": "embeddings mask",
+    "learning.embedding_lookup": "token_ids embedding_table", "learning.whitening_transform": "data mean std",
+    "learning.embedding_backward": "grad_output token_ids vocab_size embedding_dim",
+    "core.create_buffer": "data_or_size usage", "core.upload_buffer": "buffer memory data",
+    "core.read_buffer": "memory size dtype",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PARTS_OF_COMPUTE)
+def test_arguments_of_compute_are_upstreams(backend, name):
+    part, method = name.split(".")
+    found = list(inspect.signature(getattr(getattr(backend, part), method)).parameters)
+    expected = PARTS_OF_COMPUTE[name].split()
+    assert found[: len(expected)] == expected
+
+
+BRIDGE = ("get_fallback_stats", "reset_fallback_stats", "is_available")
+
+
+def test_every_flat_delegate_is_its_parts_method(backend):
+    assert backend.activation_gelu(input_data=[0.0]).tolist() == [0.0]
+    for name in ("linear", "layernorm", "linear_backward", "xavier_init"):
+        assert getattr(backend, name) == getattr(backend.fnn, name)
+    for name in BRIDGE:
+        assert callable(getattr(grilly.backend._bridge, name))

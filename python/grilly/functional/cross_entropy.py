@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from grilly.arrays import VulkanTensor, integers_of
+from grilly.device_array import VulkanTensor, integers_of
 from grilly.errors import IndexOutOfRangeError, InvalidArgumentError, InvalidTypeError
 from grilly.functional.dispatch import (
     Operand,

@@ -11,7 +11,8 @@ from grilly.errors import InvalidArgumentError
 from grilly.functional.attention import default_scale
 from grilly.functional.attention_parts import by_heads, check_groups, need_heads, sizes
 from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, mask_values, shape
-from grilly.functional.rotary import rope_tables
+from grilly.functional.kept import offsets
+from grilly.functional.rotary import rope_table
 
 __all__ = ["attend_by_heads", "key_mask"]
 
@@ -50,8 +51,7 @@ def attend_by_heads(
         x = x.reshape(axes)
         if rope is None:
             return x
-        cos, sin = rope_tables(np.arange(axes[1]), width, *rope)
-        return r("rope", x, r.constant(cos), r.constant(sin))
+        return r("rope", x, *(r.kept(rope_table, part, axes[1], width, *rope) for part in (0, 1)))
 
     def body(r: Any, q: Any, k: Any, v: Any, mask: Any) -> Any:
         q, k, v = rotated(r, q, first), rotated(r, k, second), v.reshape(second)
@@ -59,7 +59,7 @@ def attend_by_heads(
             packed = [
                 x.reshape([axes[0] * axes[1], axes[2] * width]) for x, axes in ((q, first), (k, second), (v, second))
             ]
-            bounds = [r.constant(np.arange(batch + 1, dtype=np.int32) * length) for length in (queries, second[1])]
+            bounds = [r.kept(offsets, batch, length) for length in (queries, second[1])]
             given = {"heads": heads, "kv_heads": second[2], "head_dim": width, "scale": factor, "causal": bool(causal)}
             return r("attention", *packed, *bounds, **given).reshape(first), None
         scores = r("attention_scores", q, k, scale=factor)
