@@ -22,7 +22,7 @@ pub(in crate::backend::vulkan) fn fits(operands: &[&Shape], capabilities: &Capab
     let subgroups = INVOCATIONS.checked_div(capabilities.subgroup_size);
     let bytes = |shape: &Shape| 2 * shape.elements(Counts::default()) as u64;
     matches!(subgroups, Some(4 | 8))
-        && KERNEL.select(capabilities).is_ok()
+        && KERNEL.own(capabilities).is_ok()
         && x.columns() > 0
         && x.columns().is_multiple_of(16)
         && weight.rows().size(Counts::default()).is_multiple_of(8)
@@ -39,7 +39,7 @@ pub(super) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Linear) -> Re
         _ => FEW_TILES,
     };
     let side = if tiles(128) < FEW_TILES { 64 } else { 128 };
-    let variant = KERNEL.select(lowering.capabilities)?;
+    let variant = lowering.select(&KERNEL, node)?;
     let constants = Constants {
         bias: op.bias,
         activation: op.activation.unwrap_or(ActivationKind::Identity) as u32,
