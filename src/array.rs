@@ -4,12 +4,15 @@
 //! batch. On Vulkan a call is only recorded; what is recorded is submitted when something is read, or when enough has
 //! gathered, so a chain of calls is one submission and moves no data.
 
+mod by_length;
 mod call;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::backend::{ArrayEngine, BackendKind, Memory, choose};
+pub use by_length::ByLength;
+
+use crate::backend::{ArrayEngine, Backend, BackendKind, Memory, ProgramOptions, choose};
 use crate::ops::Op;
 use crate::settings::Settings;
 use crate::{Error, Result};
@@ -50,6 +53,8 @@ pub struct Engine {
     kind: BackendKind,
     device: String,
     reason: String,
+    /// Whose shaders run; empty for the generic ones.
+    architecture: String,
 }
 
 static ENGINES: Mutex<Option<HashMap<String, Arc<Engine>>>> = Mutex::new(None);
@@ -75,13 +80,25 @@ impl Engine {
         }
         let choice = choose::open(device.parse()?, &Settings::from_env()?)?;
         let engine = Arc::new(Engine {
-            backend: choice.backend.arrays()?,
+            backend: choice.backend.arrays(None)?,
             kind: choice.kind(),
             device: choice.backend.device_name().to_owned(),
             reason: choice.reason,
+            architecture: String::new(),
         });
         engines.insert(device.to_owned(), engine.clone());
         Ok(engine)
+    }
+
+    /// An engine of the caller's own, which runs the shaders that are registered now for an architecture.
+    fn own(backend: &dyn Backend, architecture: &str, options: ProgramOptions) -> Result<Arc<Engine>> {
+        Ok(Arc::new(Engine {
+            backend: backend.arrays(Some(options))?,
+            kind: backend.kind(),
+            device: backend.device_name().to_owned(),
+            reason: String::new(),
+            architecture: architecture.to_owned(),
+        }))
     }
 
     /// Where it runs.

@@ -2,17 +2,59 @@
 //!
 //! ```text
 //! model_type ── architectures ─▶ architecture ─┐
-//! shader's name ───────────────────────────────┴ specific, else generic ─▶ Row {file, location}
+//! shader's name ───────────────────────────────┴ specific, else generic ─▶ Row {file, user}
+//! Op, attributes ── names_of ─▶ shader's names
 //! ```
-//! The process' registry decides what is dispatched; others of the type are lists of names.
+//! The process' registry decides what is dispatched; others of the type are lists of names. A program takes the registry
+//! as it is when it is prepared, and keeps it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
+use crate::ops::{ActivationKind, Binary, BinaryKind, Op};
 use crate::{Error, Result};
 
 /// The name under which `attention_output` looks for its shader.
 pub const ATTENTION_OUTPUT: &str = "attention-output";
+
+/// The names under which a shader can be registered to run an op, the most particular first, where they are not the op's
+/// name with hyphens alone. `operands` is how many the op has.
+pub fn names_of(op: &Op, operands: usize) -> &'static [&'static str] {
+    match op {
+        Op::Activation(activation) => match activation.kind {
+            ActivationKind::GeluErf | ActivationKind::GeluTanh => &["activation-gelu", "activation"],
+            ActivationKind::Relu => &["activation-relu", "activation"],
+            ActivationKind::Silu => &["activation-silu", "activation"],
+            _ => &["activation"],
+        },
+        Op::AttentionOutput(_) => &[ATTENTION_OUTPUT],
+        Op::AttentionScores(_) => &["attention-scores", "matmul"],
+        Op::Binary(Binary { kind: BinaryKind::Add }) => &["fnn-residual", "binary"],
+        Op::Binary(_) => &["binary"],
+        Op::Dropout(_) => &["fnn-dropout", "dropout"],
+        // One index and one table.
+        Op::EmbeddingSum(_) if operands == 2 => &["embedding-lookup", "embedding-sum"],
+        Op::LayerNorm(_) => &["fnn-layernorm", "layer-norm"],
+        Op::Linear(_) => &["fnn-linear", "linear"],
+        Op::Normalize(_) => &["embedding-normalize", "normalize"],
+        Op::Pool(_) => &["embedding-pool", "pool"],
+        // With a weight for each token.
+        Op::Reduce(_) if operands == 2 => &["embedding-pool-mask", "reduce"],
+        Op::Softmax(_) => &["activation-softmax", "softmax"],
+        _ => &[],
+    }
+}
+
+/// What to register in place of a name that no kernel runs under.
+pub fn instead_of(shader: &str) -> Option<&'static str> {
+    match shader {
+        "attention-concat-heads" => Some(
+            "heads lie side by side already in the result of \"attention-output\", so joining them moves nothing and runs \
+             no shader; register \"attention-output\"",
+        ),
+        _ => None,
+    }
+}
 
 /// Generic shaders, each served by the file of its name.
 const GENERIC: &[&str] = &[
@@ -70,8 +112,8 @@ const ARCHITECTURES: &[(&str, &str)] = &[
 pub struct Row {
     /// The file's name as it was registered, without its ending.
     pub file: String,
-    /// Where a user's file lies; `None` for one of grilly's own.
-    pub location: Option<String>,
+    /// Which of the users' shaders it is, by the number that the backend gave it; `None` for one of grilly's own.
+    pub user: Option<usize>,
 }
 
 /// Shaders by name and architecture.
@@ -85,7 +127,7 @@ pub struct Registry {
 impl Default for Registry {
     /// What grilly ships.
     fn default() -> Self {
-        let row = |file: &str| Row { file: file.into(), location: None };
+        let row = |file: &str| Row { file: file.into(), user: None };
         Registry {
             generic: GENERIC.iter().map(|name| ((*name).into(), row(name))).collect(),
             specific: (SPECIFIC.iter())
@@ -144,6 +186,16 @@ impl Registry {
         own(architecture.to_lowercase()).or_else(|| own(self.architecture(architecture)))
     }
 
+    /// Name and entry of what runs `op` for an architecture in place of what grilly ships; `None` where grilly's own runs.
+    pub fn in_place_of(&self, op: &Op, operands: usize, architecture: &str) -> Option<(&'static str, &Row)> {
+        let changed = |name: &&'static str| {
+            let row = self.find(name, architecture)?;
+            let other = || SHIPPED.find(name, architecture).is_some_and(|own| own.file != row.file);
+            (row.user.is_some() || other()).then_some((*name, row))
+        };
+        names_of(op, operands).iter().find_map(changed)
+    }
+
     /// Names of all shaders, or of those with an entry of the architecture's own or a generic one; sorted.
     pub fn list(&self, architecture: Option<&str>) -> Vec<String> {
         let specific = self.specific.keys().filter(|(shader, _)| {
@@ -154,21 +206,25 @@ impl Registry {
     }
 }
 
-static REGISTRY: LazyLock<RwLock<Registry>> = LazyLock::new(RwLock::default);
+/// The registry nobody changed.
+static SHIPPED: LazyLock<Registry> = LazyLock::new(Registry::default);
 
-/// The process' registry.
-pub fn read() -> RwLockReadGuard<'static, Registry> {
-    REGISTRY.read().unwrap_or_else(PoisonError::into_inner)
+static REGISTRY: LazyLock<RwLock<Arc<Registry>>> = LazyLock::new(RwLock::default);
+
+/// The process' registry as it is now; later changes leave what is returned alone.
+pub fn read() -> Arc<Registry> {
+    REGISTRY.read().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// The process' registry, to be changed.
-pub fn write() -> RwLockWriteGuard<'static, Registry> {
-    REGISTRY.write().unwrap_or_else(PoisonError::into_inner)
+/// Changes the process' registry.
+pub fn change<T>(change: impl FnOnce(&mut Registry) -> T) -> T {
+    change(Arc::make_mut(&mut REGISTRY.write().unwrap_or_else(PoisonError::into_inner)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ops::{Activation, AttentionOutput};
 
     #[test]
     fn an_architecture_gets_its_own_shader_and_else_the_generic_one() {
@@ -192,9 +248,38 @@ mod tests {
         assert_eq!(file(&registry, "my_model"), "attention-output-t5");
         assert!(registry.register_architecture("", "t5").is_err());
         // A row of the type's own goes before that of its architecture.
-        let own = Row { file: "mine".into(), location: Some("/mine.glsl".into()) };
+        let own = Row { file: "mine".into(), user: Some(0) };
         registry.register_specific(ATTENTION_OUTPUT, "Gpt2", own);
         assert_eq!((file(&registry, "gpt2"), file(&registry, "gpt")), ("mine".into(), "attention-output-gpt".into()));
+    }
+
+    #[test]
+    fn what_a_user_changed_is_told_from_what_is_shipped() {
+        let mut registry = Registry::default();
+        let attention = |name: &str| (AttentionOutput { architecture: name.into(), ..Default::default() }.into(), 2);
+        let gelu = (Activation::from(ActivationKind::GeluTanh).into(), 1);
+        let relu: (Op, usize) = (Activation::from(ActivationKind::Relu).into(), 1);
+        let changed = |registry: &Registry, (op, operands): &(Op, usize), architecture: &str| {
+            registry.in_place_of(op, *operands, architecture).map(|(_, row)| row.file.clone())
+        };
+        let output: (Op, usize) = attention("bert");
+        for architecture in ["bert", "gpt2", "t5", ""] {
+            assert_eq!(changed(&registry, &output, architecture), None, "{architecture}");
+        }
+        let mine = |name: &str| Row { file: name.into(), user: Some(3) };
+        registry.register_specific(ATTENTION_OUTPUT, "bert", mine("mine"));
+        registry.register_generic("activation-gelu", mine("my-gelu"));
+        assert_eq!(changed(&registry, &output, "bert"), Some("mine".into()));
+        assert_eq!(changed(&registry, &output, "roberta"), None);
+        assert_eq!(
+            (changed(&registry, &gelu, "bert"), changed(&registry, &relu, "bert")),
+            (Some("my-gelu".into()), None)
+        );
+        // One of grilly's own in another's place is a change, in its own place it is none.
+        registry.register_architecture("roberta", "gpt").unwrap();
+        assert_eq!(changed(&registry, &output, "roberta"), Some("attention-output-gpt".into()));
+        registry.register_specific(ATTENTION_OUTPUT, "bert", Row { file: "attention-output".into(), user: None });
+        assert_eq!(changed(&registry, &output, "bert"), None);
     }
 
     #[test]
@@ -204,6 +289,11 @@ mod tests {
         #[cfg(feature = "vulkan")]
         for row in registry.specific.values() {
             assert!(crate::backend::vulkan::builtin(&row.file).is_some(), "{}", row.file);
+        }
+        #[cfg(feature = "vulkan")]
+        for name in registry.generic.keys() {
+            let kernel = crate::backend::vulkan::builtin(name);
+            assert_ne!(kernel.is_some(), instead_of(name).is_some(), "{name}");
         }
     }
 }

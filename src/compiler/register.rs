@@ -1,7 +1,5 @@
 //! A user's shader in the place of one of grilly's.
 
-use std::path::Path;
-
 use super::functions::MAIN;
 use super::{ShaderCompiler, check, variant};
 use crate::backend::registry::{self, Row};
@@ -21,11 +19,12 @@ pub enum Place<'a> {
 ///
 /// `file` is a GLSL or SPIR-V file in the compiler's folder (its ending may be left out; `file#function` for a function
 /// that is not `main`), or the name of one of grilly's own shaders. It is compiled, and its interface must be that of
-/// grilly's own shader of the name. What is prepared from then on dispatches it.
+/// grilly's own shader of the name. Models that are loaded and calls that are made from then on dispatch it; a model that
+/// was loaded before keeps its shaders.
 ///
 /// # Errors
 /// `ShaderNotFound`, `FunctionNotFound` and `CompilationFailed` as the compiler; `PipelineCreationFailed` naming what
-/// differs from the interface; `Unsupported` for a name that no kernel runs under.
+/// differs from the interface; `Unsupported` for a name that no kernel runs under, with the one to register instead.
 pub fn register(shader: &str, place: Place<'_>, file: &str, compiler: &ShaderCompiler) -> Result<()> {
     if shader.is_empty() || place == Place::Architecture("") {
         return Err(Error::InvalidArgument(
@@ -33,36 +32,30 @@ pub fn register(shader: &str, place: Place<'_>, file: &str, compiler: &ShaderCom
         ));
     }
     let (path, function) = file.split_once('#').unwrap_or((file, MAIN));
-    let location = match compiler.get_compute_function(path, function) {
-        Ok(found) => Some(users(shader, path, found, compiler)?),
+    let user = match compiler.get_compute_function(path, function) {
+        Ok(found) => Some(users(shader, &found)?),
         Err(missing @ Error::ShaderNotFound { .. }) => own(shader, file, missing).map(|()| None)?,
         Err(error) => return Err(error),
     };
-    let mut registry = registry::write();
-    let row = Row { file: file.to_owned(), location };
-    match place {
+    let row = Row { file: file.to_owned(), user };
+    registry::change(|registry| match place {
         Place::Generic => registry.register_generic(shader, row),
         Place::Architecture(architecture) => registry.register_specific(shader, architecture, row),
-    }
+    });
     Ok(())
 }
 
-/// Checks a user's shader and makes it known; returns where it lies.
-fn users(shader: &str, path: &str, found: super::ComputeFunction, compiler: &ShaderCompiler) -> Result<String> {
-    let folder = &compiler.config().shader_directory;
-    let location = std::path::absolute(folder.join(path)).unwrap_or_else(|_| Path::new(path).to_owned());
-    let location = format!("{}#{}", location.display(), found.function);
+/// Checks a user's shader and makes it known; returns its number.
+fn users(shader: &str, found: &super::ComputeFunction) -> Result<usize> {
     let Some(generic) = vulkan::builtin(shader).and_then(|kernel| kernel.variants.last()) else {
-        let known = registry::read().list(None).iter().any(|name| name == shader);
-        if known {
+        if let Some(instead) = registry::instead_of(shader) {
             return Err(Error::Unsupported {
-                what: format!("registering {shader:?}"),
-                reason: "no kernel of grilly's runs under this name alone, so the shader would never be used".into(),
+                what: format!("registering a shader of yours under {shader:?}"),
+                reason: instead.into(),
             });
         }
         // A name of the user's own: nothing of grilly's dispatches it, so there is no interface to keep to.
-        vulkan::registry::add(&location, found.variant);
-        return Ok(location);
+        return Ok(vulkan::registry::add(found.variant));
     };
     let differences = check::differences(generic, &found.interface);
     if !differences.is_empty() {
@@ -73,8 +66,7 @@ fn users(shader: &str, path: &str, found: super::ComputeFunction, compiler: &Sha
         });
     }
     let variant = variant::of(found.variant.name, found.variant.spirv, &found.interface, Some(generic))?;
-    vulkan::registry::add(&location, variant);
-    Ok(location)
+    Ok(vulkan::registry::add(variant))
 }
 
 /// Whether `file` is one of grilly's own that has the interface of `shader`; else `missing`.

@@ -6,11 +6,14 @@ use std::sync::{Arc, RwLock};
 
 use super::run::Runner;
 use super::{EmbeddingModel, LoadOptions};
+use crate::backend::registry as shaders;
 use crate::graph::Plan;
+use crate::graph::fuse::Fusion;
 use crate::model::heads::{Head, Modules};
 use crate::model::spec::EncoderSpec;
 use crate::model::weights::Weights;
 use crate::model::{config, encoder, heads, registry};
+use crate::ops::Op;
 use crate::settings::Settings;
 use crate::text::tokenizer::Tokenizer;
 use crate::{Error, Result};
@@ -36,7 +39,14 @@ impl EmbeddingModel {
         })?;
         let weights = Weights::open(folder, &modules.transformer, &module_folders(&modules), &rules)?;
         weights.check(&encoder::needed(&graph))?;
-        let (weights, plan) = (Arc::new(weights), Arc::new(Plan::new(graph)));
+        let model_type = config.get("model_type").and_then(|v| v.as_str()).unwrap_or(&spec.architecture).to_owned();
+        let shaders = shaders::read();
+        let apart = |op: &Op, operands: usize| {
+            let (name, row) = shaders.in_place_of(op, operands, &model_type)?;
+            Some(format!("a shader of the user is registered for {name}, {model_type}: {}", row.file))
+        };
+        let plan = Plan::with(graph, &Fusion { architecture: &model_type, apart: &apart });
+        let (weights, plan) = (Arc::new(weights), Arc::new(plan));
         log::debug!(target: "grilly", "plan of {}:\n{plan}", folder.display());
         let runner = Runner::open(options, &settings, &plan, &weights)?;
         let most = options.max_seq_length.or(sentence.max_seq_length).unwrap_or(spec.longest_text);
@@ -47,7 +57,7 @@ impl EmbeddingModel {
             tokenizer_threads.map_err(|e| Error::Unsupported { what: "num_threads".into(), reason: e.to_string() })?;
         Ok(EmbeddingModel {
             folder: folder.to_owned(),
-            model_type: config.get("model_type").and_then(|v| v.as_str()).unwrap_or(&spec.architecture).to_owned(),
+            model_type,
             config_json: serde_json::Value::Object(config).to_string(),
             sentence,
             modules,

@@ -7,8 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use ndarray::{Array2, ArrayView2, s};
 
 use super::{EmbeddingModel, Encoded, LoadOptions};
+use crate::array::ByLength;
 use crate::backend::choose::{self, DeviceRequest};
-use crate::backend::{BackendKind, BatchLimits, Feed, Pending, Program, ProgramOptions, cpu};
+use crate::backend::{Backend, BackendKind, BatchLimits, Feed, Pending, Program, ProgramOptions, cpu};
 use crate::graph::Plan;
 use crate::model::encoder::{inputs, outputs};
 use crate::model::spec::{EncoderSpec, Positions};
@@ -38,7 +39,7 @@ impl Runner {
     ) -> Result<Runner> {
         let choice = choose::open(options.device.parse::<DeviceRequest>()?, settings)?;
         let wanted = ProgramOptions { num_threads: options.num_threads, memory_limit: options.memory_limit };
-        match choice.backend.prepare(plan.clone(), weights.clone(), wanted) {
+        match prepare(&*choice.backend, plan, weights, wanted) {
             Ok(program) => Ok(Runner {
                 kind: choice.kind(),
                 device: choice.backend.device_name().to_owned(),
@@ -67,13 +68,26 @@ impl Runner {
         log::warn!(target: "grilly", "{reason}");
         COUNTERS.fallbacks.fetch_add(1, Relaxed);
         let backend = cpu::backend();
-        let program = backend.prepare(plan.clone(), weights.clone(), options)?;
+        let program = prepare(&*backend, plan, weights, options)?;
         Ok(Runner { kind: BackendKind::Cpu, device: backend.device_name().to_owned(), reason, program })
     }
 
     pub fn limits(&self) -> BatchLimits {
         self.program.limits()
     }
+}
+
+/// The plan as the backend runs it, or step by step on arrays where its batches must hold texts of one length.
+fn prepare(
+    backend: &dyn Backend,
+    plan: &Arc<Plan>,
+    weights: &Arc<Weights>,
+    options: ProgramOptions,
+) -> Result<Arc<dyn Program>> {
+    if plan.graph.needs_one_length() {
+        return ByLength::prepare(backend, plan.clone(), &**weights, options);
+    }
+    backend.prepare(plan.clone(), weights.clone(), options)
 }
 
 /// Whether the CPU may do what the device could not.

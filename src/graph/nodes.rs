@@ -1,6 +1,6 @@
 //! A graph of operations over inputs and weights, in the order they were added.
 
-use crate::ops::{Counts, Op, Shape};
+use crate::ops::{Counts, Dim, Op, Shape};
 use crate::{Error, Result};
 
 /// How an element is stored.
@@ -44,6 +44,8 @@ pub enum Source {
     Weight(Weight),
     /// A node computes it.
     Node,
+    /// It is another value's elements in another shape.
+    View(ValueId),
 }
 
 /// One tensor of the graph.
@@ -119,7 +121,8 @@ impl Graph {
         let shapes: Vec<&Shape> = operands.iter().map(|v| &self.values[v.0].shape).collect();
         let mut shapes = op.infer(&shapes).map_err(|e| Error::InvalidArgument(format!("{name}: {e}")))?;
         let shape = shapes.remove(0);
-        let dtype = op.result_type();
+        let types: Vec<DType> = operands.iter().map(|id| self.value(*id).dtype).collect();
+        let dtype = op.result_type(&types);
         let result = self.push(Value { name: name.to_owned(), shape, dtype, source: Source::Node });
         self.nodes.push(Node { name: name.to_owned(), op, operands: operands.to_vec(), result });
         Ok(result)
@@ -130,10 +133,43 @@ impl Graph {
         &self.values[id.0]
     }
 
-    /// How many nodes read the value, plus one if it is an output.
+    /// Adds a view of a value: the same elements in another shape, which has as many.
+    pub fn view(&mut self, name: &str, of: ValueId, shape: Shape) -> ValueId {
+        let dtype = self.value(of).dtype;
+        self.push(Value { name: name.to_owned(), shape, dtype, source: Source::View(of) })
+    }
+
+    /// The value that a view shows, and any other value itself.
+    pub fn viewed(&self, id: ValueId) -> ValueId {
+        match self.value(id).source {
+            Source::View(of) => self.viewed(of),
+            _ => id,
+        }
+    }
+
+    /// How often nodes read the value, itself or a view of it, plus one if it is an output.
     pub fn uses(&self, id: ValueId) -> usize {
-        self.nodes.iter().flat_map(|n| &n.operands).filter(|v| **v == id).count()
-            + usize::from(self.outputs.contains(&id))
+        let read = self.nodes.iter().flat_map(|n| &n.operands).filter(|v| self.viewed(**v) == id).count();
+        read + usize::from(self.outputs.iter().any(|v| self.viewed(*v) == id))
+    }
+
+    /// The last step that reads each value, itself or a view of it; `usize::MAX` for outputs, which outlive all steps.
+    pub fn last_uses(&self) -> Vec<usize> {
+        let mut last = vec![0; self.values.len()];
+        for (step, node) in self.nodes.iter().enumerate() {
+            for operand in &node.operands {
+                last[self.viewed(*operand).0] = step;
+            }
+        }
+        for output in &self.outputs {
+            last[self.viewed(*output).0] = usize::MAX;
+        }
+        last
+    }
+
+    /// Whether a batch must hold texts of one length: some value has an axis of [`Dim::Length`].
+    pub fn needs_one_length(&self) -> bool {
+        self.nodes.iter().any(|node| self.value(node.result).shape.0.contains(&Dim::Length))
     }
 
     /// Flops of all nodes at the given counts.

@@ -1,7 +1,7 @@
 //! A graph put in order, with a buffer for each value that is computed or given.
 
 use super::{Graph, Source, ValueId};
-use crate::graph::fuse::Outcome;
+use crate::graph::fuse::{Fusion, Outcome};
 use crate::ops::{Counts, Dim, Shape};
 
 /// A piece of memory whose size depends on the batch: `rows * columns` elements of 4 bytes.
@@ -36,9 +36,12 @@ pub enum Storage {
 pub struct Plan {
     /// The operations, already fused.
     pub graph: Graph,
+    /// Whose shaders run it, an architecture or a `model_type`; empty for the generic ones.
+    pub architecture: String,
     /// What each fusion pass did.
     pub outcomes: Vec<Outcome>,
-    /// Shared memory of the computed values: values whose lives do not overlap share a buffer. Outputs share none.
+    /// Shared memory of the computed values: values whose lives do not overlap share a buffer. Outputs share none. A plan
+    /// for texts of one length has none: it runs step by step on arrays.
     pub buffers: Vec<Buffer>,
     /// Where each value lives, by value id.
     pub storage: Vec<Storage>,
@@ -46,10 +49,16 @@ pub struct Plan {
 
 impl Plan {
     /// Fuses what can be fused, drops nodes no output needs, and gives every value its place.
-    pub fn new(mut graph: Graph) -> Self {
+    pub fn new(graph: Graph) -> Self {
+        Plan::with(graph, &Fusion::default())
+    }
+
+    /// As [`Plan::new`] for the architecture of `fusion`, leaving alone what it wants apart.
+    pub fn with(mut graph: Graph, fusion: &Fusion<'_>) -> Self {
         drop_unused(&mut graph);
-        let outcomes = super::fuse::all(&mut graph);
-        let last_use = last_uses(&graph);
+        let outcomes = super::fuse::all(&mut graph, fusion);
+        let last_use = graph.last_uses();
+        let by_length = graph.needs_one_length();
         let mut buffers: Vec<Buffer> = Vec::new();
         let mut free: Vec<usize> = Vec::new();
         let mut storage: Vec<Storage> = graph
@@ -60,12 +69,13 @@ impl Plan {
                 _ => Storage::Weight,
             })
             .collect();
-        for (step, node) in graph.nodes.iter().enumerate() {
+        for (step, node) in graph.nodes.iter().enumerate().filter(|_| !by_length) {
             let shape = &graph.value(node.result).shape;
             let shared = last_use[node.result.0] != usize::MAX;
             storage[node.result.0] = Storage::Buffer(take_buffer(&mut buffers, &mut free, shape, shared));
             // A result never overwrites an operand of its own step, so operands are given back only now.
-            let mut ended: Vec<ValueId> = node.operands.iter().copied().filter(|v| last_use[v.0] == step).collect();
+            let operands = node.operands.iter().map(|v| graph.viewed(*v));
+            let mut ended: Vec<ValueId> = operands.filter(|v| last_use[v.0] == step).collect();
             ended.sort();
             ended.dedup();
             for value in ended {
@@ -74,7 +84,10 @@ impl Plan {
                 }
             }
         }
-        Plan { graph, outcomes, buffers, storage }
+        for id in 0..graph.values.len() {
+            storage[id] = storage[graph.viewed(ValueId(id)).0];
+        }
+        Plan { graph, architecture: fusion.architecture.to_owned(), outcomes, buffers, storage }
     }
 
     /// Bytes of all buffers in a batch.
@@ -89,29 +102,15 @@ impl Plan {
     }
 }
 
-/// The last step that reads each value; `usize::MAX` for outputs, which outlive the plan.
-fn last_uses(graph: &Graph) -> Vec<usize> {
-    let mut last = vec![0; graph.values.len()];
-    for (step, node) in graph.nodes.iter().enumerate() {
-        for operand in &node.operands {
-            last[operand.0] = step;
-        }
-    }
-    for output in &graph.outputs {
-        last[output.0] = usize::MAX;
-    }
-    last
-}
-
 fn drop_unused(graph: &mut Graph) {
     let mut needed = vec![false; graph.values.len()];
     for output in &graph.outputs {
-        needed[output.0] = true;
+        needed[graph.viewed(*output).0] = true;
     }
     for node in graph.nodes.iter().rev() {
         if needed[node.result.0] {
             for operand in &node.operands {
-                needed[operand.0] = true;
+                needed[graph.viewed(*operand).0] = true;
             }
         }
     }
@@ -147,14 +146,14 @@ impl std::fmt::Display for Plan {
                 .map(|v| format!("{}{}", self.graph.value(*v).name, self.graph.value(*v).shape))
                 .collect();
             let result = self.graph.value(node.result);
-            writeln!(
-                f,
-                "{step:3} {} ({}) -> {} {:?}",
-                node.op.name(),
-                operands.join(", "),
-                result.shape,
-                self.storage[node.result.0]
-            )?;
+            write!(f, "{step:3} {} ({}) -> {}", node.op.name(), operands.join(", "), result.shape)?;
+            match self.storage[node.result.0] {
+                Storage::Weight => writeln!(f)?,
+                storage => writeln!(f, " {storage:?}")?,
+            }
+        }
+        if self.graph.needs_one_length() {
+            writeln!(f, "step by step on arrays, texts of one length S at a time")?;
         }
         for (i, buffer) in self.buffers.iter().enumerate() {
             writeln!(f, "buffer {i}: [{}, {}]", buffer.rows, buffer.columns)?;

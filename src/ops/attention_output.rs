@@ -83,8 +83,8 @@ impl Operation for AttentionOutput {
         let [weights, values] = operands else {
             return Err(Error::InvalidArgument(format!("attention_output: {} operands, expected 2", operands.len())));
         };
-        let sizes = self.sizes(weights, values)?;
-        Ok(vec![Shape::fixed(&[sizes.batch, sizes.q_len, sizes.heads, sizes.head_dim])])
+        self.sizes(weights, values)?;
+        Ok(vec![Shape(vec![weights.0[0], weights.0[2], weights.0[1], values.0[3]])])
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

@@ -1,6 +1,6 @@
 //! Products of queries and keys, head by head.
 
-use super::{Counts, Operation, Shape, Strided};
+use super::{Counts, Dim, Operation, Shape, Strided};
 use crate::{Error, Result};
 
 /// `y[b, h, i, j] = scale * sum_d q[b, i, h, d] k[b, j, g(h), d]`, `g(h) = h * G / H`
@@ -13,31 +13,36 @@ pub struct AttentionScores {
     pub scale: f32,
 }
 
+/// `[batch, rows, heads, depth]` and `[batch, keys, groups, depth]`.
+fn axes<'a>(operands: &[&'a Shape]) -> Result<(&'a Shape, &'a Shape)> {
+    let [q, k] = operands else {
+        return Err(Error::InvalidArgument(format!("attention_scores: {} operands, expected 2", operands.len())));
+    };
+    let [batch, _, heads @ Dim::Fixed(all), depth] = q.0[..] else {
+        return Err(Error::InvalidArgument(format!("attention_scores: q has shape {q}, expected [B, S, H, D]")));
+    };
+    match k.0[..] {
+        [items, _, Dim::Fixed(groups), columns]
+            if (items, columns) == (batch, depth) && groups > 0 && all.is_multiple_of(groups) =>
+        {
+            Ok((q, k))
+        }
+        _ => Err(Error::InvalidArgument(format!(
+            "attention_scores: k has shape {k}, expected [{batch}, K, a divisor of {heads}, {depth}]"
+        ))),
+    }
+}
+
 impl AttentionScores {
     /// The same as a product of matrices: batches are the batch's items, and within them the query heads.
     ///
     /// # Errors
     /// `InvalidArgument` naming the operand, the shape found and the shape expected.
     pub fn strided(&self, operands: &[&Shape]) -> Result<Strided> {
-        let [q, k] = operands else {
-            return Err(Error::InvalidArgument(format!("attention_scores: {} operands, expected 2", operands.len())));
-        };
-        let [batch, rows, heads, depth] = q.fixed_axes("attention_scores", "q")?[..] else {
-            return Err(Error::InvalidArgument(format!("attention_scores: q has shape {q}, expected [B, S, H, D]")));
-        };
-        let axes = k.fixed_axes("attention_scores", "k")?;
-        let (keys, groups) = match axes[..] {
-            [items, keys, groups, columns]
-                if (items, columns) == (batch, depth) && groups > 0 && heads.is_multiple_of(groups) =>
-            {
-                (keys, groups)
-            }
-            _ => {
-                return Err(Error::InvalidArgument(format!(
-                    "attention_scores: k has shape {k}, expected [{batch}, K, a divisor of {heads}, {depth}]"
-                )));
-            }
-        };
+        let (q, k) = axes(operands)?;
+        let (a, b) = (q.fixed_axes("attention_scores", "q")?, k.fixed_axes("attention_scores", "k")?);
+        let (batch, rows, heads, depth) = (a[0], a[1], a[2], a[3]);
+        let (keys, groups) = (b[1], b[2]);
         Ok(Strided {
             rows,
             columns: keys,
@@ -54,8 +59,8 @@ impl AttentionScores {
 
 impl Operation for AttentionScores {
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        let product = self.strided(operands)?;
-        Ok(vec![Shape::fixed(&[product.outer, product.inner, product.rows, product.columns])])
+        let (q, k) = axes(operands)?;
+        Ok(vec![Shape(vec![q.0[0], q.0[2], q.0[1], k.0[1]])])
     }
 
     fn flops(&self, operands: &[&Shape], _counts: Counts) -> u64 {

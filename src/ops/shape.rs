@@ -22,6 +22,8 @@ pub enum Dim {
     Texts,
     /// The boundaries between texts, `B + 1`: text `i` owns tokens `offsets[i]..offsets[i + 1]`.
     Boundaries,
+    /// The tokens of one text, `S`, in a batch whose texts all have as many.
+    Length,
 }
 
 impl Dim {
@@ -32,6 +34,7 @@ impl Dim {
             Dim::Tokens => counts.tokens,
             Dim::Texts => counts.texts,
             Dim::Boundaries => counts.texts + 1,
+            Dim::Length => counts.tokens / counts.texts.max(1),
         }
     }
 }
@@ -43,6 +46,7 @@ impl std::fmt::Display for Dim {
             Dim::Tokens => f.write_str("T"),
             Dim::Texts => f.write_str("B"),
             Dim::Boundaries => f.write_str("B+1"),
+            Dim::Length => f.write_str("S"),
         }
     }
 }

@@ -74,7 +74,7 @@ impl Operation for Softmax {
             [x, keep] => (x, Some(keep)),
             _ => return Err(Error::InvalidArgument(format!("softmax: {} operands, expected 1 or 2", operands.len()))),
         };
-        if self.causal && !matches!(x.0[..], [.., Dim::Fixed(_), _]) {
+        if self.causal && !matches!(x.0[..], [.., Dim::Fixed(_) | Dim::Length, _]) {
             return Err(Error::InvalidArgument(format!(
                 "softmax: x has shape {x}, expected rows and columns for causal"
             )));

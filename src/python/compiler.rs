@@ -204,7 +204,7 @@ impl ShaderTable {
             return lock::without(py, || compiler::register(shader, place, file, &compiler.0));
         };
         let mut own = own.lock().unwrap_or_else(PoisonError::into_inner);
-        let row = Row { file: file.to_owned(), location: None };
+        let row = Row { file: file.to_owned(), user: None };
         match architecture {
             None => own.register_generic(shader, row),
             Some(architecture) => own.register_specific(shader, architecture, row),
@@ -216,7 +216,7 @@ impl ShaderTable {
     fn forget(&self, shader: &str, architecture: &str) {
         match &self.own {
             Some(own) => own.lock().unwrap_or_else(PoisonError::into_inner).forget_specific(shader, architecture),
-            None => registry::write().forget_specific(shader, architecture),
+            None => registry::change(|registry| registry.forget_specific(shader, architecture)),
         }
     }
 
@@ -226,7 +226,7 @@ impl ShaderTable {
             Some(own) => {
                 own.lock().unwrap_or_else(PoisonError::into_inner).register_architecture(model_type, architecture)?;
             }
-            None => registry::write().register_architecture(model_type, architecture)?,
+            None => registry::change(|registry| registry.register_architecture(model_type, architecture))?,
         }
         Ok(())
     }

@@ -10,7 +10,8 @@ use super::kernels;
 use super::simd::Arch;
 use super::step::{Given, Step};
 use super::threads::{Team, Threads};
-use crate::backend::{ArrayEngine, Memory, TensorView, WeightSource};
+use crate::backend::registry::{self, Registry};
+use crate::backend::{ArrayEngine, Memory, ProgramOptions, TensorView, WeightSource};
 use crate::graph::{DType, Plan, Storage};
 use crate::ops::Counts;
 use crate::{Error, Result};
@@ -19,13 +20,17 @@ use crate::{Error, Result};
 const FEW_ELEMENTS: usize = 1 << 14;
 
 pub(super) struct CpuArrays {
+    /// `None` for the process' registry as it is at each call.
+    shaders: Option<Arc<Registry>>,
     threads: Threads,
     arch: Arch,
 }
 
 impl CpuArrays {
-    pub(super) fn new() -> Result<Self> {
-        Ok(CpuArrays { threads: Threads::new(None)?, arch: Arch::new() })
+    /// Arrays on which whatever shaders are registered give the patterns; with `options` those registered now, for good.
+    pub(super) fn new(options: Option<ProgramOptions>) -> Result<Self> {
+        let threads = Threads::new(options.and_then(|options| options.num_threads))?;
+        Ok(CpuArrays { shaders: options.map(|_| registry::read()), threads, arch: Arch::new() })
     }
 }
 
@@ -64,6 +69,7 @@ impl ArrayEngine for CpuArrays {
                 DType::U32 => Given::Indices(aligned(bytes)),
             });
         }
+        let shaders = self.shaders.clone().unwrap_or_else(registry::read);
         let constants = Constants::new(plan, Arc::new(NoWeights), self.arch)?;
         let mut buffers: Vec<Floats> = Vec::new();
         buffers.resize_with(plan.buffers.len(), Floats::default);
@@ -83,6 +89,7 @@ impl ArrayEngine for CpuArrays {
                 let step = Step {
                     plan,
                     arch: self.arch,
+                    shaders: &shaders,
                     team,
                     counts,
                     constants: &constants,

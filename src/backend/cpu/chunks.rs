@@ -39,7 +39,7 @@ impl Chunk {
             Dim::Tokens => Some(self.tokens.clone()),
             Dim::Texts => Some(self.texts.clone()),
             Dim::Boundaries => Some(self.texts.start..self.texts.end + 1),
-            Dim::Fixed(_) => None,
+            Dim::Fixed(_) | Dim::Length => None,
         }
     }
 }

@@ -49,7 +49,7 @@ impl Backend for Cpu {
         Ok(Arc::new(program::CpuProgram::new(plan, weights, options, simd::Arch::new())?))
     }
 
-    fn arrays(&self) -> Result<Arc<dyn ArrayEngine>> {
-        Ok(Arc::new(arrays::CpuArrays::new()?))
+    fn arrays(&self, own: Option<ProgramOptions>) -> Result<Arc<dyn ArrayEngine>> {
+        Ok(Arc::new(arrays::CpuArrays::new(own)?))
     }
 }

@@ -16,6 +16,7 @@ use super::kernels;
 use super::simd::Arch;
 use super::step::{Given, Step};
 use super::threads::{Team, Threads};
+use crate::backend::registry::{self, Registry};
 use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions, WeightSource};
 use crate::graph::{DType, Plan, Storage};
 use crate::ops::Dim;
@@ -34,6 +35,7 @@ pub struct CpuProgram {
     constants: Constants,
     threads: Threads,
     arch: Arch,
+    shaders: Arc<Registry>,
     /// By output: the steps it needs.
     needs: Vec<Vec<bool>>,
     limits: BatchLimits,
@@ -50,7 +52,8 @@ impl CpuProgram {
         let constants = threads.run(|| Constants::new(&plan, weights, arch))??;
         let needs = (0..plan.graph.outputs.len()).map(|output| steps_for(&plan, output)).collect();
         let limits = chunks::limits(&plan, threads.count());
-        Ok(CpuProgram { plan, constants, threads, arch, needs, limits, arenas: Mutex::new(Vec::new()) })
+        let shaders = registry::read();
+        Ok(CpuProgram { plan, constants, threads, arch, shaders, needs, limits, arenas: Mutex::new(Vec::new()) })
     }
 
     /// The inputs of one chunk, aligned and counted from its own first token.
@@ -110,6 +113,7 @@ impl CpuProgram {
             let step = Step {
                 plan: &self.plan,
                 arch: self.arch,
+                shaders: &self.shaders,
                 team,
                 counts,
                 constants: &self.constants,

@@ -6,6 +6,7 @@ use super::constants::Constants;
 use super::floats::Floats;
 use super::simd::Arch;
 use super::threads::Team;
+use crate::backend::registry::Registry;
 use crate::graph::{Plan, Source, Storage, ValueId};
 use crate::ops::{Counts, Shape};
 use crate::{Error, Result};
@@ -24,6 +25,8 @@ pub struct Step<'a> {
     pub plan: &'a Plan,
     /// Instruction set.
     pub arch: Arch,
+    /// Which shader serves whom, and with it the pattern of `attention_output`.
+    pub shaders: &'a Registry,
     /// Who works.
     pub team: Team,
     /// Sizes.

@@ -10,14 +10,16 @@ use std::sync::{Arc, Mutex, Weak};
 use super::Capabilities;
 use super::device::Opened;
 use super::kernel::{Access, Dispatch, Range, Resource};
+use super::kernels::linear_matrix;
 use super::limits::flops_per_submission;
 use super::lower::lower;
 use super::memory::Budget;
 use super::profile;
 use super::raw::{Buffer, Command, Grid, Kind, Recording, Slice, Ticket, Timing, lock};
-use crate::backend::{ArrayEngine, Memory};
+use crate::backend::registry::{self, Registry};
+use crate::backend::{ArrayEngine, Memory, ProgramOptions};
 use crate::graph::{Plan, Storage};
-use crate::ops::Counts;
+use crate::ops::{Counts, Op, Shape};
 use crate::stats::COUNTERS;
 use crate::{Error, Result};
 
@@ -37,6 +39,8 @@ const MUCH_STAGING: u64 = 256 << 20;
 
 pub(super) struct VulkanArrays {
     opened: Arc<Opened>,
+    /// `None` for the process' registry as it is at each call.
+    shaders: Option<Arc<Registry>>,
     budget: Arc<Budget>,
     list: Mutex<List>,
     /// For the arrays, which free their memory through it.
@@ -135,10 +139,13 @@ fn retire(recording: &mut Recording) -> Result<bool> {
 }
 
 impl VulkanArrays {
-    pub(super) fn new(opened: &Arc<Opened>) -> Arc<Self> {
-        let memory = opened.device.capabilities.memory / 16 * 15;
+    /// Arrays that run whatever shaders are registered; with `options` those that are registered now, for good.
+    pub(super) fn new(opened: &Arc<Opened>, options: Option<ProgramOptions>) -> Arc<Self> {
+        let limit = options.and_then(|options| options.memory_limit).unwrap_or(u64::MAX);
+        let memory = (opened.device.capabilities.memory / 16 * 15).min(limit);
         Arc::new_cyclic(|own| VulkanArrays {
             opened: opened.clone(),
+            shaders: options.map(|_| registry::read()),
             budget: Budget::new(memory),
             list: Mutex::default(),
             own: own.clone(),
@@ -353,7 +360,8 @@ impl ArrayEngine for VulkanArrays {
     fn run(&self, plan: &Plan, counts: Counts, inputs: &[&Memory]) -> Result<Memory> {
         let device = &self.opened.device;
         device.check("an operation")?;
-        let dispatches = lower(plan, &device.capabilities)?;
+        let shaders = self.shaders.clone().unwrap_or_else(registry::read);
+        let dispatches = lower(plan, &device.capabilities, &shaders)?;
         let list = &mut *lock(&self.list);
         let output = match plan.graph.outputs.first().map(|id| (plan.storage[id.0], plan.graph.value(*id))) {
             Some((Storage::Buffer(place), value)) => {
@@ -386,6 +394,10 @@ impl ArrayEngine for VulkanArrays {
             self.submit(list)?;
         }
         Ok(self.memory(run.buffers[output.0].clone(), guard))
+    }
+
+    fn takes_half(&self, op: &Op, operands: &[&Shape]) -> bool {
+        matches!(op, Op::Linear(_)) && linear_matrix::fits(operands, &self.opened.device.capabilities)
     }
 
     fn download(&self, memory: &Memory, bytes: &mut [u8]) -> Result<()> {

@@ -26,7 +26,7 @@ impl Opened {
     fn arrays(self: &Arc<Self>) -> Arc<VulkanArrays> {
         let mut made = lock(&self.arrays);
         made.upgrade().unwrap_or_else(|| {
-            let arrays = VulkanArrays::new(self);
+            let arrays = VulkanArrays::new(self, None);
             *made = Arc::downgrade(&arrays);
             arrays
         })
@@ -176,8 +176,11 @@ impl Backend for Vulkan {
         program::prepare(&self.opened, plan, &*weights, options)
     }
 
-    fn arrays(&self) -> Result<Arc<dyn ArrayEngine>> {
-        Ok(self.opened.arrays())
+    fn arrays(&self, own: Option<ProgramOptions>) -> Result<Arc<dyn ArrayEngine>> {
+        Ok(match own {
+            None => self.opened.arrays(),
+            Some(_) => VulkanArrays::new(&self.opened, own),
+        })
     }
 }
 

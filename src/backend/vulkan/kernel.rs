@@ -1,6 +1,6 @@
 //! A shader variant and a dispatch of it, both as plain data: nothing here calls Vulkan.
 
-use super::{Capabilities, Feature, registry};
+use super::{Capabilities, Feature};
 use crate::graph::ValueId;
 use crate::ops::{Counts, Dim};
 use crate::{Error, Result};
@@ -73,17 +73,6 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The user's shader that is registered in the kernel's place, or grilly's own.
-    ///
-    /// # Errors
-    /// `PipelineCreationFailed` or `Unsupported` naming what the device lacks.
-    pub fn select(&self, capabilities: &Capabilities) -> Result<&'static Variant> {
-        match registry::in_place_of(self, capabilities)? {
-            Some(variant) => Ok(variant),
-            None => self.own(capabilities),
-        }
-    }
-
     /// The first of grilly's own variants whose needs the device meets.
     ///
     /// # Errors

@@ -1,9 +1,10 @@
 //! From a plan to dispatches: each node is handed to `kernels/<op>.rs`.
 
-use super::kernel::{Dispatch, Range, Resource};
-use super::{Capabilities, kernels};
+use super::kernel::{Dispatch, Kernel, Range, Resource, Variant};
+use super::{Capabilities, kernels, registry};
 use crate::Result;
-use crate::graph::{Plan, Storage, ValueId};
+use crate::backend::registry::Registry;
+use crate::graph::{Node, Plan, Storage, ValueId};
 use crate::ops::{Op, Shape};
 
 /// A plan being turned into dispatches for one device.
@@ -12,6 +13,8 @@ pub struct Lowering<'a> {
     pub plan: &'a Plan,
     /// What it must run on.
     pub capabilities: &'a Capabilities,
+    /// Which shader serves whom.
+    pub shaders: &'a Registry,
     /// What has come out so far.
     pub dispatches: Vec<Dispatch>,
 }
@@ -26,18 +29,34 @@ impl Lowering<'_> {
         })
     }
 
+    /// The user's shader that is registered in a kernel's place for the node, or grilly's own.
+    ///
+    /// # Errors
+    /// `PipelineCreationFailed` or `Unsupported` naming what the device lacks.
+    pub fn select(&self, kernel: &Kernel, node: &Node) -> Result<&'static Variant> {
+        match self.replaced(kernel, node) {
+            Some(variant) => registry::fits(variant, self.capabilities).map(|()| variant),
+            None => kernel.own(self.capabilities),
+        }
+    }
+
+    /// The user's shader that is registered in a kernel's place for the node.
+    pub fn replaced(&self, kernel: &Kernel, node: &Node) -> Option<&'static Variant> {
+        registry::in_place_of(kernel, &node.op, node.operands.len(), &self.plan.architecture, self.shaders)
+    }
+
     /// A value's shape.
     pub fn shape(&self, value: ValueId) -> &Shape {
         &self.plan.graph.value(value).shape
     }
 }
 
-/// Lowers every node of the plan.
+/// Lowers every node of the plan to the shaders that the registry has for the plan's architecture.
 ///
 /// # Errors
 /// `Unsupported` when an op has no variant for the device.
-pub fn lower(plan: &Plan, capabilities: &Capabilities) -> Result<Vec<Dispatch>> {
-    let mut lowering = Lowering { plan, capabilities, dispatches: Vec::new() };
+pub fn lower(plan: &Plan, capabilities: &Capabilities, shaders: &Registry) -> Result<Vec<Dispatch>> {
+    let mut lowering = Lowering { plan, capabilities, shaders, dispatches: Vec::new() };
     for node in &plan.graph.nodes {
         match &node.op {
             Op::Activation(op) => kernels::activation::lower(&mut lowering, node, op)?,

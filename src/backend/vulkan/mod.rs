@@ -36,6 +36,8 @@ pub use device::{devices, in_use, open, shut_down, validated};
 pub use devices::{Inventory, Listed};
 pub use interface::Interface;
 pub use kernel::{Access, Binding, Constant, Dispatch, Extent, Kernel, PushMember, Range, Resource, Scalar, Variant};
+#[cfg(test)]
+pub(crate) use lower::lower;
 pub use profile::{Entry, profile, times};
 pub(crate) use raw::spirv_tools;
 pub use raw::validation_messages;

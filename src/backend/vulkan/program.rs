@@ -17,6 +17,7 @@ use super::raw::lock;
 use super::record::{Grids, barriers};
 use super::slot::{Prepared, Slot};
 use super::upload::upload;
+use crate::backend::registry;
 use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions, WeightSource};
 use crate::graph::{Plan, ValueId};
 use crate::{Error, Result};
@@ -31,7 +32,7 @@ pub(super) fn prepare(
     weights: &dyn WeightSource,
     options: ProgramOptions,
 ) -> Result<Arc<dyn Program>> {
-    let dispatches = lower(&plan, &opened.device.capabilities)?;
+    let dispatches = lower(&plan, &opened.device.capabilities, &registry::read())?;
     prepare_dispatches(opened, plan, dispatches, weights, options)
 }
 

@@ -1,26 +1,34 @@
 //! The shader a kernel dispatches: grilly's own, or the one a user put in its place.
 
-use std::collections::HashMap;
-use std::sync::{LazyLock, PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock};
 
 use super::generated::ALL;
 use super::kernel::{Kernel, Variant};
 use super::{Capabilities, Feature};
-use crate::backend::registry;
+use crate::backend::registry::{self, Registry};
+use crate::ops::Op;
 use crate::{Error, Result};
 
-/// Names of generic shaders and the kernels that stand behind them, where the names differ.
+/// Names of generic shaders and the kernels that stand behind them, where the names differ; `registry::names_of` says for
+/// which attributes of an op.
 const KERNELS: &[(&str, &str)] = &[
+    ("activation-gelu", "activation"),
+    ("activation-relu", "activation"),
+    ("activation-silu", "activation"),
+    ("activation-softmax", "softmax"),
+    ("attention-scores", "matmul"),
+    ("embedding-lookup", "embedding-sum"),
     ("embedding-normalize", "normalize"),
     ("embedding-pool", "pool"),
-    ("embedding-pool-mask", "pool"),
+    ("embedding-pool-mask", "reduce"),
+    ("fnn-dropout", "dropout"),
     ("fnn-layernorm", "layer-norm"),
     ("fnn-linear", "linear"),
-    ("fnn-residual", "add"),
+    ("fnn-residual", "binary"),
 ];
 
-/// Users' shaders by where they lie.
-static USERS: LazyLock<RwLock<HashMap<String, &'static Variant>>> = LazyLock::new(RwLock::default);
+/// Users' shaders, by number. None is ever taken out: programs keep the numbers of those they were prepared with.
+static USERS: RwLock<Vec<&'static Variant>> = RwLock::new(Vec::new());
 
 /// One of grilly's own kernels, by the name of its shader or of a generic shader.
 pub fn builtin(shader: &str) -> Option<&'static Kernel> {
@@ -28,13 +36,17 @@ pub fn builtin(shader: &str) -> Option<&'static Kernel> {
     ALL.iter().copied().find(|kernel| kernel.name == name)
 }
 
-/// Makes a user's shader known; rows that name its place then dispatch it.
-pub(crate) fn add(location: &str, variant: &'static Variant) {
-    USERS.write().unwrap_or_else(PoisonError::into_inner).insert(location.to_owned(), variant);
+/// Makes a user's shader known; rows with the number returned dispatch it.
+pub(crate) fn add(variant: &'static Variant) -> usize {
+    let mut users = USERS.write().unwrap_or_else(PoisonError::into_inner);
+    users.iter().position(|known| std::ptr::eq(*known, variant)).unwrap_or_else(|| {
+        users.push(variant);
+        users.len() - 1
+    })
 }
 
-fn users(location: &str) -> Option<&'static Variant> {
-    USERS.read().unwrap_or_else(PoisonError::into_inner).get(location).copied()
+fn user(number: usize) -> Option<&'static Variant> {
+    USERS.read().unwrap_or_else(PoisonError::into_inner).get(number).copied()
 }
 
 /// The variant that `shader` means for an architecture or `model_type` (empty for none) on a device.
@@ -43,31 +55,42 @@ fn users(location: &str) -> Option<&'static Variant> {
 /// `PipelineCreationFailed` naming the feature that a user's shader needs and the device lacks; `ShaderNotFound` for a
 /// name without a row; `Unsupported` when no variant of grilly's own fits.
 pub fn select(shader: &str, architecture: &str, capabilities: &Capabilities) -> Result<&'static Variant> {
-    let registry = registry::read();
+    select_from(&registry::read(), shader, architecture, capabilities)
+}
+
+/// As [`select`], from a registry of the caller's.
+pub(super) fn select_from(
+    registry: &Registry,
+    shader: &str,
+    architecture: &str,
+    capabilities: &Capabilities,
+) -> Result<&'static Variant> {
     let missing = || Error::ShaderNotFound { name: shader.to_owned(), tried: registry.list(None) };
     let row = registry.find(shader, architecture).ok_or_else(missing)?;
-    if let Some(location) = &row.location {
-        let variant = users(location).ok_or_else(missing)?;
+    if let Some(number) = row.user {
+        let variant = user(number).ok_or_else(missing)?;
         return fits(variant, capabilities).map(|()| variant);
     }
     builtin(&row.file).ok_or_else(missing)?.own(capabilities)
 }
 
-/// The user's shader that stands in the place of a whole kernel.
-pub(super) fn in_place_of(kernel: &Kernel, capabilities: &Capabilities) -> Result<Option<&'static Variant>> {
-    let registry = registry::read();
-    let names = KERNELS.iter().filter(|(_, name)| *name == kernel.name).map(|(generic, _)| *generic);
-    for name in names.chain([kernel.name]) {
-        if let Some(location) = registry.find(name, "").and_then(|row| row.location.as_ref())
-            && let Some(variant) = users(location)
-        {
-            return fits(variant, capabilities).map(|()| Some(variant));
-        }
-    }
-    Ok(None)
+/// The user's shader that runs `op` in the place of `kernel`.
+pub(super) fn in_place_of(
+    kernel: &Kernel,
+    op: &Op,
+    operands: usize,
+    architecture: &str,
+    registry: &Registry,
+) -> Option<&'static Variant> {
+    let names = registry::names_of(op, operands).iter().copied().chain([kernel.name]);
+    names.filter_map(|name| registry.find(name, architecture)?.user).find_map(user)
 }
 
-fn fits(variant: &Variant, capabilities: &Capabilities) -> Result<()> {
+/// Whether a device has what a user's shader needs.
+///
+/// # Errors
+/// `PipelineCreationFailed` naming the feature it lacks.
+pub(super) fn fits(variant: &Variant, capabilities: &Capabilities) -> Result<()> {
     let lacks = |feature: &&Feature| !capabilities.has(**feature);
     match variant.needs.iter().find(lacks) {
         None => Ok(()),

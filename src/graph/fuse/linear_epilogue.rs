@@ -1,17 +1,17 @@
 //! `linear` followed by `activation` or a sum becomes one `linear` with that epilogue.
 
-use super::Outcome;
+use super::{Fusion, Outcome};
 use crate::graph::{Graph, ValueId};
 use crate::ops::{Binary, BinaryKind, Op, Residual};
 
 const PASS: &str = "linear_epilogue";
 
 /// Folds every activation and residual sum that directly follows a product into the product.
-pub(super) fn run(graph: &mut Graph) -> Vec<Outcome> {
+pub(super) fn run(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     let mut index = 0;
     while index < graph.nodes.len() {
-        match fold(graph, index) {
+        match fold(graph, index, fusion) {
             Some(Ok(())) => {
                 // The candidate at `index` is gone; the next node moved into its place.
                 outcomes.push(Outcome::Fused { pass: PASS, node: graph.nodes[index - 1].name.clone() });
@@ -28,10 +28,13 @@ pub(super) fn run(graph: &mut Graph) -> Vec<Outcome> {
 }
 
 /// Folds node `index` into the product right before it; `None` when it is no candidate.
-fn fold(graph: &mut Graph, index: usize) -> Option<Result<(), String>> {
+fn fold(graph: &mut Graph, index: usize, fusion: &Fusion<'_>) -> Option<Result<(), String>> {
     let node = &graph.nodes[index];
     if !matches!(node.op, Op::Activation(_) | Op::Binary(Binary { kind: BinaryKind::Add })) {
         return None;
+    }
+    if let Some(reason) = (fusion.apart)(&node.op, node.operands.len()) {
+        return Some(Err(reason));
     }
     let Some(previous) = index.checked_sub(1).map(|i| &graph.nodes[i]) else {
         return Some(Err("no node before it".into()));
@@ -98,7 +101,7 @@ mod tests {
         let y = graph.node("gelu", Activation::from(ActivationKind::GeluErf), &[y]).unwrap();
         let y = graph.node("sum", Binary::from(BinaryKind::Add), &[x, y]).unwrap();
         graph.outputs = vec![y];
-        run(&mut graph);
+        run(&mut graph, &Fusion::default());
         assert_eq!(graph.nodes.len(), 1);
         let Op::Linear(linear) = &graph.nodes[0].op else { panic!("not a product") };
         assert_eq!(linear.activation, Some(ActivationKind::GeluErf));
@@ -114,7 +117,7 @@ mod tests {
         let y = product(&mut graph, x);
         let z = graph.node("gelu", Activation::from(ActivationKind::GeluErf), &[y]).unwrap();
         graph.outputs = vec![y, z];
-        let outcomes = run(&mut graph);
+        let outcomes = run(&mut graph, &Fusion::default());
         assert!(matches!(&outcomes[..], [Outcome::Declined { reason, .. }] if reason.contains("elsewhere")));
         assert_eq!(graph.nodes.len(), 2);
     }
@@ -129,7 +132,7 @@ mod tests {
             let operands = if matches!(op, Op::Binary(_)) { vec![y, other] } else { vec![y] };
             let z = graph.node("after", op, &operands).unwrap();
             graph.outputs = vec![z];
-            run(&mut graph);
+            run(&mut graph, &Fusion::default());
             assert_eq!(graph.nodes.len(), 2);
         };
         let rows = || Shape::matrix(Dim::Tokens, 8);

@@ -1,8 +1,10 @@
 //! Passes that replace several nodes by one. Each says what it fused and why it declined elsewhere.
 
+mod attention;
 mod linear_epilogue;
 
 use super::Graph;
+use crate::ops::Op;
 
 /// What a pass did at one candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +36,25 @@ impl std::fmt::Display for Outcome {
     }
 }
 
+/// For whom a graph is fused.
+#[derive(Clone, Copy)]
+pub struct Fusion<'a> {
+    /// Architecture or `model_type`; empty for none.
+    pub architecture: &'a str,
+    /// Why an op with so many operands must stay a step of its own; `None` where nothing speaks against fusing it.
+    pub apart: &'a dyn Fn(&Op, usize) -> Option<String>,
+}
+
+impl Default for Fusion<'_> {
+    /// For no architecture, and nothing must stay apart.
+    fn default() -> Self {
+        Fusion { architecture: "", apart: &|_, _| None }
+    }
+}
+
 /// Runs every pass and tells what each did.
-pub fn all(graph: &mut Graph) -> Vec<Outcome> {
-    linear_epilogue::run(graph)
+pub fn all(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
+    let mut outcomes = attention::run(graph, fusion);
+    outcomes.extend(linear_epilogue::run(graph, fusion));
+    outcomes
 }

@@ -63,8 +63,8 @@ pub(super) fn run(step: &Step<'_>, op: &AttentionOutput, operands: &[ValueId], o
     if out.is_empty() {
         return Ok(());
     }
-    let pattern = match registry::read().find(registry::ATTENTION_OUTPUT, &op.architecture) {
-        Some(row) if row.location.is_none() => Pattern::of_shader(&row.file),
+    let pattern = match step.shaders.find(registry::ATTENTION_OUTPUT, &op.architecture) {
+        Some(row) if row.user.is_none() => Pattern::of_shader(&row.file),
         // What a user's shader leaves out, only the shader knows: with weights of zero there it makes no difference.
         _ => Pattern::Full,
     };

@@ -11,7 +11,7 @@ use crate::ops::Activation;
 /// Adds the node's dispatches.
 pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Activation) -> Result<()> {
     let walk = Elements::of(lowering.shape(node.result), lowering.capabilities)?;
-    let variant = KERNEL.select(lowering.capabilities)?;
+    let variant = lowering.select(&KERNEL, node)?;
     let bindings = Bindings {
         counts: Range::whole(Resource::Counts),
         x: lowering.range(node.operands[0]),

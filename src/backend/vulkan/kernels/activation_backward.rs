@@ -16,7 +16,7 @@ pub(in crate::backend::vulkan) fn lower(
 ) -> Result<()> {
     let walk = Elements::of(lowering.shape(node.result), lowering.capabilities)?;
     let ActivationBackward(op) = op;
-    let variant = KERNEL.select(lowering.capabilities)?;
+    let variant = lowering.select(&KERNEL, node)?;
     let bindings = Bindings {
         counts: Range::whole(Resource::Counts),
         g: lowering.range(node.operands[0]),

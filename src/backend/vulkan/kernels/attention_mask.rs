@@ -15,7 +15,7 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
     let elements = axes.iter().product::<usize>() as u32;
     let vector = keys.is_multiple_of(4);
     let scores = lowering.range(node.operands[0]);
-    let variant = KERNEL.select(lowering.capabilities)?;
+    let variant = lowering.select(&KERNEL, node)?;
     // Without a mask, something that is read anyway stands in its place.
     let mask = node.operands.get(1).map_or(scores, |mask| lowering.range(*mask));
     let bindings = Bindings { scores, mask, y: lowering.range(node.result) };

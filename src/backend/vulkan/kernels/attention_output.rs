@@ -15,7 +15,7 @@ const TILE: usize = 64;
 /// Adds the node's dispatches.
 pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &AttentionOutput) -> Result<()> {
     let sizes = op.sizes(lowering.shape(node.operands[0]), lowering.shape(node.operands[1]))?;
-    let variant = registry::select(ATTENTION_OUTPUT, &op.architecture, lowering.capabilities)?;
+    let variant = registry::select_from(lowering.shaders, ATTENTION_OUTPUT, &op.architecture, lowering.capabilities)?;
     let constants = Constants {
         vector: sizes.kv_len.is_multiple_of(4) && sizes.head_dim.is_multiple_of(4),
         window: op.window,

@@ -21,7 +21,7 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
     let size = |axis: usize| axes.get(axis).map_or(1, |axis| axis.size as u32);
     let stride = |axis: usize| axes.get(axis).map_or(0, |axis| axis.stride as u32);
     let vector = !axes.is_empty() && (axes.len() == 1 || size(0) % 4 == 0);
-    let variant = KERNEL.select(lowering.capabilities)?;
+    let variant = lowering.select(&KERNEL, node)?;
     let bindings = Bindings {
         counts: Range::whole(Resource::Counts),
         a: lowering.range(node.operands[0]),

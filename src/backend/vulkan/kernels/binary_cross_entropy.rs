@@ -15,7 +15,7 @@ pub(in crate::backend::vulkan) fn lower(
     _op: &BinaryCrossEntropy,
 ) -> Result<()> {
     let walk = Elements::of(lowering.shape(node.result), lowering.capabilities)?;
-    let variant = KERNEL.select(lowering.capabilities)?;
+    let variant = lowering.select(&KERNEL, node)?;
     let bindings = Bindings {
         counts: Range::whole(Resource::Counts),
         p: lowering.range(node.operands[0]),

@@ -21,7 +21,7 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
     // Arrays alone are cast, and their sizes are known.
     let elements = lowering.shape(node.operands[0]).elements(Counts::default());
     let words = (elements * op.to.size()).div_ceil(4) as u32;
-    let variant = KERNEL.select(lowering.capabilities)?;
+    let variant = lowering.select(&KERNEL, node)?;
     let bindings = Bindings { x: lowering.range(node.operands[0]), y: lowering.range(node.result) };
     let walk = Elements::of(&Shape::fixed(&[words as usize]), lowering.capabilities)?;
     let push = Push { elements: elements as u32, words, words_per_group: walk.rows_per_group };

@@ -13,7 +13,7 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
     let columns = lowering.shape(node.operands[0]).columns() as u32;
     let rows = Rows { columns, ..Rows::of_elements(lowering.shape(node.operands[1]))? };
     let form = Held::of(columns);
-    let variant = KERNEL.select(lowering.capabilities)?;
+    let variant = lowering.select(&KERNEL, node)?;
     let weight = node.operands.get(2);
     let bindings = Bindings {
         counts: Range::whole(Resource::Counts),

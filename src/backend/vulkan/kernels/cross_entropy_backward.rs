@@ -17,7 +17,7 @@ pub(in crate::backend::vulkan) fn lower(
     let columns = lowering.shape(node.operands[1]).columns() as u32;
     let rows = Rows { columns, ..Rows::of_elements(lowering.shape(node.operands[2]))? };
     let form = Held::of(columns);
-    let variant = KERNEL.select(lowering.capabilities)?;
+    let variant = lowering.select(&KERNEL, node)?;
     let weight = node.operands.get(3);
     let bindings = Bindings {
         counts: Range::whole(Resource::Counts),

@@ -19,7 +19,7 @@ pub(in crate::backend::vulkan) fn lower(
     let quads = columns.div_ceil(4);
     let lanes = quads.next_power_of_two().clamp(1, 256);
     let blocks = quads.div_ceil(lanes);
-    let variant = KERNEL.select(lowering.capabilities)?;
+    let variant = lowering.select(&KERNEL, node)?;
     let bindings = Bindings {
         counts: Range::whole(Resource::Counts),
         g: lowering.range(node.operands[0]),

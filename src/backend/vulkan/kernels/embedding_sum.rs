@@ -44,7 +44,7 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
         open = !sliced;
     }
     let result = lowering.range(node.result);
-    let variant = KERNEL.select(lowering.capabilities)?;
+    let variant = lowering.select(&KERNEL, node)?;
     for (place, group) in groups.iter().enumerate() {
         for step in group {
             // Bindings without a term repeat the first: they must hold something, and nothing reads it.

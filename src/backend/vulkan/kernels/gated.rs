@@ -13,7 +13,7 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
     let walk = Elements::of(lowering.shape(node.result), lowering.capabilities)?;
     let Gated(op) = op;
     let width = lowering.shape(node.result).columns() as u32;
-    let variant = KERNEL.select(lowering.capabilities)?;
+    let variant = lowering.select(&KERNEL, node)?;
     let bindings = Bindings {
         counts: Range::whole(Resource::Counts),
         x: lowering.range(node.operands[0]),

@@ -13,7 +13,7 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
     let walk = Elements::of(lowering.shape(node.operands[0]), lowering.capabilities)?;
     let GatedBackward(op) = op;
     let width = lowering.shape(node.operands[0]).columns() as u32;
-    let variant = KERNEL.select(lowering.capabilities)?;
+    let variant = lowering.select(&KERNEL, node)?;
     let bindings = Bindings {
         counts: Range::whole(Resource::Counts),
         g: lowering.range(node.operands[0]),

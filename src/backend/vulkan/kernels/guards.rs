@@ -8,6 +8,7 @@ use super::super::device::open_device;
 use super::super::kernel::Dispatch;
 use super::super::lower::lower;
 use super::super::program::prepare_dispatches;
+use crate::backend::registry::Registry;
 use crate::backend::{Feed, ProgramOptions, StoredType, TensorView, WeightSource};
 use crate::graph::{DType, Graph, Plan, ValueId};
 use crate::ops::{
@@ -82,7 +83,7 @@ fn dispatches(
     let filled = graph.node("fill", identity, &[marks]).unwrap();
     let result = graph.node("op", case.op.clone(), &operands).unwrap();
     graph.outputs = vec![filled, result];
-    let mut all = lower(&Plan::new(graph.clone()), capabilities).unwrap();
+    let mut all = lower(&Plan::new(graph.clone()), capabilities, &Registry::default()).unwrap();
     let y = *all[1].bindings.last().unwrap();
     *all[0].bindings.last_mut().unwrap() = y;
     for dispatch in &mut all[1..] {

@@ -16,7 +16,7 @@ pub(in crate::backend::vulkan) fn lower(
 ) -> Result<()> {
     let rows = Rows::of(lowering.shape(node.result))?;
     let form = Held::of(rows.columns);
-    let variant = KERNEL.select(lowering.capabilities)?;
+    let variant = lowering.select(&KERNEL, node)?;
     let bindings = Bindings {
         counts: Range::whole(Resource::Counts),
         g: lowering.range(node.operands[0]),

@@ -1,13 +1,13 @@
 //! Dispatches of `linear`: one, or one a slice of the weight's rows where it is too large to bind.
 
+use super::linear_matrix;
 use super::rows::{Rows, Slice, slices};
 use crate::Result;
 use crate::backend::vulkan::generated::{linear, linear_shuffle};
-use crate::backend::vulkan::kernel::{Dispatch, Extent, Range, Resource};
+use crate::backend::vulkan::kernel::{Dispatch, Extent, Range, Resource, Variant};
 use crate::backend::vulkan::lower::Lowering;
-use crate::backend::vulkan::registry;
 use crate::backend::vulkan::{Capabilities, DeviceType, Feature};
-use crate::graph::Node;
+use crate::graph::{DType, Node};
 use crate::ops::{ActivationKind, Counts, Linear, Residual};
 
 /// Invocations of a workgroup of `linear-shuffle.glsl`.
@@ -15,6 +15,9 @@ const SHUFFLE_INVOCATIONS: u32 = 64;
 
 /// Adds the node's dispatches.
 pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Linear) -> Result<()> {
+    if lowering.plan.graph.value(node.operands[0]).dtype == DType::F16 {
+        return linear_matrix::lower(lowering, node, op);
+    }
     let rows = Rows::of(lowering.shape(node.result))?;
     let weight = lowering.shape(node.operands[1]);
     let (n, k) = (weight.rows().size(Counts::default()), weight.columns() as u32);
@@ -34,11 +37,11 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
             y_columns: n as u32,
         };
         // A user's shader has the interface of the tiled one.
-        let replaced = registry::in_place_of(&linear::KERNEL, lowering.capabilities)?.is_some();
-        let dispatch = if shuffles(lowering.capabilities) && !replaced {
-            product.shuffled(lowering.capabilities)?
+        let shuffled = shuffles(lowering.capabilities) && lowering.replaced(&linear::KERNEL, node).is_none();
+        let dispatch = if shuffled {
+            product.shuffled(lowering.select(&linear_shuffle::KERNEL, node)?)
         } else {
-            product.tiled(lowering.capabilities)?
+            product.tiled(lowering.select(&linear::KERNEL, node)?)
         };
         lowering.push(dispatch)?;
     }
@@ -73,8 +76,7 @@ impl Product<'_> {
     }
 
     /// Through shared memory: tiles of 128 x 128, narrower where there are few columns.
-    fn tiled(&self, capabilities: &Capabilities) -> Result<Dispatch> {
-        let variant = linear::KERNEL.select(capabilities)?;
+    fn tiled(&self, variant: &'static Variant) -> Dispatch {
         let constants = linear::Constants {
             tile_m: 128,
             tile_n: if self.y_columns <= 64 { 64 } else { 128 },
@@ -100,7 +102,7 @@ impl Product<'_> {
             column: self.slice.first,
             y_columns: self.y_columns,
         };
-        Ok(Dispatch {
+        Dispatch {
             label: self.label.to_owned(),
             variant,
             constants: constants.values(variant),
@@ -111,12 +113,11 @@ impl Product<'_> {
                 self.rows.tiles(constants.tile_m),
                 Extent::Fixed(1),
             ],
-        })
+        }
     }
 
     /// Through subgroup shuffles.
-    fn shuffled(&self, capabilities: &Capabilities) -> Result<Dispatch> {
-        let variant = linear_shuffle::KERNEL.select(capabilities)?;
+    fn shuffled(&self, variant: &'static Variant) -> Dispatch {
         let constants = linear_shuffle::Constants {
             rows: 16,
             columns: if self.y_columns <= 64 { 1 } else { 4 },
@@ -141,7 +142,7 @@ impl Product<'_> {
             column: self.slice.first,
             y_columns: self.y_columns,
         };
-        Ok(Dispatch {
+        Dispatch {
             label: self.label.to_owned(),
             variant,
             constants: constants.values(variant),
@@ -152,6 +153,6 @@ impl Product<'_> {
                 self.rows.tiles(constants.rows),
                 Extent::Fixed(1),
             ],
-        })
+        }
     }
 }

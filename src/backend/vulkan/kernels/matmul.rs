@@ -42,7 +42,7 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
 
 /// A dispatch for all products of a node.
 pub(super) fn products(lowering: &mut Lowering<'_>, node: &Node, product: &Strided) -> Result<()> {
-    let variant = KERNEL.select(lowering.capabilities)?;
+    let variant = lowering.select(&KERNEL, node)?;
     let (tile_m, tile_n, tile_k) = tiles(product);
     let constants = Constants {
         tile_m,

@@ -19,7 +19,7 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
     // As few lanes as can keep the row at hand, so that a workgroup has rows enough to hide its barriers.
     let lanes = [LANES, 2 * LANES, 4 * LANES].into_iter().find(|lanes| units <= MOST_HELD * lanes).unwrap_or(8 * LANES);
     let held = Some(units.div_ceil(lanes)).filter(|held| *held <= MOST_HELD).unwrap_or(0);
-    let variant = KERNEL.select(lowering.capabilities)?;
+    let variant = lowering.select(&KERNEL, node)?;
     let bindings = Bindings {
         counts: Range::whole(Resource::Counts),
         x: lowering.range(node.operands[0]),

@@ -13,7 +13,7 @@ const COLUMNS_PER_GROUP: u32 = 64;
 /// Adds the node's dispatches.
 pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Pool) -> Result<()> {
     let columns = lowering.shape(node.operands[0]).columns() as u32;
-    let variant = KERNEL.select(lowering.capabilities)?;
+    let variant = lowering.select(&KERNEL, node)?;
     let bindings = Bindings {
         counts: Range::whole(Resource::Counts),
         x: lowering.range(node.operands[0]),

@@ -33,7 +33,7 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
     let (columns, lanes) = layout(n.min(chunk), inner);
     let planes = op.planes(weighted) as u32;
     let units = 256 / (columns * lanes);
-    let variant = KERNEL.select(lowering.capabilities)?;
+    let variant = lowering.select(&KERNEL, node)?;
     let bindings = Bindings {
         x: lowering.range(node.operands[0]),
         // Nothing reads them without weights, but a binding must hold something.

@@ -12,7 +12,7 @@ use crate::ops::RmsNorm;
 pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &RmsNorm) -> Result<()> {
     let rows = Rows::of(lowering.shape(node.result))?;
     let form = Held::of(rows.columns);
-    let variant = KERNEL.select(lowering.capabilities)?;
+    let variant = lowering.select(&KERNEL, node)?;
     let bindings = Bindings {
         counts: Range::whole(Resource::Counts),
         x: lowering.range(node.operands[0]),

@@ -16,7 +16,7 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
     let vector = columns.is_multiple_of(8);
     let row_pairs = if vector { columns / 8 } else { columns / 2 };
     let shared = lowering.shape(node.operands[1]).0.len() == 2;
-    let variant = KERNEL.select(lowering.capabilities)?;
+    let variant = lowering.select(&KERNEL, node)?;
     let bindings = Bindings {
         x: lowering.range(node.operands[0]),
         cosine: lowering.range(node.operands[1]),

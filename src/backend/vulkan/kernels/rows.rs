@@ -37,7 +37,7 @@ impl Rows {
     pub fn of(shape: &Shape) -> Result<Rows> {
         let count = match shape.0.as_slice() {
             [] | [Dim::Fixed(_)] => Dim::Fixed(1),
-            [rows] | [rows, Dim::Fixed(_)] => *rows,
+            [rows] | [rows, Dim::Fixed(_)] if *rows != Dim::Length => *rows,
             axes if axes.iter().all(|d| matches!(d, Dim::Fixed(_))) => {
                 Dim::Fixed(shape.elements(Default::default()) / shape.columns().max(1))
             }
@@ -64,7 +64,7 @@ impl Rows {
     /// `rows_of` of `shaders/include/counts.glsl`.
     pub fn rows_of(self) -> u32 {
         match self.count {
-            Dim::Fixed(_) => 0,
+            Dim::Fixed(_) | Dim::Length => 0,
             Dim::Tokens => 1,
             Dim::Texts => 2,
             Dim::Boundaries => 3,

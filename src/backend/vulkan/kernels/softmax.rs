@@ -14,7 +14,7 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
     let shape = lowering.shape(node.result);
     let rows = Rows::of(shape)?;
     let form = Held::of(rows.columns);
-    let variant = KERNEL.select(lowering.capabilities)?;
+    let variant = lowering.select(&KERNEL, node)?;
     let queries = shape.0.iter().rev().nth(1).map_or(1, |dim| dim.size(Counts::default()));
     let keep = match node.operands.get(1) {
         None => None,

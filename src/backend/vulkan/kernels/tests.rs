@@ -4,6 +4,7 @@ use super::super::generated;
 use super::super::kernel::{Access, Dispatch, Extent, Kernel, Resource};
 use super::super::lower::lower;
 use super::super::{Capabilities, DeviceType, Feature};
+use crate::backend::registry::Registry;
 use crate::graph::{DType, Graph, Plan, ValueId};
 use crate::ops::reduce::Stage;
 use crate::ops::{
@@ -66,7 +67,7 @@ fn dispatches(op: impl Into<Op>, operands: &[Operand], capabilities: &Capabiliti
     let ids: Vec<ValueId> = operands.iter().enumerate().map(|(i, o)| value(&mut graph, i, o)).collect();
     let result = graph.node("node", op, &ids)?;
     graph.outputs = vec![result];
-    lower(&Plan::new(graph), capabilities)
+    lower(&Plan::new(graph), capabilities, &Registry::default())
 }
 
 fn on_floor(op: impl Into<Op>, operands: &[Operand]) -> Vec<Dispatch> {

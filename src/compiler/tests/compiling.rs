@@ -1,0 +1,180 @@
+//! GLSL to SPIR-V: faults, functions, includes, options, the cache.
+
+use super::*;
+use crate::backend::vulkan::{Access, cache_file};
+
+#[test]
+fn a_fault_names_file_and_line() {
+    let folder = Folder::new(&[("broken.glsl", &elementwise("x[i] + oops")), ("good.glsl", &elementwise("x[i]"))]);
+    let error = folder.compiler().get_compute_function("broken", "main").unwrap_err();
+    let Error::CompilationFailed { shader, problem, .. } = &error else { panic!("{error}") };
+    assert_eq!(shader, "broken");
+    // The version line, two more of the head, two buffers, main and i come first.
+    assert!(problem.contains("broken.glsl:8: error: 'oops' : undeclared identifier"), "{problem}");
+    // All faults of a folder at once.
+    folder.write("worse/also.glsl", b"#version 460\nvoid main( {}\n");
+    let error = folder.compiler().compile_all_shaders().unwrap_err().to_string();
+    assert!(error.contains("broken.glsl:8:") && error.contains("also.glsl:2:"), "{error}");
+}
+
+#[test]
+fn what_is_not_there_is_named_with_the_remedy() {
+    let folder = Folder::new(&[("one.glsl", &elementwise("x[i]"))]);
+    let compiler = folder.compiler();
+    let error = compiler.get_compute_function("two", "main").unwrap_err();
+    assert!(matches!(&error, Error::ShaderNotFound { tried, .. } if tried.len() == 2), "{error}");
+    assert!(error.to_string().contains("two.glsl") && error.to_string().contains("shader_directory"), "{error}");
+    let error = compiler.get_compute_function("one", "forward").unwrap_err();
+    assert!(matches!(error, Error::FunctionNotFound { .. }), "{error}");
+    assert!(error.to_string().contains("\"main\"") && error.to_string().contains("// function: forward"), "{error}");
+    let nowhere = CompilerConfig { shader_directory: folder.path().join("nowhere"), ..CompilerConfig::release() };
+    assert!(matches!(ShaderCompiler::new(nowhere).compile_all_shaders(), Err(Error::ShaderNotFound { .. })));
+}
+
+#[test]
+fn a_function_is_a_build_of_its_file() {
+    let text = elementwise("scale(x[i])").replace(
+        "void main()",
+        "// function: twice\n// function: thrice\n#ifdef ENTRY_twice\nfloat scale(float v) { return 2.0 * v; }\n\
+         #endif\n#ifdef ENTRY_thrice\nfloat scale(float v) { return 3.0 * v; }\n#endif\nvoid main()",
+    );
+    let folder = Folder::new(&[("scale.glsl", &text), ("deep/er/plain.glsl", &elementwise("x[i]"))]);
+    let compiler = folder.compiler();
+    assert_eq!(compiler.shaders().unwrap(), ["deep/er/plain", "scale"]);
+    assert_eq!(compiler.functions("scale").unwrap(), ["twice", "thrice"]);
+    assert_eq!(compiler.functions("deep/er/plain").unwrap(), ["main"]);
+    let all = compiler.compile_all_shaders().unwrap();
+    let names: Vec<&str> = all.iter().map(|f| f.variant.name).collect();
+    assert_eq!(names, ["deep/er/plain", "scale:twice", "scale:thrice"]);
+    assert_ne!(all[1].variant.spirv, all[2].variant.spirv);
+    assert_eq!(all[1].variant.local_size, [64, 1, 1]);
+    assert_eq!(all[1].variant.bindings.iter().map(|b| b.access).collect::<Vec<_>>(), [Access::Read, Access::Write]);
+    assert!(matches!(compiler.get_compute_function("scale", "main"), Err(Error::FunctionNotFound { .. })));
+    folder.write("twice.glsl", b"#version 460\n// function: a\n// function: a\nvoid main() {}\n");
+    let error = compiler.functions("twice").unwrap_err().to_string();
+    assert!(error.contains("twice.glsl:3: error: function \"a\" is declared twice"), "{error}");
+}
+
+#[test]
+fn includes_are_found_beside_in_the_folder_and_among_grillys_own() {
+    let text = elementwise("exponential(x[i]) * near * far").replace(
+        "void main()",
+        "#include \"near.glsl\"\n#include \"far.glsl\"\n#include \"numbers.glsl\"\nvoid main()",
+    );
+    let folder = Folder::new(&[
+        ("sub/user.glsl", &text),
+        ("sub/near.glsl", "const float near = 2.0;\n"),
+        ("include/far.glsl", "const float far = 3.0;\n"),
+    ]);
+    let compiler = folder.compiler();
+    let first = compiler.get_compute_function("sub/user", "main").unwrap();
+    // A changed include is a changed shader.
+    folder.write("include/far.glsl", b"const float far = 4.0;\n");
+    let second = compiler.get_compute_function("sub/user", "main").unwrap();
+    assert_ne!(first.variant.spirv, second.variant.spirv);
+    assert_eq!(compiler.compilations(), 2);
+    folder.write("missing.glsl", elementwise("x[i]").replace("void", "#include \"nothing.glsl\"\nvoid").as_bytes());
+    let error = compiler.get_compute_function("missing", "main").unwrap_err().to_string();
+    assert!(error.contains("missing.glsl:6") && error.contains("nothing.glsl"), "{error}");
+}
+
+#[test]
+fn the_cache_serves_the_same_text_and_options_alone() {
+    let folder = Folder::new(&[("a.glsl", &elementwise("x[i] * FACTOR"))]);
+    let defines = |value: &str| [("FACTOR".to_owned(), value.to_owned())].into_iter().collect();
+    let config = CompilerConfig { defines: defines("2.0"), ..folder.config() };
+    let compile = |config: &CompilerConfig| {
+        let compiler = ShaderCompiler::new(config.clone());
+        let variant = compiler.get_compute_function("a", "main").unwrap().variant;
+        (variant, compiler.compilations())
+    };
+    let (made, count) = compile(&config);
+    assert_eq!((count, folder.cached().len()), (1, 1));
+    let (found, count) = compile(&config);
+    assert_eq!(count, 0, "from the cache");
+    assert!(std::ptr::eq(made, found), "the same shader is the same variant");
+    for other in [
+        CompilerConfig { defines: defines("3.0"), ..config.clone() },
+        CompilerConfig { debug_info: true, ..config.clone() },
+        CompilerConfig { optimization_level: OptimizationLevel::Size, ..config.clone() },
+        CompilerConfig { target_env: TargetEnv::Vulkan1_2, ..config.clone() },
+        CompilerConfig { fast_math: false, ..config.clone() },
+    ] {
+        assert_eq!(compile(&other).1, 1, "{other:?}");
+    }
+    // A comment changes nothing, the text does.
+    folder.write("a.glsl", (elementwise("x[i] * FACTOR") + "// a comment\n").as_bytes());
+    assert_eq!(compile(&config).1, 0);
+    folder.write("a.glsl", elementwise("FACTOR - x[i]").as_bytes());
+    assert_eq!(compile(&config).1, 1);
+    let off = CompilerConfig { enable_caching: false, ..config };
+    assert_eq!((compile(&off).1, compile(&off).1), (1, 1));
+}
+
+#[test]
+fn a_damaged_cache_is_compiled_anew() {
+    let folder = Folder::new(&[("a.glsl", &elementwise("x[i]"))]);
+    let good = folder.compiler().get_compute_function("a", "main").unwrap().variant.spirv;
+    let [file] = folder.cached().try_into().unwrap();
+    let bytes = std::fs::read(&file).unwrap();
+    // Torn, another's, empty, and whole but no valid SPIR-V.
+    let mut invalid = [5u32.to_le_bytes().to_vec(), vec![0; 60]].concat();
+    cache_file::write(&file, &invalid).unwrap();
+    invalid = std::fs::read(&file).unwrap();
+    for damaged in [&bytes[..bytes.len() - 3], b"something else altogether", b"", &invalid] {
+        std::fs::write(&file, damaged).unwrap();
+        let compiler = folder.compiler();
+        assert_eq!(compiler.get_compute_function("a", "main").unwrap().variant.spirv, good);
+        assert_eq!(compiler.compilations(), 1);
+        assert_eq!(std::fs::read(&file).unwrap(), bytes, "mended");
+    }
+}
+
+#[test]
+fn many_at_once_share_a_cache() {
+    let folder = Folder::new(&[("a.glsl", &elementwise("sqrt(x[i])"))]);
+    let expected = folder.compiler().get_compute_function("a", "main").unwrap().variant;
+    std::fs::remove_dir_all(folder.path().join("cache")).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let found = folder.compiler().get_compute_function("a", "main").unwrap().variant;
+                assert!(std::ptr::eq(found, expected));
+            });
+        }
+    });
+    assert_eq!(folder.cached().len(), 1, "no unfinished file stays");
+    let compiler = folder.compiler();
+    compiler.get_compute_function("a", "main").unwrap();
+    assert_eq!(compiler.compilations(), 0);
+}
+
+#[test]
+fn without_fast_math_no_arithmetic_is_contracted() {
+    let folder =
+        Folder::new(&[("a.glsl", &elementwise("x[i] * 3.0 + x[i + 1u] / x[i + 2u] - dot(vec2(x[i]), vec2(0.5))"))]);
+    for level in [OptimizationLevel::None, OptimizationLevel::Full] {
+        let counts = |fast_math| {
+            let config = CompilerConfig { fast_math, optimization_level: level, ..folder.config() };
+            let function = ShaderCompiler::new(config).get_compute_function("a", "main").unwrap();
+            module::contraction_counts(function.variant.spirv)
+        };
+        let (arithmetic, decorated) = counts(false);
+        assert!(arithmetic >= 4 && decorated == arithmetic, "{decorated} of {arithmetic}");
+        assert_eq!(counts(true).1, 0);
+    }
+}
+
+#[test]
+fn debug_information_stays_where_it_is_asked_for() {
+    let folder = Folder::new(&[("a.glsl", &elementwise("x[i]"))]);
+    let size = |config: CompilerConfig| {
+        let config =
+            CompilerConfig { shader_directory: folder.config().shader_directory, enable_caching: false, ..config };
+        let spirv = ShaderCompiler::new(config).get_compute_function("a", "main").unwrap().variant.spirv;
+        let module = rspirv::dr::load_words(spirv).unwrap();
+        (module.debug_names.len() + module.debug_string_source.len(), spirv.len())
+    };
+    let (debug, release) = (size(CompilerConfig::debug()), size(CompilerConfig::release()));
+    assert!(debug.0 > 0 && release.0 == 0 && release.1 < debug.1, "{debug:?} {release:?}");
+}
