@@ -110,6 +110,9 @@ def test_errors_are_the_classes_a_python_user_expects(config, folder):
         compiler.compile_all_shaders()
     assert isinstance(broken.value, grilly.CompilationFailed)
     assert issubclass(grilly.PipelineCreationFailed, RuntimeError)
+    for wrong in (lambda: ShaderCompiler(str(folder)), lambda: ShaderCompiler(config(defines=None))):
+        with pytest.raises(grilly.errors.InvalidTypeError):
+            wrong()
     for options in ({"optimization_level": "most"}, {"target_env": "vulkan9"}, {"defines": {"": 1}}):
         with pytest.raises(ValueError):
             ShaderCompiler(config(**options))
@@ -178,8 +181,8 @@ def test_what_differs_from_the_interface_is_named(config, folder, registered):
     assert shader_registry.get_shader("attention-output", "wrong") == "attention-output"
     with pytest.raises(grilly.ShaderNotFound):
         registered("wrong", "not-there", ShaderCompiler(config()))
-    with pytest.raises(NotImplementedError, match="activation-gelu"):
-        shader_registry.register_generic_shader("activation-gelu", "twice", compiler=ShaderCompiler(config()))
+    with pytest.raises(NotImplementedError, match="attention-concat-heads.*attention-output"):
+        shader_registry.register_generic_shader("attention-concat-heads", "twice", compiler=ShaderCompiler(config()))
 
 
 def test_a_limit_that_the_device_lacks_is_named(vulkan, config, folder, registered):
