@@ -79,8 +79,15 @@ impl Engine {
             return Ok(engine.clone());
         }
         let choice = choose::open(device.parse()?, &Settings::from_env()?)?;
+        let backend = choice.backend.arrays(None)?;
+        // Two names of one device are one engine, so that their arrays go together.
+        let same = |engine: &&Arc<Engine>| std::ptr::addr_eq(Arc::as_ptr(&engine.backend), Arc::as_ptr(&backend));
+        if let Some(engine) = engines.values().find(same).cloned() {
+            engines.insert(device.to_owned(), engine.clone());
+            return Ok(engine);
+        }
         let engine = Arc::new(Engine {
-            backend: choice.backend.arrays(None)?,
+            backend,
             kind: choice.kind(),
             device: choice.backend.device_name().to_owned(),
             reason: choice.reason,
@@ -144,6 +151,14 @@ impl Engine {
     /// `InvalidArgument` for operands that do not fit the op, `IndexOutOfRange` for ids outside a table, `Unsupported`
     /// naming the limit for what the device cannot take, `OutOfMemory`, or a device fault.
     pub fn call(self: &Arc<Self>, op: &Op, operands: &[&Array]) -> Result<Array> {
+        self.call_as(&self.architecture, op, operands)
+    }
+
+    /// As [`Engine::call`], with the shaders registered for an architecture (empty for the generic ones).
+    ///
+    /// # Errors
+    /// As [`Engine::call`].
+    pub fn call_as(self: &Arc<Self>, architecture: &str, op: &Op, operands: &[&Array]) -> Result<Array> {
         if let Some(other) = operands.iter().find(|a| !Arc::ptr_eq(&a.engine, self)) {
             return Err(Error::InvalidArgument(format!(
                 "{}: an operand is on {:?} and not on {:?}",
@@ -152,7 +167,7 @@ impl Engine {
                 self.device
             )));
         }
-        call::run(self, op, operands)
+        call::run(self, architecture, op, operands)
     }
 
     /// Waits until everything recorded so far is done.

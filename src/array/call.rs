@@ -10,7 +10,7 @@ use crate::ops::{Cast, CastTo, Counts, Dim, Op, Shape};
 use crate::{Error, Result};
 
 /// Runs `op`; all operands live on `engine`.
-pub(super) fn run(engine: &Arc<Engine>, op: &Op, operands: &[&Array]) -> Result<Array> {
+pub(super) fn run(engine: &Arc<Engine>, architecture: &str, op: &Op, operands: &[&Array]) -> Result<Array> {
     check_indices(op, operands)?;
     check_offsets(op, operands)?;
     let mut counts = Counts::default();
@@ -39,7 +39,7 @@ pub(super) fn run(engine: &Arc<Engine>, op: &Op, operands: &[&Array]) -> Result<
         Memory::empty()
     } else {
         let inputs: Vec<&Memory> = operands.iter().map(|a| &a.memory).collect();
-        let fusion = Fusion { architecture: &engine.architecture, ..Fusion::default() };
+        let fusion = Fusion { architecture, ..Fusion::default() };
         engine.backend.run(&Plan::with(graph, &fusion), counts, &inputs)?
     };
     Ok(Array { engine: engine.clone(), memory, shape, dtype, bounds: None })

@@ -80,17 +80,19 @@ impl Engine {
         Err(Error::InvalidType(format!("upload: {} is not float32, float16, int32 or uint32", array.dtype())).into())
     }
 
-    /// The result of one op.
+    /// The result of one op, by the shaders registered for `architecture`.
+    #[pyo3(signature = (op, operands, attributes, architecture=""))]
     fn call(
         &self,
         py: Python<'_>,
         op: &str,
         operands: Vec<PyRef<'_, Array>>,
         attributes: &Bound<'_, PyDict>,
+        architecture: &str,
     ) -> PyResult<Array> {
         let op = Op::from_attributes(op, json(attributes)?)?;
         let arrays = operands.iter().map(|a| a.array()).collect::<crate::Result<Vec<_>>>()?;
-        lock::without(py, || self.0.call(&op, &arrays)).map(Array::new)
+        lock::without(py, || self.0.call_as(architecture, &op, &arrays)).map(Array::new)
     }
 
     /// Waits until everything recorded so far is done.

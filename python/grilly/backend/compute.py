@@ -74,10 +74,10 @@ class Compute:
         self._engine = _core.engine("vulkan")
         self.architecture: str | None = None
         self.core = Core(self._engine)
-        self.fnn = Fnn()
+        self.fnn = Fnn(lambda: self.architecture)
         self.attention = Attention(lambda: self.architecture)
-        self.pooling = Pooling()
-        self.learning = Learning()
+        self.pooling = Pooling(lambda: self.architecture)
+        self.learning = Learning(lambda: self.architecture)
 
     @property
     def device(self) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from grilly import functional
 from grilly.errors import UnsupportedError
-from grilly.functional.dispatch import Operand, Result, floats, shape
+from grilly.functional.dispatch import SHADERS_OF, Operand, Result, floats, shape
 from grilly.functional.heads import attend_by_heads, key_mask
 from grilly.upstream import missing
 
@@ -14,7 +16,12 @@ __all__ = ["Attention", "Learning", "Part", "Pooling"]
 
 
 class Part:
-    """A part of `Compute`; names of upstream's that are left out raise an error that says so.
+    """A part of `Compute`: its methods run the shaders registered for the architecture that `Compute` is set to.
+
+    Names of upstream's that are left out raise an error that says so.
+
+    Args:
+        architecture: A function that tells the architecture of the `Compute` that this belongs to.
 
     Example:
         >>> import grilly
@@ -26,6 +33,24 @@ class Part:
 
     name = "part"
 
+    def __init__(self, architecture: Callable[[], str | None]) -> None:
+        self._architecture = architecture
+
+    def __getattribute__(self, name: str) -> Any:
+        value = super().__getattribute__(name)
+        if name.startswith("_") or not callable(value):
+            return value
+
+        @functools.wraps(value)
+        def with_shaders(*arguments: Any, **options: Any) -> Any:
+            token = SHADERS_OF.set(self._architecture() or "")
+            try:
+                return value(*arguments, **options)
+            finally:
+                SHADERS_OF.reset(token)
+
+        return with_shaders
+
     def __getattr__(self, name: str) -> NoReturn:
         raise missing(f"Compute.{self.name}", name)
 
@@ -35,9 +60,6 @@ class Part:
 
 class Attention(Part):
     """`Compute.attention`; the layout is (batch, place, head, column), scores are (batch, head, query, key).
-
-    Args:
-        architecture: A function that tells the architecture of the `Compute` that this belongs to.
 
     Example:
         >>> import grilly
@@ -50,9 +72,6 @@ class Attention(Part):
     attention_mask = staticmethod(functional.attention_mask)
     attention_concat_heads = staticmethod(functional.attention_concat_heads)
     apply_rope = staticmethod(functional.apply_rope)
-
-    def __init__(self, architecture: Any) -> None:
-        self._architecture = architecture
 
     def attention_output(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,6 +23,10 @@ Result: TypeAlias = Any
 Prepared: TypeAlias = "npt.NDArray[Any] | VulkanTensor"
 
 
+#: The architecture whose registered shaders run the operations; `Compute` sets it.
+SHADERS_OF: ContextVar[str] = ContextVar("grilly_shaders_of", default="")
+
+
 class Recorder:
     """One engine's operations, written as calls."""
 
@@ -29,7 +34,7 @@ class Recorder:
         self.engine = engine
 
     def __call__(self, operation: str, *operands: _core.Array, **attributes: Any) -> _core.Array:
-        return self.engine.call(operation, list(operands), attributes)
+        return self.engine.call(operation, list(operands), attributes, SHADERS_OF.get())
 
     def constant(self, values: npt.ArrayLike) -> _core.Array:
         """Numbers that do not depend on data."""

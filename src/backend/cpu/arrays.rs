@@ -1,7 +1,7 @@
 //! Arrays in the host's memory, and plans run on them at once.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::chunks::aligned;
 use super::constants::Constants;
@@ -26,9 +26,24 @@ pub(super) struct CpuArrays {
     arch: Arch,
 }
 
+/// Those of the process, which all names of the CPU share.
+static SHARED: Mutex<Option<Arc<CpuArrays>>> = Mutex::new(None);
+
 impl CpuArrays {
+    /// The process' arrays, or with `own` some with settings of their own.
+    pub(super) fn open(own: Option<ProgramOptions>) -> Result<Arc<dyn ArrayEngine>> {
+        if own.is_some() {
+            return Ok(Arc::new(CpuArrays::new(own)?));
+        }
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*shared {
+            Some(arrays) if arrays.usable() => Ok(arrays.clone()),
+            _ => Ok(shared.insert(Arc::new(CpuArrays::new(None)?)).clone()),
+        }
+    }
+
     /// Arrays on which whatever shaders are registered give the patterns; with `options` those registered now, for good.
-    pub(super) fn new(options: Option<ProgramOptions>) -> Result<Self> {
+    fn new(options: Option<ProgramOptions>) -> Result<Self> {
         let threads = Threads::new(options.and_then(|options| options.num_threads))?;
         Ok(CpuArrays { shaders: options.map(|_| registry::read()), threads, arch: Arch::new() })
     }

@@ -50,6 +50,6 @@ impl Backend for Cpu {
     }
 
     fn arrays(&self, own: Option<ProgramOptions>) -> Result<Arc<dyn ArrayEngine>> {
-        Ok(Arc::new(arrays::CpuArrays::new(own)?))
+        arrays::CpuArrays::open(own)
     }
 }
