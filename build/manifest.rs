@@ -38,6 +38,9 @@ struct File {
 struct KernelRow {
     name: String,
     file: String,
+    /// Whether some devices may have no variant; who lowers to it asks first.
+    #[serde(default)]
+    optional: bool,
     #[serde(default)]
     variants: Vec<VariantRow>,
 }
@@ -91,7 +94,7 @@ fn kernel(row: KernelRow, folder: &Path, features: &[&str]) -> Result<Kernel, St
         }
         variants.push(Variant { name, needs: variant.needs, defines: variant.defines });
     }
-    if variants.last().is_some_and(|v| !v.needs.is_empty()) {
+    if !row.optional && variants.last().is_some_and(|v| !v.needs.is_empty()) {
         return Err(format!("{}: the last variant must need nothing, so that every device has one", row.name));
     }
     Ok(Kernel { name: row.name, file: folder.join(row.file), variants })

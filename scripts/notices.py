@@ -4,7 +4,8 @@ usage: python scripts/notices.py OUTPUT
 
 Walks the normal dependencies (not build tools, not tests, not procedural macros) of the crate with its `python` feature
 on this platform, and takes the licence files that each crate ships. Crates with one and the same text share it. A crate
-that ships none gets the MIT text with its authors' names, or stops the script if that is not its licence.
+that ships none gets the MIT text with its authors' names, or the Apache text that another crate ships, or stops the
+script if neither is its licence.
 """
 
 import json
@@ -15,7 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LICENCE_FILE = re.compile(r"^(un)?licen[cs]e|^copying|^copyright|^notice", re.IGNORECASE)
-NOT_TEXT = {".rs", ".py", ".sh", ".c", ".h", ".toml", ".json", ".yml", ".png", ".html", ".svg"}
+NOT_TEXT = {".rs", ".py", ".sh", ".c", ".h", ".toml", ".json", ".yml", ".png", ".html", ".svg", ".cfg"}
+APACHE = re.compile(r"\s*Apache License\s+Version 2\.0, January 2004")
 NOT_SHIPPED = {"tests", "test", "benches", "examples", "docs", "doc", "ci", ".github", "src", "target"}
 
 MIT = """MIT License
@@ -63,21 +65,33 @@ def shipped_crates() -> list[dict]:
     return sorted((packages[identity] for identity in reached - {root}), key=lambda p: (p["name"], p["version"]))
 
 
+def licence_files(folder: Path, depth: int = 2) -> list[Path]:
+    """Licence files in a crate's folder and, for vendored sources, up to two folders below."""
+    found = []
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and LICENCE_FILE.match(path.name) and path.suffix.lower() not in NOT_TEXT:
+            found.append(path)
+        elif path.is_dir() and depth and path.name not in NOT_SHIPPED:
+            found += licence_files(path, depth - 1)
+    return found
+
+
 def licence_texts(package: dict) -> list[str]:
-    """The texts of the licence files in the crate's folder and, for vendored sources, one folder below."""
-    folder = Path(package["manifest_path"]).parent
-    files = [path for path in folder.iterdir() if path.is_file()]
-    for below in folder.iterdir():
-        if below.is_dir() and below.name not in NOT_SHIPPED:
-            files += [path for path in below.iterdir() if path.is_file()]
-    found = sorted(path for path in files if LICENCE_FILE.match(path.name) and path.suffix.lower() not in NOT_TEXT)
-    texts = [path.read_text(encoding="utf-8", errors="replace") for path in found]
+    """The texts that a crate ships; none if it ships none and is under the Apache licence alone."""
+    files = licence_files(Path(package["manifest_path"]).parent)
+    texts = [path.read_text(encoding="utf-8", errors="replace") for path in files]
     if not texts and "MIT" in (package["license"] or ""):
         holders = ", ".join(re.sub(r"\s*<.*?>", "", author) for author in package["authors"])
         texts = [MIT.format(holders=holders or f"the authors of {package['name']}")]
-    if not texts:
+    if not texts and package["license"] != "Apache-2.0":
         sys.exit(f"notices.py: {package['name']} {package['version']} ({package['license']}) ships no licence text")
     return ["\n".join(line.rstrip() for line in text.replace("\f", "").splitlines()).strip("\n") for text in texts]
+
+
+def apache_text(texts: list[str]) -> str:
+    """The whole Apache License 2.0 among the texts that crates ship."""
+    whole = [text for text in texts if APACHE.match(text) and "END OF TERMS AND CONDITIONS" in text]
+    return min(whole, key=len) if whole else sys.exit("notices.py: no crate ships the Apache License 2.0")
 
 
 def main() -> None:
@@ -85,8 +99,10 @@ def main() -> None:
     crates = shipped_crates()
     users: dict[str, dict[str, None]] = {}  # text -> names, in order and once each
     first_copy: dict[str, str] = {}  # a text without its line breaks -> the text as first seen
+    shipped = {package["id"]: licence_texts(package) for package in crates}
+    apache = apache_text([text for texts in shipped.values() for text in texts])
     for package in crates:
-        for text in licence_texts(package):
+        for text in shipped[package["id"]] or [apache]:
             text = first_copy.setdefault(" ".join(text.split()), text)
             users.setdefault(text, {})[f"{package['name']} {package['version']}"] = None
     toolchain = output_of("rustc", "--version").split()[1]

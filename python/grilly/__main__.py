@@ -7,7 +7,8 @@ import sys
 
 USAGE = """usage: python -m grilly info [--json]   devices, capabilities, and the choice with its reason
        python -m grilly demo [OPTIONS]  embed a real text and answer queries (demo --help lists the options)
-       python -m grilly compile FOLDER  compile GLSL shaders to SPIR-V (compile --help lists the options)"""
+       python -m grilly compile FOLDER  compile GLSL shaders to SPIR-V (compile --help lists the options)
+       python -m grilly --version"""
 
 
 def main(arguments: list[str]) -> int:
@@ -28,6 +29,11 @@ def main(arguments: list[str]) -> int:
         from grilly import compile_command
 
         return compile_command.main(rest)
+    if command in ("-V", "--version") and not rest:
+        import grilly
+
+        print(f"grilly {grilly.__version__}")
+        return 0
     print(USAGE, file=sys.stdout if command in ("-h", "--help", "help") else sys.stderr)
     return 0 if command in ("-h", "--help", "help") else 2
 

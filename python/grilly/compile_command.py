@@ -31,6 +31,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--debug-info", action="store_true", help="keep names and lines")
     parser.add_argument("--no-fast-math", action="store_true", help="decorate float arithmetic NoContraction")
     given = parser.parse_args(arguments)
+    if not given.folder.is_dir():
+        print(f"{given.folder} is not a folder", file=sys.stderr)
+        return 1
     config = ShaderCompilerConfig(
         shader_directory=given.folder,
         debug_info=given.debug_info,

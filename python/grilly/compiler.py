@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from grilly import _core
 from grilly._core import ComputeFunction
+from grilly.errors import InvalidTypeError
 
 __all__ = ["ComputeFunction", "ShaderCompiler", "ShaderCompilerConfig"]
 
@@ -55,6 +56,7 @@ class ShaderCompiler:
 
     Raises:
         InvalidArgumentError: An option has an impossible value.
+        InvalidTypeError: Not a `ShaderCompilerConfig`, or macros that are no dict.
 
     Example:
         >>> import pathlib, tempfile
@@ -73,6 +75,10 @@ class ShaderCompiler:
     def __init__(self, config: ShaderCompilerConfig | None = None) -> None:
         self.config = ShaderCompilerConfig() if config is None else config
         given = self.config
+        if not isinstance(given, ShaderCompilerConfig):
+            raise InvalidTypeError(f"config is of type {type(given).__name__}, expected ShaderCompilerConfig")
+        if not isinstance(given.defines, Mapping):
+            raise InvalidTypeError(f"defines is of type {type(given.defines).__name__}, expected a dict")
         self._compiler = _core.ShaderCompiler(
             given.shader_directory,
             given.enable_caching,
@@ -120,3 +126,6 @@ class ShaderCompiler:
             PipelineCreationFailed: It needs what grilly asks no device for.
         """
         return self._compiler.compile(shader, function)
+
+    def __repr__(self) -> str:
+        return f"ShaderCompiler({os.fspath(self.config.shader_directory)!r})"

@@ -25,11 +25,14 @@ def host_array(value: Any, name: str) -> Host:
             value = detach()
         if not hasattr(value, "__array__") and hasattr(value, "__dlpack__"):
             return np.from_dlpack(value)
-        return np.asarray(value)
+        found = np.asarray(value)
     except ValueError as error:
         raise InvalidArgumentError(f"{name} is not an array: {error}") from None
     except (TypeError, RuntimeError, BufferError) as error:
         raise InvalidTypeError(f"{name} of type {type(value).__name__} is not an array: {error}") from None
+    if found.dtype.kind == "O":
+        raise InvalidTypeError(f"{name} is of type {type(value).__name__}, expected an array of numbers")
+    return found
 
 
 def as_floats(value: Any, name: str) -> Host:
@@ -61,7 +64,7 @@ def normal_axis(axis: Any, rank: int, name: str) -> int:
     """`axis` counted from the front."""
     try:
         number = int(axis.__index__())
-    except AttributeError:
+    except (AttributeError, TypeError):
         raise InvalidTypeError(f"{name} is of type {type(axis).__name__}, expected int") from None
     if not -rank <= number < rank:
         raise IndexOutOfRangeError(f"{name} is {number}, and the array has {rank} axes")

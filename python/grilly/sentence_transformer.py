@@ -498,6 +498,16 @@ class VulkanSentenceTransformer:
         """Number of modules."""
         return len(self._core.modules)
 
+    @property
+    def plan(self) -> str:
+        """What a batch runs, as text: the steps in order, their buffers, and each fusion or why it was declined.
+
+        Example:
+            >>> "attention: fused into layer 0 attention" in model.plan
+            True
+        """
+        return self._core.plan_text
+
     def __repr__(self) -> str:
         try:
             modules = self._core.modules

@@ -15,7 +15,12 @@ PARTS = {
         "CapsuleMemory CapsuleTransformerConfig CognitiveFeatures MemoryType CapsuleProject SemanticEncoder "
         "DentateGyrus CapsuleEmbedding HippocampalTransformerLayer"
     ),
-    "device managers": "get_device_manager get_vulkan_backend get_cuda_backend",
+    "device managers": "get_device_manager get_vulkan_backend get_cuda_backend cuda llama_cpp",
+    "training": (
+        "optim Optimizer Adam AdamW SGD LRScheduler StepLR CosineAnnealingLR ReduceLROnPlateau OneCycleLR "
+        "save_checkpoint load_checkpoint xavier_uniform_ xavier_normal_ kaiming_uniform_ kaiming_normal_ "
+        "data Dataset TensorDataset ArrayDataset Subset ConcatDataset DataLoader random_split"
+    ),
     "Hugging Face bridge": "HuggingFaceBridge get_huggingface_bridge",
     "Tensor facade": (
         "Tensor tensor zeros ones randn add mul matmul relu gelu softmax layer_norm dropout conv2d max_pool2d "
@@ -60,6 +65,9 @@ PARTS = {
     "experimental modules": "experimental",
 }
 
+#: The part that a later version will have.
+LATER = "training"
+
 
 def part_of(name: str) -> str | None:
     """The part of upstream that `name` belongs to, if this package leaves it out.
@@ -82,5 +90,6 @@ def missing(place: str, name: str) -> AttributeError:
     """
     part = None if name.startswith("_") else part_of(name)
     if part is not None:
-        return AttributeError(f"{name} is part of upstream grilly's {part} and not of this package")
+        here = "version" if part == LATER else "package"
+        return AttributeError(f"{name} is part of upstream grilly's {part} and not of this {here}")
     return AttributeError(f"{place} has no attribute {name!r}")

@@ -16,9 +16,11 @@ pub(super) fn run(engine: &Arc<Engine>, op: &Op, operands: &[&Array]) -> Result<
     let mut counts = Counts::default();
     let mut graph = Graph::new();
     let mut values = Vec::with_capacity(operands.len());
+    let direct = takes_half(engine, op, operands);
+    let as_is = |place| direct && !matches!(op, Op::Linear(linear) if linear.bias && place == 2);
     for (place, operand) in operands.iter().enumerate() {
         let shape = shape_of(op, place, operand, &mut counts);
-        values.push(given(&mut graph, place, shape, operand, op)?);
+        values.push(given(&mut graph, place, shape, operand, op, as_is(place))?);
     }
     let mut result = node(&mut graph, op, &values)?;
     let half = match op {
@@ -26,7 +28,7 @@ pub(super) fn run(engine: &Arc<Engine>, op: &Op, operands: &[&Array]) -> Result<
         _ => operands.first().is_some_and(|x| x.dtype == ElementType::F16),
     };
     let shape: Vec<usize> = graph.value(result).shape.0.iter().map(|dim| dim.size(counts)).collect();
-    if half && !matches!(op, Op::Cast(_)) {
+    if half && graph.value(result).dtype != DType::F16 {
         graph.values[result.0].shape = Shape::fixed(&shape);
         result = graph.node("to float16", Cast { to: CastTo::F16 }, &[result])?;
     }
@@ -41,6 +43,17 @@ pub(super) fn run(engine: &Arc<Engine>, op: &Op, operands: &[&Array]) -> Result<
         engine.backend.run(&Plan::with(graph, &fusion), counts, &inputs)?
     };
     Ok(Array { engine: engine.clone(), memory, shape, dtype, bounds: None })
+}
+
+/// Whether all operands are float16 and the device takes them so.
+fn takes_half(engine: &Engine, op: &Op, operands: &[&Array]) -> bool {
+    let bias = |place| matches!(op, Op::Linear(linear) if linear.bias && place == 2);
+    let half = |(place, x): (usize, &&Array)| (x.dtype == ElementType::F16 || bias(place)) && x.elements() > 0;
+    if !operands.iter().enumerate().all(half) {
+        return false;
+    }
+    let shapes: Vec<Shape> = operands.iter().map(|x| Shape::fixed(&x.shape)).collect();
+    engine.backend.takes_half(op, &shapes.iter().collect::<Vec<_>>())
 }
 
 /// The op's node, or those of its steps.
@@ -100,7 +113,7 @@ fn check_offsets(op: &Op, operands: &[&Array]) -> Result<()> {
 }
 
 /// An input, followed by a cast where the op wants float32 and is given something narrower.
-fn given(graph: &mut Graph, place: usize, shape: Shape, operand: &Array, op: &Op) -> Result<ValueId> {
+fn given(graph: &mut Graph, place: usize, shape: Shape, operand: &Array, op: &Op, as_is: bool) -> Result<ValueId> {
     let name = format!("operand {place}");
     let (axes, dtype) = (&operand.shape, operand.dtype);
     let stored = match dtype {
@@ -108,7 +121,7 @@ fn given(graph: &mut Graph, place: usize, shape: Shape, operand: &Array, op: &Op
         ElementType::F16 => DType::F16,
         ElementType::I32 => DType::U32,
     };
-    if stored != DType::F16 || matches!(op, Op::Cast(_)) {
+    if stored != DType::F16 || as_is || matches!(op, Op::Cast(_)) {
         return Ok(graph.input(&name, shape, stored));
     }
     // A cast counts elements, whatever the op counts them by.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::Result;
 use crate::graph::Plan;
-use crate::ops::Counts;
+use crate::ops::{Counts, Op, Shape};
 
 /// Which backend something runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -190,6 +190,11 @@ pub trait ArrayEngine: Send + Sync {
     /// # Errors
     /// `Unsupported`, `OutOfMemory`, `IndexOutOfRange`, or a device fault.
     fn run(&self, plan: &Plan, counts: Counts, inputs: &[&Memory]) -> Result<Memory>;
+    /// Whether `op` takes float16 operands of these shapes as they are (biases excepted), so that nothing is converted.
+    fn takes_half(&self, op: &Op, operands: &[&Shape]) -> bool {
+        let _ = (op, operands);
+        false
+    }
     /// Copies the first bytes of `memory` to the host, waiting for what computes them.
     ///
     /// # Errors

@@ -121,7 +121,8 @@ impl Graph {
         let shapes: Vec<&Shape> = operands.iter().map(|v| &self.values[v.0].shape).collect();
         let mut shapes = op.infer(&shapes).map_err(|e| Error::InvalidArgument(format!("{name}: {e}")))?;
         let shape = shapes.remove(0);
-        let dtype = op.result_type();
+        let types: Vec<DType> = operands.iter().map(|id| self.value(*id).dtype).collect();
+        let dtype = op.result_type(&types);
         let result = self.push(Value { name: name.to_owned(), shape, dtype, source: Source::Node });
         self.nodes.push(Node { name: name.to_owned(), op, operands: operands.to_vec(), result });
         Ok(result)

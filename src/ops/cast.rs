@@ -46,7 +46,7 @@ impl Operation for Cast {
         0
     }
 
-    fn result_type(&self) -> DType {
+    fn result_type(&self, _operands: &[DType]) -> DType {
         match self.to {
             CastTo::F32 => DType::F32,
             CastTo::F16 => DType::F16,

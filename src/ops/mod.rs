@@ -78,8 +78,9 @@ pub trait Operation {
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>>;
     /// Floating-point operations at the given counts.
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64;
-    /// Element type of the result.
-    fn result_type(&self) -> DType {
+    /// Element type of the result, given those of the operands.
+    fn result_type(&self, operands: &[DType]) -> DType {
+        let _ = operands;
         DType::F32
     }
     /// Whether operand `place` of `operands` holds integers.
@@ -224,8 +225,8 @@ impl Op {
     }
 
     /// Element type of the result.
-    pub fn result_type(&self) -> DType {
-        self.operation().result_type()
+    pub fn result_type(&self, operands: &[DType]) -> DType {
+        self.operation().result_type(operands)
     }
 
     /// As [`Operation::is_index`].

@@ -8,22 +8,19 @@ formulas in the comments of src/ops/, and shares no code with the package.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from cases.functions import activate, slope
-
-Operands = list[np.ndarray]
-Attributes = dict[str, Any]
-Reference = Callable[[Operands, Attributes], np.ndarray]
-
-IGNORED = -1  # 0xFFFFFFFF as int32: a target that cross_entropy leaves out
-
-
-def kinds(attributes: Attributes) -> tuple[str, float, float]:
-    return attributes["kind"], attributes.get("a", 1.0), attributes.get("b", 1.0)
+from cases.kinds import Attributes, Operands, Reference, kinds
+from cases.reference_attention import attention, attention_mask, attention_output, attention_scores, rope
+from cases.reference_softmax import (
+    binary_cross_entropy,
+    cross_entropy,
+    cross_entropy_backward,
+    softmax,
+    softmax_backward,
+)
 
 
 def activation(operands: Operands, attributes: Attributes) -> np.ndarray:
@@ -51,30 +48,6 @@ def binary(operands: Operands, attributes: Attributes) -> np.ndarray:
     a, b = operands
     functions = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide}
     return np.asarray(functions[attributes["kind"]](a, b))
-
-
-def softmax(operands: Operands, attributes: Attributes) -> np.ndarray:
-    x = operands[0]
-    keep = np.ones(x.shape, dtype=bool)
-    masked = len(operands) > 1 or attributes.get("causal", False)
-    if len(operands) > 1:
-        keep = keep & (operands[1] != 0)
-    if attributes.get("causal", False):
-        keep = keep & np.tri(x.shape[-2], x.shape[-1], dtype=bool)
-    if x.shape[-1] == 0:
-        return x.copy()
-    if not masked:
-        powers = np.exp(x - x.max(axis=-1, keepdims=True))
-        return powers / powers.sum(axis=-1, keepdims=True)
-    largest = np.where(keep, x, -np.inf).max(axis=-1, keepdims=True)
-    empty = ~keep.any(axis=-1, keepdims=True)
-    powers = np.where(keep, np.exp(np.where(keep, x, 0) - np.where(empty, 0, largest)), 0)
-    return powers / np.where(empty, 1, powers.sum(axis=-1, keepdims=True))
-
-
-def softmax_backward(operands: Operands, attributes: Attributes) -> np.ndarray:
-    g, y = operands
-    return y * (g - (g * y).sum(axis=-1, keepdims=True))
 
 
 def layer_norm(operands: Operands, attributes: Attributes) -> np.ndarray:
@@ -128,91 +101,6 @@ def matmul(operands: Operands, attributes: Attributes) -> np.ndarray:
     return attributes.get("scale", 1.0) * (a @ b)
 
 
-def grouped(x: np.ndarray, heads: int) -> np.ndarray:
-    """`[B, S, G, D]` with each group repeated for its query heads, as `[B, H, S, D]`."""
-    return np.repeat(x, heads // x.shape[2], axis=2).transpose(0, 2, 1, 3)
-
-
-def attention_scores(operands: Operands, attributes: Attributes) -> np.ndarray:
-    q, k = operands
-    return attributes["scale"] * (q.transpose(0, 2, 1, 3) @ grouped(k, q.shape[2]).swapaxes(-1, -2))
-
-
-def attention_mask(operands: Operands, attributes: Attributes) -> np.ndarray:
-    scores = operands[0]
-    masked = np.zeros(scores.shape, dtype=bool)
-    if attributes.get("causal", True):
-        masked |= ~np.tri(*scores.shape[-2:], dtype=bool)
-    if len(operands) > 1:
-        keys = operands[1] == 0
-        masked |= keys.reshape(keys.shape[0], *[1] * (scores.ndim - 2), keys.shape[1])
-    return scores + np.where(masked, attributes.get("mask_value", -1e9), 0.0)
-
-
-def scatter(x: int) -> int:
-    """Wellons' lowbias32, by which bigbird draws blocks."""
-    x = (x ^ (x >> 16)) * 0x7FEB352D & 0xFFFFFFFF
-    x = (x ^ (x >> 15)) * 0x846CA68B & 0xFFFFFFFF
-    return x ^ (x >> 16)
-
-
-def pattern(attributes: Attributes, queries: int, keys: int) -> np.ndarray:
-    """Which weights the shader of an architecture takes as they are; the others count as zero."""
-    architecture, window = attributes.get("architecture", ""), attributes.get("window", 0)
-    row, key = np.arange(queries)[:, None], np.arange(keys)
-    if architecture in ("gpt", "gpt2", "gpt_neox", "granite"):
-        return np.tri(queries, keys, dtype=bool)
-    if architecture not in ("modernbert", "longformer", "bigbird"):
-        return np.ones((queries, keys), dtype=bool)
-    allowed = (np.abs(row - key) <= window) if window else np.ones((queries, keys), dtype=bool)
-    if architecture == "modernbert":
-        return allowed
-    allowed |= np.minimum(row, key) < attributes.get("global_tokens", 0)
-    if architecture == "bigbird":
-        block, draws = attributes.get("block", 64), attributes.get("random_blocks", 0)
-        blocks = -(-keys // block)
-        for first in range(-(-queries // block)):
-            for draw in range(draws):
-                place = (first * draws + draw) & 0xFFFFFFFF
-                drawn = scatter((attributes.get("seed", 0) + scatter(place)) & 0xFFFFFFFF) % blocks
-                allowed |= (row // block == first) & (key // block == drawn)
-    return allowed
-
-
-def attention_output(operands: Operands, attributes: Attributes) -> np.ndarray:
-    weights, v = operands
-    weights = np.where(pattern(attributes, *weights.shape[-2:]), weights, 0)
-    return (weights @ grouped(v, weights.shape[1])).transpose(0, 2, 1, 3)
-
-
-def heads_of(x: np.ndarray, column: int, heads: int, width: int) -> np.ndarray:
-    """`[heads, T, width]` out of packed columns."""
-    return x[:, column : column + heads * width].reshape(len(x), heads, width).transpose(1, 0, 2)
-
-
-def attention(operands: Operands, attributes: Attributes) -> np.ndarray:
-    q, k, v, q_offsets, k_offsets = operands
-    heads, groups, width = attributes["heads"], attributes["kv_heads"], attributes["head_dim"]
-    q = heads_of(q, attributes.get("q_column", 0), heads, width)
-    k = np.repeat(heads_of(k, attributes.get("k_column", 0), groups, width), heads // groups, axis=0)
-    v = np.repeat(heads_of(v, attributes.get("v_column", 0), groups, width), heads // groups, axis=0)
-    result = np.zeros(q.shape)
-    for text in range(len(q_offsets) - 1):
-        rows = slice(q_offsets[text], q_offsets[text + 1])
-        keys = slice(k_offsets[text], k_offsets[text + 1])
-        scores = attributes["scale"] * (q[:, rows] @ k[:, keys].swapaxes(-1, -2))
-        weights = softmax([scores], {"causal": attributes.get("causal", False)})
-        result[:, rows] = weights @ v[:, keys]
-    return result.transpose(1, 0, 2).reshape(q.shape[1], heads * width)
-
-
-def rope(operands: Operands, attributes: Attributes) -> np.ndarray:
-    x, cos, sin = operands
-    cos, sin = cos[..., None, :], sin[..., None, :]
-    first, second = np.split(x, 2, axis=-1)
-    return np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
-
-
 def embedding_sum(operands: Operands, attributes: Attributes) -> np.ndarray:
     return np.asarray(sum(table[ids] for ids, table in zip(operands[::2], operands[1::2])))
 
@@ -260,49 +148,6 @@ def dropout(operands: Operands, attributes: Attributes) -> np.ndarray:
     words = philox(attributes["seed"], blocks).reshape(-1)[: x.size].reshape(x.shape)
     keep = (words >> np.uint64(8)).astype(np.float64) * 2.0**-24 >= np.float32(p)
     return np.where(keep, x / (1 - p) if p < 1 else x, 0.0)
-
-
-def log_softmax(x: np.ndarray) -> np.ndarray:
-    shifted = x - x.max(axis=-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-
-
-def target_weights(operands: Operands, classes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The class of every row (0 where ignored), its weight (0 where ignored), and a one-hot matrix."""
-    targets = operands[1].astype(np.int64)
-    ignored = targets == IGNORED
-    clean = np.where(ignored, 0, targets)
-    weight = operands[2] if len(operands) > 2 else np.ones(classes)
-    return clean, np.where(ignored, 0.0, weight[clean]), np.eye(classes)[clean]
-
-
-def cross_entropy(operands: Operands, attributes: Attributes) -> np.ndarray:
-    """With label smoothing s the target is `(1 - s) onehot + s / C`, every class by its own weight, as torch has it."""
-    logits, s = operands[0], attributes.get("label_smoothing", 0.0)
-    classes = logits.shape[-1]
-    clean, picked, _ = target_weights(operands, classes)
-    weight = operands[2] if len(operands) > 2 else np.ones(classes)
-    logs = log_softmax(logits)
-    loss = -(1 - s) * picked * np.take_along_axis(logs, clean[..., None], axis=-1)[..., 0]
-    kept = operands[1].astype(np.int64) != IGNORED
-    loss = loss - (s / classes * (logs * weight).sum(axis=-1) if s else 0.0)
-    return np.where(kept, loss, 0.0)
-
-
-def cross_entropy_backward(operands: Operands, attributes: Attributes) -> np.ndarray:
-    g, rest, s = operands[0], operands[1:], attributes.get("label_smoothing", 0.0)
-    classes = rest[0].shape[-1]
-    _, picked, onehot = target_weights(rest, classes)
-    weight = rest[2] if len(rest) > 2 else np.ones(classes)
-    kept = (rest[1].astype(np.int64) != IGNORED)[..., None]
-    p = np.exp(log_softmax(rest[0]))
-    gradient = (1 - s) * picked[..., None] * (p - onehot) + s / classes * (p * weight.sum() - weight)
-    return np.where(kept, g[..., None] * gradient, 0.0)
-
-
-def binary_cross_entropy(operands: Operands, attributes: Attributes) -> np.ndarray:
-    p, t = operands
-    return -(t * np.maximum(np.log(p), -100) + (1 - t) * np.maximum(np.log(1 - p), -100))
 
 
 def pool(operands: Operands, attributes: Attributes) -> np.ndarray:

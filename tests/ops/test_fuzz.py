@@ -8,7 +8,7 @@ from grilly import errors, functional
 
 CALLS = 10_000
 BLOCKS = 20
-ALLOWED = (errors.GrillyError, TypeError, ValueError, IndexError)
+ALLOWED = errors.GrillyError
 DTYPES = (np.float32,) * 6 + (np.float16, np.float64, bool, np.int8, np.int64, np.uint16, np.complex64, object, "U3")
 DIMENSIONS = (0, 1, 1, 2, 2, 3, 4, 4, 4, 5, 8)
 UNARY = {

@@ -70,6 +70,13 @@ def run() -> Run:
 
 
 @pytest.fixture
+def backend():
+    """Upstream's `Compute`."""
+    with grilly.Compute() as backend:
+        yield backend
+
+
+@pytest.fixture
 def faults():
     """`grilly.testing.inject_fault`, disarmed at the end."""
     yield grilly.testing.inject_fault
@@ -81,3 +88,20 @@ def no_vulkan(tmp_path) -> dict[str, str]:
     """An environment in which the loader finds no driver."""
     nothing = str(tmp_path / "no_such_driver.json")
     return {"VK_DRIVER_FILES": nothing, "VK_ICD_FILENAMES": nothing}
+
+
+@pytest.fixture(params=["numpy", "resident on the cpu", "resident on vulkan"])
+def made(request):
+    """Makes a module: with parameters in NumPy alone, or with copies on a device."""
+    if request.param == "numpy":
+        return lambda module: module.eval()
+    if request.param.endswith("vulkan"):
+        request.getfixturevalue("vulkan")
+        return lambda module: module.eval().vulkan()
+
+    def place(module):
+        for parameter in module.parameters():
+            parameter.place("cpu")
+        return module.eval()
+
+    return place

@@ -1,12 +1,17 @@
 """`VulkanTensor` and its makers."""
 
+import copy
 import gc
+import os
+import pickle
+import weakref
 
 import numpy as np
 import pytest
 
 import grilly
-from grilly import errors, functional
+from grilly import _core, errors, functional
+from grilly.functional import kept
 
 
 @pytest.fixture
@@ -55,14 +60,15 @@ def test_what_changes_on_the_host_stays_on_the_device(place):
 
 def test_reshape(place):
     x = place(np.arange(6.0))
-    for shape in ((2, 3), [3, 2], (-1, 2), (6,)):
+    for shape in ((2, 3), [3, 2], (-1, 2), (6,), np.array([2, 3])):
         assert np.array_equal(x.reshape(shape).numpy(), np.arange(6.0).reshape(shape))
     assert x.reshape(2, -1).shape == (2, 3) and place(np.arange(4)).reshape(2, 2).tolist() == [[0, 1], [2, 3]]
     for wrong in ((4,), (-1, -1), (5, -1)):
         with pytest.raises(errors.InvalidArgumentError):
             x.reshape(wrong)
-    with pytest.raises(TypeError):
-        x.reshape("ab")
+    for wrong in ("ab", [1.5, 4], [[2], [3]]):
+        with pytest.raises(errors.InvalidTypeError):
+            x.reshape(wrong)
 
 
 def test_numbers(place):
@@ -74,6 +80,23 @@ def test_numbers(place):
         len(x)
     with pytest.raises(ValueError, match="without a copy"):
         x.__array__(copy=False)
+
+
+def test_operators_and_functions_of_numpy(place):
+    x = place([1.0, 2.0])
+    for found in (np.ones(2) + x, x + np.ones(2), np.add(x, 1)):
+        assert isinstance(found, np.ndarray) and found.tolist() == [2, 3]
+    assert np.concatenate([x, x]).tolist() == [1, 2, 1, 2] and int(place([3])) == 3
+    with pytest.raises(TypeError):
+        x + 1
+
+
+def test_copies_and_pickles(place, device):
+    for given in (np.ones((2, 3), np.float16), np.array([4, 5])):
+        x = place(given)
+        assert copy.copy(x) is x and copy.deepcopy(x) is x and weakref.ref(x)() is x
+        again = pickle.loads(pickle.dumps(x))
+        assert again.device == device and again.dtype == x.dtype and np.array_equal(again.numpy(), given)
 
 
 def test_what_is_already_there_is_not_moved(place, device):
@@ -106,12 +129,15 @@ def test_integers_beyond_32_bits_are_refused(place):
 def test_unknown_devices():
     with pytest.raises(ValueError, match="cuda"):
         grilly.to_vulkan([1.0], "cuda")
+
+
+def test_a_device_that_is_not_there(vulkan):
     with pytest.raises(IndexError):
         grilly.to_vulkan([1.0], "vulkan:99")
 
 
 def test_two_devices_do_not_mix(vulkan):
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="residual: operands are on different devices, .* and "):
         functional.residual(grilly.to_vulkan([1.0], "cpu"), grilly.to_vulkan([1.0], "vulkan"))
     moved = grilly.to_vulkan(grilly.to_vulkan([1.0], "vulkan"), "cpu")
     assert moved.device == "cpu" and functional.residual(grilly.to_vulkan([1.0], "cpu"), moved).tolist() == [2.0]
@@ -139,3 +165,50 @@ def test_torch_tensors_without_importing_torch(run):
     print(grilly.to_vulkan(Tensor(), "cpu").shape, "torch" in sys.modules)
     """
     assert run(code).output.strip() == "(2, 2) False"
+
+
+def test_a_repeated_chain_moves_nothing(vulkan):
+    """Neither data nor the constants of an operation, which stay on the device: ones, offsets, sinusoids."""
+    x, w = grilly.to_vulkan(np.ones((2, 5, 8), np.float32)), grilly.to_vulkan(np.ones((8, 8), np.float32))
+
+    def chain():
+        y = functional.layer_norm(functional.gelu(functional.linear(x, w)), 8)
+        y = functional.flash_attention2(y, y, y, use_rope=True)
+        y = functional.embedding_attention(functional.embedding_position(functional.rms_norm(y, 8)))
+        return functional.mse_loss(functional.apply_rope(y.reshape(2, 5, 2, 4)), x.reshape(2, 5, 2, 4))
+
+    first = chain().item()
+    before = grilly.stats()
+    second = chain()
+    after = grilly.stats()
+    assert all(after[name] == before[name] for name in ("bytes_up", "bytes_down", "submits"))
+    assert second.item() == first
+
+
+def test_constants_that_are_kept_are_few(device):
+    engine = _core.engine(device)
+    for count in range(1, 40):
+        assert kept.kept(engine, kept.filled, 1.0, count * 100_000).shape == (count * 100_000,)
+    assert sum(array.nbytes for array in kept._held.values()) <= kept.MOST
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_child_computes_on_the_cpu_with_constants_of_its_own(run):
+    code = """
+    import os, numpy as np, grilly
+    from grilly import functional
+    x = grilly.to_vulkan([[1.0, 3.0]], "cpu")
+    functional.layer_norm(x, 2), functional.layer_norm([[1.0, 3.0]], 2)
+    child = os.fork()
+    if child == 0:
+        y = functional.layer_norm(grilly.to_vulkan([[1.0, 3.0]], "cpu"), 2, eps=0.0)
+        print(y.tolist(), functional.layer_norm([[1.0, 3.0]], 2, eps=0.0).tolist(), flush=True)
+        try:
+            functional.relu(x)
+        except grilly.errors.UnusableError:
+            print("refused", flush=True)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    """
+    done = run(code)
+    assert done.output.split("\n")[:2] == ["[[-1.0, 1.0]] [[-1.0, 1.0]]", "refused"], done.errors

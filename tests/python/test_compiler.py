@@ -110,6 +110,9 @@ def test_errors_are_the_classes_a_python_user_expects(config, folder):
         compiler.compile_all_shaders()
     assert isinstance(broken.value, grilly.CompilationFailed)
     assert issubclass(grilly.PipelineCreationFailed, RuntimeError)
+    for wrong in (lambda: ShaderCompiler(str(folder)), lambda: ShaderCompiler(config(defines=None))):
+        with pytest.raises(grilly.errors.InvalidTypeError):
+            wrong()
     for options in ({"optimization_level": "most"}, {"target_env": "vulkan9"}, {"defines": {"": 1}}):
         with pytest.raises(ValueError):
             ShaderCompiler(config(**options))
@@ -149,55 +152,6 @@ def test_the_command_compiles_a_folder(folder, tmp_path):
     assert (tmp_path / "out" / "twice.spv").read_bytes()[:4] == b"\x03\x02\x23\x07"
     status, output, errors = command()
     assert status == 1 and "twice.glsl:6: error: 'FACTOR' : undeclared identifier" in errors
-
-
-def test_names_and_defaults_of_the_registry():
-    registry = shader_registry.ShaderRegistry()
-    for name in ("gpt", "GPT", "gpt2", "gpt_neox", "granite"):
-        assert registry.get_shader("attention-output", name) == "attention-output-gpt"
-    assert registry.get_shader("attention-output", architecture="t5") == "attention-output-t5"
-    assert registry.get_shader("attention-output", architecture="bert") == "attention-output"
-    assert registry.get_shader("attention-output") == "attention-output"
-    names = registry.list_shaders()
-    assert names == sorted(names) and names == registry.list_shaders("gpt")
-    upstream = (
-        "activation-gelu activation-relu activation-silu activation-softmax attention-scores attention-mask "
-        "attention-output attention-concat-heads embedding-lookup embedding-pool-mask fnn-linear fnn-layernorm "
-        "fnn-dropout fnn-residual rope"
-    )
-    for name in (*upstream.split(), "embedding-normalize", "embedding-pool"):
-        assert name in names and registry.get_shader(name) == name
-    registry.register_generic("new", "new-file")
-    assert registry.get_shader("new", "gpt") == "new-file"
-    assert "new" not in shader_registry.get_registry().list_shaders(), "a registry of one's own changes no other"
-
-
-def test_an_unknown_shader_is_none_with_a_warning(caplog):
-    with caplog.at_level("WARNING", logger="grilly"):
-        assert shader_registry.get_shader("nonsense", "gpt") is None
-    assert "'nonsense'" in caplog.text
-
-
-def test_the_samples_of_upstreams_guide_run():
-    # Code of ../docs of upstream, as it stands there.
-    from grilly.backend.shader_registry import (
-        _registry,
-        get_shader,
-        register_architecture_shader,
-        register_generic_shader,
-    )
-
-    register_generic_shader("attention-output", "attention-output")
-    register_architecture_shader("attention-output", "gpt", "attention-output-gpt")
-    _registry.register_architecture_specific(
-        "attention-output",  # Base shader name
-        "gpt",  # Architecture
-        "attention-output-gpt",  # Shader file name (without .glsl)
-    )
-    _registry.register_architecture_specific("attention-output", "llama", "attention-output-llama")
-    shader_name = get_shader("attention-output", architecture="gpt")
-    assert shader_name == "attention-output-gpt"
-    assert get_shader("attention-output") == "attention-output"
 
 
 def test_a_registered_shader_is_the_one_that_runs(vulkan, config, registered):

@@ -15,6 +15,7 @@ MODULES = [
     "arrays",
     "compile_command",
     "compiler",
+    "device_array",
     "devices",
     "hub",
     "outputs",

@@ -64,12 +64,8 @@ def registered():
         _core.ShaderTable(True).forget(shader, architecture)
 
 
-def plan(model) -> str:
-    return model._core.plan_text
-
-
 def outcome(model, name: str) -> list[str]:
-    return [line for line in plan(model).splitlines() if line.startswith(f"{name}: ")]
+    return [line for line in model.plan.splitlines() if line.startswith(f"{name}: ")]
 
 
 def test_a_users_attention_runs_in_encode(tiny_model, device, compiler, registered):
@@ -85,7 +81,7 @@ def test_a_users_attention_runs_in_encode(tiny_model, device, compiler, register
             declined = "declined at layer {}: a shader of the user is registered for attention-output, bert: sums"
             lines = [f"attention: {declined.format(f'{layer} attention')}" for layer in range(2)]
             assert outcome(model, "attention") == lines
-            order = [line.split()[1] for line in plan(model).splitlines() if line[:3].strip().isdigit()]
+            order = [line.split()[1] for line in model.plan.splitlines() if line[:3].strip().isdigit()]
             place = order.index("attention_scores")
             assert order[place - 3 : place + 3] == ["linear"] * 3 + ["attention_scores", "softmax", "attention_output"]
             found = model.encode(TEXTS)
@@ -105,7 +101,7 @@ def test_a_users_attention_runs_in_encode(tiny_model, device, compiler, register
                     assert difference < 2e-6, "the CPU computes what the operation means"
         shader_registry.register_architecture_shader("attention-output", "bert", "attention-output")
         with load() as after:
-            assert plan(after) == plan(before)
+            assert after.plan == before.plan
             np.testing.assert_array_equal(after.encode(TEXTS), expected)
         np.testing.assert_array_equal(before.encode(TEXTS), expected)
 
@@ -127,7 +123,7 @@ def test_one_of_grillys_own_in_anothers_place_runs_too(tiny_model, device, regis
         expected = model.encode(TEXTS)
     registered("attention-output", "bert", "attention-output-gpt", ShaderCompiler())
     with VulkanSentenceTransformer(tiny_model, device=device) as model:
-        assert "attention-output, bert: attention-output-gpt" in plan(model)
+        assert "attention-output, bert: attention-output-gpt" in model.plan
         difference = np.abs(model.encode(TEXTS) - expected).max()
         assert difference > 1e-3, "causal attention is another model, on both backends"
 

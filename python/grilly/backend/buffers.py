@@ -84,9 +84,18 @@ class Buffer:
         """
         self._array = None
 
+    def __repr__(self) -> str:
+        return f"Buffer({self.nbytes} bytes{', freed' if self._array is None else ''})"
+
 
 def is_size(data: Any) -> bool:
     return hasattr(data, "__index__") and not isinstance(data, np.ndarray)
+
+
+def as_buffer(given: Any) -> Buffer:
+    if not isinstance(given, Buffer):
+        raise InvalidTypeError(f"a buffer of create_buffer is expected, and not a {type(given).__name__}")
+    return given
 
 
 def size_of(size: Any) -> int:
@@ -165,7 +174,7 @@ class Core:
             >>> core.read_buffer(memory).tolist()
             [1.5]
         """
-        buffer.write(data)
+        as_buffer(buffer).write(data)
 
     def read_buffer(
         self, memory: Buffer, size: int | None = None, dtype: npt.DTypeLike = np.float32
@@ -181,7 +190,7 @@ class Core:
             >>> core.read_buffer(core.create_buffer(np.ones(2, np.float32))[1], size=4).tolist()
             [1.0]
         """
-        return memory.read(size, dtype)
+        return as_buffer(memory).read(size, dtype)
 
     def cleanup(self) -> None:
         """Frees the buffers made here.

@@ -25,23 +25,142 @@ class Fnn(Part):
     """
 
     name = "fnn"
-    gemm = staticmethod(functional.matmul)
-    activation_relu = staticmethod(functional.relu)
-    activation_gelu = staticmethod(functional.gelu)
-    activation_silu = staticmethod(functional.silu)
-    activation_gcu = staticmethod(functional.gcu)
-    activation_swiglu = staticmethod(functional.swiglu)
-    activation_roswish = staticmethod(functional.roswish)
-    activation_relu_backward = staticmethod(functional.relu_backward)
-    activation_gelu_backward = staticmethod(functional.gelu_backward)
-    activation_silu_backward = staticmethod(functional.silu_backward)
-    activation_gcu_backward = staticmethod(functional.gcu_backward)
-    activation_swiglu_backward = staticmethod(functional.swiglu_backward)
-    activation_roswish_backward = staticmethod(functional.roswish_backward)
     linear_backward = staticmethod(functional.linear_backward)
     layernorm_backward = staticmethod(functional.layer_norm_backward)
     softmax_backward = staticmethod(functional.softmax_backward)
     residual = staticmethod(functional.residual)
+
+    def gemm(self, A: Operand, B: Operand) -> Result:  # noqa: N803
+        """`functional.matmul`: `A B`, (M, K) by (K, N).
+
+        Example:
+            >>> import grilly
+            >>> grilly.Compute().fnn.gemm([[1.0, 2.0]], [[3.0], [4.0]]).tolist()
+            [[11.0]]
+        """
+        return functional.matmul(A, B)
+
+    def activation_relu(self, input_data: Operand) -> Result:
+        """`functional.relu`: `max(x, 0)`.
+
+        Example:
+            >>> import grilly
+            >>> grilly.Compute().fnn.activation_relu([-1.0, 2.0]).tolist()
+            [0.0, 2.0]
+        """
+        return functional.relu(input_data)
+
+    def activation_relu_backward(self, grad_output: Operand, input_data: Operand) -> Result:
+        """`functional.relu_backward`.
+
+        Example:
+            >>> import grilly
+            >>> grilly.Compute().fnn.activation_relu_backward([1.0, 1.0], [-1.0, 2.0]).tolist()
+            [0.0, 1.0]
+        """
+        return functional.relu_backward(grad_output, input_data)
+
+    def activation_gelu(self, input_data: Operand) -> Result:
+        """`functional.gelu`: by tanh.
+
+        Example:
+            >>> import grilly
+            >>> grilly.Compute().fnn.activation_gelu([0.0]).tolist()
+            [0.0]
+        """
+        return functional.gelu(input_data)
+
+    def activation_gelu_backward(self, grad_output: Operand, input_data: Operand) -> Result:
+        """`functional.gelu_backward`.
+
+        Example:
+            >>> import grilly
+            >>> grilly.Compute().fnn.activation_gelu_backward([2.0], [0.0]).tolist()
+            [1.0]
+        """
+        return functional.gelu_backward(grad_output, input_data)
+
+    def activation_silu(self, input_data: Operand) -> Result:
+        """`functional.silu`: `x sigmoid(x)`.
+
+        Example:
+            >>> import grilly
+            >>> grilly.Compute().fnn.activation_silu([0.0]).tolist()
+            [0.0]
+        """
+        return functional.silu(input_data)
+
+    def activation_silu_backward(self, grad_output: Operand, input_data: Operand) -> Result:
+        """`functional.silu_backward`.
+
+        Example:
+            >>> import grilly
+            >>> grilly.Compute().fnn.activation_silu_backward([2.0], [0.0]).tolist()
+            [1.0]
+        """
+        return functional.silu_backward(grad_output, input_data)
+
+    def activation_gcu(self, input_data: Operand) -> Result:
+        """`functional.gcu`: `x cos(x)`.
+
+        Example:
+            >>> import grilly
+            >>> grilly.Compute().fnn.activation_gcu([0.0]).tolist()
+            [0.0]
+        """
+        return functional.gcu(input_data)
+
+    def activation_gcu_backward(self, grad_output: Operand, input_data: Operand) -> Result:
+        """`functional.gcu_backward`.
+
+        Example:
+            >>> import grilly
+            >>> grilly.Compute().fnn.activation_gcu_backward([2.0], [0.0]).tolist()
+            [2.0]
+        """
+        return functional.gcu_backward(grad_output, input_data)
+
+    def activation_swiglu(self, input_data: Operand) -> Result:
+        """`functional.swiglu`: halves `x1` and `x2` of the last axis, `x1 silu(x2)`.
+
+        Example:
+            >>> import grilly
+            >>> grilly.Compute().fnn.activation_swiglu([[3.0, 0.0]]).tolist()
+            [[0.0]]
+        """
+        return functional.swiglu(input_data)
+
+    def activation_swiglu_backward(self, grad_output: Operand, input_data: Operand) -> Result:
+        """`functional.swiglu_backward`.
+
+        Example:
+            >>> import grilly
+            >>> grilly.Compute().fnn.activation_swiglu_backward([[2.0]], [[3.0, 0.0]]).tolist()
+            [[0.0, 3.0]]
+        """
+        return functional.swiglu_backward(grad_output, input_data)
+
+    def activation_roswish(self, input_data: Operand, alpha: float = 1.0, beta: float = 1.0) -> Result:
+        """`functional.roswish`: `(x + alpha) sigmoid(beta x) - alpha / 2`.
+
+        Example:
+            >>> import grilly
+            >>> grilly.Compute().fnn.activation_roswish([0.0]).tolist()
+            [0.0]
+        """
+        return functional.roswish(input_data, alpha, beta)
+
+    def activation_roswish_backward(
+        self, grad_output: Operand, input_data: Operand, alpha: float = 1.0, beta: float = 1.0
+    ) -> Result:
+        """`functional.roswish_backward`.
+
+        Example:
+            >>> import grilly
+            >>> grilly.Compute().fnn.activation_roswish_backward([4.0], [0.0]).tolist()
+            [3.0]
+        """
+        return functional.roswish_backward(grad_output, input_data, alpha, beta)
 
     def activation_softmax(self, input_data: Operand, axis: int = -1) -> Result:
         """`functional.softmax` along `axis`, default the last.

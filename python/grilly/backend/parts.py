@@ -29,6 +29,9 @@ class Part:
     def __getattr__(self, name: str) -> NoReturn:
         raise missing(f"Compute.{self.name}", name)
 
+    def __repr__(self) -> str:
+        return f"<Compute.{self.name}>"
+
 
 class Attention(Part):
     """`Compute.attention`; the layout is (batch, place, head, column), scores are (batch, head, query, key).

@@ -103,6 +103,9 @@ class ShaderRegistry:
         """The names that `get_shader` knows for an architecture, sorted."""
         return self._table.list(architecture)
 
+    def __repr__(self) -> str:
+        return f"ShaderRegistry({len(self.list_shaders())} shaders)"
+
 
 def _process_registry() -> ShaderRegistry:
     registry = ShaderRegistry()

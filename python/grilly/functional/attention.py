@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from grilly.arrays import VulkanTensor, integers_of, wrap
+from grilly.device_array import VulkanTensor, integers_of, wrap
 from grilly.errors import InvalidArgumentError
 from grilly.functional.dispatch import (
     Operand,
@@ -14,6 +14,7 @@ from grilly.functional.dispatch import (
     Result,
     count,
     evaluate,
+    flag,
     floats,
     mask_values,
     need_axes,
@@ -21,7 +22,8 @@ from grilly.functional.dispatch import (
     shape,
     whole,
 )
-from grilly.functional.rotary import rope_tables
+from grilly.functional.kept import offsets
+from grilly.functional.rotary import rope_table
 
 __all__ = ["attention", "embedding_attention", "flash_attention2"]
 
@@ -121,24 +123,25 @@ def attend(
         raise InvalidArgumentError(f"{name}: key has shape {list(shape(k))}, expected {[*batch, 'Sk', width]}")
     if value_batch != batch or values != keys:
         raise InvalidArgumentError(f"{name}: value has shape {list(shape(v))}, expected {[*batch, keys, 'Dv']}")
-    if use_rope and width % 2:
+    if flag(name, "use_rope", use_rope) and width % 2:
         raise InvalidArgumentError(f"{name}: query has {width} columns, and rotation needs an even number")
-    factor = default_scale(name, scale, width)
+    factor, causal = default_scale(name, scale, width), flag(name, "causal", causal)
     rows, scores_shape = count(batch), (*batch, queries, keys)
     given, keep, add = mask_operand(name, mask, scores_shape)
+    need_weights = flag(name, "need_weights", need_weights)
     fused = given is None and not need_weights and value_width == width
 
     def rotate(r: Any, x: Any, places: int) -> Any:
-        cos, sin = rope_tables(np.arange(places), width, 10000.0, 1.0)
-        return r("rope", x.reshape([rows, places, 1, width]), r.constant(cos), r.constant(sin))
+        tables = [r.kept(rope_table, part, places, width, 10000.0, 1.0) for part in (0, 1)]
+        return r("rope", x.reshape([rows, places, 1, width]), *tables)
 
     def body(r: Any, q: Any, k: Any, v: Any, mask: Any) -> Any:
         if use_rope:
             q, k = rotate(r, q, queries), rotate(r, k, keys)
         if fused:
             packed = [x.reshape([rows * length, width]) for x, length in ((q, queries), (k, keys), (v, keys))]
-            bounds = [r.constant(np.arange(rows + 1, dtype=np.int32) * length) for length in (queries, keys)]
-            sizes = {"heads": 1, "kv_heads": 1, "head_dim": width, "scale": factor, "causal": bool(causal)}
+            bounds = [r.kept(offsets, rows, length) for length in (queries, keys)]
+            sizes = {"heads": 1, "kv_heads": 1, "head_dim": width, "scale": factor, "causal": causal}
             return r("attention", *packed, *bounds, **sizes).reshape([*batch, queries, width])
         q, k = q.reshape([rows, queries, width]), k.reshape([rows, keys, width])
         scores = r("matmul", q, k, transpose_b=True, scale=factor)
@@ -146,7 +149,7 @@ def attend(
         scores = scores.reshape(list(short))
         if add:
             scores = r("binary", scores, mask, kind="add")
-        weights = r("softmax", scores, *([mask] if keep else []), causal=bool(causal))
+        weights = r("softmax", scores, *([mask] if keep else []), causal=causal)
         weights = weights.reshape([rows, queries, keys])
         output = r("matmul", weights, v.reshape([rows, keys, value_width])).reshape([*batch, queries, value_width])
         return output, weights.reshape(list(scores_shape)) if need_weights else None
@@ -220,7 +223,7 @@ def embedding_attention(embeddings: Operand, num_heads: int = 8, head_dim: int |
 
     def body(r: Any, x: Any) -> Any:
         packed = x.reshape([texts * places, columns])
-        bounds = r.constant(np.arange(texts + 1, dtype=np.int32) * places)
+        bounds = r.kept(offsets, texts, places)
         sizes = {"heads": heads, "kv_heads": heads, "head_dim": width, "scale": default_scale("", None, width)}
         return r("attention", packed, packed, packed, bounds, bounds, **sizes).reshape([*batch, places, columns])
 

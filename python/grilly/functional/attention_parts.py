@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from grilly import _core
 from grilly.errors import InvalidArgumentError
 from grilly.functional.attention import default_scale
 from grilly.functional.dispatch import (
@@ -13,6 +15,7 @@ from grilly.functional.dispatch import (
     Prepared,
     Result,
     evaluate,
+    flag,
     floats,
     mask_values,
     need_axes,
@@ -22,6 +25,17 @@ from grilly.functional.dispatch import (
 )
 
 __all__ = ["attention_concat_heads", "attention_mask", "attention_output", "attention_scores"]
+
+# Options of sparse attention, and those that grilly's own shaders read; a user's may read all.
+PATTERN = ("window", "global_tokens", "random_blocks", "block", "seed")
+SHIPPED: dict[str, tuple[str, ...]] = {
+    "attention-output": (),
+    "attention-output-gpt": (),
+    "attention-output-t5": (),
+    "attention-output-llama": (),
+    "attention-output-windowed": ("window",),
+    "attention-output-global-window": ("window", "global_tokens"),
+}
 
 
 def by_heads(name: str, label: str, x: Prepared, heads: int | None, width: int | None) -> list[int]:
@@ -134,7 +148,8 @@ def attention_mask(
         found, bits = mask_values(custom_mask, "custom_mask")
         mask = floats(found, "custom_mask") if bits else found
         need_shape("attention_mask", "custom_mask", mask, (axes[0], axes[-1]))
-    given = {"causal": bool(use_causal), "mask_value": number("attention_mask", "mask_value", mask_value)}
+    causal = flag("attention_mask", "use_causal", use_causal)
+    given = {"causal": causal, "mask_value": number("attention_mask", "mask_value", mask_value)}
 
     def body(r: Any, scores: Any, mask: Any) -> Any:
         return r("attention_mask", scores, *([] if mask is None else [mask]), **given)
@@ -165,7 +180,8 @@ def attention_output(
         `(B, Sq, H, D)`.
 
     Raises:
-        InvalidArgumentError: Shapes that do not belong together.
+        InvalidArgumentError: Shapes that do not belong together, or a pattern's option that the architecture's shader
+            does not have.
 
     Source: upstream's `Compute.attention.attention_output`.
 
@@ -182,14 +198,26 @@ def attention_output(
     check_groups("attention_output", "values", second, axes[0], axes[1])
     if second[1] != axes[3]:
         raise InvalidArgumentError(f"attention_output: values has shape {second}, expected {axes[3]} keys")
-    for label, size in pattern.items():
-        if label not in ("window", "global_tokens", "random_blocks", "block", "seed"):
-            raise InvalidArgumentError(f"attention_output: no option is called {label!r}")
-        whole("attention_output", label, size, least=0)
+    check_pattern(pattern, architecture or "")
     given: dict[str, Any] = {**pattern, "architecture": architecture or ""}
     return evaluate(
         "attention_output", lambda r, w, v: r("attention_output", w, v.reshape(second), **given), weights, v
     )
+
+
+def check_pattern(pattern: Mapping[str, Any], architecture: str) -> None:
+    """Refuses options that there are not, and those that the shader of an architecture would leave unread."""
+    for label, size in pattern.items():
+        if label not in PATTERN:
+            raise InvalidArgumentError(f"attention_output: no option is called {label!r}")
+        whole("attention_output", label, size, least=0)
+    shader = _core.ShaderTable(True).find("attention-output", architecture) or ""
+    unread = [label for label in pattern if label not in SHIPPED.get(shader, PATTERN)]
+    if unread:
+        raise InvalidArgumentError(
+            f"attention_output: the shader {shader} has no {', '.join(unread)}; those that have are chosen by "
+            f"architecture, such as 'modernbert', 'longformer' and 'bigbird'"
+        )
 
 
 def attention_concat_heads(attention_output: Operand) -> Result:

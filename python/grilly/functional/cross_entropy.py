@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from grilly.arrays import VulkanTensor, integers_of
+from grilly.device_array import VulkanTensor, integers_of
 from grilly.errors import IndexOutOfRangeError, InvalidArgumentError, InvalidTypeError
 from grilly.functional.dispatch import (
     Operand,
@@ -20,6 +20,7 @@ from grilly.functional.dispatch import (
     number,
     one_of,
     optional,
+    whole,
 )
 from grilly.operands import as_ids
 
@@ -146,7 +147,7 @@ def classes(
         raise InvalidTypeError(f"{name}: target is of type {target.dtype}, expected integers")
     host = integers_of(target) if isinstance(target, VulkanTensor) else as_ids(target, "target")
     need_shape(name, "target", host, axes[:-1])
-    ignored = host == ignore_index
+    ignored = host == whole(name, "ignore_index", ignore_index, least=-(2**63))
     wrong = ~ignored & ((host < 0) | (host >= axes[-1]))
     if wrong.any():
         raise IndexOutOfRangeError(f"{name}: target has the class {host[wrong].flat[0]}, expected 0 to {axes[-1] - 1}")

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly import _core, fallbacks
-from grilly.arrays import VulkanTensor, integers_of, wrap
+from grilly.device_array import VulkanTensor, integers_of, wrap
 from grilly.errors import DeviceError, IndexOutOfRangeError, InvalidArgumentError, InvalidTypeError
+from grilly.functional.kept import kept
 from grilly.operands import as_floats, as_ids, host_array
 
 #: What an operation takes: a NumPy array or what becomes one, or an array on a device.
@@ -37,6 +38,10 @@ class Recorder:
             values if values.dtype == np.int32 else np.asarray(values, dtype=np.float32, order="C")
         )
 
+    def kept(self, make: Callable[..., npt.NDArray[Any]], *key: Any) -> _core.Array:
+        """The numbers `make(*key)`, which stay on the device for later calls."""
+        return kept(self.engine, make, *key)
+
     def wide(self, x: _core.Array) -> _core.Array:
         """In float32, so that steps between are not rounded to float16."""
         return self("cast", x, to="float32") if x.dtype == "float16" else x
@@ -55,6 +60,10 @@ def evaluate(operation: str, body: Callable[..., Any], *operands: Prepared | Non
     """
     on_device = [operand for operand in operands if isinstance(operand, VulkanTensor)]
     if on_device:
+        first, *others = (operand._array.engine for operand in on_device)
+        if any(other != first for other in others):
+            names = " and ".join(sorted({operand.device_name for operand in on_device}))
+            raise InvalidArgumentError(f"{operation}: operands are on different devices, {names}; to_vulkan moves one")
         return _wrapped(_record(on_device[0]._array.engine, body, operands))
     try:
         engine = _core.engine("vulkan")
@@ -164,7 +173,16 @@ def need_shape(operation: str, name: str, operand: Prepared | None, expected: Se
         raise InvalidArgumentError(f"{operation}: {name} has shape {list(shape(operand))}, expected {list(expected)}")
 
 
+def flag(operation: str, name: str, value: Any) -> bool:
+    """True or False; an array here is an argument in the wrong place."""
+    if not isinstance(value, bool | int | np.bool_):
+        raise InvalidTypeError(f"{operation}: {name} is of type {type(value).__name__}, expected bool")
+    return bool(value)
+
+
 def one_of(operation: str, name: str, value: Any, allowed: Sequence[str]) -> str:
+    if not isinstance(value, str):
+        raise InvalidTypeError(f"{operation}: {name} is of type {type(value).__name__}, expected str")
     if value not in allowed:
         raise InvalidArgumentError(f"{operation}: {name} is {value!r}, expected one of {', '.join(map(repr, allowed))}")
     return str(value)
@@ -185,7 +203,7 @@ def whole(operation: str, name: str, value: Any, least: int = 1) -> int:
     """A whole number of at least `least`."""
     try:
         found = int(value.__index__())
-    except AttributeError:
+    except (AttributeError, TypeError):
         raise InvalidTypeError(f"{operation}: {name} is of type {type(value).__name__}, expected int") from None
     if found < least:
         raise InvalidArgumentError(f"{operation}: {name} is {found}, expected at least {least}")

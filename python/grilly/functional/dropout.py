@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from grilly.errors import InvalidArgumentError
-from grilly.functional.dispatch import Operand, Result, evaluate, floats, number, whole
+from grilly.functional.dispatch import Operand, Result, evaluate, flag, floats, number, whole
 
 __all__ = ["dropout", "dropout_backward"]
 
@@ -36,7 +36,7 @@ def dropout(input: Operand, p: float = 0.5, training: bool = True, seed: int | N
     """
     share = probability("dropout", p)
     x = floats(input, "input")
-    if not training or share == 0:
+    if not flag("dropout", "training", training) or share == 0:
         return evaluate("dropout", lambda r, x: x, x)
     key = draw_seed() if seed is None else seed_value("dropout", seed)
     return evaluate("dropout", lambda r, x: r("dropout", x, p=share, seed=key), x)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from grilly.errors import InvalidArgumentError
 from grilly.functional.activations import gelu_kind
-from grilly.functional.dispatch import Operand, Result, evaluate, floats, need_axes
+from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, need_axes, need_shape, shape
 
 __all__ = [
     "geglu",
@@ -108,8 +109,7 @@ def geglu_backward(grad_output: Operand, x: Operand, approximate: str = "tanh") 
 
 
 def _gated(name: str, x: Operand, kind: str) -> Result:
-    prepared = floats(x, "x")
-    need_axes(name, "x", prepared, 1)
+    prepared = halves(name, x)
     return evaluate(name, lambda r, x: r("gated", x, kind=kind), prepared)
 
 
@@ -117,6 +117,16 @@ def _gated_backward(name: str, grad_output: Operand, x: Operand, kind: str) -> R
     def body(r: Any, g: Any, x: Any) -> Any:
         return r.like(r("gated_backward", g, x, kind=kind), x)
 
+    prepared, g = halves(name, x), floats(grad_output, "grad_output")
+    *batch, columns = shape(prepared)
+    need_shape(name, "grad_output", g, (*batch, columns // 2))
+    return evaluate(name, body, g, prepared)
+
+
+def halves(name: str, x: Operand) -> Prepared:
+    """An operand whose last axis has two halves."""
     prepared = floats(x, "x")
-    need_axes(name, "x", prepared, 1)
-    return evaluate(name, body, floats(grad_output, "grad_output"), prepared)
+    columns = need_axes(name, "x", prepared, 1)[-1]
+    if columns % 2:
+        raise InvalidArgumentError(f"{name}: x has shape {list(shape(prepared))}, expected an even last axis")
+    return prepared

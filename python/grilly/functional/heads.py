@@ -10,8 +10,9 @@ from grilly.arrays import VulkanTensor
 from grilly.errors import InvalidArgumentError
 from grilly.functional.attention import default_scale
 from grilly.functional.attention_parts import by_heads, check_groups, need_heads, sizes
-from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, mask_values, shape
-from grilly.functional.rotary import rope_tables
+from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, flag, floats, mask_values, shape
+from grilly.functional.kept import offsets
+from grilly.functional.rotary import rope_table
 
 __all__ = ["attend_by_heads", "key_mask"]
 
@@ -43,15 +44,14 @@ def attend_by_heads(
     if second != third:
         raise InvalidArgumentError(f"{name}: values has shape {third}, expected {second} as keys")
     batch, queries, heads, width = first
-    factor = default_scale(name, scale, width)
+    factor, causal = default_scale(name, scale, width), flag(name, "causal", causal)
     given, keep = (None, False) if mask is None else four_axes(name, mask, batch, queries, second[1], heads)
 
     def rotated(r: Any, x: Any, axes: list[int]) -> Any:
         x = x.reshape(axes)
         if rope is None:
             return x
-        cos, sin = rope_tables(np.arange(axes[1]), width, *rope)
-        return r("rope", x, r.constant(cos), r.constant(sin))
+        return r("rope", x, *(r.kept(rope_table, part, axes[1], width, *rope) for part in (0, 1)))
 
     def body(r: Any, q: Any, k: Any, v: Any, mask: Any) -> Any:
         q, k, v = rotated(r, q, first), rotated(r, k, second), v.reshape(second)
@@ -59,13 +59,13 @@ def attend_by_heads(
             packed = [
                 x.reshape([axes[0] * axes[1], axes[2] * width]) for x, axes in ((q, first), (k, second), (v, second))
             ]
-            bounds = [r.constant(np.arange(batch + 1, dtype=np.int32) * length) for length in (queries, second[1])]
-            given = {"heads": heads, "kv_heads": second[2], "head_dim": width, "scale": factor, "causal": bool(causal)}
+            bounds = [r.kept(offsets, batch, length) for length in (queries, second[1])]
+            given = {"heads": heads, "kv_heads": second[2], "head_dim": width, "scale": factor, "causal": causal}
             return r("attention", *packed, *bounds, **given).reshape(first), None
         scores = r("attention_scores", q, k, scale=factor)
         if mask is not None and not keep:
             scores = r("binary", scores, mask, kind="add")
-        weights = r("softmax", scores, *([mask] if keep else []), causal=bool(causal))
+        weights = r("softmax", scores, *([mask] if keep else []), causal=causal)
         return r("attention_output", weights, v), weights if need_weights else None
 
     found: tuple[Result, Result | None] = evaluate(name, body, q, k, v, given)

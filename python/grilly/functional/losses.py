@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from grilly.functional.cross_entropy import REDUCTIONS
 from grilly.functional.dispatch import (
     Operand,
@@ -19,6 +17,7 @@ from grilly.functional.dispatch import (
     optional,
     shape,
 )
+from grilly.functional.kept import filled
 
 __all__ = ["binary_cross_entropy", "binary_cross_entropy_backward", "mse_loss", "mse_loss_backward"]
 
@@ -35,7 +34,7 @@ def spread(r: Any, g: Any, axes: tuple[int, ...], kind: str) -> Any:
     if kind == "none":
         return g
     each = 1.0 / max(count(axes), 1) if kind == "mean" else 1.0
-    return r("binary", r.constant(np.full(axes, each)), r.wide(g), kind="multiply")
+    return r("binary", r.kept(filled, each, tuple(axes)), r.wide(g), kind="multiply")
 
 
 def pair(name: str, input: Operand, target: Operand) -> tuple[Prepared, Prepared]:
@@ -110,7 +109,7 @@ def binary_cross_entropy_backward(
     need_shape("binary_cross_entropy_backward", "grad_output", g, axes if kind == "none" else ())
 
     def body(r: Any, g: Any, x: Any, t: Any, w: Any) -> Any:
-        p, least = r.wide(x), r.constant(1e-12)
+        p, least = r.wide(x), r.kept(filled, 1e-12)
         product = r("binary", p, r("binary", p, p, kind="multiply"), kind="subtract")
         above = r("activation", r("binary", product, least, kind="subtract"), kind="relu")
         slope = r("binary", r("binary", p, t, kind="subtract"), r("binary", above, least, kind="add"), kind="divide")
@@ -179,7 +178,7 @@ def mse_loss_backward(grad_output: Operand, input: Operand, target: Operand, red
 
     def body(r: Any, g: Any, x: Any, t: Any) -> Any:
         difference = r("binary", r.wide(x), t, kind="subtract")
-        twice = r("binary", difference, r.constant(2.0), kind="multiply")
+        twice = r("binary", difference, r.kept(filled, 2.0), kind="multiply")
         return r.like(r("binary", twice, spread(r, g, axes, kind), kind="multiply"), x)
 
     return evaluate("mse_loss_backward", body, g, x, t)

@@ -20,6 +20,7 @@ from grilly.functional.dispatch import (
     shape,
     whole,
 )
+from grilly.functional.kept import filled
 from grilly.operands import normal_axis
 
 __all__ = [
@@ -143,8 +144,8 @@ def layer_norm(
     axes, small = list(shape(x)), number("layer_norm", "eps", eps)
 
     def body(r: Any, x: Any, w: Any, b: Any) -> Any:
-        w = r.constant([1.0] * rows[1]) if w is None else w.reshape([rows[1]])
-        b = r.constant([0.0] * rows[1]) if b is None else b.reshape([rows[1]])
+        w = r.kept(filled, 1.0, rows[1]) if w is None else w.reshape([rows[1]])
+        b = r.kept(filled, 0.0, rows[1]) if b is None else b.reshape([rows[1]])
         return r("layer_norm", x.reshape(rows), w, b, eps=small).reshape(axes)
 
     return evaluate("layer_norm", body, x, w, b)
@@ -198,7 +199,7 @@ def layer_norm_backward(
     def body(r: Any, g: Any, x: Any, w: Any) -> Any:
         g, x, weight = r.wide(g).reshape(rows), x.reshape(rows), w.reshape([rows[1]])
         wide = r.wide(x)
-        unit = r("layer_norm", wide, r.constant([1.0] * rows[1]), r.constant([0.0] * rows[1]), eps=small)
+        unit = r("layer_norm", wide, r.kept(filled, 1.0, rows[1]), r.kept(filled, 0.0, rows[1]), eps=small)
         grad_gamma = r("reduce", r("binary", g, unit, kind="multiply"), axis=0, kind="sum").reshape(last)
         grad_beta = r("reduce", g, axis=0, kind="sum").reshape(last)
         grad_input = r("layer_norm_backward", g, wide, weight, eps=small)
@@ -237,7 +238,7 @@ def rms_norm(
     axes, small = list(shape(x)), number("rms_norm", "eps", eps)
 
     def body(r: Any, x: Any, w: Any) -> Any:
-        w = r.constant([1.0] * rows[1]) if w is None else w.reshape([rows[1]])
+        w = r.kept(filled, 1.0, rows[1]) if w is None else w.reshape([rows[1]])
         return r("rms_norm", x.reshape(rows), w, eps=small).reshape(axes)
 
     return evaluate("rms_norm", body, x, w)
@@ -275,7 +276,7 @@ def rms_norm_backward(grad_output: Operand, x: Operand, weight: Operand, eps: fl
     def body(r: Any, g: Any, x: Any, w: Any) -> Any:
         g, x, weight = r.wide(g).reshape(rows), x.reshape(rows), w.reshape([rows[1]])
         wide = r.wide(x)
-        unit = r("rms_norm", wide, r.constant([1.0] * rows[1]), eps=small)
+        unit = r("rms_norm", wide, r.kept(filled, 1.0, rows[1]), eps=small)
         grad_weight = r("reduce", r("binary", g, unit, kind="multiply"), axis=0, kind="sum").reshape(last)
         grad_input = r("rms_norm_backward", g, wide, weight, eps=small)
         return r.like(grad_input, x).reshape(axes), r.like(grad_weight, w)

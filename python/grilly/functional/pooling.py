@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from grilly.functional.dispatch import Operand, Result, evaluate, floats, need_axes, need_shape, one_of, optional
+from grilly.errors import InvalidArgumentError
+from grilly.functional.dispatch import Operand, Result, count, evaluate, floats, need_axes, need_shape, one_of, optional
 
 __all__ = ["embedding_pool", "mean_pool"]
 
@@ -20,7 +21,7 @@ def mean_pool(embeddings: Operand, mask: Operand | None = None, mode: str = "mea
         mode: `"mean"`, `"max"` or `"sum"`; default `"mean"`.
 
     Returns:
-        `(..., D)`; zeros where no weight is above 0.
+        `(..., D)`; zeros where the mask has no weight above 0. Without a mask, the mean of no vectors is NumPy's NaN.
 
     Raises:
         InvalidArgumentError: Shapes that do not belong together, or another mode.
@@ -37,6 +38,9 @@ def mean_pool(embeddings: Operand, mask: Operand | None = None, mode: str = "mea
     axes = need_axes("mean_pool", "embeddings", x, 2)
     weights = optional(mask, "mask")
     need_shape("mean_pool", "mask", weights, axes[:-1])
+
+    if kind == "max":
+        need_places("mean_pool", axes)
 
     def body(r: Any, x: Any, weights: Any) -> Any:
         return r("reduce", x, *([] if weights is None else [weights]), axis=len(axes) - 2, kind=kind)
@@ -67,4 +71,12 @@ def embedding_pool(embeddings: Operand, pool_type: str = "mean") -> Result:
     kind = one_of("embedding_pool", "pool_type", pool_type, MODES)
     x = floats(embeddings, "embeddings")
     axes = need_axes("embedding_pool", "embeddings", x, 2)
+    if kind == "max":
+        need_places("embedding_pool", axes)
     return evaluate("embedding_pool", lambda r, x: r("reduce", x, axis=len(axes) - 2, kind=kind), x)
+
+
+def need_places(name: str, axes: tuple[int, ...]) -> None:
+    """Refuses a maximum of nothing."""
+    if not axes[-2] and count(axes[:-2]) * axes[-1]:
+        raise InvalidArgumentError(f"{name}: embeddings has shape {list(axes)}, and no vectors have no maximum")

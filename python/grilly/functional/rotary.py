@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError
-from grilly.functional.dispatch import Operand, Result, count, evaluate, floats, need_axes, number, whole
-from grilly.functional.linear import arithmetic
+from grilly.functional.dispatch import Operand, Result, evaluate, floats, need_axes, number, whole
 from grilly.operands import host_array
 
 __all__ = ["apply_rope", "embedding_position"]
@@ -24,9 +23,14 @@ def rope_tables(
     return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
 
 
+def rope_table(part: int, places: int, width: int, base: float, scaling: float) -> npt.NDArray[np.float32]:
+    """The cosines (0) or sines (1) of the positions 0, 1, 2 ..."""
+    return rope_tables(np.arange(places), width, base, scaling)[part]
+
+
 def apply_rope(
     q_or_k: Operand,
-    position_ids: npt.ArrayLike | None = None,
+    position_ids: Operand | None = None,
     rope_base: float = 10000.0,
     rope_scaling: float = 1.0,
 ) -> Result:
@@ -61,23 +65,26 @@ def apply_rope(
     base, scaling = number("apply_rope", "rope_base", rope_base), number("apply_rope", "rope_scaling", rope_scaling)
     if base <= 0 or scaling <= 0:
         raise InvalidArgumentError(f"apply_rope: rope_base {base} and rope_scaling {scaling} must be above 0")
-    positions = np.arange(places) if position_ids is None else host_array(position_ids, "position_ids")
+    positions = None if position_ids is None else as_positions(position_ids, batch, places)
+
+    def body(r: Any, x: Any) -> Any:
+        if positions is None:
+            tables = [r.kept(rope_table, part, places, width, base, scaling) for part in (0, 1)]
+        else:
+            tables = [r.constant(table) for table in rope_tables(positions, width, base, scaling)]
+        return r("rope", x.reshape([batch, places, heads, width]), *tables).reshape(list(axes))
+
+    return evaluate("apply_rope", body, x)
+
+
+def as_positions(position_ids: Operand, batch: int, places: int) -> npt.NDArray[np.float64]:
+    positions = host_array(position_ids, "position_ids")
     if positions.shape == (1, places):
         positions = positions[0]
     if positions.shape not in ((places,), (batch, places)):
         raise InvalidArgumentError(
             f"apply_rope: position_ids has shape {list(positions.shape)}, expected [{places}] or [{batch}, {places}]"
         )
-    cos, sin = rope_tables(as_positions(positions), width, base, scaling)
-
-    def body(r: Any, x: Any) -> Any:
-        wide = x.reshape([batch, places, heads, width])
-        return r("rope", wide, r.constant(cos), r.constant(sin)).reshape(list(axes))
-
-    return evaluate("apply_rope", body, x)
-
-
-def as_positions(positions: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     if positions.dtype.kind not in "iuf":
         raise InvalidArgumentError(f"apply_rope: position_ids is of type {positions.dtype}, expected numbers")
     wide = positions.astype(np.float64)
@@ -114,8 +121,12 @@ def embedding_position(embeddings: Operand, max_seq_len: int = 512, dim: int | N
         raise InvalidArgumentError(f"embedding_position: embeddings has {places} places, expected at most {most}")
     if dim is not None and whole("embedding_position", "dim", dim, least=0) != columns:
         raise InvalidArgumentError(f"embedding_position: dim is {dim}, and embeddings has {columns} columns")
+    return evaluate(
+        "embedding_position", lambda r, x: r("binary", x, r.kept(sinusoids, places, columns), kind="add"), x
+    )
+
+
+def sinusoids(places: int, columns: int) -> npt.NDArray[np.float32]:
+    """What `embedding_position` adds."""
     angles = np.arange(places)[:, None] * 10000.0 ** (-2.0 * (np.arange(columns) // 2) / max(columns, 1))
-    table = np.where(np.arange(columns) % 2, np.cos(angles), np.sin(angles)).astype(np.float32)
-    if count(table.shape) == 0:
-        table = np.zeros((places, columns), np.float32)
-    return arithmetic("embedding_position", "add", x, table)
+    return np.where(np.arange(columns) % 2, np.cos(angles), np.sin(angles)).astype(np.float32)

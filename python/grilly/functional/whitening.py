@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, need_axes, need_shape, optional
+from grilly.functional.kept import filled
 
 __all__ = ["whitening_apply", "whitening_batch_stats", "whitening_transform"]
 
@@ -109,5 +110,5 @@ def check(name: str, x: Prepared, mean: Prepared | None, std: Prepared | None) -
 
 
 def apply(r: Any, x: Any, mean: Any, std: Any) -> Any:
-    divisor = r("binary", r.wide(std), r.constant(EPS), kind="add")
+    divisor = r("binary", r.wide(std), r.kept(filled, EPS), kind="add")
     return r.like(r("binary", r("binary", r.wide(x), mean, kind="subtract"), divisor, kind="divide"), x)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grilly import functional
-from grilly.functional.dispatch import Operand, Result
+from grilly.functional.dispatch import Operand, Result, one_of
 from grilly.nn.module import Module
 
 __all__ = ["GCU", "GELU", "ReLU", "SiLU", "Softmax", "Softplus"]
@@ -64,7 +64,7 @@ class GELU(Module):
 
     def __init__(self, approximate: str = "tanh") -> None:
         super().__init__()
-        self.approximate = approximate
+        self.approximate = one_of("GELU", "approximate", approximate, ("tanh", "none"))
 
     def forward(self, x: Operand) -> Result:
         """`functional.gelu` with the layer's approximation.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from grilly import functional
+from grilly.errors import InvalidArgumentError
 from grilly.functional.dispatch import Operand, Result
 from grilly.nn.module import Module
 from grilly.operands import normal_axis
@@ -41,14 +42,18 @@ class Sequential(Module):
             >>> nn.Sequential(nn.ReLU(), nn.ReLU()).forward([-1.0]).tolist()
             [0.0]
         """
-        self._inputs = []
+        inputs = []
         for module in self:
-            self._inputs.append(x)
+            inputs.append(x)
             x = module(x)
+        self._inputs = inputs if self.training else []
         return x
 
     def backward(self, grad_output: Operand, x: Operand | None = None) -> Result:
-        """The derivatives of the modules, last first, at the inputs of the last call.
+        """The derivatives of the modules, last first, at the inputs of the last call in training mode.
+
+        Raises:
+            InvalidArgumentError: There was none.
 
         Example:
             >>> from grilly import nn
@@ -57,9 +62,14 @@ class Sequential(Module):
             >>> chain.backward([1.0, 1.0]).tolist()
             [0.0, 1.0]
         """
+        if len(self._inputs) != len(self):
+            raise InvalidArgumentError("Sequential: backward needs a call of the layer in training mode before it")
         for module, given in zip(reversed(list(self)), reversed(self._inputs), strict=True):
             grad_output = module.backward(grad_output, given)
         return grad_output
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_inputs": []}
 
     def __iter__(self) -> Iterator[Module]:
         return iter(self._modules.values())

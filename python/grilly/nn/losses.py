@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from grilly import functional
-from grilly.functional.dispatch import Operand, Result
+from grilly.functional.dispatch import Operand, Result, one_of
 from grilly.nn.module import Module
 
 __all__ = ["BCELoss", "CrossEntropyLoss", "MSELoss"]
+
+REDUCTIONS = ("mean", "sum", "none")
 
 
 class MSELoss(Module):
@@ -27,7 +29,7 @@ class MSELoss(Module):
 
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__()
-        self.reduction = reduction
+        self.reduction = one_of("MSELoss", "reduction", reduction, REDUCTIONS)
 
     def forward(self, input: Operand, target: Operand) -> Result:
         """`functional.mse_loss`.
@@ -67,7 +69,7 @@ class CrossEntropyLoss(Module):
 
     def __init__(self, reduction: str = "mean", ignore_index: int = -100) -> None:
         super().__init__()
-        self.reduction = reduction
+        self.reduction = one_of("CrossEntropyLoss", "reduction", reduction, REDUCTIONS)
         self.ignore_index = ignore_index
 
     def forward(self, input: Operand, target: Operand) -> Result:
@@ -108,7 +110,7 @@ class BCELoss(Module):
 
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__()
-        self.reduction = reduction
+        self.reduction = one_of("BCELoss", "reduction", reduction, REDUCTIONS)
 
     def forward(self, input: Operand, target: Operand) -> Result:
         """`functional.binary_cross_entropy`.

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from grilly import _core
 from grilly.arrays import VulkanTensor, from_vulkan, to_vulkan
-from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+from grilly.errors import InvalidTypeError, UnsupportedError
 from grilly.nn.parameter import Parameter
+from grilly.nn.state import load
 from grilly.operands import host_array
+from grilly.upstream import missing
 
 __all__ = ["Module"]
 
@@ -66,7 +69,7 @@ class Module:
             found = vars(self).get(place, {})
             if name in found:
                 return found[name]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise missing(type(self).__name__, name)
 
     def __delattr__(self, name: str) -> None:
         for registered in (self._parameters, self._modules, self._buffers):
@@ -238,6 +241,7 @@ class Module:
         Raises:
             InvalidArgumentError: Names missing or unknown under `strict`, or a value of another shape; nothing is
                 written then.
+            InvalidTypeError: Not a mapping.
 
         Example:
             >>> from grilly import nn
@@ -246,24 +250,7 @@ class Module:
             >>> bool((a.weight == b.weight).all())
             True
         """
-        given = dict(flattened(state_dict))
-        held: dict[str, Any] = {}
-        for prefix, module in self.named_modules():
-            for name, values in [*module._parameters.items(), *module._buffers.items()]:
-                held[f"{prefix}.{name}" if prefix else name] = values
-        faults = [f"{name} is missing" for name in held if name not in given] if strict else []
-        faults += [f"{name} is unknown" for name in given if name not in held] if strict else []
-        ready = []
-        for name, target in held.items():
-            if name in given:
-                values = host_array(given[name], name)
-                if values.shape != target.shape:
-                    faults.append(f"{name} has shape {list(values.shape)}, expected {list(target.shape)}")
-                ready.append((target, values))
-        if faults:
-            raise InvalidArgumentError(f"{type(self).__name__}: {'; '.join(faults)}")
-        for target, values in ready:
-            target[...] = values
+        load(self, state_dict, strict)
 
     def to(self, device: str | None = None) -> Module:
         """Keeps a copy of every parameter on a device: `"vulkan"`, `"vulkan:N"` or `"cpu"`; returns the module.
@@ -271,12 +258,17 @@ class Module:
         On `"cpu"`, where a module begins, parameters are NumPy arrays alone, and every call with arrays on a device
         copies them there.
 
+        Raises:
+            InvalidArgumentError: Another device string.
+            IndexOutOfRangeError: There is no device N.
+
         Example:
             >>> from grilly import nn
             >>> nn.Linear(2, 3).to("cpu")([1.0, 2.0]).shape
             (3,)
         """
         if device is not None:
+            _core.engine(device)
             for parameter in self.parameters():
                 parameter.place(None if device == "cpu" else device)
         return self
@@ -304,12 +296,3 @@ class Module:
     def __repr__(self) -> str:
         inner = ", ".join(f"{name}={module!r}" for name, module in self._modules.items())
         return f"{type(self).__name__}({inner})"
-
-
-def flattened(state: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted names and values of nested dicts."""
-    for name, value in state.items():
-        if isinstance(value, Mapping):
-            yield from flattened(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value

@@ -72,7 +72,12 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
         return self.view(np.ndarray)[place]
 
     def __reduce__(self) -> Any:
-        return Parameter, (np.asarray(self), self.requires_grad)
+        return restored, (self.view(np.ndarray), self.requires_grad, self._device)
+
+    def __deepcopy__(self, memo: dict[int, Any] | None, /) -> Parameter:
+        made = restored(self, self.requires_grad, self._device)
+        made.grad = None if self.grad is None else self.grad.copy()
+        return made
 
     def touch(self) -> None:
         """Tells that the numbers have changed, so that a copy on a device is made again.
@@ -155,3 +160,10 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
         if self._copy is None:
             self._copy = to_vulkan(self.view(np.ndarray), self._device)
         return self._copy
+
+
+def restored(data: npt.NDArray[Any], requires_grad: bool, device: str | None) -> Parameter:
+    """A parameter with the numbers and the place of another."""
+    made = Parameter(data, requires_grad)
+    made.place(device)
+    return made

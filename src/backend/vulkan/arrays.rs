@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, Weak};
 use super::Capabilities;
 use super::device::Opened;
 use super::kernel::{Access, Dispatch, Range, Resource};
+use super::kernels::linear_matrix;
 use super::limits::flops_per_submission;
 use super::lower::lower;
 use super::memory::Budget;
@@ -18,7 +19,7 @@ use super::raw::{Buffer, Command, Grid, Kind, Recording, Slice, Ticket, Timing, 
 use crate::backend::registry::{self, Registry};
 use crate::backend::{ArrayEngine, Memory, ProgramOptions};
 use crate::graph::{Plan, Storage};
-use crate::ops::Counts;
+use crate::ops::{Counts, Op, Shape};
 use crate::stats::COUNTERS;
 use crate::{Error, Result};
 
@@ -393,6 +394,10 @@ impl ArrayEngine for VulkanArrays {
             self.submit(list)?;
         }
         Ok(self.memory(run.buffers[output.0].clone(), guard))
+    }
+
+    fn takes_half(&self, op: &Op, operands: &[&Shape]) -> bool {
+        matches!(op, Op::Linear(_)) && linear_matrix::fits(operands, &self.opened.device.capabilities)
     }
 
     fn download(&self, memory: &Memory, bytes: &mut [u8]) -> Result<()> {

@@ -66,7 +66,7 @@ impl Part<'_> {
                 y.fill(f32::NEG_INFINITY);
                 second.fill(0.0);
                 for (place, k) in rows.enumerate() {
-                    if weights.is_some_and(|weights| !(weights[place] > 0.0)) {
+                    if !weights.is_none_or(|weights| weights[place] > 0.0) {
                         continue;
                     }
                     second.fill(1.0);

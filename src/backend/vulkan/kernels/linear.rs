@@ -1,12 +1,13 @@
 //! Dispatches of `linear`: one, or one a slice of the weight's rows where it is too large to bind.
 
+use super::linear_matrix;
 use super::rows::{Rows, Slice, slices};
 use crate::Result;
 use crate::backend::vulkan::generated::{linear, linear_shuffle};
 use crate::backend::vulkan::kernel::{Dispatch, Extent, Range, Resource, Variant};
 use crate::backend::vulkan::lower::Lowering;
 use crate::backend::vulkan::{Capabilities, DeviceType, Feature};
-use crate::graph::Node;
+use crate::graph::{DType, Node};
 use crate::ops::{ActivationKind, Counts, Linear, Residual};
 
 /// Invocations of a workgroup of `linear-shuffle.glsl`.
@@ -14,6 +15,9 @@ const SHUFFLE_INVOCATIONS: u32 = 64;
 
 /// Adds the node's dispatches.
 pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Linear) -> Result<()> {
+    if lowering.plan.graph.value(node.operands[0]).dtype == DType::F16 {
+        return linear_matrix::lower(lowering, node, op);
+    }
     let rows = Rows::of(lowering.shape(node.result))?;
     let weight = lowering.shape(node.operands[1]);
     let (n, k) = (weight.rows().size(Counts::default()), weight.columns() as u32);

@@ -20,6 +20,7 @@ pub(super) mod gated_backward;
 pub(super) mod layer_norm;
 pub(super) mod layer_norm_backward;
 pub(super) mod linear;
+pub(super) mod linear_matrix;
 pub(super) mod matmul;
 pub(super) mod normalize;
 pub(super) mod pool;

@@ -308,7 +308,8 @@ fn create(instance: &Instance, physical: &Physical) -> Result<ash::Device, vk::R
         .shader_int8(has(Feature::Int8))
         .storage_buffer8_bit_access(has(Feature::Storage8))
         .buffer_device_address(has(Feature::BufferDeviceAddress))
-        .vulkan_memory_model(physical.memory_model);
+        .vulkan_memory_model(has(Feature::CooperativeMatrixF16))
+        .vulkan_memory_model_device_scope(has(Feature::CooperativeMatrixF16));
     let mut f13 = vk::PhysicalDeviceVulkan13Features::default()
         .synchronization2(true)
         .maintenance4(true)

@@ -28,8 +28,6 @@ pub(in crate::backend::vulkan) struct Physical {
     pub(super) timestamp_bits: u32,
     /// Optional extensions to enable.
     pub(super) extensions: Vec<&'static CStr>,
-    /// Whether `vulkanMemoryModel` is there: cooperative matrices need it.
-    pub(super) memory_model: bool,
     /// What it offers and lacks.
     pub(in crate::backend::vulkan) capabilities: Capabilities,
     /// For the pipeline cache.
@@ -52,7 +50,6 @@ pub(super) fn physical(instance: &Instance, handle: vk::PhysicalDevice) -> Physi
     let mut p13 = vk::PhysicalDeviceVulkan13Properties::default();
     let mut features = Vec::new();
     let mut extensions = Vec::new();
-    let mut memory_model = false;
     if api < (1, 3, 0) {
         missing.push(format!("Vulkan 1.3 (has {}.{}.{})", api.0, api.1, api.2));
     } else {
@@ -65,7 +62,6 @@ pub(super) fn physical(instance: &Instance, handle: vk::PhysicalDevice) -> Physi
         missing.extend(found.missing);
         features = found.features;
         extensions = found.extensions;
-        memory_model = found.memory_model;
     }
     let least = [
         ("bytes of shared memory", limits.max_compute_shared_memory_size, LEAST_SHARED_MEMORY),
@@ -116,7 +112,7 @@ pub(super) fn physical(instance: &Instance, handle: vk::PhysicalDevice) -> Physi
         driver: basic.driver_version,
         cache: basic.pipeline_cache_uuid,
     };
-    Physical { handle, queue_family, timestamp_bits, extensions, memory_model, capabilities, identity }
+    Physical { handle, queue_family, timestamp_bits, extensions, capabilities, identity }
 }
 
 /// What a device of version 1.3 has and lacks.
@@ -124,7 +120,6 @@ struct Found {
     features: Vec<Feature>,
     missing: Vec<String>,
     extensions: Vec<&'static CStr>,
-    memory_model: bool,
 }
 
 impl Found {
@@ -146,7 +141,8 @@ impl Found {
         }
         // SAFETY: the device is of version 1.3, and the last structure is there only with its extension.
         unsafe { instance.handle.get_physical_device_features2(handle, &mut all) };
-        let memory_model = f12.vulkan_memory_model == vk::TRUE;
+        // Matrices need the memory model; under it, atomics of other shaders need its device scope.
+        let memory_model = f12.vulkan_memory_model == vk::TRUE && f12.vulkan_memory_model_device_scope == vk::TRUE;
         let matrices = matrix.cooperative_matrix == vk::TRUE && memory_model && f12.shader_float16 == vk::TRUE;
         let mut extensions = Vec::new();
         // A device that offers this one demands that it be enabled.
@@ -183,7 +179,7 @@ impl Found {
             ("maintenance4", f13.maintenance4),
         ];
         let missing = needed.iter().filter(|(_, has)| *has == vk::FALSE).map(|(name, _)| (*name).to_owned()).collect();
-        Found { features, missing, extensions, memory_model }
+        Found { features, missing, extensions }
     }
 }
 

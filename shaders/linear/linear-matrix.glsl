@@ -1,0 +1,211 @@
+#version 460
+// Computes: y = act(x w^T + bias) + residual on matrix cores; x [rows, k], weight [n, k], residual, y [rows, n] float16,
+// bias [n] float32, sums, bias and activation in float32; y is rounded once, after the residual.
+// Grid: y = ceil(rows / (8 * TILE_M)), x = 8 * ceil(n / TILE_N): eight row tiles walk all columns together, so that what
+// they read stays in the second-level cache. SUBGROUPS subgroups, each with a part of the tile.
+// Reduction order: along k in steps of 16, whatever the tile; within a step as the device's matrix cores add.
+// Assumes: k a multiple of TILE_K, n of 8; 16 x 16 x 16 matrices; subgroups of 256 / SUBGROUPS invocations.
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_basic : require
+#include "counts.glsl"
+#include "activate.glsl"
+
+layout(local_size_x = 256) in;
+layout(constant_id = 0) const bool BIAS = false;
+layout(constant_id = 1) const uint ACTIVATION = 0;
+layout(constant_id = 2) const bool RESIDUAL = false;
+layout(constant_id = 3) const uint TILE_M = 128;
+layout(constant_id = 4) const uint TILE_N = 128;
+layout(constant_id = 5) const uint TILE_K = 64;
+layout(constant_id = 6) const uint SUBGROUPS = 8;
+
+// Eight elements a quad.
+layout(std430, binding = 1) readonly buffer X { uvec4 x[]; };
+layout(std430, binding = 2) readonly buffer Weight { uvec4 weight[]; };
+layout(std430, binding = 3) readonly buffer Bias { float bias[]; };
+layout(std430, binding = 4) readonly buffer Residual { uvec4 residual[]; };
+layout(std430, binding = 5) writeonly buffer Y { uvec4 y[]; };
+
+layout(push_constant) uniform Push {
+    uint rows_of;
+    uint rows;
+    uint n;
+    uint k;
+} push;
+
+const uint GROUP = 8u;
+// Two rows of subgroups; each computes HEIGHT x WIDTH elements.
+const uint HEIGHT = TILE_M / 2u;
+const uint WIDTH = TILE_N / (SUBGROUPS / 2u);
+const uint ROWS = HEIGHT / 16u;
+const uint COLUMNS = WIDTH / 16u;
+// Quads of a row in shared memory, with one more so that rows start at different banks.
+const uint QUADS = TILE_K / 8u;
+const uint STRIDE = QUADS + 1u;
+const uint OUT_STRIDE = TILE_N / 8u + 1u;
+const uint OPERANDS = (TILE_M + TILE_N) * STRIDE;
+const uint RESULT = TILE_M * OUT_STRIDE;
+// Quads that an invocation loads each step, and the rows between them.
+const uint X_LOADS = TILE_M * QUADS / 256u;
+const uint W_LOADS = TILE_N * QUADS / 256u;
+const uint STEP = 256u / QUADS;
+
+// The tiles of x and of the weight; when the sums are done, that of the result.
+shared uvec4 tile[OPERANDS > RESULT ? OPERANDS : RESULT];
+shared float bias_tile[TILE_N];
+
+#define SUM coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
+#define HALF coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
+
+// As `activate`; GELU with erf by exp alone, within 2e-7 of the argument, which float16 does not see.
+float activate_half(float x) {
+    if (ACTIVATION != 1u) {
+        return activate(ACTIVATION, x);
+    }
+    float t = abs(x) * 0.707106781;
+    float r = 1.0 / fma(t, 0.3275911, 1.0);
+    float p = fma(r, fma(r, fma(r, fma(r, 1.061405429, -1.453152027), 1.421413741), -0.284496736), 0.254829592);
+    float tail = 0.5 * r * p * exp(-t * t);
+    // Infinity times the tail's 0 is no number.
+    return x < 0.0 ? (t > 13.0 ? -0.0 : x * tail) : x * (1.0 - tail);
+}
+
+// Where this invocation's quads begin, and those of the step to come, which wait here while a step is multiplied.
+uint x_at[X_LOADS];
+uint w_at[W_LOADS];
+uvec4 x_next[X_LOADS];
+uvec4 w_next[W_LOADS];
+
+void fetch(uint step) {
+    [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
+        x_next[i] = x[x_at[i] + step * QUADS];
+    }
+    [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
+        w_next[i] = weight[w_at[i] + step * QUADS];
+    }
+}
+
+void store() {
+    uint at = gl_LocalInvocationIndex / QUADS * STRIDE + gl_LocalInvocationIndex % QUADS;
+    [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
+        tile[at + i * STEP * STRIDE] = x_next[i];
+    }
+    [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
+        tile[at + (TILE_M + i * STEP) * STRIDE] = w_next[i];
+    }
+}
+
+void main() {
+    uint rows = batch_rows(push.rows_of, push.rows);
+    uint row_tiles = (rows + TILE_M - 1u) / TILE_M;
+    uint first_tile = gl_WorkGroupID.y * GROUP;
+    uint height = min(GROUP, row_tiles - min(first_tile, row_tiles));
+    // The last group may have fewer tiles.
+    if (gl_WorkGroupID.x >= height * ((push.n + TILE_N - 1u) / TILE_N)) {
+        return;
+    }
+    uint first_row = (first_tile + gl_WorkGroupID.x % height) * TILE_M;
+    uint first_column = gl_WorkGroupID.x / height * TILE_N;
+    uint own_row = gl_SubgroupID % 2u * HEIGHT;
+    uint own_column = gl_SubgroupID / 2u * WIDTH;
+    uint me = gl_LocalInvocationIndex;
+
+    if (BIAS) {
+        for (uint i = me; i < TILE_N; i += 256u) {
+            bias_tile[i] = first_column + i < push.n ? bias[first_column + i] : 0.0;
+        }
+    }
+    // Rows past the last repeat it; what comes of them is not written.
+    [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
+        x_at[i] = min(first_row + me / QUADS + i * STEP, rows - 1u) * (push.k / 8u) + me % QUADS;
+    }
+    [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
+        w_at[i] = min(first_column + me / QUADS + i * STEP, push.n - 1u) * (push.k / 8u) + me % QUADS;
+    }
+    SUM sum[ROWS][COLUMNS];
+    [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+        [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+            sum[i][j] = SUM(0.0);
+        }
+    }
+
+    fetch(0u);
+    store();
+    barrier();
+    uint steps = push.k / TILE_K;
+    for (uint step = 1u; step <= steps; step++) {
+        if (step < steps) {
+            fetch(step);
+        }
+        [[unroll]] for (uint k = 0u; k < TILE_K / 16u; k++) {
+            coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> a[ROWS];
+            [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+                uint at = (own_row + 16u * i) * STRIDE + 2u * k;
+                coopMatLoad(a[i], tile, at, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+            }
+            [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+                coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
+                uint at = (TILE_M + own_column + 16u * j) * STRIDE + 2u * k;
+                coopMatLoad(b, tile, at, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
+                [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+                    sum[i][j] = coopMatMulAdd(a[i], b, sum[i][j]);
+                }
+            }
+        }
+        barrier();
+        if (step < steps) {
+            store();
+            barrier();
+        }
+    }
+
+    // The result through shared memory, so that whole rows are read and written.
+    const uint OUT_QUADS = TILE_N / 8u;
+    uint row_quads = push.n / 8u;
+    if (RESIDUAL) {
+        for (uint i = me; i < TILE_M * OUT_QUADS; i += 256u) {
+            uint row = first_row + i / OUT_QUADS;
+            uint column = first_column / 8u + i % OUT_QUADS;
+            bool there = row < rows && column < row_quads;
+            tile[i / OUT_QUADS * OUT_STRIDE + i % OUT_QUADS] = there ? residual[row * row_quads + column] : uvec4(0u);
+        }
+        barrier();
+    }
+    [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+        // A stride of 0: every row is the bias.
+        SUM start;
+        if (BIAS) {
+            coopMatLoad(start, bias_tile, own_column + 16u * j, 0u, gl_CooperativeMatrixLayoutRowMajor);
+        }
+        [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+            if (BIAS) {
+                sum[i][j] = sum[i][j] + start;
+            }
+            if (ACTIVATION != 0u) {
+                [[unroll]] for (uint e = 0u; e < sum[i][j].length(); e++) {
+                    sum[i][j][e] = activate_half(sum[i][j][e]);
+                }
+            }
+            uint at = (own_row + 16u * i) * OUT_STRIDE + (own_column + 16u * j) / 8u;
+            if (RESIDUAL) {
+                HALF added;
+                coopMatLoad(added, tile, at, OUT_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+                sum[i][j] = sum[i][j] + SUM(added);
+            }
+            coopMatStore(HALF(sum[i][j]), tile, at, OUT_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+        }
+    }
+    barrier();
+    for (uint i = me; i < TILE_M * OUT_QUADS; i += 256u) {
+        uint row = first_row + i / OUT_QUADS;
+        uint column = first_column / 8u + i % OUT_QUADS;
+        if (row < rows && column < row_quads) {
+            y[row * row_quads + column] = tile[i / OUT_QUADS * OUT_STRIDE + i % OUT_QUADS];
+        }
+    }
+}

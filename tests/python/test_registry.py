@@ -1,0 +1,96 @@
+"""`grilly.backend.shader_registry`: names, defaults, and upstream's own samples."""
+
+import re
+from pathlib import Path
+
+from grilly.backend import shader_registry
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "shaders.md"
+
+
+def test_names_and_defaults_of_the_registry():
+    registry = shader_registry.ShaderRegistry()
+    for name in ("gpt", "GPT", "gpt2", "gpt_neox", "granite"):
+        assert registry.get_shader("attention-output", name) == "attention-output-gpt"
+    assert registry.get_shader("attention-output", architecture="t5") == "attention-output-t5"
+    assert registry.get_shader("attention-output", architecture="bert") == "attention-output"
+    assert registry.get_shader("attention-output") == "attention-output"
+    names = registry.list_shaders()
+    assert names == sorted(names) and names == registry.list_shaders("gpt")
+    upstream = (
+        "activation-gelu activation-relu activation-silu activation-softmax attention-scores attention-mask "
+        "attention-output attention-concat-heads embedding-lookup embedding-pool-mask fnn-linear fnn-layernorm "
+        "fnn-dropout fnn-residual rope"
+    )
+    for name in (*upstream.split(), "embedding-normalize", "embedding-pool"):
+        assert name in names and registry.get_shader(name) == name
+    registry.register_generic("new", "new-file")
+    assert registry.get_shader("new", "gpt") == "new-file"
+    assert "new" not in shader_registry.get_registry().list_shaders(), "a registry of one's own changes no other"
+
+
+def test_an_unknown_shader_is_none_with_a_warning(caplog):
+    with caplog.at_level("WARNING", logger="grilly"):
+        assert shader_registry.get_shader("nonsense", "gpt") is None
+    assert "'nonsense'" in caplog.text
+
+
+def test_the_samples_of_upstreams_guide_run():
+    # Code of upstream's guide, as it stands there.
+    from grilly.backend.shader_registry import (
+        _registry,
+        get_shader,
+        register_architecture_shader,
+        register_generic_shader,
+    )
+
+    register_generic_shader("attention-output", "attention-output")
+    register_architecture_shader("attention-output", "gpt", "attention-output-gpt")
+    _registry.register_architecture_specific(
+        "attention-output",  # Base shader name
+        "gpt",  # Architecture
+        "attention-output-gpt",  # Shader file name (without .glsl)
+    )
+    _registry.register_architecture_specific("attention-output", "llama", "attention-output-llama")
+    shader_name = get_shader("attention-output", architecture="gpt")
+    assert shader_name == "attention-output-gpt"
+    assert get_shader("attention-output") == "attention-output"
+
+
+def test_a_users_attention_serves_encode(vulkan, run, tiny_model, tmp_path):
+    """The guide's shader on a BERT: the same embeddings, attention taken apart, and other models as they were."""
+    (glsl,) = re.findall(
+        r"```glsl\n// shaders/attention-output-grouped.glsl\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL
+    )
+    (tmp_path / "mine.glsl").write_text(glsl)
+    (tmp_path / "seven.glsl").write_text(glsl.replace("= sum;", "= 7.0;"))
+    code = """
+        import sys
+        import numpy as np
+        from grilly import ShaderCompiler, ShaderCompilerConfig, VulkanSentenceTransformer
+        from grilly.backend.shader_registry import register_architecture_shader
+        compiler = ShaderCompiler(ShaderCompilerConfig(sys.argv[2], enable_caching=False))
+        texts = ["A text.", "", "a longer text of the same batch", "A text."]
+        def load():
+            return VulkanSentenceTransformer(sys.argv[1])
+        before = load()
+        first = before.encode(texts)
+        assert "attention: fused" in before.plan and "attention: declined" not in before.plan, before.plan
+        register_architecture_shader("attention-output", "t5", "mine", compiler=compiler)
+        assert load().plan == before.plan
+        register_architecture_shader("attention-output", "bert", "mine", compiler=compiler)
+        model = load()
+        assert "attention: declined" in model.plan, model.plan
+        found = model.encode(texts)
+        assert np.abs(found - first).max() < 1e-6 and np.array_equal(found[0], found[3])
+        assert np.array_equal(found, np.stack([model.encode(text) for text in texts]))
+        register_architecture_shader("attention-output", "bert", "seven", compiler=compiler)
+        assert np.abs(load().encode(texts) - first).max() > 1e-3, "the user's shader runs"
+        assert np.array_equal(before.encode(texts), first), "what was loaded keeps its shaders"
+        register_architecture_shader("attention-output", "bert", "attention-output")
+        again = load()
+        assert again.plan == before.plan and np.array_equal(again.encode(texts), first)
+        print("served")
+    """
+    done = run(code, tiny_model, tmp_path)
+    assert done.output.strip() == "served", done.errors
