@@ -24,7 +24,8 @@ def configure(*, validation: bool) -> None:
     """Chooses debug or release mode for this process, whatever `GRILLY_DEBUG` says; before Vulkan is first used.
 
     In debug mode the validation layer watches, objects have names, every choice is logged to stderr, users' shaders
-    are compiled with debug information and without optimisation, and what they write with `debugPrintfEXT` is logged.
+    are compiled with debug information and without optimisation, and what they write with `debugPrintfEXT` is logged if
+    they are compiled before Vulkan is first used (else set `GRILLY_DEBUG=printf`).
 
     Args:
         validation: True for debug mode.

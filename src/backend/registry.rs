@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
+use crate::ops::reduce::Stage;
 use crate::ops::{ActivationKind, Binary, BinaryKind, Op};
 use crate::{Error, Result};
 
@@ -39,7 +40,9 @@ pub fn names_of(op: &Op, operands: usize) -> &'static [&'static str] {
         Op::Normalize(_) => &["embedding-normalize", "normalize"],
         Op::Pool(_) => &["embedding-pool", "pool"],
         // With a weight for each token.
-        Op::Reduce(_) if operands == 2 => &["embedding-pool-mask", "reduce"],
+        Op::Reduce(reduce) if operands == 2 || matches!(reduce.stage, Stage::Join { weighted: true, .. }) => {
+            &["embedding-pool-mask", "reduce"]
+        }
         Op::Softmax(_) => &["activation-softmax", "softmax"],
         _ => &[],
     }

@@ -26,7 +26,7 @@ pub use config::{CompilerConfig, OptimizationLevel, TargetEnv};
 pub use register::{Place, register};
 
 use crate::backend::vulkan::reflect::{Names, reflect};
-use crate::backend::vulkan::{Interface, Variant, spirv_tools};
+use crate::backend::vulkan::{self, Interface, Variant, spirv_tools};
 use crate::{Error, Result};
 use cache::Compiled;
 use functions::MAIN;
@@ -168,6 +168,9 @@ impl ShaderCompiler {
         let shader = shader.strip_suffix(".glsl").or(shader.strip_suffix(".spv")).unwrap_or(shader).to_owned();
         let name = if function == MAIN { shader.clone() } else { format!("{shader}:{function}") };
         let variant = variant::of(&name, &compiled.spirv, &interface, None)?;
+        if module::prints(&compiled.spirv) {
+            vulkan::expect_prints();
+        }
         Ok(ComputeFunction { shader, function: function.to_owned(), variant, interface })
     }
 

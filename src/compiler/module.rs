@@ -41,6 +41,17 @@ pub(super) fn needs(words: &[u32]) -> Result<Vec<Feature>, String> {
     Ok(needs)
 }
 
+/// Whether a module calls `debugPrintfEXT`.
+pub(super) fn prints(words: &[u32]) -> bool {
+    rspirv::dr::load_words(words).is_ok_and(|module| {
+        let name = |instruction: &Instruction| match instruction.operands.first() {
+            Some(Operand::LiteralString(name)) => name.starts_with("NonSemantic.DebugPrintf"),
+            _ => false,
+        };
+        module.ext_inst_imports.iter().any(name)
+    })
+}
+
 /// Float arithmetic that a driver may otherwise contract with its neighbours.
 fn is_float_arithmetic(op: Op) -> bool {
     matches!(

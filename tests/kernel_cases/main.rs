@@ -105,7 +105,7 @@ fn cases_on_the_cpu() {
 fn cases_on_the_vulkan_device() {
     use grilly::backend::vulkan;
     use grilly::settings::Settings;
-    let settings = Settings { allow_cpu_vulkan: true, debug: true, gpu_index: None, strict: false };
+    let settings = Settings { allow_cpu_vulkan: true, debug: true, ..Settings::default() };
     let backend = match vulkan::open(None, &settings) {
         Ok(choice) => choice.backend,
         Err(error) if grilly::settings::test_requires("vulkan") => panic!("{error}"),

@@ -181,7 +181,7 @@ def test_what_differs_from_the_interface_is_named(config, folder, registered):
     assert shader_registry.get_shader("attention-output", "wrong") == "attention-output"
     with pytest.raises(grilly.ShaderNotFound):
         registered("wrong", "not-there", ShaderCompiler(config()))
-    with pytest.raises(NotImplementedError, match="attention-concat-heads.*attention-output"):
+    with pytest.raises(NotImplementedError, match='attention-concat-heads.*register "attention-output"'):
         shader_registry.register_generic_shader("attention-concat-heads", "twice", compiler=ShaderCompiler(config()))
 
 
@@ -241,39 +241,3 @@ def test_a_generic_entry_serves_encode(vulkan, run, tiny_model, tmp_path):
         tmp_path,
     )
     assert done.output.strip() == "served", done.errors
-
-
-def test_debug_mode_is_chosen_before_first_use(vulkan, run, tmp_path):
-    printing = MARK.replace("layout(local", "#extension GL_EXT_debug_printf : require\nlayout(local", 1).replace(
-        "if (row < push.q_len) {",
-        'if (row == 1u) { debugPrintfEXT("row %u of %u", row, push.q_len); }\n    if (row < push.q_len) {',
-    )
-    (tmp_path / "print.glsl").write_text(printing)
-    code = """
-        import sys
-        import grilly
-        from grilly import ShaderCompiler, ShaderCompilerConfig, _core, testing
-        grilly.configure(validation=True)
-        config = ShaderCompilerConfig(sys.argv[1], defines={"FACTOR": 1}, enable_caching=False)
-        debug = ShaderCompiler(config).get_compute_function("print").spirv
-        import numpy as np
-        weights, values = np.ones((1, 1, 2, 1), np.float32), np.ones((1, 1, 1, 1), np.float32)
-        found = testing.compare_shaders("print", weights=weights, values=values, rounds=1, repeats=1,
-                                        compiler=ShaderCompiler(config))
-        try:
-            grilly.configure(validation=False)
-        except RuntimeError as error:
-            print("refused:", error)
-        print("names:", b"gl_WorkGroupID" in debug, testing.validation_messages())
-    """
-    done = run(code, tmp_path)
-    assert done.status == 0, done.errors
-    assert "refused: configure: Vulkan is in use already" in done.output
-    assert "names: True []" in done.output
-    if "no Vulkan validation" not in done.errors:
-        assert "grilly INFO: shader: row 1 of 2" in done.errors
-    elif "validation" in os.environ.get("GRILLY_REQUIRE", ""):
-        pytest.fail(done.errors)
-    # In release mode names are gone and nothing is printed.
-    done = run(code.replace("validation=True", "validation=False"), tmp_path)
-    assert "names: False []" in done.output and "shader:" not in done.errors

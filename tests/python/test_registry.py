@@ -17,8 +17,13 @@ def test_names_and_defaults_of_the_registry():
     assert registry.get_shader("attention-output") == "attention-output"
     names = registry.list_shaders()
     assert names == sorted(names) and names == registry.list_shaders("gpt")
-    for name in ("activation-gelu", "attention-concat-heads", "embedding-normalize", "embedding-pool", "rope"):
-        assert name in names
+    upstream = (
+        "activation-gelu activation-relu activation-silu activation-softmax attention-scores attention-mask "
+        "attention-output attention-concat-heads embedding-lookup embedding-pool-mask fnn-linear fnn-layernorm "
+        "fnn-dropout fnn-residual rope"
+    )
+    for name in (*upstream.split(), "embedding-normalize", "embedding-pool"):
+        assert name in names and registry.get_shader(name) == name
     registry.register_generic("new", "new-file")
     assert registry.get_shader("new", "gpt") == "new-file"
     assert "new" not in shader_registry.get_registry().list_shaders(), "a registry of one's own changes no other"

@@ -22,7 +22,7 @@ def test_the_page(tmp_path, run, vulkan, monkeypatch):
             path.write_text(shader)
         elif language == "python":
             script.append(text)
-        elif language == "":
+        elif language == "" and text.startswith("python "):
             command = [sys.executable, *shlex.split(text)[1:]]
             script.append(f"import subprocess; subprocess.run({command!r}, check=True)")
     assert len(script) > 8, "the page has lost its code"
@@ -41,6 +41,15 @@ def test_the_table_of_architectures_is_the_registrys():
     assert len(named) > 15
     for name, file in named:
         assert get_shader("attention-output", name) == file, name
+
+
+def test_the_table_of_names_is_the_registrys():
+    from grilly.backend.shader_registry import get_registry
+
+    table = PAGE.read_text().partition("## Names and what runs under them")[2].partition("\n## ")[0]
+    cells = re.findall(r"^\| (`[^|]*) \|", table, re.MULTILINE)
+    named = [name for cell in cells for name in re.findall(r"`([\w-]+)`", cell)]
+    assert sorted(named) == get_registry().list_shaders()
 
 
 def test_the_rust_of_the_page_names_what_there_is():

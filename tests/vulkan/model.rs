@@ -20,7 +20,7 @@ pub fn turn() -> MutexGuard<'static, ()> {
 }
 
 pub fn settings() -> Settings {
-    Settings { allow_cpu_vulkan: true, debug: true, gpu_index: None, strict: false }
+    Settings { allow_cpu_vulkan: true, debug: true, ..Settings::default() }
 }
 
 /// The device, or a line saying which test is skipped.

@@ -32,7 +32,8 @@ class ShaderRegistry:
     """Shaders by name and architecture.
 
     `get_registry()` is the one that decides what is dispatched: there a file is compiled when it is registered, and its
-    interface compared with that of the shader it replaces. Any other is a list of names that starts with grilly's own.
+    interface compared with that of the shader it replaces. Models that are loaded later run it; one that is loaded
+    keeps its shaders. Any other registry is a list of names that starts with grilly's own.
 
     Example:
         >>> from grilly.backend.shader_registry import ShaderRegistry
@@ -62,7 +63,7 @@ class ShaderRegistry:
             CompilationFailed: The file does not compile; the message names file and line.
             PipelineCreationFailed: Its interface is not that of grilly's shader of the name; the message says what
                 differs.
-            UnsupportedError: No kernel of grilly's runs under the name alone.
+            UnsupportedError: No kernel runs under the name; the message says which to register instead.
         """
         self._register(shader_name, None, shader_file, compiler)
 

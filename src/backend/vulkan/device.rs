@@ -1,6 +1,6 @@
 //! The process' one instance, and one logical device for each physical device in use.
 
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,23 @@ static REGISTRY: Mutex<Registry> = Mutex::new(Registry { instance: None, opened:
 /// The process that first used Vulkan; 0 before that.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
+/// Whether a shader that prints was compiled in this process.
+static PRINTING: AtomicBool = AtomicBool::new(false);
+
+/// To be called when a shader that prints is compiled: an instance that is made from then on shows what it prints. The
+/// layer's help is not free (it rewrites every shader, which then takes half as long again on a software device), so it is
+/// asked for only then.
+pub(crate) fn expect_prints() {
+    PRINTING.store(true, SeqCst);
+    if lock(&REGISTRY).instance.as_ref().is_some_and(|instance| instance.validated && !instance.prints) {
+        log::warn!(
+            target: "grilly",
+            "what the shader prints is not shown, as Vulkan is in use already: compile it before the first model, array \
+             or info(), or set GRILLY_DEBUG=printf"
+        );
+    }
+}
+
 /// How long the end of the process waits for devices.
 const LAST_WAIT: Duration = Duration::from_millis(1000);
 
@@ -54,7 +71,7 @@ impl Registry {
         if let Some(instance) = &self.instance {
             return Ok(instance.clone());
         }
-        let instance = Arc::new(Instance::create(settings.debug)?);
+        let instance = Arc::new(Instance::create(settings.debug, settings.prints || PRINTING.load(SeqCst))?);
         self.instance = Some(instance.clone());
         Ok(instance)
     }

@@ -32,6 +32,7 @@ mod upload;
 
 pub use arrays::guard_bands;
 pub use capabilities::{Capabilities, DeviceType, Feature};
+pub(crate) use device::expect_prints;
 pub use device::{devices, in_use, open, shut_down, validated};
 pub use devices::{Inventory, Listed};
 pub use interface::Interface;

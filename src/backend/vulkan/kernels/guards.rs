@@ -95,7 +95,7 @@ fn dispatches(
 
 #[test]
 fn nothing_is_written_past_the_last_row() {
-    let settings = Settings { allow_cpu_vulkan: true, debug: true, gpu_index: None, strict: false };
+    let settings = Settings { allow_cpu_vulkan: true, debug: true, ..Settings::default() };
     let opened = match open_device(None, &settings) {
         Ok((opened, _)) => opened,
         Err(error) if crate::settings::test_requires("vulkan") => panic!("{error}"),

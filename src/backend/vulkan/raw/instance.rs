@@ -18,16 +18,19 @@ pub(in crate::backend::vulkan) struct Instance {
     pub(super) debug_utils: bool,
     /// Whether the validation layer is in.
     pub(in crate::backend::vulkan) validated: bool,
+    /// Whether what shaders print is shown.
+    pub(in crate::backend::vulkan) prints: bool,
     // Unloads the loader when dropped, so it comes after the handle.
     pub(super) entry: ash::Entry,
 }
 
 impl Instance {
-    /// Loads Vulkan and creates an instance, with `debug` under the validation layer.
+    /// Loads Vulkan and creates an instance, with `debug` under the validation layer, which with `prints` shows what
+    /// shaders print.
     ///
     /// # Errors
     /// `DeviceUnavailable` saying what is missing: the loader, a driver, or a new enough version.
-    pub(in crate::backend::vulkan) fn create(debug: bool) -> Result<Self> {
+    pub(in crate::backend::vulkan) fn create(debug: bool, prints: bool) -> Result<Self> {
         // SAFETY: loading the system's Vulkan loader runs its initialisers, which the platform vouches for.
         let entry = unsafe { ash::Entry::load() }.map_err(|cause| {
             Error::DeviceUnavailable(format!("no Vulkan loader: {cause} (Debian and Ubuntu: apt install libvulkan1)"))
@@ -52,7 +55,7 @@ impl Instance {
         if debug && !validated {
             log::warn!(target: "grilly", "no Vulkan validation: the layer VK_LAYER_KHRONOS_validation is not installed");
         }
-        let prints = validated && layer_offers(&entry, ext::validation_features::NAME);
+        let prints = prints && validated && layer_offers(&entry, ext::validation_features::NAME);
         let debug_utils = debug && (offered(ext::debug_utils::NAME) || validated);
 
         let mut names = Vec::new();
@@ -105,7 +108,7 @@ impl Instance {
                 log::warn!(target: "grilly", "no Vulkan validation messages: {cause}");
             }
         }
-        Ok(Instance { handle, debug_utils, validated, entry })
+        Ok(Instance { handle, debug_utils, validated, prints, entry })
     }
 
     /// Every physical device, in the driver's order, usable or not.

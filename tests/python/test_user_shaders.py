@@ -1,0 +1,208 @@
+"""Registered shaders where they must really run: in `encode`, by architecture, and under names that share a kernel."""
+
+import numpy as np
+import pytest
+
+import grilly
+from grilly import ShaderCompiler, ShaderCompilerConfig, VulkanSentenceTransformer, _core
+from grilly.backend import shader_registry
+
+HEAD = """#version 460
+#extension GL_GOOGLE_include_directive : require
+layout(local_size_x = 64) in;
+"""
+# The weighted sums, times FACTOR.
+SUMS = (
+    HEAD
+    + """#include "attention-output-interface.glsl"
+void main() {
+    uint row = 64u * gl_WorkGroupID.x + gl_LocalInvocationIndex;
+    uint head = gl_WorkGroupID.y;
+    uint text = gl_WorkGroupID.z;
+    if (row >= push.q_len) {
+        return;
+    }
+    uint kv_head = head * push.kv_heads / push.heads;
+    uint from = ((text * push.heads + head) * push.q_len + row) * push.kv_len;
+    uint to = ((text * push.q_len + row) * push.heads + head) * push.head_dim;
+    for (uint column = 0u; column < push.head_dim; column++) {
+        float sum = 0.0;
+        for (uint key = 0u; key < push.kv_len; key++) {
+            uint at = ((text * push.kv_len + key) * push.kv_heads + kv_head) * push.head_dim + column;
+            sum = fma(weights[from + key], values[at], sum);
+        }
+        y[to + column] = FACTOR * sum;
+    }
+}
+"""
+)
+TEXTS = ["rain", "the rains of winter", "", "a dry year", "nobody knows", "of winter the rains", "rain " * 30]
+
+
+@pytest.fixture
+def compiler(tmp_path):
+    (tmp_path / "sums.glsl").write_text(SUMS)
+
+    def make(**defines) -> ShaderCompiler:
+        given = {"FACTOR": 1.0} | defines
+        return ShaderCompiler(ShaderCompilerConfig(tmp_path, cache_directory=tmp_path / "cache", defines=given))
+
+    return make
+
+
+@pytest.fixture
+def registered():
+    """`registered(shader, architecture, file, compiler)`: an entry that is gone after the test."""
+    made = []
+
+    def register(shader, architecture, file, compiler):
+        shader_registry.register_architecture_shader(shader, architecture, file, compiler=compiler)
+        made.append((shader, architecture))
+
+    yield register
+    for shader, architecture in made:
+        _core.ShaderTable(True).forget(shader, architecture)
+
+
+def outcome(model, name: str) -> list[str]:
+    return [line for line in model.plan.splitlines() if line.startswith(f"{name}: ")]
+
+
+def test_a_users_attention_runs_in_encode(tiny_model, device, compiler, registered):
+    def load():
+        return VulkanSentenceTransformer(tiny_model, device=device)
+
+    with load() as before:
+        expected = before.encode(TEXTS)
+        assert all(": fused into " in line for line in outcome(before, "attention"))
+        registered("attention-output", "bert", "sums", compiler())
+        with load() as model:
+            assert model.backend == device
+            declined = "declined at layer {}: a shader of the user is registered for attention-output, bert: sums"
+            lines = [f"attention: {declined.format(f'{layer} attention')}" for layer in range(2)]
+            assert outcome(model, "attention") == lines
+            order = [line.split()[1] for line in model.plan.splitlines() if line[:3].strip().isdigit()]
+            place = order.index("attention_scores")
+            assert order[place - 3 : place + 3] == ["linear"] * 3 + ["attention_scores", "softmax", "attention_output"]
+            found = model.encode(TEXTS)
+            # The same sums in another order: a few roundings of numbers below 1, two layers deep.
+            np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6)
+            alone = np.stack([model.encode(text) for text in TEXTS])
+            np.testing.assert_array_equal(alone, found, err_msg="a text has the same bits in any batch")
+            np.testing.assert_array_equal(model.encode(TEXTS, batch_size=2), found)
+            # What is loaded keeps its shaders, whatever is registered later.
+            registered("attention-output", "bert", "sums", compiler(FACTOR=2.0))
+            np.testing.assert_array_equal(model.encode(TEXTS), found)
+            with load() as doubled:
+                difference = np.abs(doubled.encode(TEXTS) - expected).max()
+                if device == "vulkan":
+                    assert difference > 1e-2, "the shader that doubles really runs"
+                else:
+                    assert difference < 2e-6, "the CPU computes what the operation means"
+        shader_registry.register_architecture_shader("attention-output", "bert", "attention-output")
+        with load() as after:
+            assert after.plan == before.plan
+            np.testing.assert_array_equal(after.encode(TEXTS), expected)
+        np.testing.assert_array_equal(before.encode(TEXTS), expected)
+
+
+def test_token_vectors_and_prompts_go_the_same_way(prompted_model, device, compiler, registered):
+    def encode(**options):
+        with VulkanSentenceTransformer(prompted_model, device=device) as model:
+            return model.encode(TEXTS, prompt_name="query", **options)
+
+    whole, tokens = encode(), encode(output_value="token_embeddings")
+    registered("attention-output", "bert", "sums", compiler())
+    np.testing.assert_allclose(encode(), whole, rtol=0, atol=2e-6)
+    for found, expected in zip(encode(output_value="token_embeddings"), tokens, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
+def test_one_of_grillys_own_in_anothers_place_runs_too(tiny_model, device, registered):
+    with VulkanSentenceTransformer(tiny_model, device=device) as model:
+        expected = model.encode(TEXTS)
+    registered("attention-output", "bert", "attention-output-gpt", ShaderCompiler())
+    with VulkanSentenceTransformer(tiny_model, device=device) as model:
+        assert "attention-output, bert: attention-output-gpt" in model.plan
+        difference = np.abs(model.encode(TEXTS) - expected).max()
+        assert difference > 1e-3, "causal attention is another model, on both backends"
+
+
+def test_a_model_with_a_users_shader_survives_its_device(tiny_model, vulkan, compiler, registered, faults, caplog):
+    registered("attention-output", "bert", "sums", compiler())
+    with VulkanSentenceTransformer(tiny_model, device="vulkan") as model:
+        expected = model.encode(TEXTS)
+        faults("device_lost")
+        found = model.encode(TEXTS)
+        grilly.testing.clear_faults()
+        assert model.backend == "cpu" and "the CPU took over" in caplog.text
+        np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6)
+
+
+ELEMENTWISE = (
+    HEAD.replace("64", "256")
+    + """#include "elements.glsl"
+layout(std430, binding = 1) readonly buffer X { float x[]; };
+layout(std430, binding = 2) writeonly buffer Y { float y[]; };
+layout(push_constant) uniform Push {
+    uint rows_of;
+    uint rows;
+    uint columns;
+    uint rows_per_group;
+} push;
+void one(uint place) { y[place] = FACTOR; }
+void four(uint quad) {
+    for (uint i = 0u; i < 4u; i++) {
+        one(4u * quad + i);
+    }
+}
+void main() { walk(own_elements(push.rows_of, push.rows, push.columns, push.rows_per_group)); }
+"""
+)
+
+
+def test_names_that_share_a_kernel_are_dispatched_by_attribute(vulkan, run, tmp_path):
+    (tmp_path / "mark.glsl").write_text(ELEMENTWISE)
+    (tmp_path / "sum.glsl").write_text(
+        ELEMENTWISE.replace("buffer X { float x[]; }", "buffer A { float a[]; }").replace("binding = 2", "binding = 3")
+    )
+    done = run(
+        """
+        import sys
+        import numpy as np
+        from grilly import ShaderCompiler, ShaderCompilerConfig, functional, to_vulkan
+        from grilly.backend.shader_registry import register_generic_shader
+        def compiler(factor):
+            return ShaderCompiler(ShaderCompilerConfig(sys.argv[1], defines={"FACTOR": factor}, enable_caching=False))
+        x = to_vulkan(np.ones((3, 5), np.float32))
+        def marked(y, value):
+            return bool((np.asarray(y) == value).all())
+        register_generic_shader("activation-gelu", "mark", compiler=compiler(7.0))
+        assert marked(functional.gelu(x), 7) and marked(functional.gelu(x, approximate="none"), 7)
+        assert marked(functional.relu(x), 1) and not marked(functional.silu(x), 7)
+        register_generic_shader("activation-silu", "mark", compiler=compiler(8.0))
+        register_generic_shader("activation-relu", "mark", compiler=compiler(9.0))
+        assert marked(functional.silu(x), 8) and marked(functional.relu(x), 9) and marked(functional.gelu(x), 7)
+        register_generic_shader("fnn-dropout", "mark", compiler=compiler(6.0))
+        assert marked(functional.dropout(x, 0.5), 6)
+        before = np.asarray(functional.tanh(x))
+        register_generic_shader("activation", "mark", compiler=compiler(5.0))
+        assert marked(functional.tanh(x), 5) and marked(functional.gelu(x), 7) and not marked(before, 5)
+        register_generic_shader("activation-gelu", "activation-gelu")
+        print("dispatched")
+        """,
+        tmp_path,
+    )
+    assert done.output.strip() == "dispatched", done.errors
+
+
+def test_an_activation_of_the_users_leaves_the_product_in_encode(tiny_model, vulkan, registered, tmp_path):
+    (tmp_path / "mark.glsl").write_text(ELEMENTWISE)
+    compiler = ShaderCompiler(ShaderCompilerConfig(tmp_path, enable_caching=False, defines={"FACTOR": 0.0}))
+    with VulkanSentenceTransformer(tiny_model) as model:
+        expected = model.encode(TEXTS)
+    registered("activation-gelu", "bert", "mark", compiler)
+    with VulkanSentenceTransformer(tiny_model) as model:
+        declined = [line for line in outcome(model, "linear_epilogue") if "declined" in line]
+        assert len(declined) == 2 and "registered for activation-gelu, bert: mark" in declined[0]
+        assert np.abs(model.encode(TEXTS) - expected).max() > 1e-3
