@@ -212,3 +212,11 @@ def test_a_forked_child_computes_on_the_cpu_with_constants_of_its_own(run):
     """
     done = run(code)
     assert done.output.split("\n")[:2] == ["[[-1.0, 1.0]] [[-1.0, 1.0]]", "refused"], done.errors
+
+
+def test_two_names_of_one_device_are_one_engine(vulkan):
+    first, second = grilly.to_vulkan([1.0]), grilly.to_vulkan([2.0], "vulkan:0")
+    assert first.device == second.device
+    assert grilly.functional.residual(first, second).numpy().tolist() == [3.0]
+    host, other = grilly.to_vulkan([1.0], "cpu"), grilly.to_vulkan([2.0], "cpu")
+    assert grilly.functional.residual(host, other).numpy().tolist() == [3.0]

@@ -204,10 +204,10 @@ def test_two_shaders_are_compared(vulkan, config, registered):
     assert shader_registry.get_shader("attention-output", "grilly.testing/specific") == "attention-output"
 
 
-def test_a_generic_entry_serves_encode(vulkan, run, tiny_model, tmp_path):
-    (tmp_path / "norm.glsl").write_text(
-        HEAD
-        + """#include "counts.glsl"
+#: Marks column 3 of every row, with the interface of `layer-norm`.
+NORM = (
+    HEAD
+    + """#include "counts.glsl"
         layout(std430, binding = 1) readonly buffer X { float x[]; };
         layout(std430, binding = 4) writeonly buffer Y { float y[]; };
         layout(push_constant) uniform Push { uint rows_of; uint rows; uint columns; float eps; } push;
@@ -220,7 +220,11 @@ def test_a_generic_entry_serves_encode(vulkan, run, tiny_model, tmp_path):
             }
         }
         """
-    )
+)
+
+
+def test_a_generic_entry_serves_encode(vulkan, run, tiny_model, tmp_path):
+    (tmp_path / "norm.glsl").write_text(NORM)
     done = run(
         """
         import sys
@@ -238,6 +242,30 @@ def test_a_generic_entry_serves_encode(vulkan, run, tiny_model, tmp_path):
         print("served")
         """,
         tiny_model,
+        tmp_path,
+    )
+    assert done.output.strip() == "served", done.errors
+
+
+def test_an_architectures_entry_serves_compute(vulkan, run, tmp_path):
+    (tmp_path / "norm.glsl").write_text(NORM)
+    done = run(
+        """
+        import sys
+        import numpy as np
+        import grilly
+        from grilly import ShaderCompiler, ShaderCompilerConfig
+        from grilly.backend.shader_registry import register_architecture_shader
+        compiler = ShaderCompiler(ShaderCompilerConfig(sys.argv[1]))
+        register_architecture_shader("fnn-layernorm", "mine", "norm", compiler=compiler)
+        backend, x = grilly.Compute(), np.arange(10.0).reshape(2, 5)
+        plain = backend.layernorm(x)
+        backend.set_architecture("mine")
+        assert backend.layernorm(x).tolist() == backend.fnn.layernorm(x).tolist() == [[0, 0, 0, 1, 0]] * 2
+        backend.set_architecture("gpt")
+        assert np.array_equal(backend.layernorm(x), plain) and np.array_equal(grilly.Compute().layernorm(x), plain)
+        print("served")
+        """,
         tmp_path,
     )
     assert done.output.strip() == "served", done.errors

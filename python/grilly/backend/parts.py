@@ -35,11 +35,14 @@ class Part:
 
     def __init__(self, architecture: Callable[[], str | None]) -> None:
         self._architecture = architecture
+        self._methods: dict[str, Any] = {}
 
     def __getattribute__(self, name: str) -> Any:
         value = super().__getattribute__(name)
         if name.startswith("_") or not callable(value):
             return value
+        if name in self._methods:
+            return self._methods[name]
 
         @functools.wraps(value)
         def with_shaders(*arguments: Any, **options: Any) -> Any:
@@ -49,6 +52,7 @@ class Part:
             finally:
                 SHADERS_OF.reset(token)
 
+        self._methods[name] = with_shaders
         return with_shaders
 
     def __getattr__(self, name: str) -> NoReturn:
