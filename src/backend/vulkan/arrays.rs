@@ -397,7 +397,12 @@ impl ArrayEngine for VulkanArrays {
     }
 
     fn takes_half(&self, op: &Op, operands: &[&Shape]) -> bool {
-        matches!(op, Op::Linear(_)) && linear_matrix::fits(operands, &self.opened.device.capabilities)
+        // A user's shader for products takes float32.
+        let replaced = || {
+            let shaders = self.shaders.clone().unwrap_or_else(registry::read);
+            shaders.in_place_of(op, operands.len(), "").is_some()
+        };
+        matches!(op, Op::Linear(_)) && linear_matrix::fits(operands, &self.opened.device.capabilities) && !replaced()
     }
 
     fn download(&self, memory: &Memory, bytes: &mut [u8]) -> Result<()> {

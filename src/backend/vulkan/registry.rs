@@ -82,7 +82,9 @@ pub(super) fn in_place_of(
     architecture: &str,
     registry: &Registry,
 ) -> Option<&'static Variant> {
-    let names = registry::names_of(op, operands).iter().copied().chain([kernel.name]);
+    // An op's other kernels have other interfaces.
+    let of_kernel = |name: &&str| builtin(name).is_some_and(|own| own.name == kernel.name);
+    let names = registry::names_of(op, operands).iter().copied().filter(of_kernel).chain([kernel.name]);
     names.filter_map(|name| registry.find(name, architecture)?.user).find_map(user)
 }
 

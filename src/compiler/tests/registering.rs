@@ -5,7 +5,7 @@ use crate::backend::registry::{self, Registry};
 use crate::backend::vulkan::{Feature, builtin, lower};
 use crate::graph::fuse::Fusion;
 use crate::graph::{DType, Graph, Plan};
-use crate::ops::{Activation, ActivationKind, Shape};
+use crate::ops::{Activation, ActivationKind, Linear, Shape};
 
 #[test]
 fn a_registered_shader_is_the_one_selected() {
@@ -140,4 +140,22 @@ fn a_shared_kernel_is_replaced_for_the_attributes_that_a_name_stands_for() {
     }
     let error = register("fnn-residual", place, "gelu", &folder.compiler()).unwrap_err().to_string();
     assert!(error.contains("the interface of \"fnn-residual\""), "{error}");
+}
+
+#[test]
+fn a_shader_is_dispatched_only_where_its_interface_is() {
+    let product = elementwise("x[i]").replace("binding = 1", "binding = 5").replace("binding = 0", "binding = 1");
+    let folder = Folder::new(&[("product.glsl", &product)]);
+    register("fnn-linear", Place::Architecture("products"), "product", &folder.compiler()).unwrap();
+    let mut capable = Capabilities::floor();
+    (capable.features, capable.subgroup_size) = (Feature::ALL.to_vec(), 32);
+    for (dtype, expected) in [(DType::F32, "product"), (DType::F16, "linear-matrix")] {
+        let mut graph = Graph::new();
+        let [x, weight] = [[64, 32], [16, 32]].map(|axes| graph.input("x", Shape::fixed(&axes), dtype));
+        let y = graph.node("y", Linear::default(), &[x, weight]).unwrap();
+        graph.outputs = vec![y];
+        let fusion = Fusion { architecture: "products", ..Fusion::default() };
+        let dispatches = lower(&Plan::with(graph, &fusion), &capable, &registry::read()).unwrap();
+        assert_eq!(dispatches[0].variant.name, expected, "{dtype:?}");
+    }
 }
