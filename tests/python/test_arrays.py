@@ -220,3 +220,12 @@ def test_two_names_of_one_device_are_one_engine(vulkan):
     assert grilly.functional.residual(first, second).numpy().tolist() == [3.0]
     host, other = grilly.to_vulkan([1.0], "cpu"), grilly.to_vulkan([2.0], "cpu")
     assert grilly.functional.residual(host, other).numpy().tolist() == [3.0]
+
+
+def test_an_array_beyond_the_storage_buffer_range_is_refused_by_name(vulkan):
+    limit = next(d for d in grilly.info()["devices"] if d["position"] == 0)["limits"]["storage_buffer_range"]
+    if limit > 1 << 28:
+        pytest.skip(f"this device binds {limit} bytes at once")
+    large = np.zeros(limit // 4 + 64, np.float32)
+    with pytest.raises(grilly.errors.UnsupportedError, match=f"storage-buffer range of {limit} bytes"):
+        grilly.functional.relu(large)
