@@ -100,44 +100,80 @@ fn cases_on_the_cpu() {
     }
 }
 
+/// Tells a process that [`apart`] starts which of [`cases::TABLES`] to run.
+#[cfg(feature = "vulkan")]
+const TABLE: &str = "GRILLY_TEST_TABLE";
+
+/// The body of the tests below, and nothing by itself.
 #[cfg(feature = "vulkan")]
 #[test]
-fn cases_on_the_vulkan_device() {
+fn cases_of_a_process_of_its_own() {
     use grilly::backend::vulkan;
     use grilly::settings::Settings;
+    let Ok(table) = std::env::var(TABLE) else { return };
     let settings = Settings { allow_cpu_vulkan: true, debug: true, ..Settings::default() };
     let backend = match vulkan::open(None, &settings) {
         Ok(choice) => choice.backend,
         Err(error) if grilly::settings::test_requires("vulkan") => panic!("{error}"),
-        Err(error) => return println!("skipped: cases_on_the_vulkan_device: {error}"),
+        Err(error) => return println!("skipped: {error}"),
     };
-    for case in cases::all() {
-        check(&*backend, &case);
+    let software = ["llvmpipe", "SwiftShader"].iter().any(|name| backend.device_name().contains(name));
+    for case in cases::table(&table) {
+        // A software device's compiler takes a minute for it; the CPU and GPUs run it.
+        if !(software && case.name == cases::WIDEST) {
+            check(&*backend, &case);
+        }
     }
     let messages = vulkan::validation_messages();
     assert!(messages.is_empty(), "validation: {messages:#?}");
 }
 
-/// Runs `cases_on_the_vulkan_device` again in a process of its own, where the driver and its width can be chosen.
+/// Runs tables side by side, each in a process of its own, where driver and width can be chosen.
+///
+/// Almost all of the time goes into lavapipe's compiler: it may leave its optimiser out (what Python's tests run is
+/// optimised), and keeps what it compiled. It does so without regard to the width, hence a folder for each.
 #[cfg(feature = "vulkan")]
-fn cases_again_with(environment: &[(&str, &str)]) {
-    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "cases_on_the_vulkan_device", "--nocapture"]).envs(environment.iter().copied());
-    let output = command.output().unwrap();
-    let text = [&*output.stdout, &*output.stderr].map(String::from_utf8_lossy).concat();
-    assert!(output.status.success() && text.contains("1 passed"), "{environment:?}:\n{text}");
-    if let Some(line) = text.lines().find(|line| line.starts_with("skipped: ")) {
-        println!("{line} ({environment:?})");
-    }
+fn apart(name: &str, runs: &[(&str, &[(&str, &str)])]) {
+    let run = |(table, environment): &(&str, &[(&str, &str)])| {
+        let key: String =
+            environment.iter().flat_map(|(_, value)| value.chars()).filter(char::is_ascii_digit).collect();
+        let cache = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lavapipe-{key}"));
+        std::fs::create_dir_all(&cache).unwrap();
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "cases_of_a_process_of_its_own", "--nocapture"]);
+        command.env(TABLE, table).env("GALLIVM_PERF", "nopt").env("MESA_SHADER_CACHE_DIR", cache);
+        let output = command.envs(environment.iter().copied()).output().unwrap();
+        let text = [&*output.stdout, &*output.stderr].map(String::from_utf8_lossy).concat();
+        assert!(
+            output.status.success() && text.contains("1 passed"),
+            "{table} {environment:?} {}:\n{text}",
+            output.status
+        );
+        if let Some(line) = text.lines().find(|line| line.starts_with("skipped: ")) {
+            println!("skipped: {name}: {}", &line["skipped: ".len()..]);
+        }
+    };
+    std::thread::scope(|scope| {
+        for given in runs {
+            scope.spawn(move || run(given));
+        }
+    });
 }
 
-/// lavapipe's subgroups have 4, 8 and 16 invocations at these widths; other drivers ignore the variable.
 #[cfg(feature = "vulkan")]
 #[test]
-fn cases_at_every_subgroup_size_of_lavapipe() {
-    for width in ["128", "256", "512"] {
-        cases_again_with(&[("LP_NATIVE_VECTOR_WIDTH", width)]);
-    }
+fn cases_on_the_vulkan_device() {
+    apart("cases_on_the_vulkan_device", &[("first half", &[]), ("second half", &[])]);
+}
+
+/// lavapipe's subgroups have 8 invocations on most processors, and 4 and 16 at these widths; other drivers ignore the
+/// variable.
+#[cfg(feature = "vulkan")]
+#[test]
+fn cases_at_other_subgroup_sizes_of_lavapipe() {
+    let width = |width: &'static str| [("LP_NATIVE_VECTOR_WIDTH", width)];
+    let (narrow, wide) = (width("128"), width("512"));
+    apart("cases_at_other_subgroup_sizes_of_lavapipe", &[("sample", &narrow), ("sample", &wide)]);
 }
 
 /// A second driver, with fewer features: no float16, no 8- and 16-bit storage.
@@ -149,5 +185,5 @@ fn cases_on_swiftshader() {
         assert!(!grilly::settings::test_requires("swiftshader"), "{driver} is missing (Debian: chromium-common)");
         return println!("skipped: cases_on_swiftshader: {driver} is missing (Debian: chromium-common)");
     }
-    cases_again_with(&[("VK_DRIVER_FILES", driver), ("VK_ICD_FILENAMES", driver)]);
+    apart("cases_on_swiftshader", &[("sample", &[("VK_DRIVER_FILES", driver), ("VK_ICD_FILENAMES", driver)])]);
 }
