@@ -16,7 +16,7 @@ pub(super) fn run(engine: &Arc<Engine>, architecture: &str, op: &Op, operands: &
     let mut counts = Counts::default();
     let mut graph = Graph::new();
     let mut values = Vec::with_capacity(operands.len());
-    let direct = takes_half(engine, op, operands);
+    let direct = takes_half(engine, architecture, op, operands);
     let as_is = |place| direct && !matches!(op, Op::Linear(linear) if linear.bias && place == 2);
     for (place, operand) in operands.iter().enumerate() {
         let shape = shape_of(op, place, operand, &mut counts);
@@ -46,14 +46,14 @@ pub(super) fn run(engine: &Arc<Engine>, architecture: &str, op: &Op, operands: &
 }
 
 /// Whether all operands are float16 and the device takes them so.
-fn takes_half(engine: &Engine, op: &Op, operands: &[&Array]) -> bool {
+fn takes_half(engine: &Engine, architecture: &str, op: &Op, operands: &[&Array]) -> bool {
     let bias = |place| matches!(op, Op::Linear(linear) if linear.bias && place == 2);
     let half = |(place, x): (usize, &&Array)| (x.dtype == ElementType::F16 || bias(place)) && x.elements() > 0;
     if !operands.iter().enumerate().all(half) {
         return false;
     }
     let shapes: Vec<Shape> = operands.iter().map(|x| Shape::fixed(&x.shape)).collect();
-    engine.backend.takes_half(op, &shapes.iter().collect::<Vec<_>>())
+    engine.backend.takes_half(op, &shapes.iter().collect::<Vec<_>>(), architecture)
 }
 
 /// The op's node, or those of its steps.

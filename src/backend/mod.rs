@@ -190,9 +190,10 @@ pub trait ArrayEngine: Send + Sync {
     /// # Errors
     /// `Unsupported`, `OutOfMemory`, `IndexOutOfRange`, or a device fault.
     fn run(&self, plan: &Plan, counts: Counts, inputs: &[&Memory]) -> Result<Memory>;
-    /// Whether `op` takes float16 operands of these shapes as they are (biases excepted), so that nothing is converted.
-    fn takes_half(&self, op: &Op, operands: &[&Shape]) -> bool {
-        let _ = (op, operands);
+    /// Whether `op` takes float16 operands of these shapes as they are (biases excepted) where the shaders of an
+    /// architecture run, so that nothing is converted.
+    fn takes_half(&self, op: &Op, operands: &[&Shape], architecture: &str) -> bool {
+        let _ = (op, operands, architecture);
         false
     }
     /// Copies the first bytes of `memory` to the host, waiting for what computes them.

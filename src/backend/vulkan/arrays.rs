@@ -396,11 +396,11 @@ impl ArrayEngine for VulkanArrays {
         Ok(self.memory(run.buffers[output.0].clone(), guard))
     }
 
-    fn takes_half(&self, op: &Op, operands: &[&Shape]) -> bool {
+    fn takes_half(&self, op: &Op, operands: &[&Shape], architecture: &str) -> bool {
         // A user's shader for products takes float32.
         let replaced = || {
             let shaders = self.shaders.clone().unwrap_or_else(registry::read);
-            shaders.in_place_of(op, operands.len(), "").is_some()
+            shaders.in_place_of(op, operands.len(), architecture).is_some()
         };
         matches!(op, Op::Linear(_)) && linear_matrix::fits(operands, &self.opened.device.capabilities) && !replaced()
     }
