@@ -77,6 +77,10 @@ float sum_of(vec4 v) {
     return (v.x + v.y) + (v.z + v.w);
 }
 
+float largest_of(vec4 quad) {
+    return max(max(quad.x, quad.y), max(quad.z, quad.w));
+}
+
 // Sums of two values over a row's lanes. Every invocation of the workgroup must call it.
 vec2 totals(vec2 value) {
     uint slot = gl_LocalInvocationIndex;

@@ -35,29 +35,8 @@ float exponential(float x) {
     return is_nan(x) ? x : y;
 }
 
-// ln x = e ln 2 + ln(1 + f), x = 2^e (1 + f), sqrt(1/2) <= 1 + f < sqrt 2; ln(1 + f) = f - f^2 / 2 + f^3 P(f), P minimax.
-float natural_log(float x) {
-    // Below the normal numbers, which a device may take for 0, the exponent is read from a multiple.
-    bool small = x < 1.17549435e-38;
-    uint bits = floatBitsToUint(small ? x * 8388608.0 : x);
-    // The bits of sqrt(1/2) are the least of a mantissa.
-    int e = int(bits - 0x3f3504f3u) >> 23;
-    precise float f = uintBitsToFloat(bits - (uint(e) << 23)) - 1.0;
-    float power = float(e - (small ? 23 : 0));
-    float p = fma(f, 7.0376836292e-2, -1.1514610310e-1);
-    p = fma(f, p, 1.1676998740e-1);
-    p = fma(f, p, -1.2420140846e-1);
-    p = fma(f, p, 1.4249322787e-1);
-    p = fma(f, p, -1.6668057665e-1);
-    p = fma(f, p, 2.0000714765e-1);
-    p = fma(f, p, -2.4999993993e-1);
-    p = fma(f, p, 3.3333331174e-1);
-    float square = f * f;
-    // ln 2 in two parts: the first has 9 bits, so its product with the power is exact.
-    precise float low = fma(power, -2.12194440e-4, fma(f * square, p, -0.5 * square));
-    precise float y = fma(power, 0.693359375, f + low);
-    y = x > 0.0 ? y : uintBitsToFloat(x == 0.0 ? 0xff800000u : 0x7fc00000u);
-    return is_nan(x) || x > 3.4028234e38 ? x : y;
+vec4 exponentials(vec4 v) {
+    return vec4(exponential(v.x), exponential(v.y), exponential(v.z), exponential(v.w));
 }
 
 // Up to 0.92: x + x P(x^2); above: 1 - exp(t Q(t)), t = |x|. P, Q minimax, relative errors 2e-8 and 8e-10.

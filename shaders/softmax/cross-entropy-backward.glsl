@@ -34,10 +34,6 @@ STORE(store_y, y, y_4)
 
 vec4 held[QUADS];
 
-vec4 exponentials(vec4 v) {
-    return vec4(exponential(v.x), exponential(v.y), exponential(v.z), exponential(v.w));
-}
-
 void main() {
     uint row = own_row();
     uint columns = row < batch_rows(push.rows_of, push.rows) ? push.columns : 0u;
@@ -53,7 +49,7 @@ void main() {
         }
         most = max(most, quad);
     }
-    float shift = largest(vec2(max(max(most.x, most.y), max(most.z, most.w)), 0.0)).x;
+    float shift = largest(vec2(largest_of(most), 0.0)).x;
 
     vec4 sum = vec4(0.0), weights = vec4(0.0);
     [[unroll]] for (uint i = 0u; i < count; i++) {

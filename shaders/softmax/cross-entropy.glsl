@@ -31,10 +31,6 @@ LOAD(load_weight, weight, weight_4)
 
 vec4 held[QUADS];
 
-vec4 exponentials(vec4 v) {
-    return vec4(exponential(v.x), exponential(v.y), exponential(v.z), exponential(v.w));
-}
-
 void main() {
     uint row = own_row();
     uint columns = row < batch_rows(push.rows_of, push.rows) ? push.columns : 0u;
@@ -50,7 +46,7 @@ void main() {
         }
         most = max(most, quad);
     }
-    float shift = largest(vec2(max(max(most.x, most.y), max(most.z, most.w)), 0.0)).x;
+    float shift = largest(vec2(largest_of(most), 0.0)).x;
 
     vec4 sum = vec4(0.0), weights = vec4(0.0), products = vec4(0.0);
     [[unroll]] for (uint i = 0u; i < count; i++) {
@@ -69,7 +65,7 @@ void main() {
         }
     }
     vec2 sums = totals(vec2(sum_of(sum), sum_of(weights)));
-    float log_sum = natural_log(sums.x);
+    float log_sum = logarithm(sums.x);
     float smooth_part = 0.0;
     if (SMOOTHED) {
         smooth_part = push.label_smoothing / float(push.columns) * (log_sum * sums.y - total(sum_of(products)));

@@ -67,10 +67,6 @@ bvec4 kept(uint row, uint i, uint columns) {
 
 vec4 held[QUADS];
 
-vec4 exponentials(vec4 v) {
-    return vec4(exponential(v.x), exponential(v.y), exponential(v.z), exponential(v.w));
-}
-
 void main() {
     uint row = own_row();
     uint columns = row < batch_rows(push.rows_of, push.rows) ? push.columns : 0u;
@@ -89,7 +85,7 @@ void main() {
         most = max(most, quad);
         any_kept = any_kept || any(there);
     }
-    vec2 found = largest(vec2(max(max(most.x, most.y), max(most.z, most.w)), any_kept ? 1.0 : 0.0));
+    vec2 found = largest(vec2(largest_of(most), any_kept ? 1.0 : 0.0));
 
     // A NaN that the maximum passed over makes the sum NaN.
     vec4 sum = vec4(0.0);

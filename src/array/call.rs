@@ -16,11 +16,11 @@ pub(super) fn run(engine: &Arc<Engine>, architecture: &str, op: &Op, operands: &
     let mut counts = Counts::default();
     let mut graph = Graph::new();
     let mut values = Vec::with_capacity(operands.len());
-    let direct = takes_half(engine, architecture, op, operands);
-    let as_is = |place| direct && !matches!(op, Op::Linear(linear) if linear.bias && place == 2);
+    let direct = matches!(op, Op::Cast(_)) || takes_half(engine, architecture, op, operands);
     for (place, operand) in operands.iter().enumerate() {
         let shape = shape_of(op, place, operand, &mut counts);
-        values.push(given(&mut graph, place, shape, operand, op, as_is(place))?);
+        let widen = operand.dtype == ElementType::F16 && (!direct || is_bias(op, place));
+        values.push(given(&mut graph, place, shape, operand, widen)?);
     }
     let mut result = node(&mut graph, op, &values)?;
     let half = match op {
@@ -45,10 +45,14 @@ pub(super) fn run(engine: &Arc<Engine>, architecture: &str, op: &Op, operands: &
     Ok(Array { engine: engine.clone(), memory, shape, dtype, bounds: None })
 }
 
+/// Whether the operand is the bias of a product, which is float32 wherever the product runs.
+fn is_bias(op: &Op, place: usize) -> bool {
+    matches!(op, Op::Linear(linear) if linear.bias && place == 2)
+}
+
 /// Whether all operands are float16 and the device takes them so.
 fn takes_half(engine: &Engine, architecture: &str, op: &Op, operands: &[&Array]) -> bool {
-    let bias = |place| matches!(op, Op::Linear(linear) if linear.bias && place == 2);
-    let half = |(place, x): (usize, &&Array)| (x.dtype == ElementType::F16 || bias(place)) && x.elements() > 0;
+    let half = |(place, x): (usize, &&Array)| (x.dtype == ElementType::F16 || is_bias(op, place)) && x.elements() > 0;
     if !operands.iter().enumerate().all(half) {
         return false;
     }
@@ -112,8 +116,8 @@ fn check_offsets(op: &Op, operands: &[&Array]) -> Result<()> {
     Ok(())
 }
 
-/// An input, followed by a cast where the op wants float32 and is given something narrower.
-fn given(graph: &mut Graph, place: usize, shape: Shape, operand: &Array, op: &Op, as_is: bool) -> Result<ValueId> {
+/// An input, followed by a cast to float32 if it is to be widened.
+fn given(graph: &mut Graph, place: usize, shape: Shape, operand: &Array, widen: bool) -> Result<ValueId> {
     let name = format!("operand {place}");
     let (axes, dtype) = (&operand.shape, operand.dtype);
     let stored = match dtype {
@@ -121,7 +125,7 @@ fn given(graph: &mut Graph, place: usize, shape: Shape, operand: &Array, op: &Op
         ElementType::F16 => DType::F16,
         ElementType::I32 => DType::U32,
     };
-    if stored != DType::F16 || as_is || matches!(op, Op::Cast(_)) {
+    if !widen {
         return Ok(graph.input(&name, shape, stored));
     }
     // A cast counts elements, whatever the op counts them by.

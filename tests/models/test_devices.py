@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import need, need_vulkan, unexpected
+from conftest import lavapipe_at, need, need_vulkan, unexpected
 
 from . import reference
 from .device_process import run
@@ -13,9 +13,7 @@ from .golden import normalized, per_text
 from .variant_list import sized
 
 LAYERS, HIDDEN = 2, 96
-LAVAPIPE_WIDTHS = {"native": {}} | {
-    f"width {width}": {"LP_NATIVE_VECTOR_WIDTH": str(width)} for width in (128, 256, 512)
-}
+LAVAPIPE_WIDTHS = {"native": {}} | {f"width {width}": lavapipe_at(width) for width in (128, 256, 512)}
 SWIFTSHADER = Path("/usr/lib/chromium")
 WORDS = "the a in of and to is it dog time year people way day thing man world life hand part child eye".split()
 

@@ -99,16 +99,13 @@ impl Drop for Held {
 }
 
 impl List {
-    /// Frees what finished recordings kept alive.
+    /// Frees what finished recordings kept alive, and of the memory of arrays that are gone what no command uses.
     fn let_go(&mut self) {
-        let mut idle = self.commands.is_empty();
         for recording in &mut self.recordings {
             // A failure shows at the next submission.
-            idle &= retire(recording).unwrap_or(false);
+            let _ = retire(recording);
         }
-        if idle {
-            self.free.retain(|buffer| buffer.bytes >= LARGE);
-        }
+        self.free.retain(|buffer| buffer.bytes >= LARGE || Arc::strong_count(buffer) > 1);
     }
 
     /// Keeps a buffer that nobody will read any more, if commands still use it or its memory is slow to get.
@@ -230,7 +227,7 @@ impl VulkanArrays {
         for recording in &mut list.recordings {
             retire(recording)?;
         }
-        list.free.retain(|buffer| buffer.bytes >= LARGE);
+        list.let_go();
         self.opened.pipelines.save(&self.opened.device);
         Ok(())
     }
