@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::Error;
+use crate::backend::cpu;
 use crate::backend::faults::{self, Fault};
 use crate::settings::Settings;
 use crate::stats::COUNTERS;
@@ -81,29 +82,13 @@ fn describe<'py>(py: Python<'py>, device: &crate::backend::vulkan::Listed) -> Py
     Ok(row)
 }
 
-/// The host: threads this process may use and the widest SIMD instructions.
+/// The host: threads this process may use and the widest instructions in use.
 #[pyfunction]
 pub(super) fn host(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let row = PyDict::new(py);
     row.set_item("threads", std::thread::available_parallelism().map_or(1, usize::from))?;
-    row.set_item("simd", simd())?;
+    row.set_item("simd", cpu::instructions())?;
     Ok(row)
-}
-
-#[cfg(target_arch = "x86_64")]
-fn simd() -> &'static str {
-    if is_x86_feature_detected!("avx512f") {
-        "avx512"
-    } else if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-        "avx2"
-    } else {
-        "sse2"
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn simd() -> &'static str {
-    if cfg!(target_arch = "aarch64") { "neon" } else { "none" }
 }
 
 /// The environment variables as grilly reads them now.

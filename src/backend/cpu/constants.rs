@@ -108,8 +108,8 @@ impl Constants {
 
     /// All elements, one part after the other, padded with zeros as a product wants its bias.
     fn read(&self, parts: &[String], elements: usize, arch: Arch) -> Result<Floats> {
-        let width = PANEL_VECTORS * simd::lanes(arch);
-        let mut floats = Floats::zeros(elements.div_ceil(width) * width, "a weight vector")?;
+        let widest = simd::PANEL.max(PANEL_VECTORS * simd::lanes(arch));
+        let mut floats = Floats::zeros(elements + widest, "a weight vector")?;
         let mut start = 0;
         for view in self.views(parts, elements)? {
             let count = view.elements();

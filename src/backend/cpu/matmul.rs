@@ -2,22 +2,28 @@
 //!
 //! A weight `[N, K]` of the checkpoint is kept as `K x N`, cut into panels as wide as a tile: the inner loop reads it
 //! front to back. Nothing is packed per batch, bias, activation and residual are done while a block is in cache, and
-//! every element's chain of sums is the same whatever the number of rows or threads (see `simd/tile.rs`).
+//! every element's chain of sums is the same whatever the number of rows or threads (see `simd/tile.rs` and
+//! `simd/tiles.rs`).
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use rayon::prelude::*;
 
 use super::floats::Floats;
-use super::simd::{self, Arch, Finish, PANEL_VECTORS, Product, Scale};
+use super::simd::{self, Arch, Finish, PANEL_VECTORS, PackPanel, Product, Scale, TileProduct, TileUnit};
 use super::threads::Team;
 use crate::Result;
 use crate::ops::ActivationKind;
 
-/// A weight `[columns, depth]` in panels: `[panel][depth][width]`, `width` its columns side by side, zeros at the end.
+/// A weight `[columns, depth]` in panels of `width` columns, zeros at the end.
 pub struct Packed {
     panels: Floats,
     columns: usize,
     depth: usize,
     width: usize,
+    /// Who multiplies, which says how a panel is laid out: none for `[depth][width]` floats, else as `simd/tiles.rs` has it.
+    tiles: Option<TileUnit>,
 }
 
 impl Packed {
@@ -26,32 +32,119 @@ impl Packed {
     /// # Errors
     /// `OutOfMemory`.
     pub fn new(arch: Arch, columns: usize, depth: usize, read: impl Fn(usize, &mut [f32]) + Sync) -> Result<Self> {
-        let width = PANEL_VECTORS * simd::lanes(arch);
-        let mut panels = Floats::zeros(columns.div_ceil(width) * width * depth, "a weight matrix")?;
-        if depth > 0 {
-            panels.par_chunks_mut(width * depth).enumerate().for_each_init(
-                || vec![0.0f32; width * depth],
-                |rows, (number, panel)| {
-                    let first = number * width;
-                    let count = width.min(columns - first);
-                    for (i, row) in rows.chunks_exact_mut(depth).take(count).enumerate() {
-                        read(first + i, row);
-                    }
-                    for (k, line) in panel.chunks_exact_mut(width).enumerate() {
-                        for (j, x) in line[..count].iter_mut().enumerate() {
-                            *x = rows[j * depth + k];
-                        }
-                    }
-                },
-            );
+        if let Some(unit) = arch.tiles()
+            && let Some(packed) = Packed::for_tiles(arch, unit, columns, depth, &read)?
+        {
+            return Ok(packed);
         }
-        Ok(Packed { panels, columns, depth, width })
+        let width = PANEL_VECTORS * simd::lanes(arch);
+        let pack = |rows: &[f32], panel: &mut [f32]| {
+            for (k, line) in panel.chunks_exact_mut(width).enumerate() {
+                for (x, row) in line.iter_mut().zip(rows.chunks_exact(depth)) {
+                    *x = row[k];
+                }
+            }
+        };
+        let panels = panels(columns, depth, width, width * depth, read, pack)?;
+        Ok(Packed { panels, columns, depth, width, tiles: None })
+    }
+
+    /// None if some weight has no parts: then the vectors multiply.
+    fn for_tiles(
+        arch: Arch,
+        unit: TileUnit,
+        columns: usize,
+        depth: usize,
+        read: impl Fn(usize, &mut [f32]) + Sync,
+    ) -> Result<Option<Self>> {
+        let good = AtomicBool::new(true);
+        let pack = |rows: &[f32], panel: &mut [f32]| {
+            if !arch.dispatch(PackPanel { rows, depth, panel }) {
+                good.store(false, Relaxed);
+            }
+        };
+        let panels = panels(columns, depth, simd::PANEL, simd::panel_floats(depth), read, pack)?;
+        let packed = Packed { panels, columns, depth, width: simd::PANEL, tiles: Some(unit) };
+        Ok(good.into_inner().then_some(packed))
     }
 
     /// Columns a bias must be padded to.
     pub fn padded_columns(&self) -> usize {
         self.columns.div_ceil(self.width) * self.width
     }
+
+    /// Floats of a panel.
+    fn panel(&self) -> usize {
+        if self.tiles.is_some() { simd::panel_floats(self.depth) } else { self.depth * self.width }
+    }
+
+    /// `out [rows, columns]` of the columns from panel `first` on.
+    fn multiply(
+        &self,
+        arch: Arch,
+        a: &[f32],
+        first: usize,
+        columns: usize,
+        epilogue: Epilogue<'_>,
+        out: &mut [f32],
+    ) -> Result<()> {
+        let (rows, depth) = (out.len() / columns, self.depth);
+        let panels = &self.panels[first * self.panel()..][..columns.div_ceil(self.width) * self.panel()];
+        let bias = epilogue.bias.get(first * self.width..).unwrap_or(&[]);
+        let finish = Finish { activation: epilogue.activation, residual: epilogue.residual };
+        let out_stride = columns;
+        match self.tiles {
+            Some(unit) => {
+                TileProduct { a, rows, depth, panels, columns, bias, finish, out, out_stride }.run(arch, unit)
+            }
+            None => {
+                let (vectors, scale) = (PANEL_VECTORS, Scale::All(1.0));
+                Product {
+                    a,
+                    a_stride: depth,
+                    rows,
+                    depth,
+                    panels,
+                    panel_depth: depth,
+                    vectors,
+                    columns,
+                    scale,
+                    bias,
+                    finish,
+                    out,
+                    out_stride,
+                }
+                .run(arch);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Panels of `width` columns in `floats` floats each; `pack` gets a panel's rows of the weight, `depth` floats each.
+fn panels(
+    columns: usize,
+    depth: usize,
+    width: usize,
+    floats: usize,
+    read: impl Fn(usize, &mut [f32]) + Sync,
+    pack: impl Fn(&[f32], &mut [f32]) + Sync,
+) -> Result<Floats> {
+    let mut panels = Floats::zeros(columns.div_ceil(width) * floats, "a weight matrix")?;
+    if depth > 0 {
+        panels.par_chunks_mut(floats).enumerate().for_each_init(
+            || vec![0.0f32; width * depth],
+            |rows, (number, panel)| {
+                let first = number * width;
+                let rows = &mut rows[..width.min(columns - first) * depth];
+                for (i, row) in rows.chunks_exact_mut(depth).enumerate() {
+                    read(first + i, row);
+                }
+                pack(rows, panel);
+            },
+        );
+    }
+    Ok(panels)
 }
 
 /// What follows the product.
@@ -69,60 +162,37 @@ pub struct Epilogue<'a> {
 const FEW_ROWS: usize = 128;
 
 /// `y [M, N] = act(x [M, K] W^T + bias) + residual`
-pub fn multiply(arch: Arch, team: Team, x: &[f32], weight: &Packed, epilogue: Epilogue<'_>, y: &mut [f32]) {
-    let (columns, depth) = (weight.columns, weight.depth);
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn multiply(
+    arch: Arch,
+    team: Team,
+    x: &[f32],
+    weight: &Packed,
+    epilogue: Epilogue<'_>,
+    y: &mut [f32],
+) -> Result<()> {
+    let (columns, depth, width) = (weight.columns, weight.depth, weight.width);
     if y.is_empty() {
-        return;
+        return Ok(());
     }
     let rows = y.len() / columns;
-    let panels = weight.panels.len() / (weight.width * depth).max(1);
+    let panels = columns.div_ceil(width);
     if team == Team::Alone || rows >= FEW_ROWS || panels < 2 {
-        return team.rows(y, columns, 8, |first, out| {
-            let rows = out.len() / columns;
-            let part = first * columns..(first + rows) * columns;
-            Product {
-                a: &x[first * depth..],
-                a_stride: depth,
-                rows,
-                depth,
-                panels: &weight.panels,
-                panel_depth: depth,
-                vectors: PANEL_VECTORS,
-                columns,
-                scale: Scale::All(1.0),
-                bias: epilogue.bias,
-                finish: Finish { activation: epilogue.activation, residual: epilogue.residual.map(|r| &r[part]) },
-                out,
-                out_stride: columns,
-            }
-            .run(arch);
+        return team.try_rows(y, columns, simd::PANEL, |first, out| {
+            let part = first * columns..first * columns + out.len();
+            let epilogue = Epilogue { residual: epilogue.residual.map(|r| &r[part]), ..epilogue };
+            weight.multiply(arch, &x[first * depth..], 0, columns, epilogue, out)
         });
     }
     // Each task owns some panels' columns and writes them to its own [rows, width] pieces; rows are put together after.
-    let width = weight.width;
     let each = panels.div_ceil(2 * team.size()).max(1);
     let mut pieces = vec![0.0f32; rows * panels * width];
-    pieces.par_chunks_mut(rows * each * width).enumerate().for_each(|(task, out)| {
-        let first = task * each;
-        let count = out.len() / (rows * width);
-        let padded = count * width;
-        Product {
-            a: x,
-            a_stride: depth,
-            rows,
-            depth,
-            panels: &weight.panels[first * width * depth..(first + count) * width * depth],
-            panel_depth: depth,
-            vectors: PANEL_VECTORS,
-            columns: padded,
-            scale: Scale::All(1.0),
-            bias: if epilogue.bias.is_empty() { &[] } else { &epilogue.bias[first * width..][..padded] },
-            finish: Finish { activation: epilogue.activation, residual: None },
-            out,
-            out_stride: padded,
-        }
-        .run(arch);
-    });
+    pieces.par_chunks_mut(rows * each * width).enumerate().try_for_each(|(task, out)| {
+        let padded = out.len() / rows;
+        weight.multiply(arch, x, task * each, padded, Epilogue { residual: None, ..epilogue }, out)
+    })?;
     for (task, piece) in pieces.chunks(rows * each * width).enumerate() {
         let padded = piece.len() / rows;
         let first = task * each * width;
@@ -140,6 +210,7 @@ pub fn multiply(arch: Arch, team: Team, x: &[f32], weight: &Packed, epilogue: Ep
             }
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -150,7 +221,7 @@ mod tests {
     fn product(arch: Arch, team: Team, x: &[f32], w: &[f32], n: usize, k: usize) -> Vec<f32> {
         let weight = Packed::new(arch, n, k, |row, out| out.copy_from_slice(&w[row * k..][..k])).unwrap();
         let mut y = vec![0.0; x.len() / k.max(1) * n];
-        multiply(arch, team, x, &weight, Epilogue::default(), &mut y);
+        multiply(arch, team, x, &weight, Epilogue::default(), &mut y).unwrap();
         y
     }
 

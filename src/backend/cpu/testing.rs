@@ -48,13 +48,7 @@ pub enum Operand<'a> {
 
 /// The instruction sets this machine can run.
 pub fn archs() -> Vec<Arch> {
-    let mut archs = vec![Arch::new()];
-    #[cfg(target_arch = "x86_64")]
-    if let (Some(simd), false) = (pulp::x86::V3::try_new(), matches!(archs[0], Arch::V3(_))) {
-        archs.push(Arch::V3(simd));
-    }
-    archs.push(Arch::Scalar);
-    archs
+    Arch::all()
 }
 
 /// Runs one op as a plan of its own.

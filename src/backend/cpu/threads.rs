@@ -88,15 +88,33 @@ impl Team {
     /// Cuts `out` into pieces of whole rows, at least `least` rows each, and gives each to `work` with the number of
     /// its first row.
     pub fn rows(self, out: &mut [f32], columns: usize, least: usize, work: impl Fn(usize, &mut [f32]) + Sync) {
+        let done = self.try_rows(out, columns, least, |first, piece| {
+            work(first, piece);
+            Ok(())
+        });
+        debug_assert!(done.is_ok());
+    }
+
+    /// [`Team::rows`] of work that may fail.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub fn try_rows(
+        self,
+        out: &mut [f32],
+        columns: usize,
+        least: usize,
+        work: impl Fn(usize, &mut [f32]) -> Result<()> + Sync,
+    ) -> Result<()> {
         if out.is_empty() {
-            return;
+            return Ok(());
         }
         let rows = out.len() / columns;
         let piece = rows.div_ceil(self.size()).max(least);
         if self == Team::Alone || piece >= rows {
             return work(0, out);
         }
-        out.par_chunks_mut(piece * columns).enumerate().for_each(|(i, rows)| work(i * piece, rows));
+        out.par_chunks_mut(piece * columns).enumerate().try_for_each(|(i, rows)| work(i * piece, rows))
     }
 }
 

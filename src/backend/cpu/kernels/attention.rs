@@ -233,7 +233,7 @@ impl WithSimd for Exponentials<'_> {
             let most = simd.splat_f32s(simd.reduce_max_f32s(most));
             let mut sum = simd.splat_f32s(0.0);
             for x in vectors {
-                *x = simd::exp(simd, simd.sub_f32s(*x, most));
+                *x = simd::exp_falling(simd, simd.sub_f32s(*x, most));
                 sum = simd.add_f32s(sum, *x);
             }
             *factor = 1.0 / simd.reduce_sum_f32s(sum);

@@ -36,8 +36,7 @@ pub(super) fn run(step: &Step<'_>, op: &Linear, operands: &[ValueId], out: &mut 
     }
     let residual = op.residual_operand().map(|place| step.floats(operands[place])).transpose()?;
     let epilogue = Epilogue { bias: &bias, activation: op.activation, residual };
-    multiply(step.arch, step.team, x, weight, epilogue, out);
-    Ok(())
+    multiply(step.arch, step.team, x, weight, epilogue, out)
 }
 
 #[cfg(test)]
@@ -175,6 +174,27 @@ mod tests {
             assert!(y[5 * 50..6 * 50].iter().all(|y| y.is_nan()));
             assert!(y[6 * 50..7 * 50].iter().all(|y| y.is_infinite()));
             assert!(same_bits(&y[..250], &clean[..250]) && same_bits(&y[350..], &clean[350..]));
+        }
+    }
+
+    /// Numbers that tile registers cannot take apart are multiplied as they are.
+    #[test]
+    fn extreme_numbers_behave_as_floats() {
+        for arch in archs() {
+            let mut case = Case::new(40, 33, Linear::default());
+            let (mut x, residual) = (numbers(3 * 33, 1), vec![0.0; 3 * 40]);
+            x[..33].fill(0.0);
+            x[7] = f32::MAX;
+            x[33..66].fill(0.0);
+            x[40] = -f32::INFINITY;
+            case.w[7] = 0.5;
+            case.w[33 + 7] = 2.0;
+            let y = case.run(&x, &residual, arch);
+            assert_eq!((y[0], y[1]), (f32::MAX / 2.0, f32::INFINITY), "{arch:?}");
+            assert_eq!((y[40], y[41]), (f32::NEG_INFINITY, f32::NEG_INFINITY), "{arch:?}");
+            case.w[33 + 8] = f32::INFINITY;
+            let y = case.run(&x, &residual, arch);
+            assert!(y[0] == f32::MAX / 2.0 && y[1].is_nan() && y[81].is_infinite(), "{arch:?}: {:?}", &y[..2]);
         }
     }
 

@@ -135,7 +135,8 @@ impl Batch<'_> {
         let (a, b) = self.product.starts(number);
         let (a, b) = (&self.a[a..], &self.b[b..]);
         let [column, term, ..] = self.product.b;
-        let packed = Packed::new(self.arch, columns, depth, |n, row| {
+        // As `run`: splitting a b of its own costs many small products more than the tile unit saves them.
+        let packed = Packed::new(self.arch.without_tiles(), columns, depth, |n, row| {
             let column = &b[n * column..];
             if term == 1 {
                 row.copy_from_slice(&column[..depth]);
@@ -150,7 +151,7 @@ impl Batch<'_> {
             team.rows(scratch, depth, 64, |first, part| self.turn(&a[first * self.product.a[0]..], part));
             &scratch[..]
         };
-        multiply(self.arch, team, a, &packed, Epilogue::default(), out);
+        multiply(self.arch, team, a, &packed, Epilogue::default(), out)?;
         if scale != 1.0 {
             team.rows(out, 1, 1 << 14, |_, part| part.iter_mut().for_each(|y| *y *= scale));
         }

@@ -1,23 +1,92 @@
-//! Vector arithmetic, written once over [`pulp::Simd`] and compiled for AVX-512, AVX2, NEON and plain scalars.
+//! Vector arithmetic, written once over [`pulp::Simd`] and compiled for AVX-512, AVX2, NEON and plain scalars; products
+//! on tile registers (`tiles.rs`) where the processor has them.
 //!
 //! pulp checks at run time what the processor has and hands out the token (`simd: S`) that proves it, so nothing here
-//! is `unsafe`. Everything that takes such a token is `#[inline(always)]`: code that is not inlined into the function
+//! but the tile instructions is `unsafe`. Everything that takes such a token is `#[inline(always)]`: code that is not inlined into the function
 //! pulp compiled for the instruction set would fall back to the baseline's instructions.
 //!
 //! Lanes per vector differ between machines, and sums over lanes with them: bits are those of a machine, not of all.
 
+mod elementary;
 mod math;
 mod plain;
 mod tile;
+mod tiles;
 
-pub use math::{activate, add, exp};
-pub use plain::{exponential, largest, nan_max, sum_by};
+pub use elementary::{
+    MOST_ANGLE, error_function, exponential, logarithm, logarithm_of_rest, logistic, softplus, turned,
+};
+pub use math::{activate, add, exp_falling};
+pub use plain::{largest, nan_max, sum_by, vectorized};
 pub use tile::{Finish, PANEL_VECTORS, Product, Scale, lanes};
+pub use tiles::{PANEL, PackPanel, TileProduct, TileUnit, panel_floats};
 
-use pulp::Simd;
+use pulp::{Simd, WithSimd};
 
-/// The instruction set in use.
-pub use pulp::Arch;
+/// The instruction sets in use.
+#[derive(Debug, Clone, Copy)]
+pub struct Arch {
+    vectors: pulp::Arch,
+    tiles: Option<TileUnit>,
+}
+
+impl Arch {
+    /// The best that the processor has.
+    pub fn new() -> Self {
+        let vectors = pulp::Arch::new();
+        #[cfg(target_arch = "x86_64")]
+        let tiles = if matches!(vectors, pulp::Arch::V4(_)) { TileUnit::try_new() } else { None };
+        #[cfg(not(target_arch = "x86_64"))]
+        let tiles = None;
+        Arch { vectors, tiles }
+    }
+
+    /// All that this machine can run, the best first.
+    #[cfg(test)]
+    pub fn all() -> Vec<Self> {
+        let best = Arch::new();
+        let mut all = vec![best];
+        if best.tiles.is_some() {
+            all.push(Arch { tiles: None, ..best });
+        }
+        #[cfg(target_arch = "x86_64")]
+        if let (Some(simd), false) = (pulp::x86::V3::try_new(), matches!(best.vectors, pulp::Arch::V3(_))) {
+            all.push(Arch { vectors: pulp::Arch::V3(simd), tiles: None });
+        }
+        all.push(Arch { vectors: pulp::Arch::Scalar, tiles: None });
+        all
+    }
+
+    /// Runs `op` compiled for the vectors.
+    #[inline(always)]
+    pub fn dispatch<Op: WithSimd>(self, op: Op) -> Op::Output {
+        self.vectors.dispatch(op)
+    }
+
+    /// The vectors alone.
+    pub fn without_tiles(self) -> Self {
+        Arch { tiles: None, ..self }
+    }
+
+    /// The tile registers.
+    pub fn tiles(self) -> Option<TileUnit> {
+        self.tiles
+    }
+
+    /// As `grilly.info()` calls it.
+    pub fn name(self) -> &'static str {
+        match self.vectors {
+            _ if self.tiles.is_some() => "amx",
+            #[cfg(target_arch = "x86_64")]
+            pulp::Arch::V4(_) => "avx512",
+            #[cfg(target_arch = "x86_64")]
+            pulp::Arch::V3(_) => "avx2",
+            #[cfg(target_arch = "aarch64")]
+            pulp::Arch::Neon(_) | pulp::Arch::NeonFcma(_) => "neon",
+            _ => "scalar",
+        }
+    }
+}
 
 /// Sum of `values`, lane by lane in four chains, then lanes, then what is left over: an order fixed by the length.
 #[inline(always)]

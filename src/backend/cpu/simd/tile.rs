@@ -1,4 +1,4 @@
-//! The one inner loop of every product: a few rows of A against one panel of B, sums held in registers.
+//! The inner loop of products on vectors: a few rows of A against one panel of B, sums held in registers.
 //!
 //! ```text
 //!            panel: [depth, V vectors]
@@ -48,6 +48,19 @@ pub struct Finish<'a> {
     pub activation: Option<ActivationKind>,
     /// Added last; laid out as the result.
     pub residual: Option<&'a [f32]>,
+}
+
+impl Finish<'_> {
+    /// Finishes the piece of the result that begins at `start`.
+    #[inline(always)]
+    pub fn apply<S: Simd>(&self, simd: S, out: &mut [f32], start: usize) {
+        if let Some(kind) = self.activation {
+            activate(simd, kind, out);
+        }
+        if let Some(residual) = self.residual {
+            add(simd, out, &residual[start..][..out.len()]);
+        }
+    }
 }
 
 /// `out[i, j] = act(scale[i] sum_k a[i, k] b[k, j] + bias[j]) + residual[i, j]`
@@ -203,13 +216,7 @@ impl Product<'_> {
         }
         for row in rows {
             let start = row * self.out_stride + column;
-            let out = &mut self.out[start..][..width];
-            if let Some(kind) = self.finish.activation {
-                activate(simd, kind, out);
-            }
-            if let Some(residual) = self.finish.residual {
-                add(simd, out, &residual[start..][..width]);
-            }
+            self.finish.apply(simd, &mut self.out[start..][..width], start);
         }
     }
 }
