@@ -211,8 +211,9 @@ fn binary(case: &Case, kind: BinaryKind) -> Vec<Bounded> {
 
 /// The random words are not computed anew here: `src/ops/rng.rs` has them with their known answers.
 fn dropout(case: &Case, op: &Dropout) -> Vec<Bounded> {
-    let keep =
-        |place: usize| grilly::ops::rng::uniforms(op.seed, op.offset.wrapping_add(place as u64 / 4))[place % 4] >= op.p;
+    let keep = |place: usize| {
+        grilly::ops::rng::uniforms::<1>(op.seed, op.offset.wrapping_add(place as u64 / 4))[0][place % 4] >= op.p
+    };
     let kept = |x: &f64| x / f64::from(1.0 - op.p);
     let values = floats(case, 0);
     let values = values.iter().enumerate().map(|(place, x)| if keep(place) { kept(x) } else { 0.0 });

@@ -1,6 +1,6 @@
 //! `y = g act'(x)`
 
-use super::functions::slope;
+use super::functions::times_slope;
 use crate::Result;
 use crate::backend::cpu::step::Step;
 use crate::graph::ValueId;
@@ -8,10 +8,9 @@ use crate::ops::ActivationBackward;
 
 pub(super) fn run(step: &Step<'_>, op: &ActivationBackward, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
     let (g, x) = (step.floats(operands[0])?, step.floats(operands[1])?);
-    step.team.rows(out, 1, 1024, |first, part| {
-        for ((y, g), x) in part.iter_mut().zip(&g[first..]).zip(&x[first..]) {
-            *y = (f64::from(*g) * slope(&op.0, *x)) as f32;
-        }
+    step.team.rows(out, 1, 4096, |first, part| {
+        part.copy_from_slice(&g[first..first + part.len()]);
+        times_slope(step.arch, &op.0, &x[first..first + part.len()], part);
     });
     Ok(())
 }

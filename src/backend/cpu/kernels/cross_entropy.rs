@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use crate::backend::cpu::simd::{exponential, largest, sum_by};
+use crate::backend::cpu::simd::{exponential, largest, sum_by, vectorized};
 use crate::backend::cpu::step::Step;
 use crate::graph::ValueId;
 use crate::ops::cross_entropy::IGNORED;
@@ -60,10 +60,11 @@ pub(super) fn run(step: &Step<'_>, op: &CrossEntropy, operands: &[ValueId], out:
     let losses = Losses::of(step, operands, op.label_smoothing)?;
     let s = losses.label_smoothing;
     step.team.rows(out, 1, 16, |first, part| {
-        step.arch.dispatch(
+        vectorized(
+            step.arch,
             #[inline(always)]
             || {
-                for (row, y) in (first..).zip(part) {
+                for (row, y) in (first..).zip(part.iter_mut()) {
                     let Some((x, target)) = losses.row(row) else {
                         *y = 0.0;
                         continue;
@@ -97,7 +98,8 @@ pub(super) fn backward(
     let total = losses.weight.map_or(classes as f32, |weight| sum_by([weight], |[w]| w));
     let spread = s / classes as f32;
     step.team.rows(out, classes, 16, |first, part| {
-        step.arch.dispatch(
+        vectorized(
+            step.arch,
             #[inline(always)]
             || {
                 for (row, y) in (first..).zip(part.chunks_exact_mut(classes)) {

@@ -1,23 +1,62 @@
 //! `y = x / (1 - p)` where `u >= p`, else 0
 
 use crate::Result;
+use crate::backend::cpu::simd::vectorized;
 use crate::backend::cpu::step::Step;
 use crate::graph::ValueId;
 use crate::ops::Dropout;
 use crate::ops::rng::uniforms;
 
+/// Elements whose random numbers are made together, four a block.
+const GROUP: usize = 64;
+
 pub(super) fn run(step: &Step<'_>, op: &Dropout, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
     let x = step.floats(operands[0])?;
     let kept = 1.0 - op.p;
-    step.team.rows(out, 1, 4096, |first, part| {
-        let (mut block, mut u) = (u64::MAX, [0.0; 4]);
-        for (i, (y, x)) in (first as u64..).zip(part.iter_mut().zip(&x[first..])) {
-            if i / 4 != block {
-                block = i / 4;
-                u = uniforms(op.seed, block.wrapping_add(op.offset));
-            }
-            *y = if u[i as usize % 4] >= op.p { x / kept } else { 0.0 };
-        }
+    step.team.rows(out, 1, 1 << 14, |first, part| {
+        vectorized(
+            step.arch,
+            #[inline(always)]
+            || {
+                let mut part = &mut *part;
+                let mut start = first;
+                while !part.is_empty() {
+                    // Groups begin at multiples of their length, whatever part of them is this thread's.
+                    let (group, skipped) = (start / GROUP * (GROUP / 4), start % GROUP);
+                    let (now, later) = part.split_at_mut(part.len().min(GROUP - skipped));
+                    let u = uniforms::<{ GROUP / 4 }>(op.seed, (group as u64).wrapping_add(op.offset));
+                    let u = &u.as_flattened()[skipped..];
+                    for ((y, x), u) in now.iter_mut().zip(&x[start..]).zip(u) {
+                        *y = if *u >= op.p { x / kept } else { 0.0 };
+                    }
+                    start += now.len();
+                    part = later;
+                }
+            },
+        );
     });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::cpu::testing::{Operand, archs, run};
+    use crate::ops::{Counts, Dim, Shape};
+
+    #[test]
+    fn an_element_is_kept_by_the_random_number_of_its_place() {
+        let op = Dropout { p: 0.4, seed: 9, offset: u64::MAX - 1 };
+        // Threads share the longest, at places that are not multiples of a group.
+        for n in [1, 3, 63, 65, 100_003] {
+            let x = vec![1.0; n];
+            for arch in archs() {
+                let y = run(op.clone(), &[Operand::Floats(Shape::vector(Dim::Fixed(n)), &x)], Counts::default(), arch);
+                for (place, y) in y.iter().enumerate() {
+                    let [u] = uniforms::<1>(op.seed, op.offset.wrapping_add(place as u64 / 4));
+                    assert_eq!(*y, if u[place % 4] >= op.p { 1.0 / (1.0 - op.p) } else { 0.0 }, "{place} of {n}");
+                }
+            }
+        }
+    }
 }

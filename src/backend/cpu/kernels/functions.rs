@@ -1,98 +1,158 @@
-//! The nonlinearities and their derivatives, computed in float64 and rounded once: what `simd::activate` has not.
+//! The nonlinearities and their derivatives, element by element.
 
-use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
+use std::f32::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 use crate::backend::cpu::simd;
-use crate::backend::cpu::simd::Arch;
+use crate::backend::cpu::simd::{Arch, MOST_ANGLE, error_function, exponential, logarithm, logistic, softplus, turned};
 use crate::ops::{Activation, ActivationKind};
+
+/// `sqrt(2 / pi)`
+const SCALE: f32 = FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
+
+/// Elements that are looked at together for angles too large.
+const BLOCK: usize = 64;
 
 /// `values = act(values)`
 pub(super) fn activate(arch: Arch, function: &Activation, values: &mut [f32]) {
-    if function.kind.ends_linear() {
-        return arch.dispatch(Elements { kind: function.kind, values });
+    use ActivationKind::*;
+    /// A loop a function, each without a branch on the kind.
+    macro_rules! map {
+        ($x:ident => $y:expr) => {
+            simd::vectorized(
+                arch,
+                #[inline(always)]
+                || {
+                    for value in values.iter_mut() {
+                        let $x = *value;
+                        *value = $y;
+                    }
+                },
+            )
+        };
     }
-    let (a, b) = (f64::from(function.a), f64::from(function.b));
-    // One loop a function, each without a branch on the kind.
-    let map = |values: &mut [f32], f: fn(f64, f64, f64) -> f64| {
-        values.iter_mut().for_each(|x| *x = f(f64::from(*x), a, b) as f32);
-    };
+    let (a, b) = (function.a, function.b);
     match function.kind {
-        ActivationKind::Softplus => map(values, |x, _, _| or_nan(x, x.max(0.0) + (-x.abs()).exp().ln_1p())),
-        ActivationKind::Gcu => map(values, |x, _, _| x * x.cos()),
-        ActivationKind::LeakyRelu => map(values, |x, a, _| if x < 0.0 { a * x } else { x }),
-        ActivationKind::Roswish => map(values, |x, a, b| (x + a) * sigmoid(b * x) - a / 2.0),
-        ActivationKind::Sqrt => map(values, |x, _, _| x.sqrt()),
-        ActivationKind::Exp => map(values, |x, _, _| x.exp()),
-        ActivationKind::Log => map(values, |x, _, _| x.ln()),
+        kind if kind.ends_linear() => arch.dispatch(Elements { kind, values }),
+        Softplus => map!(x => softplus(x)),
+        Gcu => simd::vectorized(
+            arch,
+            #[inline(always)]
+            || {
+                for values in values.chunks_mut(BLOCK) {
+                    let mut x = [0.0; BLOCK];
+                    let x = &mut x[..values.len()];
+                    x.copy_from_slice(values);
+                    with_angles(
+                        values,
+                        x,
+                        #[inline(always)]
+                        |y, x, (_, cosine)| *y = (x * cosine) as f32,
+                    );
+                }
+            },
+        ),
+        LeakyRelu => map!(x => if x < 0.0 { a * x } else { x }),
+        Roswish => map!(x => (x + a) * logistic(b * x) - a / 2.0),
+        Sqrt => map!(x => x.sqrt()),
+        Exp => map!(x => exponential(x)),
+        Log => map!(x => logarithm(x)),
         kind => unreachable!("{kind:?} ends products"),
     }
 }
 
-/// `act'(x)`; 0 at the corner of relu and `a` at that of leaky relu.
-pub(super) fn slope(function: &Activation, x: f32) -> f64 {
-    let (x, a, b) = (f64::from(x), f64::from(function.a), f64::from(function.b));
+/// `values *= act'(x)`; the derivative is 0 at the corner of relu and `a` at that of leaky relu.
+pub(super) fn times_slope(arch: Arch, function: &Activation, x: &[f32], values: &mut [f32]) {
+    use ActivationKind::*;
+    /// As above.
+    macro_rules! map {
+        ($x:ident => $slope:expr) => {
+            simd::vectorized(
+                arch,
+                #[inline(always)]
+                || {
+                    for (y, x) in values.iter_mut().zip(x) {
+                        let $x = *x;
+                        *y *= $slope;
+                    }
+                },
+            )
+        };
+    }
+    let (a, b) = (function.a, function.b);
     match function.kind {
-        ActivationKind::Identity => 1.0,
-        ActivationKind::GeluErf => {
-            (1.0 + erf(x * FRAC_1_SQRT_2)) / 2.0 + x * (-x * x / 2.0).exp() * (FRAC_2_SQRT_PI * FRAC_1_SQRT_2 / 2.0)
-        }
-        ActivationKind::GeluTanh => {
-            let scale = FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
-            let s = sigmoid(2.0 * scale * (x + 0.044715 * x * x * x));
-            // (1 + tanh u) / 2 is sigmoid(2 u).
-            s + 2.0 * x * s * (1.0 - s) * scale * (1.0 + 3.0 * 0.044715 * x * x)
-        }
-        ActivationKind::Relu => or_nan(x, if x > 0.0 { 1.0 } else { 0.0 }),
-        ActivationKind::LeakyRelu => or_nan(x, if x > 0.0 { 1.0 } else { a }),
-        ActivationKind::Silu => swish_slope(x, 0.0, 1.0),
-        ActivationKind::QuickGelu => swish_slope(x, 0.0, 1.702),
-        ActivationKind::Roswish => swish_slope(x, a, b),
-        ActivationKind::Tanh => 4.0 * sigmoid(2.0 * x) * sigmoid(-2.0 * x),
-        ActivationKind::Sigmoid => sigmoid(x) * sigmoid(-x),
-        ActivationKind::Softplus => sigmoid(x),
-        ActivationKind::Gcu => x.cos() - x * x.sin(),
-        ActivationKind::Sqrt => 0.5 / x.sqrt(),
-        ActivationKind::Exp => x.exp(),
-        ActivationKind::Log => 1.0 / x,
+        Identity => {}
+        GeluErf => map!(x => {
+            let distribution = (1.0 + error_function(x * FRAC_1_SQRT_2)) * 0.5;
+            distribution + x * exponential(-0.5 * x * x) * (SCALE / 2.0)
+        }),
+        GeluTanh => map!(x => gelu_tanh_slope(x)),
+        Relu => map!(x => or_nan(x, if x > 0.0 { 1.0 } else { 0.0 })),
+        LeakyRelu => map!(x => or_nan(x, if x > 0.0 { 1.0 } else { a })),
+        Silu => map!(x => swish_slope(x, 0.0, 1.0)),
+        QuickGelu => map!(x => swish_slope(x, 0.0, 1.702)),
+        Roswish => map!(x => swish_slope(x, a, b)),
+        Tanh => map!(x => 4.0 * logistic(2.0 * x) * logistic(-2.0 * x)),
+        Sigmoid => map!(x => logistic(x) * logistic(-x)),
+        Softplus => map!(x => logistic(x)),
+        Gcu => simd::vectorized(
+            arch,
+            #[inline(always)]
+            || {
+                for (values, x) in values.chunks_mut(BLOCK).zip(x.chunks(BLOCK)) {
+                    with_angles(
+                        values,
+                        x,
+                        #[inline(always)]
+                        |y, x, (sine, cosine)| *y = (f64::from(*y) * (cosine - x * sine)) as f32,
+                    );
+                }
+            },
+        ),
+        Sqrt => map!(x => 0.5 / x.sqrt()),
+        Exp => map!(x => exponential(x)),
+        Log => map!(x => 1.0 / x),
     }
 }
 
-/// Derivative of `(x + a) sigmoid(b x)`.
-fn swish_slope(x: f64, a: f64, b: f64) -> f64 {
-    let s = sigmoid(b * x);
-    s + b * (x + a) * s * (1.0 - s)
-}
-
-fn sigmoid(x: f64) -> f64 {
-    let e = (-x.abs()).exp();
-    if x < 0.0 { e / (1.0 + e) } else { 1.0 / (1.0 + e) }
-}
-
-/// NaN for NaN, which `f64::max` and comparisons drop.
-fn or_nan(x: f64, y: f64) -> f64 {
-    if x.is_nan() { x } else { y }
-}
-
-/// Within 3e-8: the polynomials of `shaders/include/numbers.glsl`.
-fn erf(x: f64) -> f64 {
-    let t = x.abs().min(6.0);
-    let polynomial = |x: f64, c: &[f64]| c[1..].iter().fold(c[0], |sum, c| sum * x + c);
-    let y = if t <= 0.92 {
-        let near = [-5.955112335e-4, 4.986210243e-3, -2.676190378e-2, 1.12816876e-1, -3.761248158e-1, 1.283791478e-1];
-        t + t * polynomial(t * t, &near)
+/// `use_it(y, x, (sin x, cos x))` for every element.
+#[inline(always)]
+fn with_angles(y: &mut [f32], x: &[f32], use_it: impl Fn(&mut f32, f64, (f64, f64))) {
+    let large = |x: f32| x.abs() > MOST_ANGLE;
+    let pairs = y.iter_mut().zip(x);
+    if x.iter().fold(false, |any, x| any | large(*x)) {
+        for (y, x) in pairs {
+            let wide = f64::from(*x);
+            use_it(y, wide, if large(*x) { wide.sin_cos() } else { turned(wide) });
+        }
     } else {
-        let far = [
-            -1.123129675e-5,
-            3.228037243e-4,
-            -3.642458369e-3,
-            2.376206135e-2,
-            -1.062368757e-1,
-            -6.351513176e-1,
-            -1.12864849,
-        ];
-        1.0 - (t.min(4.0) * polynomial(t.min(4.0), &far)).exp()
-    };
-    or_nan(x, y.copysign(x))
+        for (y, x) in pairs {
+            let wide = f64::from(*x);
+            use_it(y, wide, turned(wide));
+        }
+    }
+}
+
+/// `sigmoid(2 u)` is `(1 + tanh u) / 2`; from `|x| = 20` on the second term is 0, and a square could overflow.
+#[inline(always)]
+fn gelu_tanh_slope(x: f32) -> f32 {
+    let t = if x.is_infinite() { x } else { x.clamp(-20.0, 20.0) };
+    let s = t * t;
+    let twice = 2.0 * SCALE * (t + 0.044_715 * s * t);
+    let y = logistic(twice);
+    y + t * (y * logistic(-twice)) * (2.0 * SCALE * (1.0 + 3.0 * 0.044_715 * s))
+}
+
+/// Derivative of `(x + a) sigmoid(b x)`.
+#[inline(always)]
+fn swish_slope(x: f32, a: f32, b: f32) -> f32 {
+    let s = logistic(b * x);
+    s + b * (x + a) * s * logistic(-b * x)
+}
+
+/// NaN for NaN, which comparisons drop.
+#[inline(always)]
+fn or_nan(x: f32, y: f32) -> f32 {
+    if x.is_nan() { x } else { y }
 }
 
 struct Elements<'a> {

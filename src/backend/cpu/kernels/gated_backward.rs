@@ -1,6 +1,6 @@
 //! `y = [g act(x2), g x1 act'(x2)]`
 
-use super::functions::{activate, slope};
+use super::functions::{activate, times_slope};
 use crate::Result;
 use crate::backend::cpu::step::Step;
 use crate::graph::ValueId;
@@ -16,9 +16,8 @@ pub(super) fn run(step: &Step<'_>, op: &GatedBackward, operands: &[ValueId], out
             y1.copy_from_slice(x2);
             activate(step.arch, &op.0, y1);
             y1.iter_mut().zip(g).for_each(|(y, g)| *y *= g);
-            for (((y, g), x1), x2) in y2.iter_mut().zip(g).zip(x1).zip(x2) {
-                *y = (f64::from(*g) * f64::from(*x1) * slope(&op.0, *x2)) as f32;
-            }
+            y2.iter_mut().zip(g).zip(x1).for_each(|((y, g), x1)| *y = g * x1);
+            times_slope(step.arch, &op.0, x2, y2);
         }
     });
     Ok(())

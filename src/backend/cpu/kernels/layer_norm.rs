@@ -4,7 +4,7 @@
 use pulp::{Simd, WithSimd};
 
 use crate::Result;
-use crate::backend::cpu::simd::{sum, sum_by, sum_of_squares};
+use crate::backend::cpu::simd::{sum, sum_by, sum_of_squares, vectorized};
 use crate::backend::cpu::step::Step;
 use crate::graph::ValueId;
 use crate::ops::{LayerNorm, LayerNormBackward};
@@ -60,7 +60,8 @@ pub(super) fn backward(step: &Step<'_>, op: &LayerNormBackward, operands: &[Valu
     let columns = weight.len();
     let n = columns as f32;
     step.team.rows(out, columns, 16, |first, part| {
-        step.arch.dispatch(
+        vectorized(
+            step.arch,
             #[inline(always)]
             || {
                 let rows = g[first * columns..].chunks_exact(columns).zip(x[first * columns..].chunks_exact(columns));

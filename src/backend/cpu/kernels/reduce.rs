@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::Result;
-use crate::backend::cpu::simd::{largest, nan_max, sum_by};
+use crate::backend::cpu::simd::{largest, nan_max, sum_by, vectorized};
 use crate::backend::cpu::step::Step;
 use crate::graph::ValueId;
 use crate::ops::reduce::Stage;
@@ -149,7 +149,8 @@ pub(super) fn run(step: &Step<'_>, op: &Reduce, operands: &[ValueId], out: &mut 
     let planes = op.planes(weights.is_some());
     let width = if whole { inner } else { planes * inner };
     step.team.rows(out, width, (4096 / (chunk * inner).max(1)).max(1), |first, part| {
-        step.arch.dispatch(
+        vectorized(
+            step.arch,
             #[inline(always)]
             || {
                 let mut both = vec![0.0f32; 2 * inner];

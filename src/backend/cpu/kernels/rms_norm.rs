@@ -1,7 +1,7 @@
 //! `y = x / sqrt(mean(x^2) + eps) * weight` and its gradient, row by row.
 
 use crate::Result;
-use crate::backend::cpu::simd::sum_by;
+use crate::backend::cpu::simd::{sum_by, vectorized};
 use crate::backend::cpu::step::Step;
 use crate::graph::ValueId;
 use crate::ops::{RmsNorm, RmsNormBackward};
@@ -10,7 +10,8 @@ pub(super) fn run(step: &Step<'_>, op: &RmsNorm, operands: &[ValueId], out: &mut
     let (x, weight) = (step.floats(operands[0])?, step.floats(operands[1])?);
     let columns = weight.len();
     step.team.rows(out, columns, 16, |first, part| {
-        step.arch.dispatch(
+        vectorized(
+            step.arch,
             #[inline(always)]
             || {
                 for (x, y) in x[first * columns..].chunks_exact(columns).zip(part.chunks_exact_mut(columns)) {
@@ -30,7 +31,8 @@ pub(super) fn backward(step: &Step<'_>, op: &RmsNormBackward, operands: &[ValueI
     let (g, x, weight) = (g?, x?, weight?);
     let columns = weight.len();
     step.team.rows(out, columns, 16, |first, part| {
-        step.arch.dispatch(
+        vectorized(
+            step.arch,
             #[inline(always)]
             || {
                 let rows = g[first * columns..].chunks_exact(columns).zip(x[first * columns..].chunks_exact(columns));

@@ -1,6 +1,6 @@
 //! Softmax and its gradient, row by row.
 
-use crate::backend::cpu::simd::{exponential, largest, sum_by};
+use crate::backend::cpu::simd::{exponential, largest, sum_by, vectorized};
 use crate::backend::cpu::step::Step;
 use crate::graph::ValueId;
 use crate::ops::Softmax;
@@ -37,7 +37,8 @@ pub(super) fn run(step: &Step<'_>, op: &Softmax, operands: &[ValueId], out: &mut
         }
     };
     step.team.rows(out, columns, 16, |first, part| {
-        step.arch.dispatch(
+        vectorized(
+            step.arch,
             #[inline(always)]
             || {
                 let x = x[first * columns..].chunks_exact(columns);
@@ -66,7 +67,8 @@ pub(super) fn backward(step: &Step<'_>, operands: &[ValueId], out: &mut [f32]) -
     let (g, p) = (step.floats(operands[0])?, step.floats(operands[1])?);
     let columns = step.shape(operands[0]).columns();
     step.team.rows(out, columns, 16, |first, part| {
-        step.arch.dispatch(
+        vectorized(
+            step.arch,
             #[inline(always)]
             || {
                 let rows = g[first * columns..].chunks_exact(columns).zip(p[first * columns..].chunks_exact(columns));

@@ -6,12 +6,16 @@
 //!
 //! Lanes per vector differ between machines, and sums over lanes with them: bits are those of a machine, not of all.
 
+mod elementary;
 mod math;
 mod plain;
 mod tile;
 
+pub use elementary::{
+    MOST_ANGLE, error_function, exponential, logarithm, logarithm_of_rest, logistic, softplus, turned,
+};
 pub use math::{activate, add, exp};
-pub use plain::{exponential, largest, nan_max, sum_by};
+pub use plain::{largest, nan_max, sum_by, vectorized};
 pub use tile::{Finish, PANEL_VECTORS, Product, Scale, lanes};
 
 use pulp::Simd;

@@ -1,6 +1,25 @@
 //! Loops over rows in plain Rust, for LLVM to vectorise: everything here is inlined into a function that
-//! [`pulp::Arch::dispatch`] compiles for the instruction set. Sums run in chains whose number no machine changes, so
+//! [`vectorized`] compiles for the instruction set. Sums run in chains whose number no machine changes, so
 //! bits are the same everywhere.
+
+use pulp::{Arch, Simd, WithSimd};
+
+/// Runs loops compiled for the instruction set in use. `body` and all that it calls is `#[inline(always)]`, too.
+///
+/// It may not be an `FnOnce`: a closure called through that trait may sit in a function of its own, for the baseline.
+pub fn vectorized(arch: Arch, body: impl FnMut()) {
+    struct Body<F>(F);
+
+    impl<F: FnMut()> WithSimd for Body<F> {
+        type Output = ();
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(mut self, _: S) {
+            (self.0)();
+        }
+    }
+    arch.dispatch(Body(body));
+}
 
 /// Sums that run side by side.
 const CHAINS: usize = 32;
@@ -65,44 +84,9 @@ pub fn largest(values: &[f32]) -> f32 {
     )
 }
 
-/// `e^x` within 2 units in the last place, as [`super::exp`] but without fused multiply-add.
-#[inline(always)]
-pub fn exponential(x: f32) -> f32 {
-    const MAGIC: f32 = 12_582_912.0; // 1.5 * 2^23: adding it rounds to an integer, held in the low bits
-    let bounded = x.clamp(-104.0, 89.0);
-    let shifted = bounded * std::f32::consts::LOG2_E + MAGIC;
-    let n = shifted - MAGIC;
-    // ln 2 in two parts; n times the first is exact.
-    let r = bounded + n * (-355.0 / 512.0);
-    let r = r + n * 2.121_944_4e-4;
-    let q = r * 1.381_446_7e-3 + 8.368_78e-3;
-    let q = r * q + 4.166_839_4e-2;
-    let q = r * q + 1.666_652e-1;
-    let q = r * q + 4.999_999_3e-1;
-    let y = 1.0 + (r * r * q + r);
-    // 2^n in two factors, neither of which leaves the range of normal numbers; n + 300 is positive.
-    let raised = shifted.to_bits().wrapping_sub(MAGIC.to_bits() - 300);
-    let half = raised >> 1;
-    let power = |e: u32| f32::from_bits(e.wrapping_sub(150 - 127) << 23);
-    let y = y * power(half) * power(raised.wrapping_sub(half));
-    if x.is_nan() { x } else { y }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn exponentials_are_within_two_units() {
-        for i in -1_100_000..=890_000i32 {
-            let x = i as f32 * 1e-4;
-            let (y, expected) = (f64::from(exponential(x)), f64::from(x).exp());
-            let unit = (expected * f64::from(f32::EPSILON)).max(1.5e-45);
-            assert!((y - expected).abs() <= 2.0 * unit || expected > f64::from(f32::MAX), "{x}: {y} for {expected}");
-        }
-        assert!(exponential(f32::NAN).is_nan());
-        assert_eq!([f32::NEG_INFINITY, f32::INFINITY].map(exponential), [0.0, f32::INFINITY]);
-    }
 
     #[test]
     fn folds_take_every_element_once() {
