@@ -6,6 +6,7 @@
 
 mod by_length;
 mod call;
+mod calls;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -55,6 +56,7 @@ pub struct Engine {
     reason: String,
     /// Whose shaders run; empty for the generic ones.
     architecture: String,
+    calls: calls::Calls,
 }
 
 static ENGINES: Mutex<Option<HashMap<String, Arc<Engine>>>> = Mutex::new(None);
@@ -92,6 +94,7 @@ impl Engine {
             device: choice.backend.device_name().to_owned(),
             reason: choice.reason,
             architecture: String::new(),
+            calls: calls::Calls::default(),
         });
         engines.insert(device.to_owned(), engine.clone());
         Ok(engine)
@@ -105,6 +108,7 @@ impl Engine {
             device: backend.device_name().to_owned(),
             reason: String::new(),
             architecture: architecture.to_owned(),
+            calls: calls::Calls::default(),
         }))
     }
 
