@@ -141,12 +141,16 @@ impl Engine {
                 dtype.name()
             )));
         }
+        let mut falls = false;
         let bounds = (dtype == ElementType::I32 && elements > 0).then(|| {
             let numbers = bytes.chunks_exact(4).map(|b| i32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-            numbers.fold((i32::MAX, i32::MIN), |(least, most), n| (least.min(n), most.max(n)))
+            numbers.fold((i32::MAX, i32::MIN), |(least, most), n| {
+                falls |= n < most;
+                (least.min(n), most.max(n))
+            })
         });
         let memory = if elements == 0 { Memory::empty() } else { self.backend.upload(bytes)? };
-        Ok(Array { engine: self.clone(), memory, shape: shape.to_vec(), dtype, bounds })
+        Ok(Array { engine: self.clone(), memory, shape: shape.to_vec(), dtype, bounds, falls })
     }
 
     /// The result of one op.
@@ -202,6 +206,8 @@ pub struct Array {
     shape: Vec<usize>,
     dtype: ElementType,
     bounds: Option<(i32, i32)>,
+    /// Whether an integer is less than one before it.
+    falls: bool,
 }
 
 impl Array {

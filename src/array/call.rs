@@ -22,7 +22,14 @@ pub(super) fn run(engine: &Arc<Engine>, architecture: &str, op: &Op, operands: &
             engine.backend.run(prepared, &inputs)?
         }
     };
-    Ok(Array { engine: engine.clone(), memory, shape: call.shape.clone(), dtype: call.dtype, bounds: None })
+    Ok(Array {
+        engine: engine.clone(),
+        memory,
+        shape: call.shape.clone(),
+        dtype: call.dtype,
+        bounds: None,
+        falls: false,
+    })
 }
 
 fn prepare(engine: &Engine, architecture: &str, op: &Op, operands: &[&Array]) -> Result<Call> {
@@ -119,8 +126,8 @@ fn check_offsets(op: &Op, operands: &[&Array]) -> Result<()> {
             )));
         }
         let ends = offsets.bounds.map(|(least, most)| (i64::from(least), i64::from(most)));
-        if ends.unwrap_or((0, -1)) != (0, rows as i64) {
-            return Err(Error::InvalidArgument(format!("attention: {name} does not lead from 0 to {rows}")));
+        if offsets.falls || ends.unwrap_or((0, -1)) != (0, rows as i64) {
+            return Err(Error::InvalidArgument(format!("attention: {name} does not rise from 0 to {rows}")));
         }
     }
     Ok(())
@@ -156,6 +163,9 @@ fn check_indices(op: &Op, operands: &[&Array]) -> Result<()> {
                 op.name(),
                 operand.dtype.name()
             )));
+        }
+        if operand.falls && op.rises(place) {
+            return Err(Error::InvalidArgument(format!("{}: operand {place} does not rise", op.name())));
         }
     }
     if operands.iter().all(|x| x.dtype != ElementType::I32) {
