@@ -23,8 +23,10 @@ use crate::ops::{Counts, Op, Shape};
 use crate::stats::COUNTERS;
 use crate::{Error, Result};
 
-/// Dispatches after which a list is submitted, so that the device starts while the host goes on.
+/// Dispatches after which a list is submitted, so that the device starts while the host goes on; fewer if it has nothing to
+/// do, so that little is left to do when the host waits.
 const LONG: usize = 256;
+const SHORT: usize = 64;
 /// Lists under way at once.
 const MOST_RECORDINGS: usize = 8;
 /// Sizes of packed batches whose counts are kept on the device.
@@ -119,6 +121,12 @@ impl List {
             self.spare.free_unused();
         }
         Ok(())
+    }
+
+    /// Whether all that was submitted is done.
+    fn idle(&mut self) -> Result<bool> {
+        self.let_go()?;
+        Ok(self.running.is_empty())
     }
 
     fn use_buffer(&self, buffer: &Arc<Buffer>, access: Access) -> bool {
@@ -322,7 +330,8 @@ impl ArrayEngine for VulkanArrays {
             list.dispatch(launch, ranges.iter().map(bind).collect::<Result<_>>()?);
         }
         list.flops += ready.flops;
-        if list.dispatches >= LONG || list.flops > flops_per_submission(device.capabilities.device_type) {
+        let heavy = list.flops > flops_per_submission(device.capabilities.device_type);
+        if list.dispatches >= LONG || heavy || (list.dispatches >= SHORT && list.idle()?) {
             self.submit(list)?;
         }
         Ok(self.memory(buffers.swap_remove(ready.output), guard))

@@ -204,7 +204,9 @@ impl Recording {
     }
 
     fn begin_label(&self, label: &str) {
-        if let (Some(debug), Ok(label)) = (&self.device.debug, std::ffi::CString::new(label)) {
+        if let Some(debug) = &self.device.debug
+            && let Ok(label) = std::ffi::CString::new(label)
+        {
             let label = vk::DebugUtilsLabelEXT::default().label_name(&label);
             // SAFETY: the command buffer is being recorded by this thread.
             unsafe { debug.cmd_begin_debug_utils_label(self.buffer, &label) };
