@@ -136,11 +136,12 @@ def ids(value: Any, name: str, rows: int) -> tuple[Prepared, npt.NDArray[np.int3
         if value._array.dtype != "int32":
             raise InvalidTypeError(f"{name} is of type {value.dtype}, expected integers")
         operand: Prepared = value
-        host = integers_of(value)
+        host, bounds = integers_of(value), value._array.bounds
     else:
         operand = host = as_ids(value, name)
-    if host.size:
-        least, most = int(host.min()), int(host.max())
+        bounds = (int(host.min()), int(host.max())) if host.size else None
+    if bounds is not None:
+        least, most = bounds
         if least < 0 or most >= rows:
             wrong = least if least < 0 else most
             raise IndexOutOfRangeError(f"{name} has the value {wrong}, expected 0 to {rows - 1}")
