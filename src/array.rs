@@ -6,6 +6,7 @@
 
 mod by_length;
 mod call;
+mod calls;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -55,6 +56,7 @@ pub struct Engine {
     reason: String,
     /// Whose shaders run; empty for the generic ones.
     architecture: String,
+    calls: calls::Calls,
 }
 
 static ENGINES: Mutex<Option<HashMap<String, Arc<Engine>>>> = Mutex::new(None);
@@ -92,6 +94,7 @@ impl Engine {
             device: choice.backend.device_name().to_owned(),
             reason: choice.reason,
             architecture: String::new(),
+            calls: calls::Calls::default(),
         });
         engines.insert(device.to_owned(), engine.clone());
         Ok(engine)
@@ -105,6 +108,7 @@ impl Engine {
             device: backend.device_name().to_owned(),
             reason: String::new(),
             architecture: architecture.to_owned(),
+            calls: calls::Calls::default(),
         }))
     }
 
@@ -137,12 +141,16 @@ impl Engine {
                 dtype.name()
             )));
         }
+        let mut falls = false;
         let bounds = (dtype == ElementType::I32 && elements > 0).then(|| {
             let numbers = bytes.chunks_exact(4).map(|b| i32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-            numbers.fold((i32::MAX, i32::MIN), |(least, most), n| (least.min(n), most.max(n)))
+            numbers.fold((i32::MAX, i32::MIN), |(least, most), n| {
+                falls |= n < most;
+                (least.min(n), most.max(n))
+            })
         });
         let memory = if elements == 0 { Memory::empty() } else { self.backend.upload(bytes)? };
-        Ok(Array { engine: self.clone(), memory, shape: shape.to_vec(), dtype, bounds })
+        Ok(Array { engine: self.clone(), memory, shape: shape.to_vec(), dtype, bounds, falls })
     }
 
     /// The result of one op.
@@ -198,6 +206,8 @@ pub struct Array {
     shape: Vec<usize>,
     dtype: ElementType,
     bounds: Option<(i32, i32)>,
+    /// Whether an integer is less than one before it.
+    falls: bool,
 }
 
 impl Array {

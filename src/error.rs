@@ -95,6 +95,17 @@ pub enum Error {
         /// Each file that was looked for.
         tried: Vec<String>,
     },
+    /// A folder of shaders cannot be read.
+    #[error(
+        "the shader folder {} cannot be read: {cause}; name another with ShaderCompilerConfig(shader_directory=...)",
+        folder.display()
+    )]
+    ShaderFolder {
+        /// The folder as it was configured.
+        folder: PathBuf,
+        /// The system's words.
+        cause: String,
+    },
     /// A shader file has no function of the name.
     #[error(
         "function {function:?} not found in shader {shader:?}, which has {}; declare it with a line \

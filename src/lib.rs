@@ -17,6 +17,7 @@
 
 pub mod error;
 pub mod exit;
+pub mod process;
 pub mod settings;
 pub mod stats;
 

@@ -76,7 +76,10 @@ class ShaderCompiler:
         self.config = ShaderCompilerConfig() if config is None else config
         given = self.config
         if not isinstance(given, ShaderCompilerConfig):
-            raise InvalidTypeError(f"config is of type {type(given).__name__}, expected ShaderCompilerConfig")
+            raise InvalidTypeError(
+                f"config is of type {type(given).__name__}, expected ShaderCompilerConfig; a folder of shaders is its "
+                "shader_directory"
+            )
         if not isinstance(given.defines, Mapping):
             raise InvalidTypeError(f"defines is of type {type(given.defines).__name__}, expected a dict")
         self._compiler = _core.ShaderCompiler(
@@ -96,7 +99,11 @@ class ShaderCompiler:
         return self._compiler.compilations
 
     def list_shaders(self) -> list[str]:
-        """Names of the shaders in the folder: paths without their endings, sorted."""
+        """Names of the shaders in the folder: paths without their endings, sorted.
+
+        Raises:
+            ShaderNotFound: The folder cannot be read.
+        """
         return self._compiler.shaders()
 
     def list_functions(self, shader: str) -> list[str]:

@@ -49,7 +49,7 @@ class VulkanTensor:
     @property
     def shape(self) -> tuple[int, ...]:
         """Axes, slowest first."""
-        return tuple(self._array.shape)
+        return self._array.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -146,7 +146,7 @@ def compare_shaders(
                 seconds[place] = min(seconds[place], _seconds(engine, operands, call, repeats))
     finally:
         for name in names:
-            table.forget("attention-output", name)
+            table.unregister("attention-output", name)
     with np.errstate(invalid="ignore"):
         difference = np.abs(results[0].astype(np.float64) - results[1]).max(initial=0.0)
     same = np.array_equal(results[0].view(np.uint32), results[1].view(np.uint32))

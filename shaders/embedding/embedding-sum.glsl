@@ -1,23 +1,32 @@
 #version 460
 // Computes: y[t] = sum of up to three table_i[index_i[t]]; y [rows, columns], index_i [rows], table_i [*, columns].
-// Grid: x = ceil(rows / 4); 64 invocations walk over the columns of each row.
+// Grid: x = ceil(rows / 4); 64 invocations walk over the columns of each row, with VECTOR four columns at a time.
 // Reduction order: y (with ACCUMULATE), then the tables in order.
-// Assumes: indices lie inside their tables; SLICED has one table, of which rows first .. first + slice_rows are bound.
+// Assumes: indices lie inside their tables; SLICED has one table, of which rows first .. first + slice_rows are bound;
+// with VECTOR, columns are a multiple of 4.
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #include "counts.glsl"
 
 layout(local_size_x = 64, local_size_y = 4) in;
 layout(constant_id = 0) const uint TERMS = 3;
 layout(constant_id = 1) const bool ACCUMULATE = false;
 layout(constant_id = 2) const bool SLICED = false;
+layout(constant_id = 3) const bool VECTOR = false;
+// Groups of four columns that an invocation has under way at once.
+const uint FLIGHT = 4u;
 
 layout(std430, binding = 1) readonly buffer Index0 { uint index_0[]; };
 layout(std430, binding = 2) readonly buffer Table0 { float table_0[]; };
+layout(std430, binding = 2) readonly buffer Table40 { vec4 table_4_0[]; };
 layout(std430, binding = 3) readonly buffer Index1 { uint index_1[]; };
 layout(std430, binding = 4) readonly buffer Table1 { float table_1[]; };
+layout(std430, binding = 4) readonly buffer Table41 { vec4 table_4_1[]; };
 layout(std430, binding = 5) readonly buffer Index2 { uint index_2[]; };
 layout(std430, binding = 6) readonly buffer Table2 { float table_2[]; };
+layout(std430, binding = 6) readonly buffer Table42 { vec4 table_4_2[]; };
 layout(std430, binding = 7) buffer Y { float y[]; };
+layout(std430, binding = 7) buffer Y4 { vec4 y_4[]; };
 
 layout(push_constant) uniform Push {
     uint rows_of;
@@ -27,6 +36,37 @@ layout(push_constant) uniform Push {
     uint slice_rows;
 } push;
 
+// Columns 4 quad .. 4 quad + 3 of a row's sum.
+vec4 four(uint row, uint source, uint quad, uint quads) {
+    vec4 sum = table_4_0[source * quads + quad];
+    if (ACCUMULATE) {
+        sum = y_4[row * quads + quad] + sum;
+    }
+    if (TERMS > 1u) {
+        sum += table_4_1[index_1[row] * quads + quad];
+    }
+    if (TERMS > 2u) {
+        sum += table_4_2[index_2[row] * quads + quad];
+    }
+    return sum;
+}
+
+void in_fours(uint row, uint source) {
+    uint quads = push.columns / 4u;
+    vec4 sums[FLIGHT];
+    for (uint quad = gl_LocalInvocationID.x; quad < quads; quad += 64u * FLIGHT) {
+        // Past the row's end, its last quad again.
+        [[unroll]] for (uint i = 0u; i < FLIGHT; i++) {
+            sums[i] = four(row, source, min(quad + 64u * i, quads - 1u), quads);
+        }
+        [[unroll]] for (uint i = 0u; i < FLIGHT; i++) {
+            if (quad + 64u * i < quads) {
+                y_4[row * quads + quad + 64u * i] = sums[i];
+            }
+        }
+    }
+}
+
 void main() {
     uint row = gl_WorkGroupID.x * 4u + gl_LocalInvocationID.y;
     if (row >= batch_rows(push.rows_of, push.rows)) {
@@ -35,6 +75,10 @@ void main() {
     // Unsigned: a row before the slice wraps to a large number and is left to another slice too.
     uint source = index_0[row] - push.first;
     if (SLICED && source >= push.slice_rows) {
+        return;
+    }
+    if (VECTOR) {
+        in_fours(row, source);
         return;
     }
     for (uint c = gl_LocalInvocationID.x; c < push.columns; c += 64u) {

@@ -2,7 +2,8 @@
 // Computes: y = sum, mean, largest or deviation of x [outer, n, inner] over n (weights [outer, n]), STAGE by STAGE if n is long.
 // Grid: x = ceil(outer chunks / UNITS) * ceil(inner / COLUMNS), going on along y; 256 = UNITS x LANES x COLUMNS.
 // Reduction order: lane i takes elements i, i + LANES, ... of a chunk in four chains; then lanes as a tree; chunks likewise.
-// Assumes: LANES and COLUMNS are powers of two with a product up to 256; chunks = ceil(n / chunk).
+// Assumes: LANES and COLUMNS are powers of two with a product up to 256; chunks = ceil(n / chunk). With QUADS, a column and
+// what `inner` counts is four columns of the tensor.
 #extension GL_GOOGLE_include_directive : require
 #include "numbers.glsl"
 
@@ -20,9 +21,15 @@ layout(constant_id = 5) const uint PLANES = 1;
 const uint UNITS = 256u / (LANES * COLUMNS);
 const bool MERGES = STAGE == 2u;
 
-layout(std430, binding = 0) readonly buffer X { float x[]; };
+#ifdef QUADS
+#define Value vec4
+#else
+#define Value float
+#endif
+
+layout(std430, binding = 0) readonly buffer X { Value x[]; };
 layout(std430, binding = 1) readonly buffer Weights { float weights[]; };
-layout(std430, binding = 2) writeonly buffer Y { float y[]; };
+layout(std430, binding = 2) writeonly buffer Y { Value y[]; };
 
 layout(push_constant) uniform Push {
     uint outer;
@@ -36,65 +43,92 @@ layout(push_constant) uniform Push {
     uint part;
 } push;
 
-shared vec2 of_lanes[256];
+// A sum, largest element or squared deviations, and a sum of weights, whether one is positive, or a mean.
+struct Part {
+    Value value;
+    Value other;
+};
+
+shared Value of_lanes[256];
+shared Value others_of_lanes[256];
+
+// The part of no elements.
+Part nothing() {
+    return Part(Value(KIND == 2u ? uintBitsToFloat(0xff800000u) : 0.0), Value(0.0));
+}
 
 uint lane() {
     return gl_LocalInvocationIndex / COLUMNS % LANES;
 }
 
-vec2 joined(vec2 a, vec2 b) {
-    return KIND == 2u ? vec2(nan_max(a.x, b.x), max(a.y, b.y)) : a + b;
+#ifdef QUADS
+vec4 nan_max(vec4 a, vec4 b) {
+    return vec4(nan_max(a.x, b.x), nan_max(a.y, b.y), nan_max(a.z, b.z), nan_max(a.w, b.w));
+}
+#endif
+
+Part joined(Part a, Part b) {
+    if (KIND == 2u) {
+        return Part(nan_max(a.value, b.value), max(a.other, b.other));
+    }
+    return Part(a.value + b.value, a.other + b.other);
 }
 
-// Two values over the lanes of a chunk's column. Every invocation of the workgroup must call it.
-vec2 over_lanes(vec2 value) {
+Part of_lane(uint slot) {
+    return Part(of_lanes[slot], others_of_lanes[slot]);
+}
+
+void keep(uint slot, Part part) {
+    of_lanes[slot] = part.value;
+    others_of_lanes[slot] = part.other;
+}
+
+// The parts of a chunk's column over its lanes. Every invocation of the workgroup must call it.
+Part over_lanes(Part part) {
     uint slot = gl_LocalInvocationIndex;
     barrier();
-    of_lanes[slot] = value;
+    keep(slot, part);
     barrier();
     for (uint reach = LANES / 2u; reach > 0u; reach /= 2u) {
         if (lane() < reach) {
-            of_lanes[slot] = joined(of_lanes[slot], of_lanes[slot + reach * COLUMNS]);
+            keep(slot, joined(of_lane(slot), of_lane(slot + reach * COLUMNS)));
         }
         barrier();
     }
-    return of_lanes[slot - lane() * COLUMNS];
+    return of_lane(slot - lane() * COLUMNS);
 }
 
 // Element or part k, if it is there; `first_pass` looks for the mean of a deviation, which the second is about.
-vec2 element(uint o, uint k, uint last, uint column, bool first_pass, float mean) {
+Part element(uint o, uint k, uint last, uint column, bool first_pass, Value mean) {
     bool there = k < last;
     uint row = there ? o * push.n + k : 0u;
     column = there ? column : 0u;
-    float a = x[row * (MERGES ? PLANES : 1u) * push.inner + column];
-    float b = MERGES && PLANES == 2u ? x[(row * 2u + 1u) * push.inner + column] : 0.0;
-    vec2 value;
+    Value a = x[row * (MERGES ? PLANES : 1u) * push.inner + column];
+    Value b = MERGES && PLANES == 2u ? x[(row * 2u + 1u) * push.inner + column] : Value(0.0);
+    Part part = Part(a, Value(1.0));
     if (KIND == 3u) {
         float count = float(min(push.part, push.all - k * push.part));
-        float centred = (MERGES ? b : a) - mean;
+        Value centred = (MERGES ? b : a) - mean;
         if (first_pass) {
-            value = vec2(MERGES ? count * b : a, 0.0);
+            part.value = MERGES ? count * b : a;
         } else {
-            value = vec2(MERGES ? a + count * centred * centred : centred * centred, 0.0);
+            part.value = MERGES ? a + count * centred * centred : centred * centred;
         }
     } else if (MERGES) {
-        value = vec2(a, b);
+        part.other = b;
     } else if (WEIGHTED) {
         float w = weights[row];
         if (KIND == 2u) {
-            value = w > 0.0 ? vec2(a, 1.0) : vec2(uintBitsToFloat(0xff800000u), 0.0);
+            part = w > 0.0 ? part : nothing();
         } else {
-            value = vec2(a * w, w);
+            part = Part(a * w, Value(w));
         }
-    } else {
-        value = vec2(a, 1.0);
     }
-    return there ? value : (KIND == 2u ? vec2(uintBitsToFloat(0xff800000u), 0.0) : vec2(0.0));
+    return there ? part : nothing();
 }
 
-vec2 over_chunk(uint o, uint first, uint last, uint column, bool first_pass, float mean) {
-    vec2 none = KIND == 2u ? vec2(uintBitsToFloat(0xff800000u), 0.0) : vec2(0.0);
-    vec2 a = none, b = none, c = none, d = none;
+Part over_chunk(uint o, uint first, uint last, uint column, bool first_pass, Value mean) {
+    Part a = nothing(), b = nothing(), c = nothing(), d = nothing();
     for (uint k = first + lane(); k < last; k += 4u * LANES) {
         a = joined(a, element(o, k, last, column, first_pass, mean));
         b = joined(b, element(o, k + LANES, last, column, first_pass, mean));
@@ -116,30 +150,31 @@ void main() {
     uint last = there ? min(first + push.chunk, push.n) : 0u;
     float count = float(MERGES ? push.all : last - min(first, last));
 
-    vec2 value;
+    Part part;
     if (KIND == 3u) {
-        float mean = over_chunk(o, first, last, column, true, 0.0).x / count;
-        value = vec2(over_chunk(o, first, last, column, false, mean).x, mean);
+        Value mean = over_chunk(o, first, last, column, true, Value(0.0)).value / count;
+        part = Part(over_chunk(o, first, last, column, false, mean).value, mean);
     } else {
-        value = over_chunk(o, first, last, column, false, 0.0);
+        part = over_chunk(o, first, last, column, false, Value(0.0));
     }
     if (!there || lane() != 0u) {
         return;
     }
     if (STAGE == 1u) {
-        y[unit * PLANES * push.inner + column] = value.x;
+        y[unit * PLANES * push.inner + column] = part.value;
         if (PLANES == 2u) {
-            y[(unit * 2u + 1u) * push.inner + column] = value.y;
+            y[(unit * 2u + 1u) * push.inner + column] = part.other;
         }
         return;
     }
-    float result = value.x;
+    Value result = part.value;
     if (KIND == 1u) {
-        result = value.x / (WEIGHTED ? nan_max(value.y, 1e-9) : count);
+        result = part.value / (WEIGHTED ? nan_max(part.other, Value(1e-9)) : Value(count));
     } else if (KIND == 2u && WEIGHTED) {
-        result = value.y > 0.0 ? value.x : 0.0;
+        // Weights are those of rows: in a quad they are the same.
+        result = part.other == Value(0.0) ? Value(0.0) : part.value;
     } else if (KIND == 3u) {
-        result = sqrt(value.x / count);
+        result = sqrt(part.value / count);
     }
     y[unit * push.inner + column] = result;
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::calls::Call;
 use super::{Array, ElementType, Engine};
 use crate::backend::Memory;
 use crate::graph::fuse::Fusion;
@@ -13,6 +14,26 @@ use crate::{Error, Result};
 pub(super) fn run(engine: &Arc<Engine>, architecture: &str, op: &Op, operands: &[&Array]) -> Result<Array> {
     check_indices(op, operands)?;
     check_offsets(op, operands)?;
+    let call = engine.calls.get(architecture, op, operands, || prepare(engine, architecture, op, operands))?;
+    let memory = match &call.prepared {
+        None => Memory::empty(),
+        Some(prepared) => {
+            let inputs: Vec<&Memory> = operands.iter().map(|a| &a.memory).collect();
+            engine.backend.run(prepared, &inputs)?
+        }
+    };
+    Ok(Array {
+        engine: engine.clone(),
+        memory,
+        shape: call.shape.clone(),
+        dtype: call.dtype,
+        bounds: None,
+        falls: false,
+    })
+}
+
+fn prepare(engine: &Engine, architecture: &str, op: &Op, operands: &[&Array]) -> Result<Call> {
+    let mut call = Call::new(architecture, op, operands);
     let mut counts = Counts::default();
     let mut graph = Graph::new();
     let mut values = Vec::with_capacity(operands.len());
@@ -27,22 +48,18 @@ pub(super) fn run(engine: &Arc<Engine>, architecture: &str, op: &Op, operands: &
         Op::Cast(cast) => cast.to == CastTo::F16,
         _ => operands.first().is_some_and(|x| x.dtype == ElementType::F16),
     };
-    let shape: Vec<usize> = graph.value(result).shape.0.iter().map(|dim| dim.size(counts)).collect();
+    call.shape = graph.value(result).shape.0.iter().map(|dim| dim.size(counts)).collect();
+    call.dtype = if half { ElementType::F16 } else { ElementType::F32 };
     if half && graph.value(result).dtype != DType::F16 {
-        graph.values[result.0].shape = Shape::fixed(&shape);
+        graph.values[result.0].shape = Shape::fixed(&call.shape);
         result = graph.node("to float16", Cast { to: CastTo::F16 }, &[result])?;
     }
     graph.outputs = vec![result];
-    let dtype = if half { ElementType::F16 } else { ElementType::F32 };
-    let empty = super::elements(&shape)? == 0;
-    let memory = if empty {
-        Memory::empty()
-    } else {
-        let inputs: Vec<&Memory> = operands.iter().map(|a| &a.memory).collect();
+    if super::elements(&call.shape)? > 0 {
         let fusion = Fusion { architecture, ..Fusion::default() };
-        engine.backend.run(&Plan::with(graph, &fusion), counts, &inputs)?
-    };
-    Ok(Array { engine: engine.clone(), memory, shape, dtype, bounds: None })
+        call.prepared = Some(engine.backend.prepare(Plan::with(graph, &fusion), counts)?);
+    }
+    Ok(call)
 }
 
 /// Whether the operand is the bias of a product, which is float32 wherever the product runs.
@@ -109,8 +126,8 @@ fn check_offsets(op: &Op, operands: &[&Array]) -> Result<()> {
             )));
         }
         let ends = offsets.bounds.map(|(least, most)| (i64::from(least), i64::from(most)));
-        if ends.unwrap_or((0, -1)) != (0, rows as i64) {
-            return Err(Error::InvalidArgument(format!("attention: {name} does not lead from 0 to {rows}")));
+        if offsets.falls || ends.unwrap_or((0, -1)) != (0, rows as i64) {
+            return Err(Error::InvalidArgument(format!("attention: {name} does not rise from 0 to {rows}")));
         }
     }
     Ok(())
@@ -147,6 +164,12 @@ fn check_indices(op: &Op, operands: &[&Array]) -> Result<()> {
                 operand.dtype.name()
             )));
         }
+        if operand.falls && op.rises(place) {
+            return Err(Error::InvalidArgument(format!("{}: operand {place} does not rise", op.name())));
+        }
+    }
+    if operands.iter().all(|x| x.dtype != ElementType::I32) {
+        return Ok(());
     }
     let shapes: Vec<Shape> = operands.iter().map(|a| Shape::fixed(&a.shape)).collect();
     for (ids, rows) in op.index_limits(&shapes.iter().collect::<Vec<_>>()) {

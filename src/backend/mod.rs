@@ -10,9 +10,9 @@ pub mod vulkan;
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::Result;
 use crate::graph::Plan;
 use crate::ops::{Counts, Op, Shape};
+use crate::{Error, Result};
 
 /// Which backend something runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -177,6 +177,24 @@ impl Memory {
     }
 }
 
+/// A plan that a backend has made ready to run on its arrays.
+pub struct Prepared(Box<dyn Any + Send + Sync>);
+
+impl Prepared {
+    /// What only the backend that made it looks into.
+    pub fn new(content: impl Any + Send + Sync) -> Self {
+        Prepared(Box::new(content))
+    }
+
+    /// What the backend put in.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when another backend did.
+    pub fn content<T: Any>(&self) -> Result<&T> {
+        self.0.downcast_ref().ok_or_else(|| Error::InvalidArgument("another backend's plan".into()))
+    }
+}
+
 /// Runs plans on arrays that stay where they are, in place of batches that come and go.
 pub trait ArrayEngine: Send + Sync {
     /// Memory that holds `bytes`, which are not empty.
@@ -184,12 +202,16 @@ pub trait ArrayEngine: Send + Sync {
     /// # Errors
     /// `OutOfMemory` or a device fault.
     fn upload(&self, bytes: &[u8]) -> Result<Memory>;
-    /// Runs a plan without weights and with one output; `inputs` are those of the graph. The result may be still under
-    /// way when this returns.
+    /// Makes ready a plan without weights and with one output, by the shaders that are registered now.
     ///
     /// # Errors
-    /// `Unsupported`, `OutOfMemory`, `IndexOutOfRange`, or a device fault.
-    fn run(&self, plan: &Plan, counts: Counts, inputs: &[&Memory]) -> Result<Memory>;
+    /// `Unsupported`, `OutOfMemory`, or a device fault.
+    fn prepare(&self, plan: Plan, counts: Counts) -> Result<Prepared>;
+    /// Runs a plan; `inputs` are those of its graph. The result may be still under way when this returns.
+    ///
+    /// # Errors
+    /// `OutOfMemory`, `IndexOutOfRange`, or a device fault.
+    fn run(&self, prepared: &Prepared, inputs: &[&Memory]) -> Result<Memory>;
     /// Whether `op` takes float16 operands of these shapes as they are (biases excepted) where the shaders of an
     /// architecture run, so that nothing is converted.
     fn takes_half(&self, op: &Op, operands: &[&Shape], architecture: &str) -> bool {

@@ -152,9 +152,15 @@ impl Registry {
         self.specific.insert((shader.to_owned(), architecture.to_lowercase()), row);
     }
 
-    /// Takes the entry of one architecture away.
-    pub fn forget_specific(&mut self, shader: &str, architecture: &str) {
-        self.specific.remove(&(shader.to_owned(), architecture.to_lowercase()));
+    /// Puts what grilly ships in the place of the entry of one architecture, or of the generic one; if it ships none,
+    /// there is none then.
+    pub fn unregister(&mut self, shader: &str, architecture: Option<&str>) {
+        match architecture {
+            None => restore(&mut self.generic, &SHIPPED.generic, shader.to_owned()),
+            Some(architecture) => {
+                restore(&mut self.specific, &SHIPPED.specific, (shader.to_owned(), architecture.to_lowercase()));
+            }
+        }
     }
 
     /// Makes models of a type use the shaders of an architecture.
@@ -209,6 +215,13 @@ impl Registry {
     }
 }
 
+fn restore<K: Ord>(rows: &mut BTreeMap<K, Row>, shipped: &BTreeMap<K, Row>, key: K) {
+    match shipped.get(&key) {
+        Some(row) => drop(rows.insert(key, row.clone())),
+        None => drop(rows.remove(&key)),
+    }
+}
+
 /// The registry nobody changed.
 static SHIPPED: LazyLock<Registry> = LazyLock::new(Registry::default);
 
@@ -254,6 +267,20 @@ mod tests {
         let own = Row { file: "mine".into(), user: Some(0) };
         registry.register_specific(ATTENTION_OUTPUT, "Gpt2", own);
         assert_eq!((file(&registry, "gpt2"), file(&registry, "gpt")), ("mine".into(), "attention-output-gpt".into()));
+        registry.unregister(ATTENTION_OUTPUT, Some("GPT2"));
+        assert_eq!(file(&registry, "gpt2"), "attention-output-gpt");
+        for architecture in [None, Some("t5")] {
+            let name = architecture.unwrap_or("");
+            let before = file(&registry, name);
+            let mine = Row { file: "mine".into(), user: Some(0) };
+            match architecture {
+                None => registry.register_generic(ATTENTION_OUTPUT, mine),
+                Some(name) => registry.register_specific(ATTENTION_OUTPUT, name, mine),
+            }
+            assert_eq!(file(&registry, name), "mine");
+            registry.unregister(ATTENTION_OUTPUT, architecture);
+            assert_eq!(file(&registry, name), before);
+        }
     }
 
     #[test]

@@ -90,12 +90,12 @@ impl ShaderCompiler {
     /// endings, parts joined by `/`.
     ///
     /// # Errors
-    /// `ShaderNotFound` when the folder cannot be read.
+    /// `ShaderFolder` when it cannot be read.
     pub fn shaders(&self) -> Result<Vec<String>> {
         let mut names = Vec::new();
-        collect(&self.config.shader_directory, "", &mut names).map_err(|cause| Error::ShaderNotFound {
-            name: "*".into(),
-            tried: vec![format!("{} ({cause})", self.config.shader_directory.display())],
+        collect(&self.config.shader_directory, "", &mut names).map_err(|cause| Error::ShaderFolder {
+            folder: self.config.shader_directory.clone(),
+            cause: cause.to_string(),
         })?;
         names.sort();
         names.dedup();
@@ -116,7 +116,7 @@ impl ShaderCompiler {
     /// Every function of every shader.
     ///
     /// # Errors
-    /// `ShaderNotFound` for the folder; one `CompilationFailed` with the faults of all shaders.
+    /// `ShaderFolder`; one `CompilationFailed` with the faults of all shaders.
     pub fn compile_all_shaders(&self) -> Result<Vec<ComputeFunction>> {
         let (mut compiled, mut failed, mut problems) = (Vec::new(), Vec::new(), Vec::new());
         for shader in self.shaders()? {

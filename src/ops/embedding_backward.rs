@@ -39,6 +39,10 @@ impl Operation for EmbeddingBackward {
         place >= 1
     }
 
+    fn rises(&self, place: usize) -> bool {
+        place == 2
+    }
+
     fn index_limits(&self, operands: &[&Shape]) -> Vec<(usize, usize)> {
         match operands {
             [g, order, _] => {

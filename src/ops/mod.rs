@@ -93,6 +93,11 @@ pub trait Operation {
         let _ = operands;
         Vec::new()
     }
+    /// Whether the integers of operand `place` may not fall from one to the next: offsets.
+    fn rises(&self, place: usize) -> bool {
+        let _ = place;
+        false
+    }
     /// The least number operand `place` may hold: 0, or -1 where that means none.
     fn least_index(&self, place: usize) -> i32 {
         let _ = place;
@@ -232,6 +237,11 @@ impl Op {
     /// As [`Operation::is_index`].
     pub fn is_index(&self, place: usize, operands: usize) -> bool {
         self.operation().is_index(place, operands)
+    }
+
+    /// As [`Operation::rises`].
+    pub fn rises(&self, place: usize) -> bool {
+        self.operation().rises(place)
     }
 
     /// As [`Operation::index_limits`].

@@ -72,6 +72,10 @@ impl Operation for Pool {
         place >= 1
     }
 
+    fn rises(&self, place: usize) -> bool {
+        place == 1
+    }
+
     fn index_limits(&self, operands: &[&Shape]) -> Vec<(usize, usize)> {
         let limit = |x: &&Shape| [(1, x.rows().size(Counts::default()) + 1), (2, x.rows().size(Counts::default()) + 1)];
         operands.first().map(limit).into_iter().flatten().collect()

@@ -1,18 +1,18 @@
 //! `grilly._core.Engine` and `grilly._core.Array`.
 
 use std::mem;
-use std::process;
 use std::sync::Arc;
 
 use numpy::ndarray::{ArrayD, IxDyn};
 use numpy::{Element, IntoPyArray, PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use super::lock;
 use crate::array::ElementType;
 use crate::ops::Op;
-use crate::{Error, array};
+use crate::{Error, array, process};
 
 /// The engine of a device string.
 #[pyfunction]
@@ -62,20 +62,24 @@ impl Engine {
     }
 
     /// A contiguous NumPy array of float32, float16, int32 or uint32 on the device.
-    fn upload(&self, py: Python<'_>, array: &Bound<'_, PyUntypedArray>) -> PyResult<Array> {
+    fn upload(slf: &Bound<'_, Self>, array: &Bound<'_, PyUntypedArray>) -> PyResult<Array> {
         let shape = array.shape().to_vec();
-        let upload = |dtype, bytes: &[u8]| lock::without(py, || self.0.upload(dtype, &shape, bytes));
+        let engine = &slf.get().0;
+        let upload = |dtype, bytes: &[u8]| -> PyResult<Array> {
+            let array = lock::without(slf.py(), || engine.upload(dtype, &shape, bytes))?;
+            Ok(Array::new(slf, array))
+        };
         if let Some(bytes) = bytes_of::<f32>(array)? {
-            return upload(ElementType::F32, &bytes).map(Array::new);
+            return upload(ElementType::F32, &bytes);
         }
         if let Some(bytes) = bytes_of::<half::f16>(array)? {
-            return upload(ElementType::F16, &bytes).map(Array::new);
+            return upload(ElementType::F16, &bytes);
         }
         if let Some(bytes) = bytes_of::<i32>(array)? {
-            return upload(ElementType::I32, &bytes).map(Array::new);
+            return upload(ElementType::I32, &bytes);
         }
         if let Some(bytes) = bytes_of::<u32>(array)? {
-            return upload(ElementType::I32, &bytes).map(Array::new);
+            return upload(ElementType::I32, &bytes);
         }
         Err(Error::InvalidType(format!("upload: {} is not float32, float16, int32 or uint32", array.dtype())).into())
     }
@@ -83,8 +87,7 @@ impl Engine {
     /// The result of one op, by the shaders registered for `architecture`.
     #[pyo3(signature = (op, operands, attributes, architecture=""))]
     fn call(
-        &self,
-        py: Python<'_>,
+        slf: &Bound<'_, Self>,
         op: &str,
         operands: Vec<PyRef<'_, Array>>,
         attributes: &Bound<'_, PyDict>,
@@ -92,7 +95,9 @@ impl Engine {
     ) -> PyResult<Array> {
         let op = Op::from_attributes(op, json(attributes)?)?;
         let arrays = operands.iter().map(|a| a.array()).collect::<crate::Result<Vec<_>>>()?;
-        lock::without(py, || self.0.call_as(architecture, &op, &arrays)).map(Array::new)
+        let engine = &slf.get().0;
+        let array = lock::without(slf.py(), || engine.call_as(architecture, &op, &arrays))?;
+        Ok(Array::new(slf, array))
     }
 
     /// Waits until everything recorded so far is done.
@@ -163,12 +168,13 @@ fn json(value: &Bound<'_, PyAny>) -> PyResult<serde_json::Value> {
 pub(super) struct Array {
     /// `None` only while it is being dropped.
     array: Option<array::Array>,
+    engine: Py<Engine>,
     process: u32,
 }
 
 impl Array {
-    fn new(array: array::Array) -> Self {
-        Array { array: Some(array), process: process::id() }
+    fn new(engine: &Bound<'_, Engine>, array: array::Array) -> Self {
+        Array { array: Some(array), engine: engine.clone().unbind(), process: process::id() }
     }
 
     fn array(&self) -> crate::Result<&array::Array> {
@@ -188,8 +194,12 @@ impl Array {
 
     /// `"float32"`, `"float16"` or `"int32"`.
     #[getter]
-    fn dtype(&self) -> PyResult<&'static str> {
-        Ok(self.array()?.dtype().name())
+    fn dtype<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, PyString>> {
+        Ok(match self.array()?.dtype() {
+            ElementType::F32 => intern!(py, "float32"),
+            ElementType::F16 => intern!(py, "float16"),
+            ElementType::I32 => intern!(py, "int32"),
+        })
     }
 
     /// Bytes of its elements.
@@ -201,8 +211,9 @@ impl Array {
 
     /// Where it lives.
     #[getter]
-    fn engine(&self) -> PyResult<Engine> {
-        Ok(Engine(self.array()?.engine().clone()))
+    fn engine(&self, py: Python<'_>) -> PyResult<Py<Engine>> {
+        self.array()?;
+        Ok(self.engine.clone_ref(py))
     }
 
     /// Least and largest value of an integer array; `None` for others and empty ones.
@@ -223,8 +234,8 @@ impl Array {
     }
 
     /// The same elements in another shape; shares the memory.
-    fn reshape(&self, shape: Vec<usize>) -> PyResult<Array> {
-        Ok(Array::new(self.array()?.reshape(&shape)?))
+    fn reshape(&self, py: Python<'_>, shape: Vec<usize>) -> PyResult<Array> {
+        Ok(Array::new(self.engine.bind(py), self.array()?.reshape(&shape)?))
     }
 
     fn __repr__(&self) -> PyResult<String> {

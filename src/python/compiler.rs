@@ -212,11 +212,12 @@ impl ShaderTable {
         Ok(())
     }
 
-    /// Takes the entry of one architecture away.
-    fn forget(&self, shader: &str, architecture: &str) {
+    /// Puts grilly's own in the place of an architecture's entry, or of the generic one.
+    #[pyo3(signature = (shader, architecture))]
+    fn unregister(&self, shader: &str, architecture: Option<&str>) {
         match &self.own {
-            Some(own) => own.lock().unwrap_or_else(PoisonError::into_inner).forget_specific(shader, architecture),
-            None => registry::change(|registry| registry.forget_specific(shader, architecture)),
+            Some(own) => own.lock().unwrap_or_else(PoisonError::into_inner).unregister(shader, architecture),
+            None => registry::change(|registry| registry.unregister(shader, architecture)),
         }
     }
 

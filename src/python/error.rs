@@ -20,7 +20,7 @@ fn class_name(error: &Error) -> &'static str {
         Error::Device { .. } => "DeviceError",
         Error::DeviceLost { .. } => "DeviceLostError",
         Error::OutOfMemory { .. } => "DeviceMemoryError",
-        Error::ShaderNotFound { .. } => "ShaderNotFound",
+        Error::ShaderNotFound { .. } | Error::ShaderFolder { .. } => "ShaderNotFound",
         Error::FunctionNotFound { .. } => "FunctionNotFound",
         Error::CompilationFailed { .. } => "CompilationFailed",
         Error::PipelineCreationFailed { .. } => "PipelineCreationFailed",

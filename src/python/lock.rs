@@ -37,9 +37,11 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Notes the process that imported the module, to tell it from its forks.
+/// Notes the process that imported the module, to tell it from its forks, and now the fork that this is.
+#[pyfunction]
 pub(super) fn remember_process() {
     PROCESS.get_or_init(process::id);
+    crate::process::remember();
 }
 
 /// Counts a call; dropping it, with the lock held again, ends the count.
@@ -61,7 +63,10 @@ impl Drop for Inside {
         let mut state = state();
         state.inside = state.inside.saturating_sub(1);
         state.returning = state.returning.saturating_sub(1);
-        CHANGED.notify_all();
+        // Only exit waits.
+        if state.closing {
+            CHANGED.notify_all();
+        }
     }
 }
 

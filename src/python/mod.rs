@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _core {
     use pyo3::prelude::*;
+    use pyo3::types::IntoPyDict;
 
     #[pymodule_export]
     use super::array::{Array, Engine, engine, guard_bands, op_names};
@@ -30,13 +31,16 @@ mod _core {
         validation_messages,
     };
     #[pymodule_export]
-    use super::lock::shut_down;
+    use super::lock::{remember_process, shut_down};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         let py = module.py();
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         super::lock::remember_process();
+        // The first of all such calls that know of this module: functions run in the order in which they are registered.
+        let again = [("after_in_child", module.getattr("remember_process")?)].into_py_dict(py)?;
+        py.import("os")?.call_method("register_at_fork", (), Some(&again))?;
         super::log_bridge::install(py)?;
         py.import("atexit")?.call_method1("register", (module.getattr("shut_down")?,))?;
         Ok(())

@@ -161,3 +161,24 @@ def test_a_chain_on_a_device_moves_nothing(vulkan):
     inner = evaluate("linear", arrays[:3], {"bias": True})
     inner = evaluate("activation", [inner], {"kind": "gelu_tanh"})
     close(y, evaluate("layer_norm", [inner @ arrays[3].T.astype(np.float64), *arrays[4:]], {}), terms=256)
+
+
+def test_offsets_that_fall_are_refused(device):
+    engine = _core.engine(device)
+
+    def call(op, *operands, **attributes):
+        return engine.call(op, [engine.upload(np.ascontiguousarray(x)) for x in operands], attributes).numpy()
+
+    x, rising, falling = values(6, 4), np.int32([0, 2, 5, 6]), np.int32([0, 5, 2, 6])
+    heads = {"heads": 1, "kv_heads": 1, "head_dim": 4, "scale": 0.5}
+    assert call("attention", x, x, x, rising, rising, **heads).shape == (6, 4)
+    with pytest.raises(ValueError, match="attention: q_offsets does not rise from 0 to 6"):
+        call("attention", x, x, x, falling, rising, **heads)
+    with pytest.raises(ValueError, match="attention: kv_offsets does not rise from 0 to 6"):
+        call("attention", x, x, x, rising, falling, **heads)
+    assert call("pool", x, rising, np.zeros(3, np.int32), modes=["mean"]).shape == (3, 4)
+    with pytest.raises(ValueError, match="pool: operand 1 does not rise"):
+        call("pool", x, falling, np.zeros(3, np.int32), modes=["mean"])
+    assert call("embedding_backward", x, np.arange(6, dtype=np.int32), rising).shape == (3, 4)
+    with pytest.raises(ValueError, match="embedding_backward: operand 2 does not rise"):
+        call("embedding_backward", x, np.arange(6, dtype=np.int32), falling)

@@ -185,6 +185,25 @@ def test_a_repeated_chain_moves_nothing(vulkan):
     assert second.item() == first
 
 
+def test_calls_that_differ_in_anything_are_made_ready_apart(place):
+    x = place(np.array([-2.0, 3.0], np.float32))
+    for _ in range(2):
+        assert np.signbit(functional.leaky_relu(x, 0.0).numpy()).tolist() == [True, False]
+        assert np.signbit(functional.leaky_relu(x, -0.0).numpy()).tolist() == [False, False]
+        assert functional.leaky_relu(x, 0.5).tolist() == [-1.0, 3.0]
+        assert functional.leaky_relu(x.reshape(2, 1), 0.5).tolist() == [[-1.0], [3.0]]
+        assert functional.relu(x).tolist() == [0.0, 3.0]
+        assert functional.relu(place(np.array([-2.0, 3.0], np.float16))).dtype == np.float16
+
+
+def test_more_kinds_of_calls_than_are_kept(place):
+    xs = [place(np.full(n, -float(n), np.float32)) for n in range(1, 700)]
+    for _ in range(2):
+        found = [functional.leaky_relu(x, 0.5) for x in xs]
+        assert [y.shape for y in found] == [(n,) for n in range(1, 700)]
+        assert all((y.numpy() == -n / 2).all() for n, y in enumerate(found, 1))
+
+
 def test_constants_that_are_kept_are_few(device):
     engine = _core.engine(device)
     for count in range(1, 40):

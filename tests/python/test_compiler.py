@@ -69,7 +69,7 @@ def registered():
 
     yield register
     for name in names:
-        _core.ShaderTable(True).forget("attention-output", name)
+        shader_registry.unregister("attention-output", name)
 
 
 def attention_output(weights, values, **attributes):
@@ -116,6 +116,15 @@ def test_errors_are_the_classes_a_python_user_expects(config, folder):
     for options in ({"optimization_level": "most"}, {"target_env": "vulkan9"}, {"defines": {"": 1}}):
         with pytest.raises(ValueError):
             ShaderCompiler(config(**options))
+
+
+def test_a_folder_that_is_not_there():
+    compiler = ShaderCompiler(ShaderCompilerConfig("/nonexistent"))
+    for read in (compiler.list_shaders, compiler.compile_all_shaders):
+        with pytest.raises(grilly.ShaderNotFound, match="folder /nonexistent cannot be read: .*shader_directory"):
+            read()
+    with pytest.raises(TypeError, match="expected ShaderCompilerConfig; a folder of shaders is its shader_directory"):
+        ShaderCompiler("/nonexistent")
 
 
 def test_processes_share_a_cache(config, folder, tmp_path, run):

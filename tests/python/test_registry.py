@@ -29,6 +29,21 @@ def test_names_and_defaults_of_the_registry():
     assert "new" not in shader_registry.get_registry().list_shaders(), "a registry of one's own changes no other"
 
 
+def test_what_was_registered_is_taken_back():
+    registry = shader_registry.ShaderRegistry()
+    registry.register_generic("new", "mine")
+    registry.register_generic("attention-output", "mine")
+    registry.register_architecture_specific("attention-output", "t5", "mine")
+    registry.register_architecture_specific("attention-output", "bert", "other")
+    for architecture in ("T5", "bert", None):
+        registry.unregister("attention-output", architecture)
+    registry.unregister("attention-output", "never registered")
+    found = {name: registry.get_shader("attention-output", name) for name in ("t5", "bert", "gpt")}
+    assert found == {"t5": "attention-output-t5", "bert": "attention-output", "gpt": "attention-output-gpt"}
+    registry.unregister("new")
+    assert "new" not in registry.list_shaders()
+
+
 def test_an_unknown_shader_is_none_with_a_warning(caplog):
     with caplog.at_level("WARNING", logger="grilly"):
         assert shader_registry.get_shader("nonsense", "gpt") is None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import grilly
-from grilly import ShaderCompiler, ShaderCompilerConfig, VulkanSentenceTransformer, _core
+from grilly import ShaderCompiler, ShaderCompilerConfig, VulkanSentenceTransformer
 from grilly.backend import shader_registry
 
 HEAD = """#version 460
@@ -61,7 +61,7 @@ def registered():
 
     yield register
     for shader, architecture in made:
-        _core.ShaderTable(True).forget(shader, architecture)
+        shader_registry.unregister(shader, architecture)
 
 
 def outcome(model, name: str) -> list[str]:

@@ -23,6 +23,7 @@ __all__ = [
     "register_architecture",
     "register_architecture_shader",
     "register_generic_shader",
+    "unregister",
 ]
 
 logger = logging.getLogger("grilly")
@@ -87,6 +88,13 @@ class ShaderRegistry:
     ) -> None:
         built = _core.ShaderCompiler(".") if compiler is None else compiler._compiler
         self._table.register(shader_name, architecture, os.fspath(shader_file), built)
+
+    def unregister(self, shader_name: str, architecture: str | None = None) -> None:
+        """Takes back what was registered for an architecture, or for all that have none of their own.
+
+        Grilly's own entry is there again, if it has one. What was never registered stays as it is.
+        """
+        self._table.unregister(shader_name, architecture)
 
     def register_architecture(self, model_type: str, architecture: str) -> None:
         """Makes models of a type use an architecture's shaders, where the type has no entry of its own."""
@@ -153,6 +161,19 @@ def register_architecture_shader(
         >>> register_architecture_shader("attention-output", "gpt", "attention-output-gpt")
     """
     _registry.register_architecture_specific(shader_name, architecture, shader_file, compiler=compiler)
+
+
+def unregister(shader_name: str, architecture: str | None = None) -> None:
+    """`ShaderRegistry.unregister` of `get_registry()`.
+
+    Example:
+        >>> from grilly.backend.shader_registry import get_shader, register_architecture_shader, unregister
+        >>> register_architecture_shader("attention-output", "mine", "attention-output-gpt")
+        >>> unregister("attention-output", "mine")
+        >>> get_shader("attention-output", "mine")
+        'attention-output'
+    """
+    _registry.unregister(shader_name, architecture)
 
 
 def register_architecture(model_type: str, architecture: str) -> None:

@@ -30,6 +30,8 @@ SHADERS_OF: ContextVar[str] = ContextVar("grilly_shaders_of", default="")
 class Recorder:
     """One engine's operations, written as calls."""
 
+    __slots__ = ("engine",)
+
     def __init__(self, engine: _core.Engine) -> None:
         self.engine = engine
 
@@ -63,13 +65,18 @@ def evaluate(operation: str, body: Callable[..., Any], *operands: Prepared | Non
     the results are NumPy arrays; there a fault of the device makes the CPU take over, with a warning, unless
     `GRILLY_STRICT=1`.
     """
-    on_device = [operand for operand in operands if isinstance(operand, VulkanTensor)]
-    if on_device:
-        first, *others = (operand._array.engine for operand in on_device)
-        if any(other != first for other in others):
-            names = " and ".join(sorted({operand.device_name for operand in on_device}))
-            raise InvalidArgumentError(f"{operation}: operands are on different devices, {names}; to_vulkan moves one")
-        return _wrapped(_record(on_device[0]._array.engine, body, operands))
+    device: _core.Engine | None = None
+    for operand in operands:
+        if isinstance(operand, VulkanTensor):
+            engine = operand._array.engine
+            if device is not None and engine is not device and engine != device:
+                names = " and ".join(sorted({device.device, engine.device}))
+                raise InvalidArgumentError(
+                    f"{operation}: operands are on different devices, {names}; to_vulkan moves one"
+                )
+            device = engine
+    if device is not None:
+        return _wrapped(_record(device, body, operands))
     try:
         engine = _core.engine("vulkan")
         return _read(_record(engine, body, operands))
@@ -112,7 +119,7 @@ def _read(result: Any) -> Any:
 def floats(value: Any, name: str) -> Prepared:
     """An operand of float32 or float16; integers on a device become float32 there."""
     if isinstance(value, VulkanTensor):
-        if value.dtype == np.int32:
+        if value._array.dtype == "int32":
             return wrap(value._array.engine.upload(as_floats(integers_of(value), name)))
         return value
     return as_floats(value, name)
@@ -126,14 +133,15 @@ def optional(value: Any, name: str) -> Prepared | None:
 def ids(value: Any, name: str, rows: int) -> tuple[Prepared, npt.NDArray[np.int32]]:
     """Indices in `0 .. rows - 1`: as an operand, and their values on the host."""
     if isinstance(value, VulkanTensor):
-        if value.dtype != np.int32:
+        if value._array.dtype != "int32":
             raise InvalidTypeError(f"{name} is of type {value.dtype}, expected integers")
         operand: Prepared = value
-        host = integers_of(value)
+        host, bounds = integers_of(value), value._array.bounds
     else:
         operand = host = as_ids(value, name)
-    if host.size:
-        least, most = int(host.min()), int(host.max())
+        bounds = (int(host.min()), int(host.max())) if host.size else None
+    if bounds is not None:
+        least, most = bounds
         if least < 0 or most >= rows:
             wrong = least if least < 0 else most
             raise IndexOutOfRangeError(f"{name} has the value {wrong}, expected 0 to {rows - 1}")
@@ -143,7 +151,7 @@ def ids(value: Any, name: str, rows: int) -> tuple[Prepared, npt.NDArray[np.int3
 def mask_values(value: Any, name: str) -> tuple[Prepared, bool]:
     """A mask as an operand, and whether it is one of bits: bool and integers keep where they are not 0."""
     if isinstance(value, VulkanTensor):
-        if value.dtype != np.int32:
+        if value._array.dtype != "int32":
             return value, False
         host = integers_of(value)
         if host.size == 0 or (host.min() >= 0 and host.max() <= 1):
@@ -156,7 +164,7 @@ def mask_values(value: Any, name: str) -> tuple[Prepared, bool]:
 
 
 def shape(operand: Prepared) -> tuple[int, ...]:
-    return tuple(operand.shape)
+    return operand.shape
 
 
 def count(axes: Sequence[int]) -> int:

@@ -11,7 +11,7 @@ use super::simd::Arch;
 use super::step::{Given, Step};
 use super::threads::{Team, Threads};
 use crate::backend::registry::{self, Registry};
-use crate::backend::{ArrayEngine, Memory, ProgramOptions, TensorView, WeightSource};
+use crate::backend::{ArrayEngine, Memory, Prepared, ProgramOptions, TensorView, WeightSource};
 use crate::graph::{DType, Plan, Storage};
 use crate::ops::Counts;
 use crate::{Error, Result};
@@ -58,6 +58,15 @@ impl WeightSource for NoWeights {
     }
 }
 
+/// A plan with all that does not depend on its inputs.
+struct Ready {
+    plan: Plan,
+    counts: Counts,
+    team: Team,
+    shaders: Arc<Registry>,
+    constants: Constants,
+}
+
 fn floats(memory: &Memory) -> &[f32] {
     memory.content::<Floats>().map_or(&[], |floats| floats)
 }
@@ -69,8 +78,19 @@ impl ArrayEngine for CpuArrays {
         Ok(Memory::new(floats))
     }
 
-    fn run(&self, plan: &Plan, counts: Counts, inputs: &[&Memory]) -> Result<Memory> {
+    fn prepare(&self, plan: Plan, counts: Counts) -> Result<Prepared> {
         let graph = &plan.graph;
+        let most = graph.values.iter().map(|value| value.shape.elements(counts)).max().unwrap_or(0);
+        let alone = most < FEW_ELEMENTS && graph.flops(counts) < 16 * FEW_ELEMENTS as u64;
+        let team = if alone || self.threads.count() == 1 { Team::Alone } else { Team::All(self.threads.count()) };
+        let shaders = self.shaders.clone().unwrap_or_else(registry::read);
+        let constants = Constants::new(&plan, Arc::new(NoWeights), self.arch)?;
+        Ok(Prepared::new(Ready { plan, counts, team, shaders, constants }))
+    }
+
+    fn run(&self, prepared: &Prepared, inputs: &[&Memory]) -> Result<Memory> {
+        let Ready { plan, counts, team, shaders, constants } = prepared.content()?;
+        let (graph, counts, team) = (&plan.graph, *counts, *team);
         let mut given = Vec::with_capacity(inputs.len());
         for (id, memory) in graph.inputs.iter().zip(inputs) {
             let value = graph.value(*id);
@@ -84,13 +104,8 @@ impl ArrayEngine for CpuArrays {
                 DType::U32 => Given::Indices(aligned(bytes)),
             });
         }
-        let shaders = self.shaders.clone().unwrap_or_else(registry::read);
-        let constants = Constants::new(plan, Arc::new(NoWeights), self.arch)?;
         let mut buffers: Vec<Floats> = Vec::new();
         buffers.resize_with(plan.buffers.len(), Floats::default);
-        let most = graph.values.iter().map(|value| value.shape.elements(counts)).max().unwrap_or(0);
-        let alone = most < FEW_ELEMENTS && graph.flops(counts) < 16 * FEW_ELEMENTS as u64;
-        let team = if alone || self.threads.count() == 1 { Team::Alone } else { Team::All(self.threads.count()) };
         let mut run = || -> Result<()> {
             let mut scratch = Floats::default();
             for node in &graph.nodes {
@@ -101,16 +116,8 @@ impl ArrayEngine for CpuArrays {
                 let elements = (value.shape.elements(counts) * value.dtype.size()).div_ceil(4);
                 let mut result = std::mem::take(&mut buffers[place]);
                 result.resize(elements, "an array")?;
-                let step = Step {
-                    plan,
-                    arch: self.arch,
-                    shaders: &shaders,
-                    team,
-                    counts,
-                    constants: &constants,
-                    inputs: &given,
-                    buffers: &buffers,
-                };
+                let step =
+                    Step { plan, arch: self.arch, shaders, team, counts, constants, inputs: &given, buffers: &buffers };
                 kernels::run(&step, node, &mut scratch, &mut result[..elements])?;
                 buffers[place] = result;
             }

@@ -34,7 +34,7 @@ impl Threads {
             .then(build)
             .transpose()
             .map_err(|e| Error::Unsupported { what: format!("{count} CPU threads"), reason: e.to_string() })?;
-        Ok(Threads { pool, count, process: std::process::id() })
+        Ok(Threads { pool, count, process: crate::process::id() })
     }
 
     /// How many threads work.
@@ -44,7 +44,7 @@ impl Threads {
 
     /// Whether this process made the threads, and not the one it was forked from.
     pub fn owned(&self) -> bool {
-        std::process::id() == self.process
+        crate::process::id() == self.process
     }
 
     /// Runs `work` on the pool and waits for it.
@@ -52,11 +52,11 @@ impl Threads {
     /// # Errors
     /// `Unusable` in a child of the process that made the pool.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
-        if std::process::id() != self.process {
+        if crate::process::id() != self.process {
             return Err(Error::Unusable(format!(
                 "the model was loaded in process {} and this is its fork {}: load it again here",
                 self.process,
-                std::process::id()
+                crate::process::id()
             )));
         }
         Ok(match &self.pool {

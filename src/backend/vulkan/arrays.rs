@@ -3,36 +3,35 @@
 //! A call adds its dispatches to a list; the list is recorded and submitted when something is read, or when it is long
 //! or heavy enough. Arrays are never changed once made, so only what a list itself writes can be a hazard in it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
 
-use super::Capabilities;
 use super::device::Opened;
-use super::kernel::{Access, Dispatch, Range, Resource};
+use super::kernel::Access;
 use super::kernels::linear_matrix;
 use super::limits::flops_per_submission;
-use super::lower::lower;
 use super::memory::Budget;
 use super::profile;
-use super::raw::{Buffer, Command, Grid, Kind, Recording, Slice, Ticket, Timing, lock};
+use super::raw::{Buffer, Command, Kind, Launch, Recording, Slice, Ticket, Timing, lock};
+use super::ready::Ready;
+use super::spare::Spare;
 use crate::backend::registry::{self, Registry};
-use crate::backend::{ArrayEngine, Memory, ProgramOptions};
-use crate::graph::{Plan, Storage};
+use crate::backend::{ArrayEngine, Memory, Prepared, ProgramOptions};
+use crate::graph::Plan;
 use crate::ops::{Counts, Op, Shape};
 use crate::stats::COUNTERS;
 use crate::{Error, Result};
 
-/// Dispatches after which a list is submitted, so that the device starts while the host goes on.
+/// Dispatches after which a list is submitted, so that the device starts while the host goes on; fewer if it has nothing to
+/// do, so that little is left to do when the host waits.
 const LONG: usize = 256;
+const SHORT: usize = 64;
 /// Lists under way at once.
 const MOST_RECORDINGS: usize = 8;
 /// Sizes of packed batches whose counts are kept on the device.
 const MOST_COUNTS: usize = 64;
-/// Buffers from this size on are allocations of their own, which take the driver milliseconds: they are kept for the next
-/// result of their size.
-const LARGE: u64 = 64 << 20;
-/// At most this part of the device's memory is kept so.
+/// At most this part of the device's memory is kept for the next results.
 const KEPT: u64 = 8;
 /// Bytes of staging memory after which a list is submitted.
 const MUCH_STAGING: u64 = 256 << 20;
@@ -58,11 +57,15 @@ struct List {
     copied: bool,
     /// Buffers used since the last barrier between dispatches, by address.
     used: HashMap<usize, Access>,
-    recordings: Vec<Recording>,
+    /// Under way, the oldest first.
+    running: VecDeque<Recording>,
+    /// Finished and empty.
+    rested: Vec<Recording>,
     last: Ticket,
     counts: HashMap<Counts, Arc<Buffer>>,
-    /// Memory of arrays that are gone while commands that use it are not done.
-    free: Vec<Arc<Buffer>>,
+    /// Bound in the place of operands without elements.
+    nothing: Option<Arc<Buffer>>,
+    spare: Spare,
 }
 
 /// Bytes behind a result that must stay as they were, while guard bands are on.
@@ -92,47 +95,44 @@ impl Drop for Held {
             && !arrays.opened.device.forked()
             && let Ok(mut list) = arrays.list.try_lock()
         {
-            list.let_go();
-            list.keep(buffer.filter(|_| self.guard.is_none()), arrays.opened.device.capabilities.memory / KEPT);
+            // A failure shows at the next submission.
+            let _ = list.let_go();
+            if let Some(buffer) = buffer.filter(|_| self.guard.is_none()) {
+                list.spare.keep(buffer, arrays.opened.device.capabilities.memory / KEPT);
+            }
         }
     }
 }
 
 impl List {
-    /// Frees what finished recordings kept alive, and of the memory of arrays that are gone what no command uses.
-    fn let_go(&mut self) {
-        for recording in &mut self.recordings {
-            // A failure shows at the next submission.
-            let _ = retire(recording);
+    /// Frees what finished recordings kept alive, after taking their times, and of the memory of arrays that are gone what
+    /// no command uses any more.
+    fn let_go(&mut self) -> Result<()> {
+        let before = self.rested.len();
+        // They finish in order, so one that is not finished ends the search.
+        while let Some(oldest) = self.running.front_mut()
+            && oldest.finished()?
+        {
+            profile::add(&oldest.times()?);
+            oldest.let_go()?;
+            self.rested.extend(self.running.pop_front());
         }
-        self.free.retain(|buffer| buffer.bytes >= LARGE || Arc::strong_count(buffer) > 1);
+        if self.rested.len() > before {
+            self.spare.free_unused();
+        }
+        Ok(())
     }
 
-    /// Keeps a buffer that nobody will read any more, if commands still use it or its memory is slow to get.
-    fn keep(&mut self, buffer: Option<Arc<Buffer>>, most: u64) {
-        let held: u64 = self.free.iter().map(|buffer| buffer.bytes).sum();
-        let worth = |b: &Arc<Buffer>| Arc::strong_count(b) > 1 || (b.bytes >= LARGE && held + b.bytes <= most);
-        self.free.extend(buffer.filter(worth));
-    }
-
-    /// A buffer of that size that nobody will read any more.
-    fn reuse(&mut self, bytes: u64) -> Option<Arc<Buffer>> {
-        let place = self.free.iter().position(|buffer| buffer.bytes == bytes)?;
-        Some(self.free.swap_remove(place))
+    /// Whether all that was submitted is done.
+    fn idle(&mut self) -> Result<bool> {
+        self.let_go()?;
+        Ok(self.running.is_empty())
     }
 
     fn use_buffer(&self, buffer: &Arc<Buffer>, access: Access) -> bool {
         let earlier = self.used.get(&(Arc::as_ptr(buffer) as usize));
         earlier.is_some_and(|earlier| access != Access::Read || *earlier != Access::Read)
     }
-}
-
-/// Frees what a finished recording kept alive, after taking its times; whether it is finished.
-fn retire(recording: &mut Recording) -> Result<bool> {
-    if recording.finished()? {
-        profile::add(&recording.times()?);
-    }
-    recording.let_go()
 }
 
 impl VulkanArrays {
@@ -170,10 +170,10 @@ impl VulkanArrays {
         let device = &self.opened.device;
         match Buffer::new(device, kind, bytes.next_multiple_of(16), &self.budget) {
             Err(Error::OutOfMemory { .. })
-                if !(list.commands.is_empty() && list.recordings.is_empty() && list.free.is_empty()) =>
+                if !(list.commands.is_empty() && list.running.is_empty() && list.spare.is_empty()) =>
             {
                 self.finish(list)?;
-                list.free.clear();
+                list.spare.clear();
                 Buffer::new(device, kind, bytes.next_multiple_of(16), &self.budget)
             }
             made => made,
@@ -183,9 +183,9 @@ impl VulkanArrays {
     /// Memory for what a dispatch writes.
     fn result(&self, list: &mut List, bytes: u64) -> Result<Arc<Buffer>> {
         let bytes = bytes.max(4).next_multiple_of(16);
-        match list.reuse(bytes) {
-            Some(buffer) if !GUARDED.load(Relaxed) => Ok(buffer),
-            _ => self.buffer(list, Kind::Arrays, bytes),
+        match list.spare.take(bytes).filter(|_| !GUARDED.load(Relaxed)) {
+            Some(buffer) => Ok(buffer),
+            None => self.buffer(list, Kind::Arrays, bytes),
         }
     }
 
@@ -202,32 +202,26 @@ impl VulkanArrays {
         }
         (list.dispatches, list.flops, list.staged, list.copied) = (0, 0, 0, false);
         list.used.clear();
-        let mut free = None;
-        for (place, recording) in list.recordings.iter_mut().enumerate() {
-            if retire(recording)? {
-                free = Some(place);
+        list.let_go()?;
+        let mut recording = match list.rested.pop() {
+            Some(recording) => recording,
+            None if list.running.len() < MOST_RECORDINGS => Recording::new(device)?,
+            None => {
+                let oldest = list.running.pop_front();
+                oldest.map_or_else(|| Recording::new(device), Ok)?
             }
-        }
-        let mut recording = match free {
-            Some(place) => list.recordings.swap_remove(place),
-            None if list.recordings.len() < MOST_RECORDINGS => Recording::new(device)?,
-            // The oldest is the first to be done; recording it anew waits for it.
-            None => list.recordings.remove(0),
         };
         let timing = if profile::is_on() { Timing::On } else { Timing::Off };
         recording.record(commands, timing)?;
         list.last = device.submit(&mut [&mut recording])?;
-        list.recordings.push(recording);
+        list.running.push_back(recording);
         Ok(())
     }
 
     fn finish(&self, list: &mut List) -> Result<()> {
         self.submit(list)?;
         self.opened.device.wait(list.last)?;
-        for recording in &mut list.recordings {
-            retire(recording)?;
-        }
-        list.let_go();
+        list.let_go()?;
         self.opened.pipelines.save(&self.opened.device);
         Ok(())
     }
@@ -250,81 +244,37 @@ impl VulkanArrays {
     /// An operand's buffer; one without elements binds a few bytes, from which no kernel takes a value.
     fn input(&self, list: &mut List, memory: &Memory) -> Result<Arc<Buffer>> {
         if memory.is_empty() {
-            return self.buffer(list, Kind::Arrays, 16);
+            let nothing = match list.nothing.take() {
+                Some(buffer) => buffer,
+                None => self.buffer(list, Kind::Arrays, 16)?,
+            };
+            return Ok(list.nothing.insert(nothing).clone());
         }
         let missing = || Error::InvalidArgument("an operand is another device's array".into());
         held(memory).cloned().ok_or_else(missing)
     }
+}
 
-    fn dispatch(&self, list: &mut List, dispatch: Dispatch, counts: Counts, run: &Run<'_>) -> Result<()> {
-        let pipeline = self.opened.pipelines.get(&self.opened.device, dispatch.variant, &dispatch.constants)?;
-        let mut buffers = Vec::with_capacity(dispatch.bindings.len());
-        for range in &dispatch.bindings {
-            buffers.push(run.bind(*range, &dispatch.label)?);
+impl List {
+    /// Adds a dispatch, behind a barrier where it needs one.
+    fn dispatch(&mut self, launch: &Arc<Launch>, buffers: Vec<Slice>) {
+        let accesses = || buffers.iter().zip(launch.pipeline.variant.bindings.iter().map(|b| b.access));
+        if self.copied {
+            self.commands.push(Command::AfterCopies);
+            self.copied = false;
         }
-        let accesses = || buffers.iter().zip(dispatch.variant.bindings.iter().map(|b| b.access));
-        if list.copied {
-            list.commands.push(Command::AfterCopies);
-            list.copied = false;
-        }
-        if accesses().any(|(slice, access)| list.use_buffer(&slice.buffer, access)) {
-            list.commands.push(Command::BetweenDispatches);
-            list.used.clear();
+        if accesses().any(|(slice, access)| self.use_buffer(&slice.buffer, access)) {
+            self.commands.push(Command::BetweenDispatches);
+            self.used.clear();
         }
         for (slice, access) in accesses() {
-            let used = list.used.entry(Arc::as_ptr(&slice.buffer) as usize).or_insert(access);
+            let used = self.used.entry(Arc::as_ptr(&slice.buffer) as usize).or_insert(access);
             if access != Access::Read {
                 *used = access;
             }
         }
-        let grid = Grid::Direct(dispatch.grid.map(|extent| extent.groups(counts)));
-        if let Grid::Direct(groups) = grid
-            && groups.contains(&0)
-        {
-            return Ok(());
-        }
-        list.commands.push(Command::Dispatch { pipeline, buffers, push: dispatch.push, grid, label: dispatch.label });
-        list.dispatches += 1;
-        Ok(())
-    }
-}
-
-/// The buffers of one call.
-struct Run<'a> {
-    limits: &'a Capabilities,
-    counts: Arc<Buffer>,
-    inputs: Vec<Arc<Buffer>>,
-    buffers: Vec<Arc<Buffer>>,
-}
-
-impl Run<'_> {
-    fn bind(&self, range: Range, label: &str) -> Result<Slice> {
-        let missing = || Error::Unsupported {
-            what: label.to_owned(),
-            reason: format!("it binds {:?} from byte {}, which does not exist", range.resource, range.offset),
-        };
-        let buffer = match range.resource {
-            Resource::Counts => &self.counts,
-            Resource::Input(place) => self.inputs.get(place).ok_or_else(missing)?,
-            Resource::Buffer(place) => self.buffers.get(place).ok_or_else(missing)?,
-            Resource::Weight(_) => return Err(missing()),
-        };
-        let rest = buffer.bytes.checked_sub(range.offset).filter(|rest| *rest > 0).ok_or_else(missing)?;
-        let bytes = range.bytes.unwrap_or(rest);
-        if bytes > rest {
-            return Err(missing());
-        }
-        let limits = self.limits;
-        if bytes > limits.storage_buffer_range {
-            return Err(Error::Unsupported {
-                what: label.to_owned(),
-                reason: format!(
-                    "an array of {bytes} bytes is larger than the storage-buffer range of {} bytes of {}",
-                    limits.storage_buffer_range, limits.name
-                ),
-            });
-        }
-        Ok(Slice { buffer: buffer.clone(), offset: range.offset, bytes })
+        self.commands.push(Command::Dispatch { launch: launch.clone(), buffers });
+        self.dispatches += 1;
     }
 }
 
@@ -354,43 +304,37 @@ impl ArrayEngine for VulkanArrays {
         Ok(self.memory(buffer, None))
     }
 
-    fn run(&self, plan: &Plan, counts: Counts, inputs: &[&Memory]) -> Result<Memory> {
+    fn prepare(&self, plan: Plan, counts: Counts) -> Result<Prepared> {
+        self.opened.device.check("an operation")?;
+        let shaders = self.shaders.clone().unwrap_or_else(registry::read);
+        let buffer = self.counts(&mut lock(&self.list), counts)?;
+        Ok(Prepared::new(Ready::new(&plan, (counts, buffer), &self.opened, &shaders)?))
+    }
+
+    fn run(&self, prepared: &Prepared, inputs: &[&Memory]) -> Result<Memory> {
         let device = &self.opened.device;
         device.check("an operation")?;
-        let shaders = self.shaders.clone().unwrap_or_else(registry::read);
-        let dispatches = lower(plan, &device.capabilities, &shaders)?;
+        let ready: &Ready = prepared.content()?;
         let list = &mut *lock(&self.list);
-        let output = match plan.graph.outputs.first().map(|id| (plan.storage[id.0], plan.graph.value(*id))) {
-            Some((Storage::Buffer(place), value)) => {
-                (place, (value.shape.elements(counts) * value.dtype.size()).next_multiple_of(4) as u64)
-            }
-            _ => return Err(Error::InvalidArgument("a plan on arrays computes its output".into())),
-        };
-        let guard = GUARDED.load(Relaxed).then_some(output.1);
-        let size = |(place, buffer): (usize, &crate::graph::Buffer)| match (place == output.0, guard) {
-            (true, Some(guard)) => guard + GUARD,
-            (true, None) => output.1,
-            _ => buffer.bytes(counts) as u64,
-        };
-        let run = Run {
-            limits: &device.capabilities,
-            counts: self.counts(list, counts)?,
-            inputs: inputs.iter().map(|memory| self.input(list, memory)).collect::<Result<_>>()?,
-            buffers: (plan.buffers.iter().enumerate().map(size))
-                .map(|bytes| self.result(list, bytes))
-                .collect::<Result<_>>()?,
-        };
+        let guard = GUARDED.load(Relaxed).then_some(ready.sizes[ready.output]);
+        let inputs = inputs.iter().map(|memory| self.input(list, memory)).collect::<Result<Vec<_>>>()?;
+        let mut buffers = Vec::with_capacity(ready.sizes.len());
+        for (place, bytes) in ready.sizes.iter().enumerate() {
+            buffers.push(self.result(list, guard.filter(|_| place == ready.output).map_or(*bytes, |end| end + GUARD))?);
+        }
         if let Some(guard) = guard {
-            self.mark(list, &run.buffers[output.0], guard)?;
+            self.mark(list, &buffers[ready.output], guard)?;
         }
-        for dispatch in dispatches {
-            self.dispatch(list, dispatch, counts, &run)?;
+        for (launch, ranges) in &ready.dispatches {
+            let bind = |range| ready.bind(range, &inputs, &buffers, launch);
+            list.dispatch(launch, ranges.iter().map(bind).collect::<Result<_>>()?);
         }
-        list.flops += plan.graph.flops(counts);
-        if list.dispatches >= LONG || list.flops > flops_per_submission(device.capabilities.device_type) {
+        list.flops += ready.flops;
+        let heavy = list.flops > flops_per_submission(device.capabilities.device_type);
+        if list.dispatches >= LONG || heavy || (list.dispatches >= SHORT && list.idle()?) {
             self.submit(list)?;
         }
-        Ok(self.memory(run.buffers[output.0].clone(), guard))
+        Ok(self.memory(buffers.swap_remove(ready.output), guard))
     }
 
     fn takes_half(&self, op: &Op, operands: &[&Shape], architecture: &str) -> bool {
@@ -435,9 +379,7 @@ impl ArrayEngine for VulkanArrays {
             }
         }
         COUNTERS.bytes_down.fetch_add(bytes.len() as u64, Relaxed);
-        let list = &mut *lock(&self.list);
-        list.let_go();
-        Ok(())
+        lock(&self.list).let_go()
     }
 
     fn synchronize(&self) -> Result<()> {

@@ -24,10 +24,12 @@ mod pipeline;
 mod profile;
 mod program;
 mod raw;
+mod ready;
 mod record;
 pub(crate) mod reflect;
 pub(crate) mod registry;
 mod slot;
+mod spare;
 mod upload;
 
 pub use arrays::guard_bands;

@@ -11,7 +11,7 @@ use super::kernel::{Dispatch, Range, Resource};
 use super::limits::flops_per_submission;
 use super::memory::{Arena, Budget};
 use super::profile;
-use super::raw::{Buffer, Command, Device, Grid, Kind, Pipeline, Recording, Slice, Ticket, Timing};
+use super::raw::{Buffer, Command, Device, Grid, Kind, Launch, Pipeline, Recording, Slice, Ticket, Timing};
 use super::record::{Grids, Groups};
 use crate::backend::{BatchLimits, Feed};
 use crate::graph::{Plan, Storage, ValueId};
@@ -130,9 +130,9 @@ impl Slot {
     fn command(&self, prepared: &Prepared, step: usize) -> Result<Command> {
         let dispatch = &prepared.dispatches[step];
         let bind = |range: &Range| self.bind(prepared, dispatch, *range);
-        Ok(Command::Dispatch {
+        let buffers = dispatch.bindings.iter().map(bind).collect::<Result<_>>()?;
+        let launch = Launch {
             pipeline: prepared.pipelines[step].clone(),
-            buffers: dispatch.bindings.iter().map(bind).collect::<Result<_>>()?,
             push: dispatch.push.clone(),
             grid: match prepared.grids.groups[step] {
                 Groups::Fixed(groups) => Grid::Direct(groups),
@@ -142,7 +142,8 @@ impl Slot {
                 }
             },
             label: dispatch.label.clone(),
-        })
+        };
+        Ok(Command::Dispatch { launch: Arc::new(launch), buffers })
     }
 
     fn bind(&self, prepared: &Prepared, dispatch: &Dispatch, range: Range) -> Result<Slice> {

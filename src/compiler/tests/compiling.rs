@@ -28,7 +28,7 @@ fn what_is_not_there_is_named_with_the_remedy() {
     assert!(matches!(error, Error::FunctionNotFound { .. }), "{error}");
     assert!(error.to_string().contains("\"main\"") && error.to_string().contains("// function: forward"), "{error}");
     let nowhere = CompilerConfig { shader_directory: folder.path().join("nowhere"), ..CompilerConfig::release() };
-    assert!(matches!(ShaderCompiler::new(nowhere).compile_all_shaders(), Err(Error::ShaderNotFound { .. })));
+    assert!(matches!(ShaderCompiler::new(nowhere).compile_all_shaders(), Err(Error::ShaderFolder { .. })));
 }
 
 #[test]

@@ -59,7 +59,12 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
                 table_2: term(2).table.range,
                 y: result,
             };
-            let constants = Constants { terms: step.terms.len() as u32, accumulate: place > 0, sliced: step.sliced };
+            let constants = Constants {
+                terms: step.terms.len() as u32,
+                accumulate: place > 0,
+                sliced: step.sliced,
+                vector: rows.columns.is_multiple_of(4),
+            };
             let push = Push {
                 rows_of: rows.rows_of(),
                 rows: rows.fixed(),

@@ -3,15 +3,17 @@
 use super::rows::spread;
 use crate::Result;
 use crate::backend::vulkan::generated::reduce::{Bindings, Constants, KERNEL, Push};
+use crate::backend::vulkan::generated::reduce_quads;
 use crate::backend::vulkan::kernel::Dispatch;
 use crate::backend::vulkan::lower::Lowering;
 use crate::graph::Node;
 use crate::ops::Reduce;
 use crate::ops::reduce::Stage;
 
-/// Invocations of a workgroup that take neighbouring columns, and those that share a column: by the shape alone.
-fn layout(n: usize, inner: usize) -> (u32, u32) {
-    let columns = inner.next_power_of_two().min(32);
+/// Invocations of a workgroup that take neighbouring columns, and those that share a column: by the shape alone. With
+/// quads, a column is four.
+fn layout(n: usize, inner: usize, quads: bool) -> (u32, u32) {
+    let columns = inner.next_power_of_two().min(if quads { 16 } else { 32 });
     let lanes = n.div_ceil(4).next_power_of_two().min(256 / columns);
     (columns as u32, lanes as u32)
 }
@@ -30,10 +32,16 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
         }
     };
     let chunks = n.div_ceil(chunk).max(1);
-    let (columns, lanes) = layout(n.min(chunk), inner);
+    // A user's shader has the interface of the one for single columns.
+    let quads = inner > 0 && inner.is_multiple_of(4) && lowering.replaced(&KERNEL, node).is_none();
+    if quads {
+        inner /= 4;
+    }
+    let (columns, lanes) = layout(n.min(chunk), inner, quads);
     let planes = op.planes(weighted) as u32;
     let units = 256 / (columns * lanes);
-    let variant = lowering.select(&KERNEL, node)?;
+    let kernel = if quads { &reduce_quads::KERNEL } else { &KERNEL };
+    let variant = lowering.select(kernel, node)?;
     let bindings = Bindings {
         x: lowering.range(node.operands[0]),
         // Nothing reads them without weights, but a binding must hold something.

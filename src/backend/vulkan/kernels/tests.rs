@@ -12,7 +12,7 @@ use crate::ops::{
     Pool, PoolMode, Reduce, ReduceKind, Residual, RmsNorm, Shape, Softmax,
 };
 
-const KERNELS: [&Kernel; 24] = [
+const KERNELS: [&Kernel; 25] = [
     &generated::activation::KERNEL,
     &generated::activation_backward::KERNEL,
     &generated::attention::KERNEL,
@@ -33,13 +33,14 @@ const KERNELS: [&Kernel; 24] = [
     &generated::normalize::KERNEL,
     &generated::pool::KERNEL,
     &generated::reduce::KERNEL,
+    &generated::reduce_quads::KERNEL,
     &generated::rms_norm::KERNEL,
     &generated::rms_norm_backward::KERNEL,
     &generated::softmax::KERNEL,
     &generated::softmax_backward::KERNEL,
 ];
 /// Those that know all sizes when they are recorded.
-const UNCOUNTED: [&str; 2] = ["cast", "reduce"];
+const UNCOUNTED: [&str; 3] = ["cast", "reduce", "reduce-quads"];
 
 /// What an operand of a one-node plan is.
 enum Operand {

@@ -8,6 +8,7 @@ use gpu_allocator::{AllocationError, MemoryLocation};
 
 use super::{Device, lock};
 use crate::backend::faults::{Fault, strikes};
+use crate::backend::vulkan::Capabilities;
 use crate::backend::vulkan::memory::{Budget, Charge};
 use crate::{Error, Result};
 
@@ -128,6 +129,11 @@ impl Buffer {
             Buffer { handle, memory: Mutex::new(Some(memory)), bytes, kind, _charge: charge, device: device.clone() };
         bound.map_err(|cause| device.failure("vkBindBufferMemory", cause))?;
         Ok(Arc::new(buffer))
+    }
+
+    /// What its device offers.
+    pub(in crate::backend::vulkan) fn limits(&self) -> &Capabilities {
+        &self.device.capabilities
     }
 
     /// Hands `use_it` the bytes `offset..offset + length` of a buffer that the host reaches. The caller sees to it that

@@ -1,6 +1,7 @@
 //! A logical device with its queue, its allocator and the one timeline that counts its submissions.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -41,6 +42,8 @@ pub(in crate::backend::vulkan) struct Device {
     pub(in crate::backend::vulkan) capabilities: Capabilities,
     queue: Mutex<Queue>,
     timeline: vk::Semaphore,
+    /// The highest value the timeline was seen at.
+    seen: AtomicU64,
     lost: AtomicBool,
     process: AtomicU32,
     // Keeps the loader in memory; dropped after the handle.
@@ -99,8 +102,9 @@ impl Device {
             capabilities: physical.capabilities.clone(),
             queue: Mutex::new(Queue { handle: queue, last: Ticket(0) }),
             timeline,
+            seen: AtomicU64::new(0),
             lost: AtomicBool::new(false),
-            process: AtomicU32::new(std::process::id()),
+            process: AtomicU32::new(crate::process::id()),
             _instance: instance.clone(),
         });
         device.name(timeline, "submissions");
@@ -109,7 +113,7 @@ impl Device {
 
     /// Whether this process was forked from the one that opened the device; nothing of it may be touched then.
     pub(in crate::backend::vulkan) fn forked(&self) -> bool {
-        self.process.load(Relaxed) != std::process::id()
+        self.process.load(Relaxed) != crate::process::id()
     }
 
     /// Whether the device was lost.
@@ -203,12 +207,14 @@ impl Device {
     /// # Errors
     /// The driver's.
     pub(in crate::backend::vulkan) fn reached(&self, ticket: Ticket) -> Result<bool> {
-        if ticket.0 == 0 {
+        if ticket.0 <= self.seen.load(Acquire) {
             return Ok(true);
         }
         // SAFETY: the semaphore lives as long as the device.
         let value = unsafe { self.handle.get_semaphore_counter_value(self.timeline) };
-        Ok(value.map_err(|cause| self.failure("vkGetSemaphoreCounterValue", cause))? >= ticket.0)
+        let value = value.map_err(|cause| self.failure("vkGetSemaphoreCounterValue", cause))?;
+        self.seen.fetch_max(value, AcqRel);
+        Ok(value >= ticket.0)
     }
 
     /// Waits until a submission is finished.
@@ -230,7 +236,10 @@ impl Device {
         let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
         // SAFETY: the semaphore lives as long as the device.
         match unsafe { self.handle.wait_semaphores(&info, time.as_nanos() as u64) } {
-            Ok(()) => Ok(true),
+            Ok(()) => {
+                self.seen.fetch_max(ticket.0, AcqRel);
+                Ok(true)
+            }
             Err(vk::Result::TIMEOUT) => Ok(false),
             Err(cause) => Err(self.failure("vkWaitSemaphores", cause)),
         }
@@ -264,7 +273,7 @@ impl Device {
     /// Makes the device believe that this process was forked (or is not).
     #[cfg(test)]
     pub(in crate::backend::vulkan) fn pretend_forked(&self, forked: bool) {
-        self.process.store(if forked { 0 } else { std::process::id() }, SeqCst);
+        self.process.store(if forked { 0 } else { crate::process::id() }, SeqCst);
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) use instance::Instance;
 pub use messages::validation_messages;
 pub(super) use pipeline::Pipeline;
 pub(super) use query::{Identity, Physical};
-pub(super) use recording::{Command, Grid, Recording, Timing};
+pub(super) use recording::{Command, Grid, Launch, Recording, Timing};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -13,7 +13,7 @@ pub(in crate::backend::vulkan) struct Pipeline {
     pub(super) handle: vk::Pipeline,
     pub(super) layout: vk::PipelineLayout,
     pub(super) sets: vk::DescriptorSetLayout,
-    pub(super) variant: &'static Variant,
+    pub(in crate::backend::vulkan) variant: &'static Variant,
     pub(super) device: Arc<Device>,
 }
 

@@ -16,6 +16,18 @@ pub(in crate::backend::vulkan) enum Grid {
     Indirect(Slice),
 }
 
+/// A dispatch but for its buffers.
+pub(in crate::backend::vulkan) struct Launch {
+    /// What runs.
+    pub(in crate::backend::vulkan) pipeline: Arc<Pipeline>,
+    /// The push block.
+    pub(in crate::backend::vulkan) push: Vec<u8>,
+    /// Workgroups.
+    pub(in crate::backend::vulkan) grid: Grid,
+    /// For debug labels and profiles.
+    pub(in crate::backend::vulkan) label: String,
+}
+
 /// One command; memory barriers are global and stand where a hazard is.
 #[derive(Clone)]
 pub(in crate::backend::vulkan) enum Command {
@@ -30,15 +42,9 @@ pub(in crate::backend::vulkan) enum Command {
     /// A dispatch.
     Dispatch {
         /// What runs.
-        pipeline: Arc<Pipeline>,
+        launch: Arc<Launch>,
         /// In the order of the variant's bindings.
         buffers: Vec<Slice>,
-        /// The push block.
-        push: Vec<u8>,
-        /// Workgroups.
-        grid: Grid,
-        /// For debug labels and profiles.
-        label: String,
     },
     /// A copy between buffers, of equal lengths.
     Copy {
@@ -165,7 +171,8 @@ impl Recording {
                             vk::BufferCopy::default().src_offset(from.offset).dst_offset(to.offset).size(from.bytes);
                         vulkan.cmd_copy_buffer(buffer, from.buffer.handle, to.buffer.handle, &[region]);
                     }
-                    Command::Dispatch { pipeline, push, grid, label, .. } => {
+                    Command::Dispatch { launch, .. } => {
+                        let Launch { pipeline, push, grid, label } = &**launch;
                         self.begin_label(label);
                         if pipeline.handle != bound {
                             bound = pipeline.handle;
@@ -197,7 +204,9 @@ impl Recording {
     }
 
     fn begin_label(&self, label: &str) {
-        if let (Some(debug), Ok(label)) = (&self.device.debug, std::ffi::CString::new(label)) {
+        if let Some(debug) = &self.device.debug
+            && let Ok(label) = std::ffi::CString::new(label)
+        {
             let label = vk::DebugUtilsLabelEXT::default().label_name(&label);
             // SAFETY: the command buffer is being recorded by this thread.
             unsafe { debug.cmd_begin_debug_utils_label(self.buffer, &label) };
@@ -217,8 +226,8 @@ impl Recording {
         let mut layouts = Vec::new();
         let mut infos: Vec<Vec<vk::DescriptorBufferInfo>> = Vec::new();
         for command in &self.commands {
-            if let Command::Dispatch { pipeline, buffers, .. } = command {
-                layouts.push(pipeline.sets);
+            if let Command::Dispatch { launch, buffers } = command {
+                layouts.push(launch.pipeline.sets);
                 let info = |s: &Slice| {
                     vk::DescriptorBufferInfo::default().buffer(s.buffer.handle).offset(s.offset).range(s.bytes)
                 };
@@ -240,7 +249,7 @@ impl Recording {
             .map_err(|cause| device.failure("vkAllocateDescriptorSets", cause))?;
         let mut writes = Vec::new();
         let pipelines = self.commands.iter().filter_map(|c| match c {
-            Command::Dispatch { pipeline, .. } => Some(pipeline),
+            Command::Dispatch { launch, .. } => Some(&launch.pipeline),
             _ => None,
         });
         for ((set, infos), pipeline) in sets.iter().zip(&infos).zip(pipelines) {
@@ -264,7 +273,8 @@ impl Recording {
         let limits = &self.device.capabilities;
         let wrong = |what: &str, cause: &str| Err(self.device.misuse(what, cause.to_owned()));
         match command {
-            Command::Dispatch { pipeline, buffers, push, grid, label, .. } => {
+            Command::Dispatch { launch, buffers } => {
+                let Launch { pipeline, push, grid, label } = &**launch;
                 if buffers.len() != pipeline.variant.bindings.len() {
                     return wrong(label, "the number of buffers is not that of the shader's bindings");
                 }
@@ -315,7 +325,7 @@ impl Recording {
         let mask = u64::MAX >> (64 - self.device.timestamp_bits.clamp(1, 64));
         let period = f64::from(self.device.capabilities.timestamp_period);
         let labels = self.commands.iter().filter_map(|c| match c {
-            Command::Dispatch { label, .. } => Some(label.as_str()),
+            Command::Dispatch { launch, .. } => Some(launch.label.as_str()),
             _ => None,
         });
         let time = |pair: &[u64]| (pair[1].wrapping_sub(pair[0]) & mask) as f64 * period;

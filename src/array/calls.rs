@@ -1,0 +1,135 @@
+//! Calls made ready, for the next of their kind: most programs make the same few calls over and over.
+
+use std::collections::HashMap;
+use std::fmt::{self, Write};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::mem;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Array, ElementType};
+use crate::backend::Prepared;
+use crate::backend::registry::{self, Registry};
+use crate::ops::Op;
+
+/// Calls of a generation; there are two of them.
+const MOST: usize = 256;
+
+/// What all calls of an op on operands of the same shapes and types share.
+pub(super) struct Call {
+    op: Op,
+    architecture: String,
+    operands: Vec<(Vec<usize>, ElementType)>,
+    /// Of the result.
+    pub(super) shape: Vec<usize>,
+    pub(super) dtype: ElementType,
+    /// `None` for a result without elements.
+    pub(super) prepared: Option<Prepared>,
+}
+
+impl Call {
+    pub(super) fn new(architecture: &str, op: &Op, operands: &[&Array]) -> Self {
+        Call {
+            op: op.clone(),
+            architecture: architecture.to_owned(),
+            operands: operands.iter().map(|x| (x.shape.clone(), x.dtype)).collect(),
+            shape: Vec::new(),
+            dtype: ElementType::F32,
+            prepared: None,
+        }
+    }
+
+    fn is(&self, architecture: &str, op: &Op, operands: &[&Array]) -> bool {
+        let same = |((shape, dtype), x): (&(Vec<usize>, ElementType), &&Array)| *shape == x.shape && *dtype == x.dtype;
+        self.operands.len() == operands.len()
+            && self.operands.iter().zip(operands).all(same)
+            && self.architecture == architecture
+            && self.op == *op
+    }
+}
+
+/// Those of an engine. A generation that is full takes the place of the one before it, of which then only those calls
+/// are left that were made meanwhile.
+#[derive(Default)]
+pub(super) struct Calls(Mutex<Generations>);
+
+#[derive(Default)]
+struct Generations {
+    /// What was registered when they were made ready.
+    shaders: Option<Arc<Registry>>,
+    young: HashMap<u64, Arc<Call>>,
+    old: HashMap<u64, Arc<Call>>,
+}
+
+impl Generations {
+    fn keep(&mut self, key: u64, call: Arc<Call>) {
+        if self.young.len() >= MOST {
+            self.old = mem::take(&mut self.young);
+        }
+        self.young.insert(key, call);
+    }
+}
+
+impl Calls {
+    /// The call, made ready by `make` unless it is known and no shader was registered since.
+    ///
+    /// # Errors
+    /// As `make`.
+    pub(super) fn get(
+        &self,
+        architecture: &str,
+        op: &Op,
+        operands: &[&Array],
+        make: impl FnOnce() -> crate::Result<Call>,
+    ) -> crate::Result<Arc<Call>> {
+        let key = key(architecture, op, operands);
+        let shaders = registry::read();
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        {
+            let known = &mut *lock();
+            if !known.shaders.as_ref().is_some_and(|then| Arc::ptr_eq(then, &shaders)) {
+                *known = Generations { shaders: Some(shaders.clone()), ..Generations::default() };
+            }
+            let fits = |call: &&Arc<Call>| call.is(architecture, op, operands);
+            if let Some(call) = known.young.get(&key).filter(fits) {
+                return Ok(call.clone());
+            }
+            if let Some(call) = known.old.get(&key).filter(fits).cloned() {
+                known.keep(key, call.clone());
+                return Ok(call);
+            }
+        }
+        let call = Arc::new(make()?);
+        let known = &mut *lock();
+        // What was registered while `make` ran may be in it or not.
+        if known.shaders.as_ref().is_some_and(|then| Arc::ptr_eq(then, &shaders)) && recurs(op) {
+            known.keep(key, call.clone());
+        }
+        Ok(call)
+    }
+}
+
+/// Whether programs call it again with the same attributes: not so if one of them is a place in a random sequence.
+fn recurs(op: &Op) -> bool {
+    !matches!(op, Op::Dropout(_))
+}
+
+/// By the attributes as text: a comparison would not tell 0 from -0.
+fn key(architecture: &str, op: &Op, operands: &[&Array]) -> u64 {
+    let mut hasher = Text(DefaultHasher::new());
+    // Writing to a hasher does not fail.
+    let _ = write!(hasher, "{architecture} {op:?}");
+    for x in operands {
+        (&x.shape, x.dtype).hash(&mut hasher.0);
+    }
+    hasher.0.finish()
+}
+
+/// Hashes what is written.
+struct Text(DefaultHasher);
+
+impl fmt::Write for Text {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.write(text.as_bytes());
+        Ok(())
+    }
+}
