@@ -197,6 +197,13 @@ fn variant_row(variant: &Variant) -> Result<String, String> {
     });
     let spirv: Vec<String> = variant.spirv.iter().map(u32::to_string).collect();
     writeln!(out, "Variant {{ name: {:?}, needs: &[{}],", variant.row.name, needs.join(", ")).expect("memory");
+    let stored = match variant.row.stored.as_str() {
+        "float32" => "F32",
+        "float16" => "F16",
+        "bfloat16" => "Bf16",
+        other => return Err(format!("unknown element type {other:?}")),
+    };
+    writeln!(out, "stored: crate::graph::DType::{stored},").expect("memory");
     writeln!(out, "bindings: &[{}],", bindings.collect::<Vec<_>>().join(", ")).expect("memory");
     writeln!(out, "push_bytes: {},", 4 * interface.push.len()).expect("memory");
     writeln!(out, "push: &[{}],", push.collect::<Vec<_>>().join(", ")).expect("memory");

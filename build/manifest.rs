@@ -21,11 +21,16 @@ pub struct Kernel {
 pub struct Variant {
     /// `kernel` or `kernel-variant`.
     pub name: String,
+    /// How activations and matrices are stored: one of [`STORED`].
+    pub stored: String,
     /// Names of the features the device must have.
     pub needs: Vec<String>,
     /// Macros, in the order of their names.
     pub defines: BTreeMap<String, String>,
 }
+
+/// What a kernel may be built for, as `shaders/include/stored.glsl` names it in capitals.
+pub const STORED: [&str; 3] = ["float32", "float16", "bfloat16"];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -41,11 +46,18 @@ struct KernelRow {
     /// Whether some devices may have no variant; who lowers to it asks first.
     #[serde(default)]
     optional: bool,
+    /// Element types, each with all variants.
+    #[serde(default = "float32_alone")]
+    stored: Vec<String>,
     #[serde(default)]
     variants: Vec<VariantRow>,
 }
 
-#[derive(Deserialize, Default)]
+fn float32_alone() -> Vec<String> {
+    vec![STORED[0].into()]
+}
+
+#[derive(Deserialize, Default, Clone)]
 #[serde(deny_unknown_fields, default)]
 struct VariantRow {
     name: String,
@@ -79,20 +91,26 @@ fn kernel(row: KernelRow, folder: &Path, features: &[&str]) -> Result<Kernel, St
     if row.name.is_empty() || !row.name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-') {
         return Err(format!("kernel name {:?} is not lower-case words joined by hyphens", row.name));
     }
+    if let Some(unknown) = row.stored.iter().find(|s| !STORED.contains(&s.as_str())) {
+        return Err(format!("{}: stored names {unknown:?}, expected some of {}", row.name, STORED.join(", ")));
+    }
     let rows = if row.variants.is_empty() { vec![VariantRow::default()] } else { row.variants };
     let mut variants: Vec<Variant> = Vec::new();
-    for variant in rows {
+    for (stored, variant) in row.stored.iter().flat_map(|stored| rows.iter().map(move |row| (stored, row.clone()))) {
         if let Some(unknown) = variant.needs.iter().find(|n| !features.contains(&n.as_str())) {
             return Err(format!("{}: unknown feature {unknown:?}, expected one of {}", row.name, features.join(", ")));
         }
-        let name = match variant.name.as_str() {
-            "" => row.name.clone(),
-            suffix => format!("{}-{suffix}", row.name),
-        };
+        let narrow = if stored == STORED[0] { "" } else { stored };
+        let words = [&*row.name, &variant.name, narrow].into_iter().filter(|word| !word.is_empty());
+        let name = words.collect::<Vec<_>>().join("-");
         if variants.iter().any(|v| v.name == name) {
             return Err(format!("{}: two variants are called {name:?}", row.name));
         }
-        variants.push(Variant { name, needs: variant.needs, defines: variant.defines });
+        let mut defines = variant.defines;
+        if !narrow.is_empty() {
+            defines.insert("STORED".into(), stored.to_uppercase());
+        }
+        variants.push(Variant { name, stored: stored.clone(), needs: variant.needs, defines });
     }
     if !row.optional && variants.last().is_some_and(|v| !v.needs.is_empty()) {
         return Err(format!("{}: the last variant must need nothing, so that every device has one", row.name));

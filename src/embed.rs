@@ -10,7 +10,7 @@ use std::sync::{Arc, RwLock};
 use ndarray::Array2;
 
 use crate::backend::BackendKind;
-use crate::graph::Plan;
+use crate::graph::{DType, Plan};
 use crate::model::config::SentenceConfig;
 use crate::model::heads::{Head, Modules};
 use crate::model::spec::EncoderSpec;
@@ -29,6 +29,8 @@ const TEXTS_A_PART: usize = 2048;
 pub struct LoadOptions {
     /// `"vulkan"`, `"vulkan:N"` or `"cpu"`.
     pub device: String,
+    /// What weights are rounded to, and what holds the encoder's numbers on a device; on the CPU they are float32.
+    pub dtype: DType,
     /// Most tokens of a text; `None` for the model's own limit. A larger value than the position table allows is
     /// lowered to it with a warning.
     pub max_seq_length: Option<usize>,
@@ -40,7 +42,13 @@ pub struct LoadOptions {
 
 impl Default for LoadOptions {
     fn default() -> Self {
-        LoadOptions { device: "vulkan".into(), max_seq_length: None, num_threads: None, memory_limit: None }
+        LoadOptions {
+            device: "vulkan".into(),
+            dtype: DType::F32,
+            max_seq_length: None,
+            num_threads: None,
+            memory_limit: None,
+        }
     }
 }
 

@@ -44,6 +44,20 @@ fn a_manifest_gives_kernels_with_named_variants() {
 }
 
 #[test]
+fn every_variant_is_built_for_every_element_type() {
+    let rows = "variants = [{ name = 'wide', needs = ['int8'] }, {}]";
+    let kernels = parse(&format!("[[kernel]]\nname = 'a'\nfile = 'a.glsl'\nstored = ['float32', 'float16']\n{rows}"));
+    let variants = &kernels.unwrap()[0].variants;
+    let names: Vec<(&str, &str)> = variants.iter().map(|v| (&*v.name, &*v.stored)).collect();
+    let expected = [("a-wide", "float32"), ("a", "float32"), ("a-wide-float16", "float16"), ("a-float16", "float16")];
+    assert_eq!(names, expected);
+    let defines: Vec<Option<&str>> = variants.iter().map(|v| v.defines.get("STORED").map(|s| &**s)).collect();
+    assert_eq!(defines, [None, None, Some("FLOAT16"), Some("FLOAT16")]);
+    let wrong = parse("[[kernel]]\nname = 'a'\nfile = 'a.glsl'\nstored = ['half']").unwrap_err();
+    assert!(wrong.contains("stored names \"half\", expected some of float32, float16, bfloat16"), "{wrong}");
+}
+
+#[test]
 fn a_manifest_with_a_fault_is_refused_by_name() {
     let refused = |text: &str| parse(text).unwrap_err();
     let unknown =
@@ -78,7 +92,12 @@ fn interface() -> Interface {
 
 fn kernel(interfaces: Vec<Interface>) -> emit::Kernel {
     let variant = |(place, interface): (usize, Interface)| emit::Variant {
-        row: manifest::Variant { name: format!("norm-{place}"), needs: Vec::new(), defines: Default::default() },
+        row: manifest::Variant {
+            name: format!("norm-{place}"),
+            stored: "float32".into(),
+            needs: Vec::new(),
+            defines: Default::default(),
+        },
         spirv: vec![0x0723_0203],
         interface,
     };

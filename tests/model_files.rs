@@ -4,6 +4,7 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use grilly::graph::DType;
 use grilly::model::config::{read_json, read_sentence_config};
 use grilly::model::encoder;
 use grilly::model::heads::read_modules;
@@ -34,7 +35,7 @@ fn load(folder: &Path) -> Result<()> {
     let config = read_sentence_config(folder, &transformer)?;
     let path = transformer.join("config.json");
     let (spec, rules) = read_spec(&read_json(&path)?, &path)?;
-    let graph = encoder::build(&spec, &modules.heads)?;
+    let graph = encoder::build(&spec, &modules.heads, DType::F32)?;
     let weights = Weights::open(folder, &modules.transformer, &modules.tensor_folders(), &rules)?;
     weights.check(&encoder::needed(&graph))?;
     let tokenizer = Tokenizer::load(&transformer, config.do_lower_case)?;

@@ -41,6 +41,7 @@ class EmbeddingModel:
     def load(
         folder: str | os.PathLike[str],
         device: str,
+        dtype: str,
         max_seq_length: int | None = None,
         num_threads: int | None = None,
         memory_limit: int | None = None,

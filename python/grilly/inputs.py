@@ -10,9 +10,9 @@ import numpy as np
 
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 
-__all__ = ["as_list", "check_device", "check_dtype", "merge_prompts", "positive"]
+__all__ = ["as_list", "check_device", "check_dtype", "choose_dtype", "merge_prompts", "positive"]
 
-DTYPES_LATER = ("float16", "bfloat16")
+DTYPES = ("float32", "float16", "bfloat16")
 
 
 def as_list(texts: Any) -> tuple[list[Any], bool]:
@@ -45,15 +45,26 @@ def positive(value: Any, name: str) -> int:
     return min(number, 2**62)
 
 
-def check_dtype(dtype: Any, name: str = "dtype") -> None:
-    """Refuses every element type but float32; takes names, NumPy's types and torch's."""
+def check_dtype(dtype: Any, name: str = "dtype") -> str:
+    """The name of an element type that is given by name, as NumPy's or as torch's."""
     text = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", None) or str(dtype)
     text = text.removeprefix("torch.")
-    if text == "float32":
-        return
-    if text in DTYPES_LATER:
-        raise UnsupportedError(f"{name}={text!r}: this version computes in float32 only")
-    raise InvalidArgumentError(f"{name} is {text!r}, expected 'float32'")
+    if text in DTYPES:
+        return text
+    raise InvalidArgumentError(f"{name} is {text!r}, expected one of {', '.join(DTYPES)}")
+
+
+def choose_dtype(dtype: Any, model_kwargs: Any) -> str:
+    """The element type of the constructor's `dtype` and of `model_kwargs`, float32 where neither names one."""
+    named = {} if dtype is None else {"dtype": dtype}
+    for key, value in (model_kwargs or {}).items():
+        if key not in ("dtype", "torch_dtype"):
+            raise InvalidTypeError(f"model_kwargs has the key {key!r}, expected only 'dtype' or 'torch_dtype'")
+        named[f"model_kwargs[{key!r}]"] = value
+    found = {name: check_dtype(value, name) for name, value in named.items() if value is not None}
+    if len(set(found.values())) > 1:
+        raise InvalidArgumentError(" and ".join(f"{name} is {text!r}" for name, text in found.items()) + ": which?")
+    return next(iter(found.values()), DTYPES[0])
 
 
 def check_device(device: Any, devices: Any) -> str:

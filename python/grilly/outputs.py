@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["normalize_rows", "to_tensor", "token_features"]
+__all__ = ["normalize_rows", "stored", "to_tensor", "token_features"]
 
 # Rows that are normalised at a time: their float64 copy stays small.
 ROWS = 1024
@@ -31,8 +31,20 @@ def normalize_rows(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     return rows
 
 
+def stored(rows: npt.NDArray[np.float32], dtype: str) -> npt.NDArray[np.floating[Any]]:
+    """Rows in a model's element type; float32 for bfloat16, which NumPy does not have.
+
+    Example:
+        >>> import numpy as np
+        >>> from grilly.outputs import stored
+        >>> stored(np.ones(2, np.float32), "float16").dtype.name, stored(np.ones(2, np.float32), "bfloat16").dtype.name
+        ('float16', 'float32')
+    """
+    return rows.astype(np.float16) if dtype == "float16" else rows
+
+
 def token_features(
-    sentences: npt.NDArray[np.float32], tokens: list[npt.NDArray[np.float32]], ids: list[list[int]]
+    sentences: npt.NDArray[np.floating[Any]], tokens: list[npt.NDArray[np.floating[Any]]], ids: list[list[int]]
 ) -> list[dict[str, npt.NDArray[Any]]]:
     """What `output_value=None` gives: everything known of each text, without padding."""
     return [
@@ -46,8 +58,8 @@ def token_features(
     ]
 
 
-def to_tensor(array: npt.NDArray[Any]) -> Any:
-    """A torch tensor on the CPU that shares the array's memory.
+def to_tensor(array: npt.NDArray[Any], dtype: str | None = None) -> Any:
+    """A torch tensor on the CPU, of the model's element type if given; it shares the array's memory if it can.
 
     Raises:
         ImportError: torch is not installed.
@@ -56,4 +68,5 @@ def to_tensor(array: npt.NDArray[Any]) -> Any:
         torch = importlib.import_module("torch")
     except ImportError as error:
         raise ImportError("convert_to_tensor=True needs torch, which cannot be imported; pip install torch") from error
-    return torch.from_numpy(array)
+    tensor = torch.from_numpy(array)
+    return tensor.to(getattr(torch, dtype)) if dtype else tensor

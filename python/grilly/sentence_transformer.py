@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from grilly import _core, hub
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
-from grilly.inputs import as_list, check_device, check_dtype, merge_prompts, positive
-from grilly.outputs import normalize_rows, to_tensor, token_features
+from grilly.inputs import as_list, check_device, choose_dtype, merge_prompts, positive
+from grilly.outputs import normalize_rows, stored, to_tensor, token_features
 from grilly.progress import progress
 from grilly.quantization import PRECISIONS, quantize_embeddings
 from grilly.similarity import SIMILARITIES
@@ -53,7 +53,10 @@ class VulkanSentenceTransformer:
             `"cpu"`.
         max_seq_length: Most tokens of a text, special ones included; longer texts are truncated. Default: the model's
             own. More than the model's position table has is lowered to it with a warning.
-        dtype: Element type of the computation; `"float32"`.
+        dtype: `"float32"`, `"float16"` or `"bfloat16"`, NumPy's or torch's type; default: that of `model_kwargs`, else
+            float32. The narrow types round all weights, and on a GPU hold weights and the encoder's numbers in half the
+            memory, with sums, norms, softmax and pooling in float32; the CPU computes in float32 with the rounded
+            weights. As in sentence-transformers, embeddings of float16 are float16 and others float32.
         devices: A list in place of `device`; one entry.
         prompts: Texts by name, to be put before inputs; added to the model's own and taken before them.
         default_prompt_name: The prompt used when a call names none; default: the model's own.
@@ -62,7 +65,7 @@ class VulkanSentenceTransformer:
         revision: Branch, tag or commit on the hub; default `"main"`.
         local_files_only: Whether to leave the hub out.
         token: For private models on the hub; not kept when the model is pickled.
-        model_kwargs: As in sentence-transformers; only `dtype` (or `torch_dtype`).
+        model_kwargs: As in sentence-transformers; only `dtype` (or `torch_dtype`), in place of the argument.
         similarity_fn_name: `"cosine"`, `"dot"`, `"euclidean"` or `"manhattan"`; default: the model's own, else cosine.
         num_threads: CPU threads; default: what the process may use, cgroup limits included.
         memory_limit: Most bytes of device memory for this model; default: no limit but the device's.
@@ -73,6 +76,7 @@ class VulkanSentenceTransformer:
         prompts: Texts by name; may be changed.
         default_prompt_name: The prompt used when a call names none; may be changed.
         truncate_dim: Dimensions kept of each embedding, or None for all; may be changed.
+        dtype: The element type's name.
         tokenizer: `tokenizer.encode(text)` gives token ids.
         config: The model's config.json.
         model_type: The architecture's name there.
@@ -112,7 +116,7 @@ class VulkanSentenceTransformer:
         device: str | None = "vulkan",
         max_seq_length: int | None = None,
         *,
-        dtype: Any = "float32",
+        dtype: Any = None,
         devices: Sequence[str] | None = None,
         prompts: dict[str, str] | None = None,
         default_prompt_name: str | None = None,
@@ -126,11 +130,7 @@ class VulkanSentenceTransformer:
         num_threads: int | None = None,
         memory_limit: int | None = None,
     ) -> None:
-        check_dtype(dtype)
-        for key, value in (model_kwargs or {}).items():
-            if key not in ("dtype", "torch_dtype"):
-                raise InvalidTypeError(f"model_kwargs has the key {key!r}, expected only 'dtype' or 'torch_dtype'")
-            check_dtype(value, f"model_kwargs[{key!r}]")
+        self.dtype = choose_dtype(dtype, model_kwargs)
         self.device = check_device(device, devices)
         self.truncate_dim = None if truncate_dim is None else positive(truncate_dim, "truncate_dim")
         self._similarity_fn_name: str | None = None
@@ -143,12 +143,13 @@ class VulkanSentenceTransformer:
         found = hub.resolve(
             model_name, cache_folder=cache_folder, revision=revision, local_files_only=local_files_only, token=token
         )
-        self._core = _core.EmbeddingModel.load(found.folder, self.device, limit, threads, memory)
+        self._core = _core.EmbeddingModel.load(found.folder, self.device, self.dtype, limit, threads, memory)
         self.model_name = os.fspath(model_name)
         # What a copy in another process needs; a folder's path must not depend on the working directory.
         self._arguments: dict[str, Any] = {
             "model_name": os.path.abspath(found.folder) if found.found == "path" else self.model_name,
             "device": self.device,
+            "dtype": self.dtype,
             "cache_folder": cache_folder,
             "revision": revision,
             "local_files_only": local_files_only,
@@ -241,7 +242,7 @@ class VulkanSentenceTransformer:
             task: Accepted as in sentence-transformers; it changes nothing in a model without a router.
 
         Returns:
-            float32 `(N, D)`, or `(D,)` for a str; `np.array([])` for an empty list.
+            float32 `(N, D)`, or `(D,)` for a str, float16 for a model of that dtype; `np.array([])` for an empty list.
 
         Raises:
             InvalidTypeError: An item is not a str (also a `TypeError`).
@@ -288,18 +289,20 @@ class VulkanSentenceTransformer:
         rows = rows if kept is None or kept >= rows.shape[1] else np.ascontiguousarray(rows[:, :kept])
 
         result: Any
+        whole = precision in (None, "float32")
         if output_value is None:
-            if precision not in (None, "float32"):
-                raise InvalidArgumentError(f"precision is {precision!r}, and output_value=None gives float32 only")
-            result = token_features(rows, tokens, ids)
+            if not whole:
+                raise InvalidArgumentError(f"precision is {precision!r}, and output_value=None gives {self.dtype} only")
+            result = token_features(stored(rows, self.dtype), [stored(each, self.dtype) for each in tokens], ids)
         elif output_value == "token_embeddings":
-            result = tokens if precision is None else quantize_embeddings(tokens, precision)
+            tokens = [stored(each, self.dtype) for each in tokens]
+            result = tokens if whole else quantize_embeddings(tokens, precision or "float32")
         else:
-            result = normalize_rows(rows) if normalize_embeddings else rows
-            if precision not in (None, "float32"):
-                result = quantize_embeddings(result, precision)
+            result = stored(normalize_rows(rows) if normalize_embeddings else rows, self.dtype)
+            if not whole:
+                result = quantize_embeddings(result, precision or "float32")
             if convert_to_tensor:
-                result = to_tensor(result)
+                result = to_tensor(result, self.dtype if whole else None)
             elif not convert_to_numpy:
                 result = list(result)
         return result[0] if single else result

@@ -6,10 +6,11 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "numbers.glsl"
+#include "stored.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint HEAD_DIM = 64;
-layout(constant_id = 1) const bool VECTOR = false;
+ALIGNED_ROWS(VECTOR, 1);
 // Whether query i of a text sees its keys 0 .. i alone.
 layout(constant_id = 2) const bool CAUSAL = false;
 #include "attention-interface.glsl"
@@ -204,6 +205,12 @@ void main() {
                 vec4 quad = factor[row] == 0.0 ? vec4(0.0) : result[2u * chunk + i] / factor[row];
                 uint column = 32u * chunk + 4u * tc;
                 uint at = (first + row) * push.y_stride + head * HEAD_DIM + column;
+                if (VECTOR) {
+                    if (column < HEAD_DIM) {
+                        y_4[at / 4u] = narrow(quad);
+                    }
+                    continue;
+                }
                 [[unroll]] for (uint j = 0u; j < 4u; j++) {
                     if (column + j < HEAD_DIM) {
                         y[at + j] = quad[j];

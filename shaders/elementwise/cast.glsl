@@ -4,7 +4,7 @@
 // Reduction order: none.
 // Assumes: elements < 2^32; words_per_group is a multiple of 4.
 #extension GL_GOOGLE_include_directive : require
-#include "numbers.glsl"
+#include "half.glsl"
 
 layout(local_size_x = 256) in;
 // 0: float32 to float16, 1: float16 to float32, 2: int32 to float32, 3: int32 to float16, 4: a copy.
@@ -22,35 +22,12 @@ layout(push_constant) uniform Push {
     uint words_per_group;
 } push;
 
-// Rounds to nearest, ties to even, where packHalf2x16 may round as it likes. NaN stays NaN.
-uint half_bits(float value) {
-    uint bits = floatBitsToUint(value);
-    uint sign = (bits >> 16) & 0x8000u;
-    uint magnitude = bits & 0x7fffffffu;
-    if (magnitude > 0x7f800000u) {
-        return sign | 0x7e00u;
-    }
-    if (magnitude >= 0x477ff000u) {
-        // From 65520 on the nearest is infinity.
-        return sign | 0x7c00u;
-    }
-    if (magnitude < 0x38800000u) {
-        // Below 2^-14 the spacing is 2^-24: adding 1/2 puts it into the last bit, which rounds as the sum does.
-        precise float shifted = uintBitsToFloat(magnitude) + 0.5;
-        return sign | (floatBitsToUint(shifted) - 0x3f000000u);
-    }
-    uint odd = (magnitude >> 13) & 1u;
-    return sign | ((magnitude - 0x38000000u + 0xfffu + odd) >> 13);
-}
-
 float number(uint word) {
     return CONVERSION >= 2u ? float(int(word)) : uintBitsToFloat(word);
 }
 
-uvec2 halves(uvec4 words) {
-    return uvec2(
-        half_bits(number(words.x)) | half_bits(number(words.y)) << 16,
-        half_bits(number(words.z)) | half_bits(number(words.w)) << 16);
+vec4 numbers(uvec4 words) {
+    return vec4(number(words.x), number(words.y), number(words.z), number(words.w));
 }
 
 // Words 4 quad .. 4 quad + 3 of the result.
@@ -63,7 +40,7 @@ void four(uint quad) {
         }
         case 2u: y_4[quad] = floatBitsToUint(vec4(ivec4(x_4[quad]))); break;
         case 4u: y_4[quad] = x_4[quad]; break;
-        default: y_4[quad] = uvec4(halves(x_4[2u * quad]), halves(x_4[2u * quad + 1u]));
+        default: y_4[quad] = uvec4(pack_halves(numbers(x_4[2u * quad])), pack_halves(numbers(x_4[2u * quad + 1u])));
     }
 }
 
@@ -80,7 +57,7 @@ void one(uint word) {
         }
         case 2u: y[word] = floatBitsToUint(element(word)); break;
         case 4u: y[word] = x[word]; break;
-        default: y[word] = half_bits(element(2u * word)) | half_bits(element(2u * word + 1u)) << 16;
+        default: y[word] = pack_halves(vec4(element(2u * word), element(2u * word + 1u), 0.0, 0.0)).x;
     }
 }
 

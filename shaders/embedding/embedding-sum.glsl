@@ -2,31 +2,31 @@
 // Computes: y[t] = sum of up to three table_i[index_i[t]]; y [rows, columns], index_i [rows], table_i [*, columns].
 // Grid: x = ceil(rows / 4); 64 invocations walk over the columns of each row, with VECTOR four columns at a time.
 // Reduction order: y (with ACCUMULATE), then the tables in order.
-// Assumes: indices lie inside their tables; SLICED has one table, of which rows first .. first + slice_rows are bound;
-// with VECTOR, columns are a multiple of 4.
+// Assumes: indices lie inside their tables; SLICED has one table, of which rows first .. first + slice_rows are bound.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "counts.glsl"
+#include "stored.glsl"
 
 layout(local_size_x = 64, local_size_y = 4) in;
 layout(constant_id = 0) const uint TERMS = 3;
 layout(constant_id = 1) const bool ACCUMULATE = false;
 layout(constant_id = 2) const bool SLICED = false;
-layout(constant_id = 3) const bool VECTOR = false;
+ALIGNED_ROWS(VECTOR, 3);
 // Groups of four columns that an invocation has under way at once.
 const uint FLIGHT = 4u;
 
 layout(std430, binding = 1) readonly buffer Index0 { uint index_0[]; };
 layout(std430, binding = 2) readonly buffer Table0 { float table_0[]; };
-layout(std430, binding = 2) readonly buffer Table40 { vec4 table_4_0[]; };
+layout(std430, binding = 2) readonly buffer Table04 { QUAD table_0_4[]; };
 layout(std430, binding = 3) readonly buffer Index1 { uint index_1[]; };
 layout(std430, binding = 4) readonly buffer Table1 { float table_1[]; };
-layout(std430, binding = 4) readonly buffer Table41 { vec4 table_4_1[]; };
+layout(std430, binding = 4) readonly buffer Table14 { QUAD table_1_4[]; };
 layout(std430, binding = 5) readonly buffer Index2 { uint index_2[]; };
 layout(std430, binding = 6) readonly buffer Table2 { float table_2[]; };
-layout(std430, binding = 6) readonly buffer Table42 { vec4 table_4_2[]; };
+layout(std430, binding = 6) readonly buffer Table24 { QUAD table_2_4[]; };
 layout(std430, binding = 7) buffer Y { float y[]; };
-layout(std430, binding = 7) buffer Y4 { vec4 y_4[]; };
+layout(std430, binding = 7) buffer Y4 { QUAD y_4[]; };
 
 layout(push_constant) uniform Push {
     uint rows_of;
@@ -38,15 +38,15 @@ layout(push_constant) uniform Push {
 
 // Columns 4 quad .. 4 quad + 3 of a row's sum.
 vec4 four(uint row, uint source, uint quad, uint quads) {
-    vec4 sum = table_4_0[source * quads + quad];
+    vec4 sum = wide(table_0_4[source * quads + quad]);
     if (ACCUMULATE) {
-        sum = y_4[row * quads + quad] + sum;
+        sum = wide(y_4[row * quads + quad]) + sum;
     }
     if (TERMS > 1u) {
-        sum += table_4_1[index_1[row] * quads + quad];
+        sum += wide(table_1_4[index_1[row] * quads + quad]);
     }
     if (TERMS > 2u) {
-        sum += table_4_2[index_2[row] * quads + quad];
+        sum += wide(table_2_4[index_2[row] * quads + quad]);
     }
     return sum;
 }
@@ -61,7 +61,7 @@ void in_fours(uint row, uint source) {
         }
         [[unroll]] for (uint i = 0u; i < FLIGHT; i++) {
             if (quad + 64u * i < quads) {
-                y_4[row * quads + quad + 64u * i] = sums[i];
+                y_4[row * quads + quad + 64u * i] = narrow(sums[i]);
             }
         }
     }

@@ -6,6 +6,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "counts.glsl"
 #include "numbers.glsl"
+#include "stored.glsl"
 
 layout(local_size_x = 64) in;
 // By the numbers of `PoolMode`.
@@ -13,6 +14,7 @@ layout(constant_id = 0) const uint MODE = 2;
 const uint CLS = 0u, MAX = 1u, MEAN = 2u, MEAN_SQRT_LENGTH = 3u, WEIGHTED_MEAN = 4u, LAST_TOKEN = 5u;
 
 layout(std430, binding = 1) readonly buffer X { float x[]; };
+layout(std430, binding = 1) readonly buffer X4 { QUAD x_4[]; };
 layout(std430, binding = 2) readonly buffer Offsets { uint offsets[]; };
 layout(std430, binding = 3) readonly buffer First { uint first[]; };
 layout(std430, binding = 4) writeonly buffer Y { float y[]; };
@@ -22,6 +24,12 @@ layout(push_constant) uniform Push {
     uint y_columns;
     uint y_column;
 } push;
+
+// One column of a token.
+float element(uint token, uint column) {
+    uint at = token * push.columns + column;
+    return STORED == FLOAT32 ? x[at] : wide(x_4[at / 4u])[at % 4u];
+}
 
 void main() {
     uint column = gl_WorkGroupID.x * 64u + gl_LocalInvocationID.x;
@@ -36,13 +44,13 @@ void main() {
     if (from == end) {
         result = MODE == MAX ? uintBitsToFloat(0xff800000u) : 0.0;
     } else if (MODE == CLS) {
-        result = x[from * push.columns + column];
+        result = element(from, column);
     } else if (MODE == LAST_TOKEN) {
-        result = x[(end - 1u) * push.columns + column];
+        result = element(end - 1u, column);
     } else if (MODE == MAX) {
-        result = x[from * push.columns + column];
+        result = element(from, column);
         for (uint token = from + 1u; token < end; token++) {
-            result = nan_max(result, x[token * push.columns + column]);
+            result = nan_max(result, element(token, column));
         }
     } else {
         float total = 0.0;
@@ -50,7 +58,7 @@ void main() {
             float sum = 0.0;
             for (uint token = block; token < min(block + 32u, end); token++) {
                 float weight = MODE == WEIGHTED_MEAN ? float(token - start + 1u) : 1.0;
-                sum = fma(weight, x[token * push.columns + column], sum);
+                sum = fma(weight, element(token, column), sum);
             }
             total += sum;
         }

@@ -2,15 +2,16 @@
 #include "counts.glsl"
 
 layout(std430, binding = 1) readonly buffer Q { float q[]; };
-layout(std430, binding = 1) readonly buffer Q4 { vec4 q_4[]; };
+layout(std430, binding = 1) readonly buffer Q4 { QUAD q_4[]; };
 layout(std430, binding = 2) readonly buffer K { float k[]; };
-layout(std430, binding = 2) readonly buffer K4 { vec4 k_4[]; };
+layout(std430, binding = 2) readonly buffer K4 { QUAD k_4[]; };
 layout(std430, binding = 3) readonly buffer V { float v[]; };
-layout(std430, binding = 3) readonly buffer V4 { vec4 v_4[]; };
+layout(std430, binding = 3) readonly buffer V4 { QUAD v_4[]; };
 // First query, and first key, of each text.
 layout(std430, binding = 4) readonly buffer QOffsets { uint q_offsets[]; };
 layout(std430, binding = 5) readonly buffer KvOffsets { uint kv_offsets[]; };
 layout(std430, binding = 6) writeonly buffer Y { float y[]; };
+layout(std430, binding = 6) writeonly buffer Y4 { QUAD y_4[]; };
 
 layout(push_constant) uniform Push {
     // Query heads to a key-value head.
@@ -33,7 +34,7 @@ layout(push_constant) uniform Push {
         at = there ? at : 0u;                                                                                  \
         vec4 quad;                                                                                             \
         if (VECTOR) {                                                                                          \
-            quad = VECTORS[at / 4u];                                                                           \
+            quad = wide(VECTORS[at / 4u]);                                                                     \
         } else {                                                                                               \
             uint most = there ? HEAD_DIM - 1u - column : 0u;                                                   \
             quad = vec4(SCALARS[at], SCALARS[at + min(1u, most)], SCALARS[at + min(2u, most)], SCALARS[at + min(3u, most)]); \

@@ -1,12 +1,14 @@
 // Rows shared among LANES consecutive invocations (32 or 256), 256 / LANES rows a workgroup; each invocation has QUADS
 // groups of four columns, which it keeps in registers if HELD, so that a row is read once. Needs no subgroup operation:
 // any subgroup size gives the same bits. `src/backend/vulkan/kernels/rows.rs` chooses the constants by the columns alone.
+#include "stored.glsl"
+
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint LANES = 32;
 layout(constant_id = 1) const uint QUADS = 8;
 layout(constant_id = 2) const bool HELD = true;
 // Whether rows start at multiples of four elements.
-layout(constant_id = 3) const bool VECTOR = false;
+ALIGNED_ROWS(VECTOR, 3);
 
 // Lanes are added in groups of NEAR, then the groups.
 const uint NEAR = LANES == 32u ? 4u : 16u;
@@ -51,7 +53,7 @@ vec4 within(vec4 value, uint i, uint columns, float other) {
     vec4 NAME(uint start, uint i, uint columns) {                                                                      \
         uvec4 c = columns_of(i);                                                                                       \
         if (VECTOR) {                                                                                                  \
-            return VECTORS[c.x < columns ? (start + c.x) / 4u : 0u];                                                   \
+            return wide(VECTORS[c.x < columns ? (start + c.x) / 4u : 0u]);                                             \
         }                                                                                                              \
         uvec4 at = mix(uvec4(0u), start + c, inside(i, columns));                                                      \
         return vec4(SCALARS[at.x], SCALARS[at.y], SCALARS[at.z], SCALARS[at.w]);                                       \
@@ -63,7 +65,7 @@ vec4 within(vec4 value, uint i, uint columns, float other) {
         uvec4 c = columns_of(i);                                                                                       \
         if (VECTOR) {                                                                                                  \
             if (c.x < columns) {                                                                                       \
-                VECTORS[(start + c.x) / 4u] = value;                                                                   \
+                VECTORS[(start + c.x) / 4u] = narrow(value);                                                           \
             }                                                                                                          \
             return;                                                                                                    \
         }                                                                                                              \

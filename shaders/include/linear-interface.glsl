@@ -1,20 +1,26 @@
 // What the builds of `linear` share: their interface but for constants, loads and the epilogue.
 #include "counts.glsl"
 #include "activate.glsl"
+#include "stored.glsl"
 
-// Whether rows start at multiples of four elements.
-layout(constant_id = 0) const bool VECTOR = false;
+// Whether rows of x and the weight start at multiples of four elements.
+ALIGNED_ROWS(VECTOR, 0);
 layout(constant_id = 1) const bool BIAS = false;
 layout(constant_id = 2) const uint ACTIVATION = 0;
 layout(constant_id = 3) const bool RESIDUAL = false;
+// Whether those of the result do.
+ALIGNED_ROWS(VECTOR_Y, 7);
 
 layout(std430, binding = 1) readonly buffer X { float x[]; };
-layout(std430, binding = 1) readonly buffer X4 { vec4 x_4[]; };
+layout(std430, binding = 1) readonly buffer X4 { QUAD x_4[]; };
 layout(std430, binding = 2) readonly buffer Weight { float weight[]; };
-layout(std430, binding = 2) readonly buffer Weight4 { vec4 weight_4[]; };
+layout(std430, binding = 2) readonly buffer Weight4 { QUAD weight_4[]; };
 layout(std430, binding = 3) readonly buffer Bias { float bias[]; };
+layout(std430, binding = 3) readonly buffer Bias4 { vec4 bias_4[]; };
 layout(std430, binding = 4) readonly buffer Residual { float residual[]; };
+layout(std430, binding = 4) readonly buffer Residual4 { QUAD residual_4[]; };
 layout(std430, binding = 5) writeonly buffer Y { float y[]; };
+layout(std430, binding = 5) writeonly buffer Y4 { QUAD y_4[]; };
 
 layout(push_constant) uniform Push {
     uint rows_of;
@@ -32,7 +38,7 @@ vec4 load_x(uint row, uint k, uint rows) {
     uint at = there ? row * push.k + k : 0u;
     vec4 quad;
     if (VECTOR) {
-        quad = x_4[at / 4u];
+        quad = wide(x_4[at / 4u]);
     } else {
         // Past the end of the row, its last element stands in.
         uint most = there ? push.k - 1u - k : 0u;
@@ -49,7 +55,7 @@ vec4 load_weight(uint row, uint k) {
     uint at = there ? row * push.k + k : 0u;
     vec4 quad;
     if (VECTOR) {
-        quad = weight_4[at / 4u];
+        quad = wide(weight_4[at / 4u]);
     } else {
         // Past the end of the row, its last element stands in.
         uint most = there ? push.k - 1u - k : 0u;
@@ -66,7 +72,7 @@ float accumulate(vec4 a, vec4 b, float sum) {
 }
 
 // Writes y[row, push.column + n] from the finished sum over k.
-void finish(uint row, uint n, float sum) {
+void finish_one(uint row, uint n, float sum) {
     uint column = push.column + n;
     if (BIAS) {
         sum += bias[column];
@@ -77,4 +83,28 @@ void finish(uint row, uint n, float sum) {
         value += residual[at];
     }
     y[at] = value;
+}
+
+// Writes columns n .. n + 3, of which n is one of the result's.
+void finish(uint row, uint n, vec4 sum) {
+    if (VECTOR_Y) {
+        uint column = push.column + n;
+        if (BIAS) {
+            sum += bias_4[column / 4u];
+        }
+        [[unroll]] for (uint i = 0u; i < 4u; i++) {
+            sum[i] = activate(ACTIVATION, sum[i]);
+        }
+        uint at = (row * push.y_columns + column) / 4u;
+        if (RESIDUAL) {
+            sum += wide(residual_4[at]);
+        }
+        y_4[at] = narrow(sum);
+        return;
+    }
+    [[unroll]] for (uint i = 0u; i < 4u; i++) {
+        if (n + i < push.n) {
+            finish_one(row, n + i, sum[i]);
+        }
+    }
 }

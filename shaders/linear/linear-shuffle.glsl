@@ -1,8 +1,8 @@
 #version 460
 // Computes: y = act(x W^T + b) + residual, as linear.glsl and with its bits; for devices whose shared memory is slow.
-// Grid: x = ceil(N / (64 COLUMNS)), y = ceil(M / ROWS); 64 invocations, each ROWS rows of COLUMNS columns.
+// Grid: x = ceil(N / (64 COLUMNS)), y = ceil(M / ROWS); 64 invocations, each ROWS rows of 1 or 4 neighbouring columns.
 // Reduction order: one fma a step, k = 0, 1, ... K - 1, from zero, at any subgroup size.
-// Assumes: full subgroups, of a size that divides 64; with VECTOR, K a multiple of 4.
+// Assumes: full subgroups, of a size that divides 64; with VECTOR, K a multiple of 4, with VECTOR_Y, N.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_shuffle : require
@@ -15,7 +15,7 @@ layout(constant_id = 5) const uint COLUMNS = 4;
 void main() {
     uint rows = batch_rows(push.rows_of, push.rows);
     uint first_row = gl_WorkGroupID.y * ROWS;
-    uint first_column = gl_WorkGroupID.x * (64u * COLUMNS) + gl_LocalInvocationIndex;
+    uint first_column = (gl_WorkGroupID.x * 64u + gl_LocalInvocationIndex) * COLUMNS;
 
     float sum[ROWS * COLUMNS];
     [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++) {
@@ -31,7 +31,7 @@ void main() {
         for (uint lane = 0u; lane < gl_SubgroupSize; lane++) {
             vec4 w[COLUMNS];
             [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
-                w[j] = load_weight(first_column + 64u * j, start + 4u * lane);
+                w[j] = load_weight(first_column + j, start + 4u * lane);
             }
             [[unroll]] for (uint i = 0u; i < ROWS; i++) {
                 vec4 from = subgroupShuffle(a[i], lane);
@@ -42,10 +42,12 @@ void main() {
         }
     }
     [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-        [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
-            uint n = first_column + 64u * j;
-            if (first_row + i < rows && n < push.n) {
-                finish(first_row + i, n, sum[i * COLUMNS + j]);
+        if (first_row + i < rows && first_column < push.n) {
+            if (COLUMNS == 4u) {
+                uvec4 at = i * COLUMNS + min(uvec4(0u, 1u, 2u, 3u), uvec4(COLUMNS - 1u));
+                finish(first_row + i, first_column, vec4(sum[at.x], sum[at.y], sum[at.z], sum[at.w]));
+            } else {
+                finish_one(first_row + i, first_column, sum[i]);
             }
         }
     }

@@ -2,7 +2,7 @@
 // Computes: y = act(x W^T + b) + residual; x [M, K], weight [N, K], bias [*], residual, y [M, y_columns].
 // Grid: x = ceil(N / TILE_N), y = ceil(M / TILE_M); 16 x 16 invocations, each TILE_M/16 x TILE_N/16 results.
 // Reduction order: one fma a step, k = 0, 1, ... K - 1, from zero: the same for every tile size and every M.
-// Assumes: TILE_M, TILE_N multiples of 16, times TILE_K multiples of 1024; with VECTOR, K a multiple of 4.
+// Assumes: TILE_M a multiple of 16, TILE_N of 64, times TILE_K of 1024; with VECTOR, K a multiple of 4, with VECTOR_Y, N.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "linear-interface.glsl"
@@ -12,7 +12,7 @@ layout(constant_id = 4) const uint TILE_M = 128;
 layout(constant_id = 5) const uint TILE_N = 128;
 layout(constant_id = 6) const uint TILE_K = 16;
 
-// Results of one invocation: rows ty + 16 i, columns tx + 16 j of the tile.
+// Results of one invocation: rows ty + 16 i, columns 64 j + 4 tx .. + 3 of the tile.
 const uint ROWS = TILE_M / 16;
 const uint COLUMNS = TILE_N / 16;
 const uint QUADS = TILE_K / 4;
@@ -22,6 +22,11 @@ const uint WEIGHT_LOADS = TILE_N * QUADS / 256;
 const uint STRIDE = QUADS + 1;
 shared vec4 x_tile[TILE_M * STRIDE];
 shared vec4 weight_tile[TILE_N * STRIDE];
+
+// Column 64 a + 4 b + c of the tile lies in row 64 a + 16 c + b, so that neighbouring invocations read neighbouring rows.
+uint column_of(uint row) {
+    return row / 64u * 64u + row % 16u * 4u + row / 16u % 4u;
+}
 
 void main() {
     uint invocation = gl_LocalInvocationIndex;
@@ -57,7 +62,7 @@ void main() {
                 next_x[i] = load_x(first_row + load_row + i * (256u / QUADS), k, rows);
             }
             [[unroll]] for (uint i = 0u; i < WEIGHT_LOADS; i++) {
-                next_weight[i] = load_weight(first_column + load_row + i * (256u / QUADS), k);
+                next_weight[i] = load_weight(first_column + column_of(load_row + i * (256u / QUADS)), k);
             }
         }
         if (start > 0u) {
@@ -78,10 +83,11 @@ void main() {
 
     [[unroll]] for (uint i = 0u; i < ROWS; i++) {
         uint row = first_row + ty + 16u * i;
-        [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
-            uint n = first_column + tx + 16u * j;
+        [[unroll]] for (uint j = 0u; j < COLUMNS; j += 4u) {
+            uint n = first_column + 16u * j + 4u * tx;
+            uint at = i * COLUMNS + j;
             if (row < rows && n < push.n) {
-                finish(row, n, sum[i * COLUMNS + j]);
+                finish(row, n, vec4(sum[at], sum[at + 1u], sum[at + 2u], sum[at + 3u]));
             }
         }
     }

@@ -43,7 +43,7 @@ impl Group {
 }
 
 impl ByLength {
-    /// Puts the weights on a device, and runs one token, so that what the device cannot do shows now.
+    /// Puts the weights on a device, as float32, and runs one token, so that what the device cannot do shows now.
     ///
     /// # Errors
     /// `Unsupported`, `PipelineCreationFailed`, `OutOfMemory`, or a device fault.
@@ -54,6 +54,7 @@ impl ByLength {
         options: ProgramOptions,
     ) -> Result<Arc<dyn Program>> {
         let engine = Engine::own(backend, &plan.architecture, options)?;
+        let plan = Arc::new(plan.widened());
         let graph = &plan.graph;
         let boundaries = Shape::vector(Dim::Boundaries);
         let offsets = graph.inputs.iter().position(|id| graph.value(*id).shape == boundaries);
@@ -175,7 +176,7 @@ fn input(engine: &Arc<Engine>, value: &Value, bytes: &[u8], group: &Group) -> Re
             engine.upload(ElementType::I32, &shape, bytemuck::cast_slice(&counted))
         }
         (DType::U32, _) => engine.upload(ElementType::I32, &shape, bytes),
-        (DType::F32 | DType::F16, _) => engine.upload(ElementType::F32, &shape, bytes),
+        (DType::F32 | DType::F16 | DType::Bf16, _) => engine.upload(ElementType::F32, &shape, bytes),
     }
 }
 

@@ -10,7 +10,7 @@ pub mod vulkan;
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::graph::Plan;
+use crate::graph::{DType, Plan};
 use crate::ops::{Counts, Op, Shape};
 use crate::{Error, Result};
 
@@ -59,6 +59,8 @@ impl StoredType {
 pub struct TensorView<'a> {
     /// Element type on disk.
     pub stored: StoredType,
+    /// What its numbers are rounded to before anything is computed with them; float32 for not at all.
+    pub rounded: DType,
     /// Axes, slowest first.
     pub shape: &'a [usize],
     /// The elements, little endian; not necessarily aligned.
@@ -69,6 +71,26 @@ impl TensorView<'_> {
     /// Number of elements.
     pub fn elements(&self) -> usize {
         self.shape.iter().product()
+    }
+
+    /// Writes elements from `first` on as `dtype`, as many as `out` has room for.
+    pub fn read(&self, first: usize, dtype: DType, out: &mut [u8]) {
+        let size = self.stored.size();
+        let as_they_are =
+            matches!((self.stored, dtype), (StoredType::F16, DType::F16) | (StoredType::Bf16, DType::Bf16))
+                && [DType::F32, dtype].contains(&self.rounded);
+        if as_they_are {
+            return out.copy_from_slice(&self.bytes[first * size..][..out.len()]);
+        }
+        if let (DType::F32, Ok(values)) = (dtype, bytemuck::try_cast_slice_mut(out)) {
+            return self.read_f32(first, values);
+        }
+        let mut block = [0.0; 1024];
+        for (number, out) in out.chunks_mut(block.len() * dtype.size()).enumerate() {
+            let values = &mut block[..out.len() / dtype.size()];
+            self.read_f32(first + number * 1024, values);
+            dtype.encode(values, out);
+        }
     }
 
     /// Writes elements `first..first + out.len()` as f32.
@@ -88,6 +110,7 @@ impl TensorView<'_> {
                 }
             }
         }
+        self.rounded.round(out);
     }
 }
 

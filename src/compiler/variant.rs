@@ -5,6 +5,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use super::module;
 use crate::backend::vulkan::{Binding, Constant, Interface, PushMember, Variant, cache_file};
+use crate::graph::DType;
 use crate::{Error, Result};
 
 /// By the hash of name, interface and code: the same shader compiled again is the same variant.
@@ -53,6 +54,7 @@ pub(super) fn of(
         let push = generic.map_or_else(push, |g| g.push);
         Box::leak(Box::new(Variant {
             name: text(name),
+            stored: DType::F32,
             needs: leak(needs),
             spirv: leak(spirv.to_vec()),
             bindings: generic.map_or_else(bindings, |g| g.bindings),

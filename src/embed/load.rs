@@ -33,11 +33,12 @@ impl EmbeddingModel {
         let sentence = config::read_sentence_config(folder, &transformer)?;
         let (spec, rules) = registry::read_spec(&config, &config_path)?;
         let tokenizer = Tokenizer::load(&transformer, sentence.do_lower_case)?;
-        let graph = encoder::build(&spec, &modules.heads).map_err(|error| match error {
+        let graph = encoder::build(&spec, &modules.heads, options.dtype).map_err(|error| match error {
             Error::InvalidArgument(problem) => Error::ModelFormat { path: folder.join("modules.json"), problem },
             other => other,
         })?;
-        let weights = Weights::open(folder, &modules.transformer, &module_folders(&modules), &rules)?;
+        let mut weights = Weights::open(folder, &modules.transformer, &module_folders(&modules), &rules)?;
+        weights.rounded = options.dtype;
         weights.check(&encoder::needed(&graph))?;
         let model_type = config.get("model_type").and_then(|v| v.as_str()).unwrap_or(&spec.architecture).to_owned();
         let shaders = shaders::read();

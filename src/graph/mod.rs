@@ -1,8 +1,10 @@
 //! What is to be computed (`Graph`), made cheaper (`fuse`) and put in order (`Plan`).
 
+mod dtype;
 pub mod fuse;
 mod nodes;
 mod plan;
 
-pub use nodes::{DType, Graph, Node, Source, Value, ValueId, Weight};
+pub use dtype::DType;
+pub use nodes::{Graph, Node, Source, Value, ValueId, Weight};
 pub use plan::{Buffer, Plan, Storage};

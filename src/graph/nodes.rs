@@ -1,28 +1,8 @@
 //! A graph of operations over inputs and weights, in the order they were added.
 
+use super::DType;
 use crate::ops::{Counts, Dim, Op, Shape};
 use crate::{Error, Result};
-
-/// How an element is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum DType {
-    /// IEEE binary32.
-    F32,
-    /// IEEE binary16, two to a word; only `cast` reads and writes it.
-    F16,
-    /// Unsigned 32-bit integer: ids, positions, offsets.
-    U32,
-}
-
-impl DType {
-    /// Bytes of one element.
-    pub fn size(self) -> usize {
-        match self {
-            DType::F16 => 2,
-            DType::F32 | DType::U32 => 4,
-        }
-    }
-}
 
 /// A value's place in [`Graph::values`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,6 +39,13 @@ pub struct Value {
     pub dtype: DType,
     /// Origin.
     pub source: Source,
+}
+
+impl Value {
+    /// Bytes in a batch.
+    pub fn bytes(&self, counts: Counts) -> usize {
+        self.shape.elements(counts) * self.dtype.size()
+    }
 }
 
 /// One operation applied to values.
@@ -106,10 +93,15 @@ impl Graph {
         id
     }
 
-    /// Adds a constant of the model, `parts` stacked along the first axis; `shape` is that of the whole.
+    /// Adds a constant of the model in float32, `parts` stacked along the first axis; `shape` is that of the whole.
     pub fn weight(&mut self, parts: Vec<String>, shape: Shape) -> ValueId {
+        self.weight_as(DType::F32, parts, shape)
+    }
+
+    /// Adds a constant of the model that is stored as `dtype`.
+    pub fn weight_as(&mut self, dtype: DType, parts: Vec<String>, shape: Shape) -> ValueId {
         let name = parts.join("+");
-        self.push(Value { name, shape, dtype: DType::F32, source: Source::Weight(Weight { parts }) })
+        self.push(Value { name, shape, dtype, source: Source::Weight(Weight { parts }) })
     }
 
     /// Adds an operation and returns its result.

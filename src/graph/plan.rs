@@ -1,22 +1,22 @@
 //! A graph put in order, with a buffer for each value that is computed or given.
 
-use super::{Graph, Source, ValueId};
+use super::{DType, Graph, Source, Value, ValueId};
 use crate::graph::fuse::{Fusion, Outcome};
-use crate::ops::{Counts, Dim, Shape};
+use crate::ops::{Counts, Dim};
 
-/// A piece of memory whose size depends on the batch: `rows * columns` elements of 4 bytes.
+/// A piece of memory whose size depends on the batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Buffer {
     /// What the rows count.
     pub rows: Dim,
-    /// Elements a row: the most that any of the values sharing the buffer needs.
-    pub columns: usize,
+    /// Bytes a row: the most that any of the values sharing the buffer needs.
+    pub row_bytes: usize,
 }
 
 impl Buffer {
-    /// Bytes needed in a batch.
+    /// Bytes needed in a batch, whole words.
     pub fn bytes(&self, counts: Counts) -> usize {
-        4 * self.rows.size(counts) * self.columns
+        (self.rows.size(counts) * self.row_bytes).next_multiple_of(4)
     }
 }
 
@@ -57,37 +57,23 @@ impl Plan {
     pub fn with(mut graph: Graph, fusion: &Fusion<'_>) -> Self {
         drop_unused(&mut graph);
         let outcomes = super::fuse::all(&mut graph, fusion);
-        let last_use = graph.last_uses();
-        let by_length = graph.needs_one_length();
-        let mut buffers: Vec<Buffer> = Vec::new();
-        let mut free: Vec<usize> = Vec::new();
-        let mut storage: Vec<Storage> = graph
-            .values
-            .iter()
-            .map(|value| match value.source {
-                Source::Input(place) => Storage::Input(place),
-                _ => Storage::Weight,
-            })
-            .collect();
-        for (step, node) in graph.nodes.iter().enumerate().filter(|_| !by_length) {
-            let shape = &graph.value(node.result).shape;
-            let shared = last_use[node.result.0] != usize::MAX;
-            storage[node.result.0] = Storage::Buffer(take_buffer(&mut buffers, &mut free, shape, shared));
-            // A result never overwrites an operand of its own step, so operands are given back only now.
-            let operands = node.operands.iter().map(|v| graph.viewed(*v));
-            let mut ended: Vec<ValueId> = operands.filter(|v| last_use[v.0] == step).collect();
-            ended.sort();
-            ended.dedup();
-            for value in ended {
-                if let Storage::Buffer(buffer) = storage[value.0] {
-                    free.push(buffer);
-                }
-            }
-        }
-        for id in 0..graph.values.len() {
-            storage[id] = storage[graph.viewed(ValueId(id)).0];
-        }
+        let (buffers, storage) = place(&graph);
         Plan { graph, architecture: fusion.architecture.to_owned(), outcomes, buffers, storage }
+    }
+
+    /// The same plan with all it computes and all weights in float32, for what cannot hold narrower elements.
+    pub fn widened(&self) -> Self {
+        let mut plan = self.clone();
+        let held = |value: &&mut Value| value.dtype.is_narrow() && !matches!(value.source, Source::Input(_));
+        plan.graph.values.iter_mut().filter(held).for_each(|value| value.dtype = DType::F32);
+        (plan.buffers, plan.storage) = place(&plan.graph);
+        plan
+    }
+
+    /// The type of 16 bits in which it computes, if there is one.
+    pub fn narrow(&self) -> Option<DType> {
+        let results = self.graph.nodes.iter().map(|node| self.graph.value(node.result).dtype);
+        results.into_iter().find(|dtype| dtype.is_narrow())
     }
 
     /// Bytes of all buffers in a batch.
@@ -95,11 +81,46 @@ impl Plan {
         self.buffers.iter().map(|b| b.bytes(counts)).sum()
     }
 
-    /// Columns of the widest buffer whose rows are tokens: what a device's storage-buffer range limits.
+    /// Bytes a row of the widest buffer whose rows are tokens: what a device's storage-buffer range limits.
     pub fn widest_token_row(&self) -> usize {
-        let widest = self.buffers.iter().filter(|b| b.rows == Dim::Tokens).map(|b| b.columns).max();
-        widest.unwrap_or(1)
+        let widest = self.buffers.iter().filter(|b| b.rows == Dim::Tokens).map(|b| b.row_bytes).max();
+        widest.unwrap_or(4)
     }
+}
+
+/// Buffers for what is computed, and where each value lives.
+fn place(graph: &Graph) -> (Vec<Buffer>, Vec<Storage>) {
+    let last_use = graph.last_uses();
+    let by_length = graph.needs_one_length();
+    let mut buffers: Vec<Buffer> = Vec::new();
+    let mut free: Vec<usize> = Vec::new();
+    let mut storage: Vec<Storage> = graph
+        .values
+        .iter()
+        .map(|value| match value.source {
+            Source::Input(place) => Storage::Input(place),
+            _ => Storage::Weight,
+        })
+        .collect();
+    for (step, node) in graph.nodes.iter().enumerate().filter(|_| !by_length) {
+        let value = graph.value(node.result);
+        let shared = last_use[node.result.0] != usize::MAX;
+        storage[node.result.0] = Storage::Buffer(take_buffer(&mut buffers, &mut free, value, shared));
+        // A result never overwrites an operand of its own step, so operands are given back only now.
+        let operands = node.operands.iter().map(|v| graph.viewed(*v));
+        let mut ended: Vec<ValueId> = operands.filter(|v| last_use[v.0] == step).collect();
+        ended.sort();
+        ended.dedup();
+        for value in ended {
+            if let Storage::Buffer(buffer) = storage[value.0] {
+                free.push(buffer);
+            }
+        }
+    }
+    for id in 0..graph.values.len() {
+        storage[id] = storage[graph.viewed(ValueId(id)).0];
+    }
+    (buffers, storage)
 }
 
 fn drop_unused(graph: &mut Graph) {
@@ -118,19 +139,19 @@ fn drop_unused(graph: &mut Graph) {
 }
 
 /// A free buffer with the same kind of rows (widened if need be), or a new one.
-fn take_buffer(buffers: &mut Vec<Buffer>, free: &mut Vec<usize>, shape: &Shape, shared: bool) -> usize {
-    let (rows, columns) = (shape.rows(), shape.row_elements());
+fn take_buffer(buffers: &mut Vec<Buffer>, free: &mut Vec<usize>, value: &Value, shared: bool) -> usize {
+    let (rows, row_bytes) = (value.shape.rows(), value.shape.row_elements() * value.dtype.size());
     let fitting = free.iter().enumerate().filter(|(_, b)| buffers[**b].rows == rows);
     // The closest in width wastes least.
-    let best = fitting.min_by_key(|(_, b)| buffers[**b].columns.abs_diff(columns)).map(|(i, _)| i);
+    let best = fitting.min_by_key(|(_, b)| buffers[**b].row_bytes.abs_diff(row_bytes)).map(|(i, _)| i);
     match best.filter(|_| shared) {
         Some(position) => {
             let buffer = free.swap_remove(position);
-            buffers[buffer].columns = buffers[buffer].columns.max(columns);
+            buffers[buffer].row_bytes = buffers[buffer].row_bytes.max(row_bytes);
             buffer
         }
         None => {
-            buffers.push(Buffer { rows, columns });
+            buffers.push(Buffer { rows, row_bytes });
             buffers.len() - 1
         }
     }
@@ -146,7 +167,8 @@ impl std::fmt::Display for Plan {
                 .map(|v| format!("{}{}", self.graph.value(*v).name, self.graph.value(*v).shape))
                 .collect();
             let result = self.graph.value(node.result);
-            write!(f, "{step:3} {} ({}) -> {}", node.op.name(), operands.join(", "), result.shape)?;
+            let dtype = Some(result.dtype).filter(|dtype| dtype.is_narrow()).map_or("", DType::name);
+            write!(f, "{step:3} {} ({}) -> {dtype}{}", node.op.name(), operands.join(", "), result.shape)?;
             match self.storage[node.result.0] {
                 Storage::Weight => writeln!(f)?,
                 storage => writeln!(f, " {storage:?}")?,
@@ -156,7 +178,7 @@ impl std::fmt::Display for Plan {
             writeln!(f, "step by step on arrays, texts of one length S at a time")?;
         }
         for (i, buffer) in self.buffers.iter().enumerate() {
-            writeln!(f, "buffer {i}: [{}, {}]", buffer.rows, buffer.columns)?;
+            writeln!(f, "buffer {i}: [{}] of {} bytes", buffer.rows, buffer.row_bytes)?;
         }
         for outcome in &self.outcomes {
             writeln!(f, "{outcome}")?;
@@ -168,14 +190,13 @@ impl std::fmt::Display for Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::DType;
-    use crate::ops::{LayerNorm, Linear};
+    use crate::ops::{Activation, ActivationKind, Binary, BinaryKind, EmbeddingSum, LayerNorm, Linear, Shape};
 
     #[test]
     fn a_buffer_is_as_large_as_its_value() {
         let mut graph = Graph::new();
         let x = graph.input("x", Shape::vector(Dim::Fixed(40_000)), DType::F32);
-        let y = graph.node("sum", crate::ops::Binary::from(crate::ops::BinaryKind::Add), &[x, x]).unwrap();
+        let y = graph.node("sum", Binary::from(BinaryKind::Add), &[x, x]).unwrap();
         graph.outputs = vec![y];
         assert_eq!(Plan::new(graph).buffer_bytes(Counts::default()), 160_000);
     }
@@ -194,11 +215,34 @@ mod tests {
         let plan = Plan::new(graph);
         // Two buffers to alternate between, and the output's own.
         assert_eq!(plan.buffers.len(), 3);
+        assert_eq!(plan.narrow(), None);
         for node in &plan.graph.nodes {
             for operand in &node.operands {
                 let (from, to) = (plan.storage[operand.0], plan.storage[node.result.0]);
                 assert_ne!(from, to, "{} overwrites its operand", node.name);
             }
         }
+    }
+    #[test]
+    fn a_narrow_plan_takes_half_the_memory_and_can_be_widened() {
+        let mut graph = Graph::new();
+        let ids = graph.input("ids", Shape::vector(Dim::Tokens), DType::U32);
+        let table = graph.weight_as(DType::F16, vec!["t".into()], Shape::fixed(&[9, 8]));
+        let rows = graph.node("rows", EmbeddingSum {}, &[ids, table]).unwrap();
+        let weight = graph.weight_as(DType::F16, vec!["w".into()], Shape::fixed(&[8, 8]));
+        let y = graph.node("product", Linear::default(), &[rows, weight]).unwrap();
+        let y = graph.node("gelu", Activation::from(ActivationKind::GeluErf), &[y]).unwrap();
+        let y = graph.node("sum", Binary::from(BinaryKind::Add), &[y, rows]).unwrap();
+        let vector = graph.weight(vec!["v".into()], Shape::fixed(&[8]));
+        let norm = graph.node("norm", LayerNorm { eps: 1e-5 }, &[y, vector, vector]).unwrap();
+        graph.outputs = vec![norm];
+        let plan = Plan::new(graph);
+        assert!(plan.to_string().contains("linear (rows[T, 8], w[8, 8], rows[T, 8]) -> float16[T, 8]"), "{plan}");
+        let wide = plan.widened();
+        assert_eq!((plan.narrow(), wide.narrow()), (Some(DType::F16), None));
+        let counts = Counts { tokens: 10, texts: 1 };
+        assert_eq!((plan.buffer_bytes(counts), wide.buffer_bytes(counts)), (3 * 160, 3 * 320));
+        assert!(wide.graph.values.iter().all(|value| !value.dtype.is_narrow()));
+        assert_eq!(wide.storage, plan.storage);
     }
 }

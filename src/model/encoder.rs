@@ -33,11 +33,12 @@ pub mod outputs {
 }
 
 /// Builds the graph of an encoder and what follows it. Outputs: the sentence embedding, then the hidden state.
+/// Tables, matrices and everything up to pooling are stored as `dtype`; vectors of weights and what follows as float32.
 ///
 /// # Errors
 /// `InvalidArgument` when modules do not fit together.
-pub fn build(spec: &EncoderSpec, heads: &[Head]) -> Result<Graph> {
-    let mut builder = Builder { graph: Graph::new(), spec };
+pub fn build(spec: &EncoderSpec, heads: &[Head], dtype: DType) -> Result<Graph> {
+    let mut builder = Builder { graph: Graph::new(), spec, dtype };
     let places = builder.inputs();
     let mut hidden = builder.embeddings(&places)?;
     for layer in 0..spec.layers {
@@ -72,6 +73,7 @@ struct Inputs {
 struct Builder<'a> {
     graph: Graph,
     spec: &'a EncoderSpec,
+    dtype: DType,
 }
 
 impl Builder<'_> {
@@ -89,7 +91,7 @@ impl Builder<'_> {
     }
 
     fn table(&mut self, table: &Table) -> ValueId {
-        self.graph.weight(vec![table.name.clone()], Shape::fixed(&[table.rows, self.spec.hidden]))
+        self.graph.weight_as(self.dtype, vec![table.name.clone()], Shape::fixed(&[table.rows, self.spec.hidden]))
     }
 
     /// Word, then segment, then position: the order in which the reference adds them.
@@ -114,9 +116,9 @@ impl Builder<'_> {
 
     /// `x W^T + b` with the tensors `names`, stacked.
     fn linear(&mut self, node: &str, names: &[String], x: ValueId, columns: usize, bias: bool) -> Result<ValueId> {
-        let input = self.graph.value(x).shape.columns();
+        let (input, dtype) = (self.graph.value(x).shape.columns(), self.graph.value(x).dtype);
         let parts = |ending: &str| names.iter().map(|n| format!("{n}.{ending}")).collect();
-        let mut operands = vec![x, self.graph.weight(parts("weight"), Shape::fixed(&[columns, input]))];
+        let mut operands = vec![x, self.graph.weight_as(dtype, parts("weight"), Shape::fixed(&[columns, input]))];
         if bias {
             operands.push(self.graph.weight(parts("bias"), Shape::fixed(&[columns])));
         }

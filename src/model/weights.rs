@@ -17,6 +17,7 @@ use safetensors::Dtype;
 
 use super::spec::NameRules;
 use crate::backend::{StoredType, TensorView, WeightSource};
+use crate::graph::DType;
 use crate::{Error, Result};
 
 /// More faults of one checkpoint than this are counted, not named.
@@ -37,6 +38,8 @@ pub struct Weights {
     path: PathBuf,
     maps: Vec<Mmap>,
     tensors: BTreeMap<String, Entry>,
+    /// What all numbers are rounded to, as if the checkpoint were stored so; float32 for not at all.
+    pub rounded: DType,
 }
 
 /// One tensor that may be asked for.
@@ -69,7 +72,8 @@ impl Weights {
     /// `ModelFormat` for a container that is truncated, corrupt or lies; for `pytorch_model.bin` alone, saying how to convert.
     pub fn open(folder: &Path, transformer: &str, modules: &[String], rules: &NameRules) -> Result<Self> {
         let checkpoint = files::checkpoint(&folder.join(transformer))?;
-        let mut weights = Weights { path: checkpoint.shown.clone(), maps: Vec::new(), tensors: BTreeMap::new() };
+        let path = checkpoint.shown.clone();
+        let mut weights = Weights { path, maps: Vec::new(), tensors: BTreeMap::new(), rounded: DType::F32 };
         for (file, promised) in &checkpoint.files {
             weights.map(file, promised, |name| rules.uniform(name))?;
         }
@@ -167,7 +171,8 @@ impl WeightSource for Weights {
         let stored = entry
             .stored_type()
             .ok_or_else(|| fault(format!("{name} is stored as {:?}, expected F32, F16 or BF16", entry.dtype)))?;
-        Ok(TensorView { stored, shape: &entry.shape, bytes: &self.maps[entry.map][entry.bytes.clone()] })
+        let bytes = &self.maps[entry.map][entry.bytes.clone()];
+        Ok(TensorView { stored, rounded: self.rounded, shape: &entry.shape, bytes })
     }
 }
 

@@ -1,7 +1,6 @@
 //! `y = act(x W^T + b) + residual`.
 
 use super::{ActivationKind, Counts, Dim, Operation, Shape};
-use crate::graph::DType;
 use crate::{Error, Result};
 
 /// Whether a product ends by adding a residual.
@@ -81,10 +80,5 @@ impl Operation for Linear {
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         2 * operands[0].elements(counts) as u64 * operands[1].rows().size(counts) as u64
-    }
-
-    /// That of `x`: float16 products keep float32 sums and are rounded once.
-    fn result_type(&self, operands: &[DType]) -> DType {
-        if operands.first() == Some(&DType::F16) { DType::F16 } else { DType::F32 }
     }
 }

@@ -78,10 +78,9 @@ pub trait Operation {
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>>;
     /// Floating-point operations at the given counts.
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64;
-    /// Element type of the result, given those of the operands.
+    /// Element type of the result, given those of the operands: that of the first which is no index.
     fn result_type(&self, operands: &[DType]) -> DType {
-        let _ = operands;
-        DType::F32
+        operands.iter().copied().find(|dtype| *dtype != DType::U32).unwrap_or(DType::F32)
     }
     /// Whether operand `place` of `operands` holds integers.
     fn is_index(&self, place: usize, operands: usize) -> bool {

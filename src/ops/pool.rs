@@ -1,6 +1,7 @@
 //! One vector a text from its tokens' vectors.
 
 use super::{Counts, Dim, Operation, Shape};
+use crate::graph::DType;
 use crate::{Error, Result};
 
 /// How a text's token vectors become one; `n` is the number of pooled tokens.
@@ -39,7 +40,7 @@ impl PoolMode {
 /// Pooling, several modes side by side in the order given.
 ///
 /// Operands: `x [T, H]`, `offsets [B + 1]` (u32), `first [B]` (u32): tokens of text `i` before
-/// `offsets[i] + first[i]` are left out (a prompt that is not to be pooled). Result: `[B, modes * H]`.
+/// `offsets[i] + first[i]` are left out (a prompt that is not to be pooled). Result: `[B, modes * H]`, float32.
 /// A text with no pooled token gives zeros, and for `Max` negative infinity, as sentence-transformers 6.2 does.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -66,6 +67,11 @@ impl Operation for Pool {
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         (self.modes.len() * operands[0].elements(counts)) as u64
+    }
+
+    /// Few and final: float32, whatever the tokens are.
+    fn result_type(&self, _operands: &[DType]) -> DType {
+        DType::F32
     }
 
     fn is_index(&self, place: usize, _operands: usize) -> bool {

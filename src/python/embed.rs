@@ -49,17 +49,18 @@ impl EmbeddingModel {
 impl EmbeddingModel {
     /// Loads the model in `folder`.
     #[staticmethod]
-    #[pyo3(signature = (folder, device, max_seq_length=None, num_threads=None, memory_limit=None))]
+    #[pyo3(signature = (folder, device, dtype, max_seq_length=None, num_threads=None, memory_limit=None))]
     fn load(
         py: Python<'_>,
         folder: PathBuf,
         device: String,
+        dtype: &str,
         max_seq_length: Option<usize>,
         num_threads: Option<usize>,
         memory_limit: Option<u64>,
     ) -> PyResult<Self> {
         check_process()?;
-        let options = LoadOptions { device, max_seq_length, num_threads, memory_limit };
+        let options = LoadOptions { device, dtype: dtype.parse()?, max_seq_length, num_threads, memory_limit };
         let model = lock::without(py, || crate::EmbeddingModel::load(&folder, &options))?;
         Ok(EmbeddingModel { model: Some(model), process: process::id() })
     }

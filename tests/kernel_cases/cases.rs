@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use grilly::graph::DType;
 use grilly::ops::reduce::Stage;
 use grilly::ops::{
     Activation, ActivationBackward, ActivationKind, Attention, AttentionMask, AttentionScores, Binary,
@@ -60,6 +61,8 @@ pub struct Case {
     pub operands: Vec<Tensor>,
     pub counts: Counts,
     pub offsets: Vec<u32>,
+    /// How floats given with the batch, matrices of weights and the result are stored.
+    pub stored: DType,
 }
 
 /// What the values of an operand look like.
@@ -120,7 +123,7 @@ fn ids(seed: u64, count: usize, below: usize) -> Tensor {
 fn case(name: &'static str, op: impl Into<Op>, lengths: &[usize], operands: Vec<Tensor>) -> Case {
     let offsets = offsets(lengths);
     let counts = Counts { tokens: lengths.iter().sum(), texts: lengths.len() };
-    Case { name, op: op.into(), operands, counts, offsets }
+    Case { name, op: op.into(), operands, counts, offsets, stored: DType::F32 }
 }
 
 fn offsets(lengths: &[usize]) -> Vec<u32> {
@@ -134,8 +137,19 @@ fn offsets(lengths: &[usize]) -> Vec<u32> {
 }
 
 /// What makes the cases. Groups share no pipeline, and those at even places take about as long as the others.
-const GROUPS: [fn(&mut Vec<Case>); 10] =
-    [linear, products, attention, elementwise, rowwise, losses, reductions, attention_in_parts, embeddings, pooling];
+const GROUPS: [fn(&mut Vec<Case>); 11] = [
+    linear,
+    products,
+    attention,
+    elementwise,
+    rowwise,
+    losses,
+    reductions,
+    attention_in_parts,
+    embeddings,
+    pooling,
+    narrow,
+];
 
 /// The name of the cases with the widest heads.
 pub const WIDEST: &str = "attention of the widest heads";
@@ -494,5 +508,77 @@ fn pooling(cases: &mut Vec<Case>) {
             ];
             cases.push(case("pool", Pool { modes }, &lengths, operands));
         }
+    }
+}
+
+/// What an encoder runs, in types of 16 bits: operands are numbers of the type.
+fn narrow(cases: &mut Vec<Case>) {
+    for stored in [DType::F16, DType::Bf16] {
+        let mut more = Vec::new();
+        for (place, (m, n, k)) in [(1, 4, 4), (17, 64, 20), (129, 132, 36), (5, 260, 1536)].into_iter().enumerate() {
+            for values in [Plain, Outliers, NotFinite] {
+                let residual = if place % 2 == 1 { Residual::Added } else { Residual::None };
+                let op = Linear { bias: true, activation: Some(ActivationKind::GeluErf), residual };
+                let mut operands = vec![rows(1, Dim::Tokens, (m, k), values), weight(2, &[n, k]), weight(3, &[n])];
+                operands.extend((place % 2 == 1).then(|| rows(4, Dim::Tokens, (m, n), Plain)));
+                more.push(case("narrow linear", op, &[m.div_ceil(2), m / 2], operands));
+            }
+        }
+        let lengths = [5, 0, 66, 1, 40];
+        let tokens: usize = lengths.iter().sum();
+        for (heads, kv_heads, head_dim) in [(4, 2, 8), (1, 1, 64)] {
+            let (q, kv, scale) = (heads * head_dim, kv_heads * head_dim, 1.0 / (head_dim as f32).sqrt());
+            let op = |causal| Attention {
+                heads,
+                kv_heads,
+                head_dim,
+                scale,
+                q_column: 0,
+                k_column: q,
+                v_column: q + kv,
+                causal,
+            };
+            for (values, causal) in [(Plain, false), (Outliers, true), (NotFinite, false)] {
+                let tensor = || rows(7, Dim::Tokens, (tokens, q + 2 * kv), values);
+                let offsets = || Tensor::Integers(Dim::Boundaries, offsets(&lengths));
+                let operands = vec![tensor(), tensor(), tensor(), offsets(), offsets()];
+                more.push(case("narrow attention", op(causal), &lengths, operands));
+            }
+        }
+        for (m, n) in [(7usize, 32), (17, 384), (3, 1028), (2, 8200)] {
+            for values in [Plain, Outliers, NotFinite] {
+                let operands = vec![rows(8, Dim::Tokens, (m, n), values), weight(9, &[n]), weight(10, &[n])];
+                more.push(case("narrow norm", LayerNorm { eps: 1e-5 }, &[m.div_ceil(2), m / 2], operands));
+            }
+        }
+        for (tokens, columns, tables) in [(3, 64, 1), (5, 4, 3), (9, 384, 7)] {
+            let operands = (0..tables)
+                .flat_map(|table: usize| {
+                    [ids(20 + table as u64, tokens, 11 + table), weight(40 + table as u64, &[11 + table, columns])]
+                })
+                .collect();
+            more.push(case("narrow embeddings", EmbeddingSum {}, &[tokens], operands));
+        }
+        for (values, skipped) in [(Plain, [0; 5]), (NotFinite, [1, 0, 40, 0, 3])] {
+            use PoolMode::*;
+            let modes = vec![Cls, Max, Mean, MeanSqrtLength, WeightedMean, LastToken];
+            let operands = vec![
+                rows(14, Dim::Tokens, (tokens, 68), values),
+                Tensor::Integers(Dim::Boundaries, offsets(&lengths)),
+                Tensor::Integers(Dim::Texts, skipped.to_vec()),
+            ];
+            more.push(case("narrow pool", Pool { modes }, &lengths, operands));
+        }
+        for case in &mut more {
+            case.stored = stored;
+            for operand in &mut case.operands {
+                match operand {
+                    Tensor::Floats(_, _, values) => stored.round(values),
+                    Tensor::Weight(axes, values) if axes.len() == 2 => stored.round(values),
+                    _ => {}
+                }
+            }
+        }
+        cases.extend(more);
     }
 }

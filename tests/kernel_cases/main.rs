@@ -19,7 +19,7 @@ struct Weights(HashMap<String, (Vec<usize>, Vec<u8>)>);
 impl WeightSource for Weights {
     fn tensor(&self, name: &str) -> grilly::Result<TensorView<'_>> {
         let (shape, bytes) = &self.0[name];
-        Ok(TensorView { stored: StoredType::F32, shape, bytes })
+        Ok(TensorView { stored: StoredType::F32, rounded: DType::F32, shape, bytes })
     }
 }
 
@@ -32,11 +32,11 @@ fn prepare(backend: &dyn Backend, case: &Case) -> grilly::Result<Arc<dyn Program
         operands.push(match tensor {
             Tensor::Weight(axes, values) => {
                 weights.insert(name.clone(), (axes.clone(), bytemuck::cast_slice(values).to_vec()));
-                graph.weight(vec![name], tensor.shape())
+                let stored = if axes.len() == 2 { case.stored } else { DType::F32 };
+                graph.weight_as(stored, vec![name], tensor.shape())
             }
-            Tensor::Floats(..) | Tensor::Vector(..) | Tensor::Array(..) => {
-                graph.input(&name, tensor.shape(), DType::F32)
-            }
+            Tensor::Floats(..) => graph.input(&name, tensor.shape(), case.stored),
+            Tensor::Vector(..) | Tensor::Array(..) => graph.input(&name, tensor.shape(), DType::F32),
             Tensor::Integers(..) => graph.input(&name, tensor.shape(), DType::U32),
         });
     }
@@ -49,9 +49,12 @@ fn run(program: &dyn Program, case: &Case, counts: Counts) -> Vec<f32> {
     let feed = |tensor: &Tensor| {
         let elements = tensor.shape().elements(counts);
         match tensor {
-            Tensor::Floats(_, _, values) | Tensor::Vector(_, values) | Tensor::Array(_, values) => {
-                bytemuck::cast_slice(&values[..elements]).to_vec()
+            Tensor::Floats(_, _, values) => {
+                let mut bytes = vec![0; elements * case.stored.size()];
+                case.stored.encode(&values[..elements], &mut bytes);
+                bytes
             }
+            Tensor::Vector(_, values) | Tensor::Array(_, values) => bytemuck::cast_slice(&values[..elements]).to_vec(),
             Tensor::Integers(_, values) => bytemuck::cast_slice(&values[..elements]).to_vec(),
             Tensor::Weight(..) => unreachable!("weights are no inputs"),
         }
@@ -70,7 +73,7 @@ fn check(backend: &dyn Backend, case: &Case) {
         Err(error) => panic!("{}: {error}", case.name),
         Ok(program) => program,
     };
-    let device = backend.kind().name();
+    let device = format!("{} in {}", backend.kind().name(), case.stored.name());
     let found = run(&*program, case, case.counts);
     let expected = reference::run(case);
     assert_eq!(found.len(), expected.len(), "{} on {device}", case.name);

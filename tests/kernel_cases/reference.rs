@@ -4,6 +4,7 @@
 //! (errors add like random steps; Higham and Mary 2019); 8 standard deviations are allowed, and two roundings a term
 //! for devices without fused multiply-add. Functions add a few units in the last place of their operands' errors.
 
+use grilly::graph::DType;
 use grilly::ops::binary::broadcast;
 use grilly::ops::{
     Activation, ActivationKind, AttentionMask, BinaryKind, Dropout, Floor, Matmul, Op, PoolMode, Reduce, ReduceKind,
@@ -27,8 +28,22 @@ fn sum_bound(terms: usize, magnitude: f64) -> f64 {
 /// The values an op gives on a case's operands.
 pub fn run(case: &Case) -> Vec<Bounded> {
     let beyond = |y: f64| y.is_finite() && y.abs() > f64::from(f32::MAX);
-    let round = |(y, bound): Bounded| (if beyond(y) { f64::INFINITY.copysign(y) } else { y }, bound);
+    // What is pooled is float32.
+    let stored = if matches!(case.op, Op::Pool(_)) { DType::F32 } else { case.stored };
+    let round = |(y, bound): Bounded| {
+        let y = if beyond(y) { f64::INFINITY.copysign(y) } else { y };
+        (y, bound + if (y + bound).is_finite() { narrowing(stored, y.abs() + bound) } else { 0.0 })
+    };
     exact(case).into_iter().map(round).collect()
+}
+
+/// How far storing a number moves it: half a unit in the last place, and below the normal numbers half their spacing.
+fn narrowing(stored: DType, y: f64) -> f64 {
+    match stored {
+        DType::F16 => 2f64.powi(-11) * y + 2f64.powi(-25),
+        DType::Bf16 => 2f64.powi(-8) * y + TINY,
+        DType::F32 | DType::U32 => 0.0,
+    }
 }
 
 /// As [`run`], beyond float32's range, too.
@@ -377,12 +392,14 @@ fn rope(case: &Case) -> Vec<Bounded> {
 fn embedding_sum(case: &Case) -> Vec<Bounded> {
     let columns = columns(case, 1);
     let mut out = vec![(0.0, 0.0); case.counts.tokens * columns];
-    for pair in case.operands.chunks_exact(2) {
+    for (place, pair) in case.operands.chunks_exact(2).enumerate() {
         for (row, id) in pair[0].integers().iter().enumerate() {
             let table = &pair[1].floats()[*id as usize * columns..][..columns];
             for (sum, value) in out[row * columns..].iter_mut().zip(table) {
                 sum.0 += f64::from(*value);
                 sum.1 += 4.0 * U * sum.0.abs();
+                // Further tables are added to what three have been stored as.
+                sum.1 += if place % 3 == 2 { narrowing(case.stored, sum.0.abs() + sum.1) } else { 0.0 };
             }
         }
     }

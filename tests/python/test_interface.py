@@ -61,10 +61,10 @@ def test_an_unknown_keyword_of_the_constructor():
 @pytest.mark.parametrize(
     "arguments, kind, words",
     [
-        ({"dtype": "float16"}, NotImplementedError, "float32 only"),
-        ({"dtype": "bfloat16"}, NotImplementedError, "float32 only"),
-        ({"dtype": "float31"}, ValueError, "float31"),
-        ({"model_kwargs": {"torch_dtype": "float16"}}, NotImplementedError, "float32 only"),
+        ({"dtype": "float31"}, ValueError, "dtype is 'float31', expected one of float32, float16, bfloat16"),
+        ({"dtype": np.float64}, ValueError, "float64"),
+        ({"dtype": "float16", "model_kwargs": {"dtype": "float32"}}, ValueError, "which?"),
+        ({"model_kwargs": {"torch_dtype": "auto"}}, ValueError, r"model_kwargs\['torch_dtype'\] is 'auto'"),
         ({"model_kwargs": {"dtype": "int4"}}, ValueError, "int4"),
         ({"model_kwargs": {"attn_implementation": "eager"}}, TypeError, "attn_implementation"),
         ({"devices": ["vulkan:0", "vulkan:1"]}, NotImplementedError, "one device"),

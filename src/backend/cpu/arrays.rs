@@ -100,7 +100,7 @@ impl ArrayEngine for CpuArrays {
                 Error::InvalidArgument(format!("{}: fewer elements than {}", value.name, value.shape))
             })?);
             given.push(match value.dtype {
-                DType::F32 | DType::F16 => Given::Floats(aligned(bytes)),
+                DType::F32 | DType::F16 | DType::Bf16 => Given::Floats(aligned(bytes)),
                 DType::U32 => Given::Indices(aligned(bytes)),
             });
         }

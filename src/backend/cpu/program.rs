@@ -43,11 +43,12 @@ pub struct CpuProgram {
 }
 
 impl CpuProgram {
-    /// Packs the weights.
+    /// Packs the weights. What a plan computes in a narrower type is held as float32.
     ///
     /// # Errors
     /// As [`Constants::new`] and [`Threads::new`].
     pub fn new(plan: Arc<Plan>, weights: Arc<dyn WeightSource>, options: ProgramOptions, arch: Arch) -> Result<Self> {
+        let plan = if plan.narrow().is_some() { Arc::new(plan.widened()) } else { plan };
         let threads = Threads::new(options.num_threads)?;
         let constants = threads.run(|| Constants::new(&plan, weights, arch))??;
         let needs = (0..plan.graph.outputs.len()).map(|output| steps_for(&plan, output)).collect();
@@ -63,12 +64,13 @@ impl CpuProgram {
         for (value, bytes) in values.zip(&feed.inputs) {
             let bytes: &'a [u8] = bytes;
             let (rows, count) = (value.shape.rows(), value.shape.elements(feed.counts));
-            if bytes.len() != 4 * count {
+            let size = value.dtype.size();
+            if bytes.len() != size * count {
                 return Err(Error::InvalidArgument(format!(
                     "{}: {} bytes, expected {} ({})",
                     value.name,
                     bytes.len(),
-                    4 * count,
+                    size * count,
                     value.shape
                 )));
             }
@@ -76,9 +78,10 @@ impl CpuProgram {
                 let width = count / rows.size(feed.counts).max(1);
                 range.start * width..range.end * width
             });
-            let bytes = &bytes[4 * part.start..4 * part.end];
+            let bytes = &bytes[size * part.start..size * part.end];
             inputs.push(match value.dtype {
-                DType::F32 | DType::F16 => Given::Floats(chunks::aligned(bytes)),
+                DType::F32 => Given::Floats(chunks::aligned(bytes)),
+                DType::F16 | DType::Bf16 => Given::Floats(value.dtype.decode(bytes).into()),
                 DType::U32 if rows == Dim::Boundaries => {
                     let mut offsets = chunks::aligned::<u32>(bytes);
                     let first = offsets.first().copied().unwrap_or(0);

@@ -35,7 +35,7 @@ impl WeightSource for Tensors {
             .0
             .get(name)
             .ok_or_else(|| crate::Error::Weights { path: "test".into(), problems: vec![format!("missing {name}")] })?;
-        Ok(TensorView { stored: *stored, shape, bytes: &bytes[1..] })
+        Ok(TensorView { stored: *stored, rounded: DType::F32, shape, bytes: &bytes[1..] })
     }
 }
 

@@ -1,7 +1,7 @@
 //! A shader variant and a dispatch of it, both as plain data: nothing here calls Vulkan.
 
 use super::{Capabilities, Feature};
-use crate::graph::ValueId;
+use crate::graph::{DType, ValueId};
 use crate::ops::{Counts, Dim};
 use crate::{Error, Result};
 
@@ -45,6 +45,8 @@ pub struct Constant {
 pub struct Variant {
     /// `kernel` or `kernel-variant`; also the pipeline's debug name.
     pub name: &'static str,
+    /// How activations and matrices are stored.
+    pub stored: DType,
     /// Features the device must have.
     pub needs: &'static [Feature],
     /// The module; its entry point is `main`.
@@ -73,16 +75,18 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The first of grilly's own variants whose needs the device meets.
+    /// The first of grilly's own variants for elements of a type whose needs the device meets.
     ///
     /// # Errors
-    /// `Unsupported` naming what the device lacks.
-    pub fn own(&self, capabilities: &Capabilities) -> Result<&'static Variant> {
+    /// `Unsupported` naming the type, or what the device lacks.
+    pub fn own(&self, stored: DType, capabilities: &Capabilities) -> Result<&'static Variant> {
+        let mut variants = self.variants.iter().filter(|v| v.stored == stored).peekable();
+        let reason = match variants.peek() {
+            None => format!("it has no variant for {}", stored.name()),
+            Some(_) => format!("{} has none of the features its variants need", capabilities.name),
+        };
         let fits = |v: &&'static Variant| v.needs.iter().all(|f| capabilities.has(*f));
-        self.variants.iter().find(fits).ok_or_else(|| Error::Unsupported {
-            what: self.name.into(),
-            reason: format!("{} has none of the features its variants need", capabilities.name),
-        })
+        variants.find(fits).ok_or_else(|| Error::Unsupported { what: self.name.into(), reason })
     }
 }
 

@@ -29,7 +29,7 @@ fn in_flight(device_type: DeviceType) -> usize {
 /// The limits of a plan, of which `memory` bytes may be used for batches.
 pub(super) fn limits(plan: &Plan, dispatches: &[Dispatch], capabilities: &Capabilities, memory: u64) -> BatchLimits {
     let in_flight = in_flight(capabilities.device_type);
-    let row = 4 * widest_token_row(plan) as u64;
+    let row = widest_token_row(plan) as u64;
     let by_range = capabilities.storage_buffer_range / row;
     let bytes = bytes_per_token(plan);
     let most = by_range.min(most_groups(dispatches, capabilities)).min(u32::MAX.into());
@@ -40,17 +40,17 @@ pub(super) fn limits(plan: &Plan, dispatches: &[Dispatch], capabilities: &Capabi
     BatchLimits { tokens: tokens as usize, longest_text: longest_text as usize, in_flight }
 }
 
-/// Columns of the widest tensor with a row a token, computed or given.
+/// Bytes a row of the widest tensor with a row a token, computed or given.
 fn widest_token_row(plan: &Plan) -> usize {
-    let given = plan.graph.inputs.iter().map(|id| &plan.graph.value(*id).shape);
-    given.filter(|s| s.rows() == Dim::Tokens).map(|s| s.columns()).fold(plan.widest_token_row().max(1), usize::max)
+    let given = plan.graph.inputs.iter().map(|id| plan.graph.value(*id));
+    let rows = given.filter(|value| value.shape.rows() == Dim::Tokens);
+    rows.map(|value| value.shape.columns() * value.dtype.size()).fold(plan.widest_token_row().max(4), usize::max)
 }
 
 /// Bytes that a batch of these sizes holds: inputs, computed values and a copy of every output.
 pub(super) fn batch_bytes(plan: &Plan, counts: Counts) -> usize {
-    let elements = |id: &crate::graph::ValueId| plan.graph.value(*id).shape.elements(counts);
-    let given_and_taken: usize = plan.graph.inputs.iter().chain(&plan.graph.outputs).map(elements).sum();
-    plan.buffer_bytes(counts) + 4 * given_and_taken
+    let given_and_taken = plan.graph.inputs.iter().chain(&plan.graph.outputs);
+    plan.buffer_bytes(counts) + given_and_taken.map(|id| plan.graph.value(*id).bytes(counts)).sum::<usize>()
 }
 
 fn bytes_per_token(plan: &Plan) -> u64 {

@@ -2,10 +2,10 @@
 
 use super::kernel::{Dispatch, Kernel, Range, Resource, Variant};
 use super::{Capabilities, kernels, registry};
-use crate::Result;
 use crate::backend::registry::Registry;
-use crate::graph::{Node, Plan, Storage, ValueId};
+use crate::graph::{DType, Node, Plan, Storage, ValueId};
 use crate::ops::{Op, Shape};
+use crate::{Error, Result};
 
 /// A plan being turned into dispatches for one device.
 pub struct Lowering<'a> {
@@ -29,15 +29,38 @@ impl Lowering<'_> {
         })
     }
 
-    /// The user's shader that is registered in a kernel's place for the node, or grilly's own.
+    /// The user's shader that is registered in a kernel's place for the node, or grilly's own for its element type.
     ///
     /// # Errors
-    /// `PipelineCreationFailed` or `Unsupported` naming what the device lacks.
+    /// `PipelineCreationFailed` or `Unsupported` naming what the device lacks, or what has no narrow form.
     pub fn select(&self, kernel: &Kernel, node: &Node) -> Result<&'static Variant> {
-        match self.replaced(kernel, node) {
-            Some(variant) => registry::fits(variant, self.capabilities).map(|()| variant),
-            None => kernel.own(self.capabilities),
+        let stored = self.stored(node)?;
+        let Some(variant) = self.replaced(kernel, node) else { return kernel.own(stored, self.capabilities) };
+        if stored.is_narrow() {
+            let reason = format!("the shader registered for it takes float32, not {}", stored.name());
+            return Err(Error::Unsupported { what: node.op.name().into(), reason });
         }
+        registry::fits(variant, self.capabilities).map(|()| variant)
+    }
+
+    /// How a node's operands are stored: a narrow type if one has it.
+    ///
+    /// # Errors
+    /// `Unsupported` for narrow rows that cannot be read four elements at a time.
+    fn stored(&self, node: &Node) -> Result<DType> {
+        let mut stored = DType::F32;
+        for id in node.operands.iter().chain([&node.result]) {
+            let value = self.plan.graph.value(*id);
+            if value.dtype.is_narrow() {
+                stored = value.dtype;
+                if !value.shape.columns().is_multiple_of(4) {
+                    let what = format!("{}, rows of {} elements", value.name, value.shape.columns());
+                    let reason = format!("{} takes multiples of four", stored.name());
+                    return Err(Error::Unsupported { what, reason });
+                }
+            }
+        }
+        Ok(stored)
     }
 
     /// The user's shader that is registered in a kernel's place for the node.

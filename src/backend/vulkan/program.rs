@@ -22,7 +22,7 @@ use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions, Weight
 use crate::graph::{Plan, ValueId};
 use crate::{Error, Result};
 
-/// Makes a plan ready.
+/// Makes a plan ready; in float32 where the device or a user's shader does not take narrower elements.
 ///
 /// # Errors
 /// `Unsupported`, `OutOfMemory`, or a device fault.
@@ -32,8 +32,16 @@ pub(super) fn prepare(
     weights: &dyn WeightSource,
     options: ProgramOptions,
 ) -> Result<Arc<dyn Program>> {
-    let dispatches = lower(&plan, &opened.device.capabilities, &registry::read())?;
-    prepare_dispatches(opened, plan, dispatches, weights, options)
+    let (capabilities, shaders) = (&opened.device.capabilities, registry::read());
+    match lower(&plan, capabilities, &shaders) {
+        Err(Error::Unsupported { what, reason }) if plan.narrow().is_some() => {
+            log::info!(target: "grilly", "everything is held as float32: {what}: {reason}");
+            let plan = Arc::new(plan.widened());
+            let dispatches = lower(&plan, capabilities, &shaders)?;
+            prepare_dispatches(opened, plan, dispatches, weights, options)
+        }
+        dispatches => prepare_dispatches(opened, plan, dispatches?, weights, options),
+    }
 }
 
 pub(super) fn prepare_dispatches(
@@ -145,7 +153,7 @@ impl Shared {
         }
         for (id, bytes) in graph.inputs.iter().zip(&feed.inputs) {
             let value = graph.value(*id);
-            let expected = 4 * value.shape.elements(feed.counts);
+            let expected = value.bytes(feed.counts);
             if bytes.len() != expected {
                 return Err(Error::InvalidArgument(format!(
                     "batch: {} has {} bytes, expected {expected} for shape {}",

@@ -6,6 +6,7 @@ use super::generated::ALL;
 use super::kernel::{Kernel, Variant};
 use super::{Capabilities, Feature};
 use crate::backend::registry::{self, Registry};
+use crate::graph::DType;
 use crate::ops::Op;
 use crate::{Error, Result};
 
@@ -71,7 +72,7 @@ pub(super) fn select_from(
         let variant = user(number).ok_or_else(missing)?;
         return fits(variant, capabilities).map(|()| variant);
     }
-    builtin(&row.file).ok_or_else(missing)?.own(capabilities)
+    builtin(&row.file).ok_or_else(missing)?.own(DType::F32, capabilities)
 }
 
 /// The user's shader that runs `op` in the place of `kernel`.

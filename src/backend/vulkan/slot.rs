@@ -38,7 +38,7 @@ pub(super) struct Prepared {
 
 impl Prepared {
     fn shape_bytes(&self, id: ValueId, counts: Counts) -> u64 {
-        4 * self.plan.graph.value(id).shape.elements(counts) as u64
+        self.plan.graph.value(id).bytes(counts).next_multiple_of(4) as u64
     }
 
     /// Submissions that a batch is spread over: one, unless it is a text longer than the token budget.
@@ -266,12 +266,11 @@ impl Slot {
         let mut start = 0;
         let mut read = Vec::with_capacity(outputs.len());
         for place in outputs {
-            let bytes = prepared.shape_bytes(prepared.plan.graph.outputs[*place], *counts);
-            let mut values = vec![0.0f32; bytes as usize / 4];
-            let target = bytemuck::cast_slice_mut(&mut values);
-            results.map(start, bytes, |memory| target.copy_from_slice(memory))?;
-            start += bytes;
-            read.push(values);
+            let id = prepared.plan.graph.outputs[*place];
+            let value = prepared.plan.graph.value(id);
+            let elements = value.bytes(*counts) as u64;
+            read.push(results.map(start, elements, |memory| value.dtype.decode(memory))?);
+            start += prepared.shape_bytes(id, *counts);
         }
         COUNTERS.bytes_down.fetch_add(start, Relaxed);
         Ok(read)

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::memory::{Arena, Budget};
 use super::raw::{Buffer, Command, Device, Kind, Recording, Slice, Ticket, Timing};
 use crate::backend::{TensorView, WeightSource};
-use crate::graph::{Graph, Source, ValueId};
+use crate::graph::{DType, Graph, Source, ValueId};
 use crate::ops::Counts;
 use crate::stats::COUNTERS;
 use crate::{Error, Result};
@@ -15,7 +15,7 @@ use crate::{Error, Result};
 const SEGMENTS: usize = 2;
 const SEGMENT_BYTES: u64 = 4 << 20;
 
-/// Puts `weights` into new regions of device memory, in that order, as f32 and with their parts stacked.
+/// Puts `weights` into new regions of device memory, in that order, as their values are stored and with their parts stacked.
 ///
 /// # Errors
 /// What `source` says; `OutOfMemory` or a device fault.
@@ -27,7 +27,7 @@ pub(super) fn upload(
     budget: &Arc<Budget>,
 ) -> Result<Arena> {
     let elements = |id: &ValueId| graph.value(*id).shape.elements(Counts::default());
-    let sizes: Vec<u64> = weights.iter().map(|id| 4 * elements(id) as u64).collect();
+    let sizes: Vec<u64> = weights.iter().map(|id| graph.value(*id).bytes(Counts::default()) as u64).collect();
     let arena = Arena::new(device, Kind::Weights, &sizes, budget)?;
     let largest = sizes.iter().sum::<u64>().clamp(4, SEGMENT_BYTES);
     let mut ring = Ring::new(device, largest, budget)?;
@@ -43,7 +43,7 @@ pub(super) fn upload(
         }
         let mut target = arena.slice(region);
         for part in &parts {
-            ring.write(part, &mut target)?;
+            ring.write(part, value.dtype, &mut target)?;
         }
         COUNTERS.bytes_weights.fetch_add(*bytes, Relaxed);
     }
@@ -79,19 +79,20 @@ impl<'a> Ring<'a> {
         Ok(Ring { device, segments: (0..SEGMENTS).map(make).collect::<Result<_>>()?, current: 0 })
     }
 
-    /// Copies a tensor to the start of `target` and moves that start behind it.
-    fn write(&mut self, tensor: &TensorView<'_>, target: &mut Slice) -> Result<()> {
+    /// Copies a tensor to the start of `target` as `dtype` and moves that start behind it.
+    fn write(&mut self, tensor: &TensorView<'_>, dtype: DType, target: &mut Slice) -> Result<()> {
+        let size = dtype.size() as u64;
         let mut first = 0;
         while first < tensor.elements() {
             let segment = &mut self.segments[self.current];
-            let room = ((segment.buffer.bytes - segment.filled) / 4) as usize;
+            let room = ((segment.buffer.bytes - segment.filled) / size) as usize;
             if room == 0 {
                 self.flush()?;
                 continue;
             }
             let count = room.min(tensor.elements() - first);
-            let bytes = 4 * count as u64;
-            segment.buffer.map(segment.filled, bytes, |memory| convert(tensor, first, memory))?;
+            let bytes = size * count as u64;
+            segment.buffer.map(segment.filled, bytes, |memory| tensor.read(first, dtype, memory))?;
             let from = Slice { buffer: segment.buffer.clone(), offset: segment.filled, bytes };
             segment.copies.push(Command::Copy { from, to: Slice { bytes, ..target.clone() } });
             segment.filled += bytes;
@@ -121,17 +122,5 @@ impl<'a> Ring<'a> {
             self.flush()?;
         }
         Ok(())
-    }
-}
-
-fn convert(tensor: &TensorView<'_>, first: usize, memory: &mut [u8]) {
-    match bytemuck::try_cast_slice_mut::<u8, f32>(memory) {
-        Ok(values) => tensor.read_f32(first, values),
-        // Mapped memory is aligned to 64 bytes at least; a driver that breaks this costs a copy.
-        Err(_) => {
-            let mut values = vec![0.0; memory.len() / 4];
-            tensor.read_f32(first, &mut values);
-            memory.copy_from_slice(bytemuck::cast_slice(&values));
-        }
     }
 }

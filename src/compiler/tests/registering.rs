@@ -149,13 +149,13 @@ fn a_shader_is_dispatched_only_where_its_interface_is() {
     register("fnn-linear", Place::Architecture("products"), "product", &folder.compiler()).unwrap();
     let mut capable = Capabilities::floor();
     (capable.features, capable.subgroup_size) = (Feature::ALL.to_vec(), 32);
-    for (dtype, expected) in [(DType::F32, "product"), (DType::F16, "linear-matrix")] {
+    for (dtype, expected) in [(DType::F32, Some("product")), (DType::F16, None)] {
         let mut graph = Graph::new();
         let [x, weight] = [[64, 32], [16, 32]].map(|axes| graph.input("x", Shape::fixed(&axes), dtype));
         let y = graph.node("y", Linear::default(), &[x, weight]).unwrap();
         graph.outputs = vec![y];
         let fusion = Fusion { architecture: "products", ..Fusion::default() };
-        let dispatches = lower(&Plan::with(graph, &fusion), &capable, &registry::read()).unwrap();
-        assert_eq!(dispatches[0].variant.name, expected, "{dtype:?}");
+        let lowered = lower(&Plan::with(graph, &fusion), &capable, &registry::read());
+        assert_eq!(lowered.ok().map(|dispatches| dispatches[0].variant.name), expected, "{dtype:?}");
     }
 }

@@ -82,7 +82,7 @@ fn split(graph: &mut Graph, id: ValueId, rows: [usize; 3]) -> Option<[ValueId; 3
     let value = graph.value(id);
     let Source::Weight(weight) = &value.source else { return None };
     let parts: [String; 3] = weight.parts.clone().try_into().ok()?;
-    let shape = value.shape.clone();
+    let (shape, dtype) = (value.shape.clone(), value.dtype);
     if shape.rows() != Dim::Fixed(rows.iter().sum()) {
         return None;
     }
@@ -90,7 +90,7 @@ fn split(graph: &mut Graph, id: ValueId, rows: [usize; 3]) -> Option<[ValueId; 3
     Some(parts.map(|part| {
         let mut shape = shape.clone();
         shape.0[0] = Dim::Fixed(rows.next().unwrap_or(0));
-        graph.weight(vec![part], shape)
+        graph.weight_as(dtype, vec![part], shape)
     }))
 }
 

@@ -2,10 +2,10 @@
 
 use half::f16;
 
-use crate::Result;
 use crate::backend::cpu::step::Step;
 use crate::graph::{DType, ValueId};
 use crate::ops::{Cast, CastTo};
+use crate::{Error, Result};
 
 /// `out` holds the result's words.
 ///
@@ -28,6 +28,7 @@ pub(super) fn run(step: &Step<'_>, op: &Cast, operands: &[ValueId], out: &mut [f
         }
         (DType::U32, CastTo::F16) => halve(out, elements, |i| Ok(step.words(operands[0])?[i] as i32 as f32))?,
         (DType::F32, CastTo::F32) => out.copy_from_slice(step.floats(operands[0])?),
+        (DType::Bf16, _) => return Err(Error::Unsupported { what: "cast".into(), reason: "x is bfloat16".into() }),
         (DType::F32, CastTo::F16) => {
             let x = step.floats(operands[0])?;
             step.team.rows(out, 1, 1 << 13, |first, part| {

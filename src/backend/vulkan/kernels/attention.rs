@@ -35,6 +35,10 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
     let steps = [push.q_stride, push.q_column, push.k_stride, push.k_column, push.v_stride, push.v_column];
     let vector = op.head_dim.is_multiple_of(4) && steps.iter().all(|step| step % 4 == 0);
     let variant = lowering.select(&KERNEL, node)?;
+    if variant.stored.is_narrow() && !vector {
+        let reason = format!("head_dim {} or a column is no multiple of four", op.head_dim);
+        return Err(Error::Unsupported { what: format!("attention in {}", variant.stored.name()), reason });
+    }
     let bindings = Bindings {
         counts: Range::whole(Resource::Counts),
         q: lowering.range(node.operands[0]),

@@ -1,12 +1,12 @@
 //! Dispatches of `cast`.
 
 use super::elements::Elements;
-use crate::Result;
 use crate::backend::vulkan::generated::cast::{Bindings, Constants, KERNEL, Push};
 use crate::backend::vulkan::kernel::{Dispatch, Extent};
 use crate::backend::vulkan::lower::Lowering;
 use crate::graph::{DType, Node};
 use crate::ops::{Cast, CastTo, Counts, Shape};
+use crate::{Error, Result};
 
 /// Adds the node's dispatches.
 pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Cast) -> Result<()> {
@@ -17,11 +17,12 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
         (DType::U32, CastTo::F32) => 2,
         (DType::U32, CastTo::F16) => 3,
         (DType::F32, CastTo::F32) | (DType::F16, CastTo::F16) => 4,
+        (DType::Bf16, _) => return Err(Error::Unsupported { what: "cast".into(), reason: "x is bfloat16".into() }),
     };
     // Arrays alone are cast, and their sizes are known.
     let elements = lowering.shape(node.operands[0]).elements(Counts::default());
     let words = (elements * op.to.size()).div_ceil(4) as u32;
-    let variant = lowering.select(&KERNEL, node)?;
+    let variant = KERNEL.own(DType::F32, lowering.capabilities)?;
     let bindings = Bindings { x: lowering.range(node.operands[0]), y: lowering.range(node.result) };
     let walk = Elements::of(&Shape::fixed(&[words as usize]), lowering.capabilities)?;
     let push = Push { elements: elements as u32, words, words_per_group: walk.rows_per_group };

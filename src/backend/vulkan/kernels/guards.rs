@@ -27,7 +27,7 @@ struct Ones(HashMap<String, (Vec<usize>, Vec<u8>)>);
 impl WeightSource for Ones {
     fn tensor(&self, name: &str) -> crate::Result<TensorView<'_>> {
         let (shape, bytes) = &self.0[name];
-        Ok(TensorView { stored: StoredType::F32, shape, bytes })
+        Ok(TensorView { stored: StoredType::F32, rounded: DType::F32, shape, bytes })
     }
 }
 

@@ -8,21 +8,24 @@ use crate::backend::vulkan::kernel::{Dispatch, Extent, Range, Resource, Variant}
 use crate::backend::vulkan::lower::Lowering;
 use crate::backend::vulkan::{Capabilities, DeviceType, Feature};
 use crate::graph::{DType, Node};
-use crate::ops::{ActivationKind, Counts, Linear, Residual};
+use crate::ops::{ActivationKind, Counts, Linear, Residual, Shape};
 
 /// Invocations of a workgroup of `linear-shuffle.glsl`.
 const SHUFFLE_INVOCATIONS: u32 = 64;
 
 /// Adds the node's dispatches.
 pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Linear) -> Result<()> {
-    if lowering.plan.graph.value(node.operands[0]).dtype == DType::F16 {
+    let stored = lowering.plan.graph.value(node.operands[1]).dtype;
+    let shapes: Vec<&Shape> = node.operands.iter().map(|id| lowering.shape(*id)).collect();
+    let replaced = lowering.replaced(&linear::KERNEL, node).is_some();
+    if stored == DType::F16 && !replaced && linear_matrix::fits(&shapes, lowering.capabilities) {
         return linear_matrix::lower(lowering, node, op);
     }
     let rows = Rows::of(lowering.shape(node.result))?;
     let weight = lowering.shape(node.operands[1]);
     let (n, k) = (weight.rows().size(Counts::default()), weight.columns() as u32);
     let (x, weight) = (lowering.range(node.operands[0]), lowering.range(node.operands[1]));
-    for slice in slices(weight, n, k, lowering.capabilities)? {
+    for slice in slices(weight, n, u64::from(k) * stored.size() as u64, lowering.capabilities)? {
         let product = Product {
             label: &node.name,
             op,
@@ -37,8 +40,7 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
             y_columns: n as u32,
         };
         // A user's shader has the interface of the tiled one.
-        let shuffled = shuffles(lowering.capabilities) && lowering.replaced(&linear::KERNEL, node).is_none();
-        let dispatch = if shuffled {
+        let dispatch = if shuffles(lowering.capabilities) && !replaced {
             product.shuffled(lowering.select(&linear_shuffle::KERNEL, node)?)
         } else {
             product.tiled(lowering.select(&linear::KERNEL, node)?)
@@ -85,6 +87,7 @@ impl Product<'_> {
             bias: self.op.bias,
             activation: self.activation(),
             residual: self.op.residual == Residual::Added,
+            vector_y: self.y_columns.is_multiple_of(4),
         };
         let bindings = linear::Bindings {
             counts: Range::whole(Resource::Counts),
@@ -120,11 +123,12 @@ impl Product<'_> {
     fn shuffled(&self, variant: &'static Variant) -> Dispatch {
         let constants = linear_shuffle::Constants {
             rows: 16,
-            columns: if self.y_columns <= 64 { 1 } else { 4 },
+            columns: if self.y_columns <= 64 && !variant.stored.is_narrow() { 1 } else { 4 },
             vector: self.k.is_multiple_of(4),
             bias: self.op.bias,
             activation: self.activation(),
             residual: self.op.residual == Residual::Added,
+            vector_y: self.y_columns.is_multiple_of(4),
         };
         let bindings = linear_shuffle::Bindings {
             counts: Range::whole(Resource::Counts),

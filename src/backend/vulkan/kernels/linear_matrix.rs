@@ -6,7 +6,7 @@ use crate::backend::vulkan::Capabilities;
 use crate::backend::vulkan::generated::linear_matrix::{Bindings, Constants, KERNEL, Push};
 use crate::backend::vulkan::kernel::{Dispatch, Extent, Range, Resource};
 use crate::backend::vulkan::lower::Lowering;
-use crate::graph::Node;
+use crate::graph::{DType, Node};
 use crate::ops::{ActivationKind, Counts, Dim, Linear, Residual, Shape};
 
 /// Invocations of a workgroup.
@@ -22,7 +22,7 @@ pub(in crate::backend::vulkan) fn fits(operands: &[&Shape], capabilities: &Capab
     let subgroups = INVOCATIONS.checked_div(capabilities.subgroup_size);
     let bytes = |shape: &Shape| 2 * shape.elements(Counts::default()) as u64;
     matches!(subgroups, Some(4 | 8))
-        && KERNEL.own(capabilities).is_ok()
+        && KERNEL.own(DType::F16, capabilities).is_ok()
         && x.columns() > 0
         && x.columns().is_multiple_of(16)
         && weight.rows().size(Counts::default()).is_multiple_of(8)

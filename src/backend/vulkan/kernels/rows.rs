@@ -141,22 +141,21 @@ pub struct Slice {
     pub range: Range,
 }
 
-/// Cuts a matrix of `rows` rows of f32 into slices that `capabilities` can bind; one slice if it can be.
+/// Cuts a matrix of `rows` rows of `row_bytes` bytes into slices that `capabilities` can bind; one slice if it can be.
 ///
 /// # Errors
 /// `Unsupported` when not even the fewest rows whose start is aligned fit.
-pub fn slices(matrix: Range, rows: usize, columns: u32, capabilities: &Capabilities) -> Result<Vec<Slice>> {
-    let row_bytes = 4 * u64::from(columns);
+pub fn slices(matrix: Range, rows: usize, row_bytes: u64, capabilities: &Capabilities) -> Result<Vec<Slice>> {
     if rows as u64 * row_bytes <= capabilities.storage_buffer_range {
         return Ok(vec![Slice { first: 0, rows: rows as u32, range: matrix }]);
     }
-    // The least number of rows after which a row starts at an aligned byte.
+    // The least number of rows after which a row starts at an aligned byte, and a product's column at a multiple of four.
     let alignment = capabilities.storage_buffer_alignment.max(4);
-    let step = alignment / greatest_common_divisor(alignment, row_bytes);
+    let step = (alignment / greatest_common_divisor(alignment, row_bytes)).max(4);
     let most = capabilities.storage_buffer_range / row_bytes / step * step;
     if most == 0 {
         return Err(Error::Unsupported {
-            what: format!("a matrix of {columns} columns"),
+            what: format!("a matrix of {row_bytes} bytes a row"),
             reason: format!(
                 "{step} rows exceed the storage-buffer range of {} bytes of {}",
                 capabilities.storage_buffer_range, capabilities.name
@@ -283,8 +282,8 @@ mod tests {
     fn slices_cover_the_table_start_aligned_and_fit() {
         let floor = Capabilities::floor();
         // mBERT's word table.
-        let (rows, columns) = (119_547, 768);
-        let cut = slices(Range::whole(Resource::Buffer(0)), rows, columns, &floor).unwrap();
+        let rows = 119_547;
+        let cut = slices(Range::whole(Resource::Buffer(0)), rows, 4 * 768, &floor).unwrap();
         assert_eq!(cut.len(), 3);
         let mut next = 0;
         for slice in &cut {
@@ -294,11 +293,17 @@ mod tests {
             next += slice.rows;
         }
         assert_eq!(next as usize, rows);
+        // In float16 it takes half the range.
+        assert_eq!(slices(Range::whole(Resource::Buffer(0)), rows, 2 * 768, &floor).unwrap().len(), 2);
         // 100 columns: only every 16th row starts at a multiple of 256 bytes.
-        for slice in slices(Range::whole(Resource::Buffer(0)), 1_000_000, 100, &floor).unwrap() {
+        for slice in slices(Range::whole(Resource::Buffer(0)), 1_000_000, 4 * 100, &floor).unwrap() {
             assert_eq!(slice.range.offset % 256, 0);
         }
-        assert!(slices(Range::whole(Resource::Buffer(0)), 2, (33 << 20) + 1, &floor).is_err());
+        // Four numbers of a product's row stand together, in whichever slice.
+        for slice in slices(Range::whole(Resource::Buffer(0)), 1_000_000, 1280, &floor).unwrap() {
+            assert_eq!(slice.first % 4, 0);
+        }
+        assert!(slices(Range::whole(Resource::Buffer(0)), 2, 4 * (33 << 20) + 4, &floor).is_err());
     }
 
     #[test]

@@ -52,20 +52,32 @@ enum Operand {
 }
 use Operand::{First, Ids, Offsets, Rows, Weight};
 
-fn value(graph: &mut Graph, place: usize, operand: &Operand) -> ValueId {
+fn value(graph: &mut Graph, place: usize, operand: &Operand, stored: DType) -> ValueId {
     let name = format!("operand {place}");
     match operand {
-        Rows(columns) => graph.input(&name, Shape::matrix(Dim::Tokens, *columns), DType::F32),
+        Rows(columns) => graph.input(&name, Shape::matrix(Dim::Tokens, *columns), stored),
         Ids => graph.input(&name, Shape::vector(Dim::Tokens), DType::U32),
         Offsets => graph.input(&name, Shape::vector(Dim::Boundaries), DType::U32),
         First => graph.input(&name, Shape::vector(Dim::Texts), DType::U32),
-        Weight(axes) => graph.weight(vec![name], Shape::fixed(axes)),
+        Weight(axes) => {
+            let stored = if axes.len() == 2 { stored } else { DType::F32 };
+            graph.weight_as(stored, vec![name], Shape::fixed(axes))
+        }
     }
 }
 
 fn dispatches(op: impl Into<Op>, operands: &[Operand], capabilities: &Capabilities) -> crate::Result<Vec<Dispatch>> {
+    dispatches_as(DType::F32, op, operands, capabilities)
+}
+
+fn dispatches_as(
+    stored: DType,
+    op: impl Into<Op>,
+    operands: &[Operand],
+    capabilities: &Capabilities,
+) -> crate::Result<Vec<Dispatch>> {
     let mut graph = Graph::new();
-    let ids: Vec<ValueId> = operands.iter().enumerate().map(|(i, o)| value(&mut graph, i, o)).collect();
+    let ids: Vec<ValueId> = operands.iter().enumerate().map(|(i, o)| value(&mut graph, i, o, stored)).collect();
     let result = graph.node("node", op, &ids)?;
     graph.outputs = vec![result];
     lower(&Plan::new(graph), capabilities, &Registry::default())
@@ -130,7 +142,10 @@ fn reflection_gives_names_defaults_and_sizes() {
     let accesses: Vec<Access> = variant.bindings.iter().map(|b| b.access).collect();
     assert_eq!(accesses, [Access::Read, Access::Read, Access::Read, Access::Read, Access::Read, Access::Write]);
     let constants: Vec<_> = variant.constants.iter().map(|c| (c.name, c.id, c.default)).collect();
-    assert_eq!(constants[3..], [("residual", 3, 0), ("tile_m", 4, 128), ("tile_n", 5, 128), ("tile_k", 6, 16)]);
+    assert_eq!(
+        constants[3..],
+        [("residual", 3, 0), ("tile_m", 4, 128), ("tile_n", 5, 128), ("tile_k", 6, 16), ("vector_y", 7, 0)]
+    );
     assert_eq!(variant.local_size, [256, 1, 1]);
     // The arrays' sizes are computed from constants: two of 128 rows of 5 quads.
     assert_eq!(variant.shared_bytes, 2 * 128 * 5 * 16);
@@ -213,6 +228,49 @@ fn software_devices_with_shuffles_get_the_shuffling_product() {
     }
     capabilities.device_type = DeviceType::Discrete;
     assert_eq!(name(&capabilities), "linear");
+}
+
+#[test]
+fn narrow_operands_get_the_variant_of_their_type() {
+    let mut able = Capabilities::floor();
+    (able.features, able.subgroup_size) = (Feature::ALL.to_vec(), 32);
+    let name = |stored, op: Op, operands: &[Operand], capabilities: &Capabilities| {
+        dispatches_as(stored, op, operands, capabilities).map(|found| {
+            check(&found[0]);
+            (found.len(), found[0].variant.name)
+        })
+    };
+    let linear = || Op::from(Linear::default());
+    let product = |n, k| [Rows(k), Weight(vec![n, k])];
+    let floor = Capabilities::floor();
+    for (stored, n, k, on_floor, on_able) in [
+        (DType::F16, 64, 64, "linear-float16", "linear-matrix"),
+        (DType::F16, 36, 64, "linear-float16", "linear-float16"),
+        (DType::F16, 64, 20, "linear-float16", "linear-float16"),
+        (DType::Bf16, 64, 64, "linear-bfloat16", "linear-bfloat16"),
+    ] {
+        assert_eq!(name(stored, linear(), &product(n, k), &floor).unwrap(), (1, on_floor));
+        assert_eq!(name(stored, linear(), &product(n, k), &able).unwrap(), (1, on_able));
+    }
+    let software = Capabilities { device_type: DeviceType::Software, ..able.clone() };
+    let software = Capabilities { features: vec![Feature::SubgroupShuffle], ..software };
+    assert_eq!(name(DType::F16, linear(), &product(12, 20), &software).unwrap().1, "linear-shuffle-float16");
+    // A weight over the binding range is cut, and what is cut runs without matrix cores.
+    assert_eq!(name(DType::F16, linear(), &product(119_547 / 8 * 8, 768), &able).unwrap(), (2, "linear-float16"));
+    let norm = [Rows(384), Weight(vec![384]), Weight(vec![384])];
+    let norm = name(DType::F16, LayerNorm { eps: 1e-5 }.into(), &norm, &floor).unwrap();
+    let tables = name(DType::Bf16, EmbeddingSum {}.into(), &[Ids, Weight(vec![9, 8])], &floor).unwrap();
+    let pool =
+        name(DType::F16, Pool { modes: vec![PoolMode::Mean] }.into(), &[Rows(8), Offsets, First], &floor).unwrap();
+    assert_eq!((norm.1, tables.1, pool.1), ("layer-norm-float16", "embedding-sum-bfloat16", "pool-float16"));
+    for (op, operands, reason) in [
+        (linear(), &product(6, 8)[..], "float16 takes multiples of four"),
+        (linear(), &product(8, 6), "float16 takes multiples of four"),
+        (Activation::from(ActivationKind::Silu).into(), &[Rows(8)], "no variant for float16"),
+    ] {
+        let error = name(DType::F16, op, operands, &able).unwrap_err();
+        assert!(matches!(&error, crate::Error::Unsupported { .. }) && error.to_string().contains(reason), "{error}");
+    }
 }
 
 #[test]

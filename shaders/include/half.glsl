@@ -1,0 +1,15 @@
+// Four numbers as float16, two to a word, the first in the lower half; to the nearest, ties to even, where packHalf2x16 may
+// round as it likes. What is too large becomes infinity, NaN stays NaN.
+uvec2 pack_halves(vec4 quad) {
+    uvec4 bits = floatBitsToUint(quad);
+    uvec4 magnitude = bits & 0x7fffffffu;
+    // The exponent counts from 2^-14, 65536 stands for infinity; what is cut off is added first, so that it carries.
+    uvec4 normal = (min(magnitude, uvec4(0x47800000u)) - 0x37fff001u + ((magnitude >> 13) & 1u)) >> 13;
+    // Below 2^-14 the spacing is 2^-24: adding 1/2 puts it into the last bit, which rounds as the sum does.
+    precise vec4 shifted = uintBitsToFloat(magnitude) + 0.5;
+    uvec4 small = floatBitsToUint(shifted) - 0x3f000000u;
+    uvec4 halves = mix(normal, small, lessThan(magnitude, uvec4(0x38800000u)));
+    halves = mix(halves, uvec4(0x7e00u), greaterThan(magnitude, uvec4(0x7f800000u)));
+    halves |= (bits >> 16) & 0x8000u;
+    return halves.xz | halves.yw << 16;
+}

@@ -1,0 +1,52 @@
+// How activations, tables and matrices lie in memory. STORED is FLOAT32, or a type of 16 bits, of which two lie in a word,
+// the first in its lower half: then four neighbours are read and written as a QUAD and nothing smaller is, which needs no
+// device feature. Arithmetic is in float32 in any case.
+#define FLOAT32 0
+#define FLOAT16 1
+#define BFLOAT16 2
+#ifndef STORED
+#define STORED FLOAT32
+#endif
+
+// Declares a specialization constant that says whether rows start at multiples of four elements: true for narrow types.
+#if STORED == FLOAT32
+#define ALIGNED_ROWS(NAME, ID) layout(constant_id = ID) const bool NAME = false
+#define QUAD vec4
+#else
+#define ALIGNED_ROWS(NAME, ID) const bool NAME = true
+#define QUAD uvec2
+#endif
+
+// Four elements as they are computed with.
+vec4 wide(vec4 quad) {
+    return quad;
+}
+
+#if STORED == FLOAT32
+// Four results as they are stored.
+vec4 narrow(vec4 quad) {
+    return quad;
+}
+#elif STORED == FLOAT16
+#include "half.glsl"
+
+vec4 wide(uvec2 quad) {
+    return vec4(unpackHalf2x16(quad.x), unpackHalf2x16(quad.y));
+}
+
+uvec2 narrow(vec4 quad) {
+    return pack_halves(quad);
+}
+#else
+vec4 wide(uvec2 quad) {
+    return uintBitsToFloat(uvec4(quad.x << 16, quad.x & 0xffff0000u, quad.y << 16, quad.y & 0xffff0000u));
+}
+
+// To the nearest, ties to even; NaN stays NaN.
+uvec2 narrow(vec4 quad) {
+    uvec4 bits = floatBitsToUint(quad);
+    uvec4 nearest = bits + 0x7fffu + ((bits >> 16) & 1u);
+    nearest = mix(nearest, uvec4(0x7fc00000u), greaterThan(bits & 0x7fffffffu, uvec4(0x7f800000u)));
+    return (nearest.xz >> 16) | (nearest.yw & 0xffff0000u);
+}
+#endif
