@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use super::device::Opened;
 use super::kernel::Access;
-use super::kernels::linear_matrix;
+use super::kernels::{attention_matrix, linear_matrix};
 use super::limits::flops_per_submission;
 use super::memory::Budget;
 use super::profile;
@@ -338,12 +338,18 @@ impl ArrayEngine for VulkanArrays {
     }
 
     fn takes_half(&self, op: &Op, operands: &[&Shape], architecture: &str) -> bool {
-        // A user's shader for products takes float32.
+        // A user's shader takes float32.
         let replaced = || {
             let shaders = self.shaders.clone().unwrap_or_else(registry::read);
             shaders.in_place_of(op, operands.len(), architecture).is_some()
         };
-        matches!(op, Op::Linear(_)) && linear_matrix::fits(operands, &self.opened.device.capabilities) && !replaced()
+        let capabilities = &self.opened.device.capabilities;
+        let fits = match op {
+            Op::Linear(_) => linear_matrix::fits(operands, capabilities),
+            Op::Attention(op) => attention_matrix::fits(op, operands, capabilities),
+            _ => false,
+        };
+        fits && !replaced()
     }
 
     fn download(&self, memory: &Memory, bytes: &mut [u8]) -> Result<()> {
