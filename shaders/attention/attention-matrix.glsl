@@ -18,7 +18,7 @@
 
 layout(local_size_x = 128) in;
 layout(constant_id = 0) const uint HEAD_DIM = 64;
-layout(constant_id = 1) const uint KEYS = 64;
+layout(constant_id = 1) const uint KEYS = 32;
 layout(constant_id = 2) const uint SUBGROUPS = 4;
 
 // Eight elements a quad.
@@ -50,8 +50,9 @@ const uint OWN = KEYS / SHARERS;
 const uint QUADS = HEAD_DIM / 8u;
 const uint STRIDE = QUADS + 1u;
 const uint WORK_STRIDE = (KEYS / 4u > QUADS ? KEYS / 4u : QUADS) + 1u;
-// Quads of keys, and of values, that an invocation loads each block.
-const uint LOADS = KEYS * QUADS / 128u;
+// Quads of a block's keys, or values, and those that an invocation loads.
+const uint BLOCK = KEYS * QUADS;
+const uint LOADS = (BLOCK + 127u) / 128u;
 
 shared uvec4 keys_tile[KEYS * STRIDE];
 shared uvec4 values_tile[KEYS * STRIDE];
@@ -74,7 +75,7 @@ void fetch(uint first, uint end, uint k_column, uint v_column) {
         uint at = gl_LocalInvocationIndex + 128u * i;
         uint row = first + at / QUADS;
         // Past the text's last key: zeros, so that what lies there, which may be no number, counts for nothing.
-        bool there = row < end;
+        bool there = row < end && at < BLOCK;
         row = there ? row : first;
         uvec4 key = k[row * push.k_stride + k_column + at % QUADS];
         uvec4 value = v[row * push.v_stride + v_column + at % QUADS];
@@ -86,8 +87,10 @@ void fetch(uint first, uint end, uint k_column, uint v_column) {
 void store() {
     [[unroll]] for (uint i = 0u; i < LOADS; i++) {
         uint at = gl_LocalInvocationIndex + 128u * i;
-        keys_tile[at / QUADS * STRIDE + at % QUADS] = keys_next[i];
-        values_tile[at / QUADS * STRIDE + at % QUADS] = values_next[i];
+        if (at < BLOCK) {
+            keys_tile[at / QUADS * STRIDE + at % QUADS] = keys_next[i];
+            values_tile[at / QUADS * STRIDE + at % QUADS] = values_next[i];
+        }
     }
 }
 

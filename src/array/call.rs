@@ -67,9 +67,9 @@ fn is_bias(op: &Op, place: usize) -> bool {
     matches!(op, Op::Linear(linear) if linear.bias && place == 2)
 }
 
-/// Whether all operands are float16 and the device takes them so.
+/// Whether all numbers among the operands are float16 and the device takes them so.
 fn takes_half(engine: &Engine, architecture: &str, op: &Op, operands: &[&Array]) -> bool {
-    let half = |(place, x): (usize, &&Array)| (x.dtype == ElementType::F16 || is_bias(op, place)) && x.elements() > 0;
+    let half = |(place, x): (usize, &&Array)| (x.dtype != ElementType::F32 || is_bias(op, place)) && x.elements() > 0;
     if !operands.iter().enumerate().all(half) {
         return false;
     }

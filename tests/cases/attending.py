@@ -128,6 +128,14 @@ def packed() -> list[OpCase]:
                 if width > 1 and not causal:
                     # Matrix cores take heads of whole 16 columns.
                     found.append(OpCase("attention", f"half-{label}", operands, given, "float16"))
+        for width in (16, 48, 80, 112):
+            bounds = offsets(*lengths)
+            given = {"heads": 2, "kv_heads": 2, "head_dim": width, "scale": width**-0.5}
+
+            def operands(v, t=bounds[-1], columns=2 * width, bounds=bounds):
+                return [v.plain(t, columns), v.plain(t, columns), v.plain(t, columns), bounds, bounds]
+
+            found.append(OpCase("attention", f"half-{shape_name(*lengths)}-{width}", operands, given, "float16"))
     one = {"heads": 2, "kv_heads": 2, "head_dim": 16, "scale": 0.25}
     fused = {**one, "k_column": 32, "v_column": 64}
     return found + [

@@ -13,10 +13,8 @@ const INVOCATIONS: u32 = 128;
 /// A wider head's results would not fit the registers of a subgroup.
 const MOST_HEAD_DIM: usize = 128;
 
-/// Keys of a block: fewer where they are wide, so that a block of them fits the shared memory that every device has.
-fn keys(head_dim: usize) -> u32 {
-    if head_dim > 64 { 32 } else { 64 }
-}
+/// Keys of a block: with twice as many, fewer workgroups fit a multiprocessor and an H200 takes twice as long.
+const KEYS: u32 = 32;
 
 /// Whether the device computes attention over operands of these shapes so.
 pub(in crate::backend::vulkan) fn fits(op: &Attention, operands: &[&Shape], capabilities: &Capabilities) -> bool {
@@ -58,7 +56,7 @@ pub(super) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Attention) ->
         kv_offsets: lowering.range(node.operands[4]),
         y: lowering.range(node.result),
     };
-    let constants = Constants { head_dim: op.head_dim as u32, keys: keys(op.head_dim), subgroups };
+    let constants = Constants { head_dim: op.head_dim as u32, keys: KEYS, subgroups };
     lowering.push(Dispatch {
         label: node.name.clone(),
         variant,
