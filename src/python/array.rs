@@ -100,6 +100,20 @@ impl Engine {
         Ok(Array::new(slf, array))
     }
 
+    /// The result of a fused op by its definition, step by step.
+    fn call_apart(
+        slf: &Bound<'_, Self>,
+        op: &str,
+        operands: Vec<PyRef<'_, Array>>,
+        attributes: &Bound<'_, PyDict>,
+    ) -> PyResult<Array> {
+        let op = Op::from_attributes(op, json(attributes)?)?;
+        let arrays = operands.iter().map(|a| a.array()).collect::<crate::Result<Vec<_>>>()?;
+        let engine = &slf.get().0;
+        let array = lock::without(slf.py(), || engine.call_apart(&op, &arrays))?;
+        Ok(Array::new(slf, array))
+    }
+
     /// Waits until everything recorded so far is done.
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
         lock::without(py, || self.0.synchronize())

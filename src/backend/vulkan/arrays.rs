@@ -338,12 +338,27 @@ impl ArrayEngine for VulkanArrays {
     }
 
     fn takes_half(&self, op: &Op, operands: &[&Shape], architecture: &str) -> bool {
-        // A user's shader for products takes float32.
+        // A user's shader takes float32.
         let replaced = || {
             let shaders = self.shaders.clone().unwrap_or_else(registry::read);
             shaders.in_place_of(op, operands.len(), architecture).is_some()
         };
-        matches!(op, Op::Linear(_)) && linear_matrix::fits(operands, &self.opened.device.capabilities) && !replaced()
+        let whole = |multiple: usize| {
+            let mut narrow = operands.iter().enumerate().filter(|(place, _)| op.narrow(*place));
+            narrow.all(|(_, shape)| shape.columns().is_multiple_of(multiple))
+        };
+        let fits = match op {
+            Op::Linear(_) => linear_matrix::fits(operands, &self.opened.device.capabilities),
+            // Half a head is read four elements at a time.
+            Op::RmsNormRope(_) => whole(8),
+            _ => whole(4),
+        };
+        fits && !replaced()
+    }
+
+    fn runs_apart(&self, op: &Op, operands: &[&Shape]) -> bool {
+        // Two products on matrix cores are faster than one that has none.
+        matches!(op, Op::GatedLinear(_)) && linear_matrix::fits(operands, &self.opened.device.capabilities)
     }
 
     fn download(&self, memory: &Memory, bytes: &mut [u8]) -> Result<()> {
