@@ -12,6 +12,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use by_length::ByLength;
+#[cfg(feature = "vulkan")]
+pub(crate) use call::op_graph;
 
 use crate::backend::{ArrayEngine, Backend, BackendKind, Memory, ProgramOptions, choose};
 use crate::ops::definition::{Origin, Term};
@@ -196,9 +198,13 @@ impl Engine {
     pub fn call_apart(self: &Arc<Self>, op: &Op, operands: &[&Array]) -> Result<Array> {
         let shapes: Vec<Shape> = operands.iter().map(|x| Shape::fixed(&x.shape)).collect();
         let shapes: Vec<&Shape> = shapes.iter().collect();
+        let steps = op.definition(&shapes)?;
+        if steps.is_empty() {
+            return Err(Error::InvalidArgument(format!("{} stands for itself", op.name())));
+        }
         op.infer(&shapes)?;
         let mut results: Vec<Array> = Vec::new();
-        for step in op.definition(&shapes)? {
+        for step in steps {
             let term = |term: &Term| {
                 let array = match term.from {
                     Origin::Operand(place) => operands[place].clone(),

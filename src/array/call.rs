@@ -40,7 +40,7 @@ fn prepare(engine: &Engine, architecture: &str, op: &Op, operands: &[&Array]) ->
     let mut values = Vec::with_capacity(operands.len());
     let direct = matches!(op, Op::Cast(_)) || takes_half(engine, architecture, op, operands);
     for (place, operand) in operands.iter().enumerate() {
-        let shape = shape_of(op, place, operand, &mut counts);
+        let shape = shape_of(op, place, &operand.shape, &mut counts);
         let widen = operand.dtype == ElementType::F16 && !(direct && op.narrow(place));
         values.push(given(&mut graph, place, shape, operand, widen)?);
     }
@@ -107,9 +107,9 @@ fn apart(graph: &mut Graph, op: &Op, shapes: &[&Shape], values: &[ValueId]) -> R
 }
 
 /// Packed ops count their rows by the batch: there the first axes are tokens, texts and boundaries.
-fn shape_of(op: &Op, place: usize, operand: &Array, counts: &mut Counts) -> Shape {
-    let mut shape = Shape::fixed(&operand.shape);
-    let Some(rows) = operand.shape.first().copied() else { return shape };
+fn shape_of(op: &Op, place: usize, axes: &[usize], counts: &mut Counts) -> Shape {
+    let mut shape = Shape::fixed(axes);
+    let Some(rows) = axes.first().copied() else { return shape };
     let dim = match (op, place) {
         (Op::Attention(_) | Op::Pool(_), 0) => {
             counts.tokens = rows;
@@ -153,11 +153,7 @@ fn check_offsets(op: &Op, operands: &[&Array]) -> Result<()> {
 fn given(graph: &mut Graph, place: usize, shape: Shape, operand: &Array, widen: bool) -> Result<ValueId> {
     let name = format!("operand {place}");
     let (axes, dtype) = (&operand.shape, operand.dtype);
-    let stored = match dtype {
-        ElementType::F32 => DType::F32,
-        ElementType::F16 => DType::F16,
-        ElementType::I32 => DType::U32,
-    };
+    let stored = stored(dtype);
     if !widen {
         return Ok(graph.input(&name, shape, stored));
     }
@@ -166,6 +162,29 @@ fn given(graph: &mut Graph, place: usize, shape: Shape, operand: &Array, widen: 
     let cast = graph.node("to float32", Cast { to: CastTo::F32 }, &[value])?;
     graph.values[cast.0].shape = shape;
     Ok(cast)
+}
+
+fn stored(dtype: ElementType) -> DType {
+    match dtype {
+        ElementType::F32 => DType::F32,
+        ElementType::F16 => DType::F16,
+        ElementType::I32 => DType::U32,
+    }
+}
+
+/// An op alone on operands of these types and axes, all stored as they are given, and what the batch counts there.
+///
+/// # Errors
+/// `InvalidArgument` for operands that do not fit the op.
+#[cfg(feature = "vulkan")]
+pub(crate) fn op_graph(op: &Op, operands: &[(ElementType, Vec<usize>)]) -> Result<(Graph, Counts)> {
+    let (mut graph, mut counts, mut values) = (Graph::new(), Counts::default(), Vec::new());
+    for (place, (dtype, axes)) in operands.iter().enumerate() {
+        let shape = shape_of(op, place, axes, &mut counts);
+        values.push(graph.input(&format!("operand {place}"), shape, stored(*dtype)));
+    }
+    graph.outputs = vec![graph.node(op.name(), op.clone(), &values)?];
+    Ok((graph, counts))
 }
 
 /// Integers where the op wants them and nowhere else; ids inside their table.

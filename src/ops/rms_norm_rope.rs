@@ -21,12 +21,12 @@ impl Operation for RmsNormRope {
     }
 
     fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
-        let (x, weight) = (operands[0], operands[1]);
+        let [x, weight, ..] = operands else { return Ok(Vec::new()) };
         let [batch, rows, heads, columns] = x.fixed_axes("rms_norm_rope", "x")?[..] else {
             return Err(Error::InvalidArgument(format!("rms_norm_rope: x has shape {x}, expected [B, S, H, D]")));
         };
         let normal = match weight.fixed_axes("rms_norm_rope", "weight")?[..] {
-            [n] if n == columns => x.clone(),
+            [n] if n == columns => (*x).clone(),
             [n] if n == heads * columns => Shape::fixed(&[batch, rows, n]),
             _ => {
                 let expected = format!("[{columns}] or [{}], a head's columns or a place's", heads * columns);
@@ -35,7 +35,8 @@ impl Operation for RmsNormRope {
             }
         };
         let norm = Step::new(self.0.clone(), &definition::given(0..2)).viewing(0, normal);
-        let turn = Step::new(Rope {}, &[Origin::Step(0), Origin::Operand(2), Origin::Operand(3)]).viewing(0, x.clone());
+        let turn =
+            Step::new(Rope {}, &[Origin::Step(0), Origin::Operand(2), Origin::Operand(3)]).viewing(0, (*x).clone());
         Ok(vec![norm, turn])
     }
 

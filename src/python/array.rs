@@ -143,7 +143,7 @@ fn bytes_of<T: Element + bytemuck::Pod>(array: &Bound<'_, PyUntypedArray>) -> Py
 }
 
 /// Attributes as the ops read them.
-fn json(value: &Bound<'_, PyAny>) -> PyResult<serde_json::Value> {
+pub(super) fn json(value: &Bound<'_, PyAny>) -> PyResult<serde_json::Value> {
     use serde_json::Value;
     if value.is_none() {
         return Ok(Value::Null);
@@ -191,7 +191,12 @@ impl Array {
         Array { array: Some(array), engine: engine.clone().unbind(), process: process::id() }
     }
 
-    fn array(&self) -> crate::Result<&array::Array> {
+    /// An array of the same engine.
+    pub(super) fn beside(&self, py: Python<'_>, array: array::Array) -> Self {
+        Array { array: Some(array), engine: self.engine.clone_ref(py), process: process::id() }
+    }
+
+    pub(super) fn array(&self) -> crate::Result<&array::Array> {
         self.array.as_ref().filter(|_| self.process == process::id()).ok_or_else(|| {
             Error::Unusable("the array was made before this process was forked; make it again here".into())
         })

@@ -6,6 +6,8 @@ mod compiler;
 mod embed;
 mod error;
 mod info;
+#[cfg(feature = "vulkan")]
+mod kernels;
 mod lock;
 mod log_bridge;
 mod text;
@@ -30,6 +32,9 @@ mod _core {
         clear_faults, dispatch_times, host, inject_fault, inventory, profile, reset_stats, settings, stats,
         validation_messages,
     };
+    #[cfg(feature = "vulkan")]
+    #[pymodule_export]
+    use super::kernels::{Kernel, kernel_rows};
     #[pymodule_export]
     use super::lock::{remember_process, shut_down};
 
