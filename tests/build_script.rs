@@ -53,6 +53,8 @@ fn every_variant_is_built_for_every_element_type() {
     assert_eq!(names, expected);
     let defines: Vec<Option<&str>> = variants.iter().map(|v| v.defines.get("STORED").map(|s| &**s)).collect();
     assert_eq!(defines, [None, None, Some("FLOAT16"), Some("FLOAT16")]);
+    let alone = parse("[[kernel]]\nname = 'a'\nfile = 'a.glsl'\nstored = ['float16']").unwrap();
+    assert_eq!(alone[0].variants[0].name, "a");
     let wrong = parse("[[kernel]]\nname = 'a'\nfile = 'a.glsl'\nstored = ['half']").unwrap_err();
     assert!(wrong.contains("stored names \"half\", expected some of float32, float16, bfloat16"), "{wrong}");
 }

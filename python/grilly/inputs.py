@@ -55,16 +55,17 @@ def check_dtype(dtype: Any, name: str = "dtype") -> str:
 
 
 def choose_dtype(dtype: Any, model_kwargs: Any) -> str:
-    """The element type of the constructor's `dtype` and of `model_kwargs`, float32 where neither names one."""
-    named = {} if dtype is None else {"dtype": dtype}
+    """The element type that `model_kwargs` names, or else `dtype`, which must agree where it is not the default."""
+    named = {"dtype": check_dtype(dtype)}
     for key, value in (model_kwargs or {}).items():
         if key not in ("dtype", "torch_dtype"):
             raise InvalidTypeError(f"model_kwargs has the key {key!r}, expected only 'dtype' or 'torch_dtype'")
-        named[f"model_kwargs[{key!r}]"] = value
-    found = {name: check_dtype(value, name) for name, value in named.items() if value is not None}
-    if len(set(found.values())) > 1:
-        raise InvalidArgumentError(" and ".join(f"{name} is {text!r}" for name, text in found.items()) + ": which?")
-    return next(iter(found.values()), DTYPES[0])
+        named[f"model_kwargs[{key!r}]"] = check_dtype(value, f"model_kwargs[{key!r}]")
+    if len(named) > 1 and named["dtype"] == DTYPES[0]:
+        del named["dtype"]
+    if len(set(named.values())) > 1:
+        raise InvalidArgumentError(" and ".join(f"{name} is {text!r}" for name, text in named.items()) + ": which?")
+    return next(iter(named.values()))
 
 
 def check_device(device: Any, devices: Any) -> str:

@@ -53,10 +53,10 @@ class VulkanSentenceTransformer:
             `"cpu"`.
         max_seq_length: Most tokens of a text, special ones included; longer texts are truncated. Default: the model's
             own. More than the model's position table has is lowered to it with a warning.
-        dtype: `"float32"`, `"float16"` or `"bfloat16"`, NumPy's or torch's type; default: that of `model_kwargs`, else
-            float32. The narrow types round all weights, and on a GPU hold weights and the encoder's numbers in half the
-            memory, with sums, norms, softmax and pooling in float32; the CPU computes in float32 with the rounded
-            weights. As in sentence-transformers, embeddings of float16 are float16 and others float32.
+        dtype: `"float32"`, `"float16"` or `"bfloat16"`, or NumPy's or torch's type. The narrow types round all weights,
+            and on a GPU hold weights and the encoder's numbers in half the memory, with sums, norms, softmax and
+            pooling in float32; the CPU computes in float32 with the rounded weights. As in sentence-transformers,
+            embeddings of float16 are float16 and those of the other two float32.
         devices: A list in place of `device`; one entry.
         prompts: Texts by name, to be put before inputs; added to the model's own and taken before them.
         default_prompt_name: The prompt used when a call names none; default: the model's own.
@@ -65,7 +65,7 @@ class VulkanSentenceTransformer:
         revision: Branch, tag or commit on the hub; default `"main"`.
         local_files_only: Whether to leave the hub out.
         token: For private models on the hub; not kept when the model is pickled.
-        model_kwargs: As in sentence-transformers; only `dtype` (or `torch_dtype`), in place of the argument.
+        model_kwargs: As in sentence-transformers; only `dtype` (or `torch_dtype`), which goes before the argument.
         similarity_fn_name: `"cosine"`, `"dot"`, `"euclidean"` or `"manhattan"`; default: the model's own, else cosine.
         num_threads: CPU threads; default: what the process may use, cgroup limits included.
         memory_limit: Most bytes of device memory for this model; default: no limit but the device's.
@@ -116,7 +116,7 @@ class VulkanSentenceTransformer:
         device: str | None = "vulkan",
         max_seq_length: int | None = None,
         *,
-        dtype: Any = None,
+        dtype: Any = "float32",
         devices: Sequence[str] | None = None,
         prompts: dict[str, str] | None = None,
         default_prompt_name: str | None = None,

@@ -120,20 +120,14 @@ def packed() -> list[OpCase]:
                 bounds = offsets(*lengths)
                 given = {"heads": heads, "kv_heads": groups, "head_dim": width, "scale": width**-0.5, "causal": causal}
                 label = f"{'causal-' if causal else ''}{shape_name(*lengths)}-{shape_name(heads, groups, width)}"
-                found.append(
-                    OpCase(
-                        "attention",
-                        label,
-                        lambda v, t=bounds[-1], h=heads * width, g=groups * width, bounds=bounds: [
-                            v.plain(t, h),
-                            v.plain(t, g),
-                            v.plain(t, g),
-                            bounds,
-                            bounds,
-                        ],
-                        given,
-                    )
-                )
+
+                def operands(v, t=bounds[-1], h=heads * width, g=groups * width, bounds=bounds):
+                    return [v.plain(t, h), v.plain(t, g), v.plain(t, g), bounds, bounds]
+
+                found.append(OpCase("attention", label, operands, given))
+                if width > 1 and not causal:
+                    # Matrix cores take heads of whole 16 columns.
+                    found.append(OpCase("attention", f"half-{label}", operands, given, "float16"))
     one = {"heads": 2, "kv_heads": 2, "head_dim": 16, "scale": 0.25}
     fused = {**one, "k_column": 32, "v_column": 64}
     return found + [

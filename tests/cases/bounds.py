@@ -125,6 +125,17 @@ def attention(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.n
     return magnitude * np.expm1(2 * error) + summed(keys + 8, magnitude) + TINY
 
 
+def half_weights(operands: Operands, attributes: Attributes) -> np.ndarray:
+    """What attention's weights lose as float16: half a unit each, and what is below its smallest step.
+
+    The largest weight of a row is 1 before they are divided by their sum.
+    """
+    q, k, v, q_offsets, k_offsets = operands
+    keys = int(max(np.diff(k_offsets), default=0))
+    magnitude = evaluate("attention", [q, k, np.abs(v), q_offsets, k_offsets], attributes)
+    return 2.0**-11 * magnitude + 2.0**-25 * keys * np.abs(v).max(initial=0)
+
+
 def rope(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
     x, cos, sin = (np.abs(value) for value in operands)
     cos, sin = cos[..., None, :], sin[..., None, :]
@@ -241,4 +252,6 @@ def bound(op: str, operands: Operands, attributes: Attributes, y: np.ndarray, ha
     wide = [value.astype(np.float64) if value.dtype.kind == "f" else value for value in operands]
     with np.errstate(all="ignore"):
         allowed = BOUNDS[op](wide, attributes, y)
+        if half and op == "attention":
+            allowed = allowed + half_weights(wide, attributes)
         return allowed + (2.0**-11 * (np.abs(y) + allowed) + 2.0**-25 if half else 0.0)

@@ -6,7 +6,7 @@ Runs under `make test-live`, in an environment that holds both.
 import numpy as np
 import pytest
 import torch
-from models.golden import same_bits, scaled_difference
+from models.golden import normalized, same_bits, scaled_difference
 from models.variants import BASE
 from sentence_transformers import SentenceTransformer
 
@@ -192,3 +192,18 @@ def test_max_seq_length(device, texts, limit):
 def test_dimension_and_limit(ours, theirs):
     assert ours.get_sentence_embedding_dimension() == theirs.get_embedding_dimension() == 384
     assert ours.max_seq_length == theirs.max_seq_length == 256
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_narrow_types(real_model_path, device, texts, their_rows, dtype):
+    """As near to float32 as theirs, or nearer: torch rounds more often. The same types come back."""
+    theirs = SentenceTransformer(str(real_model_path), device="cpu", model_kwargs={"dtype": dtype})
+    exact = their_rows[SOME].astype(np.float64)
+    with VulkanSentenceTransformer(str(real_model_path), device=device, model_kwargs={"dtype": dtype}) as ours:
+        rows = [model.encode(texts[SOME], normalize_embeddings=True) for model in (ours, theirs)]
+        tensors = [model.encode(texts[:2], convert_to_tensor=True) for model in (ours, theirs)]
+    assert rows[0].dtype == rows[1].dtype and tensors[0].dtype == tensors[1].dtype
+    left, right = (np.abs(each.astype(np.float64) - exact).max() for each in rows)
+    assert left <= right, (left, right)
+    cosines = np.prod([normalized(each.astype(np.float64)) for each in rows], axis=0).sum(axis=1)
+    assert cosines.min() >= {"float16": 0.9999, "bfloat16": 0.999}[dtype]

@@ -19,15 +19,18 @@ NARROW = {"float16": 2.0**-11, "bfloat16": 2.0**-8}  # half a unit in the last p
 def noise(dtype: str, layers: int) -> float:
     """How far a text's vector is moved, relative to its length, by numbers stored in a narrow type.
 
-    A layer stores seven tensors (products, attention, norms) and multiplies by as many rounded ones. Each rounding is an
-    independent error, evenly spread over half a unit in the last place: 1 / sqrt(3) of it on average. Norms keep
+    A layer stores seven tensors (products, attention, norms) and multiplies by as many rounded ones. Each rounding is
+    an independent error, evenly spread over half a unit in the last place: 1 / sqrt(3) of it on average. Norms keep
     errors from growing, so the squares add.
     """
     return NARROW[dtype] * np.sqrt((2 * 7 * layers + 4) / 3)
 
 
 def check(rows: np.ndarray, expected: np.ndarray, dtype: str, layers: int) -> None:
-    """Unit rows. `1 - cosine` is half the square of the distance; a column has its share of that, five times at most."""
+    """Unit rows. `1 - cosine` is half the square of the distance, of which a column has its share, five times at most.
+
+    Twice the expected distance is allowed.
+    """
     rows = rows.astype(np.float64)
     moved = noise(dtype, layers)
     cosines = (normalized(rows) * normalized(expected)).sum(axis=1)

@@ -64,6 +64,7 @@ def test_an_unknown_keyword_of_the_constructor():
         ({"dtype": "float31"}, ValueError, "dtype is 'float31', expected one of float32, float16, bfloat16"),
         ({"dtype": np.float64}, ValueError, "float64"),
         ({"dtype": "float16", "model_kwargs": {"dtype": "float32"}}, ValueError, "which?"),
+        ({"model_kwargs": {"dtype": "float16", "torch_dtype": "bfloat16"}}, ValueError, "which?"),
         ({"model_kwargs": {"torch_dtype": "auto"}}, ValueError, r"model_kwargs\['torch_dtype'\] is 'auto'"),
         ({"model_kwargs": {"dtype": "int4"}}, ValueError, "int4"),
         ({"model_kwargs": {"attn_implementation": "eager"}}, TypeError, "attn_implementation"),

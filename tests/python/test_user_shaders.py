@@ -196,13 +196,31 @@ def test_names_that_share_a_kernel_are_dispatched_by_attribute(vulkan, run, tmp_
     assert done.output.strip() == "dispatched", done.errors
 
 
-def test_an_activation_of_the_users_leaves_the_product_in_encode(tiny_model, vulkan, registered, tmp_path):
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_an_activation_of_the_users_leaves_the_product_in_encode(tiny_model, vulkan, registered, tmp_path, dtype):
     (tmp_path / "mark.glsl").write_text(ELEMENTWISE)
     compiler = ShaderCompiler(ShaderCompilerConfig(tmp_path, enable_caching=False, defines={"FACTOR": 0.0}))
-    with VulkanSentenceTransformer(tiny_model) as model:
+    with VulkanSentenceTransformer(tiny_model, dtype=dtype) as model:
         expected = model.encode(TEXTS)
     registered("activation-gelu", "bert", "mark", compiler)
-    with VulkanSentenceTransformer(tiny_model) as model:
+    with VulkanSentenceTransformer(tiny_model, dtype=dtype) as model:
         declined = [line for line in outcome(model, "linear_epilogue") if "declined" in line]
         assert len(declined) == 2 and "registered for activation-gelu, bert: mark" in declined[0]
         assert np.abs(model.encode(TEXTS) - expected).max() > 1e-3
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_users_shaders_take_float32_from_a_narrow_model(tiny_model, device, compiler, registered, dtype):
+    """Weights are rounded, and nothing else is: the CPU gives the same numbers."""
+
+    def encode(on: str):
+        with VulkanSentenceTransformer(tiny_model, device=on, dtype=dtype) as model:
+            assert model.backend == on
+            return model.encode(TEXTS).astype(np.float32)
+
+    plain = encode("cpu")
+    half_a_unit = 2.0**-12 if dtype == "float16" else 0
+    registered("attention-output", "bert", "sums", compiler())
+    assert np.abs(encode(device) - plain).max() <= 2e-6 + 2 * half_a_unit
+    registered("attention-output", "bert", "sums", compiler(FACTOR=2.0))
+    assert (np.abs(encode(device) - plain).max() > 1e-3) == (device == "vulkan")

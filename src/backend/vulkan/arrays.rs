@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use super::device::Opened;
 use super::kernel::Access;
-use super::kernels::linear_matrix;
+use super::kernels::{attention_matrix, linear_matrix};
 use super::limits::flops_per_submission;
 use super::memory::Budget;
 use super::profile;
@@ -343,12 +343,14 @@ impl ArrayEngine for VulkanArrays {
             let shaders = self.shaders.clone().unwrap_or_else(registry::read);
             shaders.in_place_of(op, operands.len(), architecture).is_some()
         };
+        let capabilities = &self.opened.device.capabilities;
         let whole = |multiple: usize| {
             let mut narrow = operands.iter().enumerate().filter(|(place, _)| op.narrow(*place));
             narrow.all(|(_, shape)| shape.columns().is_multiple_of(multiple))
         };
         let fits = match op {
-            Op::Linear(_) => linear_matrix::fits(operands, &self.opened.device.capabilities),
+            Op::Linear(_) => linear_matrix::fits(operands, capabilities),
+            Op::Attention(op) => attention_matrix::fits(op, operands, capabilities),
             // Half a head is read four elements at a time.
             Op::RmsNormRope(_) => whole(8),
             _ => whole(4),

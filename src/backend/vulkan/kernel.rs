@@ -137,6 +137,11 @@ pub enum Extent {
         /// Rows a workgroup takes.
         per: u32,
     },
+    /// `floor(tokens / per) + texts`: enough for tiles of `per` tokens that begin with each text's first.
+    TextTiles {
+        /// Tokens a workgroup takes.
+        per: u32,
+    },
 }
 
 impl Extent {
@@ -145,6 +150,7 @@ impl Extent {
         match self {
             Extent::Fixed(n) => n,
             Extent::Tiles { dim, per } => dim.size(counts).div_ceil(per as usize) as u32,
+            Extent::TextTiles { per } => (counts.tokens / per as usize + counts.texts) as u32,
         }
     }
 }

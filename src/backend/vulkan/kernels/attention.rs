@@ -1,10 +1,11 @@
 //! Dispatches of `attention`: one.
 
+use super::attention_matrix;
 use crate::backend::vulkan::generated::attention::{Bindings, Constants, KERNEL, Push};
 use crate::backend::vulkan::kernel::{Dispatch, Extent, Range, Resource};
 use crate::backend::vulkan::lower::Lowering;
-use crate::graph::Node;
-use crate::ops::{Attention, Dim};
+use crate::graph::{DType, Node};
+use crate::ops::{Attention, Dim, Shape};
 use crate::{Error, Result};
 
 /// Packed tokens one workgroup takes.
@@ -14,6 +15,12 @@ const MOST_HEAD_DIM: usize = 256;
 
 /// Adds the node's dispatches.
 pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Attention) -> Result<()> {
+    let shapes: Vec<&Shape> = node.operands.iter().map(|id| lowering.shape(*id)).collect();
+    let stored = lowering.plan.graph.value(node.operands[0]).dtype;
+    let replaced = lowering.replaced(&KERNEL, node).is_some();
+    if stored == DType::F16 && !replaced && attention_matrix::fits(op, &shapes, lowering.capabilities) {
+        return attention_matrix::lower(lowering, node, op);
+    }
     if op.head_dim > MOST_HEAD_DIM {
         return Err(Error::Unsupported {
             what: "attention".into(),

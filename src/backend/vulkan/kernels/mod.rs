@@ -4,6 +4,7 @@ pub(super) mod activation;
 pub(super) mod activation_backward;
 pub(super) mod attention;
 pub(super) mod attention_mask;
+pub(super) mod attention_matrix;
 pub(super) mod attention_output;
 pub(super) mod attention_scores;
 pub(super) mod bias_gelu;
