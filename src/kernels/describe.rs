@@ -105,7 +105,7 @@ mod tests {
                     enable_caching: false,
                     ..CompilerConfig::default()
                 };
-                let own = ShaderCompiler::new(config).unwrap().get_compute_function("own", "main").unwrap();
+                let own = ShaderCompiler::new(config).get_compute_function("own", "main").unwrap();
                 let names: Vec<&str> = own.variant.bindings.iter().map(|b| b.name).collect();
                 let expected: Vec<&str> = shader.bindings.iter().map(|b| b.1).collect();
                 assert_eq!(names, expected, "{}", row.name);

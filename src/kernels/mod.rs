@@ -19,6 +19,7 @@
 //! ```
 
 mod describe;
+pub mod flash;
 mod rows;
 
 pub use describe::{Description, Shader};
@@ -154,3 +155,8 @@ impl Kernel {
 fn shapes(operands: &[Operand]) -> Vec<Shape> {
     operands.iter().map(|(_, axes)| Shape::fixed(axes)).collect()
 }
+
+/// The Rust of the guide compiles and runs: a doctest reads it from there.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guides/kernels.md")]
+mod guide {}

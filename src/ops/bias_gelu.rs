@@ -29,7 +29,7 @@ impl Approximate {
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BiasGelu {
-    /// Default by tanh, as in [`Activation`]'s users.
+    /// Default by tanh.
     pub approximate: Approximate,
 }
 

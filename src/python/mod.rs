@@ -5,6 +5,8 @@ mod array;
 mod compiler;
 mod embed;
 mod error;
+#[cfg(feature = "vulkan")]
+mod flash;
 mod info;
 #[cfg(feature = "vulkan")]
 mod kernels;
@@ -27,6 +29,9 @@ mod _core {
     use super::compiler::{ComputeFunction, ShaderCompiler, ShaderTable, configure};
     #[pymodule_export]
     use super::embed::EmbeddingModel;
+    #[cfg(feature = "vulkan")]
+    #[pymodule_export]
+    use super::flash::{flash_nearest, flash_rows, flash_select, flash_shared_memory, flash_validate};
     #[pymodule_export]
     use super::info::{
         clear_faults, dispatch_times, host, inject_fault, inventory, profile, reset_stats, settings, stats,

@@ -3,6 +3,16 @@
 `get(name, **options)` makes a kernel and `names()` lists them.
 """
 
+from grilly.errors import SharedMemoryError
+from grilly.kernels.flash import (
+    FlashAttentionConfig,
+    TunedConfigs,
+    default_config,
+    detect_vendor,
+    required_shared_memory,
+    select_config,
+    validate_config,
+)
 from grilly.kernels.fused import (
     bias_gelu,
     geglu,
@@ -15,16 +25,24 @@ from grilly.kernels.fused import (
 from grilly.kernels.kernel import Interface, Kernel, Work, get, names
 
 __all__ = [
+    "FlashAttentionConfig",
     "Interface",
     "Kernel",
+    "SharedMemoryError",
+    "TunedConfigs",
     "Work",
     "bias_gelu",
+    "default_config",
+    "detect_vendor",
     "geglu",
     "get",
     "names",
+    "required_shared_memory",
     "residual_layer_norm",
     "residual_rms_norm",
     "rms_norm_rope",
+    "select_config",
     "softmax_dropout",
     "swiglu",
+    "validate_config",
 ]

@@ -250,7 +250,7 @@ fn narrow_operands_get_the_variant_of_their_type() {
     let product = |n, k| [Rows(k), Weight(vec![n, k])];
     let floor = Capabilities::floor();
     for (stored, n, k, on_floor, on_able) in [
-        (DType::F16, 64, 64, "linear-float16", "linear-matrix-float16"),
+        (DType::F16, 64, 64, "linear-float16", "linear-matrix"),
         (DType::F16, 36, 64, "linear-float16", "linear-float16"),
         (DType::F16, 64, 20, "linear-float16", "linear-float16"),
         (DType::Bf16, 64, 64, "linear-bfloat16", "linear-bfloat16"),
