@@ -176,14 +176,15 @@ def main() -> int:
         "grilly": grilly.info(),
         "models": {},
     }
+    kind = "gpu" if arguments.dtype == "float32" else f"gpu-{arguments.dtype}"
     with tempfile.TemporaryDirectory() as scratch:
         for shape in filter(None, arguments.shapes.split(",")):
             models[f"{shape} (random)"] = random_model.write(shape, Path(scratch) / shape)
         for name, folder in models.items():
             result["models"][name] = measure_model(name.split(" ")[0], Path(folder), arguments.dtype, arguments.repeats)
-            measure.save("gpu", device, result)  # after every model, so that a time limit loses one at most
+            measure.save(kind, device, result)  # after every model, so that a time limit loses one at most
     show(result)
-    print("written to", measure.save("gpu", device, result))
+    print("written to", measure.save(kind, device, result))
     return 1 if any(model["disagreement"] for model in result["models"].values()) else 0
 
 

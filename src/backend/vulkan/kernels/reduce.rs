@@ -12,9 +12,10 @@ use crate::ops::reduce::Stage;
 
 /// Invocations of a workgroup that take neighbouring columns, and those that share a column: by the shape alone. With
 /// quads, a column is four.
-fn layout(n: usize, inner: usize, quads: bool) -> (u32, u32) {
-    let columns = inner.next_power_of_two().min(if quads { 16 } else { 32 });
-    let lanes = n.div_ceil(4).next_power_of_two().min(256 / columns);
+fn layout(n: usize, inner: usize) -> (u32, u32) {
+    let columns = inner.next_power_of_two().min(32);
+    // Sixteen elements an invocation: fewer, and the tree over the lanes takes longer than the loads.
+    let lanes = n.div_ceil(16).next_power_of_two().min(256 / columns);
     (columns as u32, lanes as u32)
 }
 
@@ -37,7 +38,7 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
     if quads {
         inner /= 4;
     }
-    let (columns, lanes) = layout(n.min(chunk), inner, quads);
+    let (columns, lanes) = layout(n.min(chunk), inner);
     let planes = op.planes(weighted) as u32;
     let units = 256 / (columns * lanes);
     let kernel = if quads { &reduce_quads::KERNEL } else { &KERNEL };

@@ -8,8 +8,8 @@ use crate::backend::registry::Registry;
 use crate::graph::{DType, Graph, Plan, ValueId};
 use crate::ops::reduce::Stage;
 use crate::ops::{
-    Activation, ActivationKind, Attention, Binary, BinaryKind, Dim, EmbeddingSum, LayerNorm, Linear, Normalize, Op,
-    Pool, PoolMode, Reduce, ReduceKind, Residual, RmsNorm, Shape, Softmax,
+    Activation, ActivationKind, Attention, Binary, BinaryKind, Counts, Dim, EmbeddingSum, LayerNorm, Linear, Normalize,
+    Op, Pool, PoolMode, Reduce, ReduceKind, Residual, RmsNorm, Shape, Softmax,
 };
 
 const KERNELS: [&Kernel; 31] = [
@@ -337,6 +337,46 @@ fn attention_is_one_dispatch_over_tiles_and_heads() {
 }
 
 #[test]
+fn attention_in_float16_takes_matrix_cores_where_heads_fit() {
+    let mut able = Capabilities::floor();
+    (able.features, able.subgroup_size) = (Feature::ALL.to_vec(), 32);
+    let operands = [Rows(640), Rows(640), Rows(640), Offsets, Offsets];
+    let op = |head_dim, k_column, causal| Attention {
+        heads: 2,
+        kv_heads: 2,
+        head_dim,
+        scale: 0.5,
+        q_column: 0,
+        k_column,
+        v_column: 320,
+        causal,
+    };
+    let found = |stored, op, able: &Capabilities| dispatches_as(stored, op, &operands, able).unwrap().remove(0);
+    let matrix = found(DType::F16, op(64, 128, false), &able);
+    check(&matrix);
+    assert_eq!(matrix.variant.name, "attention-matrix");
+    assert_eq!(matrix.grid, [Extent::TextTiles { per: 64 }, Extent::Fixed(2), Extent::Fixed(1)]);
+    assert_eq!(push(&matrix), [1, 80, 0, 80, 16, 80, 40, 16, 0.5f32.to_bits()]);
+    assert_eq!(["head_dim", "keys", "subgroups"].map(|n| constant(&matrix, n)), [64, 64, 4]);
+    let wide = found(DType::F16, op(128, 128, false), &able);
+    assert_eq!(["head_dim", "keys"].map(|n| constant(&wide, n)), [128, 32]);
+    // Texts of 0, 1, 64 and 65 tokens have no more tiles than the grid.
+    let counts = Counts { tokens: 130, texts: 4 };
+    assert_eq!(matrix.grid[0].groups(counts), 6);
+    let odd = Capabilities { subgroup_size: 128, ..able.clone() };
+    for (stored, op, capabilities) in [
+        (DType::F16, op(24, 128, false), &able),
+        (DType::F16, op(64, 132, false), &able),
+        (DType::F16, op(64, 128, true), &able),
+        (DType::F16, op(64, 128, false), &odd),
+        (DType::F16, op(64, 128, false), &Capabilities::floor()),
+        (DType::Bf16, op(64, 128, false), &able),
+    ] {
+        assert_ne!(found(stored, op.clone(), capabilities).variant.name, "attention-matrix", "{op:?}");
+    }
+}
+
+#[test]
 fn rows_and_elements_are_tiled() {
     let norm = &on_floor(LayerNorm { eps: 1e-12 }, &[Rows(384), Weight(vec![384]), Weight(vec![384])])[0];
     check(norm);
@@ -404,9 +444,9 @@ fn rows_beyond_the_grid_go_on_along_y() {
     check(softmax);
     assert_eq!(softmax.grid, [Extent::Fixed(37_500), Extent::Fixed(2), Extent::Fixed(1)]);
     let sums = Reduce { axis: 1, kind: ReduceKind::Sum, stage: Stage::Whole };
-    let sum = &on_floor(sums, &[Weight(vec![70_000, 1000])])[0];
+    let sum = &on_floor(sums, &[Weight(vec![280_000, 1000])])[0];
     assert_eq!(sum.grid, [Extent::Fixed(35_000), Extent::Fixed(2), Extent::Fixed(1)]);
-    assert_eq!(["lanes", "columns", "planes"].map(|n| constant(sum, n)), [256, 1, 1]);
+    assert_eq!(["lanes", "columns", "planes"].map(|n| constant(sum, n)), [64, 1, 1]);
 }
 
 #[test]
