@@ -6,7 +6,7 @@ Each row of `ROWS` is timed by wall time over many recorded repetitions with one
 copy on the device of as many bytes and with PyTorch on CUDA, after their results agree. The copy is the faster of ours
 (`activation` of kind `identity`, which reads and writes every element once) and torch's. Without torch and CUDA only
 the share of our copy is told. Goals for the rows that memory bounds: 85% of the copy's bytes a second, and 1.0 x
-PyTorch.
+PyTorch. A fused operation also alternates with its definition, step by step; the goal is 1.3 x, the least 0.97 x.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ import numpy as np
 
 LARGE, SMALL = (65536, 1024), (4096, 384)
 GOAL_COPY, GOAL_TORCH = 0.85, 1.0
+#: A fused operation is never slower than this beside its definition.
+LEAST_APART = 0.97
 Operands = list[np.ndarray]
 
 
@@ -44,6 +46,8 @@ class Row:
     #: Whether memory, not arithmetic, bounds it, and the goals hold.
     memory_bound: bool = True
     tolerance: float = 1e-4
+    #: Whether it stands for several operations, which run beside it one by one.
+    fused: bool = False
 
 
 def draw(rng: np.random.Generator, *shape: int) -> np.ndarray:
@@ -150,6 +154,15 @@ def attended(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
     return [draw(rng, *shape), draw(rng, *shape), draw(rng, *shape), offsets, offsets]
 
 
+def residual(weights: int) -> Callable[[np.random.Generator, tuple[int, int]], Operands]:
+    return lambda rng, shape: [*two(rng, shape), *(draw(rng, shape[1]) for _ in range(weights))]
+
+
+def normal_rotary(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
+    x, cos, sin = rotary(rng, shape)
+    return [x, draw(rng, shape[1]), cos, sin]
+
+
 def functions() -> Any:
     import torch.nn.functional as F
 
@@ -186,6 +199,17 @@ ROWS = (
         torch=lambda p, t: functions().binary_cross_entropy(p, t, reduction="none")),
     Row("attention_mask", "causal", scores),
     Row("rope", "halves", rotary),
+    Row("residual_layer_norm", "last axis", residual(2),
+        fused=True, torch=lambda x, r, w, b: functions().layer_norm(x + r, w.shape, w, b)),
+    Row("residual_rms_norm", "last axis", residual(1),
+        fused=True, torch=lambda x, r, w: functions().rms_norm(x + r, w.shape, w, 1e-6)),
+    Row("rms_norm_rope", "heads of 64", normal_rotary, fused=True),
+    Row("bias_gelu", "tanh", norm_operands(1), fused=True,
+        torch=lambda x, b: functions().gelu(x + b, approximate="tanh")),
+    Row("gated_linear", "silu", lambda rng, shape: [*matrices(rng, shape), draw(rng, shape[1], shape[1]) / 32],
+        {"kind": "silu"}, fused=True, memory_bound=False, tolerance=1e-3,
+        torch=lambda x, g, u: functions().silu(x @ g.T) * (x @ u.T)),
+    Row("softmax_dropout", "p=0.1", one, {"p": 0.1, "seed": 1}, fused=True),
     Row("linear", "square", layer, {"bias": True},
         torch=lambda x, w, b: functions().linear(x, w, b), memory_bound=False),
     Row("matmul", "square", matrices, torch=lambda a, b: a @ b, memory_bound=False),
@@ -220,6 +244,12 @@ def measure(row: Row, shape: tuple[int, int], engine: Any, torch: Any, rounds: i
         "grilly": (lambda: engine.call(row.op, ours, row.attributes), engine.synchronize),
         "copy": (lambda: engine.call("activation", [copied], {"kind": "identity"}), engine.synchronize),
     }
+    if row.fused:
+        apart = engine.call_apart(row.op, ours, row.attributes).numpy()
+        difference = np.abs(apart - result).max()
+        if not difference <= row.tolerance * max(1.0, float(np.abs(result).max())):
+            raise SystemExit(f"{row.op} {row.name} {shape}: differs from its definition by {difference:.2e}")
+        rivals["apart"] = (lambda: engine.call_apart(row.op, ours, row.attributes), engine.synchronize)
     if torch is not None and row.torch is not None:
         theirs = [torch.from_numpy(x).cuda() for x in operands]
         theirs = [x.long() if x.dtype == torch.int32 else x for x in theirs]
@@ -248,9 +278,10 @@ def measure(row: Row, shape: tuple[int, int], engine: Any, torch: Any, rounds: i
         "gigabytes_a_second": moved / statistics.median(times["grilly"]) / 1e9,
         "of_copy": statistics.median(c / g for c, g in zip(copy, times["grilly"], strict=True)),
     }  # fmt: skip
-    if "torch" in times:
-        pairs = zip(times["torch"], times["grilly"], strict=True)
-        found["times_torch"] = statistics.median(t / g for t, g in pairs)
+    for rival in ("torch", "apart"):
+        if rival in times:
+            pairs = zip(times[rival], times["grilly"], strict=True)
+            found[f"times_{rival}"] = statistics.median(t / g for t, g in pairs)
     return found
 
 
@@ -284,11 +315,12 @@ def main() -> int:
                 continue
             found = measure(row, shape, engine, torch, 2 if given.quick else given.rounds)
             results.append(found)
-            rival = f"{found['times_torch']:5.2f} x torch" if "times_torch" in found else ""
+            rival = " ".join(f"{found[k]:5.2f} x {k[6:]}" for k in ("times_torch", "times_apart") if k in found)
             speed = f"{found['microseconds']:10.1f} us {found['gigabytes_a_second']:7.0f} GB/s"
             print(f"{row.op:24}{row.name:16}{shape!s:16}{speed} {found['of_copy']:7.1%} of copy {rival}", flush=True)
             slow = found["of_copy"] < GOAL_COPY or found.get("times_torch", GOAL_TORCH) < GOAL_TORCH
-            if row.memory_bound and slow:
+            slow = row.memory_bound and slow or found.get("times_apart", LEAST_APART) < LEAST_APART
+            if slow:
                 missed.append(f"{row.op} {row.name} {shape}")
     facts = {"device": engine.device, "backend": engine.backend, "machine": machine.machine(), "rows": results}
     print(json.dumps({"missed": missed}))

@@ -128,7 +128,7 @@ fn module(kernel: &Kernel) -> Result<String, String> {
     line("/// The shader with its variants.".into());
     line(format!("pub static KERNEL: Kernel = Kernel {{ name: {:?}, variants: &[", kernel.name));
     for variant in &kernel.variants {
-        line(variant_row(variant)?);
+        line(variant_row(kernel, variant)?);
     }
     line("] };".into());
 
@@ -171,7 +171,7 @@ fn module(kernel: &Kernel) -> Result<String, String> {
     Ok(out)
 }
 
-fn variant_row(variant: &Variant) -> Result<String, String> {
+fn variant_row(kernel: &Kernel, variant: &Variant) -> Result<String, String> {
     let interface = &variant.interface;
     let mut out = String::new();
     let feature = |name: &String| {
@@ -204,6 +204,10 @@ fn variant_row(variant: &Variant) -> Result<String, String> {
         other => return Err(format!("unknown element type {other:?}")),
     };
     writeln!(out, "stored: crate::graph::DType::{stored},").expect("memory");
+    let file = format!("/{}", kernel.file.display());
+    writeln!(out, "source: include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {file:?})),").expect("memory");
+    let defines: Vec<_> = variant.row.defines.iter().collect();
+    writeln!(out, "defines: &{defines:?},").expect("memory");
     writeln!(out, "bindings: &[{}],", bindings.collect::<Vec<_>>().join(", ")).expect("memory");
     writeln!(out, "push_bytes: {},", 4 * interface.push.len()).expect("memory");
     writeln!(out, "push: &[{}],", push.collect::<Vec<_>>().join(", ")).expect("memory");

@@ -12,9 +12,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use by_length::ByLength;
+#[cfg(feature = "vulkan")]
+pub(crate) use call::op_graph;
 
 use crate::backend::{ArrayEngine, Backend, BackendKind, Memory, ProgramOptions, choose};
-use crate::ops::Op;
+use crate::ops::definition::{Origin, Term};
+use crate::ops::{Op, Shape};
 use crate::settings::Settings;
 use crate::{Error, Result};
 
@@ -176,6 +179,46 @@ impl Engine {
             )));
         }
         call::run(self, architecture, op, operands)
+    }
+
+    /// The result of a fused op by its definition, one step after the other, each rounded to the type of its operands.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an op that stands for itself, else as [`Engine::call`].
+    ///
+    /// ```
+    /// use grilly::array::{ElementType, Engine};
+    /// use grilly::ops::{BiasGelu, Op};
+    /// let engine = Engine::of("cpu").unwrap();
+    /// let x = engine.upload(ElementType::F32, &[1], &(-9f32).to_le_bytes()).unwrap();
+    /// let op = Op::from(BiasGelu::default());
+    /// let (fused, apart) = (engine.call(&op, &[&x, &x]).unwrap(), engine.call_apart(&op, &[&x, &x]).unwrap());
+    /// assert_eq!(fused.read().unwrap(), apart.read().unwrap());
+    /// ```
+    pub fn call_apart(self: &Arc<Self>, op: &Op, operands: &[&Array]) -> Result<Array> {
+        let shapes: Vec<Shape> = operands.iter().map(|x| Shape::fixed(&x.shape)).collect();
+        let shapes: Vec<&Shape> = shapes.iter().collect();
+        let steps = op.definition(&shapes)?;
+        if steps.is_empty() {
+            return Err(Error::InvalidArgument(format!("{} stands for itself", op.name())));
+        }
+        op.infer(&shapes)?;
+        let mut results: Vec<Array> = Vec::new();
+        for step in steps {
+            let term = |term: &Term| {
+                let array = match term.from {
+                    Origin::Operand(place) => operands[place].clone(),
+                    Origin::Step(place) => results[place].clone(),
+                };
+                match &term.shape {
+                    None => Ok(array),
+                    Some(shape) => array.reshape(&shape.fixed_axes(op.name(), "a view")?),
+                }
+            };
+            let terms = step.operands.iter().map(term).collect::<Result<Vec<_>>>()?;
+            results.push(self.call(&step.op, &terms.iter().collect::<Vec<_>>())?);
+        }
+        results.pop().ok_or_else(|| Error::InvalidArgument(format!("{} stands for itself", op.name())))
     }
 
     /// Waits until everything recorded so far is done.

@@ -139,6 +139,19 @@ pub enum Error {
         /// What to do about it.
         remedy: String,
     },
+    /// A kernel's configuration needs more shared memory than a workgroup has.
+    #[error("flash attention, {config}: it needs {need} bytes of shared memory, the limit is {limit}; {}",
+        match nearest { Some(nearest) => format!("{nearest} fits"), None => "no smaller configuration fits".into() })]
+    SharedMemory {
+        /// The configuration.
+        config: String,
+        /// Bytes it needs.
+        need: u64,
+        /// Bytes there are.
+        limit: u64,
+        /// The nearest configuration that fits.
+        nearest: Option<String>,
+    },
     /// A result holds NaN or infinity.
     #[error("{0}")]
     NotFinite(String),

@@ -34,6 +34,9 @@ pub mod array;
 #[cfg(feature = "vulkan")]
 pub mod compiler;
 
+#[cfg(feature = "vulkan")]
+pub mod kernels;
+
 pub mod model;
 
 pub mod embed;

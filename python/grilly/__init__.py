@@ -83,6 +83,7 @@ _SUBMODULES = (
     "errors",
     "functional",
     "hub",
+    "kernels",
     "nn",
     "quantization",
     "similarity",

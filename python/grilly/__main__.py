@@ -1,4 +1,4 @@
-"""`python -m grilly info`, `python -m grilly demo` and `python -m grilly compile`."""
+"""`python -m grilly info`, `demo`, `compile` and `kernels`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 USAGE = """usage: python -m grilly info [--json]   devices, capabilities, and the choice with its reason
        python -m grilly demo [OPTIONS]  embed a real text and answer queries (demo --help lists the options)
        python -m grilly compile FOLDER  compile GLSL shaders to SPIR-V (compile --help lists the options)
+       python -m grilly kernels         names, formulas and options of the kernels
        python -m grilly --version"""
 
 
@@ -29,6 +30,12 @@ def main(arguments: list[str]) -> int:
         from grilly import compile_command
 
         return compile_command.main(rest)
+    if command == "kernels" and not rest:
+        from grilly import _core
+
+        for name, formula, options in _core.kernel_rows():
+            print(f"{name}: {formula}\n    options: {', '.join(options)}")
+        return 0
     if command in ("-V", "--version") and not rest:
         import grilly
 

@@ -16,6 +16,7 @@ __all__ = [
     "NotFiniteError",
     "PipelineCreationFailed",
     "ShaderNotFound",
+    "SharedMemoryError",
     "StoppedError",
     "UnsupportedError",
     "UnusableError",
@@ -97,3 +98,11 @@ class CompilationFailed(GrillyError, ValueError):
 
 class PipelineCreationFailed(GrillyError, RuntimeError):
     """A shader cannot run: what its interface differs in, or the feature or limit that is missing, is named."""
+
+
+class SharedMemoryError(InvalidArgumentError):
+    """A kernel's configuration needs more shared memory than there is; the message names the nearest that fits."""
+
+    need: int
+    limit: int
+    nearest: object

@@ -1,18 +1,28 @@
 #version 460
-// Computes: y = act(x), elementwise; x, y [rows, columns].
+// Computes: y = act(x), elementwise; x, y [rows, columns]; with BIAS, act(x + bias), bias [width] along the last axis.
 // Grid: x = ceil(rows / push.rows_per_group); 256 invocations walk over the elements of those rows.
 // Reduction order: none.
-// Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4.
+// Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4, and width with VECTOR.
 #extension GL_GOOGLE_include_directive : require
 #include "elements.glsl"
 #include "functions.glsl"
+#include "stored.glsl"
 
 layout(constant_id = 0) const uint ACTIVATION = 0;
 
 layout(std430, binding = 1) readonly buffer X { float x[]; };
-layout(std430, binding = 1) readonly buffer X4 { vec4 x_4[]; };
-layout(std430, binding = 2) writeonly buffer Y { float y[]; };
-layout(std430, binding = 2) writeonly buffer Y4 { vec4 y_4[]; };
+layout(std430, binding = 1) readonly buffer X4 { QUAD x_4[]; };
+#ifdef BIAS
+// Whether four elements never leave a row.
+ALIGNED_ROWS(VECTOR, 1);
+layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
+layout(std430, binding = 2) readonly buffer Bias4 { vec4 bias_4[]; };
+#define LAST 3
+#else
+#define LAST 2
+#endif
+layout(std430, binding = LAST) writeonly buffer Y { float y[]; };
+layout(std430, binding = LAST) writeonly buffer Y4 { QUAD y_4[]; };
 
 layout(push_constant) uniform Push {
     uint rows_of;
@@ -21,14 +31,29 @@ layout(push_constant) uniform Push {
     uint rows_per_group;
     float a;
     float b;
+#ifdef BIAS
+    uint width;
+#endif
 } push;
 
 void four(uint quad) {
-    y_4[quad] = value_4(ACTIVATION, x_4[quad], push.a, push.b);
+    vec4 sum = wide(x_4[quad]);
+#ifdef BIAS
+    uvec4 at = (4u * quad + uvec4(0u, 1u, 2u, 3u)) % push.width;
+    sum += VECTOR ? bias_4[at.x / 4u] : vec4(bias[at.x], bias[at.y], bias[at.z], bias[at.w]);
+#endif
+    y_4[quad] = narrow(value_4(ACTIVATION, sum, push.a, push.b));
 }
 
+// Narrow tensors have no elements left over.
 void one(uint place) {
-    y[place] = value(ACTIVATION, x[place], push.a, push.b);
+#if STORED == FLOAT32
+    float sum = x[place];
+#ifdef BIAS
+    sum += bias[place % push.width];
+#endif
+    y[place] = value(ACTIVATION, sum, push.a, push.b);
+#endif
 }
 
 void main() {

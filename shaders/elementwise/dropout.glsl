@@ -25,19 +25,16 @@ layout(push_constant) uniform Push {
     uint offset_1;
 } push;
 
-vec4 uniforms(uint quad) {
-    uint carry;
-    uint low = uaddCarry(push.offset_0, quad, carry);
-    uvec4 words = philox(uvec4(low, push.offset_1 + carry, 0u, 0u), uvec2(push.seed_0, push.seed_1));
-    return vec4(words >> 8) * 5.96046448e-8;
+vec4 own_uniforms(uint quad) {
+    return uniforms(quad, uvec2(push.seed_0, push.seed_1), uvec2(push.offset_0, push.offset_1));
 }
 
 void four(uint quad) {
-    y_4[quad] = mix(vec4(0.0), x_4[quad] / (1.0 - push.p), greaterThanEqual(uniforms(quad), vec4(push.p)));
+    y_4[quad] = mix(vec4(0.0), x_4[quad] / (1.0 - push.p), greaterThanEqual(own_uniforms(quad), vec4(push.p)));
 }
 
 void one(uint place) {
-    bool kept = uniforms(place / 4u)[place % 4u] >= push.p;
+    bool kept = own_uniforms(place / 4u)[place % 4u] >= push.p;
     y[place] = kept ? x[place] / (1.0 - push.p) : 0.0;
 }
 

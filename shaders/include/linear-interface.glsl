@@ -1,13 +1,16 @@
-// What the builds of `linear` share: their interface but for constants, loads and the epilogue.
+// What the builds of `linear` share: their interface but for constants, loads and the epilogue. With GATED the weight's
+// place is taken by two, gate and up, of which each tile of 128 columns has 64 rows each, and y = act(x gate^T) (x up^T).
 #include "counts.glsl"
 #include "activate.glsl"
 #include "stored.glsl"
 
 // Whether rows of x and the weight start at multiples of four elements.
 ALIGNED_ROWS(VECTOR, 0);
-layout(constant_id = 1) const bool BIAS = false;
 layout(constant_id = 2) const uint ACTIVATION = 0;
+#ifndef GATED
+layout(constant_id = 1) const bool BIAS = false;
 layout(constant_id = 3) const bool RESIDUAL = false;
+#endif
 // Whether those of the result do.
 ALIGNED_ROWS(VECTOR_Y, 7);
 
@@ -15,12 +18,19 @@ layout(std430, binding = 1) readonly buffer X { float x[]; };
 layout(std430, binding = 1) readonly buffer X4 { QUAD x_4[]; };
 layout(std430, binding = 2) readonly buffer Weight { float weight[]; };
 layout(std430, binding = 2) readonly buffer Weight4 { QUAD weight_4[]; };
+#ifdef GATED
+layout(std430, binding = 3) readonly buffer Up { float up[]; };
+layout(std430, binding = 3) readonly buffer Up4 { QUAD up_4[]; };
+layout(std430, binding = 4) writeonly buffer Y { float y[]; };
+layout(std430, binding = 4) writeonly buffer Y4 { QUAD y_4[]; };
+#else
 layout(std430, binding = 3) readonly buffer Bias { float bias[]; };
 layout(std430, binding = 3) readonly buffer Bias4 { vec4 bias_4[]; };
 layout(std430, binding = 4) readonly buffer Residual { float residual[]; };
 layout(std430, binding = 4) readonly buffer Residual4 { QUAD residual_4[]; };
 layout(std430, binding = 5) writeonly buffer Y { float y[]; };
 layout(std430, binding = 5) writeonly buffer Y4 { QUAD y_4[]; };
+#endif
 
 layout(push_constant) uniform Push {
     uint rows_of;
@@ -30,7 +40,17 @@ layout(push_constant) uniform Push {
     uint k;
     uint column;
     uint y_columns;
+#ifdef GATED
+    // Rows of gate and up that are bound; n counts both, with those that fill the last tile.
+    uint width;
+#endif
 } push;
+
+#ifdef GATED
+#define WEIGHT_ROWS push.width
+#else
+#define WEIGHT_ROWS push.n
+#endif
 
 // x[row, k .. k + 3], zeros past the end of the row and past the last of `rows`.
 vec4 load_x(uint row, uint k, uint rows) {
@@ -49,28 +69,68 @@ vec4 load_x(uint row, uint k, uint rows) {
     return quad;
 }
 
-// weight[row, k .. k + 3], zeros past the end of the row and past the last row.
-vec4 load_weight(uint row, uint k) {
-    bool there = row < push.n && k < push.k;
-    uint at = there ? row * push.k + k : 0u;
-    vec4 quad;
-    if (VECTOR) {
-        quad = wide(weight_4[at / 4u]);
-    } else {
-        // Past the end of the row, its last element stands in.
-        uint most = there ? push.k - 1u - k : 0u;
-        quad = vec4(weight[at], weight[at + min(1u, most)], weight[at + min(2u, most)], weight[at + min(3u, most)]);
-        quad = mix(quad, vec4(0.0), greaterThan(uvec4(0u, 1u, 2u, 3u), uvec4(most)));
+// Declares `vec4 NAME(row, k)`: a weight's [row, k .. k + 3], zeros past the end of the row and past the last row.
+#define LOAD_WEIGHT(NAME, SCALARS, VECTORS)                                                                            \
+    vec4 NAME(uint row, uint k) {                                                                                      \
+        bool there = row < WEIGHT_ROWS && k < push.k;                                                                  \
+        uint at = there ? row * push.k + k : 0u;                                                                       \
+        vec4 quad;                                                                                                     \
+        if (VECTOR) {                                                                                                  \
+            quad = wide(VECTORS[at / 4u]);                                                                             \
+        } else {                                                                                                       \
+            /* Past the end of the row, its last element stands in. */                                                 \
+            uint most = there ? push.k - 1u - k : 0u;                                                                  \
+            quad = vec4(SCALARS[at], SCALARS[at + min(1u, most)], SCALARS[at + min(2u, most)],                         \
+                        SCALARS[at + min(3u, most)]);                                                                  \
+            quad = mix(quad, vec4(0.0), greaterThan(uvec4(0u, 1u, 2u, 3u), uvec4(most)));                              \
+        }                                                                                                              \
+        return mix(quad, vec4(0.0), bvec4(!there));                                                                    \
     }
-    quad = mix(quad, vec4(0.0), bvec4(!there));
-    return quad;
+
+#ifdef GATED
+LOAD_WEIGHT(load_gate, weight, weight_4)
+LOAD_WEIGHT(load_up, up, up_4)
+
+vec4 load_weight(uint row, uint k) {
+    uint own = row / 128u * 64u + row % 64u;
+    return row % 128u < 64u ? load_gate(own, k) : load_up(own, k);
 }
+#else
+LOAD_WEIGHT(load_weight, weight, weight_4)
+#endif
 
 // Four steps of a sum, in order of k.
 float accumulate(vec4 a, vec4 b, float sum) {
     return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum))));
 }
 
+#ifdef GATED
+// The row's gates, whose columns are finished right before those of up.
+vec4 gate;
+
+void finish(uint row, uint n, vec4 sum) {
+    if (n % 128u < 64u) {
+        gate = sum;
+        return;
+    }
+    uint own = n / 128u * 64u + n % 64u;
+    uint at = row * push.y_columns + push.column + own;
+    [[unroll]] for (uint i = 0u; i < 4u; i++) {
+        sum[i] *= activate(ACTIVATION, gate[i]);
+    }
+    if (VECTOR_Y) {
+        if (own < push.width) {
+            y_4[at / 4u] = narrow(sum);
+        }
+        return;
+    }
+    [[unroll]] for (uint i = 0u; i < 4u; i++) {
+        if (own + i < push.width) {
+            y[at + i] = sum[i];
+        }
+    }
+}
+#else
 // Writes y[row, push.column + n] from the finished sum over k.
 void finish_one(uint row, uint n, float sum) {
     uint column = push.column + n;
@@ -108,3 +168,4 @@ void finish(uint row, uint n, vec4 sum) {
         }
     }
 }
+#endif

@@ -10,3 +10,11 @@ uvec4 philox(uvec4 counter, uvec2 key) {
     }
     return counter;
 }
+
+// Uniform numbers in 0 .. 1, multiples of 2^-24, of elements 4 quad .. 4 quad + 3 of a tensor: key and counter of its first
+// four elements, least significant word first.
+vec4 uniforms(uint quad, uvec2 seed, uvec2 offset) {
+    uint carry;
+    uint low = uaddCarry(offset.x, quad, carry);
+    return vec4(philox(uvec4(low, offset.y + carry, 0u, 0u), seed) >> 8) * 5.96046448e-8;
+}

@@ -1,21 +1,19 @@
 #version 460
-// Computes: y = (x - mean) / sqrt(var + eps) * weight + bias; x, y [rows, columns], weight, bias [columns].
+// Computes: y = (x - mean) / sqrt(var + eps) * weight + bias; x, y [rows, columns], weight, bias [columns]; with RESIDUAL,
+// of x + residual.
 // Grid: x = ceil(rows / (256 / LANES)), going on along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes. Mean first, then variance.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-#include "counts.glsl"
-#include "held-rows.glsl"
+#include "normed-rows.glsl"
 
-layout(std430, binding = 1) readonly buffer X { float x[]; };
-layout(std430, binding = 1) readonly buffer X4 { QUAD x_4[]; };
-layout(std430, binding = 2) readonly buffer Weight { float weight[]; };
-layout(std430, binding = 2) readonly buffer Weight4 { vec4 weight_4[]; };
-layout(std430, binding = 3) readonly buffer Bias { float bias[]; };
-layout(std430, binding = 3) readonly buffer Bias4 { vec4 bias_4[]; };
-layout(std430, binding = 4) writeonly buffer Y { float y[]; };
-layout(std430, binding = 4) writeonly buffer Y4 { QUAD y_4[]; };
+layout(std430, binding = NEXT) readonly buffer Weight { float weight[]; };
+layout(std430, binding = NEXT) readonly buffer Weight4 { vec4 weight_4[]; };
+layout(std430, binding = NEXT + 1) readonly buffer Bias { float bias[]; };
+layout(std430, binding = NEXT + 1) readonly buffer Bias4 { vec4 bias_4[]; };
+layout(std430, binding = NEXT + 2) writeonly buffer Y { float y[]; };
+layout(std430, binding = NEXT + 2) writeonly buffer Y4 { QUAD y_4[]; };
 
 layout(push_constant) uniform Push {
     uint rows_of;
@@ -24,7 +22,6 @@ layout(push_constant) uniform Push {
     float eps;
 } push;
 
-LOAD(load_x, x, x_4)
 LOAD(load_weight, weight, weight_4)
 LOAD(load_bias, bias, bias_4)
 STORE(store_y, y, y_4)
@@ -40,7 +37,7 @@ void main() {
 
     vec4 sum = vec4(0.0);
     [[unroll]] for (uint i = 0u; i < count; i++) {
-        vec4 quad = within(load_x(start, i, columns), i, columns, 0.0);
+        vec4 quad = within(load_row(start, i, columns), i, columns, 0.0);
         if (HELD) {
             held[i] = quad;
         }
@@ -54,7 +51,7 @@ void main() {
         if (HELD) {
             quad = held[i];
         } else {
-            quad = load_x(start, i, columns);
+            quad = load_row(start, i, columns);
         }
         vec4 centred = within(quad - mean, i, columns, 0.0);
         squares = fma(centred, centred, squares);
@@ -67,7 +64,7 @@ void main() {
         if (HELD) {
             quad = held[i];
         } else {
-            quad = load_x(start, i, columns);
+            quad = load_row(start, i, columns);
         }
         vec4 normal = (quad - mean) * scale;
         store_y(start, i, columns, fma(normal, load_weight(0u, i, columns), load_bias(0u, i, columns)));

@@ -1,30 +1,82 @@
 #version 460
-// Computes: y = x / sqrt(mean(x^2) + eps) * weight; x, y [rows, columns], weight [columns].
+// Computes: y = x / sqrt(mean(x^2) + eps) * weight; x, y [rows, columns], weight [columns]; with RESIDUAL, of x + residual;
+// with ROTARY, columns of each head then turned in pairs as in rope.glsl.
 // Grid: x = ceil(rows / (256 / LANES)), going on along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
-// Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4.
+// Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4, and half a head's.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-#include "counts.glsl"
-#include "held-rows.glsl"
+#include "normed-rows.glsl"
 
-layout(std430, binding = 1) readonly buffer X { float x[]; };
-layout(std430, binding = 1) readonly buffer X4 { vec4 x_4[]; };
-layout(std430, binding = 2) readonly buffer Weight { float weight[]; };
-layout(std430, binding = 2) readonly buffer Weight4 { vec4 weight_4[]; };
-layout(std430, binding = 3) writeonly buffer Y { float y[]; };
-layout(std430, binding = 3) writeonly buffer Y4 { vec4 y_4[]; };
+layout(std430, binding = NEXT) readonly buffer Weight { float weight[]; };
+layout(std430, binding = NEXT) readonly buffer Weight4 { vec4 weight_4[]; };
+#ifdef ROTARY
+#define LAST NEXT + 3
+layout(std430, binding = NEXT + 1) readonly buffer Cos { float cosine[]; };
+layout(std430, binding = NEXT + 1) readonly buffer Cos4 { vec4 cosine_4[]; };
+layout(std430, binding = NEXT + 2) readonly buffer Sin { float sine[]; };
+layout(std430, binding = NEXT + 2) readonly buffer Sin4 { vec4 sine_4[]; };
+#else
+#define LAST NEXT + 1
+#endif
+layout(std430, binding = LAST) writeonly buffer Y { float y[]; };
+layout(std430, binding = LAST) writeonly buffer Y4 { QUAD y_4[]; };
 
 layout(push_constant) uniform Push {
     uint rows_of;
     uint rows;
     uint columns;
     float eps;
+#ifdef ROTARY
+    // Columns of half a head, rows of a place, and rows of the tables of angles.
+    uint half_head;
+    uint place_rows;
+    uint angles;
+#endif
 } push;
 
-LOAD(load_x, x, x_4)
 LOAD(load_weight, weight, weight_4)
 STORE(store_y, y, y_4)
+
+#ifdef ROTARY
+// The row's columns `at`, those that lie outside it at a place that exists.
+vec4 gather_x(uint start, uvec4 at) {
+#if STORED == FLOAT32
+    if (!VECTOR) {
+        return vec4(x[start + at.x], x[start + at.y], x[start + at.z], x[start + at.w]);
+    }
+#endif
+    return wide(x_4[(start + at.x) / 4u]);
+}
+
+vec4 gather_weight(uvec4 at) {
+    if (VECTOR) {
+        return weight_4[at.x / 4u];
+    }
+    return vec4(weight[at.x], weight[at.y], weight[at.z], weight[at.w]);
+}
+
+// Group i of a row, normalised, with the angles of its place: each column and its partner, half a head away, are turned as
+// one pair. The partner's element was read by a neighbour and is still in a cache.
+vec4 turned(uint row, uint start, uint i, uint columns, vec4 normal, float scale) {
+    uvec4 c = mix(uvec4(0u), columns_of(i), inside(i, columns));
+    uvec4 place = c % (2u * push.half_head);
+    bvec4 second = greaterThanEqual(place, uvec4(push.half_head));
+    uvec4 partner = mix(c + push.half_head, c - push.half_head, second);
+    vec4 other = gather_x(columns > 0u ? start : 0u, partner) * scale * gather_weight(partner);
+    uvec4 angle = row / push.place_rows % push.angles * push.half_head + place % push.half_head;
+    vec4 c_4;
+    vec4 s_4;
+    if (VECTOR) {
+        c_4 = cosine_4[angle.x / 4u];
+        s_4 = sine_4[angle.x / 4u];
+    } else {
+        c_4 = vec4(cosine[angle.x], cosine[angle.y], cosine[angle.z], cosine[angle.w]);
+        s_4 = vec4(sine[angle.x], sine[angle.y], sine[angle.z], sine[angle.w]);
+    }
+    return normal * c_4 + mix(-other, other, second) * s_4;
+}
+#endif
 
 vec4 held[QUADS];
 
@@ -36,7 +88,7 @@ void main() {
 
     vec4 squares = vec4(0.0);
     [[unroll]] for (uint i = 0u; i < count; i++) {
-        vec4 quad = within(load_x(start, i, columns), i, columns, 0.0);
+        vec4 quad = within(load_row(start, i, columns), i, columns, 0.0);
         if (HELD) {
             held[i] = quad;
         }
@@ -49,8 +101,12 @@ void main() {
         if (HELD) {
             quad = held[i];
         } else {
-            quad = load_x(start, i, columns);
+            quad = load_row(start, i, columns);
         }
-        store_y(start, i, columns, quad * scale * load_weight(0u, i, columns));
+        quad = quad * scale * load_weight(0u, i, columns);
+#ifdef ROTARY
+        quad = turned(row, start, i, columns, quad, scale);
+#endif
+        store_y(start, i, columns, quad);
     }
 }

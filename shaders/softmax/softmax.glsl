@@ -1,5 +1,6 @@
 #version 460
 // Computes: y = e^(x - max) / sum e^(x - max) over the columns kept, 0 elsewhere and in rows without any; [rows, columns].
+// With DROPOUT, of these y / (1 - p) where u >= p, else 0, as in dropout.glsl.
 // Grid: x = ceil(rows / (256 / LANES)), going on along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4; at most three axes of rows.
@@ -8,6 +9,9 @@
 #include "counts.glsl"
 #include "numbers.glsl"
 #include "held-rows.glsl"
+#ifdef DROPOUT
+#include "philox.glsl"
+#endif
 
 // 0: all keys are kept, 1: `keep` has the row's columns, 2: `keep` has one element a row.
 layout(constant_id = 4) const uint MASK = 0;
@@ -15,11 +19,11 @@ layout(constant_id = 4) const uint MASK = 0;
 layout(constant_id = 5) const bool CAUSAL = false;
 
 layout(std430, binding = 1) readonly buffer X { float x[]; };
-layout(std430, binding = 1) readonly buffer X4 { vec4 x_4[]; };
+layout(std430, binding = 1) readonly buffer X4 { QUAD x_4[]; };
 layout(std430, binding = 2) readonly buffer Keep { uint keep[]; };
 layout(std430, binding = 2) readonly buffer Keep4 { uvec4 keep_4[]; };
 layout(std430, binding = 3) writeonly buffer Y { float y[]; };
-layout(std430, binding = 3) writeonly buffer Y4 { vec4 y_4[]; };
+layout(std430, binding = 3) writeonly buffer Y4 { QUAD y_4[]; };
 
 layout(push_constant) uniform Push {
     uint rows_of;
@@ -33,6 +37,13 @@ layout(push_constant) uniform Push {
     uint step_0;
     uint step_1;
     uint step_2;
+#ifdef DROPOUT
+    float p;
+    uint seed_0;
+    uint seed_1;
+    uint offset_0;
+    uint offset_1;
+#endif
 } push;
 
 LOAD(load_x, x, x_4)
@@ -64,6 +75,23 @@ bvec4 kept(uint row, uint i, uint columns) {
     }
     return there;
 }
+
+#ifdef DROPOUT
+vec4 dropped(uint start, uint i, vec4 quad) {
+    uvec4 at = start + columns_of(i);
+    uvec2 seed = uvec2(push.seed_0, push.seed_1);
+    uvec2 offset = uvec2(push.offset_0, push.offset_1);
+    vec4 u;
+    if (VECTOR) {
+        u = uniforms(at.x / 4u, seed, offset);
+    } else {
+        [[unroll]] for (uint j = 0u; j < 4u; j++) {
+            u[j] = uniforms(at[j] / 4u, seed, offset)[at[j] % 4u];
+        }
+    }
+    return mix(vec4(0.0), quad / (1.0 - push.p), greaterThanEqual(u, vec4(push.p)));
+}
+#endif
 
 vec4 held[QUADS];
 
@@ -111,6 +139,10 @@ void main() {
         } else {
             quad = exponentials(mix(vec4(NONE), load_x(start, i, columns), kept(row, i, columns)) - found.x);
         }
-        store_y(start, i, columns, found.y > 0.0 ? quad * scale : vec4(0.0));
+        quad = found.y > 0.0 ? quad * scale : vec4(0.0);
+#ifdef DROPOUT
+        quad = dropped(start, i, quad);
+#endif
+        store_y(start, i, columns, quad);
     }
 }

@@ -7,6 +7,7 @@ use super::{Array, ElementType, Engine};
 use crate::backend::Memory;
 use crate::graph::fuse::Fusion;
 use crate::graph::{DType, Graph, Plan, ValueId};
+use crate::ops::definition::Origin;
 use crate::ops::{Cast, CastTo, Counts, Dim, Op, Shape};
 use crate::{Error, Result};
 
@@ -39,11 +40,17 @@ fn prepare(engine: &Engine, architecture: &str, op: &Op, operands: &[&Array]) ->
     let mut values = Vec::with_capacity(operands.len());
     let direct = matches!(op, Op::Cast(_)) || takes_half(engine, architecture, op, operands);
     for (place, operand) in operands.iter().enumerate() {
-        let shape = shape_of(op, place, operand, &mut counts);
-        let widen = operand.dtype == ElementType::F16 && (!direct || is_bias(op, place));
+        let shape = shape_of(op, place, &operand.shape, &mut counts);
+        let widen = operand.dtype == ElementType::F16 && !(direct && op.narrow(place));
         values.push(given(&mut graph, place, shape, operand, widen)?);
     }
-    let mut result = node(&mut graph, op, &values)?;
+    let shapes: Vec<Shape> = values.iter().map(|id| graph.value(*id).shape.clone()).collect();
+    let shapes: Vec<&Shape> = shapes.iter().collect();
+    op.infer(&shapes)?;
+    let mut result = match direct && engine.backend.runs_apart(op, &shapes) {
+        true => apart(&mut graph, op, &shapes, &values)?,
+        false => node(&mut graph, op, &shapes, &values)?,
+    };
     let half = match op {
         Op::Cast(cast) => cast.to == CastTo::F16,
         _ => operands.first().is_some_and(|x| x.dtype == ElementType::F16),
@@ -62,15 +69,10 @@ fn prepare(engine: &Engine, architecture: &str, op: &Op, operands: &[&Array]) ->
     Ok(call)
 }
 
-/// Whether the operand is the bias of a product, which is float32 wherever the product runs.
-fn is_bias(op: &Op, place: usize) -> bool {
-    matches!(op, Op::Linear(linear) if linear.bias && place == 2)
-}
-
-/// Whether all numbers among the operands are float16 and the device takes them so.
+/// Whether all operands that may be are float16, and the device takes them so.
 fn takes_half(engine: &Engine, architecture: &str, op: &Op, operands: &[&Array]) -> bool {
-    let half = |(place, x): (usize, &&Array)| (x.dtype != ElementType::F32 || is_bias(op, place)) && x.elements() > 0;
-    if !operands.iter().enumerate().all(half) {
+    let half = |(place, x): (usize, &&Array)| (x.dtype == ElementType::F16 || !op.narrow(place)) && x.elements() > 0;
+    if !op.narrow(0) || !operands.iter().enumerate().all(half) {
         return false;
     }
     let shapes: Vec<Shape> = operands.iter().map(|x| Shape::fixed(&x.shape)).collect();
@@ -78,11 +80,8 @@ fn takes_half(engine: &Engine, architecture: &str, op: &Op, operands: &[&Array])
 }
 
 /// The op's node, or those of its steps.
-fn node(graph: &mut Graph, op: &Op, values: &[ValueId]) -> Result<ValueId> {
-    let shapes: Vec<Shape> = values.iter().map(|id| graph.value(*id).shape.clone()).collect();
-    let shapes: Vec<&Shape> = shapes.iter().collect();
-    op.infer(&shapes)?;
-    let Some(steps) = op.steps(&shapes) else { return graph.node(op.name(), op.clone(), values) };
+fn node(graph: &mut Graph, op: &Op, shapes: &[&Shape], values: &[ValueId]) -> Result<ValueId> {
+    let Some(steps) = op.steps(shapes) else { return graph.node(op.name(), op.clone(), values) };
     let mut operands = values.to_vec();
     for step in steps {
         operands = vec![graph.node(op.name(), step, &operands)?];
@@ -90,10 +89,27 @@ fn node(graph: &mut Graph, op: &Op, values: &[ValueId]) -> Result<ValueId> {
     Ok(operands[0])
 }
 
+/// The nodes of a fused op's definition; returns the last one's result.
+fn apart(graph: &mut Graph, op: &Op, shapes: &[&Shape], values: &[ValueId]) -> Result<ValueId> {
+    let mut results: Vec<ValueId> = Vec::new();
+    for step in op.definition(shapes)? {
+        let mut operands = Vec::with_capacity(step.operands.len());
+        for term in step.operands {
+            let value = match term.from {
+                Origin::Operand(place) => values[place],
+                Origin::Step(place) => results[place],
+            };
+            operands.push(term.shape.map_or(value, |shape| graph.view(op.name(), value, shape)));
+        }
+        results.push(graph.node(op.name(), step.op, &operands)?);
+    }
+    results.pop().ok_or_else(|| Error::InvalidArgument(format!("{} stands for itself", op.name())))
+}
+
 /// Packed ops count their rows by the batch: there the first axes are tokens, texts and boundaries.
-fn shape_of(op: &Op, place: usize, operand: &Array, counts: &mut Counts) -> Shape {
-    let mut shape = Shape::fixed(&operand.shape);
-    let Some(rows) = operand.shape.first().copied() else { return shape };
+fn shape_of(op: &Op, place: usize, axes: &[usize], counts: &mut Counts) -> Shape {
+    let mut shape = Shape::fixed(axes);
+    let Some(rows) = axes.first().copied() else { return shape };
     let dim = match (op, place) {
         (Op::Attention(_) | Op::Pool(_), 0) => {
             counts.tokens = rows;
@@ -137,11 +153,7 @@ fn check_offsets(op: &Op, operands: &[&Array]) -> Result<()> {
 fn given(graph: &mut Graph, place: usize, shape: Shape, operand: &Array, widen: bool) -> Result<ValueId> {
     let name = format!("operand {place}");
     let (axes, dtype) = (&operand.shape, operand.dtype);
-    let stored = match dtype {
-        ElementType::F32 => DType::F32,
-        ElementType::F16 => DType::F16,
-        ElementType::I32 => DType::U32,
-    };
+    let stored = stored(dtype);
     if !widen {
         return Ok(graph.input(&name, shape, stored));
     }
@@ -150,6 +162,29 @@ fn given(graph: &mut Graph, place: usize, shape: Shape, operand: &Array, widen: 
     let cast = graph.node("to float32", Cast { to: CastTo::F32 }, &[value])?;
     graph.values[cast.0].shape = shape;
     Ok(cast)
+}
+
+fn stored(dtype: ElementType) -> DType {
+    match dtype {
+        ElementType::F32 => DType::F32,
+        ElementType::F16 => DType::F16,
+        ElementType::I32 => DType::U32,
+    }
+}
+
+/// An op alone on operands of these types and axes, all stored as they are given, and what the batch counts there.
+///
+/// # Errors
+/// `InvalidArgument` for operands that do not fit the op.
+#[cfg(feature = "vulkan")]
+pub(crate) fn op_graph(op: &Op, operands: &[(ElementType, Vec<usize>)]) -> Result<(Graph, Counts)> {
+    let (mut graph, mut counts, mut values) = (Graph::new(), Counts::default(), Vec::new());
+    for (place, (dtype, axes)) in operands.iter().enumerate() {
+        let shape = shape_of(op, place, axes, &mut counts);
+        values.push(graph.input(&format!("operand {place}"), shape, stored(*dtype)));
+    }
+    graph.outputs = vec![graph.node(op.name(), op.clone(), &values)?];
+    Ok((graph, counts))
 }
 
 /// Integers where the op wants them and nowhere else; ids inside their table.

@@ -110,7 +110,7 @@ impl Calls {
 
 /// Whether programs call it again with the same attributes: not so if one of them is a place in a random sequence.
 fn recurs(op: &Op) -> bool {
-    !matches!(op, Op::Dropout(_))
+    !matches!(op, Op::Dropout(_) | Op::SoftmaxDropout(_))
 }
 
 /// By the attributes as text: a comparison would not tell 0 from -0.

@@ -55,6 +55,8 @@ pub(super) fn of(
         Box::leak(Box::new(Variant {
             name: text(name),
             stored: DType::F32,
+            source: "",
+            defines: &[],
             needs: leak(needs),
             spirv: leak(spirv.to_vec()),
             bindings: generic.map_or_else(bindings, |g| g.bindings),

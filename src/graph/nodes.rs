@@ -1,7 +1,7 @@
 //! A graph of operations over inputs and weights, in the order they were added.
 
 use super::DType;
-use crate::ops::{Counts, Dim, Op, Shape};
+use crate::ops::{Counts, Dim, Op, Shape, Work};
 use crate::{Error, Result};
 
 /// A value's place in [`Graph::values`].
@@ -164,14 +164,19 @@ impl Graph {
         self.nodes.iter().any(|node| self.value(node.result).shape.0.contains(&Dim::Length))
     }
 
+    /// Flops of a node, and the bytes of its operands and its result: each read or written once.
+    pub fn work(&self, node: &Node, counts: Counts) -> Work {
+        let shapes: Vec<&Shape> = node.operands.iter().map(|id| &self.value(*id).shape).collect();
+        let mut values = [&node.operands[..], &[node.result]].concat();
+        // What stands in two places is read once.
+        values.sort();
+        values.dedup();
+        let bytes = values.iter().map(|id| self.value(*id).bytes(counts) as u64).sum();
+        Work { flops: node.op.flops(&shapes, counts), bytes }
+    }
+
     /// Flops of all nodes at the given counts.
     pub fn flops(&self, counts: Counts) -> u64 {
-        self.nodes
-            .iter()
-            .map(|n| {
-                let shapes: Vec<&Shape> = n.operands.iter().map(|v| &self.value(*v).shape).collect();
-                n.op.work(&shapes, &[], counts).flops
-            })
-            .sum()
+        self.nodes.iter().map(|node| self.work(node, counts).flops).sum()
     }
 }

@@ -78,6 +78,10 @@ impl Operation for Attention {
         if self.causal { all / 2 } else { all }
     }
 
+    fn narrow(&self, place: usize) -> bool {
+        place < 3
+    }
+
     fn is_index(&self, place: usize, _operands: usize) -> bool {
         place >= 3
     }

@@ -34,6 +34,10 @@ impl Operation for LayerNorm {
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         8 * operands[0].elements(counts) as u64
     }
+
+    fn narrow(&self, place: usize) -> bool {
+        place == 0
+    }
 }
 
 /// The gradient of [`LayerNorm`] in `x`: `(h - mean(h) - u mean(h u)) / d`, where `d` is its divisor,

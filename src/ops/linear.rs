@@ -81,4 +81,8 @@ impl Operation for Linear {
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         2 * operands[0].elements(counts) as u64 * operands[1].rows().size(counts) as u64
     }
+
+    fn narrow(&self, place: usize) -> bool {
+        !(self.bias && place == 2)
+    }
 }

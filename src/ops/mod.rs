@@ -1,7 +1,7 @@
 //! What a step of a plan means: one row an op in the `ops!` table, one file an op.
 //!
-//! An op's file holds its attributes, `check` (shapes of its operands), `infer` (shapes of its results) and
-//! `work` (flops and bytes). How it runs is the backends' matter: `backend/cpu/kernels/<op>.rs` and
+//! An op's file holds its attributes, `infer` (checks the shapes of its operands, gives that of its result) and `flops`; a
+//! fused op's has its `definition`, the steps of other ops that it stands for. How it runs is the backends' matter: `backend/cpu/kernels/<op>.rs` and
 //! `backend/vulkan/kernels/<op>.rs`, with the shader of the same name (`_` written as `-`).
 
 pub mod activation;
@@ -10,26 +10,33 @@ pub mod attention;
 pub mod attention_mask;
 pub mod attention_output;
 pub mod attention_scores;
+pub mod bias_gelu;
 pub mod binary;
 pub mod binary_cross_entropy;
 pub mod cast;
 pub mod cross_entropy;
+pub mod definition;
 pub mod dropout;
 pub mod embedding_backward;
 pub mod embedding_sum;
 pub mod gated;
 pub mod gated_backward;
+pub mod gated_linear;
 pub mod layer_norm;
 pub mod linear;
 pub mod matmul;
 pub mod normalize;
 pub mod pool;
 pub mod reduce;
+pub mod residual_layer_norm;
+pub mod residual_rms_norm;
 pub mod rms_norm;
+pub mod rms_norm_rope;
 pub mod rng;
 pub mod rope;
 mod shape;
 pub mod softmax;
+pub mod softmax_dropout;
 
 pub use activation::{Activation, ActivationKind};
 pub use activation_backward::ActivationBackward;
@@ -37,25 +44,32 @@ pub use attention::Attention;
 pub use attention_mask::AttentionMask;
 pub use attention_output::{AttentionOutput, AttentionSizes, Pattern};
 pub use attention_scores::AttentionScores;
+pub use bias_gelu::{Approximate, BiasGelu};
 pub use binary::{Binary, BinaryKind};
 pub use binary_cross_entropy::BinaryCrossEntropy;
 pub use cast::{Cast, CastTo};
 pub use cross_entropy::{CrossEntropy, CrossEntropyBackward};
+pub use definition::Step;
 pub use dropout::Dropout;
 pub use embedding_backward::EmbeddingBackward;
 pub use embedding_sum::EmbeddingSum;
 pub use gated::Gated;
 pub use gated_backward::GatedBackward;
+pub use gated_linear::GatedLinear;
 pub use layer_norm::{LayerNorm, LayerNormBackward};
 pub use linear::{Linear, Residual};
 pub use matmul::{Matmul, Strided};
 pub use normalize::{Floor, Normalize};
 pub use pool::{Pool, PoolMode};
 pub use reduce::{Reduce, ReduceKind};
+pub use residual_layer_norm::ResidualLayerNorm;
+pub use residual_rms_norm::ResidualRmsNorm;
 pub use rms_norm::{RmsNorm, RmsNormBackward};
+pub use rms_norm_rope::RmsNormRope;
 pub use rope::Rope;
 pub use shape::{Counts, Dim, Shape};
 pub use softmax::{Softmax, SoftmaxBackward};
+pub use softmax_dropout::SoftmaxDropout;
 
 use crate::graph::DType;
 use crate::{Error, Result};
@@ -101,6 +115,20 @@ pub trait Operation {
     fn least_index(&self, place: usize) -> i32 {
         let _ = place;
         0
+    }
+    /// What a fused op stands for, step by step; nothing for an op that stands for itself.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for operands of which no step can be made.
+    fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
+        let _ = operands;
+        Ok(Vec::new())
+    }
+    /// Whether operand `place` may be stored in 16 bits: matrices and activations may where kernels have that form, vectors
+    /// of weights stay float32.
+    fn narrow(&self, place: usize) -> bool {
+        let _ = place;
+        false
     }
     /// Ops that do the same one after the other: the first takes the operands, each next one the result before it.
     fn steps(&self, operands: &[&Shape]) -> Option<Vec<Op>> {
@@ -173,6 +201,8 @@ ops! {
     AttentionOutput = "attention_output",
     /// Products of queries and keys, head by head.
     AttentionScores = "attention_scores",
+    /// GELU of rows with a bias.
+    BiasGelu = "bias_gelu",
     /// Cross entropy of probabilities, elementwise.
     BinaryCrossEntropy = "binary_cross_entropy",
     /// Elementwise arithmetic of two tensors.
@@ -193,6 +223,8 @@ ops! {
     Gated = "gated",
     /// Gradient of `gated`.
     GatedBackward = "gated_backward",
+    /// Two products of which one gates the other.
+    GatedLinear = "gated_linear",
     /// Layer normalisation over the last axis.
     LayerNorm = "layer_norm",
     /// Its gradient.
@@ -207,14 +239,22 @@ ops! {
     Pool = "pool",
     /// Sum, mean, maximum or deviation over one axis.
     Reduce = "reduce",
+    /// Layer normalisation of a sum.
+    ResidualLayerNorm = "residual_layer_norm",
+    /// Normalisation of a sum by its root mean square.
+    ResidualRmsNorm = "residual_rms_norm",
     /// Its gradient.
     RmsNormBackward = "rms_norm_backward",
     /// Normalisation by the root mean square of the last axis.
     RmsNorm = "rms_norm",
+    /// The same, then rotary positions.
+    RmsNormRope = "rms_norm_rope",
     /// Rotary positions: pairs of columns turned by an angle of the row.
     Rope = "rope",
     /// Its gradient.
     SoftmaxBackward = "softmax_backward",
+    /// Softmax with some of its results set to zero by chance.
+    SoftmaxDropout = "softmax_dropout",
     /// Softmax over the last axis, with a mask.
     Softmax = "softmax",
 }
@@ -258,9 +298,21 @@ impl Op {
         self.operation().steps(operands)
     }
 
-    /// Flops, and bytes of all operands and results (elements are 4 bytes unless a weight is stored narrower).
-    pub fn work(&self, operands: &[&Shape], results: &[&Shape], counts: Counts) -> Work {
-        let bytes = operands.iter().chain(results).map(|s| 4 * s.elements(counts) as u64).sum();
-        Work { flops: self.operation().flops(operands, counts), bytes }
+    /// As [`Operation::definition`].
+    ///
+    /// # Errors
+    /// As [`Operation::definition`].
+    pub fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
+        self.operation().definition(operands)
+    }
+
+    /// As [`Operation::narrow`].
+    pub fn narrow(&self, place: usize) -> bool {
+        self.operation().narrow(place)
+    }
+
+    /// As [`Operation::flops`].
+    pub fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        self.operation().flops(operands, counts)
     }
 }

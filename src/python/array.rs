@@ -100,6 +100,20 @@ impl Engine {
         Ok(Array::new(slf, array))
     }
 
+    /// The result of a fused op by its definition, step by step.
+    fn call_apart(
+        slf: &Bound<'_, Self>,
+        op: &str,
+        operands: Vec<PyRef<'_, Array>>,
+        attributes: &Bound<'_, PyDict>,
+    ) -> PyResult<Array> {
+        let op = Op::from_attributes(op, json(attributes)?)?;
+        let arrays = operands.iter().map(|a| a.array()).collect::<crate::Result<Vec<_>>>()?;
+        let engine = &slf.get().0;
+        let array = lock::without(slf.py(), || engine.call_apart(&op, &arrays))?;
+        Ok(Array::new(slf, array))
+    }
+
     /// Waits until everything recorded so far is done.
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
         lock::without(py, || self.0.synchronize())
@@ -129,7 +143,7 @@ fn bytes_of<T: Element + bytemuck::Pod>(array: &Bound<'_, PyUntypedArray>) -> Py
 }
 
 /// Attributes as the ops read them.
-fn json(value: &Bound<'_, PyAny>) -> PyResult<serde_json::Value> {
+pub(super) fn json(value: &Bound<'_, PyAny>) -> PyResult<serde_json::Value> {
     use serde_json::Value;
     if value.is_none() {
         return Ok(Value::Null);
@@ -177,7 +191,12 @@ impl Array {
         Array { array: Some(array), engine: engine.clone().unbind(), process: process::id() }
     }
 
-    fn array(&self) -> crate::Result<&array::Array> {
+    /// An array of the same engine.
+    pub(super) fn beside(&self, py: Python<'_>, array: array::Array) -> Self {
+        Array { array: Some(array), engine: self.engine.clone_ref(py), process: process::id() }
+    }
+
+    pub(super) fn array(&self) -> crate::Result<&array::Array> {
         self.array.as_ref().filter(|_| self.process == process::id()).ok_or_else(|| {
             Error::Unusable("the array was made before this process was forked; make it again here".into())
         })

@@ -10,7 +10,7 @@ use pyo3::types::PyBytes;
 use super::lock;
 use crate::Error;
 use crate::backend::registry::{self, Registry, Row};
-use crate::backend::vulkan::{self, Access};
+use crate::backend::vulkan;
 use crate::compiler::{self, CompilerConfig, Place};
 
 /// Chooses debug or release mode before Vulkan is first used.
@@ -123,12 +123,7 @@ impl ComputeFunction {
     /// Index, name and access ("readonly", "writeonly", "readwrite") of each storage buffer.
     #[getter]
     fn bindings(&self) -> Vec<(u32, &'static str, &'static str)> {
-        let access = |access| match access {
-            Access::Read => "readonly",
-            Access::Write => "writeonly",
-            Access::ReadWrite => "readwrite",
-        };
-        self.0.variant.bindings.iter().map(|b| (b.index, b.name, access(b.access))).collect()
+        self.0.variant.bindings.iter().map(|b| (b.index, b.name, b.access.name())).collect()
     }
 
     /// Name and type of each member of the push-constant block, 4 bytes each.

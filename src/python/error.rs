@@ -24,6 +24,7 @@ fn class_name(error: &Error) -> &'static str {
         Error::FunctionNotFound { .. } => "FunctionNotFound",
         Error::CompilationFailed { .. } => "CompilationFailed",
         Error::PipelineCreationFailed { .. } => "PipelineCreationFailed",
+        Error::SharedMemory { .. } => "SharedMemoryError",
         Error::NotFinite(_) => "NotFiniteError",
         Error::Unusable(_) => "UnusableError",
         Error::Interrupted => "StoppedError",

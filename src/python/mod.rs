@@ -5,7 +5,11 @@ mod array;
 mod compiler;
 mod embed;
 mod error;
+#[cfg(feature = "vulkan")]
+mod flash;
 mod info;
+#[cfg(feature = "vulkan")]
+mod kernels;
 mod lock;
 mod log_bridge;
 mod text;
@@ -25,11 +29,17 @@ mod _core {
     use super::compiler::{ComputeFunction, ShaderCompiler, ShaderTable, configure};
     #[pymodule_export]
     use super::embed::EmbeddingModel;
+    #[cfg(feature = "vulkan")]
+    #[pymodule_export]
+    use super::flash::{flash_nearest, flash_rows, flash_select, flash_shared_memory, flash_validate};
     #[pymodule_export]
     use super::info::{
         clear_faults, dispatch_times, host, inject_fault, inventory, profile, reset_stats, settings, stats,
         validation_messages,
     };
+    #[cfg(feature = "vulkan")]
+    #[pymodule_export]
+    use super::kernels::{Kernel, kernel_rows};
     #[pymodule_export]
     use super::lock::{remember_process, shut_down};
 

@@ -10,6 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from cases.bounds_activation import activation, activation_backward, gated, gated_backward, of_activation
+from cases.bounds_fused import (
+    bias_gelu,
+    gated_linear,
+    residual_layer_norm,
+    residual_rms_norm,
+    rms_norm_rope,
+    softmax_dropout,
+)
 from cases.functions import activate
 from cases.kinds import Attributes, Operands
 from cases.reference import evaluate
@@ -230,6 +238,12 @@ BOUNDS: dict[str, Bound] = {
     "binary_cross_entropy": binary_cross_entropy,
     "pool": pool,
     "cast": exact,
+    "bias_gelu": bias_gelu,
+    "gated_linear": gated_linear,
+    "residual_layer_norm": residual_layer_norm(norm(True, 1e-5)),
+    "residual_rms_norm": residual_rms_norm(norm(False, 1e-6)),
+    "rms_norm_rope": rms_norm_rope(norm(False, 1e-6)),
+    "softmax_dropout": softmax_dropout(softmax, dropout),
 }
 
 

@@ -14,6 +14,14 @@ import numpy as np
 from cases.functions import activate, slope
 from cases.kinds import Attributes, Operands, Reference, kinds
 from cases.reference_attention import attention, attention_mask, attention_output, attention_scores, rope
+from cases.reference_fused import (
+    bias_gelu,
+    gated_linear,
+    residual_layer_norm,
+    residual_rms_norm,
+    rms_norm_rope,
+    softmax_dropout,
+)
 from cases.reference_softmax import (
     binary_cross_entropy,
     cross_entropy,
@@ -182,7 +190,8 @@ REFERENCES: dict[str, Reference] = {
         activation, activation_backward, gated, gated_backward, binary, softmax, softmax_backward, layer_norm,
         layer_norm_backward, rms_norm, rms_norm_backward, normalize, linear, matmul, attention_scores, attention_mask,
         attention_output, attention, rope, embedding_sum, embedding_backward, reduce, dropout, cross_entropy,
-        cross_entropy_backward, binary_cross_entropy, pool, cast,
+        cross_entropy_backward, binary_cross_entropy, pool, cast, bias_gelu, residual_layer_norm, residual_rms_norm,
+        rms_norm_rope, softmax_dropout, gated_linear,
     )
 }  # fmt: skip
 

@@ -27,7 +27,7 @@ MODULES = [
     "upstream",
     *(
         f"{folder}.{path.stem}"
-        for folder in ("backend", "functional", "nn")
+        for folder in ("backend", "functional", "kernels", "nn")
         for path in sorted((PACKAGE / folder).glob("*.py"))
         if path.stem not in ("__init__", "dispatch", "heads")
     ),

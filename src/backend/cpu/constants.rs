@@ -25,6 +25,7 @@ enum Form {
 fn form(op: &Op, operand: usize) -> Form {
     match op {
         Op::Linear(_) if operand == 1 => Form::Packed,
+        Op::GatedLinear(_) if operand > 0 => Form::Packed,
         Op::EmbeddingSum(_) if operand % 2 == 1 => Form::Table,
         _ => Form::Floats,
     }

@@ -344,12 +344,23 @@ impl ArrayEngine for VulkanArrays {
             shaders.in_place_of(op, operands.len(), architecture).is_some()
         };
         let capabilities = &self.opened.device.capabilities;
+        let whole = |multiple: usize| {
+            let mut narrow = operands.iter().enumerate().filter(|(place, _)| op.narrow(*place));
+            narrow.all(|(_, shape)| shape.columns().is_multiple_of(multiple))
+        };
         let fits = match op {
             Op::Linear(_) => linear_matrix::fits(operands, capabilities),
             Op::Attention(op) => attention_matrix::fits(op, operands, capabilities),
-            _ => false,
+            // Half a head is read four elements at a time.
+            Op::RmsNormRope(_) => whole(8),
+            _ => whole(4),
         };
         fits && !replaced()
+    }
+
+    fn runs_apart(&self, op: &Op, operands: &[&Shape]) -> bool {
+        // Two products on matrix cores are faster than one that has none.
+        matches!(op, Op::GatedLinear(_)) && linear_matrix::fits(operands, &self.opened.device.capabilities)
     }
 
     fn download(&self, memory: &Memory, bytes: &mut [u8]) -> Result<()> {

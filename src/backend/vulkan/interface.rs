@@ -24,6 +24,18 @@ pub enum Scalar {
     Bool,
 }
 
+#[allow(dead_code)] // the build script names no uses in messages
+impl Access {
+    /// `"readonly"`, `"writeonly"` or `"readwrite"`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Access::Read => "readonly",
+            Access::Write => "writeonly",
+            Access::ReadWrite => "readwrite",
+        }
+    }
+}
+
 #[allow(dead_code)] // the build script names no types in messages
 impl Scalar {
     /// The type's name in GLSL.

@@ -47,6 +47,10 @@ pub struct Variant {
     pub name: &'static str,
     /// How activations and matrices are stored.
     pub stored: DType,
+    /// Its GLSL; empty for a user's.
+    pub source: &'static str,
+    /// Macros it is built with.
+    pub defines: &'static [(&'static str, &'static str)],
     /// Features the device must have.
     pub needs: &'static [Feature],
     /// The module; its entry point is `main`.

@@ -39,12 +39,16 @@ pub use device::{devices, in_use, open, shut_down, validated};
 pub use devices::{Inventory, Listed};
 pub use interface::Interface;
 pub use kernel::{Access, Binding, Constant, Dispatch, Extent, Kernel, PushMember, Range, Resource, Scalar, Variant};
-#[cfg(test)]
 pub(crate) use lower::lower;
 pub use profile::{Entry, profile, times};
 pub(crate) use raw::spirv_tools;
 pub use raw::validation_messages;
 pub use registry::{builtin, select};
+
+/// Bytes of shared memory of a build at values of its specialization constants, by id.
+pub(crate) fn shared_bytes(variant: &Variant, constants: &[(u32, u32)]) -> u32 {
+    reflect::shared_bytes(variant.spirv, constants).unwrap_or(variant.shared_bytes)
+}
 
 /// What build.rs made of `shaders/`: one module a kernel, whose structs have the shader's names for fields. A name the
 /// shader does not have is an error of the Rust compiler:

@@ -92,6 +92,8 @@ mod tests {
         push: &[],
         constants: &[],
         local_size: [1; 3],
+        source: "",
+        defines: &[],
         shared_bytes: 0,
     };
 

@@ -36,6 +36,18 @@ pub fn reflect(words: &[u32], names: Names) -> Result<Interface, String> {
     })
 }
 
+/// Bytes of shared memory of a module whose specialization constants have these values, by id; others their defaults.
+///
+/// # Errors
+/// As [`reflect`].
+#[allow(dead_code)] // the build script has no values but the defaults
+pub fn shared_bytes(words: &[u32], constants: &[(u32, u32)]) -> Result<u32, String> {
+    let module = rspirv::dr::load_words(words).map_err(|e| format!("cannot parse the SPIR-V: {e}"))?;
+    let mut reader = Reader::new(&module, Names::Optional);
+    reader.values = constants.iter().copied().collect();
+    reader.shared_bytes()
+}
+
 /// A module with its declarations by id.
 struct Reader<'a> {
     module: &'a Module,
@@ -43,6 +55,8 @@ struct Reader<'a> {
     names: HashMap<Word, &'a str>,
     member_names: HashMap<(Word, u32), &'a str>,
     required: bool,
+    /// Of specialization constants, by `constant_id`, where they are not the defaults.
+    values: HashMap<u32, u32>,
 }
 
 impl<'a> Reader<'a> {
@@ -60,7 +74,7 @@ impl<'a> Reader<'a> {
                 _ => {}
             }
         }
-        Reader { module, declared, names, member_names, required: required == Names::Required }
+        Reader { module, declared, names, member_names, required: required == Names::Required, values: HashMap::new() }
     }
 
     /// One compute entry point, `main`.
@@ -279,9 +293,13 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// An integer constant, with specialization constants at their defaults.
+    /// An integer constant, with specialization constants at their values.
     fn evaluate(&self, id: Word) -> Result<u32, String> {
         let declaration = self.declaration(id)?;
+        let value = self.decoration(id, Decoration::SpecId).and_then(|number| self.values.get(&number));
+        if let Some(value) = value {
+            return Ok(*value);
+        }
         match declaration.class.opcode {
             Op::Constant | Op::SpecConstant => return Ok(literal(declaration.operands.first())),
             Op::ConstantTrue | Op::SpecConstantTrue => return Ok(1),

@@ -12,30 +12,35 @@ const GROUP: usize = 64;
 
 pub(super) fn run(step: &Step<'_>, op: &Dropout, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
     let x = step.floats(operands[0])?;
-    let kept = 1.0 - op.p;
     step.team.rows(out, 1, 1 << 14, |first, part| {
         vectorized(
             step.arch,
             #[inline(always)]
             || {
-                let mut part = &mut *part;
-                let mut start = first;
-                while !part.is_empty() {
-                    // Groups begin at multiples of their length, whatever part of them is this thread's.
-                    let (group, skipped) = (start / GROUP * (GROUP / 4), start % GROUP);
-                    let (now, later) = part.split_at_mut(part.len().min(GROUP - skipped));
-                    let u = uniforms::<{ GROUP / 4 }>(op.seed, (group as u64).wrapping_add(op.offset));
-                    let u = &u.as_flattened()[skipped..];
-                    for ((y, x), u) in now.iter_mut().zip(&x[start..]).zip(u) {
-                        *y = if *u >= op.p { x / kept } else { 0.0 };
-                    }
-                    start += now.len();
-                    part = later;
-                }
+                part.copy_from_slice(&x[first..][..part.len()]);
+                drop_out(op, first, part);
             },
         );
     });
     Ok(())
+}
+
+/// In place, elements `first ..` of a tensor.
+#[inline(always)]
+pub(super) fn drop_out(op: &Dropout, first: usize, mut part: &mut [f32]) {
+    let kept = 1.0 - op.p;
+    let mut start = first;
+    while !part.is_empty() {
+        // Groups begin at multiples of their length, whatever part of them is this thread's.
+        let (group, skipped) = (start / GROUP * (GROUP / 4), start % GROUP);
+        let (now, later) = part.split_at_mut(part.len().min(GROUP - skipped));
+        let u = uniforms::<{ GROUP / 4 }>(op.seed, (group as u64).wrapping_add(op.offset));
+        for (y, u) in now.iter_mut().zip(&u.as_flattened()[skipped..]) {
+            *y = if *u >= op.p { *y / kept } else { 0.0 };
+        }
+        start += now.len();
+        part = later;
+    }
 }
 
 #[cfg(test)]

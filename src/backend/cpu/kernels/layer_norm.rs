@@ -4,7 +4,7 @@
 use pulp::{Simd, WithSimd};
 
 use crate::Result;
-use crate::backend::cpu::simd::{sum, sum_by, sum_of_squares, vectorized};
+use crate::backend::cpu::simd::{Arch, sum, sum_by, sum_of_squares, vectorized};
 use crate::backend::cpu::step::Step;
 use crate::graph::ValueId;
 use crate::ops::{LayerNorm, LayerNormBackward};
@@ -48,10 +48,14 @@ pub(super) fn run(step: &Step<'_>, op: &LayerNorm, operands: &[ValueId], out: &m
     let (x, weight, bias) = (step.floats(operands[0])?, step.floats(operands[1])?, step.floats(operands[2])?);
     let columns = weight.len();
     step.team.rows(out, columns, 16, |first, part| {
-        let x = &x[first * columns..][..part.len()];
-        step.arch.dispatch(Rows { x, weight, bias, eps: op.eps, out: part });
+        normalize(step.arch, op, &x[first * columns..][..part.len()], (weight, bias), part);
     });
     Ok(())
+}
+
+/// Rows of `x`, as many as `out` has, by weight and bias.
+pub(super) fn normalize(arch: Arch, op: &LayerNorm, x: &[f32], (weight, bias): (&[f32], &[f32]), out: &mut [f32]) {
+    arch.dispatch(Rows { x, weight, bias, eps: op.eps, out });
 }
 
 pub(super) fn backward(step: &Step<'_>, op: &LayerNormBackward, operands: &[ValueId], out: &mut [f32]) -> Result<()> {

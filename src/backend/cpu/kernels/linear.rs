@@ -10,19 +10,8 @@ use crate::ops::Linear;
 
 pub(super) fn run(step: &Step<'_>, op: &Linear, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
     let x = step.floats(operands[0])?;
-    let computed;
-    let weight = match step.constants.packed(operands[1]) {
-        Some(weight) => weight,
-        // A matrix that comes with the batch is packed for this batch.
-        None => {
-            let (shape, values) = (step.shape(operands[1]), step.floats(operands[1])?);
-            let depth = shape.columns();
-            computed = Packed::new(step.arch, shape.rows().size(step.counts), depth, |n, row| {
-                row.copy_from_slice(&values[n * depth..][..depth]);
-            })?;
-            &computed
-        }
-    };
+    let mut own = None;
+    let weight = packed(step, operands[1], &mut own)?;
     let mut bias = Cow::Borrowed(&[][..]);
     if op.bias {
         bias = match step.constants.floats(operands[2]) {
@@ -37,6 +26,19 @@ pub(super) fn run(step: &Step<'_>, op: &Linear, operands: &[ValueId], out: &mut 
     let residual = op.residual_operand().map(|place| step.floats(operands[place])).transpose()?;
     let epilogue = Epilogue { bias: &bias, activation: op.activation, residual };
     multiply(step.arch, step.team, x, weight, epilogue, out)
+}
+
+/// A weight in panels; one that comes with the batch is packed for this batch, into `own`.
+pub(super) fn packed<'a>(step: &Step<'a>, weight: ValueId, own: &'a mut Option<Packed>) -> Result<&'a Packed> {
+    if let Some(packed) = step.constants.packed(weight) {
+        return Ok(packed);
+    }
+    let (shape, values) = (step.shape(weight), step.floats(weight)?);
+    let depth = shape.columns();
+    let made = Packed::new(step.arch, shape.rows().size(step.counts), depth, |n, row| {
+        row.copy_from_slice(&values[n * depth..][..depth]);
+    })?;
+    Ok(own.insert(made))
 }
 
 #[cfg(test)]

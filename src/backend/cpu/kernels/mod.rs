@@ -6,6 +6,7 @@ mod attention;
 mod attention_mask;
 mod attention_output;
 mod attention_scores;
+mod bias_gelu;
 mod binary;
 mod binary_cross_entropy;
 mod cast;
@@ -16,15 +17,20 @@ mod embedding_sum;
 mod functions;
 mod gated;
 mod gated_backward;
+mod gated_linear;
 mod layer_norm;
 mod linear;
 mod matmul;
 mod normalize;
 mod pool;
 mod reduce;
+mod residual_layer_norm;
+mod residual_rms_norm;
 mod rms_norm;
+mod rms_norm_rope;
 mod rope;
 mod softmax;
+mod softmax_dropout;
 
 use super::floats::Floats;
 use super::step::Step;
@@ -45,6 +51,7 @@ pub fn run(step: &Step<'_>, node: &Node, scratch: &mut Floats, out: &mut [f32]) 
         Op::AttentionMask(op) => attention_mask::run(step, op, operands, out),
         Op::AttentionOutput(op) => attention_output::run(step, op, operands, out),
         Op::AttentionScores(op) => attention_scores::run(step, op, operands, scratch, out),
+        Op::BiasGelu(op) => bias_gelu::run(step, op, operands, out),
         Op::BinaryCrossEntropy(_) => binary_cross_entropy::run(step, operands, out),
         Op::Binary(op) => binary::run(step, op, operands, out),
         Op::Cast(op) => cast::run(step, op, operands, out),
@@ -55,6 +62,7 @@ pub fn run(step: &Step<'_>, node: &Node, scratch: &mut Floats, out: &mut [f32]) 
         Op::EmbeddingSum(_) => embedding_sum::run(step, operands, out),
         Op::Gated(op) => gated::run(step, op, operands, out),
         Op::GatedBackward(op) => gated_backward::run(step, op, operands, out),
+        Op::GatedLinear(op) => gated_linear::run(step, op, operands, scratch, out),
         Op::LayerNorm(op) => layer_norm::run(step, op, operands, out),
         Op::LayerNormBackward(op) => layer_norm::backward(step, op, operands, out),
         Op::Linear(op) => linear::run(step, op, operands, out),
@@ -62,10 +70,14 @@ pub fn run(step: &Step<'_>, node: &Node, scratch: &mut Floats, out: &mut [f32]) 
         Op::Normalize(op) => normalize::run(step, op, operands, out),
         Op::Pool(op) => pool::run(step, op, operands, out),
         Op::Reduce(op) => reduce::run(step, op, operands, out),
+        Op::ResidualLayerNorm(op) => residual_layer_norm::run(step, op, operands, out),
+        Op::ResidualRmsNorm(op) => residual_rms_norm::run(step, op, operands, out),
         Op::RmsNormBackward(op) => rms_norm::backward(step, op, operands, out),
         Op::RmsNorm(op) => rms_norm::run(step, op, operands, out),
+        Op::RmsNormRope(op) => rms_norm_rope::run(step, op, operands, out),
         Op::Rope(_) => rope::run(step, operands, out),
         Op::SoftmaxBackward(_) => softmax::backward(step, operands, out),
+        Op::SoftmaxDropout(op) => softmax_dropout::run(step, op, operands, out),
         Op::Softmax(op) => softmax::run(step, op, operands, out),
     }
 }

@@ -15,15 +15,22 @@ pub(super) fn run(step: &Step<'_>, op: &RmsNorm, operands: &[ValueId], out: &mut
             #[inline(always)]
             || {
                 for (x, y) in x[first * columns..].chunks_exact(columns).zip(part.chunks_exact_mut(columns)) {
-                    let scale = 1.0 / (sum_by([x], |[x]| x * x) / columns as f32 + op.eps).sqrt();
-                    for ((y, x), w) in y.iter_mut().zip(x).zip(weight) {
-                        *y = x * scale * w;
-                    }
+                    y.copy_from_slice(x);
+                    normalize(op, weight, y);
                 }
             },
         );
     });
     Ok(())
+}
+
+/// A row in place.
+#[inline(always)]
+pub(super) fn normalize(op: &RmsNorm, weight: &[f32], row: &mut [f32]) {
+    let scale = 1.0 / (sum_by([&*row], |[x]| x * x) / row.len() as f32 + op.eps).sqrt();
+    for (x, w) in row.iter_mut().zip(weight) {
+        *x = *x * scale * w;
+    }
 }
 
 pub(super) fn backward(step: &Step<'_>, op: &RmsNormBackward, operands: &[ValueId], out: &mut [f32]) -> Result<()> {

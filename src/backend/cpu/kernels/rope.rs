@@ -16,12 +16,18 @@ pub(super) fn run(step: &Step<'_>, operands: &[ValueId], out: &mut [f32]) -> Res
         for (i, (y, x)) in part.chunks_exact_mut(columns).zip(x[first * columns..].chunks_exact(columns)).enumerate() {
             let angle = (first + i) / heads % table * half;
             let (cos, sin) = (&cos[angle..][..half], &sin[angle..][..half]);
-            let ((y1, y2), (x1, x2)) = (y.split_at_mut(half), x.split_at(half));
-            for d in 0..half {
-                y1[d] = x1[d] * cos[d] - x2[d] * sin[d];
-                y2[d] = x2[d] * cos[d] + x1[d] * sin[d];
-            }
+            y.copy_from_slice(x);
+            turn(y, cos, sin);
         }
     });
     Ok(())
+}
+
+/// A head's columns in place.
+#[inline(always)]
+pub(super) fn turn(head: &mut [f32], cos: &[f32], sin: &[f32]) {
+    let (first, second) = head.split_at_mut(cos.len());
+    for (((a, b), cos), sin) in first.iter_mut().zip(second).zip(cos).zip(sin) {
+        (*a, *b) = (*a * cos - *b * sin, *b * cos + *a * sin);
+    }
 }

@@ -24,6 +24,17 @@ fn softmax(y: &mut [f32], any: bool) {
 }
 
 pub(super) fn run(step: &Step<'_>, op: &Softmax, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
+    rows(step, op, operands, out, |_, _| {})
+}
+
+/// Each row, and then what `then` makes of it, given the place of its first element.
+pub(super) fn rows(
+    step: &Step<'_>,
+    op: &Softmax,
+    operands: &[ValueId],
+    out: &mut [f32],
+    then: impl Fn(usize, &mut [f32]) + Sync,
+) -> Result<()> {
     let x = step.floats(operands[0])?;
     let shape = step.shape(operands[0]);
     let columns = shape.columns();
@@ -56,6 +67,7 @@ pub(super) fn run(step: &Step<'_>, op: &Softmax, operands: &[ValueId], out: &mut
                         }
                     }
                     softmax(y, any);
+                    then(row * columns, y);
                 }
             },
         );

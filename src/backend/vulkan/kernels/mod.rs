@@ -7,6 +7,7 @@ pub(super) mod attention_mask;
 pub(super) mod attention_matrix;
 pub(super) mod attention_output;
 pub(super) mod attention_scores;
+pub(super) mod bias_gelu;
 pub(super) mod binary;
 pub(super) mod binary_cross_entropy;
 pub(super) mod cast;
@@ -18,6 +19,7 @@ pub(super) mod embedding_backward;
 pub(super) mod embedding_sum;
 pub(super) mod gated;
 pub(super) mod gated_backward;
+pub(super) mod gated_linear;
 pub(super) mod layer_norm;
 pub(super) mod layer_norm_backward;
 pub(super) mod linear;
@@ -26,14 +28,20 @@ pub(super) mod matmul;
 pub(super) mod normalize;
 pub(super) mod pool;
 pub(super) mod reduce;
+pub(super) mod residual_layer_norm;
+pub(super) mod residual_rms_norm;
 pub(super) mod rms_norm;
 pub(super) mod rms_norm_backward;
+pub(super) mod rms_norm_rope;
 pub(super) mod rope;
 mod rows;
 pub(super) mod softmax;
 pub(super) mod softmax_backward;
+pub(super) mod softmax_dropout;
 
 #[cfg(test)]
 mod guards;
+#[cfg(test)]
+mod moved;
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,7 @@ use crate::ops::{
     Op, Pool, PoolMode, Reduce, ReduceKind, Residual, RmsNorm, Shape, Softmax,
 };
 
-const KERNELS: [&Kernel; 25] = [
+const KERNELS: [&Kernel; 31] = [
     &generated::activation::KERNEL,
     &generated::activation_backward::KERNEL,
     &generated::attention::KERNEL,
@@ -38,6 +38,12 @@ const KERNELS: [&Kernel; 25] = [
     &generated::rms_norm_backward::KERNEL,
     &generated::softmax::KERNEL,
     &generated::softmax_backward::KERNEL,
+    &generated::bias_gelu::KERNEL,
+    &generated::gated_linear::KERNEL,
+    &generated::residual_layer_norm::KERNEL,
+    &generated::residual_rms_norm::KERNEL,
+    &generated::rms_norm_rope::KERNEL,
+    &generated::softmax_dropout::KERNEL,
 ];
 /// Those that know all sizes when they are recorded.
 const UNCOUNTED: [&str; 3] = ["cast", "reduce", "reduce-quads"];

@@ -1,0 +1,176 @@
+"""Configurations of flash attention: tuned rows, what each needs, and which one a device takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass
+from typing import Any
+
+from grilly import _core
+from grilly.errors import SharedMemoryError
+from grilly.functional.dispatch import whole
+
+__all__ = [
+    "FlashAttentionConfig",
+    "TunedConfigs",
+    "default_config",
+    "detect_vendor",
+    "required_shared_memory",
+    "select_config",
+    "validate_config",
+]
+
+
+@dataclass(frozen=True)
+class FlashAttentionConfig:
+    """Blocks of flash attention.
+
+    Args:
+        block_q: Queries of a workgroup.
+        block_kv: Keys that are worked on together.
+        head_dim: Columns of a head.
+        half_precision: Whether operands are float16, on matrix cores; else float32, whose kernel has blocks of 64 x 64
+            whatever stands here.
+
+    Example:
+        >>> from grilly import kernels
+        >>> kernels.FlashAttentionConfig(block_q=64, block_kv=64, head_dim=64) == kernels.default_config
+        True
+    """
+
+    block_q: int = 64
+    block_kv: int = 64
+    head_dim: int = 64
+    half_precision: bool = False
+
+
+def _blocks(config: FlashAttentionConfig) -> tuple[int, int, int, bool]:
+    q, kv, head, half = astuple(config)
+    named = (("block_q", q), ("block_kv", kv), ("head_dim", head))
+    # Whatever is too large is refused there by a smaller number.
+    q, kv, head = (min(whole("flash attention", name, size), 2**31) for name, size in named)
+    return q, kv, head, bool(half)
+
+
+_ROWS = {name: FlashAttentionConfig(*blocks) for name, blocks in _core.flash_rows()}
+
+#: The blocks of the float32 kernel, which every device runs.
+default_config = _ROWS["default"]
+
+
+class TunedConfigs:
+    """A row for each architecture: block of queries, block of keys, head, and whether in float16.
+
+    Example:
+        >>> from grilly.kernels import TunedConfigs
+        >>> TunedConfigs.ampere
+        FlashAttentionConfig(block_q=128, block_kv=128, head_dim=64, half_precision=True)
+    """
+
+    ampere = _ROWS["ampere"]
+    hopper = _ROWS["hopper"]
+    blackwell = _ROWS["blackwell"]
+    rdna3 = _ROWS["rdna3"]
+    rdna4 = _ROWS["rdna4"]
+    intel_xe = _ROWS["intel_xe"]
+    apple = _ROWS["apple"]
+    fallback = _ROWS["fallback"]
+
+
+def required_shared_memory(config: FlashAttentionConfig) -> int:
+    """Shared memory of a workgroup in bytes, as the kernel declares it, whether a device can have it or not.
+
+    In float16, with q queries, k keys and a head of d columns: `32 k (d / 8 + 1) + 16 q (max(k / 4, d / 8) + 1) + 4 q`;
+    in float32 27,904, whatever the blocks.
+
+    Args:
+        config: The blocks.
+
+    Returns:
+        Bytes.
+
+    Raises:
+        InvalidArgumentError: A block is less than 1.
+
+    Source: the arrays of `shaders/attention/attention-matrix.glsl` and `attention.glsl`.
+
+    Example:
+        >>> from grilly import kernels
+        >>> kernels.required_shared_memory(kernels.TunedConfigs.rdna3)
+        36096
+    """
+    return _core.flash_shared_memory(_blocks(config))[0]
+
+
+def validate_config(config: FlashAttentionConfig, max_shared_memory: int) -> None:
+    """Refuses a configuration that needs more shared memory than there is.
+
+    Args:
+        config: The blocks.
+        max_shared_memory: Bytes that a workgroup may have: `limits["shared_memory"]` of a device in `grilly.info()`.
+
+    Raises:
+        SharedMemoryError: It needs more; `need`, `limit` and `nearest`, the nearest configuration that fits (`block_kv`
+            halved, then `block_q`; None if none does), are its attributes.
+        InvalidArgumentError: A block is less than 1, or in float16 no multiple of 16.
+
+    Source: `requiredSharedMemory` and `validateConfig` of the Zig kernels.
+
+    Example:
+        >>> from grilly import kernels
+        >>> try:
+        ...     kernels.validate_config(kernels.TunedConfigs.ampere, 49152)
+        ... except kernels.SharedMemoryError as error:
+        ...     print(error.need, error.limit, error.nearest)
+        104960 49152 FlashAttentionConfig(block_q=128, block_kv=32, head_dim=64, half_precision=True)
+    """
+    blocks, limit = _blocks(config), whole("validate_config", "max_shared_memory", max_shared_memory, least=0)
+    try:
+        _core.flash_validate(blocks, limit)
+    except SharedMemoryError as error:
+        nearest = _core.flash_nearest(blocks, limit)
+        error.need, error.limit = required_shared_memory(config), limit
+        error.nearest = None if nearest is None else FlashAttentionConfig(*nearest)
+        raise
+
+
+def detect_vendor() -> str:
+    """Who made the device that `"vulkan"` means.
+
+    Returns:
+        `"nvidia"`, `"amd"`, `"intel"`, `"apple"` or `"unknown"`.
+
+    Source: vendor detection of the Zig kernels; the vendor's PCI number.
+
+    Example:
+        >>> from grilly import kernels
+        >>> kernels.detect_vendor() in ("nvidia", "amd", "intel", "apple", "unknown")
+        True
+    """
+    return _core.flash_select(None, 64)[0]
+
+
+def select_config(device: Mapping[str, Any] | None = None, head_dim: int = 64) -> FlashAttentionConfig:
+    """The tuned row of a device's architecture, or the nearest that the device can run.
+
+    Float16 only on matrix cores; as many queries as its subgroups have rows for; no more shared memory than it has.
+
+    Args:
+        device: One of `grilly.info()["devices"]`; default the one that `"vulkan"` means.
+        head_dim: Columns of a head; default 64.
+
+    Returns:
+        The configuration, `TunedConfigs.fallback` with its head for a device that no row names.
+
+    Raises:
+        IndexOutOfRangeError: There is no such device.
+
+    Source: `TunedConfigs` of the Zig kernels.
+
+    Example:
+        >>> from grilly import kernels
+        >>> kernels.select_config(head_dim=32).head_dim
+        32
+    """
+    index = None if device is None else whole("select_config", "device index", device["index"], least=0)
+    return FlashAttentionConfig(*_core.flash_select(index, whole("select_config", "head_dim", head_dim))[2])

@@ -1,0 +1,194 @@
+"""Kernels as objects: source, interface, memory, work, and calls on arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from grilly import _core
+from grilly.device_array import VulkanTensor
+from grilly.errors import InvalidTypeError
+from grilly.functional.dispatch import Operand, Prepared, Recorder, Result, evaluate, floats, mask_values
+from grilly.kernels.fused import angles
+from grilly.operands import as_ids
+
+__all__ = ["Interface", "Kernel", "Work", "get", "names"]
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What a shader is bound to, reflected from its SPIR-V.
+
+    Attributes:
+        bindings: Index, name and `"readonly"`, `"writeonly"` or `"readwrite"` of each storage buffer.
+        push_constants: Name and GLSL type of each member of the push block, 4 bytes each.
+        constants: `constant_id`, name, GLSL type and value of each specialization constant.
+        local_size: Invocations of a workgroup along x, y and z.
+
+    Example:
+        >>> from grilly import kernels
+        >>> kernels.get("bias_gelu").interface.bindings[-1]
+        (3, 'y', 'writeonly')
+    """
+
+    bindings: list[tuple[int, str, str]]
+    push_constants: list[tuple[str, str]]
+    constants: list[tuple[int, str, str, int | float | bool]]
+    local_size: tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a call costs: floating-point operations, and bytes of operands and result, each once.
+
+    Example:
+        >>> from grilly import kernels
+        >>> kernels.get("bias_gelu", hidden_dim=4).work(2)
+        Work(flops=16, bytes=80)
+    """
+
+    flops: int
+    bytes: int
+
+
+def _value(kind: str, bits: int) -> int | float | bool:
+    if kind == "float":
+        return float(np.uint32(bits).view(np.float32))
+    return bool(bits) if kind == "bool" else bits
+
+
+class Kernel:
+    """A kernel with its options, made by `get`. It is called with the operands that `operands` lists.
+
+    Args:
+        name: One of `names()`.
+        options: Its options.
+
+    Example:
+        >>> from grilly import kernels
+        >>> kernel = kernels.get("residual_rms_norm", hidden_dim=2)
+        >>> kernel([[3.0, 4.0]], [[0.0, 0.0]], [1.0, 1.0]).round(3).tolist()
+        [[0.8489999771118164, 1.13100004196167]]
+        >>> kernel.definition
+        ['binary', 'rms_norm']
+    """
+
+    def __init__(self, name: str, options: dict[str, Any]) -> None:
+        self.name = name
+        self.options = dict(options)
+        self._kernel = _core.Kernel(name, self.options)
+
+    @property
+    def definition(self) -> list[str]:
+        """The operations it stands for, in order; itself if it is not fused."""
+        return self._kernel.definition()
+
+    @property
+    def source(self) -> str:
+        """The GLSL text, which compiles by itself: what it includes and defines is in it."""
+        return str(self._shader()["source"])
+
+    @property
+    def interface(self) -> Interface:
+        """Bindings, push constants and specialization constants with the values of these options."""
+        shader = self._shader()
+        constants = [(place, name, kind, _value(kind, bits)) for place, name, kind, bits in shader["constants"]]
+        return Interface(shader["bindings"], shader["push_constants"], constants, tuple(shader["local_size"]))
+
+    @property
+    def shared_memory(self) -> int:
+        """Bytes of shared memory of a workgroup, reflected at the specialization constants of these options."""
+        return int(self._shader()["shared_memory"])
+
+    def operands(self, rows: int = 1) -> list[tuple[str, tuple[int, ...]]]:
+        """Type and shape of each operand for so many rows: tokens, places of a text, or rows of scores."""
+        return [(dtype, tuple(axes)) for dtype, axes in self._kernel.operands(rows)]
+
+    def work(self, rows: int = 1) -> Work:
+        """Floating-point operations and bytes of a call on so many rows."""
+        _, flops, moved = self._kernel.describe(rows)
+        return Work(flops, moved)
+
+    def _shader(self) -> dict[str, Any]:
+        shaders, _, _ = self._kernel.describe(1)
+        return shaders[0]
+
+    def __call__(self, *operands: Operand) -> Result:
+        """The result, on the device of the operands; `rms_norm_rope` makes its angles if they are left out."""
+        return self._run(self._kernel.call, operands)
+
+    def apart(self, *operands: Operand) -> Result:
+        """The same by the operations it stands for, one after the other."""
+        return self._run(self._kernel.call_apart, operands)
+
+    def _run(self, call: Callable[[list[_core.Array]], _core.Array], operands: tuple[Operand, ...]) -> Result:
+        types = [dtype for dtype, _ in self.operands()]
+        prepared = [_prepared(self.name, place, x, types) for place, x in enumerate(operands)]
+
+        def body(r: Recorder, *arrays: _core.Array) -> _core.Array:
+            given = list(arrays)
+            for place, dtype in enumerate(types[: len(given)]):
+                if given[place].dtype not in (dtype, "int32"):
+                    given[place] = r("cast", given[place], to=dtype)
+            if self.name == "rms_norm_rope" and len(given) == 2 and len(given[0].shape) == 4:
+                given += angles(r, given[0].shape[1], given[0].shape[3], 10000.0)
+            return call(given)
+
+        return evaluate(self.name, body, *prepared)
+
+    def __repr__(self) -> str:
+        return f"get({', '.join([repr(self.name), *(f'{name}={value!r}' for name, value in self.options.items())])})"
+
+
+def _prepared(name: str, place: int, value: Operand, types: list[str]) -> Prepared:
+    masked = name == "softmax_dropout" and place == 1
+    if masked:
+        return mask_values(value, "operand 1")[0]
+    if place < len(types) and types[place] == "int32":
+        return value if isinstance(value, VulkanTensor) else as_ids(value, f"operand {place}")
+    return floats(value, f"operand {place}")
+
+
+def names() -> list[str]:
+    """The kernels' names, sorted.
+
+    Returns:
+        What `get` takes.
+
+    Example:
+        >>> from grilly import kernels
+        >>> kernels.names()[:3]
+        ['bias_gelu', 'flash_attention', 'geglu']
+    """
+    return [name for name, _, _ in _core.kernel_rows()]
+
+
+def get(name: str, **options: Any) -> Kernel:
+    """The kernel called `name`.
+
+    Args:
+        name: One of `names()`; `python -m grilly kernels` prints what each computes and which options it has.
+        options: Those the kernel has of `hidden_dim` (columns of a row; default 1024), `intermediate_dim` (columns
+            between two products; default `hidden_dim`), `head_dim` (default 64), `max_seq_len` (most places of a text;
+            default 512), `use_half` (float16 storage of activations and matrices, float32 inside; default False), `eps`
+            (default 1e-5 for layer norms, 1e-6 for RMS norms), `approximate` (of GELU, `"tanh"` or `"none"`; default
+            `"tanh"`), `p` (the share that becomes 0; default 0.1), `seed` and `offset` (of the random numbers; default
+            0) and `causal` (default False).
+
+    Returns:
+        The kernel.
+
+    Raises:
+        InvalidArgumentError: There is no such kernel, or it has no such option, or a value is impossible.
+
+    Example:
+        >>> from grilly import kernels
+        >>> kernels.get("rms_norm_rope", hidden_dim=4096, head_dim=128, max_seq_len=8192).definition
+        ['rms_norm', 'rope']
+    """
+    if not isinstance(name, str):
+        raise InvalidTypeError(f"get: name is of type {type(name).__name__}, expected str")
+    return Kernel(name, options)

@@ -1,0 +1,22 @@
+//! `y = layer_norm(x + residual)`, row by row.
+
+use super::layer_norm::normalize;
+use crate::Result;
+use crate::backend::cpu::step::Step;
+use crate::graph::ValueId;
+use crate::ops::ResidualLayerNorm;
+
+pub(super) fn run(step: &Step<'_>, op: &ResidualLayerNorm, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
+    let [x, residual, weight, bias] = [0, 1, 2, 3].map(|place| step.floats(operands[place]));
+    let (x, residual, weight, bias) = (x?, residual?, weight?, bias?);
+    let columns = weight.len();
+    step.team.rows(out, columns, 16, |first, part| {
+        let mut sum = vec![0.0; columns];
+        let rows = x[first * columns..].chunks_exact(columns).zip(residual[first * columns..].chunks_exact(columns));
+        for (y, (x, residual)) in part.chunks_exact_mut(columns).zip(rows) {
+            sum.iter_mut().zip(x).zip(residual).for_each(|((sum, x), residual)| *sum = x + residual);
+            normalize(step.arch, &op.0, &sum, (weight, bias), y);
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! Dispatches of `gated_linear`: one, or one a slice of the weights' rows where they are too large to bind.
+
+use super::rows::{Rows, slices};
+use crate::Result;
+use crate::backend::vulkan::generated::gated_linear::{Bindings, Constants, KERNEL, Push};
+use crate::backend::vulkan::kernel::{Dispatch, Extent, Range, Resource};
+use crate::backend::vulkan::lower::Lowering;
+use crate::graph::Node;
+use crate::ops::{Counts, GatedLinear};
+
+/// Columns of a tile, one half of gates and one of what they gate.
+const TILE: u32 = 128;
+
+/// Adds the node's dispatches.
+pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &GatedLinear) -> Result<()> {
+    let variant = lowering.select(&KERNEL, node)?;
+    let rows = Rows::of(lowering.shape(node.result))?;
+    let weight = lowering.shape(node.operands[1]);
+    let (n, k) = (weight.rows().size(Counts::default()), weight.columns());
+    let constants = Constants {
+        tile_m: 128,
+        tile_n: TILE,
+        tile_k: 16,
+        vector: k.is_multiple_of(4),
+        activation: op.kind as u32,
+        vector_y: n.is_multiple_of(4),
+    };
+    let row_bytes = (k * variant.stored.size()) as u64;
+    let cut = |operand: usize| slices(lowering.range(node.operands[operand]), n, row_bytes, lowering.capabilities);
+    for (gate, up) in cut(1)?.into_iter().zip(cut(2)?) {
+        let bindings = Bindings {
+            counts: Range::whole(Resource::Counts),
+            x: lowering.range(node.operands[0]),
+            weight: gate.range,
+            up: up.range,
+            y: lowering.range(node.result),
+        };
+        let tiles = (2 * gate.rows).div_ceil(TILE);
+        let push = Push {
+            rows_of: rows.rows_of(),
+            rows: rows.fixed(),
+            n: tiles * TILE,
+            k: k as u32,
+            column: gate.first,
+            y_columns: n as u32,
+            width: gate.rows,
+        };
+        lowering.push(Dispatch {
+            label: node.name.clone(),
+            variant,
+            constants: constants.values(variant),
+            bindings: bindings.into_array().to_vec(),
+            push: bytemuck::bytes_of(&push).to_vec(),
+            grid: [Extent::Fixed(tiles), rows.tiles(constants.tile_m), Extent::Fixed(1)],
+        })?;
+    }
+    Ok(())
+}

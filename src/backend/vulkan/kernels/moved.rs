@@ -1,0 +1,90 @@
+//! What fused ops move: the ranges they bind are their work's bytes, and nothing stands between their steps.
+
+use std::collections::BTreeSet;
+
+use super::super::Capabilities;
+use super::super::kernel::Resource;
+use super::super::lower::lower;
+use crate::backend::registry::Registry;
+use crate::graph::{DType, Graph, Plan, Storage, ValueId};
+use crate::ops::{
+    ActivationKind, BiasGelu, Counts, GatedLinear, LayerNorm, Op, ResidualLayerNorm, ResidualRmsNorm, RmsNorm,
+    RmsNormRope, Shape, SoftmaxDropout,
+};
+
+const ROWS: [usize; 2] = [40, 64];
+const HEADS: [usize; 4] = [2, 5, 4, 16];
+
+/// Every fused op with its operands' axes.
+fn cases() -> Vec<(Op, Vec<&'static [usize]>)> {
+    let dropped = SoftmaxDropout { causal: false, p: 0.1, seed: 1, offset: 0 };
+    vec![
+        (BiasGelu::default().into(), vec![&ROWS, &[64]]),
+        (GatedLinear { kind: ActivationKind::Silu }.into(), vec![&ROWS, &[96, 64], &[96, 64]]),
+        (ResidualLayerNorm(LayerNorm { eps: 1e-5 }).into(), vec![&ROWS, &ROWS, &[64], &[64]]),
+        (ResidualRmsNorm(RmsNorm { eps: 1e-6 }).into(), vec![&ROWS, &ROWS, &[64]]),
+        (RmsNormRope(RmsNorm { eps: 1e-6 }).into(), vec![&HEADS, &[64], &[5, 8], &[5, 8]]),
+        (dropped.clone().into(), vec![&ROWS]),
+        (dropped.into(), vec![&ROWS, &ROWS]),
+    ]
+}
+
+fn plan(op: &Op, operands: &[&[usize]], stored: DType) -> Plan {
+    let mut graph = Graph::new();
+    let values: Vec<ValueId> = (operands.iter().enumerate())
+        .map(|(place, axes)| {
+            let dtype = match (op.is_index(place, operands.len()), op.narrow(place)) {
+                (true, _) => DType::U32,
+                (_, true) => stored,
+                _ => DType::F32,
+            };
+            graph.input(&format!("operand {place}"), Shape::fixed(axes), dtype)
+        })
+        .collect();
+    graph.outputs = vec![graph.node("fused", op.clone(), &values).unwrap()];
+    Plan::new(graph)
+}
+
+#[test]
+fn the_ranges_a_fused_op_binds_are_its_works_bytes() {
+    for (op, operands) in cases() {
+        let shapes: Vec<Shape> = operands.iter().map(|axes| Shape::fixed(axes)).collect();
+        assert!(op.definition(&shapes.iter().collect::<Vec<_>>()).unwrap().len() > 1, "{} is fused", op.name());
+        for stored in [DType::F32, DType::F16, DType::Bf16] {
+            let plan = plan(&op, &operands, stored);
+            let name = format!("{} in {}", op.name(), stored.name());
+            let dispatches = lower(&plan, &Capabilities::floor(), &Registry::default()).unwrap();
+            let mut bound = BTreeSet::new();
+            for range in dispatches.iter().flat_map(|dispatch| &dispatch.bindings) {
+                assert_eq!((range.offset, range.bytes), (0, None), "{name} binds whole values");
+                let storage = match range.resource {
+                    Resource::Input(place) => Storage::Input(place),
+                    Resource::Buffer(place) => Storage::Buffer(place),
+                    _ => continue,
+                };
+                bound.insert(ValueId(plan.storage.iter().position(|s| *s == storage).unwrap()));
+            }
+            let counts = Counts::default();
+            let bytes: usize = bound.iter().map(|id| plan.graph.value(*id).bytes(counts)).sum();
+            assert_eq!(bytes as u64, plan.graph.work(&plan.graph.nodes[0], counts).bytes, "{name}");
+            assert_eq!((dispatches.len(), plan.buffers.len()), (1, 1), "{name}: nothing but the result is made");
+            let result = plan.graph.value(plan.graph.outputs[0]);
+            assert_eq!((plan.buffer_bytes(counts), result.dtype), (result.bytes(counts), stored), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_fused_ops_work_is_that_of_its_steps() {
+    let op = Op::from(BiasGelu::default());
+    let (x, bias) = (Shape::fixed(&[40, 64]), Shape::fixed(&[64]));
+    assert_eq!(op.flops(&[&x, &bias], Counts::default()), 2 * 40 * 64);
+    let error = op.infer(&[&x, &x]).unwrap_err().to_string();
+    assert!(error.contains("bias_gelu: bias has shape [40, 64], expected [64]"), "{error}");
+    let norm = Op::from(RmsNormRope(RmsNorm { eps: 1e-6 }));
+    let [x, weight, angles] = [&[2, 5, 4, 16][..], &[17], &[5, 8]].map(Shape::fixed);
+    let error = norm.infer(&[&x, &weight, &angles, &angles]).unwrap_err().to_string();
+    assert!(error.contains("weight has shape [17], expected [16] or [64]"), "{error}");
+    let error = norm.infer(&[&x]).unwrap_err().to_string();
+    assert_eq!(error, "rms_norm_rope: 1 operands, expected 4");
+}

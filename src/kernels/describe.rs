@@ -1,0 +1,148 @@
+//! What runs for an op, as data: shaders with their text and interface, and what the op costs.
+
+use super::Operand;
+use crate::Result;
+use crate::array::op_graph;
+use crate::backend::registry::Registry;
+use crate::backend::vulkan::{Capabilities, Variant, generated, lower, shared_bytes};
+use crate::graph::Plan;
+use crate::ops::{Op, Work};
+
+/// A shader as one dispatch of an op runs it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shader {
+    /// The compiled build.
+    pub name: &'static str,
+    /// Its GLSL, with what it includes and defines: it compiles by itself.
+    pub source: String,
+    /// Storage buffers: index, name and use.
+    pub bindings: Vec<(u32, &'static str, &'static str)>,
+    /// Push constants in order: name and GLSL type.
+    pub push_constants: Vec<(&'static str, &'static str)>,
+    /// Specialization constants: id, name, GLSL type and the value's bits.
+    pub constants: Vec<(u32, &'static str, &'static str, u32)>,
+    /// Invocations of a workgroup.
+    pub local_size: [u32; 3],
+    /// Bytes of shared memory of a workgroup at these constants.
+    pub shared_memory: u32,
+}
+
+/// An op on operands of some sizes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Description {
+    /// Shaders, a dispatch each, as a device without optional features runs them.
+    pub shaders: Vec<Shader>,
+    /// Flops, and bytes of operands and result.
+    pub work: Work,
+}
+
+pub(super) fn describe(op: &Op, operands: &[Operand]) -> Result<Description> {
+    let (graph, counts) = op_graph(op, operands)?;
+    let plan = Plan::new(graph);
+    let work = plan.graph.nodes.first().map(|node| plan.graph.work(node, counts)).unwrap_or_default();
+    let dispatches = lower(&plan, &Capabilities::floor(), &Registry::default())?;
+    let shaders = dispatches.iter().map(|dispatch| shader(dispatch.variant, &dispatch.constants)).collect();
+    Ok(Description { shaders, work })
+}
+
+fn shader(variant: &'static Variant, values: &[u32]) -> Shader {
+    let constants = variant.constants.iter().zip(values);
+    Shader {
+        name: variant.name,
+        source: source(variant),
+        bindings: variant.bindings.iter().map(|b| (b.index, b.name, b.access.name())).collect(),
+        push_constants: variant.push.iter().map(|member| (member.name, member.scalar.glsl())).collect(),
+        constants: constants.clone().map(|(c, bits)| (c.id, c.name, c.scalar.glsl(), *bits)).collect(),
+        local_size: variant.local_size,
+        shared_memory: shared_bytes(variant, &constants.map(|(c, bits)| (c.id, *bits)).collect::<Vec<_>>()),
+    }
+}
+
+/// The text of a build, with the files it includes in their places and its macros behind the version.
+fn source(variant: &Variant) -> String {
+    let mut text = String::new();
+    for line in variant.source.lines() {
+        include(line, &mut text);
+        if line.starts_with("#version") {
+            variant.defines.iter().for_each(|(name, value)| text += &format!("#define {name} {value}\n"));
+        }
+    }
+    text
+}
+
+fn include(line: &str, text: &mut String) {
+    let name = line.strip_prefix("#include \"").and_then(|rest| rest.strip_suffix('"'));
+    match name.and_then(|name| generated::INCLUDES.iter().find(|(known, _)| *known == name)) {
+        Some((_, included)) => included.lines().for_each(|line| include(line, text)),
+        None => {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::compiler::{CompilerConfig, ShaderCompiler};
+    use crate::kernels::{Kernel, ROWS};
+
+    fn kernel(name: &str, options: serde_json::Value) -> Kernel {
+        Kernel::get(name, options).unwrap()
+    }
+
+    #[test]
+    fn the_source_of_a_kernel_compiles_to_its_interface() {
+        let folder = std::env::temp_dir().join(format!("grilly-kernels-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        for row in ROWS {
+            for use_half in [false, true] {
+                let description = kernel(row.name, serde_json::json!({"use_half": use_half})).describe(2).unwrap();
+                let [shader] = &description.shaders[..] else { panic!("{} is one dispatch", row.name) };
+                assert_eq!(shader.name.ends_with("-float16"), use_half, "{}", shader.name);
+                std::fs::write(folder.join("own.glsl"), &shader.source).unwrap();
+                let config = CompilerConfig {
+                    shader_directory: folder.clone(),
+                    enable_caching: false,
+                    ..CompilerConfig::default()
+                };
+                let own = ShaderCompiler::new(config).get_compute_function("own", "main").unwrap();
+                let names: Vec<&str> = own.variant.bindings.iter().map(|b| b.name).collect();
+                let expected: Vec<&str> = shader.bindings.iter().map(|b| b.1).collect();
+                assert_eq!(names, expected, "{}", row.name);
+                assert_eq!(own.variant.local_size, shader.local_size, "{}", row.name);
+            }
+        }
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn work_is_counted_in_bytes_of_what_is_stored() {
+        let work = |use_half| {
+            let options = serde_json::json!({"hidden_dim": 64, "use_half": use_half});
+            kernel("residual_layer_norm", options).describe(10).unwrap().work
+        };
+        let (wide, half) = (work(false), work(true));
+        assert_eq!((wide.bytes, half.bytes), (4 * (3 * 640 + 128), 2 * 3 * 640 + 4 * 128));
+        assert_eq!((wide.flops, half.flops), (9 * 640, 9 * 640));
+    }
+
+    #[test]
+    fn shared_memory_follows_the_constants() {
+        let described = kernel("swiglu", serde_json::json!({})).describe(1).unwrap();
+        // Tiles of 128 rows of 16 columns, five quads apart.
+        assert_eq!(described.shaders[0].shared_memory, 2 * 128 * 5 * 16);
+    }
+
+    #[test]
+    fn what_a_kernel_does_not_have_is_refused() {
+        let fault = |name: &str, options| Kernel::get(name, options).unwrap_err().to_string();
+        assert!(fault("swish", serde_json::json!({})).contains("there is no kernel called \"swish\", only bias_gelu"));
+        let other = fault("swiglu", serde_json::json!({"head_dim": 3}));
+        assert_eq!(other, "swiglu has no option head_dim; its options are hidden_dim, intermediate_dim, use_half");
+        assert!(fault("swiglu", serde_json::json!({"hidden_dim": -1})).starts_with("swiglu: invalid value"));
+        assert!(fault("swiglu", serde_json::json!({"hidden_dim": 0})).contains("hidden_dim is 0"));
+        let heads = fault("rms_norm_rope", serde_json::json!({"hidden_dim": 100}));
+        assert_eq!(heads, "rms_norm_rope: hidden_dim 100 is no multiple of head_dim 64");
+        assert!(fault("softmax_dropout", serde_json::json!({"p": 2.0})).contains("p is 2"));
+    }
+}

@@ -1,0 +1,284 @@
+//! Configurations of flash attention: tuned rows, what each needs of shared memory, and which one a device takes.
+//!
+//! ```
+//! use grilly::kernels::flash::{TunedConfigs, required_shared_memory, validate_config};
+//! assert_eq!(required_shared_memory(TunedConfigs::RDNA3), 36_096);
+//! let error = validate_config(TunedConfigs::HOPPER, 48 << 10).unwrap_err().to_string();
+//! assert!(error.contains("272896 bytes of shared memory, the limit is 49152"), "{error}");
+//! ```
+
+use crate::backend::vulkan::generated::{attention, attention_matrix};
+use crate::backend::vulkan::{Capabilities, Feature, shared_bytes};
+use crate::{Error, Result};
+
+/// Blocks of flash attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FlashAttentionConfig {
+    /// Queries of a workgroup.
+    pub block_q: u32,
+    /// Keys that are worked on together.
+    pub block_kv: u32,
+    /// Columns of a head.
+    pub head_dim: u32,
+    /// Whether operands are float16, on matrix cores; else float32, whose kernel has blocks of 64 x 64 whatever stands here.
+    pub half_precision: bool,
+}
+
+impl std::fmt::Display for FlashAttentionConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let precision = if self.half_precision { "float16" } else { "float32" };
+        write!(f, "{} x {} x {} in {precision}", self.block_q, self.block_kv, self.head_dim)
+    }
+}
+
+const fn config(block_q: u32, block_kv: u32, head_dim: u32, half_precision: bool) -> FlashAttentionConfig {
+    FlashAttentionConfig { block_q, block_kv, head_dim, half_precision }
+}
+
+/// What every device runs: the blocks of the float32 kernel.
+pub const DEFAULT_CONFIG: FlashAttentionConfig = config(64, 64, 64, false);
+
+/// A row for each architecture.
+pub struct TunedConfigs;
+
+impl TunedConfigs {
+    /// A100, RTX 30.
+    pub const AMPERE: FlashAttentionConfig = config(128, 128, 64, true);
+    /// H100, H200, RTX 40.
+    pub const HOPPER: FlashAttentionConfig = config(128, 256, 128, true);
+    /// B200, RTX 50.
+    pub const BLACKWELL: FlashAttentionConfig = config(128, 256, 128, true);
+    /// RX 7000.
+    pub const RDNA3: FlashAttentionConfig = config(64, 64, 64, true);
+    /// RX 9000.
+    pub const RDNA4: FlashAttentionConfig = config(64, 128, 64, true);
+    /// Arc and Iris Xe.
+    pub const INTEL_XE: FlashAttentionConfig = config(64, 64, 64, true);
+    /// M1 and later.
+    pub const APPLE: FlashAttentionConfig = config(64, 64, 64, true);
+    /// Any other.
+    pub const FALLBACK: FlashAttentionConfig = config(32, 32, 64, false);
+
+    /// All of them, by name.
+    pub const ALL: [(&'static str, FlashAttentionConfig); 8] = [
+        ("ampere", Self::AMPERE),
+        ("apple", Self::APPLE),
+        ("blackwell", Self::BLACKWELL),
+        ("fallback", Self::FALLBACK),
+        ("hopper", Self::HOPPER),
+        ("intel_xe", Self::INTEL_XE),
+        ("rdna3", Self::RDNA3),
+        ("rdna4", Self::RDNA4),
+    ];
+}
+
+/// Vendors by their PCI number.
+const VENDORS: [(u32, &str); 4] = [(0x10de, "nvidia"), (0x1002, "amd"), (0x8086, "intel"), (0x106b, "apple")];
+
+/// Words in the names of a vendor's devices, and the row they take; the first that stands in the name counts.
+const DEVICES: &[(&str, &[&str], &str)] = &[
+    ("nvidia", &["B100", "B200", "B300", "RTX 50", "Blackwell"], "blackwell"),
+    ("nvidia", &["H100", "H200", "H800", "GH200", "RTX 40", "L40", "RTX 6000 Ada"], "hopper"),
+    ("nvidia", &["A100", "A800", "A10", "A30", "A40", "RTX 30", "RTX A"], "ampere"),
+    ("amd", &["RX 90", "GFX12", "AI PRO R9"], "rdna4"),
+    ("amd", &["RX 7", "PRO W7", "GFX11", "780M", "760M", "880M", "890M"], "rdna3"),
+    ("intel", &["Arc", "Xe", "DG2", "LNL", "BMG"], "intel_xe"),
+    ("apple", &["Apple M"], "apple"),
+];
+
+/// `"nvidia"`, `"amd"`, `"intel"`, `"apple"` or `"unknown"`.
+pub fn vendor(device: &Capabilities) -> &'static str {
+    VENDORS.iter().find(|(number, _)| *number == device.vendor).map_or("unknown", |(_, name)| name)
+}
+
+/// The row of a device's architecture, `"fallback"` for one that no row names.
+pub fn architecture(device: &Capabilities) -> &'static str {
+    let own = |words: &[&str]| words.iter().any(|word| device.name.to_lowercase().contains(&word.to_lowercase()));
+    let row = DEVICES.iter().find(|(maker, words, _)| *maker == vendor(device) && own(words));
+    row.map_or("fallback", |(_, _, name)| name)
+}
+
+/// Bytes of shared memory of a workgroup: what the kernel's arrays take at these constants, whether a device can have them
+/// or not. Float16: keys and values of a block, and scores, weights or results of the queries, whichever is wider.
+pub fn required_shared_memory(config: FlashAttentionConfig) -> u64 {
+    if !config.half_precision {
+        return u64::from(attention::KERNEL.variants[0].shared_bytes);
+    }
+    let [queries, keys, columns] = [config.block_q, config.block_kv, config.head_dim].map(u64::from);
+    // Rows of eight halves a quad of 16 bytes, or of four floats, and one quad more; a factor a query.
+    let (quads, scores) = (columns / 8, keys / 4);
+    2 * keys * (quads + 1) * 16 + queries * (scores.max(quads) + 1) * 16 + queries * 4
+}
+
+/// As [`required_shared_memory`], read from the compiled shader at its specialization constants.
+pub fn reflected_shared_memory(config: FlashAttentionConfig) -> u32 {
+    let (variant, values) = if config.half_precision {
+        let constants = attention_matrix::Constants {
+            head_dim: config.head_dim,
+            keys: config.block_kv,
+            subgroups: config.block_q / 16,
+        };
+        let variant = &attention_matrix::KERNEL.variants[0];
+        (variant, constants.values(variant))
+    } else {
+        let constants = attention::Constants { head_dim: config.head_dim, ..attention::Constants::default() };
+        let variant = &attention::KERNEL.variants[0];
+        (variant, constants.values(variant))
+    };
+    let ids = variant.constants.iter().map(|constant| constant.id);
+    shared_bytes(variant, &ids.zip(values).collect::<Vec<_>>())
+}
+
+/// Least blocks: a matrix each way.
+const LEAST: u32 = 16;
+
+/// The nearest configuration within a limit: `block_kv` halved as often as it helps, then `block_q`; `None` if none is.
+pub fn nearest_config(config: FlashAttentionConfig, max_shared_memory: u64) -> Option<FlashAttentionConfig> {
+    let mut nearest = config;
+    while required_shared_memory(nearest) > max_shared_memory {
+        if nearest.block_kv > LEAST {
+            nearest.block_kv = (nearest.block_kv / 2).max(LEAST);
+        } else if nearest.block_q > LEAST {
+            nearest.block_q = (nearest.block_q / 2).max(LEAST);
+        } else {
+            return None;
+        }
+    }
+    Some(nearest)
+}
+
+/// Refuses a configuration that needs more shared memory than there is, or that no kernel has.
+///
+/// # Errors
+/// `SharedMemory` with need, limit and the nearest configuration that fits; `InvalidArgument` for blocks or columns of zero,
+/// and in float16 for those that are no multiples of 16.
+pub fn validate_config(config: FlashAttentionConfig, max_shared_memory: u64) -> Result<()> {
+    let step = if config.half_precision { LEAST } else { 1 };
+    for (name, size) in [("block_q", config.block_q), ("block_kv", config.block_kv), ("head_dim", config.head_dim)] {
+        if size == 0 || !size.is_multiple_of(step) || size > 1 << 16 {
+            return Err(Error::InvalidArgument(format!(
+                "flash attention, {config}: {name} is {size}, expected a multiple of {step} up to 65536"
+            )));
+        }
+    }
+    let need = required_shared_memory(config);
+    if need <= max_shared_memory {
+        return Ok(());
+    }
+    Err(Error::SharedMemory {
+        config: config.to_string(),
+        need,
+        limit: max_shared_memory,
+        nearest: nearest_config(config, max_shared_memory).map(|nearest| nearest.to_string()),
+    })
+}
+
+/// The row of the device's architecture for heads of so many columns, or the nearest that the device can run: float16 only
+/// on matrix cores, as many queries as its subgroups have rows for, and no more shared memory than it has.
+///
+/// # Errors
+/// `InvalidArgument` for heads of no columns, `SharedMemory` where not even the least blocks fit.
+pub fn select_config(device: &Capabilities, head_dim: u32) -> Result<FlashAttentionConfig> {
+    let name = architecture(device);
+    let tuned = TunedConfigs::ALL.iter().find(|(known, _)| *known == name).map_or(TunedConfigs::FALLBACK, |row| row.1);
+    let subgroups = 128u32.checked_div(device.subgroup_size).unwrap_or(0);
+    let half = tuned.half_precision
+        && device.has(Feature::CooperativeMatrixF16)
+        && matches!(subgroups, 2 | 4 | 8)
+        && head_dim.is_multiple_of(LEAST)
+        && head_dim <= 128;
+    let row = if half {
+        FlashAttentionConfig { head_dim, block_q: tuned.block_q.min(LEAST * subgroups), ..tuned }
+    } else {
+        FlashAttentionConfig { head_dim, ..TunedConfigs::FALLBACK }
+    };
+    let limit = u64::from(device.shared_memory);
+    let found = nearest_config(row, limit).unwrap_or(row);
+    validate_config(found, limit).map(|()| found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_configuration_needs_is_what_its_shader_declares() {
+        for half_precision in [true, false] {
+            for block_q in [16, 32, 64, 128] {
+                for block_kv in [16, 32, 64, 128, 256] {
+                    for head_dim in [16, 32, 64, 96, 128, 256] {
+                        let config = config(block_q, block_kv, head_dim, half_precision);
+                        assert_eq!(
+                            required_shared_memory(config),
+                            u64::from(reflected_shared_memory(config)),
+                            "{config}"
+                        );
+                    }
+                }
+            }
+        }
+        for (name, config) in TunedConfigs::ALL.into_iter().chain([("default", DEFAULT_CONFIG)]) {
+            assert_eq!(required_shared_memory(config), u64::from(reflected_shared_memory(config)), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_has_half_the_keys_and_then_half_the_queries() {
+        let of = |limit| nearest_config(TunedConfigs::HOPPER, limit);
+        assert_eq!(of(300 << 10), Some(TunedConfigs::HOPPER));
+        assert_eq!(of(128 << 10), Some(config(128, 64, 128, true)));
+        assert_eq!(of(48 << 10), Some(config(128, 16, 128, true)));
+        assert_eq!(of(32 << 10), Some(config(64, 16, 128, true)));
+        assert_eq!((of(8 << 10), nearest_config(DEFAULT_CONFIG, 16 << 10)), (None, None));
+        for (name, config) in TunedConfigs::ALL {
+            for limit in [32 << 10, 48 << 10, 64 << 10, 227 << 10] {
+                let nearest = nearest_config(config, limit).unwrap();
+                assert!(validate_config(nearest, limit).is_ok(), "{name} in {limit}");
+                assert_eq!(validate_config(config, limit).is_ok(), nearest == config, "{name} in {limit}");
+            }
+        }
+        let error = validate_config(TunedConfigs::AMPERE, 48 << 10).unwrap_err();
+        assert!(matches!(&error, Error::SharedMemory { limit: 49_152, nearest: Some(_), .. }), "{error}");
+        for wrong in [config(0, 64, 64, false), config(64, 24, 64, true), config(64, 64, 40, true)] {
+            assert!(matches!(validate_config(wrong, 1 << 20), Err(Error::InvalidArgument(_))), "{wrong}");
+        }
+    }
+
+    /// Names, vendors, subgroups and limits as the drivers report them.
+    const RECORDED: [(&str, u32, u32, u32, bool, &str); 11] = [
+        ("NVIDIA H200", 0x10de, 32, 49_152, true, "hopper"),
+        ("NVIDIA GeForce RTX 4090", 0x10de, 32, 49_152, true, "hopper"),
+        ("NVIDIA A100-SXM4-80GB", 0x10de, 32, 49_152, true, "ampere"),
+        ("NVIDIA GeForce RTX 3060", 0x10de, 32, 49_152, true, "ampere"),
+        ("NVIDIA GeForce RTX 5090", 0x10de, 32, 49_152, true, "blackwell"),
+        ("AMD Radeon RX 7900 XTX (RADV NAVI31)", 0x1002, 64, 65_536, true, "rdna3"),
+        ("AMD Radeon RX 9070 XT (RADV GFX1201)", 0x1002, 64, 65_536, true, "rdna4"),
+        ("Intel(R) Arc(tm) A770 Graphics (DG2)", 0x8086, 32, 65_536, false, "intel_xe"),
+        ("Apple M2", 0x106b, 32, 32_768, false, "apple"),
+        ("NVIDIA GeForce GTX 1080", 0x10de, 32, 49_152, false, "fallback"),
+        ("llvmpipe (LLVM 15.0.6, 256 bits)", 0x10005, 8, 32_768, false, "fallback"),
+    ];
+
+    #[test]
+    fn recorded_devices_take_their_row_or_the_nearest_that_fits() {
+        for (name, vendor, subgroup_size, shared_memory, matrices, row) in RECORDED {
+            let mut device =
+                Capabilities { name: name.into(), vendor, subgroup_size, shared_memory, ..Capabilities::floor() };
+            if matrices {
+                device.features.push(Feature::CooperativeMatrixF16);
+            }
+            assert_eq!(architecture(&device), row, "{name}");
+            for head_dim in [32, 64, 80, 128, 256] {
+                let found = select_config(&device, head_dim).unwrap();
+                assert!(validate_config(found, shared_memory.into()).is_ok(), "{name}: {found}");
+                assert_eq!((found.head_dim, found.half_precision), (head_dim, matrices && head_dim <= 128), "{name}");
+                if found.half_precision {
+                    assert!(found.block_q <= 16 * (128 / subgroup_size), "{name}: {found}");
+                }
+            }
+        }
+        let unknown = select_config(&Capabilities::floor(), 64).unwrap();
+        assert_eq!(unknown, TunedConfigs::FALLBACK);
+        assert!(select_config(&Capabilities::floor(), 0).is_err());
+    }
+}

@@ -1,0 +1,162 @@
+//! Kernels as objects: named, made with options, described without a device, called on arrays. They are the ops of
+//! [`crate::ops`] and the shaders that every model runs.
+//!
+//! ```
+//! use grilly::array::{ElementType, Engine};
+//! use grilly::kernels::Kernel;
+//!
+//! let swiglu = Kernel::get("swiglu", serde_json::json!({"hidden_dim": 4})).unwrap();
+//! assert_eq!(swiglu.definition().unwrap(), ["linear", "linear", "binary"]);
+//! assert!(swiglu.describe(1).unwrap().shaders[0].source.contains("void main()"));
+//!
+//! let engine = Engine::of("cpu").unwrap();
+//! let upload = |shape: &[usize], values: &[f32]| {
+//!     engine.upload(ElementType::F32, shape, bytemuck::cast_slice(values)).unwrap()
+//! };
+//! let (x, gate, up) = (upload(&[1, 4], &[1.0; 4]), upload(&[1, 4], &[9.0; 4]), upload(&[1, 4], &[0.5; 4]));
+//! let y = swiglu.call(&[&x, &gate, &up]).unwrap().read().unwrap();
+//! assert_eq!(f32::from_le_bytes(y.try_into().unwrap()), 72.0);
+//! ```
+
+mod describe;
+pub mod flash;
+mod rows;
+
+pub use describe::{Description, Shader};
+pub use rows::{Options, ROWS, Row};
+
+use crate::array::{Array, ElementType, op_graph};
+use crate::ops::{Op, Shape};
+use crate::{Error, Result};
+
+/// A kernel with its options.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Kernel {
+    row: &'static Row,
+    options: Options,
+}
+
+/// What a kernel takes: element type and axes.
+pub type Operand = (ElementType, Vec<usize>);
+
+impl Kernel {
+    /// The kernel called `name`; options left out have the defaults of [`Options`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an unknown name, an option that the kernel does not have, and a value of the wrong type or
+    /// that does not fit the others.
+    pub fn get(name: &str, options: serde_json::Value) -> Result<Kernel> {
+        let row = ROWS.iter().find(|row| row.name == name).ok_or_else(|| {
+            let known: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+            Error::InvalidArgument(format!("there is no kernel called {name:?}, only {}", known.join(", ")))
+        })?;
+        let given = options.as_object().into_iter().flat_map(|options| options.keys());
+        if let Some(other) = given.into_iter().find(|key| !row.options.contains(&key.as_str())) {
+            let known = row.options.join(", ");
+            return Err(Error::InvalidArgument(format!("{name} has no option {other}; its options are {known}")));
+        }
+        let fault = |cause: serde_json::Error| Error::InvalidArgument(format!("{name}: {cause}"));
+        let options: Options = serde_json::from_value(options).map_err(fault)?;
+        let kernel = Kernel { row, options };
+        kernel.options.check(name)?;
+        op_graph(&kernel.op(), &kernel.operands(1))?;
+        Ok(kernel)
+    }
+
+    /// Its row.
+    pub fn row(&self) -> &'static Row {
+        self.row
+    }
+
+    /// Its options.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The op that it is.
+    pub fn op(&self) -> Op {
+        (self.row.op)(&self.options)
+    }
+
+    /// What it takes for so many rows: tokens, places of a text, or rows of scores.
+    pub fn operands(&self, rows: usize) -> Vec<Operand> {
+        let op = self.op();
+        let axes = (self.row.operands)(&self.options, rows);
+        let count = axes.len();
+        let typed = axes.into_iter().enumerate().map(|(place, axes)| {
+            let dtype = match (op.is_index(place, count), self.options.use_half && op.narrow(place)) {
+                (true, _) => ElementType::I32,
+                (_, true) => ElementType::F16,
+                _ => ElementType::F32,
+            };
+            (dtype, axes)
+        });
+        typed.collect()
+    }
+
+    /// Names of the ops it stands for; of itself if it is not fused.
+    ///
+    /// # Errors
+    /// None for a kernel that [`Kernel::get`] made.
+    pub fn definition(&self) -> Result<Vec<&'static str>> {
+        let (op, shapes) = (self.op(), shapes(&self.operands(1)));
+        let steps = op.definition(&shapes.iter().collect::<Vec<_>>())?;
+        let names: Vec<&str> = steps.iter().map(|step| step.op.name()).collect();
+        Ok(if names.is_empty() { vec![op.name()] } else { names })
+    }
+
+    /// Its shaders, and its work on so many rows.
+    ///
+    /// # Errors
+    /// `Unsupported` for sizes that no device takes.
+    pub fn describe(&self, rows: usize) -> Result<Description> {
+        describe::describe(&self.op(), &self.operands(rows))
+    }
+
+    /// Its result on arrays of one device.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for arrays that contradict the options, else as [`crate::array::Engine::call`].
+    pub fn call(&self, operands: &[&Array]) -> Result<Array> {
+        self.check(operands)?.engine().call(&self.op(), operands)
+    }
+
+    /// The same by its definition, step by step.
+    ///
+    /// # Errors
+    /// As [`Kernel::call`], and for a kernel that stands for itself.
+    pub fn call_apart(&self, operands: &[&Array]) -> Result<Array> {
+        self.check(operands)?.engine().call_apart(&self.op(), operands)
+    }
+
+    /// The first operand; its axes must be those the options give, from the last on, and weights' all.
+    fn check<'a>(&self, operands: &[&'a Array]) -> Result<&'a Array> {
+        let first = *operands.first().ok_or_else(|| self.fault("no operands".into()))?;
+        let rows = first.shape().iter().rev().nth(self.row.row_axis).copied().unwrap_or(1);
+        if rows > self.options.max_seq_len && self.row.options.contains(&"max_seq_len") {
+            return Err(
+                self.fault(format!("{rows} places, expected at most max_seq_len, {}", self.options.max_seq_len))
+            );
+        }
+        let (_, expected) = &self.operands(rows)[0];
+        let (_, expected) = expected.split_at(expected.len() - self.row.row_axis);
+        if !first.shape().ends_with(expected) {
+            let found = format!("operand 0 has shape {:?}, expected last axes {expected:?}", first.shape());
+            return Err(self.fault(found));
+        }
+        Ok(first)
+    }
+
+    fn fault(&self, what: String) -> Error {
+        Error::InvalidArgument(format!("{}: {what}", self.row.name))
+    }
+}
+
+fn shapes(operands: &[Operand]) -> Vec<Shape> {
+    operands.iter().map(|(_, axes)| Shape::fixed(axes)).collect()
+}
+
+/// The Rust of the guide compiles and runs: a doctest reads it from there.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guides/kernels.md")]
+mod guide {}

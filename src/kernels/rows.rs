@@ -1,0 +1,210 @@
+//! The table of kernels: a row each, with the options it has and what it takes.
+
+use crate::ops::{
+    ActivationKind, Approximate, Attention, BiasGelu, GatedLinear, LayerNorm, Op, ResidualLayerNorm, ResidualRmsNorm,
+    RmsNorm, RmsNormRope, SoftmaxDropout,
+};
+use crate::{Error, Result};
+
+/// What kernels are made with.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Options {
+    /// Columns of a row; default 1024.
+    pub hidden_dim: usize,
+    /// Columns between two products; 0, the default, for `hidden_dim`.
+    pub intermediate_dim: usize,
+    /// Columns of a head; default 64.
+    pub head_dim: usize,
+    /// Most places of a text; default 512.
+    pub max_seq_len: usize,
+    /// Whether activations and matrices are stored as float16; default false.
+    pub use_half: bool,
+    /// Added under the root; 0, the default, for 1e-5 of layer norms and 1e-6 of RMS norms.
+    pub eps: f32,
+    /// Which GELU; default by tanh.
+    pub approximate: Approximate,
+    /// The share that dropout sets to zero; default 0.1.
+    pub p: f32,
+    /// Key of dropout's random numbers; default 0.
+    pub seed: u64,
+    /// Counter of the first of them; default 0.
+    pub offset: u64,
+    /// Whether places see only those before them and themselves; default false.
+    pub causal: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            hidden_dim: 1024,
+            intermediate_dim: 0,
+            head_dim: 64,
+            max_seq_len: 512,
+            use_half: false,
+            eps: 0.0,
+            approximate: Approximate::default(),
+            p: 0.1,
+            seed: 0,
+            offset: 0,
+            causal: false,
+        }
+    }
+}
+
+impl Options {
+    pub(super) fn check(&self, name: &str) -> Result<()> {
+        let fault = |what: String| Err(Error::InvalidArgument(format!("{name}: {what}")));
+        let sizes = [("hidden_dim", self.hidden_dim), ("head_dim", self.head_dim), ("max_seq_len", self.max_seq_len)];
+        if let Some((option, _)) = sizes.iter().find(|(_, size)| *size == 0) {
+            return fault(format!("{option} is 0, expected at least 1"));
+        }
+        let heads = matches!(name, "rms_norm_rope" | "flash_attention");
+        if heads && !self.hidden_dim.is_multiple_of(self.head_dim) {
+            return fault(format!("hidden_dim {} is no multiple of head_dim {}", self.hidden_dim, self.head_dim));
+        }
+        if !self.eps.is_finite() || self.eps < 0.0 {
+            return fault(format!("eps is {}, expected 0 or more", self.eps));
+        }
+        Ok(())
+    }
+
+    fn inner(&self) -> usize {
+        if self.intermediate_dim == 0 { self.hidden_dim } else { self.intermediate_dim }
+    }
+
+    fn layer_norm(&self) -> LayerNorm {
+        LayerNorm { eps: if self.eps == 0.0 { 1e-5 } else { self.eps } }
+    }
+
+    fn rms_norm(&self) -> RmsNorm {
+        RmsNorm { eps: if self.eps == 0.0 { 1e-6 } else { self.eps } }
+    }
+
+    fn attention(&self) -> Attention {
+        let heads = self.hidden_dim / self.head_dim;
+        Attention {
+            heads,
+            kv_heads: heads,
+            head_dim: self.head_dim,
+            scale: 1.0 / (self.head_dim as f32).sqrt(),
+            q_column: 0,
+            k_column: 0,
+            v_column: 0,
+            causal: self.causal,
+        }
+    }
+}
+
+/// One kernel.
+#[derive(Debug)]
+pub struct Row {
+    /// Its name.
+    pub name: &'static str,
+    /// What it computes.
+    pub formula: &'static str,
+    /// The options it has.
+    pub options: &'static [&'static str],
+    /// The op it is.
+    pub op: fn(&Options) -> Op,
+    /// Axes of its operands for so many rows.
+    pub operands: fn(&Options, usize) -> Vec<Vec<usize>>,
+    /// Where, counted from the last, the axis of rows stands in the first operand.
+    pub row_axis: usize,
+}
+
+impl PartialEq for Row {
+    /// Names are unique.
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+fn gated_operands(options: &Options, rows: usize) -> Vec<Vec<usize>> {
+    let weight = vec![options.inner(), options.hidden_dim];
+    vec![vec![rows, options.hidden_dim], weight.clone(), weight]
+}
+
+/// Every kernel, by name.
+pub static ROWS: &[Row] = &[
+    Row {
+        name: "bias_gelu",
+        formula: "gelu(x + bias)",
+        options: &["hidden_dim", "use_half", "approximate"],
+        op: |options| BiasGelu { approximate: options.approximate }.into(),
+        operands: |options, rows| vec![vec![rows, options.hidden_dim], vec![options.hidden_dim]],
+        row_axis: 1,
+    },
+    Row {
+        name: "flash_attention",
+        formula: "softmax(q k^T / sqrt(head_dim)) v, text by text of packed tokens, head by head",
+        options: &["hidden_dim", "head_dim", "use_half", "causal"],
+        op: |options| options.attention().into(),
+        operands: |options, rows| {
+            let tokens = vec![rows, options.hidden_dim];
+            vec![tokens.clone(), tokens.clone(), tokens, vec![2], vec![2]]
+        },
+        row_axis: 1,
+    },
+    Row {
+        name: "geglu",
+        formula: "gelu(x gate^T) (x up^T)",
+        options: &["hidden_dim", "intermediate_dim", "use_half", "approximate"],
+        op: |options| GatedLinear { kind: options.approximate.kind() }.into(),
+        operands: gated_operands,
+        row_axis: 1,
+    },
+    Row {
+        name: "residual_layer_norm",
+        formula: "layer_norm(x + residual) weight + bias",
+        options: &["hidden_dim", "use_half", "eps"],
+        op: |options| ResidualLayerNorm(options.layer_norm()).into(),
+        operands: |options, rows| {
+            let (row, columns) = (vec![rows, options.hidden_dim], vec![options.hidden_dim]);
+            vec![row.clone(), row, columns.clone(), columns]
+        },
+        row_axis: 1,
+    },
+    Row {
+        name: "residual_rms_norm",
+        formula: "rms_norm(x + residual) weight",
+        options: &["hidden_dim", "use_half", "eps"],
+        op: |options| ResidualRmsNorm(options.rms_norm()).into(),
+        operands: |options, rows| {
+            let row = vec![rows, options.hidden_dim];
+            vec![row.clone(), row, vec![options.hidden_dim]]
+        },
+        row_axis: 1,
+    },
+    Row {
+        name: "rms_norm_rope",
+        formula: "rope(rms_norm(x) weight)",
+        options: &["hidden_dim", "head_dim", "max_seq_len", "use_half", "eps"],
+        op: |options| RmsNormRope(options.rms_norm()).into(),
+        operands: |options, rows| {
+            let heads = vec![1, rows, options.hidden_dim / options.head_dim, options.head_dim];
+            let angles = vec![rows, options.head_dim / 2];
+            vec![heads, vec![options.hidden_dim], angles.clone(), angles]
+        },
+        row_axis: 2,
+    },
+    Row {
+        name: "softmax_dropout",
+        formula: "dropout(softmax(x))",
+        options: &["hidden_dim", "use_half", "p", "seed", "offset", "causal"],
+        op: |options| {
+            let Options { causal, p, seed, offset, .. } = *options;
+            SoftmaxDropout { causal, p, seed, offset }.into()
+        },
+        operands: |options, rows| vec![vec![rows, options.hidden_dim]],
+        row_axis: 1,
+    },
+    Row {
+        name: "swiglu",
+        formula: "silu(x gate^T) (x up^T)",
+        options: &["hidden_dim", "intermediate_dim", "use_half"],
+        op: |_| GatedLinear { kind: ActivationKind::Silu }.into(),
+        operands: gated_operands,
+        row_axis: 1,
+    },
+];

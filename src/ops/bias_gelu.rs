@@ -1,0 +1,56 @@
+//! GELU of rows with a bias.
+
+use super::definition::{self, Origin, Step};
+use super::{Activation, ActivationKind, Binary, BinaryKind, Counts, Operation, Shape, expect};
+use crate::Result;
+
+/// Which GELU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Approximate {
+    /// By erf.
+    None,
+    /// By tanh.
+    #[default]
+    Tanh,
+}
+
+impl Approximate {
+    /// The nonlinearity.
+    pub fn kind(self) -> ActivationKind {
+        match self {
+            Approximate::None => ActivationKind::GeluErf,
+            Approximate::Tanh => ActivationKind::GeluTanh,
+        }
+    }
+}
+
+/// `y = gelu(x + bias)`. Operands: `x [..., N]`, `bias [N]`. Result: `x`'s shape.
+#[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BiasGelu {
+    /// Default by tanh.
+    pub approximate: Approximate,
+}
+
+impl Operation for BiasGelu {
+    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
+        if let [x, bias, ..] = operands {
+            expect("bias_gelu", "bias", bias, &Shape::fixed(&[x.columns()]), "last axis of x")?;
+        }
+        definition::infer("bias_gelu", 2..=2, self, operands)
+    }
+
+    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        definition::flops(self, operands, counts)
+    }
+
+    fn definition(&self, _operands: &[&Shape]) -> Result<Vec<Step>> {
+        let sum = Step::new(Binary::from(BinaryKind::Add), &definition::given(0..2));
+        Ok(vec![sum, Step::new(Activation::from(self.approximate.kind()), &[Origin::Step(0)])])
+    }
+
+    fn narrow(&self, place: usize) -> bool {
+        place == 0
+    }
+}

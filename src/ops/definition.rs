@@ -1,0 +1,103 @@
+//! What a fused op stands for: steps of other ops, from which its shapes, its work and its meaning follow.
+
+use super::{Counts, Op, Operation, Shape};
+use crate::{Error, Result};
+
+/// Where an operand of a step comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The fused op's operand of this place.
+    Operand(usize),
+    /// The result of an earlier step.
+    Step(usize),
+}
+
+/// An operand of a step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Term {
+    /// Its elements.
+    pub from: Origin,
+    /// Its shape, where that is another one.
+    pub shape: Option<Shape>,
+}
+
+/// One op of a definition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// What it does.
+    pub op: Op,
+    /// With what.
+    pub operands: Vec<Term>,
+}
+
+impl Step {
+    /// A step whose operands have the shapes they come with.
+    pub(super) fn new(op: impl Into<Op>, operands: &[Origin]) -> Step {
+        let operands = operands.iter().map(|from| Term { from: *from, shape: None }).collect();
+        Step { op: op.into(), operands }
+    }
+
+    /// The same with operand `place` seen as `shape`.
+    pub(super) fn viewing(mut self, place: usize, shape: Shape) -> Step {
+        self.operands[place].shape = Some(shape);
+        self
+    }
+}
+
+/// The fused op's own operands `first .. last`.
+pub(super) fn given(places: std::ops::Range<usize>) -> Vec<Origin> {
+    places.map(Origin::Operand).collect()
+}
+
+/// Results of the steps, given the fused op's operands.
+fn walk(steps: &[Step], operands: &[&Shape], mut see: impl FnMut(&Op, &[&Shape])) -> Result<Vec<Shape>> {
+    let mut results: Vec<Shape> = Vec::new();
+    for step in steps {
+        let shapes: Vec<&Shape> = (step.operands.iter())
+            .map(|term| match (&term.shape, term.from) {
+                (Some(shape), _) => shape,
+                (None, Origin::Operand(place)) => operands[place],
+                (None, Origin::Step(place)) => &results[place],
+            })
+            .collect();
+        let result = step.op.infer(&shapes)?.remove(0);
+        see(&step.op, &shapes);
+        results.push(result);
+    }
+    Ok(results)
+}
+
+/// [`Operation::infer`] of a fused op that takes so many operands.
+///
+/// # Errors
+/// `InvalidArgument` naming the fused op and what a step of its definition refuses.
+pub(super) fn infer(
+    name: &str,
+    counts: std::ops::RangeInclusive<usize>,
+    op: &dyn Operation,
+    operands: &[&Shape],
+) -> Result<Vec<Shape>> {
+    if !counts.contains(&operands.len()) {
+        let expected = match (counts.start(), counts.end()) {
+            (least, most) if least == most => format!("{least}"),
+            (least, most) => format!("{least} or {most}"),
+        };
+        return Err(Error::InvalidArgument(format!("{name}: {} operands, expected {expected}", operands.len())));
+    }
+    let steps = op.definition(operands)?;
+    let mut results = walk(&steps, operands, |_, _| {}).map_err(|error| match error {
+        Error::InvalidArgument(reason) => Error::InvalidArgument(format!("{name}: {reason}")),
+        other => other,
+    })?;
+    Ok(results.pop().into_iter().collect())
+}
+
+/// [`Operation::flops`] of a fused op: those of its steps.
+pub(super) fn flops(op: &dyn Operation, operands: &[&Shape], counts: Counts) -> u64 {
+    let mut flops = 0;
+    // Operands that do not fit were refused when the node was made.
+    if let Ok(steps) = op.definition(operands) {
+        let _ = walk(&steps, operands, |op, shapes| flops += op.flops(shapes, counts));
+    }
+    flops
+}

@@ -1,0 +1,41 @@
+//! Two products of which one gates the other.
+
+use super::definition::{self, Origin, Step};
+use super::{ActivationKind, Binary, BinaryKind, Counts, Linear, Operation, Shape, expect};
+use crate::Result;
+
+/// `y = act(x gate^T) (x up^T)` (Shazeer 2020: SwiGLU with SiLU, GeGLU with GELU).
+///
+/// Operands: `x [..., K]`, `gate [N, K]`, `up [N, K]`. Result: `[..., N]`. Sums run as in [`Linear`].
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GatedLinear {
+    /// What is made of the gates: a kind that can end [`Linear`].
+    pub kind: ActivationKind,
+}
+
+impl Operation for GatedLinear {
+    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
+        if let [_, gate, up] = operands {
+            expect("gated_linear", "up", up, gate, "that of gate")?;
+        }
+        definition::infer("gated_linear", 3..=3, self, operands)
+    }
+
+    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        definition::flops(self, operands, counts)
+    }
+
+    fn definition(&self, _operands: &[&Shape]) -> Result<Vec<Step>> {
+        let gate = Linear { activation: Some(self.kind), ..Linear::default() };
+        Ok(vec![
+            Step::new(gate, &[Origin::Operand(0), Origin::Operand(1)]),
+            Step::new(Linear::default(), &[Origin::Operand(0), Origin::Operand(2)]),
+            Step::new(Binary::from(BinaryKind::Multiply), &[Origin::Step(0), Origin::Step(1)]),
+        ])
+    }
+
+    fn narrow(&self, _place: usize) -> bool {
+        true
+    }
+}

@@ -1,0 +1,33 @@
+//! Layer normalisation of a sum.
+
+use super::definition::{self, Origin, Step};
+use super::{Binary, BinaryKind, Counts, LayerNorm, Operation, Shape, expect};
+use crate::Result;
+
+/// `y = layer_norm(x + residual)`; attributes as [`LayerNorm`].
+///
+/// Operands: `x [..., N]`, `residual [..., N]`, `weight [N]`, `bias [N]`. Result: `x`'s shape.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+pub struct ResidualLayerNorm(pub LayerNorm);
+
+impl Operation for ResidualLayerNorm {
+    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
+        if let [x, residual, ..] = operands {
+            expect("residual_layer_norm", "residual", residual, x, "that of x")?;
+        }
+        definition::infer("residual_layer_norm", 4..=4, self, operands)
+    }
+
+    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        definition::flops(self, operands, counts)
+    }
+
+    fn definition(&self, _operands: &[&Shape]) -> Result<Vec<Step>> {
+        let sum = Step::new(Binary::from(BinaryKind::Add), &definition::given(0..2));
+        Ok(vec![sum, Step::new(self.0.clone(), &[Origin::Step(0), Origin::Operand(2), Origin::Operand(3)])])
+    }
+
+    fn narrow(&self, place: usize) -> bool {
+        place < 2
+    }
+}

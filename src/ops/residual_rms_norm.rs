@@ -1,0 +1,33 @@
+//! Normalisation of a sum by its root mean square.
+
+use super::definition::{self, Origin, Step};
+use super::{Binary, BinaryKind, Counts, Operation, RmsNorm, Shape, expect};
+use crate::Result;
+
+/// `y = rms_norm(x + residual)`; attributes as [`RmsNorm`].
+///
+/// Operands: `x [..., N]`, `residual [..., N]`, `weight [N]`. Result: `x`'s shape.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+pub struct ResidualRmsNorm(pub RmsNorm);
+
+impl Operation for ResidualRmsNorm {
+    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
+        if let [x, residual, ..] = operands {
+            expect("residual_rms_norm", "residual", residual, x, "that of x")?;
+        }
+        definition::infer("residual_rms_norm", 3..=3, self, operands)
+    }
+
+    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        definition::flops(self, operands, counts)
+    }
+
+    fn definition(&self, _operands: &[&Shape]) -> Result<Vec<Step>> {
+        let sum = Step::new(Binary::from(BinaryKind::Add), &definition::given(0..2));
+        Ok(vec![sum, Step::new(self.0.clone(), &[Origin::Step(0), Origin::Operand(2)])])
+    }
+
+    fn narrow(&self, place: usize) -> bool {
+        place < 2
+    }
+}

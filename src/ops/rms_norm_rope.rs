@@ -1,0 +1,46 @@
+//! Normalisation by the root mean square, then rotary positions.
+
+use super::definition::{self, Origin, Step};
+use super::{Counts, Operation, RmsNorm, Rope, Shape};
+use crate::{Error, Result};
+
+/// `y = rope(rms_norm(x))`; attributes as [`RmsNorm`].
+///
+/// Operands: `x [B, S, H, D]`, `weight [H D]` to normalise all heads of a place as one row, or `[D]` for each head by
+/// itself; `cos [S, D/2]` or `[B, S, D/2]`, `sin` likewise. Result: `x`'s shape.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+pub struct RmsNormRope(pub RmsNorm);
+
+impl Operation for RmsNormRope {
+    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
+        definition::infer("rms_norm_rope", 4..=4, self, operands)
+    }
+
+    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        definition::flops(self, operands, counts)
+    }
+
+    fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
+        let [x, weight, ..] = operands else { return Ok(Vec::new()) };
+        let [batch, rows, heads, columns] = x.fixed_axes("rms_norm_rope", "x")?[..] else {
+            return Err(Error::InvalidArgument(format!("rms_norm_rope: x has shape {x}, expected [B, S, H, D]")));
+        };
+        let normal = match weight.fixed_axes("rms_norm_rope", "weight")?[..] {
+            [n] if n == columns => (*x).clone(),
+            [n] if n == heads * columns => Shape::fixed(&[batch, rows, n]),
+            _ => {
+                let expected = format!("[{columns}] or [{}], a head's columns or a place's", heads * columns);
+                let found = format!("rms_norm_rope: weight has shape {weight}, expected {expected}");
+                return Err(Error::InvalidArgument(found));
+            }
+        };
+        let norm = Step::new(self.0.clone(), &definition::given(0..2)).viewing(0, normal);
+        let turn =
+            Step::new(Rope {}, &[Origin::Step(0), Origin::Operand(2), Origin::Operand(3)]).viewing(0, (*x).clone());
+        Ok(vec![norm, turn])
+    }
+
+    fn narrow(&self, place: usize) -> bool {
+        place == 0
+    }
+}

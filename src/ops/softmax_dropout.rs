@@ -1,0 +1,58 @@
+//! Softmax with some of its results set to zero by chance.
+
+use super::definition::{self, Origin, Step};
+use super::{Counts, Dropout, Operation, Shape, Softmax};
+use crate::Result;
+
+/// `y = dropout(softmax(x))`: the mask is that of [`Dropout`] at the same seed and offset.
+///
+/// Operands as [`Softmax`]: `x [..., N]`, and `keep`, which broadcasts to it, if there is one. Result: `x`'s shape.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SoftmaxDropout {
+    /// As [`Softmax::causal`].
+    #[serde(default)]
+    pub causal: bool,
+    /// As [`Dropout::p`].
+    pub p: f32,
+    /// As [`Dropout::seed`].
+    pub seed: u64,
+    /// As [`Dropout::offset`].
+    #[serde(default)]
+    pub offset: u64,
+}
+
+impl SoftmaxDropout {
+    /// What comes first.
+    pub fn softmax(&self) -> Softmax {
+        Softmax { causal: self.causal }
+    }
+
+    /// What follows.
+    pub fn dropout(&self) -> Dropout {
+        Dropout { p: self.p, seed: self.seed, offset: self.offset }
+    }
+}
+
+impl Operation for SoftmaxDropout {
+    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
+        definition::infer("softmax_dropout", 1..=2, self, operands)
+    }
+
+    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        definition::flops(self, operands, counts)
+    }
+
+    fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
+        let softmax = Step::new(self.softmax(), &definition::given(0..operands.len()));
+        Ok(vec![softmax, Step::new(self.dropout(), &[Origin::Step(0)])])
+    }
+
+    fn is_index(&self, place: usize, operands: usize) -> bool {
+        self.softmax().is_index(place, operands)
+    }
+
+    fn narrow(&self, place: usize) -> bool {
+        place == 0
+    }
+}

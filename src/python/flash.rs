@@ -1,0 +1,76 @@
+//! Configurations of flash attention as tuples `(block_q, block_kv, head_dim, half_precision)`.
+
+use pyo3::prelude::*;
+
+use crate::Error;
+use crate::backend::vulkan::{self, Capabilities};
+use crate::kernels::flash::{self, FlashAttentionConfig, TunedConfigs};
+use crate::settings::Settings;
+
+type Blocks = (u32, u32, u32, bool);
+
+fn config((block_q, block_kv, head_dim, half_precision): Blocks) -> FlashAttentionConfig {
+    FlashAttentionConfig { block_q, block_kv, head_dim, half_precision }
+}
+
+fn blocks(config: FlashAttentionConfig) -> Blocks {
+    (config.block_q, config.block_kv, config.head_dim, config.half_precision)
+}
+
+/// Name and blocks of every tuned row, then of the default.
+#[pyfunction]
+pub(super) fn flash_rows() -> Vec<(&'static str, Blocks)> {
+    let default = ("default", flash::DEFAULT_CONFIG);
+    TunedConfigs::ALL.into_iter().chain([default]).map(|(name, row)| (name, blocks(row))).collect()
+}
+
+/// Bytes of shared memory that a configuration needs, and those that its compiled shader declares.
+#[pyfunction]
+pub(super) fn flash_shared_memory(blocks: Blocks) -> (u64, u32) {
+    (flash::required_shared_memory(config(blocks)), flash::reflected_shared_memory(config(blocks)))
+}
+
+/// The nearest configuration within a limit.
+#[pyfunction]
+pub(super) fn flash_nearest(given: Blocks, limit: u64) -> Option<Blocks> {
+    flash::nearest_config(config(given), limit).map(blocks)
+}
+
+/// Refuses a configuration that does not fit.
+#[pyfunction]
+pub(super) fn flash_validate(blocks: Blocks, limit: u64) -> PyResult<()> {
+    Ok(flash::validate_config(config(blocks), limit)?)
+}
+
+/// Vendor, architecture and configuration of the device at a place in Vulkan's own order, or of what `"vulkan"` means;
+/// without a usable device those of one that nobody knows.
+#[pyfunction]
+#[pyo3(signature = (index, head_dim))]
+pub(super) fn flash_select(
+    py: Python<'_>,
+    index: Option<usize>,
+    head_dim: u32,
+) -> PyResult<(&'static str, &'static str, Blocks)> {
+    let settings = Settings::from_env()?;
+    let found = super::lock::without(py, || match vulkan::devices(&settings) {
+        Ok(inventory) => {
+            let chosen = inventory.chosen.ok().map(|(place, _)| place);
+            let mut devices = inventory.devices.into_iter();
+            Ok(match index {
+                Some(index) => devices.find(|device| device.index == index).map(|device| device.capabilities),
+                None => chosen.and_then(|place| devices.nth(place)).map(|device| device.capabilities),
+            })
+        }
+        Err(Error::DeviceUnavailable(_)) => Ok(None),
+        Err(error) => Err(error),
+    })?;
+    let device = match (found, index) {
+        (Some(device), _) => device,
+        (None, None) => Capabilities::floor(),
+        (None, Some(index)) => {
+            return Err(Error::IndexOutOfRange(format!("select_config: there is no device {index}")).into());
+        }
+    };
+    let selected = flash::select_config(&device, head_dim)?;
+    Ok((flash::vendor(&device), flash::architecture(&device), blocks(selected)))
+}

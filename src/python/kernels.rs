@@ -1,0 +1,81 @@
+//! `grilly._core.Kernel`.
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::array::{Array, json};
+use super::lock;
+use crate::Result;
+use crate::array;
+use crate::kernels::{ROWS, Shader};
+
+/// Name, formula and options of every kernel.
+#[pyfunction]
+pub(super) fn kernel_rows() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
+    ROWS.iter().map(|row| (row.name, row.formula, row.options.to_vec())).collect()
+}
+
+/// A kernel with its options.
+#[pyclass(frozen, module = "grilly._core")]
+pub(super) struct Kernel(crate::kernels::Kernel);
+
+#[pymethods]
+impl Kernel {
+    #[new]
+    fn new(name: &str, options: &Bound<'_, PyDict>) -> PyResult<Self> {
+        Ok(Kernel(crate::kernels::Kernel::get(name, json(options)?)?))
+    }
+
+    /// Element type and axes of each operand for so many rows.
+    fn operands(&self, rows: usize) -> Vec<(&'static str, Vec<usize>)> {
+        self.0.operands(rows).into_iter().map(|(dtype, axes)| (dtype.name(), axes)).collect()
+    }
+
+    /// Names of the operations it stands for.
+    fn definition(&self) -> PyResult<Vec<&'static str>> {
+        Ok(self.0.definition()?)
+    }
+
+    /// One dict a shader, then flops and bytes, for so many rows.
+    fn describe<'py>(&self, py: Python<'py>, rows: usize) -> PyResult<(Vec<Bound<'py, PyDict>>, u64, u64)> {
+        let description = self.0.describe(rows)?;
+        let shaders = description.shaders.iter().map(|shader| describe(py, shader)).collect::<PyResult<_>>()?;
+        Ok((shaders, description.work.flops, description.work.bytes))
+    }
+
+    /// The result on arrays of one device.
+    fn call(&self, py: Python<'_>, operands: Vec<PyRef<'_, Array>>) -> PyResult<Array> {
+        self.run(py, &operands, crate::kernels::Kernel::call)
+    }
+
+    /// The same by its definition, step by step.
+    fn call_apart(&self, py: Python<'_>, operands: Vec<PyRef<'_, Array>>) -> PyResult<Array> {
+        self.run(py, &operands, crate::kernels::Kernel::call_apart)
+    }
+}
+
+impl Kernel {
+    fn run(
+        &self,
+        py: Python<'_>,
+        operands: &[PyRef<'_, Array>],
+        call: impl Fn(&crate::kernels::Kernel, &[&array::Array]) -> Result<array::Array> + Sync,
+    ) -> PyResult<Array> {
+        let arrays = operands.iter().map(|array| array.array()).collect::<Result<Vec<_>>>()?;
+        let result = lock::without(py, || call(&self.0, &arrays))?;
+        // The kernel refuses a call without operands.
+        Ok(operands[0].beside(py, result))
+    }
+}
+
+fn describe<'py>(py: Python<'py>, shader: &Shader) -> PyResult<Bound<'py, PyDict>> {
+    let row = PyDict::new(py);
+    row.set_item("name", shader.name)?;
+    row.set_item("source", &shader.source)?;
+    row.set_item("bindings", &shader.bindings)?;
+    row.set_item("push_constants", &shader.push_constants)?;
+    row.set_item("constants", &shader.constants)?;
+    row.set_item("local_size", shader.local_size)?;
+    row.set_item("shared_memory", shader.shared_memory)?;
+    Ok(row)
+}

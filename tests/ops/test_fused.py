@@ -1,0 +1,55 @@
+"""Fused operations beside their definitions, run step by step on the same device."""
+
+import numpy as np
+import pytest
+from cases import CASES
+from cases.bounds import bound
+from cases.reference import evaluate
+
+from grilly import _core
+
+FUSED = ("bias_gelu", "gated_linear", "residual_layer_norm", "residual_rms_norm", "rms_norm_rope", "softmax_dropout")
+ROWS = [case for case in CASES if case.op in FUSED and case.dtype == "float32"]
+
+
+@pytest.fixture(scope="module")
+def engine(device):
+    return _core.engine(device)
+
+
+def upload(engine, operands):
+    return [engine.upload(np.asarray(value, order="C")) for value in operands]
+
+
+@pytest.mark.parametrize("op", FUSED)
+def test_an_operation_is_within_its_bound_of_its_definition(engine, op):
+    """Each of both is within the bound of the reference, so they are within twice the bound of each other."""
+    for case in (case for case in ROWS if case.op == op):
+        operands = case.operands()
+        given = upload(engine, operands)
+        apart = engine.call_apart(op, given, case.attributes).numpy()
+        fused = engine.call(op, given, case.attributes).numpy()
+        expected = evaluate(op, operands, case.attributes)
+        allowed = 2 * bound(op, operands, case.attributes, expected, False)
+        finite = np.isfinite(expected)
+        assert (np.isfinite(apart) == np.isfinite(fused)).all(), case.id
+        with np.errstate(invalid="ignore"):
+            off = np.abs(apart.astype(np.float64) - fused)
+        assert (off <= allowed)[finite].all(), case.id
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("width", [64, 65])
+def test_dropout_behind_softmax_has_the_mask_of_dropout(engine, width, dtype):
+    ones = np.ones((33, width), dtype)
+    dropped = {"p": 0.4, "seed": 2**40 + 3, "offset": 5}
+    (x,) = upload(engine, [ones])
+    mask = engine.call("dropout", [x], dropped).numpy() != 0
+    fused = engine.call("softmax_dropout", [x], dropped).numpy() != 0
+    assert (mask == fused).all() and 0.5 < mask.mean() < 0.7
+
+
+def test_an_operation_that_stands_for_itself_has_no_definition(engine):
+    (x,) = upload(engine, [np.ones(3, np.float32)])
+    with pytest.raises(ValueError, match="activation stands for itself"):
+        engine.call_apart("activation", [x], {"kind": "relu"})
