@@ -17,7 +17,7 @@ from typing import Any
 import measure as machine
 import numpy as np
 
-from ops import seconds
+from ops import alternating
 
 #: Texts, heads, tokens of a text, columns of a head.
 SHAPES = (
@@ -58,14 +58,7 @@ def measure(shape: tuple[int, int, int, int], engine: Any, torch: Any, rounds: i
         "grilly": (lambda: engine.call("attention", ours, attributes), engine.synchronize),
         "sdpa": (lambda: sdpa(q, k, v), torch.cuda.synchronize),
     }
-    repeats = {}
-    for name, (run, wait) in rivals.items():
-        seconds(run, wait, 3)
-        repeats[name] = max(5, min(400, int(0.05 / max(seconds(run, wait, 5), 1e-6))))
-    times: dict[str, list[float]] = {name: [] for name in rivals}
-    for _ in range(rounds):
-        for name, (run, wait) in rivals.items():
-            times[name].append(seconds(run, wait, repeats[name]))
+    times = alternating(rivals, rounds, span=0.05, least=5)
     operations = 4e-12 * texts * heads * length * length * width
     pairs = zip(times["sdpa"], times["grilly"], strict=True)
     return {

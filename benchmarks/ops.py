@@ -27,6 +27,8 @@ GOAL_COPY, GOAL_TORCH = 0.85, 1.0
 #: A fused operation is never slower than this beside its definition.
 LEAST_APART = 0.97
 Operands = list[np.ndarray]
+#: What is repeated, and what waits for it.
+Rival = tuple[Callable[[], object], Callable[[], object]]
 
 
 @dataclass(frozen=True)
@@ -232,6 +234,19 @@ def seconds(run: Callable[[], object], wait: Callable[[], object], repeats: int)
     return (time.perf_counter() - start) / repeats
 
 
+def alternating(rivals: dict[str, Rival], rounds: int, span: float, least: int) -> dict[str, list[float]]:
+    """Seconds of a repetition of each, in turn; as many repetitions as take `span` seconds, at `least` so many."""
+    repeats = {}
+    for name, (run, wait) in rivals.items():
+        seconds(run, wait, least)  # pipelines, caches, clocks
+        repeats[name] = max(least, min(400, int(span / max(seconds(run, wait, least), 1e-6))))
+    times: dict[str, list[float]] = {name: [] for name in rivals}
+    for _ in range(rounds):
+        for name, (run, wait) in rivals.items():
+            times[name].append(seconds(run, wait, repeats[name]))
+    return times
+
+
 def measure(row: Row, shape: tuple[int, int], engine: Any, torch: Any, rounds: int) -> dict[str, Any]:
     """The medians of alternating rounds."""
     operands = row.make(np.random.default_rng(0), shape)
@@ -240,7 +255,7 @@ def measure(row: Row, shape: tuple[int, int], engine: Any, torch: Any, rounds: i
     moved = (row.moved or (lambda xs, y: sum(x.nbytes for x in xs) + y.nbytes))(operands, result)
     half = np.zeros(moved // 8, np.float32)  # read once and written once: as many bytes as the row moves
     copied = engine.upload(half)
-    rivals: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
+    rivals: dict[str, Rival] = {
         "grilly": (lambda: engine.call(row.op, ours, row.attributes), engine.synchronize),
         "copy": (lambda: engine.call("activation", [copied], {"kind": "identity"}), engine.synchronize),
     }
@@ -262,14 +277,7 @@ def measure(row: Row, shape: tuple[int, int], engine: Any, torch: Any, rounds: i
     if torch is not None:
         source, target = torch.from_numpy(half).cuda(), torch.empty(half.size, device="cuda")
         rivals["torch_copy"] = (lambda: target.copy_(source), torch.cuda.synchronize)
-    repeats = {}
-    for name, (run, wait) in rivals.items():
-        seconds(run, wait, 2)  # pipelines, caches, clocks
-        repeats[name] = max(3, min(400, int(0.02 / max(seconds(run, wait, 3), 1e-6))))
-    times: dict[str, list[float]] = {name: [] for name in rivals}
-    for _ in range(rounds):
-        for name, (run, wait) in rivals.items():
-            times[name].append(seconds(run, wait, repeats[name]))
+    times = alternating(rivals, rounds, span=0.02, least=3)
     copies = [times[name] for name in ("copy", "torch_copy") if name in times]
     copy = min(copies, key=statistics.median)
     found: dict[str, Any] = {

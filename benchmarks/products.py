@@ -17,7 +17,7 @@ from typing import Any
 import measure as machine
 import numpy as np
 
-from ops import seconds
+from ops import alternating, seconds
 
 SHAPES = ((16384, 3072, 768), (16384, 1536, 384), (8192, 8192, 8192), (16384, 768, 3072), (16384, 384, 1536))
 GATES = {(16384, 3072, 768): 150, (16384, 1536, 384): 100, (8192, 8192, 8192): 220}  # TFLOP/s
@@ -53,14 +53,7 @@ def measure(shape: tuple[int, int, int], engine: Any, torch: Any, rounds: int) -
         "torch": (lambda: gelu(linear(*theirs)), torch.cuda.synchronize),
         "torch product alone": (lambda: linear(*theirs), torch.cuda.synchronize),
     }
-    repeats = {}
-    for name, (run, wait) in rivals.items():
-        seconds(run, wait, 3)
-        repeats[name] = max(5, min(400, int(0.05 / max(seconds(run, wait, 5), 1e-6))))
-    times: dict[str, list[float]] = {name: [] for name in rivals}
-    for _ in range(rounds):
-        for name, (run, wait) in rivals.items():
-            times[name].append(seconds(run, wait, repeats[name]))
+    times = alternating(rivals, rounds, span=0.05, least=5)
     rate = {name: 2e-12 * m * n * k / statistics.median(row) for name, row in times.items()}
     pairs = zip(times["torch"], times["grilly"], strict=True)
     return {

@@ -25,21 +25,9 @@ layout(constant_id = 2) const uint SUBGROUPS = 4;
 layout(std430, binding = 1) readonly buffer Q { uvec4 q[]; };
 layout(std430, binding = 2) readonly buffer K { uvec4 k[]; };
 layout(std430, binding = 3) readonly buffer V { uvec4 v[]; };
-layout(std430, binding = 4) readonly buffer QOffsets { uint q_offsets[]; };
-layout(std430, binding = 5) readonly buffer KvOffsets { uint kv_offsets[]; };
 layout(std430, binding = 6) writeonly buffer Y { uvec4 y[]; };
 
-layout(push_constant) uniform Push {
-    uint group;
-    uint q_stride;
-    uint q_column;
-    uint k_stride;
-    uint k_column;
-    uint v_stride;
-    uint v_column;
-    uint y_stride;
-    float scale;
-} push;
+#include "attention-push.glsl"
 
 const uint TILE = 16u * SUBGROUPS;
 const uint LANES = 128u / SUBGROUPS;

@@ -7,24 +7,10 @@ layout(std430, binding = 2) readonly buffer K { float k[]; };
 layout(std430, binding = 2) readonly buffer K4 { QUAD k_4[]; };
 layout(std430, binding = 3) readonly buffer V { float v[]; };
 layout(std430, binding = 3) readonly buffer V4 { QUAD v_4[]; };
-// First query, and first key, of each text.
-layout(std430, binding = 4) readonly buffer QOffsets { uint q_offsets[]; };
-layout(std430, binding = 5) readonly buffer KvOffsets { uint kv_offsets[]; };
 layout(std430, binding = 6) writeonly buffer Y { float y[]; };
 layout(std430, binding = 6) writeonly buffer Y4 { QUAD y_4[]; };
 
-layout(push_constant) uniform Push {
-    // Query heads to a key-value head.
-    uint group;
-    uint q_stride;
-    uint q_column;
-    uint k_stride;
-    uint k_column;
-    uint v_stride;
-    uint v_column;
-    uint y_stride;
-    float scale;
-} push;
+#include "attention-push.glsl"
 
 // Four columns of a head from `column`, at element `at`; zeros past the head's end and where `there` is false.
 // Loads are made in any case, at a place that exists: branches around them cost more than they save.

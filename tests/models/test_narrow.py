@@ -10,7 +10,7 @@ import grilly
 from grilly import VulkanSentenceTransformer
 
 from . import reference
-from .golden import normalized, per_text, same_bits, scaled_difference
+from .golden import normalized, same_bits, scaled_difference
 from .variant_list import sized
 
 NARROW = {"float16": 2.0**-11, "bfloat16": 2.0**-8}  # half a unit in the last place of 1
@@ -48,20 +48,6 @@ def model(real_model_path, device, dtype):
     with VulkanSentenceTransformer(str(real_model_path), device=device, dtype=dtype) as model:
         assert model.backend == device and model.dtype == dtype
         yield model
-
-
-@pytest.fixture(scope="module")
-def embeddings(model, texts):
-    before = grilly.stats()["fallbacks"]
-    rows = model.encode(texts)
-    assert grilly.stats()["fallbacks"] == before
-    return rows
-
-
-@pytest.fixture(scope="module")
-def some(minilm_golden):
-    lengths = [len(ids) for ids in per_text(minilm_golden["ids"])]
-    return sorted({*range(0, len(lengths), 17), lengths.index(max(lengths))})
 
 
 def test_embeddings_are_near_the_golden_ones(embeddings, minilm_golden, dtype):

@@ -5,7 +5,6 @@ import random
 import numpy as np
 import pytest
 
-import grilly
 from grilly import VulkanSentenceTransformer
 
 from .golden import per_text, same_bits
@@ -18,22 +17,6 @@ def model(real_model_path, device):
     with VulkanSentenceTransformer(str(real_model_path), device=device) as model:
         assert model.backend == device
         yield model
-
-
-@pytest.fixture(scope="module")
-def embeddings(model, texts):
-    """All 200 texts in one call, with no batch handed to another backend."""
-    before = grilly.stats()["fallbacks"]
-    rows = model.encode(texts)
-    assert grilly.stats()["fallbacks"] == before
-    return rows
-
-
-@pytest.fixture(scope="module")
-def some(minilm_golden):
-    """Every 17th text and the first of the longest: few tokens, many kinds."""
-    lengths = [len(ids) for ids in per_text(minilm_golden["ids"])]
-    return sorted({*range(0, len(lengths), 17), lengths.index(max(lengths))})
 
 
 def test_tokens_are_the_reference_tokenizers(model, texts, minilm_golden):

@@ -2,8 +2,8 @@
 //! on tile registers (`tiles.rs`) where the processor has them.
 //!
 //! pulp checks at run time what the processor has and hands out the token (`simd: S`) that proves it, so nothing here
-//! but the tile instructions is `unsafe`. Everything that takes such a token is `#[inline(always)]`: code that is not inlined into the function
-//! pulp compiled for the instruction set would fall back to the baseline's instructions.
+//! but the tile instructions is `unsafe`. Everything that takes such a token is `#[inline(always)]`: code that is not
+//! inlined into the function pulp compiled for the instruction set would fall back to the baseline's instructions.
 //!
 //! Lanes per vector differ between machines, and sums over lanes with them: bits are those of a machine, not of all.
 
