@@ -25,7 +25,7 @@ layout(constant_id = 2) const uint SUBGROUPS = 4;
 layout(std430, binding = 1) readonly buffer Q { uvec4 q[]; };
 layout(std430, binding = 2) readonly buffer K { uvec4 k[]; };
 layout(std430, binding = 3) readonly buffer V { uvec4 v[]; };
-layout(std430, binding = 6) writeonly buffer Y { uvec4 y[]; };
+layout(std430, binding = 7) writeonly buffer Y { uvec4 y[]; };
 
 #include "attention-push.glsl"
 

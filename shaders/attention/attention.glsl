@@ -1,7 +1,9 @@
 #version 460
-// Computes: y[i, h] = sum_j softmax_j(scale q[i, h] . k[j, g]) v[j, g], j over the keys of i's text, g = h / group.
+// Computes: y[i, h] = sum_j softmax_j(scale q[i, h] . k[j, g] + bias[h, j - place(i)]) v[j, g], j over the keys of i's text
+// that i sees, g = h / group.
 // Grid: x = ceil(T / 64) tiles of packed tokens, which may touch several texts; y = heads; 256 invocations.
 // Reduction order: keys in blocks of 64 from the text's first; d and, inside a block, j in order; sums of weights by quarters.
+// A block of which a query sees no key changes none of its bits.
 // Assumes: offsets [B + 1] rise to the rows of q and k; with VECTOR, HEAD_DIM and all strides and columns are multiples of 4.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -11,9 +13,13 @@
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint HEAD_DIM = 64;
 ALIGNED_ROWS(VECTOR, 1);
-// Whether query i of a text sees its keys 0 .. i alone.
+// Whether a query sees the keys up to its place alone, those near it alone, and whether there is a table of biases.
 layout(constant_id = 2) const bool CAUSAL = false;
+layout(constant_id = 3) const bool WINDOW = false;
+layout(constant_id = 4) const bool BIAS = false;
+const bool HIDES = CAUSAL || WINDOW;
 #include "attention-interface.glsl"
+#include "attention-sight.glsl"
 
 const uint TILE = 64;
 // A head is worked on in chunks of 32 columns, so that shared memory does not depend on HEAD_DIM.
@@ -58,20 +64,31 @@ void main() {
     for (uint text = text_of(first); text < counts.texts && q_offsets[text] < last; text++) {
         uint begin = q_offsets[text];
         uint end = min(q_offsets[text + 1u], last);
-        uint key_begin = kv_offsets[text];
-        uint key_end = kv_offsets[text + 1u];
+        uint key_begin = kv_offsets[text / push.shared_by];
+        uint key_count = kv_offsets[text / push.shared_by + 1u] - key_begin;
         if (begin >= end) {
             continue;
         }
-        if (CAUSAL) {
-            key_end = min(key_end, key_begin + (end - begin));
-        }
-        // Query + to_key is the last key it sees.
-        uint to_key = key_begin - begin;
-        for (uint block = key_begin; block < key_end; block += TILE) {
-            uint keys = min(TILE, key_end - block);
+        // Places of the tile's first and last query of this text, and of this invocation's.
+        uint queries = q_offsets[text + 1u] - begin;
+        int first_place = place_of(max(first, begin) - begin, queries, key_count);
+        int last_place = first_place + int(end - 1u - max(first, begin));
+        int place = place_of(first + soft_row - begin, queries, key_count);
+        bool own = first + soft_row >= begin && first + soft_row < end;
+        Sight some = sight_of_any(first_place, last_place, int(key_count));
+        Sight each = sight_of_all(first_place, last_place, int(key_count));
+        Sight mine = sight_of(place, int(key_count));
+        uint table = BIAS ? (text * gl_NumWorkGroups.y + head) % push.bias_rows * (2u * push.reach + 1u) : 0u;
+        uint limit = uint(end_of(some));
+        for (uint at = 0u; at < limit; at += TILE) {
+            if (WINDOW && int(at) >= some.leading) {
+                // Blocks that no query of the tile sees are passed over.
+                at = max(at, uint(some.begin) / TILE * TILE);
+            }
+            uint block = key_begin + at;
+            uint keys = min(TILE, key_count - at);
             // Whether some query of the tile does not see all of the block.
-            bool edge = CAUSAL && block + keys - 1u > max(first, begin) + to_key;
+            bool edge = HIDES && !sees_each(each, int(at), int(keys));
 
             vec4 score[4];
             [[unroll]] for (uint i = 0u; i < 4u; i++) {
@@ -114,16 +131,21 @@ void main() {
             }
             barrier();
 
-            // Softmax over the block: a row of another text gets no weights and keeps what it has.
-            uint seen = CAUSAL ? first + soft_row + to_key : key_end - 1u;
-            bool own = first + soft_row >= begin && first + soft_row < end && block <= seen;
-            uint visible = own ? min(keys, seen - block + 1u) : 0u;
+            // Softmax over the block: a row that sees none of it gets no weights and keeps what it has.
+            bool some_seen = own && (!HIDES || sees_some(mine, int(at), int(keys)));
             vec4 weight[4];
+            bvec4 there[4];
             float most = largest;
             [[unroll]] for (uint c = 0u; c < 4u; c++) {
                 weight[c] = stage[soft_row * WEIGHT_STRIDE + quarter + 4u * c];
                 [[unroll]] for (uint j = 0u; j < 4u; j++) {
-                    if (4u * (quarter + 4u * c) + j < visible) {
+                    uint key = 4u * (quarter + 4u * c) + j;
+                    there[c][j] = some_seen && key < keys && (!edge || sees(mine, int(at + key)));
+                    if (BIAS) {
+                        int reach = int(push.reach);
+                        weight[c][j] += bias[table + uint(clamp(int(at + key) - place, -reach, reach) + reach)];
+                    }
+                    if (there[c][j]) {
                         most = max(most, weight[c][j]);
                     }
                 }
@@ -135,18 +157,19 @@ void main() {
             float sum = 0.0;
             [[unroll]] for (uint c = 0u; c < 4u; c++) {
                 [[unroll]] for (uint j = 0u; j < 4u; j++) {
-                    bool there = 4u * (quarter + 4u * c) + j < visible;
-                    weight[c][j] = there ? exponential(weight[c][j] - most) : 0.0;
+                    weight[c][j] = there[c][j] ? exponential(weight[c][j] - most) : 0.0;
                     sum += weight[c][j];
+                    // Of a hidden key less than any weight: 0 times a hidden NaN is not 0.
+                    weight[c][j] = edge && !there[c][j] ? -1.0 : weight[c][j];
                 }
                 stage[soft_row * WEIGHT_STRIDE + quarter + 4u * c] = weight[c];
             }
-            float shrink = own ? exponential(largest - most) : 1.0;
-            largest = own ? most : largest;
+            float shrink = some_seen ? exponential(largest - most) : 1.0;
+            largest = some_seen ? most : largest;
             uint row_0 = first + tr;
             uint row_1 = row_0 + 32u;
-            bool own_0 = row_0 >= begin && row_0 < end && (!CAUSAL || block <= row_0 + to_key);
-            bool own_1 = row_1 >= begin && row_1 < end && (!CAUSAL || block <= row_1 + to_key);
+            bool own_0 = row_0 >= begin && row_0 < end;
+            bool own_1 = row_1 >= begin && row_1 < end;
             barrier();
             partial[invocation] = sum;
             if (quarter == 0u) {
@@ -174,10 +197,8 @@ void main() {
                         vec4 next_0 = fma(vec4(w_0[i]), value, r_0);
                         vec4 next_1 = fma(vec4(w_1[i]), value, r_1);
                         if (edge) {
-                            // 0 times a hidden NaN is not 0.
-                            uint key = block + 4u * j + i;
-                            next_0 = mix(r_0, next_0, bvec4(key <= row_0 + to_key));
-                            next_1 = mix(r_1, next_1, bvec4(key <= row_1 + to_key));
+                            next_0 = w_0[i] < 0.0 ? r_0 : next_0;
+                            next_1 = w_1[i] < 0.0 ? r_1 : next_1;
                         }
                         r_0 = next_0;
                         r_1 = next_1;

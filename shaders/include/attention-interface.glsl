@@ -7,8 +7,8 @@ layout(std430, binding = 2) readonly buffer K { float k[]; };
 layout(std430, binding = 2) readonly buffer K4 { QUAD k_4[]; };
 layout(std430, binding = 3) readonly buffer V { float v[]; };
 layout(std430, binding = 3) readonly buffer V4 { QUAD v_4[]; };
-layout(std430, binding = 6) writeonly buffer Y { float y[]; };
-layout(std430, binding = 6) writeonly buffer Y4 { QUAD y_4[]; };
+layout(std430, binding = 7) writeonly buffer Y { float y[]; };
+layout(std430, binding = 7) writeonly buffer Y4 { QUAD y_4[]; };
 
 #include "attention-push.glsl"
 

@@ -4,6 +4,9 @@
 layout(std430, binding = 4) readonly buffer QOffsets { uint q_offsets[]; };
 layout(std430, binding = 5) readonly buffer KvOffsets { uint kv_offsets[]; };
 
+// Added to the scores of head h of text t by distance: row (t * heads + h) mod bias_rows, of 2 reach + 1 columns.
+layout(std430, binding = 6) readonly buffer Bias { float bias[]; };
+
 layout(push_constant) uniform Push {
     // Query heads to a key-value head.
     uint group;
@@ -15,4 +18,14 @@ layout(push_constant) uniform Push {
     uint v_column;
     uint y_stride;
     float scale;
+    // Keys at most this far from the query's place are seen; the constant WINDOW says whether this holds.
+    uint window;
+    // With a window: first places of a text, which see all keys and are seen by all queries.
+    uint global_tokens;
+    // Whether the last query stands at the last key, else the first at the first.
+    uint align_end;
+    uint reach;
+    uint bias_rows;
+    // Texts of queries that a text of keys serves: text t has the keys of text t / shared_by of kv_offsets.
+    uint shared_by;
 } push;

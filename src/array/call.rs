@@ -131,14 +131,20 @@ fn shape_of(op: &Op, place: usize, axes: &[usize], counts: &mut Counts) -> Shape
 
 /// Offsets lead from the first row to behind the last, text after text.
 fn check_offsets(op: &Op, operands: &[&Array]) -> Result<()> {
-    let Op::Attention(_) = op else { return Ok(()) };
-    let [q, k, _, q_offsets, kv_offsets] = operands else { return Ok(()) };
-    for (name, offsets, rows) in [("q_offsets", q_offsets, q), ("kv_offsets", kv_offsets, k)] {
+    let (Op::Attention(op), [q, k, _, q_offsets, kv_offsets, ..]) = (op, operands) else { return Ok(()) };
+    let texts = q_offsets.elements().saturating_sub(1);
+    if op.shared_by == 0 || !texts.is_multiple_of(op.shared_by) {
+        return Err(Error::InvalidArgument(format!("attention: {texts} texts are no multiple of {}", op.shared_by)));
+    }
+    for (name, offsets, rows, count) in
+        [("q_offsets", q_offsets, q, texts), ("kv_offsets", kv_offsets, k, texts / op.shared_by)]
+    {
         let rows = rows.shape.first().copied().unwrap_or(0);
-        if offsets.shape != q_offsets.shape || offsets.shape.len() != 1 {
+        if offsets.shape != [count + 1] {
             return Err(Error::InvalidArgument(format!(
-                "attention: {name} has shape {:?}, expected {:?}, one more than there are texts",
-                offsets.shape, q_offsets.shape
+                "attention: {name} has shape {:?}, expected [{}], one more than there are texts",
+                offsets.shape,
+                count + 1
             )));
         }
         let ends = offsets.bounds.map(|(least, most)| (i64::from(least), i64::from(most)));

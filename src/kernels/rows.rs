@@ -88,10 +88,8 @@ impl Options {
             kv_heads: heads,
             head_dim: self.head_dim,
             scale: 1.0 / (self.head_dim as f32).sqrt(),
-            q_column: 0,
-            k_column: 0,
-            v_column: 0,
             causal: self.causal,
+            ..Attention::default()
         }
     }
 }

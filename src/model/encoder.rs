@@ -137,10 +137,9 @@ impl Builder<'_> {
             kv_heads: spec.kv_heads,
             head_dim: spec.head_dim,
             scale: 1.0 / (spec.head_dim as f32).sqrt(),
-            q_column: 0,
             k_column: query,
             v_column: query + key,
-            causal: false,
+            ..Attention::default()
         };
         let mixed = self.graph.node(&node("attention"), attention, &[qkv, qkv, qkv, offsets, offsets])?;
         let projected =

@@ -1,17 +1,22 @@
 //! Scaled dot-product attention over packed sequences.
 
+use std::ops::Range;
+
 use super::{Counts, Dim, Operation, Shape};
 use crate::{Error, Result};
 
-/// Attention of every query of a text to the keys of the text of the same number.
+/// Attention of every query of a text to the keys of its text that it sees.
 ///
-/// `y[i, h] = sum_j softmax_j(scale * q[i, h] . k[j, g(h)]) v[j, g(h)]`, `g(h) = h * kv_heads / heads`
+/// `y[i, h] = sum_j softmax_j(scale * q[i, h] . k[j, g] + bias[h, clamp(j - p, -R, R) + R]) v[j, g]`, `g = h * kv_heads / heads`
 ///
-/// Operands: `q [T, *]`, `k [S, *]`, `v [S, *]` (f32), `q_offsets [B + 1]`, `kv_offsets [B + 1]` (u32). The first three
-/// may be one tensor, and so may the last two: head `h` of `q` is columns `q_column + h * head_dim ..` of its operand,
-/// and so for `k` and `v`. Result: `[T, heads * head_dim]`; zeros for a text without keys. A key that is masked is not
-/// touched, whatever it holds. Sums over keys run in blocks counted from the text's own start, so that a text's result
-/// does not depend on its neighbours.
+/// Operands: `q [T, *]`, `k [S, *]`, `v [S, *]` (floats), `q_offsets [B + 1]`, `kv_offsets [B / shared_by + 1]` (u32), then
+/// `bias [N, 2 R + 1]` (f32) if `bias`: head `h` of text `t` has row `(t * heads + h) mod N`. The first three may be one
+/// tensor, and so may the last two: head `h` of `q` is columns `q_column + h * head_dim ..` of its operand, and so for `k`
+/// and `v`. Result: `[T, heads * head_dim]`.
+///
+/// Query `i` of a text stands at the place `p = i`, with `align_end` at `p = i + keys - queries`. A query that sees no key
+/// gives zeros, and a key that is hidden is not touched, whatever it holds. Sums over keys run in blocks counted from the
+/// text's own start, so that a text's result does not depend on its neighbours.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attention {
@@ -32,15 +37,96 @@ pub struct Attention {
     /// First column of the values in their operand.
     #[serde(default)]
     pub v_column: usize,
-    /// Whether query `i` of a text sees its keys `0..=i` alone.
+    /// Whether a query sees the keys up to its own place alone.
     #[serde(default)]
     pub causal: bool,
+    /// How far from its place a query sees keys; 0 for any distance.
+    #[serde(default)]
+    pub window: u32,
+    /// With a window: the first places of a text, which see all keys and which all queries see. `causal` still holds.
+    #[serde(default)]
+    pub global_tokens: u32,
+    /// Whether the last query stands at the last key, else the first at the first.
+    #[serde(default)]
+    pub align_end: bool,
+    /// Whether there is a table of biases by distance.
+    #[serde(default)]
+    pub bias: bool,
+    /// Texts of queries, one after the other, that a text of keys serves: heads that lie apart are texts of their own.
+    #[serde(default = "one")]
+    pub shared_by: usize,
+}
+
+fn one() -> usize {
+    1
+}
+
+impl Default for Attention {
+    fn default() -> Self {
+        Attention {
+            heads: 1,
+            kv_heads: 1,
+            head_dim: 1,
+            scale: 1.0,
+            q_column: 0,
+            k_column: 0,
+            v_column: 0,
+            causal: false,
+            window: 0,
+            global_tokens: 0,
+            align_end: false,
+            bias: false,
+            shared_by: 1,
+        }
+    }
+}
+
+/// The keys of a text that a query sees: those before `leading`, and those in `near`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sight {
+    /// Keys from the first on.
+    pub leading: usize,
+    /// Keys around the query's place.
+    pub near: Range<usize>,
+}
+
+impl Sight {
+    /// Whether no key is seen.
+    pub fn is_empty(&self) -> bool {
+        self.leading == 0 && self.near.is_empty()
+    }
+}
+
+impl Attention {
+    /// Whether some query may see less than all keys of its text.
+    pub fn hides(&self) -> bool {
+        self.causal || self.window > 0
+    }
+
+    /// Where query `query`, one of `queries`, stands among `keys`.
+    pub fn place(&self, query: usize, queries: usize, keys: usize) -> i64 {
+        query as i64 + if self.align_end { keys as i64 - queries as i64 } else { 0 }
+    }
+
+    /// What a query at `place` sees of `keys`.
+    pub fn sight(&self, place: i64, keys: usize) -> Sight {
+        let within = |key: i64| key.clamp(0, keys as i64) as usize;
+        let last = if self.causal { within(place + 1) } else { keys };
+        let (window, global) = (i64::from(self.window), i64::from(self.global_tokens));
+        if window == 0 || (0..global).contains(&place) {
+            return Sight { leading: 0, near: 0..last };
+        }
+        let (first, end) = (within(place - window), within(place + window + 1).min(last));
+        Sight { leading: within(global).min(last), near: first.min(end)..end }
+    }
 }
 
 impl Operation for Attention {
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        let [q, k, v, q_offsets, kv_offsets] = operands else {
-            return Err(Error::InvalidArgument(format!("attention: {} operands, expected 5", operands.len())));
+        let expected = 5 + usize::from(self.bias);
+        let ([q, k, v, q_offsets, kv_offsets], true) = (&operands[..operands.len().min(5)], operands.len() == expected)
+        else {
+            return Err(Error::InvalidArgument(format!("attention: {} operands, expected {expected}", operands.len())));
         };
         if self.kv_heads == 0 || !self.heads.is_multiple_of(self.kv_heads) {
             return Err(Error::InvalidArgument(format!(
@@ -62,10 +148,23 @@ impl Operation for Attention {
                 )));
             }
         }
-        let fixed = keys != Dim::Tokens && matches!(kv_offsets.0[..], [Dim::Fixed(_)]);
+        if self.shared_by == 0 {
+            return Err(Error::InvalidArgument("attention: shared_by is 0, expected at least 1".into()));
+        }
+        let apart = keys != Dim::Tokens || self.shared_by > 1;
+        let fixed = apart && matches!(kv_offsets.0[..], [Dim::Fixed(_)]);
         for (name, offsets, fits) in [("q_offsets", q_offsets, false), ("kv_offsets", kv_offsets, fixed)] {
             if !fits && **offsets != Shape::vector(Dim::Boundaries) {
                 return Err(Error::InvalidArgument(format!("attention: {name} has shape {offsets}, expected [B+1]")));
+            }
+        }
+        if let Some(bias) = operands.get(5) {
+            let whole = |rows: &usize| *rows > 0 && rows.is_multiple_of(self.heads);
+            if !matches!(&bias.0[..], [Dim::Fixed(rows), Dim::Fixed(columns)] if whole(rows) && columns % 2 == 1) {
+                return Err(Error::InvalidArgument(format!(
+                    "attention: bias has shape {bias}, expected a multiple of {} rows and an odd number of columns",
+                    self.heads
+                )));
             }
         }
         Ok(vec![Shape::matrix(Dim::Tokens, self.heads * self.head_dim)])
@@ -73,8 +172,12 @@ impl Operation for Attention {
 
     /// Counted as if all texts had the batch's mean length.
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        let keys = operands[1].rows().size(counts).div_ceil(counts.texts.max(1));
-        let all = 4 * (counts.tokens * keys * self.heads * self.head_dim) as u64;
+        let keys = (operands[1].rows().size(counts) * self.shared_by).div_ceil(counts.texts.max(1));
+        let near = match self.window as usize {
+            0 => keys,
+            window => keys.min(2 * window + 1 + self.global_tokens as usize),
+        };
+        let all = 4 * (counts.tokens * near * self.heads * self.head_dim) as u64;
         if self.causal { all / 2 } else { all }
     }
 
@@ -83,12 +186,61 @@ impl Operation for Attention {
     }
 
     fn is_index(&self, place: usize, _operands: usize) -> bool {
-        place >= 3
+        matches!(place, 3 | 4)
     }
 
     fn index_limits(&self, operands: &[&Shape]) -> Vec<(usize, usize)> {
         let rows = |place: usize| operands[place].rows().size(Counts::default());
         // An offset may stand behind the last row.
-        if operands.len() == 5 { vec![(3, rows(0) + 1), (4, rows(1) + 1)] } else { Vec::new() }
+        if operands.len() >= 5 { vec![(3, rows(0) + 1), (4, rows(1) + 1)] } else { Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_sees_what_the_definition_says() {
+        for (queries, keys) in [(1, 1), (7, 7), (3, 9), (9, 3), (5, 0)] {
+            for (causal, align_end) in [(false, false), (true, false), (false, true), (true, true)] {
+                for (window, global_tokens) in [(0, 0), (0, 2), (1, 0), (2, 1), (3, 4), (u32::MAX, 0), (1, u32::MAX)] {
+                    let op = Attention { causal, align_end, window, global_tokens, ..Attention::default() };
+                    for i in 0..queries {
+                        let place = i as i64 + if align_end { keys as i64 - queries as i64 } else { 0 };
+                        let sight = op.sight(op.place(i, queries, keys), keys);
+                        for j in 0..keys {
+                            let global = |place: i64| (0..i64::from(global_tokens)).contains(&place);
+                            let near = window == 0 || place.abs_diff(j as i64) <= u64::from(window);
+                            let seen = (near || global(place) || global(j as i64)) && (!causal || j as i64 <= place);
+                            assert_eq!(j < sight.leading || sight.near.contains(&j), seen, "{op:?} {i} {j}");
+                        }
+                        assert!(sight.leading <= keys && sight.near.end <= keys, "{op:?} {i}: {sight:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn operands_are_checked_by_name() {
+        let matrix = |rows, columns| Shape(vec![rows, Dim::Fixed(columns)]);
+        let offsets = Shape::vector(Dim::Boundaries);
+        let op = Attention { heads: 4, kv_heads: 2, head_dim: 8, bias: true, ..Attention::default() };
+        let infer = |op: &Attention, bias: &[&Shape]| {
+            let (q, kv) = (matrix(Dim::Tokens, 32), matrix(Dim::Fixed(9), 16));
+            op.infer(&[&[&q, &kv, &kv, &offsets, &offsets], bias].concat())
+        };
+        assert_eq!(infer(&op, &[&Shape::fixed(&[8, 7])]).unwrap(), [matrix(Dim::Tokens, 32)]);
+        for (bias, part) in
+            [(&[4, 6][..], "bias has shape [4, 6]"), (&[6, 7], "a multiple of 4 rows"), (&[0, 7], "rows")]
+        {
+            let error = infer(&op, &[&Shape::fixed(bias)]).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+        assert!(infer(&op, &[]).unwrap_err().to_string().contains("5 operands, expected 6"));
+        assert!(
+            infer(&Attention { bias: false, shared_by: 0, ..op }, &[]).unwrap_err().to_string().contains("shared_by")
+        );
     }
 }

@@ -40,7 +40,7 @@ pub mod softmax_dropout;
 
 pub use activation::{Activation, ActivationKind};
 pub use activation_backward::ActivationBackward;
-pub use attention::Attention;
+pub use attention::{Attention, Sight};
 pub use attention_mask::AttentionMask;
 pub use attention_output::{AttentionOutput, AttentionSizes, Pattern};
 pub use attention_scores::AttentionScores;

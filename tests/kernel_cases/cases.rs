@@ -276,8 +276,16 @@ fn attention(cases: &mut Vec<Case>) {
         let tokens: usize = lengths.iter().sum();
         for values in [Plain, Outliers, NotFinite] {
             for causal in [false, true] {
-                let op =
-                    Attention { heads, kv_heads, head_dim, scale, q_column: 0, k_column: q, v_column: q + kv, causal };
+                let op = Attention {
+                    heads,
+                    kv_heads,
+                    head_dim,
+                    scale,
+                    k_column: q,
+                    v_column: q + kv,
+                    causal,
+                    ..Attention::default()
+                };
                 let tensor = || rows(7, Dim::Tokens, (tokens, q + 2 * kv), values);
                 let offsets = || Tensor::Integers(Dim::Boundaries, offsets(lengths));
                 let operands = vec![tensor(), tensor(), tensor(), offsets(), offsets()];
@@ -291,16 +299,8 @@ fn attention(cases: &mut Vec<Case>) {
     let (count, head_dim) = (others.iter().sum(), 20);
     for causal in [false, true] {
         for values in [Plain, NotFinite] {
-            let op = Attention {
-                heads: 4,
-                kv_heads: 2,
-                head_dim,
-                scale: 0.2,
-                q_column: 0,
-                k_column: 3,
-                v_column: 0,
-                causal,
-            };
+            let op =
+                Attention { heads: 4, kv_heads: 2, head_dim, scale: 0.2, k_column: 3, causal, ..Attention::default() };
             let keys = |columns| rows(60, Dim::Fixed(count), (count, columns), values);
             let operands = vec![
                 rows(61, Dim::Tokens, (lengths.iter().sum(), 80), Plain),
@@ -533,10 +533,10 @@ fn narrow(cases: &mut Vec<Case>) {
                 kv_heads,
                 head_dim,
                 scale,
-                q_column: 0,
                 k_column: q,
                 v_column: q + kv,
                 causal,
+                ..Attention::default()
             };
             for (values, causal) in [(Plain, false), (Outliers, true), (NotFinite, false)] {
                 let tensor = || rows(7, Dim::Tokens, (tokens, q + 2 * kv), values);

@@ -50,6 +50,11 @@ fn reason(graph: &Graph, index: usize, fusion: &Fusion<'_>) -> Option<String> {
 fn take_apart(graph: &mut Graph, index: usize, architecture: &str) -> Result<(), String> {
     let node = graph.nodes[index].clone();
     let Op::Attention(op) = &node.op else { return Err("it is no attention".into()) };
+    let parts_have =
+        Attention { window: 0, global_tokens: 0, align_end: false, bias: false, shared_by: 1, ..op.clone() };
+    if *op != parts_have {
+        return Err("its parts have no window, no biases and no places but those from the first on".into());
+    }
     let q = node.operands[0];
     let own = node.operands[1..3].iter().all(|v| *v == q) && node.operands[3] == node.operands[4];
     let Some(place) = graph.nodes.iter().position(|n| n.result == q).filter(|_| own && graph.uses(q) == 3) else {
@@ -146,10 +151,10 @@ mod tests {
             kv_heads: GROUPS,
             head_dim: WIDE,
             scale: 0.5,
-            q_column: 0,
             k_column: HEADS * WIDE,
             v_column: (HEADS + GROUPS) * WIDE,
             causal,
+            ..Attention::default()
         };
         let mixed = graph.node("attention", op, &[qkv, qkv, qkv, offsets, offsets]).unwrap();
         let weight = graph.weight(vec!["o.weight".into()], Shape::fixed(&[8, HEADS * WIDE]));

@@ -5,13 +5,43 @@ use crate::backend::vulkan::generated::attention::{Bindings, Constants, KERNEL, 
 use crate::backend::vulkan::kernel::{Dispatch, Extent, Range, Resource};
 use crate::backend::vulkan::lower::Lowering;
 use crate::graph::{DType, Node};
-use crate::ops::{Attention, Dim, Shape};
+use crate::ops::{Attention, Counts, Dim, Shape};
 use crate::{Error, Result};
 
 /// Packed tokens one workgroup takes.
 const TILE: u32 = 64;
 /// A wider head's results would not fit the registers of an invocation.
 const MOST_HEAD_DIM: usize = 256;
+
+/// Farther than any text reaches, and far from the end of the shader's whole numbers.
+const FAR: u32 = 1 << 30;
+
+/// What masks and biases are to a shader.
+pub(super) struct Masks {
+    pub(super) window: u32,
+    pub(super) global_tokens: u32,
+    pub(super) align_end: u32,
+    pub(super) reach: u32,
+    pub(super) bias_rows: u32,
+    pub(super) shared_by: u32,
+    /// Without a table of biases, something that is read anyway stands in its place.
+    pub(super) bias: Range,
+}
+
+impl Masks {
+    pub(super) fn of(lowering: &Lowering<'_>, node: &Node, op: &Attention) -> Self {
+        let table = node.operands.get(5).map(|id| lowering.shape(*id));
+        Masks {
+            window: op.window.min(FAR),
+            global_tokens: op.global_tokens.min(FAR),
+            align_end: op.align_end.into(),
+            reach: table.map_or(0, |table| table.columns() as u32 / 2),
+            bias_rows: table.map_or(1, |table| table.rows().size(Counts::default()) as u32),
+            shared_by: op.shared_by as u32,
+            bias: lowering.range(node.operands[if op.bias { 5 } else { 0 }]),
+        }
+    }
+}
 
 /// Adds the node's dispatches.
 pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Attention) -> Result<()> {
@@ -28,6 +58,7 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
         });
     }
     let stride = |operand: usize| lowering.shape(node.operands[operand]).columns() as u32;
+    let masks = Masks::of(lowering, node, op);
     let push = Push {
         group: (op.heads / op.kv_heads) as u32,
         q_stride: stride(0),
@@ -38,6 +69,12 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
         v_column: op.v_column as u32,
         y_stride: (op.heads * op.head_dim) as u32,
         scale: op.scale,
+        window: masks.window,
+        global_tokens: masks.global_tokens,
+        align_end: masks.align_end,
+        reach: masks.reach,
+        bias_rows: masks.bias_rows,
+        shared_by: masks.shared_by,
     };
     let steps = [push.q_stride, push.q_column, push.k_stride, push.k_column, push.v_stride, push.v_column];
     let vector = op.head_dim.is_multiple_of(4) && steps.iter().all(|step| step % 4 == 0);
@@ -53,12 +90,15 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
         v: lowering.range(node.operands[2]),
         q_offsets: lowering.range(node.operands[3]),
         kv_offsets: lowering.range(node.operands[4]),
+        bias: masks.bias,
         y: lowering.range(node.result),
     };
+    let constants =
+        Constants { head_dim: op.head_dim as u32, vector, causal: op.causal, window: op.window > 0, bias: op.bias };
     lowering.push(Dispatch {
         label: node.name.clone(),
         variant,
-        constants: Constants { head_dim: op.head_dim as u32, vector, causal: op.causal }.values(variant),
+        constants: constants.values(variant),
         bindings: bindings.into_array().to_vec(),
         push: bytemuck::bytes_of(&push).to_vec(),
         grid: [Extent::Tiles { dim: Dim::Tokens, per: TILE }, Extent::Fixed(op.heads as u32), Extent::Fixed(1)],

@@ -1,5 +1,6 @@
 //! Dispatches of `attention` in float16 on matrix cores: one.
 
+use super::attention::Masks;
 use crate::Result;
 use crate::backend::vulkan::Capabilities;
 use crate::backend::vulkan::generated::attention_matrix::{Bindings, Constants, KERNEL, Push};
@@ -22,7 +23,9 @@ pub(in crate::backend::vulkan) fn fits(op: &Attention, operands: &[&Shape], capa
     let subgroups = INVOCATIONS.checked_div(capabilities.subgroup_size);
     let steps = [q.columns(), op.q_column, k.columns(), op.k_column, v.columns(), op.v_column];
     // A key that some query does not see may hold a NaN, which a weight of zero does not silence.
-    !op.causal
+    !op.hides()
+        && !op.bias
+        && op.shared_by == 1
         && matches!(subgroups, Some(2 | 4 | 8))
         && KERNEL.own(DType::F16, capabilities).is_ok()
         && op.head_dim.is_multiple_of(16)
@@ -36,6 +39,7 @@ pub(super) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Attention) ->
     let subgroups = INVOCATIONS / lowering.capabilities.subgroup_size.max(1);
     let eights = |columns: usize| (columns / 8) as u32;
     let stride = |operand: usize| eights(lowering.shape(node.operands[operand]).columns());
+    let masks = Masks::of(lowering, node, op);
     let push = Push {
         group: (op.heads / op.kv_heads) as u32,
         q_stride: stride(0),
@@ -46,6 +50,12 @@ pub(super) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Attention) ->
         v_column: eights(op.v_column),
         y_stride: eights(op.heads * op.head_dim),
         scale: op.scale,
+        window: masks.window,
+        global_tokens: masks.global_tokens,
+        align_end: masks.align_end,
+        reach: masks.reach,
+        bias_rows: masks.bias_rows,
+        shared_by: masks.shared_by,
     };
     let bindings = Bindings {
         counts: Range::whole(Resource::Counts),
@@ -54,6 +64,7 @@ pub(super) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Attention) ->
         v: lowering.range(node.operands[2]),
         q_offsets: lowering.range(node.operands[3]),
         kv_offsets: lowering.range(node.operands[4]),
+        bias: masks.bias,
         y: lowering.range(node.result),
     };
     let constants = Constants { head_dim: op.head_dim as u32, keys: KEYS, subgroups };

@@ -316,21 +316,27 @@ fn attention_is_one_dispatch_over_tiles_and_heads() {
         kv_heads: 4,
         head_dim: 32,
         scale: 0.5,
-        q_column: 0,
         k_column: 384,
         v_column: 512,
-        causal: false,
+        ..Attention::default()
     };
     let found = on_floor(op.clone(), &[Rows(640), Rows(640), Rows(640), Offsets, Offsets]);
     assert_eq!(found.len(), 1);
     check(&found[0]);
     assert_eq!(found[0].grid, [tokens(64), Extent::Fixed(12), Extent::Fixed(1)]);
-    assert_eq!(push(&found[0]), [3, 640, 0, 640, 384, 640, 512, 384, 0.5f32.to_bits()]);
+    assert_eq!(push(&found[0]), [3, 640, 0, 640, 384, 640, 512, 384, 0.5f32.to_bits(), 0, 0, 0, 0, 1, 1]);
+    assert_eq!(found[0].bindings[6], found[0].bindings[1], "without biases the queries are bound again");
     assert_eq!(["head_dim", "vector", "causal"].map(|n| constant(&found[0], n)), [32, 1, 0]);
     let odd = Attention { v_column: 511, causal: true, ..op.clone() };
     let odd = on_floor(odd, &[Rows(640), Rows(640), Rows(640), Offsets, Offsets]);
     assert_eq!(["vector", "causal"].map(|n| constant(&odd[0], n)), [0, 1]);
-    let wide = Attention { heads: 1, kv_heads: 1, head_dim: 257, q_column: 0, k_column: 0, v_column: 0, ..op };
+    let masked =
+        Attention { window: u32::MAX, global_tokens: 3, align_end: true, bias: true, shared_by: 2, ..op.clone() };
+    let masked = &on_floor(masked, &[Rows(640), Rows(640), Rows(640), Offsets, Offsets, Weight(vec![24, 257])])[0];
+    check(masked);
+    assert_eq!(push(masked)[9..], [1 << 30, 3, 1, 128, 24, 2]);
+    assert_eq!(["causal", "window", "bias"].map(|n| constant(masked, n)), [0, 1, 1]);
+    let wide = Attention { heads: 1, kv_heads: 1, head_dim: 257, ..op };
     let error =
         dispatches(wide, &[Rows(257), Rows(257), Rows(257), Offsets, Offsets], &Capabilities::floor()).unwrap_err();
     assert!(error.to_string().contains("head_dim is 257"), "{error}");
@@ -346,17 +352,17 @@ fn attention_in_float16_takes_matrix_cores_where_heads_fit() {
         kv_heads: 2,
         head_dim,
         scale: 0.5,
-        q_column: 0,
         k_column,
         v_column: 320,
         causal,
+        ..Attention::default()
     };
     let found = |stored, op, able: &Capabilities| dispatches_as(stored, op, &operands, able).unwrap().remove(0);
     let matrix = found(DType::F16, op(64, 128, false), &able);
     check(&matrix);
     assert_eq!(matrix.variant.name, "attention-matrix");
     assert_eq!(matrix.grid, [Extent::TextTiles { per: 64 }, Extent::Fixed(2), Extent::Fixed(1)]);
-    assert_eq!(push(&matrix), [1, 80, 0, 80, 16, 80, 40, 16, 0.5f32.to_bits()]);
+    assert_eq!(push(&matrix), [1, 80, 0, 80, 16, 80, 40, 16, 0.5f32.to_bits(), 0, 0, 0, 0, 1, 1]);
     assert_eq!(["head_dim", "keys", "subgroups"].map(|n| constant(&matrix, n)), [64, 32, 4]);
     // Texts of 0, 1, 64 and 65 tokens have no more tiles than the grid.
     let counts = Counts { tokens: 130, texts: 4 };
@@ -366,6 +372,8 @@ fn attention_in_float16_takes_matrix_cores_where_heads_fit() {
         (DType::F16, op(24, 128, false), &able),
         (DType::F16, op(64, 132, false), &able),
         (DType::F16, op(64, 128, true), &able),
+        (DType::F16, Attention { window: 1, ..op(64, 128, false) }, &able),
+        (DType::F16, Attention { shared_by: 2, ..op(64, 128, false) }, &able),
         (DType::F16, op(64, 128, false), &odd),
         (DType::F16, op(64, 128, false), &Capabilities::floor()),
         (DType::Bf16, op(64, 128, false), &able),

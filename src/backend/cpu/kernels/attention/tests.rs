@@ -8,7 +8,17 @@ use crate::text::packing;
 fn op(heads: usize, kv_heads: usize, head_dim: usize) -> Attention {
     let (q, k) = (heads * head_dim, kv_heads * head_dim);
     let scale = 1.0 / (head_dim as f32).sqrt();
-    Attention { heads, kv_heads, head_dim, scale, q_column: 1, k_column: 1 + q, v_column: 1 + q + k, causal: false }
+    Attention {
+        heads,
+        kv_heads,
+        head_dim,
+        scale,
+        q_column: 1,
+        k_column: 1 + q,
+        v_column: 1 + q + k,
+        causal: false,
+        ..Attention::default()
+    }
 }
 
 /// Queries, keys and values side by side, after one column that belongs to nobody.
