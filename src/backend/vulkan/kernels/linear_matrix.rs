@@ -16,6 +16,31 @@ const GROUP: u32 = 8;
 /// Fewer tiles than this leave multiprocessors idle: smaller ones are taken, which give the same bits.
 const FEW_TILES: u32 = 128;
 
+/// What a workgroup computes, and how far it goes along k at a time. No tile changes a bit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Tile {
+    m: u32,
+    n: u32,
+    k: u32,
+}
+
+impl Tile {
+    /// The largest that keeps the device busy and fits its shared memory.
+    fn choose(rows: Dim, n: u32, k: u32, shared_memory: u32) -> Tile {
+        let few = |m: u32| matches!(rows, Dim::Fixed(rows) if (rows as u32).div_ceil(m) * n.div_ceil(128) < FEW_TILES);
+        let (m, n) = if few(192) { (64, 64) } else { (192, 128) };
+        let steps = [64, 32, 16].into_iter().filter(|step| k.is_multiple_of(*step));
+        let mut tiles = steps.map(|k| Tile { m, n, k });
+        tiles.find(|tile| tile.shared_bytes() <= shared_memory).unwrap_or(Tile { m: 64, n: 64, k: 16 })
+    }
+
+    /// Of the shader: operands in rows of k, then half of the result's columns, and the bias.
+    fn shared_bytes(self) -> u32 {
+        let rows = |count: u32, columns: u32| count * (columns / 8 + 1) * 16;
+        rows(self.m + self.n, self.k).max(rows(self.m, self.n / 2)) + 4 * self.n
+    }
+}
+
 /// Whether the device multiplies operands of these shapes so.
 pub(in crate::backend::vulkan) fn fits(operands: &[&Shape], capabilities: &Capabilities) -> bool {
     let [x, weight, ..] = operands else { return false };
@@ -34,20 +59,17 @@ pub(super) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Linear) -> Re
     let rows = Rows::of(lowering.shape(node.result))?;
     let weight = lowering.shape(node.operands[1]);
     let (n, k) = (weight.rows().size(Counts::default()) as u32, weight.columns() as u32);
-    let tiles = |side: u32| match rows.count {
-        Dim::Fixed(m) => (m as u32).div_ceil(side) * n.div_ceil(side),
-        _ => FEW_TILES,
-    };
-    let side = if tiles(128) < FEW_TILES { 64 } else { 128 };
+    let subgroups = INVOCATIONS / lowering.capabilities.subgroup_size.max(1);
+    let tile = Tile::choose(rows.count, n, k, lowering.capabilities.shared_memory);
     let variant = lowering.select(&KERNEL, node)?;
     let constants = Constants {
         bias: op.bias,
         activation: op.activation.unwrap_or(ActivationKind::Identity) as u32,
         residual: op.residual == Residual::Added,
-        tile_m: side,
-        tile_n: side,
-        tile_k: [64, 32, 16].into_iter().find(|step| k.is_multiple_of(*step)).unwrap_or(16),
-        subgroups: INVOCATIONS / lowering.capabilities.subgroup_size.max(1),
+        tile_m: tile.m,
+        tile_n: tile.n,
+        tile_k: tile.k,
+        subgroups,
     };
     let x = lowering.range(node.operands[0]);
     let bindings = Bindings {
@@ -66,6 +88,32 @@ pub(super) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Linear) -> Re
         constants: constants.values(variant),
         bindings: bindings.into_array().to_vec(),
         push: bytemuck::bytes_of(&push).to_vec(),
-        grid: [Extent::Fixed(GROUP * n.div_ceil(side)), rows.tiles(GROUP * side), Extent::Fixed(1)],
+        grid: [Extent::Fixed(GROUP * n.div_ceil(tile.n)), rows.tiles(GROUP * tile.m), Extent::Fixed(1)],
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::vulkan::shared_bytes;
+
+    #[test]
+    fn a_tile_needs_what_its_shader_declares_and_fits_the_device() {
+        let variant = &KERNEL.variants[0];
+        for limit in [32 << 10, 48 << 10, 64 << 10] {
+            for (rows, k) in [(Dim::Tokens, 768), (Dim::Fixed(8192), 96), (Dim::Fixed(9), 48), (Dim::Fixed(9), 16)] {
+                let tile = Tile::choose(rows, 1024, k, limit);
+                let constants =
+                    Constants { tile_m: tile.m, tile_n: tile.n, tile_k: tile.k, subgroups: 8, ..Constants::default() };
+                let ids = variant.constants.iter().map(|constant| constant.id);
+                let declared = shared_bytes(variant, &ids.zip(constants.values(variant)).collect::<Vec<_>>());
+                assert_eq!(tile.shared_bytes(), declared, "{tile:?}");
+                assert!(declared <= limit && k.is_multiple_of(tile.k), "{tile:?} in {limit}");
+            }
+        }
+        let large = |limit| Tile::choose(Dim::Tokens, 1024, 768, limit);
+        assert_eq!(large(48 << 10), Tile { m: 192, n: 128, k: 64 });
+        assert_eq!(large(32 << 10), Tile { m: 192, n: 128, k: 32 });
+        assert_eq!(Tile::choose(Dim::Fixed(8), 384, 384, 48 << 10), Tile { m: 64, n: 64, k: 64 });
+    }
 }
