@@ -6,14 +6,14 @@ use rspirv::binary::Assemble;
 use rspirv::dr::{Instruction, Operand};
 use rspirv::spirv::{Capability, Decoration, Op};
 
-use crate::backend::vulkan::Feature;
+use crate::backend::vulkan::{Feature, reflect};
 
 /// The features of [`Feature::ALL`] a module needs.
 ///
 /// # Errors
 /// The name of a capability that no device is asked for.
 pub(super) fn needs(words: &[u32]) -> Result<Vec<Feature>, String> {
-    let module = rspirv::dr::load_words(words).map_err(|e| format!("cannot parse the SPIR-V: {e}"))?;
+    let module = reflect::load(words)?;
     let mut needs = Vec::new();
     for instruction in &module.capabilities {
         let Some(Operand::Capability(capability)) = instruction.operands.first() else { continue };
@@ -23,6 +23,7 @@ pub(super) fn needs(words: &[u32]) -> Result<Vec<Feature>, String> {
             }
             Capability::GroupNonUniformArithmetic => Feature::SubgroupArithmetic,
             Capability::GroupNonUniformShuffle => Feature::SubgroupShuffle,
+            Capability::GroupNonUniformVote => Feature::SubgroupVote,
             Capability::Float16 => Feature::Float16,
             Capability::StorageBuffer16BitAccess => Feature::Storage16,
             Capability::Int8 => Feature::Int8,
@@ -43,7 +44,7 @@ pub(super) fn needs(words: &[u32]) -> Result<Vec<Feature>, String> {
 
 /// Whether a module calls `debugPrintfEXT`.
 pub(super) fn prints(words: &[u32]) -> bool {
-    rspirv::dr::load_words(words).is_ok_and(|module| {
+    reflect::load(words).is_ok_and(|module| {
         let name = |instruction: &Instruction| match instruction.operands.first() {
             Some(Operand::LiteralString(name)) => name.starts_with("NonSemantic.DebugPrintf"),
             _ => false,

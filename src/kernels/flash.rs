@@ -99,7 +99,8 @@ pub fn architecture(device: &Capabilities) -> &'static str {
 }
 
 /// Bytes of shared memory of a workgroup: what the kernel's arrays take at these constants, whether a device can have them
-/// or not. Float16: keys and values of a block, and scores, weights or results of the queries, whichever is wider.
+/// or not. Float16: keys and values of a block, or the queries in their place, and their scores; a device that is known to hold
+/// rows in quads of lanes needs no memory for scores.
 pub fn required_shared_memory(config: FlashAttentionConfig) -> u64 {
     if !config.half_precision {
         return u64::from(attention::KERNEL.variants[0].shared_bytes);
@@ -107,7 +108,7 @@ pub fn required_shared_memory(config: FlashAttentionConfig) -> u64 {
     let [queries, keys, columns] = [config.block_q, config.block_kv, config.head_dim].map(u64::from);
     // Rows of eight halves a quad of 16 bytes, or of four floats, and one quad more; a factor a query.
     let (quads, scores) = (columns / 8, keys / 4);
-    2 * keys * (quads + 1) * 16 + queries * (scores.max(quads) + 1) * 16 + queries * 4
+    (2 * keys).max(queries) * (quads + 1) * 16 + queries * (scores + 1) * 16 + queries * 4
 }
 
 /// As [`required_shared_memory`], read from the compiled shader at its specialization constants.
@@ -117,8 +118,10 @@ pub fn reflected_shared_memory(config: FlashAttentionConfig) -> u32 {
             head_dim: config.head_dim,
             keys: config.block_kv,
             subgroups: config.block_q / 16,
+            ..attention_matrix::Constants::default()
         };
-        let variant = &attention_matrix::KERNEL.variants[0];
+        // The build that any device with matrix cores runs.
+        let variant = &attention_matrix::KERNEL.variants[1];
         (variant, constants.values(variant))
     } else {
         let constants = attention::Constants { head_dim: config.head_dim, ..attention::Constants::default() };

@@ -34,6 +34,8 @@ macro_rules! features {
 features! {
     /// Subgroup reductions in compute shaders.
     SubgroupArithmetic = "subgroup_arithmetic",
+    /// Votes of a subgroup in compute shaders.
+    SubgroupVote = "subgroup_vote",
     /// Passing values between the lanes of a subgroup in compute shaders.
     SubgroupShuffle = "subgroup_shuffle",
     /// Arithmetic on 16-bit floats.
@@ -48,6 +50,8 @@ features! {
     IntegerDotProduct = "integer_dot_product",
     /// `VK_KHR_cooperative_matrix`: f16 x f16 -> f32 at 16x16x16, subgroup scope.
     CooperativeMatrixF16 = "coopmat_f16_f32_16x16x16",
+    /// Matrices of these lie in a subgroup as `matrix-layout.glsl` says: found on an open device, by looking.
+    MatrixRowsInQuads = "matrix_rows_in_quads",
     /// 64-bit addresses of buffers.
     BufferDeviceAddress = "buffer_device_address",
 }

@@ -19,6 +19,7 @@ mod kernel;
 mod kernels;
 mod limits;
 mod lower;
+mod matrix_layout;
 mod memory;
 mod pipeline;
 mod profile;

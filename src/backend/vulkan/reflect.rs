@@ -19,12 +19,34 @@ pub enum Names {
     Optional,
 }
 
+/// A module's instructions. rspirv does not know `OpExecutionModeId`, which has the form of `OpExecutionMode`.
+///
+/// # Errors
+/// What rspirv finds wrong.
+pub fn load(words: &[u32]) -> Result<Module, String> {
+    let mut words = words.to_vec();
+    let mut at = 5;
+    while let Some(word) = words.get_mut(at) {
+        let opcode = *word & 0xffff;
+        if opcode == Op::ExecutionModeId as u32 {
+            *word = (*word & 0xffff_0000) | Op::ExecutionMode as u32;
+        }
+        // Modes stand before the first function.
+        let length = (*word >> 16) as usize;
+        if opcode == Op::Function as u32 || length == 0 {
+            break;
+        }
+        at += length;
+    }
+    rspirv::dr::load_words(&words).map_err(|e| format!("cannot parse the SPIR-V: {e}"))
+}
+
 /// Reads the interface of a module.
 ///
 /// # Errors
 /// Whatever makes it unusable as a compute shader of grilly's, in words.
 pub fn reflect(words: &[u32], names: Names) -> Result<Interface, String> {
-    let module = rspirv::dr::load_words(words).map_err(|e| format!("cannot parse the SPIR-V: {e}"))?;
+    let module = load(words)?;
     let reader = Reader::new(&module, names);
     reader.entry_point()?;
     Ok(Interface {
@@ -42,7 +64,7 @@ pub fn reflect(words: &[u32], names: Names) -> Result<Interface, String> {
 /// As [`reflect`].
 #[allow(dead_code)] // the build script has no values but the defaults
 pub fn shared_bytes(words: &[u32], constants: &[(u32, u32)]) -> Result<u32, String> {
-    let module = rspirv::dr::load_words(words).map_err(|e| format!("cannot parse the SPIR-V: {e}"))?;
+    let module = load(words)?;
     let mut reader = Reader::new(&module, Names::Optional);
     reader.values = constants.iter().copied().collect();
     reader.shared_bytes()
@@ -243,6 +265,14 @@ impl<'a> Reader<'a> {
             constants.push(Constant { name: name.to_owned(), id: number, scalar, default });
         }
         constants.sort_by_key(|c| c.id);
+        // glslang repeats the constant of `local_size_x_id`, without its name.
+        constants.dedup_by(|b, a| {
+            let twin = a.id == b.id && a.scalar == b.scalar && (a.name.is_empty() || b.name.is_empty());
+            if twin && a.name.is_empty() {
+                a.name = std::mem::take(&mut b.name);
+            }
+            twin
+        });
         match constants.windows(2).find(|pair| pair[0].id == pair[1].id) {
             Some(pair) => Err(format!("{} and {} share constant_id {}", pair[0].name, pair[1].name, pair[0].id)),
             None => Ok(constants),

@@ -1,42 +1,73 @@
 //! Dispatches of `attention` in float16 on matrix cores: one.
 
+use std::ops::RangeInclusive;
+
 use super::attention::Masks;
-use crate::Result;
-use crate::backend::vulkan::Capabilities;
 use crate::backend::vulkan::generated::attention_matrix::{Bindings, Constants, KERNEL, Push};
-use crate::backend::vulkan::kernel::{Dispatch, Extent, Range, Resource};
+use crate::backend::vulkan::kernel::{Dispatch, Extent, Range, Resource, Variant};
 use crate::backend::vulkan::lower::Lowering;
+use crate::backend::vulkan::{Capabilities, Feature, shared_bytes};
 use crate::graph::{DType, Node};
 use crate::ops::{Attention, Shape};
+use crate::{Error, Result};
 
-/// Invocations of a workgroup.
-const INVOCATIONS: u32 = 128;
-/// A wider head's results would not fit the registers of a subgroup.
-const MOST_HEAD_DIM: usize = 128;
+/// Queries and keys that are worked on together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Blocks {
+    invocations: u32,
+    keys: u32,
+}
 
-/// Keys of a block: with twice as many, fewer workgroups fit a multiprocessor and an H200 takes twice as long.
-const KEYS: u32 = 32;
+/// Small blocks let more workgroups share a multiprocessor: on an H200, 64 keys take heads of 64 columns 1.2 times as long.
+const SMALL: Blocks = Blocks { invocations: 128, keys: 32 };
+/// Wide heads take it the other way: 0.85 of the time at 128 columns.
+const LARGE: Blocks = Blocks { invocations: 256, keys: 64 };
+const WIDE_HEAD: RangeInclusive<usize> = 97..=128;
+
+/// The build for a device, and its constants, if it computes attention over operands of these shapes so.
+fn choose(op: &Attention, operands: &[&Shape], capabilities: &Capabilities) -> Option<(&'static Variant, Constants)> {
+    let [q, k, v, ..] = operands else { return None };
+    let variant = KERNEL.own(DType::F16, capabilities).ok()?;
+    let in_quads = variant.needs.contains(&Feature::MatrixRowsInQuads);
+    let steps = [q.columns(), op.q_column, k.columns(), op.k_column, v.columns(), op.v_column];
+    // Where nobody knows which lane holds which value, a weight of zero would not silence a hidden one that is no number.
+    let most_head_dim = if in_quads { 256 } else { 128 };
+    let whole = op.head_dim.is_multiple_of(16) && steps.iter().all(|step| step.is_multiple_of(8));
+    if !whole || !(16..=most_head_dim).contains(&op.head_dim) || (op.hides() && !in_quads) {
+        return None;
+    }
+    let constants = |blocks: Blocks| {
+        let subgroups = blocks.invocations.checked_div(capabilities.subgroup_size)?;
+        let constants = Constants {
+            head_dim: op.head_dim as u32,
+            keys: blocks.keys,
+            subgroups,
+            invocations: blocks.invocations,
+            causal: op.causal,
+            window: op.window > 0,
+            bias: op.bias,
+        };
+        let ids = variant.constants.iter().map(|constant| constant.id);
+        let shared = shared_bytes(variant, &ids.zip(constants.values(variant)).collect::<Vec<_>>());
+        let fits = matches!(subgroups, 2 | 4 | 8) && shared <= capabilities.shared_memory;
+        (fits && blocks.invocations <= capabilities.invocations).then_some(constants)
+    };
+    let large = if in_quads && WIDE_HEAD.contains(&op.head_dim) { constants(LARGE) } else { None };
+    Some((variant, large.or_else(|| constants(SMALL))?))
+}
 
 /// Whether the device computes attention over operands of these shapes so.
 pub(in crate::backend::vulkan) fn fits(op: &Attention, operands: &[&Shape], capabilities: &Capabilities) -> bool {
-    let [q, k, v, ..] = operands else { return false };
-    let subgroups = INVOCATIONS.checked_div(capabilities.subgroup_size);
-    let steps = [q.columns(), op.q_column, k.columns(), op.k_column, v.columns(), op.v_column];
-    // A key that some query does not see may hold a NaN, which a weight of zero does not silence.
-    !op.hides()
-        && !op.bias
-        && op.shared_by == 1
-        && matches!(subgroups, Some(2 | 4 | 8))
-        && KERNEL.own(DType::F16, capabilities).is_ok()
-        && op.head_dim.is_multiple_of(16)
-        && op.head_dim <= MOST_HEAD_DIM
-        && steps.iter().all(|step| step.is_multiple_of(8))
+    choose(op, operands, capabilities).is_some()
 }
 
 /// Adds the node's dispatch.
 pub(super) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Attention) -> Result<()> {
-    let variant = lowering.select(&KERNEL, node)?;
-    let subgroups = INVOCATIONS / lowering.capabilities.subgroup_size.max(1);
+    let shapes: Vec<&Shape> = node.operands.iter().map(|id| lowering.shape(*id)).collect();
+    let (variant, constants) = choose(op, &shapes, lowering.capabilities).ok_or_else(|| Error::Unsupported {
+        what: node.name.clone(),
+        reason: "attention on matrix cores does not take it".into(),
+    })?;
     let eights = |columns: usize| (columns / 8) as u32;
     let stride = |operand: usize| eights(lowering.shape(node.operands[operand]).columns());
     let masks = Masks::of(lowering, node, op);
@@ -67,13 +98,12 @@ pub(super) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Attention) ->
         bias: masks.bias,
         y: lowering.range(node.result),
     };
-    let constants = Constants { head_dim: op.head_dim as u32, keys: KEYS, subgroups };
     lowering.push(Dispatch {
         label: node.name.clone(),
         variant,
         constants: constants.values(variant),
         bindings: bindings.into_array().to_vec(),
         push: bytemuck::bytes_of(&push).to_vec(),
-        grid: [Extent::TextTiles { per: 16 * subgroups }, Extent::Fixed(op.heads as u32), Extent::Fixed(1)],
+        grid: [Extent::TextTiles { per: 16 * constants.subgroups }, Extent::Fixed(op.heads as u32), Extent::Fixed(1)],
     })
 }

@@ -158,12 +158,15 @@ impl Found {
             let has = match feature {
                 Feature::SubgroupArithmetic => subgroups(vk::SubgroupFeatureFlags::ARITHMETIC),
                 Feature::SubgroupShuffle => subgroups(vk::SubgroupFeatureFlags::SHUFFLE),
+                Feature::SubgroupVote => subgroups(vk::SubgroupFeatureFlags::VOTE),
                 Feature::Float16 => f12.shader_float16 == vk::TRUE,
                 Feature::Storage16 => f11.storage_buffer16_bit_access == vk::TRUE,
                 Feature::Int8 => f12.shader_int8 == vk::TRUE,
                 Feature::Storage8 => f12.storage_buffer8_bit_access == vk::TRUE,
                 Feature::IntegerDotProduct => f13.shader_integer_dot_product == vk::TRUE,
                 Feature::CooperativeMatrixF16 => matrices && has_f16_matrices(instance, handle),
+                // An open device is asked.
+                Feature::MatrixRowsInQuads => false,
                 Feature::BufferDeviceAddress => f12.buffer_device_address == vk::TRUE,
             };
             if has {

@@ -1,0 +1,39 @@
+#version 460
+// Computes: y[l] = 1 if lane l holds, of 16 x 16 matrices of float32 sums and of float16 left operands, as element e what
+// stands in row l / 4 + 8 (e / 4) and column 2 (l % 4) + e % 2 + 8 (e / 2 % 2), for e = 0 .. 7 and no more; else 0.
+// Grid: one workgroup of one subgroup.
+// Reduction order: none.
+// Assumes: subgroups of 32. The layout is the driver's own; what is found here holds for all shaders on the device.
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_basic : require
+
+layout(local_size_x = 32) in;
+layout(std430, binding = 0) writeonly buffer Y { uint y[]; };
+
+// Element i of either matrix, row by row, is i: float16 has these numbers exactly.
+shared vec4 wide[64];
+shared uvec4 narrow[32];
+
+void main() {
+    uint lane = gl_LocalInvocationIndex;
+    vec4 four = vec4(0.0, 1.0, 2.0, 3.0);
+    wide[lane] = four + 4.0 * lane;
+    wide[lane + 32u] = four + 4.0 * (lane + 32u);
+    vec4 low = four + 8.0 * lane;
+    vec4 high = low + 4.0;
+    narrow[lane] = uvec4(packHalf2x16(low.xy), packHalf2x16(low.zw), packHalf2x16(high.xy), packHalf2x16(high.zw));
+    barrier();
+    coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> sum;
+    coopMatLoad(sum, wide, 0u, 4u, gl_CooperativeMatrixLayoutRowMajor);
+    coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> left;
+    coopMatLoad(left, narrow, 0u, 2u, gl_CooperativeMatrixLayoutRowMajor);
+    bool same = sum.length() == 8 && left.length() == 8;
+    for (uint e = 0u; e < 8u && same; e++) {
+        uint row = gl_SubgroupInvocationID / 4u + 8u * (e / 4u);
+        uint column = gl_SubgroupInvocationID % 4u * 2u + e % 2u + e / 2u % 2u * 8u;
+        same = sum[e] == float(16u * row + column) && float(left[e]) == float(16u * row + column);
+    }
+    y[lane] = same ? 1u : 0u;
+}

@@ -1,0 +1,109 @@
+// Softmax of attention-matrix where four neighbouring lanes hold two whole rows of a matrix: element e of lane l stands in
+// row l / 4 + 8 (e / 4) and column 2 (l % 4) + e % 2 + 8 (e / 2 % 2), in sums as in left operands, so that scores become
+// weights where they are.
+
+#define NONE uintBitsToFloat(0xff800000u)
+// Of the lane's two rows.
+float largest[2];
+float total[2];
+Sight mine[2];
+
+uint row_of(uint h) {
+    return gl_SubgroupInvocationID / 4u + 8u * h;
+}
+
+uint column_of(uint e) {
+    return gl_SubgroupInvocationID % 4u * 2u + e % 2u + e / 2u % 2u * 8u;
+}
+
+void begin(uint key_count) {
+    [[unroll]] for (uint h = 0u; h < 2u; h++) {
+        largest[h] = NONE;
+        total[h] = 0.0;
+        mine[h] = sight_of(own_place + int(row_of(h)), int(key_count));
+    }
+}
+
+// Turns scores into weights and shrinks what came before to the same measure; `edge` if some row may not see all of it.
+void soften(uint at, uint key_count, bool edge) {
+    if (BIAS) {
+        [[unroll]] for (uint n = 0u; n < WIDE; n++) {
+            [[unroll]] for (uint e = 0u; e < 8u; e++) {
+                int far = int(at + 16u * n + column_of(e)) - own_place - int(row_of(e / 4u));
+                far = clamp(far, -int(push.reach), int(push.reach));
+                score[n][e] = fma(score[n][e], push.scale, bias[int(table) + far]);
+            }
+        }
+    }
+    if (edge || at + KEYS > key_count) {
+        [[unroll]] for (uint n = 0u; n < WIDE; n++) {
+            [[unroll]] for (uint e = 0u; e < 8u; e++) {
+                uint key = at + 16u * n + column_of(e);
+                bool seen = key < key_count && (!HIDES || sees(mine[e / 4u], int(key)));
+                score[n][e] = seen ? score[n][e] : NONE;
+            }
+        }
+    }
+    float most[2] = largest;
+    [[unroll]] for (uint n = 0u; n < WIDE; n++) {
+        [[unroll]] for (uint e = 0u; e < 8u; e++) {
+            most[e / 4u] = max(most[e / 4u], score[n][e]);
+        }
+    }
+    float shift[2];
+    float shrink[2];
+    [[unroll]] for (uint h = 0u; h < 2u; h++) {
+        most[h] = max(most[h], subgroupShuffleXor(most[h], 1u));
+        most[h] = max(most[h], subgroupShuffleXor(most[h], 2u));
+        // A row that has seen nothing yet: its weights are powers of minus infinity all the same.
+        shift[h] = most[h] == NONE ? 0.0 : -most[h] * scale;
+        shrink[h] = exp2(fma(largest[h], scale, shift[h]));
+    }
+    if (subgroupAny(largest[0] != most[0] || largest[1] != most[1])) {
+        [[unroll]] for (uint i = 0u; i < SLICES; i++) {
+            [[unroll]] for (uint e = 0u; e < 8u; e++) {
+                result[i][e] *= shrink[e / 4u];
+            }
+        }
+        [[unroll]] for (uint h = 0u; h < 2u; h++) {
+            total[h] *= shrink[h];
+            largest[h] = most[h];
+        }
+    }
+    [[unroll]] for (uint n = 0u; n < WIDE; n++) {
+        [[unroll]] for (uint e = 0u; e < 8u; e++) {
+            float w = exp2(fma(score[n][e], scale, shift[e / 4u]));
+            total[e / 4u] += w;
+            weight[n][e] = float16_t(w);
+        }
+    }
+}
+
+// Adds the values that are no numbers, which the block was multiplied without, to the rows that see them.
+void add_others(uint at, uint key_count, uint key_first, uint v_column) {
+    for (uint key = at; key < min(at + KEYS, key_count); key++) {
+        [[unroll]] for (uint i = 0u; i < SLICES; i++) {
+            [[unroll]] for (uint e = 0u; e < 8u; e++) {
+                uint column = 16u * i + column_of(e);
+                uint word = v[(key_first + key) * push.v_stride + v_column + column / 8u][column % 8u / 2u];
+                float value = unpackHalf2x16(word)[column % 2u];
+                bool other = (floatBitsToUint(value) & 0x7f800000u) == 0x7f800000u;
+                result[i][e] += other && sees(mine[e / 4u], int(key)) ? value : 0.0;
+            }
+        }
+    }
+}
+
+void divide() {
+    [[unroll]] for (uint h = 0u; h < 2u; h++) {
+        total[h] += subgroupShuffleXor(total[h], 1u);
+        total[h] += subgroupShuffleXor(total[h], 2u);
+        // A row without keys has weights of no sum.
+        total[h] = total[h] == 0.0 ? 0.0 : 1.0 / total[h];
+    }
+    [[unroll]] for (uint i = 0u; i < SLICES; i++) {
+        [[unroll]] for (uint e = 0u; e < 8u; e++) {
+            result[i][e] *= total[e / 4u];
+        }
+    }
+}
