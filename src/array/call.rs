@@ -7,7 +7,6 @@ use super::{Array, ElementType, Engine};
 use crate::backend::Memory;
 use crate::graph::fuse::Fusion;
 use crate::graph::{DType, Graph, Plan, ValueId};
-use crate::ops::definition::Origin;
 use crate::ops::{Cast, CastTo, Counts, Dim, Op, Shape};
 use crate::{Error, Result};
 
@@ -47,10 +46,7 @@ fn prepare(engine: &Engine, architecture: &str, op: &Op, operands: &[&Array]) ->
     let shapes: Vec<Shape> = values.iter().map(|id| graph.value(*id).shape.clone()).collect();
     let shapes: Vec<&Shape> = shapes.iter().collect();
     op.infer(&shapes)?;
-    let mut result = match direct && engine.backend.runs_apart(op, &shapes) {
-        true => apart(&mut graph, op, &shapes, &values)?,
-        false => node(&mut graph, op, &shapes, &values)?,
-    };
+    let mut result = node(&mut graph, op, &shapes, &values)?;
     let half = match op {
         Op::Cast(cast) => cast.to == CastTo::F16,
         _ => operands.first().is_some_and(|x| x.dtype == ElementType::F16),
@@ -87,23 +83,6 @@ fn node(graph: &mut Graph, op: &Op, shapes: &[&Shape], values: &[ValueId]) -> Re
         operands = vec![graph.node(op.name(), step, &operands)?];
     }
     Ok(operands[0])
-}
-
-/// The nodes of a fused op's definition; returns the last one's result.
-fn apart(graph: &mut Graph, op: &Op, shapes: &[&Shape], values: &[ValueId]) -> Result<ValueId> {
-    let mut results: Vec<ValueId> = Vec::new();
-    for step in op.definition(shapes)? {
-        let mut operands = Vec::with_capacity(step.operands.len());
-        for term in step.operands {
-            let value = match term.from {
-                Origin::Operand(place) => values[place],
-                Origin::Step(place) => results[place],
-            };
-            operands.push(term.shape.map_or(value, |shape| graph.view(op.name(), value, shape)));
-        }
-        results.push(graph.node(op.name(), step.op, &operands)?);
-    }
-    results.pop().ok_or_else(|| Error::InvalidArgument(format!("{} stands for itself", op.name())))
 }
 
 /// Packed ops count their rows by the batch: there the first axes are tokens, texts and boundaries.

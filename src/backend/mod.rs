@@ -241,11 +241,6 @@ pub trait ArrayEngine: Send + Sync {
         let _ = (op, operands, architecture);
         false
     }
-    /// Whether a fused `op` on float16 operands that [`ArrayEngine::takes_half`] is faster by its definition.
-    fn runs_apart(&self, op: &Op, operands: &[&Shape]) -> bool {
-        let _ = (op, operands);
-        false
-    }
     /// Copies the first bytes of `memory` to the host, waiting for what computes them.
     ///
     /// # Errors

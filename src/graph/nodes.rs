@@ -59,6 +59,8 @@ pub struct Node {
     pub operands: Vec<ValueId>,
     /// Result (every op of today has one).
     pub result: ValueId,
+    /// Memory that lives while it runs, if its op wants some.
+    pub scratch: Option<ValueId>,
 }
 
 /// Values and the nodes that make them. Nodes stand in an order in which they can run.
@@ -111,12 +113,15 @@ impl Graph {
     pub fn node(&mut self, name: &str, op: impl Into<Op>, operands: &[ValueId]) -> Result<ValueId> {
         let op = op.into();
         let shapes: Vec<&Shape> = operands.iter().map(|v| &self.values[v.0].shape).collect();
-        let mut shapes = op.infer(&shapes).map_err(|e| Error::InvalidArgument(format!("{name}: {e}")))?;
-        let shape = shapes.remove(0);
+        let mut results = op.infer(&shapes).map_err(|e| Error::InvalidArgument(format!("{name}: {e}")))?;
+        let (shape, scratch) = (results.remove(0), op.scratch(&shapes));
         let types: Vec<DType> = operands.iter().map(|id| self.value(*id).dtype).collect();
         let dtype = op.result_type(&types);
         let result = self.push(Value { name: name.to_owned(), shape, dtype, source: Source::Node });
-        self.nodes.push(Node { name: name.to_owned(), op, operands: operands.to_vec(), result });
+        let scratch = scratch.map(|shape| {
+            self.push(Value { name: format!("{name} scratch"), shape, dtype: DType::F32, source: Source::Node })
+        });
+        self.nodes.push(Node { name: name.to_owned(), op, operands: operands.to_vec(), result, scratch });
         Ok(result)
     }
 
@@ -164,15 +169,17 @@ impl Graph {
         self.nodes.iter().any(|node| self.value(node.result).shape.0.contains(&Dim::Length))
     }
 
-    /// Flops of a node, and the bytes of its operands and its result: each read or written once.
+    /// Flops of a node, and the bytes of its operands and its result, each read or written once, and of its scratch
+    /// memory, written and read.
     pub fn work(&self, node: &Node, counts: Counts) -> Work {
         let shapes: Vec<&Shape> = node.operands.iter().map(|id| &self.value(*id).shape).collect();
         let mut values = [&node.operands[..], &[node.result]].concat();
         // What stands in two places is read once.
         values.sort();
         values.dedup();
-        let bytes = values.iter().map(|id| self.value(*id).bytes(counts) as u64).sum();
-        Work { flops: node.op.flops(&shapes, counts), bytes }
+        let bytes = |id: &ValueId| self.value(*id).bytes(counts) as u64;
+        let moved = values.iter().map(bytes).sum::<u64>() + 2 * node.scratch.as_ref().map_or(0, bytes);
+        Work { flops: node.op.flops(&shapes, counts), bytes: moved }
     }
 
     /// Flops of all nodes at the given counts.

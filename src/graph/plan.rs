@@ -106,6 +106,11 @@ fn place(graph: &Graph) -> (Vec<Buffer>, Vec<Storage>) {
         let value = graph.value(node.result);
         let shared = last_use[node.result.0] != usize::MAX;
         storage[node.result.0] = Storage::Buffer(take_buffer(&mut buffers, &mut free, value, shared));
+        if let Some(id) = node.scratch {
+            let buffer = take_buffer(&mut buffers, &mut free, graph.value(id), true);
+            storage[id.0] = Storage::Buffer(buffer);
+            free.push(buffer);
+        }
         // A result never overwrites an operand of its own step, so operands are given back only now.
         let operands = node.operands.iter().map(|v| graph.viewed(*v));
         let mut ended: Vec<ValueId> = operands.filter(|v| last_use[v.0] == step).collect();
@@ -190,7 +195,9 @@ impl std::fmt::Display for Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::{Activation, ActivationKind, Binary, BinaryKind, EmbeddingSum, LayerNorm, Linear, Shape};
+    use crate::ops::{
+        Activation, ActivationKind, Binary, BinaryKind, EmbeddingSum, LayerNorm, LayerNormLinear, Linear, Shape,
+    };
 
     #[test]
     fn a_buffer_is_as_large_as_its_value() {
@@ -223,6 +230,32 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn scratch_memory_is_no_value_that_lives() {
+        let mut graph = Graph::new();
+        let x = graph.input("x", Shape::matrix(Dim::Tokens, 8), DType::F32);
+        let weight = graph.weight(vec!["w".into()], Shape::fixed(&[8, 8]));
+        let vector = graph.weight(vec!["v".into()], Shape::fixed(&[8]));
+        let layer = |graph: &mut Graph, x| {
+            graph.node("layer", LayerNormLinear::default(), &[x, vector, vector, weight]).unwrap()
+        };
+        let first = layer(&mut graph, x);
+        let second = layer(&mut graph, first);
+        let sum = graph.node("sum", Binary::from(BinaryKind::Multiply), &[first, second]).unwrap();
+        graph.outputs = vec![sum];
+        let plan = Plan::new(graph);
+        for node in plan.graph.nodes.iter().filter(|node| node.scratch.is_some()) {
+            let scratch = plan.storage[node.scratch.unwrap().0];
+            let others = [first, second].map(|id| plan.storage[id.0]);
+            assert!(matches!(scratch, Storage::Buffer(_)) && !others.contains(&scratch), "{}", node.name);
+        }
+        // Two results, one memory of two numbers a row for both, and the output's own.
+        let counts = Counts { tokens: 10, texts: 1 };
+        assert_eq!((plan.buffers.len(), plan.buffer_bytes(counts)), (4, 4 * 10 * (8 + 8 + 2 + 8)));
+        assert_eq!(plan.graph.work(&plan.graph.nodes[0], counts).bytes, 4 * (2 * 80 + 8 + 64 + 2 * 20));
+    }
+
     #[test]
     fn a_narrow_plan_takes_half_the_memory_and_can_be_widened() {
         let mut graph = Graph::new();

@@ -1,8 +1,8 @@
 //! The table of kernels: a row each, with the options it has and what it takes.
 
 use crate::ops::{
-    ActivationKind, Approximate, Attention, BiasGelu, GatedLinear, LayerNorm, Op, ResidualLayerNorm, ResidualRmsNorm,
-    RmsNorm, RmsNormRope, SoftmaxDropout,
+    ActivationKind, Approximate, Attention, BiasGelu, GatedLinear, LayerNorm, LayerNormLinear, Op, ResidualLayerNorm,
+    ResidualRmsNorm, RmsNorm, RmsNormRope, SoftmaxDropout,
 };
 use crate::{Error, Result};
 
@@ -150,6 +150,18 @@ pub static ROWS: &[Row] = &[
         options: &["hidden_dim", "intermediate_dim", "use_half", "approximate"],
         op: |options| GatedLinear { kind: options.approximate.kind() }.into(),
         operands: gated_operands,
+        row_axis: 1,
+    },
+    Row {
+        name: "layer_norm_linear",
+        formula: "(layer_norm(x) norm_weight + norm_bias) weight^T + bias",
+        options: &["hidden_dim", "intermediate_dim", "use_half", "eps"],
+        op: |options| LayerNormLinear { eps: options.layer_norm().eps, bias: true, activation: None }.into(),
+        operands: |options, rows| {
+            let (columns, inner) = (vec![options.hidden_dim], options.inner());
+            let weight = vec![inner, options.hidden_dim];
+            vec![vec![rows, options.hidden_dim], columns.clone(), columns, weight, vec![inner]]
+        },
         row_axis: 1,
     },
     Row {

@@ -23,6 +23,7 @@ pub mod gated;
 pub mod gated_backward;
 pub mod gated_linear;
 pub mod layer_norm;
+pub mod layer_norm_linear;
 pub mod linear;
 pub mod matmul;
 pub mod normalize;
@@ -57,6 +58,7 @@ pub use gated::Gated;
 pub use gated_backward::GatedBackward;
 pub use gated_linear::GatedLinear;
 pub use layer_norm::{LayerNorm, LayerNormBackward};
+pub use layer_norm_linear::LayerNormLinear;
 pub use linear::{Linear, Residual};
 pub use matmul::{Matmul, Strided};
 pub use normalize::{Floor, Normalize};
@@ -74,7 +76,7 @@ pub use softmax_dropout::SoftmaxDropout;
 use crate::graph::DType;
 use crate::{Error, Result};
 
-/// Operations and bytes a step costs: each input read once, each output written once.
+/// Operations and bytes a step costs: each input read once, each output written once, scratch memory both.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Work {
     /// Floating-point operations (a multiply-add counts two).
@@ -123,6 +125,11 @@ pub trait Operation {
     fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
         let _ = operands;
         Ok(Vec::new())
+    }
+    /// Float32 memory that kernels may keep something in while the op runs, by its axes; less than any operand of rows.
+    fn scratch(&self, operands: &[&Shape]) -> Option<Shape> {
+        let _ = operands;
+        None
     }
     /// Whether operand `place` may be stored in 16 bits: matrices and activations may where kernels have that form, vectors
     /// of weights stay float32.
@@ -229,6 +236,8 @@ ops! {
     LayerNorm = "layer_norm",
     /// Its gradient.
     LayerNormBackward = "layer_norm_backward",
+    /// Layer normalisation, then a product.
+    LayerNormLinear = "layer_norm_linear",
     /// `act(x W^T + b) + residual`.
     Linear = "linear",
     /// Product of matrices, one for each index of the axes before them.
@@ -304,6 +313,11 @@ impl Op {
     /// As [`Operation::definition`].
     pub fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
         self.operation().definition(operands)
+    }
+
+    /// As [`Operation::scratch`].
+    pub fn scratch(&self, operands: &[&Shape]) -> Option<Shape> {
+        self.operation().scratch(operands)
     }
 
     /// As [`Operation::narrow`].

@@ -13,6 +13,7 @@ from cases.bounds_activation import activation, activation_backward, gated, gate
 from cases.bounds_fused import (
     bias_gelu,
     gated_linear,
+    layer_norm_linear,
     residual_layer_norm,
     residual_rms_norm,
     rms_norm_rope,
@@ -240,6 +241,7 @@ BOUNDS: dict[str, Bound] = {
     "cast": exact,
     "bias_gelu": bias_gelu,
     "gated_linear": gated_linear,
+    "layer_norm_linear": layer_norm_linear(norm(True, 1e-5)),
     "residual_layer_norm": residual_layer_norm(norm(True, 1e-5)),
     "residual_rms_norm": residual_rms_norm(norm(False, 1e-6)),
     "rms_norm_rope": rms_norm_rope(norm(False, 1e-6)),

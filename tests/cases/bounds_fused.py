@@ -7,7 +7,7 @@ import numpy as np
 from cases.bounds_activation import of_activation
 from cases.functions import activate
 from cases.kinds import Attributes, Operands
-from cases.reference_fused import gelu_kind
+from cases.reference_fused import gelu_kind, layer_norm
 from cases.units import TINY, Bound, U, summed
 
 
@@ -62,6 +62,21 @@ def gated_linear(operands: Operands, attributes: Attributes, y: np.ndarray) -> n
     opened = activate(before, kind)
     off_gate = off_gate + of_activation(before, opened, kind)
     return np.abs(other) * off_gate + np.abs(opened) * off_up + off_gate * off_up + 2 * U * np.abs(y) + TINY
+
+
+def layer_norm_linear(norm: Bound) -> Bound:
+    """Every term is off as the norm is, the sums as a product's are; the nonlinearity's slope is at most 1.2."""
+
+    def bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+        x, norm_weight, norm_bias, weight, *bias = operands
+        normal = layer_norm(x, norm_weight, norm_bias, attributes)
+        off, size = norm([x, norm_weight, norm_bias], attributes, normal), np.abs(weight).T
+        terms = summed(x.shape[-1], (np.abs(normal) + off) @ size + (np.abs(bias[0]) if bias else 0.0))
+        before = normal @ weight.T + (bias[0] if bias else 0.0)
+        of_kind = of_activation(before, y, attributes.get("activation") or "identity")
+        return 1.2 * (off @ size + terms) + of_kind + TINY
+
+    return bound
 
 
 def bias_gelu(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ HEADS = ((1, 1, 1, 2), (2, 5, 3, 4), (1, 33, 2, 64), (2, 65, 1, 66), (1, 7, 12, 
 
 
 def cases() -> list[OpCase]:
-    return residuals() + biases() + softmaxes() + rotary() + gates()
+    return residuals() + biases() + softmaxes() + rotary() + gates() + products()
 
 
 def residuals() -> list[OpCase]:
@@ -106,8 +106,47 @@ def gates() -> list[OpCase]:
             OpCase(
                 "gated_linear", f"{kind}-half-odd", lambda v: [v.plain(33, 65), *twice(v, 31, 65)], given, "float16"
             ),
+            OpCase(
+                "gated_linear",
+                f"{kind}-half-odd-result",
+                lambda v: [v.plain(33, 64), *twice(v, 31, 64)],
+                given,
+                "float16",
+            ),
         ]
     return found
+
+
+def products() -> list[OpCase]:
+    op, biased = "layer_norm_linear", {"bias": True}
+
+    def operands(v: Values, x: np.ndarray, n: int, bias: bool = True) -> list[np.ndarray]:
+        k = x.shape[-1]
+        return [x, v.plain(k), v.plain(k), v.plain(n, k), *([v.plain(n)] if bias else [])]
+
+    found = []
+    for m, n, k in SIZES:
+        name = shape_name(m, n, k)
+        found += [
+            OpCase(op, name, lambda v, m=m, n=n, k=k: operands(v, v.plain(m, k), n, bias=False)),
+            OpCase(op, f"bias-{name}", lambda v, m=m, n=n, k=k: operands(v, v.plain(m, k), n), biased),
+        ]
+    for kind in ("identity", "gelu_erf", "gelu_tanh", "relu", "silu", "tanh", "sigmoid", "quick_gelu"):
+        found.append(OpCase(op, kind, lambda v: operands(v, v.plain(33, 65), 63), {**biased, "activation": kind}))
+    return found + [
+        OpCase(op, "vector", lambda v: operands(v, v.plain(65), 33), biased),
+        OpCase(op, "axes", lambda v: operands(v, v.plain(2, 3, 64), 70), biased),
+        OpCase(op, "long", lambda v: operands(v, v.plain(2, 9001), 5), biased),
+        OpCase(op, "many-rows", lambda v: operands(v, v.plain(259, 12), 3), biased),
+        OpCase(op, "outliers", lambda v: operands(v, v.outliers(33, 129), 65), biased),
+        OpCase(op, "not-finite", lambda v: operands(v, v.not_finite(5, 33), 7), biased),
+        OpCase(op, "far-from-0", lambda v: operands(v, v.plain(3, 129) + 100, 17), biased),
+        OpCase(op, "eps", lambda v: operands(v, v.plain(2, 33), 9), {**biased, "eps": 0.5}),
+        OpCase(op, "half", lambda v: operands(v, v.plain(33, 64), 68), biased, "float16"),
+        OpCase(op, "half-long", lambda v: operands(v, v.plain(3, 9000), 8), biased, "float16"),
+        OpCase(op, "half-odd", lambda v: operands(v, v.plain(33, 65), 31), biased, "float16"),
+        OpCase(op, "half-odd-result", lambda v: operands(v, v.plain(33, 64), 31), biased, "float16"),
+    ]
 
 
 def twice(v: Values, *shape: int) -> list[np.ndarray]:

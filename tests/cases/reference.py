@@ -17,6 +17,7 @@ from cases.reference_attention import attention, attention_mask, attention_outpu
 from cases.reference_fused import (
     bias_gelu,
     gated_linear,
+    layer_norm_linear,
     residual_layer_norm,
     residual_rms_norm,
     rms_norm_rope,
@@ -191,7 +192,7 @@ REFERENCES: dict[str, Reference] = {
         layer_norm_backward, rms_norm, rms_norm_backward, normalize, linear, matmul, attention_scores, attention_mask,
         attention_output, attention, rope, embedding_sum, embedding_backward, reduce, dropout, cross_entropy,
         cross_entropy_backward, binary_cross_entropy, pool, cast, bias_gelu, residual_layer_norm, residual_rms_norm,
-        rms_norm_rope, softmax_dropout, gated_linear,
+        rms_norm_rope, softmax_dropout, gated_linear, layer_norm_linear,
     )
 }  # fmt: skip
 

@@ -10,12 +10,16 @@ from cases.reference_attention import rope
 from cases.reference_softmax import softmax
 
 
+def layer_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, attributes: Attributes) -> np.ndarray:
+    columns = max(x.shape[-1], 1)
+    centred = x - x.sum(axis=-1, keepdims=True) / columns
+    deviation = np.sqrt(np.square(centred).sum(axis=-1, keepdims=True) / columns + attributes.get("eps", 1e-5))
+    return centred / deviation * weight + bias
+
+
 def residual_layer_norm(operands: Operands, attributes: Attributes) -> np.ndarray:
     x, residual, weight, bias = operands
-    total = x + residual
-    centred = total - total.mean(axis=-1, keepdims=True)
-    deviation = np.sqrt(np.square(centred).mean(axis=-1, keepdims=True) + attributes.get("eps", 1e-5))
-    return centred / deviation * weight + bias
+    return layer_norm(x + residual, weight, bias, attributes)
 
 
 def residual_rms_norm(operands: Operands, attributes: Attributes) -> np.ndarray:
@@ -35,6 +39,12 @@ def rms_norm_rope(operands: Operands, attributes: Attributes) -> np.ndarray:
 def gated_linear(operands: Operands, attributes: Attributes) -> np.ndarray:
     x, gate, up = operands
     return activate(x @ gate.T, attributes["kind"]) * (x @ up.T)
+
+
+def layer_norm_linear(operands: Operands, attributes: Attributes) -> np.ndarray:
+    x, norm_weight, norm_bias, weight, *bias = operands
+    y = layer_norm(x, norm_weight, norm_bias, attributes) @ weight.T
+    return activate(y + bias[0] if bias else y, attributes.get("activation") or "identity")
 
 
 def bias_gelu(operands: Operands, attributes: Attributes) -> np.ndarray:

@@ -8,7 +8,10 @@ from cases.reference import evaluate
 
 from grilly import _core
 
-FUSED = ("bias_gelu", "gated_linear", "residual_layer_norm", "residual_rms_norm", "rms_norm_rope", "softmax_dropout")
+FUSED = (
+    "bias_gelu", "gated_linear", "layer_norm_linear", "residual_layer_norm", "residual_rms_norm", "rms_norm_rope",
+    "softmax_dropout",
+)  # fmt: skip
 ROWS = [case for case in CASES if case.op in FUSED and case.dtype == "float32"]
 
 
@@ -36,6 +39,13 @@ def test_an_operation_is_within_its_bound_of_its_definition(engine, op):
         with np.errstate(invalid="ignore"):
             off = np.abs(apart.astype(np.float64) - fused)
         assert (off <= allowed)[finite].all(), case.id
+
+
+def test_a_row_normalised_on_its_way_into_a_product_has_the_bits_of_the_norm(engine):
+    for case in (case for case in ROWS if case.op == "layer_norm_linear"):
+        given = upload(engine, case.operands())
+        fused, apart = (call(case.op, given, case.attributes) for call in (engine.call, engine.call_apart))
+        assert np.array_equal(fused.numpy(), apart.numpy(), equal_nan=True), case.id
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

@@ -15,6 +15,7 @@ from grilly import _core, errors, functional, kernels
 CALLS = {
     "bias_gelu": ([(6, 64), (64,)], "bias_gelu", {}),
     "geglu": ([(6, 64), (32, 64), (32, 64)], "gated_linear", {"kind": "gelu_tanh"}),
+    "layer_norm_linear": ([(6, 64), (64,), (64,), (32, 64), (32,)], "layer_norm_linear", {"bias": True}),
     "residual_layer_norm": ([(6, 64), (6, 64), (64,), (64,)], "residual_layer_norm", {}),
     "residual_rms_norm": ([(6, 64), (6, 64), (64,)], "residual_rms_norm", {}),
     "softmax_dropout": ([(6, 64)], "softmax_dropout", {"p": 0.1, "seed": 0}),
@@ -26,7 +27,7 @@ CALLS = {
 @pytest.mark.parametrize("name", CALLS)
 def test_a_kernel_computes_its_operation(put, name, use_half):
     shapes, op, attributes = CALLS[name]
-    inner = {"intermediate_dim": 32} if "glu" in name and name != "bias_gelu" else {}
+    inner = {"intermediate_dim": 32} if name in ("geglu", "layer_norm_linear", "swiglu") else {}
     kernel = kernels.get(name, hidden_dim=64, use_half=use_half, **inner)
     operands = [values(*shape) / (8 if place else 1) for place, shape in enumerate(shapes)]
     narrow = [x.astype(np.float16 if dtype == "float16" else np.float32)
@@ -95,6 +96,18 @@ def test_half_the_bytes():
         (lambda: kernels.get("flash_attention", hidden_dim=64).apart(*[values(2, 64)] * 3, [0, 2], [0, 2]), "itself"),
         (lambda: kernels.swiglu(values(3, 4), values(5, 4), values(6, 4)), "up has shape"),
         (lambda: kernels.geglu(values(3, 4), values(5, 4), values(5, 4), "exact"), "approximate"),
+        (
+            lambda: kernels.layer_norm_linear(values(3, 4), values(4), values(4), values(5, 3)),
+            "x has shape|expected last",
+        ),
+        (
+            lambda: kernels.layer_norm_linear(values(3, 4), values(5), values(4), values(5, 4)),
+            "weight has shape \\[5\\]",
+        ),
+        (
+            lambda: kernels.layer_norm_linear(*[values(4, 4)] * 4, activation="gelu"),
+            "activation is 'gelu', expected one of 'gelu_erf'",
+        ),
         (lambda: kernels.residual_layer_norm(values(3, 4), values(4), values(4), values(4)), "residual has shape"),
         (lambda: kernels.residual_rms_norm(values(3, 4), values(3, 4), values(5)), "weight has shape"),
         (lambda: kernels.bias_gelu(values(3, 4), values(3, 4)), "bias has shape"),

@@ -16,6 +16,7 @@ from grilly.kernels.flash import (
 from grilly.kernels.fused import (
     bias_gelu,
     geglu,
+    layer_norm_linear,
     residual_layer_norm,
     residual_rms_norm,
     rms_norm_rope,
@@ -36,6 +37,7 @@ __all__ = [
     "detect_vendor",
     "geglu",
     "get",
+    "layer_norm_linear",
     "names",
     "required_shared_memory",
     "residual_layer_norm",

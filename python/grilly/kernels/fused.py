@@ -14,14 +14,17 @@ from grilly.functional.dispatch import (
     floats,
     mask_values,
     number,
+    one_of,
     shape,
     whole,
 )
+from grilly.functional.linear import FUSED
 from grilly.functional.rotary import rope_table
 
 __all__ = [
     "bias_gelu",
     "geglu",
+    "layer_norm_linear",
     "residual_layer_norm",
     "residual_rms_norm",
     "rms_norm_rope",
@@ -82,6 +85,51 @@ def geglu(x: Operand, w_gate: Operand, w_up: Operand, approximate: str = "tanh")
 def _gated(name: str, x: Operand, w_gate: Operand, w_up: Operand, kind: str) -> Result:
     operands = floats(x, "x"), floats(w_gate, "w_gate"), floats(w_up, "w_up")
     return evaluate(name, lambda r, x, gate, up: r("gated_linear", x, gate, up, kind=kind), *operands)
+
+
+def layer_norm_linear(
+    x: Operand,
+    norm_weight: Operand,
+    norm_bias: Operand,
+    weight: Operand,
+    bias: Operand | None = None,
+    eps: float = 1e-5,
+    activation: str | None = None,
+) -> Result:
+    """Layer norm, then a linear layer: `act((layer_norm(x) norm_weight + norm_bias) weight^T + bias)`.
+
+    Args:
+        x: `(..., K)`.
+        norm_weight: `(K,)`.
+        norm_bias: `(K,)`.
+        weight: `(N, K)`.
+        bias: `(N,)`; default none.
+        eps: Added to the variance; default 1e-5.
+        activation: `"gelu_erf"`, `"gelu_tanh"`, `"relu"`, `"silu"`, `"tanh"`, `"sigmoid"` or `"quick_gelu"`; default
+            none.
+
+    Returns:
+        `(..., N)`.
+
+    Raises:
+        InvalidArgumentError: Shapes that do not belong together, or another activation.
+
+    Source: Ba, Kiros, Hinton, Layer Normalization (2016), before the products of a pre-norm transformer.
+
+    Example:
+        >>> from grilly import kernels
+        >>> kernels.layer_norm_linear([[1.0, 3.0]], [1.0, 1.0], [0.0, 0.0], [[2.0, 5.0]], eps=0.0).tolist()
+        [[3.0]]
+    """
+    name = "layer_norm_linear"
+    if activation is not None:
+        one_of(name, "activation", activation, FUSED)
+    norms = floats(norm_weight, "norm_weight"), floats(norm_bias, "norm_bias")
+    given = [floats(x, "x"), *norms, floats(weight, "weight")]
+    if bias is not None:
+        given.append(floats(bias, "bias"))
+    ends = {"eps": number(name, "eps", eps), "bias": bias is not None, "activation": activation}
+    return evaluate(name, lambda r, *xs: r("layer_norm_linear", *xs, **ends), *given)
 
 
 def residual_layer_norm(x: Operand, residual: Operand, weight: Operand, bias: Operand, eps: float = 1e-5) -> Result:

@@ -42,7 +42,7 @@ class Interface:
 
 @dataclass(frozen=True)
 class Work:
-    """What a call costs: floating-point operations, and bytes of operands and result, each once.
+    """What a call costs: floating-point operations, and bytes of operands and result, each once, and of scratch memory.
 
     Example:
         >>> from grilly import kernels
@@ -88,7 +88,11 @@ class Kernel:
 
     @property
     def source(self) -> str:
-        """The GLSL text, which compiles by itself: what it includes and defines is in it."""
+        """The GLSL text, which compiles by itself: what it includes and defines is in it.
+
+        Of `layer_norm_linear` it is the product's, as are `interface` and `shared_memory`; the shader before it writes
+        each row's mean and the factor of its elements.
+        """
         return str(self._shader()["source"])
 
     @property
@@ -114,7 +118,7 @@ class Kernel:
 
     def _shader(self) -> dict[str, Any]:
         shaders, _, _ = self._kernel.describe(1)
-        return shaders[0]
+        return shaders[-1]
 
     def __call__(self, *operands: Operand) -> Result:
         """The result, on the device of the operands; `rms_norm_rope` makes its angles if they are left out."""

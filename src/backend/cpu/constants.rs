@@ -26,6 +26,7 @@ fn form(op: &Op, operand: usize) -> Form {
     match op {
         Op::Linear(_) if operand == 1 => Form::Packed,
         Op::GatedLinear(_) if operand > 0 => Form::Packed,
+        Op::LayerNormLinear(_) if operand == 3 => Form::Packed,
         Op::EmbeddingSum(_) if operand % 2 == 1 => Form::Table,
         _ => Form::Floats,
     }

@@ -346,7 +346,8 @@ impl ArrayEngine for VulkanArrays {
         let capabilities = &self.opened.device.capabilities;
         let whole = |multiple: usize| {
             let mut narrow = operands.iter().enumerate().filter(|(place, _)| op.narrow(*place));
-            narrow.all(|(_, shape)| shape.columns().is_multiple_of(multiple))
+            let result = op.infer(operands).is_ok_and(|found| found[0].columns().is_multiple_of(multiple));
+            result && narrow.all(|(_, shape)| shape.columns().is_multiple_of(multiple))
         };
         let fits = match op {
             Op::Linear(_) => linear_matrix::fits(operands, capabilities),
@@ -356,11 +357,6 @@ impl ArrayEngine for VulkanArrays {
             _ => whole(4),
         };
         fits && !replaced()
-    }
-
-    fn runs_apart(&self, op: &Op, operands: &[&Shape]) -> bool {
-        // Two products on matrix cores are faster than one that has none.
-        matches!(op, Op::GatedLinear(_)) && linear_matrix::fits(operands, &self.opened.device.capabilities)
     }
 
     fn download(&self, memory: &Memory, bytes: &mut [u8]) -> Result<()> {

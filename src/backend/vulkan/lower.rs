@@ -29,6 +29,15 @@ impl Lowering<'_> {
         })
     }
 
+    /// A node's scratch memory.
+    ///
+    /// # Errors
+    /// `Unsupported` where the plan has none for it.
+    pub fn scratch(&self, node: &Node) -> Result<Range> {
+        let missing = || Error::Unsupported { what: node.name.clone(), reason: "it has no scratch memory".into() };
+        node.scratch.map(|id| self.range(id)).ok_or_else(missing)
+    }
+
     /// The user's shader that is registered in a kernel's place for the node, or grilly's own for its element type.
     ///
     /// # Errors
@@ -102,6 +111,7 @@ pub fn lower(plan: &Plan, capabilities: &Capabilities, shaders: &Registry) -> Re
             Op::GatedLinear(op) => kernels::gated_linear::lower(&mut lowering, node, op)?,
             Op::LayerNorm(op) => kernels::layer_norm::lower(&mut lowering, node, op)?,
             Op::LayerNormBackward(op) => kernels::layer_norm_backward::lower(&mut lowering, node, op)?,
+            Op::LayerNormLinear(op) => kernels::layer_norm_linear::lower(&mut lowering, node, op)?,
             Op::Linear(op) => kernels::linear::lower(&mut lowering, node, op)?,
             Op::Matmul(op) => kernels::matmul::lower(&mut lowering, node, op)?,
             Op::Normalize(op) => kernels::normalize::lower(&mut lowering, node, op)?,

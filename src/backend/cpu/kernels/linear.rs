@@ -12,20 +12,21 @@ pub(super) fn run(step: &Step<'_>, op: &Linear, operands: &[ValueId], out: &mut 
     let x = step.floats(operands[0])?;
     let mut own = None;
     let weight = packed(step, operands[1], &mut own)?;
-    let mut bias = Cow::Borrowed(&[][..]);
-    if op.bias {
-        bias = match step.constants.floats(operands[2]) {
-            Some(padded) => Cow::Borrowed(&padded[..weight.padded_columns()]),
-            None => {
-                let mut padded = step.floats(operands[2])?.to_vec();
-                padded.resize(weight.padded_columns(), 0.0);
-                Cow::Owned(padded)
-            }
-        };
-    }
+    let bias = padded(step, operands[2..].first().filter(|_| op.bias), weight)?;
     let residual = op.residual_operand().map(|place| step.floats(operands[place])).transpose()?;
     let epilogue = Epilogue { bias: &bias, activation: op.activation, residual };
     multiply(step.arch, step.team, x, weight, epilogue, out)
+}
+
+/// A bias with the zeros that a product wants behind it; nothing for none.
+pub(super) fn padded<'a>(step: &Step<'a>, bias: Option<&ValueId>, weight: &Packed) -> Result<Cow<'a, [f32]>> {
+    let Some(bias) = bias else { return Ok(Cow::Borrowed(&[])) };
+    if let Some(padded) = step.constants.floats(*bias) {
+        return Ok(Cow::Borrowed(&padded[..weight.padded_columns()]));
+    }
+    let mut padded = step.floats(*bias)?.to_vec();
+    padded.resize(weight.padded_columns(), 0.0);
+    Ok(Cow::Owned(padded))
 }
 
 /// A weight in panels; one that comes with the batch is packed for this batch, into `own`.

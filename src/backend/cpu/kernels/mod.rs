@@ -19,6 +19,7 @@ mod gated;
 mod gated_backward;
 mod gated_linear;
 mod layer_norm;
+mod layer_norm_linear;
 mod linear;
 mod matmul;
 mod normalize;
@@ -65,6 +66,7 @@ pub fn run(step: &Step<'_>, node: &Node, scratch: &mut Floats, out: &mut [f32]) 
         Op::GatedLinear(op) => gated_linear::run(step, op, operands, scratch, out),
         Op::LayerNorm(op) => layer_norm::run(step, op, operands, out),
         Op::LayerNormBackward(op) => layer_norm::backward(step, op, operands, out),
+        Op::LayerNormLinear(op) => layer_norm_linear::run(step, op, operands, scratch, out),
         Op::Linear(op) => linear::run(step, op, operands, out),
         Op::Matmul(op) => matmul::run(step, op, operands, scratch, out),
         Op::Normalize(op) => normalize::run(step, op, operands, out),

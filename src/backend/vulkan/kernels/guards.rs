@@ -12,8 +12,8 @@ use crate::backend::registry::Registry;
 use crate::backend::{Feed, ProgramOptions, StoredType, TensorView, WeightSource};
 use crate::graph::{DType, Graph, Plan, ValueId};
 use crate::ops::{
-    Activation, ActivationKind, Binary, BinaryKind, Counts, Dim, EmbeddingSum, LayerNorm, LayerNormBackward, Linear,
-    Normalize, Op, RmsNorm, RmsNormBackward, Shape, Softmax, SoftmaxBackward,
+    Activation, ActivationKind, Binary, BinaryKind, Counts, Dim, EmbeddingSum, LayerNorm, LayerNormBackward,
+    LayerNormLinear, Linear, Normalize, Op, RmsNorm, RmsNormBackward, Shape, Softmax, SoftmaxBackward,
 };
 use crate::settings::Settings;
 
@@ -57,6 +57,7 @@ fn cases() -> Vec<Guarded> {
         case(SoftmaxBackward {}.into(), 37, vec![37, 37], vec![]),
         case(Linear::default().into(), 70, vec![24], vec![vec![70, 24]]),
         case(Linear { bias: true, ..Linear::default() }.into(), 300, vec![7], vec![vec![300, 7], vec![300]]),
+        case(LayerNormLinear::default().into(), 70, vec![24], vec![vec![24], vec![24], vec![70, 24]]),
         case(EmbeddingSum {}.into(), 50, vec![0], vec![vec![1, 50]]),
     ]
 }

@@ -22,6 +22,7 @@ pub(super) mod gated_backward;
 pub(super) mod gated_linear;
 pub(super) mod layer_norm;
 pub(super) mod layer_norm_backward;
+pub(super) mod layer_norm_linear;
 pub(super) mod linear;
 pub(super) mod linear_matrix;
 pub(super) mod matmul;

@@ -1,15 +1,16 @@
-//! What fused ops move: the ranges they bind are their work's bytes, and nothing stands between their steps.
+//! What fused ops move: the ranges they bind are their work's bytes, and nothing of an operand's size stands between
+//! their steps.
 
 use std::collections::BTreeSet;
 
-use super::super::Capabilities;
 use super::super::kernel::Resource;
 use super::super::lower::lower;
+use super::super::{Capabilities, Feature};
 use crate::backend::registry::Registry;
 use crate::graph::{DType, Graph, Plan, Storage, ValueId};
 use crate::ops::{
-    ActivationKind, BiasGelu, Counts, GatedLinear, LayerNorm, Op, ResidualLayerNorm, ResidualRmsNorm, RmsNorm,
-    RmsNormRope, Shape, SoftmaxDropout,
+    ActivationKind, BiasGelu, Counts, GatedLinear, LayerNorm, LayerNormLinear, Op, ResidualLayerNorm, ResidualRmsNorm,
+    RmsNorm, RmsNormRope, Shape, SoftmaxDropout,
 };
 
 const ROWS: [usize; 2] = [40, 64];
@@ -18,9 +19,12 @@ const HEADS: [usize; 4] = [2, 5, 4, 16];
 /// Every fused op with its operands' axes.
 fn cases() -> Vec<(Op, Vec<&'static [usize]>)> {
     let dropped = SoftmaxDropout { causal: false, p: 0.1, seed: 1, offset: 0 };
+    let product = LayerNormLinear { activation: Some(ActivationKind::GeluErf), ..LayerNormLinear::default() };
     vec![
         (BiasGelu::default().into(), vec![&ROWS, &[64]]),
         (GatedLinear { kind: ActivationKind::Silu }.into(), vec![&ROWS, &[96, 64], &[96, 64]]),
+        (LayerNormLinear::default().into(), vec![&ROWS, &[64], &[64], &[96, 64]]),
+        (LayerNormLinear { bias: true, ..product }.into(), vec![&ROWS, &[64], &[64], &[96, 64], &[96]]),
         (ResidualLayerNorm(LayerNorm { eps: 1e-5 }).into(), vec![&ROWS, &ROWS, &[64], &[64]]),
         (ResidualRmsNorm(RmsNorm { eps: 1e-6 }).into(), vec![&ROWS, &ROWS, &[64]]),
         (RmsNormRope(RmsNorm { eps: 1e-6 }).into(), vec![&HEADS, &[64], &[5, 8], &[5, 8]]),
@@ -45,33 +49,50 @@ fn plan(op: &Op, operands: &[&[usize]], stored: DType) -> Plan {
     Plan::new(graph)
 }
 
+/// The portable floor, and a device that multiplies float16 on matrix cores.
+fn devices() -> [Capabilities; 2] {
+    let floor = Capabilities::floor();
+    let features = vec![Feature::CooperativeMatrixF16, Feature::Float16, Feature::Storage16];
+    [floor.clone(), Capabilities { name: "matrix cores".into(), subgroup_size: 32, features, ..floor }]
+}
+
 #[test]
 fn the_ranges_a_fused_op_binds_are_its_works_bytes() {
     for (op, operands) in cases() {
         let shapes: Vec<Shape> = operands.iter().map(|axes| Shape::fixed(axes)).collect();
         assert!(op.definition(&shapes.iter().collect::<Vec<_>>()).unwrap().len() > 1, "{} is fused", op.name());
         for stored in [DType::F32, DType::F16, DType::Bf16] {
-            let plan = plan(&op, &operands, stored);
-            let name = format!("{} in {}", op.name(), stored.name());
-            let dispatches = lower(&plan, &Capabilities::floor(), &Registry::default()).unwrap();
-            let mut bound = BTreeSet::new();
-            for range in dispatches.iter().flat_map(|dispatch| &dispatch.bindings) {
-                assert_eq!((range.offset, range.bytes), (0, None), "{name} binds whole values");
-                let storage = match range.resource {
-                    Resource::Input(place) => Storage::Input(place),
-                    Resource::Buffer(place) => Storage::Buffer(place),
-                    _ => continue,
-                };
-                bound.insert(ValueId(plan.storage.iter().position(|s| *s == storage).unwrap()));
-            }
-            let counts = Counts::default();
-            let bytes: usize = bound.iter().map(|id| plan.graph.value(*id).bytes(counts)).sum();
-            assert_eq!(bytes as u64, plan.graph.work(&plan.graph.nodes[0], counts).bytes, "{name}");
-            assert_eq!((dispatches.len(), plan.buffers.len()), (1, 1), "{name}: nothing but the result is made");
-            let result = plan.graph.value(plan.graph.outputs[0]);
-            assert_eq!((plan.buffer_bytes(counts), result.dtype), (result.bytes(counts), stored), "{name}");
+            devices().iter().for_each(|device| moves_its_work(&plan(&op, &operands, stored), stored, device));
         }
     }
+}
+
+/// One dispatch, which binds the operands and the result; or one that fills scratch memory before it, of two numbers a row.
+fn moves_its_work(plan: &Plan, stored: DType, device: &Capabilities) {
+    let node = &plan.graph.nodes[0];
+    let name = format!("{} in {} on {}", node.op.name(), stored.name(), device.name);
+    let dispatches = lower(plan, device, &Registry::default()).unwrap();
+    let mut bound = BTreeSet::new();
+    for range in dispatches.iter().flat_map(|dispatch| &dispatch.bindings) {
+        assert_eq!((range.offset, range.bytes), (0, None), "{name} binds whole values");
+        let storage = match range.resource {
+            Resource::Input(place) => Storage::Input(place),
+            Resource::Buffer(place) => Storage::Buffer(place),
+            _ => continue,
+        };
+        bound.insert(ValueId(plan.storage.iter().position(|s| *s == storage).unwrap()));
+    }
+    let counts = Counts::default();
+    let bytes = |id: &ValueId| plan.graph.value(*id).bytes(counts);
+    let scratch = node.scratch.map_or(0, |id| bytes(&id));
+    // Scratch memory is written and read.
+    let moved = bound.iter().map(bytes).sum::<usize>() + scratch;
+    assert_eq!(moved as u64, plan.graph.work(node, counts).bytes, "{name}");
+    let made = 1 + usize::from(scratch > 0);
+    assert_eq!((dispatches.len(), plan.buffers.len()), (made, made), "{name}: nothing but the result is made");
+    let result = plan.graph.value(plan.graph.outputs[0]);
+    assert_eq!((plan.buffer_bytes(counts), result.dtype), (result.bytes(counts) + scratch, stored), "{name}");
+    assert!(scratch <= 8 * ROWS[0], "{name}: {scratch} bytes of scratch memory");
 }
 
 #[test]

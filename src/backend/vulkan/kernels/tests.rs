@@ -12,7 +12,7 @@ use crate::ops::{
     Op, Pool, PoolMode, Reduce, ReduceKind, Residual, RmsNorm, Shape, Softmax,
 };
 
-const KERNELS: [&Kernel; 31] = [
+const KERNELS: [&Kernel; 33] = [
     &generated::activation::KERNEL,
     &generated::activation_backward::KERNEL,
     &generated::attention::KERNEL,
@@ -40,6 +40,8 @@ const KERNELS: [&Kernel; 31] = [
     &generated::softmax_backward::KERNEL,
     &generated::bias_gelu::KERNEL,
     &generated::gated_linear::KERNEL,
+    &generated::layer_norm_linear::KERNEL,
+    &generated::layer_norm_moments::KERNEL,
     &generated::residual_layer_norm::KERNEL,
     &generated::residual_rms_norm::KERNEL,
     &generated::rms_norm_rope::KERNEL,

@@ -1,0 +1,67 @@
+//! Layer normalisation, then a product.
+
+use super::definition::{self, Origin, Step};
+use super::{ActivationKind, Counts, Dim, LayerNorm, Linear, Operation, Residual, Shape};
+use crate::Result;
+
+/// `y = act(layer_norm(x) weight^T + bias)`.
+///
+/// Operands: `x [..., K]`, `norm_weight [K]`, `norm_bias [K]`, `weight [N, K]`, then `bias [N]` if `bias`. Result:
+/// `[..., N]`. Kernels may keep the mean of each row and what its elements are multiplied by as scratch memory,
+/// `[..., 2]`, and nothing of an operand's size. Sums run as in [`LayerNorm`] and [`Linear`].
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LayerNormLinear {
+    /// As [`LayerNorm::eps`].
+    pub eps: f32,
+    /// As [`Linear::bias`].
+    pub bias: bool,
+    /// As [`Linear::activation`].
+    pub activation: Option<ActivationKind>,
+}
+
+impl Default for LayerNormLinear {
+    fn default() -> Self {
+        LayerNormLinear { eps: 1e-5, bias: false, activation: None }
+    }
+}
+
+impl LayerNormLinear {
+    /// What comes first.
+    pub fn norm(&self) -> LayerNorm {
+        LayerNorm { eps: self.eps }
+    }
+
+    /// What follows.
+    pub fn linear(&self) -> Linear {
+        Linear { bias: self.bias, activation: self.activation, residual: Residual::None }
+    }
+}
+
+impl Operation for LayerNormLinear {
+    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
+        let count = 4 + usize::from(self.bias);
+        definition::infer("layer_norm_linear", count..=count, self, operands)
+    }
+
+    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        definition::flops(self, operands, counts)
+    }
+
+    fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
+        let product: Vec<Origin> =
+            std::iter::once(Origin::Step(0)).chain(definition::given(3..operands.len())).collect();
+        Ok(vec![Step::new(self.norm(), &definition::given(0..3)), Step::new(self.linear(), &product)])
+    }
+
+    fn scratch(&self, operands: &[&Shape]) -> Option<Shape> {
+        let mut moments = (*operands.first()?).clone();
+        moments.0.pop();
+        moments.0.push(Dim::Fixed(2));
+        Some(moments)
+    }
+
+    fn narrow(&self, place: usize) -> bool {
+        matches!(place, 0 | 3)
+    }
+}
