@@ -1,6 +1,7 @@
 //! Passes that replace several nodes by one. Each says what it fused and why it declined elsewhere.
 
 mod attention;
+mod definitions;
 mod linear_epilogue;
 
 use super::Graph;
@@ -56,5 +57,6 @@ impl Default for Fusion<'_> {
 pub fn all(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
     let mut outcomes = attention::run(graph, fusion);
     outcomes.extend(linear_epilogue::run(graph, fusion));
+    outcomes.extend(definitions::run(graph, fusion));
     outcomes
 }

@@ -85,7 +85,7 @@ fn dispatches(
     let result = graph.node("op", case.op.clone(), &operands).unwrap();
     graph.outputs = vec![filled, result];
     let mut all = lower(&Plan::new(graph.clone()), capabilities, &Registry::default()).unwrap();
-    let y = *all[1].bindings.last().unwrap();
+    let y = *all.last().unwrap().bindings.last().unwrap();
     *all[0].bindings.last_mut().unwrap() = y;
     for dispatch in &mut all[1..] {
         // rows_of and rows, which every one of these kernels has first.

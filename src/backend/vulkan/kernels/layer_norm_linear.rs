@@ -1,10 +1,11 @@
 //! Dispatches of `layer_norm_linear`: the rows' moments, then the product; one product a slice of the weight's rows where
 //! it is too large to bind.
 
+use super::linear::{SHUFFLE_INVOCATIONS, shuffles};
 use super::rows::{Held, Rows, slices};
 use crate::Result;
-use crate::backend::vulkan::generated::{layer_norm_linear, layer_norm_moments};
-use crate::backend::vulkan::kernel::{Dispatch, Extent, Range, Resource};
+use crate::backend::vulkan::generated::{layer_norm_linear, layer_norm_linear_shuffle, layer_norm_moments};
+use crate::backend::vulkan::kernel::{Dispatch, Extent, Range, Resource, Variant};
 use crate::backend::vulkan::lower::Lowering;
 use crate::graph::Node;
 use crate::ops::{ActivationKind, Counts, LayerNormLinear};
@@ -12,19 +13,10 @@ use crate::ops::{ActivationKind, Counts, LayerNormLinear};
 /// Adds the node's dispatches.
 pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &LayerNormLinear) -> Result<()> {
     moments(lowering, node, op)?;
-    let variant = lowering.select(&layer_norm_linear::KERNEL, node)?;
     let rows = Rows::of(lowering.shape(node.result))?;
     let weight = lowering.shape(node.operands[3]);
     let (n, k) = (weight.rows().size(Counts::default()), weight.columns());
-    let constants = layer_norm_linear::Constants {
-        tile_m: 128,
-        tile_n: if n <= 64 { 64 } else { 128 },
-        tile_k: 16,
-        vector: k.is_multiple_of(4),
-        bias: op.bias,
-        activation: op.activation.unwrap_or(ActivationKind::Identity) as u32,
-        vector_y: n.is_multiple_of(4),
-    };
+    let Build { variant, constants, columns, tile } = build(lowering, node, op, (n, k))?;
     let [x, norm_weight, norm_bias, weight] = [0, 1, 2, 3].map(|place| lowering.range(node.operands[place]));
     let row_bytes = (k * variant.stored.size()) as u64;
     for slice in slices(weight, n, row_bytes, lowering.capabilities)? {
@@ -50,17 +42,39 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
         lowering.push(Dispatch {
             label: node.name.clone(),
             variant,
-            constants: constants.values(variant),
+            constants: constants.clone(),
             bindings: bindings.into_array().to_vec(),
             push: bytemuck::bytes_of(&push).to_vec(),
-            grid: [
-                Extent::Fixed(slice.rows.div_ceil(constants.tile_n)),
-                rows.tiles(constants.tile_m),
-                Extent::Fixed(1),
-            ],
+            grid: [Extent::Fixed(slice.rows.div_ceil(columns)), rows.tiles(tile), Extent::Fixed(1)],
         })?;
     }
     Ok(())
+}
+
+/// The product's shader, and the columns and rows that a workgroup has.
+struct Build {
+    variant: &'static Variant,
+    constants: Vec<u32>,
+    columns: u32,
+    tile: u32,
+}
+
+/// That of `linear` for the device: all have one interface and one order of sums.
+fn build(lowering: &Lowering<'_>, node: &Node, op: &LayerNormLinear, (n, k): (usize, usize)) -> Result<Build> {
+    let (vector, vector_y) = (k.is_multiple_of(4), n.is_multiple_of(4));
+    let activation = op.activation.unwrap_or(ActivationKind::Identity) as u32;
+    if shuffles(lowering.capabilities) {
+        let variant = lowering.select(&layer_norm_linear_shuffle::KERNEL, node)?;
+        let columns = if n <= 64 && !variant.stored.is_narrow() { 1 } else { 4 };
+        let (bias, rows) = (op.bias, 16);
+        let constants =
+            layer_norm_linear_shuffle::Constants { rows, columns, vector, bias, activation, vector_y }.values(variant);
+        return Ok(Build { variant, constants, columns: SHUFFLE_INVOCATIONS * columns, tile: rows });
+    }
+    let variant = lowering.select(&layer_norm_linear::KERNEL, node)?;
+    let (tile_m, tile_n, tile_k, bias) = (128, if n <= 64 { 64 } else { 128 }, 16, op.bias);
+    let constants = layer_norm_linear::Constants { tile_m, tile_n, tile_k, vector, bias, activation, vector_y };
+    Ok(Build { variant, constants: constants.values(variant), columns: tile_n, tile: tile_m })
 }
 
 /// Mean of each row, and 1 / sqrt(var + eps).

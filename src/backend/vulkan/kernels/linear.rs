@@ -11,7 +11,7 @@ use crate::graph::{DType, Node};
 use crate::ops::{ActivationKind, Counts, Linear, Residual, Shape};
 
 /// Invocations of a workgroup of `linear-shuffle.glsl`.
-const SHUFFLE_INVOCATIONS: u32 = 64;
+pub(super) const SHUFFLE_INVOCATIONS: u32 = 64;
 
 /// Adds the node's dispatches.
 pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Linear) -> Result<()> {
@@ -52,7 +52,7 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
 
 /// Whether lanes are better fed by shuffles than from shared memory: so it is where shared memory is emulated.
 /// Both builds give the same bits.
-fn shuffles(capabilities: &Capabilities) -> bool {
+pub(super) fn shuffles(capabilities: &Capabilities) -> bool {
     capabilities.device_type == DeviceType::Software
         && capabilities.has(Feature::SubgroupShuffle)
         && SHUFFLE_INVOCATIONS.is_multiple_of(capabilities.subgroup_size.max(1))

@@ -41,6 +41,8 @@ pub(super) mod softmax_backward;
 pub(super) mod softmax_dropout;
 
 #[cfg(test)]
+mod flash_limits;
+#[cfg(test)]
 mod guards;
 #[cfg(test)]
 mod moved;

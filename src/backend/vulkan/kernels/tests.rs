@@ -12,7 +12,7 @@ use crate::ops::{
     Op, Pool, PoolMode, Reduce, ReduceKind, Residual, RmsNorm, Shape, Softmax,
 };
 
-const KERNELS: [&Kernel; 33] = [
+const KERNELS: [&Kernel; 34] = [
     &generated::activation::KERNEL,
     &generated::activation_backward::KERNEL,
     &generated::attention::KERNEL,
@@ -41,6 +41,7 @@ const KERNELS: [&Kernel; 33] = [
     &generated::bias_gelu::KERNEL,
     &generated::gated_linear::KERNEL,
     &generated::layer_norm_linear::KERNEL,
+    &generated::layer_norm_linear_shuffle::KERNEL,
     &generated::layer_norm_moments::KERNEL,
     &generated::residual_layer_norm::KERNEL,
     &generated::residual_rms_norm::KERNEL,
@@ -133,7 +134,7 @@ fn every_variant_keeps_to_the_floor() {
             assert!(writes.len() == 1 && writes[0].name == "y", "{name} writes y alone");
             // OpCapability (17): Shader (1), and 64-bit, 16-bit, 8-bit or float features nowhere.
             let capabilities: Vec<u32> = capabilities_of(variant.spirv);
-            let shuffles = kernel.name == "linear-shuffle";
+            let shuffles = kernel.name.ends_with("linear-shuffle");
             assert!(
                 capabilities.iter().all(|c| *c == 1 || (shuffles && [61, 65].contains(c))),
                 "{name}: {capabilities:?}"

@@ -17,6 +17,8 @@ pub mod spirv_tools;
 pub(super) use buffer::{Buffer, Kind, Slice};
 pub(super) use device::{Device, Ticket, close_all};
 pub(super) use instance::Instance;
+#[cfg(test)]
+pub(super) use messages::STOPS;
 pub use messages::validation_messages;
 pub(super) use pipeline::Pipeline;
 pub(super) use query::{Identity, Physical};

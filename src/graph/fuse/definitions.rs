@@ -1,0 +1,266 @@
+//! Nodes that are the steps of a fused op, by its definition, become that op: one mechanism, a row for each.
+//!
+//! A row's last step is the candidate; every other step feeds it. What is found is put together as the fused op, whose
+//! definition must then be what was found.
+
+use super::{Fusion, Outcome};
+use crate::graph::{DType, Graph, Node, Source, ValueId};
+use crate::ops::definition::{Origin, Term};
+use crate::ops::{
+    ActivationKind, Approximate, BiasGelu, Binary, BinaryKind, GatedLinear, LayerNormLinear, Linear, Op, Residual,
+    ResidualLayerNorm, ResidualRmsNorm, RmsNormRope, Shape, SoftmaxDropout,
+};
+
+/// A fused op.
+struct Row {
+    /// Its name.
+    name: &'static str,
+    /// What its steps are called, and which ops can be them.
+    steps: &'static [(&'static str, fn(&Op) -> bool)],
+    /// The op with the attributes of its steps, if it has a form for them.
+    op: fn(&[&Op]) -> Option<Op>,
+}
+
+const SUM: (&str, fn(&Op) -> bool) = ("a sum", |op| matches!(op, Op::Binary(Binary { kind: BinaryKind::Add })));
+const PRODUCT: (&str, fn(&Op) -> bool) =
+    ("a product", |op| matches!(op, Op::Binary(Binary { kind: BinaryKind::Multiply })));
+const GELU: (&str, fn(&Op) -> bool) = ("gelu", |op| approximate(op).is_some());
+const LINEAR: (&str, fn(&Op) -> bool) = ("linear", |op| matches!(op, Op::Linear(_)));
+const LAYER_NORM: (&str, fn(&Op) -> bool) = ("layer_norm", |op| matches!(op, Op::LayerNorm(_)));
+const RMS_NORM: (&str, fn(&Op) -> bool) = ("rms_norm", |op| matches!(op, Op::RmsNorm(_)));
+const ROPE: (&str, fn(&Op) -> bool) = ("rope", |op| matches!(op, Op::Rope(_)));
+const SOFTMAX: (&str, fn(&Op) -> bool) = ("softmax", |op| matches!(op, Op::Softmax(_)));
+const DROPOUT: (&str, fn(&Op) -> bool) = ("dropout", |op| matches!(op, Op::Dropout(_)));
+
+/// Every fused op. Where two could take a node, the first does.
+const ROWS: &[Row] = &[
+    Row {
+        name: "bias_gelu",
+        steps: &[SUM, GELU],
+        op: |ops| approximate(ops[1]).map(|approximate| BiasGelu { approximate }.into()),
+    },
+    Row {
+        name: "gated_linear",
+        steps: &[LINEAR, LINEAR, PRODUCT],
+        op: |ops| match ops[0] {
+            Op::Linear(gate) => gate.activation.map(|kind| GatedLinear { kind }.into()),
+            _ => None,
+        },
+    },
+    Row {
+        name: "layer_norm_linear",
+        steps: &[LAYER_NORM, LINEAR],
+        op: |ops| match ops {
+            [Op::LayerNorm(norm), Op::Linear(Linear { bias, activation, residual: Residual::None })] => {
+                Some(LayerNormLinear { eps: norm.eps, bias: *bias, activation: *activation }.into())
+            }
+            _ => None,
+        },
+    },
+    Row {
+        name: "residual_layer_norm",
+        steps: &[SUM, LAYER_NORM],
+        op: |ops| match ops[1] {
+            Op::LayerNorm(norm) => Some(ResidualLayerNorm(norm.clone()).into()),
+            _ => None,
+        },
+    },
+    Row {
+        name: "residual_rms_norm",
+        steps: &[SUM, RMS_NORM],
+        op: |ops| match ops[1] {
+            Op::RmsNorm(norm) => Some(ResidualRmsNorm(norm.clone()).into()),
+            _ => None,
+        },
+    },
+    Row {
+        name: "rms_norm_rope",
+        steps: &[RMS_NORM, ROPE],
+        op: |ops| match ops[0] {
+            Op::RmsNorm(norm) => Some(RmsNormRope(norm.clone()).into()),
+            _ => None,
+        },
+    },
+    Row {
+        name: "softmax_dropout",
+        steps: &[SOFTMAX, DROPOUT],
+        op: |ops| match ops {
+            [Op::Softmax(softmax), Op::Dropout(dropout)] => {
+                let (p, seed, offset) = (dropout.p, dropout.seed, dropout.offset);
+                Some(SoftmaxDropout { causal: softmax.causal, p, seed, offset }.into())
+            }
+            _ => None,
+        },
+    },
+];
+
+fn approximate(op: &Op) -> Option<Approximate> {
+    let Op::Activation(activation) = op else { return None };
+    match activation.kind {
+        ActivationKind::GeluErf => Some(Approximate::None),
+        ActivationKind::GeluTanh => Some(Approximate::Tanh),
+        _ => None,
+    }
+}
+
+/// Fuses every candidate that can be.
+pub(super) fn run(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
+    let mut outcomes = Vec::new();
+    let mut index = 0;
+    while index < graph.nodes.len() {
+        let is_last = |row: &&Row| row.steps.last().is_some_and(|(_, fits)| fits(&graph.nodes[index].op));
+        for row in ROWS.iter().filter(is_last).collect::<Vec<_>>() {
+            // Steps side by side may stand in either order.
+            let found = find(graph, index, row, fusion, Order::Given);
+            let other = || find(graph, index, row, fusion, Order::Turned).ok();
+            let found = found.or_else(|reason| other().filter(|_| row.steps.len() > 2).ok_or(reason));
+            match found.and_then(|found| replace(graph, index, found)) {
+                Ok(place) => {
+                    outcomes.push(Outcome::Fused { pass: row.name, node: graph.nodes[place].name.clone() });
+                    index = place;
+                    break;
+                }
+                Err(reason) => {
+                    let node = graph.nodes[index].name.clone();
+                    outcomes.push(Outcome::Declined { pass: row.name, node, reason });
+                }
+            }
+        }
+        index += 1;
+    }
+    outcomes
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Given,
+    Turned,
+}
+
+/// A fused op in a graph.
+struct Found {
+    op: Op,
+    /// Its operands, each in the shape in which it takes them.
+    operands: Vec<(ValueId, Shape)>,
+    /// Nodes of its steps, the last one's place last.
+    places: Vec<usize>,
+}
+
+/// The steps of a row that end with node `index`, or why they are not there.
+fn find(graph: &Graph, index: usize, row: &Row, fusion: &Fusion<'_>, order: Order) -> Result<Found, String> {
+    let last = &graph.nodes[index];
+    let before = row.steps.len() - 1;
+    let mut fed: Vec<ValueId> = last.operands.iter().copied().take(before).collect();
+    let rest = last.operands.iter().copied().skip(before);
+    if order == Order::Turned {
+        fed.reverse();
+    }
+    let last_operands: Vec<ValueId> = fed.iter().copied().chain(rest).collect();
+    let mut places = Vec::new();
+    for ((label, fits), id) in row.steps.iter().zip(&fed) {
+        places.push(producer(graph, *id, label, *fits)?);
+    }
+    places.push(index);
+    let steps: Vec<&Node> = places.iter().map(|place| &graph.nodes[*place]).collect();
+    let ops: Vec<&Op> = steps.iter().map(|node| &node.op).collect();
+    if let Some(reason) = steps.iter().find_map(|node| (fusion.apart)(&node.op, node.operands.len())) {
+        return Err(reason);
+    }
+    let unlike = || format!("these are no steps of {}", row.name);
+    let op = (row.op)(&ops).ok_or_else(unlike)?;
+    // What the steps read and none of them makes; those side by side read the same rows.
+    let mut operands: Vec<(ValueId, Shape)> = Vec::new();
+    for (step, node) in steps.iter().enumerate() {
+        let first = usize::from(step > 0 && step < before);
+        let own = if step < before { &node.operands[first..] } else { &last_operands[before..] };
+        operands.extend(own.iter().map(|id| (*id, graph.value(*id).shape.clone())));
+    }
+    // Rows that are normalised together and turned head by head are taken as heads.
+    if let (Some(x), Some(read)) = (operands.first_mut(), fed.first()) {
+        let (made, read) = (graph.value(steps[0].result), graph.value(*read));
+        if x.1 == made.shape {
+            x.1 = read.shape.clone();
+        }
+    }
+    check_types(graph, &op, &operands, last)?;
+    let shapes: Vec<&Shape> = operands.iter().map(|(_, shape)| shape).collect();
+    let definition = op.definition(&shapes).map_err(|error| error.to_string())?;
+    let is = |term: &Term, id: ValueId| {
+        let (value, shape) = match term.from {
+            Origin::Operand(place) => (operands[place].0, &operands[place].1),
+            Origin::Step(place) => (steps[place].result, &graph.value(steps[place].result).shape),
+        };
+        graph.viewed(value) == graph.viewed(id) && graph.value(id).shape == *term.shape.as_ref().unwrap_or(shape)
+    };
+    let same = definition.iter().zip(&steps).enumerate().all(|(place, (step, node))| {
+        let given = if place == before { &last_operands } else { &node.operands };
+        step.op == node.op
+            && step.operands.len() == given.len()
+            && step.operands.iter().zip(given).all(|(term, id)| is(term, *id))
+    });
+    if same { Ok(Found { op, operands, places }) } else { Err(unlike()) }
+}
+
+/// The node that makes a value, which must be a step of this kind and read by nothing else.
+fn producer(graph: &Graph, id: ValueId, label: &str, fits: fn(&Op) -> bool) -> Result<usize, String> {
+    let id = graph.viewed(id);
+    let Some(place) = graph.nodes.iter().position(|node| node.result == id) else {
+        let kind = if matches!(graph.value(id).source, Source::Weight(_)) { "a weight" } else { "an input" };
+        return Err(format!("it reads {kind}, not {label}"));
+    };
+    let node = &graph.nodes[place];
+    match &node.op {
+        op if fits(op) => {}
+        Op::Linear(Linear { residual: Residual::Added, .. }) if label == SUM.0 => {
+            return Err(format!("the sum rides on the product of {}", node.name));
+        }
+        op => return Err(format!("it reads {}, not {label}", op.name())),
+    }
+    if graph.uses(id) > 1 {
+        return Err(format!("the result of {} is read elsewhere too", node.name));
+    }
+    Ok(place)
+}
+
+/// Activations and matrices must be stored as the result is, all else as the op has it.
+fn check_types(graph: &Graph, op: &Op, operands: &[(ValueId, Shape)], last: &Node) -> Result<(), String> {
+    let stored = graph.value(last.result).dtype;
+    if stored == DType::F16 && matches!(op, Op::GatedLinear(_) | Op::LayerNormLinear(_)) {
+        return Err("float16 products run on matrix cores where there are any, and the fused kernel does not".into());
+    }
+    for (place, (id, _)) in operands.iter().enumerate() {
+        let expected = match (op.is_index(place, operands.len()), op.narrow(place)) {
+            (true, _) => DType::U32,
+            (_, true) => stored,
+            _ => DType::F32,
+        };
+        let value = graph.value(*id);
+        if value.dtype != expected {
+            return Err(format!("{} is {}, expected {}", value.name, value.dtype.name(), expected.name()));
+        }
+    }
+    Ok(())
+}
+
+/// Puts the op in the place of the last of its steps and drops the others; returns where it stands then.
+fn replace(graph: &mut Graph, index: usize, found: Found) -> Result<usize, String> {
+    let Found { op, operands, mut places } = found;
+    let name = places.iter().map(|place| graph.nodes[*place].name.as_str()).collect::<Vec<_>>().join(" + ");
+    let mut ids = Vec::with_capacity(operands.len());
+    for (id, shape) in operands {
+        let same = graph.value(id).shape == shape;
+        ids.push(if same { id } else { graph.view(&name, graph.viewed(id), shape) });
+    }
+    let result = graph.node(&name, op, &ids).map_err(|error| error.to_string())?;
+    let last = graph.nodes.swap_remove(index);
+    // Its readers and the outputs keep what they read.
+    graph.nodes[index].result = last.result;
+    graph.values[result.0].source = Source::View(last.result);
+    places.pop();
+    places.sort_unstable();
+    places.iter().rev().for_each(|place| drop(graph.nodes.remove(*place)));
+    Ok(index - places.len())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+//! Fused ops in graphs: found in their definitions, and why not elsewhere.
+
+use super::*;
+use crate::graph::Plan;
+use crate::ops::{Activation, Dim, LayerNorm, RmsNorm};
+
+const ROWS_OF: [usize; 2] = [40, 64];
+const HEADS: [usize; 4] = [2, 5, 4, 16];
+
+/// Every fused op with its operands' axes.
+fn cases() -> Vec<(Op, Vec<&'static [usize]>)> {
+    let norm = || LayerNorm { eps: 1e-5 };
+    let dropped = SoftmaxDropout { causal: true, p: 0.1, seed: 1, offset: 3 };
+    let product = LayerNormLinear { eps: 0.5, bias: true, activation: Some(ActivationKind::GeluErf) };
+    let rotary = || Op::from(RmsNormRope(RmsNorm { eps: 1e-6 }));
+    vec![
+        (BiasGelu::default().into(), vec![&ROWS_OF, &[64]]),
+        (BiasGelu { approximate: Approximate::None }.into(), vec![&ROWS_OF, &[64]]),
+        (GatedLinear { kind: ActivationKind::Silu }.into(), vec![&ROWS_OF, &[96, 64], &[96, 64]]),
+        (LayerNormLinear::default().into(), vec![&ROWS_OF, &[64], &[64], &[96, 64]]),
+        (product.into(), vec![&ROWS_OF, &[64], &[64], &[64, 64], &[64]]),
+        (ResidualLayerNorm(norm()).into(), vec![&ROWS_OF, &ROWS_OF, &[64], &[64]]),
+        (ResidualRmsNorm(RmsNorm { eps: 1e-6 }).into(), vec![&ROWS_OF, &ROWS_OF, &[64]]),
+        (rotary(), vec![&HEADS, &[64], &[5, 8], &[5, 8]]),
+        (rotary(), vec![&HEADS, &[16], &[5, 8], &[5, 8]]),
+        (dropped.clone().into(), vec![&ROWS_OF]),
+        (dropped.into(), vec![&ROWS_OF, &ROWS_OF]),
+    ]
+}
+
+/// The steps of a fused op, whose operands are the inputs.
+fn apart(op: &Op, operands: &[&[usize]], stored: DType) -> Graph {
+    let mut graph = Graph::new();
+    for (place, axes) in operands.iter().enumerate() {
+        let dtype = match (op.is_index(place, operands.len()), op.narrow(place)) {
+            (true, _) => DType::U32,
+            (_, true) => stored,
+            _ => DType::F32,
+        };
+        graph.input(&format!("operand {place}"), Shape::fixed(axes), dtype);
+    }
+    let shapes: Vec<Shape> = operands.iter().map(|axes| Shape::fixed(axes)).collect();
+    let mut results: Vec<ValueId> = Vec::new();
+    for step in op.definition(&shapes.iter().collect::<Vec<_>>()).unwrap() {
+        let terms: Vec<ValueId> = (step.operands.iter())
+            .map(|term| {
+                let id = match term.from {
+                    Origin::Operand(place) => graph.inputs[place],
+                    Origin::Step(place) => results[place],
+                };
+                match &term.shape {
+                    Some(shape) if graph.value(id).shape != *shape => graph.view("view", id, shape.clone()),
+                    _ => id,
+                }
+            })
+            .collect();
+        results.push(graph.node(step.op.name(), step.op, &terms).unwrap());
+    }
+    graph.outputs = results.split_off(results.len() - 1);
+    graph
+}
+
+#[test]
+fn every_fused_op_is_found_in_its_definition() {
+    for row in ROWS {
+        assert!(cases().iter().any(|(op, _)| op.name() == row.name), "{} has no case", row.name);
+    }
+    for (op, operands) in cases() {
+        for stored in [DType::F32, DType::Bf16] {
+            let graph = apart(&op, &operands, stored);
+            let (outputs, inputs) = (graph.outputs.clone(), graph.inputs.clone());
+            let plan = Plan::new(graph);
+            let [node] = &plan.graph.nodes[..] else { panic!("{op:?}: {plan}") };
+            assert_eq!((&node.op, vec![node.result]), (&op, outputs), "{plan}");
+            let read: Vec<ValueId> = node.operands.iter().map(|id| plan.graph.viewed(*id)).collect();
+            assert_eq!(read, inputs, "{plan}");
+            assert!(plan.to_string().contains(&format!("{}: fused into", op.name())), "{plan}");
+        }
+    }
+}
+
+#[test]
+fn ops_with_a_definition_have_a_row() {
+    for name in Op::NAMES {
+        let file = format!("src/ops/{name}.rs");
+        let fused = std::fs::read_to_string(file).is_ok_and(|text| text.contains("fn definition(&self, "));
+        assert_eq!(fused, ROWS.iter().any(|row| row.name == *name), "{name}");
+    }
+}
+
+fn declined(plan: &Plan, reason: &str) {
+    assert!(plan.to_string().contains(reason), "{plan}");
+}
+
+#[test]
+fn a_result_that_is_read_elsewhere_is_made() {
+    for (op, operands) in cases() {
+        let mut graph = apart(&op, &operands, DType::F32);
+        graph.outputs.push(graph.nodes[0].result);
+        let count = graph.nodes.len();
+        let plan = Plan::new(graph);
+        assert_eq!(plan.graph.nodes.len(), count, "{plan}");
+        declined(&plan, "is read elsewhere too");
+    }
+}
+
+#[test]
+fn gates_are_found_on_either_side() {
+    let op = Op::from(GatedLinear { kind: ActivationKind::GeluTanh });
+    let mut graph = apart(&op, &[&ROWS_OF, &[96, 64], &[96, 64]], DType::F32);
+    graph.nodes[2].operands.reverse();
+    let plan = Plan::new(graph);
+    assert_eq!((&plan.graph.nodes[0].op, &plan.graph.nodes[0].operands), (&op, &plan.graph.inputs), "{plan}");
+    // Two products without a nonlinearity are no gates, nor are those of different rows.
+    let mut plain = apart(&op, &[&ROWS_OF, &[96, 64], &[96, 64]], DType::F32);
+    plain.nodes[0].op = Linear::default().into();
+    declined(&Plan::new(plain), "gated_linear: declined at binary: these are no steps of gated_linear");
+    let mut others = apart(&op, &[&ROWS_OF, &[96, 64], &[96, 64]], DType::F32);
+    let rows = others.input("other rows", Shape::fixed(&ROWS_OF), DType::F32);
+    others.nodes[1].operands[0] = rows;
+    declined(&Plan::new(others), "these are no steps of gated_linear");
+}
+
+#[test]
+fn a_residual_that_rides_on_a_product_stays_there() {
+    let mut graph = Graph::new();
+    let x = graph.input("x", Shape::matrix(Dim::Tokens, 8), DType::F32);
+    let weight = graph.weight(vec!["w".into()], Shape::fixed(&[8, 8]));
+    let vector = graph.weight(vec!["v".into()], Shape::fixed(&[8]));
+    let y = graph.node("product", Linear::default(), &[x, weight]).unwrap();
+    let y = graph.node("sum", Binary::from(BinaryKind::Add), &[y, x]).unwrap();
+    let y = graph.node("norm", LayerNorm { eps: 1e-5 }, &[y, vector, vector]).unwrap();
+    graph.outputs = vec![y];
+    let plan = Plan::new(graph);
+    let names: Vec<&str> = plan.graph.nodes.iter().map(|node| node.op.name()).collect();
+    assert_eq!(names, ["linear", "layer_norm"]);
+    declined(&plan, "residual_layer_norm: declined at norm: the sum rides on the product of product + sum");
+    declined(&plan, "layer_norm_linear: declined at product + sum: it reads an input, not layer_norm");
+}
+
+#[test]
+fn types_and_shaders_that_no_fused_kernel_has_are_left_alone() {
+    let norm = Op::from(ResidualLayerNorm(LayerNorm { eps: 1e-5 }));
+    let axes: [&[usize]; 4] = [&ROWS_OF, &ROWS_OF, &[64], &[64]];
+    let mut mixed = apart(&norm, &axes, DType::F16);
+    mixed.values[mixed.inputs[1].0].dtype = DType::F32;
+    declined(&Plan::new(mixed), "operand 1 is float32, expected float16");
+    let linear = Op::from(LayerNormLinear::default());
+    let plan = Plan::new(apart(&linear, &[&ROWS_OF, &[64], &[64], &[96, 64]], DType::F16));
+    assert_eq!(plan.graph.nodes.len(), 2);
+    declined(&plan, "float16 products run on matrix cores");
+    let own = |op: &Op, _| matches!(op, Op::LayerNorm(_)).then(|| "a shader of the user".into());
+    let plan = Plan::with(apart(&norm, &axes, DType::F32), &Fusion { architecture: "", apart: &own });
+    assert_eq!(plan.graph.nodes.len(), 2);
+    declined(&plan, "residual_layer_norm: declined at layer_norm: a shader of the user");
+    // A bias of another shape is a sum, and GELU follows it.
+    let mut graph = Graph::new();
+    let [x, other] = ["x", "other"].map(|name| graph.input(name, Shape::fixed(&ROWS_OF), DType::F32));
+    let y = graph.node("sum", Binary::from(BinaryKind::Add), &[x, other]).unwrap();
+    let y = graph.node("gelu", Activation::from(ActivationKind::GeluErf), &[y]).unwrap();
+    graph.outputs = vec![y];
+    declined(&Plan::new(graph), "bias_gelu: declined at gelu: ");
+}
