@@ -1,8 +1,10 @@
 //! The whole path from texts to embeddings.
 
 mod load;
+mod parts;
 mod run;
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, RwLock};
@@ -16,13 +18,10 @@ use crate::model::heads::{Head, Modules};
 use crate::model::spec::EncoderSpec;
 use crate::model::weights::Weights;
 use crate::settings::Settings;
-use crate::text::packing;
 use crate::text::tokenizer::{Tokenizer, Tokens};
 use crate::{Error, Result};
+use parts::Parts;
 use run::Runner;
-
-/// How many texts are tokenized between two chances to stop.
-const TEXTS_A_PART: usize = 2048;
 
 /// How a model is loaded.
 #[derive(Debug, Clone)]
@@ -112,8 +111,8 @@ pub struct EmbeddingModel {
 }
 
 impl EmbeddingModel {
-    /// Embeddings of `texts`. `progress` is called with the number of texts done so far, after each batch and between
-    /// parts of the tokenizing; its error stops the run.
+    /// Embeddings of `texts`. `progress` is called with the number of texts done so far, after each batch and each
+    /// part of the tokenizing; its error stops the run.
     ///
     /// # Errors
     /// `InvalidArgument` for a batch size of 0, `NotFinite` naming the texts, `Unusable` after `close` or a fork,
@@ -128,17 +127,29 @@ impl EmbeddingModel {
         if options.batch_size == 0 {
             return Err(Error::InvalidArgument("batch_size is 0, expected at least 1".into()));
         }
-        let tokens = self.tokens_of(texts, &options.prompt, progress)?;
-        let first = self.unpooled_tokens(&options.prompt)?;
-        let lengths: Vec<usize> = tokens.iter().map(|t| t.ids.len()).collect();
-        let batches = packing::pack(&lengths, runner.limits().tokens, options.batch_size);
         let mut encoded = Encoded {
             sentences: Array2::zeros((texts.len(), self.dimension())),
             tokens: if options.tokens { vec![Array2::default((0, 0)); texts.len()] } else { Vec::new() },
-            ids: if options.tokens { tokens.iter().map(|t| t.ids.clone()).collect() } else { Vec::new() },
+            ids: Vec::new(),
         };
-        let work = run::Work { spec: &self.spec, tokens: &tokens, first, with_tokens: options.tokens };
-        self.run(runner, &work, batches, &mut encoded, progress)?;
+        let mut work = run::Work {
+            spec: &self.spec,
+            tokens: Vec::with_capacity(texts.len()),
+            first: self.unpooled_tokens(&options.prompt)?,
+            with_tokens: options.tokens,
+            most_texts: options.batch_size,
+        };
+        std::thread::scope(|scope| {
+            let tokenize = |part: Range<usize>| self.tokens_of(texts, part, &options.prompt);
+            let mut parts = match runner.kind {
+                BackendKind::Vulkan => Parts::ahead(scope, texts, tokenize),
+                BackendKind::Cpu => Parts::in_turn(texts, tokenize),
+            };
+            self.run(runner, &mut work, &mut parts, &mut encoded, progress)
+        })?;
+        if options.tokens {
+            encoded.ids = work.tokens.into_iter().map(|text| text.ids).collect();
+        }
         Ok(encoded)
     }
 
@@ -148,42 +159,32 @@ impl EmbeddingModel {
     /// As [`EmbeddingModel::encode`].
     pub fn tokenize(&self, texts: &[String]) -> Result<Vec<Vec<u32>>> {
         self.check_process()?;
-        Ok(self.tokens_of(texts, "", &mut |_| Ok(()))?.into_iter().map(|t| t.ids).collect())
+        Ok(self.tokens_of(texts, 0..texts.len(), "")?.into_iter().map(|t| t.ids).collect())
     }
 
-    /// The texts' tokens, checked against the embedding tables; `progress` may stop the work between two parts of it.
-    fn tokens_of(
-        &self,
-        texts: &[String],
-        prompt: &str,
-        progress: &mut dyn FnMut(usize) -> Result<()>,
-    ) -> Result<Vec<Tokens>> {
-        let most = self.max_seq_length();
-        let mut tokens = Vec::with_capacity(texts.len());
-        for (part, texts) in texts.chunks(TEXTS_A_PART).enumerate() {
-            if part > 0 {
-                progress(0)?;
+    /// The tokens of some of the texts, checked against the embedding tables.
+    fn tokens_of(&self, texts: &[String], part: Range<usize>, prompt: &str) -> Result<Vec<Tokens>> {
+        let (first, most) = (part.start, self.max_seq_length());
+        let texts = &texts[part];
+        let encode = || {
+            if prompt.is_empty() {
+                return self.tokenizer.encode(texts, most);
             }
-            let encode = || {
-                if prompt.is_empty() {
-                    return self.tokenizer.encode(texts, most);
-                }
-                let texts: Vec<String> = texts.iter().map(|text| format!("{prompt}{text}")).collect();
-                self.tokenizer.encode(&texts, most)
-            };
-            let encoded = match &self.tokenizer_threads {
-                Some(threads) => threads.install(encode),
-                None => encode(),
-            };
-            tokens.extend(encoded.map_err(|error| match error {
-                Error::InvalidArgument(problem) if part > 0 => {
-                    Error::InvalidArgument(format!("after {} texts: {problem}", part * TEXTS_A_PART))
-                }
-                other => other,
-            })?);
-        }
+            let texts: Vec<String> = texts.iter().map(|text| format!("{prompt}{text}")).collect();
+            self.tokenizer.encode(&texts, most)
+        };
+        let encoded = match &self.tokenizer_threads {
+            Some(threads) => threads.install(encode),
+            None => encode(),
+        };
+        let tokens = encoded.map_err(|error| match error {
+            Error::InvalidArgument(problem) if first > 0 => {
+                Error::InvalidArgument(format!("after {first} texts: {problem}"))
+            }
+            other => other,
+        })?;
         let segments = self.spec.token_types.as_ref().map_or(usize::MAX, |table| table.rows);
-        for (position, text) in tokens.iter().enumerate() {
+        for (position, text) in (first..).zip(&tokens) {
             let id = text.ids.iter().copied().max().unwrap_or(0) as usize;
             if id >= self.spec.words.rows {
                 let rows = self.spec.words.rows;

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use ndarray::{Array2, ArrayView2, s};
 
+use super::parts::{Parts, Patience};
 use super::{EmbeddingModel, Encoded, LoadOptions};
 use crate::array::ByLength;
 use crate::backend::choose::{self, DeviceRequest};
@@ -98,13 +99,26 @@ fn may_move(error: &Error) -> bool {
 /// What one call of `encode` works on.
 pub(super) struct Work<'a> {
     pub spec: &'a EncoderSpec,
-    pub tokens: &'a [Tokens],
+    /// Those that have been made so far.
+    pub tokens: Vec<Tokens>,
     /// Tokens of every text that pooling leaves out.
     pub first: usize,
     pub with_tokens: bool,
+    /// Of a batch.
+    pub most_texts: usize,
 }
 
 impl Work<'_> {
+    /// Splits texts into batches, of which all but the last are full.
+    fn pack(&self, texts: &[usize], most_tokens: usize) -> VecDeque<Batch> {
+        let lengths: Vec<usize> = texts.iter().map(|&text| self.tokens[text].ids.len()).collect();
+        let mut batches = packing::pack(&lengths, most_tokens, self.most_texts);
+        for text in batches.iter_mut().flat_map(|batch| &mut batch.texts) {
+            *text = texts[*text];
+        }
+        batches.into()
+    }
+
     /// Starts a batch.
     fn start(&self, program: &dyn Program, batch: &Batch) -> Result<Box<dyn Pending>> {
         let texts = || batch.texts.iter().map(|&text| &self.tokens[text]);
@@ -173,19 +187,34 @@ fn matrix(values: Option<Vec<f32>>, rows: usize, columns: usize) -> Result<Array
 type UnderWay = VecDeque<(Batch, Box<dyn Pending>)>;
 
 impl EmbeddingModel {
-    /// Runs all batches; after a device fault the unfinished ones run on the CPU.
+    /// Runs all texts in batches, which begin as soon as one is full; after a device fault the unfinished ones run on the
+    /// CPU.
     pub(super) fn run(
         &self,
         mut runner: Arc<Runner>,
-        work: &Work<'_>,
-        batches: Vec<Batch>,
+        work: &mut Work<'_>,
+        parts: &mut Parts<'_>,
         encoded: &mut Encoded,
         progress: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<()> {
-        let mut waiting = VecDeque::from(batches);
+        let mut waiting = VecDeque::new();
         let mut under_way = UnderWay::new();
+        // Texts that do not fill a batch yet.
+        let mut loose = Vec::new();
         let mut done = 0;
-        while !(waiting.is_empty() && under_way.is_empty()) {
+        while !(parts.left() == 0 && waiting.is_empty() && under_way.is_empty()) {
+            let patience = if under_way.is_empty() { Patience::Wait } else { Patience::Look };
+            if waiting.is_empty()
+                && let Some(part) = parts.take(patience)
+            {
+                let first = work.tokens.len();
+                work.tokens.extend(part?);
+                loose.extend(first..work.tokens.len());
+                waiting = work.pack(&loose, runner.limits().tokens);
+                loose =
+                    if parts.left() > 0 { waiting.pop_back().map_or_else(Vec::new, |b| b.texts) } else { Vec::new() };
+                progress(done)?;
+            }
             match step(&runner, work, &mut waiting, &mut under_way, encoded) {
                 Ok(texts) => {
                     done += texts;

@@ -27,6 +27,8 @@ pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
     /// Tokens that the template puts around a text.
     added: usize,
+    /// What they are, if they are the same around every text.
+    surroundings: Option<Surroundings>,
     /// Which end of a long text is lost.
     direction: TruncationDirection,
     /// Ids of the special tokens.
@@ -44,7 +46,9 @@ impl Tokenizer {
     pub fn load(folder: &Path, lower_case: bool) -> Result<Self> {
         let files::Loaded { tokenizer: inner, direction, path } = files::load(folder, lower_case)?;
         let decoder = inner.get_added_tokens_decoder();
+        let surroundings = guarded(|| Surroundings::of(&inner)).unwrap_or(None);
         let tokenizer = Tokenizer {
+            surroundings,
             added: inner.get_post_processor().map_or(0, |template| template.added_tokens(false)),
             direction,
             special: decoder.iter().filter(|(_, token)| token.special).map(|(id, _)| *id).collect(),
@@ -88,9 +92,10 @@ impl Tokenizer {
                 TruncationDirection::Left => drop(ids.drain(..ids.len() - room)),
             }
         }
-        let bare = ids.into_iter().map(|id| Token { id, value: String::new(), offsets: (0, 0) }).collect();
-        let whole = self.inner.post_process(Encoding::from_tokens(bare, 0), None, true)?;
-        Ok(Tokens { ids: whole.get_ids().to_vec(), type_ids: whole.get_type_ids().to_vec() })
+        match &self.surroundings {
+            Some(surroundings) => Ok(surroundings.around(&ids)),
+            None => post_process(&self.inner, &ids),
+        }
     }
 
     /// Ids without special tokens: all of them, or at least the first `room`.
@@ -131,6 +136,52 @@ impl Tokenizer {
     pub fn vocabulary_size(&self) -> usize {
         let largest = self.inner.get_vocab(true).into_values().max();
         largest.map_or(0, |id| id as usize + 1)
+    }
+}
+
+/// What the template makes of a text's ids.
+fn post_process(inner: &tokenizers::Tokenizer, ids: &[u32]) -> tokenizers::Result<Tokens> {
+    let bare = ids.iter().map(|id| Token { id: *id, value: String::new(), offsets: (0, 0) }).collect();
+    let whole = inner.post_process(Encoding::from_tokens(bare, 0), None, true)?;
+    Ok(Tokens { ids: whole.get_ids().to_vec(), type_ids: whole.get_type_ids().to_vec() })
+}
+
+/// What a template puts before and after every text; asking the library for it takes as long as a third of the tokens.
+#[derive(Debug, PartialEq)]
+struct Surroundings {
+    before: Tokens,
+    /// Segment of the text's own tokens.
+    own: u32,
+    after: Tokens,
+}
+
+impl Surroundings {
+    /// Those of a tokenizer, unless its template does something else to texts of 0 to 3 tokens.
+    fn of(inner: &tokenizers::Tokenizer) -> tokenizers::Result<Option<Self>> {
+        let marks = [u32::MAX, u32::MAX - 1, u32::MAX - 2];
+        let one = post_process(inner, &marks[..1])?;
+        let Some(place) = one.ids.iter().position(|id| *id == marks[0]) else { return Ok(None) };
+        let cut = |range: std::ops::Range<usize>| Tokens {
+            ids: one.ids[range.clone()].to_vec(),
+            type_ids: one.type_ids[range].to_vec(),
+        };
+        let found =
+            Surroundings { before: cut(0..place), own: one.type_ids[place], after: cut(place + 1..one.ids.len()) };
+        for length in 0..=marks.len() {
+            if post_process(inner, &marks[..length])? != found.around(&marks[..length]) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(found))
+    }
+
+    fn around(&self, ids: &[u32]) -> Tokens {
+        let own = vec![self.own; ids.len()];
+        let Surroundings { before, after, .. } = self;
+        Tokens {
+            ids: [&before.ids, ids, &after.ids].concat(),
+            type_ids: [&before.type_ids, &own[..], &after.type_ids].concat(),
+        }
     }
 }
 

@@ -197,6 +197,27 @@ fn prompt_lengths_leave_out_the_trailing_special_token() {
 }
 
 #[test]
+fn what_stands_around_a_text_is_what_the_template_puts_there() {
+    let with = |template: &dyn Fn(&mut Value)| {
+        let mut json = tokenizer_json();
+        template(&mut json["post_processor"]);
+        load(&[("tokenizer.json", json)])
+    };
+    let usual = with(&|_| ());
+    let text = with(&|t| t["single"][1]["Sequence"]["type_id"] = json!(1));
+    let bare = with(&|t| *t = Value::Null);
+    let twice = with(&|t| t["single"][2] = json!({"Sequence": {"id": "A", "type_id": 0}}));
+    for tokenizer in [&usual, &text, &bare] {
+        let around = tokenizer.surroundings.as_ref().expect("the same around every text");
+        for ids in [&[][..], &[7], &[7, 6, 8, 6, 7]] {
+            assert_eq!(around.around(ids), post_process(&tokenizer.inner, ids).unwrap());
+        }
+    }
+    assert_eq!(text.surroundings.as_ref().map(|around| around.own), Some(1));
+    assert_eq!(twice.surroundings, None, "a text that stands there twice is left to the library");
+}
+
+#[test]
 fn unusable_files_are_named() {
     let mut no_unknown = tokenizer_json();
     no_unknown["model"]["vocab"].as_object_mut().unwrap().remove("[UNK]");
