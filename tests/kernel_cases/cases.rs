@@ -137,7 +137,7 @@ fn offsets(lengths: &[usize]) -> Vec<u32> {
 }
 
 /// What makes the cases. Groups share no pipeline, and those at even places take about as long as the others.
-const GROUPS: [fn(&mut Vec<Case>); 11] = [
+const GROUPS: [fn(&mut Vec<Case>); 12] = [
     linear,
     products,
     attention,
@@ -149,6 +149,7 @@ const GROUPS: [fn(&mut Vec<Case>); 11] = [
     embeddings,
     pooling,
     narrow,
+    hidden_keys,
 ];
 
 /// The name of the cases with the widest heads.
@@ -316,7 +317,7 @@ fn attention(cases: &mut Vec<Case>) {
 
 /// Windows, places that all see, places from the end on and biases, over queries and keys of equal and other lengths.
 fn hidden_keys(cases: &mut Vec<Case>) {
-    let plain = Attention { heads: 4, kv_heads: 2, head_dim: 20, scale: 0.2, ..Attention::default() };
+    let plain = Attention { heads: 4, kv_heads: 2, head_dim: 24, scale: 0.2, ..Attention::default() };
     let masks = [
         Attention { window: 1, ..plain.clone() },
         Attention { window: 64, causal: true, ..plain.clone() },
@@ -336,9 +337,9 @@ fn hidden_keys(cases: &mut Vec<Case>) {
             for values in [Plain, NotFinite] {
                 let count: usize = keys[..6 / op.shared_by].iter().sum();
                 let mut operands = vec![
-                    rows(61, Dim::Tokens, (lengths.iter().sum(), 80), Plain),
-                    rows(62, Dim::Fixed(count), (count, 40), values),
-                    rows(63, Dim::Fixed(count), (count, 40), values),
+                    rows(61, Dim::Tokens, (lengths.iter().sum(), 96), Plain),
+                    rows(62, Dim::Fixed(count), (count, 48), values),
+                    rows(63, Dim::Fixed(count), (count, 48), values),
                     Tensor::Integers(Dim::Boundaries, offsets(lengths)),
                     Tensor::Integers(Dim::Fixed(6 / op.shared_by + 1), offsets(&keys[..6 / op.shared_by])),
                 ];
@@ -563,7 +564,7 @@ fn narrow(cases: &mut Vec<Case>) {
         }
         let lengths = [5, 0, 66, 1, 40];
         let tokens: usize = lengths.iter().sum();
-        for (heads, kv_heads, head_dim) in [(4, 2, 8), (1, 1, 64)] {
+        for (heads, kv_heads, head_dim) in [(4, 2, 8), (1, 1, 64), (2, 1, 80), (1, 1, 128)] {
             let (q, kv, scale) = (heads * head_dim, kv_heads * head_dim, 1.0 / (head_dim as f32).sqrt());
             let op = |causal| Attention {
                 heads,

@@ -35,8 +35,8 @@ def attention(
         key: `(..., G, Sk, D)`, or `(Sk, D)`; `G` divides `H`, and query head `h` has key head `h // (H // G)`, as with
             `enable_gqa` in PyTorch.
         value: `(..., G, Sk, Dv)`, or `(Sk, Dv)`.
-        mask: Broadcasts to `(..., H, Sq, Sk)`. Bool or integers: True, or not 0, keeps; a query without keys has weights
-            and output 0. Floats are added to the scores. Default none.
+        mask: Broadcasts to `(..., H, Sq, Sk)`. Bool or integers: True, or not 0, keeps; a query without keys has
+            weights and output 0. Floats are added to the scores. Default none.
         causal: Whether a query sees only keys at its own place and before; default False.
         scale: Factor on the scores; default `1 / sqrt(D)`.
         need_weights: Whether to return the weights; default True. Without them and without a mask the fused kernel
@@ -46,12 +46,13 @@ def attention(
             holds); default 0.
         align_end: Whether the last query stands at the last key, as in decoding with a cache; default False: the first
             at the first. A query that then sees no key has weights and output 0.
-        bias: `(H, 2 R + 1)`, or `(2 R + 1,)` or `(1, 2 R + 1)` for all heads alike: `bias[h, clamp(j - p, -R, R) + R]` is
-            added to the scaled score of key `j`. Finite numbers. `alibi_bias` and `relative_bias` make such tables.
+        bias: `(H, 2 R + 1)`, or `(2 R + 1,)` or `(1, 2 R + 1)` for all heads alike: `bias[h, clamp(j - p, -R, R) + R]`
+            is added to the scaled score of key `j`. Finite numbers. `alibi_bias` and `relative_bias` make such tables.
             Default none.
 
     Returns:
-        `(output, weights)` of shapes `(..., H, Sq, Dv)` and `(..., H, Sq, Sk)`; `weights` is None without `need_weights`.
+        `(output, weights)` of shapes `(..., H, Sq, Dv)` and `(..., H, Sq, Sk)`; `weights` is None without
+        `need_weights`.
 
     Raises:
         InvalidArgumentError: Shapes that do not belong together.

@@ -18,8 +18,8 @@ __all__ = ["alibi_bias", "relative_bias"]
 def alibi_bias(heads: int, length: int) -> npt.NDArray[np.float32]:
     """Biases that fall with the distance: `-m[h] |j - p|`, a slope a head.
 
-    With a power of two `n` of heads `m[h] = 2^(-8 (h + 1) / n)`. Other numbers of heads have the slopes of the power of two
-    below, then every other one of the next, `2^(-4 (2 h + 1) / n)`.
+    With a power of two `n` of heads `m[h] = 2^(-8 (h + 1) / n)`. Other numbers of heads have the slopes of the power of
+    two `n` below, then every other one of the next, `2^(-4 (2 i + 1) / n)` for head `n + i`.
 
     Args:
         heads: `H`.
@@ -51,8 +51,8 @@ def relative_bias(
     """T5's biases: one a head for each bucket of distances, `weight[bucket(j - p), h]`.
 
     Of the `n` buckets of a direction the first half are distances 0, 1, 2 ..., the others, `n / 2 + floor(n / 2 *
-    log(distance / (n / 2)) / log(max_distance / (n / 2)))`, grow like powers up to `max_distance`, and the last has all that
-    is farther.
+    log(distance / (n / 2)) / log(max_distance / (n / 2)))`, grow like powers up to `max_distance`, and the last has all
+    that is farther.
 
     Args:
         weight: `(B, H)`, as in a checkpoint: `B` buckets, T5 has 32.
@@ -65,7 +65,8 @@ def relative_bias(
         `(H, 2 R + 1)`, `R = min(length - 1, max_distance)`, a NumPy array for `bias` of `attention`.
 
     Raises:
-        InvalidArgumentError: No matrix, an odd number of buckets, or `max_distance` within the buckets of one distance each.
+        InvalidArgumentError: No matrix, a number of buckets that has no such halves, or `max_distance` within the
+            buckets of one distance each.
 
     Source: Raffel et al., Exploring the Limits of Transfer Learning (2020).
 
@@ -83,8 +84,8 @@ def relative_bias(
     exact = own // 2
     if buckets % (2 * sides) or not exact or most <= exact:
         raise InvalidArgumentError(
-            f"relative_bias: weight has {buckets} buckets, expected a multiple of {2 * sides}, and max_distance is {most}, "
-            f"expected more than {exact}"
+            f"relative_bias: weight has {buckets} buckets, expected a multiple of {2 * sides}, and max_distance is "
+            f"{most}, expected more than {exact}"
         )
     reach = min(length - 1, most)
     distance = np.arange(-reach, reach + 1)
