@@ -5,6 +5,7 @@ is.
 """
 
 import os
+import sys
 from itertools import combinations, product
 
 import numpy as np
@@ -146,7 +147,12 @@ def long_call(device, **masks):
 
 def check_long(device, most, **masks):
     """A few queries against float64, and memory that grows as the tokens do: scores alone would take 17 GB."""
+    resource = pytest.importorskip("resource")
+    unit = 1 if sys.platform == "darwin" else 1024
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     x, held, found = long_call(device, **masks)
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit
+    assert grown <= 1 << 30, f"the process grew by {grown} bytes"
     assert held <= 4 * x.nbytes, f"{held} bytes for a result of {x.nbytes}"
     wide = x.astype(np.float64)
     for query in (0, 1, 1000, 40_000, LONG - 1):
