@@ -60,6 +60,10 @@ test-python: setup-test $(STAMPS)/installed ## The Python tests, against the ins
 	@$(TEST_ENV) $(BIN)/python -m pytest $(ARGS) 2>&1 | tee target/test-python.log
 	@tail -n 1 target/test-python.log | sed 's/^=* */pytest: /; s/ *=*$$//' > target/test-python.summary
 
+.PHONY: test-full
+test-full: setup-test $(STAMPS)/installed ## Attention over products of masks, heads and lengths, on the device that VK_DRIVER_FILES names (a GPU's minutes)
+	@GRILLY_TEST_FULL=1 $(TEST_ENV) $(BIN)/python -m pytest tests/ops/test_flash.py $(ARGS)
+
 .PHONY: test-live
 test-live: setup-live ## Compare with sentence-transformers itself (downloads 6 GB once, into .venv-live)
 	@$(TEST_ENV) $(LIVE)/bin/python -m pytest tests/live $(ARGS)

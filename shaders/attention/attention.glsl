@@ -94,7 +94,7 @@ void main() {
             [[unroll]] for (uint i = 0u; i < 4u; i++) {
                 score[i] = vec4(0.0);
             }
-            [[unroll]] for (uint chunk = 0u; chunk < CHUNKS; chunk++) {
+            for (uint chunk = 0u; chunk < CHUNKS; chunk++) {
                 barrier();
                 [[unroll]] for (uint i = 0u; i < 2u; i++) {
                     uint row = tr + 32u * i;

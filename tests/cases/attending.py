@@ -136,6 +136,7 @@ def packed() -> list[OpCase]:
                 return [v.plain(t, columns), v.plain(t, columns), v.plain(t, columns), bounds, bounds]
 
             found.append(OpCase("attention", f"half-{shape_name(*lengths)}-{width}", operands, given, "float16"))
+    found += hidden_keys()
     one = {"heads": 2, "kv_heads": 2, "head_dim": 16, "scale": 0.25}
     fused = {**one, "k_column": 32, "v_column": 64}
     return found + [
@@ -177,6 +178,37 @@ def packed() -> list[OpCase]:
             "float16",
         ),
     ]
+
+
+MASKS = {
+    "window": {"window": 3},
+    "causal-window": {"window": 64, "causal": True},
+    "global": {"window": 5, "global_tokens": 2},
+    "end": {"causal": True, "align_end": True},
+    "bias": {"bias": True},
+    "biased-end": {"bias": True, "causal": True, "align_end": True},
+    "all": {"bias": True, "window": 9, "global_tokens": 66, "causal": True, "align_end": True, "shared_by": 2},
+}
+
+
+def hidden_keys() -> list[OpCase]:
+    """Texts of as many keys as queries, of more, of fewer and of none."""
+    found = []
+    bounds = offsets(5, 200, 65, 0)
+    for name, mask in MASKS.items():
+        given = {"heads": 2, "kv_heads": 1, "head_dim": 16, "scale": 0.25, **mask}
+        keys = offsets(130, 40) if "shared_by" in mask else offsets(5, 66, 200, 7)
+
+        def operands(v, make, keys=keys, mask=mask):
+            found = [v.plain(bounds[-1], 32), v.plain(keys[-1], 16), make(keys[-1], 16), bounds, keys]
+            return [*found, v.plain(4, 41).astype(np.float32)] if "bias" in mask else found
+
+        found += [
+            OpCase("attention", f"hidden-{name}", lambda v, of=operands: of(v, v.plain), given),
+            OpCase("attention", f"hidden-half-{name}", lambda v, of=operands: of(v, v.plain), given, "float16"),
+            OpCase("attention", f"hidden-not-finite-{name}", lambda v, of=operands: of(v, v.not_finite), given),
+        ]
+    return found
 
 
 def rotary() -> list[OpCase]:

@@ -118,11 +118,13 @@ def attention_output(operands: Operands, attributes: Attributes, y: np.ndarray) 
 
 def attention(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
     """An error e of the scores changes every weight by a factor of at most exp(2 e)."""
-    q, k, v, q_offsets, k_offsets = operands
-    magnitude = evaluate("attention", [q, k, np.abs(v), q_offsets, k_offsets], attributes)
+    q, k, v, q_offsets, k_offsets, *bias = operands
+    magnitude = evaluate("attention", [q, k, np.abs(v), q_offsets, k_offsets, *bias], attributes)
     width, keys = attributes["head_dim"], int(max(np.diff(k_offsets), default=0))
     largest = np.abs(q).max(initial=0) * np.abs(k).max(initial=0) * width * abs(attributes["scale"])
     error = summed(width, np.minimum(largest, 1e3)) + 2 * U * 3 * np.minimum(largest, 100)
+    # A bias is added by one more rounding, and widens the range of what exp is taken of.
+    error += 2 * U * 4 * min(max((np.abs(table).max(initial=0) for table in bias), default=0.0), 100)
     return magnitude * np.expm1(2 * error) + summed(keys + 8, magnitude) + TINY
 
 
@@ -131,9 +133,9 @@ def half_weights(operands: Operands, attributes: Attributes) -> np.ndarray:
 
     The largest weight of a row is 1 before they are divided by their sum.
     """
-    q, k, v, q_offsets, k_offsets = operands
+    q, k, v, q_offsets, k_offsets, *bias = operands
     keys = int(max(np.diff(k_offsets), default=0))
-    magnitude = evaluate("attention", [q, k, np.abs(v), q_offsets, k_offsets], attributes)
+    magnitude = evaluate("attention", [q, k, np.abs(v), q_offsets, k_offsets, *bias], attributes)
     return 2.0**-11 * magnitude + 2.0**-25 * keys * np.abs(v).max(initial=0)
 
 

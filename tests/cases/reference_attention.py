@@ -70,8 +70,18 @@ def heads_of(x: np.ndarray, column: int, heads: int, width: int) -> np.ndarray:
     return x[:, column : column + heads * width].reshape(len(x), heads, width).transpose(1, 0, 2)
 
 
+def seen(attributes: Attributes, queries: int, keys: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which keys queries see, and how far these lie after them."""
+    place = np.arange(queries)[:, None] + (keys - queries if attributes.get("align_end") else 0)
+    key, window, first = np.arange(keys), attributes.get("window", 0), attributes.get("global_tokens", 0)
+    keep = np.ones((queries, keys), dtype=bool)
+    if window:
+        keep = (np.abs(key - place) <= window) | (key < first) | ((place >= 0) & (place < first))
+    return keep & (key <= place) if attributes.get("causal") else keep, key - place
+
+
 def attention(operands: Operands, attributes: Attributes) -> np.ndarray:
-    q, k, v, q_offsets, k_offsets = operands
+    q, k, v, q_offsets, k_offsets, *bias = operands
     heads, groups, width = attributes["heads"], attributes["kv_heads"], attributes["head_dim"]
     q = heads_of(q, attributes.get("q_column", 0), heads, width)
     k = np.repeat(heads_of(k, attributes.get("k_column", 0), groups, width), heads // groups, axis=0)
@@ -79,10 +89,21 @@ def attention(operands: Operands, attributes: Attributes) -> np.ndarray:
     result = np.zeros(q.shape)
     for text in range(len(q_offsets) - 1):
         rows = slice(q_offsets[text], q_offsets[text + 1])
-        keys = slice(k_offsets[text], k_offsets[text + 1])
+        own = text // attributes.get("shared_by", 1)
+        keys = slice(k_offsets[own], k_offsets[own + 1])
         scores = attributes["scale"] * (q[:, rows] @ k[:, keys].swapaxes(-1, -2))
-        weights = softmax([scores], {"causal": attributes.get("causal", False)})
-        result[:, rows] = weights @ v[:, keys]
+        keep, distance = seen(attributes, *scores.shape[1:])
+        if bias:
+            reach = bias[0].shape[1] // 2
+            own_rows = (text * heads + np.arange(heads)) % len(bias[0])
+            scores = scores + bias[0][own_rows][:, np.clip(distance, -reach, reach) + reach]
+        for head, weights in enumerate(softmax([scores, np.broadcast_to(keep, scores.shape)], {})):
+            # A key that is hidden is not touched: 0 times a NaN would not be 0.
+            values = v[head, keys]
+            wild = ~np.isfinite(values).all(axis=1)
+            result[head, rows] = weights[:, ~wild] @ values[~wild]
+            for key in np.flatnonzero(wild):
+                result[head, rows][keep[:, key]] += weights[keep[:, key], key, None] * values[key]
     return result.transpose(1, 0, 2).reshape(q.shape[1], heads * width)
 
 

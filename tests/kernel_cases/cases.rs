@@ -137,7 +137,7 @@ fn offsets(lengths: &[usize]) -> Vec<u32> {
 }
 
 /// What makes the cases. Groups share no pipeline, and those at even places take about as long as the others.
-const GROUPS: [fn(&mut Vec<Case>); 11] = [
+const GROUPS: [fn(&mut Vec<Case>); 12] = [
     linear,
     products,
     attention,
@@ -149,6 +149,7 @@ const GROUPS: [fn(&mut Vec<Case>); 11] = [
     embeddings,
     pooling,
     narrow,
+    hidden_keys,
 ];
 
 /// The name of the cases with the widest heads.
@@ -310,6 +311,43 @@ fn attention(cases: &mut Vec<Case>) {
                 Tensor::Integers(Dim::Fixed(6), offsets(&others)),
             ];
             cases.push(case("attention across", op, &lengths, operands));
+        }
+    }
+}
+
+/// Windows, places that all see, places from the end on and biases, over queries and keys of equal and other lengths.
+fn hidden_keys(cases: &mut Vec<Case>) {
+    let plain = Attention { heads: 4, kv_heads: 2, head_dim: 24, scale: 0.2, ..Attention::default() };
+    let masks = [
+        Attention { window: 1, ..plain.clone() },
+        Attention { window: 64, causal: true, ..plain.clone() },
+        Attention { window: 5, global_tokens: 3, ..plain.clone() },
+        Attention { window: 5, global_tokens: 70, causal: true, align_end: true, ..plain.clone() },
+        Attention { causal: true, align_end: true, ..plain.clone() },
+        Attention { window: u32::MAX, global_tokens: u32::MAX, ..plain.clone() },
+        Attention { bias: true, ..plain.clone() },
+        Attention { bias: true, causal: true, align_end: true, ..plain.clone() },
+        Attention { bias: true, window: 30, global_tokens: 1, shared_by: 2, ..plain.clone() },
+        Attention { causal: true, shared_by: 3, ..plain },
+    ];
+    let own = [63, 0, 65, 1, 200, 7];
+    let others = [65, 9, 2, 0, 130, 900];
+    for (place, op) in masks.into_iter().enumerate() {
+        for (lengths, keys) in [(&own, &own), (&own, &others), (&others, &own)] {
+            for values in [Plain, NotFinite] {
+                let count: usize = keys[..6 / op.shared_by].iter().sum();
+                let mut operands = vec![
+                    rows(61, Dim::Tokens, (lengths.iter().sum(), 96), Plain),
+                    rows(62, Dim::Fixed(count), (count, 48), values),
+                    rows(63, Dim::Fixed(count), (count, 48), values),
+                    Tensor::Integers(Dim::Boundaries, offsets(lengths)),
+                    Tensor::Integers(Dim::Fixed(6 / op.shared_by + 1), offsets(&keys[..6 / op.shared_by])),
+                ];
+                // As many rows as heads, or as there are in two texts; distances within a block and past it.
+                let (table, columns) = ([4, 8][place % 2], [1, 33, 301][place % 3]);
+                operands.extend(op.bias.then(|| array(64, &[table, columns], Plain)));
+                cases.push(case("attention of some keys", op.clone(), lengths, operands));
+            }
         }
     }
 }
@@ -526,7 +564,7 @@ fn narrow(cases: &mut Vec<Case>) {
         }
         let lengths = [5, 0, 66, 1, 40];
         let tokens: usize = lengths.iter().sum();
-        for (heads, kv_heads, head_dim) in [(4, 2, 8), (1, 1, 64)] {
+        for (heads, kv_heads, head_dim) in [(4, 2, 8), (1, 1, 64), (2, 1, 80)] {
             let (q, kv, scale) = (heads * head_dim, kv_heads * head_dim, 1.0 / (head_dim as f32).sqrt());
             let op = |causal| Attention {
                 heads,
@@ -542,7 +580,10 @@ fn narrow(cases: &mut Vec<Case>) {
                 let tensor = || rows(7, Dim::Tokens, (tokens, q + 2 * kv), values);
                 let offsets = || Tensor::Integers(Dim::Boundaries, offsets(&lengths));
                 let operands = vec![tensor(), tensor(), tensor(), offsets(), offsets()];
-                more.push(case("narrow attention", op(causal), &lengths, operands));
+                more.push(case("narrow attention", op(causal), &lengths, operands.clone()));
+                let op = Attention { window: 9, global_tokens: 2, align_end: true, bias: true, ..op(causal) };
+                let table = array(65, &[heads, 15], Plain);
+                more.push(case("narrow attention of some keys", op, &lengths, [operands, vec![table]].concat()));
             }
         }
         for (m, n) in [(7usize, 32), (17, 384), (3, 1028), (2, 8200)] {

@@ -282,28 +282,45 @@ fn attention(case: &Case) -> Vec<Bounded> {
     let [q, k, v] = [0, 1, 2].map(|operand| (floats(case, operand), columns(case, operand)));
     let d = op.head_dim;
     let mut out = vec![(0.0, 0.0); case.counts.tokens * op.heads * d];
-    for (text, keys) in case.offsets.windows(2).zip(case.operands[4].integers().windows(2)) {
+    let bounds = case.operands[4].integers();
+    let table = case.operands.get(5).map(|table| (table.floats(), columns(case, 5)));
+    for (number, text) in case.offsets.windows(2).enumerate() {
+        let (first, end) = (bounds[number / op.shared_by], bounds[number / op.shared_by + 1]);
+        let length = (end - first) as usize;
         for i in text[0] as usize..text[1] as usize {
+            let local = i as i64 - i64::from(text[0]);
+            let place = if op.align_end { local + length as i64 - i64::from(text[1] - text[0]) } else { local };
+            let global = |place: i64| (0..i64::from(op.global_tokens)).contains(&place);
+            let near = |j: i64| op.window == 0 || (place - j).abs() <= i64::from(op.window);
             // A key that is hidden is not touched.
-            let last = if op.causal { keys[1].min(keys[0] + i as u32 - text[0] + 1) } else { keys[1] };
-            let keys = keys[0] as usize..last as usize;
+            let seen = |j: i64| (near(j) || global(place) || global(j)) && (!op.causal || j <= place);
+            let keys: Vec<usize> = (0..length).filter(|j| seen(*j as i64)).map(|j| first as usize + j).collect();
+            let bias = |j: usize, head: usize| {
+                table.as_ref().map_or(0.0, |(table, columns)| {
+                    let (reach, distance) = (*columns as i64 / 2, (j - first as usize) as i64 - place);
+                    let row = (number * op.heads + head) % (table.len() / columns);
+                    f64::from(table[row * columns + (distance.clamp(-reach, reach) + reach) as usize])
+                })
+            };
             for head in 0..op.heads {
                 let group = head * op.kv_heads / op.heads;
                 let row = |(x, stride): &(Vec<f64>, usize), token, column| x[token * stride + column..][..d].to_vec();
                 let query = row(&q, i, op.q_column + head * d);
                 let (mut scores, mut error) = (Vec::new(), 0.0f64);
-                for j in keys.clone() {
+                for &j in &keys {
                     let key = row(&k, j, op.k_column + group * d);
                     let terms = query.iter().zip(&key).map(|(a, b)| f64::from(op.scale) * a * b);
                     error = error.max(sum_bound(d, terms.clone().map(f64::abs).sum()));
-                    scores.push(terms.sum::<f64>());
+                    let score = terms.sum::<f64>() + bias(j, head);
+                    error += if table.is_some() { 2.0 * U * score.abs() } else { 0.0 };
+                    scores.push(score);
                 }
                 let most = scores.iter().fold(f64::NEG_INFINITY, |m, s| if s.is_nan() { *s } else { m.max(*s) });
                 let weights: Vec<f64> = scores.iter().map(|s| (s - most).exp()).collect();
                 let total: f64 = weights.iter().sum();
                 for column in 0..d {
                     let value = |j: usize| v.0[j * v.1 + op.v_column + group * d + column];
-                    let terms = || keys.clone().zip(&weights).map(|(j, w)| w / total * value(j));
+                    let terms = || keys.iter().zip(&weights).map(|(j, w)| w / total * value(*j));
                     let (sum, magnitude) = (terms().sum::<f64>(), terms().map(f64::abs).sum::<f64>());
                     // An error e of the scores changes every weight by a factor of at most exp(2 e).
                     let bound = magnitude * (2.0 * error).exp_m1() + sum_bound(keys.len() + 8, magnitude);

@@ -35,6 +35,7 @@ from grilly.functional.activations import (
 from grilly.functional.attention import attention, embedding_attention, flash_attention2
 from grilly.functional.attention_parts import attention_concat_heads, attention_mask, attention_output, attention_scores
 from grilly.functional.cross_entropy import cross_entropy, cross_entropy_backward
+from grilly.functional.distance_biases import alibi_bias, relative_bias
 from grilly.functional.dropout import dropout, dropout_backward
 from grilly.functional.embedding import embedding_backward, embedding_lookup, embedding_normalize
 from grilly.functional.gates import geglu, geglu_backward, swiglu, swiglu_backward
@@ -53,6 +54,7 @@ from grilly.functional.rotary import apply_rope, embedding_position
 from grilly.functional.whitening import whitening_apply, whitening_batch_stats, whitening_transform
 
 __all__ = [
+    "alibi_bias",
     "apply_rope",
     "attention",
     "attention_concat_heads",
@@ -91,6 +93,7 @@ __all__ = [
     "mse_loss_backward",
     "quick_gelu",
     "quick_gelu_backward",
+    "relative_bias",
     "relu",
     "relu_backward",
     "residual",

@@ -4,26 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from grilly.device_array import VulkanTensor, integers_of, wrap
 from grilly.errors import InvalidArgumentError
-from grilly.functional.dispatch import (
-    Operand,
-    Prepared,
-    Result,
-    count,
-    evaluate,
-    flag,
-    floats,
-    mask_values,
-    need_axes,
-    number,
-    shape,
-    whole,
-)
+from grilly.functional.attending import Masks, attend, default_scale
+from grilly.functional.dispatch import Operand, Result, count, evaluate, floats, need_axes, whole
 from grilly.functional.kept import offsets
-from grilly.functional.rotary import rope_table
 
 __all__ = ["attention", "embedding_attention", "flash_attention2"]
 
@@ -37,35 +21,55 @@ def attention(
     causal: bool = False,
     scale: float | None = None,
     need_weights: bool = True,
+    window: int = 0,
+    global_tokens: int = 0,
+    align_end: bool = False,
+    bias: Operand | None = None,
 ) -> tuple[Result, Result | None]:
-    """Scaled dot-product attention: `softmax(scale q k^T + mask) v`.
+    """Scaled dot-product attention: `softmax(scale q k^T + bias + mask) v` over the keys that a query sees.
+
+    Query `i` stands at the place `p = i` among the keys, with `align_end` at `p = i + Sk - Sq`.
 
     Args:
-        query: `(..., Sq, D)`; the axes before are batches and heads, and the same in all three.
-        key: `(..., Sk, D)`.
-        value: `(..., Sk, Dv)`.
-        mask: Broadcasts to `(..., Sq, Sk)`. Bool or integers: True, or not 0, keeps; a query without keys has weights
-            and output 0. Floats are added to the scores. Default none.
+        query: `(..., H, Sq, D)`, or `(Sq, D)`; the axes before `H` are batches, and the same in all three.
+        key: `(..., G, Sk, D)`, or `(Sk, D)`; `G` divides `H`, and query head `h` has key head `h // (H // G)`, as with
+            `enable_gqa` in PyTorch.
+        value: `(..., G, Sk, Dv)`, or `(Sk, Dv)`.
+        mask: Broadcasts to `(..., H, Sq, Sk)`. Bool or integers: True, or not 0, keeps; a query without keys has
+            weights and output 0. Floats are added to the scores. Default none.
         causal: Whether a query sees only keys at its own place and before; default False.
         scale: Factor on the scores; default `1 / sqrt(D)`.
         need_weights: Whether to return the weights; default True. Without them and without a mask the fused kernel
             runs.
+        window: A query sees keys `j` with `|p - j| <= window`; default 0, any distance.
+        global_tokens: With a window, the first so many places see all keys and are seen by all queries (`causal` still
+            holds); default 0.
+        align_end: Whether the last query stands at the last key, as in decoding with a cache; default False: the first
+            at the first. A query that then sees no key has weights and output 0.
+        bias: `(H, 2 R + 1)`, or `(2 R + 1,)` or `(1, 2 R + 1)` for all heads alike: `bias[h, clamp(j - p, -R, R) + R]`
+            is added to the scaled score of key `j`. Finite numbers. `alibi_bias` and `relative_bias` make such tables.
+            Default none.
 
     Returns:
-        `(output, weights)` of shapes `(..., Sq, Dv)` and `(..., Sq, Sk)`; `weights` is None without `need_weights`.
+        `(output, weights)` of shapes `(..., H, Sq, Dv)` and `(..., H, Sq, Sk)`; `weights` is None without
+        `need_weights`.
 
     Raises:
         InvalidArgumentError: Shapes that do not belong together.
 
-    Source: upstream's `functional.attention`; `torch.nn.functional.scaled_dot_product_attention`.
+    Source: upstream's `functional.attention`; `torch.nn.functional.scaled_dot_product_attention`; windows and global
+        places of Beltagy et al., Longformer (2020).
 
     Example:
         >>> from grilly import functional
         >>> output, weights = functional.attention([[1.0]], [[0.0], [0.0]], [[2.0], [4.0]])
         >>> output.tolist(), weights.tolist()
         ([[3.0]], [[0.5, 0.5]])
+        >>> functional.attention([[1.0]], [[0.0], [0.0]], [[2.0], [4.0]], causal=True, align_end=True)[0].tolist()
+        [[3.0]]
     """
-    return attend("attention", (query, key, value), mask, causal, scale, need_weights, use_rope=False)
+    masks = Masks.of("attention", causal, window, global_tokens, align_end)
+    return attend("attention", (query, key, value), mask, masks, bias, scale, need_weights, use_rope=False)
 
 
 def flash_attention2(
@@ -77,20 +81,28 @@ def flash_attention2(
     mask: Operand | None = None,
     causal: bool = False,
     scale: float | None = None,
+    window: int = 0,
+    global_tokens: int = 0,
+    align_end: bool = False,
+    bias: Operand | None = None,
 ) -> Result:
     """`attention` by the fused kernel, which never stores the weights; with a mask by its parts.
 
     Args:
-        query: `(..., Sq, D)`.
-        key: `(..., Sk, D)`.
-        value: `(..., Sk, Dv)`.
+        query: `(..., H, Sq, D)`, or `(Sq, D)`.
+        key: `(..., G, Sk, D)`, or `(Sk, D)`; `G` divides `H`.
+        value: `(..., G, Sk, Dv)`, or `(Sk, Dv)`.
         use_rope: Whether queries and keys are rotated by their places first, as `apply_rope` does; default False.
         mask: As in `attention`; default none.
         causal: As in `attention`; default False.
         scale: Factor on the scores; default `1 / sqrt(D)`.
+        window: As in `attention`; default 0, any distance.
+        global_tokens: As in `attention`; default 0.
+        align_end: As in `attention`; default False.
+        bias: As in `attention`; default none.
 
     Returns:
-        `(..., Sq, Dv)`.
+        `(..., H, Sq, Dv)`.
 
     Raises:
         InvalidArgumentError: Shapes that do not belong together.
@@ -101,93 +113,11 @@ def flash_attention2(
         >>> from grilly import functional
         >>> functional.flash_attention2([[1.0]], [[0.0], [0.0]], [[2.0], [4.0]]).tolist()
         [[3.0]]
+        >>> functional.flash_attention2([[1.0]], [[0.0], [0.0]], [[2.0], [4.0]], bias=[0.0, 0.0, -99.0]).tolist()
+        [[2.0]]
     """
-    return attend("flash_attention2", (query, key, value), mask, causal, scale, False, use_rope=use_rope)[0]
-
-
-def attend(
-    name: str,
-    operands: tuple[Operand, Operand, Operand],
-    mask: Operand | None,
-    causal: bool,
-    scale: float | None,
-    need_weights: bool,
-    *,
-    use_rope: bool,
-) -> tuple[Result, Result | None]:
-    q, k, v = (floats(x, label) for x, label in zip(operands, ("query", "key", "value"), strict=True))
-    *batch, queries, width = need_axes(name, "query", q, 2)
-    *key_batch, keys, key_width = need_axes(name, "key", k, 2)
-    *value_batch, values, value_width = need_axes(name, "value", v, 2)
-    if key_batch != batch or key_width != width:
-        raise InvalidArgumentError(f"{name}: key has shape {list(shape(k))}, expected {[*batch, 'Sk', width]}")
-    if value_batch != batch or values != keys:
-        raise InvalidArgumentError(f"{name}: value has shape {list(shape(v))}, expected {[*batch, keys, 'Dv']}")
-    if flag(name, "use_rope", use_rope) and width % 2:
-        raise InvalidArgumentError(f"{name}: query has {width} columns, and rotation needs an even number")
-    factor, causal = default_scale(name, scale, width), flag(name, "causal", causal)
-    rows, scores_shape = count(batch), (*batch, queries, keys)
-    given, keep, add = mask_operand(name, mask, scores_shape)
-    need_weights = flag(name, "need_weights", need_weights)
-    fused = given is None and not need_weights and value_width == width
-
-    def rotate(r: Any, x: Any, places: int) -> Any:
-        tables = [r.kept(rope_table, part, places, width, 10000.0, 1.0) for part in (0, 1)]
-        return r("rope", x.reshape([rows, places, 1, width]), *tables)
-
-    def body(r: Any, q: Any, k: Any, v: Any, mask: Any) -> Any:
-        if use_rope:
-            q, k = rotate(r, q, queries), rotate(r, k, keys)
-        if fused:
-            packed = [x.reshape([rows * length, width]) for x, length in ((q, queries), (k, keys), (v, keys))]
-            bounds = [r.kept(offsets, rows, length) for length in (queries, keys)]
-            sizes = {"heads": 1, "kv_heads": 1, "head_dim": width, "scale": factor, "causal": causal}
-            return r("attention", *packed, *bounds, **sizes).reshape([*batch, queries, width])
-        q, k = q.reshape([rows, queries, width]), k.reshape([rows, keys, width])
-        scores = r("matmul", q, k, transpose_b=True, scale=factor)
-        short = scores_shape if len(scores_shape) <= 4 else (rows, queries, keys)
-        scores = scores.reshape(list(short))
-        if add:
-            scores = r("binary", scores, mask, kind="add")
-        weights = r("softmax", scores, *([mask] if keep else []), causal=causal)
-        weights = weights.reshape([rows, queries, keys])
-        output = r("matmul", weights, v.reshape([rows, keys, value_width])).reshape([*batch, queries, value_width])
-        return output, weights.reshape(list(scores_shape)) if need_weights else None
-
-    found = evaluate(name, body, q, k, v, given)
-    return (found, None) if fused else (found[0], found[1])
-
-
-def default_scale(name: str, scale: float | None, width: int) -> float:
-    return (width**-0.5 if width else 1.0) if scale is None else number(name, "scale", scale)
-
-
-def mask_operand(name: str, mask: Operand | None, scores: tuple[int, ...]) -> tuple[Prepared | None, bool, bool]:
-    """A mask that broadcasts to the scores' last axes, at most 4, and whether it keeps or is added."""
-    if mask is None:
-        return None, False, False
-    prepared, keep = mask_values(mask, "mask")
-    axes = shape(prepared)
-    try:
-        fits = np.broadcast_shapes(axes, scores) == scores
-    except ValueError:
-        fits = False
-    if not fits:
-        raise InvalidArgumentError(
-            f"{name}: mask has shape {list(axes)}, expected one that broadcasts to {list(scores)}"
-        )
-    if len(scores) > 4 and len(axes) > 2:
-        whole_shape = (count(scores[:-2]), *scores[-2:])
-        if isinstance(prepared, VulkanTensor):
-            host = integers_of(prepared) if keep else prepared.numpy()
-            return place(prepared, np.broadcast_to(host, scores).reshape(whole_shape)), keep, not keep
-        prepared = np.asarray(np.broadcast_to(prepared, scores).reshape(whole_shape), order="C")
-    return prepared, keep, not keep
-
-
-def place(beside: VulkanTensor, values: Any) -> VulkanTensor:
-    """Values on the device of another array."""
-    return wrap(beside._array.engine.upload(np.asarray(values, order="C")))
+    masks = Masks.of("flash_attention2", causal, window, global_tokens, align_end)
+    return attend("flash_attention2", (query, key, value), mask, masks, bias, scale, False, use_rope=use_rope)[0]
 
 
 def embedding_attention(embeddings: Operand, num_heads: int = 8, head_dim: int | None = None) -> Result:

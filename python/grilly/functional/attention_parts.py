@@ -9,7 +9,7 @@ import numpy as np
 
 from grilly import _core
 from grilly.errors import InvalidArgumentError
-from grilly.functional.attention import default_scale
+from grilly.functional.attending import default_scale
 from grilly.functional.dispatch import (
     Operand,
     Prepared,

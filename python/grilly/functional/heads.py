@@ -8,7 +8,7 @@ import numpy as np
 
 from grilly.arrays import VulkanTensor
 from grilly.errors import InvalidArgumentError
-from grilly.functional.attention import default_scale
+from grilly.functional.attending import default_scale
 from grilly.functional.attention_parts import by_heads, check_groups, need_heads, sizes
 from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, flag, floats, mask_values, shape
 from grilly.functional.kept import offsets

@@ -23,9 +23,11 @@ def rope_tables(
     return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
 
 
-def rope_table(part: int, places: int, width: int, base: float, scaling: float) -> npt.NDArray[np.float32]:
-    """The cosines (0) or sines (1) of the positions 0, 1, 2 ..."""
-    return rope_tables(np.arange(places), width, base, scaling)[part]
+def rope_table(
+    part: int, places: int, width: int, base: float, scaling: float, first: int = 0
+) -> npt.NDArray[np.float32]:
+    """The cosines (0) or sines (1) of the positions `first`, `first + 1` ..."""
+    return rope_tables(np.arange(first, first + places), width, base, scaling)[part]
 
 
 def apply_rope(

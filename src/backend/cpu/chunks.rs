@@ -80,9 +80,12 @@ pub fn cut(plan: &Plan, feed: &Feed<'_>, threads: usize) -> Result<Cut> {
         agree &= boundaries.as_ref().is_none_or(|other| *other == offsets);
         boundaries = Some(offsets);
     }
-    // Keys that the batch does not count belong to texts by offsets of their own.
+    // Keys that the batch does not count belong to texts by offsets of their own, and some biases to texts by their number.
     agree &= !plan.graph.nodes.iter().any(|node| {
-        matches!(node.op, Op::Attention(_)) && plan.graph.value(node.operands[1]).shape.rows() != Dim::Tokens
+        let shape = |place: usize| node.operands.get(place).map(|id| &plan.graph.value(*id).shape);
+        matches!(&node.op, Op::Attention(op) if op.shared_by > 1
+            || shape(1).is_some_and(|keys| keys.rows() != Dim::Tokens)
+            || shape(5).is_some_and(|bias| bias.rows() != Dim::Fixed(op.heads)))
     });
     let whole = Chunk { tokens: 0..counts.tokens, texts: 0..counts.texts };
     let everyone = if threads == 1 { Team::Alone } else { Team::All(threads.max(1)) };

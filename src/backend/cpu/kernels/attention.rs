@@ -5,16 +5,17 @@
 //! attend:  a few queries at a time: scores = scale Q K^T, e = exp(scores - max), y = (e V) / sum e
 //! ```
 //! A row of scores is whole (no rescaling), and its sums over keys start at the text's first key: neighbours in the
-//! batch, the number of queries done at once and the number of threads change no bit. Causal attention leaves the keys
-//! out that no query of a block sees; the weights of the others beyond the diagonal are zeros, which add nothing.
+//! batch, the number of queries done at once and the number of threads change no bit. Whole chains of keys that no query
+//! of a block sees are left out; the weights of the others that a query does not see are zeros, which add nothing.
 
-use std::ops::Range;
+mod attend;
+mod weights;
 
-use pulp::{Simd, WithSimd};
+use attend::Attend;
 use rayon::prelude::*;
 
 use crate::backend::cpu::floats::Floats;
-use crate::backend::cpu::simd::{self, Arch, Finish, PANEL_VECTORS, Product, Scale};
+use crate::backend::cpu::simd::{self, Arch, PANEL_VECTORS};
 use crate::backend::cpu::step::Step;
 use crate::backend::cpu::threads::Team;
 use crate::graph::ValueId;
@@ -65,6 +66,11 @@ impl Panels {
 #[derive(Clone, Copy)]
 struct Text<'a> {
     op: &'a Attention,
+    /// Its number in the batch.
+    number: usize,
+    /// Biases by distance, a row after the other, and their columns.
+    bias: &'a [f32],
+    reach: usize,
     q: Operand<'a>,
     k: Operand<'a>,
     v: Operand<'a>,
@@ -116,128 +122,26 @@ impl Text<'_> {
             let count = width.min(dim - first);
             for (j, line) in panel.chunks_exact_mut(width).enumerate() {
                 line[..count].copy_from_slice(&self.v.head(self.start + j, head, dim)[first..first + count]);
-            }
-        }
-    }
-
-    /// Keys that a query sees.
-    fn seen(&self, query: usize) -> usize {
-        if self.op.causal { self.length.min(query + 1) } else { self.length }
-    }
-}
-
-/// Some queries of one text against one key-value head.
-struct Attend<'a> {
-    text: Text<'a>,
-    /// Query heads.
-    heads: Range<usize>,
-    /// Queries, counted from the text's first.
-    queries: Range<usize>,
-    packed: &'a [f32],
-    working: &'a mut [f32],
-    /// `[queries, heads * head_dim]`, all heads.
-    out: &'a mut [f32],
-}
-
-impl Attend<'_> {
-    fn run(self, arch: Arch) {
-        let Text { op, keys, columns, length, .. } = self.text;
-        let (dim, stride) = (op.head_dim, op.heads * op.head_dim);
-        let (packed_keys, packed_values) = self.packed.split_at(self.text.packed().0);
-        let most = self.text.query_rows();
-        let (scores, factors) = self.working.split_at_mut(most * keys.padded);
-        let blocks = self.queries.len().div_ceil(most);
-        // Zero times a hidden key's NaN or infinity would not be zero: then every row has the keys it sees and no more.
-        let apart = op.causal && !packed_values.iter().all(|x| x.is_finite());
-        for head in self.heads.clone() {
-            for block in 0..blocks {
-                let (from, to) = (self.queries.len() * block / blocks, self.queries.len() * (block + 1) / blocks);
-                let (rows, first) = (to - from, self.queries.start + from);
-                let seen = self.text.seen(self.queries.start + to - 1);
-                // Whole vectors.
-                let padded = if op.causal { seen.next_multiple_of(keys.width / keys.vectors) } else { keys.padded };
-                Product {
-                    a: self.text.q.head(self.text.first_query + first, head, dim),
-                    a_stride: self.text.q.stride,
-                    rows,
-                    depth: dim,
-                    panels: packed_keys,
-                    panel_depth: dim,
-                    vectors: keys.vectors,
-                    columns: padded,
-                    scale: Scale::All(op.scale),
-                    bias: &[],
-                    finish: Finish::default(),
-                    out: scores,
-                    out_stride: keys.padded,
-                }
-                .run(arch);
-                arch.dispatch(Exponentials {
-                    scores: &mut scores[..rows * keys.padded],
-                    stride: keys.padded,
-                    columns: padded,
-                    lengths: (self.text.seen(first), usize::from(op.causal), length),
-                    factors,
-                });
-                let each = if apart { 1 } else { rows };
-                for row in (0..rows).step_by(each) {
-                    Product {
-                        a: &scores[row * keys.padded..],
-                        a_stride: keys.padded,
-                        rows: each,
-                        depth: if apart { self.text.seen(first + row) } else { seen },
-                        panels: packed_values,
-                        panel_depth: length,
-                        vectors: columns.vectors,
-                        columns: dim,
-                        scale: Scale::Rows(&factors[row..]),
-                        bias: &[],
-                        finish: Finish::default(),
-                        out: &mut self.out[(from + row) * stride + head * dim..],
-                        out_stride: stride,
-                    }
-                    .run(arch);
+                if self.op.hides() {
+                    // Zero times a hidden NaN or infinity would not be zero: `Attend` adds them where they are seen.
+                    line.iter_mut().filter(|x| !x.is_finite()).for_each(|x| *x = 0.0);
                 }
             }
         }
     }
-}
 
-/// `row = exp(row - max)` over the scores of the keys a row sees, zeros after them; `factor = 1 / sum`.
-struct Exponentials<'a> {
-    /// Rows of `columns`, `stride` apart.
-    scores: &'a mut [f32],
-    stride: usize,
-    columns: usize,
-    /// Keys of the first row, how many more each next one sees, and the most of all.
-    lengths: (usize, usize, usize),
-    /// One a row.
-    factors: &'a mut [f32],
-}
+    /// Where a query stands among the keys.
+    fn place(&self, query: usize) -> i64 {
+        self.op.place(query, self.queries, self.length)
+    }
 
-impl WithSimd for Exponentials<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let (first, more, most) = self.lengths;
-        for (i, (row, factor)) in self.scores.chunks_exact_mut(self.stride).zip(self.factors).enumerate() {
-            let row = &mut row[..self.columns];
-            row[(first + i * more).min(most)..].fill(f32::NEG_INFINITY);
-            let vectors = S::as_mut_simd_f32s(row).0;
-            let mut most = simd.splat_f32s(f32::NEG_INFINITY);
-            for x in vectors.iter() {
-                most = simd.max_f32s(most, *x);
-            }
-            // A NaN that the maximum drops is still among the scores, and makes the sum NaN.
-            let most = simd.splat_f32s(simd.reduce_max_f32s(most));
-            let mut sum = simd.splat_f32s(0.0);
-            for x in vectors {
-                *x = simd::exp_falling(simd, simd.sub_f32s(*x, most));
-                sum = simd.add_f32s(sum, *x);
-            }
-            *factor = 1.0 / simd.reduce_sum_f32s(sum);
-        }
+    /// The biases of a head by distance, from `-reach` to `reach`; none if the op has none.
+    fn biases(&self, head: usize) -> &[f32] {
+        let columns = 2 * self.reach + 1;
+        let rows = (self.bias.len() / columns).max(1);
+        self.bias
+            .get((self.number * self.op.heads + head) % rows * columns..)
+            .map_or(&[], |table| &table[..columns.min(table.len())])
     }
 }
 
@@ -248,10 +152,6 @@ pub(super) fn run(
     scratch: &mut Floats,
     out: &mut [f32],
 ) -> Result<()> {
-    if op.window > 0 || op.align_end || op.bias || op.shared_by > 1 {
-        let reason = "windows, biases and places from the end on are not there yet".into();
-        return Err(Error::Unsupported { what: "attention on the CPU".into(), reason });
-    }
     let q = Operand::new(step, operands[0], op.q_column)?;
     let k = Operand::new(step, operands[1], op.k_column)?;
     let v = Operand::new(step, operands[2], op.v_column)?;
@@ -261,15 +161,23 @@ pub(super) fn run(
         return Ok(());
     }
     let rows = |place: usize| step.shape(operands[place]).rows().size(step.counts);
-    for (name, offsets, rows) in [("q_offsets", queries, rows(0)), ("kv_offsets", keys, rows(1))] {
+    let (bias, reach) = match operands.get(5) {
+        Some(id) => (step.floats(*id)?, step.shape(*id).columns() / 2),
+        None => (&[][..], 0),
+    };
+    let texts = queries.len().saturating_sub(1);
+    for (name, offsets, rows, texts) in
+        [("q_offsets", queries, rows(0), texts), ("kv_offsets", keys, rows(1), texts / op.shared_by)]
+    {
         let rising = offsets.windows(2).all(|pair| pair[0] <= pair[1]);
         let ends = [offsets.first(), offsets.last()].map(|end| end.map(|end| *end as usize));
-        if !rising || offsets.len() != queries.len() || ends != [Some(0), Some(rows)] {
+        if !rising || offsets.len() != texts + 1 || ends != [Some(0), Some(rows)] {
             return Err(Error::InvalidArgument(format!("attention: {name} does not rise from 0 to {rows}")));
         }
     }
     let mut rest = out;
-    for (query, key) in queries.windows(2).zip(keys.windows(2)) {
+    for (number, query) in queries.windows(2).enumerate() {
+        let key = &keys[number / op.shared_by..][..2];
         let (first_query, queries) = (query[0] as usize, (query[1] - query[0]) as usize);
         let (start, length) = (key[0] as usize, (key[1] - key[0]) as usize);
         let (own, after) = rest.split_at_mut(queries * stride);
@@ -279,7 +187,7 @@ pub(super) fn run(
             continue;
         }
         let (keys, columns) = (Panels::new(length, lanes), Panels::new(op.head_dim, lanes));
-        let text = Text { op, q, k, v, first_query, queries, start, length, keys, columns };
+        let text = Text { op, number, bias, reach, q, k, v, first_query, queries, start, length, keys, columns };
         match step.team {
             Team::Alone => alone(step.arch, text, scratch, own)?,
             Team::All(threads) => together(step.arch, threads, text, scratch, own)?,

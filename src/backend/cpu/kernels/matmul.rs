@@ -114,6 +114,7 @@ impl Batch<'_> {
                 a_stride,
                 rows,
                 depth,
+                skip: 0..0,
                 panels: packed,
                 panel_depth: depth,
                 vectors: panels.vectors,

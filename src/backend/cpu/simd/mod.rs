@@ -18,7 +18,7 @@ pub use elementary::{
 };
 pub use math::{activate, add, exp_falling};
 pub use plain::{largest, nan_max, sum_by, vectorized};
-pub use tile::{Finish, PANEL_VECTORS, Product, Scale, lanes};
+pub use tile::{CHAIN, Finish, PANEL_VECTORS, Product, Scale, lanes};
 pub use tiles::{PANEL, PackPanel, TileProduct, TileUnit, panel_floats};
 
 use pulp::{Simd, WithSimd};

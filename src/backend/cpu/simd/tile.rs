@@ -3,10 +3,12 @@
 //! ```text
 //!            panel: [depth, V vectors]
 //!            b00 b01 b02      each element of the result is its own chain of multiply-adds over k = 0, 1, 2 ...,
-//! a0 a1 ...  ─▶ + + +         cut into blocks of DEPTH whose sums are added in order.
+//! a0 a1 ...  ─▶ + + +         cut into chains of CHAIN whose sums are added in order.
 //! ```
 //! The chain is the same for every tile height and width, for every neighbour and for every split of the work, so
 //! the order of summation depends on the depth alone.
+
+use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
@@ -16,8 +18,8 @@ use crate::ops::ActivationKind;
 /// Vectors side by side in a panel of weights: 8 rows x 3 vectors of sums leave registers for one row of B.
 pub const PANEL_VECTORS: usize = 3;
 
-/// Terms of a chain: shorter chains round less, and a panel's block stays in the nearest cache.
-const DEPTH: usize = 384;
+/// Terms of a chain: shorter chains round less, and a panel's block stays in the nearest cache. Every panel's width divides it.
+pub const CHAIN: usize = 384;
 
 /// Floats of one vector.
 pub fn lanes(arch: Arch) -> usize {
@@ -73,6 +75,8 @@ pub struct Product<'a> {
     pub rows: usize,
     /// Columns of A, rows of B.
     pub depth: usize,
+    /// Whole chains that are left out: terms that are known to be zeros; empty for none.
+    pub skip: Range<usize>,
     /// B cut into panels of `vectors` vectors: `[panel][panel_depth][vectors * lanes]`, padded with zeros.
     pub panels: &'a [f32],
     /// Rows of a panel, of which the first `depth` are multiplied.
@@ -157,9 +161,9 @@ impl Product<'_> {
         let panel = &self.panels[column * self.panel_depth..][..width * self.depth];
         let b = S::as_simd_f32s(panel).0.as_chunks::<V>().0;
         let mut sums = [[simd.splat_f32s(0.0); V]; R];
-        let mut from = 0;
+        let mut from = if self.skip.start == 0 { self.skip.end } else { 0 };
         while from < self.depth {
-            let count = (self.depth - from).min(DEPTH);
+            let count = (self.depth - from).min(CHAIN);
             // Slices of one known length: the loop below is free of bounds checks.
             let b = &b[from..][..count];
             let mut a: [&[f32]; R] = [&[]; R];
@@ -180,7 +184,10 @@ impl Product<'_> {
                     sums[i][j] = simd.add_f32s(sums[i][j], chains[i][j]);
                 }
             }
-            from += DEPTH;
+            from += CHAIN;
+            if from == self.skip.start {
+                from = self.skip.end;
+            }
         }
         let mut bias = [simd.splat_f32s(0.0); V];
         if !self.bias.is_empty() {

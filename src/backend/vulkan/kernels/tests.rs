@@ -339,7 +339,7 @@ fn attention_is_one_dispatch_over_tiles_and_heads() {
     check(masked);
     assert_eq!(push(masked)[9..], [1 << 30, 3, 1, 128, 24, 2]);
     assert_eq!(["causal", "window", "bias"].map(|n| constant(masked, n)), [0, 1, 1]);
-    let wide = Attention { heads: 1, kv_heads: 1, head_dim: 257, k_column: 0, v_column: 0, ..op };
+    let wide = Attention { head_dim: 257, ..Attention::default() };
     let error =
         dispatches(wide, &[Rows(257), Rows(257), Rows(257), Offsets, Offsets], &Capabilities::floor()).unwrap_err();
     assert!(error.to_string().contains("head_dim is 257"), "{error}");

@@ -16,7 +16,6 @@ fn op(heads: usize, kv_heads: usize, head_dim: usize) -> Attention {
         q_column: 1,
         k_column: 1 + q,
         v_column: 1 + q + k,
-        causal: false,
         ..Attention::default()
     }
 }
@@ -48,10 +47,14 @@ fn reference(op: &Attention, x: &[f32], lengths: &[usize]) -> Vec<f64> {
         for i in 0..*length {
             for h in 0..op.heads {
                 let kv = h * op.kv_heads / op.heads;
-                let scores: Vec<f64> = (0..if op.causal { i + 1 } else { *length })
+                let near = |j: usize| op.window == 0 || i.abs_diff(j) <= op.window as usize;
+                let seen = |j: &usize| (!op.causal || *j <= i) && (near(*j) || i.min(*j) < op.global_tokens as usize);
+                let keys: Vec<usize> = (0..*length).filter(seen).collect();
+                let scores: Vec<f64> = keys
+                    .iter()
                     .map(|j| {
                         let dot: f64 = (0..dim)
-                            .map(|d| at(i, op.q_column + h * dim + d) * at(j, op.k_column + kv * dim + d))
+                            .map(|d| at(i, op.q_column + h * dim + d) * at(*j, op.k_column + kv * dim + d))
                             .sum();
                         dot * f64::from(op.scale)
                     })
@@ -61,8 +64,8 @@ fn reference(op: &Attention, x: &[f32], lengths: &[usize]) -> Vec<f64> {
                 for d in 0..dim {
                     let sum: f64 = scores
                         .iter()
-                        .enumerate()
-                        .map(|(j, s)| (s - most).exp() * at(j, op.v_column + kv * dim + d))
+                        .zip(&keys)
+                        .map(|(s, j)| (s - most).exp() * at(*j, op.v_column + kv * dim + d))
                         .sum();
                     y.push(sum / total);
                 }
@@ -155,6 +158,33 @@ fn causal_queries_see_no_later_key_and_touch_none() {
         let y = attention(&op, &hostile, &lengths, arch);
         assert!(same_bits(&y[..178 * 40], &clean[..178 * 40]), "{arch:?}");
         assert!(y[178 * 40..].iter().all(|y| y.is_nan()), "{arch:?}");
+    }
+}
+
+/// Chains of 384 keys: one before, one after and some around the window are left out.
+#[test]
+fn chains_that_nobody_sees_are_left_out_and_change_no_bit() {
+    for (window, global_tokens, causal) in [(1, 0, false), (50, 3, false), (400, 0, true), (9, 385, true)] {
+        let op = Attention { window, global_tokens, causal, ..op(2, 1, 8) };
+        let lengths = [3, 1200];
+        for arch in archs() {
+            let x = numbers(1203 * width(&op), 10);
+            let clean = attention(&op, &x, &lengths, arch);
+            assert_close(&clean, &reference(&op, &x, &lengths), &format!("{op:?} {arch:?}"), |_| 2e-5);
+            let alone = attention(&op, &x[3 * width(&op)..], &lengths[1..], arch);
+            assert!(same_bits(&alone, &clean[3 * 16..]), "{op:?} {arch:?}");
+            // Key and value 700 of the long text.
+            let mut hostile = x.clone();
+            hostile[703 * width(&op) + op.k_column..704 * width(&op)].fill(f32::INFINITY);
+            let y = attention(&op, &hostile, &lengths, arch);
+            for query in 0..1200usize {
+                let near = query.abs_diff(700) <= window as usize || query < global_tokens as usize;
+                let seen = near && (!causal || query >= 700);
+                let row = (query + 3) * 16..(query + 4) * 16;
+                assert_eq!(y[row.clone()].iter().all(|y| !y.is_finite()), seen, "{op:?} {query} {arch:?}");
+                assert!(seen || same_bits(&y[row.clone()], &clean[row]), "{op:?} {query} {arch:?}");
+            }
+        }
     }
 }
 

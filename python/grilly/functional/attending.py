@@ -1,0 +1,218 @@
+"""How attention in the layout (head, place, column) runs: fused, or by its parts."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from grilly.device_array import VulkanTensor, integers_of, wrap
+from grilly.errors import InvalidArgumentError
+from grilly.functional.dispatch import (
+    Operand,
+    Prepared,
+    Result,
+    count,
+    evaluate,
+    flag,
+    floats,
+    mask_values,
+    need_axes,
+    number,
+    shape,
+    whole,
+)
+from grilly.functional.kept import offsets
+from grilly.functional.rotary import rope_table
+
+
+@dataclass(frozen=True)
+class Masks:
+    """Which keys a query sees, by their places alone."""
+
+    causal: bool
+    window: int
+    global_tokens: int
+    align_end: bool
+
+    @classmethod
+    def of(cls, name: str, causal: bool, window: int, global_tokens: int, align_end: bool) -> Masks:
+        """Checks what a user gave."""
+        return cls(
+            flag(name, "causal", causal),
+            whole(name, "window", window, least=0),
+            whole(name, "global_tokens", global_tokens, least=0),
+            flag(name, "align_end", align_end),
+        )
+
+    def first_place(self, queries: int, keys: int) -> int:
+        """The place of the first query."""
+        return keys - queries if self.align_end else 0
+
+    @property
+    def plain(self) -> bool:
+        """Whether softmax's own `causal` says it all."""
+        return self.window == 0 and not (self.causal and self.align_end)
+
+
+def distances(masks: Masks, queries: int, keys: int) -> npt.NDArray[np.int64]:
+    """Key's place less query's: `[Sq, Sk]`."""
+    return np.arange(keys) - (np.arange(queries) + masks.first_place(queries, keys))[:, None]
+
+
+def visible(masks: Masks, queries: int, keys: int) -> npt.NDArray[np.int32]:
+    """1 where a query sees a key: `[Sq, Sk]`."""
+    distance, key = distances(masks, queries, keys), np.arange(keys)
+    place = key - distance
+    seen = np.ones((queries, keys), dtype=bool)
+    if masks.window:
+        first = (key < masks.global_tokens) | ((place >= 0) & (place < masks.global_tokens))
+        seen = (np.abs(distance) <= masks.window) | first
+    if masks.causal:
+        seen &= distance <= 0
+    return seen.astype(np.int32)
+
+
+def attend(
+    name: str,
+    operands: tuple[Operand, Operand, Operand],
+    mask: Operand | None,
+    masks: Masks,
+    bias: Operand | None,
+    scale: float | None,
+    need_weights: bool,
+    *,
+    use_rope: bool,
+) -> tuple[Result, Result | None]:
+    """`(output, weights)` of `functional.attention`; queries and keys are rotated first if `use_rope`."""
+    q, k, v = (floats(x, label) for x, label in zip(operands, ("query", "key", "value"), strict=True))
+    *batch, queries, width = need_axes(name, "query", q, 2)
+    *key_batch, keys, key_width = need_axes(name, "key", k, 2)
+    *value_batch, values, value_width = need_axes(name, "value", v, 2)
+    share = heads_to_a_key(batch, key_batch)
+    if not share or key_width != width:
+        raise InvalidArgumentError(
+            f"{name}: key has shape {list(shape(k))}, expected {[*batch, 'Sk', width]}, or a divisor of the heads"
+        )
+    if value_batch != key_batch or values != keys:
+        raise InvalidArgumentError(f"{name}: value has shape {list(shape(v))}, expected {[*key_batch, keys, 'Dv']}")
+    if flag(name, "use_rope", use_rope) and width % 2:
+        raise InvalidArgumentError(f"{name}: query has {width} columns, and rotation needs an even number")
+    factor, need_weights = default_scale(name, scale, width), flag(name, "need_weights", need_weights)
+    # Heads are texts of their own; those that share keys follow one another.
+    rows, groups, heads, scores_shape = count(batch), count(key_batch), (batch or [1])[-1], (*batch, queries, keys)
+    table = bias_operand(name, bias, heads)
+    fused = mask is None and not need_weights and value_width == width
+    given, keep, add = mask_operand(name, mask, scores_shape)
+    if keep and not masks.plain and given is not None:
+        given = both(given, visible(masks, queries, keys))
+    short = scores_shape if len(scores_shape) <= 4 else (rows, queries, keys)
+
+    def rotate(r: Any, x: Any, texts: int, first: int, places: int) -> Any:
+        tables = [r.kept(rope_table, part, places, width, 10000.0, 1.0, first) for part in (0, 1)]
+        return r("rope", x.reshape([texts, places, 1, width]), *tables)
+
+    def body(r: Any, q: Any, k: Any, v: Any, mask: Any, table: Any) -> Any:
+        if use_rope:
+            q = rotate(r, q, rows, masks.first_place(queries, keys), queries)
+            k = rotate(r, k, groups, 0, keys)
+        if fused:
+            packed = [
+                x.reshape([texts * length, width])
+                for x, texts, length in ((q, rows, queries), (k, groups, keys), (v, groups, keys))
+            ]
+            packed += [r.kept(offsets, texts, length) for texts, length in ((rows, queries), (groups, keys))]
+            packed += [] if table is None else [table]
+            sizes = {"heads": 1, "kv_heads": 1, "head_dim": width, "scale": factor, "shared_by": share}
+            given = {**sizes, **asdict(masks), "bias": table is not None}
+            return r("attention", *packed, **given).reshape([*batch, queries, width])
+        q, k = q.reshape([groups, share * queries, width]), k.reshape([groups, keys, width])
+        scores = r("matmul", q, k, transpose_b=True, scale=factor).reshape(list(short))
+        if table is not None:
+            scores = r("binary", scores, r.constant(bias_matrix(table.numpy(), masks, short, heads)), kind="add")
+        if add:
+            scores = r("binary", scores, mask, kind="add")
+        if masks.plain:
+            weights = r("softmax", scores, *([mask] if keep else []), causal=masks.causal)
+        else:
+            weights = r("softmax", scores, mask if keep else r.kept(visible, masks, queries, keys))
+        weights = weights.reshape([groups, share * queries, keys])
+        output = r("matmul", weights, v.reshape([groups, keys, value_width])).reshape([*batch, queries, value_width])
+        return output, weights.reshape(list(scores_shape)) if need_weights else None
+
+    found = evaluate(name, body, q, k, v, given, table)
+    return (found, None) if fused else (found[0], found[1])
+
+
+def heads_to_a_key(batch: list[int], key_batch: list[int]) -> int:
+    """Query heads, the last of the axes before place and column, to a key head; 0 if these do not belong together."""
+    if batch == key_batch:
+        return 1
+    if not batch or len(batch) != len(key_batch) or batch[:-1] != key_batch[:-1] or not key_batch[-1]:
+        return 0
+    return 0 if batch[-1] % key_batch[-1] else batch[-1] // key_batch[-1]
+
+
+def bias_operand(name: str, bias: Operand | None, heads: int) -> Prepared | None:
+    """A table of biases by distance: a row a head, or one for all."""
+    if bias is None:
+        return None
+    table = floats(bias, "bias")
+    *rows, columns = need_axes(name, "bias", table, 1, 2)
+    if rows not in ([], [1], [heads]) or columns % 2 == 0:
+        raise InvalidArgumentError(
+            f"{name}: bias has shape {list(shape(table))}, expected {[heads, '2 R + 1']} or ['2 R + 1']"
+        )
+    return table.reshape((count(rows), columns))
+
+
+def bias_matrix(table: npt.NDArray[Any], masks: Masks, scores: tuple[int, ...], heads: int) -> npt.NDArray[Any]:
+    """The biases of all scores, with as many axes as broadcast to them."""
+    *before, queries, keys = scores
+    reach = table.shape[-1] // 2
+    biases = table[:, np.clip(distances(masks, queries, keys), -reach, reach) + reach]
+    if len(table) == 1 or len(before) != 1 or before[0] == heads:
+        return np.asarray(biases if before else biases[0])
+    # The axes before were too many and are one.
+    return np.tile(biases, (before[0] // heads, 1, 1))
+
+
+def both(mask: Prepared, seen: npt.NDArray[np.int32]) -> Prepared:
+    """Where a mask and the places' own keep."""
+    if isinstance(mask, VulkanTensor):
+        return place(mask, integers_of(mask) & seen)
+    return np.asarray(mask & seen, order="C")
+
+
+def default_scale(name: str, scale: float | None, width: int) -> float:
+    return (width**-0.5 if width else 1.0) if scale is None else number(name, "scale", scale)
+
+
+def mask_operand(name: str, mask: Operand | None, scores: tuple[int, ...]) -> tuple[Prepared | None, bool, bool]:
+    """A mask that broadcasts to the scores' last axes, at most 4, and whether it keeps or is added."""
+    if mask is None:
+        return None, False, False
+    prepared, keep = mask_values(mask, "mask")
+    axes = shape(prepared)
+    try:
+        fits = np.broadcast_shapes(axes, scores) == scores
+    except ValueError:
+        fits = False
+    if not fits:
+        raise InvalidArgumentError(
+            f"{name}: mask has shape {list(axes)}, expected one that broadcasts to {list(scores)}"
+        )
+    if len(scores) > 4 and len(axes) > 2:
+        whole_shape = (count(scores[:-2]), *scores[-2:])
+        if isinstance(prepared, VulkanTensor):
+            host = integers_of(prepared) if keep else prepared.numpy()
+            return place(prepared, np.broadcast_to(host, scores).reshape(whole_shape)), keep, not keep
+        prepared = np.asarray(np.broadcast_to(prepared, scores).reshape(whole_shape), order="C")
+    return prepared, keep, not keep
+
+
+def place(beside: VulkanTensor, values: Any) -> VulkanTensor:
+    """Values on the device of another array."""
+    return wrap(beside._array.engine.upload(np.asarray(values, order="C")))

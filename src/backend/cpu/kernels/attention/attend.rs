@@ -1,0 +1,142 @@
+//! Some queries of one text against one key-value head.
+
+use std::ops::Range;
+
+use super::Text;
+use super::weights::Weights;
+use crate::backend::cpu::simd::{Arch, CHAIN, Finish, Product, Scale};
+
+/// Some queries of one text against one key-value head.
+pub(super) struct Attend<'a> {
+    pub(super) text: Text<'a>,
+    /// Query heads.
+    pub(super) heads: Range<usize>,
+    /// Queries, counted from the text's first.
+    pub(super) queries: Range<usize>,
+    pub(super) packed: &'a [f32],
+    pub(super) working: &'a mut [f32],
+    /// `[queries, heads * head_dim]`, all heads.
+    pub(super) out: &'a mut [f32],
+}
+
+/// The keys that are worked on for some queries: those before `end` but for `skip`, which are whole chains.
+struct Span {
+    end: usize,
+    skip: Range<usize>,
+}
+
+impl Span {
+    /// Of all keys that some of the queries see.
+    fn of(text: &Text<'_>, queries: Range<usize>) -> Self {
+        let (mut leading, mut begin, mut end) = (0, text.length, 0);
+        for query in queries {
+            let sight = text.op.sight(text.place(query), text.length);
+            leading = leading.max(sight.leading);
+            if !sight.near.is_empty() {
+                (begin, end) = (begin.min(sight.near.start), end.max(sight.near.end));
+            }
+        }
+        let end = end.max(leading);
+        let skip = leading.next_multiple_of(CHAIN)..begin.min(end) / CHAIN * CHAIN;
+        Span { end, skip: if skip.is_empty() { 0..0 } else { skip } }
+    }
+
+    /// What comes before `skip` and what after it, up to `end`.
+    fn parts(&self, end: usize) -> [Range<usize>; 2] {
+        [0..self.skip.start, self.skip.end..end]
+    }
+}
+
+impl Attend<'_> {
+    pub(super) fn run(mut self, arch: Arch) {
+        let most = self.text.query_rows();
+        let blocks = self.queries.len().div_ceil(most);
+        for head in self.heads.clone() {
+            for block in 0..blocks {
+                let (from, to) = (self.queries.len() * block / blocks, self.queries.len() * (block + 1) / blocks);
+                self.block(arch, head, from..to);
+            }
+        }
+    }
+
+    /// One head's results for the queries with these numbers among ours.
+    fn block(&mut self, arch: Arch, head: usize, own: Range<usize>) {
+        let Text { op, keys, columns, length, .. } = self.text;
+        let (dim, stride, rows) = (op.head_dim, op.heads * op.head_dim, own.len());
+        let queries = self.queries.start + own.start..self.queries.start + own.end;
+        let out = &mut self.out[own.start * stride + head * dim..];
+        let span = Span::of(&self.text, queries.clone());
+        if span.end == 0 {
+            out.chunks_mut(stride).take(rows).for_each(|row| row[..dim].fill(0.0));
+            return;
+        }
+        let (packed_keys, packed_values) = self.packed.split_at(self.text.packed().0);
+        let (scores, factors) = self.working.split_at_mut(self.text.query_rows() * keys.padded);
+        // Whole vectors.
+        let padded = if span.end < length { span.end.next_multiple_of(keys.width / keys.vectors) } else { keys.padded };
+        let parts = span.parts(padded);
+        for part in parts.clone().into_iter().filter(|part| !part.is_empty()) {
+            Product {
+                a: self.text.q.head(self.text.first_query + queries.start, head, dim),
+                a_stride: self.text.q.stride,
+                rows,
+                depth: dim,
+                skip: 0..0,
+                panels: &packed_keys[part.start * dim..],
+                panel_depth: dim,
+                vectors: keys.vectors,
+                columns: part.len(),
+                scale: Scale::All(op.scale),
+                bias: &[],
+                finish: Finish::default(),
+                out: &mut scores[part.start..],
+                out_stride: keys.padded,
+            }
+            .run(arch);
+        }
+        arch.dispatch(Weights {
+            text: self.text,
+            first: queries.start,
+            biases: self.text.biases(head),
+            parts,
+            scores: &mut scores[..rows * keys.padded],
+            factors,
+        });
+        Product {
+            a: scores,
+            a_stride: keys.padded,
+            rows,
+            depth: span.end,
+            skip: span.skip.clone(),
+            panels: packed_values,
+            panel_depth: length,
+            vectors: columns.vectors,
+            columns: dim,
+            scale: Scale::Rows(factors),
+            bias: &[],
+            finish: Finish::default(),
+            out,
+            out_stride: stride,
+        }
+        .run(arch);
+        if !op.hides() {
+            return;
+        }
+        // Values that are no numbers were left out of the sums; they reach the queries that see them.
+        for key in span.parts(span.end).into_iter().flatten() {
+            let value = &self.text.v.head(self.text.start + key, head * op.kv_heads / op.heads, dim)[..dim];
+            if value.iter().all(|x| x.is_finite()) {
+                continue;
+            }
+            for (row, query) in queries.clone().enumerate() {
+                let sight = op.sight(self.text.place(query), length);
+                if key < sight.leading || sight.near.contains(&key) {
+                    let weight = scores[row * keys.padded + key];
+                    for (y, x) in out[row * stride..].iter_mut().zip(value).filter(|(_, x)| !x.is_finite()) {
+                        *y += weight * x * factors[row];
+                    }
+                }
+            }
+        }
+    }
+}
