@@ -11,26 +11,28 @@ use crate::ops::{
     ResidualLayerNorm, ResidualRmsNorm, RmsNormRope, Shape, SoftmaxDropout,
 };
 
+/// What a step is called, and which ops can be it.
+type Kind = (&'static str, fn(&Op) -> bool);
+
 /// A fused op.
 struct Row {
     /// Its name.
     name: &'static str,
-    /// What its steps are called, and which ops can be them.
-    steps: &'static [(&'static str, fn(&Op) -> bool)],
+    /// Its steps.
+    steps: &'static [Kind],
     /// The op with the attributes of its steps, if it has a form for them.
     op: fn(&[&Op]) -> Option<Op>,
 }
 
-const SUM: (&str, fn(&Op) -> bool) = ("a sum", |op| matches!(op, Op::Binary(Binary { kind: BinaryKind::Add })));
-const PRODUCT: (&str, fn(&Op) -> bool) =
-    ("a product", |op| matches!(op, Op::Binary(Binary { kind: BinaryKind::Multiply })));
-const GELU: (&str, fn(&Op) -> bool) = ("gelu", |op| approximate(op).is_some());
-const LINEAR: (&str, fn(&Op) -> bool) = ("linear", |op| matches!(op, Op::Linear(_)));
-const LAYER_NORM: (&str, fn(&Op) -> bool) = ("layer_norm", |op| matches!(op, Op::LayerNorm(_)));
-const RMS_NORM: (&str, fn(&Op) -> bool) = ("rms_norm", |op| matches!(op, Op::RmsNorm(_)));
-const ROPE: (&str, fn(&Op) -> bool) = ("rope", |op| matches!(op, Op::Rope(_)));
-const SOFTMAX: (&str, fn(&Op) -> bool) = ("softmax", |op| matches!(op, Op::Softmax(_)));
-const DROPOUT: (&str, fn(&Op) -> bool) = ("dropout", |op| matches!(op, Op::Dropout(_)));
+const SUM: Kind = ("a sum", |op| matches!(op, Op::Binary(Binary { kind: BinaryKind::Add })));
+const PRODUCT: Kind = ("a product", |op| matches!(op, Op::Binary(Binary { kind: BinaryKind::Multiply })));
+const GELU: Kind = ("gelu", |op| approximate(op).is_some());
+const LINEAR: Kind = ("linear", |op| matches!(op, Op::Linear(_)));
+const LAYER_NORM: Kind = ("layer_norm", |op| matches!(op, Op::LayerNorm(_)));
+const RMS_NORM: Kind = ("rms_norm", |op| matches!(op, Op::RmsNorm(_)));
+const ROPE: Kind = ("rope", |op| matches!(op, Op::Rope(_)));
+const SOFTMAX: Kind = ("softmax", |op| matches!(op, Op::Softmax(_)));
+const DROPOUT: Kind = ("dropout", |op| matches!(op, Op::Dropout(_)));
 
 /// Every fused op. Where two could take a node, the first does.
 const ROWS: &[Row] = &[
