@@ -88,7 +88,8 @@ def main() -> int:
         texts, heads, length, width, causal = row["shape"]
         print(
             f"{texts} texts of {length}, {heads} heads of {width}{', causal' * causal}: grilly {rate['grilly']:.0f},"
-            f" SDPA {rate['sdpa']:.0f} TFLOP/s; {row['times_sdpa']:.2f} x, goal {row['goal']}; {row['difference']:.1e} from float64"
+            f" SDPA {rate['sdpa']:.0f} TFLOP/s; {row['times_sdpa']:.2f} x, goal {row['goal']};"
+            f" {row['difference']:.1e} from float64"
         )
     result = {"machine": machine.machine(), "torch": torch.__version__, "rows": found}
     print(machine.save("attention", engine.device, result))

@@ -205,6 +205,9 @@ def main() -> int:
         "models": {},
     }
     kind = "gpu" if arguments.dtype == "float32" else f"gpu-{arguments.dtype}"
+    if arguments.model or arguments.shapes:
+        # A run of chosen models has a file of its own.
+        kind = " ".join([kind, *models, *filter(None, shapes)])
     with tempfile.TemporaryDirectory() as scratch:
         for shape in filter(None, shapes):
             models[f"{shape} (random)"] = random_model.write(shape, Path(scratch) / shape)

@@ -13,10 +13,17 @@
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint HEAD_DIM = 64;
 ALIGNED_ROWS(VECTOR, 1);
-// Whether a query sees the keys up to its place alone, those near it alone, and whether there is a table of biases.
+// Whether a query sees the keys up to its place alone, those near it alone, and whether there is a table of biases. Built
+// without MASKS it sees all: SwiftShader takes minutes to compile what masks need.
+#ifdef MASKS
 layout(constant_id = 2) const bool CAUSAL = false;
 layout(constant_id = 3) const bool WINDOW = false;
 layout(constant_id = 4) const bool BIAS = false;
+#else
+const bool CAUSAL = false;
+const bool WINDOW = false;
+const bool BIAS = false;
+#endif
 const bool HIDES = CAUSAL || WINDOW;
 #include "attention-interface.glsl"
 #include "attention-sight.glsl"
@@ -134,18 +141,18 @@ void main() {
             // Softmax over the block: a row that sees none of it gets no weights and keeps what it has.
             bool some_seen = own && (!HIDES || sees_some(mine, int(at), int(keys)));
             vec4 weight[4];
-            bvec4 there[4];
             float most = largest;
             [[unroll]] for (uint c = 0u; c < 4u; c++) {
                 weight[c] = stage[soft_row * WEIGHT_STRIDE + quarter + 4u * c];
                 [[unroll]] for (uint j = 0u; j < 4u; j++) {
                     uint key = 4u * (quarter + 4u * c) + j;
-                    there[c][j] = some_seen && key < keys && (!edge || sees(mine, int(at + key)));
+                    bool there = some_seen && key < keys && (!edge || sees(mine, int(at + key)));
                     if (BIAS) {
                         int reach = int(push.reach);
                         weight[c][j] += bias[table + uint(clamp(int(at + key) - place, -reach, reach) + reach)];
                     }
-                    if (there[c][j]) {
+                    // A branch: a selection takes SwiftShader a minute to compile.
+                    if (there) {
                         most = max(most, weight[c][j]);
                     }
                 }
@@ -155,12 +162,17 @@ void main() {
             uint row_slot = soft_row * 4u;
             most = max(max(partial[row_slot], partial[row_slot + 1u]), max(partial[row_slot + 2u], partial[row_slot + 3u]));
             float sum = 0.0;
+            // Of a key that another query sees less than any weight: 0 times a hidden NaN is not 0.
+            float hidden = edge ? -1.0 : 0.0;
             [[unroll]] for (uint c = 0u; c < 4u; c++) {
                 [[unroll]] for (uint j = 0u; j < 4u; j++) {
-                    weight[c][j] = there[c][j] ? exponential(weight[c][j] - most) : 0.0;
+                    uint key = 4u * (quarter + 4u * c) + j;
+                    bool there = some_seen && key < keys && (!edge || sees(mine, int(at + key)));
+                    weight[c][j] = there ? exponential(weight[c][j] - most) : 0.0;
                     sum += weight[c][j];
-                    // Of a hidden key less than any weight: 0 times a hidden NaN is not 0.
-                    weight[c][j] = edge && !there[c][j] ? -1.0 : weight[c][j];
+                    if (HIDES) {
+                        weight[c][j] = there ? weight[c][j] : hidden;
+                    }
                 }
                 stage[soft_row * WEIGHT_STRIDE + quarter + 4u * c] = weight[c];
             }
@@ -196,12 +208,8 @@ void main() {
                         vec4 value = values[(4u * j + i) * 8u + tc];
                         vec4 next_0 = fma(vec4(w_0[i]), value, r_0);
                         vec4 next_1 = fma(vec4(w_1[i]), value, r_1);
-                        if (edge) {
-                            next_0 = w_0[i] < 0.0 ? r_0 : next_0;
-                            next_1 = w_1[i] < 0.0 ? r_1 : next_1;
-                        }
-                        r_0 = next_0;
-                        r_1 = next_1;
+                        r_0 = HIDES ? mix(next_0, r_0, bvec4(w_0[i] < 0.0)) : next_0;
+                        r_1 = HIDES ? mix(next_1, r_1, bvec4(w_1[i] < 0.0)) : next_1;
                     }
                 }
                 // A row of another text keeps what it has: 0 times a NaN of this text is not 0.

@@ -44,7 +44,7 @@ int end_of(Sight own) {
 }
 
 bool sees(Sight own, int key) {
-    return key < own.leading || (key >= own.begin && key < own.end);
+    return any(bvec2(key < own.leading, all(bvec2(key >= own.begin, key < own.end))));
 }
 
 // Whether some of `count` keys from `key` on are seen.

@@ -1,7 +1,8 @@
 #version 460
 // Computes: y = act(x w^T + bias) + residual on matrix cores; x [rows, k], weight [n, k], residual, y [rows, n] float16,
-// bias [n] float32, sums, bias and activation in float32; y is rounded once, after the residual.
-// Grid: y = ceil(rows / (8 * TILE_M)), x = 8 * ceil(n / TILE_N): eight row tiles walk all columns together, so that what
+// bias [n] float32, sums, bias and activation in float32; y is rounded once, after the residual. With GATED
+// y = act(x gate^T) (x up^T); with NORMED y = act(layer_norm(x) w^T + bias), x normalised on its way and rounded to float16.
+// Grid: y = ceil(rows / (8 * TILE_M)), x = 8 * ceil(n / OUT_N): eight row tiles walk all columns together, so that what
 // they read stays in the second-level cache. SUBGROUPS subgroups, each with a part of the tile.
 // Reduction order: along k in steps of 16, whatever the tile; within a step as the device's matrix cores add.
 // Assumes: k a multiple of TILE_K, n of 8; 16 x 16 x 16 matrices; subgroups of 256 / SUBGROUPS invocations.
@@ -12,31 +13,11 @@
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_basic : require
-#include "counts.glsl"
-#include "activate.glsl"
-
 layout(local_size_x = 256) in;
-layout(constant_id = 0) const bool BIAS = false;
-layout(constant_id = 1) const uint ACTIVATION = 0;
-layout(constant_id = 2) const bool RESIDUAL = false;
 layout(constant_id = 3) const uint TILE_M = 64;
 layout(constant_id = 4) const uint TILE_N = 64;
 layout(constant_id = 5) const uint TILE_K = 32;
 layout(constant_id = 6) const uint SUBGROUPS = 8;
-
-// Eight elements a quad.
-layout(std430, binding = 1) readonly buffer X { uvec4 x[]; };
-layout(std430, binding = 2) readonly buffer Weight { uvec4 weight[]; };
-layout(std430, binding = 3) readonly buffer Bias { float bias[]; };
-layout(std430, binding = 4) readonly buffer Residual { uvec4 residual[]; };
-layout(std430, binding = 5) writeonly buffer Y { uvec4 y[]; };
-
-layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint n;
-    uint k;
-} push;
 
 const uint GROUP = 8u;
 // Two columns of subgroups; each computes HEIGHT x WIDTH elements.
@@ -45,10 +26,18 @@ const uint HEIGHT = TILE_M / DOWN;
 const uint WIDTH = TILE_N / 2u;
 const uint ROWS = HEIGHT / 16u;
 const uint COLUMNS = WIDTH / 16u;
+// Columns of the result that a workgroup has, and a subgroup: of gates and what they gate, each has as many.
+#ifdef GATED
+#define OUT_N (TILE_N / 2u)
+#else
+#define OUT_N TILE_N
+#endif
+const uint OUT_WIDTH = OUT_N / 2u;
+const uint OUT_COLUMNS = OUT_WIDTH / 16u;
 // Quads of a row in shared memory, with one more so that rows start at different banks.
 const uint QUADS = TILE_K / 8u;
 const uint STRIDE = QUADS + 1u;
-const uint OUT_QUADS = WIDTH / 8u;
+const uint OUT_QUADS = OUT_WIDTH / 8u;
 const uint OUT_STRIDE = OUT_QUADS + 1u;
 const uint OPERANDS = (TILE_M + TILE_N) * STRIDE;
 const uint RESULT = TILE_M * OUT_STRIDE;
@@ -57,46 +46,48 @@ const uint X_LOADS = (TILE_M * QUADS + 255u) / 256u;
 const uint W_LOADS = (TILE_N * QUADS + 255u) / 256u;
 const uint STEP = 256u / QUADS;
 
+#include "linear-matrix-interface.glsl"
+
 // The tiles of x and of the weight; when the sums are done, one half of the result's columns after the other.
 shared uvec4 tile[OPERANDS > RESULT ? OPERANDS : RESULT];
+#ifndef GATED
 shared float bias_tile[TILE_N];
+#endif
 
 #define SUM coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
 #define HALF coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
-
-// As `activate`; GELU with erf as max(x, 0) - |x| (1 - Phi(|x|)), where the logarithm of what Phi lacks is a polynomial
-// (least squares made minimax on 0 to 6.5): within 1e-7, which float16 does not see. Past 16 nothing is left of it.
-float activate_half(float x) {
-    if (ACTIVATION != 1u) {
-        return activate(ACTIVATION, x);
-    }
-    float t = min(abs(x), 16.0);
-    float p = fma(t, fma(t, fma(t, 3.3092827e-5, -7.692199e-4), 8.080717e-3), -5.3412106e-2);
-    p = fma(t, fma(t, fma(t, p, -0.45877096), -1.1512017), -0.9999931);
-    // Written so that no number stays none.
-    return fma(-t, exp2(p), x < 0.0 ? 0.0 : x);
-}
 
 // Where this invocation's quads begin, and those of the step to come, which wait here while a step is multiplied.
 uint x_at[X_LOADS];
 uint w_at[W_LOADS];
 uvec4 x_next[X_LOADS];
 uvec4 w_next[W_LOADS];
+#ifdef NORMED
+vec2 x_moments[X_LOADS];
+#endif
+
+// The row of the weight's tile that load i fills.
+uint w_row(uint i) {
+    return gl_LocalInvocationIndex / QUADS + i * STEP;
+}
 
 void fetch(uint step) {
     [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
         x_next[i] = x[x_at[i] + step * QUADS];
     }
     [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
-        w_next[i] = weight[w_at[i] + step * QUADS];
+        w_next[i] = load_weight(w_row(i), w_at[i] + step * QUADS);
     }
 }
 
-void store() {
+void store(uint step) {
     uint at = gl_LocalInvocationIndex / QUADS * STRIDE + gl_LocalInvocationIndex % QUADS;
     uint row = gl_LocalInvocationIndex / QUADS;
     [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
         if (TILE_M % STEP == 0u || row + i * STEP < TILE_M) {
+#ifdef NORMED
+            x_next[i] = normed(x_next[i], x_moments[i], step * QUADS + gl_LocalInvocationIndex % QUADS);
+#endif
             tile[at + i * STEP * STRIDE] = x_next[i];
         }
     }
@@ -113,27 +104,33 @@ void main() {
     uint first_tile = gl_WorkGroupID.y * GROUP;
     uint height = min(GROUP, row_tiles - min(first_tile, row_tiles));
     // The last group may have fewer tiles.
-    if (gl_WorkGroupID.x >= height * ((push.n + TILE_N - 1u) / TILE_N)) {
+    if (gl_WorkGroupID.x >= height * ((push.n + OUT_N - 1u) / OUT_N)) {
         return;
     }
     uint first_row = (first_tile + gl_WorkGroupID.x % height) * TILE_M;
-    uint first_column = gl_WorkGroupID.x / height * TILE_N;
+    uint first_column = gl_WorkGroupID.x / height * OUT_N;
     uint own_row = gl_SubgroupID % DOWN * HEIGHT;
     uint own_half = gl_SubgroupID / DOWN;
     uint own_column = own_half * WIDTH;
     uint me = gl_LocalInvocationIndex;
 
+#ifndef GATED
     if (BIAS) {
         for (uint i = me; i < TILE_N; i += 256u) {
             bias_tile[i] = first_column + i < push.n ? bias[first_column + i] : 0.0;
         }
     }
+#endif
     // Rows past the last repeat it; what comes of them is not written.
     [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
-        x_at[i] = min(first_row + me / QUADS + i * STEP, rows - 1u) * (push.k / 8u) + me % QUADS;
+        uint row = min(first_row + me / QUADS + i * STEP, rows - 1u);
+        x_at[i] = row * (push.k / 8u) + me % QUADS;
+#ifdef NORMED
+        x_moments[i] = moments[row];
+#endif
     }
     [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
-        w_at[i] = min(first_column + me / QUADS + i * STEP, push.n - 1u) * (push.k / 8u) + me % QUADS;
+        w_at[i] = min(first_column + column_of(w_row(i)), push.n - 1u) * (push.k / 8u) + me % QUADS;
     }
     SUM sum[ROWS][COLUMNS];
     [[unroll]] for (uint i = 0u; i < ROWS; i++) {
@@ -143,7 +140,7 @@ void main() {
     }
 
     fetch(0u);
-    store();
+    store(0u);
     barrier();
     uint steps = push.k / TILE_K;
     for (uint step = 1u; step <= steps; step++) {
@@ -167,35 +164,43 @@ void main() {
         }
         barrier();
         if (step < steps) {
-            store();
+            store(step);
             barrier();
         }
     }
 
-    [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+    [[unroll]] for (uint j = 0u; j < OUT_COLUMNS; j++) {
+#ifndef GATED
         // A stride of 0: every row is the bias.
         SUM start;
         if (BIAS) {
             coopMatLoad(start, bias_tile, own_column + 16u * j, 0u, gl_CooperativeMatrixLayoutRowMajor);
         }
+#endif
         [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+#ifndef GATED
             if (BIAS) {
                 sum[i][j] = sum[i][j] + start;
             }
+#endif
             if (ACTIVATION != 0u) {
                 [[unroll]] for (uint e = 0u; e < sum[i][j].length(); e++) {
                     sum[i][j][e] = activate_half(sum[i][j][e]);
                 }
             }
+#ifdef GATED
+            sum[i][j] = sum[i][j] * sum[i][j + OUT_COLUMNS];
+#endif
         }
     }
     // The result through shared memory, so that whole rows are read and written.
     uint row_quads = push.n / 8u;
     [[unroll]] for (uint part = 0u; part < 2u; part++) {
-        uint part_column = (first_column + part * WIDTH) / 8u;
+        uint part_column = (first_column + part * OUT_WIDTH) / 8u;
         if (part > 0u) {
             barrier();
         }
+#ifdef ADDS
         if (RESIDUAL) {
             for (uint i = me; i < TILE_M * OUT_QUADS; i += 256u) {
                 uint row = first_row + i / OUT_QUADS;
@@ -205,15 +210,18 @@ void main() {
             }
             barrier();
         }
+#endif
         if (own_half == part) {
-            [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+            [[unroll]] for (uint j = 0u; j < OUT_COLUMNS; j++) {
                 [[unroll]] for (uint i = 0u; i < ROWS; i++) {
                     uint at = (own_row + 16u * i) * OUT_STRIDE + 2u * j;
+#ifdef ADDS
                     if (RESIDUAL) {
                         HALF added;
                         coopMatLoad(added, tile, at, OUT_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
                         sum[i][j] = sum[i][j] + SUM(added);
                     }
+#endif
                     coopMatStore(HALF(sum[i][j]), tile, at, OUT_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
                 }
             }

@@ -227,9 +227,6 @@ fn producer(graph: &Graph, id: ValueId, label: &str, fits: fn(&Op) -> bool) -> R
 /// Activations and matrices must be stored as the result is, all else as the op has it.
 fn check_types(graph: &Graph, op: &Op, operands: &[(ValueId, Shape)], last: &Node) -> Result<(), String> {
     let stored = graph.value(last.result).dtype;
-    if stored == DType::F16 && matches!(op, Op::GatedLinear(_) | Op::LayerNormLinear(_)) {
-        return Err("float16 products run on matrix cores where there are any, and the fused kernel does not".into());
-    }
     for (place, (id, _)) in operands.iter().enumerate() {
         let expected = match (op.is_index(place, operands.len()), op.narrow(place)) {
             (true, _) => DType::U32,

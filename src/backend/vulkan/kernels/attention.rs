@@ -2,6 +2,7 @@
 
 use super::attention_matrix;
 use crate::backend::vulkan::generated::attention::{Bindings, Constants, KERNEL, Push};
+use crate::backend::vulkan::generated::attention_masked;
 use crate::backend::vulkan::kernel::{Dispatch, Extent, Range, Resource};
 use crate::backend::vulkan::lower::Lowering;
 use crate::graph::{DType, Node};
@@ -78,7 +79,8 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
     };
     let steps = [push.q_stride, push.q_column, push.k_stride, push.k_column, push.v_stride, push.v_column];
     let vector = op.head_dim.is_multiple_of(4) && steps.iter().all(|step| step % 4 == 0);
-    let variant = lowering.select(&KERNEL, node)?;
+    let masked = op.hides() || op.bias;
+    let variant = lowering.select(if masked { &attention_masked::KERNEL } else { &KERNEL }, node)?;
     if variant.stored.is_narrow() && !vector {
         let reason = format!("head_dim {} or a column is no multiple of four", op.head_dim);
         return Err(Error::Unsupported { what: format!("attention in {}", variant.stored.name()), reason });
@@ -93,12 +95,15 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
         bias: masks.bias,
         y: lowering.range(node.result),
     };
-    let constants =
-        Constants { head_dim: op.head_dim as u32, vector, causal: op.causal, window: op.window > 0, bias: op.bias };
+    let (head_dim, causal, window, bias) = (op.head_dim as u32, op.causal, op.window > 0, op.bias);
+    let constants = match masked {
+        true => attention_masked::Constants { head_dim, vector, causal, window, bias }.values(variant),
+        false => Constants { head_dim, vector }.values(variant),
+    };
     lowering.push(Dispatch {
         label: node.name.clone(),
         variant,
-        constants: constants.values(variant),
+        constants,
         bindings: bindings.into_array().to_vec(),
         push: bytemuck::bytes_of(&push).to_vec(),
         grid: [Extent::Tiles { dim: Dim::Tokens, per: TILE }, Extent::Fixed(op.heads as u32), Extent::Fixed(1)],

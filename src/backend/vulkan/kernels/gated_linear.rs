@@ -1,8 +1,10 @@
-//! Dispatches of `gated_linear`: one, or one a slice of the weights' rows where they are too large to bind.
+//! Dispatches of `gated_linear`: one on matrix cores, or one a slice of the weights' rows where they are too large to bind.
 
+use super::linear_matrix::{self, GROUP, Tile};
 use super::rows::{Rows, slices};
 use crate::Result;
 use crate::backend::vulkan::generated::gated_linear::{Bindings, Constants, KERNEL, Push};
+use crate::backend::vulkan::generated::gated_linear_matrix;
 use crate::backend::vulkan::kernel::{Dispatch, Extent, Range, Resource};
 use crate::backend::vulkan::lower::Lowering;
 use crate::graph::Node;
@@ -13,6 +15,9 @@ const TILE: u32 = 128;
 
 /// Adds the node's dispatches.
 pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &GatedLinear) -> Result<()> {
+    if linear_matrix::serves(lowering, node, &KERNEL, [0, 1]) {
+        return on_matrix_cores(lowering, node, op);
+    }
     let variant = lowering.select(&KERNEL, node)?;
     let rows = Rows::of(lowering.shape(node.result))?;
     let weight = lowering.shape(node.operands[1]);
@@ -55,4 +60,35 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
         })?;
     }
     Ok(())
+}
+
+fn on_matrix_cores(lowering: &mut Lowering<'_>, node: &Node, op: &GatedLinear) -> Result<()> {
+    let rows = Rows::of(lowering.shape(node.result))?;
+    let weight = lowering.shape(node.operands[1]);
+    let (n, k) = (weight.rows().size(Counts::default()) as u32, weight.columns() as u32);
+    let tile = Tile::choose(rows.count, 2 * n, k, lowering.capabilities);
+    let variant = lowering.select(&gated_linear_matrix::KERNEL, node)?;
+    let constants = gated_linear_matrix::Constants {
+        activation: op.kind as u32,
+        tile_m: tile.m,
+        tile_n: tile.n,
+        tile_k: tile.k,
+        subgroups: tile.subgroups,
+    };
+    let bindings = gated_linear_matrix::Bindings {
+        counts: Range::whole(Resource::Counts),
+        x: lowering.range(node.operands[0]),
+        weight: lowering.range(node.operands[1]),
+        up: lowering.range(node.operands[2]),
+        y: lowering.range(node.result),
+    };
+    let push = gated_linear_matrix::Push { rows_of: rows.rows_of(), rows: rows.fixed(), n, k };
+    lowering.push(Dispatch {
+        label: node.name.clone(),
+        variant,
+        constants: constants.values(variant),
+        bindings: bindings.into_array().to_vec(),
+        push: bytemuck::bytes_of(&push).to_vec(),
+        grid: [Extent::Fixed(GROUP * n.div_ceil(tile.n / 2)), rows.tiles(GROUP * tile.m), Extent::Fixed(1)],
+    })
 }

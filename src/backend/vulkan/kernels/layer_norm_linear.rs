@@ -2,9 +2,12 @@
 //! it is too large to bind.
 
 use super::linear::{SHUFFLE_INVOCATIONS, shuffles};
+use super::linear_matrix::{self, GROUP, Tile};
 use super::rows::{Held, Rows, slices};
 use crate::Result;
-use crate::backend::vulkan::generated::{layer_norm_linear, layer_norm_linear_shuffle, layer_norm_moments};
+use crate::backend::vulkan::generated::{
+    layer_norm_linear, layer_norm_linear_matrix, layer_norm_linear_shuffle, layer_norm_moments,
+};
 use crate::backend::vulkan::kernel::{Dispatch, Extent, Range, Resource, Variant};
 use crate::backend::vulkan::lower::Lowering;
 use crate::graph::Node;
@@ -13,6 +16,9 @@ use crate::ops::{ActivationKind, Counts, LayerNormLinear};
 /// Adds the node's dispatches.
 pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &LayerNormLinear) -> Result<()> {
     moments(lowering, node, op)?;
+    if linear_matrix::serves(lowering, node, &layer_norm_linear::KERNEL, [0, 3]) {
+        return on_matrix_cores(lowering, node, op);
+    }
     let rows = Rows::of(lowering.shape(node.result))?;
     let weight = lowering.shape(node.operands[3]);
     let (n, k) = (weight.rows().size(Counts::default()), weight.columns());
@@ -49,6 +55,42 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
         })?;
     }
     Ok(())
+}
+
+fn on_matrix_cores(lowering: &mut Lowering<'_>, node: &Node, op: &LayerNormLinear) -> Result<()> {
+    let rows = Rows::of(lowering.shape(node.result))?;
+    let weight = lowering.shape(node.operands[3]);
+    let (n, k) = (weight.rows().size(Counts::default()) as u32, weight.columns() as u32);
+    let tile = Tile::choose(rows.count, n, k, lowering.capabilities);
+    let variant = lowering.select(&layer_norm_linear_matrix::KERNEL, node)?;
+    let constants = layer_norm_linear_matrix::Constants {
+        bias: op.bias,
+        activation: op.activation.unwrap_or(ActivationKind::Identity) as u32,
+        tile_m: tile.m,
+        tile_n: tile.n,
+        tile_k: tile.k,
+        subgroups: tile.subgroups,
+    };
+    let [x, norm_weight, norm_bias, weight] = [0, 1, 2, 3].map(|place| lowering.range(node.operands[place]));
+    let bindings = layer_norm_linear_matrix::Bindings {
+        counts: Range::whole(Resource::Counts),
+        x,
+        moments: lowering.scratch(node)?,
+        norm_weight,
+        norm_bias,
+        weight,
+        bias: if op.bias { lowering.range(node.operands[4]) } else { norm_bias },
+        y: lowering.range(node.result),
+    };
+    let push = layer_norm_linear_matrix::Push { rows_of: rows.rows_of(), rows: rows.fixed(), n, k };
+    lowering.push(Dispatch {
+        label: node.name.clone(),
+        variant,
+        constants: constants.values(variant),
+        bindings: bindings.into_array().to_vec(),
+        push: bytemuck::bytes_of(&push).to_vec(),
+        grid: [Extent::Fixed(GROUP * n.div_ceil(tile.n)), rows.tiles(GROUP * tile.m), Extent::Fixed(1)],
+    })
 }
 
 /// The product's shader, and the columns and rows that a workgroup has.

@@ -1,10 +1,10 @@
-//! Dispatches of `linear` in float16 on matrix cores: one.
+//! Dispatches of `linear` in float16 on matrix cores: one. `gated_linear` and `layer_norm_linear` have builds of its shader.
 
 use super::rows::Rows;
 use crate::Result;
 use crate::backend::vulkan::Capabilities;
 use crate::backend::vulkan::generated::linear_matrix::{Bindings, Constants, KERNEL, Push};
-use crate::backend::vulkan::kernel::{Dispatch, Extent, Range, Resource};
+use crate::backend::vulkan::kernel::{Dispatch, Extent, Kernel, Range, Resource};
 use crate::backend::vulkan::lower::Lowering;
 use crate::graph::{DType, Node};
 use crate::ops::{ActivationKind, Counts, Dim, Linear, Residual, Shape};
@@ -12,29 +12,32 @@ use crate::ops::{ActivationKind, Counts, Dim, Linear, Residual, Shape};
 /// Invocations of a workgroup.
 const INVOCATIONS: u32 = 256;
 /// Row tiles that walk all columns together.
-const GROUP: u32 = 8;
+pub(super) const GROUP: u32 = 8;
 /// Fewer tiles than this leave multiprocessors idle: smaller ones are taken, which give the same bits.
 const FEW_TILES: u32 = 128;
 
 /// What a workgroup computes, and how far it goes along k at a time. No tile changes a bit.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Tile {
-    m: u32,
-    n: u32,
-    k: u32,
+pub(super) struct Tile {
+    pub(super) m: u32,
+    pub(super) n: u32,
+    pub(super) k: u32,
+    pub(super) subgroups: u32,
 }
 
 impl Tile {
     /// The largest that keeps the device busy and fits its shared memory.
-    fn choose(rows: Dim, n: u32, k: u32, shared_memory: u32) -> Tile {
+    pub(super) fn choose(rows: Dim, n: u32, k: u32, capabilities: &Capabilities) -> Tile {
+        let subgroups = INVOCATIONS / capabilities.subgroup_size.max(1);
         let few = |m: u32| matches!(rows, Dim::Fixed(rows) if (rows as u32).div_ceil(m) * n.div_ceil(128) < FEW_TILES);
         let (m, n) = if few(192) { (64, 64) } else { (192, 128) };
         let steps = [64, 32, 16].into_iter().filter(|step| k.is_multiple_of(*step));
-        let mut tiles = steps.map(|k| Tile { m, n, k });
-        tiles.find(|tile| tile.shared_bytes() <= shared_memory).unwrap_or(Tile { m: 64, n: 64, k: 16 })
+        let mut tiles = steps.map(|k| Tile { m, n, k, subgroups });
+        let small = Tile { m: 64, n: 64, k: 16, subgroups };
+        tiles.find(|tile| tile.shared_bytes() <= capabilities.shared_memory).unwrap_or(small)
     }
 
-    /// Of the shader: operands in rows of k, then half of the result's columns, and the bias.
+    /// Of the shader: operands in rows of k, then half of the result's columns, and the bias, which gated products lack.
     fn shared_bytes(self) -> u32 {
         let rows = |count: u32, columns: u32| count * (columns / 8 + 1) * 16;
         rows(self.m + self.n, self.k).max(rows(self.m, self.n / 2)) + 4 * self.n
@@ -54,13 +57,20 @@ pub(in crate::backend::vulkan) fn fits(operands: &[&Shape], capabilities: &Capab
         && bytes(x).max(bytes(weight)) <= capabilities.storage_buffer_range
 }
 
+/// Whether a fused product whose x and weight are these operands runs so, in place of `kernel`.
+pub(super) fn serves(lowering: &Lowering<'_>, node: &Node, kernel: &Kernel, operands: [usize; 2]) -> bool {
+    let shapes = operands.map(|place| lowering.shape(node.operands[place]));
+    lowering.plan.graph.value(node.result).dtype == DType::F16
+        && lowering.replaced(kernel, node).is_none()
+        && fits(&shapes, lowering.capabilities)
+}
+
 /// Adds the node's dispatch.
 pub(super) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Linear) -> Result<()> {
     let rows = Rows::of(lowering.shape(node.result))?;
     let weight = lowering.shape(node.operands[1]);
     let (n, k) = (weight.rows().size(Counts::default()) as u32, weight.columns() as u32);
-    let subgroups = INVOCATIONS / lowering.capabilities.subgroup_size.max(1);
-    let tile = Tile::choose(rows.count, n, k, lowering.capabilities.shared_memory);
+    let tile = Tile::choose(rows.count, n, k, lowering.capabilities);
     let variant = lowering.select(&KERNEL, node)?;
     let constants = Constants {
         bias: op.bias,
@@ -69,7 +79,7 @@ pub(super) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Linear) -> Re
         tile_m: tile.m,
         tile_n: tile.n,
         tile_k: tile.k,
-        subgroups,
+        subgroups: tile.subgroups,
     };
     let x = lowering.range(node.operands[0]);
     let bindings = Bindings {
@@ -100,9 +110,10 @@ mod tests {
     #[test]
     fn a_tile_needs_what_its_shader_declares_and_fits_the_device() {
         let variant = &KERNEL.variants[0];
+        let able = |shared_memory| Capabilities { shared_memory, subgroup_size: 32, ..Capabilities::floor() };
         for limit in [32 << 10, 48 << 10, 64 << 10] {
             for (rows, k) in [(Dim::Tokens, 768), (Dim::Fixed(8192), 96), (Dim::Fixed(9), 48), (Dim::Fixed(9), 16)] {
-                let tile = Tile::choose(rows, 1024, k, limit);
+                let tile = Tile::choose(rows, 1024, k, &able(limit));
                 let constants =
                     Constants { tile_m: tile.m, tile_n: tile.n, tile_k: tile.k, subgroups: 8, ..Constants::default() };
                 let ids = variant.constants.iter().map(|constant| constant.id);
@@ -111,9 +122,10 @@ mod tests {
                 assert!(declared <= limit && k.is_multiple_of(tile.k), "{tile:?} in {limit}");
             }
         }
-        let large = |limit| Tile::choose(Dim::Tokens, 1024, 768, limit);
-        assert_eq!(large(48 << 10), Tile { m: 192, n: 128, k: 64 });
-        assert_eq!(large(32 << 10), Tile { m: 192, n: 128, k: 32 });
-        assert_eq!(Tile::choose(Dim::Fixed(8), 384, 384, 48 << 10), Tile { m: 64, n: 64, k: 64 });
+        let large = |limit| Tile::choose(Dim::Tokens, 1024, 768, &able(limit));
+        assert_eq!(large(48 << 10), Tile { m: 192, n: 128, k: 64, subgroups: 8 });
+        assert_eq!(large(32 << 10), Tile { m: 192, n: 128, k: 32, subgroups: 8 });
+        let few = Tile::choose(Dim::Fixed(8), 384, 384, &able(48 << 10));
+        assert_eq!(few, Tile { m: 64, n: 64, k: 64, subgroups: 8 });
     }
 }

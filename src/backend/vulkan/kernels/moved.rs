@@ -72,6 +72,9 @@ fn moves_its_work(plan: &Plan, stored: DType, device: &Capabilities) {
     let node = &plan.graph.nodes[0];
     let name = format!("{} in {} on {}", node.op.name(), stored.name(), device.name);
     let dispatches = lower(plan, device, &Registry::default()).unwrap();
+    let product = matches!(node.op, Op::GatedLinear(_) | Op::LayerNormLinear(_));
+    let on_matrices = product && stored == DType::F16 && device.has(Feature::CooperativeMatrixF16);
+    assert_eq!(dispatches.last().unwrap().variant.name.ends_with("-matrix"), on_matrices, "{name}");
     let mut bound = BTreeSet::new();
     for range in dispatches.iter().flat_map(|dispatch| &dispatch.bindings) {
         assert_eq!((range.offset, range.bytes), (0, None), "{name} binds whole values");

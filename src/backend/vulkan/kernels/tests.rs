@@ -12,10 +12,11 @@ use crate::ops::{
     Op, Pool, PoolMode, Reduce, ReduceKind, Residual, RmsNorm, Shape, Softmax,
 };
 
-const KERNELS: [&Kernel; 34] = [
+const KERNELS: [&Kernel; 35] = [
     &generated::activation::KERNEL,
     &generated::activation_backward::KERNEL,
     &generated::attention::KERNEL,
+    &generated::attention_masked::KERNEL,
     &generated::binary::KERNEL,
     &generated::binary_cross_entropy::KERNEL,
     &generated::dropout::KERNEL,
@@ -329,7 +330,7 @@ fn attention_is_one_dispatch_over_tiles_and_heads() {
     assert_eq!(found[0].grid, [tokens(64), Extent::Fixed(12), Extent::Fixed(1)]);
     assert_eq!(push(&found[0]), [3, 640, 0, 640, 384, 640, 512, 384, 0.5f32.to_bits(), 0, 0, 0, 0, 1, 1]);
     assert_eq!(found[0].bindings[6], found[0].bindings[1], "without biases the queries are bound again");
-    assert_eq!(["head_dim", "vector", "causal"].map(|n| constant(&found[0], n)), [32, 1, 0]);
+    assert_eq!(["head_dim", "vector"].map(|n| constant(&found[0], n)), [32, 1]);
     let odd = Attention { v_column: 511, causal: true, ..op.clone() };
     let odd = on_floor(odd, &[Rows(640), Rows(640), Rows(640), Offsets, Offsets]);
     assert_eq!(["vector", "causal"].map(|n| constant(&odd[0], n)), [0, 1]);
