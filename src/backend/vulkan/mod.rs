@@ -1,7 +1,7 @@
 //! The Vulkan backend: plans become lists of dispatches (data), and those become recorded command buffers.
 //!
 //! ```text
-//! device.rs (instance, devices, choice) ── raw/ (Vulkan itself)
+//! device.rs (instance, devices, choice) ── matrix_layout.rs (asked once) ── raw/ (Vulkan itself)
 //! Plan ── lower.rs + kernels/<op>.rs ─▶ Vec<Dispatch> ── record.rs ─▶ barriers and grids ── program.rs, slot.rs ─▶
 //!         recorded command buffers, one submit and one wait a batch
 //! Plan, arrays ── arrays.rs ─▶ a list of dispatches, one submit when something is read
