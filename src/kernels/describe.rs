@@ -52,9 +52,9 @@ fn shader(variant: &'static Variant, values: &[u32]) -> Shader {
         source: source(variant),
         bindings: variant.bindings.iter().map(|b| (b.index, b.name, b.access.name())).collect(),
         push_constants: variant.push.iter().map(|member| (member.name, member.scalar.glsl())).collect(),
-        constants: constants.clone().map(|(c, bits)| (c.id, c.name, c.scalar.glsl(), *bits)).collect(),
+        constants: constants.map(|(c, bits)| (c.id, c.name, c.scalar.glsl(), *bits)).collect(),
         local_size: variant.local_size,
-        shared_memory: shared_bytes(variant, &constants.map(|(c, bits)| (c.id, *bits)).collect::<Vec<_>>()),
+        shared_memory: shared_bytes(variant, values),
     }
 }
 

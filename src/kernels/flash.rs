@@ -114,8 +114,7 @@ pub fn required_shared_memory(config: FlashAttentionConfig) -> u64 {
 /// As [`required_shared_memory`], read from the compiled shader at its specialization constants.
 pub fn reflected_shared_memory(config: FlashAttentionConfig) -> u32 {
     let (variant, values) = shader(config);
-    let ids = variant.constants.iter().map(|constant| constant.id);
-    shared_bytes(variant, &ids.zip(values).collect::<Vec<_>>())
+    shared_bytes(variant, &values)
 }
 
 /// The shader of a configuration, and its specialization constants.

@@ -46,9 +46,10 @@ pub(crate) use raw::spirv_tools;
 pub use raw::validation_messages;
 pub use registry::{builtin, select};
 
-/// Bytes of shared memory of a build at values of its specialization constants, by id.
-pub(crate) fn shared_bytes(variant: &Variant, constants: &[(u32, u32)]) -> u32 {
-    reflect::shared_bytes(variant.spirv, constants).unwrap_or(variant.shared_bytes)
+/// Bytes of shared memory of a build at values of its specialization constants, in their order.
+pub(crate) fn shared_bytes(variant: &Variant, values: &[u32]) -> u32 {
+    let constants = variant.constants.iter().map(|constant| constant.id).zip(values.iter().copied());
+    reflect::shared_bytes(variant.spirv, &constants.collect::<Vec<_>>()).unwrap_or(variant.shared_bytes)
 }
 
 /// What build.rs made of `shaders/`: one module a kernel, whose structs have the shader's names for fields. A name the

@@ -17,74 +17,28 @@ const MOST_HEAD_DIM: usize = 256;
 /// Farther than any text reaches, and far from the end of the shader's whole numbers.
 const FAR: u32 = 1 << 30;
 
-/// What masks and biases are to a shader.
-pub(super) struct Masks {
-    pub(super) window: u32,
-    pub(super) global_tokens: u32,
-    pub(super) align_end: u32,
-    pub(super) reach: u32,
-    pub(super) bias_rows: u32,
-    pub(super) shared_by: u32,
-    /// Without a table of biases, something that is read anyway stands in its place.
-    pub(super) bias: Range,
-}
-
-impl Masks {
-    pub(super) fn of(lowering: &Lowering<'_>, node: &Node, op: &Attention) -> Self {
-        let table = node.operands.get(5).map(|id| lowering.shape(*id));
-        Masks {
-            window: op.window.min(FAR),
-            global_tokens: op.global_tokens.min(FAR),
-            align_end: op.align_end.into(),
-            reach: table.map_or(0, |table| table.columns() as u32 / 2),
-            bias_rows: table.map_or(1, |table| table.rows().size(Counts::default()) as u32),
-            shared_by: op.shared_by as u32,
-            bias: lowering.range(node.operands[if op.bias { 5 } else { 0 }]),
-        }
-    }
-}
-
-/// Adds the node's dispatches.
-pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Attention) -> Result<()> {
-    let shapes: Vec<&Shape> = node.operands.iter().map(|id| lowering.shape(*id)).collect();
-    let stored = lowering.plan.graph.value(node.operands[0]).dtype;
-    let replaced = lowering.replaced(&KERNEL, node).is_some();
-    if stored == DType::F16 && !replaced && attention_matrix::fits(op, &shapes, lowering.capabilities) {
-        return attention_matrix::lower(lowering, node, op);
-    }
-    if op.head_dim > MOST_HEAD_DIM {
-        return Err(Error::Unsupported {
-            what: "attention".into(),
-            reason: format!("head_dim is {}, at most {MOST_HEAD_DIM} is possible", op.head_dim),
-        });
-    }
-    let stride = |operand: usize| lowering.shape(node.operands[operand]).columns() as u32;
-    let masks = Masks::of(lowering, node, op);
+/// What every build of attention binds and is told, of one interface: lengths of rows and columns count `unit` elements.
+pub(super) fn interface(lowering: &Lowering<'_>, node: &Node, op: &Attention, unit: usize) -> (Vec<Range>, Push) {
+    let units = |columns: usize| (columns / unit) as u32;
+    let stride = |operand: usize| units(lowering.shape(node.operands[operand]).columns());
+    let table = node.operands.get(5).map(|id| lowering.shape(*id));
     let push = Push {
         group: (op.heads / op.kv_heads) as u32,
         q_stride: stride(0),
-        q_column: op.q_column as u32,
+        q_column: units(op.q_column),
         k_stride: stride(1),
-        k_column: op.k_column as u32,
+        k_column: units(op.k_column),
         v_stride: stride(2),
-        v_column: op.v_column as u32,
-        y_stride: (op.heads * op.head_dim) as u32,
+        v_column: units(op.v_column),
+        y_stride: units(op.heads * op.head_dim),
         scale: op.scale,
-        window: masks.window,
-        global_tokens: masks.global_tokens,
-        align_end: masks.align_end,
-        reach: masks.reach,
-        bias_rows: masks.bias_rows,
-        shared_by: masks.shared_by,
+        window: op.window.min(FAR),
+        global_tokens: op.global_tokens.min(FAR),
+        align_end: op.align_end.into(),
+        reach: table.map_or(0, |table| table.columns() as u32 / 2),
+        bias_rows: table.map_or(1, |table| table.rows().size(Counts::default()) as u32),
+        shared_by: op.shared_by as u32,
     };
-    let steps = [push.q_stride, push.q_column, push.k_stride, push.k_column, push.v_stride, push.v_column];
-    let vector = op.head_dim.is_multiple_of(4) && steps.iter().all(|step| step % 4 == 0);
-    let masked = op.hides() || op.bias;
-    let variant = lowering.select(if masked { &attention_masked::KERNEL } else { &KERNEL }, node)?;
-    if variant.stored.is_narrow() && !vector {
-        let reason = format!("head_dim {} or a column is no multiple of four", op.head_dim);
-        return Err(Error::Unsupported { what: format!("attention in {}", variant.stored.name()), reason });
-    }
     let bindings = Bindings {
         counts: Range::whole(Resource::Counts),
         q: lowering.range(node.operands[0]),
@@ -92,9 +46,39 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
         v: lowering.range(node.operands[2]),
         q_offsets: lowering.range(node.operands[3]),
         kv_offsets: lowering.range(node.operands[4]),
-        bias: masks.bias,
+        // Without a table of biases, something that is read anyway stands in its place.
+        bias: lowering.range(node.operands[if op.bias { 5 } else { 0 }]),
         y: lowering.range(node.result),
     };
+    (bindings.into_array().to_vec(), push)
+}
+
+/// Adds the node's dispatches.
+pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Attention) -> Result<()> {
+    let shapes: Vec<&Shape> = node.operands.iter().map(|id| lowering.shape(*id)).collect();
+    let stored = lowering.plan.graph.value(node.operands[0]).dtype;
+    let masked = op.hides() || op.bias;
+    let kernel = if masked { &attention_masked::KERNEL } else { &KERNEL };
+    if stored == DType::F16
+        && lowering.replaced(kernel, node).is_none()
+        && let Some(build) = attention_matrix::choose(op, &shapes, lowering.capabilities)
+    {
+        return attention_matrix::lower(lowering, node, op, build);
+    }
+    if op.head_dim > MOST_HEAD_DIM {
+        return Err(Error::Unsupported {
+            what: "attention".into(),
+            reason: format!("head_dim is {}, at most {MOST_HEAD_DIM} is possible", op.head_dim),
+        });
+    }
+    let (bindings, push) = interface(lowering, node, op, 1);
+    let steps = [push.q_stride, push.q_column, push.k_stride, push.k_column, push.v_stride, push.v_column];
+    let vector = op.head_dim.is_multiple_of(4) && steps.iter().all(|step| step % 4 == 0);
+    let variant = lowering.select(kernel, node)?;
+    if variant.stored.is_narrow() && !vector {
+        let reason = format!("head_dim {} or a column is no multiple of four", op.head_dim);
+        return Err(Error::Unsupported { what: format!("attention in {}", variant.stored.name()), reason });
+    }
     let (head_dim, causal, window, bias) = (op.head_dim as u32, op.causal, op.window > 0, op.bias);
     let constants = match masked {
         true => attention_masked::Constants { head_dim, vector, causal, window, bias }.values(variant),
@@ -104,7 +88,7 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
         label: node.name.clone(),
         variant,
         constants,
-        bindings: bindings.into_array().to_vec(),
+        bindings,
         push: bytemuck::bytes_of(&push).to_vec(),
         grid: [Extent::Tiles { dim: Dim::Tokens, per: TILE }, Extent::Fixed(op.heads as u32), Extent::Fixed(1)],
     })

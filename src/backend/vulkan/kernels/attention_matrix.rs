@@ -2,14 +2,14 @@
 
 use std::ops::RangeInclusive;
 
-use super::attention::Masks;
-use crate::backend::vulkan::generated::attention_matrix::{Bindings, Constants, KERNEL, Push};
-use crate::backend::vulkan::kernel::{Dispatch, Extent, Range, Resource, Variant};
+use super::attention::interface;
+use crate::Result;
+use crate::backend::vulkan::generated::attention_matrix::{Constants, KERNEL};
+use crate::backend::vulkan::kernel::{Dispatch, Extent, Variant};
 use crate::backend::vulkan::lower::Lowering;
 use crate::backend::vulkan::{Capabilities, Feature, shared_bytes};
 use crate::graph::{DType, Node};
 use crate::ops::{Attention, Shape};
-use crate::{Error, Result};
 
 /// Queries and keys that are worked on together.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,8 +24,11 @@ const SMALL: Blocks = Blocks { invocations: 128, keys: 32 };
 const LARGE: Blocks = Blocks { invocations: 256, keys: 64 };
 const WIDE_HEAD: RangeInclusive<usize> = 97..=128;
 
-/// The build for a device, and its constants, if it computes attention over operands of these shapes so.
-fn choose(op: &Attention, operands: &[&Shape], capabilities: &Capabilities) -> Option<(&'static Variant, Constants)> {
+/// A build, and its constants.
+type Build = (&'static Variant, Constants);
+
+/// The build for a device, if it computes attention over operands of these shapes so.
+pub(super) fn choose(op: &Attention, operands: &[&Shape], capabilities: &Capabilities) -> Option<Build> {
     let [q, k, v, ..] = operands else { return None };
     let variant = KERNEL.own(DType::F16, capabilities).ok()?;
     let in_quads = variant.needs.contains(&Feature::MatrixRowsInQuads);
@@ -47,8 +50,7 @@ fn choose(op: &Attention, operands: &[&Shape], capabilities: &Capabilities) -> O
             window: op.window > 0,
             bias: op.bias,
         };
-        let ids = variant.constants.iter().map(|constant| constant.id);
-        let shared = shared_bytes(variant, &ids.zip(constants.values(variant)).collect::<Vec<_>>());
+        let shared = shared_bytes(variant, &constants.values(variant));
         let fits = matches!(subgroups, 2 | 4 | 8) && shared <= capabilities.shared_memory;
         (fits && blocks.invocations <= capabilities.invocations).then_some(constants)
     };
@@ -62,47 +64,14 @@ pub(in crate::backend::vulkan) fn fits(op: &Attention, operands: &[&Shape], capa
 }
 
 /// Adds the node's dispatch.
-pub(super) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Attention) -> Result<()> {
-    let shapes: Vec<&Shape> = node.operands.iter().map(|id| lowering.shape(*id)).collect();
-    let (variant, constants) = choose(op, &shapes, lowering.capabilities).ok_or_else(|| Error::Unsupported {
-        what: node.name.clone(),
-        reason: "attention on matrix cores does not take it".into(),
-    })?;
-    let eights = |columns: usize| (columns / 8) as u32;
-    let stride = |operand: usize| eights(lowering.shape(node.operands[operand]).columns());
-    let masks = Masks::of(lowering, node, op);
-    let push = Push {
-        group: (op.heads / op.kv_heads) as u32,
-        q_stride: stride(0),
-        q_column: eights(op.q_column),
-        k_stride: stride(1),
-        k_column: eights(op.k_column),
-        v_stride: stride(2),
-        v_column: eights(op.v_column),
-        y_stride: eights(op.heads * op.head_dim),
-        scale: op.scale,
-        window: masks.window,
-        global_tokens: masks.global_tokens,
-        align_end: masks.align_end,
-        reach: masks.reach,
-        bias_rows: masks.bias_rows,
-        shared_by: masks.shared_by,
-    };
-    let bindings = Bindings {
-        counts: Range::whole(Resource::Counts),
-        q: lowering.range(node.operands[0]),
-        k: lowering.range(node.operands[1]),
-        v: lowering.range(node.operands[2]),
-        q_offsets: lowering.range(node.operands[3]),
-        kv_offsets: lowering.range(node.operands[4]),
-        bias: masks.bias,
-        y: lowering.range(node.result),
-    };
+pub(super) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Attention, build: Build) -> Result<()> {
+    let (variant, constants) = build;
+    let (bindings, push) = interface(lowering, node, op, 8);
     lowering.push(Dispatch {
         label: node.name.clone(),
         variant,
         constants: constants.values(variant),
-        bindings: bindings.into_array().to_vec(),
+        bindings,
         push: bytemuck::bytes_of(&push).to_vec(),
         grid: [Extent::TextTiles { per: 16 * constants.subgroups }, Extent::Fixed(op.heads as u32), Extent::Fixed(1)],
     })

@@ -1,6 +1,6 @@
 //! Dispatches of `gated_linear`: one on matrix cores, or one a slice of the weights' rows where they are too large to bind.
 
-use super::linear_matrix::{self, GROUP, Tile};
+use super::linear_matrix::{self, Product, Tile};
 use super::rows::{Rows, slices};
 use crate::Result;
 use crate::backend::vulkan::generated::gated_linear::{Bindings, Constants, KERNEL, Push};
@@ -63,18 +63,11 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
 }
 
 fn on_matrix_cores(lowering: &mut Lowering<'_>, node: &Node, op: &GatedLinear) -> Result<()> {
-    let rows = Rows::of(lowering.shape(node.result))?;
-    let weight = lowering.shape(node.operands[1]);
-    let (n, k) = (weight.rows().size(Counts::default()) as u32, weight.columns() as u32);
-    let tile = Tile::choose(rows.count, 2 * n, k, lowering.capabilities);
+    let product = Product::of(lowering, node, 1, 2)?;
     let variant = lowering.select(&gated_linear_matrix::KERNEL, node)?;
-    let constants = gated_linear_matrix::Constants {
-        activation: op.kind as u32,
-        tile_m: tile.m,
-        tile_n: tile.n,
-        tile_k: tile.k,
-        subgroups: tile.subgroups,
-    };
+    let Tile { m: tile_m, n: tile_n, k: tile_k, subgroups } = product.tile;
+    let activation = op.kind as u32;
+    let constants = gated_linear_matrix::Constants { activation, tile_m, tile_n, tile_k, subgroups }.values(variant);
     let bindings = gated_linear_matrix::Bindings {
         counts: Range::whole(Resource::Counts),
         x: lowering.range(node.operands[0]),
@@ -82,13 +75,5 @@ fn on_matrix_cores(lowering: &mut Lowering<'_>, node: &Node, op: &GatedLinear) -
         up: lowering.range(node.operands[2]),
         y: lowering.range(node.result),
     };
-    let push = gated_linear_matrix::Push { rows_of: rows.rows_of(), rows: rows.fixed(), n, k };
-    lowering.push(Dispatch {
-        label: node.name.clone(),
-        variant,
-        constants: constants.values(variant),
-        bindings: bindings.into_array().to_vec(),
-        push: bytemuck::bytes_of(&push).to_vec(),
-        grid: [Extent::Fixed(GROUP * n.div_ceil(tile.n / 2)), rows.tiles(GROUP * tile.m), Extent::Fixed(1)],
-    })
+    lowering.push(product.dispatch(node, variant, constants, &bindings.into_array()))
 }

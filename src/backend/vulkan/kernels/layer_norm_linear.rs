@@ -2,7 +2,7 @@
 //! it is too large to bind.
 
 use super::linear::{SHUFFLE_INVOCATIONS, shuffles};
-use super::linear_matrix::{self, GROUP, Tile};
+use super::linear_matrix::{self, Product, Tile};
 use super::rows::{Held, Rows, slices};
 use crate::Result;
 use crate::backend::vulkan::generated::{
@@ -58,19 +58,11 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
 }
 
 fn on_matrix_cores(lowering: &mut Lowering<'_>, node: &Node, op: &LayerNormLinear) -> Result<()> {
-    let rows = Rows::of(lowering.shape(node.result))?;
-    let weight = lowering.shape(node.operands[3]);
-    let (n, k) = (weight.rows().size(Counts::default()) as u32, weight.columns() as u32);
-    let tile = Tile::choose(rows.count, n, k, lowering.capabilities);
+    let product = Product::of(lowering, node, 3, 1)?;
     let variant = lowering.select(&layer_norm_linear_matrix::KERNEL, node)?;
-    let constants = layer_norm_linear_matrix::Constants {
-        bias: op.bias,
-        activation: op.activation.unwrap_or(ActivationKind::Identity) as u32,
-        tile_m: tile.m,
-        tile_n: tile.n,
-        tile_k: tile.k,
-        subgroups: tile.subgroups,
-    };
+    let Tile { m: tile_m, n: tile_n, k: tile_k, subgroups } = product.tile;
+    let (bias, activation) = (op.bias, op.activation.unwrap_or(ActivationKind::Identity) as u32);
+    let constants = layer_norm_linear_matrix::Constants { bias, activation, tile_m, tile_n, tile_k, subgroups };
     let [x, norm_weight, norm_bias, weight] = [0, 1, 2, 3].map(|place| lowering.range(node.operands[place]));
     let bindings = layer_norm_linear_matrix::Bindings {
         counts: Range::whole(Resource::Counts),
@@ -82,15 +74,7 @@ fn on_matrix_cores(lowering: &mut Lowering<'_>, node: &Node, op: &LayerNormLinea
         bias: if op.bias { lowering.range(node.operands[4]) } else { norm_bias },
         y: lowering.range(node.result),
     };
-    let push = layer_norm_linear_matrix::Push { rows_of: rows.rows_of(), rows: rows.fixed(), n, k };
-    lowering.push(Dispatch {
-        label: node.name.clone(),
-        variant,
-        constants: constants.values(variant),
-        bindings: bindings.into_array().to_vec(),
-        push: bytemuck::bytes_of(&push).to_vec(),
-        grid: [Extent::Fixed(GROUP * n.div_ceil(tile.n)), rows.tiles(GROUP * tile.m), Extent::Fixed(1)],
-    })
+    lowering.push(product.dispatch(node, variant, constants.values(variant), &bindings.into_array()))
 }
 
 /// The product's shader, and the columns and rows that a workgroup has.

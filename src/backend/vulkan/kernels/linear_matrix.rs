@@ -4,7 +4,7 @@ use super::rows::Rows;
 use crate::Result;
 use crate::backend::vulkan::Capabilities;
 use crate::backend::vulkan::generated::linear_matrix::{Bindings, Constants, KERNEL, Push};
-use crate::backend::vulkan::kernel::{Dispatch, Extent, Kernel, Range, Resource};
+use crate::backend::vulkan::kernel::{Dispatch, Extent, Kernel, Range, Resource, Variant};
 use crate::backend::vulkan::lower::Lowering;
 use crate::graph::{DType, Node};
 use crate::ops::{ActivationKind, Counts, Dim, Linear, Residual, Shape};
@@ -12,7 +12,7 @@ use crate::ops::{ActivationKind, Counts, Dim, Linear, Residual, Shape};
 /// Invocations of a workgroup.
 const INVOCATIONS: u32 = 256;
 /// Row tiles that walk all columns together.
-pub(super) const GROUP: u32 = 8;
+const GROUP: u32 = 8;
 /// Fewer tiles than this leave multiprocessors idle: smaller ones are taken, which give the same bits.
 const FEW_TILES: u32 = 128;
 
@@ -65,22 +65,57 @@ pub(super) fn serves(lowering: &Lowering<'_>, node: &Node, kernel: &Kernel, oper
         && fits(&shapes, lowering.capabilities)
 }
 
+/// A product on matrix cores, but for what its build binds and is told besides.
+pub(super) struct Product {
+    rows: Rows,
+    n: u32,
+    k: u32,
+    /// Weights whose columns a tile has side by side.
+    weights: u32,
+    pub(super) tile: Tile,
+}
+
+impl Product {
+    /// Of so many weights, the first of which is operand `place`.
+    pub(super) fn of(lowering: &Lowering<'_>, node: &Node, place: usize, weights: u32) -> Result<Self> {
+        let rows = Rows::of(lowering.shape(node.result))?;
+        let weight = lowering.shape(node.operands[place]);
+        let (n, k) = (weight.rows().size(Counts::default()) as u32, weight.columns() as u32);
+        let tile = Tile::choose(rows.count, weights * n, k, lowering.capabilities);
+        Ok(Product { rows, n, k, weights, tile })
+    }
+
+    /// Its dispatch: all builds have one push block and one order of tiles.
+    pub(super) fn dispatch(
+        self,
+        node: &Node,
+        variant: &'static Variant,
+        constants: Vec<u32>,
+        bindings: &[Range],
+    ) -> Dispatch {
+        let Product { rows, n, k, weights, tile } = self;
+        let push = Push { rows_of: rows.rows_of(), rows: rows.fixed(), n, k };
+        let across = n.div_ceil(tile.n / weights);
+        Dispatch {
+            label: node.name.clone(),
+            variant,
+            constants,
+            bindings: bindings.to_vec(),
+            push: bytemuck::bytes_of(&push).to_vec(),
+            grid: [Extent::Fixed(GROUP * across), rows.tiles(GROUP * tile.m), Extent::Fixed(1)],
+        }
+    }
+}
+
 /// Adds the node's dispatch.
 pub(super) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Linear) -> Result<()> {
-    let rows = Rows::of(lowering.shape(node.result))?;
-    let weight = lowering.shape(node.operands[1]);
-    let (n, k) = (weight.rows().size(Counts::default()) as u32, weight.columns() as u32);
-    let tile = Tile::choose(rows.count, n, k, lowering.capabilities);
+    let product = Product::of(lowering, node, 1, 1)?;
     let variant = lowering.select(&KERNEL, node)?;
-    let constants = Constants {
-        bias: op.bias,
-        activation: op.activation.unwrap_or(ActivationKind::Identity) as u32,
-        residual: op.residual == Residual::Added,
-        tile_m: tile.m,
-        tile_n: tile.n,
-        tile_k: tile.k,
-        subgroups: tile.subgroups,
-    };
+    let Tile { m: tile_m, n: tile_n, k: tile_k, subgroups } = product.tile;
+    let activation = op.activation.unwrap_or(ActivationKind::Identity) as u32;
+    let residual = op.residual == Residual::Added;
+    let constants =
+        Constants { bias: op.bias, activation, residual, tile_m, tile_n, tile_k, subgroups }.values(variant);
     let x = lowering.range(node.operands[0]);
     let bindings = Bindings {
         counts: Range::whole(Resource::Counts),
@@ -91,15 +126,7 @@ pub(super) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Linear) -> Re
         residual: op.residual_operand().map_or(x, |place| lowering.range(node.operands[place])),
         y: lowering.range(node.result),
     };
-    let push = Push { rows_of: rows.rows_of(), rows: rows.fixed(), n, k };
-    lowering.push(Dispatch {
-        label: node.name.clone(),
-        variant,
-        constants: constants.values(variant),
-        bindings: bindings.into_array().to_vec(),
-        push: bytemuck::bytes_of(&push).to_vec(),
-        grid: [Extent::Fixed(GROUP * n.div_ceil(tile.n)), rows.tiles(GROUP * tile.m), Extent::Fixed(1)],
-    })
+    lowering.push(product.dispatch(node, variant, constants, &bindings.into_array()))
 }
 
 #[cfg(test)]
@@ -116,8 +143,7 @@ mod tests {
                 let tile = Tile::choose(rows, 1024, k, &able(limit));
                 let constants =
                     Constants { tile_m: tile.m, tile_n: tile.n, tile_k: tile.k, subgroups: 8, ..Constants::default() };
-                let ids = variant.constants.iter().map(|constant| constant.id);
-                let declared = shared_bytes(variant, &ids.zip(constants.values(variant)).collect::<Vec<_>>());
+                let declared = shared_bytes(variant, &constants.values(variant));
                 assert_eq!(tile.shared_bytes(), declared, "{tile:?}");
                 assert!(declared <= limit && k.is_multiple_of(tile.k), "{tile:?} in {limit}");
             }
