@@ -267,9 +267,10 @@ def alternating(rivals: dict[str, Rival], rounds: int, span: float, least: int) 
         seconds(run, wait, least)  # pipelines, caches, clocks
         repeats[name] = max(least, min(400, int(span / max(seconds(run, wait, least), 1e-6))))
     times: dict[str, list[float]] = {name: [] for name in rivals}
-    for _ in range(rounds):
-        for name, (run, wait) in rivals.items():
-            times[name].append(seconds(run, wait, repeats[name]))
+    for number in range(rounds):
+        # Each second round runs backwards: what came before, a hot card or an idle one, is then shared fairly.
+        for name in list(rivals)[:: 1 if number % 2 == 0 else -1]:
+            times[name].append(seconds(*rivals[name], repeats[name]))
     return times
 
 

@@ -1,17 +1,24 @@
 // What the builds of `linear` share: their interface but for constants, loads and the epilogue. With GATED the weight's
 // place is taken by two, gate and up, of which each tile of 128 columns has 64 rows each, and y = act(x gate^T) (x up^T).
-// With NORMED, x is normalised while it is loaded, by its rows' moments: mean, and 1 / sqrt(var + eps).
+// With NORMED or FOLDED x is normalised by its rows' moments, m = mean and r = 1 / sqrt(var + eps): with NORMED on its way,
+// with FOLDED in the result, y = act(r (x (g w)^T - m s) + c), where s and c are columns' sums (layer-norm-columns.glsl).
 #include "counts.glsl"
 #include "activate.glsl"
 #include "stored.glsl"
+#if !defined(GATED) && !defined(FOLDED)
+#define BIASED
+#endif
+#if defined(BIASED) && !defined(NORMED)
+#define ADDS
+#endif
 
 // Whether rows of x and the weight start at multiples of four elements.
 ALIGNED_ROWS(VECTOR, 0);
 layout(constant_id = 2) const uint ACTIVATION = 0;
-#ifndef GATED
+#ifdef BIASED
 layout(constant_id = 1) const bool BIAS = false;
 #endif
-#if !defined(GATED) && !defined(NORMED)
+#ifdef ADDS
 layout(constant_id = 3) const bool RESIDUAL = false;
 #endif
 // Whether those of the result do.
@@ -19,36 +26,45 @@ ALIGNED_ROWS(VECTOR_Y, 7);
 
 layout(std430, binding = 1) readonly buffer X { float x[]; };
 layout(std430, binding = 1) readonly buffer X4 { QUAD x_4[]; };
-#ifdef NORMED
+#if defined(NORMED) || defined(FOLDED)
 layout(std430, binding = 2) readonly buffer Moments { vec2 moments[]; };
 layout(std430, binding = 3) readonly buffer NormWeight { float norm_weight[]; };
 layout(std430, binding = 3) readonly buffer NormWeight4 { vec4 norm_weight_4[]; };
+#define WEIGHT 5
+#else
+#define WEIGHT 2
+#endif
+#ifdef NORMED
 layout(std430, binding = 4) readonly buffer NormBias { float norm_bias[]; };
 layout(std430, binding = 4) readonly buffer NormBias4 { vec4 norm_bias_4[]; };
-#define NEXT 5
-#else
-#define NEXT 2
 #endif
-layout(std430, binding = NEXT) readonly buffer Weight { float weight[]; };
-layout(std430, binding = NEXT) readonly buffer Weight4 { QUAD weight_4[]; };
+#ifdef FOLDED
+layout(std430, binding = 4) readonly buffer Columns { vec2 columns[]; };
+#endif
+layout(std430, binding = WEIGHT) readonly buffer Weight { float weight[]; };
+layout(std430, binding = WEIGHT) readonly buffer Weight4 { QUAD weight_4[]; };
 #ifdef GATED
 layout(std430, binding = 3) readonly buffer Up { float up[]; };
 layout(std430, binding = 3) readonly buffer Up4 { QUAD up_4[]; };
-layout(std430, binding = 4) writeonly buffer Y { float y[]; };
-layout(std430, binding = 4) writeonly buffer Y4 { QUAD y_4[]; };
-#else
-layout(std430, binding = NEXT + 1) readonly buffer Bias { float bias[]; };
-layout(std430, binding = NEXT + 1) readonly buffer Bias4 { vec4 bias_4[]; };
-#ifdef NORMED
-layout(std430, binding = NEXT + 2) writeonly buffer Y { float y[]; };
-layout(std430, binding = NEXT + 2) writeonly buffer Y4 { QUAD y_4[]; };
-#else
+#define RESULT 4
+#endif
+#ifdef BIASED
+layout(std430, binding = WEIGHT + 1) readonly buffer Bias { float bias[]; };
+layout(std430, binding = WEIGHT + 1) readonly buffer Bias4 { vec4 bias_4[]; };
+#endif
+#ifdef ADDS
 layout(std430, binding = 4) readonly buffer Residual { float residual[]; };
 layout(std430, binding = 4) readonly buffer Residual4 { QUAD residual_4[]; };
-layout(std430, binding = 5) writeonly buffer Y { float y[]; };
-layout(std430, binding = 5) writeonly buffer Y4 { QUAD y_4[]; };
+#define RESULT 5
 #endif
+#ifdef NORMED
+#define RESULT 7
 #endif
+#ifdef FOLDED
+#define RESULT 6
+#endif
+layout(std430, binding = RESULT) writeonly buffer Y { float y[]; };
+layout(std430, binding = RESULT) writeonly buffer Y4 { QUAD y_4[]; };
 
 layout(push_constant) uniform Push {
     uint rows_of;
@@ -64,52 +80,10 @@ layout(push_constant) uniform Push {
 #endif
 } push;
 
-#ifdef GATED
-#define WEIGHT_ROWS push.width
-#else
-#define WEIGHT_ROWS push.n
-#endif
-
-#ifdef NORMED
-// As layer-norm.glsl, with its bits.
-vec4 normed(vec4 quad, uint row, vec4 scale, vec4 shift) {
-    vec2 moment = moments[row];
-    return fma((quad - moment.x) * moment.y, scale, shift);
-}
-#endif
-
-// x[row, k .. k + 3], zeros past the end of the row and past the last of `rows`.
-vec4 load_x(uint row, uint k, uint rows) {
-    bool there = row < rows && k < push.k;
-    uint at = there ? row * push.k + k : 0u;
-    vec4 quad;
-    if (VECTOR) {
-        quad = wide(x_4[at / 4u]);
-#ifdef NORMED
-        uint column = there ? k / 4u : 0u;
-        quad = normed(quad, there ? row : 0u, norm_weight_4[column], norm_bias_4[column]);
-#endif
-    } else {
-        // Past the end of the row, its last element stands in.
-        uint most = there ? push.k - 1u - k : 0u;
-        uvec4 near = min(uvec4(0u, 1u, 2u, 3u), uvec4(most));
-        quad = vec4(x[at], x[at + near.y], x[at + near.z], x[at + near.w]);
-#ifdef NORMED
-        uvec4 c = (there ? k : 0u) + near;
-        vec4 scale = vec4(norm_weight[c.x], norm_weight[c.y], norm_weight[c.z], norm_weight[c.w]);
-        vec4 shift = vec4(norm_bias[c.x], norm_bias[c.y], norm_bias[c.z], norm_bias[c.w]);
-        quad = normed(quad, there ? row : 0u, scale, shift);
-#endif
-        quad = mix(quad, vec4(0.0), greaterThan(uvec4(0u, 1u, 2u, 3u), uvec4(most)));
-    }
-    quad = mix(quad, vec4(0.0), bvec4(!there));
-    return quad;
-}
-
-// Declares `vec4 NAME(row, k)`: a weight's [row, k .. k + 3], zeros past the end of the row and past the last row.
-#define LOAD_WEIGHT(NAME, SCALARS, VECTORS)                                                                            \
-    vec4 NAME(uint row, uint k) {                                                                                      \
-        bool there = row < WEIGHT_ROWS && k < push.k;                                                                  \
+// Declares `vec4 NAME(row, k, rows)`: elements [row, k .. k + 3], zeros past the end of the row and past the last of `rows`.
+#define LOAD(NAME, SCALARS, VECTORS)                                                                                   \
+    vec4 NAME(uint row, uint k, uint rows) {                                                                           \
+        bool there = row < rows && k < push.k;                                                                         \
         uint at = there ? row * push.k + k : 0u;                                                                       \
         vec4 quad;                                                                                                     \
         if (VECTOR) {                                                                                                  \
@@ -124,16 +98,60 @@ vec4 load_x(uint row, uint k, uint rows) {
         return mix(quad, vec4(0.0), bvec4(!there));                                                                    \
     }
 
-#ifdef GATED
-LOAD_WEIGHT(load_gate, weight, weight_4)
-LOAD_WEIGHT(load_up, up, up_4)
+LOAD(load_x, x, x_4)
+LOAD(load_first, weight, weight_4)
 
-vec4 load_weight(uint row, uint k) {
-    uint own = row / 128u * 64u + row % 64u;
-    return row % 128u < 64u ? load_gate(own, k) : load_up(own, k);
+#ifdef GATED
+LOAD(load_up, up, up_4)
+#define WEIGHT_ROWS push.width
+
+// Whether row n of both weights' tiles is one of up, and which.
+bool is_up(uint n) {
+    return n % 128u >= 64u;
+}
+
+uint weight_row(uint n) {
+    return n / 128u * 64u + n % 64u;
+}
+
+// Four neighbours of a weight, from a place that is there.
+vec4 weight_quad(bool second, uint at) {
+    return wide(second ? up_4[at] : weight_4[at]);
+}
+
+vec4 load_weight(bool second, uint row, uint k) {
+    return second ? load_up(row, k, push.width) : load_first(row, k, push.width);
 }
 #else
-LOAD_WEIGHT(load_weight, weight, weight_4)
+#define WEIGHT_ROWS push.n
+
+bool is_up(uint n) {
+    return false;
+}
+
+uint weight_row(uint n) {
+    return n;
+}
+
+vec4 weight_quad(bool second, uint at) {
+    return wide(weight_4[at]);
+}
+
+vec4 load_weight(bool second, uint row, uint k) {
+    return load_first(row, k, push.n);
+}
+#endif
+
+#if defined(NORMED) || defined(FOLDED)
+LOAD(load_norm_weight, norm_weight, norm_weight_4)
+#endif
+#ifdef NORMED
+LOAD(load_norm_bias, norm_bias, norm_bias_4)
+
+// As layer-norm.glsl, with its bits; 0 past the end of a row, where scale and shift are.
+vec4 normed(vec4 quad, vec2 moment, vec4 scale, vec4 shift) {
+    return fma((quad - moment.x) * moment.y, scale, shift);
+}
 #endif
 
 // Four steps of a sum, in order of k.
@@ -146,11 +164,11 @@ float accumulate(vec4 a, vec4 b, float sum) {
 vec4 gate;
 
 void finish(uint row, uint n, vec4 sum) {
-    if (n % 128u < 64u) {
+    if (!is_up(n)) {
         gate = sum;
         return;
     }
-    uint own = n / 128u * 64u + n % 64u;
+    uint own = weight_row(n);
     uint at = row * push.y_columns + push.column + own;
     [[unroll]] for (uint i = 0u; i < 4u; i++) {
         sum[i] *= activate(ACTIVATION, gate[i]);
@@ -168,15 +186,25 @@ void finish(uint row, uint n, vec4 sum) {
     }
 }
 #else
+#ifdef FOLDED
+float unfolded(float sum, vec2 moment, vec2 column) {
+    return fma(moment.y, fma(-moment.x, column.x, sum), column.y);
+}
+#endif
+
 // Writes y[row, push.column + n] from the finished sum over k.
 void finish_one(uint row, uint n, float sum) {
     uint column = push.column + n;
+#ifdef BIASED
     if (BIAS) {
         sum += bias[column];
     }
+#else
+    sum = unfolded(sum, moments[row], columns[column]);
+#endif
     float value = activate(ACTIVATION, sum);
     uint at = row * push.y_columns + column;
-#ifndef NORMED
+#ifdef ADDS
     if (RESIDUAL) {
         value += residual[at];
     }
@@ -188,14 +216,20 @@ void finish_one(uint row, uint n, float sum) {
 void finish(uint row, uint n, vec4 sum) {
     if (VECTOR_Y) {
         uint column = push.column + n;
+#ifdef BIASED
         if (BIAS) {
             sum += bias_4[column / 4u];
         }
+#else
+        [[unroll]] for (uint i = 0u; i < 4u; i++) {
+            sum[i] = unfolded(sum[i], moments[row], columns[column + i]);
+        }
+#endif
         [[unroll]] for (uint i = 0u; i < 4u; i++) {
             sum[i] = activate(ACTIVATION, sum[i]);
         }
         uint at = (row * push.y_columns + column) / 4u;
-#ifndef NORMED
+#ifdef ADDS
         if (RESIDUAL) {
             sum += wide(residual_4[at]);
         }

@@ -1,28 +1,25 @@
-// What the builds of linear-matrix read and write: with GATED two weights, with NORMED the moments of x's rows and the
-// vectors of the normalisation, and otherwise a residual. WIDTH and OUT_WIDTH are constants of the shader.
+// What the builds of linear-matrix read and write: with GATED two weights, with FOLDED what the rows and the columns have of
+// the normalisation, and otherwise a bias and a residual. WIDTH and OUT_WIDTH are constants of the shader.
 #include "counts.glsl"
 #include "activate.glsl"
-#if !defined(GATED) && !defined(NORMED)
-#define ADDS
+#if !defined(GATED) && !defined(FOLDED)
+#define BIASED
 #endif
 
 layout(constant_id = 1) const uint ACTIVATION = 0;
-#ifndef GATED
+#ifdef BIASED
 layout(constant_id = 0) const bool BIAS = false;
-#endif
-#ifdef ADDS
 layout(constant_id = 2) const bool RESIDUAL = false;
 #endif
 
 // Eight elements a quad.
 layout(std430, binding = 1) readonly buffer X { uvec4 x[]; };
-#ifdef NORMED
+#ifdef FOLDED
 layout(std430, binding = 2) readonly buffer Moments { vec2 moments[]; };
-layout(std430, binding = 3) readonly buffer NormWeight { vec4 norm_weight[]; };
-layout(std430, binding = 4) readonly buffer NormBias { vec4 norm_bias[]; };
-layout(std430, binding = 5) readonly buffer Weight { uvec4 weight[]; };
-layout(std430, binding = 6) readonly buffer Bias { float bias[]; };
-layout(std430, binding = 7) writeonly buffer Y { uvec4 y[]; };
+layout(std430, binding = 3) readonly buffer Columns { vec2 columns[]; };
+layout(std430, binding = 3) readonly buffer Gains { uvec4 column_gains[]; };
+layout(std430, binding = 4) readonly buffer Weight { uvec4 weight[]; };
+layout(std430, binding = 5) writeonly buffer Y { uvec4 y[]; };
 #else
 layout(std430, binding = 2) readonly buffer Weight { uvec4 weight[]; };
 #endif
@@ -30,7 +27,7 @@ layout(std430, binding = 2) readonly buffer Weight { uvec4 weight[]; };
 layout(std430, binding = 3) readonly buffer Up { uvec4 up[]; };
 layout(std430, binding = 4) writeonly buffer Y { uvec4 y[]; };
 #endif
-#ifdef ADDS
+#ifdef BIASED
 layout(std430, binding = 3) readonly buffer Bias { float bias[]; };
 layout(std430, binding = 4) readonly buffer Residual { uvec4 residual[]; };
 layout(std430, binding = 5) writeonly buffer Y { uvec4 y[]; };
@@ -56,20 +53,13 @@ float activate_half(float x) {
     return fma(-t, exp2(p), x < 0.0 ? 0.0 : x);
 }
 
-#ifdef NORMED
-uint half_pair(vec2 pair, vec2 moment, vec2 scale, vec2 shift) {
-    return packHalf2x16(fma((pair - moment.x) * moment.y, scale, shift));
-}
-
-// Quad `column` of a row, normalised as layer-norm.glsl does.
-uvec4 normed(uvec4 quad, vec2 moment, uint column) {
-    vec4 scale[2] = {norm_weight[2u * column], norm_weight[2u * column + 1u]};
-    vec4 shift[2] = {norm_bias[2u * column], norm_bias[2u * column + 1u]};
-    return uvec4(
-        half_pair(unpackHalf2x16(quad.x), moment, scale[0].xy, shift[0].xy),
-        half_pair(unpackHalf2x16(quad.y), moment, scale[0].zw, shift[0].zw),
-        half_pair(unpackHalf2x16(quad.z), moment, scale[1].xy, shift[1].xy),
-        half_pair(unpackHalf2x16(quad.w), moment, scale[1].zw, shift[1].zw));
+#ifdef FOLDED
+// Eight elements of the weight times the norm's, rounded as layer-norm-columns.glsl does.
+uvec4 scaled(uvec4 quad, uvec4 gain) {
+    [[unroll]] for (uint i = 0u; i < 4u; i++) {
+        quad[i] = packFloat2x16(unpackFloat2x16(quad[i]) * unpackFloat2x16(gain[i]));
+    }
+    return quad;
 }
 #endif
 

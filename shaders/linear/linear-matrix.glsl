@@ -1,7 +1,8 @@
 #version 460
 // Computes: y = act(x w^T + bias) + residual on matrix cores; x [rows, k], weight [n, k], residual, y [rows, n] float16,
 // bias [n] float32, sums, bias and activation in float32; y is rounded once, after the residual. With GATED
-// y = act(x gate^T) (x up^T); with NORMED y = act(layer_norm(x) w^T + bias), x normalised on its way and rounded to float16.
+// y = act(x gate^T) (x up^T); with FOLDED y = act(layer_norm(x) w^T + bias) as act(r (c / r - m s + x (g w)^T)), where m and r are
+// of x's rows, s and c of the columns (layer-norm-columns.glsl), and g and g w are rounded to float16.
 // Grid: y = ceil(rows / (8 * TILE_M)), x = 8 * ceil(n / OUT_N): eight row tiles walk all columns together, so that what
 // they read stays in the second-level cache. SUBGROUPS subgroups, each with a part of the tile.
 // Reduction order: along k in steps of 16, whatever the tile; within a step as the device's matrix cores add.
@@ -50,8 +51,17 @@ const uint STEP = 256u / QUADS;
 
 // The tiles of x and of the weight; when the sums are done, one half of the result's columns after the other.
 shared uvec4 tile[OPERANDS > RESULT ? OPERANDS : RESULT];
-#ifndef GATED
+#ifdef BIASED
 shared float bias_tile[TILE_N];
+#endif
+#ifdef FOLDED
+shared float means[TILE_M];
+shared float scales[TILE_M];
+shared float column_s[TILE_N];
+shared float column_c[TILE_N];
+// g of the present step and of the next: what reads it only behind the barrier is 3% faster on an H200 than what has it in
+// registers before.
+shared uvec4 gain_tile[2u * QUADS];
 #endif
 
 #define SUM coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
@@ -62,8 +72,8 @@ uint x_at[X_LOADS];
 uint w_at[W_LOADS];
 uvec4 x_next[X_LOADS];
 uvec4 w_next[W_LOADS];
-#ifdef NORMED
-vec2 x_moments[X_LOADS];
+#ifdef FOLDED
+uvec4 gain_next;
 #endif
 
 // The row of the weight's tile that load i fills.
@@ -78,21 +88,31 @@ void fetch(uint step) {
     [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
         w_next[i] = load_weight(w_row(i), w_at[i] + step * QUADS);
     }
+#ifdef FOLDED
+    uint next = min((step + 1u) * QUADS, push.k / 8u - QUADS);
+    gain_next = column_gains[push.n / 2u + next + gl_LocalInvocationIndex % QUADS];
+#endif
 }
 
 void store(uint step) {
+#ifdef FOLDED
+    uvec4 gain = gain_tile[step % 2u * QUADS + gl_LocalInvocationIndex % QUADS];
+    if (gl_LocalInvocationIndex < QUADS) {
+        gain_tile[(step + 1u) % 2u * QUADS + gl_LocalInvocationIndex] = gain_next;
+    }
+#endif
     uint at = gl_LocalInvocationIndex / QUADS * STRIDE + gl_LocalInvocationIndex % QUADS;
     uint row = gl_LocalInvocationIndex / QUADS;
     [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
         if (TILE_M % STEP == 0u || row + i * STEP < TILE_M) {
-#ifdef NORMED
-            x_next[i] = normed(x_next[i], x_moments[i], step * QUADS + gl_LocalInvocationIndex % QUADS);
-#endif
             tile[at + i * STEP * STRIDE] = x_next[i];
         }
     }
     [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
         if (TILE_N % STEP == 0u || row + i * STEP < TILE_N) {
+#ifdef FOLDED
+            w_next[i] = scaled(w_next[i], gain);
+#endif
             tile[at + (TILE_M + i * STEP) * STRIDE] = w_next[i];
         }
     }
@@ -114,7 +134,7 @@ void main() {
     uint own_column = own_half * WIDTH;
     uint me = gl_LocalInvocationIndex;
 
-#ifndef GATED
+#ifdef BIASED
     if (BIAS) {
         for (uint i = me; i < TILE_N; i += 256u) {
             bias_tile[i] = first_column + i < push.n ? bias[first_column + i] : 0.0;
@@ -125,21 +145,51 @@ void main() {
     [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
         uint row = min(first_row + me / QUADS + i * STEP, rows - 1u);
         x_at[i] = row * (push.k / 8u) + me % QUADS;
-#ifdef NORMED
-        x_moments[i] = moments[row];
-#endif
     }
     [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
         w_at[i] = min(first_column + column_of(w_row(i)), push.n - 1u) * (push.k / 8u) + me % QUADS;
     }
+    fetch(0u);
     SUM sum[ROWS][COLUMNS];
+#ifdef FOLDED
+    if (me < QUADS) {
+        gain_tile[me] = column_gains[push.n / 2u + me];
+    }
+    for (uint i = me; i < TILE_M; i += 256u) {
+        vec2 moment = moments[min(first_row + i, rows - 1u)];
+        means[i] = moment.x;
+        scales[i] = moment.y;
+    }
+    for (uint i = me; i < TILE_N; i += 256u) {
+        vec2 column = columns[min(first_column + i, push.n - 1u)];
+        column_s[i] = column.x;
+        column_c[i] = column.y;
+    }
+    barrier();
+    // While the first tiles are on their way: sums start at c / r - m s.
+    SUM m[ROWS];
+    SUM deviation[ROWS];
+    [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+        coopMatLoad(m[i], means, own_row + 16u * i, 0u, gl_CooperativeMatrixLayoutColumnMajor);
+        coopMatLoad(deviation[i], scales, own_row + 16u * i, 0u, gl_CooperativeMatrixLayoutColumnMajor);
+        deviation[i] = SUM(1.0) / deviation[i];
+    }
+    [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+        SUM s;
+        SUM c;
+        coopMatLoad(s, column_s, own_column + 16u * j, 0u, gl_CooperativeMatrixLayoutRowMajor);
+        coopMatLoad(c, column_c, own_column + 16u * j, 0u, gl_CooperativeMatrixLayoutRowMajor);
+        [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+            sum[i][j] = c * deviation[i] - m[i] * s;
+        }
+    }
+#else
     [[unroll]] for (uint i = 0u; i < ROWS; i++) {
         [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
             sum[i][j] = SUM(0.0);
         }
     }
-
-    fetch(0u);
+#endif
     store(0u);
     barrier();
     uint steps = push.k / TILE_K;
@@ -169,19 +219,28 @@ void main() {
         }
     }
 
+    // A stride of 0: every row is the bias, or every column the rows' r.
+#ifdef FOLDED
+    SUM r[ROWS];
+    [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+        coopMatLoad(r[i], scales, own_row + 16u * i, 0u, gl_CooperativeMatrixLayoutColumnMajor);
+    }
+#endif
     [[unroll]] for (uint j = 0u; j < OUT_COLUMNS; j++) {
-#ifndef GATED
-        // A stride of 0: every row is the bias.
+#ifdef BIASED
         SUM start;
         if (BIAS) {
             coopMatLoad(start, bias_tile, own_column + 16u * j, 0u, gl_CooperativeMatrixLayoutRowMajor);
         }
 #endif
         [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-#ifndef GATED
+#ifdef BIASED
             if (BIAS) {
                 sum[i][j] = sum[i][j] + start;
             }
+#endif
+#ifdef FOLDED
+            sum[i][j] = sum[i][j] * r[i];
 #endif
             if (ACTIVATION != 0u) {
                 [[unroll]] for (uint e = 0u; e < sum[i][j].length(); e++) {
@@ -200,7 +259,7 @@ void main() {
         if (part > 0u) {
             barrier();
         }
-#ifdef ADDS
+#ifdef BIASED
         if (RESIDUAL) {
             for (uint i = me; i < TILE_M * OUT_QUADS; i += 256u) {
                 uint row = first_row + i / OUT_QUADS;
@@ -215,7 +274,7 @@ void main() {
             [[unroll]] for (uint j = 0u; j < OUT_COLUMNS; j++) {
                 [[unroll]] for (uint i = 0u; i < ROWS; i++) {
                     uint at = (own_row + 16u * i) * OUT_STRIDE + 2u * j;
-#ifdef ADDS
+#ifdef BIASED
                     if (RESIDUAL) {
                         HALF added;
                         coopMatLoad(added, tile, at, OUT_STRIDE, gl_CooperativeMatrixLayoutRowMajor);

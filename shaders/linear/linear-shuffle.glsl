@@ -23,15 +23,26 @@ void main() {
     }
     for (uint start = 0u; start < push.k; start += 4u * gl_SubgroupSize) {
         // Each lane holds four k of every row; the lanes' pieces are then passed to all, in order.
+        uint own = start + 4u * gl_SubgroupInvocationID;
+#ifdef NORMED
+        vec4 scale = load_norm_weight(0u, own, 1u);
+        vec4 shift = load_norm_bias(0u, own, 1u);
+#endif
         vec4 a[ROWS];
         [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-            a[i] = load_x(first_row + i, start + 4u * gl_SubgroupInvocationID, rows);
+            a[i] = load_x(first_row + i, own, rows);
+#ifdef NORMED
+            a[i] = normed(a[i], moments[min(first_row + i, rows - 1u)], scale, shift);
+#endif
         }
         // Past K, zeros are added, which changes nothing.
         for (uint lane = 0u; lane < gl_SubgroupSize; lane++) {
             vec4 w[COLUMNS];
             [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
-                w[j] = load_weight(first_column + j, start + 4u * lane);
+                w[j] = load_weight(false, first_column + j, start + 4u * lane);
+#ifdef FOLDED
+                w[j] *= load_norm_weight(0u, start + 4u * lane, 1u);
+#endif
             }
             [[unroll]] for (uint i = 0u; i < ROWS; i++) {
                 vec4 from = subgroupShuffle(a[i], lane);

@@ -1,9 +1,10 @@
 #version 460
 // Computes: y = act(x W^T + b) + residual; x [M, K], weight [N, K], bias [*], residual, y [M, y_columns]; or, with GATED,
-// act(x gate^T) (x up^T); with NORMED, act(layer_norm(x) W^T + b).
+// act(x gate^T) (x up^T); with NORMED and with FOLDED, act(layer_norm(x) W^T + b).
 // Grid: x = ceil(N / TILE_N), y = ceil(M / TILE_M); 16 x 16 invocations, each TILE_M/16 x TILE_N/16 results.
 // Reduction order: one fma a step, k = 0, 1, ... K - 1, from zero: the same for every tile size and every M.
-// Assumes: TILE_M a multiple of 16, TILE_N of 64, times TILE_K of 1024; with VECTOR, K a multiple of 4, with VECTOR_Y, N.
+// Assumes: TILE_M a multiple of 16, TILE_N of 64, times TILE_K of 1024; with VECTOR, K a multiple of 4, with VECTOR_Y, N;
+// with WHOLE, K a multiple of TILE_K and of 4; TILE_K at least 16 with GATED.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "linear-interface.glsl"
@@ -12,6 +13,8 @@ layout(local_size_x = 256) in;
 layout(constant_id = 4) const uint TILE_M = 128;
 layout(constant_id = 5) const uint TILE_N = 128;
 layout(constant_id = 6) const uint TILE_K = 16;
+// Whether no step along K hangs over its end: then nothing has to be left out, and places are found before the first.
+layout(constant_id = 8) const bool WHOLE = false;
 
 // Results of one invocation: rows ty + 16 i, columns 64 j + 4 tx .. + 3 of the tile.
 const uint ROWS = TILE_M / 16;
@@ -19,6 +22,8 @@ const uint COLUMNS = TILE_N / 16;
 const uint QUADS = TILE_K / 4;
 const uint X_LOADS = TILE_M * QUADS / 256;
 const uint WEIGHT_LOADS = TILE_N * QUADS / 256;
+// Rows between the quads that an invocation loads.
+const uint STEP = 256u / QUADS;
 // Four consecutive k of a row stand together; one more keeps 8 neighbouring rows in different banks.
 const uint STRIDE = QUADS + 1;
 shared vec4 x_tile[TILE_M * STRIDE];
@@ -46,24 +51,77 @@ void main() {
     vec4 next_weight[WEIGHT_LOADS];
     uint load_row = invocation / QUADS;
     uint load_quad = invocation % QUADS;
+    // Where their quads begin; rows past the last repeat it, and what comes of them is not written.
+    uint x_at[X_LOADS];
+    uint weight_at[WEIGHT_LOADS];
+    [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
+        x_at[i] = min(first_row + load_row + i * STEP, rows - 1u) * (push.k / 4u) + load_quad;
+    }
+    [[unroll]] for (uint i = 0u; i < WEIGHT_LOADS; i++) {
+        uint row = weight_row(first_column + column_of(load_row + i * STEP));
+        weight_at[i] = min(row, WEIGHT_ROWS - 1u) * (push.k / 4u) + load_quad;
+    }
+#ifdef NORMED
+    vec2 moment[X_LOADS];
+    [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
+        moment[i] = moments[min(first_row + load_row + i * STEP, rows - 1u)];
+    }
+#endif
     for (uint start = 0u; start < push.k + TILE_K; start += TILE_K) {
         if (start > 0u) {
+#if defined(NORMED) || defined(FOLDED)
+            // Loaded only now: kept while the tiles are multiplied, they would take registers from what is.
+            uint loaded = start - TILE_K + 4u * load_quad;
+            vec4 scale;
+            if (WHOLE) {
+                scale = norm_weight_4[loaded / 4u];
+            } else {
+                scale = load_norm_weight(0u, loaded, 1u);
+            }
+#endif
+#ifdef NORMED
+            vec4 shift;
+            if (WHOLE) {
+                shift = norm_bias_4[loaded / 4u];
+            } else {
+                shift = load_norm_bias(0u, loaded, 1u);
+            }
+            [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
+                next_x[i] = normed(next_x[i], moment[i], scale, shift);
+            }
+#endif
+#ifdef FOLDED
+            [[unroll]] for (uint i = 0u; i < WEIGHT_LOADS; i++) {
+                next_weight[i] *= scale;
+            }
+#endif
             barrier();
             [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
-                x_tile[(load_row + i * (256u / QUADS)) * STRIDE + load_quad] = next_x[i];
+                x_tile[(load_row + i * STEP) * STRIDE + load_quad] = next_x[i];
             }
             [[unroll]] for (uint i = 0u; i < WEIGHT_LOADS; i++) {
-                weight_tile[(load_row + i * (256u / QUADS)) * STRIDE + load_quad] = next_weight[i];
+                weight_tile[(load_row + i * STEP) * STRIDE + load_quad] = next_weight[i];
             }
             barrier();
         }
         if (start < push.k) {
             uint k = start + 4u * load_quad;
             [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
-                next_x[i] = load_x(first_row + load_row + i * (256u / QUADS), k, rows);
+                if (WHOLE) {
+                    next_x[i] = wide(x_4[x_at[i] + start / 4u]);
+                } else {
+                    next_x[i] = load_x(first_row + load_row + i * STEP, k, rows);
+                }
             }
             [[unroll]] for (uint i = 0u; i < WEIGHT_LOADS; i++) {
-                next_weight[i] = load_weight(first_column + column_of(load_row + i * (256u / QUADS)), k);
+                // Known without the invocation: STEP divides 64.
+                bool second = is_up(i * STEP);
+                if (WHOLE) {
+                    next_weight[i] = weight_quad(second, weight_at[i] + start / 4u);
+                } else {
+                    uint row = weight_row(first_column + column_of(load_row + i * STEP));
+                    next_weight[i] = load_weight(second, row, k);
+                }
             }
         }
         if (start > 0u) {

@@ -59,8 +59,8 @@ pub struct Node {
     pub operands: Vec<ValueId>,
     /// Result (every op of today has one).
     pub result: ValueId,
-    /// Memory that lives while it runs, if its op wants some.
-    pub scratch: Option<ValueId>,
+    /// Memory that lives while it runs, as its op wants.
+    pub scratch: Vec<ValueId>,
 }
 
 /// Values and the nodes that make them. Nodes stand in an order in which they can run.
@@ -114,13 +114,14 @@ impl Graph {
         let op = op.into();
         let shapes: Vec<&Shape> = operands.iter().map(|v| &self.values[v.0].shape).collect();
         let mut results = op.infer(&shapes).map_err(|e| Error::InvalidArgument(format!("{name}: {e}")))?;
-        let (shape, scratch) = (results.remove(0), op.scratch(&shapes));
         let types: Vec<DType> = operands.iter().map(|id| self.value(*id).dtype).collect();
         let dtype = op.result_type(&types);
+        let (shape, scratch) = (results.remove(0), op.scratch(&shapes, dtype));
         let result = self.push(Value { name: name.to_owned(), shape, dtype, source: Source::Node });
-        let scratch = scratch.map(|shape| {
+        let scratch = scratch.into_iter().map(|shape| {
             self.push(Value { name: format!("{name} scratch"), shape, dtype: DType::F32, source: Source::Node })
         });
+        let scratch = scratch.collect();
         self.nodes.push(Node { name: name.to_owned(), op, operands: operands.to_vec(), result, scratch });
         Ok(result)
     }
@@ -178,7 +179,7 @@ impl Graph {
         values.sort();
         values.dedup();
         let bytes = |id: &ValueId| self.value(*id).bytes(counts) as u64;
-        let moved = values.iter().map(bytes).sum::<u64>() + 2 * node.scratch.as_ref().map_or(0, bytes);
+        let moved = values.iter().map(bytes).sum::<u64>() + 2 * node.scratch.iter().map(bytes).sum::<u64>();
         Work { flops: node.op.flops(&shapes, counts), bytes: moved }
     }
 

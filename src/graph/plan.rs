@@ -106,11 +106,12 @@ fn place(graph: &Graph) -> (Vec<Buffer>, Vec<Storage>) {
         let value = graph.value(node.result);
         let shared = last_use[node.result.0] != usize::MAX;
         storage[node.result.0] = Storage::Buffer(take_buffer(&mut buffers, &mut free, value, shared));
-        if let Some(id) = node.scratch {
-            let buffer = take_buffer(&mut buffers, &mut free, graph.value(id), true);
-            storage[id.0] = Storage::Buffer(buffer);
-            free.push(buffer);
+        let scratch: Vec<usize> =
+            node.scratch.iter().map(|id| take_buffer(&mut buffers, &mut free, graph.value(*id), true)).collect();
+        for (id, buffer) in node.scratch.iter().zip(&scratch) {
+            storage[id.0] = Storage::Buffer(*buffer);
         }
+        free.extend(scratch);
         // A result never overwrites an operand of its own step, so operands are given back only now.
         let operands = node.operands.iter().map(|v| graph.viewed(*v));
         let mut ended: Vec<ValueId> = operands.filter(|v| last_use[v.0] == step).collect();
@@ -245,8 +246,8 @@ mod tests {
         let sum = graph.node("sum", Binary::from(BinaryKind::Multiply), &[first, second]).unwrap();
         graph.outputs = vec![sum];
         let plan = Plan::new(graph);
-        for node in plan.graph.nodes.iter().filter(|node| node.scratch.is_some()) {
-            let scratch = plan.storage[node.scratch.unwrap().0];
+        for (node, id) in plan.graph.nodes.iter().flat_map(|node| node.scratch.iter().map(move |id| (node, id))) {
+            let scratch = plan.storage[id.0];
             let own = |id: &ValueId| plan.storage[id.0] == scratch;
             assert!(matches!(scratch, Storage::Buffer(_)) && !node.operands.iter().chain([&node.result]).any(own));
         }

@@ -3,12 +3,18 @@
 use super::definition::{self, Origin, Step};
 use super::{ActivationKind, Counts, Dim, LayerNorm, Linear, Operation, Residual, Shape};
 use crate::Result;
+use crate::graph::DType;
 
 /// `y = act(layer_norm(x) weight^T + bias)`.
 ///
 /// Operands: `x [..., K]`, `norm_weight [K]`, `norm_bias [K]`, `weight [N, K]`, then `bias [N]` if `bias`. Result:
-/// `[..., N]`. Kernels may keep the mean of each row and what its elements are multiplied by as scratch memory,
+/// `[..., N]`. Kernels may keep the mean `m` of each row and what its elements are multiplied by, `r`, as scratch memory,
 /// `[..., 2]`, and nothing of an operand's size. Sums run as in [`LayerNorm`] and [`Linear`].
+///
+/// In 16 bits kernels may fold the norm into the product: `y = act(r (x (g weight)^T - m s) + c)`, where `g` is the norm's
+/// weight, and `s` and `c` are sums over each row of `weight` times `g` and times the norm's bias, which with `g` are scratch
+/// memory, `[N + K / 4, 2]`. `g` and `g weight` may be rounded to the type then, instead of the normalised rows, so both must
+/// be in its range.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LayerNormLinear {
@@ -54,11 +60,13 @@ impl Operation for LayerNormLinear {
         Ok(vec![Step::new(self.norm(), &definition::given(0..3)), Step::new(self.linear(), &product)])
     }
 
-    fn scratch(&self, operands: &[&Shape]) -> Option<Shape> {
-        let mut moments = (*operands.first()?).clone();
+    fn scratch(&self, operands: &[&Shape], stored: DType) -> Vec<Shape> {
+        let [x, _, _, weight, ..] = operands else { return Vec::new() };
+        let mut moments = (*x).clone();
         moments.0.pop();
         moments.0.push(Dim::Fixed(2));
-        Some(moments)
+        let columns = weight.rows().size(Counts::default()) + weight.columns().div_ceil(4);
+        if stored.is_narrow() { vec![moments, Shape::fixed(&[columns, 2])] } else { vec![moments] }
     }
 
     fn narrow(&self, place: usize) -> bool {

@@ -126,10 +126,11 @@ pub trait Operation {
         let _ = operands;
         Ok(Vec::new())
     }
-    /// Float32 memory that kernels may keep something in while the op runs, by its axes; less than any operand of rows.
-    fn scratch(&self, operands: &[&Shape]) -> Option<Shape> {
-        let _ = operands;
-        None
+    /// Float32 memory that kernels may keep something in while the op runs, by its axes, given how the result is stored;
+    /// less than any operand of rows.
+    fn scratch(&self, operands: &[&Shape], stored: DType) -> Vec<Shape> {
+        let _ = (operands, stored);
+        Vec::new()
     }
     /// Whether operand `place` may be stored in 16 bits: matrices and activations may where kernels have that form, vectors
     /// of weights stay float32.
@@ -316,8 +317,8 @@ impl Op {
     }
 
     /// As [`Operation::scratch`].
-    pub fn scratch(&self, operands: &[&Shape]) -> Option<Shape> {
-        self.operation().scratch(operands)
+    pub fn scratch(&self, operands: &[&Shape], stored: DType) -> Vec<Shape> {
+        self.operation().scratch(operands, stored)
     }
 
     /// As [`Operation::narrow`].

@@ -12,6 +12,7 @@ import numpy as np
 from cases.bounds_activation import activation, activation_backward, gated, gated_backward, of_activation
 from cases.bounds_fused import (
     bias_gelu,
+    folded_norm,
     gated_linear,
     layer_norm_linear,
     residual_layer_norm,
@@ -258,4 +259,6 @@ def bound(op: str, operands: Operands, attributes: Attributes, y: np.ndarray, ha
         allowed = BOUNDS[op](wide, attributes, y)
         if half and op == "attention":
             allowed = allowed + half_weights(wide, attributes)
+        if half and op == "layer_norm_linear":
+            allowed = allowed + folded_norm(wide, attributes)
         return allowed + (2.0**-11 * (np.abs(y) + allowed) + 2.0**-25 if half else 0.0)

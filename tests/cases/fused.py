@@ -144,6 +144,17 @@ def products() -> list[OpCase]:
         OpCase(op, "eps", lambda v: operands(v, v.plain(2, 33), 9), {**biased, "eps": 0.5}),
         OpCase(op, "half", lambda v: operands(v, v.plain(33, 64), 68), biased, "float16"),
         OpCase(op, "half-long", lambda v: operands(v, v.plain(3, 9000), 8), biased, "float16"),
+        OpCase(op, "half-tiles", lambda v: operands(v, v.plain(193, 1056), 136), biased, "float16"),
+        OpCase(op, "half-far-from-0", lambda v: operands(v, v.plain(65, 128) + 20, 72), biased, "float16"),
+        OpCase(op, "half-outliers", lambda v: operands(v, v.outliers(65, 128), 72, bias=False), {}, "float16"),
+        OpCase(op, "half-not-finite", lambda v: operands(v, v.not_finite(5, 64), 8), biased, "float16"),
+        OpCase(
+            op,
+            "half-gelu",
+            lambda v: operands(v, v.plain(70, 96), 72),
+            {**biased, "activation": "gelu_erf", "eps": 0.5},
+            "float16",
+        ),
         OpCase(op, "half-odd", lambda v: operands(v, v.plain(33, 65), 31), biased, "float16"),
         OpCase(op, "half-odd-result", lambda v: operands(v, v.plain(33, 64), 31), biased, "float16"),
     ]

@@ -334,7 +334,11 @@ impl ArrayEngine for VulkanArrays {
         if list.dispatches >= LONG || heavy || (list.dispatches >= SHORT && list.idle()?) {
             self.submit(list)?;
         }
-        Ok(self.memory(buffers.swap_remove(ready.output), guard))
+        let result = buffers.swap_remove(ready.output);
+        // What lies between the steps is done with after them, as memory of arrays that are gone.
+        let most = device.capabilities.memory / KEPT;
+        buffers.into_iter().for_each(|between| list.spare.keep(between, most));
+        Ok(self.memory(result, guard))
     }
 
     fn takes_half(&self, op: &Op, operands: &[&Shape], architecture: &str) -> bool {

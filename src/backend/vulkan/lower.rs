@@ -29,13 +29,13 @@ impl Lowering<'_> {
         })
     }
 
-    /// A node's scratch memory.
+    /// A node's scratch memory, of which its op says what stands at which place.
     ///
     /// # Errors
     /// `Unsupported` where the plan has none for it.
-    pub fn scratch(&self, node: &Node) -> Result<Range> {
-        let missing = || Error::Unsupported { what: node.name.clone(), reason: "it has no scratch memory".into() };
-        node.scratch.map(|id| self.range(id)).ok_or_else(missing)
+    pub fn scratch(&self, node: &Node, place: usize) -> Result<Range> {
+        let missing = || Error::Unsupported { what: node.name.clone(), reason: "it has no such scratch memory".into() };
+        node.scratch.get(place).map(|id| self.range(*id)).ok_or_else(missing)
     }
 
     /// The user's shader that is registered in a kernel's place for the node, or grilly's own for its element type.

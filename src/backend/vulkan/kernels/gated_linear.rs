@@ -1,5 +1,6 @@
 //! Dispatches of `gated_linear`: one on matrix cores, or one a slice of the weights' rows where they are too large to bind.
 
+use super::linear;
 use super::linear_matrix::{self, Product, Tile};
 use super::rows::{Rows, slices};
 use crate::Result;
@@ -22,10 +23,12 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
     let rows = Rows::of(lowering.shape(node.result))?;
     let weight = lowering.shape(node.operands[1]);
     let (n, k) = (weight.rows().size(Counts::default()), weight.columns());
+    let tile = linear::Tile::choose(TILE, k as u32, lowering.capabilities);
     let constants = Constants {
-        tile_m: 128,
+        tile_m: tile.m,
         tile_n: TILE,
-        tile_k: 16,
+        tile_k: tile.k,
+        whole: tile.whole,
         vector: k.is_multiple_of(4),
         activation: op.kind as u32,
         vector_y: n.is_multiple_of(4),
@@ -56,7 +59,7 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
             constants: constants.values(variant),
             bindings: bindings.into_array().to_vec(),
             push: bytemuck::bytes_of(&push).to_vec(),
-            grid: [Extent::Fixed(tiles), rows.tiles(constants.tile_m), Extent::Fixed(1)],
+            grid: [Extent::Fixed(tiles), rows.tiles(tile.m), Extent::Fixed(1)],
         })?;
     }
     Ok(())

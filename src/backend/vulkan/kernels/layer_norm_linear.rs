@@ -1,12 +1,13 @@
-//! Dispatches of `layer_norm_linear`: the rows' moments, then the product; one product a slice of the weight's rows where
-//! it is too large to bind.
+//! Dispatches of `layer_norm_linear`: the rows' moments, then the product, one a slice of the weight's rows where it is too
+//! large to bind. In 16 bits the norm is folded into the product, for which the columns' sums are made between the two.
 
-use super::linear::{SHUFFLE_INVOCATIONS, shuffles};
-use super::linear_matrix::{self, Product, Tile};
-use super::rows::{Held, Rows, slices};
+use super::linear::{self, SHUFFLE_INVOCATIONS, shuffles};
+use super::linear_matrix::{self, Product};
+use super::rows::{Held, Rows, Slice, slices};
 use crate::Result;
 use crate::backend::vulkan::generated::{
-    layer_norm_linear, layer_norm_linear_matrix, layer_norm_linear_shuffle, layer_norm_moments,
+    layer_norm_columns, layer_norm_linear, layer_norm_linear_folded, layer_norm_linear_folded_shuffle,
+    layer_norm_linear_matrix, layer_norm_linear_shuffle, layer_norm_moments,
 };
 use crate::backend::vulkan::kernel::{Dispatch, Extent, Range, Resource, Variant};
 use crate::backend::vulkan::lower::Lowering;
@@ -16,91 +17,154 @@ use crate::ops::{ActivationKind, Counts, LayerNormLinear};
 /// Adds the node's dispatches.
 pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &LayerNormLinear) -> Result<()> {
     moments(lowering, node, op)?;
-    if linear_matrix::serves(lowering, node, &layer_norm_linear::KERNEL, [0, 3]) {
+    let stored = lowering.plan.graph.value(node.result).dtype;
+    let folded = stored.is_narrow() && lowering.replaced(&layer_norm_linear::KERNEL, node).is_none();
+    if folded && linear_matrix::serves(lowering, node, &layer_norm_linear::KERNEL, [0, 3]) {
         return on_matrix_cores(lowering, node, op);
     }
-    let rows = Rows::of(lowering.shape(node.result))?;
     let weight = lowering.shape(node.operands[3]);
     let (n, k) = (weight.rows().size(Counts::default()), weight.columns());
-    let Build { variant, constants, columns, tile } = build(lowering, node, op, (n, k))?;
-    let [x, norm_weight, norm_bias, weight] = [0, 1, 2, 3].map(|place| lowering.range(node.operands[place]));
-    let row_bytes = (k * variant.stored.size()) as u64;
-    for slice in slices(weight, n, row_bytes, lowering.capabilities)? {
-        let bindings = layer_norm_linear::Bindings {
-            counts: Range::whole(Resource::Counts),
-            x,
-            moments: lowering.scratch(node)?,
-            norm_weight,
-            norm_bias,
-            weight: slice.range,
-            // Without bias, something that is read anyway stands in its place.
-            bias: if op.bias { lowering.range(node.operands[4]) } else { norm_bias },
-            y: lowering.range(node.result),
-        };
-        let push = layer_norm_linear::Push {
-            rows_of: rows.rows_of(),
-            rows: rows.fixed(),
-            n: slice.rows,
-            k: k as u32,
-            column: slice.first,
-            y_columns: n as u32,
-        };
-        lowering.push(Dispatch {
-            label: node.name.clone(),
-            variant,
-            constants: constants.clone(),
-            bindings: bindings.into_array().to_vec(),
-            push: bytemuck::bytes_of(&push).to_vec(),
-            grid: [Extent::Fixed(slice.rows.div_ceil(columns)), rows.tiles(tile), Extent::Fixed(1)],
-        })?;
+    let form = Form { op, n: n as u32, k: k as u32, rows: Rows::of(lowering.shape(node.result))? };
+    let row_bytes = (k * stored.size()) as u64;
+    for slice in slices(lowering.range(node.operands[3]), n, row_bytes, lowering.capabilities)? {
+        if folded {
+            columns(lowering, node, op, slice, Rounded::No)?;
+            form.folded(lowering, node, slice)?;
+        } else {
+            form.normed(lowering, node, slice)?;
+        }
     }
     Ok(())
 }
 
 fn on_matrix_cores(lowering: &mut Lowering<'_>, node: &Node, op: &LayerNormLinear) -> Result<()> {
     let product = Product::of(lowering, node, 3, 1)?;
+    let weight = lowering.range(node.operands[3]);
+    let rows = lowering.shape(node.operands[3]).rows().size(Counts::default()) as u32;
+    columns(lowering, node, op, Slice { first: 0, rows, range: weight }, Rounded::Yes)?;
     let variant = lowering.select(&layer_norm_linear_matrix::KERNEL, node)?;
-    let Tile { m: tile_m, n: tile_n, k: tile_k, subgroups } = product.tile;
-    let (bias, activation) = (op.bias, op.activation.unwrap_or(ActivationKind::Identity) as u32);
-    let constants = layer_norm_linear_matrix::Constants { bias, activation, tile_m, tile_n, tile_k, subgroups };
-    let [x, norm_weight, norm_bias, weight] = [0, 1, 2, 3].map(|place| lowering.range(node.operands[place]));
+    let linear_matrix::Tile { m: tile_m, n: tile_n, k: tile_k, subgroups } = product.tile;
+    let constants =
+        layer_norm_linear_matrix::Constants { activation: activation(op), tile_m, tile_n, tile_k, subgroups };
     let bindings = layer_norm_linear_matrix::Bindings {
         counts: Range::whole(Resource::Counts),
-        x,
-        moments: lowering.scratch(node)?,
-        norm_weight,
-        norm_bias,
+        x: lowering.range(node.operands[0]),
+        moments: lowering.scratch(node, MOMENTS)?,
+        columns: lowering.scratch(node, COLUMNS)?,
         weight,
-        bias: if op.bias { lowering.range(node.operands[4]) } else { norm_bias },
         y: lowering.range(node.result),
     };
     lowering.push(product.dispatch(node, variant, constants.values(variant), &bindings.into_array()))
 }
 
-/// The product's shader, and the columns and rows that a workgroup has.
+/// Places of the op's scratch memory.
+const MOMENTS: usize = 0;
+const COLUMNS: usize = 1;
+
+fn activation(op: &LayerNormLinear) -> u32 {
+    op.activation.unwrap_or(ActivationKind::Identity) as u32
+}
+
+/// What the products of all slices have alike.
+struct Form<'a> {
+    op: &'a LayerNormLinear,
+    n: u32,
+    k: u32,
+    rows: Rows,
+}
+
+impl Form<'_> {
+    fn normed(&self, lowering: &mut Lowering<'_>, node: &Node, slice: Slice) -> Result<()> {
+        let [x, norm_weight, norm_bias] = [0, 1, 2].map(|place| lowering.range(node.operands[place]));
+        let bindings = layer_norm_linear::Bindings {
+            counts: Range::whole(Resource::Counts),
+            x,
+            moments: lowering.scratch(node, MOMENTS)?,
+            norm_weight,
+            norm_bias,
+            weight: slice.range,
+            // Without bias, something that is read anyway stands in its place.
+            bias: if self.op.bias { lowering.range(node.operands[4]) } else { norm_bias },
+            y: lowering.range(node.result),
+        };
+        let (vector, vector_y) = (self.k.is_multiple_of(4), self.n.is_multiple_of(4));
+        let (bias, activation) = (self.op.bias, activation(self.op));
+        // All builds have one interface and one order of sums; a user's shader that of the tiled one.
+        let replaced = lowering.replaced(&layer_norm_linear::KERNEL, node).is_some();
+        let (variant, constants, tile) = if shuffles(lowering.capabilities) && !replaced {
+            let variant = lowering.select(&layer_norm_linear_shuffle::KERNEL, node)?;
+            let (rows, columns) = self.shuffled(variant);
+            let constants = layer_norm_linear_shuffle::Constants { rows, columns, vector, bias, activation, vector_y };
+            (variant, constants.values(variant), (rows, SHUFFLE_INVOCATIONS * columns))
+        } else {
+            let variant = lowering.select(&layer_norm_linear::KERNEL, node)?;
+            let linear::Tile { m, n, k, whole } = linear::Tile::choose(self.n, self.k, lowering.capabilities);
+            let (tile_m, tile_n, tile_k) = (m, n, k);
+            let constants =
+                layer_norm_linear::Constants { tile_m, tile_n, tile_k, whole, vector, bias, activation, vector_y };
+            (variant, constants.values(variant), (m, n))
+        };
+        self.push(lowering, node, slice, Build { variant, constants, tile, bindings: bindings.into_array().to_vec() })
+    }
+
+    fn folded(&self, lowering: &mut Lowering<'_>, node: &Node, slice: Slice) -> Result<()> {
+        let bindings = layer_norm_linear_folded::Bindings {
+            counts: Range::whole(Resource::Counts),
+            x: lowering.range(node.operands[0]),
+            moments: lowering.scratch(node, MOMENTS)?,
+            norm_weight: lowering.range(node.operands[1]),
+            columns: lowering.scratch(node, COLUMNS)?,
+            weight: slice.range,
+            y: lowering.range(node.result),
+        };
+        let activation = activation(self.op);
+        let (variant, constants, tile) = if shuffles(lowering.capabilities) {
+            let variant = lowering.select(&layer_norm_linear_folded_shuffle::KERNEL, node)?;
+            let (rows, columns) = self.shuffled(variant);
+            let constants = layer_norm_linear_folded_shuffle::Constants { rows, columns, activation };
+            (variant, constants.values(variant), (rows, SHUFFLE_INVOCATIONS * columns))
+        } else {
+            let variant = lowering.select(&layer_norm_linear_folded::KERNEL, node)?;
+            let linear::Tile { m, n, k, whole } = linear::Tile::choose(self.n, self.k, lowering.capabilities);
+            let (tile_m, tile_n, tile_k) = (m, n, k);
+            let constants = layer_norm_linear_folded::Constants { tile_m, tile_n, tile_k, whole, activation };
+            (variant, constants.values(variant), (m, n))
+        };
+        self.push(lowering, node, slice, Build { variant, constants, tile, bindings: bindings.into_array().to_vec() })
+    }
+
+    /// Rows and columns of an invocation.
+    fn shuffled(&self, variant: &Variant) -> (u32, u32) {
+        (16, if self.n <= 64 && !variant.stored.is_narrow() { 1 } else { 4 })
+    }
+
+    fn push(&self, lowering: &mut Lowering<'_>, node: &Node, slice: Slice, build: Build) -> Result<()> {
+        let push = layer_norm_linear::Push {
+            rows_of: self.rows.rows_of(),
+            rows: self.rows.fixed(),
+            n: slice.rows,
+            k: self.k,
+            column: slice.first,
+            y_columns: self.n,
+        };
+        let (rows, columns) = build.tile;
+        lowering.push(Dispatch {
+            label: node.name.clone(),
+            variant: build.variant,
+            constants: build.constants,
+            bindings: build.bindings,
+            push: bytemuck::bytes_of(&push).to_vec(),
+            grid: [Extent::Fixed(slice.rows.div_ceil(columns)), self.rows.tiles(rows), Extent::Fixed(1)],
+        })
+    }
+}
+
+/// A product's shader with what it is made from and binds, and the rows and columns that a workgroup has.
 struct Build {
     variant: &'static Variant,
     constants: Vec<u32>,
-    columns: u32,
-    tile: u32,
-}
-
-/// That of `linear` for the device: all have one interface and one order of sums.
-fn build(lowering: &Lowering<'_>, node: &Node, op: &LayerNormLinear, (n, k): (usize, usize)) -> Result<Build> {
-    let (vector, vector_y) = (k.is_multiple_of(4), n.is_multiple_of(4));
-    let activation = op.activation.unwrap_or(ActivationKind::Identity) as u32;
-    if shuffles(lowering.capabilities) {
-        let variant = lowering.select(&layer_norm_linear_shuffle::KERNEL, node)?;
-        let columns = if n <= 64 && !variant.stored.is_narrow() { 1 } else { 4 };
-        let (bias, rows) = (op.bias, 16);
-        let constants =
-            layer_norm_linear_shuffle::Constants { rows, columns, vector, bias, activation, vector_y }.values(variant);
-        return Ok(Build { variant, constants, columns: SHUFFLE_INVOCATIONS * columns, tile: rows });
-    }
-    let variant = lowering.select(&layer_norm_linear::KERNEL, node)?;
-    let (tile_m, tile_n, tile_k, bias) = (128, if n <= 64 { 64 } else { 128 }, 16, op.bias);
-    let constants = layer_norm_linear::Constants { tile_m, tile_n, tile_k, vector, bias, activation, vector_y };
-    Ok(Build { variant, constants: constants.values(variant), columns: tile_n, tile: tile_m })
+    tile: (u32, u32),
+    bindings: Vec<Range>,
 }
 
 /// Mean of each row, and 1 / sqrt(var + eps).
@@ -111,7 +175,7 @@ fn moments(lowering: &mut Lowering<'_>, node: &Node, op: &LayerNormLinear) -> Re
     let bindings = layer_norm_moments::Bindings {
         counts: Range::whole(Resource::Counts),
         x: lowering.range(node.operands[0]),
-        y: lowering.scratch(node)?,
+        y: lowering.scratch(node, MOMENTS)?,
     };
     let push =
         layer_norm_moments::Push { rows_of: rows.rows_of(), rows: rows.fixed(), columns: rows.columns, eps: op.eps };
@@ -123,5 +187,46 @@ fn moments(lowering: &mut Lowering<'_>, node: &Node, op: &LayerNormLinear) -> Re
         bindings: bindings.into_array().to_vec(),
         push: bytemuck::bytes_of(&push).to_vec(),
         grid: form.grid(rows),
+    })
+}
+
+/// Whether the product rounds what the norm's weight and the matrix give together, as matrix cores want it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Rounded {
+    No,
+    Yes,
+}
+
+/// What a slice's columns need of the norm that is folded into them.
+fn columns(
+    lowering: &mut Lowering<'_>,
+    node: &Node,
+    op: &LayerNormLinear,
+    slice: Slice,
+    rounded: Rounded,
+) -> Result<()> {
+    let shape = lowering.shape(node.operands[3]);
+    let (n, k) = (shape.rows().size(Counts::default()) as u32, shape.columns() as u32);
+    let form = Held::of(k);
+    let variant = lowering.select(&layer_norm_columns::KERNEL, node)?;
+    let norm_bias = lowering.range(node.operands[2]);
+    let bindings = layer_norm_columns::Bindings {
+        norm_weight: lowering.range(node.operands[1]),
+        norm_bias,
+        weight: slice.range,
+        bias: if op.bias { lowering.range(node.operands[4]) } else { norm_bias },
+        y: lowering.scratch(node, COLUMNS)?,
+    };
+    let push = layer_norm_columns::Push { rows: slice.rows, first: slice.first, n, k };
+    let Held { lanes, quads, held, .. } = form;
+    let constants =
+        layer_norm_columns::Constants { lanes, quads, held, bias: op.bias, rounded: rounded == Rounded::Yes };
+    lowering.push(Dispatch {
+        label: format!("{} columns", node.name),
+        variant,
+        constants: constants.values(variant),
+        bindings: bindings.into_array().to_vec(),
+        push: bytemuck::bytes_of(&push).to_vec(),
+        grid: form.grid(Rows { count: crate::ops::Dim::Fixed(slice.rows as usize), columns: k }),
     })
 }

@@ -43,11 +43,35 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
         let dispatch = if shuffles(lowering.capabilities) && !replaced {
             product.shuffled(lowering.select(&linear_shuffle::KERNEL, node)?)
         } else {
-            product.tiled(lowering.select(&linear::KERNEL, node)?)
+            product.tiled(lowering.select(&linear::KERNEL, node)?, lowering.capabilities)
         };
         lowering.push(dispatch)?;
     }
     Ok(())
+}
+
+/// What a workgroup of the builds of `linear.glsl` computes, and how far it goes along k at a time. No tile changes a bit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Tile {
+    pub(super) m: u32,
+    pub(super) n: u32,
+    pub(super) k: u32,
+    /// Whether no step hangs over the end of a row.
+    pub(super) whole: bool,
+}
+
+impl Tile {
+    /// 128 x 128, narrower for few columns; of k as much as fits rows and shared memory.
+    pub(super) fn choose(n: u32, k: u32, capabilities: &Capabilities) -> Tile {
+        let tile = |step| Tile { m: 128, n: if n <= 64 { 64 } else { 128 }, k: step, whole: k.is_multiple_of(step) };
+        let long = tile(32);
+        if long.whole && long.shared_bytes() <= capabilities.shared_memory { long } else { tile(16) }
+    }
+
+    /// Of the shader: rows of x and of the weight in groups of four k, with one more.
+    fn shared_bytes(self) -> u32 {
+        (self.m + self.n) * (self.k / 4 + 1) * 16
+    }
 }
 
 /// Whether lanes are better fed by shuffles than from shared memory: so it is where shared memory is emulated.
@@ -77,12 +101,14 @@ impl Product<'_> {
         self.op.activation.unwrap_or(ActivationKind::Identity) as u32
     }
 
-    /// Through shared memory: tiles of 128 x 128, narrower where there are few columns.
-    fn tiled(&self, variant: &'static Variant) -> Dispatch {
+    /// Through shared memory.
+    fn tiled(&self, variant: &'static Variant, capabilities: &Capabilities) -> Dispatch {
+        let tile = Tile::choose(self.y_columns, self.k, capabilities);
         let constants = linear::Constants {
-            tile_m: 128,
-            tile_n: if self.y_columns <= 64 { 64 } else { 128 },
-            tile_k: 16,
+            tile_m: tile.m,
+            tile_n: tile.n,
+            tile_k: tile.k,
+            whole: tile.whole,
             vector: self.k.is_multiple_of(4),
             bias: self.op.bias,
             activation: self.activation(),
@@ -111,11 +137,7 @@ impl Product<'_> {
             constants: constants.values(variant),
             bindings: bindings.into_array().to_vec(),
             push: bytemuck::bytes_of(&push).to_vec(),
-            grid: [
-                Extent::Fixed(self.slice.rows.div_ceil(constants.tile_n)),
-                self.rows.tiles(constants.tile_m),
-                Extent::Fixed(1),
-            ],
+            grid: [Extent::Fixed(self.slice.rows.div_ceil(tile.n)), self.rows.tiles(tile.m), Extent::Fixed(1)],
         }
     }
 
@@ -157,6 +179,35 @@ impl Product<'_> {
                 self.rows.tiles(constants.rows),
                 Extent::Fixed(1),
             ],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::vulkan::shared_bytes;
+
+    #[test]
+    fn a_tile_needs_what_its_shader_declares_and_fits_the_device() {
+        let variant = &linear::KERNEL.variants[0];
+        for shared_memory in [32 << 10, 48 << 10] {
+            let able = Capabilities { shared_memory, ..Capabilities::floor() };
+            for (n, k) in [(768, 384), (64, 384), (768, 48), (768, 100)] {
+                let tile = Tile::choose(n, k, &able);
+                let constants = linear::Constants {
+                    tile_m: tile.m,
+                    tile_n: tile.n,
+                    tile_k: tile.k,
+                    ..linear::Constants::default()
+                };
+                let declared = shared_bytes(variant, &constants.values(variant));
+                assert_eq!(tile.shared_bytes(), declared, "{tile:?}");
+                assert!(declared <= shared_memory, "{tile:?} in {shared_memory}");
+                let steps = if n == 768 && shared_memory < 40 << 10 { 16 } else { 32 };
+                let expected = if k == 384 { (steps, true) } else { (16, k == 48) };
+                assert_eq!((tile.k, tile.whole), expected, "{n} {k} {shared_memory}");
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::ops::{
     Op, Pool, PoolMode, Reduce, ReduceKind, Residual, RmsNorm, Shape, Softmax,
 };
 
-const KERNELS: [&Kernel; 35] = [
+const KERNELS: [&Kernel; 38] = [
     &generated::activation::KERNEL,
     &generated::activation_backward::KERNEL,
     &generated::attention::KERNEL,
@@ -43,6 +43,9 @@ const KERNELS: [&Kernel; 35] = [
     &generated::gated_linear::KERNEL,
     &generated::layer_norm_linear::KERNEL,
     &generated::layer_norm_linear_shuffle::KERNEL,
+    &generated::layer_norm_columns::KERNEL,
+    &generated::layer_norm_linear_folded::KERNEL,
+    &generated::layer_norm_linear_folded_shuffle::KERNEL,
     &generated::layer_norm_moments::KERNEL,
     &generated::residual_layer_norm::KERNEL,
     &generated::residual_rms_norm::KERNEL,
@@ -50,7 +53,7 @@ const KERNELS: [&Kernel; 35] = [
     &generated::softmax_dropout::KERNEL,
 ];
 /// Those that know all sizes when they are recorded.
-const UNCOUNTED: [&str; 3] = ["cast", "reduce", "reduce-quads"];
+const UNCOUNTED: [&str; 4] = ["cast", "reduce", "reduce-quads", "layer-norm-columns"];
 
 /// What an operand of a one-node plan is.
 enum Operand {
@@ -135,7 +138,7 @@ fn every_variant_keeps_to_the_floor() {
             assert!(writes.len() == 1 && writes[0].name == "y", "{name} writes y alone");
             // OpCapability (17): Shader (1), and 64-bit, 16-bit, 8-bit or float features nowhere.
             let capabilities: Vec<u32> = capabilities_of(variant.spirv);
-            let shuffles = kernel.name.ends_with("linear-shuffle");
+            let shuffles = kernel.name.ends_with("-shuffle");
             assert!(
                 capabilities.iter().all(|c| *c == 1 || (shuffles && [61, 65].contains(c))),
                 "{name}: {capabilities:?}"
@@ -154,7 +157,14 @@ fn reflection_gives_names_defaults_and_sizes() {
     let constants: Vec<_> = variant.constants.iter().map(|c| (c.name, c.id, c.default)).collect();
     assert_eq!(
         constants[3..],
-        [("residual", 3, 0), ("tile_m", 4, 128), ("tile_n", 5, 128), ("tile_k", 6, 16), ("vector_y", 7, 0)]
+        [
+            ("residual", 3, 0),
+            ("tile_m", 4, 128),
+            ("tile_n", 5, 128),
+            ("tile_k", 6, 16),
+            ("vector_y", 7, 0),
+            ("whole", 8, 0)
+        ]
     );
     assert_eq!(variant.local_size, [256, 1, 1]);
     // The arrays' sizes are computed from constants: two of 128 rows of 5 quads.

@@ -1,0 +1,60 @@
+#version 460
+// Computes: what a product needs into which a layer norm is folded, columns [N + K / 4, 2]: s = sum_k g w and
+// c = sum_k b w + bias of each row of the weight, then g as the weight is stored; weight [N, K], bias [N], and the norm's
+// weight g and bias b [K]. With ROUNDED, g and g w are rounded as the weight is stored.
+// Grid: x = ceil(N / (256 / LANES)), going on along y.
+// Reduction order: by held-rows.glsl, fixed by K: quads of a lane, then lanes.
+// Assumes: K a multiple of 4; N even where g is read eight at a time.
+#extension GL_GOOGLE_include_directive : require
+#include "held-rows.glsl"
+
+layout(constant_id = 4) const bool BIAS = false;
+layout(constant_id = 5) const bool ROUNDED = false;
+
+layout(std430, binding = 0) readonly buffer NormWeight { vec4 norm_weight[]; };
+layout(std430, binding = 1) readonly buffer NormBias { vec4 norm_bias[]; };
+layout(std430, binding = 2) readonly buffer Weight { QUAD weight[]; };
+layout(std430, binding = 3) readonly buffer Bias { float bias[]; };
+layout(std430, binding = 4) writeonly buffer Y { vec2 y[]; };
+layout(std430, binding = 4) writeonly buffer Gains { QUAD gains[]; };
+
+layout(push_constant) uniform Push {
+    // Rows of the weight that are bound, and the first of them among all.
+    uint rows;
+    uint first;
+    uint n;
+    uint k;
+} push;
+
+vec4 rounded(vec4 quad) {
+    return ROUNDED ? wide(narrow(quad)) : quad;
+}
+
+void main() {
+    uint row = own_row();
+    // Rows past the end take part in the barriers with nothing to add.
+    bool there = row < push.rows;
+    vec4 scaled = vec4(0.0);
+    vec4 shifted = vec4(0.0);
+    for (uint i = 0u; i < quads(push.k); i++) {
+        uint quad = columns_of(i).x / 4u;
+        if (there && 4u * quad < push.k) {
+            vec4 w = wide(weight[row * (push.k / 4u) + quad]);
+            scaled += rounded(w * rounded(norm_weight[quad]));
+            shifted = fma(w, norm_bias[quad], shifted);
+        }
+    }
+    vec2 sums = totals(vec2(sum_of(scaled), sum_of(shifted)));
+    if (lane() == 0u && there) {
+        uint column = push.first + row;
+        if (BIAS) {
+            sums.y += bias[column];
+        }
+        y[column] = sums;
+    }
+    if (push.first == 0u && gl_WorkGroupID.x + gl_WorkGroupID.y == 0u) {
+        for (uint quad = gl_LocalInvocationIndex; quad < push.k / 4u; quad += 256u) {
+            gains[push.n + quad] = narrow(norm_weight[quad]);
+        }
+    }
+}
