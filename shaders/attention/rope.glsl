@@ -3,18 +3,20 @@
 // Grid: x = workgroups of 256 invocations that walk over all pairs together, or over quads of pairs.
 // Reduction order: none.
 // Assumes: fewer than 2^32 elements; with VECTOR, D a multiple of 8.
+#extension GL_GOOGLE_include_directive : require
+#include "stored.glsl"
 
 layout(local_size_x = 256) in;
-layout(constant_id = 0) const bool VECTOR = false;
+ALIGNED_ROWS(VECTOR, 0);
 
 layout(std430, binding = 0) readonly buffer X { float x[]; };
-layout(std430, binding = 0) readonly buffer X4 { vec4 x_4[]; };
+layout(std430, binding = 0) readonly buffer X4 { QUAD x_4[]; };
 layout(std430, binding = 1) readonly buffer Cos { float cosine[]; };
 layout(std430, binding = 1) readonly buffer Cos4 { vec4 cosine_4[]; };
 layout(std430, binding = 2) readonly buffer Sin { float sine[]; };
 layout(std430, binding = 2) readonly buffer Sin4 { vec4 sine_4[]; };
 layout(std430, binding = 3) writeonly buffer Y { float y[]; };
-layout(std430, binding = 3) writeonly buffer Y4 { vec4 y_4[]; };
+layout(std430, binding = 3) writeonly buffer Y4 { QUAD y_4[]; };
 
 layout(push_constant) uniform Push {
     // Pairs of all rows, or quads of them.
@@ -35,10 +37,10 @@ void main() {
         uint first = 2u * row * push.row_pairs + column;
         uint second = first + push.row_pairs;
         if (VECTOR) {
-            vec4 x1 = x_4[first];
-            vec4 x2 = x_4[second];
-            y_4[first] = x1 * cosine_4[angle] - x2 * sine_4[angle];
-            y_4[second] = x2 * cosine_4[angle] + x1 * sine_4[angle];
+            vec4 x1 = wide(x_4[first]);
+            vec4 x2 = wide(x_4[second]);
+            y_4[first] = narrow(x1 * cosine_4[angle] - x2 * sine_4[angle]);
+            y_4[second] = narrow(x2 * cosine_4[angle] + x1 * sine_4[angle]);
         } else {
             float x1 = x[first];
             float x2 = x[second];

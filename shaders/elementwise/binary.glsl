@@ -2,23 +2,24 @@
 // Computes: y = a + b, a - b, a b or a / b, elementwise; a, y [rows, columns], b repeated along some axes.
 // Grid: x = ceil(rows / push.rows_per_group); 256 invocations walk over the elements of those rows.
 // Reduction order: none.
-// Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4.
+// Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4; if narrow, b has a's last axis.
 #extension GL_GOOGLE_include_directive : require
 #include "elements.glsl"
+#include "stored.glsl"
 
 // As `BinaryKind`.
 layout(constant_id = 0) const uint KIND = 0;
 // Axes b is walked along, 0 where it has a's shape; the fastest is number 0.
 layout(constant_id = 1) const uint AXES = 0;
 // Whether four elements never leave the fastest axis.
-layout(constant_id = 2) const bool VECTOR = false;
+ALIGNED_ROWS(VECTOR, 2);
 
 layout(std430, binding = 1) readonly buffer A { float a[]; };
-layout(std430, binding = 1) readonly buffer A4 { vec4 a_4[]; };
+layout(std430, binding = 1) readonly buffer A4 { QUAD a_4[]; };
 layout(std430, binding = 2) readonly buffer B { float b[]; };
-layout(std430, binding = 2) readonly buffer B4 { vec4 b_4[]; };
+layout(std430, binding = 2) readonly buffer B4 { QUAD b_4[]; };
 layout(std430, binding = 3) writeonly buffer Y { float y[]; };
-layout(std430, binding = 3) writeonly buffer Y4 { vec4 y_4[]; };
+layout(std430, binding = 3) writeonly buffer Y4 { QUAD y_4[]; };
 
 layout(push_constant) uniform Push {
     uint rows_of;
@@ -66,23 +67,32 @@ vec4 combine(vec4 a, vec4 b) {
     }
 }
 
-void four(uint quad) {
-    vec4 second;
+// What belongs to elements 4 quad .. 4 quad + 3 of a. Narrow b has a's last axis, so that they are neighbours there.
+vec4 second(uint quad) {
     if (AXES == 0u) {
-        second = b_4[quad];
-    } else if (VECTOR) {
-        uint at = place_in_b(4u * quad);
-        second = push.stride_0 == 0u ? vec4(b[at]) : b_4[at / 4u];
-    } else {
-        uint at = 4u * quad;
-        second = vec4(
-            b[place_in_b(at)], b[place_in_b(at + 1u)], b[place_in_b(at + 2u)], b[place_in_b(at + 3u)]);
+        return wide(b_4[quad]);
     }
-    y_4[quad] = combine(a_4[quad], second);
+    uint at = 4u * quad;
+#if STORED == FLOAT32
+    if (!VECTOR) {
+        return vec4(b[place_in_b(at)], b[place_in_b(at + 1u)], b[place_in_b(at + 2u)], b[place_in_b(at + 3u)]);
+    }
+    if (push.stride_0 == 0u) {
+        return vec4(b[place_in_b(at)]);
+    }
+#endif
+    return wide(b_4[place_in_b(at) / 4u]);
 }
 
+void four(uint quad) {
+    y_4[quad] = narrow(combine(wide(a_4[quad]), second(quad)));
+}
+
+// Narrow tensors have no elements left over.
 void one(uint place) {
+#if STORED == FLOAT32
     y[place] = combine(vec4(a[place]), vec4(b[place_in_b(place)])).x;
+#endif
 }
 
 void main() {

@@ -6,11 +6,12 @@
 #extension GL_GOOGLE_include_directive : require
 #include "elements.glsl"
 #include "philox.glsl"
+#include "stored.glsl"
 
 layout(std430, binding = 1) readonly buffer X { float x[]; };
-layout(std430, binding = 1) readonly buffer X4 { vec4 x_4[]; };
+layout(std430, binding = 1) readonly buffer X4 { QUAD x_4[]; };
 layout(std430, binding = 2) writeonly buffer Y { float y[]; };
-layout(std430, binding = 2) writeonly buffer Y4 { vec4 y_4[]; };
+layout(std430, binding = 2) writeonly buffer Y4 { QUAD y_4[]; };
 
 layout(push_constant) uniform Push {
     uint rows_of;
@@ -30,12 +31,16 @@ vec4 own_uniforms(uint quad) {
 }
 
 void four(uint quad) {
-    y_4[quad] = mix(vec4(0.0), x_4[quad] / (1.0 - push.p), greaterThanEqual(own_uniforms(quad), vec4(push.p)));
+    bvec4 kept = greaterThanEqual(own_uniforms(quad), vec4(push.p));
+    y_4[quad] = narrow(mix(vec4(0.0), wide(x_4[quad]) / (1.0 - push.p), kept));
 }
 
+// Narrow tensors have no elements left over.
 void one(uint place) {
+#if STORED == FLOAT32
     bool kept = own_uniforms(place / 4u)[place % 4u] >= push.p;
     y[place] = kept ? x[place] / (1.0 - push.p) : 0.0;
+#endif
 }
 
 void main() {

@@ -6,14 +6,15 @@
 #extension GL_GOOGLE_include_directive : require
 #include "elements.glsl"
 #include "functions.glsl"
+#include "stored.glsl"
 
 layout(constant_id = 0) const uint ACTIVATION = 0;
-layout(constant_id = 1) const bool VECTOR = false;
+ALIGNED_ROWS(VECTOR, 1);
 
 layout(std430, binding = 1) readonly buffer X { float x[]; };
-layout(std430, binding = 1) readonly buffer X4 { vec4 x_4[]; };
+layout(std430, binding = 1) readonly buffer X4 { QUAD x_4[]; };
 layout(std430, binding = 2) writeonly buffer Y { float y[]; };
-layout(std430, binding = 2) writeonly buffer Y4 { vec4 y_4[]; };
+layout(std430, binding = 2) writeonly buffer Y4 { QUAD y_4[]; };
 
 layout(push_constant) uniform Push {
     uint rows_of;
@@ -31,6 +32,7 @@ uint first_half(uint place) {
 }
 
 void four(uint quad) {
+#if STORED == FLOAT32
     if (!VECTOR) {
         uvec4 at = uvec4(4u * quad) + uvec4(0u, 1u, 2u, 3u);
         at += at / push.width * push.width;
@@ -39,13 +41,18 @@ void four(uint quad) {
         y_4[quad] = vec4(x[at.x], x[at.y], x[at.z], x[at.w]) * value_4(ACTIVATION, gate, push.a, push.b);
         return;
     }
+#endif
     uint at = first_half(4u * quad);
-    y_4[quad] = x_4[at / 4u] * value_4(ACTIVATION, x_4[(at + push.width) / 4u], push.a, push.b);
+    vec4 gate = value_4(ACTIVATION, wide(x_4[(at + push.width) / 4u]), push.a, push.b);
+    y_4[quad] = narrow(wide(x_4[at / 4u]) * gate);
 }
 
+// Narrow tensors have no elements left over.
 void one(uint place) {
+#if STORED == FLOAT32
     uint at = first_half(place);
     y[place] = x[at] * value(ACTIVATION, x[at + push.width], push.a, push.b);
+#endif
 }
 
 void main() {

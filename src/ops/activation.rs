@@ -109,4 +109,8 @@ impl Operation for Activation {
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         operands[0].elements(counts) as u64
     }
+
+    fn narrow(&self, place: usize) -> bool {
+        place == 0
+    }
 }

@@ -94,6 +94,10 @@ impl Operation for Binary {
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         operands[0].elements(counts) as u64
     }
+
+    fn narrow(&self, _place: usize) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

@@ -33,4 +33,8 @@ impl Operation for Gated {
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         operands[0].elements(counts) as u64
     }
+
+    fn narrow(&self, place: usize) -> bool {
+        place == 0
+    }
 }

@@ -30,6 +30,10 @@ impl Operation for RmsNorm {
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         4 * operands[0].elements(counts) as u64
     }
+
+    fn narrow(&self, place: usize) -> bool {
+        place == 0
+    }
 }
 
 /// The gradient of [`RmsNorm`] in `x`: `(h - u mean(h u)) / d`, where `d` is its divisor, `u = x / d`, `h = g weight`.

@@ -36,4 +36,8 @@ impl Operation for Rope {
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         3 * operands[0].elements(counts) as u64
     }
+
+    fn narrow(&self, place: usize) -> bool {
+        place == 0
+    }
 }

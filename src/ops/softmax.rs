@@ -96,6 +96,10 @@ impl Operation for Softmax {
     fn is_index(&self, place: usize, _operands: usize) -> bool {
         place == 1
     }
+
+    fn narrow(&self, place: usize) -> bool {
+        place == 0
+    }
 }
 
 /// `p (g - sum(g p))`: the gradient in `x` of a [`Softmax`] whose result was `p`. Operands: `g [..., N]`, `p [..., N]`.

@@ -232,7 +232,22 @@ def rotary() -> list[OpCase]:
                     lambda v, x=(b, s, h, d), table=table: [v.plain(*x), *circle(v, table)],
                 )
             )
+        # Half a head of float16 is read four elements at a time; other heads are widened.
+        for of in (np.float16, np.float32):
+            found.append(
+                OpCase(
+                    "rope",
+                    f"half-{name}-angles-{np.dtype(of)}",
+                    lambda v, x=(b, s, h, d), of=of: [
+                        v.plain(*x),
+                        *(t.astype(of) for t in circle(v, (x[1], x[3] // 2))),
+                    ],
+                    dtype="float16",
+                )
+            )
     return found + [
+        OpCase("rope", "half-not-finite", lambda v: [v.not_finite(1, 5, 2, 16), *circle(v, (5, 8))], dtype="float16"),
+        OpCase("rope", "half-each", lambda v: [v.plain(3, 5, 2, 8), *circle(v, (3, 5, 4))], dtype="float16"),
         OpCase("rope", "not-finite", lambda v: [v.not_finite(1, 5, 2, 8), *circle(v, (5, 4))]),
         OpCase(
             "rope",

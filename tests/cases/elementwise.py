@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cases.table import OpCase, Values, rows_and_widths, shape_name
+from cases.table import HALF_WIDTHS, OpCase, Values, rows_and_widths, shape_name
 
 KINDS = (
     "identity",
@@ -31,12 +31,12 @@ def domain(kind: str, x: np.ndarray) -> np.ndarray:
     return np.abs(x) + x.dtype.type(0.01) if kind in ("sqrt", "log") else x
 
 
-def special(kind: str) -> np.ndarray:
+def special(kind: str, dtype: str = "float32") -> np.ndarray:
     if kind == "log":
-        return np.array([0.0, 0.5, 1, 2, 1e-30, 1e30, np.inf, np.nan, -1], np.float32)
+        return np.array([0.0, 0.5, 1, 2, 1e-30, np.finfo(dtype).max, np.inf, np.nan, -1], dtype)
     if kind == "sqrt":
-        return np.array([0.0, 1e-30, 4, np.inf, np.nan, -1], np.float32)
-    return SPECIAL[np.abs(SPECIAL) < np.inf] if kind in ("gcu", "roswish") else SPECIAL
+        return np.array([0.0, 1e-30, 4, np.inf, np.nan, -1], dtype)
+    return (SPECIAL[np.abs(SPECIAL) < np.inf] if kind in ("gcu", "roswish") else SPECIAL).astype(dtype)
 
 
 def cases() -> list[OpCase]:
@@ -56,6 +56,16 @@ def cases() -> list[OpCase]:
         found += [
             OpCase("activation", f"{kind}-special", lambda v, kind=kind: [special(kind)], given),
             OpCase("activation", f"{kind}-half", lambda v, kind=kind: [domain(kind, v.plain(3, 65))], given, "float16"),
+            OpCase(
+                "activation", f"{kind}-half-quads", lambda v, k=kind: [domain(k, v.plain(3, 1028))], given, "float16"
+            ),
+            OpCase(
+                "activation",
+                f"{kind}-half-special",
+                lambda v, kind=kind: [special(kind, v.dtype)],
+                given,
+                "float16",
+            ),
             OpCase(
                 "activation_backward",
                 f"{kind}-half",
@@ -83,6 +93,9 @@ def cases() -> list[OpCase]:
             {"kind": "relu"},
         ),
     ]
+    for width in HALF_WIDTHS:
+        name = f"silu-half-{width}"
+        found.append(OpCase("activation", name, lambda v, w=width: [v.plain(3, w)], {"kind": "silu"}, "float16"))
     return found + gates() + arithmetic() + others()
 
 
@@ -95,7 +108,11 @@ def gates() -> list[OpCase]:
                 OpCase("gated", name, lambda v, r=rows, w=width: [v.plain(r, w)], given, gradient="gated_backward"),
                 OpCase("gated_backward", name, lambda v, r=rows, w=width: [v.plain(r, w // 2), v.plain(r, w)], given),
             ]
+    for width in (*HALF_WIDTHS, 12):
+        name = f"silu-half-{width}"
+        found.append(OpCase("gated", name, lambda v, w=width: [v.plain(3, w)], {"kind": "silu"}, "float16"))
     return found + [
+        OpCase("gated", "sigmoid-half-not-finite", lambda v: [v.not_finite(4, 64)], {"kind": "sigmoid"}, "float16"),
         OpCase("gated", "silu-half", lambda v: [v.plain(2, 3, 130)], {"kind": "silu"}, "float16"),
         OpCase("gated_backward", "silu-half", lambda v: [v.plain(3, 65), v.plain(3, 130)], {"kind": "silu"}, "float16"),
         OpCase("gated", "sigmoid-not-finite", lambda v: [v.not_finite(4, 66)], {"kind": "sigmoid"}),
@@ -116,6 +133,18 @@ BROADCAST = (
     ((1, 1023), (1023,)),
     ((257,), (257,)),
 )
+# In float16: four elements of either at a time, along up to three axes; then what is widened, as b repeats its columns.
+HALF_BROADCAST = (
+    ((4,), (4,)),
+    ((3, 1000), (3, 1000)),
+    ((3, 1028), (1028,)),
+    ((2, 3, 8), (3, 8)),
+    ((2, 3, 5, 8), (2, 1, 5, 8)),
+    ((2, 3, 5, 8), (3, 1, 8)),
+    ((3, 64), (3, 1)),
+    ((3, 64), ()),
+    ((2, 3, 4, 8), (2, 1, 4, 1)),
+)
 
 
 def arithmetic() -> list[OpCase]:
@@ -131,7 +160,31 @@ def arithmetic() -> list[OpCase]:
                     {"kind": kind},
                 )
             )
+        for a, b in HALF_BROADCAST:
+            found.append(
+                OpCase(
+                    "binary",
+                    f"{kind}-half-{shape_name(*a)}-{shape_name(*b)}",
+                    lambda v, a=a, b=b, second=second: [v.plain(*a), second(v, *b)],
+                    {"kind": kind},
+                    "float16",
+                )
+            )
         found += [
+            OpCase(
+                "binary",
+                f"{kind}-half-not-finite",
+                lambda v: [v.not_finite(4, 8), v.not_finite(4, 8)[::-1].copy()],
+                {"kind": kind},
+                "float16",
+            ),
+            OpCase(
+                "binary",
+                f"{kind}-half-and-float32",
+                lambda v, second=second: [v.plain(3, 64), second(v, 64).astype(np.float32)],
+                {"kind": kind},
+                "float16",
+            ),
             OpCase(
                 "binary",
                 f"{kind}-not-finite",
@@ -157,6 +210,9 @@ def others() -> list[OpCase]:
             found.append(
                 OpCase("dropout", f"{p}-{shape_name(*shape)}", lambda v, s=shape: [v.plain(*s)], {"p": p, "seed": 7})
             )
+    for width in HALF_WIDTHS:
+        given = {"p": 0.3, "seed": 7, "offset": 2**32 - 3}
+        found.append(OpCase("dropout", f"half-{width}", lambda v, w=width: [v.plain(3, w)], given, "float16"))
     found += [
         OpCase("dropout", "large-seed", lambda v: [v.plain(257)], {"p": 0.3, "seed": 2**63 + 12345}),
         OpCase("dropout", "offset", lambda v: [v.plain(257)], {"p": 0.3, "seed": 11, "offset": 5}),

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cases.table import OpCase, Values, rows_and_widths
+from cases.table import HALF_WIDTHS, OpCase, Values, rows_and_widths
 
 
 def cases() -> list[OpCase]:
@@ -19,6 +19,16 @@ def softmaxes() -> list[OpCase]:
             OpCase("softmax", f"causal-{name}", lambda v, r=rows, w=width: [v.plain(r, w)], {"causal": True}),
             OpCase("softmax_backward", name, lambda v, r=rows, w=width: [v.plain(r, w), probabilities(v, r, w)]),
         ]
+    for width in HALF_WIDTHS:
+        name, masked = f"half-{width}", lambda v, w=width: [v.plain(3, w), v.bits(3, w)]
+        found += [
+            OpCase("softmax", name, lambda v, w=width: [v.plain(3, w)], dtype="float16"),
+            OpCase("softmax", f"keep-{name}", masked, dtype="float16"),
+            OpCase("softmax", f"causal-{name}", masked, {"causal": True}, "float16"),
+        ]
+    for keep in ((2, 1, 1, 64), (3, 1, 64), (4, 1)):
+        name = f"half-broadcast-{'x'.join(map(str, keep))}"
+        found.append(OpCase("softmax", name, lambda v, k=keep: [v.plain(2, 3, 4, 64), v.bits(*k)], dtype="float16"))
     keeps = (
         ((2, 3, 4, 65), (2, 1, 1, 65)),
         ((2, 3, 4, 65), (4, 65)),
@@ -43,6 +53,8 @@ def softmaxes() -> list[OpCase]:
             lambda v: [np.array([[1, np.nan, 2]], np.float32), np.array([[1, 0, 1]], np.int32)],
         ),
         OpCase("softmax", "half", lambda v: [v.plain(4, 65)], dtype="float16"),
+        OpCase("softmax", "half-not-finite", lambda v: [v.not_finite(5, 64)], dtype="float16"),
+        OpCase("softmax", "half-outliers", lambda v: [v.outliers(5, 128)], dtype="float16"),
         OpCase("softmax", "width-0", lambda v: [v.plain(4, 0)]),
         OpCase("softmax_backward", "half", lambda v: [v.plain(4, 65), probabilities(v, 4, 65)], dtype="float16"),
     ]
@@ -71,7 +83,16 @@ def norms() -> list[OpCase]:
             ),
         ]
     for op, weights in (("layer_norm", 2), ("rms_norm", 1)):
+        for width in HALF_WIDTHS:
+            of = lambda v, w=width, n=weights: [v.plain(3, w)] + [v.plain(w) for _ in range(n)]  # noqa: E731
+            found.append(OpCase(op, f"half-{width}", of, dtype="float16"))
         found += [
+            OpCase(
+                op,
+                "half-not-finite",
+                lambda v, n=weights: [v.not_finite(5, 64)] + [v.plain(64) for _ in range(n)],
+                dtype="float16",
+            ),
             OpCase(op, "outliers", lambda v, n=weights: [v.outliers(5, 257)] + [v.plain(257) for _ in range(n)]),
             OpCase(op, "not-finite", lambda v, n=weights: [v.not_finite(5, 65)] + [v.plain(65) for _ in range(n)]),
             OpCase(op, "far-from-0", lambda v, n=weights: [v.plain(3, 129) + 100] + [v.plain(129) for _ in range(n)]),

@@ -12,6 +12,9 @@ import numpy as np
 #: One below, at and above the tiles and work groups of the kernels.
 WIDTHS = (1, 2, 3, 7, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 1023, 1024, 1025)
 ROWS = (0, 1, 2, 31, 33, 65)
+#: Rows of float16 that kernels read four elements at a time: around work groups, and longer than registers hold. Others
+#: are widened.
+HALF_WIDTHS = (4, 8, 1000, 1024, 1028, 9000)
 
 Make = Callable[["Values"], list[np.ndarray]]
 

@@ -549,7 +549,7 @@ fn pooling(cases: &mut Vec<Case>) {
     }
 }
 
-/// What an encoder runs, in types of 16 bits: operands are numbers of the type.
+/// What has kernels for types of 16 bits: operands are numbers of the type.
 fn narrow(cases: &mut Vec<Case>) {
     for stored in [DType::F16, DType::Bf16] {
         let mut more = Vec::new();
@@ -589,7 +589,20 @@ fn narrow(cases: &mut Vec<Case>) {
         for (m, n) in [(7usize, 32), (17, 384), (3, 1028), (2, 8200)] {
             for values in [Plain, Outliers, NotFinite] {
                 let operands = vec![rows(8, Dim::Tokens, (m, n), values), weight(9, &[n]), weight(10, &[n])];
-                more.push(case("narrow norm", LayerNorm { eps: 1e-5 }, &[m.div_ceil(2), m / 2], operands));
+                let lengths = [m.div_ceil(2), m / 2];
+                let (x, scale) = (operands[0].clone(), operands[1].clone());
+                more.push(case("narrow norm", LayerNorm { eps: 1e-5 }, &lengths, operands));
+                more.push(case("narrow rms_norm", RmsNorm { eps: 1e-6 }, &lengths, vec![x.clone(), scale]));
+                more.push(case("narrow softmax", Softmax::default(), &lengths, vec![x.clone()]));
+                let silu = Activation::from(ActivationKind::Silu);
+                more.push(case("narrow activation", silu.clone(), &lengths, vec![x.clone()]));
+                if n % 8 == 0 {
+                    more.push(case("narrow gated", Gated(silu), &lengths, vec![x.clone()]));
+                }
+                let dropout = Dropout { p: 0.25, seed: 3, offset: 5 };
+                more.push(case("narrow dropout", dropout, &lengths, vec![x.clone()]));
+                let other = rows(13, Dim::Tokens, (m, n), Plain);
+                more.push(case("narrow binary", Binary::from(BinaryKind::Divide), &lengths, vec![x, other]));
             }
         }
         for (tokens, columns, tables) in [(3, 64, 1), (5, 4, 3), (9, 384, 7)] {

@@ -6,6 +6,7 @@ from cases import CASES
 from cases.bounds import bound
 from cases.reference import REFERENCES, evaluate
 
+import grilly
 from grilly import _core
 
 COUNTS = {op: [case.id for case in CASES if case.op == op] for op in REFERENCES}
@@ -63,6 +64,41 @@ def test_value(engine, case):
     assert (problem := agrees(found, expected, allowed)) is None, problem
     again = run(engine, case, operands).numpy()
     assert again.tobytes() == found.tobytes(), "a second call gave other bits"
+
+
+#: Dispatches of calls in float16: one where rows are whole quads, and a cast more for each operand that is widened, as
+#: vectors of weights are, and for the result.
+DISPATCHES = {
+    "activation-silu-half-1000": 1,
+    "activation-silu-half": 3,
+    "binary-add-half-3x1028-1028": 1,
+    "binary-add-half-2x3x5x8-2x1x5x8": 1,
+    "binary-add-half-3x64-3x1": 4,
+    "binary-add-half-and-float32": 3,
+    "dropout-half-1000": 1,
+    "dropout-half": 3,
+    "gated-silu-half-1000": 1,
+    "gated-silu-half-12": 3,
+    "rms_norm-half-1000": 2,
+    "rms_norm-half": 4,
+    "rope-half-1x33x2x64-angles-float32": 1,
+    "rope-half-2x5x3x4-angles-float32": 3,
+    "softmax-half-1000": 1,
+    "softmax-keep-half-1000": 1,
+    "softmax-half": 3,
+}
+
+
+@pytest.mark.parametrize("name", DISPATCHES)
+def test_float16_is_widened_only_where_rows_are_no_whole_quads(vulkan, name):
+    (case,) = (case for case in CASES if case.id == name)
+    engine = _core.engine(vulkan)
+    given = [engine.upload(np.asarray(value, order="C")) for value in case.operands()]
+    engine.synchronize()
+    before = grilly.stats()["dispatches"]
+    assert engine.call(case.op, given, case.attributes).dtype == "float16"
+    engine.synchronize()
+    assert grilly.stats()["dispatches"] - before == DISPATCHES[name]
 
 
 def test_rows_have_names_of_their_own():

@@ -175,6 +175,7 @@ def test_names_that_share_a_kernel_are_dispatched_by_attribute(vulkan, run, tmp_
         def compiler(factor):
             return ShaderCompiler(ShaderCompilerConfig(sys.argv[1], defines={"FACTOR": factor}, enable_caching=False))
         x = to_vulkan(np.ones((3, 5), np.float32))
+        half = to_vulkan(np.ones((3, 8), np.float16))  # the user's shaders take it widened
         def marked(y, value):
             return bool((np.asarray(y) == value).all())
         register_generic_shader("activation-gelu", "mark", compiler=compiler(7.0))
@@ -183,6 +184,7 @@ def test_names_that_share_a_kernel_are_dispatched_by_attribute(vulkan, run, tmp_
         register_generic_shader("activation-silu", "mark", compiler=compiler(8.0))
         register_generic_shader("activation-relu", "mark", compiler=compiler(9.0))
         assert marked(functional.silu(x), 8) and marked(functional.relu(x), 9) and marked(functional.gelu(x), 7)
+        assert marked(functional.silu(half), 8) and functional.silu(half).dtype == np.float16
         register_generic_shader("fnn-dropout", "mark", compiler=compiler(6.0))
         assert marked(functional.dropout(x, 0.5), 6)
         before = np.asarray(functional.tanh(x))

@@ -357,7 +357,7 @@ impl ArrayEngine for VulkanArrays {
             Op::Linear(_) => linear_matrix::fits(operands, capabilities),
             Op::Attention(op) => attention_matrix::fits(op, operands, capabilities),
             // Half a head is read four elements at a time.
-            Op::RmsNormRope(_) => whole(8),
+            Op::Rope(_) | Op::RmsNormRope(_) => whole(8),
             _ => whole(4),
         };
         fits && !replaced()

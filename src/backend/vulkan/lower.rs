@@ -55,7 +55,8 @@ impl Lowering<'_> {
     /// How a node's operands are stored: a narrow type if one has it.
     ///
     /// # Errors
-    /// `Unsupported` for narrow rows that cannot be read four elements at a time.
+    /// `Unsupported` for narrow rows that cannot be read four elements at a time, and where only some of what a kernel takes
+    /// so is narrow.
     fn stored(&self, node: &Node) -> Result<DType> {
         let mut stored = DType::F32;
         for id in node.operands.iter().chain([&node.result]) {
@@ -68,6 +69,16 @@ impl Lowering<'_> {
                     return Err(Error::Unsupported { what, reason });
                 }
             }
+        }
+        let results = node.op.narrow(0).then_some(&node.result);
+        let operands = node.operands.iter().enumerate().filter(|(place, _)| node.op.narrow(*place));
+        let other = |id: &&ValueId| self.plan.graph.value(**id).dtype != stored;
+        if stored.is_narrow()
+            && let Some(id) = operands.map(|(_, id)| id).chain(results).find(other)
+        {
+            let value = self.plan.graph.value(*id);
+            let reason = format!("{} is {}, expected {}", value.name, value.dtype.name(), stored.name());
+            return Err(Error::Unsupported { what: node.name.clone(), reason });
         }
         Ok(stored)
     }

@@ -17,6 +17,10 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
     let row_pairs = if vector { columns / 8 } else { columns / 2 };
     let shared = lowering.shape(node.operands[1]).0.len() == 2;
     let variant = lowering.select(&KERNEL, node)?;
+    if variant.stored.is_narrow() && !vector {
+        let what = format!("rope in {}", variant.stored.name());
+        return Err(Error::Unsupported { what, reason: format!("a head has {columns} columns, no multiple of eight") });
+    }
     let bindings = Bindings {
         x: lowering.range(node.operands[0]),
         cosine: lowering.range(node.operands[1]),

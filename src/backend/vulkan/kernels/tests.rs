@@ -8,8 +8,8 @@ use crate::backend::registry::Registry;
 use crate::graph::{DType, Graph, Plan, ValueId};
 use crate::ops::reduce::Stage;
 use crate::ops::{
-    Activation, ActivationKind, Attention, Binary, BinaryKind, Counts, Dim, EmbeddingSum, LayerNorm, Linear, Normalize,
-    Op, Pool, PoolMode, Reduce, ReduceKind, Residual, RmsNorm, Shape, Softmax,
+    Activation, ActivationKind, Attention, Binary, BinaryKind, Counts, Dim, Dropout, EmbeddingSum, Gated, LayerNorm,
+    Linear, Normalize, Op, Pool, PoolMode, Reduce, ReduceKind, Residual, RmsNorm, Shape, Softmax,
 };
 
 const KERNELS: [&Kernel; 38] = [
@@ -283,10 +283,23 @@ fn narrow_operands_get_the_variant_of_their_type() {
     let pool =
         name(DType::F16, Pool { modes: vec![PoolMode::Mean] }.into(), &[Rows(8), Offsets, First], &floor).unwrap();
     assert_eq!((norm.1, tables.1, pool.1), ("layer-norm-float16", "embedding-sum-bfloat16", "pool-float16"));
+    let silu = || Activation::from(ActivationKind::Silu);
+    for (op, operands, expected) in [
+        (Op::from(silu()), &[Rows(8)][..], "activation-float16"),
+        (Binary::from(BinaryKind::Divide).into(), &[Rows(8), Rows(8)], "binary-float16"),
+        (Dropout { p: 0.5, seed: 1, offset: 0 }.into(), &[Rows(8)], "dropout-float16"),
+        (Gated(silu()).into(), &[Rows(8)], "gated-float16"),
+        (RmsNorm { eps: 1e-6 }.into(), &[Rows(8), Weight(vec![8])], "rms-norm-float16"),
+        (Softmax::default().into(), &[Rows(8)], "softmax-float16"),
+    ] {
+        assert_eq!(name(DType::F16, op, operands, &floor).unwrap(), (1, expected));
+    }
     for (op, operands, reason) in [
         (linear(), &product(6, 8)[..], "float16 takes multiples of four"),
         (linear(), &product(8, 6), "float16 takes multiples of four"),
-        (Activation::from(ActivationKind::Silu).into(), &[Rows(8)], "no variant for float16"),
+        (Normalize::default().into(), &[Rows(8)], "no variant for float16"),
+        // A vector of weights is float32.
+        (Binary::from(BinaryKind::Add).into(), &[Rows(8), Weight(vec![8])], "operand 1 is float32, expected float16"),
     ] {
         let error = name(DType::F16, op, operands, &able).unwrap_err();
         assert!(matches!(&error, crate::Error::Unsupported { .. }) && error.to_string().contains(reason), "{error}");
