@@ -148,9 +148,10 @@ LOAD(load_norm_weight, norm_weight, norm_weight_4)
 #ifdef NORMED
 LOAD(load_norm_bias, norm_bias, norm_bias_4)
 
-// As layer-norm.glsl, with its bits; 0 past the end of a row, where scale and shift are.
+// (x - m) r scale + shift in two steps instead of three; 0 past the end of a row, where scale and shift are. What is lost
+// beside a subtraction is half a unit of m r, and the mean is off by as much.
 vec4 normed(vec4 quad, vec2 moment, vec4 scale, vec4 shift) {
-    return fma((quad - moment.x) * moment.y, scale, shift);
+    return fma(fma(quad, vec4(moment.y), vec4(-moment.x * moment.y)), scale, shift);
 }
 #endif
 
