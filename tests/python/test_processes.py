@@ -195,8 +195,19 @@ def start(code: str, *arguments: object) -> subprocess.Popen:
     )
 
 
+def ended(process: subprocess.Popen) -> tuple[str, str]:
+    """What a process still says until it ends, within a minute."""
+    try:
+        return process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+
+
+# What starts the tests may ignore SIGINT, as a shell does for its background jobs, and children inherit that.
 ENCODE = """
-import sys, threading, time
+import signal, sys, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import grilly
 folder, device, count, batch_size = sys.argv[1:5]
 model = grilly.VulkanSentenceTransformer(folder, device=device)
@@ -229,7 +240,7 @@ except KeyboardInterrupt:
     process = start(code, slow_model, device, *STAGES[stage])
     assert process.stdout.readline() == "encoding\n", process.stderr.read()
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=60)
+    output, errors = ended(process)
     assert (process.returncode, output) == (0, "interrupted (256,)\n"), errors
 
 
@@ -254,7 +265,7 @@ print("leaving", flush=True)
     process = start(code, slow_model, device, *STAGES[stage])
     assert process.stdout.readline() == "leaving\n", process.stderr.read()
     begin = time.perf_counter()
-    _, errors = process.communicate(timeout=60)
+    _, errors = ended(process)
     seconds = time.perf_counter() - begin
     assert process.returncode == {"exit": 7, "exception": 1}.get(how, 0), errors
     assert seconds < 2, errors
