@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use crate::capabilities::Feature;
 use crate::interface::{Access, Constant, Interface, Scalar};
 use crate::manifest;
 
@@ -57,7 +58,7 @@ pub fn includes(folder: &Path) -> Result<String, String> {
     Ok(out)
 }
 
-/// Fails where the variants' interfaces differ in more than constants and sizes; returns all their constants.
+/// Fails where the variants' interfaces differ in more than constants and sizes; returns all constants that callers set.
 fn constants(kernel: &Kernel) -> Result<Vec<Constant>, String> {
     let first = &kernel.variants[0];
     let mut constants = first.interface.constants.clone();
@@ -82,6 +83,8 @@ fn constants(kernel: &Kernel) -> Result<Vec<Constant>, String> {
             }
         }
     }
+    // One that is named as a feature has its value from the device.
+    constants.retain(|c| Feature::named(&c.name.to_lowercase()).is_none());
     constants.sort_by_key(|c| c.id);
     Ok(constants)
 }
@@ -175,8 +178,7 @@ fn variant_row(kernel: &Kernel, variant: &Variant) -> Result<String, String> {
     let interface = &variant.interface;
     let mut out = String::new();
     let feature = |name: &String| {
-        let found = crate::capabilities::Feature::ALL.iter().find(|f| f.name() == name);
-        found
+        Feature::named(name)
             .map(|f| format!("crate::backend::vulkan::capabilities::Feature::{f:?}"))
             .ok_or_else(|| format!("unknown feature {name:?}"))
     };

@@ -1,6 +1,12 @@
+// Whether packHalf2x16 rounds so too: a device is asked when it is opened.
+layout(constant_id = 64) const bool PACKS_TO_NEAREST = false;
+
 // Four numbers as float16, two to a word, the first in the lower half; to the nearest, ties to even, where packHalf2x16 may
 // round as it likes. What is too large becomes infinity, NaN stays NaN.
 uvec2 pack_halves(vec4 quad) {
+    if (PACKS_TO_NEAREST) {
+        return uvec2(packHalf2x16(quad.xy), packHalf2x16(quad.zw));
+    }
     uvec4 bits = floatBitsToUint(quad);
     uvec4 magnitude = bits & 0x7fffffffu;
     // The exponent counts from 2^-14, 65536 stands for infinity; what is cut off is added first, so that it carries.

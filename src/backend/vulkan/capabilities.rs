@@ -27,6 +27,9 @@ macro_rules! features {
 
             /// The name used in manifests and messages.
             pub fn name(self) -> &'static str { match self { $(Feature::$variant => $name,)* } }
+
+            /// The feature of this name.
+            pub fn named(name: &str) -> Option<Feature> { Self::ALL.iter().copied().find(|f| f.name() == name) }
         }
     };
 }
@@ -50,8 +53,10 @@ features! {
     IntegerDotProduct = "integer_dot_product",
     /// `VK_KHR_cooperative_matrix`: f16 x f16 -> f32 at 16x16x16, subgroup scope.
     CooperativeMatrixF16 = "coopmat_f16_f32_16x16x16",
-    /// Matrices of these lie in a subgroup as `matrix-layout.glsl` says: found on an open device, by looking.
+    /// Matrices of these lie in a subgroup as `matrix-layout.glsl` says: found on an open device, by asking.
     MatrixRowsInQuads = "matrix_rows_in_quads",
+    /// `packHalf2x16` rounds to the nearest float16, ties to even: found on an open device, by asking.
+    PacksToNearest = "packs_to_nearest",
     /// 64-bit addresses of buffers.
     BufferDeviceAddress = "buffer_device_address",
 }

@@ -1,7 +1,7 @@
 //! The Vulkan backend: plans become lists of dispatches (data), and those become recorded command buffers.
 //!
 //! ```text
-//! device.rs (instance, devices, choice) ── matrix_layout.rs (asked once) ── raw/ (Vulkan itself)
+//! device.rs (instance, devices, choice) ── asked.rs (what drivers decide) ── raw/ (Vulkan itself)
 //! Plan ── lower.rs + kernels/<op>.rs ─▶ Vec<Dispatch> ── record.rs ─▶ barriers and grids ── program.rs, slot.rs ─▶
 //!         recorded command buffers, one submit and one wait a batch
 //! Plan, arrays ── arrays.rs ─▶ a list of dispatches, one submit when something is read
@@ -10,6 +10,7 @@
 //! ```
 
 mod arrays;
+mod asked;
 pub(crate) mod cache_file;
 mod capabilities;
 mod device;
@@ -19,7 +20,6 @@ mod kernel;
 mod kernels;
 mod limits;
 mod lower;
-mod matrix_layout;
 mod memory;
 mod pipeline;
 mod profile;

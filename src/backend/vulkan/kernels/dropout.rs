@@ -2,7 +2,7 @@
 
 use super::elements::Elements;
 use crate::Result;
-use crate::backend::vulkan::generated::dropout::{Bindings, KERNEL, Push};
+use crate::backend::vulkan::generated::dropout::{Bindings, Constants, KERNEL, Push};
 use crate::backend::vulkan::kernel::{Dispatch, Extent, Range, Resource};
 use crate::backend::vulkan::lower::Lowering;
 use crate::graph::Node;
@@ -31,7 +31,7 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
     lowering.push(Dispatch {
         label: node.name.clone(),
         variant,
-        constants: Vec::new(),
+        constants: Constants::default().values(variant),
         bindings: bindings.into_array().to_vec(),
         push: bytemuck::bytes_of(&push).to_vec(),
         grid: [walk.groups, Extent::Fixed(1), Extent::Fixed(1)],

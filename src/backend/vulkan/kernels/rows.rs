@@ -1,8 +1,8 @@
 //! How tensors are seen as rows of columns, and cut into slices a device can bind.
 
-use crate::backend::vulkan::Capabilities;
 use crate::backend::vulkan::kernel::{Dispatch, Extent, Range};
 use crate::backend::vulkan::lower::Lowering;
+use crate::backend::vulkan::{Capabilities, Feature};
 use crate::ops::{Dim, Shape};
 use crate::{Error, Result};
 
@@ -179,11 +179,17 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
 }
 
 impl Lowering<'_> {
-    /// Adds a dispatch after checking it against the device's limits.
+    /// Adds a dispatch after checking it against the device's limits. A constant that is named as a feature says whether the
+    /// device has it.
     ///
     /// # Errors
     /// `Unsupported` naming the limit.
-    pub(in crate::backend::vulkan) fn push(&mut self, dispatch: Dispatch) -> Result<()> {
+    pub(in crate::backend::vulkan) fn push(&mut self, mut dispatch: Dispatch) -> Result<()> {
+        for (constant, value) in dispatch.variant.constants.iter().zip(&mut dispatch.constants) {
+            if let Some(feature) = Feature::named(constant.name) {
+                *value = u32::from(self.capabilities.has(feature));
+            }
+        }
         for (axis, extent) in dispatch.grid.iter().enumerate() {
             let most = self.capabilities.workgroup_count[axis];
             if let Extent::Fixed(groups) = extent

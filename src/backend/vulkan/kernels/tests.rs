@@ -307,6 +307,17 @@ fn narrow_operands_get_the_variant_of_their_type() {
 }
 
 #[test]
+fn a_constant_named_as_a_feature_is_the_devices() {
+    let asked = Capabilities { features: vec![Feature::PacksToNearest], ..Capabilities::floor() };
+    let norm = |capabilities: &Capabilities| {
+        let operands = [Rows(64), Weight(vec![64]), Weight(vec![64])];
+        let found = dispatches_as(DType::F16, LayerNorm { eps: 1e-5 }, &operands, capabilities).unwrap();
+        constant(&found[0], "packs_to_nearest")
+    };
+    assert_eq!([norm(&Capabilities::floor()), norm(&asked)], [0, 1]);
+}
+
+#[test]
 fn three_tables_are_one_dispatch_and_more_are_added_to_it() {
     let table = |rows| Weight(vec![rows, 384]);
     let found = on_floor(EmbeddingSum {}, &[Ids, table(30522), Ids, table(2), Ids, table(512)]);

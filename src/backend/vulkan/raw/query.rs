@@ -166,7 +166,7 @@ impl Found {
                 Feature::IntegerDotProduct => f13.shader_integer_dot_product == vk::TRUE,
                 Feature::CooperativeMatrixF16 => matrices && has_f16_matrices(instance, handle),
                 // An open device is asked.
-                Feature::MatrixRowsInQuads => false,
+                Feature::MatrixRowsInQuads | Feature::PacksToNearest => false,
                 Feature::BufferDeviceAddress => f12.buffer_device_address == vk::TRUE,
             };
             if has {

@@ -1,0 +1,11 @@
+#version 460
+// Computes: y[i] = x[i] as float16, two to a word, rounded as the driver's packHalf2x16 does.
+// Grid: one workgroup of 64 invocations, one pair each.
+// Reduction order: none.
+layout(local_size_x = 64) in;
+layout(std430, binding = 0) readonly buffer X { vec2 x[]; };
+layout(std430, binding = 1) writeonly buffer Y { uint y[]; };
+
+void main() {
+    y[gl_LocalInvocationIndex] = packHalf2x16(x[gl_LocalInvocationIndex]);
+}
