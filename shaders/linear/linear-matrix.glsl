@@ -1,8 +1,8 @@
 #version 460
 // Computes: y = act(x w^T + bias) + residual on matrix cores; x [rows, k], weight [n, k], residual, y [rows, n] float16,
 // bias [n] float32, sums, bias and activation in float32; y is rounded once, after the residual. With GATED
-// y = act(x gate^T) (x up^T); with FOLDED y = act(layer_norm(x) w^T + bias) as act(r (c / r - m s + x (g w)^T)), where m and r are
-// of x's rows, s and c of the columns (layer-norm-columns.glsl), and g and g w are rounded to float16.
+// y = act(x gate^T) (x up^T); with FOLDED y = act(layer_norm(x) w^T + bias) as act(r (c / r - m s + x (g w)^T)), where
+// m and r are of x's rows, s and c of the columns (layer-norm-columns.glsl), and g and g w are rounded to float16.
 // Grid: y = ceil(rows / (8 * TILE_M)), x = 8 * ceil(n / OUT_N): eight row tiles walk all columns together, so that what
 // they read stays in the second-level cache. SUBGROUPS subgroups, each with a part of the tile.
 // Reduction order: along k in steps of 16, whatever the tile; within a step as the device's matrix cores add.
@@ -48,75 +48,10 @@ const uint W_LOADS = (TILE_N * QUADS + 255u) / 256u;
 const uint STEP = 256u / QUADS;
 
 #include "linear-matrix-interface.glsl"
-
-// The tiles of x and of the weight; when the sums are done, one half of the result's columns after the other.
-shared uvec4 tile[OPERANDS > RESULT ? OPERANDS : RESULT];
-#ifdef BIASED
-shared float bias_tile[TILE_N];
-#endif
-#ifdef FOLDED
-shared float means[TILE_M];
-shared float scales[TILE_M];
-shared float column_s[TILE_N];
-shared float column_c[TILE_N];
-// g of the present step and of the next: what reads it only behind the barrier is 3% faster on an H200 than what has it in
-// registers before.
-shared uvec4 gain_tile[2u * QUADS];
-#endif
+#include "linear-matrix-tiles.glsl"
 
 #define SUM coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
 #define HALF coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
-
-// Where this invocation's quads begin, and those of the step to come, which wait here while a step is multiplied.
-uint x_at[X_LOADS];
-uint w_at[W_LOADS];
-uvec4 x_next[X_LOADS];
-uvec4 w_next[W_LOADS];
-#ifdef FOLDED
-uvec4 gain_next;
-#endif
-
-// The row of the weight's tile that load i fills.
-uint w_row(uint i) {
-    return gl_LocalInvocationIndex / QUADS + i * STEP;
-}
-
-void fetch(uint step) {
-    [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
-        x_next[i] = x[x_at[i] + step * QUADS];
-    }
-    [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
-        w_next[i] = load_weight(w_row(i), w_at[i] + step * QUADS);
-    }
-#ifdef FOLDED
-    uint next = min((step + 1u) * QUADS, push.k / 8u - QUADS);
-    gain_next = column_gains[push.n / 2u + next + gl_LocalInvocationIndex % QUADS];
-#endif
-}
-
-void store(uint step) {
-#ifdef FOLDED
-    uvec4 gain = gain_tile[step % 2u * QUADS + gl_LocalInvocationIndex % QUADS];
-    if (gl_LocalInvocationIndex < QUADS) {
-        gain_tile[(step + 1u) % 2u * QUADS + gl_LocalInvocationIndex] = gain_next;
-    }
-#endif
-    uint at = gl_LocalInvocationIndex / QUADS * STRIDE + gl_LocalInvocationIndex % QUADS;
-    uint row = gl_LocalInvocationIndex / QUADS;
-    [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
-        if (TILE_M % STEP == 0u || row + i * STEP < TILE_M) {
-            tile[at + i * STEP * STRIDE] = x_next[i];
-        }
-    }
-    [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
-        if (TILE_N % STEP == 0u || row + i * STEP < TILE_N) {
-#ifdef FOLDED
-            w_next[i] = scaled(w_next[i], gain);
-#endif
-            tile[at + (TILE_M + i * STEP) * STRIDE] = w_next[i];
-        }
-    }
-}
 
 void main() {
     uint rows = batch_rows(push.rows_of, push.rows);

@@ -151,25 +151,17 @@ def arithmetic() -> list[OpCase]:
     found = []
     for kind in ("add", "subtract", "multiply", "divide"):
         second = Values.positive if kind == "divide" else Values.plain
-        for a, b in BROADCAST:
-            found.append(
-                OpCase(
-                    "binary",
-                    f"{kind}-{shape_name(*a)}-{shape_name(*b)}",
-                    lambda v, a=a, b=b, second=second: [v.plain(*a), second(v, *b)],
-                    {"kind": kind},
+        for dtype, half, shapes in (("float32", "", BROADCAST), ("float16", "half-", HALF_BROADCAST)):
+            for a, b in shapes:
+                found.append(
+                    OpCase(
+                        "binary",
+                        f"{kind}-{half}{shape_name(*a)}-{shape_name(*b)}",
+                        lambda v, a=a, b=b, second=second: [v.plain(*a), second(v, *b)],
+                        {"kind": kind},
+                        dtype,
+                    )
                 )
-            )
-        for a, b in HALF_BROADCAST:
-            found.append(
-                OpCase(
-                    "binary",
-                    f"{kind}-half-{shape_name(*a)}-{shape_name(*b)}",
-                    lambda v, a=a, b=b, second=second: [v.plain(*a), second(v, *b)],
-                    {"kind": kind},
-                    "float16",
-                )
-            )
         found += [
             OpCase(
                 "binary",

@@ -23,13 +23,21 @@ def test_every_case_at_other_subgroup_sizes(vulkan, tmp_path):
     chosen = ["-p", "no:cacheprovider", str(TABLE), "-k", "test_value and vulkan"]
     # Side by side: most of the time one thread compiles.
     runs = {}
-    for width, subgroup in SUBGROUPS.items():
-        env = {**os.environ, **lavapipe_at(width), "GRILLY_REQUIRE": "vulkan"}
-        with (tmp_path / f"{subgroup}.txt").open("w") as log:
-            runs[subgroup] = subprocess.Popen(
-                [sys.executable, "-m", "pytest", "-q", *chosen], cwd=TABLE.parents[2], env=env, stdout=log, stderr=log
-            )
-    codes = {subgroup: run.wait() for subgroup, run in runs.items()}
+    try:
+        for width, subgroup in SUBGROUPS.items():
+            env = {**os.environ, **lavapipe_at(width), "GRILLY_REQUIRE": "vulkan"}
+            with (tmp_path / f"{subgroup}.txt").open("w") as log:
+                runs[subgroup] = subprocess.Popen(
+                    [sys.executable, "-m", "pytest", "-q", *chosen],
+                    cwd=TABLE.parents[2],
+                    env=env,
+                    stdout=log,
+                    stderr=log,
+                )
+        codes = {subgroup: run.wait() for subgroup, run in runs.items()}
+    finally:
+        for run in runs.values():
+            run.kill()
     for subgroup, code in codes.items():
         told = (tmp_path / f"{subgroup}.txt").read_text()
         assert code == 0, f"subgroup size {subgroup}:\n{told[-4000:]}"

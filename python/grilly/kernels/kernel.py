@@ -91,7 +91,7 @@ class Kernel:
         """The GLSL text, which compiles by itself: what it includes and defines is in it.
 
         Of `layer_norm_linear` it is the product's, as are `interface` and `shared_memory`; the shader before it writes
-        each row's mean and the factor of its elements.
+        each row's mean and the factor of its elements, and with `use_half` another one two sums of each column.
         """
         return str(self._shader()["source"])
 

@@ -12,49 +12,30 @@ use crate::backend::vulkan::generated::{
 use crate::backend::vulkan::kernel::{Dispatch, Extent, Range, Resource, Variant};
 use crate::backend::vulkan::lower::Lowering;
 use crate::graph::Node;
-use crate::ops::{ActivationKind, Counts, LayerNormLinear};
+use crate::ops::{ActivationKind, Counts, Dim, LayerNormLinear};
 
 /// Adds the node's dispatches.
 pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &LayerNormLinear) -> Result<()> {
     moments(lowering, node, op)?;
     let stored = lowering.plan.graph.value(node.result).dtype;
     let folded = stored.is_narrow() && lowering.replaced(&layer_norm_linear::KERNEL, node).is_none();
-    if folded && linear_matrix::serves(lowering, node, &layer_norm_linear::KERNEL, [0, 3]) {
-        return on_matrix_cores(lowering, node, op);
-    }
+    let on_matrix_cores = linear_matrix::serves(lowering, node, &layer_norm_linear::KERNEL, [0, 3]);
     let weight = lowering.shape(node.operands[3]);
     let (n, k) = (weight.rows().size(Counts::default()), weight.columns());
     let form = Form { op, n: n as u32, k: k as u32, rows: Rows::of(lowering.shape(node.result))? };
     let row_bytes = (k * stored.size()) as u64;
     for slice in slices(lowering.range(node.operands[3]), n, row_bytes, lowering.capabilities)? {
-        if folded {
-            columns(lowering, node, op, slice, Rounded::No)?;
+        if on_matrix_cores {
+            form.columns(lowering, node, slice, Rounded::Yes)?;
+            form.on_matrix_cores(lowering, node, slice)?;
+        } else if folded {
+            form.columns(lowering, node, slice, Rounded::No)?;
             form.folded(lowering, node, slice)?;
         } else {
             form.normed(lowering, node, slice)?;
         }
     }
     Ok(())
-}
-
-fn on_matrix_cores(lowering: &mut Lowering<'_>, node: &Node, op: &LayerNormLinear) -> Result<()> {
-    let product = Product::of(lowering, node, 3, 1)?;
-    let weight = lowering.range(node.operands[3]);
-    let rows = lowering.shape(node.operands[3]).rows().size(Counts::default()) as u32;
-    columns(lowering, node, op, Slice { first: 0, rows, range: weight }, Rounded::Yes)?;
-    let variant = lowering.select(&layer_norm_linear_matrix::KERNEL, node)?;
-    let linear_matrix::Tile { m: tile_m, n: tile_n, k: tile_k, subgroups } = product.tile;
-    let constants =
-        layer_norm_linear_matrix::Constants { activation: activation(op), tile_m, tile_n, tile_k, subgroups };
-    let bindings = layer_norm_linear_matrix::Bindings {
-        counts: Range::whole(Resource::Counts),
-        x: lowering.range(node.operands[0]),
-        moments: lowering.scratch(node, MOMENTS)?,
-        columns: lowering.scratch(node, COLUMNS)?,
-        weight,
-        y: lowering.range(node.result),
-    };
-    lowering.push(product.dispatch(node, variant, constants.values(variant), &bindings.into_array()))
 }
 
 /// Places of the op's scratch memory.
@@ -74,6 +55,24 @@ struct Form<'a> {
 }
 
 impl Form<'_> {
+    /// Of the whole weight, which a device with matrix cores can bind at once.
+    fn on_matrix_cores(&self, lowering: &mut Lowering<'_>, node: &Node, weight: Slice) -> Result<()> {
+        let product = Product::of(lowering, node, 3, 1)?;
+        let variant = lowering.select(&layer_norm_linear_matrix::KERNEL, node)?;
+        let linear_matrix::Tile { m: tile_m, n: tile_n, k: tile_k, subgroups } = product.tile;
+        let activation = activation(self.op);
+        let constants = layer_norm_linear_matrix::Constants { activation, tile_m, tile_n, tile_k, subgroups };
+        let bindings = layer_norm_linear_matrix::Bindings {
+            counts: Range::whole(Resource::Counts),
+            x: lowering.range(node.operands[0]),
+            moments: lowering.scratch(node, MOMENTS)?,
+            columns: lowering.scratch(node, COLUMNS)?,
+            weight: weight.range,
+            y: lowering.range(node.result),
+        };
+        lowering.push(product.dispatch(node, variant, constants.values(variant), &bindings.into_array()))
+    }
+
     fn normed(&self, lowering: &mut Lowering<'_>, node: &Node, slice: Slice) -> Result<()> {
         let [x, norm_weight, norm_bias] = [0, 1, 2].map(|place| lowering.range(node.operands[place]));
         let bindings = layer_norm_linear::Bindings {
@@ -131,6 +130,32 @@ impl Form<'_> {
             (variant, constants.values(variant), (m, n))
         };
         self.push(lowering, node, slice, Build { variant, constants, tile, bindings: bindings.into_array().to_vec() })
+    }
+
+    /// What a slice's columns need of the norm that is folded into them.
+    fn columns(&self, lowering: &mut Lowering<'_>, node: &Node, slice: Slice, rounded: Rounded) -> Result<()> {
+        let form = Held::of(self.k);
+        let variant = lowering.select(&layer_norm_columns::KERNEL, node)?;
+        let norm_bias = lowering.range(node.operands[2]);
+        let bias = self.op.bias;
+        let bindings = layer_norm_columns::Bindings {
+            norm_weight: lowering.range(node.operands[1]),
+            norm_bias,
+            weight: slice.range,
+            bias: if bias { lowering.range(node.operands[4]) } else { norm_bias },
+            y: lowering.scratch(node, COLUMNS)?,
+        };
+        let push = layer_norm_columns::Push { rows: slice.rows, first: slice.first, n: self.n, k: self.k };
+        let Held { lanes, quads, held, .. } = form;
+        let rounded = rounded == Rounded::Yes;
+        lowering.push(Dispatch {
+            label: format!("{} columns", node.name),
+            variant,
+            constants: layer_norm_columns::Constants { lanes, quads, held, bias, rounded }.values(variant),
+            bindings: bindings.into_array().to_vec(),
+            push: bytemuck::bytes_of(&push).to_vec(),
+            grid: form.grid(Rows { count: Dim::Fixed(slice.rows as usize), columns: self.k }),
+        })
     }
 
     /// Rows and columns of an invocation.
@@ -195,38 +220,4 @@ fn moments(lowering: &mut Lowering<'_>, node: &Node, op: &LayerNormLinear) -> Re
 enum Rounded {
     No,
     Yes,
-}
-
-/// What a slice's columns need of the norm that is folded into them.
-fn columns(
-    lowering: &mut Lowering<'_>,
-    node: &Node,
-    op: &LayerNormLinear,
-    slice: Slice,
-    rounded: Rounded,
-) -> Result<()> {
-    let shape = lowering.shape(node.operands[3]);
-    let (n, k) = (shape.rows().size(Counts::default()) as u32, shape.columns() as u32);
-    let form = Held::of(k);
-    let variant = lowering.select(&layer_norm_columns::KERNEL, node)?;
-    let norm_bias = lowering.range(node.operands[2]);
-    let bindings = layer_norm_columns::Bindings {
-        norm_weight: lowering.range(node.operands[1]),
-        norm_bias,
-        weight: slice.range,
-        bias: if op.bias { lowering.range(node.operands[4]) } else { norm_bias },
-        y: lowering.scratch(node, COLUMNS)?,
-    };
-    let push = layer_norm_columns::Push { rows: slice.rows, first: slice.first, n, k };
-    let Held { lanes, quads, held, .. } = form;
-    let constants =
-        layer_norm_columns::Constants { lanes, quads, held, bias: op.bias, rounded: rounded == Rounded::Yes };
-    lowering.push(Dispatch {
-        label: format!("{} columns", node.name),
-        variant,
-        constants: constants.values(variant),
-        bindings: bindings.into_array().to_vec(),
-        push: bytemuck::bytes_of(&push).to_vec(),
-        grid: form.grid(Rows { count: crate::ops::Dim::Fixed(slice.rows as usize), columns: k }),
-    })
 }
