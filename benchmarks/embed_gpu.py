@@ -84,8 +84,26 @@ def compare(engines: dict, model: Path) -> tuple[dict[str, float], dict[str, flo
     )
 
 
-def disagreement(differences: dict[str, float], cosines: dict[str, float], dtype: str) -> str | None:
-    """float32 has to agree in its numbers, our narrow types in direction; the rival's are only reported."""
+def same_bits(engine: Grilly) -> dict[str, bool]:
+    """Whether texts of every length keep their bits again, in other batches and another order, and alone."""
+    texts = workloads.short(384) + workloads.long(64) + ["", "a"]
+    rows = engine.encode(texts, 64)
+    kept = {"again": engine.encode(texts, 64).tobytes() == rows.tobytes()}
+    for size in (7, 1024):
+        order = np.random.default_rng(size).permutation(len(texts))
+        mixed = engine.encode([texts[index] for index in order], size)
+        kept[f"another order, batches of {size}"] = mixed.tobytes() == rows[order].tobytes()
+    alone = np.concatenate([engine.encode([text], 1) for text in texts[::7]])
+    return kept | {"alone": alone.tobytes() == rows[::7].tobytes()}
+
+
+def disagreement(
+    differences: dict[str, float], cosines: dict[str, float], bits: dict[str, bool], dtype: str
+) -> str | None:
+    """float32 has to agree in its numbers, our narrow types in direction, and bits have to stay."""
+    for way, same in bits.items():
+        if not same:
+            return f"grilly in {dtype} has other bits {way}"
     if dtype in LEAST_COSINE and not cosines["grilly"] >= LEAST_COSINE[dtype]:
         return f"grilly in {dtype} has a cosine of {cosines['grilly']:.6f} with torch on the CPU"
     for name in ["sentence-transformers fp32"] + ["grilly"] * (dtype == "float32"):
@@ -150,8 +168,15 @@ def measure_model(name: str, folder: Path, dtype: str, repeats: int) -> dict:
         raise SystemExit("grilly fell back to the CPU: `python -m grilly info` says why")
     engines = {"grilly": ours} | {engine.name: engine for engine in (OnCuda(rival, folder) for rival in RIVALS)}
     differences, cosines = compare(engines, folder)
-    result: dict = {"load_seconds": loading, "dtype": dtype, "differences": differences, "cosines": cosines}
-    result["disagreement"] = disagreement(differences, cosines, dtype)
+    bits = same_bits(ours)
+    result: dict = {
+        "load_seconds": loading,
+        "dtype": dtype,
+        "differences": differences,
+        "cosines": cosines,
+        "bits": bits,
+    }
+    result["disagreement"] = disagreement(differences, cosines, bits, dtype)
     chosen = WORKLOADS.get(name, WORKLOADS["minilm"])
     short, long = workloads.short(chosen["short"].count), workloads.long(chosen["long"].count)
     before = counters()

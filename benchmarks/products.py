@@ -3,7 +3,8 @@
 `python benchmarks/products.py [--rounds N]`
 
 `y = gelu(x w^T + b)`, sums in float32. Outputs are compared with float64 first. Times are wall times over many recorded
-repetitions with one wait at the end, ours and torch's in turn. Beside each figure stands the floor: the time that the
+repetitions with one wait at the end, ours and torch's in turn, and then each engine's by itself after a pause: a card
+that another engine has just heated runs at a lower clock. Beside each figure stands the floor: the time that the
 operations take at the card's best cuBLAS rate in this run, and that the bytes take at its copy rate.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
+import time
 from typing import Any
 
 import measure as machine
@@ -22,6 +24,7 @@ from ops import alternating, seconds
 SHAPES = ((16384, 3072, 768), (16384, 1536, 384), (8192, 8192, 8192), (16384, 768, 3072), (16384, 384, 1536))
 GATES = {(16384, 3072, 768): 150, (16384, 1536, 384): 100, (8192, 8192, 8192): 220}  # TFLOP/s
 GOALS = {(16384, 3072, 768): 260, (16384, 1536, 384): 200, (8192, 8192, 8192): 320}
+PAUSE = 0.5  # seconds
 
 
 def check(y: np.ndarray, x: Any, w: Any, b: Any, torch: Any) -> float:
@@ -55,9 +58,15 @@ def measure(shape: tuple[int, int, int], engine: Any, torch: Any, rounds: int) -
     }
     times = alternating(rivals, rounds, span=0.05, least=5)
     rate = {name: 2e-12 * m * n * k / statistics.median(row) for name, row in times.items()}
+    alone = {}
+    for name, rival in rivals.items():
+        time.sleep(PAUSE)
+        [row] = alternating({name: rival}, rounds, span=0.02, least=5).values()
+        alone[name] = 2e-12 * m * n * k / statistics.median(row)
     pairs = zip(times["torch"], times["grilly"], strict=True)
     return {
-        "shape": shape, "teraflops": rate, "bytes": 2 * (m * k + n * k + m * n + n), "roundings": off,
+        "shape": shape, "teraflops": rate, "teraflops_alone": alone,
+        "bytes": 2 * (m * k + n * k + m * n + n), "roundings": off,
         "times_torch": statistics.median(t / g for t, g in pairs), "gate": GATES.get(shape), "goal": GOALS.get(shape),
     }  # fmt: skip
 
@@ -84,8 +93,9 @@ def main() -> int:
         row["of_floor"] = floor / (2 * m * n * k / (row["teraflops"]["grilly"] * 1e12))
         rates = ", ".join(f"{name} {rate:.0f}" for name, rate in row["teraflops"].items())
         gate = f"gate {row['gate']}, goal {row['goal']}" if row["gate"] else "no gate"
+        by_itself = ", ".join(f"{rate:.0f}" for rate in row["teraflops_alone"].values())
         ratios = f"{row['times_torch']:.2f} x torch, {row['of_floor']:.2f} of the floor"
-        print(f"{m} x {n} x {k}: {rates} TFLOP/s; {ratios}; {gate}")
+        print(f"{m} x {n} x {k}: {rates} TFLOP/s ({by_itself} alone); {ratios}; {gate}")
         if row["gate"] and row["teraflops"]["grilly"] < row["gate"]:
             missed.append(row["shape"])
     facts = {"device": engine.device, "bandwidth": bandwidth, "machine": machine.machine(), "rows": rows}

@@ -1,12 +1,9 @@
-// Whether packHalf2x16 rounds so too: a device is asked when it is opened.
+// Whether packHalf2x16 rounds to the nearest, ties to even: a device is asked when it is opened.
 layout(constant_id = 64) const bool PACKS_TO_NEAREST = false;
 
-// Four numbers as float16, two to a word, the first in the lower half; to the nearest, ties to even, where packHalf2x16 may
-// round as it likes. What is too large becomes infinity, NaN stays NaN.
-uvec2 pack_halves(vec4 quad) {
-    if (PACKS_TO_NEAREST) {
-        return uvec2(packHalf2x16(quad.xy), packHalf2x16(quad.zw));
-    }
+// Four numbers as float16, two to a word, the first in the lower half; to the nearest, ties to even, by whole numbers alone.
+// What is too large becomes infinity, NaN stays NaN.
+uvec2 halves_of(vec4 quad) {
     uvec4 bits = floatBitsToUint(quad);
     uvec4 magnitude = bits & 0x7fffffffu;
     // The exponent counts from 2^-14, 65536 stands for infinity; what is cut off is added first, so that it carries.
@@ -18,4 +15,10 @@ uvec2 pack_halves(vec4 quad) {
     halves = mix(halves, uvec4(0x7e00u), greaterThan(magnitude, uvec4(0x7f800000u)));
     halves |= (bits >> 16) & 0x8000u;
     return halves.xz | halves.yw << 16;
+}
+
+// The same, where packHalf2x16 may not round as it likes by it. A driver may take unpackHalf2x16(packHalf2x16(x)) for x: what is
+// to be read as rounded in the same shader comes from `halves_of`.
+uvec2 pack_halves(vec4 quad) {
+    return PACKS_TO_NEAREST ? uvec2(packHalf2x16(quad.xy), packHalf2x16(quad.zw)) : halves_of(quad);
 }

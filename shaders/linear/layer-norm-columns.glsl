@@ -27,7 +27,11 @@ layout(push_constant) uniform Push {
 } push;
 
 vec4 rounded(vec4 quad) {
-    return ROUNDED ? wide(narrow(quad)) : quad;
+#if STORED == FLOAT16
+    return ROUNDED ? wide(halves_of(quad)) : quad;
+#else
+    return quad;
+#endif
 }
 
 void main() {

@@ -5,7 +5,7 @@
 // m and r are of x's rows, s and c of the columns (layer-norm-columns.glsl), and g and g w are rounded to float16.
 // Grid: y = ceil(rows / (8 * TILE_M)), x = 8 * ceil(n / OUT_N): eight row tiles walk all columns together, so that what
 // they read stays in the second-level cache. SUBGROUPS subgroups, each with a part of the tile.
-// Reduction order: along k in steps of 16, whatever the tile; within a step as the device's matrix cores add.
+// Reduction order: from the bias, along k in steps of 16, whatever the tile; within a step as the device's matrix cores add.
 // Assumes: k a multiple of TILE_K, n of 8; 16 x 16 x 16 matrices; subgroups of 256 / SUBGROUPS invocations.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -38,17 +38,34 @@ const uint OUT_COLUMNS = OUT_WIDTH / 16u;
 // Quads of a row in shared memory, with one more so that rows start at different banks.
 const uint QUADS = TILE_K / 8u;
 const uint STRIDE = QUADS + 1u;
-const uint OUT_QUADS = OUT_WIDTH / 8u;
-const uint OUT_STRIDE = OUT_QUADS + 1u;
+// The result passes through shared memory in halves, if they have whole matrices.
+const uint PARTS = OUT_COLUMNS % 2u == 0u ? 2u : 1u;
+const uint PART_COLUMNS = OUT_COLUMNS / PARTS;
+const uint PART_QUADS = 2u * PART_COLUMNS;
+const uint PART_STRIDE = PART_QUADS + 1u;
 const uint OPERANDS = (TILE_M + TILE_N) * STRIDE;
-const uint RESULT = TILE_M * OUT_STRIDE;
+const uint RESULT = SUBGROUPS * HEIGHT * PART_STRIDE;
 // Quads that an invocation loads each step, and the rows between them.
 const uint X_LOADS = (TILE_M * QUADS + 255u) / 256u;
 const uint W_LOADS = (TILE_N * QUADS + 255u) / 256u;
 const uint STEP = 256u / QUADS;
+const uint LANES = 256u / SUBGROUPS;
 
 #include "linear-matrix-interface.glsl"
 #include "linear-matrix-tiles.glsl"
+
+// A quad of a subgroup's part of the result, in memory and in shared memory.
+struct Quad {
+    uint row;
+    uint column;
+    uint at;
+};
+
+Quad quad_of(uint i, uint first_row, uint first_quad) {
+    uint row = i / PART_QUADS;
+    uint column = i % PART_QUADS;
+    return Quad(first_row + row, first_quad + column, row * PART_STRIDE + column);
+}
 
 #define SUM coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
 #define HALF coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
@@ -69,13 +86,6 @@ void main() {
     uint own_column = own_half * WIDTH;
     uint me = gl_LocalInvocationIndex;
 
-#ifdef BIASED
-    if (BIAS) {
-        for (uint i = me; i < TILE_N; i += 256u) {
-            bias_tile[i] = first_column + i < push.n ? bias[first_column + i] : 0.0;
-        }
-    }
-#endif
     // Rows past the last repeat it; what comes of them is not written.
     [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
         uint row = min(first_row + me / QUADS + i * STEP, rows - 1u);
@@ -85,6 +95,8 @@ void main() {
         w_at[i] = min(first_column + column_of(w_row(i)), push.n - 1u) * (push.k / 8u) + me % QUADS;
     }
     fetch(0u);
+    // While the first tiles are on their way: where the sums start. A stride of 0: every row is the bias, or every column
+    // the rows' m and r.
     SUM sum[ROWS][COLUMNS];
 #ifdef FOLDED
     if (me < QUADS) {
@@ -101,7 +113,7 @@ void main() {
         column_c[i] = column.y;
     }
     barrier();
-    // While the first tiles are on their way: sums start at c / r - m s.
+    // At c / r - m s.
     SUM m[ROWS];
     SUM deviation[ROWS];
     [[unroll]] for (uint i = 0u; i < ROWS; i++) {
@@ -119,9 +131,23 @@ void main() {
         }
     }
 #else
-    [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-        [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
-            sum[i][j] = SUM(0.0);
+#ifdef BIASED
+    if (BIAS) {
+        for (uint i = me; i < TILE_N; i += 256u) {
+            bias_tile[i] = first_column + i < push.n ? bias[first_column + i] : 0.0;
+        }
+        barrier();
+    }
+#endif
+    [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+        SUM start = SUM(0.0);
+#ifdef BIASED
+        if (BIAS) {
+            coopMatLoad(start, bias_tile, own_column + 16u * j, 0u, gl_CooperativeMatrixLayoutRowMajor);
+        }
+#endif
+        [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+            sum[i][j] = start;
         }
     }
 #endif
@@ -154,7 +180,6 @@ void main() {
         }
     }
 
-    // A stride of 0: every row is the bias, or every column the rows' r.
 #ifdef FOLDED
     SUM r[ROWS];
     [[unroll]] for (uint i = 0u; i < ROWS; i++) {
@@ -162,18 +187,7 @@ void main() {
     }
 #endif
     [[unroll]] for (uint j = 0u; j < OUT_COLUMNS; j++) {
-#ifdef BIASED
-        SUM start;
-        if (BIAS) {
-            coopMatLoad(start, bias_tile, own_column + 16u * j, 0u, gl_CooperativeMatrixLayoutRowMajor);
-        }
-#endif
         [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-#ifdef BIASED
-            if (BIAS) {
-                sum[i][j] = sum[i][j] + start;
-            }
-#endif
 #ifdef FOLDED
             sum[i][j] = sum[i][j] * r[i];
 #endif
@@ -187,46 +201,42 @@ void main() {
 #endif
         }
     }
-    // The result through shared memory, so that whole rows are read and written.
+    // The result through shared memory, of which each subgroup has a part, so that quads of rows are read and written.
     uint row_quads = push.n / 8u;
-    [[unroll]] for (uint part = 0u; part < 2u; part++) {
-        uint part_column = (first_column + part * OUT_WIDTH) / 8u;
-        if (part > 0u) {
-            barrier();
-        }
+    uint own = gl_SubgroupID * HEIGHT * PART_STRIDE;
+    [[unroll]] for (uint part = 0u; part < PARTS; part++) {
+        uint part_quad = (first_column + own_half * OUT_WIDTH) / 8u + part * PART_QUADS;
 #ifdef BIASED
         if (RESIDUAL) {
-            for (uint i = me; i < TILE_M * OUT_QUADS; i += 256u) {
-                uint row = first_row + i / OUT_QUADS;
-                uint column = part_column + i % OUT_QUADS;
-                bool there = row < rows && column < row_quads;
-                tile[i / OUT_QUADS * OUT_STRIDE + i % OUT_QUADS] = there ? residual[row * row_quads + column] : uvec4(0u);
+            [[unroll]] for (uint i = 0u; i < HEIGHT * PART_QUADS; i += LANES) {
+                Quad quad = quad_of(i + gl_SubgroupInvocationID, first_row + own_row, part_quad);
+                bool there = quad.row < rows && quad.column < row_quads;
+                tile[own + quad.at] = there ? residual[quad.row * row_quads + quad.column] : uvec4(0u);
             }
-            barrier();
+            subgroupBarrier();
         }
 #endif
-        if (own_half == part) {
-            [[unroll]] for (uint j = 0u; j < OUT_COLUMNS; j++) {
-                [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                    uint at = (own_row + 16u * i) * OUT_STRIDE + 2u * j;
+        [[unroll]] for (uint j = 0u; j < PART_COLUMNS; j++) {
+            [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+                uint at = own + 16u * i * PART_STRIDE + 2u * j;
+                SUM result = sum[i][part * PART_COLUMNS + j];
 #ifdef BIASED
-                    if (RESIDUAL) {
-                        HALF added;
-                        coopMatLoad(added, tile, at, OUT_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
-                        sum[i][j] = sum[i][j] + SUM(added);
-                    }
-#endif
-                    coopMatStore(HALF(sum[i][j]), tile, at, OUT_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+                if (RESIDUAL) {
+                    HALF added;
+                    coopMatLoad(added, tile, at, PART_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+                    result = result + SUM(added);
                 }
+#endif
+                coopMatStore(HALF(result), tile, at, PART_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
             }
         }
-        barrier();
-        for (uint i = me; i < TILE_M * OUT_QUADS; i += 256u) {
-            uint row = first_row + i / OUT_QUADS;
-            uint column = part_column + i % OUT_QUADS;
-            if (row < rows && column < row_quads) {
-                y[row * row_quads + column] = tile[i / OUT_QUADS * OUT_STRIDE + i % OUT_QUADS];
+        subgroupBarrier();
+        [[unroll]] for (uint i = 0u; i < HEIGHT * PART_QUADS; i += LANES) {
+            Quad quad = quad_of(i + gl_SubgroupInvocationID, first_row + own_row, part_quad);
+            if (quad.row < rows && quad.column < row_quads) {
+                y[quad.row * row_quads + quad.column] = tile[own + quad.at];
             }
         }
+        subgroupBarrier();
     }
 }
