@@ -141,7 +141,7 @@ pub enum Error {
     },
     /// A kernel's configuration needs more shared memory than a workgroup has.
     #[error("flash attention, {config}: it needs {need} bytes of shared memory, the limit is {limit}; {}",
-        match nearest { Some(nearest) => format!("{nearest} fits"), None => "no smaller configuration fits".into() })]
+        match nearest { Some([q, kv]) => format!("{q} x {kv} fits"), None => "no smaller configuration fits".into() })]
     SharedMemory {
         /// The configuration.
         config: String,
@@ -149,8 +149,8 @@ pub enum Error {
         need: u64,
         /// Bytes there are.
         limit: u64,
-        /// The nearest configuration that fits.
-        nearest: Option<String>,
+        /// Queries and keys of the nearest that fits.
+        nearest: Option<[u32; 2]>,
     },
     /// A result holds NaN or infinity.
     #[error("{0}")]

@@ -1,18 +1,22 @@
 #version 460
 // Computes: y[i, h] = sum_j softmax_j(scale q[i, h] . k[j, g] + bias[h, j - place(i)]) v[j, g], j over the keys of i's text
 // that i sees, g = h / group.
-// Grid: x = ceil(T / 64) tiles of packed tokens, which may touch several texts; y = heads; 256 invocations.
-// Reduction order: keys in blocks of 64 from the text's first; d and, inside a block, j in order; sums of weights by quarters.
+// Grid: x = ceil(T / BLOCK_Q) tiles of packed tokens, which may touch several texts; y = heads.
+// Reduction order: keys in blocks of BLOCK_KV from the text's first; d and, inside a block, j in order; sums of weights by quarters.
 // A block of which a query sees no key changes none of its bits.
-// Assumes: offsets [B + 1] rise to the rows of q and k; with VECTOR, HEAD_DIM and all strides and columns are multiples of 4.
+// Assumes: offsets [B + 1] rise to the rows of q and k; with VECTOR, HEAD_DIM and all strides and columns are multiples of 4;
+// BLOCK_Q and BLOCK_KV are powers of two from 16 on, BLOCK_KV at most 16 BLOCK_Q; INVOCATIONS = 4 BLOCK_Q.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "numbers.glsl"
 #include "stored.glsl"
 
-layout(local_size_x = 256) in;
+layout(local_size_x = 256, local_size_x_id = 7) in;
 layout(constant_id = 0) const uint HEAD_DIM = 64;
 ALIGNED_ROWS(VECTOR, 1);
+layout(constant_id = 5) const uint BLOCK_Q = 64;
+layout(constant_id = 6) const uint BLOCK_KV = 64;
+layout(constant_id = 7) const uint INVOCATIONS = 256;
 // Whether a query sees the keys up to its place alone, those near it alone, and whether there is a table of biases. Built
 // without MASKS it sees all: SwiftShader takes minutes to compile what masks need.
 #ifdef MASKS
@@ -27,24 +31,13 @@ const bool BIAS = false;
 const bool HIDES = CAUSAL || WINDOW;
 #include "attention-interface.glsl"
 #include "attention-sight.glsl"
-
-const uint TILE = 64;
-// A head is worked on in chunks of 32 columns, so that shared memory does not depend on HEAD_DIM.
-const uint CHUNKS = (HEAD_DIM + 31) / 32;
-// Odd strides keep neighbouring rows in different banks.
-const uint CHUNK_STRIDE = 9;
-const uint WEIGHT_STRIDE = 17;
-// First a chunk of queries [64, 32] and one of keys [64, 32], then the block's scores and weights [64, 64].
-shared vec4 stage[2 * TILE * CHUNK_STRIDE];
-shared vec4 values[TILE * 8];
-shared float partial[TILE * 4];
-shared float factor[TILE];
+#include "attention-blocks.glsl"
 
 void main() {
     uint invocation = gl_LocalInvocationIndex;
-    uint first = gl_WorkGroupID.x * TILE;
+    uint first = gl_WorkGroupID.x * BLOCK_Q;
     uint head = gl_WorkGroupID.y;
-    uint last = min(first + TILE, counts.tokens);
+    uint last = min(first + BLOCK_Q, counts.tokens);
     if (first >= last) {
         return;
     }
@@ -52,14 +45,14 @@ void main() {
     uint k_column = push.k_column + head / push.group * HEAD_DIM;
     uint v_column = push.v_column + head / push.group * HEAD_DIM;
 
-    // Scores: rows ty + 16 i, keys 4 tx + j. Weights: row invocation / 4, quads of keys quarter + 4 c.
-    // Results: rows tr and tr + 32, quad tc of each chunk.
-    uint tx = invocation % 16u;
-    uint ty = invocation / 16u;
+    // Scores: rows ty + i, keys 4 tx + j. Weights: row invocation / 4, quads of keys quarter + 4 c. Results: rows tr and tr + 1,
+    // quad tc of each chunk. 32 neighbours have the same eight rows everywhere, and rest while a text has none of them.
+    uint tx = invocation % QUADS;
+    uint ty = invocation / QUADS * ROWS;
     uint soft_row = invocation / 4u;
     uint quarter = invocation % 4u;
     uint tc = invocation % 8u;
-    uint tr = invocation / 8u;
+    uint tr = invocation / 8u * 2u;
 
     float largest = uintBitsToFloat(0xff800000u);
     float total = 0.0;
@@ -82,45 +75,41 @@ void main() {
         int last_place = first_place + int(end - 1u - max(first, begin));
         int place = place_of(first + soft_row - begin, queries, key_count);
         bool own = first + soft_row >= begin && first + soft_row < end;
+        bool own_scores = first + ty < end && first + ty + ROWS > begin;
+        bool own_0 = first + tr >= begin && first + tr < end;
+        bool own_1 = first + tr + 1u >= begin && first + tr + 1u < end;
         Sight some = sight_of_any(first_place, last_place, int(key_count));
         Sight each = sight_of_all(first_place, last_place, int(key_count));
         Sight mine = sight_of(place, int(key_count));
         uint table = BIAS ? (text * gl_NumWorkGroups.y + head) % push.bias_rows * (2u * push.reach + 1u) : 0u;
         uint limit = uint(end_of(some));
-        for (uint at = 0u; at < limit; at += TILE) {
+        for (uint at = 0u; at < limit; at += BLOCK_KV) {
             if (WINDOW && int(at) >= some.leading) {
                 // Blocks that no query of the tile sees are passed over.
-                at = max(at, uint(some.begin) / TILE * TILE);
+                at = max(at, uint(some.begin) / BLOCK_KV * BLOCK_KV);
             }
             uint block = key_begin + at;
-            uint keys = min(TILE, key_count - at);
+            uint keys = min(BLOCK_KV, key_count - at);
             // Whether some query of the tile does not see all of the block.
             bool edge = HIDES && !sees_each(each, int(at), int(keys));
 
-            vec4 score[4];
-            [[unroll]] for (uint i = 0u; i < 4u; i++) {
+            vec4 score[ROWS];
+            [[unroll]] for (uint i = 0u; i < ROWS; i++) {
                 score[i] = vec4(0.0);
             }
             for (uint chunk = 0u; chunk < CHUNKS; chunk++) {
                 barrier();
-                [[unroll]] for (uint i = 0u; i < 2u; i++) {
-                    uint row = tr + 32u * i;
-                    uint column = 32u * chunk + 4u * tc;
-                    uint q_at = (first + row) * push.q_stride + q_column + column;
-                    stage[row * CHUNK_STRIDE + tc] = load_q(first + row < last, q_at, column);
-                    uint k_at = (block + row) * push.k_stride + k_column + column;
-                    // Key 4 a + b lies in row 16 b + a, so that neighbouring invocations read neighbouring rows.
-                    stage[(TILE + row % 4u * 16u + row / 4u) * CHUNK_STRIDE + tc] = load_k(row < keys, k_at, column);
-                }
+                stage_queries(first, last, q_column, chunk);
+                stage_keys(block, keys, k_column, chunk);
                 barrier();
-                if (4u * tx < keys) {
+                if (own_scores && 4u * tx < keys) {
                     [[unroll]] for (uint c = 0u; c < 8u; c++) {
                         vec4 b[4];
                         [[unroll]] for (uint j = 0u; j < 4u; j++) {
-                            b[j] = stage[(TILE + 16u * j + tx) * CHUNK_STRIDE + c];
+                            b[j] = stage[(BLOCK_Q + QUADS * j + tx) * CHUNK_STRIDE + c];
                         }
-                        [[unroll]] for (uint i = 0u; i < 4u; i++) {
-                            vec4 a = stage[(ty + 16u * i) * CHUNK_STRIDE + c];
+                        [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+                            vec4 a = stage[(ty + i) * CHUNK_STRIDE + c];
                             [[unroll]] for (uint j = 0u; j < 4u; j++) {
                                 float s = score[i][j];
                                 s = fma(a.x, b[j].x, s);
@@ -133,16 +122,16 @@ void main() {
                 }
             }
             barrier();
-            [[unroll]] for (uint i = 0u; i < 4u; i++) {
-                stage[(ty + 16u * i) * WEIGHT_STRIDE + tx] = score[i] * push.scale;
+            [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+                stage[(ty + i) * WEIGHT_STRIDE + tx] = score[i] * push.scale;
             }
             barrier();
 
             // Softmax over the block: a row that sees none of it gets no weights and keeps what it has.
             bool some_seen = own && (!HIDES || sees_some(mine, int(at), int(keys)));
-            vec4 weight[4];
+            vec4 weight[ROWS];
             float most = largest;
-            [[unroll]] for (uint c = 0u; c < 4u; c++) {
+            [[unroll]] for (uint c = 0u; c < ROWS; c++) {
                 weight[c] = stage[soft_row * WEIGHT_STRIDE + quarter + 4u * c];
                 [[unroll]] for (uint j = 0u; j < 4u; j++) {
                     uint key = 4u * (quarter + 4u * c) + j;
@@ -164,24 +153,22 @@ void main() {
             float sum = 0.0;
             // Of a key that another query sees less than any weight: 0 times a hidden NaN is not 0.
             float hidden = edge ? -1.0 : 0.0;
-            [[unroll]] for (uint c = 0u; c < 4u; c++) {
-                [[unroll]] for (uint j = 0u; j < 4u; j++) {
-                    uint key = 4u * (quarter + 4u * c) + j;
-                    bool there = some_seen && key < keys && (!edge || sees(mine, int(at + key)));
-                    weight[c][j] = there ? exponential(weight[c][j] - most) : 0.0;
-                    sum += weight[c][j];
-                    if (HIDES) {
-                        weight[c][j] = there ? weight[c][j] : hidden;
+            if (own) {
+                [[unroll]] for (uint c = 0u; c < ROWS; c++) {
+                    [[unroll]] for (uint j = 0u; j < 4u; j++) {
+                        uint key = 4u * (quarter + 4u * c) + j;
+                        bool there = some_seen && key < keys && (!edge || sees(mine, int(at + key)));
+                        weight[c][j] = there ? exponential(weight[c][j] - most) : 0.0;
+                        sum += weight[c][j];
+                        if (HIDES) {
+                            weight[c][j] = there ? weight[c][j] : hidden;
+                        }
                     }
+                    stage[soft_row * WEIGHT_STRIDE + quarter + 4u * c] = weight[c];
                 }
-                stage[soft_row * WEIGHT_STRIDE + quarter + 4u * c] = weight[c];
             }
             float shrink = some_seen ? exponential(largest - most) : 1.0;
             largest = some_seen ? most : largest;
-            uint row_0 = first + tr;
-            uint row_1 = row_0 + 32u;
-            bool own_0 = row_0 >= begin && row_0 < end;
-            bool own_1 = row_1 >= begin && row_1 < end;
             barrier();
             partial[invocation] = sum;
             if (quarter == 0u) {
@@ -192,29 +179,26 @@ void main() {
                 if (chunk > 0u) {
                     barrier();
                 }
-                [[unroll]] for (uint i = 0u; i < 2u; i++) {
-                    uint row = tr + 32u * i;
-                    uint column = 32u * chunk + 4u * tc;
-                    uint v_at = (block + row) * push.v_stride + v_column + column;
-                    values[row * 8u + tc] = load_v(row < keys, v_at, column);
-                }
+                stage_values(block, keys, v_column, chunk);
                 barrier();
-                vec4 r_0 = result[2u * chunk] * factor[tr];
-                vec4 r_1 = result[2u * chunk + 1u] * factor[tr + 32u];
-                for (uint j = 0u; 4u * j < keys; j++) {
-                    vec4 w_0 = stage[tr * WEIGHT_STRIDE + j];
-                    vec4 w_1 = stage[(tr + 32u) * WEIGHT_STRIDE + j];
-                    [[unroll]] for (uint i = 0u; i < 4u; i++) {
-                        vec4 value = values[(4u * j + i) * 8u + tc];
-                        vec4 next_0 = fma(vec4(w_0[i]), value, r_0);
-                        vec4 next_1 = fma(vec4(w_1[i]), value, r_1);
-                        r_0 = HIDES ? mix(next_0, r_0, bvec4(w_0[i] < 0.0)) : next_0;
-                        r_1 = HIDES ? mix(next_1, r_1, bvec4(w_1[i] < 0.0)) : next_1;
+                if (own_0 || own_1) {
+                    vec4 r_0 = result[2u * chunk] * factor[tr];
+                    vec4 r_1 = result[2u * chunk + 1u] * factor[tr + 1u];
+                    for (uint j = 0u; 4u * j < keys; j++) {
+                        vec4 w_0 = stage[tr * WEIGHT_STRIDE + j];
+                        vec4 w_1 = stage[(tr + 1u) * WEIGHT_STRIDE + j];
+                        [[unroll]] for (uint i = 0u; i < 4u; i++) {
+                            vec4 value = values[(4u * j + i) * 8u + tc];
+                            vec4 next_0 = fma(vec4(w_0[i]), value, r_0);
+                            vec4 next_1 = fma(vec4(w_1[i]), value, r_1);
+                            r_0 = HIDES ? mix(next_0, r_0, bvec4(w_0[i] < 0.0)) : next_0;
+                            r_1 = HIDES ? mix(next_1, r_1, bvec4(w_1[i] < 0.0)) : next_1;
+                        }
                     }
+                    // A row of another text keeps what it has: 0 times a NaN of this text is not 0.
+                    result[2u * chunk] = mix(result[2u * chunk], r_0, bvec4(own_0));
+                    result[2u * chunk + 1u] = mix(result[2u * chunk + 1u], r_1, bvec4(own_1));
                 }
-                // A row of another text keeps what it has: 0 times a NaN of this text is not 0.
-                result[2u * chunk] = mix(result[2u * chunk], r_0, bvec4(own_0));
-                result[2u * chunk + 1u] = mix(result[2u * chunk + 1u], r_1, bvec4(own_1));
             }
             float block_sum = (partial[row_slot] + partial[row_slot + 1u]) + (partial[row_slot + 2u] + partial[row_slot + 3u]);
             total = fma(total, shrink, block_sum);
@@ -227,7 +211,7 @@ void main() {
     }
     barrier();
     [[unroll]] for (uint i = 0u; i < 2u; i++) {
-        uint row = tr + 32u * i;
+        uint row = tr + i;
         if (first + row < last) {
             [[unroll]] for (uint chunk = 0u; chunk < CHUNKS; chunk++) {
                 // A text without keys has weights of no sum.

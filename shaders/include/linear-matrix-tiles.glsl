@@ -1,7 +1,7 @@
 // Tiles of linear-matrix: `fetch` loads those of a step into registers, `store` puts them into shared memory, where they are
 // multiplied. The sizes are constants of the shader.
 
-// The tiles of x and of the weight; when the sums are done, each subgroup's part of the result.
+// The tiles of x and of the weight; when the sums are done, one half of the result's columns after the other.
 shared uvec4 tile[OPERANDS > RESULT ? OPERANDS : RESULT];
 #ifdef BIASED
 shared float bias_tile[TILE_N];

@@ -38,34 +38,17 @@ const uint OUT_COLUMNS = OUT_WIDTH / 16u;
 // Quads of a row in shared memory, with one more so that rows start at different banks.
 const uint QUADS = TILE_K / 8u;
 const uint STRIDE = QUADS + 1u;
-// The result passes through shared memory in halves, if they have whole matrices.
-const uint PARTS = OUT_COLUMNS % 2u == 0u ? 2u : 1u;
-const uint PART_COLUMNS = OUT_COLUMNS / PARTS;
-const uint PART_QUADS = 2u * PART_COLUMNS;
-const uint PART_STRIDE = PART_QUADS + 1u;
+const uint OUT_QUADS = OUT_WIDTH / 8u;
+const uint OUT_STRIDE = OUT_QUADS + 1u;
 const uint OPERANDS = (TILE_M + TILE_N) * STRIDE;
-const uint RESULT = SUBGROUPS * HEIGHT * PART_STRIDE;
+const uint RESULT = TILE_M * OUT_STRIDE;
 // Quads that an invocation loads each step, and the rows between them.
 const uint X_LOADS = (TILE_M * QUADS + 255u) / 256u;
 const uint W_LOADS = (TILE_N * QUADS + 255u) / 256u;
 const uint STEP = 256u / QUADS;
-const uint LANES = 256u / SUBGROUPS;
 
 #include "linear-matrix-interface.glsl"
 #include "linear-matrix-tiles.glsl"
-
-// A quad of a subgroup's part of the result, in memory and in shared memory.
-struct Quad {
-    uint row;
-    uint column;
-    uint at;
-};
-
-Quad quad_of(uint i, uint first_row, uint first_quad) {
-    uint row = i / PART_QUADS;
-    uint column = i % PART_QUADS;
-    return Quad(first_row + row, first_quad + column, row * PART_STRIDE + column);
-}
 
 #define SUM coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
 #define HALF coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
@@ -201,42 +184,46 @@ void main() {
 #endif
         }
     }
-    // The result through shared memory, of which each subgroup has a part, so that quads of rows are read and written.
+    // The result through shared memory, so that whole rows are read and written.
     uint row_quads = push.n / 8u;
-    uint own = gl_SubgroupID * HEIGHT * PART_STRIDE;
-    [[unroll]] for (uint part = 0u; part < PARTS; part++) {
-        uint part_quad = (first_column + own_half * OUT_WIDTH) / 8u + part * PART_QUADS;
+    [[unroll]] for (uint part = 0u; part < 2u; part++) {
+        uint part_column = (first_column + part * OUT_WIDTH) / 8u;
+        if (part > 0u) {
+            barrier();
+        }
 #ifdef BIASED
         if (RESIDUAL) {
-            [[unroll]] for (uint i = 0u; i < HEIGHT * PART_QUADS; i += LANES) {
-                Quad quad = quad_of(i + gl_SubgroupInvocationID, first_row + own_row, part_quad);
-                bool there = quad.row < rows && quad.column < row_quads;
-                tile[own + quad.at] = there ? residual[quad.row * row_quads + quad.column] : uvec4(0u);
+            for (uint i = me; i < TILE_M * OUT_QUADS; i += 256u) {
+                uint row = first_row + i / OUT_QUADS;
+                uint column = part_column + i % OUT_QUADS;
+                bool there = row < rows && column < row_quads;
+                tile[i / OUT_QUADS * OUT_STRIDE + i % OUT_QUADS] = there ? residual[row * row_quads + column] : uvec4(0u);
             }
-            subgroupBarrier();
+            barrier();
         }
 #endif
-        [[unroll]] for (uint j = 0u; j < PART_COLUMNS; j++) {
-            [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                uint at = own + 16u * i * PART_STRIDE + 2u * j;
-                SUM result = sum[i][part * PART_COLUMNS + j];
+        if (own_half == part) {
+            [[unroll]] for (uint j = 0u; j < OUT_COLUMNS; j++) {
+                [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+                    uint at = (own_row + 16u * i) * OUT_STRIDE + 2u * j;
 #ifdef BIASED
-                if (RESIDUAL) {
-                    HALF added;
-                    coopMatLoad(added, tile, at, PART_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
-                    result = result + SUM(added);
-                }
+                    if (RESIDUAL) {
+                        HALF added;
+                        coopMatLoad(added, tile, at, OUT_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+                        sum[i][j] = sum[i][j] + SUM(added);
+                    }
 #endif
-                coopMatStore(HALF(result), tile, at, PART_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+                    coopMatStore(HALF(sum[i][j]), tile, at, OUT_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+                }
             }
         }
-        subgroupBarrier();
-        [[unroll]] for (uint i = 0u; i < HEIGHT * PART_QUADS; i += LANES) {
-            Quad quad = quad_of(i + gl_SubgroupInvocationID, first_row + own_row, part_quad);
-            if (quad.row < rows && quad.column < row_quads) {
-                y[quad.row * row_quads + quad.column] = tile[own + quad.at];
+        barrier();
+        for (uint i = me; i < TILE_M * OUT_QUADS; i += 256u) {
+            uint row = first_row + i / OUT_QUADS;
+            uint column = part_column + i % OUT_QUADS;
+            if (row < rows && column < row_quads) {
+                y[row * row_quads + column] = tile[i / OUT_QUADS * OUT_STRIDE + i % OUT_QUADS];
             }
         }
-        subgroupBarrier();
     }
 }

@@ -1,10 +1,11 @@
 //! What runs for an op, as data: shaders with their text and interface, and what the op costs.
 
 use super::Operand;
+use super::flash::{self, FlashAttentionConfig};
 use crate::Result;
 use crate::array::op_graph;
 use crate::backend::registry::Registry;
-use crate::backend::vulkan::{Capabilities, Variant, generated, lower, shared_bytes};
+use crate::backend::vulkan::{Capabilities, Variant, generated, local_size, lower, shared_bytes};
 use crate::graph::Plan;
 use crate::ops::{Op, Work};
 
@@ -36,13 +37,28 @@ pub struct Description {
     pub work: Work,
 }
 
-pub(super) fn describe(op: &Op, operands: &[Operand]) -> Result<Description> {
+pub(super) fn describe(op: &Op, operands: &[Operand], config: Option<FlashAttentionConfig>) -> Result<Description> {
     let (graph, counts) = op_graph(op, operands)?;
     let plan = Plan::new(graph);
     let work = plan.graph.nodes.first().map(|node| plan.graph.work(node, counts)).unwrap_or_default();
-    let dispatches = lower(&plan, &Capabilities::floor(), &Registry::default())?;
+    let dispatches = lower(&plan, &device(config), &Registry::default())?;
     let shaders = dispatches.iter().map(|dispatch| shader(dispatch.variant, &dispatch.constants)).collect();
     Ok(Description { shaders, work })
+}
+
+/// One without optional features, or one that can have a configuration.
+fn device(config: Option<FlashAttentionConfig>) -> Capabilities {
+    let floor = Capabilities::floor();
+    match config {
+        None => floor,
+        Some(FlashAttentionConfig { half_precision, .. }) => Capabilities {
+            features: flash::features(half_precision),
+            subgroup_size: 32,
+            shared_memory: u32::MAX,
+            invocations: u32::MAX,
+            ..floor
+        },
+    }
 }
 
 fn shader(variant: &'static Variant, values: &[u32]) -> Shader {
@@ -53,7 +69,7 @@ fn shader(variant: &'static Variant, values: &[u32]) -> Shader {
         bindings: variant.bindings.iter().map(|b| (b.index, b.name, b.access.name())).collect(),
         push_constants: variant.push.iter().map(|member| (member.name, member.scalar.glsl())).collect(),
         constants: constants.map(|(c, bits)| (c.id, c.name, c.scalar.glsl(), *bits)).collect(),
-        local_size: variant.local_size,
+        local_size: local_size(variant, values),
         shared_memory: shared_bytes(variant, values),
     }
 }

@@ -12,7 +12,8 @@ use crate::backend::vulkan::{Capabilities, Feature, Variant, shared_bytes};
 use crate::{Error, Result};
 
 /// Blocks of flash attention.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct FlashAttentionConfig {
     /// Queries of a workgroup.
     pub block_q: u32,
@@ -20,7 +21,7 @@ pub struct FlashAttentionConfig {
     pub block_kv: u32,
     /// Columns of a head.
     pub head_dim: u32,
-    /// Whether operands are float16, on matrix cores; else float32, whose kernel has blocks of 64 x 64 whatever stands here.
+    /// Whether operands are float16, on matrix cores where the device has them.
     pub half_precision: bool,
 }
 
@@ -35,7 +36,7 @@ const fn config(block_q: u32, block_kv: u32, head_dim: u32, half_precision: bool
     FlashAttentionConfig { block_q, block_kv, head_dim, half_precision }
 }
 
-/// What every device runs: the blocks of the float32 kernel.
+/// What every device can run.
 pub const DEFAULT_CONFIG: FlashAttentionConfig = config(64, 64, 64, false);
 
 /// A row for each architecture.
@@ -100,12 +101,14 @@ pub fn architecture(device: &Capabilities) -> &'static str {
 
 /// Bytes of shared memory of a workgroup: what the kernel's arrays take at these constants, whether a device can have them
 /// or not. Float16: keys and values of a block, or the queries in their place, and their scores; a device that is known to hold
-/// rows in quads of lanes needs no memory for scores.
+/// rows in quads of lanes needs no memory for scores. Float32: 32 columns of the queries and the keys, or the scores in their
+/// place, as many of the values, and five numbers a query.
 pub fn required_shared_memory(config: FlashAttentionConfig) -> u64 {
-    if !config.half_precision {
-        return u64::from(attention::KERNEL.variants[0].shared_bytes);
-    }
     let [queries, keys, columns] = [config.block_q, config.block_kv, config.head_dim].map(u64::from);
+    if !config.half_precision {
+        let (chunks, scores) = ((queries + keys) * 9, queries * (keys / 4 + 1));
+        return 16 * (chunks.max(scores) + 8 * keys + queries) + 4 * queries;
+    }
     // Rows of eight halves a quad of 16 bytes, or of four floats, and one quad more; a factor a query.
     let (quads, scores) = (columns / 8, keys / 4);
     (2 * keys).max(queries) * (quads + 1) * 16 + queries * (scores + 1) * 16 + queries * 4
@@ -130,10 +133,18 @@ pub(crate) fn shader(config: FlashAttentionConfig) -> (&'static Variant, Vec<u32
         let variant = &attention_matrix::KERNEL.variants[1];
         (variant, constants.values(variant))
     } else {
-        let constants = attention::Constants { head_dim: config.head_dim, ..attention::Constants::default() };
+        let FlashAttentionConfig { block_q, block_kv, head_dim, .. } = config;
+        let invocations = 4 * block_q;
+        let constants =
+            attention::Constants { head_dim, block_q, block_kv, invocations, ..attention::Constants::default() };
         let variant = &attention::KERNEL.variants[0];
         (variant, constants.values(variant))
     }
+}
+
+/// What a device has that runs a configuration's kernel: in float16 the build that any device with matrix cores runs.
+pub(crate) fn features(half_precision: bool) -> Vec<Feature> {
+    if half_precision { attention_matrix::KERNEL.variants[1].needs.to_vec() } else { Vec::new() }
 }
 
 /// Least blocks: a matrix each way.
@@ -144,9 +155,9 @@ pub fn nearest_config(config: FlashAttentionConfig, max_shared_memory: u64) -> O
     let mut nearest = config;
     while required_shared_memory(nearest) > max_shared_memory {
         if nearest.block_kv > LEAST {
-            nearest.block_kv = (nearest.block_kv / 2).max(LEAST);
+            nearest.block_kv = (nearest.block_kv / 2).next_multiple_of(LEAST);
         } else if nearest.block_q > LEAST {
-            nearest.block_q = (nearest.block_q / 2).max(LEAST);
+            nearest.block_q = (nearest.block_q / 2).next_multiple_of(LEAST);
         } else {
             return None;
         }
@@ -157,15 +168,26 @@ pub fn nearest_config(config: FlashAttentionConfig, max_shared_memory: u64) -> O
 /// Refuses a configuration that needs more shared memory than there is, or that no kernel has.
 ///
 /// # Errors
-/// `SharedMemory` with need, limit and the nearest configuration that fits; `InvalidArgument` for blocks or columns of zero,
-/// and in float16 for those that are no multiples of 16.
+/// `SharedMemory` with need, limit and the nearest configuration that fits; `InvalidArgument` for columns of zero or, in
+/// float16, no multiple of 16, and for blocks that are no multiples of 16 or, in float32, no powers of two.
 pub fn validate_config(config: FlashAttentionConfig, max_shared_memory: u64) -> Result<()> {
+    let fault = |name: &str, size: u32, expected: &str| {
+        Err(Error::InvalidArgument(format!("flash attention, {config}: {name} is {size}, expected {expected}")))
+    };
     let step = if config.half_precision { LEAST } else { 1 };
-    for (name, size) in [("block_q", config.block_q), ("block_kv", config.block_kv), ("head_dim", config.head_dim)] {
-        if size == 0 || !size.is_multiple_of(step) || size > 1 << 16 {
-            return Err(Error::InvalidArgument(format!(
-                "flash attention, {config}: {name} is {size}, expected a multiple of {step} up to 65536"
-            )));
+    if config.head_dim == 0 || !config.head_dim.is_multiple_of(step) || config.head_dim > 1 << 16 {
+        return fault("head_dim", config.head_dim, &format!("a multiple of {step} up to 65536"));
+    }
+    for (name, size, most) in
+        [("block_q", config.block_q, 1 << 16), ("block_kv", config.block_kv, config.block_q.saturating_mul(16))]
+    {
+        let whole = size > 0 && size.is_multiple_of(LEAST);
+        match config.half_precision {
+            true if !whole || size > 1 << 16 => return fault(name, size, "a multiple of 16 up to 65536"),
+            false if !whole || !size.is_power_of_two() || size > most => {
+                return fault(name, size, &format!("a power of two from 16 to {most}"));
+            }
+            _ => (),
         }
     }
     let need = required_shared_memory(config);
@@ -176,7 +198,7 @@ pub fn validate_config(config: FlashAttentionConfig, max_shared_memory: u64) -> 
         config: config.to_string(),
         need,
         limit: max_shared_memory,
-        nearest: nearest_config(config, max_shared_memory).map(|nearest| nearest.to_string()),
+        nearest: nearest_config(config, max_shared_memory).map(|nearest| [nearest.block_q, nearest.block_kv]),
     })
 }
 
@@ -197,7 +219,8 @@ pub fn select_config(device: &Capabilities, head_dim: u32) -> Result<FlashAttent
     let row = if half {
         FlashAttentionConfig { head_dim, block_q: tuned.block_q.min(LEAST * subgroups), ..tuned }
     } else {
-        FlashAttentionConfig { head_dim, ..TunedConfigs::FALLBACK }
+        let most = (device.invocations / 4).max(LEAST);
+        FlashAttentionConfig { head_dim, block_q: TunedConfigs::FALLBACK.block_q.min(most), ..TunedConfigs::FALLBACK }
     };
     let limit = u64::from(device.shared_memory);
     let found = nearest_config(row, limit).unwrap_or(row);
@@ -236,7 +259,10 @@ mod tests {
         assert_eq!(of(128 << 10), Some(config(128, 64, 128, true)));
         assert_eq!(of(48 << 10), Some(config(128, 16, 128, true)));
         assert_eq!(of(32 << 10), Some(config(64, 16, 128, true)));
-        assert_eq!((of(8 << 10), nearest_config(DEFAULT_CONFIG, 16 << 10)), (None, None));
+        assert_eq!(nearest_config(config(48, 48, 64, true), 16 << 10), Some(config(48, 32, 64, true)));
+        assert_eq!((of(8 << 10), nearest_config(DEFAULT_CONFIG, 4 << 10)), (None, None));
+        assert_eq!(nearest_config(DEFAULT_CONFIG, 20 << 10), Some(config(64, 32, 64, false)));
+        assert_eq!(nearest_config(DEFAULT_CONFIG, 12 << 10), Some(config(32, 16, 64, false)));
         for (name, config) in TunedConfigs::ALL {
             for limit in [32 << 10, 48 << 10, 64 << 10, 227 << 10] {
                 let nearest = nearest_config(config, limit).unwrap();
@@ -246,7 +272,13 @@ mod tests {
         }
         let error = validate_config(TunedConfigs::AMPERE, 48 << 10).unwrap_err();
         assert!(matches!(&error, Error::SharedMemory { limit: 49_152, nearest: Some(_), .. }), "{error}");
-        for wrong in [config(0, 64, 64, false), config(64, 24, 64, true), config(64, 64, 40, true)] {
+        for wrong in [
+            config(0, 64, 64, false),
+            config(48, 64, 64, false),
+            config(16, 512, 64, false),
+            config(64, 24, 64, true),
+            config(64, 64, 40, true),
+        ] {
             assert!(matches!(validate_config(wrong, 1 << 20), Err(Error::InvalidArgument(_))), "{wrong}");
         }
     }

@@ -56,8 +56,13 @@ impl Kernel {
             return Err(Error::InvalidArgument(format!("{name} has no option {other}; its options are {known}")));
         }
         let fault = |cause: serde_json::Error| Error::InvalidArgument(format!("{name}: {cause}"));
-        let options: Options = serde_json::from_value(options).map_err(fault)?;
-        let kernel = Kernel { row, options };
+        let given: Options = serde_json::from_value(options.clone()).map_err(fault)?;
+        if given.config.is_some()
+            && let Some(other) = ["head_dim", "use_half"].iter().find(|key| options.get(key).is_some())
+        {
+            return Err(Error::InvalidArgument(format!("{name}: {other} is given, and config has one")));
+        }
+        let kernel = Kernel { row, options: given.configured() };
         kernel.options.check(name)?;
         op_graph(&kernel.op(), &kernel.operands(1))?;
         Ok(kernel)
@@ -105,12 +110,13 @@ impl Kernel {
         Ok(if names.is_empty() { vec![op.name()] } else { names })
     }
 
-    /// Its shaders, and its work on so many rows.
+    /// Its shaders, as a device without optional features runs them, or where a configuration is given one that can have it;
+    /// and its work on so many rows.
     ///
     /// # Errors
     /// `Unsupported` for sizes that no device takes.
     pub fn describe(&self, rows: usize) -> Result<Description> {
-        describe::describe(&self.op(), &self.operands(rows))
+        describe::describe(&self.op(), &self.operands(rows), self.options.config)
     }
 
     /// Its result on arrays of one device.

@@ -1,5 +1,6 @@
 //! The table of kernels: a row each, with the options it has and what it takes.
 
+use super::flash::{FlashAttentionConfig, validate_config};
 use crate::ops::{
     ActivationKind, Approximate, Attention, BiasGelu, GatedLinear, LayerNorm, LayerNormLinear, Op, ResidualLayerNorm,
     ResidualRmsNorm, RmsNorm, RmsNormRope, SoftmaxDropout,
@@ -32,6 +33,9 @@ pub struct Options {
     pub offset: u64,
     /// Whether places see only those before them and themselves; default false.
     pub causal: bool,
+    /// Blocks, head and element type of flash attention in place of `head_dim` and `use_half`; none, the default, for the
+    /// blocks that the engine takes.
+    pub config: Option<FlashAttentionConfig>,
 }
 
 impl Default for Options {
@@ -48,11 +52,20 @@ impl Default for Options {
             seed: 0,
             offset: 0,
             causal: false,
+            config: None,
         }
     }
 }
 
 impl Options {
+    /// A configuration has a head and an element type.
+    pub(super) fn configured(self) -> Self {
+        match self.config {
+            Some(config) => Options { head_dim: config.head_dim as usize, use_half: config.half_precision, ..self },
+            None => self,
+        }
+    }
+
     pub(super) fn check(&self, name: &str) -> Result<()> {
         let fault = |what: String| Err(Error::InvalidArgument(format!("{name}: {what}")));
         let sizes = [("hidden_dim", self.hidden_dim), ("head_dim", self.head_dim), ("max_seq_len", self.max_seq_len)];
@@ -62,6 +75,9 @@ impl Options {
         let heads = matches!(name, "rms_norm_rope" | "flash_attention");
         if heads && !self.hidden_dim.is_multiple_of(self.head_dim) {
             return fault(format!("hidden_dim {} is no multiple of head_dim {}", self.hidden_dim, self.head_dim));
+        }
+        if let Some(config) = self.config {
+            validate_config(config, u64::MAX)?;
         }
         if !self.eps.is_finite() || self.eps < 0.0 {
             return fault(format!("eps is {}, expected 0 or more", self.eps));
@@ -89,6 +105,7 @@ impl Options {
             head_dim: self.head_dim,
             scale: 1.0 / (self.head_dim as f32).sqrt(),
             causal: self.causal,
+            blocks: self.config.map(|config| [config.block_q, config.block_kv]),
             ..Attention::default()
         }
     }
@@ -136,7 +153,7 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "flash_attention",
         formula: "softmax(q k^T / sqrt(head_dim)) v, text by text of packed tokens, head by head",
-        options: &["hidden_dim", "head_dim", "use_half", "causal"],
+        options: &["hidden_dim", "head_dim", "use_half", "causal", "config"],
         op: |options| options.attention().into(),
         operands: |options, rows| {
             let tokens = vec![rows, options.hidden_dim];

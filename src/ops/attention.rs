@@ -55,6 +55,10 @@ pub struct Attention {
     /// Texts of queries, one after the other, that a text of keys serves: heads that lie apart are texts of their own.
     #[serde(default = "one")]
     pub shared_by: usize,
+    /// Queries of a workgroup and keys that are worked on together, `None` for what the engine takes; a GPU alone asks. Sums
+    /// are in their order, so another pair gives other bits.
+    #[serde(default)]
+    pub blocks: Option<[u32; 2]>,
 }
 
 fn one() -> usize {
@@ -77,6 +81,7 @@ impl Default for Attention {
             align_end: false,
             bias: false,
             shared_by: 1,
+            blocks: None,
         }
     }
 }

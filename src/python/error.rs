@@ -31,13 +31,25 @@ fn class_name(error: &Error) -> &'static str {
     }
 }
 
+/// Sets the attributes that `grilly/errors.py` promises; `nearest` is blocks, which Python makes a configuration of.
+fn with_facts(py: Python<'_>, exception: PyErr, error: &Error) -> PyErr {
+    if let Error::SharedMemory { need, limit, nearest, .. } = error {
+        let value = exception.value(py);
+        let facts = value.setattr("need", need).and_then(|()| value.setattr("limit", limit));
+        if let Err(fault) = facts.and_then(|()| value.setattr("nearest", *nearest)) {
+            return fault;
+        }
+    }
+    exception
+}
+
 impl From<Error> for PyErr {
     fn from(error: Error) -> Self {
         let message = error.to_string();
         Python::try_attach(|py| {
             let class = py.import("grilly.errors").and_then(|errors| errors.getattr(class_name(&error)));
             match class.and_then(|class| Ok(class.cast_into::<PyType>()?)) {
-                Ok(class) => PyErr::from_type(class, (message.clone(),)),
+                Ok(class) => with_facts(py, PyErr::from_type(class, (message.clone(),)), &error),
                 Err(lookup) => lookup,
             }
         })

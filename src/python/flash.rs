@@ -30,12 +30,6 @@ pub(super) fn flash_shared_memory(blocks: Blocks) -> (u64, u32) {
     (flash::required_shared_memory(config(blocks)), flash::reflected_shared_memory(config(blocks)))
 }
 
-/// The nearest configuration within a limit.
-#[pyfunction]
-pub(super) fn flash_nearest(given: Blocks, limit: u64) -> Option<Blocks> {
-    flash::nearest_config(config(given), limit).map(blocks)
-}
-
 /// Refuses a configuration that does not fit.
 #[pyfunction]
 pub(super) fn flash_validate(blocks: Blocks, limit: u64) -> PyResult<()> {

@@ -31,7 +31,7 @@ mod _core {
     use super::embed::EmbeddingModel;
     #[cfg(feature = "vulkan")]
     #[pymodule_export]
-    use super::flash::{flash_nearest, flash_rows, flash_select, flash_shared_memory, flash_validate};
+    use super::flash::{flash_rows, flash_select, flash_shared_memory, flash_validate};
     #[pymodule_export]
     use super::info::{
         clear_faults, dispatch_times, host, inject_fault, inventory, profile, reset_stats, settings, stats,

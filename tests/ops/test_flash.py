@@ -15,7 +15,8 @@ from cases.pairs import pairwise
 from cases.reference import evaluate
 from cases.table import Values
 
-from grilly import _core, functional
+import grilly
+from grilly import _core, errors, functional, kernels
 
 FULL = os.environ.get("GRILLY_TEST_FULL") == "1"
 MASKS = {
@@ -57,6 +58,8 @@ def operands_of(row):
     q_lengths, k_lengths = (3, queries, 5), (2, keys, 5)
     width = row["dim"]
     attributes = {"heads": heads, "kv_heads": groups, "head_dim": width, "scale": width**-0.5, **MASKS[row["mask"]]}
+    if "queries" in row:
+        attributes["blocks"] = [row["queries"], row["keys"]]
     operands = [values.plain(sum(q_lengths), heads * width)]
     operands += [values.plain(sum(k_lengths), groups * width) for _ in range(2)]
     operands += [np.r_[0, np.cumsum(lengths)].astype(np.int32) for lengths in (q_lengths, k_lengths)]
@@ -125,6 +128,59 @@ WHOLE += [dict(zip(WHAT, row, strict=True)) for row in product(MASKS, (64,), ("1
 @pytest.mark.parametrize("row", WHOLE if FULL else [], ids=name_of)
 def test_products(vulkan, row):
     check(row, FACTORS["dtype"])
+
+
+#: Blocks of queries and of keys beside what they work with; texts of some blocks and of part of one.
+BLOCKS = {
+    "queries": (16, 32, 64, 128),
+    "keys": (16, 32, 64, 128, 256),
+    "mask": ("full", "causal", "window", "alibi"),
+    "dim": (32, 80),
+    "dtype": ("float32", "float16"),
+    "length": (65, 257),
+}
+
+
+@pytest.mark.parametrize("row", pairwise(BLOCKS), ids=name_of)
+def test_blocks(vulkan, row):
+    """Those that a device can have give the numbers of the definition; others are refused as `validate_config` says."""
+    row = row | {"group": "2", "side": "equal"}
+    operands, attributes = operands_of(row)
+    device = next(found for found in grilly.info()["devices"] if found["name"] == _core.engine("vulkan").device)
+    cores = row["dtype"] == "float16" and "coopmat_f16_f32_16x16x16" in device["features"]
+    # Matrix cores hide keys only where the engine finds out which lane holds what.
+    tried = [True, False] if cores and row["mask"] in ("causal", "window") else [cores]
+    refused = [refusal(row, on_cores, device["limits"]) for on_cores in tried]
+    try:
+        attention(_core.engine("vulkan"), operands, attributes, row["dtype"])
+    except errors.InvalidArgumentError as error:
+        assert any(type(error) is kind and text in str(error) for kind, text in filter(None, refused)), error
+    else:
+        assert None in refused
+        check(row, [row["dtype"]])
+
+
+def refusal(row, on_cores, limits):
+    """Class and message of what speaks against these blocks."""
+    config = kernels.FlashAttentionConfig(row["queries"], row["keys"], row["dim"], on_cores)
+    try:
+        kernels.validate_config(config, limits["shared_memory"])
+    except errors.InvalidArgumentError as error:
+        return type(error), str(error)
+    lanes = row["queries"] * (limits["subgroup_size"] // 16 if on_cores else 4)
+    return (errors.InvalidArgumentError, f"block_q takes {lanes}") if lanes > limits["invocations"] else None
+
+
+@pytest.mark.parametrize("mask", ["full", "causal", "window"])
+def test_queries_of_a_workgroup_change_no_bit(vulkan, mask):
+    """Sums go over keys block by block, whoever computes them."""
+    operands, attributes = operands_of({"mask": mask, "dim": 32, "group": "2", "length": 129, "side": "equal"})
+    engine = _core.engine("vulkan")
+    found = {
+        queries: attention(engine, operands, attributes | {"blocks": [queries, 32]}, "float32").tobytes()
+        for queries in (16, 32, 64, 128)
+    }
+    assert len(set(found.values())) == 1
 
 
 LONG = 65_536

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from grilly import _core
@@ -29,8 +30,7 @@ class FlashAttentionConfig:
         block_q: Queries of a workgroup.
         block_kv: Keys that are worked on together.
         head_dim: Columns of a head.
-        half_precision: Whether operands are float16, on matrix cores; else float32, whose kernel has blocks of 64 x 64
-            whatever stands here.
+        half_precision: Whether operands are float16, on matrix cores where the device has them.
 
     Example:
         >>> from grilly import kernels
@@ -54,7 +54,7 @@ def _blocks(config: FlashAttentionConfig) -> tuple[int, int, int, bool]:
 
 _ROWS = {name: FlashAttentionConfig(*blocks) for name, blocks in _core.flash_rows()}
 
-#: The blocks of the float32 kernel, which every device runs.
+#: What every device can run.
 default_config = _ROWS["default"]
 
 
@@ -80,8 +80,8 @@ class TunedConfigs:
 def required_shared_memory(config: FlashAttentionConfig) -> int:
     """Shared memory of a workgroup in bytes, as the kernel declares it, whether a device can have it or not.
 
-    In float16, with q queries, k keys and a head of d columns: `32 k (d / 8 + 1) + 16 q (max(k / 4, d / 8) + 1) + 4 q`;
-    in float32 27,904, whatever the blocks.
+    With q queries, k keys and a head of d columns, in float16 `16 max(2 k, q) (d / 8 + 1) + 16 q (k / 4 + 1) + 4 q`, in
+    float32 `16 (max(9 (q + k), q (k / 4 + 1)) + 8 k + q) + 4 q`.
 
     Args:
         config: The blocks.
@@ -112,7 +112,7 @@ def validate_config(config: FlashAttentionConfig, max_shared_memory: int) -> Non
     Raises:
         SharedMemoryError: It needs more; `need`, `limit` and `nearest`, the nearest configuration that fits (`block_kv`
             halved, then `block_q`; None if none does), are its attributes.
-        InvalidArgumentError: A block is less than 1, or in float16 no multiple of 16.
+        InvalidArgumentError: A block is no multiple of 16 or, in float32, no power of two.
 
     Source: `requiredSharedMemory` and `validateConfig` of the Zig kernels.
 
@@ -125,12 +125,19 @@ def validate_config(config: FlashAttentionConfig, max_shared_memory: int) -> Non
         104960 49152 FlashAttentionConfig(block_q=128, block_kv=32, head_dim=64, half_precision=True)
     """
     blocks, limit = _blocks(config), whole("validate_config", "max_shared_memory", max_shared_memory, least=0)
-    try:
+    with naming_nearest(config):
         _core.flash_validate(blocks, limit)
+
+
+@contextmanager
+def naming_nearest(config: FlashAttentionConfig) -> Iterator[None]:
+    """Makes a configuration of the nearest blocks in an error about shared memory."""
+    try:
+        yield
     except SharedMemoryError as error:
-        nearest = _core.flash_nearest(blocks, limit)
-        error.need, error.limit = required_shared_memory(config), limit
-        error.nearest = None if nearest is None else FlashAttentionConfig(*nearest)
+        if isinstance(error.nearest, Sequence):
+            q, kv = error.nearest
+            error.nearest = replace(config, block_q=q, block_kv=kv)
         raise
 
 

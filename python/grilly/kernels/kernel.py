@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from grilly import _core
 from grilly.device_array import VulkanTensor
 from grilly.errors import InvalidTypeError
 from grilly.functional.dispatch import Operand, Prepared, Recorder, Result, evaluate, floats, mask_values
+from grilly.kernels.flash import FlashAttentionConfig, naming_nearest
 from grilly.kernels.fused import angles
 from grilly.operands import as_ids
 
@@ -79,7 +81,11 @@ class Kernel:
     def __init__(self, name: str, options: dict[str, Any]) -> None:
         self.name = name
         self.options = dict(options)
-        self._kernel = _core.Kernel(name, self.options)
+        config = options.get("config")
+        if config is not None and not isinstance(config, FlashAttentionConfig):
+            raise InvalidTypeError(f"{name}: config is of type {type(config).__name__}, expected FlashAttentionConfig")
+        told = {} if config is None else {"config": asdict(config)}
+        self._kernel = _core.Kernel(name, self.options | told)
 
     @property
     def definition(self) -> list[str]:
@@ -139,7 +145,8 @@ class Kernel:
                     given[place] = r("cast", given[place], to=dtype)
             if self.name == "rms_norm_rope" and len(given) == 2 and len(given[0].shape) == 4:
                 given += angles(r, given[0].shape[1], given[0].shape[3], 10000.0)
-            return call(given)
+            with nullcontext() if self.options.get("config") is None else naming_nearest(self.options["config"]):
+                return call(given)
 
         return evaluate(self.name, body, *prepared)
 
@@ -180,13 +187,15 @@ def get(name: str, **options: Any) -> Kernel:
             default 512), `use_half` (float16 storage of activations and matrices, float32 inside; default False), `eps`
             (default 1e-5 for layer norms, 1e-6 for RMS norms), `approximate` (of GELU, `"tanh"` or `"none"`; default
             `"tanh"`), `p` (the share that becomes 0; default 0.1), `seed` and `offset` (of the random numbers; default
-            0) and `causal` (default False).
+            0), `causal` (default False) and `config` (a `FlashAttentionConfig` in place of `head_dim` and `use_half`;
+            default the blocks that the engine takes; the CPU takes its own in any case).
 
     Returns:
         The kernel.
 
     Raises:
-        InvalidArgumentError: There is no such kernel, or it has no such option, or a value is impossible.
+        InvalidArgumentError: There is no such kernel, or it has no such option, or a value is impossible. A call raises
+            `SharedMemoryError` where the device cannot have the blocks of `config`.
 
     Example:
         >>> from grilly import kernels

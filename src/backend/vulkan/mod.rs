@@ -52,6 +52,12 @@ pub(crate) fn shared_bytes(variant: &Variant, values: &[u32]) -> u32 {
     reflect::shared_bytes(variant.spirv, &constants.collect::<Vec<_>>()).unwrap_or(variant.shared_bytes)
 }
 
+/// Invocations of a workgroup of a build at values of its specialization constants, in their order.
+pub(crate) fn local_size(variant: &Variant, values: &[u32]) -> [u32; 3] {
+    let constants = variant.constants.iter().map(|constant| constant.id).zip(values.iter().copied());
+    reflect::local_size(variant.spirv, &constants.collect::<Vec<_>>()).unwrap_or(variant.local_size)
+}
+
 /// What build.rs made of `shaders/`: one module a kernel, whose structs have the shader's names for fields. A name the
 /// shader does not have is an error of the Rust compiler:
 ///

@@ -70,6 +70,18 @@ pub fn shared_bytes(words: &[u32], constants: &[(u32, u32)]) -> Result<u32, Stri
     reader.shared_bytes()
 }
 
+/// Invocations of a workgroup of a module whose specialization constants have these values, by id; others their defaults.
+///
+/// # Errors
+/// As [`reflect`].
+#[allow(dead_code)] // the build script has no values but the defaults
+pub fn local_size(words: &[u32], constants: &[(u32, u32)]) -> Result<[u32; 3], String> {
+    let module = load(words)?;
+    let mut reader = Reader::new(&module, Names::Optional);
+    reader.values = constants.iter().copied().collect();
+    reader.local_size()
+}
+
 /// A module with its declarations by id.
 struct Reader<'a> {
     module: &'a Module,

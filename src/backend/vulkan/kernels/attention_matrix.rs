@@ -11,7 +11,7 @@ use crate::backend::vulkan::{Capabilities, Feature, shared_bytes};
 use crate::graph::{DType, Node};
 use crate::ops::{Attention, Shape};
 
-/// Queries and keys that are worked on together.
+/// Invocations of a workgroup and keys that are worked on together.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Blocks {
     invocations: u32,
@@ -27,7 +27,8 @@ const WIDE_HEAD: RangeInclusive<usize> = 97..=128;
 /// A build, and its constants.
 type Build = (&'static Variant, Constants);
 
-/// The build for a device, if it computes attention over operands of these shapes so.
+/// The build for a device, if it computes attention over operands of these shapes so; blocks that the op asks for are taken
+/// as they are.
 pub(super) fn choose(op: &Attention, operands: &[&Shape], capabilities: &Capabilities) -> Option<Build> {
     let [q, k, v, ..] = operands else { return None };
     let variant = KERNEL.own(DType::F16, capabilities).ok()?;
@@ -50,10 +51,14 @@ pub(super) fn choose(op: &Attention, operands: &[&Shape], capabilities: &Capabil
             window: op.window > 0,
             bias: op.bias,
         };
-        let shared = shared_bytes(variant, &constants.values(variant));
-        let fits = matches!(subgroups, 2 | 4 | 8) && shared <= capabilities.shared_memory;
-        (fits && blocks.invocations <= capabilities.invocations).then_some(constants)
+        let shared = || shared_bytes(variant, &constants.values(variant));
+        let fits = matches!(subgroups, 2 | 4 | 8) && blocks.invocations <= capabilities.invocations;
+        (op.blocks.is_some() || (fits && shared() <= capabilities.shared_memory)).then_some(constants)
     };
+    if let Some([block_q, keys]) = op.blocks {
+        let invocations = (block_q / 16).checked_mul(capabilities.subgroup_size)?;
+        return Some((variant, constants(Blocks { invocations, keys })?));
+    }
     let large = if in_quads && WIDE_HEAD.contains(&op.head_dim) { constants(LARGE) } else { None };
     Some((variant, large.or_else(|| constants(SMALL))?))
 }

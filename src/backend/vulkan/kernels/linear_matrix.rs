@@ -15,8 +15,6 @@ const INVOCATIONS: u32 = 256;
 const GROUP: u32 = 8;
 /// Fewer tiles than this leave multiprocessors idle: smaller ones are taken, which give the same bits.
 const FEW_TILES: u32 = 128;
-/// Rows and columns of a tile: the largest is the fastest of some thirty on an H200, the next fits 32 KiB of shared memory.
-const SIZES: [(u32, u32); 3] = [(192, 128), (128, 128), (64, 64)];
 
 /// What a workgroup computes, and how far it goes along k at a time. No tile changes a bit.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,19 +30,18 @@ impl Tile {
     pub(super) fn choose(rows: Dim, n: u32, k: u32, capabilities: &Capabilities) -> Tile {
         let subgroups = INVOCATIONS / capabilities.subgroup_size.max(1);
         let few = |m: u32| matches!(rows, Dim::Fixed(rows) if (rows as u32).div_ceil(m) * n.div_ceil(128) < FEW_TILES);
-        let sizes = if few(192) { &SIZES[2..] } else { &SIZES };
+        let (m, n) = if few(192) { (64, 64) } else { (192, 128) };
         let steps = [64, 32, 16].into_iter().filter(|step| k.is_multiple_of(*step));
-        let mut tiles = sizes.iter().flat_map(|(m, n)| steps.clone().map(|k| Tile { m: *m, n: *n, k, subgroups }));
+        let mut tiles = steps.map(|k| Tile { m, n, k, subgroups });
         let small = Tile { m: 64, n: 64, k: 16, subgroups };
         tiles.find(|tile| tile.shared_bytes() <= capabilities.shared_memory).unwrap_or(small)
     }
 
-    /// Of the shader: operands in rows of k, then the result, of which both columns of subgroups hold half their share at a
-    /// time; beside them, where a norm is folded in, two numbers of each row and column and two steps of the norm's weight,
-    /// and otherwise at most the bias.
+    /// Of the shader: operands in rows of k, then half of the result's columns; beside them, where a norm is folded in, two
+    /// numbers of each row and column and two steps of the norm's weight, and otherwise at most the bias.
     fn shared_bytes(self) -> u32 {
         let rows = |count: u32, columns: u32| count * (columns / 8 + 1) * 16;
-        rows(self.m + self.n, self.k).max(rows(2 * self.m, self.n / 4)) + 8 * (self.m + self.n) + 4 * self.k
+        rows(self.m + self.n, self.k).max(rows(self.m, self.n / 2)) + 8 * (self.m + self.n) + 4 * self.k
     }
 }
 
@@ -158,7 +155,7 @@ mod tests {
         }
         let large = |limit| Tile::choose(Dim::Tokens, 1024, 768, &able(limit));
         assert_eq!(large(48 << 10), Tile { m: 192, n: 128, k: 64, subgroups: 8 });
-        assert_eq!(large(32 << 10), Tile { m: 128, n: 128, k: 32, subgroups: 8 });
+        assert_eq!(large(32 << 10), Tile { m: 192, n: 128, k: 32, subgroups: 8 });
         let few = Tile::choose(Dim::Fixed(8), 384, 384, &able(48 << 10));
         assert_eq!(few, Tile { m: 64, n: 64, k: 64, subgroups: 8 });
     }

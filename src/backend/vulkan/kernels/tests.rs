@@ -381,6 +381,40 @@ fn attention_is_one_dispatch_over_tiles_and_heads() {
 }
 
 #[test]
+fn attention_takes_the_blocks_it_is_asked_for_or_says_why_not() {
+    let mut able = Capabilities { shared_memory: 48 << 10, invocations: 512, ..Capabilities::floor() };
+    let found = |stored, blocks: [u32; 2], able: &Capabilities| {
+        let op = Attention { heads: 2, kv_heads: 2, head_dim: 64, blocks: Some(blocks), ..Attention::default() };
+        dispatches_as(stored, op, &[Rows(128), Rows(128), Rows(128), Offsets, Offsets], able)
+            .map(|mut all| all.remove(0))
+    };
+    let blocks = |found: &Dispatch, names: [&str; 3]| names.map(|name| constant(found, name));
+    let own = ["block_q", "block_kv", "invocations"];
+    for stored in [DType::F32, DType::F16] {
+        let small = found(stored, [32, 128], &able).unwrap();
+        check(&small);
+        assert_eq!((blocks(&small, own), small.grid[0]), ([32, 128, 128], tokens(32)));
+    }
+    let fault = |stored, blocks, able: &Capabilities| found(stored, blocks, able).unwrap_err().to_string();
+    let most = fault(DType::F32, [128, 128], &able);
+    assert!(
+        most.contains("128 x 128 x 64 in float32: it needs 86528 bytes") && most.contains("128 x 64 fits"),
+        "{most}"
+    );
+    let lanes = fault(DType::F32, [256, 16], &Capabilities { shared_memory: 64 << 10, ..able.clone() });
+    assert!(lanes.contains("block_q takes 1024 invocations, floor has 512"), "{lanes}");
+    assert!(fault(DType::F16, [48, 48], &able).contains("block_q is 48, expected a power of two"));
+    // With matrix cores of which everything is known.
+    (able.features, able.subgroup_size) = (Feature::ALL.to_vec(), 32);
+    let names = ["subgroups", "keys", "invocations"];
+    let matrix = found(DType::F16, [48, 48], &able).unwrap();
+    check(&matrix);
+    assert_eq!((blocks(&matrix, names), matrix.grid[0]), ([3, 48, 96], Extent::TextTiles { per: 48 }));
+    assert!(fault(DType::F16, [128, 128], &able).contains("in float16: it needs 104960 bytes"));
+    assert!(fault(DType::F16, [24, 32], &able).contains("block_q is 24, expected a multiple of 16"));
+}
+
+#[test]
 fn attention_in_float16_takes_matrix_cores_where_heads_fit() {
     let mut able = Capabilities::floor();
     (able.features, able.subgroup_size) = (Feature::ALL.to_vec(), 32);

@@ -1,0 +1,59 @@
+// Blocks of attention in shared memory: BLOCK_Q queries, BLOCK_KV keys with their values, and their scores. INVOCATIONS is four
+// times BLOCK_Q; the loads are those of attention-interface.glsl.
+
+// A head is worked on in chunks of 32 columns, so that shared memory does not depend on HEAD_DIM.
+const uint CHUNKS = (HEAD_DIM + 31) / 32;
+// Quads of keys in a block, and rows of it whose scores an invocation has; rows that are loaded side by side, and how many of a
+// block's keys an invocation loads.
+const uint QUADS = BLOCK_KV / 4;
+const uint ROWS = BLOCK_KV / 16;
+const uint HALF = BLOCK_Q / 2;
+const uint LOADS = (BLOCK_KV + HALF - 1) / HALF;
+// Odd strides keep neighbouring rows in different banks.
+const uint CHUNK_STRIDE = 9;
+const uint WEIGHT_STRIDE = QUADS + 1;
+const uint CHUNKS_STAGED = (BLOCK_Q + BLOCK_KV) * CHUNK_STRIDE;
+const uint WEIGHTS_STAGED = BLOCK_Q * WEIGHT_STRIDE;
+// First a chunk of the queries and one of the keys, then the block's scores and weights [BLOCK_Q, BLOCK_KV].
+shared vec4 stage[CHUNKS_STAGED > WEIGHTS_STAGED ? CHUNKS_STAGED : WEIGHTS_STAGED];
+shared vec4 values[BLOCK_KV * 8];
+shared float partial[BLOCK_Q * 4];
+shared float factor[BLOCK_Q];
+
+// Columns 32 chunk .. 32 chunk + 31 of the queries from `first` on; zeros from `last` on.
+void stage_queries(uint first, uint last, uint q_column, uint chunk) {
+    uint quad = gl_LocalInvocationIndex % 8u;
+    uint column = 32u * chunk + 4u * quad;
+    [[unroll]] for (uint i = 0u; i < 2u; i++) {
+        uint row = gl_LocalInvocationIndex / 8u + HALF * i;
+        uint at = (first + row) * push.q_stride + q_column + column;
+        stage[row * CHUNK_STRIDE + quad] = load_q(first + row < last, at, column);
+    }
+}
+
+// The same of the block's keys, behind the queries: key 4 a + b lies in row QUADS b + a, so that neighbouring invocations read
+// neighbouring rows.
+void stage_keys(uint block, uint keys, uint k_column, uint chunk) {
+    uint quad = gl_LocalInvocationIndex % 8u;
+    uint column = 32u * chunk + 4u * quad;
+    [[unroll]] for (uint i = 0u; i < LOADS; i++) {
+        uint row = gl_LocalInvocationIndex / 8u + HALF * i;
+        if (BLOCK_KV % HALF == 0u || row < BLOCK_KV) {
+            uint at = (block + row) * push.k_stride + k_column + column;
+            stage[(BLOCK_Q + row % 4u * QUADS + row / 4u) * CHUNK_STRIDE + quad] = load_k(row < keys, at, column);
+        }
+    }
+}
+
+// The same of the block's values, in a place of their own.
+void stage_values(uint block, uint keys, uint v_column, uint chunk) {
+    uint quad = gl_LocalInvocationIndex % 8u;
+    uint column = 32u * chunk + 4u * quad;
+    [[unroll]] for (uint i = 0u; i < LOADS; i++) {
+        uint row = gl_LocalInvocationIndex / 8u + HALF * i;
+        if (BLOCK_KV % HALF == 0u || row < BLOCK_KV) {
+            uint at = (block + row) * push.v_stride + v_column + column;
+            values[row * 8u + quad] = load_v(row < keys, at, column);
+        }
+    }
+}
