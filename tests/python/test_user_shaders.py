@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import grilly
-from grilly import ShaderCompiler, ShaderCompilerConfig, VulkanSentenceTransformer
+from grilly import ShaderCompiler, ShaderCompilerConfig, VulkanSentenceTransformer, kernels
 from grilly.backend import shader_registry
 
 HEAD = """#version 460
@@ -226,3 +226,30 @@ def test_users_shaders_take_float32_from_a_narrow_model(tiny_model, device, comp
     assert np.abs(encode(device) - plain).max() <= 2e-6 + 2 * half_a_unit
     registered("attention-output", "bert", "sums", compiler(FACTOR=2.0))
     assert (np.abs(encode(device) - plain).max() > 1e-3) == (device == "vulkan")
+
+
+@pytest.mark.vulkan
+def test_a_users_flash_attention_has_tiles_of_64_or_of_its_constant(vulkan, tmp_path):
+    """grilly's own text with and without the constant, its results doubled."""
+    source = kernels.get("flash_attention", hidden_dim=64).source
+    doubled = source.replace("result[2u * chunk + i] / factor[row]", "2.0 * result[2u * chunk + i] / factor[row]")
+    fixed = doubled.replace("local_size_x = 256, local_size_x_id = 7", "local_size_x = 256")
+    for place, name, value in ((5, "BLOCK_Q", 64), (6, "BLOCK_KV", 64), (7, "INVOCATIONS", 256)):
+        fixed = fixed.replace(f"layout(constant_id = {place}) const uint {name} =", f"const uint {name} =")
+        assert f"const uint {name} = {value};" in fixed
+    x = np.random.default_rng(3).standard_normal((200, 64)).astype(np.float32)
+    given = [grilly.to_vulkan(part, vulkan) for part in (x, x, x, *[np.array([0, 30, 200], np.int32)] * 2)]
+    small = kernels.get("flash_attention", hidden_dim=64, config=kernels.TunedConfigs.fallback)
+    plain = kernels.get("flash_attention", hidden_dim=64)
+    expected = {kernel: np.asarray(kernel(*given)) for kernel in (plain, small)}
+    for name, text in (("doubled", doubled), ("fixed", fixed)):
+        (tmp_path / f"{name}.glsl").write_text(text)
+        compiler = ShaderCompiler(ShaderCompilerConfig(tmp_path, enable_caching=False))
+        shader_registry.register_generic_shader("attention", name, compiler=compiler)
+        try:
+            for kernel in (plain, small):
+                # Without the constant a configuration is not told, and the tiles are those of the default.
+                own = expected[plain if name == "fixed" else kernel]
+                np.testing.assert_array_equal(np.asarray(kernel(*given)), 2 * own)
+        finally:
+            shader_registry.unregister("attention")
