@@ -55,9 +55,9 @@ test-rust: setup-test ## The Rust tests (cargo test)
 	  target/test-rust.log | tee target/test-rust.summary
 
 .PHONY: test-python
-test-python: setup-test $(STAMPS)/installed ## The Python tests, against the installed wheel; ARGS="-k parity" to choose
+test-python: setup-test $(STAMPS)/installed ## The Python tests, against the installed wheel; two processes; ARGS="-k parity" to choose
 	@mkdir -p target
-	@$(TEST_ENV) $(BIN)/python -m pytest $(ARGS) 2>&1 | tee target/test-python.log
+	@$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS) 2>&1 | tee target/test-python.log
 	@tail -n 1 target/test-python.log | sed 's/^=* */pytest: /; s/ *=*$$//' > target/test-python.summary
 
 .PHONY: test-full
