@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
+from itertools import product
 from typing import Any
 
 import measure as machine
@@ -49,20 +50,19 @@ def measure(shape: tuple[int, int, int, int], dtype: str, engine: Any, rounds: i
         given = attributes if blocks is None else attributes | {"blocks": blocks}
         return engine.call("attention", [packed, packed, packed, offsets, offsets], given)
 
-    rivals = {"engine": (lambda: call(None), engine.synchronize)}
-    refused = {}
-    for queries in QUERIES:
-        for keys in KEYS:
-            blocks = [queries, keys]
-            try:
-                found = call(blocks).numpy()
-            except InvalidArgumentError as error:
-                refused[f"{queries} x {keys}"] = str(error)
-                continue
-            off = float(np.abs(found[:length, :width] - expected).max())
-            if not off <= (5 * 2.0**-10 if dtype == "float16" else 1e-5):
-                raise SystemExit(f"{shape}, {queries} x {keys} in {dtype}: {off:.2e} from float64; nothing is measured")
-            rivals[f"{queries} x {keys}"] = (lambda blocks=blocks: call(blocks), engine.synchronize)
+    tried: dict[str, list[int] | None] = {"engine": None}
+    tried |= {f"{queries} x {keys}": [queries, keys] for queries, keys in product(QUERIES, KEYS)}
+    rivals, refused = {}, []
+    for name, blocks in tried.items():
+        try:
+            found = call(blocks).numpy()
+        except InvalidArgumentError:
+            refused.append(name)
+            continue
+        off = float(np.abs(found[:length, :width] - expected).max())
+        if not off <= (5 * 2.0**-10 if dtype == "float16" else 1e-5):
+            raise SystemExit(f"{shape}, {name} in {dtype}: {off:.2e} from float64; nothing is measured")
+        rivals[name] = (lambda blocks=blocks: call(blocks), engine.synchronize)
     times = alternating(rivals, rounds, span=0.03, least=3)
     own = statistics.median(times["engine"])
     selected = kernels.select_config(head_dim=width)

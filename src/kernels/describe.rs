@@ -5,7 +5,7 @@ use super::flash::{self, FlashAttentionConfig};
 use crate::Result;
 use crate::array::op_graph;
 use crate::backend::registry::Registry;
-use crate::backend::vulkan::{Capabilities, Variant, generated, local_size, lower, shared_bytes};
+use crate::backend::vulkan::{Capabilities, Variant, generated, lower, sizes};
 use crate::graph::Plan;
 use crate::ops::{Op, Work};
 
@@ -63,14 +63,15 @@ fn device(config: Option<FlashAttentionConfig>) -> Capabilities {
 
 fn shader(variant: &'static Variant, values: &[u32]) -> Shader {
     let constants = variant.constants.iter().zip(values);
+    let (local_size, shared_memory) = sizes(variant, values);
     Shader {
         name: variant.name,
         source: source(variant),
         bindings: variant.bindings.iter().map(|b| (b.index, b.name, b.access.name())).collect(),
         push_constants: variant.push.iter().map(|member| (member.name, member.scalar.glsl())).collect(),
         constants: constants.map(|(c, bits)| (c.id, c.name, c.scalar.glsl(), *bits)).collect(),
-        local_size: local_size(variant, values),
-        shared_memory: shared_bytes(variant, values),
+        local_size,
+        shared_memory,
     }
 }
 

@@ -130,12 +130,12 @@ def validate_config(config: FlashAttentionConfig, max_shared_memory: int) -> Non
 
 
 @contextmanager
-def naming_nearest(config: FlashAttentionConfig) -> Iterator[None]:
-    """Makes a configuration of the nearest blocks in an error about shared memory."""
+def naming_nearest(config: FlashAttentionConfig | None) -> Iterator[None]:
+    """Makes a configuration of the nearest blocks in an error about shared memory, which only a configuration meets."""
     try:
         yield
     except SharedMemoryError as error:
-        if isinstance(error.nearest, Sequence):
+        if config is not None and isinstance(error.nearest, Sequence):
             q, kv = error.nearest
             error.nearest = replace(config, block_q=q, block_kv=kv)
         raise

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -145,7 +144,7 @@ class Kernel:
                     given[place] = r("cast", given[place], to=dtype)
             if self.name == "rms_norm_rope" and len(given) == 2 and len(given[0].shape) == 4:
                 given += angles(r, given[0].shape[1], given[0].shape[3], 10000.0)
-            with nullcontext() if self.options.get("config") is None else naming_nearest(self.options["config"]):
+            with naming_nearest(self.options.get("config")):
                 return call(given)
 
         return evaluate(self.name, body, *prepared)

@@ -46,16 +46,15 @@ pub(crate) use raw::spirv_tools;
 pub use raw::validation_messages;
 pub use registry::{builtin, select};
 
-/// Bytes of shared memory of a build at values of its specialization constants, in their order.
-pub(crate) fn shared_bytes(variant: &Variant, values: &[u32]) -> u32 {
+/// Invocations and bytes of shared memory of a build's workgroup at values of its specialization constants, in their order.
+pub(crate) fn sizes(variant: &Variant, values: &[u32]) -> ([u32; 3], u32) {
     let constants = variant.constants.iter().map(|constant| constant.id).zip(values.iter().copied());
-    reflect::shared_bytes(variant.spirv, &constants.collect::<Vec<_>>()).unwrap_or(variant.shared_bytes)
+    reflect::sizes(variant.spirv, &constants.collect::<Vec<_>>()).unwrap_or((variant.local_size, variant.shared_bytes))
 }
 
-/// Invocations of a workgroup of a build at values of its specialization constants, in their order.
-pub(crate) fn local_size(variant: &Variant, values: &[u32]) -> [u32; 3] {
-    let constants = variant.constants.iter().map(|constant| constant.id).zip(values.iter().copied());
-    reflect::local_size(variant.spirv, &constants.collect::<Vec<_>>()).unwrap_or(variant.local_size)
+/// As [`sizes`], the bytes alone.
+pub(crate) fn shared_bytes(variant: &Variant, values: &[u32]) -> u32 {
+    sizes(variant, values).1
 }
 
 /// What build.rs made of `shaders/`: one module a kernel, whose structs have the shader's names for fields. A name the

@@ -58,28 +58,17 @@ pub fn reflect(words: &[u32], names: Names) -> Result<Interface, String> {
     })
 }
 
-/// Bytes of shared memory of a module whose specialization constants have these values, by id; others their defaults.
+/// Invocations and bytes of shared memory of a workgroup of a module whose specialization constants have these values, by id;
+/// others their defaults.
 ///
 /// # Errors
 /// As [`reflect`].
 #[allow(dead_code)] // the build script has no values but the defaults
-pub fn shared_bytes(words: &[u32], constants: &[(u32, u32)]) -> Result<u32, String> {
+pub fn sizes(words: &[u32], constants: &[(u32, u32)]) -> Result<([u32; 3], u32), String> {
     let module = load(words)?;
     let mut reader = Reader::new(&module, Names::Optional);
     reader.values = constants.iter().copied().collect();
-    reader.shared_bytes()
-}
-
-/// Invocations of a workgroup of a module whose specialization constants have these values, by id; others their defaults.
-///
-/// # Errors
-/// As [`reflect`].
-#[allow(dead_code)] // the build script has no values but the defaults
-pub fn local_size(words: &[u32], constants: &[(u32, u32)]) -> Result<[u32; 3], String> {
-    let module = load(words)?;
-    let mut reader = Reader::new(&module, Names::Optional);
-    reader.values = constants.iter().copied().collect();
-    reader.local_size()
+    Ok((reader.local_size()?, reader.shared_bytes()?))
 }
 
 /// A module with its declarations by id.

@@ -42,7 +42,7 @@ pub(super) fn choose(op: &Attention, operands: &[&Shape], capabilities: &Capabil
     }
     let constants = |blocks: Blocks| {
         let subgroups = blocks.invocations.checked_div(capabilities.subgroup_size)?;
-        let constants = Constants {
+        Some(Constants {
             head_dim: op.head_dim as u32,
             keys: blocks.keys,
             subgroups,
@@ -50,17 +50,21 @@ pub(super) fn choose(op: &Attention, operands: &[&Shape], capabilities: &Capabil
             causal: op.causal,
             window: op.window > 0,
             bias: op.bias,
-        };
-        let shared = || shared_bytes(variant, &constants.values(variant));
-        let fits = matches!(subgroups, 2 | 4 | 8) && blocks.invocations <= capabilities.invocations;
-        (op.blocks.is_some() || (fits && shared() <= capabilities.shared_memory)).then_some(constants)
+        })
     };
     if let Some([block_q, keys]) = op.blocks {
         let invocations = (block_q / 16).checked_mul(capabilities.subgroup_size)?;
         return Some((variant, constants(Blocks { invocations, keys })?));
     }
-    let large = if in_quads && WIDE_HEAD.contains(&op.head_dim) { constants(LARGE) } else { None };
-    Some((variant, large.or_else(|| constants(SMALL))?))
+    let fits = |constants: &Constants| {
+        matches!(constants.subgroups, 2 | 4 | 8)
+            && constants.invocations <= capabilities.invocations
+            && shared_bytes(variant, &constants.values(variant)) <= capabilities.shared_memory
+    };
+    let wide = in_quads && WIDE_HEAD.contains(&op.head_dim);
+    let tried = if wide { &[LARGE, SMALL][..] } else { &[SMALL] };
+    let found = tried.iter().filter_map(|blocks| constants(*blocks)).find(fits)?;
+    Some((variant, found))
 }
 
 /// Whether the device computes attention over operands of these shapes so.

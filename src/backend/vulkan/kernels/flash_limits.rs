@@ -123,10 +123,11 @@ fn configurations_are_refused_where_the_layer_complains() {
         *(if refuses { &mut refused } else { &mut accepted }) += 1;
         // The kernel itself, where the device can have it.
         let lanes = device.capabilities.subgroup_size.max(1);
-        let can = 4 * config.block_q <= device.capabilities.invocations;
-        if (!config.half_precision && can)
-            || (matrices && config.half_precision && config.block_q * lanes == 16 * 128 && config.head_dim <= 128)
-        {
+        let can = match config.half_precision {
+            true => matrices && config.block_q * lanes == 16 * 128 && config.head_dim <= 128,
+            false => 4 * config.block_q <= device.capabilities.invocations,
+        };
+        if can {
             let (variant, constants) = shader(config);
             assert_eq!(is_too_large(&device, variant, &constants), refuses, "{} for {config}", variant.name);
             kernels += 1;
