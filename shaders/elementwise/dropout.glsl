@@ -26,20 +26,18 @@ layout(push_constant) uniform Push {
     uint offset_1;
 } push;
 
-vec4 own_uniforms(uint quad) {
-    return uniforms(quad, uvec2(push.seed_0, push.seed_1), uvec2(push.offset_0, push.offset_1));
+bvec4 kept(uint quad) {
+    return kept_with(push.p, quad, uvec2(push.seed_0, push.seed_1), uvec2(push.offset_0, push.offset_1));
 }
 
 void four(uint quad) {
-    bvec4 kept = greaterThanEqual(own_uniforms(quad), vec4(push.p));
-    y_4[quad] = narrow(mix(vec4(0.0), wide(x_4[quad]) / (1.0 - push.p), kept));
+    y_4[quad] = narrow(mix(vec4(0.0), wide(x_4[quad]) / (1.0 - push.p), kept(quad)));
 }
 
 // Narrow tensors have no elements left over.
 void one(uint place) {
 #if STORED == FLOAT32
-    bool kept = own_uniforms(place / 4u)[place % 4u] >= push.p;
-    y[place] = kept ? x[place] / (1.0 - push.p) : 0.0;
+    y[place] = kept(place / 4u)[place % 4u] ? x[place] / (1.0 - push.p) : 0.0;
 #endif
 }
 

@@ -148,10 +148,15 @@ LOAD(load_norm_weight, norm_weight, norm_weight_4)
 #ifdef NORMED
 LOAD(load_norm_bias, norm_bias, norm_bias_4)
 
+// -m r and r of a row.
+vec2 centring(vec2 moment) {
+    return vec2(-moment.x * moment.y, moment.y);
+}
+
 // (x - m) r scale + shift in two steps instead of three; 0 past the end of a row, where scale and shift are. What is lost
 // beside a subtraction is half a unit of m r, and the mean is off by as much.
-vec4 normed(vec4 quad, vec2 moment, vec4 scale, vec4 shift) {
-    return fma(fma(quad, vec4(moment.y), vec4(-moment.x * moment.y)), scale, shift);
+vec4 normed(vec4 quad, vec2 centring, vec4 scale, vec4 shift) {
+    return fma(fma(quad, vec4(centring.y), vec4(centring.x)), scale, shift);
 }
 #endif
 

