@@ -27,7 +27,7 @@ layout(push_constant) uniform Push {
 } push;
 
 bvec4 kept(uint quad) {
-    return kept_with(push.p, quad, uvec2(push.seed_0, push.seed_1), uvec2(push.offset_0, push.offset_1));
+    return kept_by_chance(push.p, quad, uvec2(push.seed_0, push.seed_1), uvec2(push.offset_0, push.offset_1));
 }
 
 void four(uint quad) {

@@ -3,7 +3,7 @@
 
 // 2^n for n = -127, where it is 0, up to 128, where it is infinite.
 float power_of_two(float n) {
-    return uintBitsToFloat((whole_bits(n) + 127u) << 23);
+    return uintBitsToFloat(uint(integer(n) + 127) << 23);
 }
 
 // 0.5 x (1 + tanh u) = x / (1 + e^-2u), u = sqrt(2 / pi) (x + 0.044715 x^3). The exponential, as in `exponential`, is 0

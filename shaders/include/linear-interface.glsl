@@ -149,7 +149,7 @@ LOAD(load_norm_weight, norm_weight, norm_weight_4)
 LOAD(load_norm_bias, norm_bias, norm_bias_4)
 
 // -m r and r of a row.
-vec2 centring(vec2 moment) {
+vec2 centring_of(vec2 moment) {
     return vec2(-moment.x * moment.y, moment.y);
 }
 

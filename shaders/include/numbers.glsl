@@ -15,10 +15,10 @@ float nan_max(float a, float b) {
     return is_nan(a) ? a : (is_nan(b) ? b : max(a, b));
 }
 
-// A whole number, |n| < 2^22, from the lowest bits of a sum: int(n) without a conversion, of which a GPU has few units (2%
-// of a GELU in float16 on an H200).
-uint whole_bits(float n) {
-    return floatBitsToUint(n + 12582912.0) - 0x4b400000u;
+// int(n) of a whole number, |n| < 2^22, from the lowest bits of a sum: GPUs convert at a fraction of the rate at which they
+// add. A GELU in float16 is 2% faster so on an H200.
+int integer(float n) {
+    return floatBitsToInt(n + 12582912.0) - 0x4b400000;
 }
 
 // e^x = 2^n e^r, n = round(x / ln 2), |r| <= ln 2 / 2; e^r = 1 + r + r^2 q(r), q minimax, relative error 3e-9.
@@ -35,7 +35,7 @@ float exponential(float x) {
     q = fma(r, q, 4.999999341e-1);
     float y = 1.0 + fma(r * r, q, r);
     // 2^n in two factors, neither of which overflows.
-    int whole = int(whole_bits(n));
+    int whole = integer(n);
     int part = whole >> 1;
     y = y * uintBitsToFloat(uint(part + 127) << 23) * uintBitsToFloat(uint(whole - part + 127) << 23);
     return is_nan(x) ? x : y;

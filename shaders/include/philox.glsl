@@ -13,7 +13,7 @@ uvec4 philox(uvec4 counter, uvec2 key) {
 
 // Which of a tensor's elements 4 quad .. 4 quad + 3 dropout keeps: where u >= p, u uniform in 0 .. 1, a multiple of 2^-24;
 // compared as whole numbers, which is the same. Key and counter of the first four elements, least significant word first.
-bvec4 kept_with(float p, uint quad, uvec2 seed, uvec2 offset) {
+bvec4 kept_by_chance(float p, uint quad, uvec2 seed, uvec2 offset) {
     uint carry;
     uint low = uaddCarry(offset.x, quad, carry);
     uvec4 words = philox(uvec4(low, offset.y + carry, 0u, 0u), seed);

@@ -32,7 +32,7 @@ void main() {
         [[unroll]] for (uint i = 0u; i < ROWS; i++) {
             a[i] = load_x(first_row + i, own, rows);
 #ifdef NORMED
-            a[i] = normed(a[i], centring(moments[min(first_row + i, rows - 1u)]), scale, shift);
+            a[i] = normed(a[i], centring_of(moments[min(first_row + i, rows - 1u)]), scale, shift);
 #endif
         }
         // Past K, zeros are added, which changes nothing.

@@ -62,9 +62,9 @@ void main() {
         weight_at[i] = min(row, WEIGHT_ROWS - 1u) * (push.k / 4u) + load_quad;
     }
 #ifdef NORMED
-    vec2 moment[X_LOADS];
+    vec2 centring[X_LOADS];
     [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
-        moment[i] = centring(moments[min(first_row + load_row + i * STEP, rows - 1u)]);
+        centring[i] = centring_of(moments[min(first_row + load_row + i * STEP, rows - 1u)]);
     }
 #endif
     for (uint start = 0u; start < push.k + TILE_K; start += TILE_K) {
@@ -87,7 +87,7 @@ void main() {
                 shift = load_norm_bias(0u, loaded, 1u);
             }
             [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
-                next_x[i] = normed(next_x[i], moment[i], scale, shift);
+                next_x[i] = normed(next_x[i], centring[i], scale, shift);
             }
 #endif
 #ifdef FOLDED

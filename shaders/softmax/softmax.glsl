@@ -83,10 +83,10 @@ vec4 dropped(uint start, uint i, vec4 quad) {
     uvec2 offset = uvec2(push.offset_0, push.offset_1);
     bvec4 chosen;
     if (VECTOR) {
-        chosen = kept_with(push.p, at.x / 4u, seed, offset);
+        chosen = kept_by_chance(push.p, at.x / 4u, seed, offset);
     } else {
         [[unroll]] for (uint j = 0u; j < 4u; j++) {
-            chosen[j] = kept_with(push.p, at[j] / 4u, seed, offset)[at[j] % 4u];
+            chosen[j] = kept_by_chance(push.p, at[j] / 4u, seed, offset)[at[j] % 4u];
         }
     }
     return mix(vec4(0.0), quad / (1.0 - push.p), chosen);

@@ -3,7 +3,7 @@
 import numpy as np
 
 from cases.attending import circle
-from cases.products import SIZES
+from cases.products import MATRIX_SIZES, SIZES
 from cases.table import OpCase, Values, rows_and_widths, shape_name
 
 #: Texts, places, heads and columns of a head: around groups of four columns, and rows that no registers hold.
@@ -90,6 +90,9 @@ def gates() -> list[OpCase]:
                     given,
                 )
             )
+        for m, n, k in MATRIX_SIZES:
+            operands = lambda v, m=m, n=n, k=k: [v.plain(m, k), v.plain(n, k) / 8, v.plain(n, k)]  # noqa: E731
+            found.append(OpCase("gated_linear", f"{kind}-half-{shape_name(m, n, k)}", operands, given, "float16"))
         found += [
             OpCase("gated_linear", f"{kind}-vector", lambda v: [v.plain(65), v.plain(33, 65), v.plain(33, 65)], given),
             OpCase(
@@ -131,6 +134,9 @@ def products() -> list[OpCase]:
             OpCase(op, name, lambda v, m=m, n=n, k=k: operands(v, v.plain(m, k), n, bias=False)),
             OpCase(op, f"bias-{name}", lambda v, m=m, n=n, k=k: operands(v, v.plain(m, k), n), biased),
         ]
+    for m, n, k in MATRIX_SIZES:
+        of = lambda v, m=m, n=n, k=k: operands(v, v.plain(m, k), n)  # noqa: E731
+        found.append(OpCase(op, f"half-{shape_name(m, n, k)}", of, biased, "float16"))
     for kind in ("identity", "gelu_erf", "gelu_tanh", "relu", "silu", "tanh", "sigmoid", "quick_gelu"):
         found.append(OpCase(op, kind, lambda v: operands(v, v.plain(33, 65), 63), {**biased, "activation": kind}))
     return found + [

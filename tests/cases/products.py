@@ -24,6 +24,8 @@ SIZES = (
     (5, 0, 7),
     (5, 7, 0),
 )
+#: Of float16 on matrix cores: around their tiles, at every step along the terms.
+MATRIX_SIZES = ((65, 40, 16), (193, 136, 48), (7, 64, 80), (200, 72, 192), (33, 264, 1056))
 FUSED = ("identity", "gelu_erf", "gelu_tanh", "relu", "silu", "tanh", "sigmoid", "quick_gelu")
 
 
@@ -54,6 +56,13 @@ def cases() -> list[OpCase]:
                 given = {"transpose_a": first, "transpose_b": second}
                 label = f"{'T' if first else 'N'}{'T' if second else 'N'}-{name}"
                 found.append(OpCase("matmul", label, lambda v, a=a, b=b: [v.plain(*a), v.plain(*b)], given))
+    for m, n, k in MATRIX_SIZES:
+        operands = lambda v, m=m, n=n, k=k: [v.plain(m, k), v.plain(n, k) / 8, v.plain(n), v.plain(m, n)]  # noqa: E731
+        given = {"bias": True, "residual": "added", "activation": "gelu_erf"}
+        found += [
+            OpCase("linear", f"half-{shape_name(m, n, k)}", operands, given, "float16"),
+            OpCase("linear", f"half-plain-{shape_name(m, n, k)}", lambda v, of=operands: of(v)[:2], dtype="float16"),
+        ]
     for kind in FUSED:
         found.append(
             OpCase(

@@ -70,8 +70,8 @@ def outcome(request, small, thousand, tmp_path_factory):
     if request.param == "swiftshader":  # some 100 times slower than lavapipe: 20 of the texts
         return run(small, thousand[:20], scratch, swiftshader_environment(), bits=True)
     need_vulkan()
-    # All of them at the native width; a quarter at the others, with all the long ones.
-    quarter = thousand[:250] + [text for text in thousand[250:] if len(text.split()) >= 15]
+    # All of them at the native width; a quarter at the others, with the empty one and all the long ones.
+    quarter = thousand[:250] + [text for text in thousand[250:] if not text or len(text.split()) >= 15]
     texts = thousand if request.param == "native" else quarter
     return run(small, texts, scratch, LAVAPIPE_WIDTHS[request.param], bits=True)
 
