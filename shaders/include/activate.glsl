@@ -1,11 +1,6 @@
 // The nonlinearities, by the numbers of `ActivationKind`. `kind` is a specialization constant: no branch remains.
 #include "numbers.glsl"
 
-// 2^n for n = -127, where it is 0, up to 128, where it is infinite.
-float power_of_two(float n) {
-    return uintBitsToFloat(uint(integer(n) + 127) << 23);
-}
-
 // 0.5 x (1 + tanh u) = x / (1 + e^-2u), u = sqrt(2 / pi) (x + 0.044715 x^3). The exponential, as in `exponential`, is 0
 // below the normal numbers and infinite above; what it makes of NaN does not matter, x is one then.
 float gelu_tanh(float x) {
@@ -16,7 +11,7 @@ float gelu_tanh(float x) {
     q = fma(r, q, 4.166839421e-2);
     q = fma(r, q, 1.666652011e-1);
     q = fma(r, q, 4.999999341e-1);
-    return x / fma(1.0 + fma(r * r, q, r), power_of_two(n), 1.0);
+    return x / fma(1.0 + fma(r * r, q, r), power_of_two(integer(n)), 1.0);
 }
 
 // 0.5 x (1 + erf(x / sqrt 2)): what the normal distribution leaves beyond |x| is 2^P(|x|), which falls for ever and serves
@@ -40,7 +35,7 @@ float gelu_erf(float x) {
     root = fma(r, root, 5.5503324e-2);
     root = fma(r, root, 2.4022648e-1);
     root = fma(r, root, 6.931472e-1);
-    float tail = fma(r, root, 1.0) * power_of_two(n);
+    float tail = fma(r, root, 1.0) * power_of_two(integer(n));
     return x * (x < 0.0 ? tail : 1.0 - tail);
 }
 

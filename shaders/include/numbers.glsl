@@ -16,9 +16,14 @@ float nan_max(float a, float b) {
 }
 
 // int(n) of a whole number, |n| < 2^22, from the lowest bits of a sum: GPUs convert at a fraction of the rate at which they
-// add. A GELU in float16 is 2% faster so on an H200.
+// add.
 int integer(float n) {
     return floatBitsToInt(n + 12582912.0) - 0x4b400000;
+}
+
+// 2^n for n = -127, where it is 0, up to 128, where it is infinite.
+float power_of_two(int n) {
+    return uintBitsToFloat(uint(n + 127) << 23);
 }
 
 // e^x = 2^n e^r, n = round(x / ln 2), |r| <= ln 2 / 2; e^r = 1 + r + r^2 q(r), q minimax, relative error 3e-9.
@@ -37,7 +42,7 @@ float exponential(float x) {
     // 2^n in two factors, neither of which overflows.
     int whole = integer(n);
     int part = whole >> 1;
-    y = y * uintBitsToFloat(uint(part + 127) << 23) * uintBitsToFloat(uint(whole - part + 127) << 23);
+    y = y * power_of_two(part) * power_of_two(whole - part);
     return is_nan(x) ? x : y;
 }
 

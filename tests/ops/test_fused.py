@@ -41,6 +41,13 @@ def test_an_operation_is_within_its_bound_of_its_definition(engine, op):
         assert (off <= allowed)[finite].all(), case.id
 
 
+def test_a_row_normalised_on_its_way_into_a_product_has_the_bits_of_the_norm(engine):
+    for case in (case for case in ROWS if case.op == "layer_norm_linear"):
+        given = upload(engine, case.operands())
+        fused, apart = (call(case.op, given, case.attributes) for call in (engine.call, engine.call_apart))
+        assert np.array_equal(fused.numpy(), apart.numpy(), equal_nan=True), case.id
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("width", [64, 65])
 def test_dropout_behind_softmax_has_the_mask_of_dropout(engine, width, dtype):
