@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,12 @@ from grilly.inputs import as_list
 __all__ = ["Tokenizer", "check_padding_side"]
 
 
+class Held(Protocol):
+    """What has a core, now this one and now another."""
+
+    core: _core.EmbeddingModel
+
+
 class Tokenizer:
     """Token ids as the model sees them: special tokens included, truncated to `max_seq_length`, without prompt.
 
@@ -24,8 +30,8 @@ class Tokenizer:
         [101, 7592, 1010, 2088, 999, 102]
     """
 
-    def __init__(self, core: Callable[[], _core.EmbeddingModel]) -> None:
-        self._core = core
+    def __init__(self, held: Held) -> None:
+        self._held = held
 
     def encode(self, text: str) -> list[int]:
         """Token ids of one text.
@@ -34,7 +40,7 @@ class Tokenizer:
             >>> model.tokenizer.encode("")
             [101, 102]
         """
-        return self._core().tokenize([text])[0]
+        return self._held.core.tokenize([text])[0]
 
     def __call__(self, texts: Any) -> dict[str, Any]:
         """`input_ids` and `attention_mask` of one text, or lists of them for several; without padding.
@@ -44,7 +50,7 @@ class Tokenizer:
             [[101, 7592, 102], [101, 102]]
         """
         items, single = as_list(texts)
-        ids = self._core().tokenize(items)
+        ids = self._held.core.tokenize(items)
         mask = [[1] * len(row) for row in ids]
         if single:
             return {"input_ids": ids[0], "attention_mask": mask[0]}
@@ -65,18 +71,19 @@ class Tokenizer:
         items, _ = as_list(texts)
         if not items:
             return {}
-        core = self._core()
+        core = self._held.core
         if prompt:
             for place, text in enumerate(items):
                 if not isinstance(text, str):
                     raise InvalidTypeError(f"texts[{place}] is of type {type(text).__name__}, expected str")
             items = [prompt + text for text in items]
-        tokens = core.tokenize_with_segments(items)
-        ids = [row for row, _ in tokens]
-        left = core.padding_side == "left"
-        features: dict[str, Any] = {"input_ids": padded(ids, core.pad_id, left)}
+        ids, segments = core.tokenize_with_segments(items)
+        filler, left = core.pad_id, core.padding_side == "left"
+        if filler is None and len({len(row) for row in ids}) > 1:
+            raise UnsupportedError("the tokenizer has no pad token: texts of different lengths make no rows of one length")
+        features: dict[str, Any] = {"input_ids": padded(ids, filler or 0, left)}
         if core.gives_segments:
-            features["token_type_ids"] = padded([segments for _, segments in tokens], 0, left)
+            features["token_type_ids"] = padded(segments, 0, left)
         features["attention_mask"] = padded([[1] * len(row) for row in ids], 0, left)
         features = {name: as_tensor(rows) for name, rows in features.items()}
         features["modality"] = "text"

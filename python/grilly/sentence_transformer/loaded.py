@@ -32,6 +32,12 @@ SETTINGS = (
 )
 
 
+class Held:
+    """The core that a model has now; what needs it holds this, and not the model, which must not be part of a cycle."""
+
+    core: _core.EmbeddingModel
+
+
 class Loaded:
     """A model's core, which a reload replaces: calls under way keep the one they began with."""
 
@@ -43,6 +49,7 @@ class Loaded:
     def _load(self, arguments: Arguments) -> None:
         """Finds the model and loads it."""
         choices = choose(arguments)
+        self._held = Held()
         self._said: set[str] = set()
         self._swap = threading.RLock()
         self._elsewhere: dict[str, _core.EmbeddingModel] = {}
@@ -54,7 +61,7 @@ class Loaded:
             token=choices.token,
         )
         self._resources = (arguments.num_threads, arguments.memory_limit)
-        self._core = _core.EmbeddingModel.load(
+        self._held.core = _core.EmbeddingModel.load(
             found.folder, choices.device, choices.dtype, choices.max_seq_length, *self._resources
         )
         check_padding_side(choices.padding_side, self._core)
@@ -74,6 +81,11 @@ class Loaded:
         for note in choices.notes:
             self._say(note)
 
+    @property
+    def _core(self) -> _core.EmbeddingModel:
+        """The core of now."""
+        return self._held.core
+
     def _say(self, line: str) -> None:
         """One line in the log, once for this model."""
         if line not in self._said:
@@ -90,7 +102,7 @@ class Loaded:
             wanted = (device or self.device, dtype or self.dtype)
             if wanted == (self.device, self.dtype):
                 return
-            self._core = self._like(before, *wanted)
+            self._held.core = self._like(before, *wanted)
             self.device, self.dtype = wanted
             self._elsewhere.clear()
 

@@ -52,10 +52,10 @@ class Moving(Loaded):
         for argument in arguments[:2]:
             if argument is None or isinstance(argument, bool):
                 continue
-            if hasattr(argument, "dtype") and hasattr(argument, "device"):
-                device, dtype = argument.device, argument.dtype
-            elif is_dtype(argument):
+            if is_dtype(argument):
                 dtype = argument
+            elif hasattr(argument, "dtype") and hasattr(argument, "device"):
+                device, dtype = argument.device, argument.dtype
             else:
                 device = argument
         self._reload(
@@ -145,7 +145,7 @@ def is_dtype(value: Any) -> bool:
     """Whether `value` names an element type, and not a device."""
     if isinstance(value, str):
         return value in DTYPES
-    return isinstance(value, type) or hasattr(value, "itemsize")
+    return isinstance(value, type) or (hasattr(value, "itemsize") and not hasattr(value, "shape"))
 
 
 def concrete(dtype: Any) -> str:

@@ -43,7 +43,7 @@ class Settings(Loaded):
             self._similarity_fn_name = self._core.similarity_fn_name
         self.config: dict[str, Any] = json.loads(self._core.config_json)
         self.model_type = self._core.model_type
-        self.tokenizer = Tokenizer(lambda: self._core)
+        self.tokenizer = Tokenizer(self._held)
         modules = self._core.modules
         self.pooling_type = next((settings for name, settings in modules if name == "Pooling"), "none")
         self.normalize = any(name == "Normalize" for name, _ in modules)
