@@ -32,7 +32,7 @@ fn check_process() -> crate::Result<()> {
 /// The values of `model_type` in config.json that load.
 #[pyfunction]
 pub(super) fn architectures() -> Vec<&'static str> {
-    ARCHITECTURES.iter().map(|(name, _)| *name).collect()
+    ARCHITECTURES.iter().map(|row| row.model_type).collect()
 }
 
 /// A sentence-embedding model, ready on a device.
@@ -139,6 +139,36 @@ impl EmbeddingModel {
     #[getter]
     fn dtype(&self) -> PyResult<&'static str> {
         Ok(self.model()?.dtype().name())
+    }
+
+    /// The same, and the segment of each token.
+    fn tokenize_with_segments(
+        &self,
+        py: Python<'_>,
+        texts: &Bound<'_, PyList>,
+    ) -> PyResult<(Vec<Vec<u32>>, Vec<Vec<u32>>)> {
+        let model = self.model()?;
+        let texts = text::strings(texts)?;
+        let tokens = lock::without(py, || model.tokenize_with_segments(&texts))?;
+        Ok(tokens.into_iter().map(|text| (text.ids, text.type_ids)).unzip())
+    }
+
+    /// Id of what the tokenizer pads with, if it has such a token.
+    #[getter]
+    fn pad_id(&self) -> PyResult<Option<u32>> {
+        Ok(self.model()?.pad_id())
+    }
+
+    /// `"right"` or `"left"`: where the tokenizer puts padding.
+    #[getter]
+    fn padding_side(&self) -> PyResult<&'static str> {
+        Ok(self.model()?.padding_side().name())
+    }
+
+    /// Whether the tokenizer gives the model segments; where it does not, all are 0.
+    #[getter]
+    fn gives_segments(&self) -> PyResult<bool> {
+        Ok(self.model()?.gives_segments())
     }
 
     /// `"vulkan"` or `"cpu"`: where batches run now.
