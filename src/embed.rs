@@ -274,14 +274,6 @@ impl EmbeddingModel {
         self.weights.rounded
     }
 
-    /// How many leading tokens of `prompt + text` are the prompt's.
-    ///
-    /// # Errors
-    /// As [`EmbeddingModel::encode`].
-    pub fn prompt_length(&self, prompt: &str) -> Result<usize> {
-        self.tokenizer.prompt_length(prompt, self.max_seq_length())
-    }
-
     /// Changes whether a prompt's tokens are pooled.
     pub fn set_pooling_include_prompt(&self, include: bool) {
         self.include_prompt.store(include, Relaxed);

@@ -209,9 +209,18 @@ mod tests {
         assert_eq!(places(&row(12, 3), 5, true), [6, 11, 1, 0, 3]);
         assert_eq!(places(&row(12, 3), 5, false), [6, 11, 1, 0, 3]);
         assert_eq!(places(&row(40, 2), 8, true), [16, 22, 12, 13, 14, 31, 18, 20]);
-        assert_eq!(places(&row(40, 2), 20, false), [10, 20, 19, 18, 29, 16, 31, 14, 13, 12, 22, 9, 38, 3, 37, 36, 39, 24, 33, 27]);
+        assert_eq!(
+            places(&row(40, 2), 20, false),
+            [10, 20, 19, 18, 29, 16, 31, 14, 13, 12, 22, 9, 38, 3, 37, 36, 39, 24, 33, 27]
+        );
         assert_eq!(places(&row(700, 3), 9, true), [11, 1, 19, 12, 15, 18, 24, 17, 6]);
-        assert_eq!(places(&row(100, 5), 30, true), [83, 74, 62, 59, 77, 19, 78, 58, 16, 30, 13, 84, 52, 85, 87, 6, 48, 95, 96, 97, 79, 9, 64, 44, 32, 57, 53, 50, 45, 80]);
+        assert_eq!(
+            places(&row(100, 5), 30, true),
+            [
+                83, 74, 62, 59, 77, 19, 78, 58, 16, 30, 13, 84, 52, 85, 87, 6, 48, 95, 96, 97, 79, 9, 64, 44, 32, 57,
+                53, 50, 45, 80
+            ]
+        );
     }
 
     #[test]
@@ -223,7 +232,8 @@ mod tests {
                     let mut expected = numbers.clone();
                     expected.sort_by(|a, b| b.total_cmp(a));
                     expected.truncate(count);
-                    let found: Vec<f32> = largest(&numbers, count, true).into_iter().map(|(number, _)| number).collect();
+                    let found: Vec<f32> =
+                        largest(&numbers, count, true).into_iter().map(|(number, _)| number).collect();
                     assert_eq!(found, expected, "{length} {levels} {count}");
                 }
             }

@@ -1,13 +1,17 @@
-"""Runs the texts of tests/snippets under either package: code written for sentence-transformers, its import line changed."""
+"""Runs the texts of tests/snippets, code written for sentence-transformers, under either package."""
 
 import re
 from pathlib import Path
 from typing import Any
 
-SNIPPETS = {path.stem: path.read_text(encoding="utf-8") for path in sorted((Path(__file__).parent / "snippets").glob("*.py"))}
+SNIPPETS = {
+    path.stem: path.read_text(encoding="utf-8") for path in sorted((Path(__file__).parent / "snippets").glob("*.py"))
+}
 # Those that import torch themselves.
 WITH_TORCH = {name for name, text in SNIPPETS.items() if "import torch" in text}
 PACKAGE = "sentence_transformers"
+# Two float32 engines differ by less in embeddings of length 1; sums of 384 distances by a few times that.
+TOLERANCE = 3e-6
 IMPORT = re.compile(rf"^from {PACKAGE}(\.util)? import .*$", re.MULTILINE)
 
 
@@ -15,7 +19,8 @@ def run(name: str, package: str, model: Path, device: str, folder: Path) -> dict
     """What a snippet leaves in `results`, with arrays and tensors as lists."""
     text = IMPORT.sub(lambda line: line.group().replace(PACKAGE, package), SNIPPETS[name])
     results: dict[str, Any] = {}
-    exec(compile(text, f"{name} with {package}", "exec"), {"MODEL": str(model), "DEVICE": device, "FOLDER": str(folder), "results": results})
+    names = {"MODEL": str(model), "DEVICE": device, "FOLDER": str(folder), "results": results}
+    exec(compile(text, f"{name} with {package}", "exec"), names)
     return {key: plain(value) for key, value in results.items()}
 
 

@@ -56,7 +56,9 @@ class Tokenizer:
             return {"input_ids": ids[0], "attention_mask": mask[0]}
         return {"input_ids": ids, "attention_mask": mask}
 
-    def preprocess(self, texts: Any, prompt: str | None = None, options: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def preprocess(
+        self, texts: Any, prompt: str | None = None, options: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """What a model's `preprocess` gives: rows of equal length, padded with the tokenizer's pad token on its side.
 
         Example:
@@ -65,7 +67,9 @@ class Tokenizer:
         """
         for name, value in (options or {}).items():
             if name == "processing_kwargs" and value:
-                raise UnsupportedError(f"processing_kwargs={value!r}: a call has no limits of its own; set max_seq_length")
+                raise UnsupportedError(
+                    f"processing_kwargs={value!r}: a call has no limits of its own; set max_seq_length"
+                )
             if name not in ("task", "processing_kwargs"):
                 raise InvalidArgumentError(f"preprocess() does not know the keyword {name!r}")
         items, _ = as_list(texts)
@@ -80,7 +84,9 @@ class Tokenizer:
         ids, segments = core.tokenize_with_segments(items)
         filler, left = core.pad_id, core.padding_side == "left"
         if filler is None and len({len(row) for row in ids}) > 1:
-            raise UnsupportedError("the tokenizer has no pad token: texts of different lengths make no rows of one length")
+            raise UnsupportedError(
+                "the tokenizer has no pad token: texts of different lengths make no rows of one length"
+            )
         features: dict[str, Any] = {"input_ids": padded(ids, filler or 0, left)}
         if core.gives_segments:
             features["token_type_ids"] = padded(segments, 0, left)

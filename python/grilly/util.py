@@ -1,7 +1,7 @@
 """The functions of `sentence_transformers.util` that search, compare and shrink embeddings, without torch.
 
-Where they are given torch tensors they give tensors, on the CPU, and else NumPy arrays. The other names of that module raise
-an `UnsupportedNameError` that says what to do in their place.
+Where they are given torch tensors they give tensors, on the CPU, and else NumPy arrays. The other names of that module
+raise an `UnsupportedNameError` that says what to do in their place.
 """
 
 from __future__ import annotations
@@ -12,14 +12,9 @@ from typing import Any
 import numpy as np
 
 from grilly.errors import UnsupportedNameError
+from grilly.mining import community_detection, paraphrase_mining, paraphrase_mining_embeddings
 from grilly.quantization import quantize_embeddings
-from grilly.retrieval import (
-    community_detection,
-    information_retrieval,
-    paraphrase_mining,
-    paraphrase_mining_embeddings,
-    semantic_search,
-)
+from grilly.retrieval import information_retrieval, semantic_search
 from grilly.similarity import (
     SIMILARITIES,
     cos_sim,
@@ -65,7 +60,10 @@ FILES = "grilly.hub.resolve finds a model's folder, and grilly.SentenceTransform
 #: Name of `sentence_transformers.util` -> why it is left out, or what to do in its place.
 REMEDIES: dict[str, str] = {
     **dict.fromkeys(
-        ("mine_hard_negatives", "resolve_ids", "pairwise_angle_sim", "semantic_search_faiss", "semantic_search_usearch"),
+        (
+            "mine_hard_negatives", "resolve_ids", "pairwise_angle_sim", "semantic_search_faiss",
+            "semantic_search_usearch",
+        ),
         LATER,
     ),
     **dict.fromkeys(
@@ -91,7 +89,9 @@ REMEDIES: dict[str, str] = {
          "ORIGINAL_TRANSFORMER_MODELS"),
         "it serves sentence-transformers itself",
     ),
-    **dict.fromkeys(("LoggingHandler", "install_logger", "disable_logging"), 'logging.getLogger("grilly") is the logger'),
+    **dict.fromkeys(
+        ("LoggingHandler", "install_logger", "disable_logging"), 'logging.getLogger("grilly") is the logger'
+    ),
     "get_device_name": "device=None chooses the best device, and model.backend says which kind it is",
     "batch_to_device": "encode moves what it needs to the device itself",
 }  # fmt: skip

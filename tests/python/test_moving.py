@@ -44,7 +44,10 @@ def test_there_and_back(plain):
     expected = plain.encode(TEXTS)
     tokenizer = plain.tokenizer
     assert np.array_equal(plain.half().bfloat16().float().encode(TEXTS), expected)
-    assert plain.tokenizer is tokenizer and tokenizer.encode("the cat") == plain.tokenize(["the cat"])["input_ids"][0].tolist()
+    assert (
+        plain.tokenizer is tokenizer
+        and tokenizer.encode("the cat") == plain.tokenize(["the cat"])["input_ids"][0].tolist()
+    )
 
 
 @pytest.mark.vulkan
@@ -117,7 +120,8 @@ def test_settings_survive(prompted_model):
 
 def test_other_threads_finish_with_what_they_began_with(plain):
     expected = {
-        dtype: plain.to(dtype).encode(TEXTS).astype(np.float32).tobytes() for dtype in ("float16", "bfloat16", "float32")
+        dtype: plain.to(dtype).encode(TEXTS).astype(np.float32).tobytes()
+        for dtype in ("float16", "bfloat16", "float32")
     }
     failures, stop = [], threading.Event()
 
@@ -159,7 +163,9 @@ def test_what_is_neither(cpu_model, arguments, options, kind, words):
 
 def test_nothing_to_do(cpu_model):
     core = cpu_model._core
-    assert cpu_model.to() is cpu_model.to("cpu").to(np.float32).to(None).to(device="cpu", dtype="float32", non_blocking=True)
+    assert cpu_model.to() is cpu_model.to("cpu").to(np.float32).to(None).to(
+        device="cpu", dtype="float32", non_blocking=True
+    )
     assert cpu_model.eval() is cpu_model.train(False) is cpu_model
     assert cpu_model._core is core
     with pytest.raises(UnsupportedError, match="train with sentence-transformers"):

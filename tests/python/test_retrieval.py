@@ -18,7 +18,9 @@ def rows(name) -> np.ndarray:
     return np.array(CASES["rows"][name], dtype=np.float32)
 
 
-@pytest.mark.parametrize("case", CASES["semantic_search"], ids=lambda case: "-".join(map(str, case["options"].values())))
+@pytest.mark.parametrize(
+    "case", CASES["semantic_search"], ids=lambda case: "-".join(map(str, case["options"].values()))
+)
 def test_semantic_search(case):
     options = case["options"] | {"score_function": getattr(util, case["score_function"])}
     found = util.semantic_search(rows("queries"), rows("corpus"), **options)
@@ -45,7 +47,9 @@ def test_what_embeddings_may_be():
     assert util.semantic_search(list(queries), corpus.tolist()) == expected
     assert util.semantic_search(queries[0], corpus) == expected[:1]
     assert util.semantic_search(queries.astype(np.float16), corpus.astype(np.float16)) == expected
-    assert util.information_retrieval(queries, corpus, top_k=3) == [hits[:3] for hits in util.semantic_search(queries, corpus, top_k=3)]
+    assert util.information_retrieval(queries, corpus, top_k=3) == [
+        hits[:3] for hits in util.semantic_search(queries, corpus, top_k=3)
+    ]
     assert util.semantic_search(queries, corpus[:0]) == [[]] * len(queries)
     assert util.community_detection([]) == [] and util.community_detection(corpus[:3]) == []
 

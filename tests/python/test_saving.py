@@ -25,7 +25,14 @@ def test_a_saved_model_gives_the_same_bits(checkpoint, tmp_path, name):
         expected = model.encode(TEXTS)
         with SentenceTransformer(tmp_path / "deep" / "model", device="cpu") as saved:
             assert np.array_equal(saved.encode(TEXTS), expected)
-            for setting in ("prompts", "default_prompt_name", "max_seq_length", "truncate_dim", "similarity_fn_name", "dtype"):
+            for setting in (
+                "prompts",
+                "default_prompt_name",
+                "max_seq_length",
+                "truncate_dim",
+                "similarity_fn_name",
+                "dtype",
+            ):
                 assert getattr(saved, setting) == getattr(model, setting)
             assert repr(saved) == repr(model)
 

@@ -1,4 +1,4 @@
-"""`SentenceTransformer`: sentence-transformers' arguments, order and defaults, on the code of `VulkanSentenceTransformer`."""
+"""`SentenceTransformer`: sentence-transformers' arguments in its order and with its defaults."""
 
 import inspect
 import logging
@@ -128,7 +128,9 @@ def test_a_pool_gives_encodes_rows(tiny_model, kind):
         assert set(pool) == {"input", "output", "processes"} and len(pool["processes"]) == 3
         assert np.array_equal(model.encode(TEXTS, pool=pool, chunk_size=2), expected)
         assert np.array_equal(model.encode_multi_process(TEXTS, pool), expected)
-        assert np.array_equal(model.encode_multi_process(TEXTS, pool, None, "the ", 3, 1), model.encode(TEXTS, prompt="the "))
+        assert np.array_equal(
+            model.encode_multi_process(TEXTS, pool, None, "the ", 3, 1), model.encode(TEXTS, prompt="the ")
+        )
         assert np.array_equal(model.encode(TEXTS, device=["cuda:1", "mps"]), expected)
         kind.stop_multi_process_pool(pool)
         with pytest.raises(InvalidArgumentError, match="stopped"):

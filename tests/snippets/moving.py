@@ -1,6 +1,8 @@
 from sentence_transformers import SentenceTransformer
 
-model = SentenceTransformer(MODEL, device=DEVICE, trust_remote_code=False, backend="torch", tokenizer_kwargs={"use_fast": True})
+model = SentenceTransformer(
+    MODEL, device=DEVICE, trust_remote_code=False, backend="torch", tokenizer_kwargs={"use_fast": True}
+)
 model.to("cpu").eval()
 model.train(False)
 sentences = ["The orchestra tuned up.", "Musicians prepared to play."]

@@ -4,7 +4,7 @@ model = SentenceTransformer(MODEL, device=DEVICE)
 sentences = ["Rivers carry sand.", "A longer sentence has more tokens than a short one."]
 tokens = model.encode(sentences, output_value="token_embeddings")
 results["shapes"] = [list(rows.shape) for rows in tokens]
-results["first"] = tokens[0]
+results["first"] = tokens[0][:, :16]
 features = model.preprocess(sentences)
 results["ids"] = features["input_ids"]
 results["mask"] = features["attention_mask"]

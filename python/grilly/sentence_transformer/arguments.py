@@ -82,10 +82,12 @@ class Choices:
     notes: tuple[str, ...]
 
 
-def choose(given: Arguments) -> Choices:
-    """Checks what needs no model."""
+def choose(given: Arguments) -> tuple[str | os.PathLike[str], Choices]:
+    """Checks what needs no model: its name, and everything else."""
     if given.name is None:
-        raise InvalidArgumentError("model_name_or_path is None, expected the name or the folder of a model" + build(given))
+        raise InvalidArgumentError(
+            "model_name_or_path is None, expected the name or the folder of a model" + build(given)
+        )
     processor = one_of(given)
     kwargs = {
         "model_kwargs": checked(given.model_kwargs, "model_kwargs"),
@@ -105,25 +107,35 @@ def choose(given: Arguments) -> Choices:
             elif key not in handled[name]:
                 raise UnsupportedError(f"{name} has the key {key!r}: {REMEDIES[name]}")
     if kwargs["model_kwargs"].get("use_safetensors") is False:
-        raise UnsupportedError("model_kwargs['use_safetensors'] is False: only safetensors files are read; expected True")
+        raise UnsupportedError(
+            "model_kwargs['use_safetensors'] is False: only safetensors files are read; expected True"
+        )
     placed = kwargs["model_kwargs"].get("device_map")
     if placed is not None:
         if not isinstance(placed, str | int):
-            raise UnsupportedError(f"model_kwargs['device_map'] is {placed!r}: one device runs a model; expected its name")
+            raise UnsupportedError(
+                f"model_kwargs['device_map'] is {placed!r}: one device runs a model; expected its name"
+            )
         device = None if placed == "auto" else placed
         notes.append(f"model_kwargs['device_map'] = {placed!r} is taken as the device")
     chosen = device_name(device)
     if device is not None and str(device).partition(":")[0] not in ("vulkan", "cpu"):
         notes.append(f"device {device!r} is taken as {chosen!r}")
-    return Choices(chosen, dtype_of(given, kwargs), limit_of(given, kwargs["processor_kwargs"]), token_of(given),
-                   kwargs["processor_kwargs"].get("padding_side"), tuple(notes))  # fmt: skip
+    return given.name, Choices(
+        device=chosen,
+        dtype=dtype_of(given, kwargs),
+        max_seq_length=limit_of(given, kwargs["processor_kwargs"]),
+        token=token_of(given),
+        padding_side=kwargs["processor_kwargs"].get("padding_side"),
+        notes=tuple(notes),
+    )
 
 
 def build(given: Arguments) -> str:
     """What else to say where modules were given in place of a name."""
     if given.modules is None:
         return ""
-    return "; modules are not run here: save them with sentence_transformers, SentenceTransformer(modules=...).save(folder)"
+    return "; modules are not run here: save them there, SentenceTransformer(modules=...).save(folder)"
 
 
 def one_of(given: Arguments) -> Any:
@@ -146,8 +158,8 @@ def notes_on(given: Arguments) -> Iterator[str]:
     """Lines on the arguments that are accepted and do something else."""
     if given.backend not in ("torch", None):
         raise UnsupportedError(
-            f"backend is {given.backend!r}: models run in this package's own engine; leave the argument out, and choose "
-            "with device='vulkan' or device='cpu'"
+            f"backend is {given.backend!r}: models run in this package's own engine; leave the argument out, and "
+            "choose with device='vulkan' or device='cpu'"
         )
     if given.trust_remote_code:
         yield "trust_remote_code=True: no code of the model's repository is run"

@@ -58,7 +58,7 @@ class Wanted:
 
 
 class Encoding(Settings):
-    """A model that encodes."""
+    """A model that encodes, alone or for a pool."""
 
     def _encode(self, texts: Any, wanted: Wanted) -> Any:
         """What `encode`, `encode_query` and `encode_document` give."""
@@ -97,7 +97,7 @@ class Encoding(Settings):
         return result[0] if single else result
 
     def _one_device(self, wanted: Wanted) -> Any:
-        """The device of a call; None for the model's own, which also does the work of a pool or of a list of devices."""
+        """The device of a call; None for the model's own, which also does the work of a pool and of several devices."""
         if wanted.pool is not None:
             pool_devices(wanted.pool)
         elif isinstance(wanted.device, list | tuple):
@@ -170,7 +170,9 @@ def pool_devices(pool: Any) -> list[str]:
         raise InvalidTypeError(f"pool is of type {type(pool).__name__}, expected what start_multi_process_pool gives")
     devices = [device for device in pool["processes"] if isinstance(device, str)]
     if not devices:
-        raise InvalidArgumentError("pool has been stopped, or is of another package; start_multi_process_pool gives one")
+        raise InvalidArgumentError(
+            "pool has been stopped, or is of another package; start_multi_process_pool gives one"
+        )
     return devices
 
 

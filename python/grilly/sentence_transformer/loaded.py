@@ -11,7 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from grilly import _core, hub
+from grilly import hub
+from grilly._core import EmbeddingModel
 from grilly.inputs import device_name
 from grilly.sentence_transformer.arguments import Arguments, choose
 from grilly.tokenizer import check_padding_side
@@ -35,7 +36,7 @@ SETTINGS = (
 class Held:
     """The core that a model has now; what needs it holds this, and not the model, which must not be part of a cycle."""
 
-    core: _core.EmbeddingModel
+    core: EmbeddingModel
 
 
 class Loaded:
@@ -48,26 +49,26 @@ class Loaded:
 
     def _load(self, arguments: Arguments) -> None:
         """Finds the model and loads it."""
-        choices = choose(arguments)
+        name, choices = choose(arguments)
         self._held = Held()
         self._said: set[str] = set()
         self._swap = threading.RLock()
-        self._elsewhere: dict[str, _core.EmbeddingModel] = {}
+        self._elsewhere: dict[str, EmbeddingModel] = {}
         found = hub.resolve(
-            arguments.name,
+            name,
             cache_folder=arguments.cache_folder,
             revision=arguments.revision,
             local_files_only=arguments.local_files_only,
             token=choices.token,
         )
         self._resources = (arguments.num_threads, arguments.memory_limit)
-        self._held.core = _core.EmbeddingModel.load(
+        self._held.core = EmbeddingModel.load(
             found.folder, choices.device, choices.dtype, choices.max_seq_length, *self._resources
         )
         check_padding_side(choices.padding_side, self._core)
         # A folder's path must not depend on the working directory.
         self._folder = Path(os.path.abspath(found.folder))
-        self.model_name = os.fspath(arguments.name)
+        self.model_name = os.fspath(name)
         self.device, self.dtype = choices.device, self._core.dtype
         # What a copy in another process needs.
         self._arguments = replace(
@@ -82,7 +83,7 @@ class Loaded:
             self._say(note)
 
     @property
-    def _core(self) -> _core.EmbeddingModel:
+    def _core(self) -> EmbeddingModel:
         """The core of now."""
         return self._held.core
 
@@ -106,14 +107,14 @@ class Loaded:
             self.device, self.dtype = wanted
             self._elsewhere.clear()
 
-    def _like(self, other: _core.EmbeddingModel, device: str, dtype: str) -> _core.EmbeddingModel:
+    def _like(self, other: EmbeddingModel, device: str, dtype: str) -> EmbeddingModel:
         """The same model with the same settings on another device or in another type."""
-        core = _core.EmbeddingModel.load(self._folder, device, dtype, other.max_seq_length, *self._resources)
+        core = EmbeddingModel.load(self._folder, device, dtype, other.max_seq_length, *self._resources)
         if self._include_prompt is not None:
             core.set_pooling_include_prompt(self._include_prompt)
         return core
 
-    def _core_on(self, device: Any) -> _core.EmbeddingModel:
+    def _core_on(self, device: Any) -> EmbeddingModel:
         """The core for a call on `device`: the model's own, or a second one that is kept for the next such call."""
         if device is None:
             return self._core

@@ -58,9 +58,7 @@ class Moving(Loaded):
                 device, dtype = argument.device, argument.dtype
             else:
                 device = argument
-        self._reload(
-            None if device is None else device_name(device), None if dtype is None else concrete(dtype)
-        )
+        self._reload(None if device is None else device_name(device), None if dtype is None else concrete(dtype))
         return self
 
     def half(self: Self) -> Self:

@@ -16,7 +16,9 @@ TENSORS = "there is no torch module: the weights are in the model.safetensors of
 
 #: Name -> what to do in its place.
 REMEDIES: dict[str, str] = {
-    **dict.fromkeys(("fit", "old_fit", "smart_batching_collate", "gradient_checkpointing_enable", "best_score"), TRAINING),
+    **dict.fromkeys(
+        ("fit", "old_fit", "smart_batching_collate", "gradient_checkpointing_enable", "best_score"), TRAINING,
+    ),
     **dict.fromkeys(
         (
             "load_adapter", "add_adapter", "set_adapter", "disable_adapters", "enable_adapters", "active_adapters",
@@ -40,7 +42,7 @@ REMEDIES: dict[str, str] = {
     "forward": "encode gives embeddings, and with output_value=None also token ids and token embeddings",
     "compile": "nothing is compiled while encoding: leave the call out",
     "processor": "model.tokenizer gives token ids, model.preprocess rows of them",
-    "transformers_model": "there is no torch module: output_value='token_embeddings' gives the encoder's last hidden state, "
+    "transformers_model": "there is no torch module: output_value='token_embeddings' gives the last hidden state, and "
     "model.config is config.json",
     "get_sentence_features": "model.preprocess gives token ids and masks",
     "clear_placement_cache": "no Accelerate hooks place a model: to(device) moves it",
@@ -58,4 +60,3 @@ class Refused:
     def __get__(self, instance: object, owner: type | None = None) -> NoReturn:
         kind = (owner or type(instance)).__name__
         raise UnsupportedNameError(f"{kind}.{self.name} is left out: {REMEDIES[self.name]}")
-

@@ -45,8 +45,8 @@ class SentenceTransformer(Model):
         similarity_fn_name: `"cosine"`, `"dot"`, `"euclidean"` or `"manhattan"`; default: the model's own, else cosine.
         truncate_dim: Dimensions kept of each embedding; default: the model's own, usually all.
         tokenizer_kwargs: The older name of `processor_kwargs`.
-        dtype: `"float32"`, `"float16"` or `"bfloat16"`, NumPy's or torch's type. None or `"auto"`, and no other argument
-            that names one: what config.json says, else what the checkpoint is stored in, as in transformers 5.
+        dtype: `"float32"`, `"float16"` or `"bfloat16"`, NumPy's or torch's type. None or `"auto"`, with no other
+            argument that names one: what config.json says, else the checkpoint's own, as in transformers 5.
         max_seq_length: Most tokens of a text; default: the model's own.
         num_threads: CPU threads; default: what the process may use, cgroup limits included.
         memory_limit: Most bytes of device memory for this model; default: no limit but the device's.
@@ -113,7 +113,7 @@ class SentenceTransformer(Model):
     @overload
     def encode(
         self,
-        inputs: Texts = ...,
+        inputs: Texts,
         prompt_name: str | None = ...,
         prompt: str | None = ...,
         batch_size: int = ...,
@@ -126,7 +126,7 @@ class SentenceTransformer(Model):
     ) -> npt.NDArray[Any]: ...
 
     @overload
-    def encode(self, inputs: Texts = ..., *arguments: Any, **options: Any) -> Any: ...
+    def encode(self, *arguments: Any, **options: Any) -> Any: ...
 
     @texts_by_any_name
     def encode(
@@ -158,7 +158,7 @@ class SentenceTransformer(Model):
             output_value: `"sentence_embedding"`; `"token_embeddings"` for the encoder's last hidden state `(T, H)` of
                 each text, as a list; None for a dict of each text, with `input_ids`, `attention_mask`,
                 `token_embeddings` and `sentence_embedding`, without padding and not normalised.
-            precision: `"float32"`, `"int8"`, `"uint8"`, `"binary"` or `"ubinary"`, by `grilly.util.quantize_embeddings`.
+            precision: `"float32"`, `"int8"`, `"uint8"`, `"binary"` or `"ubinary"`, as `grilly.util` has them.
             convert_to_numpy: False gives a list of the rows, as arrays.
             convert_to_tensor: True gives a torch tensor on the CPU, where torch is installed.
             device: The device of this call alone; a list of devices is a pool of them.
@@ -278,7 +278,8 @@ class SentenceTransformer(Model):
             ...     model.encode_multi_process(["Hello", "World"], pool).shape
             (2, 384)
         """
-        return self.encode(
+        rows: npt.NDArray[np.generic] = self.encode(
             sentences, prompt_name, prompt, batch_size, show_progress_bar, precision=precision,
             normalize_embeddings=normalize_embeddings, truncate_dim=truncate_dim, pool=pool, chunk_size=chunk_size,
         )  # fmt: skip
+        return rows

@@ -14,13 +14,18 @@ from grilly.sentence_transformer.settings import Settings
 
 __all__ = ["Saving"]
 
-# Of a model's folders: what describes the model, its tokenizer and its weights; other formats of the weights stay behind.
+# What describes a model, its tokenizer and its weights; other formats of the weights stay behind.
 COPIED = (".json", ".safetensors", ".txt", ".model", ".jinja", ".md")
+# Among the arguments that those settings hold for other libraries: what the saved files say in their own places.
+WRITTEN_ELSEWHERE = ("model_max_length", "dtype", "torch_dtype")
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 # Names under which sentence-transformers has kept the settings of the Transformer module, in its order.
 TRANSFORMER_SETTINGS = [
     "sentence_bert_config.json",
-    *(f"sentence_{name}_config.json" for name in ("roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")),
+    *(
+        f"sentence_{name}_config.json"
+        for name in ("roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+    ),
 ]
 # What a folder without modules.json means.
 BARE_MODULES = [
@@ -173,10 +178,9 @@ class Saving(Settings):
             values = next((file for file in found if file), {})
         values = values | {"max_seq_length": self.max_seq_length}
         values.setdefault("do_lower_case", False)
-        for key, limits in (("processor_kwargs", ("model_max_length",)), ("tokenizer_args", ("model_max_length",)),
-                            ("model_kwargs", ("dtype", "torch_dtype")), ("model_args", ("dtype", "torch_dtype"))):  # fmt: skip
+        for key in ("processor_kwargs", "tokenizer_args", "model_kwargs", "model_args"):
             if isinstance(values.get(key), dict):
-                values[key] = {name: value for name, value in values[key].items() if name not in limits}
+                values[key] = {name: value for name, value in values[key].items() if name not in WRITTEN_ELSEWHERE}
         return values
 
     def _configuration(self, transformer: str) -> dict[str, Any]:

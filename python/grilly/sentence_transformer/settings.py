@@ -175,8 +175,9 @@ class Settings(Loaded):
             **options: `task` and other keywords of sentence-transformers that change nothing without a router.
 
         Returns:
-            `input_ids` and `attention_mask` `(N, T)`, `token_type_ids` where the tokenizer gives segments, `modality`, and
-            `prompt_length` with a prompt: torch tensors where torch is installed, else int64 arrays. Empty for no texts.
+            `input_ids` and `attention_mask` `(N, T)`, and `token_type_ids` where the tokenizer gives segments: torch
+            tensors where torch is installed, else int64 arrays; with them `modality`, and `prompt_length` for a prompt.
+            An empty dict for no texts.
 
         Source: `sentence_transformers.SentenceTransformer.preprocess`, version 6.2.
 

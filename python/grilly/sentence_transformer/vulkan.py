@@ -16,7 +16,7 @@ from grilly.sentence_transformer.arguments import Arguments
 from grilly.sentence_transformer.encoding import Output, Texts, Wanted
 from grilly.sentence_transformer.model import Model
 
-__all__ = ["VulkanSentenceTransformer", "get_vulkan_sentence_transformer"]
+__all__ = ["DEFAULT_NAME", "VulkanSentenceTransformer"]
 
 DEFAULT_NAME = "all-MiniLM-L6-v2"
 
@@ -31,10 +31,10 @@ class VulkanSentenceTransformer(Model):
             `"cpu"`; torch's `"cuda"`, `"cuda:N"` and `"mps"` mean the same devices.
         max_seq_length: Most tokens of a text, special ones included; longer texts are truncated. Default: the model's
             own. More than the model's position table has is lowered to it with a warning.
-        dtype: `"float32"`, `"float16"` or `"bfloat16"`, or NumPy's or torch's type, or `"auto"` for the model's own. The narrow types round all weights,
-            and on a GPU hold weights and the encoder's numbers in half the memory, with sums, norms, softmax and
-            pooling in float32; the CPU computes in float32 with the rounded weights. As in sentence-transformers,
-            embeddings of float16 are float16 and those of the other two float32.
+        dtype: `"float32"`, `"float16"` or `"bfloat16"`, or NumPy's or torch's type; `"auto"` for the model's own. The
+            narrow types round all weights, and on a GPU hold weights and the encoder's numbers in half the memory, with
+            sums, norms, softmax and pooling in float32; the CPU computes in float32 with the rounded weights. As in
+            sentence-transformers, embeddings of float16 are float16 and those of the other two float32.
         devices: A list in place of `device`; one entry.
         prompts: Texts by name, to be put before inputs; added to the model's own and taken before them.
         default_prompt_name: The prompt used when a call names none; default: the model's own.
@@ -64,8 +64,7 @@ class VulkanSentenceTransformer(Model):
         model_type: The architecture's name there.
         pooling_type: Pooling modes, joined by `+`; `"none"` for a model without pooling.
         normalize: Whether the model itself normalises its embeddings.
-        st_model: None; upstream kept a sentence-transformers model here.
-        transformer_model: None; upstream kept a transformers model here.
+        st_model: None, like `transformer_model`; upstream kept another library's model here.
 
     Raises:
         ModelNotFoundError: The name leads nowhere (also an `OSError`).
@@ -75,9 +74,8 @@ class VulkanSentenceTransformer(Model):
         IndexOutOfRangeError: There is no device N (also an `IndexError`).
         DeviceUnavailableError: No usable device, and `GRILLY_STRICT=1` (also a `RuntimeError`).
 
-    The object is a context manager, and `close()`, the end of a `with` block and `del` free its device memory. Two
-    threads may use it at once. It pickles by its name and arguments, so that a process started by `spawn` loads it
-    again; after a fork its use raises `UnusableError`.
+    The object is a context manager, and `close()`, the end of a `with` block and `del` free its device memory. Threads
+    may share it. It pickles by its name and settings; after a fork its use raises `UnusableError`.
 
     Source: the class of the same name in upstream's `grilly.utils.vulkan_sentence_transformer`; options and numbers of
     `sentence_transformers.SentenceTransformer`, version 6.2.
@@ -130,7 +128,7 @@ class VulkanSentenceTransformer(Model):
     @overload
     def encode(
         self,
-        texts: Texts = ...,
+        texts: Texts,
         batch_size: int = ...,
         show_progress_bar: bool | None = ...,
         normalize_embeddings: bool = ...,
@@ -142,14 +140,7 @@ class VulkanSentenceTransformer(Model):
     ) -> npt.NDArray[Any]: ...
 
     @overload
-    def encode(
-        self,
-        texts: Texts = ...,
-        batch_size: int = ...,
-        show_progress_bar: bool | None = ...,
-        normalize_embeddings: bool = ...,
-        **options: Any,
-    ) -> Any: ...
+    def encode(self, *arguments: Any, **options: Any) -> Any: ...
 
     @texts_by_any_name
     def encode(
@@ -308,16 +299,3 @@ class VulkanSentenceTransformer(Model):
     def __call__(self, texts: Texts, *arguments: Any, **options: Any) -> Any:
         """The same as `encode`."""
         return self.encode(texts, *arguments, **options)
-
-
-def get_vulkan_sentence_transformer(
-    model_name: str | os.PathLike[str] = "all-MiniLM-L6-v2", **arguments: Any
-) -> VulkanSentenceTransformer:
-    """The same as `VulkanSentenceTransformer(model_name, **arguments)`.
-
-    Example:
-        >>> from grilly import get_vulkan_sentence_transformer
-        >>> get_vulkan_sentence_transformer("all-MiniLM-L6-v2", device="cpu").model_type
-        'bert'
-    """
-    return VulkanSentenceTransformer(model_name, **arguments)
