@@ -41,6 +41,8 @@ pub mod model;
 
 pub mod embed;
 
+pub mod selection;
+
 #[cfg(feature = "python")]
 mod python;
 

@@ -12,6 +12,7 @@ mod info;
 mod kernels;
 mod lock;
 mod log_bridge;
+mod selection;
 mod text;
 
 use pyo3::prelude::*;
@@ -28,7 +29,7 @@ mod _core {
     #[pymodule_export]
     use super::compiler::{ComputeFunction, ShaderCompiler, ShaderTable, configure};
     #[pymodule_export]
-    use super::embed::EmbeddingModel;
+    use super::embed::{EmbeddingModel, architectures};
     #[cfg(feature = "vulkan")]
     #[pymodule_export]
     use super::flash::{flash_rows, flash_select, flash_shared_memory, flash_validate};
@@ -42,6 +43,8 @@ mod _core {
     use super::kernels::{Kernel, kernel_rows};
     #[pymodule_export]
     use super::lock::{remember_process, shut_down};
+    #[pymodule_export]
+    use super::selection::top_k;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
