@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         VulkanSentenceTransformer,
         get_vulkan_sentence_transformer,
     )
+    from grilly.util import SimilarityFunction
 
     VULKAN_AVAILABLE: bool
 
@@ -41,6 +42,7 @@ __all__ = [
     "ShaderCompiler",
     "ShaderCompilerConfig",
     "ShaderNotFound",
+    "SimilarityFunction",
     "VULKAN_AVAILABLE",
     "VulkanSentenceTransformer",
     "VulkanTensor",
@@ -80,6 +82,7 @@ _HOMES = {
     **dict.fromkeys(
         ("CompilationFailed", "FunctionNotFound", "PipelineCreationFailed", "ShaderNotFound"), "grilly.errors"
     ),
+    "SimilarityFunction": "grilly.util",
     **dict.fromkeys(("configure", "info", "stats", "reset_stats"), "grilly.devices"),
     "__version__": "grilly._core",
 }

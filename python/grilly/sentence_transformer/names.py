@@ -38,7 +38,7 @@ REMEDIES: dict[str, str] = {
     ),
     "load": "SentenceTransformer(path) loads a model",
     "merge": "merge with sentence-transformers, save the model, load its folder here",
-    "evaluate": "call the evaluator itself: evaluator(model, output_path)",
+    "evaluate": "evaluators want a model of sentence-transformers: compute the measure from the rows of encode",
     "forward": "encode gives embeddings, and with output_value=None also token ids and token embeddings",
     "compile": "nothing is compiled while encoding: leave the call out",
     "processor": "model.tokenizer gives token ids, model.preprocess rows of them",

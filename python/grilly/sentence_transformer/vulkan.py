@@ -36,7 +36,7 @@ class VulkanSentenceTransformer(Model):
             sums, norms, softmax and pooling in float32; the CPU computes in float32 with the rounded weights. As in
             sentence-transformers, embeddings of float16 are float16 and those of the other two float32.
         devices: A list in place of `device`; one entry.
-        prompts: Texts by name, to be put before inputs; added to the model's own and taken before them.
+        prompts: Texts by name, to be put before inputs; taken before the model's own.
         default_prompt_name: The prompt used when a call names none; default: the model's own.
         truncate_dim: Dimensions kept of each embedding; default: the model's own, usually all.
         cache_folder: Root of the Hugging Face cache; default: `$SENTENCE_TRANSFORMERS_HOME`, else Hugging Face's own.
@@ -45,9 +45,9 @@ class VulkanSentenceTransformer(Model):
         token: For private models on the hub; not kept when the model is pickled.
         model_kwargs: As for `SentenceTransformer`; a `dtype` there goes before the argument.
         processor_kwargs: `model_max_length`; also under its older name, `tokenizer_kwargs`.
-        config_kwargs: As for `SentenceTransformer`.
-        model_name_or_path: sentence-transformers' name for `model_name`.
-        modules: As for `SentenceTransformer`, like `trust_remote_code`, `use_auth_token`, `model_card_data`, `backend`.
+        config_kwargs: As there.
+        model_name_or_path: Another name of `model_name`.
+        modules: As there, like `trust_remote_code`, `use_auth_token`, `model_card_data` and `backend`.
         similarity_fn_name: `"cosine"`, `"dot"`, `"euclidean"` or `"manhattan"`; default: the model's own, else cosine.
         num_threads: CPU threads; default: what the process may use, cgroup limits included.
         memory_limit: Most bytes of device memory for this model; default: no limit but the device's.
@@ -62,8 +62,7 @@ class VulkanSentenceTransformer(Model):
         tokenizer: `tokenizer.encode(text)` gives token ids.
         config: The model's config.json.
         model_type: The architecture's name there.
-        pooling_type: Pooling modes, joined by `+`; `"none"` for a model without pooling.
-        normalize: Whether the model itself normalises its embeddings.
+        pooling_type: Pooling modes, joined by `+`, or `"none"`; `normalize`: whether the model itself normalises.
         st_model: None, like `transformer_model`; upstream kept another library's model here.
 
     Raises:
