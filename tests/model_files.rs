@@ -37,9 +37,9 @@ fn load(folder: &Path) -> Result<()> {
     let (spec, rules) = read_spec(&read_json(&path)?, &path)?;
     let graph = encoder::build(&spec, &modules.heads, DType::F32)?;
     let weights = Weights::open(folder, &modules.transformer, &modules.tensor_folders(), &rules)?;
-    weights.check(&encoder::needed(&graph))?;
+    weights.check(&encoder::needed(&graph, &spec))?;
     let tokenizer = Tokenizer::load(&transformer, config.do_lower_case)?;
-    let limit = config.max_seq_length.unwrap_or(usize::MAX).min(spec.longest_text);
+    let limit = config.max_seq_length.unwrap_or(usize::MAX).min(spec.positions.longest_text());
     tokenizer.encode(&["The rains [MASK]".into(), String::new()], limit)?;
     tokenizer.prompt_length("rain", limit)?;
     tokenizer.vocabulary_size();

@@ -9,7 +9,7 @@ use super::{EmbeddingModel, LoadOptions};
 use crate::backend::registry as shaders;
 use crate::graph::Plan;
 use crate::graph::fuse::Fusion;
-use crate::model::heads::{Head, Modules};
+use crate::model::heads::Head;
 use crate::model::spec::EncoderSpec;
 use crate::model::weights::Weights;
 use crate::model::{config, encoder, heads, registry};
@@ -31,16 +31,27 @@ impl EmbeddingModel {
         let config_path = transformer.join("config.json");
         let config = config::read_json(&config_path)?;
         let sentence = config::read_sentence_config(folder, &transformer)?;
+        let model_type = registry::model_type(&config, &config_path)?.to_owned();
         let (spec, rules) = registry::read_spec(&config, &config_path)?;
         let tokenizer = Tokenizer::load(&transformer, sentence.do_lower_case)?;
         let graph = encoder::build(&spec, &modules.heads, options.dtype).map_err(|error| match error {
             Error::InvalidArgument(problem) => Error::ModelFormat { path: folder.join("modules.json"), problem },
             other => other,
         })?;
-        let mut weights = Weights::open(folder, &modules.transformer, &module_folders(&modules), &rules)?;
+        let mut weights = Weights::open(folder, &modules.transformer, &modules.tensor_folders(), &rules)?;
         weights.rounded = options.dtype;
-        weights.check(&encoder::needed(&graph))?;
-        let model_type = config.get("model_type").and_then(|v| v.as_str()).unwrap_or(&spec.architecture).to_owned();
+        weights.check(&encoder::needed(&graph, &spec)).map_err(|error| match error {
+            Error::Weights { path, mut problems } => {
+                let other = registry::other_architecture(weights.stored_names(), &model_type);
+                problems.splice(0..0, other);
+                Error::Weights { path, problems }
+            }
+            other => other,
+        })?;
+        if let Some(biases) = &spec.relative_biases {
+            let shape = vec![spec.heads, biases.distances()];
+            weights.replace(&biases.table.name, shape, |table| biases.by_distance(table, spec.heads))?;
+        }
         let shaders = shaders::read();
         let apart = |op: &Op, operands: usize| {
             let (name, row) = shaders.in_place_of(op, operands, &model_type)?;
@@ -50,7 +61,7 @@ impl EmbeddingModel {
         let (weights, plan) = (Arc::new(weights), Arc::new(plan));
         log::debug!(target: "grilly", "plan of {}:\n{plan}", folder.display());
         let runner = Runner::open(options, &settings, &plan, &weights)?;
-        let most = options.max_seq_length.or(sentence.max_seq_length).unwrap_or(spec.longest_text);
+        let most = options.max_seq_length.or(sentence.max_seq_length).unwrap_or(spec.positions.longest_text());
         let include_prompt = modules.heads.iter().all(|h| !matches!(h, Head::Pooling { include_prompt: false, .. }));
         let threads = |count| rayon::ThreadPoolBuilder::new().num_threads(count).build();
         let tokenizer_threads = options.num_threads.map(threads).transpose();
@@ -77,24 +88,14 @@ impl EmbeddingModel {
     }
 }
 
-/// The folders of the modules that have tensors of their own.
-fn module_folders(modules: &Modules) -> Vec<String> {
-    let folder = |head: &Head| match head {
-        Head::Dense { path, .. } | Head::LayerNorm { path, .. } => Some(path.clone()),
-        Head::Pooling { .. } | Head::Normalize => None,
-    };
-    modules.heads.iter().filter_map(folder).collect()
-}
-
 /// The limit on a text's tokens that the model can honour.
 pub(super) fn clamp_length(most: usize, spec: &EncoderSpec) -> usize {
-    if most > spec.longest_text {
+    let longest = spec.positions.longest_text();
+    if most > longest {
         log::warn!(
             target: "grilly",
-            "max_seq_length {most} is more than the model's {} positions; using {}",
-            spec.longest_text,
-            spec.longest_text
+            "max_seq_length {most} is more than the model's {longest} positions; using {longest}"
         );
     }
-    most.clamp(1, spec.longest_text)
+    most.clamp(1, longest)
 }

@@ -13,7 +13,7 @@ use crate::backend::choose::{self, DeviceRequest};
 use crate::backend::{Backend, BackendKind, BatchLimits, Feed, Pending, Program, ProgramOptions, cpu};
 use crate::graph::Plan;
 use crate::model::encoder::{inputs, outputs};
-use crate::model::spec::{EncoderSpec, Positions};
+use crate::model::spec::EncoderSpec;
 use crate::model::weights::Weights;
 use crate::ops::Counts;
 use crate::settings::Settings;
@@ -122,10 +122,9 @@ impl Work<'_> {
     /// Starts a batch.
     fn start(&self, program: &dyn Program, batch: &Batch) -> Result<Box<dyn Pending>> {
         let texts = || batch.texts.iter().map(|&text| &self.tokens[text]);
-        let Positions::Learned { first: first_position, .. } = self.spec.positions;
         let words: Vec<u32> = texts().flat_map(|t| &t.ids).copied().collect();
         let types: Vec<u32> = texts().flat_map(|t| &t.type_ids).copied().collect();
-        let positions: Vec<u32> = texts().flat_map(|t| (0..t.ids.len()).map(|i| (first_position + i) as u32)).collect();
+        let positions: Vec<u32> = texts().flat_map(|t| self.spec.positions.rows_of(&t.ids)).collect();
         let offsets = packing::offsets(texts().map(|t| t.ids.len()));
         // A prompt that fills a truncated text leaves nothing to pool.
         let first: Vec<u32> = texts().map(|t| self.first.min(t.ids.len()) as u32).collect();

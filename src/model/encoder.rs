@@ -41,21 +41,28 @@ pub fn build(spec: &EncoderSpec, heads: &[Head], dtype: DType) -> Result<Graph> 
     let mut builder = Builder { graph: Graph::new(), spec, dtype };
     let places = builder.inputs();
     let mut hidden = builder.embeddings(&places)?;
+    let biases = spec.relative_biases.as_ref().map(|biases| {
+        let shape = Shape::fixed(&[spec.heads, biases.distances()]);
+        builder.graph.weight(vec![biases.table.name.clone()], shape)
+    });
     for layer in 0..spec.layers {
-        hidden = builder.layer(layer, hidden, places.offsets)?;
+        hidden = builder.layer(layer, hidden, places.offsets, biases)?;
     }
     let sentences = builder.heads(heads, hidden, &places)?;
     builder.graph.outputs = vec![sentences, hidden];
     Ok(builder.graph)
 }
 
-/// Names and shapes of all the tensors a graph reads.
-pub fn needed(graph: &Graph) -> Vec<Needed> {
+/// Names and shapes, as they are stored, of all the tensors that the graph of `spec` reads.
+pub fn needed(graph: &Graph, spec: &EncoderSpec) -> Vec<Needed> {
     let mut needed = Vec::new();
     for value in &graph.values {
         if let Source::Weight(weight) = &value.source {
             let mut shape: Vec<usize> = value.shape.0.iter().map(|d| d.size(Default::default())).collect();
             shape[0] /= weight.parts.len();
+            if let Some(biases) = spec.relative_biases.as_ref().filter(|biases| weight.parts == [&*biases.table.name]) {
+                shape = vec![biases.table.rows, spec.heads];
+            }
             needed.extend(weight.parts.iter().map(|name| Needed { name: name.clone(), shape: shape.clone() }));
         }
     }
@@ -91,7 +98,7 @@ impl Builder<'_> {
     }
 
     fn table(&mut self, table: &Table) -> ValueId {
-        self.graph.weight_as(self.dtype, vec![table.name.clone()], Shape::fixed(&[table.rows, self.spec.hidden]))
+        self.graph.weight_as(self.dtype, vec![table.name.clone()], Shape::fixed(&[table.rows, self.spec.embedding]))
     }
 
     /// Word, then segment, then position: the order in which the reference adds them.
@@ -104,7 +111,11 @@ impl Builder<'_> {
         let Positions::Learned { table, .. } = &spec.positions;
         operands.extend([places.positions, self.table(table)]);
         let sum = self.graph.node("embeddings", EmbeddingSum {}, &operands)?;
-        self.norm("embedding norm", &spec.embedding_norm, sum, spec.norm_eps)
+        let x = self.norm("embedding norm", &spec.embedding_norm, sum, spec.norm_eps)?;
+        match &spec.embedding_projection {
+            None => Ok(x),
+            Some(name) => self.linear("embedding projection", std::slice::from_ref(name), x, spec.hidden, true),
+        }
     }
 
     fn norm(&mut self, node: &str, name: &str, x: ValueId, eps: f32) -> Result<ValueId> {
@@ -125,7 +136,7 @@ impl Builder<'_> {
         self.graph.node(node, Linear { bias, ..Linear::default() }, &operands)
     }
 
-    fn layer(&mut self, layer: usize, x: ValueId, offsets: ValueId) -> Result<ValueId> {
+    fn layer(&mut self, layer: usize, x: ValueId, offsets: ValueId, biases: Option<ValueId>) -> Result<ValueId> {
         let spec = self.spec;
         let name = |template: &str| template.replace("{}", &layer.to_string());
         let node = |part: &str| format!("layer {layer} {part}");
@@ -139,9 +150,11 @@ impl Builder<'_> {
             scale: 1.0 / (spec.head_dim as f32).sqrt(),
             k_column: query,
             v_column: query + key,
+            bias: biases.is_some(),
             ..Attention::default()
         };
-        let mixed = self.graph.node(&node("attention"), attention, &[qkv, qkv, qkv, offsets, offsets])?;
+        let operands: Vec<ValueId> = [qkv, qkv, qkv, offsets, offsets].into_iter().chain(biases).collect();
+        let mixed = self.graph.node(&node("attention"), attention, &operands)?;
         let projected =
             self.linear(&node("attention output"), &[name(&spec.names.attention_output)], mixed, spec.hidden, true)?;
         let x = self.add_and_norm(&node("attention"), &name(&spec.names.attention_norm), projected, x)?;

@@ -9,5 +9,6 @@ pub mod encoder;
 pub mod fields;
 pub mod heads;
 pub mod registry;
+pub mod relative_biases;
 pub mod spec;
 pub mod weights;

@@ -1,21 +1,13 @@
-//! `model_type` of config.json to architecture: one row each.
+//! `model_type` of config.json to architecture.
 
 use std::path::Path;
 
 use serde_json::{Map, Value};
 
+pub use super::arch::{ARCHITECTURES, Architecture};
 use super::fields::Fields;
 use super::spec::{EncoderSpec, NameRules};
 use crate::{Error, Result};
-
-/// Turns a configuration into data.
-pub type ReadSpec = fn(&Map<String, Value>, &Path) -> Result<(EncoderSpec, NameRules)>;
-
-/// The architectures, by `model_type`.
-pub const ARCHITECTURES: &[(&str, ReadSpec)] = &[("bert", super::arch::bert::read)];
-
-/// Starts of the class names in `architectures`, for configurations without a `model_type`.
-const CLASSES: &[(&str, &str)] = &[("BertModel", "bert"), ("BertFor", "bert")];
 
 /// The specification of the model configured by `path`.
 ///
@@ -23,14 +15,14 @@ const CLASSES: &[(&str, &str)] = &[("BertModel", "bert"), ("BertFor", "bert")];
 /// `Unsupported` for an unknown `model_type`, naming those that are known; `ModelFormat` for missing or absurd values.
 pub fn read_spec(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
     let model_type = model_type(config, path)?;
-    let Some((_, read)) = ARCHITECTURES.iter().find(|(name, _)| *name == model_type) else {
-        let known: Vec<&str> = ARCHITECTURES.iter().map(|(name, _)| *name).collect();
+    let Some(architecture) = ARCHITECTURES.iter().find(|row| row.model_type == model_type) else {
+        let known: Vec<&str> = ARCHITECTURES.iter().map(|row| row.model_type).collect();
         return Err(Error::Unsupported {
             what: format!("{}: model_type {model_type:?}", path.display()),
             reason: format!("known are {}", known.join(", ")),
         });
     };
-    read(config, path)
+    (architecture.read)(config, path)
 }
 
 /// `model_type` of a configuration, or what its `architectures` say where that is missing.
@@ -41,13 +33,31 @@ pub fn model_type<'a>(config: &'a Map<String, Value>, path: &Path) -> Result<&'a
     let mut fields = Fields::new(config, path);
     let stated = fields.text("model_type");
     let class = config.get("architectures").and_then(|list| list.get(0)).and_then(Value::as_str);
-    let implied = class.and_then(|class| CLASSES.iter().find(|(start, _)| class.starts_with(start)));
-    let found = stated.or(implied.map(|(_, model_type)| *model_type));
+    let of_class = |row: &&Architecture| {
+        class
+            .and_then(|class| class.strip_prefix(row.class))
+            .is_some_and(|rest| rest == "Model" || rest.starts_with("For"))
+    };
+    let found = stated.or_else(|| Some(ARCHITECTURES.iter().find(of_class)?.model_type));
     if found.is_none() {
         fields.fault("model_type is missing".into());
     }
     fields.done()?;
     Ok(found.unwrap_or_default())
+}
+
+/// What is said of a checkpoint that does not fit `model_type`, but has the names of another architecture.
+pub fn other_architecture<'a>(names: impl Iterator<Item = &'a str>, model_type: &str) -> Option<String> {
+    let names: Vec<&str> = names.collect();
+    let marked = |row: &&Architecture| row.marks.iter().any(|mark| names.iter().any(|name| name.starts_with(mark)));
+    let found: Vec<&str> = ARCHITECTURES.iter().filter(marked).map(|row| row.model_type).collect();
+    if found.is_empty() || found.contains(&model_type) {
+        return None;
+    }
+    Some(format!(
+        "these are tensors of {}, and model_type in config.json is {model_type:?}: correct it, or fetch the weights anew",
+        found.join(" or ")
+    ))
 }
 
 #[cfg(test)]
@@ -64,8 +74,11 @@ mod tests {
     #[test]
     fn the_class_stands_in_for_a_missing_model_type() {
         let with = |more: &str| read(&format!("{{{SIZES}, {more}}}"));
-        assert_eq!(with(r#""model_type": "bert""#).unwrap().0.architecture, "bert");
-        assert_eq!(with(r#""architectures": ["BertForMaskedLM"]"#).unwrap().0.architecture, "bert");
+        let bert = with(r#""model_type": "bert""#).unwrap().0;
+        assert_eq!(with(r#""architectures": ["BertForMaskedLM"]"#).unwrap().0, bert);
+        let roberta = with(r#""architectures": ["XLMRobertaModel"]"#).unwrap().0;
+        assert_eq!(with(r#""model_type": "xlm-roberta""#).unwrap().0, roberta);
+        assert_ne!(roberta, bert);
         for vague in
             [r#""architectures": ["BertGenerationEncoder"]"#, r#""architectures": []"#, r#""model_type": null"#]
         {
@@ -78,6 +91,7 @@ mod tests {
     fn an_unknown_model_type_names_the_known_ones() {
         let error = read(r#"{"model_type": "mamba"}"#).unwrap_err();
         assert!(matches!(error, Error::Unsupported { .. }));
-        assert_eq!(error.to_string(), "config.json: model_type \"mamba\": known are bert");
+        let known = "bert, camembert, distilbert, electra, mpnet, roberta, xlm-roberta";
+        assert_eq!(error.to_string(), format!("config.json: model_type \"mamba\": known are {known}"));
     }
 }

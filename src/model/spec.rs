@@ -1,5 +1,6 @@
 //! An encoder as data: sizes, choices and the names of its tensors.
 
+use super::relative_biases::RelativeBiases;
 use crate::ops::ActivationKind;
 
 /// Where a layer's norms stand.
@@ -12,16 +13,56 @@ pub enum NormPlace {
 /// How a token's place in its text enters the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Positions {
-    /// A learned table, added to the word's row. The first token has row `first`.
+    /// A learned table, added to the word's row.
     Learned {
         /// The table.
         table: Table,
-        /// Row of the first token (RoBERTa counts from pad id + 1).
-        first: usize,
+        /// Which row a token has.
+        rows: PositionRows,
     },
 }
 
-/// An embedding table: `[rows, hidden]`.
+/// Rows of the tokens of a text in the table of positions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PositionRows {
+    /// 0, 1, 2, ... as BERT.
+    Counted,
+    /// `pad + n` for the n-th token that is not the padding token `pad`, counted from 1; `pad` for the padding token itself,
+    /// which a text may contain. As RoBERTa's `create_position_ids_from_input_ids`.
+    AfterPadding {
+        /// Id of the padding token.
+        pad: u32,
+    },
+}
+
+impl Positions {
+    /// The row of each token of a text.
+    pub fn rows_of(&self, ids: &[u32]) -> Vec<u32> {
+        let Positions::Learned { rows, .. } = self;
+        match *rows {
+            PositionRows::Counted => (0..ids.len() as u32).collect(),
+            PositionRows::AfterPadding { pad } => {
+                let mut row = pad;
+                let mut next = |id: &u32| {
+                    row += u32::from(*id != pad);
+                    if *id == pad { pad } else { row }
+                };
+                ids.iter().map(&mut next).collect()
+            }
+        }
+    }
+
+    /// Most tokens of a text, whatever tokens they are.
+    pub fn longest_text(&self) -> usize {
+        let Positions::Learned { table, rows } = self;
+        match *rows {
+            PositionRows::Counted => table.rows,
+            PositionRows::AfterPadding { pad } => table.rows.saturating_sub(pad as usize + 1),
+        }
+    }
+}
+
+/// An embedding table: `[rows, embedding]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
     /// Name in the checkpoint.
@@ -54,10 +95,10 @@ pub struct LayerNames {
 /// Everything the graph builder needs to know of an encoder.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EncoderSpec {
-    /// The architecture's name, as in `model::registry`.
-    pub architecture: String,
     /// Columns of the hidden state.
     pub hidden: usize,
+    /// Columns of the embedding tables.
+    pub embedding: usize,
     /// Number of layers.
     pub layers: usize,
     /// Query heads.
@@ -82,10 +123,12 @@ pub struct EncoderSpec {
     pub positions: Positions,
     /// Norm after the embeddings.
     pub embedding_norm: String,
+    /// Product from `embedding` to `hidden` columns after that norm, where the two differ.
+    pub embedding_projection: Option<String>,
+    /// Biases of the scores by distance, one table for all layers.
+    pub relative_biases: Option<RelativeBiases>,
     /// Names of the layers' tensors.
     pub names: LayerNames,
-    /// Most tokens of one text that the positions allow.
-    pub longest_text: usize,
 }
 
 /// A checkpoint's names, made uniform before `EncoderSpec`'s names are looked up in it.
@@ -115,5 +158,24 @@ impl NameRules {
             None => name == *pattern,
         });
         (!ignored).then_some(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn learned(rows: PositionRows) -> Positions {
+        Positions::Learned { table: Table { name: "positions".into(), rows: 10 }, rows }
+    }
+
+    #[test]
+    fn rows_are_counted_over_tokens_that_are_not_padding() {
+        let bert = learned(PositionRows::Counted);
+        assert_eq!((bert.rows_of(&[7, 1, 1, 7]), bert.longest_text()), (vec![0, 1, 2, 3], 10));
+        let roberta = learned(PositionRows::AfterPadding { pad: 1 });
+        assert_eq!((roberta.rows_of(&[0, 8, 1, 9, 1, 2]), roberta.longest_text()), (vec![2, 3, 1, 4, 1, 5], 8));
+        let other = learned(PositionRows::AfterPadding { pad: 4 });
+        assert_eq!((other.rows_of(&[4, 4, 5]), other.longest_text()), (vec![4, 4, 5], 5));
     }
 }

@@ -48,9 +48,15 @@ struct Entry {
     stored_name: String,
     dtype: Dtype,
     shape: Vec<usize>,
-    /// Which of `Weights::maps`.
-    map: usize,
-    bytes: Range<usize>,
+    bytes: Bytes,
+}
+
+/// Where an entry's elements are.
+enum Bytes {
+    /// In one of `Weights::maps`.
+    Mapped { map: usize, range: Range<usize> },
+    /// Made from those of the file.
+    Made(Vec<u8>),
 }
 
 impl Entry {
@@ -111,14 +117,33 @@ impl Weights {
                         stored_name: tensor.name,
                         dtype: tensor.dtype,
                         shape: tensor.shape,
-                        map: self.maps.len(),
-                        bytes: tensor.bytes,
+                        bytes: Bytes::Mapped { map: self.maps.len(), range: tensor.bytes },
                     });
                 }
             }
         }
         self.maps.push(map);
         Ok(())
+    }
+
+    /// Puts another tensor, made of the elements of the one called `name`, in its place.
+    ///
+    /// # Errors
+    /// `Weights` when there is no such tensor.
+    pub fn replace(&mut self, name: &str, shape: Vec<usize>, make: impl FnOnce(&[f32]) -> Vec<f32>) -> Result<()> {
+        let stored = self.tensor(name)?;
+        let mut elements = vec![0.0; stored.elements()];
+        TensorView { rounded: DType::F32, ..stored }.read_f32(0, &mut elements);
+        let made: Vec<u8> = make(&elements).iter().flat_map(|value| value.to_le_bytes()).collect();
+        if let Some(entry) = self.tensors.get_mut(name) {
+            (entry.dtype, entry.shape, entry.bytes) = (Dtype::F32, shape, Bytes::Made(made));
+        }
+        Ok(())
+    }
+
+    /// Names of the tensors as they are stored.
+    pub fn stored_names(&self) -> impl Iterator<Item = &str> {
+        self.tensors.values().map(|entry| entry.stored_name.as_str())
     }
 
     /// Compares what is there with what is needed.
@@ -171,7 +196,10 @@ impl WeightSource for Weights {
         let stored = entry
             .stored_type()
             .ok_or_else(|| fault(format!("{name} is stored as {:?}, expected F32, F16 or BF16", entry.dtype)))?;
-        let bytes = &self.maps[entry.map][entry.bytes.clone()];
+        let bytes = match &entry.bytes {
+            Bytes::Mapped { map, range } => &self.maps[*map][range.clone()],
+            Bytes::Made(bytes) => bytes,
+        };
         Ok(TensorView { stored, rounded: self.rounded, shape: &entry.shape, bytes })
     }
 }

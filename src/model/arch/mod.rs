@@ -1,3 +1,59 @@
 //! Architectures: from config.json to `EncoderSpec` and a name table, with no tensor code.
 
-pub mod bert;
+mod bert;
+mod config;
+mod distilbert;
+mod electra;
+mod mpnet;
+mod roberta;
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::spec::{EncoderSpec, NameRules};
+use crate::Result;
+
+/// Turns a configuration into data.
+pub type ReadSpec = fn(&Map<String, Value>, &Path) -> Result<(EncoderSpec, NameRules)>;
+
+/// A row of [`ARCHITECTURES`].
+pub struct Architecture {
+    /// `model_type` of config.json.
+    pub model_type: &'static str,
+    /// How its classes in `architectures` begin, before `Model` or `For`.
+    pub class: &'static str,
+    /// Starts of stored names that show a checkpoint to be of this architecture, or of another with the same marks.
+    pub marks: &'static [&'static str],
+    /// The reader of its configuration.
+    pub read: ReadSpec,
+}
+
+/// The architectures that can be loaded.
+pub const ARCHITECTURES: &[Architecture] = &[
+    Architecture { model_type: "bert", class: "Bert", marks: &["bert."], read: bert::read },
+    Architecture { model_type: "camembert", class: "Camembert", marks: &["roberta."], read: roberta::read },
+    Architecture {
+        model_type: "distilbert",
+        class: "DistilBert",
+        marks: &["distilbert.", "transformer.layer."],
+        read: distilbert::read,
+    },
+    Architecture {
+        model_type: "electra",
+        class: "Electra",
+        marks: &["electra.", "embeddings_project."],
+        read: electra::read,
+    },
+    Architecture {
+        model_type: "mpnet",
+        class: "MPNet",
+        marks: &["mpnet.", "encoder.relative_attention_bias.", "encoder.layer.0.attention.attn."],
+        read: mpnet::read,
+    },
+    Architecture { model_type: "roberta", class: "Roberta", marks: &["roberta."], read: roberta::read },
+    Architecture { model_type: "xlm-roberta", class: "XLMRoberta", marks: &["roberta."], read: roberta::read },
+];
+
+#[cfg(test)]
+mod tests;

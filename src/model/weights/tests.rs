@@ -93,6 +93,21 @@ fn three_element_types_are_read() {
 }
 
 #[test]
+fn a_tensor_gives_way_to_one_made_of_it() {
+    let file = honest(&[("a", "BF16", &[2, 2]), ("b", "F32", &[1])]);
+    let mut weights = open(&[("model.safetensors", &file)]).unwrap();
+    // 1 + 2^-12 is rounded when it is read, as a stored number would be.
+    weights.rounded = DType::F16;
+    let made = |x: &[f32]| x.iter().map(|x| x + 1.0 + 2f32.powi(-12)).chain([9.0]).collect();
+    weights.replace("a", vec![5], made).unwrap();
+    assert_eq!(values(&weights, "a"), [1.0, 2.0, 3.0, 4.0, 9.0]);
+    weights.rounded = DType::F32;
+    assert_eq!(values(&weights, "a")[0], 1.0 + 2f32.powi(-12));
+    weights.check(&needed(&[("a", &[5]), ("b", &[1])])).unwrap();
+    assert!(matches!(weights.replace("c", vec![1], |x| x.to_vec()), Err(Error::Weights { .. })));
+}
+
+#[test]
 fn all_faults_are_named_at_once() {
     let file = honest(&[
         ("bert.a", "F32", &[2, 3]),

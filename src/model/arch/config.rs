@@ -1,0 +1,183 @@
+//! What the configurations of BERT and its relatives say alike.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use crate::model::fields::Fields;
+use crate::model::spec::{EncoderSpec, LayerNames, NameRules, NormPlace, PositionRows, Positions, Table};
+use crate::ops::ActivationKind;
+use crate::{Error, Result};
+
+// Far above any model that exists, and so low that no product of sizes overflows.
+pub(super) const MOST_COLUMNS: usize = 1 << 20;
+pub(super) const MOST_ROWS: usize = 1 << 28;
+const MOST_LAYERS: usize = 10_000;
+
+/// Names of the keys.
+pub(super) struct Keys {
+    pub hidden: &'static str,
+    pub layers: &'static str,
+    pub heads: &'static str,
+    pub intermediate: &'static str,
+    pub activation: &'static str,
+    /// `None` where the reference has 1e-12 whatever the configuration says.
+    pub norm_eps: Option<&'static str>,
+}
+
+/// The keys of BERT.
+pub(super) const BERT_KEYS: Keys = Keys {
+    hidden: "hidden_size",
+    layers: "num_hidden_layers",
+    heads: "num_attention_heads",
+    intermediate: "intermediate_size",
+    activation: "hidden_act",
+    norm_eps: Some("layer_norm_eps"),
+};
+
+/// Values of those keys, of `vocab_size` and of `max_position_embeddings`.
+pub(super) struct Common {
+    pub hidden: usize,
+    pub layers: usize,
+    pub heads: usize,
+    pub intermediate: usize,
+    pub vocabulary: usize,
+    pub positions: usize,
+    pub norm_eps: f32,
+    pub activation: ActivationKind,
+}
+
+impl Common {
+    /// Reads them, and with `own` what the architecture has besides; all faults are named at once.
+    ///
+    /// # Errors
+    /// `ModelFormat` naming the values that are missing or absurd; `Unsupported` for variants with another meaning.
+    pub fn read<'a, T>(
+        config: &'a Map<String, Value>,
+        path: &Path,
+        keys: &Keys,
+        own: impl FnOnce(&mut Fields<'a>, &Common) -> T,
+    ) -> Result<(Common, T)> {
+        let mut fields = Fields::new(config, path);
+        let mut common = Common {
+            hidden: fields.size(keys.hidden, 1..=MOST_COLUMNS),
+            layers: fields.size(keys.layers, 1..=MOST_LAYERS),
+            heads: fields.size(keys.heads, 1..=MOST_COLUMNS),
+            intermediate: fields.size(keys.intermediate, 1..=MOST_COLUMNS),
+            vocabulary: fields.size("vocab_size", 1..=MOST_ROWS),
+            positions: fields.size("max_position_embeddings", 1..=MOST_ROWS),
+            norm_eps: keys.norm_eps.map_or(1e-12, |key| fields.number_or(key, 1e-12, 0.0..=1.0)) as f32,
+            activation: ActivationKind::GeluErf,
+        };
+        let activation_name = fields.text(keys.activation).unwrap_or("gelu");
+        let position_kind = fields.text("position_embedding_type").unwrap_or("absolute");
+        let Common { hidden, heads, .. } = common;
+        if !hidden.is_multiple_of(heads) {
+            fields.fault(format!("{} {hidden} is not a multiple of {} {heads}", keys.hidden, keys.heads));
+        }
+        let other_meaning =
+            ["is_decoder", "is_encoder_decoder", "add_cross_attention", "pruned_heads", "quantization_config"]
+                .into_iter()
+                .find(|key| fields.is_set(key));
+        let own = own(&mut fields, &common);
+        fields.done()?;
+
+        let unsupported = |what: String, reason: &str| {
+            let what = format!("{}: {what}", path.display());
+            Error::Unsupported { what, reason: reason.into() }
+        };
+        if let Some(key) = other_meaning {
+            return Err(unsupported(key.into(), "only the plain encoder is known"));
+        }
+        if position_kind != "absolute" {
+            let what = format!("position_embedding_type {position_kind:?}");
+            return Err(unsupported(what, "only \"absolute\" is known"));
+        }
+        common.activation = ActivationKind::from_config_name(activation_name).ok_or_else(|| {
+            let known = "known are gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, quick_gelu, relu, silu, swish, tanh, sigmoid, linear";
+            unsupported(format!("{} {activation_name:?}", keys.activation), known)
+        })?;
+        Ok((common, own))
+    }
+
+    /// The encoder of these sizes with BERT's tables, without segments.
+    pub fn spec(self, names: LayerNames) -> EncoderSpec {
+        EncoderSpec {
+            hidden: self.hidden,
+            embedding: self.hidden,
+            layers: self.layers,
+            heads: self.heads,
+            kv_heads: self.heads,
+            head_dim: self.hidden / self.heads,
+            intermediate: self.intermediate,
+            activation: self.activation,
+            norm_eps: self.norm_eps,
+            norm_place: NormPlace::Post,
+            words: table("word", self.vocabulary),
+            token_types: None,
+            positions: Positions::Learned { table: table("position", self.positions), rows: PositionRows::Counted },
+            embedding_norm: "embeddings.LayerNorm".into(),
+            embedding_projection: None,
+            relative_biases: None,
+            names,
+        }
+    }
+
+    /// The same with a text's places counted after the padding token.
+    pub fn spec_after_padding(self, names: LayerNames, pad: u32) -> EncoderSpec {
+        let table = table("position", self.positions);
+        let positions = Positions::Learned { table, rows: PositionRows::AfterPadding { pad } };
+        EncoderSpec { positions, ..self.spec(names) }
+    }
+
+    /// Notes a table of positions that has no row after the padding token's.
+    pub fn check_padding(&self, fields: &mut Fields<'_>, pad: usize) {
+        if self.positions <= pad + 1 {
+            fields.fault(format!(
+                "max_position_embeddings is {}, but the first token has position {} (one after the padding token {pad}); \
+                 expected at least {}",
+                self.positions,
+                pad + 1,
+                pad + 2
+            ));
+        }
+    }
+}
+
+/// A table of BERT's embeddings.
+pub(super) fn table(name: &str, rows: usize) -> Table {
+    Table { name: format!("embeddings.{name}_embeddings.weight"), rows }
+}
+
+/// BERT's segments: two unless the configuration says otherwise, or none.
+pub(super) fn segments(fields: &mut Fields<'_>) -> Option<Table> {
+    let rows = fields.optional_size("type_vocab_size", 0..=MOST_ROWS).unwrap_or(2);
+    (rows > 0).then(|| table("token_type", rows))
+}
+
+/// BERT's names of a layer's tensors.
+pub(super) fn layer_names() -> LayerNames {
+    let name = |part: &str| format!("encoder.layer.{{}}.{part}");
+    LayerNames {
+        query: name("attention.self.query"),
+        key: name("attention.self.key"),
+        value: name("attention.self.value"),
+        attention_output: name("attention.output.dense"),
+        attention_norm: name("attention.output.LayerNorm"),
+        feed_forward_in: name("intermediate.dense"),
+        feed_forward_out: name("output.dense"),
+        feed_forward_norm: name("output.LayerNorm"),
+    }
+}
+
+/// Checkpoints of `...For...` classes carry a prefix and a head, which is not used; the oldest say gamma and beta.
+pub(super) fn name_rules(prefix: &str, heads: &[&str]) -> NameRules {
+    let ending = |old: &str, new: &str| (format!("LayerNorm.{old}"), format!("LayerNorm.{new}"));
+    let everywhere =
+        ["embeddings.position_ids", "embeddings.token_type_ids", "pooler.*", "classifier.*", "qa_outputs.*"];
+    NameRules {
+        prefixes: vec![prefix.to_owned()],
+        endings: vec![ending("gamma", "weight"), ending("beta", "bias")],
+        ignored: everywhere.iter().chain(heads).map(|name| (*name).to_owned()).collect(),
+    }
+}

@@ -1,0 +1,38 @@
+//! DistilBERT (Sanh et al. 2019): BERT without segments, under names of its own.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::config::{Common, Keys, name_rules};
+use crate::Result;
+use crate::model::spec::{EncoderSpec, LayerNames, NameRules};
+
+const KEYS: Keys = Keys {
+    hidden: "dim",
+    layers: "n_layers",
+    heads: "n_heads",
+    intermediate: "hidden_dim",
+    activation: "activation",
+    norm_eps: None,
+};
+
+/// Reads a `model_type: "distilbert"` configuration.
+///
+/// # Errors
+/// As [`Common::read`].
+pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
+    let (common, ()) = Common::read(config, path, &KEYS, |_, _| ())?;
+    let name = |part: &str| format!("transformer.layer.{{}}.{part}");
+    let names = LayerNames {
+        query: name("attention.q_lin"),
+        key: name("attention.k_lin"),
+        value: name("attention.v_lin"),
+        attention_output: name("attention.out_lin"),
+        attention_norm: name("sa_layer_norm"),
+        feed_forward_in: name("ffn.lin1"),
+        feed_forward_out: name("ffn.lin2"),
+        feed_forward_norm: name("output_layer_norm"),
+    };
+    Ok((common.spec(names), name_rules("distilbert.", &["vocab_*", "pre_classifier.*"])))
+}

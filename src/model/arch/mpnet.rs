@@ -1,0 +1,43 @@
+//! MPNet (Song et al. 2020): RoBERTa without segments, and with biases by distance that all layers share.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::config::{BERT_KEYS, Common, MOST_ROWS, layer_names, name_rules};
+use crate::Result;
+use crate::model::relative_biases::RelativeBiases;
+use crate::model::spec::{EncoderSpec, LayerNames, NameRules, Table};
+
+/// The reference counts positions from this id, whatever `pad_token_id` says.
+const PAD: u32 = 1;
+/// The reference uses so many buckets, however many the table has.
+const BUCKETS: usize = 32;
+const MAX_DISTANCE: usize = 128;
+
+/// Reads a `model_type: "mpnet"` configuration.
+///
+/// # Errors
+/// As [`Common::read`].
+pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
+    let (common, rows) = Common::read(config, path, &BERT_KEYS, |fields, common| {
+        common.check_padding(fields, PAD as usize);
+        fields.optional_size("relative_attention_num_buckets", BUCKETS..=MOST_ROWS).unwrap_or(BUCKETS)
+    })?;
+    let name = |part: &str| format!("encoder.layer.{{}}.attention.{part}");
+    let names = LayerNames {
+        query: name("attn.q"),
+        key: name("attn.k"),
+        value: name("attn.v"),
+        attention_output: name("attn.o"),
+        attention_norm: name("LayerNorm"),
+        ..layer_names()
+    };
+    let biases = RelativeBiases {
+        table: Table { name: "encoder.relative_attention_bias.weight".into(), rows },
+        buckets: BUCKETS,
+        max_distance: MAX_DISTANCE,
+    };
+    let spec = EncoderSpec { relative_biases: Some(biases), ..common.spec_after_padding(names, PAD) };
+    Ok((spec, name_rules("mpnet.", &["lm_head.*"])))
+}

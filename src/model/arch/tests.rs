@@ -1,0 +1,135 @@
+//! What each architecture's reader makes of a configuration, and what it refuses.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use crate::model::registry::{other_architecture, read_spec};
+use crate::model::spec::{EncoderSpec, NameRules, PositionRows, Positions};
+use crate::{Error, Result};
+
+fn reading(model_type: &str, changes: Value) -> Result<(EncoderSpec, NameRules)> {
+    let mut config = match model_type {
+        "distilbert" => json!({"dim": 48, "n_layers": 2, "n_heads": 4, "hidden_dim": 96, "activation": "relu"}),
+        _ => json!({"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96}),
+    };
+    let config: &mut Map<String, Value> = config.as_object_mut().unwrap();
+    config.extend(
+        json!({"model_type": model_type, "vocab_size": 100, "max_position_embeddings": 66})
+            .as_object()
+            .unwrap()
+            .clone(),
+    );
+    config.extend(changes.as_object().unwrap().clone());
+    read_spec(config, Path::new("config.json"))
+}
+
+fn spec(model_type: &str, changes: Value) -> EncoderSpec {
+    reading(model_type, changes).unwrap().0
+}
+
+/// The fault of a configuration that cannot be used.
+fn fault(model_type: &str, changes: Value) -> String {
+    match reading(model_type, changes.clone()) {
+        Err(error @ Error::ModelFormat { .. }) => error.to_string(),
+        other => panic!("{model_type} {changes}: {other:?}"),
+    }
+}
+
+fn rows(spec: &EncoderSpec) -> PositionRows {
+    let Positions::Learned { rows, .. } = spec.positions;
+    rows
+}
+
+#[test]
+fn roberta_and_its_kin_count_positions_after_the_padding_token() {
+    for model_type in ["roberta", "xlm-roberta", "camembert"] {
+        let usual = spec(model_type, json!({"type_vocab_size": 1}));
+        assert_eq!(rows(&usual), PositionRows::AfterPadding { pad: 1 });
+        assert_eq!((usual.positions.longest_text(), usual.token_types.unwrap().rows), (64, 1));
+        let other = spec(model_type, json!({"pad_token_id": 5, "type_vocab_size": 0}));
+        assert_eq!(rows(&other), PositionRows::AfterPadding { pad: 5 });
+        assert_eq!((other.positions.longest_text(), other.token_types), (60, None));
+    }
+}
+
+#[test]
+fn a_padding_token_outside_the_tables_is_refused() {
+    for (changes, part) in [
+        (json!({"pad_token_id": null}), "pad_token_id is null, but positions are counted from it"),
+        (json!({"pad_token_id": -1}), "pad_token_id is -1, expected a whole number from 0"),
+        (json!({"pad_token_id": 1.5}), "pad_token_id is 1.5"),
+        (json!({"pad_token_id": "<pad>"}), "pad_token_id is \"<pad>\""),
+        (json!({"pad_token_id": 100}), "pad_token_id is 100, but vocab_size is 100"),
+        (json!({"pad_token_id": 65}), "max_position_embeddings is 66, but the first token has position 66"),
+        (json!({"max_position_embeddings": 2}), "max_position_embeddings is 2, but the first token has position 2"),
+    ] {
+        let message = fault("roberta", changes);
+        assert!(message.starts_with("config.json") && message.contains(part), "{message}");
+    }
+    assert!(fault("mpnet", json!({"max_position_embeddings": 2})).contains("expected at least 3"));
+    assert_eq!(spec("roberta", json!({"pad_token_id": 64})).positions.longest_text(), 1);
+}
+
+#[test]
+fn mpnet_has_its_padding_and_buckets_whatever_the_configuration_says() {
+    let odd = spec("mpnet", json!({"pad_token_id": 7, "relative_attention_num_buckets": 40, "type_vocab_size": 2}));
+    assert_eq!((rows(&odd), odd.token_types), (PositionRows::AfterPadding { pad: 1 }, None));
+    let biases = odd.relative_biases.unwrap();
+    assert_eq!((biases.table.rows, biases.buckets, biases.distances()), (40, 32, 183));
+    assert_eq!(spec("mpnet", json!({})).relative_biases.unwrap().table.rows, 32);
+    let message = fault("mpnet", json!({"relative_attention_num_buckets": 31}));
+    assert!(message.contains("relative_attention_num_buckets is 31, expected a whole number from 32"), "{message}");
+}
+
+#[test]
+fn distilbert_has_keys_of_its_own_and_a_fixed_eps() {
+    let spec = spec("distilbert", json!({"layer_norm_eps": 0.5, "type_vocab_size": 2}));
+    assert_eq!((spec.norm_eps, spec.token_types, spec.heads, spec.intermediate), (1e-12, None, 4, 96));
+    let message = fault("distilbert", json!({"dim": null, "n_heads": 0, "n_layers": "2", "hidden_dim": null}));
+    for part in ["dim is missing", "n_heads is 0", "n_layers is \"2\"", "hidden_dim is missing"] {
+        assert!(message.contains(part), "{message}");
+    }
+    assert!(fault("distilbert", json!({"n_heads": 5})).contains("dim 48 is not a multiple of n_heads 5"));
+}
+
+#[test]
+fn electra_has_embeddings_of_their_own_width() {
+    let narrow = spec("electra", json!({"embedding_size": 16}));
+    assert_eq!((narrow.embedding, narrow.embedding_projection.as_deref()), (16, Some("embeddings_project")));
+    let equal = spec("electra", json!({"embedding_size": 48}));
+    assert_eq!((equal.embedding, equal.embedding_projection), (48, None));
+    assert_eq!(spec("electra", json!({})).embedding, 128);
+    assert!(fault("electra", json!({"embedding_size": 0})).contains("embedding_size is 0"));
+}
+
+#[test]
+fn prefixes_and_heads_are_left_out() {
+    for (model_type, stored, uniform) in [
+        ("roberta", "roberta.embeddings.LayerNorm.weight", Some("embeddings.LayerNorm.weight")),
+        ("camembert", "roberta.encoder.layer.0.output.dense.bias", Some("encoder.layer.0.output.dense.bias")),
+        ("xlm-roberta", "lm_head.layer_norm.weight", None),
+        ("roberta", "classifier.out_proj.weight", None),
+        ("roberta", "roberta.pooler.dense.bias", None),
+        ("distilbert", "distilbert.transformer.layer.1.ffn.lin1.bias", Some("transformer.layer.1.ffn.lin1.bias")),
+        ("distilbert", "vocab_projector.weight", None),
+        ("distilbert", "pre_classifier.weight", None),
+        ("mpnet", "mpnet.encoder.relative_attention_bias.weight", Some("encoder.relative_attention_bias.weight")),
+        ("mpnet", "lm_head.decoder.weight", None),
+        ("electra", "electra.embeddings_project.weight", Some("embeddings_project.weight")),
+        ("electra", "discriminator_predictions.dense.weight", None),
+        ("electra", "generator_lm_head.bias", None),
+    ] {
+        assert_eq!(reading(model_type, json!({})).unwrap().1.uniform(stored).as_deref(), uniform, "{stored}");
+    }
+}
+
+#[test]
+fn tensors_of_another_architecture_are_recognised() {
+    let said = |names: &[&str], model_type| other_architecture(names.iter().copied(), model_type);
+    let text = said(&["roberta.pooler.dense.bias", "lm_head.bias"], "bert").unwrap();
+    assert!(text.contains("camembert or roberta or xlm-roberta") && text.contains("\"bert\""), "{text}");
+    assert!(said(&["encoder.layer.0.attention.attn.q.bias"], "bert").unwrap().contains("tensors of mpnet"));
+    assert_eq!(said(&["roberta.pooler.dense.bias"], "camembert"), None);
+    assert_eq!(said(&["encoder.layer.0.output.dense.bias"], "bert"), None);
+}

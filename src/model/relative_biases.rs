@@ -1,0 +1,87 @@
+//! Biases of attention by the distance of two tokens: stored by bucket, spread over the distances when a model is loaded.
+
+use super::spec::Table;
+
+/// Biases of scores by distance, `[buckets, heads]`, as T5 has them for both directions (Raffel et al. 2020).
+///
+/// Half of the buckets are for keys after the query. Of `n` such buckets, distances below `n / 2` have one each; larger ones
+/// share them by their logarithm: `n / 2 + floor(n / 2 * log(distance / (n / 2)) / log(max_distance / (n / 2)))`, at most
+/// `n - 1`. Reference: `relative_position_bucket` of transformers' MPNet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RelativeBiases {
+    /// The table; it has at least `buckets` rows, and only those are read.
+    pub table: Table,
+    /// Buckets of both directions.
+    pub buckets: usize,
+    /// Distance from which on all share the last bucket, but for rounding.
+    pub max_distance: usize,
+}
+
+impl RelativeBiases {
+    /// The bucket of a key that stands `distance` places after the query.
+    pub fn bucket(&self, distance: i64) -> usize {
+        let buckets = self.buckets / 2;
+        let exact = buckets / 2;
+        let (length, after) = (distance.unsigned_abs() as usize, usize::from(distance > 0) * buckets);
+        if length < exact {
+            return after + length;
+        }
+        // In float32 as the reference, so that a distance at the edge of two buckets falls into the same.
+        let ratio = (length as f32 / exact as f32).ln() / (self.max_distance as f64 / exact as f64).ln() as f32;
+        after + (exact + (ratio * (buckets - exact) as f32) as usize).min(buckets - 1)
+    }
+
+    /// The least distance from which on all have the last bucket of their direction.
+    fn reach(&self) -> usize {
+        let last = self.buckets / 2 - 1;
+        (0..self.max_distance).find(|distance| self.bucket(-(*distance as i64)) == last).unwrap_or(self.max_distance)
+    }
+
+    /// Columns of [`RelativeBiases::by_distance`].
+    pub fn distances(&self) -> usize {
+        2 * self.reach() + 1
+    }
+
+    /// The biases that attention reads, `[heads, distances]`: column `reach + d` is for keys `d` places after the query.
+    pub fn by_distance(&self, table: &[f32], heads: usize) -> Vec<f32> {
+        let reach = self.reach() as i64;
+        let of_head = |head| (-reach..=reach).map(move |distance| table[self.bucket(distance) * heads + head]);
+        (0..heads).flat_map(of_head).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn biases() -> RelativeBiases {
+        RelativeBiases { table: Table { name: "biases".into(), rows: 32 }, buckets: 32, max_distance: 128 }
+    }
+
+    #[test]
+    fn buckets_are_the_references() {
+        // First distance of each bucket, found with transformers 5.23.
+        let starts = [0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 23, 32, 46, 64, 91];
+        for distance in 0..1000i64 {
+            let bucket = starts.iter().rposition(|start| *start <= distance).unwrap();
+            assert_eq!(biases().bucket(-distance), bucket, "{distance} before");
+            if distance > 0 {
+                assert_eq!(biases().bucket(distance), 16 + bucket, "{distance} after");
+            }
+        }
+    }
+
+    #[test]
+    fn the_table_is_spread_over_distances() {
+        let table: Vec<f32> = (0..32 * 3).map(|i| i as f32).collect();
+        let spread = biases().by_distance(&table, 3);
+        assert_eq!((biases().distances(), spread.len()), (183, 3 * 183));
+        for (head, row) in spread.chunks(183).enumerate() {
+            let entry = |bucket: usize| table[bucket * 3 + head];
+            assert_eq!(
+                (row[0], row[90], row[91], row[92], row[182]),
+                (entry(15), entry(1), entry(0), entry(17), entry(31))
+            );
+        }
+    }
+}
