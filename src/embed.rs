@@ -3,6 +3,7 @@
 mod load;
 mod parts;
 mod run;
+mod tokens;
 
 use std::ops::Range;
 use std::path::PathBuf;

@@ -114,6 +114,36 @@ impl EmbeddingModel {
         lock::without(py, || model.tokenize(&texts))
     }
 
+    /// The same, and the segment of each token.
+    fn tokenize_with_segments(
+        &self,
+        py: Python<'_>,
+        texts: &Bound<'_, PyList>,
+    ) -> PyResult<(Vec<Vec<u32>>, Vec<Vec<u32>>)> {
+        let model = self.model()?;
+        let texts = text::strings(texts)?;
+        let tokens = lock::without(py, || model.tokenize_with_segments(&texts))?;
+        Ok(tokens.into_iter().map(|text| (text.ids, text.type_ids)).unzip())
+    }
+
+    /// Id of what the tokenizer pads with, if it has such a token.
+    #[getter]
+    fn pad_id(&self) -> PyResult<Option<u32>> {
+        Ok(self.model()?.pad_id())
+    }
+
+    /// `"right"` or `"left"`: where the tokenizer puts padding.
+    #[getter]
+    fn padding_side(&self) -> PyResult<&'static str> {
+        Ok(self.model()?.padding_side().name())
+    }
+
+    /// Whether the tokenizer gives the model segments; where it does not, all are 0.
+    #[getter]
+    fn gives_segments(&self) -> PyResult<bool> {
+        Ok(self.model()?.gives_segments())
+    }
+
     /// `"vulkan"` or `"cpu"`: where batches run now.
     #[getter]
     fn backend(&self, py: Python<'_>) -> PyResult<&'static str> {

@@ -1,24 +1,31 @@
 //! Token ids exactly as the reference tokenizer makes them.
 
+mod classes;
+mod cuts;
 mod files;
+mod settings;
+mod special;
 #[cfg(test)]
 mod tests;
+mod vocabulary;
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use rayon::prelude::*;
-use tokenizers::{Encoding, PostProcessor, Token, TruncationDirection};
+use tokenizers::{Encoding, PostProcessor, Token};
 
 use crate::{Error, Result};
+use cuts::Cuts;
+pub use files::Side;
 
 /// A text's tokens, special tokens included, truncated to the limit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tokens {
     /// Ids in the vocabulary.
     pub ids: Vec<u32>,
-    /// Segment of each token: 0, or what the tokenizer's template says.
+    /// Segment of each token: what the tokenizer's template says where it gives the model segments, else 0.
     pub type_ids: Vec<u32>,
 }
 
@@ -30,29 +37,37 @@ pub struct Tokenizer {
     /// What they are, if they are the same around every text.
     surroundings: Option<Surroundings>,
     /// Which end of a long text is lost.
-    direction: TruncationDirection,
+    truncation_side: Side,
+    padding_side: Side,
+    pad_id: Option<u32>,
+    gives_segments: bool,
     /// Ids of the special tokens.
     special: HashSet<u32>,
-    /// Whether a text may be cut before a space without changing the tokens before that space.
-    splits_at_spaces: bool,
+    /// Where a text may be cut without changing the tokens before the cut.
+    cuts: Cuts,
 }
 
 impl Tokenizer {
-    /// Reads `tokenizer.json` of `folder`, or `vocab.txt` where there is only that. `lower_case` puts a lower-casing
-    /// step before the tokenizer's own normalisation.
+    /// Reads `tokenizer.json` of `folder`, or the vocabulary's own files where there are only those. `lower_case` puts
+    /// a lower-casing step before the tokenizer's own normalisation.
     ///
     /// # Errors
     /// `ModelFormat` when they are missing or cannot be read.
     pub fn load(folder: &Path, lower_case: bool) -> Result<Self> {
-        let files::Loaded { tokenizer: inner, direction, path } = files::load(folder, lower_case)?;
-        let decoder = inner.get_added_tokens_decoder();
-        let surroundings = guarded(|| Surroundings::of(&inner)).unwrap_or(None);
+        let loaded = files::load(folder, lower_case)?;
+        let (inner, path) = (loaded.tokenizer, loaded.path);
         let tokenizer = Tokenizer {
-            surroundings,
+            surroundings: guarded(|| Surroundings::of(&inner)).unwrap_or(None),
             added: inner.get_post_processor().map_or(0, |template| template.added_tokens(false)),
-            direction,
-            special: decoder.iter().filter(|(_, token)| token.special).map(|(id, _)| *id).collect(),
-            splits_at_spaces: direction == TruncationDirection::Right && files::splits_at_spaces(&inner),
+            truncation_side: loaded.truncation_side,
+            padding_side: loaded.padding_side,
+            pad_id: loaded.pad_id,
+            gives_segments: loaded.gives_segments,
+            special: loaded.special.into_iter().collect(),
+            cuts: match loaded.truncation_side {
+                Side::Left => Cuts::Nowhere,
+                Side::Right => guarded(|| Ok(Cuts::of(&inner))).unwrap_or(Cuts::Nowhere),
+            },
             inner,
         };
         // A template that asks for what is not there shows itself with the first text.
@@ -87,15 +102,19 @@ impl Tokenizer {
     fn encode_one(&self, text: &str, room: usize) -> tokenizers::Result<Tokens> {
         let mut ids = self.plain_ids(text, room)?;
         if ids.len() > room {
-            match self.direction {
-                TruncationDirection::Right => ids.truncate(room),
-                TruncationDirection::Left => drop(ids.drain(..ids.len() - room)),
+            match self.truncation_side {
+                Side::Right => ids.truncate(room),
+                Side::Left => drop(ids.drain(..ids.len() - room)),
             }
         }
-        match &self.surroundings {
-            Some(surroundings) => Ok(surroundings.around(&ids)),
-            None => post_process(&self.inner, &ids),
+        let mut tokens = match &self.surroundings {
+            Some(surroundings) => surroundings.around(&ids),
+            None => post_process(&self.inner, &ids)?,
+        };
+        if !self.gives_segments {
+            tokens.type_ids.fill(0);
         }
+        Ok(tokens)
     }
 
     /// Ids without special tokens: all of them, or at least the first `room`.
@@ -105,10 +124,10 @@ impl Tokenizer {
     fn plain_ids(&self, text: &str, room: usize) -> tokenizers::Result<Vec<u32>> {
         // English has 4 to 5 bytes a token and few texts have over 8; those are tried again with more.
         let mut bytes = room.saturating_mul(8).max(1024);
-        while self.splits_at_spaces && bytes < text.len() {
+        while bytes < text.len() {
             // A space is one byte and never part of another character, so the cut falls between characters.
-            let Some(space) = text.as_bytes()[bytes..].iter().position(|b| *b == b' ') else { break };
-            let start = self.inner.encode_fast(&text[..bytes + space], false)?;
+            let Some(space) = self.cuts.first(text, bytes) else { break };
+            let start = self.inner.encode_fast(&text[..space], false)?;
             if start.len() >= room {
                 return Ok(start.get_ids().to_vec());
             }
@@ -130,6 +149,21 @@ impl Tokenizer {
         let ids = tokens.first().map_or(&[][..], |tokens| &tokens.ids);
         let trailing = ids.last().is_some_and(|id| self.special.contains(id));
         Ok(ids.len() - usize::from(trailing))
+    }
+
+    /// Id of what padding is made of, if the tokenizer has such a token.
+    pub fn pad_id(&self) -> Option<u32> {
+        self.pad_id
+    }
+
+    /// Where padding is put.
+    pub fn padding_side(&self) -> Side {
+        self.padding_side
+    }
+
+    /// Whether the tokenizer gives the model segments; where it does not, all are 0.
+    pub fn gives_segments(&self) -> bool {
+        self.gives_segments
     }
 
     /// One more than the largest id, added tokens included: the fewest rows the word table can have.

@@ -1,172 +1,172 @@
-//! A tokenizer from the files of a model's folder.
-//!
-//! The reference reads tokenizer.json, except that its BERT tokenizer takes the normalisation from
-//! tokenizer_config.json, and truncation and padding come with each call.
+//! A tokenizer from the files of a model's folder, as the reference builds it from them.
 
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
-use tokenizers::decoders::wordpiece::WordPiece as WordPieceDecoder;
-use tokenizers::models::wordpiece::WordPiece;
+use tokenizers::normalizers::NormalizerWrapper;
 use tokenizers::normalizers::utils::{Lowercase, Sequence};
-use tokenizers::normalizers::{BertNormalizer, NormalizerWrapper};
-use tokenizers::pre_tokenizers::PreTokenizerWrapper;
-use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
-use tokenizers::processors::template::TemplateProcessing;
-use tokenizers::{AddedToken, Tokenizer, TruncationDirection};
+use tokenizers::processors::template::{SpecialToken, TemplateProcessing};
+use tokenizers::{PaddingDirection, Tokenizer, TruncationDirection};
 
+use super::classes::{Class, Kind};
 use super::guarded;
+use super::settings::Settings;
+use super::special::{Added, Specials};
+use super::vocabulary::{Source, missing};
 use crate::{Error, Result};
 
-/// The reference's names of its BERT tokenizer.
-const BERT: [&str; 2] = ["BertTokenizer", "BertTokenizerFast"];
+/// An end of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+pub enum Side {
+    /// Its start.
+    Left,
+    /// Its end.
+    #[default]
+    Right,
+}
+
+impl Side {
+    /// `left` or `right`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Side::Left => "left",
+            Side::Right => "right",
+        }
+    }
+}
 
 /// A tokenizer without truncation and padding of its own.
 pub(super) struct Loaded {
     pub tokenizer: Tokenizer,
     /// Which end of a long text is lost.
-    pub direction: TruncationDirection,
+    pub truncation_side: Side,
+    /// Where padding is put.
+    pub padding_side: Side,
+    /// What padding is made of.
+    pub pad_id: Option<u32>,
+    /// Whether the model is given segments.
+    pub gives_segments: bool,
+    /// Ids of the special tokens.
+    pub special: Vec<u32>,
     /// The file it comes from, for messages.
     pub path: PathBuf,
+}
+
+/// What tokenizer.json says of truncation and padding; tokenizer_config.json goes first.
+#[derive(Default)]
+pub(super) struct Baked {
+    pub truncation_side: Option<Side>,
+    pub padding_side: Option<Side>,
+    pub pad_token: Option<String>,
+}
+
+/// A tokenizer that lacks what all kinds share.
+struct Begun {
+    tokenizer: Tokenizer,
+    added: Vec<(u32, Added)>,
+    baked: Baked,
+    path: PathBuf,
 }
 
 /// Reads the tokenizer in `folder`.
 pub(super) fn load(folder: &Path, lower_case: bool) -> Result<Loaded> {
     let settings = Settings::read(folder)?;
-    let path = folder.join("tokenizer.json");
-    let (mut tokenizer, path) = match path.exists() {
-        true => (settings.file_tokenizer(&path)?, path),
-        false => settings.vocabulary_tokenizer(folder)?,
+    let file = folder.join("tokenizer.json");
+    let Begun { mut tokenizer, added, baked, path } = match (settings.class, file.exists()) {
+        (Some(class), true) => built(&settings, class, Source::of_file(&file)?)?,
+        (Some(class), false) => built(&settings, class, Source::of_folder(folder, class)?)?,
+        (None, true) => as_it_is(file)?,
+        (None, false) => return Err(missing(folder, "")),
     };
     let refused = |e: tokenizers::Error| fault(&path, format!("is refused: {e}"));
-    let baked = tokenizer.get_truncation().map(|truncation| truncation.direction);
-    let direction = settings.truncation_side()?.or(baked).unwrap_or(TruncationDirection::Right);
-    tokenizer.with_truncation(None).map_err(refused)?;
-    tokenizer.with_padding(None);
     if lower_case {
         put_lower_case_first(&mut tokenizer).map_err(refused)?;
     }
-    settings.add_special_tokens(&mut tokenizer).map_err(refused)?;
-    Ok(Loaded { tokenizer, direction, path })
+    let specials = Specials::read(&settings, baked.pad_token.as_deref())?;
+    let known: Vec<_> = tokenizer.get_added_tokens_decoder().into_values().collect();
+    let new = specials.to_add(&settings.added(added), &known);
+    guarded(|| tokenizer.add_tokens(new)).map_err(refused)?;
+    if settings.flag("split_special_tokens")?.unwrap_or(false) {
+        tokenizer.set_encode_special_tokens(true);
+    }
+    if let Some(class) = settings.class {
+        let template = template(&tokenizer, class, &specials).map_err(|problem| settings.fault(problem))?;
+        tokenizer.with_post_processor(Some(template));
+    }
+    let id = |token: &str| tokenizer.token_to_id(token);
+    Ok(Loaded {
+        truncation_side: settings.side("truncation_side")?.or(baked.truncation_side).unwrap_or_default(),
+        padding_side: settings.side("padding_side")?.or(baked.padding_side).unwrap_or_default(),
+        pad_id: specials.of("pad_token").and_then(id),
+        gives_segments: settings.gives_segments()?,
+        special: specials.all().filter_map(id).collect(),
+        tokenizer,
+        path,
+    })
 }
 
-/// tokenizer_config.json, and the class that config.json may name.
-struct Settings {
-    path: PathBuf,
-    values: Map<String, Value>,
-    class: Option<String>,
+/// The tokenizer that a class builds from its arguments and what the files hold for it.
+fn built(settings: &Settings, class: &Class, source: Source) -> Result<Begun> {
+    let Source { vocabulary, characters, added, baked, path } = source;
+    let unusable = |e: tokenizers::Error| fault(&path, format!("cannot make a {}: {e}", class.name()));
+    let specials = Specials::read(settings, None)?;
+    let unknown = specials.of("unk_token").ok_or_else(|| settings.fault("unk_token is null".into()))?;
+    let model = guarded(|| class.model(vocabulary, unknown)).map_err(unusable)?;
+    let mut tokenizer = Tokenizer::new(model);
+    tokenizer.with_normalizer(class.normalizer(settings, characters)?).map_err(unusable)?;
+    tokenizer.with_pre_tokenizer(Some(class.pre_tokenizer(settings)?));
+    if path.file_name().is_none_or(|name| name != "tokenizer.json") {
+        // Nothing but these files says which tokens there are.
+        let around = class.around.iter().filter_map(|role| specials.of(role));
+        let mut needed = (class.kind == Kind::Words).then_some(unknown).into_iter().chain(around);
+        if let Some(token) = needed.find(|token| tokenizer.token_to_id(token).is_none()) {
+            return Err(fault(&path, format!("has no {token}")));
+        }
+    }
+    Ok(Begun { tokenizer, added, baked, path })
 }
 
-impl Settings {
-    fn read(folder: &Path) -> Result<Self> {
-        let path = folder.join("tokenizer_config.json");
-        let values = read_object(&path)?.unwrap_or_default();
-        let model = read_object(&folder.join("config.json"))?.unwrap_or_default();
-        let class = values.get("tokenizer_class").or(model.get("tokenizer_class")).and_then(Value::as_str);
-        let class = class.map(str::to_owned);
-        Ok(Settings { path, values, class })
-    }
+/// tokenizer.json as it is.
+fn as_it_is(path: PathBuf) -> Result<Begun> {
+    let unusable = |e: tokenizers::Error| fault(&path, format!("is not a tokenizer: {e}"));
+    let bytes = read(&path)?;
+    let mut tokenizer = guarded(|| Tokenizer::from_bytes(bytes)).map_err(unusable)?;
+    let baked = Baked {
+        truncation_side: tokenizer.get_truncation().map(|truncation| match truncation.direction {
+            TruncationDirection::Left => Side::Left,
+            TruncationDirection::Right => Side::Right,
+        }),
+        padding_side: tokenizer.get_padding().map(|padding| match padding.direction {
+            PaddingDirection::Left => Side::Left,
+            PaddingDirection::Right => Side::Right,
+        }),
+        pad_token: tokenizer.get_padding().map(|padding| padding.pad_token.clone()),
+    };
+    tokenizer.with_truncation(None).map_err(unusable)?;
+    tokenizer.with_padding(None);
+    let own = tokenizer.get_added_tokens_decoder().into_iter();
+    let added = own.map(|(id, token)| (id, Added::from(token))).collect();
+    Ok(Begun { tokenizer, added, baked, path })
+}
 
-    /// Whether the reference would use its BERT tokenizer, which is also what it takes when no class is named.
-    fn is_bert(&self) -> bool {
-        self.class.as_deref().is_none_or(|class| BERT.contains(&class))
-    }
-
-    fn flag(&self, key: &str) -> Result<Option<bool>> {
-        match self.values.get(key) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::Bool(flag)) => Ok(Some(*flag)),
-            Some(_) => Err(fault(&self.path, format!("{key} is neither true nor false"))),
-        }
-    }
-
-    fn truncation_side(&self) -> Result<Option<TruncationDirection>> {
-        match self.values.get("truncation_side").map(|side| side.as_str()) {
-            None => Ok(None),
-            Some(Some("right")) => Ok(Some(TruncationDirection::Right)),
-            Some(Some("left")) => Ok(Some(TruncationDirection::Left)),
-            Some(_) => Err(fault(&self.path, "truncation_side is neither \"right\" nor \"left\"".into())),
-        }
-    }
-
-    /// The special token of a role such as `sep_token`: a string, or an object with its `content`.
-    fn token(&self, role: &str) -> Option<&str> {
-        let value = self.values.get(role)?;
-        value.as_str().or_else(|| value.get("content")?.as_str())
-    }
-
-    /// The normalisation of the reference's BERT tokenizer, with its defaults.
-    fn bert_normalizer(&self) -> Result<BertNormalizer> {
-        let spaced = self.flag("tokenize_chinese_chars")?.unwrap_or(true);
-        let lower = self.flag("do_lower_case")?.unwrap_or(true);
-        Ok(BertNormalizer::new(true, spaced, self.flag("strip_accents")?, lower))
-    }
-
-    fn file_tokenizer(&self, path: &Path) -> Result<Tokenizer> {
-        let unusable = |e: tokenizers::Error| fault(path, format!("is not a tokenizer: {e}"));
-        let bytes = read(path)?;
-        let mut tokenizer = guarded(|| Tokenizer::from_bytes(bytes)).map_err(unusable)?;
-        if let (true, Some(NormalizerWrapper::BertNormalizer(own))) = (self.is_bert(), tokenizer.get_normalizer()) {
-            let wanted = self.bert_normalizer()?;
-            let meaning = |n: &BertNormalizer| {
-                (n.clean_text, n.handle_chinese_chars, n.strip_accents.unwrap_or(n.lowercase), n.lowercase)
-            };
-            if meaning(own) != meaning(&wanted) {
-                log::debug!(target: "grilly", "{}: {own:?} gives way to {wanted:?} of tokenizer_config.json", path.display());
-                tokenizer.with_normalizer(Some(wanted)).map_err(unusable)?;
-            }
-        }
-        Ok(tokenizer)
-    }
-
-    /// The reference's BERT tokenizer over `vocab.txt`, one token a line.
-    fn vocabulary_tokenizer(&self, folder: &Path) -> Result<(Tokenizer, PathBuf)> {
-        let path = folder.join("vocab.txt");
-        if !path.exists() || !self.is_bert() {
-            let made = "save it with `AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)` of transformers";
-            return Err(fault(folder, format!("has no tokenizer.json; {made}")));
-        }
-        let unusable = |e: tokenizers::Error| fault(&path, format!("is not a vocabulary: {e}"));
-        let vocabulary = WordPiece::read_bytes(&read(&path)?).map_err(unusable)?;
-        let role = |role: &str, default: &'static str| self.token(role).unwrap_or(default).to_owned();
-        let [unknown, first, last] =
-            [role("unk_token", "[UNK]"), role("cls_token", "[CLS]"), role("sep_token", "[SEP]")];
-        for token in [&unknown, &first, &last] {
-            if !vocabulary.contains_key(token) {
-                return Err(fault(&path, format!("has no {token}")));
-            }
-        }
-        let ids = [&first, &last].map(|token| (token.clone(), vocabulary[token]));
-        let template = TemplateProcessing::builder()
-            .try_single(format!("{first}:0 $A:0 {last}:0"))
-            .and_then(|builder| builder.try_pair(format!("{first}:0 $A:0 {last}:0 $B:1 {last}:1")))
-            .map_err(|e| fault(&path, e))?
-            .special_tokens(ids.to_vec())
-            .build()
-            .map_err(|e| fault(&path, e.to_string()))?;
-        let model = WordPiece::builder().vocab(vocabulary).unk_token(unknown).build().map_err(unusable)?;
-        let mut tokenizer = Tokenizer::new(model);
-        tokenizer.with_normalizer(Some(self.bert_normalizer()?)).map_err(unusable)?;
-        tokenizer
-            .with_pre_tokenizer(Some(BertPreTokenizer))
-            .with_post_processor(Some(template))
-            .with_decoder(Some(WordPieceDecoder::default()));
-        Ok((tokenizer, path))
-    }
-
-    /// Marks the named tokens as special where tokenizer.json does not: in a text they stand for themselves.
-    fn add_special_tokens(&self, tokenizer: &mut Tokenizer) -> tokenizers::Result<()> {
-        let defaults = self.is_bert().then_some(["[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"]);
-        for (i, role) in ["unk_token", "sep_token", "pad_token", "cls_token", "mask_token"].iter().enumerate() {
-            let Some(token) = self.token(role).or(defaults.map(|names| names[i])) else { continue };
-            let known = tokenizer.get_added_vocabulary().get_vocab().contains_key(token);
-            // One that is not in the vocabulary either would get an id for which the model has no row.
-            if !known && tokenizer.token_to_id(token).is_some() {
-                tokenizer.add_special_tokens([AddedToken::from(token, true)])?;
-            }
-        }
-        Ok(())
-    }
+/// What a class puts around each text: one token before and one after, all of segment 0.
+fn template(
+    tokenizer: &Tokenizer,
+    class: &Class,
+    specials: &Specials,
+) -> std::result::Result<TemplateProcessing, String> {
+    let token = |place: &str, role: &str| {
+        let token = specials.of(role).ok_or_else(|| format!("{role} is null, but a {} needs it", class.name()))?;
+        let id = tokenizer.token_to_id(token).ok_or_else(|| format!("{role} {token:?} cannot be added"))?;
+        SpecialToken::new(place.to_owned(), vec![id], vec![token.to_owned()]).map_err(|e| e.to_string())
+    };
+    let [first, last] = class.around;
+    TemplateProcessing::builder()
+        .try_single("first $A last")?
+        .special_tokens(vec![token("first", first)?, token("last", last)?])
+        .build()
+        .map_err(|e| e.to_string())
 }
 
 /// Lower case before the tokenizer's own normalisation, unless lower-casing is already one of its steps.
@@ -183,25 +183,11 @@ fn put_lower_case_first(tokenizer: &mut Tokenizer) -> tokenizers::Result<()> {
     Ok(())
 }
 
-/// Whether a space always ends a token, and nothing after it changes the tokens before it.
-pub(super) fn splits_at_spaces(tokenizer: &Tokenizer) -> bool {
-    fn local(normalizer: &NormalizerWrapper) -> bool {
-        match normalizer {
-            NormalizerWrapper::BertNormalizer(_) | NormalizerWrapper::Lowercase(_) => true,
-            NormalizerWrapper::Sequence(steps) => steps.as_ref().iter().all(local),
-            _ => false,
-        }
-    }
-    tokenizer.get_normalizer().is_none_or(local)
-        && matches!(tokenizer.get_pre_tokenizer(), Some(PreTokenizerWrapper::BertPreTokenizer(_)))
-        && tokenizer.get_added_tokens_decoder().values().all(|token| !token.content.contains(char::is_whitespace))
-}
-
-fn fault(path: &Path, problem: String) -> Error {
+pub(super) fn fault(path: &Path, problem: String) -> Error {
     Error::ModelFormat { path: path.to_owned(), problem }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>> {
+pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
     // Asked before reading: reading a pipe would wait for its other end.
     if !path.is_file() {
         return Err(fault(path, "not a regular file".into()));
@@ -210,7 +196,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// A JSON file as an object; nothing when there is no such file.
-fn read_object(path: &Path) -> Result<Option<Map<String, Value>>> {
+pub(super) fn read_object(path: &Path) -> Result<Option<Map<String, Value>>> {
     if !path.exists() {
         return Ok(None);
     }

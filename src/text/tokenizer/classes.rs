@@ -1,0 +1,211 @@
+//! The reference's tokenizer classes that build a tokenizer themselves, as data.
+//!
+//! Such a class takes from tokenizer.json the pieces, the added tokens and the map of characters; normaliser,
+//! pre-tokenizer, template and the model's settings follow from the class and the arguments in tokenizer_config.json.
+//! With any other class tokenizer.json is used as it is.
+
+use tokenizers::models::ModelWrapper;
+use tokenizers::models::bpe::BPE;
+use tokenizers::models::unigram::Unigram;
+use tokenizers::models::wordpiece::WordPiece;
+use tokenizers::normalizers::precompiled::Precompiled;
+use tokenizers::normalizers::{BertNormalizer, NormalizerWrapper};
+use tokenizers::pre_tokenizers::PreTokenizerWrapper;
+use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
+use tokenizers::pre_tokenizers::byte_level::ByteLevel;
+use tokenizers::pre_tokenizers::metaspace::{Metaspace, PrependScheme};
+use tokenizers::pre_tokenizers::sequence::Sequence;
+use tokenizers::pre_tokenizers::whitespace::WhitespaceSplit;
+
+use super::settings::Settings;
+use super::vocabulary::Vocabulary;
+use crate::Result;
+
+/// What one class builds.
+pub(super) struct Class {
+    /// The class and those that are the same under another name, each without the ending `Fast`.
+    names: &'static [&'static str],
+    /// Each `model_type` whose folders have this class when they name none.
+    model_types: &'static [&'static str],
+    pub kind: Kind,
+    /// Default of each special token, by role.
+    tokens: &'static [(&'static str, &'static str)],
+    /// Whether a mask token that is given as a mere string takes the spaces before it.
+    pub mask_takes_spaces: bool,
+    /// Default of the special tokens without a role.
+    pub extra: &'static [&'static str],
+    /// Roles of the tokens before and after every text.
+    pub around: [&'static str; 2],
+    /// Whether the model is given segments.
+    pub gives_segments: bool,
+}
+
+/// How a text becomes pieces.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Kind {
+    /// WordPiece over words and punctuation, after BERT's normalisation.
+    Words,
+    /// BPE over the bytes of words, each with the space before it.
+    Bytes,
+    /// Unigram over words that start with a mark, after the file's own map of characters.
+    Sentences(Unknown),
+}
+
+/// Which piece of a Unigram model stands for what it does not know.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Unknown {
+    /// The one with this id, whatever its name.
+    Id(usize),
+    /// The first with the name of the unknown token; the first of all where none has.
+    Named,
+}
+
+const BERT: Class = Class {
+    names: &[
+        "BertTokenizer",
+        "ElectraTokenizer",
+        "LayoutLMTokenizer",
+        "LxmertTokenizer",
+        "MobileBertTokenizer",
+        "SqueezeBertTokenizer",
+    ],
+    model_types: &["bert", "distilbert", "electra"],
+    kind: Kind::Words,
+    tokens: &[
+        ("unk_token", "[UNK]"),
+        ("sep_token", "[SEP]"),
+        ("pad_token", "[PAD]"),
+        ("cls_token", "[CLS]"),
+        ("mask_token", "[MASK]"),
+    ],
+    mask_takes_spaces: false,
+    extra: &[],
+    around: ["cls_token", "sep_token"],
+    gives_segments: true,
+};
+
+const ROBERTA: Class = Class {
+    names: &["RobertaTokenizer", "BartTokenizer", "LEDTokenizer", "LongformerTokenizer", "MvpTokenizer"],
+    model_types: &["roberta"],
+    kind: Kind::Bytes,
+    tokens: &[
+        ("bos_token", "<s>"),
+        ("eos_token", "</s>"),
+        ("unk_token", "<unk>"),
+        ("sep_token", "</s>"),
+        ("pad_token", "<pad>"),
+        ("cls_token", "<s>"),
+        ("mask_token", "<mask>"),
+    ],
+    gives_segments: false,
+    ..BERT
+};
+
+static CLASSES: [Class; 6] = [
+    BERT,
+    Class { names: &["DistilBertTokenizer"], model_types: &[], gives_segments: false, ..BERT },
+    ROBERTA,
+    Class {
+        names: &["MPNetTokenizer"],
+        model_types: &["mpnet"],
+        kind: Kind::Words,
+        tokens: &[
+            ("bos_token", "<s>"),
+            ("eos_token", "</s>"),
+            ("unk_token", "[UNK]"),
+            ("sep_token", "</s>"),
+            ("pad_token", "<pad>"),
+            ("cls_token", "<s>"),
+            ("mask_token", "<mask>"),
+        ],
+        mask_takes_spaces: true,
+        ..ROBERTA
+    },
+    Class {
+        names: &["XLMRobertaTokenizer"],
+        model_types: &["xlm-roberta"],
+        kind: Kind::Sentences(Unknown::Id(3)),
+        around: ["bos_token", "eos_token"],
+        ..ROBERTA
+    },
+    Class {
+        names: &["CamembertTokenizer"],
+        model_types: &["camembert"],
+        kind: Kind::Sentences(Unknown::Named),
+        mask_takes_spaces: true,
+        extra: &["<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"],
+        around: ["bos_token", "eos_token"],
+        ..ROBERTA
+    },
+];
+
+impl Class {
+    /// The class of a name, if it builds a tokenizer itself.
+    pub fn named(name: &str) -> Option<&'static Class> {
+        let name = name.strip_suffix("Fast").unwrap_or(name);
+        CLASSES.iter().find(|class| class.names.contains(&name))
+    }
+
+    /// The class of a folder that names none.
+    pub fn of_model_type(model_type: &str) -> Option<&'static Class> {
+        CLASSES.iter().find(|class| class.model_types.contains(&model_type))
+    }
+
+    pub fn name(&self) -> &'static str {
+        self.names[0]
+    }
+
+    /// The class' own token of a role.
+    pub fn token(&self, role: &str) -> Option<&'static str> {
+        self.tokens.iter().find(|(known, _)| *known == role).map(|(_, token)| *token)
+    }
+
+    pub fn normalizer(
+        &self,
+        settings: &Settings,
+        characters: Option<Precompiled>,
+    ) -> Result<Option<NormalizerWrapper>> {
+        Ok(match self.kind {
+            Kind::Words => {
+                let spaced = settings.flag("tokenize_chinese_chars")?.unwrap_or(true);
+                let lower = settings.flag("do_lower_case")?.unwrap_or(true);
+                Some(BertNormalizer::new(true, spaced, settings.flag("strip_accents")?, lower).into())
+            }
+            Kind::Bytes => None,
+            Kind::Sentences(_) => characters.map(NormalizerWrapper::from),
+        })
+    }
+
+    pub fn pre_tokenizer(&self, settings: &Settings) -> Result<PreTokenizerWrapper> {
+        let prefix = settings.flag("add_prefix_space")?;
+        Ok(match self.kind {
+            Kind::Words => BertPreTokenizer.into(),
+            Kind::Bytes => ByteLevel::new(prefix.unwrap_or(false), true, true).into(),
+            Kind::Sentences(_) => {
+                let scheme = if prefix.unwrap_or(true) { PrependScheme::Always } else { PrependScheme::Never };
+                Sequence::new(vec![WhitespaceSplit.into(), Metaspace::new('▁', scheme, true).into()]).into()
+            }
+        })
+    }
+
+    /// The model over a vocabulary; `unknown` is the name of the unknown token.
+    pub fn model(&self, vocabulary: Vocabulary, unknown: &str) -> tokenizers::Result<ModelWrapper> {
+        Ok(match self.kind {
+            Kind::Words => {
+                let pieces = vocabulary.pieces.numbered();
+                WordPiece::builder().vocab(pieces).unk_token(unknown.to_owned()).build()?.into()
+            }
+            Kind::Bytes => {
+                BPE::builder().vocab_and_merges(vocabulary.pieces.numbered(), vocabulary.merges).build()?.into()
+            }
+            Kind::Sentences(place) => {
+                let pieces = vocabulary.pieces.scored().ok_or("its pieces have no scores")?;
+                let id = match place {
+                    Unknown::Id(id) => id,
+                    Unknown::Named => pieces.iter().position(|(piece, _)| piece == unknown).unwrap_or(0),
+                };
+                Unigram::from(pieces, Some(id), false)?.into()
+            }
+        })
+    }
+}

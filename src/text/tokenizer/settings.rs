@@ -1,0 +1,197 @@
+//! tokenizer_config.json, with what older files beside it add.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::classes::Class;
+use super::files::{Side, fault, read_object};
+use super::special::{Added, Given, ROLES};
+use crate::{Error, Result};
+
+/// Names of the class that uses tokenizer.json as it is, without the ending `Fast`.
+const AS_IT_IS: [&str; 3] = ["TokenizersBackend", "PreTrainedTokenizer", "PythonBackend"];
+/// Special tokens without a role, under today's key and the one before it.
+const EXTRA: &str = "extra_special_tokens";
+const ADDITIONAL: &str = "additional_special_tokens";
+
+/// The arguments of the reference's tokenizer class.
+pub(super) struct Settings {
+    path: PathBuf,
+    values: Map<String, Value>,
+    /// Nothing where tokenizer.json is used as it is.
+    pub class: Option<&'static Class>,
+    /// Added tokens of tokenizer_config.json, by id; where it has them, no other file's count.
+    added: Option<BTreeMap<u32, Added>>,
+    /// Added tokens of added_tokens.json, likewise.
+    older: BTreeMap<u32, Added>,
+}
+
+impl Settings {
+    pub fn read(folder: &Path) -> Result<Self> {
+        let path = folder.join("tokenizer_config.json");
+        let values = read_object(&path)?.unwrap_or_default();
+        let model = read_object(&folder.join("config.json"))?.unwrap_or_default();
+        let class = class_of(&values, &model, &path);
+        let mut settings = Settings { path, values, class, added: None, older: BTreeMap::new() };
+        if settings.text_list(EXTRA).is_none() && settings.values.contains_key(ADDITIONAL) {
+            let list = settings.values.remove(ADDITIONAL).unwrap_or_default();
+            settings.values.insert(EXTRA.into(), list);
+        }
+        match settings.values.get("added_tokens_decoder") {
+            Some(tokens) => settings.added = Some(settings.added_of(tokens)?),
+            None => settings.read_older(folder)?,
+        }
+        Ok(settings)
+    }
+
+    /// special_tokens_map.json and added_tokens.json: they count where tokenizer_config.json lists no added tokens.
+    fn read_older(&mut self, folder: &Path) -> Result<()> {
+        for (key, mut value) in read_object(&folder.join("special_tokens_map.json"))?.unwrap_or_default() {
+            if let Value::Object(token) = &mut value {
+                token.insert("special".into(), Value::Bool(true));
+            }
+            if let (Value::Array(new), Some(Value::Array(own))) = (&value, self.values.get(&key))
+                && key == EXTRA
+            {
+                let fresh = new.iter().filter(|token| !own.contains(token)).cloned();
+                value = Value::Array(own.iter().cloned().chain(fresh).collect());
+            }
+            self.values.insert(key, value);
+        }
+        let path = folder.join("added_tokens.json");
+        for (content, id) in read_object(&path)?.unwrap_or_default() {
+            let id = id.as_u64().and_then(|id| u32::try_from(id).ok());
+            let id = id.ok_or_else(|| fault(&path, format!("the id of {content:?} is not a number of 32 bits")))?;
+            let special = ROLES.iter().any(|role| self.content(role) == Some(&content))
+                || self
+                    .text_list(EXTRA)
+                    .is_some_and(|list| list.iter().any(|token| content_of(token) == Some(&content)));
+            let mut token = Added::special(&content);
+            token.special = special;
+            self.older.insert(id, token);
+        }
+        Ok(())
+    }
+
+    /// Added tokens by id: those of tokenizer_config.json, else those of the older file and of tokenizer.json.
+    pub fn added(&self, of_file: Vec<(u32, Added)>) -> BTreeMap<u32, Added> {
+        self.added.clone().unwrap_or_else(|| self.older.clone().into_iter().chain(of_file).collect())
+    }
+
+    fn added_of(&self, tokens: &Value) -> Result<BTreeMap<u32, Added>> {
+        let wrong = |what: &str| fault(&self.path, format!("added_tokens_decoder: {what}"));
+        let tokens = tokens.as_object().ok_or_else(|| wrong("not an object"))?;
+        let token = |(id, token): (&String, &Value)| {
+            let known = id.parse().map_err(|_| wrong(&format!("{id:?} is not an id")))?;
+            match token {
+                Value::Object(_) => Added::of_value(token).map(|token| (known, token)),
+                _ => None,
+            }
+            .ok_or_else(|| wrong(&format!("the token {id} is not an object with its content and flags")))
+        };
+        tokens.iter().map(token).collect()
+    }
+
+    pub fn flag(&self, key: &str) -> Result<Option<bool>> {
+        match self.values.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Bool(flag)) => Ok(Some(*flag)),
+            Some(_) => Err(self.fault(format!("{key} is neither true nor false"))),
+        }
+    }
+
+    pub fn side(&self, key: &str) -> Result<Option<Side>> {
+        match self.values.get(key).map(|side| side.as_str()) {
+            None => Ok(None),
+            Some(Some("right")) => Ok(Some(Side::Right)),
+            Some(Some("left")) => Ok(Some(Side::Left)),
+            Some(_) => Err(self.fault(format!("{key} is neither \"right\" nor \"left\""))),
+        }
+    }
+
+    /// Whether the model is given segments. Without a list, and with no class of its own, it is not.
+    pub fn gives_segments(&self) -> Result<bool> {
+        match self.values.get("model_input_names") {
+            None => Ok(self.class.is_some_and(|class| class.gives_segments)),
+            Some(Value::Array(names)) => Ok(names.iter().any(|name| name == "token_type_ids")),
+            Some(_) => Err(self.fault("model_input_names is not a list".into())),
+        }
+    }
+
+    /// What is said of a role's token: a string, or an object with its `content` and flags.
+    pub fn token(&self, role: &str) -> Result<Given<'_>> {
+        match self.values.get(role) {
+            None => Ok(Given::Absent),
+            Some(Value::Null) => Ok(Given::None),
+            Some(Value::String(content)) => Ok(Given::Text(content)),
+            Some(other) => self.added_token(role, other).map(Given::Token),
+        }
+    }
+
+    fn added_token(&self, key: &str, value: &Value) -> Result<Added> {
+        let wrong = || self.fault(format!("{key} is neither a string nor an object with the token's content"));
+        Added::of_value(value).ok_or_else(wrong)
+    }
+
+    /// Special tokens of roles that only this model has.
+    pub fn other_tokens(&self) -> Result<Vec<(String, Added)>> {
+        let more = match self.values.get(EXTRA) {
+            Some(Value::Object(more)) => more.iter().collect(),
+            _ => Vec::new(),
+        };
+        let other = |key: &str| key.ends_with("_token") && !ROLES.contains(&key);
+        let own = self.values.iter().filter(|(key, value)| other(key) && content_of(value).is_some());
+        let token = |(key, value): (&String, &Value)| Ok((key.clone(), self.added_token(key, value)?));
+        own.chain(more).map(token).collect()
+    }
+
+    /// Special tokens without a role.
+    pub fn extra_tokens(&self) -> Result<Vec<Added>> {
+        match self.values.get(EXTRA) {
+            Some(Value::Null) => Ok(Vec::new()),
+            Some(Value::Array(list)) => list.iter().map(|token| self.added_token(EXTRA, token)).collect(),
+            None | Some(Value::Object(_)) => {
+                Ok(self.class.map_or(&[][..], |class| class.extra).iter().map(|token| Added::special(token)).collect())
+            }
+            Some(_) => Err(self.fault(format!("{EXTRA} is not a list of tokens"))),
+        }
+    }
+
+    /// The list under a key, unless it is empty.
+    fn text_list(&self, key: &str) -> Option<&Vec<Value>> {
+        self.values.get(key)?.as_array().filter(|list| !list.is_empty())
+    }
+
+    fn content(&self, role: &str) -> Option<&str> {
+        self.values.get(role).and_then(content_of)
+    }
+
+    pub fn fault(&self, problem: String) -> Error {
+        fault(&self.path, problem)
+    }
+}
+
+/// A string, or the `content` of an object.
+fn content_of(token: &Value) -> Option<&str> {
+    token.as_str().or_else(|| token.get("content")?.as_str())
+}
+
+/// The class that tokenizer_config.json names, else config.json, else the one of the `model_type`. A named class is
+/// trusted even where the `model_type` has another.
+fn class_of(values: &Map<String, Value>, model: &Map<String, Value>, path: &Path) -> Option<&'static Class> {
+    let named = |values: &Map<String, Value>| {
+        values.get("tokenizer_class").and_then(Value::as_str).filter(|name| !name.is_empty()).map(str::to_owned)
+    };
+    let Some(name) = named(values).or_else(|| named(model)) else {
+        let model_type = model.get("model_type").and_then(Value::as_str).unwrap_or("bert");
+        return Class::of_model_type(model_type);
+    };
+    let class = Class::named(&name);
+    if class.is_none() && !AS_IT_IS.contains(&name.strip_suffix("Fast").unwrap_or(&name)) {
+        let file = path.display();
+        log::warn!(target: "grilly", "{file}: tokenizer_class {name:?} is not known; tokenizer.json is used as it is");
+    }
+    class
+}

@@ -1,0 +1,132 @@
+//! Tokens that stand for themselves in a text: special ones, and what was added to a vocabulary.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde::Deserialize;
+use serde_json::Value;
+use tokenizers::AddedToken;
+
+use super::settings::Settings;
+use crate::Result;
+
+/// Roles of special tokens, in the order in which the reference adds the tokens.
+pub(super) const ROLES: [&str; 7] =
+    ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
+
+/// A token as the files write it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(super) struct Added {
+    pub content: String,
+    #[serde(default)]
+    single_word: bool,
+    #[serde(default)]
+    lstrip: bool,
+    #[serde(default)]
+    rstrip: bool,
+    /// Whether it is looked for after normalisation; where this is not said, a special token is not.
+    #[serde(default)]
+    normalized: Option<bool>,
+    #[serde(default)]
+    pub special: bool,
+}
+
+impl Added {
+    /// A special token that is given as a mere string.
+    pub fn special(content: &str) -> Self {
+        let content = content.to_owned();
+        Added { content, single_word: false, lstrip: false, rstrip: false, normalized: None, special: true }
+    }
+
+    /// A string, or an object with the token's `content`.
+    pub fn of_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::String(content) => Some(Added::special(content)),
+            _ => serde_json::from_value(value.clone()).ok(),
+        }
+    }
+
+    fn library(&self) -> AddedToken {
+        AddedToken::from(self.content.clone(), self.special)
+            .single_word(self.single_word)
+            .lstrip(self.lstrip)
+            .rstrip(self.rstrip)
+            .normalized(self.normalized.unwrap_or(!self.special))
+    }
+}
+
+impl From<AddedToken> for Added {
+    fn from(token: AddedToken) -> Self {
+        let AddedToken { content, single_word, lstrip, rstrip, normalized, special } = token;
+        Added { content, single_word, lstrip, rstrip, normalized: Some(normalized), special }
+    }
+}
+
+/// The special tokens of a tokenizer.
+pub(super) struct Specials {
+    /// By role; the roles of [`ROLES`] first.
+    named: Vec<(String, Added)>,
+    extra: Vec<Added>,
+}
+
+impl Specials {
+    /// Those that the configuration names, else the class', else for padding `pad`.
+    pub fn read(settings: &Settings, pad: Option<&str>) -> Result<Self> {
+        let class = settings.class;
+        let mut named = Vec::new();
+        for role in ROLES {
+            let takes_spaces = role == "mask_token" && class.is_some_and(|class| class.mask_takes_spaces);
+            let text = |content: &str| Added { lstrip: takes_spaces, ..Added::special(content) };
+            let default = class.and_then(|class| class.token(role)).or(pad.filter(|_| role == "pad_token"));
+            let token = match settings.token(role)? {
+                Given::Absent => default.map(text),
+                Given::None => None,
+                Given::Text(content) => Some(text(content)),
+                Given::Token(token) => Some(token),
+            };
+            named.extend(token.map(|token| (role.to_owned(), token)));
+        }
+        named.extend(settings.other_tokens()?);
+        Ok(Specials { named, extra: settings.extra_tokens()? })
+    }
+
+    /// The token of a role.
+    pub fn of(&self, role: &str) -> Option<&str> {
+        self.named.iter().find(|(known, _)| known == role).map(|(_, token)| token.content.as_str())
+    }
+
+    /// Every special token, as often as it has roles.
+    pub fn all(&self) -> impl Iterator<Item = &str> {
+        self.named.iter().map(|(_, token)| token).chain(&self.extra).map(|token| token.content.as_str())
+    }
+
+    /// What is to be added, in order, to a tokenizer that has the tokens `known`: those of `added` that it lacks or has
+    /// otherwise, then the special tokens that neither has.
+    pub fn to_add(&self, added: &BTreeMap<u32, Added>, known: &[AddedToken]) -> Vec<AddedToken> {
+        let mut tokens: Vec<Added> =
+            added.values().filter(|token| !known.contains(&token.library())).cloned().collect();
+        let listed: HashSet<String> = known
+            .iter()
+            .map(|token| &token.content)
+            .chain(tokens.iter().map(|token| &token.content))
+            .cloned()
+            .collect();
+        for token in self.named.iter().map(|(_, token)| token).chain(&self.extra) {
+            if !listed.contains(&token.content) && !tokens.contains(token) {
+                tokens.push(token.clone());
+            }
+        }
+        for token in &mut tokens {
+            token.special |= self.named.iter().any(|(_, named)| named.content == token.content);
+        }
+        tokens.iter().map(Added::library).collect()
+    }
+}
+
+/// What a configuration says of one special token.
+pub(super) enum Given<'a> {
+    Absent,
+    /// That there is none.
+    None,
+    Text(&'a str),
+    Token(Added),
+}

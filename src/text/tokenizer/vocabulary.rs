@@ -1,0 +1,189 @@
+//! What a class that builds its tokenizer itself takes from the folder's files.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::Value;
+use tokenizers::models::bpe::Vocab;
+use tokenizers::models::wordpiece::WordPiece;
+use tokenizers::normalizers::precompiled::Precompiled;
+
+use super::classes::{Class, Kind};
+use super::files::{Baked, Side, fault, read};
+use super::guarded;
+use super::special::Added;
+use crate::Result;
+
+/// The pieces of a model, and for BPE which pairs become one.
+pub(super) struct Vocabulary {
+    pub pieces: Pieces,
+    pub merges: Vec<(String, String)>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(super) enum Pieces {
+    Numbered(HashMap<String, u32>),
+    /// With the logarithm of each piece's frequency; its place is its id.
+    Scored(Vec<(String, f64)>),
+}
+
+impl Pieces {
+    pub fn numbered(self) -> Vocab {
+        match self {
+            Pieces::Numbered(pieces) => pieces.into_iter().collect(),
+            Pieces::Scored(pieces) => (0..).zip(pieces).map(|(id, (piece, _))| (piece, id)).collect(),
+        }
+    }
+
+    pub fn scored(self) -> Option<Vec<(String, f64)>> {
+        match self {
+            Pieces::Numbered(_) => None,
+            Pieces::Scored(pieces) => Some(pieces),
+        }
+    }
+}
+
+/// Everything that a class takes from the files.
+pub(super) struct Source {
+    pub vocabulary: Vocabulary,
+    /// How characters are written before they are looked up, for Unigram.
+    pub characters: Option<Precompiled>,
+    /// Added tokens with their ids.
+    pub added: Vec<(u32, Added)>,
+    pub baked: Baked,
+    /// The file that holds the vocabulary.
+    pub path: PathBuf,
+}
+
+/// The parts of tokenizer.json that a class looks at.
+#[derive(Deserialize)]
+struct TokenizerFile {
+    #[serde(default)]
+    truncation: Option<Truncation>,
+    #[serde(default)]
+    padding: Option<Padding>,
+    #[serde(default)]
+    added_tokens: Vec<NumberedToken>,
+    #[serde(default)]
+    normalizer: Value,
+    model: Model,
+}
+
+#[derive(Deserialize)]
+struct Truncation {
+    #[serde(default)]
+    direction: Side,
+}
+
+#[derive(Deserialize)]
+struct Padding {
+    #[serde(default)]
+    direction: Side,
+    #[serde(default)]
+    pad_token: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct NumberedToken {
+    id: u32,
+    #[serde(flatten)]
+    token: Added,
+}
+
+#[derive(Deserialize)]
+struct Model {
+    vocab: Pieces,
+    #[serde(default)]
+    merges: Vec<Merge>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Merge {
+    Pair(String, String),
+    /// Both with one space between them, as older files have it.
+    Line(String),
+}
+
+impl Source {
+    /// From tokenizer.json.
+    pub fn of_file(path: &Path) -> Result<Self> {
+        let unusable = |problem: String| fault(path, format!("is not a tokenizer: {problem}"));
+        let file: TokenizerFile = serde_json::from_slice(&read(path)?).map_err(|e| unusable(e.to_string()))?;
+        let merges = file.model.merges.into_iter().map(|merge| match merge {
+            Merge::Pair(left, right) => Ok((left, right)),
+            Merge::Line(line) => pair(&line).ok_or_else(|| unusable(format!("the merge {line:?} is not a pair"))),
+        });
+        let merges = merges.collect::<Result<_>>()?;
+        let characters = character_map(&file.normalizer)
+            .map(|map| guarded(|| Ok(serde_json::from_value(map.clone())?)).map_err(|e| unusable(e.to_string())));
+        Ok(Source {
+            vocabulary: Vocabulary { pieces: file.model.vocab, merges },
+            characters: characters.transpose()?,
+            added: file.added_tokens.into_iter().map(|numbered| (numbered.id, numbered.token)).collect(),
+            baked: Baked {
+                truncation_side: file.truncation.map(|truncation| truncation.direction),
+                padding_side: file.padding.as_ref().map(|padding| padding.direction),
+                pad_token: file.padding.and_then(|padding| padding.pad_token),
+            },
+            path: path.to_owned(),
+        })
+    }
+
+    /// From the files that older folders have instead: one piece a line, or pieces and merges.
+    pub fn of_folder(folder: &Path, class: &Class) -> Result<Self> {
+        let names: &[&str] = match class.kind {
+            Kind::Words => &["vocab.txt"],
+            Kind::Bytes => &["vocab.json", "merges.txt"],
+            Kind::Sentences(_) => &[],
+        };
+        if names.is_empty() || names.iter().any(|name| !folder.join(name).exists()) {
+            let instead = if names.is_empty() { String::new() } else { format!(" and no {}", names.join(" with ")) };
+            return Err(missing(folder, &instead));
+        }
+        let path = folder.join(names[0]);
+        let unusable = |problem: String| fault(&path, format!("is not a vocabulary: {problem}"));
+        let bytes = read(&path)?;
+        let vocabulary = match names.get(1) {
+            None => {
+                let pieces = WordPiece::read_bytes(&bytes).map_err(|e| unusable(e.to_string()))?;
+                Vocabulary { pieces: Pieces::Numbered(pieces.into_iter().collect()), merges: Vec::new() }
+            }
+            Some(name) => {
+                let pieces = serde_json::from_slice(&bytes).map_err(|e| unusable(e.to_string()))?;
+                Vocabulary { pieces: Pieces::Numbered(pieces), merges: merges_of(&folder.join(name))? }
+            }
+        };
+        Ok(Source { vocabulary, characters: None, added: Vec::new(), baked: Baked::default(), path })
+    }
+}
+
+/// The error of a folder without tokenizer.json, `instead` being what might have stood in for it.
+pub(super) fn missing(folder: &Path, instead: &str) -> crate::Error {
+    let made = "save it with `AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)` of transformers";
+    fault(folder, format!("has no tokenizer.json{instead}; {made}"))
+}
+
+/// The first map of characters among the steps of a normaliser, as the reference looks for it.
+fn character_map(normalizer: &Value) -> Option<&Value> {
+    let steps = match normalizer.get("type")?.as_str()? {
+        "Sequence" => normalizer.get("normalizers")?.as_array()?.as_slice(),
+        _ => std::slice::from_ref(normalizer),
+    };
+    steps.iter().find(|step| step["type"] == "Precompiled" && step.get("precompiled_charsmap").is_some())
+}
+
+/// merges.txt: a pair a line, below a line that says the version.
+fn merges_of(path: &Path) -> Result<Vec<(String, String)>> {
+    let text = String::from_utf8(read(path)?).map_err(|e| fault(path, format!("is not text: {e}")))?;
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.starts_with("#version"));
+    let merge = |(i, line)| pair(line).ok_or_else(|| fault(path, format!("line {} is not a pair of pieces", i + 1)));
+    lines.map(merge).collect()
+}
+
+fn pair(line: &str) -> Option<(String, String)> {
+    let (left, right) = line.split_once(' ')?;
+    (!right.contains(' ')).then(|| (left.to_owned(), right.to_owned()))
+}
