@@ -20,6 +20,8 @@ const ADDITIONAL: &str = "additional_special_tokens";
 pub(super) struct Settings {
     path: PathBuf,
     values: Map<String, Value>,
+    /// Special tokens that are listed with roles of their own.
+    others: Map<String, Value>,
     /// Nothing where tokenizer.json is used as it is.
     pub class: Option<&'static Class>,
     /// Added tokens of tokenizer_config.json, by id; where it has them, no other file's count.
@@ -34,11 +36,12 @@ impl Settings {
         let values = read_object(&path)?.unwrap_or_default();
         let model = read_object(&folder.join("config.json"))?.unwrap_or_default();
         let class = class_of(&values, &model, &path);
-        let mut settings = Settings { path, values, class, added: None, older: BTreeMap::new() };
-        if settings.text_list(EXTRA).is_none() && settings.values.contains_key(ADDITIONAL) {
+        let mut settings = Settings { path, values, others: Map::new(), class, added: None, older: BTreeMap::new() };
+        if settings.values.contains_key(ADDITIONAL) && !settings.values.get(EXTRA).is_some_and(holds_something) {
             let list = settings.values.remove(ADDITIONAL).unwrap_or_default();
             settings.values.insert(EXTRA.into(), list);
         }
+        settings.set_others_apart();
         match settings.values.get("added_tokens_decoder") {
             Some(tokens) => settings.added = Some(settings.added_of(tokens)?),
             None => settings.read_older(folder)?,
@@ -60,19 +63,26 @@ impl Settings {
             }
             self.values.insert(key, value);
         }
+        self.set_others_apart();
         let path = folder.join("added_tokens.json");
         for (content, id) in read_object(&path)?.unwrap_or_default() {
             let id = id.as_u64().and_then(|id| u32::try_from(id).ok());
             let id = id.ok_or_else(|| fault(&path, format!("the id of {content:?} is not a number of 32 bits")))?;
-            let special = ROLES.iter().any(|role| self.content(role) == Some(&content))
-                || self
-                    .text_list(EXTRA)
-                    .is_some_and(|list| list.iter().any(|token| content_of(token) == Some(&content)));
+            let extra = self.values.get(EXTRA).and_then(Value::as_array).into_iter().flatten();
+            let named = ROLES.iter().filter_map(|role| self.values.get(*role)).chain(extra);
+            let special = named.filter_map(content_of).any(|known| known == content);
             let mut token = Added::special(&content);
             token.special = special;
             self.older.insert(id, token);
         }
         Ok(())
+    }
+
+    fn set_others_apart(&mut self) {
+        if let Some(Value::Object(others)) = self.values.get_mut(EXTRA) {
+            self.others.append(others);
+            self.values.remove(EXTRA);
+        }
     }
 
     /// Added tokens by id: those of tokenizer_config.json, else those of the older file and of tokenizer.json.
@@ -137,40 +147,37 @@ impl Settings {
 
     /// Special tokens of roles that only this model has.
     pub fn other_tokens(&self) -> Result<Vec<(String, Added)>> {
-        let more = match self.values.get(EXTRA) {
-            Some(Value::Object(more)) => more.iter().collect(),
-            _ => Vec::new(),
-        };
         let other = |key: &str| key.ends_with("_token") && !ROLES.contains(&key);
         let own = self.values.iter().filter(|(key, value)| other(key) && content_of(value).is_some());
         let token = |(key, value): (&String, &Value)| Ok((key.clone(), self.added_token(key, value)?));
-        own.chain(more).map(token).collect()
+        own.chain(&self.others).map(token).collect()
     }
 
-    /// Special tokens without a role.
+    /// Special tokens without a role. The older key counts only where the newer is absent, and null there means
+    /// the class' own.
     pub fn extra_tokens(&self) -> Result<Vec<Added>> {
-        match self.values.get(EXTRA) {
-            Some(Value::Null) => Ok(Vec::new()),
-            Some(Value::Array(list)) => list.iter().map(|token| self.added_token(EXTRA, token)).collect(),
-            None | Some(Value::Object(_)) => {
+        let tokens = |key: &str, value: &Value| match value {
+            Value::Array(list) => list.iter().map(|token| self.added_token(key, token)).collect(),
+            Value::Null => Ok(Vec::new()),
+            _ => Err(self.fault(format!("{key} is not a list of tokens"))),
+        };
+        match (self.values.get(EXTRA), self.values.get(ADDITIONAL)) {
+            (Some(extra), _) => tokens(EXTRA, extra),
+            (None, Some(additional)) if !additional.is_null() => tokens(ADDITIONAL, additional),
+            _ => {
                 Ok(self.class.map_or(&[][..], |class| class.extra).iter().map(|token| Added::special(token)).collect())
             }
-            Some(_) => Err(self.fault(format!("{EXTRA} is not a list of tokens"))),
         }
-    }
-
-    /// The list under a key, unless it is empty.
-    fn text_list(&self, key: &str) -> Option<&Vec<Value>> {
-        self.values.get(key)?.as_array().filter(|list| !list.is_empty())
-    }
-
-    fn content(&self, role: &str) -> Option<&str> {
-        self.values.get(role).and_then(content_of)
     }
 
     pub fn fault(&self, problem: String) -> Error {
         fault(&self.path, problem)
     }
+}
+
+/// Whether a list or an object has entries.
+fn holds_something(value: &Value) -> bool {
+    value.as_array().is_some_and(|list| !list.is_empty()) || value.as_object().is_some_and(|map| !map.is_empty())
 }
 
 /// A string, or the `content` of an object.

@@ -110,15 +110,20 @@ enum Merge {
 impl Source {
     /// From tokenizer.json.
     pub fn of_file(path: &Path) -> Result<Self> {
-        let unusable = |problem: String| fault(path, format!("is not a tokenizer: {problem}"));
+        // What the parser says may quote a string of any length.
+        let unusable = |problem: String| {
+            fault(path, format!("is not a tokenizer: {}", problem.chars().take(300).collect::<String>()))
+        };
         let file: TokenizerFile = serde_json::from_slice(&read(path)?).map_err(|e| unusable(e.to_string()))?;
         let merges = file.model.merges.into_iter().map(|merge| match merge {
             Merge::Pair(left, right) => Ok((left, right)),
             Merge::Line(line) => pair(&line).ok_or_else(|| unusable(format!("the merge {line:?} is not a pair"))),
         });
         let merges = merges.collect::<Result<_>>()?;
-        let characters = character_map(&file.normalizer)
-            .map(|map| guarded(|| Ok(serde_json::from_value(map.clone())?)).map_err(|e| unusable(e.to_string())));
+        let characters = character_map(&file.normalizer).map(|map| {
+            // The map is read from text alone, so it becomes text again.
+            guarded(|| Ok(serde_json::from_str(&map.to_string())?)).map_err(|e| unusable(e.to_string()))
+        });
         Ok(Source {
             vocabulary: Vocabulary { pieces: file.model.vocab, merges },
             characters: characters.transpose()?,

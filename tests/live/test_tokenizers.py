@@ -1,0 +1,296 @@
+"""Token ids beside those of transformers: every family's tokenizer, with files that agree and files that do not.
+
+Runs under `make test-live`. The weights are those of a small BERT throughout: which class a tokenizer has is said by
+its files, and only where they say nothing does the kind of model count.
+"""
+
+import json
+import shutil
+
+import pytest
+from fixtures.train_tokenizers import FAMILIES, train
+from models.variants import sized
+from models.varied_texts import edges, varied
+from sentence_transformers.sentence_transformer.modules import Transformer
+from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+from grilly import _core
+from grilly.errors import ModelFormatError
+
+TEXTS = [*edges(), *varied(1000)]
+SOME = [*edges(), *varied(200, seed=2)]
+LONGEST = 8_000
+ROWS = 700  # more than a tokenizer has pieces, so that tokens which the files add have a row
+WORDS = ["bert", "distilbert", "electra", "mpnet"]
+SENTENCES = ["xlm-roberta", "camembert"]
+CLASSES = ["Bert", "Electra", "DistilBert", "MPNet", "Roberta", "XLMRoberta", "Camembert", "PreTrained", "Unheard"]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Each family's tokenizer as transformers saves it, in a folder with the small model."""
+    folders = {}
+    for family in FAMILIES:
+        folders[family] = tmp_path_factory.mktemp(family)
+        train(family, folders[family])
+        kept = (folders[family] / "tokenizer.json").read_text(), (folders[family] / "tokenizer_config.json").read_text()
+        shutil.rmtree(folders[family])
+        checkpoint = sized(1, vocab_size=ROWS, max_position_embeddings=LONGEST, num_hidden_layers=1)
+        checkpoint.modules = checkpoint.transformer = None
+        checkpoint.write(folders[family])
+        for name, text in zip(("tokenizer.json", "tokenizer_config.json"), kept, strict=True):
+            (folders[family] / name).write_text(text)
+    return folders
+
+
+@pytest.fixture
+def folder(trained, tmp_path):
+    """A copy of a family's folder to be changed."""
+
+    def copy(family):
+        return shutil.copytree(trained[family], tmp_path / family)
+
+    return copy
+
+
+def change(path, edit=None, **values):
+    """Changes a JSON file: keys of its outermost object, or with a function."""
+    content = json.loads(path.read_text()) if path.exists() else {}
+    content |= values
+    path.write_text(json.dumps(edit(content) or content if edit else content))
+
+
+def configure(path, **values):
+    change(path / "tokenizer_config.json", **values)
+
+
+def without(path, *keys):
+    change(path / "tokenizer_config.json", lambda config: {k: v for k, v in config.items() if k not in keys})
+
+
+def same_tokens(path, texts=SOME, longest=LONGEST):
+    """Ids, segments and padding of both, whole and cut to 24 tokens."""
+    theirs = AutoTokenizer.from_pretrained(path)
+    ours = _core.EmbeddingModel.load(path, "cpu", "float32", longest)
+    for most in (longest, 24):
+        ours.set_max_seq_length(most)
+        wanted = theirs(texts, truncation=True, max_length=most)
+        ids, segments = ours.tokenize_with_segments(texts)
+        for text, own, other in zip(texts, ids, wanted["input_ids"], strict=True):
+            assert own == other, (text, type(theirs).__name__)
+        assert segments == wanted.get("token_type_ids", [[0] * len(row) for row in ids])
+    assert ours.pad_id == theirs.pad_token_id
+    assert ours.padding_side == theirs.padding_side
+    assert ours.gives_segments == ("token_type_ids" in theirs.model_input_names)
+    return ours, theirs
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_as_saved(trained, family):
+    ours, theirs = same_tokens(trained[family], TEXTS)
+    assert type(theirs).__name__ != "TokenizersBackend"
+    assert len(set(map(tuple, ours.tokenize(TEXTS)))) > 900, "the texts are told apart"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_kind_of_model_stands_for_the_class(folder, family):
+    path = folder(family)
+    sizes = {"hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 1, "intermediate_size": 64}
+    config = AutoConfig.for_model(family, vocab_size=ROWS, max_position_embeddings=LONGEST + 2, pad_token_id=1, **sizes)
+    AutoModel.from_config(config).save_pretrained(path)
+    without(path, "tokenizer_class")
+    same_tokens(path, TEXTS)
+    (path / "tokenizer_config.json").unlink()
+    same_tokens(path)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_another_class(folder, family, name):
+    path = folder(family)
+    for fast in ("", "Fast"):
+        configure(path, tokenizer_class=f"{name}Tokenizer{fast}")
+        try:
+            AutoTokenizer.from_pretrained(path)
+        except Exception:
+            with pytest.raises(ModelFormatError, match=r"tokenizer\.json"):
+                _core.EmbeddingModel.load(path, "cpu", "float32")
+        else:
+            same_tokens(path)
+    without(path, "tokenizer_class")
+    change(path / "config.json", tokenizer_class="MPNetTokenizer")
+    same_tokens(path)
+
+
+@pytest.mark.parametrize("family", WORDS)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"do_lower_case": False},
+        {"do_lower_case": False, "strip_accents": True},
+        {"do_lower_case": True, "strip_accents": False},
+        {"tokenize_chinese_chars": False},
+        {"strip_accents": False, "tokenize_chinese_chars": False, "never_split": ["the"], "do_basic_tokenize": False},
+    ],
+    ids=str,
+)
+def test_normalisation_of_words(folder, family, arguments):
+    path = folder(family)
+    configure(path, **arguments)
+    same_tokens(path, TEXTS)
+
+
+@pytest.mark.parametrize("prefix", [False, True])
+@pytest.mark.parametrize("family", ["roberta", *SENTENCES])
+def test_prefix_spaces(folder, family, prefix):
+    path = folder(family)
+    configure(path, add_prefix_space=prefix, trim_offsets=False)
+    same_tokens(path, TEXTS)
+
+
+def rebuild(file):
+    """A tokenizer.json in which everything that a class rebuilds is something else."""
+    map_of_characters = [file["normalizer"]] if (file["normalizer"] or {}).get("type") == "Precompiled" else []
+    spaces = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
+    file["normalizer"] = {"type": "Sequence", "normalizers": [{"type": "Lowercase"}, *map_of_characters, spaces]}
+    file["pre_tokenizer"] = {"type": "Whitespace"}
+    token = file["added_tokens"][0]
+    file["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": [
+            {"Sequence": {"id": "A", "type_id": 1}},
+            {"SpecialToken": {"id": token["content"], "type_id": 1}},
+        ],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {
+            token["content"]: {"id": token["content"], "ids": [token["id"]], "tokens": [token["content"]]}
+        },
+    }
+    for key, value in (("max_input_chars_per_word", 5), ("unk_id", 0), ("byte_fallback", True), ("fuse_unk", True)):
+        if key in file["model"]:
+            file["model"][key] = value
+    file["truncation"] = {"max_length": 9, "strategy": "LongestFirst", "stride": 0, "direction": "Left"}
+    file["padding"] = {
+        "strategy": "BatchLongest",
+        "direction": "Left",
+        "pad_to_multiple_of": 8,
+        "pad_id": 3,
+        "pad_type_id": 1,
+        "pad_token": file["added_tokens"][-1]["content"],
+    }
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_tokenizer_file_that_contradicts_the_class(folder, family):
+    path = folder(family)
+    change(path / "tokenizer.json", rebuild)
+    same_tokens(path, TEXTS)
+    names = ["input_ids", "token_type_ids", "attention_mask"]
+    for extra in ({}, {"model_input_names": names}, {"pad_token": None}):
+        (path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "TokenizersBackend", **extra}))
+        same_tokens(path)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"cls_token": "the", "bos_token": "the", "sep_token": ".", "eos_token": "."},
+        {"cls_token": "<new>", "bos_token": "<new>", "unk_token": "a", "pad_token": "<extra>"},
+        {"mask_token": "MASK", "pad_token": "[PAD]"},
+        {"mask_token": None, "pad_token": None},
+        {"extra_special_tokens": ["<new>", "ful"], "image_token": "<extra>"},
+        {"additional_special_tokens": ["<new>", {"__type": "AddedToken", "content": "ful", "lstrip": True}]},
+        {"extra_special_tokens": {"video_token": "<new>"}, "additional_special_tokens": ["<extra>"]},
+        {"mask_token": {"__type": "AddedToken", "content": "<extra>", "rstrip": True, "normalized": True}},
+        {"split_special_tokens": True},
+        {"truncation_side": "left", "padding_side": "left"},
+        {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]},
+        {"model_input_names": ["input_ids", "attention_mask"]},
+    ],
+    ids=str,
+)
+def test_special_tokens_and_sides(folder, family, arguments):
+    path = folder(family)
+    configure(path, **arguments)
+    same_tokens(path)
+
+
+def flags(content, **more):
+    return {"content": content, "lstrip": False, "rstrip": False, "normalized": False, "single_word": False} | more
+
+
+@pytest.mark.parametrize("name", ["class", "file"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_added_tokens_with_other_flags(folder, family, name):
+    path = folder(family)
+    mask = json.loads((path / "tokenizer_config.json").read_text())["mask_token"]
+    added = {
+        "0": flags("Éclair", normalized=True),
+        "4": flags(mask, lstrip=True, rstrip=True, special=True),
+        "610": flags("<new>", special=True, single_word=True),
+        "611": flags("the", single_word=True),
+        "612": flags("<extra>", rstrip=True),
+    }
+    configure(path, added_tokens_decoder=added, **({"tokenizer_class": "TokenizersBackend"} if name == "file" else {}))
+    change(path / "special_tokens_map.json", cls_token="the")  # does not count beside a list of added tokens
+    same_tokens(path)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_files_of_older_folders(folder, family):
+    path = folder(family)
+    without(path, "sep_token", "eos_token", "extra_special_tokens")
+    change(
+        path / "special_tokens_map.json",
+        mask_token=flags("<new>", lstrip=True),
+        sep_token=".",
+        eos_token=".",
+        additional_special_tokens=["ful"],
+    )
+    change(path / "added_tokens.json", **{"<new>": 600, "<extra>": 601})
+    same_tokens(path)
+
+
+@pytest.mark.parametrize("family", [*WORDS, "roberta"])
+def test_a_vocabulary_without_a_tokenizer_file(folder, family):
+    path = folder(family)
+    model = json.loads((path / "tokenizer.json").read_text())["model"]
+    (path / "tokenizer.json").unlink()
+    if family == "roberta":
+        (path / "vocab.json").write_text(json.dumps(model["vocab"]))
+        (path / "merges.txt").write_text("#version: 0.2\n" + "".join(f"{' '.join(pair)}\n" for pair in model["merges"]))
+    else:
+        (path / "vocab.txt").write_text(
+            "".join(f"{piece}\n" for piece in sorted(model["vocab"], key=model["vocab"].get))
+        )
+    same_tokens(path, TEXTS)
+    configure(path, do_lower_case=False, add_prefix_space=True, mask_token="the")
+    same_tokens(path)
+    configure(path, added_tokens_decoder={"4": flags("Éclair", normalized=True), "600": flags("<new>", special=True)})
+    same_tokens(path)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("arguments", [{}, {"do_lower_case": False}], ids=str)
+def test_lower_case_on_request(folder, family, arguments):
+    path = folder(family)
+    configure(path, **arguments)
+    change(
+        path / "tokenizer.json",
+        lambda file: file["added_tokens"].append(flags("Éclair", id=600, normalized=True, special=False)),
+    )
+    kinds = {"": "Transformer", "1_Pooling": "Pooling"}
+    modules = [
+        {"idx": i, "name": str(i), "path": at, "type": f"sentence_transformers.models.{kind}"}
+        for i, (at, kind) in enumerate(kinds.items())
+    ]
+    (path / "modules.json").write_text(json.dumps(modules))
+    (path / "1_Pooling").mkdir()
+    change(path / "1_Pooling" / "config.json", embedding_dimension=32, pooling_mode="mean")
+    change(path / "sentence_bert_config.json", do_lower_case=True, max_seq_length=100)
+    ours = _core.EmbeddingModel.load(path, "cpu", "float32")
+    wanted = Transformer(str(path), do_lower_case=True, max_seq_length=100).preprocess(SOME)
+    rows = zip(wanted["input_ids"].tolist(), wanted["attention_mask"].tolist(), strict=True)
+    assert ours.tokenize(SOME) == [row[: sum(mask)] for row, mask in rows]
+    assert ours.gives_segments == ("token_type_ids" in wanted)
