@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from grilly.compiler import ComputeFunction, ShaderCompiler, ShaderCompilerConfig
     from grilly.devices import configure, info, reset_stats, stats
     from grilly.errors import CompilationFailed, FunctionNotFound, PipelineCreationFailed, ShaderNotFound
-    from grilly.sentence_transformer import VulkanSentenceTransformer, get_vulkan_sentence_transformer
+    from grilly.sentence_transformer import (
+        SentenceTransformer,
+        VulkanSentenceTransformer,
+        get_vulkan_sentence_transformer,
+    )
 
     VULKAN_AVAILABLE: bool
 
@@ -33,6 +37,7 @@ __all__ = [
     "ComputeFunction",
     "FunctionNotFound",
     "PipelineCreationFailed",
+    "SentenceTransformer",
     "ShaderCompiler",
     "ShaderCompilerConfig",
     "ShaderNotFound",
@@ -55,7 +60,10 @@ __all__ = [
 
 _HOMES = {
     "Compute": "grilly.backend.compute",
-    **dict.fromkeys(("VulkanSentenceTransformer", "get_vulkan_sentence_transformer"), "grilly.sentence_transformer"),
+    **dict.fromkeys(
+        ("SentenceTransformer", "VulkanSentenceTransformer", "get_vulkan_sentence_transformer"),
+        "grilly.sentence_transformer",
+    ),
     **dict.fromkeys(
         (
             "VulkanTensor",
@@ -88,6 +96,7 @@ _SUBMODULES = (
     "quantization",
     "similarity",
     "testing",
+    "util",
     "utils",
 )
 
