@@ -15,6 +15,7 @@ use ndarray::Array2;
 use crate::backend::BackendKind;
 use crate::graph::{DType, Plan};
 use crate::model::config::SentenceConfig;
+use crate::model::dtype::DTypeChoice;
 use crate::model::heads::{Head, Modules};
 use crate::model::spec::EncoderSpec;
 use crate::model::weights::Weights;
@@ -30,7 +31,7 @@ pub struct LoadOptions {
     /// `"vulkan"`, `"vulkan:N"` or `"cpu"`.
     pub device: String,
     /// What weights are rounded to, and what holds the encoder's numbers on a device; on the CPU they are float32.
-    pub dtype: DType,
+    pub dtype: DTypeChoice,
     /// Most tokens of a text; `None` for the model's own limit. A larger value than the position table allows is
     /// lowered to it with a warning.
     pub max_seq_length: Option<usize>,
@@ -44,7 +45,7 @@ impl Default for LoadOptions {
     fn default() -> Self {
         LoadOptions {
             device: "vulkan".into(),
-            dtype: DType::F32,
+            dtype: DTypeChoice::Given(DType::F32),
             max_seq_length: None,
             num_threads: None,
             memory_limit: None,
@@ -266,6 +267,11 @@ impl EmbeddingModel {
     /// Whether a prompt's tokens are pooled.
     pub fn pooling_include_prompt(&self) -> bool {
         self.include_prompt.load(Relaxed)
+    }
+
+    /// The type that the weights are rounded to.
+    pub fn dtype(&self) -> DType {
+        self.weights.rounded
     }
 
     /// Changes whether a prompt's tokens are pooled.

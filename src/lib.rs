@@ -41,6 +41,7 @@ pub mod model;
 
 pub mod embed;
 
+
 #[cfg(feature = "python")]
 mod python;
 

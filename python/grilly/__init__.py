@@ -23,7 +23,12 @@ if TYPE_CHECKING:
     from grilly.compiler import ComputeFunction, ShaderCompiler, ShaderCompilerConfig
     from grilly.devices import configure, info, reset_stats, stats
     from grilly.errors import CompilationFailed, FunctionNotFound, PipelineCreationFailed, ShaderNotFound
-    from grilly.sentence_transformer import VulkanSentenceTransformer, get_vulkan_sentence_transformer
+    from grilly.sentence_transformer import (
+        SentenceTransformer,
+        VulkanSentenceTransformer,
+        get_vulkan_sentence_transformer,
+    )
+    from grilly.util import SimilarityFunction
 
     VULKAN_AVAILABLE: bool
 
@@ -33,9 +38,11 @@ __all__ = [
     "ComputeFunction",
     "FunctionNotFound",
     "PipelineCreationFailed",
+    "SentenceTransformer",
     "ShaderCompiler",
     "ShaderCompilerConfig",
     "ShaderNotFound",
+    "SimilarityFunction",
     "VULKAN_AVAILABLE",
     "VulkanSentenceTransformer",
     "VulkanTensor",
@@ -55,7 +62,10 @@ __all__ = [
 
 _HOMES = {
     "Compute": "grilly.backend.compute",
-    **dict.fromkeys(("VulkanSentenceTransformer", "get_vulkan_sentence_transformer"), "grilly.sentence_transformer"),
+    **dict.fromkeys(
+        ("SentenceTransformer", "VulkanSentenceTransformer", "get_vulkan_sentence_transformer"),
+        "grilly.sentence_transformer",
+    ),
     **dict.fromkeys(
         (
             "VulkanTensor",
@@ -72,6 +82,7 @@ _HOMES = {
     **dict.fromkeys(
         ("CompilationFailed", "FunctionNotFound", "PipelineCreationFailed", "ShaderNotFound"), "grilly.errors"
     ),
+    "SimilarityFunction": "grilly.util",
     **dict.fromkeys(("configure", "info", "stats", "reset_stats"), "grilly.devices"),
     "__version__": "grilly._core",
 }
@@ -88,6 +99,7 @@ _SUBMODULES = (
     "quantization",
     "similarity",
     "testing",
+    "util",
     "utils",
 )
 

@@ -19,6 +19,7 @@ __all__ = [
     "SharedMemoryError",
     "StoppedError",
     "UnsupportedError",
+    "UnsupportedNameError",
     "UnusableError",
     "WeightsError",
 ]
@@ -54,6 +55,10 @@ class IndexOutOfRangeError(GrillyError, IndexError):
 
 class UnsupportedError(GrillyError, NotImplementedError, ValueError):
     """What was asked for is well formed, and this version or device does not do it."""
+
+
+class UnsupportedNameError(UnsupportedError, AttributeError):
+    """A name of sentence-transformers that this package leaves out; the message says what to do in its place."""
 
 
 class DeviceUnavailableError(GrillyError, RuntimeError):

@@ -10,9 +10,13 @@ import numpy as np
 
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 
-__all__ = ["as_list", "check_device", "check_dtype", "choose_dtype", "merge_prompts", "positive"]
+__all__ = ["as_list", "check_device", "check_dtype", "choose_dtype", "device_name", "merge_prompts", "positive"]
 
 DTYPES = ("float32", "float16", "bfloat16")
+# Names of a GPU: this package's own, and torch's.
+ACCELERATORS = ("vulkan", "gpu", "cuda", "mps")
+# torch's name of its type for each of this package's, where it differs.
+TORCH_DTYPES = {"half": "float16", "float": "float32"}
 
 
 def as_list(texts: Any) -> tuple[list[Any], bool]:
@@ -46,29 +50,50 @@ def positive(value: Any, name: str) -> int:
 
 
 def check_dtype(dtype: Any, name: str = "dtype") -> str:
-    """The name of an element type that is given by name, as NumPy's or as torch's."""
+    """The name of an element type that is given by name, as NumPy's or as torch's; also `"auto"`."""
     text = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", None) or str(dtype)
     text = text.removeprefix("torch.")
-    if text in DTYPES:
+    text = TORCH_DTYPES.get(text, text)
+    if text in (*DTYPES, "auto"):
         return text
-    raise InvalidArgumentError(f"{name} is {text!r}, expected one of {', '.join(DTYPES)}")
+    raise InvalidArgumentError(f"{name} is {text!r}, expected one of {', '.join(DTYPES)}, or 'auto'")
 
 
-def choose_dtype(dtype: Any, model_kwargs: Any) -> str:
-    """The element type that `model_kwargs` names, or else `dtype`, which must agree where it is not the default."""
-    named = {"dtype": check_dtype(dtype)}
-    for key, value in (model_kwargs or {}).items():
-        if key not in ("dtype", "torch_dtype"):
-            raise InvalidTypeError(f"model_kwargs has the key {key!r}, expected only 'dtype' or 'torch_dtype'")
-        named[f"model_kwargs[{key!r}]"] = check_dtype(value, f"model_kwargs[{key!r}]")
-    if len(named) > 1 and named["dtype"] == DTYPES[0]:
+def choose_dtype(dtype: Any, default: str | None, given: Mapping[str, Any]) -> str | None:
+    """The one element type of the argument `dtype` and of what `given` names; where both speak, they must agree.
+
+    An argument that is the default gives way. `"auto"` and None leave the choice to the model's files.
+    """
+    named = {} if dtype is None else {"dtype": check_dtype(dtype)}
+    named |= {name: check_dtype(value, name) for name, value in given.items() if value is not None}
+    if len(named) > 1 and named.get("dtype") in (default, "auto"):
         del named["dtype"]
     if len(set(named.values())) > 1:
         raise InvalidArgumentError(" and ".join(f"{name} is {text!r}" for name, text in named.items()) + ": which?")
-    return next(iter(named.values()))
+    return next(iter(named.values()), default)
 
 
-def check_device(device: Any, devices: Any) -> str:
+def device_name(device: Any, name: str = "device") -> str:
+    """`"cpu"`, `"vulkan"` or `"vulkan:N"` for what names a device here or in torch; None is the best GPU."""
+    if device is None:
+        return "vulkan"
+    if isinstance(device, int) and not isinstance(device, bool):
+        device = f"vulkan:{device}"
+    elif not isinstance(device, str) and hasattr(device, "type") and hasattr(device, "index"):
+        device = str(device)
+    if not isinstance(device, str):
+        raise InvalidTypeError(f"{name} is of type {type(device).__name__}, expected str")
+    kind, colon, number = device.partition(":")
+    if kind == "cpu" and number in ("", "0"):
+        return "cpu"
+    if kind in ACCELERATORS and (number.isascii() and number.isdecimal() if colon else True):
+        return f"vulkan{colon}{number}"
+    raise InvalidArgumentError(
+        f"{name} is {device!r}, expected 'vulkan', 'vulkan:N' or 'cpu', or torch's 'cuda', 'cuda:N' or 'mps'"
+    )
+
+
+def check_device(device: Any, devices: Any) -> Any:
     """The one device of `device` and `devices`."""
     if devices is not None:
         if isinstance(devices, str) or not isinstance(devices, Iterable):
@@ -79,10 +104,6 @@ def check_device(device: Any, devices: Any) -> str:
         if len(listed) > 1:
             raise UnsupportedError(f"devices={listed!r}: this version runs a model on one device")
         device = listed[0]
-    if device is None:
-        return "vulkan"
-    if not isinstance(device, str):
-        raise InvalidTypeError(f"device is of type {type(device).__name__}, expected str")
     return device
 
 

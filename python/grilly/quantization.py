@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError
+from grilly.tensors import as_array
 
 __all__ = ["PRECISIONS", "quantize_embeddings"]
 
@@ -32,13 +33,13 @@ def quantize_embeddings(
     eight columns a byte, first column in the highest bit; `binary` is that minus 128. `float32` only converts.
 
     Args:
-        embeddings: `(N, D)`; or a list of `(T, D)` arrays, which share one range and give a list.
+        embeddings: `(N, D)`, an array or a torch tensor; or a list of `(T, D)`, which share one range and give a list.
         precision: `"float32"`, `"int8"`, `"uint8"`, `"binary"` or `"ubinary"`.
         ranges: `(2, D)`, each column's low and high; default: those of `calibration_embeddings`.
         calibration_embeddings: `(M, D)`; default: `embeddings`, with a warning below 100 rows.
 
     Returns:
-        `(N, D)` int8 or uint8, `(N, ceil(D / 8))` for the binary ones, `(N, D)` float32.
+        `(N, D)` int8 or uint8, `(N, ceil(D / 8))` for the binary ones, `(N, D)` float32: arrays, for tensors too.
 
     Raises:
         InvalidArgumentError: An unknown precision, whole-number input, or a range from a single embedding.
@@ -58,6 +59,7 @@ def quantize_embeddings(
     """
     if precision not in PRECISIONS:
         raise InvalidArgumentError(f"precision is {precision!r}, expected one of {', '.join(PRECISIONS)}")
+    embeddings = [as_array(each) for each in embeddings] if isinstance(embeddings, list) else as_array(embeddings)
     if isinstance(embeddings, list) and embeddings and np.ndim(embeddings[0]) == 2:
         if ranges is None and precision.endswith("int8"):
             known = np.concatenate(embeddings) if calibration_embeddings is None else calibration_embeddings

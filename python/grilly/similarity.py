@@ -1,4 +1,4 @@
-"""How alike embeddings are: the four functions of sentence-transformers, in NumPy."""
+"""How alike embeddings are: the four functions of sentence-transformers, in NumPy; tensors give tensors."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError
+from grilly.tensors import takes_tensors
 
 __all__ = [
     "SIMILARITIES",
@@ -27,6 +28,7 @@ Array = npt.NDArray[np.floating[Any]]
 BLOCK = 1 << 21
 
 
+@takes_tensors
 def cos_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     """Cosine of the angle between every `a[i]` and every `b[j]`: `a.b / (max(|a|, 1e-12) max(|b|, 1e-12))`.
 
@@ -41,6 +43,7 @@ def cos_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     return np.asarray(unit(a) @ unit(b).T)
 
 
+@takes_tensors
 def dot_score(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     """Dot product of every `a[i]` with every `b[j]`: `(N, D)`, `(M, D)` give `(N, M)`; a vector counts as one row.
 
@@ -53,6 +56,7 @@ def dot_score(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     return np.asarray(a @ b.T)
 
 
+@takes_tensors
 def euclidean_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     """Minus the distance `sqrt(sum (a[i] - b[j])^2)`: `(N, D)`, `(M, D)` give `(N, M)`; a vector counts as one row.
 
@@ -64,6 +68,7 @@ def euclidean_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     return distances(*matrices(a, b), lambda difference: np.sqrt(np.square(difference).sum(axis=-1)))
 
 
+@takes_tensors
 def manhattan_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     """Minus the distance `sum |a[i] - b[j]|`: `(N, D)`, `(M, D)` give `(N, M)`; a vector counts as one row.
 
@@ -75,6 +80,7 @@ def manhattan_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     return distances(*matrices(a, b), lambda difference: np.abs(difference).sum(axis=-1))
 
 
+@takes_tensors
 def pairwise_cos_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     """Cosine of the angle between `a[i]` and `b[i]`: `(N, D)`, `(N, D)` give `(N,)`.
 
@@ -87,6 +93,7 @@ def pairwise_cos_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     return np.asarray((unit(a) * unit(b)).sum(axis=-1))
 
 
+@takes_tensors
 def pairwise_dot_score(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     """Dot product of `a[i]` with `b[i]`: `(N, D)`, `(N, D)` give `(N,)`.
 
@@ -99,6 +106,7 @@ def pairwise_dot_score(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     return np.asarray((a * b).sum(axis=-1))
 
 
+@takes_tensors
 def pairwise_euclidean_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     """Minus the distance `sqrt(sum (a[i] - b[i])^2)`: `(N, D)`, `(N, D)` give `(N,)`.
 
@@ -111,6 +119,7 @@ def pairwise_euclidean_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     return np.asarray(-np.sqrt(np.square(a - b).sum(axis=-1)))
 
 
+@takes_tensors
 def pairwise_manhattan_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     """Minus the distance `sum |a[i] - b[i]|`: `(N, D)`, `(N, D)` give `(N,)`.
 

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+import importlib
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from grilly import _core
+from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from grilly.inputs import as_list
 
-__all__ = ["Tokenizer"]
+__all__ = ["Tokenizer", "check_padding_side"]
+
+
+class Held(Protocol):
+    """What has a core, now this one and now another."""
+
+    core: _core.EmbeddingModel
 
 
 class Tokenizer:
@@ -18,8 +30,8 @@ class Tokenizer:
         [101, 7592, 1010, 2088, 999, 102]
     """
 
-    def __init__(self, core: _core.EmbeddingModel) -> None:
-        self._core = core
+    def __init__(self, held: Held) -> None:
+        self._held = held
 
     def encode(self, text: str) -> list[int]:
         """Token ids of one text.
@@ -28,7 +40,7 @@ class Tokenizer:
             >>> model.tokenizer.encode("")
             [101, 102]
         """
-        return self._core.tokenize([text])[0]
+        return self._held.core.tokenize([text])[0]
 
     def __call__(self, texts: Any) -> dict[str, Any]:
         """`input_ids` and `attention_mask` of one text, or lists of them for several; without padding.
@@ -38,8 +50,76 @@ class Tokenizer:
             [[101, 7592, 102], [101, 102]]
         """
         items, single = as_list(texts)
-        ids = self._core.tokenize(items)
+        ids = self._held.core.tokenize(items)
         mask = [[1] * len(row) for row in ids]
         if single:
             return {"input_ids": ids[0], "attention_mask": mask[0]}
         return {"input_ids": ids, "attention_mask": mask}
+
+    def preprocess(
+        self, texts: Any, prompt: str | None = None, options: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """What a model's `preprocess` gives: rows of equal length, padded with the tokenizer's pad token on its side.
+
+        Example:
+            >>> model.tokenizer.preprocess(["Hello", ""])["input_ids"].tolist()
+            [[101, 7592, 102], [101, 102, 0]]
+        """
+        for name, value in (options or {}).items():
+            if name == "processing_kwargs" and value:
+                raise UnsupportedError(
+                    f"processing_kwargs={value!r}: a call has no limits of its own; set max_seq_length"
+                )
+            if name not in ("task", "processing_kwargs"):
+                raise InvalidArgumentError(f"preprocess() does not know the keyword {name!r}")
+        items, _ = as_list(texts)
+        if not items:
+            return {}
+        core = self._held.core
+        if prompt:
+            for place, text in enumerate(items):
+                if not isinstance(text, str):
+                    raise InvalidTypeError(f"texts[{place}] is of type {type(text).__name__}, expected str")
+            items = [prompt + text for text in items]
+        ids, segments = core.tokenize_with_segments(items)
+        filler, left = core.pad_id, core.padding_side == "left"
+        if filler is None and len({len(row) for row in ids}) > 1:
+            raise UnsupportedError(
+                "the tokenizer has no pad token: texts of different lengths make no rows of one length"
+            )
+        features: dict[str, Any] = {"input_ids": padded(ids, filler or 0, left)}
+        if core.gives_segments:
+            features["token_type_ids"] = padded(segments, 0, left)
+        features["attention_mask"] = padded([[1] * len(row) for row in ids], 0, left)
+        features = {name: as_tensor(rows) for name, rows in features.items()}
+        features["modality"] = "text"
+        if prompt:
+            features["prompt_length"] = core.prompt_length(prompt)
+        return features
+
+
+def padded(rows: list[list[int]], filler: int, left: bool) -> npt.NDArray[np.int64]:
+    """Rows as one array, filled up to the longest on one side."""
+    longest = max(len(row) for row in rows)
+    result = np.full((len(rows), longest), filler, dtype=np.int64)
+    for place, row in zip(result, rows, strict=True):
+        place[longest - len(row) if left else 0 :][: len(row)] = row
+    return result
+
+
+def as_tensor(rows: npt.NDArray[np.int64]) -> Any:
+    """The same as a torch tensor, where torch is installed."""
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError:
+        return rows
+    return torch.from_numpy(rows)
+
+
+def check_padding_side(side: Any, core: _core.EmbeddingModel) -> None:
+    """Refuses another side than the model's, which would move its positions."""
+    if side is not None and side != core.padding_side:
+        raise UnsupportedError(
+            f"processor_kwargs['padding_side'] is {side!r}, and the model's is {core.padding_side!r}; change "
+            "tokenizer_config.json in a copy of the model's folder"
+        )

@@ -9,6 +9,7 @@ use super::{EmbeddingModel, LoadOptions};
 use crate::backend::registry as shaders;
 use crate::graph::Plan;
 use crate::graph::fuse::Fusion;
+use crate::model::dtype::Sources;
 use crate::model::heads::Head;
 use crate::model::spec::EncoderSpec;
 use crate::model::weights::Weights;
@@ -34,12 +35,16 @@ impl EmbeddingModel {
         let model_type = registry::model_type(&config, &config_path)?.to_owned();
         let (spec, rules) = registry::read_spec(&config, &config_path)?;
         let tokenizer = Tokenizer::load(&transformer, sentence.do_lower_case)?;
-        let graph = encoder::build(&spec, &modules.heads, options.dtype).map_err(|error| match error {
+        let mut weights = Weights::open(folder, &modules.transformer, &modules.tensor_folders(), &rules)?;
+        let settings_count = folder.join("modules.json").exists();
+        let settings_folder = settings_count.then_some(transformer.as_path());
+        let sources = Sources { settings: settings_folder, config: &config, path: &config_path, weights: &weights };
+        let dtype = sources.dtype(options.dtype)?;
+        let graph = encoder::build(&spec, &modules.heads, dtype).map_err(|error| match error {
             Error::InvalidArgument(problem) => Error::ModelFormat { path: folder.join("modules.json"), problem },
             other => other,
         })?;
-        let mut weights = Weights::open(folder, &modules.transformer, &modules.tensor_folders(), &rules)?;
-        weights.rounded = options.dtype;
+        weights.rounded = dtype;
         weights.check(&encoder::needed(&graph, &spec)).map_err(|error| match error {
             Error::Weights { path, mut problems } => {
                 let other = registry::other_architecture(weights.stored_names(), &model_type);

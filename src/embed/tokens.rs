@@ -28,4 +28,12 @@ impl EmbeddingModel {
     pub fn gives_segments(&self) -> bool {
         self.tokenizer.gives_segments()
     }
+
+    /// How many leading tokens of `prompt + text` are the prompt's.
+    ///
+    /// # Errors
+    /// As [`EmbeddingModel::encode`].
+    pub fn prompt_length(&self, prompt: &str) -> Result<usize> {
+        self.tokenizer.prompt_length(prompt, self.max_seq_length())
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
@@ -111,29 +111,33 @@ fn read_model_settings(path: &Path, config: &mut SentenceConfig) -> Result<()> {
 }
 
 /// The first of the settings' files that says anything.
-fn read_transformer_settings(transformer: &Path, config: &mut SentenceConfig) -> Result<()> {
+pub(super) fn transformer_settings(transformer: &Path) -> Result<Option<(PathBuf, Map<String, Value>)>> {
     for path in TRANSFORMER_CONFIGS.map(|name| transformer.join(name)) {
         if !path.exists() {
             continue;
         }
         let values = read_json(&path)?;
-        if values.is_empty() {
-            continue;
+        if !values.is_empty() {
+            return Ok(Some((path, values)));
         }
-        let mut fields = Fields::new(&values, &path);
-        check_transformer_kind(&mut fields, &path)?;
-        config.max_seq_length = fields.optional_size("max_seq_length", 1..=LONGEST_TEXT);
-        config.do_lower_case = fields.flag_or("do_lower_case", false);
-        for key in ["processor_kwargs", "tokenizer_args"] {
-            let Some(arguments) = fields.object(key) else { continue };
-            let mut arguments = Fields::new(arguments, &path);
-            let limit = arguments.optional_size("model_max_length", 1..=LONGEST_TEXT);
-            config.max_seq_length = limit.or(config.max_seq_length);
-            arguments.done()?;
-        }
-        return fields.done();
     }
-    Ok(())
+    Ok(None)
+}
+
+fn read_transformer_settings(transformer: &Path, config: &mut SentenceConfig) -> Result<()> {
+    let Some((path, values)) = transformer_settings(transformer)? else { return Ok(()) };
+    let mut fields = Fields::new(&values, &path);
+    check_transformer_kind(&mut fields, &path)?;
+    config.max_seq_length = fields.optional_size("max_seq_length", 1..=LONGEST_TEXT);
+    config.do_lower_case = fields.flag_or("do_lower_case", false);
+    for key in ["processor_kwargs", "tokenizer_args"] {
+        let Some(arguments) = fields.object(key) else { continue };
+        let mut arguments = Fields::new(arguments, &path);
+        let limit = arguments.optional_size("model_max_length", 1..=LONGEST_TEXT);
+        config.max_seq_length = limit.or(config.max_seq_length);
+        arguments.done()?;
+    }
+    fields.done()
 }
 
 /// A Transformer module can also give scores or generate; only token vectors of text are known here.

@@ -5,6 +5,7 @@
 
 pub mod arch;
 pub mod config;
+pub mod dtype;
 pub mod encoder;
 pub mod fields;
 pub mod heads;

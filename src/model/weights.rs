@@ -38,6 +38,8 @@ pub struct Weights {
     path: PathBuf,
     maps: Vec<Mmap>,
     tensors: BTreeMap<String, Entry>,
+    /// Where the checkpoint's own type stands, and the type: file, key, name.
+    stored: Option<(PathBuf, String, String)>,
     /// What all numbers are rounded to, as if the checkpoint were stored so; float32 for not at all.
     pub rounded: DType,
 }
@@ -79,7 +81,8 @@ impl Weights {
     pub fn open(folder: &Path, transformer: &str, modules: &[String], rules: &NameRules) -> Result<Self> {
         let checkpoint = files::checkpoint(&folder.join(transformer))?;
         let path = checkpoint.shown.clone();
-        let mut weights = Weights { path, maps: Vec::new(), tensors: BTreeMap::new(), rounded: DType::F32 };
+        let stored = checkpoint.stated.map(|(index, dtype)| (index, "metadata.dtype".to_owned(), dtype));
+        let mut weights = Weights { path, maps: Vec::new(), tensors: BTreeMap::new(), stored, rounded: DType::F32 };
         for (file, promised) in &checkpoint.files {
             weights.map(file, promised, |name| rules.uniform(name))?;
         }
@@ -105,6 +108,10 @@ impl Weights {
         if !absent.is_empty() {
             return Err(fault(format!("the index promises tensors that are not in it: {}", absent.join(", "))));
         }
+        if self.maps.is_empty() && self.stored.is_none() {
+            let first = first_float(&stored);
+            self.stored = first.map(|(name, dtype)| (path.to_owned(), format!("the type of {name}"), dtype));
+        }
         for tensor in stored {
             let Some(name) = uniform(&tensor.name) else { continue };
             match self.tensors.entry(name) {
@@ -124,6 +131,11 @@ impl Weights {
         }
         self.maps.push(map);
         Ok(())
+    }
+
+    /// Where the type of the checkpoint stands, and its name: file, key, name. `None` for a checkpoint without tensors.
+    pub fn stored_dtype(&self) -> Option<(PathBuf, String, String)> {
+        self.stored.clone()
     }
 
     /// Puts another tensor, made of the elements of the one called `name`, in its place.
@@ -176,6 +188,20 @@ impl Weights {
         }
         Err(Error::Weights { path: self.path.clone(), problems })
     }
+}
+
+/// The first tensor of floating-point numbers by name, or else the first; with the name of its type.
+fn first_float(stored: &[header::Stored]) -> Option<(&str, String)> {
+    let float = |tensor: &header::Stored| match tensor.dtype {
+        Dtype::F64 => Some("float64"),
+        Dtype::F32 => Some("float32"),
+        Dtype::F16 => Some("float16"),
+        Dtype::BF16 => Some("bfloat16"),
+        _ => None,
+    };
+    let floats = stored.iter().filter_map(|tensor| Some((tensor.name.as_str(), float(tensor)?.to_owned())));
+    let others = stored.iter().map(|tensor| (tensor.name.as_str(), format!("{:?}", tensor.dtype)));
+    floats.min().or_else(|| others.min())
 }
 
 /// What keeps a tensor that is there from being used.

@@ -11,6 +11,8 @@ use pyo3::types::PyList;
 
 use super::{lock, text};
 use crate::embed::{Encoded, LoadOptions};
+use crate::model::dtype::DTypeChoice;
+use crate::model::registry::ARCHITECTURES;
 use crate::{EncodeOptions, Error};
 
 /// The first process of this program that loaded a model: after a fork, threads and devices are the parent's.
@@ -25,6 +27,12 @@ fn check_process() -> crate::Result<()> {
          processes with multiprocessing.get_context(\"spawn\"), or load the first model after the fork"
             .into(),
     ))
+}
+
+/// The values of `model_type` in config.json that load.
+#[pyfunction]
+pub(super) fn architectures() -> Vec<&'static str> {
+    ARCHITECTURES.iter().map(|row| row.model_type).collect()
 }
 
 /// A sentence-embedding model, ready on a device.
@@ -47,20 +55,26 @@ impl EmbeddingModel {
 
 #[pymethods]
 impl EmbeddingModel {
-    /// Loads the model in `folder`.
+    /// Loads the model in `folder`. `dtype` is a type's name, `"auto"` for what config.json says or else the checkpoint,
+    /// or `None` for what the Transformer module's settings say or else as `"auto"`.
     #[staticmethod]
-    #[pyo3(signature = (folder, device, dtype, max_seq_length=None, num_threads=None, memory_limit=None))]
+    #[pyo3(signature = (folder, device, dtype=None, max_seq_length=None, num_threads=None, memory_limit=None))]
     fn load(
         py: Python<'_>,
         folder: PathBuf,
         device: String,
-        dtype: &str,
+        dtype: Option<&str>,
         max_seq_length: Option<usize>,
         num_threads: Option<usize>,
         memory_limit: Option<u64>,
     ) -> PyResult<Self> {
         check_process()?;
-        let options = LoadOptions { device, dtype: dtype.parse()?, max_seq_length, num_threads, memory_limit };
+        let dtype = match dtype {
+            None => DTypeChoice::Model,
+            Some("auto") => DTypeChoice::Auto,
+            Some(name) => DTypeChoice::Given(name.parse()?),
+        };
+        let options = LoadOptions { device, dtype, max_seq_length, num_threads, memory_limit };
         let model = lock::without(py, || crate::EmbeddingModel::load(&folder, &options))?;
         Ok(EmbeddingModel { model: Some(model), process: process::id() })
     }
@@ -112,6 +126,19 @@ impl EmbeddingModel {
         let model = self.model()?;
         let texts = text::strings(texts)?;
         lock::without(py, || model.tokenize(&texts))
+    }
+
+    /// How many leading tokens of `prompt` and a text are the prompt's.
+    fn prompt_length(&self, py: Python<'_>, prompt: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let model = self.model()?;
+        let prompt = text::string(prompt, || "prompt".into())?;
+        Ok(lock::briefly_without(py, || model.prompt_length(&prompt))?)
+    }
+
+    /// The type that the weights are rounded to.
+    #[getter]
+    fn dtype(&self) -> PyResult<&'static str> {
+        Ok(self.model()?.dtype().name())
     }
 
     /// The same, and the segment of each token.

@@ -28,7 +28,7 @@ mod _core {
     #[pymodule_export]
     use super::compiler::{ComputeFunction, ShaderCompiler, ShaderTable, configure};
     #[pymodule_export]
-    use super::embed::EmbeddingModel;
+    use super::embed::{EmbeddingModel, architectures};
     #[cfg(feature = "vulkan")]
     #[pymodule_export]
     use super::flash::{flash_rows, flash_select, flash_shared_memory, flash_validate};

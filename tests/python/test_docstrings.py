@@ -20,11 +20,20 @@ MODULES = [
     "hub",
     "outputs",
     "quantization",
-    "sentence_transformer",
+    "mining",
+    "retrieval",
     "similarity",
+    "tensors",
     "testing",
     "tokenizer",
     "upstream",
+    "util",
+    *(
+        f"sentence_transformer.{name}"
+        for name in ("aliases", "loaded", "moving", "plain", "saving", "settings", "vulkan")
+    ),
+    "sentence_transformer",
+    "sentence_transformer.encoding",
     *(
         f"{folder}.{path.stem}"
         for folder in ("backend", "functional", "kernels", "nn")

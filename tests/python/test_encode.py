@@ -121,10 +121,13 @@ def test_batch_size_changes_no_bit(model, batch_size):
         ({"prompt": "\ud800"}, ValueError, "prompt holds a lone surrogate"),
         ({"truncate_dim": 0}, ValueError, "truncate_dim"),
         ({"truncate_dim": "8"}, TypeError, "truncate_dim"),
-        ({"device": "cuda"}, ValueError, "cuda"),
-        ({"device": ["cpu", "cpu"]}, ValueError, "cpu"),
-        ({"pool": {}}, ValueError, "pool"),
-        ({"chunk_size": 5}, ValueError, "chunk_size"),
+        ({"device": "tpu"}, ValueError, "tpu"),
+        ({"device": []}, ValueError, "list of devices is empty"),
+        ({"device": ["cpu", "tpu"]}, ValueError, "tpu"),
+        ({"pool": {}}, TypeError, "start_multi_process_pool"),
+        ({"pool": {"processes": []}}, ValueError, "stopped"),
+        ({"device": ["cpu"], "chunk_size": 0}, ValueError, "chunk_size"),
+        ({"processing_kwargs": {"text": {"max_length": 3}}}, NotImplementedError, "max_seq_length"),
         ({"output_value": None, "precision": "int8"}, ValueError, "int8"),
     ],
 )
@@ -135,7 +138,9 @@ def test_impossible_options(cpu_model, options, kind, words):
 
 def test_options_that_change_nothing(cpu_model):
     expected = cpu_model.encode(TEXTS)
-    for options in ({"device": "cpu"}, {"precision": None}, {"task": "query"}, {"truncate_dim": 99}):
+    changing_nothing: list[dict] = [{"device": "cpu"}, {"precision": None}, {"task": "query"}, {"truncate_dim": 99}]
+    changing_nothing += [{"device": ["cuda:0", "cuda:1"]}, {"chunk_size": 1}, {"device": ["cpu"], "chunk_size": 1}]
+    for options in changing_nothing:
         assert same(cpu_model.encode(TEXTS, **options), expected)
 
 

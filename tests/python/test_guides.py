@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from grilly import _core
+
 ROOT = Path(__file__).parent.parent.parent
 GUIDES = ROOT / "docs" / "guides"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def guide(name: str) -> str:
@@ -24,6 +27,30 @@ def test_the_code_of_a_guide_runs(name):
     names: dict = {}
     for block in blocks:
         exec(block, names)
+
+
+def test_the_code_for_sentence_transformers_users_runs(run, real_model_path):
+    blocks = python(GUIDES / "from-sentence-transformers.md")
+    assert len(blocks) > 2
+    done = run("\n".join(blocks), HF_HUB_OFFLINE="1")
+    assert done.status == 0, done.errors
+    assert "push_to_hub is left out: save_pretrained(folder) writes the files" in done.output
+
+
+def test_the_readme_lists_the_families_that_load():
+    [line] = re.findall(r"^Families that load \(`model_type` in config.json\): (.*)\.$", README, re.MULTILINE)
+    assert line == ", ".join(f"`{name}`" for name in _core.architectures())
+
+
+def test_the_readme_says_what_pip_installs_before_anything_else():
+    first = README.partition("\n## ")[0]
+    assert "**`pip install grilly` still brings another package**" in first
+    assert "+from grilly import SentenceTransformer" in first
+
+
+def test_the_guide_to_models_lists_the_families_that_load():
+    listed = re.findall(r"^\| `([a-z-]+)` \|", guide("models").partition("## Architectures")[2], re.MULTILINE)
+    assert sorted(listed) == sorted(_core.architectures())
 
 
 def test_the_code_of_the_readme_runs(run, real_model_path, tmp_path, monkeypatch):

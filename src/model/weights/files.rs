@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use serde_json::{Map, Value};
+
 use crate::model::config::read_json;
 use crate::model::fields::{Fields, shown};
 use crate::{Error, Result};
@@ -16,17 +18,23 @@ pub(super) struct Checkpoint {
     pub shown: PathBuf,
     /// Each file, with the tensors that an index says are in it.
     pub files: Vec<(PathBuf, Vec<String>)>,
+    /// The index, if it states the type of the tensors, and that.
+    pub stated: Option<(PathBuf, String)>,
 }
 
 /// The checkpoint in `folder`: `model.safetensors`, or the shards of its index.
 pub(super) fn checkpoint(folder: &Path) -> Result<Checkpoint> {
     let single = folder.join(SINGLE);
     if single.exists() {
-        return Ok(Checkpoint { shown: single.clone(), files: vec![(single, Vec::new())] });
+        return Ok(Checkpoint { shown: single.clone(), files: vec![(single, Vec::new())], stated: None });
     }
     let index = folder.join(INDEX);
     if index.exists() {
-        return Ok(Checkpoint { shown: folder.to_owned(), files: shards(folder, &index)? });
+        let values = read_json(&index)?;
+        let files = shards(folder, &index, &values)?;
+        let dtype = values.get("metadata").and_then(|metadata| metadata.get("dtype")?.as_str());
+        let stated = dtype.map(|dtype| (index.clone(), dtype.to_owned()));
+        return Ok(Checkpoint { shown: folder.to_owned(), files, stated });
     }
     let problem = match other_format(folder) {
         Some(name) => format!("holds {name} but no {SINGLE}; {}", remedy(folder, &name)),
@@ -36,9 +44,8 @@ pub(super) fn checkpoint(folder: &Path) -> Result<Checkpoint> {
 }
 
 /// The shards by name, each with its tensors.
-fn shards(folder: &Path, index: &Path) -> Result<Vec<(PathBuf, Vec<String>)>> {
-    let values = read_json(index)?;
-    let mut fields = Fields::new(&values, index);
+fn shards(folder: &Path, index: &Path, values: &Map<String, Value>) -> Result<Vec<(PathBuf, Vec<String>)>> {
+    let mut fields = Fields::new(values, index);
     let mut shards: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     match fields.object("weight_map") {
         None => fields.fault("weight_map is missing".into()),

@@ -1,0 +1,136 @@
+"""Searching embeddings: sentence-transformers' functions, in NumPy."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from grilly.errors import InvalidArgumentError
+from grilly.inputs import positive
+from grilly.similarity import cos_sim, floats, unit
+from grilly.tensors import as_array, holds_tensors
+
+__all__ = ["Score", "chunks", "information_retrieval", "largest", "matrix", "products", "rows_of", "semantic_search"]
+
+Score = Callable[[Any, Any], Any]
+
+
+def semantic_search(
+    query_embeddings: Any,
+    corpus_embeddings: Any,
+    query_chunk_size: int = 100,
+    corpus_chunk_size: int = 500000,
+    top_k: int = 10,
+    score_function: Score = cos_sim,
+) -> list[list[dict[str, int | float]]]:
+    """For each query the `top_k` rows of the corpus with the highest scores, by comparing all with all.
+
+    No more scores are held at a time than one chunk of queries has with one chunk of the corpus. Of rows with equal
+    scores the first in the corpus comes first; sentence-transformers leaves their order to torch.
+
+    Args:
+        query_embeddings: `(N, D)` or `(D,)`; an array, a torch tensor, or a list of either.
+        corpus_embeddings: `(M, D)`, likewise.
+        query_chunk_size: Queries compared at a time.
+        corpus_chunk_size: Rows of the corpus compared at a time.
+        top_k: Most rows given for a query.
+        score_function: Of two matrices; default: cosine. It is called with chunks of what was given.
+
+    Returns:
+        A list for each query, of dicts with `corpus_id` and `score`, the highest score first.
+
+    Raises:
+        InvalidArgumentError: Shapes that do not fit, or a size below 1.
+
+    Source: `sentence_transformers.util.semantic_search`, version 6.2.
+
+    Example:
+        >>> import numpy as np
+        >>> from grilly.util import semantic_search
+        >>> semantic_search(np.array([[1.0, 0.0]]), np.array([[0.0, 2.0], [3.0, 0.0]]), top_k=1)
+        [[{'corpus_id': 1, 'score': 1.0}]]
+    """
+    queries, corpus = rows_of(query_embeddings), rows_of(corpus_embeddings)
+    if queries.ndim == 1:
+        queries = queries[None, :]
+    top_k = positive(top_k, "top_k")
+    found: list[list[tuple[float, int]]] = [[] for _ in range(len(queries))]  # best first
+    own = score_function is cos_sim
+    for start, chunk in chunks(corpus, positive(corpus_chunk_size, "corpus_chunk_size")):
+        chunk = unit(floats(as_array(chunk))) if own else chunk
+        for first, part in chunks(queries, positive(query_chunk_size, "query_chunk_size")):
+            scores = products(unit(floats(as_array(part))), chunk) if own else matrix(score_function(part, chunk))
+            values, places = largest(scores, top_k)
+            for query, (row, ids) in enumerate(
+                zip(values.tolist(), (places + start).tolist(), strict=True), start=first
+            ):
+                best = heapq.merge(found[query], zip(row, ids, strict=True), key=lambda pair: pair[0], reverse=True)
+                found[query] = list(islice(best, top_k))
+    return [[{"corpus_id": place, "score": score} for score, place in best] for best in found]
+
+
+def largest(scores: npt.NDArray[Any], count: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """The `count` largest numbers of each row, in descending order, and their columns; equal ones in column order.
+
+    Example:
+        >>> import numpy as np
+        >>> from grilly.retrieval import largest
+        >>> [part.tolist() for part in largest(np.array([[1.0, 3.0, 2.0, 3.0, 2.0]]), 3)]
+        [[[3.0, 3.0, 2.0]], [[1, 3, 2]]]
+    """
+    places = np.empty((len(scores), min(count, scores.shape[1])), dtype=np.int64)
+    for row, chosen in zip(scores, places, strict=True):
+        candidates = np.arange(len(row))
+        if len(chosen) < len(row):
+            # Only numbers that reach the last one chosen are sorted.
+            candidates = np.flatnonzero(~(row < np.partition(row, -len(chosen))[-len(chosen)]))
+        order = np.argsort(-row[candidates], kind="stable")
+        chosen[:] = candidates[order[: len(chosen)]]
+    return np.take_along_axis(scores, places, axis=1), places
+
+
+def information_retrieval(*arguments: Any, **options: Any) -> list[list[dict[str, int | float]]]:
+    """The older name of `semantic_search`.
+
+    Example:
+        >>> import numpy as np
+        >>> from grilly.util import information_retrieval
+        >>> information_retrieval(np.ones((1, 2)), np.ones((1, 2)))[0][0]["corpus_id"]
+        0
+    """
+    return semantic_search(*arguments, **options)
+
+
+def rows_of(embeddings: Any) -> Any:
+    """Embeddings as one array or tensor; a list of either is stacked."""
+    if holds_tensors(embeddings) and not isinstance(embeddings, list | tuple):
+        return embeddings
+    values = as_array(embeddings)
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiu" or array.ndim not in (1, 2):
+        raise InvalidArgumentError(f"embeddings are {array.dtype} of shape {array.shape}, expected numbers (N, D)")
+    return array if isinstance(values, np.ndarray) else floats(values)
+
+
+def chunks(rows: Any, size: int) -> Iterator[tuple[int, Any]]:
+    """`size` rows at a time, with the number of the first."""
+    for start in range(0, len(rows), size):
+        yield start, rows[start : start + size]
+
+
+def products(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """`a @ b.T`, of rows that are as wide."""
+    if b.ndim != 2 or a.shape[1] != b.shape[1]:
+        raise InvalidArgumentError(f"embeddings have shapes {a.shape} and {b.shape}, expected (N, D), (M, D)")
+    return np.asarray(a @ b.T)
+
+
+def matrix(scores: Any) -> npt.NDArray[Any]:
+    """What a score function gives, as float32 or float64."""
+    array = np.asarray(as_array(scores))
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float32)

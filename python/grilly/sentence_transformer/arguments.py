@@ -1,0 +1,200 @@
+"""What the constructors are given, and what sentence-transformers would pass on to other libraries."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+from grilly.inputs import choose_dtype, device_name, positive
+
+__all__ = ["Arguments", "Choices", "choose"]
+
+DTYPE_KEYS = ("dtype", "torch_dtype")
+# Keys that find files or choose an implementation, and change no number: accepted, with one line in the log.
+HARMLESS = {
+    "model_kwargs": (
+        "attn_implementation add_pooling_layer low_cpu_mem_usage use_safetensors use_cache trust_remote_code token "
+        "cache_dir local_files_only force_download weights_only"
+    ).split(),
+    "processor_kwargs": (
+        "use_fast clean_up_tokenization_spaces trust_remote_code token cache_dir local_files_only force_download"
+    ).split(),
+    "config_kwargs": (
+        "use_cache output_attentions output_hidden_states return_dict trust_remote_code token cache_dir "
+        "local_files_only force_download"
+    ).split(),
+}
+REMEDIES = {
+    "model_kwargs": "expected 'dtype', 'torch_dtype' or 'device_map'",
+    "processor_kwargs": "expected 'model_max_length'; change tokenizer_config.json in a copy of the model's folder",
+    "config_kwargs": "expected 'dtype' or 'torch_dtype'; change config.json in a copy of the model's folder",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments:
+    """The arguments of either constructor, as given."""
+
+    name: str | os.PathLike[str] | None
+    dtype: Any = None
+    default_dtype: str | None = None
+    device: Any = None
+    max_seq_length: int | None = None
+    prompts: dict[str, str] | None = None
+    default_prompt_name: str | None = None
+    truncate_dim: int | None = None
+    cache_folder: str | os.PathLike[str] | None = None
+    revision: str | None = None
+    local_files_only: bool = False
+    token: bool | str | None = None
+    similarity_fn_name: Any = None
+    num_threads: int | None = None
+    memory_limit: int | None = None
+    modules: Any = None
+    trust_remote_code: bool = False
+    use_auth_token: bool | str | None = None
+    model_kwargs: Mapping[str, Any] | None = None
+    processor_kwargs: Mapping[str, Any] | None = None
+    tokenizer_kwargs: Mapping[str, Any] | None = None
+    config_kwargs: Mapping[str, Any] | None = None
+    model_card_data: Any = None
+    backend: str = "torch"
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any], **others: Any) -> Arguments:
+        """The arguments among a constructor's local variables, and others."""
+        known = {field.name for field in fields(cls)}
+        return cls(**({name: value for name, value in values.items() if name in known} | others))
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the arguments come to, and a line for the log for each that does something else here."""
+
+    device: str
+    dtype: str | None
+    max_seq_length: int | None
+    token: bool | str | None
+    padding_side: Any
+    notes: tuple[str, ...]
+
+
+def choose(given: Arguments) -> tuple[str | os.PathLike[str], Choices]:
+    """Checks what needs no model: its name, and everything else."""
+    if given.name is None:
+        raise InvalidArgumentError(
+            "model_name_or_path is None, expected the name or the folder of a model" + build(given)
+        )
+    processor = one_of(given)
+    kwargs = {
+        "model_kwargs": checked(given.model_kwargs, "model_kwargs"),
+        "processor_kwargs": checked(processor, "processor_kwargs"),
+        "config_kwargs": checked(given.config_kwargs, "config_kwargs"),
+    }
+    device, notes = given.device, list(notes_on(given))
+    handled: dict[str, tuple[str, ...]] = {
+        "model_kwargs": (*DTYPE_KEYS, "device_map"),
+        "processor_kwargs": ("model_max_length", "padding_side"),
+        "config_kwargs": DTYPE_KEYS,
+    }
+    for name, values in kwargs.items():
+        for key, value in values.items():
+            if key in HARMLESS[name]:
+                notes.append(f"{name}[{key!r}] = {value!r} changes nothing here")
+            elif key not in handled[name]:
+                raise UnsupportedError(f"{name} has the key {key!r}: {REMEDIES[name]}")
+    if kwargs["model_kwargs"].get("use_safetensors") is False:
+        raise UnsupportedError(
+            "model_kwargs['use_safetensors'] is False: only safetensors files are read; expected True"
+        )
+    placed = kwargs["model_kwargs"].get("device_map")
+    if placed is not None:
+        if not isinstance(placed, str | int):
+            raise UnsupportedError(
+                f"model_kwargs['device_map'] is {placed!r}: one device runs a model; expected its name"
+            )
+        device = None if placed == "auto" else placed
+        notes.append(f"model_kwargs['device_map'] = {placed!r} is taken as the device")
+    chosen = device_name(device)
+    if device is not None and str(device).partition(":")[0] not in ("vulkan", "cpu"):
+        notes.append(f"device {device!r} is taken as {chosen!r}")
+    return given.name, Choices(
+        device=chosen,
+        dtype=dtype_of(given, kwargs),
+        max_seq_length=limit_of(given, kwargs["processor_kwargs"]),
+        token=token_of(given),
+        padding_side=kwargs["processor_kwargs"].get("padding_side"),
+        notes=tuple(notes),
+    )
+
+
+def build(given: Arguments) -> str:
+    """What else to say where modules were given in place of a name."""
+    if given.modules is None:
+        return ""
+    return "; modules are not run here: save them there, SentenceTransformer(modules=...).save(folder)"
+
+
+def one_of(given: Arguments) -> Any:
+    """The arguments for the tokenizer, under whichever of their two names."""
+    if given.tokenizer_kwargs is not None and given.processor_kwargs is not None:
+        raise InvalidArgumentError("both processor_kwargs and tokenizer_kwargs are given; they are one argument")
+    return given.processor_kwargs if given.tokenizer_kwargs is None else given.tokenizer_kwargs
+
+
+def checked(values: Any, name: str) -> dict[str, Any]:
+    """A mapping from str, as a dict."""
+    if values is None:
+        return {}
+    if not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values):
+        raise InvalidTypeError(f"{name} is of type {type(values).__name__}, expected a dict with str keys")
+    return dict(values)
+
+
+def notes_on(given: Arguments) -> Iterator[str]:
+    """Lines on the arguments that are accepted and do something else."""
+    if given.backend not in ("torch", None):
+        raise UnsupportedError(
+            f"backend is {given.backend!r}: models run in this package's own engine; leave the argument out, and "
+            "choose with device='vulkan' or device='cpu'"
+        )
+    if given.trust_remote_code:
+        yield "trust_remote_code=True: no code of the model's repository is run"
+    if given.modules is not None:
+        yield "modules are ignored, as the name of a model is given"
+    if given.model_card_data is not None:
+        yield "model_card_data is ignored: the model card is README.md of the model's folder"
+
+
+def dtype_of(given: Arguments, kwargs: dict[str, dict[str, Any]]) -> str | None:
+    """The element type by name, `"auto"`, or None where nothing was said."""
+    named = {f"model_kwargs[{key!r}]": kwargs["model_kwargs"].get(key) for key in DTYPE_KEYS}
+    chosen = choose_dtype(given.dtype, given.default_dtype, named)
+    configured = {f"config_kwargs[{key!r}]": kwargs["config_kwargs"].get(key) for key in DTYPE_KEYS}
+    silent = given.dtype in (None, "auto") and all(value in (None, "auto") for value in named.values())
+    return choose_dtype(None, chosen, configured) if silent else chosen
+
+
+def limit_of(given: Arguments, processor: dict[str, Any]) -> int | None:
+    """Most tokens of a text."""
+    limits = {
+        name: positive(value, name)
+        for name, value in (
+            ("max_seq_length", given.max_seq_length),
+            ("processor_kwargs['model_max_length']", processor.get("model_max_length")),
+        )
+        if value is not None
+    }
+    if len(set(limits.values())) > 1:
+        raise InvalidArgumentError(" and ".join(f"{name} is {limit}" for name, limit in limits.items()) + ": which?")
+    return next(iter(limits.values()), None)
+
+
+def token_of(given: Arguments) -> bool | str | None:
+    """The hub's token, under its present or its older name."""
+    if given.token is not None and given.use_auth_token is not None:
+        raise InvalidArgumentError("both token and use_auth_token are given; use_auth_token is the older name of token")
+    return given.use_auth_token if given.token is None else given.token

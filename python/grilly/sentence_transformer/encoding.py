@@ -1,0 +1,196 @@
+"""From texts to embeddings: what both classes' `encode` does once its arguments have names."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+from grilly.inputs import as_list, device_name, positive
+from grilly.outputs import normalize_rows, stored, to_tensor, token_features
+from grilly.progress import progress
+from grilly.quantization import PRECISIONS, quantize_embeddings
+from grilly.sentence_transformer.settings import Settings
+
+__all__ = ["Encoding", "Output", "Texts", "Wanted"]
+
+logger = logging.getLogger("grilly")
+
+Texts = str | Sequence[str] | npt.NDArray[Any]
+Output = Literal["sentence_embedding", "token_embeddings"]
+OUTPUTS = (None, "sentence_embedding", "token_embeddings")
+DOCUMENT_PROMPTS = ("document", "passage", "corpus")
+# Whether there is a prompt of that name, and the names to look for, by task.
+PROMPTS = {"query": ("query",), "document": DOCUMENT_PROMPTS}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """The arguments of `encode` besides the texts."""
+
+    batch_size: int
+    show_progress_bar: bool | None
+    normalize_embeddings: bool
+    prompt_name: str | None
+    prompt: str | None
+    output_value: str | None
+    precision: str | None
+    convert_to_numpy: bool
+    convert_to_tensor: bool
+    device: Any
+    truncate_dim: int | None
+    pool: Any
+    chunk_size: int | None
+    options: Mapping[str, Any]
+    # Whose prompts are looked for where none is named.
+    task: str | None = None
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any], task: str | None = None) -> Wanted:
+        """The arguments among a method's local variables."""
+        known = {field.name for field in fields(cls)} - {"task"}
+        return cls(**{name: value for name, value in values.items() if name in known}, task=task)
+
+
+class Encoding(Settings):
+    """A model that encodes, alone or for a pool."""
+
+    def _encode(self, texts: Any, wanted: Wanted) -> Any:
+        """What `encode`, `encode_query` and `encode_document` give."""
+        check(wanted)
+        size = positive(wanted.batch_size, "batch_size")
+        kept = self.truncate_dim if wanted.truncate_dim is None else positive(wanted.truncate_dim, "truncate_dim")
+        prefix = self._prompt(wanted)
+        items, single = as_list(texts)
+        core = self._core_on(self._one_device(wanted))
+        sentences_only = wanted.output_value == "sentence_embedding"
+        if not items:
+            core.encode([], "", size, False)  # a closed model refuses an empty list too
+            if wanted.convert_to_tensor and sentences_only:
+                return to_tensor(np.array([]))
+            return np.array([]) if wanted.convert_to_numpy and sentences_only else []
+
+        with progress(len(items), wanted.show_progress_bar) as advance:
+            rows, tokens, ids = core.encode(items, prefix, size, not sentences_only, advance)
+        rows = rows if kept is None or kept >= rows.shape[1] else np.ascontiguousarray(rows[:, :kept])
+
+        dtype, precision = core.dtype, wanted.precision or "float32"
+        result: Any
+        if wanted.output_value is None:
+            result = token_features(stored(rows, dtype), [stored(each, dtype) for each in tokens], ids)
+        elif wanted.output_value == "token_embeddings":
+            tokens = [stored(each, dtype) for each in tokens]
+            result = tokens if precision == "float32" else quantize_embeddings(tokens, precision)
+        else:
+            result = stored(normalize_rows(rows) if wanted.normalize_embeddings else rows, dtype)
+            if precision != "float32":
+                result = quantize_embeddings(result, precision)
+            if wanted.convert_to_tensor:
+                result = to_tensor(result, dtype if precision == "float32" else None)
+            elif not wanted.convert_to_numpy:
+                result = list(result)
+        return result[0] if single else result
+
+    def _one_device(self, wanted: Wanted) -> Any:
+        """The device of a call; None for the model's own, which also does the work of a pool and of several devices."""
+        if wanted.pool is not None:
+            pool_devices(wanted.pool)
+        elif isinstance(wanted.device, list | tuple):
+            self.start_multi_process_pool(wanted.device)
+        else:
+            return wanted.device
+        if wanted.chunk_size is not None:
+            positive(wanted.chunk_size, "chunk_size")
+        return None
+
+    def _prompt(self, wanted: Wanted) -> str:
+        """The text to put before every input."""
+        prompt, prompt_name = wanted.prompt, wanted.prompt_name
+        if prompt is not None:
+            if not isinstance(prompt, str):
+                raise InvalidTypeError(f"prompt is of type {type(prompt).__name__}, expected str")
+            if prompt_name is not None:
+                logger.warning("both prompt and prompt_name are given; prompt_name is ignored")
+            return prompt
+        if prompt_name is None and wanted.task is not None:
+            prompt_name = next((name for name in PROMPTS[wanted.task] if name in self.prompts), None)
+        if prompt_name is not None and prompt_name not in self.prompts:
+            raise InvalidArgumentError(f"prompt_name is {prompt_name!r}, expected one of {list(self.prompts)}")
+        name = self.default_prompt_name if prompt_name is None else prompt_name
+        return "" if name is None else self.prompts.get(name, "")
+
+    # ------------------------------------------------------------------------------------------- pools of processes
+
+    def start_multi_process_pool(self, target_devices: Iterable[Any] | None = None) -> dict[str, Any]:
+        """What `encode` takes as `pool`. No process is started: one uses the model's whole device.
+
+        Args:
+            target_devices: Devices by name; they are checked, logged once and not used. Default: the model's own.
+
+        Returns:
+            A dict with the keys `input`, `output` and `processes`, as in sentence-transformers.
+
+        Raises:
+            InvalidArgumentError: A name that is no device's, or no device.
+
+        Source: `sentence_transformers.SentenceTransformer.start_multi_process_pool`, version 6.2.
+
+        Example:
+            >>> pool = model.start_multi_process_pool(["cpu", "cpu"])
+            >>> model.encode(["A cat.", "A kitten."], pool=pool).shape
+            (2, 384)
+            >>> model.stop_multi_process_pool(pool)
+        """
+        devices = [self.device] if target_devices is None else [device_name(device) for device in target_devices]
+        if not devices:
+            raise InvalidArgumentError("the list of devices is empty, expected at least one device")
+        self._say(f"no process is started for {devices}: this one encodes on {self.device}")
+        return {"input": None, "output": None, "processes": devices}
+
+    @staticmethod
+    def stop_multi_process_pool(pool: dict[str, Any]) -> None:
+        """Ends a pool; `encode` refuses it from then on.
+
+        Example:
+            >>> pool = model.start_multi_process_pool()
+            >>> model.stop_multi_process_pool(pool)
+        """
+        pool_devices(pool)
+        pool["processes"] = []
+
+
+def pool_devices(pool: Any) -> list[str]:
+    """The devices that were listed for a pool."""
+    if not isinstance(pool, dict) or not isinstance(pool.get("processes"), list):
+        raise InvalidTypeError(f"pool is of type {type(pool).__name__}, expected what start_multi_process_pool gives")
+    devices = [device for device in pool["processes"] if isinstance(device, str)]
+    if not devices:
+        raise InvalidArgumentError(
+            "pool has been stopped, or is of another package; start_multi_process_pool gives one"
+        )
+    return devices
+
+
+def check(wanted: Wanted) -> None:
+    """Refuses what is impossible whatever the texts are."""
+    if wanted.output_value not in OUTPUTS:
+        raise InvalidArgumentError(
+            f"output_value is {wanted.output_value!r}, expected 'sentence_embedding', 'token_embeddings' or None"
+        )
+    if wanted.precision is not None and wanted.precision not in PRECISIONS:
+        raise InvalidArgumentError(f"precision is {wanted.precision!r}, expected one of {', '.join(PRECISIONS)}")
+    if wanted.output_value is None and wanted.precision not in (None, "float32"):
+        raise InvalidArgumentError(f"precision is {wanted.precision!r}, and output_value=None gives 'float32' only")
+    for name, value in wanted.options.items():
+        if name == "task":
+            if not isinstance(value, str | None):
+                raise InvalidTypeError(f"task is of type {type(value).__name__}, expected str")
+        elif name != "processing_kwargs":
+            raise InvalidArgumentError(f"encode() does not know the keyword {name!r}")
+        elif value:
+            raise UnsupportedError(f"processing_kwargs={value!r}: a call has no limits of its own; set max_seq_length")

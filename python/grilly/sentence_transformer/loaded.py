@@ -1,0 +1,175 @@
+"""The compiled core of a model: loaded, replaced by one of another type or device, freed, pickled."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from grilly import hub
+from grilly._core import EmbeddingModel
+from grilly.inputs import device_name
+from grilly.sentence_transformer.arguments import Arguments, choose
+from grilly.tokenizer import check_padding_side
+
+__all__ = ["Loaded", "restore"]
+
+logger = logging.getLogger("grilly")
+
+Self = TypeVar("Self", bound="Loaded")
+# What a pickled model keeps besides its arguments.
+SETTINGS = (
+    "model_name",
+    "prompts",
+    "default_prompt_name",
+    "truncate_dim",
+    "_similarity_fn_name",
+    "_include_prompt",
+)
+
+
+class Held:
+    """The core that a model has now; what needs it holds this, and not the model, which must not be part of a cycle."""
+
+    core: EmbeddingModel
+
+
+class Loaded:
+    """A model's core, which a reload replaces: calls under way keep the one they began with."""
+
+    model_name: str
+    device: str
+    dtype: str
+    _include_prompt: bool | None = None
+
+    def _load(self, arguments: Arguments) -> None:
+        """Finds the model and loads it."""
+        name, choices = choose(arguments)
+        self._held = Held()
+        self._said: set[str] = set()
+        self._swap = threading.RLock()
+        self._elsewhere: dict[str, EmbeddingModel] = {}
+        found = hub.resolve(
+            name,
+            cache_folder=arguments.cache_folder,
+            revision=arguments.revision,
+            local_files_only=arguments.local_files_only,
+            token=choices.token,
+        )
+        self._resources = (arguments.num_threads, arguments.memory_limit)
+        self._held.core = EmbeddingModel.load(
+            found.folder, choices.device, choices.dtype, choices.max_seq_length, *self._resources
+        )
+        check_padding_side(choices.padding_side, self._core)
+        # A folder's path must not depend on the working directory.
+        self._folder = Path(os.path.abspath(found.folder))
+        self.model_name = os.fspath(name)
+        self.device, self.dtype = choices.device, self._core.dtype
+        # What a copy in another process needs.
+        self._arguments = replace(
+            arguments,
+            name=str(self._folder) if found.found == "path" else self.model_name,
+            token=None,
+            use_auth_token=None,
+            model_card_data=None,
+            modules=None,
+        )
+        for note in choices.notes:
+            self._say(note)
+
+    @property
+    def _core(self) -> EmbeddingModel:
+        """The core of now."""
+        return self._held.core
+
+    def _say(self, line: str) -> None:
+        """One line in the log, once for this model."""
+        if line not in self._said:
+            self._said.add(line)
+            logger.info("%s: %s", self.model_name, line)
+
+    # ---------------------------------------------------------------------------------------------- another core
+
+    def _reload(self, device: str | None = None, dtype: str | None = None) -> None:
+        """Loads the weights again, for another device or in another type, and keeps every setting."""
+        with self._swap:
+            before = self._core
+            before.encode([], "", 1, False)  # a closed model stays closed
+            wanted = (device or self.device, dtype or self.dtype)
+            if wanted == (self.device, self.dtype):
+                return
+            self._held.core = self._like(before, *wanted)
+            self.device, self.dtype = wanted
+            self._elsewhere.clear()
+
+    def _like(self, other: EmbeddingModel, device: str, dtype: str) -> EmbeddingModel:
+        """The same model with the same settings on another device or in another type."""
+        core = EmbeddingModel.load(self._folder, device, dtype, other.max_seq_length, *self._resources)
+        if self._include_prompt is not None:
+            core.set_pooling_include_prompt(self._include_prompt)
+        return core
+
+    def _core_on(self, device: Any) -> EmbeddingModel:
+        """The core for a call on `device`: the model's own, or a second one that is kept for the next such call."""
+        if device is None:
+            return self._core
+        name = device_name(device)
+        with self._swap:
+            if name == self.device or name == self._core.backend == "cpu":
+                return self._core
+            self._core.encode([], "", 1, False)
+            core = self._elsewhere.get(name)
+            if core is None:
+                core = self._like(self._core, name, self.dtype)
+                self._elsewhere = {name: core}
+            elif core.max_seq_length != self._core.max_seq_length:
+                core.set_max_seq_length(self._core.max_seq_length)
+            return core
+
+    # ------------------------------------------------------------------------------------------------------ life
+
+    def close(self) -> None:
+        """Frees the device memory; encoding afterwards raises `UnusableError`. Closing twice is allowed.
+
+        Example:
+            >>> from grilly import VulkanSentenceTransformer
+            >>> other = VulkanSentenceTransformer("all-MiniLM-L6-v2", device="cpu")
+            >>> other.close()
+        """
+        with self._swap:
+            for core in (self._core, *self._elsewhere.values()):
+                core.close()
+            self._elsewhere.clear()
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """By name and arguments: the copy loads the model again."""
+        arguments = replace(
+            self._arguments, device=self.device, dtype=self.dtype, model_kwargs=None, processor_kwargs=None,
+            tokenizer_kwargs=None, config_kwargs=None, prompts=None, default_prompt_name=None, truncate_dim=None,
+            similarity_fn_name=None, max_seq_length=self._core.max_seq_length, trust_remote_code=False,
+        )  # fmt: skip
+        return restore, (type(self), arguments, {name: getattr(self, name) for name in SETTINGS})
+
+
+def restore(kind: type[Loaded], arguments: Arguments, settings: dict[str, Any]) -> Loaded:
+    """A pickled model, loaded again."""
+    model = kind.__new__(kind)
+    model._load(arguments)
+    for name, value in settings.items():
+        setattr(model, name, value)
+    if model._include_prompt is not None:
+        model._core.set_pooling_include_prompt(model._include_prompt)
+    return model

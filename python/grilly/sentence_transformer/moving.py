@@ -1,0 +1,154 @@
+"""Another element type, another device: the weights are loaded again into the same object."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+from grilly.inputs import DTYPES, check_dtype, device_name
+from grilly.sentence_transformer.loaded import Loaded
+
+__all__ = ["Moving"]
+
+Self = TypeVar("Self", bound="Moving")
+
+
+class Moving(Loaded):
+    """A model that can be loaded anew; calls of other threads finish with the weights they began with."""
+
+    def to(
+        self: Self, *arguments: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False, **more: Any
+    ) -> Self:
+        """The same object on another device, in another element type, or both.
+
+        The weights are read again from the model's files, so `half().float()` gives back what was there first. Until it
+        returns, old and new weights are in memory.
+
+        Args:
+            *arguments: A device, an element type, both in that order, or a tensor that has them.
+            device: As in the constructor: `"cpu"`, `"vulkan:1"`, `"cuda"`, a torch device, a number.
+            dtype: `"float32"`, `"float16"` or `"bfloat16"`, or NumPy's or torch's type.
+            non_blocking: Changes nothing.
+            **more: `copy` and `memory_format` change nothing.
+
+        Returns:
+            The model itself.
+
+        Raises:
+            InvalidArgumentError: What is no device and no such type.
+            UnusableError: After `close()`.
+
+        Source: `torch.nn.Module.to`.
+
+        Example:
+            >>> model.to("cpu").backend
+            'cpu'
+        """
+        unknown = set(more) - {"copy", "memory_format"}
+        if unknown:
+            raise InvalidArgumentError(f"to() does not know the keyword {min(unknown)!r}")
+        if len(arguments) > 3:
+            raise InvalidTypeError(f"to() takes a device and an element type, not {len(arguments)} arguments")
+        for argument in arguments[:2]:
+            if argument is None or isinstance(argument, bool):
+                continue
+            if is_dtype(argument):
+                dtype = argument
+            elif hasattr(argument, "dtype") and hasattr(argument, "device"):
+                device, dtype = argument.device, argument.dtype
+            else:
+                device = argument
+        self._reload(None if device is None else device_name(device), None if dtype is None else concrete(dtype))
+        return self
+
+    def half(self: Self) -> Self:
+        """Weights in float16: `to("float16")`.
+
+        Example:
+            >>> from grilly import SentenceTransformer
+            >>> with SentenceTransformer("all-MiniLM-L6-v2", device="cpu").half() as narrow:
+            ...     narrow.dtype, narrow.encode("A cat.").dtype.name
+            ('float16', 'float16')
+        """
+        return self.to(dtype="float16")
+
+    def bfloat16(self: Self) -> Self:
+        """Weights in bfloat16: `to("bfloat16")`.
+
+        Example:
+            >>> from grilly import SentenceTransformer
+            >>> with SentenceTransformer("all-MiniLM-L6-v2", device="cpu").bfloat16() as narrow:
+            ...     narrow.dtype, narrow.encode("A cat.").dtype.name
+            ('bfloat16', 'float32')
+        """
+        return self.to(dtype="bfloat16")
+
+    def float(self: Self) -> Self:
+        """Weights in float32: `to("float32")`.
+
+        Example:
+            >>> model.float().dtype
+            'float32'
+        """
+        return self.to(dtype="float32")
+
+    def cpu(self: Self) -> Self:
+        """On the CPU: `to("cpu")`.
+
+        Example:
+            >>> model.cpu().backend
+            'cpu'
+        """
+        return self.to(device="cpu")
+
+    def cuda(self: Self, device: Any = None) -> Self:
+        """On the best Vulkan device, or on number `device`; where there is none, on the CPU, with a warning.
+
+        Example:
+            >>> from grilly import SentenceTransformer
+            >>> with SentenceTransformer("all-MiniLM-L6-v2", device="cpu").cuda() as moved:
+            ...     moved.backend in ("vulkan", "cpu")
+            True
+        """
+        return self.to(device="cuda" if device is None else device)
+
+    def eval(self: Self) -> Self:
+        """The model itself, which is always ready to encode.
+
+        Example:
+            >>> model.eval() is model
+            True
+        """
+        return self
+
+    def train(self: Self, mode: bool = True) -> Self:
+        """The model itself with `mode=False`; training is not part of this package.
+
+        Raises:
+            UnsupportedError: With `mode=True`.
+
+        Example:
+            >>> model.train(False) is model
+            True
+        """
+        if mode:
+            raise UnsupportedError(
+                "train(): training is not part of this package; train with sentence-transformers, save the model, and "
+                "load its folder here"
+            )
+        return self
+
+
+def is_dtype(value: Any) -> bool:
+    """Whether `value` names an element type, and not a device."""
+    if isinstance(value, str):
+        return value in DTYPES
+    return isinstance(value, type) or (hasattr(value, "itemsize") and not hasattr(value, "shape"))
+
+
+def concrete(dtype: Any) -> str:
+    """The name of an element type."""
+    name = check_dtype(dtype)
+    if name == "auto":
+        raise InvalidArgumentError(f"dtype is 'auto', expected one of {', '.join(DTYPES)}")
+    return name

@@ -1,0 +1,62 @@
+"""Names of sentence-transformers' classes that this package leaves out, each with what to do in its place."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from grilly.errors import UnsupportedNameError
+
+__all__ = ["REMEDIES", "Refused"]
+
+TRAINING = "train with sentence-transformers, save the model, load its folder here"
+ADAPTER = "merge the adapter into the weights with peft (merge_and_unload), save the model, load its folder here"
+UPLOAD = "save_pretrained(folder) writes the files, and huggingface_hub's HfApi().upload_folder uploads them"
+CARD = "the model card is README.md of the model's folder; save_pretrained writes it"
+TENSORS = "there is no torch module: the weights are in the model.safetensors of the model's folder"
+
+#: Name -> what to do in its place.
+REMEDIES: dict[str, str] = {
+    **dict.fromkeys(
+        ("fit", "old_fit", "smart_batching_collate", "gradient_checkpointing_enable", "best_score"), TRAINING,
+    ),
+    **dict.fromkeys(
+        (
+            "load_adapter", "add_adapter", "set_adapter", "disable_adapters", "enable_adapters", "active_adapters",
+            "active_adapter", "get_adapter_state_dict", "delete_adapter", "has_peft_compatible_model",
+            "check_peft_compatible_model",
+        ),
+        ADAPTER,
+    ),
+    **dict.fromkeys(("push_to_hub", "save_to_hub"), UPLOAD),
+    **dict.fromkeys(("model_card_data", "model_card_data_class"), CARD),
+    **dict.fromkeys(
+        (
+            "parameters", "named_parameters", "buffers", "state_dict", "load_state_dict", "modules", "children",
+            "named_children", "requires_grad_", "zero_grad", "share_memory", "double", "training",
+        ),
+        TENSORS,
+    ),
+    "load": "SentenceTransformer(path) loads a model",
+    "merge": "merge with sentence-transformers, save the model, load its folder here",
+    "evaluate": "evaluators want a model of sentence-transformers: compute the measure from the rows of encode",
+    "forward": "encode gives embeddings, and with output_value=None also token ids and token embeddings",
+    "compile": "nothing is compiled while encoding: leave the call out",
+    "processor": "model.tokenizer gives token ids, model.preprocess rows of them",
+    "transformers_model": "there is no torch module: output_value='token_embeddings' gives the last hidden state, and "
+    "model.config is config.json",
+    "get_sentence_features": "model.preprocess gives token ids and masks",
+    "clear_placement_cache": "no Accelerate hooks place a model: to(device) moves it",
+    "module_kwargs": "no module takes keywords of its own",
+    "is_hpu_graph_enabled": "devices are Vulkan's and the CPU: model.backend says which",
+}  # fmt: skip
+
+
+class Refused:
+    """A name that is refused wherever it is looked up, on the class and on a model."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: object, owner: type | None = None) -> NoReturn:
+        kind = (owner or type(instance)).__name__
+        raise UnsupportedNameError(f"{kind}.{self.name} is left out: {REMEDIES[self.name]}")

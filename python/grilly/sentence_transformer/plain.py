@@ -1,0 +1,285 @@
+"""`SentenceTransformer`: sentence-transformers' class, with its arguments in its order and its defaults."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Literal, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from grilly.sentence_transformer.aliases import texts_by_any_name
+from grilly.sentence_transformer.arguments import Arguments
+from grilly.sentence_transformer.encoding import Output, Texts, Wanted
+from grilly.sentence_transformer.model import Model
+
+__all__ = ["SentenceTransformer"]
+
+
+class SentenceTransformer(Model):
+    """A sentence-embedding model with the interface of `sentence_transformers.SentenceTransformer`, without torch.
+
+    Code written for that class runs after its import line is changed. What differs is in the guide "From
+    sentence-transformers": results that are tensors there are NumPy arrays here unless `convert_to_tensor=True` asks
+    for a tensor, and names that are left out raise `UnsupportedNameError`, which is also an `AttributeError`.
+
+    Args:
+        model_name_or_path: A folder, a name on the Hugging Face hub, or a bare name there of the organisation
+            sentence-transformers; see `grilly.hub.resolve`.
+        modules: Refused without a name: modules are torch's. Beside a name they are ignored, as there.
+        device: `"cuda"`, `"mps"` or None for the best Vulkan device, `"cuda:N"` or `"vulkan:N"` for number N, `"cpu"`;
+            without such a device the CPU takes over with a warning.
+        prompts: Texts by name, to be put before inputs; taken before the model's own.
+        default_prompt_name: The prompt used when a call names none; default: the model's own.
+        cache_folder: Root of the Hugging Face cache; default: `$SENTENCE_TRANSFORMERS_HOME`, else Hugging Face's own.
+        trust_remote_code: Accepted; no code of a model's repository is run, and the log says so.
+        revision: Branch, tag or commit on the hub; default `"main"`.
+        local_files_only: Whether to leave the hub out.
+        token: For private models on the hub; not kept when the model is pickled.
+        use_auth_token: The older name of `token`.
+        model_kwargs: `dtype` or `torch_dtype`; `device_map` with one device. Others that change no number are logged.
+        processor_kwargs: `model_max_length`.
+        config_kwargs: `dtype` or `torch_dtype`, where `model_kwargs` names none.
+        model_card_data: Ignored.
+        backend: `"torch"`, which means this package's own engine.
+        similarity_fn_name: `"cosine"`, `"dot"`, `"euclidean"` or `"manhattan"`; default: the model's own, else cosine.
+        truncate_dim: Dimensions kept of each embedding; default: the model's own, usually all.
+        tokenizer_kwargs: The older name of `processor_kwargs`.
+        dtype: `"float32"`, `"float16"` or `"bfloat16"`, NumPy's or torch's type. None or `"auto"`, with no other
+            argument that names one: what config.json says, else the checkpoint's own, as in transformers 5.
+        max_seq_length: Most tokens of a text; default: the model's own.
+        num_threads: CPU threads; default: what the process may use, cgroup limits included.
+        memory_limit: Most bytes of device memory for this model; default: no limit but the device's.
+
+    Attributes:
+        model_name: The name as it was given.
+        device: The device as it was asked for, as a str; `backend` and `device_name` say where batches really run.
+        prompts: Texts by name; may be changed.
+        default_prompt_name: The prompt used when a call names none; may be changed.
+        truncate_dim: Dimensions kept of each embedding, or None for all; may be changed.
+        dtype: The element type's name.
+        tokenizer: `tokenizer.encode(text)` gives token ids.
+        config: The model's config.json, as a dict.
+
+    Raises:
+        ModelNotFoundError: The name leads nowhere (also an `OSError`).
+        ModelFormatError: The folder cannot be used as it is (also a `ValueError`); `WeightsError` for its tensors.
+        UnsupportedError: An architecture, a module or an option that this version does not do.
+        DeviceUnavailableError: No usable device, and `GRILLY_STRICT=1` (also a `RuntimeError`).
+
+    The object is a context manager, and `close()`, the end of a `with` block and `del` free its device memory. Threads
+    may share it. It pickles by its name and settings.
+
+    Source: `sentence_transformers.SentenceTransformer`, version 6.2.
+
+    Example:
+        >>> from grilly import SentenceTransformer
+        >>> with SentenceTransformer("all-MiniLM-L6-v2", device="cpu") as model:
+        ...     embeddings = model.encode(["A cat sits on the mat.", "A kitten rests on a rug."])
+        ...     embeddings.shape, model.similarity(embeddings, embeddings).shape
+        ((2, 384), (2, 2))
+    """
+
+    def __init__(
+        self,
+        model_name_or_path: str | os.PathLike[str] | None = None,
+        *,
+        modules: Any = None,
+        device: Any = None,
+        prompts: dict[str, str] | None = None,
+        default_prompt_name: str | None = None,
+        cache_folder: str | os.PathLike[str] | None = None,
+        trust_remote_code: bool = False,
+        revision: str | None = None,
+        local_files_only: bool = False,
+        token: bool | str | None = None,
+        use_auth_token: bool | str | None = None,
+        model_kwargs: dict[str, Any] | None = None,
+        processor_kwargs: dict[str, Any] | None = None,
+        config_kwargs: dict[str, Any] | None = None,
+        model_card_data: Any = None,
+        backend: Literal["torch"] = "torch",
+        similarity_fn_name: Any = None,
+        truncate_dim: int | None = None,
+        tokenizer_kwargs: dict[str, Any] | None = None,
+        dtype: Any = None,
+        max_seq_length: int | None = None,
+        num_threads: int | None = None,
+        memory_limit: int | None = None,
+    ) -> None:
+        self._load(Arguments.of(locals(), name=model_name_or_path))
+        self._say(f"backend={backend!r} is this package's own engine, on {self.backend}: {self.device_name}")
+
+    @overload
+    def encode(
+        self,
+        inputs: Texts,
+        prompt_name: str | None = ...,
+        prompt: str | None = ...,
+        batch_size: int = ...,
+        show_progress_bar: bool | None = ...,
+        *,
+        precision: str | None = ...,
+        device: Any = ...,
+        normalize_embeddings: bool = ...,
+        truncate_dim: int | None = ...,
+    ) -> npt.NDArray[Any]: ...
+
+    @overload
+    def encode(self, *arguments: Any, **options: Any) -> Any: ...
+
+    @texts_by_any_name
+    def encode(
+        self,
+        inputs: Texts,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        batch_size: int = 32,
+        show_progress_bar: bool | None = None,
+        output_value: Output | None = "sentence_embedding",
+        precision: str | None = "float32",
+        convert_to_numpy: bool = True,
+        convert_to_tensor: bool = False,
+        device: Any = None,
+        normalize_embeddings: bool = False,
+        truncate_dim: int | None = None,
+        pool: dict[str, Any] | None = None,
+        chunk_size: int | None = None,
+        **options: Any,
+    ) -> Any:
+        """Embeddings of `inputs`: `pool(encoder(prompt + text))`, cut to `truncate_dim`.
+
+        Args:
+            inputs: A str, or a list, tuple or NumPy array of str; also under the names `sentences` and `texts`.
+            prompt_name: Name of a prompt in `prompts`.
+            prompt: A prompt itself; taken before `prompt_name`.
+            batch_size: Most texts of one batch; a device's token budget may make it smaller. No number depends on it.
+            show_progress_bar: Whether to show a tqdm bar; None: if the logger `grilly` logs at level INFO.
+            output_value: `"sentence_embedding"`; `"token_embeddings"` for the encoder's last hidden state `(T, H)` of
+                each text, as a list; None for a dict of each text, with `input_ids`, `attention_mask`,
+                `token_embeddings` and `sentence_embedding`, without padding and not normalised.
+            precision: `"float32"`, `"int8"`, `"uint8"`, `"binary"` or `"ubinary"`, as `grilly.util` has them.
+            convert_to_numpy: False gives a list of the rows, as arrays.
+            convert_to_tensor: True gives a torch tensor on the CPU, where torch is installed.
+            device: The device of this call alone; a list of devices is a pool of them.
+            normalize_embeddings: Whether each row is divided by `max(norm, 1e-12)`.
+            truncate_dim: Dimensions kept in this call; default: `self.truncate_dim`.
+            pool: What `start_multi_process_pool` gives; the rows are the same without.
+            chunk_size: Accepted with a pool; no number depends on it.
+            **options: `task` changes nothing in a model without a router.
+
+        Returns:
+            float32 `(N, D)`, or `(D,)` for a str, float16 for a model of that dtype; `np.array([])` for an empty list.
+
+        Raises:
+            InvalidTypeError: An item is not a str (also a `TypeError`).
+            InvalidArgumentError: An impossible value, an unknown keyword, a lone surrogate (also a `ValueError`).
+            NotFiniteError: An embedding holds NaN or infinity.
+            UnusableError: After `close()` or a fork.
+
+        Source: `sentence_transformers.SentenceTransformer.encode`, version 6.2.
+
+        Example:
+            >>> from grilly import SentenceTransformer
+            >>> with SentenceTransformer("all-MiniLM-L6-v2", device="cpu") as model:
+            ...     model.encode(["Hello", "World"], "query", batch_size=1).shape
+            (2, 384)
+        """
+        return self._encode(inputs, Wanted.of(locals()))
+
+    @texts_by_any_name
+    def encode_query(
+        self,
+        inputs: Texts,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        batch_size: int = 32,
+        show_progress_bar: bool | None = None,
+        output_value: Output | None = "sentence_embedding",
+        precision: str | None = "float32",
+        convert_to_numpy: bool = True,
+        convert_to_tensor: bool = False,
+        device: Any = None,
+        normalize_embeddings: bool = False,
+        truncate_dim: int | None = None,
+        pool: dict[str, Any] | None = None,
+        chunk_size: int | None = None,
+        **options: Any,
+    ) -> Any:
+        """`encode` with the prompt called `query`, unless one is given.
+
+        Every model has that prompt; it is empty unless the model or the constructor says otherwise, and then takes the
+        place of the default prompt. Arguments and results are those of `encode`.
+
+        Source: `sentence_transformers.SentenceTransformer.encode_query`, version 6.2.
+
+        Example:
+            >>> from grilly import SentenceTransformer
+            >>> with SentenceTransformer("all-MiniLM-L6-v2", device="cpu") as model:
+            ...     model.encode_query("Where is the cat?").shape
+            (384,)
+        """
+        return self._encode(inputs, Wanted.of(locals(), "query"))
+
+    @texts_by_any_name
+    def encode_document(
+        self,
+        inputs: Texts,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        batch_size: int = 32,
+        show_progress_bar: bool | None = None,
+        output_value: Output | None = "sentence_embedding",
+        precision: str | None = "float32",
+        convert_to_numpy: bool = True,
+        convert_to_tensor: bool = False,
+        device: Any = None,
+        normalize_embeddings: bool = False,
+        truncate_dim: int | None = None,
+        pool: dict[str, Any] | None = None,
+        chunk_size: int | None = None,
+        **options: Any,
+    ) -> Any:
+        """`encode` with the first there is of the prompts `document`, `passage` and `corpus`, unless one is given.
+
+        Arguments and results are those of `encode`.
+
+        Source: `sentence_transformers.SentenceTransformer.encode_document`, version 6.2.
+
+        Example:
+            >>> from grilly import SentenceTransformer
+            >>> with SentenceTransformer("all-MiniLM-L6-v2", device="cpu") as model:
+            ...     model.encode_document("Where is the cat?").shape
+            (384,)
+        """
+        return self._encode(inputs, Wanted.of(locals(), "document"))
+
+    def encode_multi_process(
+        self,
+        sentences: Texts,
+        pool: dict[str, Any],
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        batch_size: int = 32,
+        chunk_size: int | None = None,
+        show_progress_bar: bool | None = None,
+        precision: str | None = "float32",
+        normalize_embeddings: bool = False,
+        truncate_dim: int | None = None,
+    ) -> npt.NDArray[np.generic]:
+        """The older name of `encode(sentences, pool=pool)`, with the same rows.
+
+        Source: `sentence_transformers.SentenceTransformer.encode_multi_process`, version 6.2.
+
+        Example:
+            >>> from grilly import SentenceTransformer
+            >>> with SentenceTransformer("all-MiniLM-L6-v2", device="cpu") as model:
+            ...     pool = model.start_multi_process_pool(["cpu", "cpu"])
+            ...     model.encode_multi_process(["Hello", "World"], pool).shape
+            (2, 384)
+        """
+        rows: npt.NDArray[np.generic] = self.encode(
+            sentences, prompt_name, prompt, batch_size, show_progress_bar, precision=precision,
+            normalize_embeddings=normalize_embeddings, truncate_dim=truncate_dim, pool=pool, chunk_size=chunk_size,
+        )  # fmt: skip
+        return rows

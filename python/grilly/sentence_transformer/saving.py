@@ -1,0 +1,246 @@
+"""A model's files written to another folder, with the settings as they now stand."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from grilly.errors import InvalidArgumentError, InvalidTypeError, ModelFormatError
+from grilly.sentence_transformer.settings import Settings
+
+__all__ = ["Saving"]
+
+# What describes a model, its tokenizer and its weights; other formats of the weights stay behind.
+COPIED = (".json", ".safetensors", ".txt", ".model", ".jinja", ".md")
+# Among the arguments that those settings hold for other libraries: what the saved files say in their own places.
+WRITTEN_ELSEWHERE = ("model_max_length", "dtype", "torch_dtype")
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+# Names under which sentence-transformers has kept the settings of the Transformer module, in its order.
+TRANSFORMER_SETTINGS = [
+    "sentence_bert_config.json",
+    *(
+        f"sentence_{name}_config.json"
+        for name in ("roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+    ),
+]
+# What a folder without modules.json means.
+BARE_MODULES = [
+    {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+    {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+]
+CARD = """---
+library_name: sentence-transformers
+pipeline_tag: sentence-similarity
+---
+
+# {name}
+
+Texts to vectors of {dimension} numbers; at most {limit} tokens of a text are read.
+
+```python
+from sentence_transformers import SentenceTransformer  # or: from grilly import SentenceTransformer
+
+model = SentenceTransformer("{name}")
+embeddings = model.encode(["A text.", "Another."])
+```
+"""
+
+
+class Saving(Settings):
+    """A model that can be written."""
+
+    def save_pretrained(
+        self,
+        path: str | os.PathLike[str],
+        model_name: str | None = None,
+        create_model_card: bool = True,
+        train_datasets: list[str] | None = None,
+        safe_serialization: bool = True,
+    ) -> None:
+        """Writes the model to the folder `path`, which sentence-transformers and this package load.
+
+        The files are those the model was loaded from. Prompts, the default prompt, `max_seq_length`, `truncate_dim`,
+        the similarity, the pooling of prompts and, in config.json, the element type are written as they now stand. The
+        weights themselves are copied as they are: after `half()`, float32 files are rounded again at each loading.
+
+        Each file is complete before it takes its place, so that a folder may be saved over itself; files of `path` that
+        are not the model's stay.
+
+        Args:
+            path: A folder; made if it is not there.
+            model_name: The model's name in a new README.md.
+            create_model_card: Whether README.md is written: the model's own, or else a short one.
+            train_datasets: Accepted as in sentence-transformers; not used.
+            safe_serialization: Accepted likewise; weights are always safetensors.
+
+        Raises:
+            InvalidArgumentError: `path` is a file.
+            OSError: A file cannot be read or written.
+
+        Source: `sentence_transformers.SentenceTransformer.save_pretrained`, version 6.2.
+
+        Example:
+            >>> import tempfile
+            >>> from grilly import SentenceTransformer
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     model.save_pretrained(folder)
+            ...     SentenceTransformer(folder, device="cpu").max_seq_length == model.max_seq_length
+            True
+        """
+        if not isinstance(path, str | os.PathLike):
+            raise InvalidTypeError(f"path is of type {type(path).__name__}, expected str or a path")
+        target = Path(os.path.abspath(path))
+        if target.exists() and not target.is_dir():
+            raise InvalidArgumentError(f"path is {os.fspath(path)!r}, a file, expected a folder")
+        if not safe_serialization:
+            self._say("safe_serialization=False: weights are written as safetensors all the same")
+        target.mkdir(parents=True, exist_ok=True)
+        # Beside the files to replace, so that each takes its place by a rename.
+        with tempfile.TemporaryDirectory(prefix=".saving-", dir=target) as place:
+            made = self._write(Path(place), target, create_model_card, model_name)
+            put(Path(place), target, made)
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        model_name: str | None = None,
+        create_model_card: bool = True,
+        train_datasets: list[str] | None = None,
+        safe_serialization: bool = True,
+    ) -> None:
+        """The same as `save_pretrained`.
+
+        Example:
+            >>> import tempfile
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     model.save(folder)
+        """
+        self.save_pretrained(path, model_name, create_model_card, train_datasets, safe_serialization)
+
+    def _write(self, place: Path, target: Path, card: bool, name: str | None) -> list[str]:
+        """Writes the model's files into the empty folder `place`; their relative paths, those that stay included."""
+        rows = read_list(self._folder / "modules.json") or BARE_MODULES
+        folders = list(dict.fromkeys(["", *(str(row.get("path") or "") for row in rows)]))
+        made = [file for folder in folders for file in copy(self._folder, folder, place, target)]
+        transformer = folder_of(rows, "Transformer")
+        changed: dict[str, Any] = {
+            "modules.json": rows,
+            "config_sentence_transformers.json": self._model_settings(),
+            os.path.join(transformer, TRANSFORMER_SETTINGS[0]): self._transformer_settings(transformer),
+            os.path.join(transformer, "config.json"): self._configuration(transformer),
+        }
+        pooling = folder_of(rows, "Pooling")
+        if rows is BARE_MODULES:
+            columns = self._core.dimension
+            changed[os.path.join(pooling, "config.json")] = {
+                "word_embedding_dimension": columns, "pooling_mode_mean_tokens": True, "include_prompt": True,
+            }  # fmt: skip
+        if self._include_prompt is not None and pooling:
+            path = os.path.join(pooling, "config.json")
+            before = changed.get(path) or read_object(self._folder / path)
+            changed[path] = before | {"include_prompt": self._include_prompt}
+        for file, values in changed.items():
+            write_json(place / file, values)
+        if not card:
+            made = [file for file in made if file != "README.md"]
+            (place / "README.md").unlink(missing_ok=True)
+        elif "README.md" not in made:
+            text = CARD.format(
+                name=name or target.name, dimension=self.get_embedding_dimension(), limit=self.max_seq_length
+            )
+            (place / "README.md").write_text(text, encoding="utf-8")
+            made.append("README.md")
+        return list(dict.fromkeys([*made, *changed]))
+
+    def _model_settings(self) -> dict[str, Any]:
+        """config_sentence_transformers.json as it now stands."""
+        before = read_object(self._folder / "config_sentence_transformers.json")
+        if not (self._folder / "modules.json").exists():
+            before = {}  # not looked at while the model was loaded
+        now = before | {
+            "model_type": "SentenceTransformer",
+            "prompts": dict(self.prompts),
+            "default_prompt_name": self.default_prompt_name,
+            "similarity_fn_name": self.similarity_fn_name,
+            "truncate_dim": self.truncate_dim,
+        }
+        return {key: value for key, value in now.items() if key != "truncate_dim" or value is not None}
+
+    def _transformer_settings(self, transformer: str) -> dict[str, Any]:
+        """The first of the Transformer module's settings that says anything, with the limit and type of now."""
+        values: dict[str, Any] = {}
+        if (self._folder / "modules.json").exists():
+            found = (read_object(self._folder / transformer / name) for name in TRANSFORMER_SETTINGS)
+            values = next((file for file in found if file), {})
+        values = values | {"max_seq_length": self.max_seq_length}
+        values.setdefault("do_lower_case", False)
+        for key in ("processor_kwargs", "tokenizer_args", "model_kwargs", "model_args"):
+            if isinstance(values.get(key), dict):
+                values[key] = {name: value for name, value in values[key].items() if name not in WRITTEN_ELSEWHERE}
+        return values
+
+    def _configuration(self, transformer: str) -> dict[str, Any]:
+        """config.json with the element type of now."""
+        before = read_object(self._folder / transformer / "config.json")
+        return {key: value for key, value in before.items() if key != "torch_dtype"} | {"dtype": self.dtype}
+
+
+def folder_of(rows: list[dict[str, Any]], kind: str) -> str:
+    """The folder of the first module of that kind; empty for the model's own, or if there is none."""
+    paths = (str(row.get("path") or "") for row in rows if str(row.get("type", "")).rpartition(".")[2] == kind)
+    return next(paths, "")
+
+
+def copy(source: Path, folder: str, place: Path, target: Path) -> list[str]:
+    """Copies the files of one folder of a model; weights that already stand in `target` are left there."""
+    (place / folder).mkdir(parents=True, exist_ok=True)
+    made = []
+    for file in sorted((source / folder).iterdir()) if (source / folder).is_dir() else ():
+        if not file.is_file() or file.name.startswith(".") or file.suffix not in COPIED:
+            continue
+        if folder == "" and file.suffix == ".md" and file.name != "README.md":
+            continue
+        path = os.path.join(folder, file.name)
+        standing = target / path
+        if not (file.suffix == ".safetensors" and standing.exists() and os.path.samefile(file, standing)):
+            shutil.copyfile(file, place / path)
+        made.append(path)
+    return made
+
+
+def put(place: Path, target: Path, made: list[str]) -> None:
+    """Moves finished files to their places, the weights first, and removes weights of another form beside them."""
+    for path in sorted(made, key=lambda path: (not path.endswith(".safetensors"), path)):
+        if (place / path).exists():
+            (target / path).parent.mkdir(parents=True, exist_ok=True)
+            os.replace(place / path, target / path)
+    for folder in {os.path.dirname(path) for path in made}:
+        for one, other in ((WEIGHTS, INDEX), (INDEX, WEIGHTS)):
+            if os.path.join(folder, one) in made and os.path.join(folder, other) not in made:
+                (target / folder / other).unlink(missing_ok=True)
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """A JSON file as a dict; empty where there is no file."""
+    values = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    if not isinstance(values, dict):
+        raise ModelFormatError(f"{path}: holds {type(values).__name__}, expected a JSON object")
+    return values
+
+
+def read_list(path: Path) -> list[dict[str, Any]]:
+    """modules.json; empty where there is no file."""
+    values = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+    if not isinstance(values, list):
+        raise ModelFormatError(f"{path}: holds {type(values).__name__}, expected a JSON list")
+    return values
+
+
+def write_json(path: Path, values: Any) -> None:
+    """Writes one JSON file, with a line for each value."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,277 @@
+"""What a model is set to: prompts, limits, similarity, and what can be read of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+from grilly.errors import InvalidArgumentError
+from grilly.inputs import merge_prompts, positive
+from grilly.sentence_transformer.arguments import Arguments
+from grilly.sentence_transformer.loaded import Loaded
+from grilly.similarity import SIMILARITIES
+from grilly.tokenizer import Tokenizer
+
+__all__ = ["Settings"]
+
+
+class Settings(Loaded):
+    """A loaded model with its settings."""
+
+    SUPPORTED_SIMILARITY_FN_NAMES: ClassVar[tuple[str, ...]] = tuple(SIMILARITIES)
+    default_huggingface_organization: ClassVar[str] = "sentence-transformers"
+
+    def _load(self, arguments: Arguments) -> None:
+        truncate_dim = None if arguments.truncate_dim is None else positive(arguments.truncate_dim, "truncate_dim")
+        self._similarity_fn_name: str | None = None
+        self.similarity_fn_name = arguments.similarity_fn_name
+        merge_prompts(arguments.prompts, ())  # a wrong type is told before the model is looked for
+        for name in ("num_threads", "memory_limit"):
+            if getattr(arguments, name) is not None:
+                positive(getattr(arguments, name), name)
+        super()._load(arguments)
+        self.prompts = merge_prompts(arguments.prompts, self._core.prompts)
+        self.default_prompt_name = arguments.default_prompt_name or self._core.default_prompt_name
+        if self.default_prompt_name is not None and self.default_prompt_name not in self.prompts:
+            raise InvalidArgumentError(
+                f"default_prompt_name is {self.default_prompt_name!r}, expected one of {list(self.prompts)}"
+            )
+        self.truncate_dim = self._core.truncate_dim if truncate_dim is None else truncate_dim
+        if self._similarity_fn_name is None and self._core.similarity_fn_name in SIMILARITIES:
+            self._similarity_fn_name = self._core.similarity_fn_name
+        self.config: dict[str, Any] = json.loads(self._core.config_json)
+        self.model_type = self._core.model_type
+        self.tokenizer = Tokenizer(self._held)
+        modules = self._core.modules
+        self.pooling_type = next((settings for name, settings in modules if name == "Pooling"), "none")
+        self.normalize = any(name == "Normalize" for name, _ in modules)
+
+    # ----------------------------------------------------------------------------------------------------- similarity
+
+    @property
+    def similarity_fn_name(self) -> str:
+        """`"cosine"`, `"dot"`, `"euclidean"` or `"manhattan"`: what `similarity` computes; may be set."""
+        return self._similarity_fn_name or "cosine"
+
+    @similarity_fn_name.setter
+    def similarity_fn_name(self, value: Any) -> None:
+        name = getattr(value, "value", value)
+        if name is not None and name not in SIMILARITIES:
+            raise InvalidArgumentError(f"similarity_fn_name is {value!r}, expected one of {', '.join(SIMILARITIES)}")
+        self._similarity_fn_name = name
+
+    def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
+        """How alike every row of the first is to every row of the second: `(N, D)`, `(M, D)` give `(N, M)`.
+
+        The functions are those of `grilly.similarity`; distances are negative, so that more is always more alike. The
+        result is a torch tensor where one of the two is, and else a NumPy array, where sentence-transformers gives a
+        tensor.
+
+        Example:
+            >>> a, b = model.encode(["A cat.", "A kitten."]), model.encode(["A cat."])
+            >>> scores = model.similarity(a, b)
+            >>> scores.shape, bool(scores[0, 0] > scores[1, 0])
+            ((2, 1), True)
+        """
+        return SIMILARITIES[self.similarity_fn_name][0](embeddings1, embeddings2)
+
+    def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
+        """How alike row i of the first is to row i of the second: `(N, D)` twice gives `(N,)`, as `similarity` does.
+
+        Example:
+            >>> a = model.encode(["A cat.", "A kitten."])
+            >>> model.similarity_pairwise(a, a).round(3).tolist()
+            [1.0, 1.0]
+        """
+        return SIMILARITIES[self.similarity_fn_name][1](embeddings1, embeddings2)
+
+    # ---------------------------------------------------------------------------------------------------- dimensions
+
+    def get_embedding_dimension(self) -> int:
+        """Columns of an embedding, `truncate_dim` considered.
+
+        Example:
+            >>> model.get_embedding_dimension()
+            384
+        """
+        return min(self._core.dimension, self.truncate_dim or self._core.dimension)
+
+    def get_sentence_embedding_dimension(self) -> int:
+        """The same as `get_embedding_dimension`.
+
+        Example:
+            >>> model.get_sentence_embedding_dimension()
+            384
+        """
+        return self.get_embedding_dimension()
+
+    @contextmanager
+    def truncate_embeddings(self, truncate_dim: int | None) -> Iterator[None]:
+        """Inside the `with` block, embeddings have `truncate_dim` dimensions; None for all.
+
+        Example:
+            >>> with model.truncate_embeddings(64):
+            ...     model.encode("A cat.").shape
+            (64,)
+        """
+        before = self.truncate_dim
+        self.truncate_dim = None if truncate_dim is None else positive(truncate_dim, "truncate_dim")
+        try:
+            yield
+        finally:
+            self.truncate_dim = before
+
+    @contextmanager
+    def truncate_sentence_embeddings(self, truncate_dim: int | None) -> Iterator[None]:
+        """The older name of `truncate_embeddings`.
+
+        Example:
+            >>> with model.truncate_sentence_embeddings(64):
+            ...     model.encode("A cat.").shape
+            (64,)
+        """
+        with self.truncate_embeddings(truncate_dim):
+            yield
+
+    # --------------------------------------------------------------------------------------------------------- tokens
+
+    @property
+    def max_seq_length(self) -> int:
+        """Most tokens of a text, special ones included; may be set, up to the model's position table."""
+        return self._core.max_seq_length
+
+    @max_seq_length.setter
+    def max_seq_length(self, value: int) -> None:
+        self._core.set_max_seq_length(positive(value, "max_seq_length"))
+
+    def get_max_seq_length(self) -> int:
+        """The same as `max_seq_length`.
+
+        Example:
+            >>> model.get_max_seq_length()
+            256
+        """
+        return self.max_seq_length
+
+    def set_pooling_include_prompt(self, include_prompt: bool) -> None:
+        """Sets whether the prompt's own tokens are pooled with the text's; INSTRUCTOR models want False.
+
+        Example:
+            >>> model.set_pooling_include_prompt(True)
+        """
+        with self._swap:
+            for core in (self._core, *self._elsewhere.values()):
+                core.set_pooling_include_prompt(bool(include_prompt))
+            self._include_prompt = bool(include_prompt)
+
+    def preprocess(self, inputs: Any, prompt: str | None = None, **options: Any) -> dict[str, Any]:
+        """Token ids of texts as rows of equal length, padded as the model's tokenizer does.
+
+        Args:
+            inputs: A list of str.
+            prompt: Put before every text.
+            **options: `task` and other keywords of sentence-transformers that change nothing without a router.
+
+        Returns:
+            `input_ids` and `attention_mask` `(N, T)`, and `token_type_ids` where the tokenizer gives segments: torch
+            tensors where torch is installed, else int64 arrays; with them `modality`, and `prompt_length` for a prompt.
+            An empty dict for no texts.
+
+        Source: `sentence_transformers.SentenceTransformer.preprocess`, version 6.2.
+
+        Example:
+            >>> model.preprocess(["Hello", ""])["attention_mask"].tolist()
+            [[1, 1, 1], [1, 1, 0]]
+        """
+        return self.tokenizer.preprocess(inputs, prompt, options)
+
+    def tokenize(self, texts: Any, **options: Any) -> dict[str, Any]:
+        """The older name of `preprocess`.
+
+        Example:
+            >>> model.tokenize(["Hello", ""])["input_ids"].shape[1]
+            3
+        """
+        return self.preprocess(texts, **options)
+
+    # ----------------------------------------------------------------------------------------------- what the model is
+
+    @property
+    def modalities(self) -> list[str]:
+        """What the model takes: `["text"]`."""
+        return ["text"]
+
+    def supports(self, modality: Any) -> bool:
+        """Whether the model takes `modality`, which only `"text"` is.
+
+        Example:
+            >>> model.supports("text"), model.supports("image")
+            (True, False)
+        """
+        return bool(modality == "text")
+
+    def is_singular_input(self, inputs: Any) -> bool:
+        """Whether `inputs` is one text, whose embedding has one axis.
+
+        Example:
+            >>> model.is_singular_input("A cat."), model.is_singular_input(["A cat."])
+            (True, False)
+        """
+        return isinstance(inputs, str)
+
+    def get_model_kwargs(self) -> list[str]:
+        """Keywords that this model's modules take in `encode`: none.
+
+        Example:
+            >>> model.get_model_kwargs()
+            []
+        """
+        return []
+
+    @property
+    def backend(self) -> str:
+        """`"vulkan"` or `"cpu"`: where batches run now; it changes when a failed device has made the CPU take over."""
+        return self._core.backend
+
+    def get_backend(self) -> str:
+        """The same as `backend`.
+
+        Example:
+            >>> model.get_backend() == model.backend
+            True
+        """
+        return self.backend
+
+    @property
+    def device_name(self) -> str:
+        """Name of the device that batches run on now."""
+        return self._core.device[0]
+
+    @property
+    def device_reason(self) -> str:
+        """Why batches run on that device, in one sentence."""
+        return self._core.device[1]
+
+    @property
+    def plan(self) -> str:
+        """What a batch runs, as text: the steps in order, their buffers, and each fusion or why it was declined.
+
+        Example:
+            >>> "attention: fused into layer 0 attention" in model.plan
+            True
+        """
+        return self._core.plan_text
+
+    def __len__(self) -> int:
+        """Number of modules."""
+        return len(self._core.modules)
+
+    def __repr__(self) -> str:
+        try:
+            modules = self._core.modules
+        except RuntimeError:  # after a fork
+            return f"{type(self).__name__}({self.model_name!r}, unusable)"
+        lines = [f"  ({number}): {name}({settings})" for number, (name, settings) in enumerate(modules)]
+        return "\n".join([f"{type(self).__name__}(", *lines, ")"])

@@ -1,0 +1,300 @@
+"""`VulkanSentenceTransformer`: the class of upstream's name, with upstream's argument order and defaults."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from grilly.errors import InvalidArgumentError
+from grilly.inputs import check_device
+from grilly.sentence_transformer.aliases import texts_by_any_name
+from grilly.sentence_transformer.arguments import Arguments
+from grilly.sentence_transformer.encoding import Output, Texts, Wanted
+from grilly.sentence_transformer.model import Model
+
+__all__ = ["DEFAULT_NAME", "VulkanSentenceTransformer"]
+
+DEFAULT_NAME = "all-MiniLM-L6-v2"
+
+
+class VulkanSentenceTransformer(Model):
+    """A sentence-embedding model on a Vulkan device, or on the CPU where there is none.
+
+    Args:
+        model_name: A folder in sentence-transformers' format, a name on the Hugging Face hub, or a bare name there of
+            the organisation sentence-transformers; see `grilly.hub.resolve` for the places that are looked at.
+        device: `"vulkan"` (the best GPU), `"vulkan:N"` (position N among the usable devices of `grilly.info()`) or
+            `"cpu"`; torch's `"cuda"`, `"cuda:N"` and `"mps"` mean the same devices.
+        max_seq_length: Most tokens of a text, special ones included; longer texts are truncated. Default: the model's
+            own. More than the model's position table has is lowered to it with a warning.
+        dtype: `"float32"`, `"float16"` or `"bfloat16"`, or NumPy's or torch's type; `"auto"` for the model's own. The
+            narrow types round all weights, and on a GPU hold weights and the encoder's numbers in half the memory, with
+            sums, norms, softmax and pooling in float32; the CPU computes in float32 with the rounded weights. As in
+            sentence-transformers, embeddings of float16 are float16 and those of the other two float32.
+        devices: A list in place of `device`; one entry.
+        prompts: Texts by name, to be put before inputs; taken before the model's own.
+        default_prompt_name: The prompt used when a call names none; default: the model's own.
+        truncate_dim: Dimensions kept of each embedding; default: the model's own, usually all.
+        cache_folder: Root of the Hugging Face cache; default: `$SENTENCE_TRANSFORMERS_HOME`, else Hugging Face's own.
+        revision: Branch, tag or commit on the hub; default `"main"`.
+        local_files_only: Whether to leave the hub out.
+        token: For private models on the hub; not kept when the model is pickled.
+        model_kwargs: As for `SentenceTransformer`; a `dtype` there goes before the argument.
+        processor_kwargs: `model_max_length`; also under its older name, `tokenizer_kwargs`.
+        config_kwargs: As there.
+        model_name_or_path: Another name of `model_name`.
+        modules: As there, like `trust_remote_code`, `use_auth_token`, `model_card_data` and `backend`.
+        similarity_fn_name: `"cosine"`, `"dot"`, `"euclidean"` or `"manhattan"`; default: the model's own, else cosine.
+        num_threads: CPU threads; default: what the process may use, cgroup limits included.
+        memory_limit: Most bytes of device memory for this model; default: no limit but the device's.
+
+    Attributes:
+        model_name: The name as it was given.
+        device: The device as it was asked for; `backend` and `device_name` say where batches really run.
+        prompts: Texts by name; may be changed.
+        default_prompt_name: The prompt used when a call names none; may be changed.
+        truncate_dim: Dimensions kept of each embedding, or None for all; may be changed.
+        dtype: The element type's name.
+        tokenizer: `tokenizer.encode(text)` gives token ids.
+        config: The model's config.json.
+        model_type: The architecture's name there.
+        pooling_type: Pooling modes, joined by `+`, or `"none"`; `normalize`: whether the model itself normalises.
+        st_model: None, like `transformer_model`; upstream kept another library's model here.
+
+    Raises:
+        ModelNotFoundError: The name leads nowhere (also an `OSError`).
+        ModelFormatError: The folder cannot be used as it is (also a `ValueError`); `WeightsError` for its tensors.
+        UnsupportedError: An architecture, module or option that this version does not do (also a
+            `NotImplementedError` and a `ValueError`).
+        IndexOutOfRangeError: There is no device N (also an `IndexError`).
+        DeviceUnavailableError: No usable device, and `GRILLY_STRICT=1` (also a `RuntimeError`).
+
+    The object is a context manager, and `close()`, the end of a `with` block and `del` free its device memory. Threads
+    may share it. It pickles by its name and settings; after a fork its use raises `UnusableError`.
+
+    Source: the class of the same name in upstream's `grilly.utils.vulkan_sentence_transformer`; options and numbers of
+    `sentence_transformers.SentenceTransformer`, version 6.2.
+
+    Example:
+        >>> from grilly import VulkanSentenceTransformer
+        >>> with VulkanSentenceTransformer("all-MiniLM-L6-v2", device="cpu") as model:
+        ...     model.encode(["A cat sits on the mat.", "A kitten rests on a rug."]).shape
+        (2, 384)
+    """
+
+    st_model: None = None
+    transformer_model: None = None
+
+    def __init__(
+        self,
+        model_name: str | os.PathLike[str] = DEFAULT_NAME,
+        device: Any = "vulkan",
+        max_seq_length: int | None = None,
+        *,
+        dtype: Any = "float32",
+        devices: Sequence[str] | None = None,
+        prompts: dict[str, str] | None = None,
+        default_prompt_name: str | None = None,
+        truncate_dim: int | None = None,
+        cache_folder: str | os.PathLike[str] | None = None,
+        revision: str | None = None,
+        local_files_only: bool = False,
+        token: bool | str | None = None,
+        model_kwargs: dict[str, Any] | None = None,
+        processor_kwargs: dict[str, Any] | None = None,
+        tokenizer_kwargs: dict[str, Any] | None = None,
+        config_kwargs: dict[str, Any] | None = None,
+        similarity_fn_name: Any = None,
+        model_name_or_path: str | os.PathLike[str] | None = None,
+        modules: Any = None,
+        trust_remote_code: bool = False,
+        use_auth_token: bool | str | None = None,
+        model_card_data: Any = None,
+        backend: str = "torch",
+        num_threads: int | None = None,
+        memory_limit: int | None = None,
+    ) -> None:
+        if model_name_or_path is not None and model_name != DEFAULT_NAME:
+            raise InvalidArgumentError("both model_name and model_name_or_path are given; they are one argument")
+        name = model_name if model_name_or_path is None else model_name_or_path
+        device = check_device(device, devices)
+        self._load(Arguments.of(locals(), default_dtype="float32"))
+
+    @overload
+    def encode(
+        self,
+        texts: Texts,
+        batch_size: int = ...,
+        show_progress_bar: bool | None = ...,
+        normalize_embeddings: bool = ...,
+        *,
+        prompt_name: str | None = ...,
+        prompt: str | None = ...,
+        precision: str | None = ...,
+        truncate_dim: int | None = ...,
+    ) -> npt.NDArray[Any]: ...
+
+    @overload
+    def encode(self, *arguments: Any, **options: Any) -> Any: ...
+
+    @texts_by_any_name
+    def encode(
+        self,
+        texts: Texts,
+        batch_size: int = 32,
+        show_progress_bar: bool | None = False,
+        normalize_embeddings: bool = True,
+        *,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        output_value: Output | None = "sentence_embedding",
+        precision: str | None = "float32",
+        convert_to_numpy: bool = True,
+        convert_to_tensor: bool = False,
+        device: Any = None,
+        truncate_dim: int | None = None,
+        pool: dict[str, Any] | None = None,
+        chunk_size: int | None = None,
+        **options: Any,
+    ) -> Any:
+        """Embeddings of `texts`: `pool(encoder(prompt + text))`, cut to `truncate_dim`, then divided by the norm.
+
+        Args:
+            texts: A str, or a list, tuple or NumPy array of str; also under the names `sentences` and `inputs`.
+            batch_size: Most texts of one batch; a device's token budget may make it smaller. No number depends on it.
+            show_progress_bar: Whether to show a tqdm bar; None: if the logger `grilly` logs at level INFO.
+            normalize_embeddings: Whether each row is divided by `max(norm, 1e-12)`.
+            prompt_name: Name of a prompt in `prompts`.
+            prompt: A prompt itself; taken before `prompt_name`.
+            output_value: `"sentence_embedding"`; `"token_embeddings"` for the encoder's last hidden state `(T, H)` of
+                each text, as a list; None for a dict of each text, with `input_ids`, `attention_mask`,
+                `token_embeddings` and `sentence_embedding`, without padding and not normalised.
+            precision: `"float32"`, `"int8"`, `"uint8"`, `"binary"` or `"ubinary"`, by `grilly.quantization`.
+            convert_to_numpy: False gives a list of the rows.
+            convert_to_tensor: True gives a torch tensor on the CPU, where torch is installed.
+            device: The device of this call alone; a list of devices is a pool of them.
+            truncate_dim: Dimensions kept in this call; default: `self.truncate_dim`.
+            pool: What `start_multi_process_pool` gives; the rows are the same without.
+            chunk_size: Accepted with a pool; no number depends on it.
+            **options: `task` changes nothing in a model without a router.
+
+        Returns:
+            float32 `(N, D)`, or `(D,)` for a str, float16 for a model of that dtype; `np.array([])` for an empty list.
+
+        Raises:
+            InvalidTypeError: An item is not a str (also a `TypeError`).
+            InvalidArgumentError: An impossible value, an unknown keyword, a lone surrogate (also a `ValueError`).
+            NotFiniteError: An embedding holds NaN or infinity.
+            UnusableError: After `close()` or a fork.
+            KeyboardInterrupt: At Ctrl-C, between two batches.
+
+        Source: `sentence_transformers.SentenceTransformer.encode`, version 6.2; the order of the first four arguments
+        and `normalize_embeddings=True` are upstream's.
+
+        Example:
+            >>> model.encode(["Hello", "World"], batch_size=1).shape
+            (2, 384)
+            >>> float(model.encode("Hello") @ model.encode("Hello!")) > 0.9
+            True
+        """
+        return self._encode(texts, Wanted.of(locals()))
+
+    @texts_by_any_name
+    def encode_query(
+        self,
+        texts: Texts,
+        batch_size: int = 32,
+        show_progress_bar: bool | None = False,
+        normalize_embeddings: bool = True,
+        *,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        output_value: Output | None = "sentence_embedding",
+        precision: str | None = "float32",
+        convert_to_numpy: bool = True,
+        convert_to_tensor: bool = False,
+        device: Any = None,
+        truncate_dim: int | None = None,
+        pool: dict[str, Any] | None = None,
+        chunk_size: int | None = None,
+        **options: Any,
+    ) -> Any:
+        """`encode` with the prompt called `query`, unless one is given.
+
+        Every model has that prompt; it is empty unless the model or the constructor says otherwise, and then takes the
+        place of the default prompt. Arguments and results are those of `encode`.
+
+        Source: `sentence_transformers.SentenceTransformer.encode_query`, version 6.2.
+
+        Example:
+            >>> model.encode_query("Where is the cat?").shape
+            (384,)
+        """
+        return self._encode(texts, Wanted.of(locals(), "query"))
+
+    @texts_by_any_name
+    def encode_document(
+        self,
+        texts: Texts,
+        batch_size: int = 32,
+        show_progress_bar: bool | None = False,
+        normalize_embeddings: bool = True,
+        *,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        output_value: Output | None = "sentence_embedding",
+        precision: str | None = "float32",
+        convert_to_numpy: bool = True,
+        convert_to_tensor: bool = False,
+        device: Any = None,
+        truncate_dim: int | None = None,
+        pool: dict[str, Any] | None = None,
+        chunk_size: int | None = None,
+        **options: Any,
+    ) -> Any:
+        """`encode` with the first there is of the prompts `document`, `passage` and `corpus`, unless one is given.
+
+        Arguments and results are those of `encode`.
+
+        Source: `sentence_transformers.SentenceTransformer.encode_document`, version 6.2.
+
+        Example:
+            >>> model.encode_document(["The cat sits on the mat."]).shape
+            (1, 384)
+        """
+        return self._encode(texts, Wanted.of(locals(), "document"))
+
+    def encode_multi_process(
+        self,
+        sentences: Texts,
+        pool: dict[str, Any],
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        batch_size: int = 32,
+        chunk_size: int | None = None,
+        show_progress_bar: bool | None = None,
+        precision: str | None = "float32",
+        normalize_embeddings: bool = True,
+        truncate_dim: int | None = None,
+    ) -> npt.NDArray[np.generic]:
+        """`encode(sentences, pool=pool)`, with the same rows; the argument order is sentence-transformers'.
+
+        Example:
+            >>> pool = model.start_multi_process_pool(["cpu", "cpu"])
+            >>> model.encode_multi_process(["Hello", "World"], pool).shape
+            (2, 384)
+        """
+        rows: npt.NDArray[np.generic] = self.encode(
+            sentences, batch_size, show_progress_bar, normalize_embeddings, prompt_name=prompt_name, prompt=prompt,
+            precision=precision, truncate_dim=truncate_dim, pool=pool, chunk_size=chunk_size,
+        )  # fmt: skip
+        return rows
+
+    @texts_by_any_name
+    def __call__(self, texts: Texts, *arguments: Any, **options: Any) -> Any:
+        """The same as `encode`."""
+        return self.encode(texts, *arguments, **options)

@@ -1,0 +1,78 @@
+"""torch tensors in and out of functions that compute with NumPy; torch itself is never imported."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+__all__ = ["as_array", "as_given", "holds_tensors", "takes_tensors"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def holds_tensors(values: Any) -> bool:
+    """Whether `values` is a torch tensor, or a list or tuple that begins with one.
+
+    Example:
+        >>> from grilly.tensors import holds_tensors
+        >>> holds_tensors([1.0, 2.0])
+        False
+    """
+    torch = sys.modules.get("torch")
+    first = values[0] if isinstance(values, list | tuple) and values else values
+    return torch is not None and isinstance(first, torch.Tensor)
+
+
+def as_array(values: Any) -> Any:
+    """Tensors as arrays, bfloat16 ones as float32; everything else as it is.
+
+    Example:
+        >>> from grilly.tensors import as_array
+        >>> as_array([1.0, 2.0])
+        [1.0, 2.0]
+    """
+    if not holds_tensors(values):
+        return values
+    if isinstance(values, list | tuple):
+        return np.stack([as_array(each) for each in values])
+    tensor = values.detach().cpu()
+    return (tensor.float() if "bfloat16" in str(tensor.dtype) else tensor).numpy()
+
+
+def as_given(result: Any, *given: Any) -> Any:
+    """An array as a tensor on the CPU, if one of `given` holds tensors.
+
+    Example:
+        >>> import numpy as np
+        >>> from grilly.tensors import as_given
+        >>> as_given(np.ones(2), [1.0])
+        array([1., 1.])
+    """
+    if not any(holds_tensors(values) for values in given):
+        return result
+    return sys.modules["torch"].as_tensor(result)
+
+
+def takes_tensors(function: Function) -> Function:
+    """Lets a function of arrays take tensors by position or by name, and then give one.
+
+    Example:
+        >>> import numpy as np
+        >>> from grilly.tensors import takes_tensors
+        >>> takes_tensors(np.negative)(np.ones(2))
+        array([-1., -1.])
+    """
+
+    @functools.wraps(function)
+    def wrapped(*arguments: Any, **options: Any) -> Any:
+        given = (*arguments, *options.values())
+        if not any(holds_tensors(values) for values in given):
+            return function(*arguments, **options)
+        result = function(*map(as_array, arguments), **{name: as_array(value) for name, value in options.items()})
+        return as_given(result, *given)
+
+    return wrapped  # type: ignore[return-value]

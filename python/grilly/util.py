@@ -1,0 +1,192 @@
+"""The functions of `sentence_transformers.util` that search, compare and shrink embeddings, without torch.
+
+Where they are given torch tensors they give tensors, on the CPU, and else NumPy arrays. The other names of that module
+raise an `UnsupportedNameError` that says what to do in their place.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from grilly.errors import UnsupportedNameError
+from grilly.mining import community_detection, paraphrase_mining, paraphrase_mining_embeddings
+from grilly.quantization import quantize_embeddings
+from grilly.retrieval import information_retrieval, semantic_search
+from grilly.similarity import (
+    SIMILARITIES,
+    cos_sim,
+    dot_score,
+    euclidean_sim,
+    floats,
+    manhattan_sim,
+    pairwise_cos_sim,
+    pairwise_dot_score,
+    pairwise_euclidean_sim,
+    pairwise_manhattan_sim,
+    unit,
+)
+from grilly.tensors import takes_tensors
+
+__all__ = [
+    "SimilarityFunction",
+    "community_detection",
+    "cos_sim",
+    "dot_score",
+    "euclidean_sim",
+    "information_retrieval",
+    "manhattan_sim",
+    "normalize_embeddings",
+    "pairwise_cos_sim",
+    "pairwise_dot_score",
+    "pairwise_euclidean_sim",
+    "pairwise_manhattan_sim",
+    "paraphrase_mining",
+    "paraphrase_mining_embeddings",
+    "pytorch_cos_sim",
+    "quantize_embeddings",
+    "semantic_search",
+    "truncate_embeddings",
+]
+
+LATER = "a later version will have it; until then use sentence-transformers' own, which takes this package's arrays"
+TRAINING = "it belongs to training, which is not part of this package"
+SPARSE = "sparse embeddings are not part of this package"
+TOKENS = "embeddings with a vector for each token are not part of this package"
+FILES = "grilly.hub.resolve finds a model's folder, and grilly.SentenceTransformer loads it"
+
+#: Name of `sentence_transformers.util` -> why it is left out, or what to do in its place.
+REMEDIES: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "mine_hard_negatives", "resolve_ids", "pairwise_angle_sim", "semantic_search_faiss",
+            "semantic_search_usearch",
+        ),
+        LATER,
+    ),
+    **dict.fromkeys(
+        (
+            "all_gather", "all_gather_padded", "all_gather_with_grad", "get_rank", "get_world_size",
+            "check_teacher_targets", "is_training_available", "is_accelerate_available", "is_datasets_available",
+            "is_dist_initialized", "disable_datasets_caching", "append_to_last_row",
+        ),
+        TRAINING,
+    ),
+    **dict.fromkeys(("compute_count_vector", "select_max_active_dims", "to_scipy_coo"), SPARSE),
+    **dict.fromkeys(
+        (
+            "maxsim", "maxsim_pairwise", "mean_maxsim", "mean_maxsim_pairwise", "cat_padded_token_embeddings",
+            "stack_padded_token_embeddings", "repad_flattened_features",
+        ),
+        TOKENS,
+    ),
+    **dict.fromkeys(("is_sentence_transformer_model", "load_dir_path", "load_file_path", "http_get"), FILES),
+    **dict.fromkeys(
+        ("check_package_availability", "check_version_requirements", "fullname", "similarity_fct_name",
+         "import_from_string", "import_module_class", "save_to_hub_args_decorator", "disabled_tqdm",
+         "ORIGINAL_TRANSFORMER_MODELS"),
+        "it serves sentence-transformers itself",
+    ),
+    **dict.fromkeys(
+        ("LoggingHandler", "install_logger", "disable_logging"), 'logging.getLogger("grilly") is the logger'
+    ),
+    "get_device_name": "device=None chooses the best device, and model.backend says which kind it is",
+    "batch_to_device": "encode moves what it needs to the device itself",
+}  # fmt: skip
+
+
+class SimilarityFunction(Enum):
+    """Names of the four similarities, for `similarity_fn_name`.
+
+    Example:
+        >>> from grilly.util import SimilarityFunction
+        >>> SimilarityFunction.possible_values()
+        ['cosine', 'dot', 'euclidean', 'manhattan']
+    """
+
+    COSINE = "cosine"
+    DOT_PRODUCT = "dot"
+    DOT = "dot"
+    EUCLIDEAN = "euclidean"
+    MANHATTAN = "manhattan"
+
+    @staticmethod
+    def to_similarity_fn(similarity_function: Any) -> Any:
+        """The function of every row with every row.
+
+        Example:
+            >>> from grilly.util import SimilarityFunction, dot_score
+            >>> SimilarityFunction.to_similarity_fn("dot") is dot_score
+            True
+        """
+        return SIMILARITIES[SimilarityFunction(similarity_function).value][0]
+
+    @staticmethod
+    def to_similarity_pairwise_fn(similarity_function: Any) -> Any:
+        """The function of row with row.
+
+        Example:
+            >>> from grilly.util import SimilarityFunction, pairwise_dot_score
+            >>> SimilarityFunction.to_similarity_pairwise_fn("dot") is pairwise_dot_score
+            True
+        """
+        return SIMILARITIES[SimilarityFunction(similarity_function).value][1]
+
+    @staticmethod
+    def possible_values() -> list[str]:
+        """The names.
+
+        Example:
+            >>> from grilly.util import SimilarityFunction
+            >>> len(SimilarityFunction.possible_values())
+            4
+        """
+        return [function.value for function in SimilarityFunction]
+
+
+def pytorch_cos_sim(a: Any, b: Any) -> Any:
+    """The older name of `cos_sim`.
+
+    Example:
+        >>> from grilly.util import pytorch_cos_sim
+        >>> pytorch_cos_sim([[3.0, 0.0]], [[0.0, 1.0]]).tolist()
+        [[0.0]]
+    """
+    return cos_sim(a, b)
+
+
+@takes_tensors
+def normalize_embeddings(embeddings: Any) -> Any:
+    """Rows divided by `max(norm, 1e-12)`, as a new array of the same shape.
+
+    Source: `sentence_transformers.util.normalize_embeddings`, version 6.2.
+
+    Example:
+        >>> import numpy as np
+        >>> from grilly.util import normalize_embeddings
+        >>> normalize_embeddings(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
+        [[0.6, 0.8], [0.0, 0.0]]
+    """
+    return unit(floats(embeddings))
+
+
+def truncate_embeddings(embeddings: Any, truncate_dim: int | None) -> Any:
+    """The first `truncate_dim` columns of an array or a tensor; None for all.
+
+    Source: `sentence_transformers.util.truncate_embeddings`, version 6.2.
+
+    Example:
+        >>> import numpy as np
+        >>> from grilly.util import truncate_embeddings
+        >>> truncate_embeddings(np.ones((2, 8)), 3).shape
+        (2, 3)
+    """
+    return (embeddings if hasattr(embeddings, "shape") else np.asarray(embeddings))[..., :truncate_dim]
+
+
+def __getattr__(name: str) -> Any:
+    if name in REMEDIES:
+        raise UnsupportedNameError(f"sentence_transformers.util.{name} is left out of grilly.util: {REMEDIES[name]}")
+    raise AttributeError(f"module 'grilly.util' has no attribute {name!r}")
