@@ -19,6 +19,8 @@ def test_ids(case, tmp_path):
 
 
 def test_the_arguments_matter():
-    cases = [case for case in CASES if case != "electra"]  # its tokenizer is distilbert's
+    # electra has distilbert's pieces, and with the file's own class no argument counts.
+    cases = [case for case in CASES if case not in ("electra", "mpnet, file")]
     with np.load(GOLDEN) as golden:
         assert len({golden[case].tobytes() for case in cases}) == len(cases)
+        assert np.array_equal(golden["mpnet, file"], golden["mpnet"])

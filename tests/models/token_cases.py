@@ -19,7 +19,7 @@ CASES = {
     "electra, Chinese words": ("electra", {"tokenizer_class": "BertTokenizer", "tokenize_chinese_chars": False}),
     "mpnet": ("mpnet", {"tokenizer_class": "MPNetTokenizer"}),
     "mpnet, other tokens": ("mpnet", {"tokenizer_class": "MPNetTokenizer", "cls_token": "the", "mask_token": "[MASK]"}),
-    "mpnet, file": ("mpnet", {"tokenizer_class": "PreTrainedTokenizerFast"}),
+    "mpnet, file": ("mpnet", {"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": False}),
     "roberta": ("roberta", {"tokenizer_class": "RobertaTokenizer"}),
     "roberta, spaced": ("roberta", {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": True}),
     "roberta, mask": ("roberta", {"tokenizer_class": "RobertaTokenizer", "added_tokens_decoder": {"599": MASK}}),
