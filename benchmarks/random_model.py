@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -11,37 +12,96 @@ import workloads
 
 TESTS = Path(__file__).parent.parent / "tests"
 sys.path.insert(0, str(TESTS))
-from models import variants  # noqa: E402
+from models import families, variants  # noqa: E402
 
 VOCABULARY = 30_522
 SHAPES = {
     "minilm": {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536},
     "bert-base": {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072},
     "bert-large": {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
+    "mpnet-base": {"vocab_size": 30_527, "max_position_embeddings": 514},
+    "e5-base": {"vocab_size": 250_002, "max_position_embeddings": 514},
 }
+FAMILIES = {"mpnet-base": "mpnet-matrix", "e5-base": "xlm-roberta"}  # the tests' checkpoint that is enlarged
+LIMIT = 256
 
 
-def vocabulary(tokenizer: dict) -> dict[str, int]:
-    """The tiny tokenizer's pieces and the workloads' words, spread over the whole embedding table."""
-    pieces = list(tokenizer["model"]["vocab"]) + sorted(set(workloads.WORDS))
+def spread(pieces: list[str], special: int, rows: int) -> dict[str, int]:
+    """Ids for the pieces and the workloads' words over the whole embedding table, after so many special ones."""
     pieces = list(dict.fromkeys(pieces))
-    step = (VOCABULARY - 6) // len(pieces)
-    return {piece: number if number < 5 else 5 + (number - 5) * step for number, piece in enumerate(pieces)}
+    step = (rows - special - 1) // len(pieces)
+    numbers = [*range(special), *range(special, rows, step)]
+    return dict(zip(pieces, numbers, strict=False))
+
+
+def word_pieces(tokenizer: dict, special: int, rows: int) -> None:
+    vocabulary = tokenizer["model"]["vocab"]
+    pieces = [piece for piece in vocabulary if piece != "<mask>"]
+    numbers = spread(pieces + sorted(set(workloads.WORDS)), special, rows)
+    tokenizer["model"]["vocab"] = numbers | {"<mask>": rows - 1} if "<mask>" in vocabulary else numbers
+
+
+def unigram_pieces(tokenizer: dict, special: int, rows: int) -> None:
+    """Each of the workloads' words is likelier than its parts together; the rows between have pieces of no text."""
+    scores = dict(tokenizer["model"]["vocab"]) | {f"▁{word}": -1.0 for word in workloads.WORDS}
+    mask = scores.pop("<mask>")
+    vocabulary = [[f"\ue000{number}", -100.0] for number in range(rows)]
+    for piece, number in spread(list(scores), special, rows).items():
+        vocabulary[number] = [piece, scores[piece]]
+    vocabulary[-1] = ["<mask>", mask]
+    tokenizer["model"]["vocab"] = vocabulary
+
+
+def enlarge(shape: str) -> dict:
+    """A row of the tests' families.json in the sizes of BERT-base."""
+    row = families.table()[FAMILIES[shape]]
+    config, sizes = row["files"]["config.json"], SHAPES["bert-base"] | SHAPES[shape]
+    larger = {config[key]: size for key, size in sizes.items() if key != "num_hidden_layers"}
+    tensors = {}
+    for name, dimensions in row["tensors"].items():
+        layer = re.search(r"\.layer\.(\d+)\.", name)
+        if layer is None or layer[1] == "0":
+            for number in range(sizes["num_hidden_layers"] if layer else 1):
+                renamed = name.replace(".layer.0.", f".layer.{number}.")
+                tensors[renamed] = [larger.get(size, size) for size in dimensions]
+    changes = {"embedding_dimension": sizes["hidden_size"], "word_embedding_dimension": sizes["hidden_size"]}
+    changes |= sizes | {"max_seq_length": LIMIT, "model_max_length": LIMIT}
+    files = {
+        name: {key: changes.get(key, value) for key, value in content.items()} if isinstance(content, dict) else content
+        for name, content in row["files"].items()
+    }
+    return row | {"files": files, "tensors": tensors}
+
+
+def write_relative(shape: str, folder: Path) -> Path:
+    families.write(enlarge(shape), folder)
+    path = folder / "tokenizer.json"
+    tokenizer = json.loads(path.read_text(encoding="utf-8"))
+    fill = word_pieces if tokenizer["model"]["type"] == "WordPiece" else unigram_pieces
+    rows = SHAPES[shape]["vocab_size"]
+    special = 1 + max(token["id"] for token in tokenizer["added_tokens"] if token["content"] != "<mask>")
+    fill(tokenizer, special, rows)
+    for token in tokenizer["added_tokens"]:
+        token["id"] = rows - 1 if token["content"] == "<mask>" else token["id"]
+    path.write_text(json.dumps(tokenizer), encoding="utf-8")
+    return folder
 
 
 def write(shape: str, folder: Path) -> Path:
+    if shape in FAMILIES:
+        return write_relative(shape, folder)
     config = json.loads((variants.BASE / "config.json").read_text()) | SHAPES[shape]
     config |= {"vocab_size": VOCABULARY, "max_position_embeddings": 512}
     checkpoint = variants.Checkpoint(
         config,
         variants.random_bert(config, seed=7),
-        transformer={"max_seq_length": 256, "do_lower_case": False},
+        transformer={"max_seq_length": LIMIT, "do_lower_case": False},
         modules=[variants.pooling("mean", width=config["hidden_size"])],
     )
     checkpoint.write(folder)
     path = folder / "tokenizer.json"
     tokenizer = json.loads(path.read_text(encoding="utf-8"))
-    tokenizer["model"]["vocab"] = vocabulary(tokenizer)
+    word_pieces(tokenizer, 5, VOCABULARY)
     path.write_text(json.dumps(tokenizer), encoding="utf-8")
     return folder
 

@@ -26,7 +26,7 @@ pub fn compile(kernel: &Kernel, variant: &Variant, shaders: &Path) -> Result<Mod
             named,
             strict: true,
         };
-        request.compile(|requested, from| include(shaders, requested, from)).map(|(words, _)| words)
+        request.compile(|requested, from, _| include(shaders, requested, from)).map(|(words, _)| words)
     };
     Ok(Module { optimised: run(false)?, named: run(true)? })
 }

@@ -41,7 +41,6 @@ pub mod model;
 
 pub mod embed;
 
-pub mod selection;
 
 #[cfg(feature = "python")]
 mod python;

@@ -37,7 +37,6 @@ __all__ = [
     "settings",
     "shut_down",
     "stats",
-    "top_k",
     "validation_messages",
 ]
 
@@ -166,9 +165,6 @@ def clear_faults() -> None: ...
 def validation_messages() -> list[str]: ...
 def remember_process() -> None: ...
 def shut_down() -> None: ...
-def top_k(
-    scores: npt.NDArray[np.floating[Any]], count: int, sorted: bool = True
-) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.int64]]: ...
 
 @final
 class Engine:

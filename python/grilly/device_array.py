@@ -161,6 +161,16 @@ class VulkanTensor:
         """The host's CPU, where the copy is."""
         return (1, 0)
 
+    def __eq__(self, other: object) -> Any:
+        """Element by element, as a NumPy array of bool on the host."""
+        return self.numpy() == np.asarray(other)
+
+    def __ne__(self, other: object) -> Any:
+        """Element by element, as a NumPy array of bool on the host."""
+        return self.numpy() != np.asarray(other)
+
+    __hash__ = object.__hash__
+
     def __len__(self) -> int:
         if not self.shape:
             raise InvalidTypeError("an array without axes has no length")

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from grilly import _core
 from grilly.inputs import positive
-from grilly.retrieval import Score, chunks, matrix, products, rows_of
+from grilly.retrieval import Score, chunks, largest, matrix, products, rows_of
 from grilly.similarity import cos_sim, floats, unit
 from grilly.tensors import as_array
 
@@ -117,7 +116,7 @@ def paraphrase_mining_embeddings(
                 else:
                     least, *lost = heapq.heappushpop(heap, (score, *pair))
                     held.discard((lost[0], lost[1]))
-    return sorted(([score, i, j] for score, i, j in heap), key=lambda pair: pair[0], reverse=True)
+    return [[score, i, j] for score, i, j in sorted(heap, key=lambda pair: (-pair[0], *pair[1:]))]
 
 
 def nearest(
@@ -127,11 +126,11 @@ def nearest(
     best: tuple[npt.NDArray[Any], npt.NDArray[np.int64]] | None = None
     for start, chunk in chunks(rows, size):
         scores = matrix(score_function(part, chunk))
-        values, places = _core.top_k(scores, min(count, scores.shape[1]))
+        values, places = largest(scores, count)
         places = places + start
         if best is not None:
             values, places = np.concatenate([best[0], values], axis=1), np.concatenate([best[1], places], axis=1)
-            values, kept = _core.top_k(values, min(count, values.shape[1]))
+            values, kept = largest(values, count)
             places = np.take_along_axis(places, kept, axis=1)
         best = values, places
     assert best is not None  # `part` is of `rows`, so there is a chunk
@@ -180,10 +179,10 @@ def community_detection(
         enough = np.partition(scores, len(rows) - least, axis=1)[:, len(rows) - least] >= bound
         for place in np.flatnonzero(enough):
             line = scores[place : place + 1]
-            values, others = _core.top_k(line, width)
+            values, others = largest(line, width)
             while values[0, -1] >= bound and width < len(rows):
                 width = min(2 * width, len(rows))
-                values, others = _core.top_k(line, width)
+                values, others = largest(line, width)
             groups.append((start + int(place), others[0][values[0] >= bound]))
     groups.sort(key=lambda group: len(group[1]), reverse=True)
     found: list[list[int]] = []

@@ -19,6 +19,8 @@ def host_array(value: Any, name: str) -> Host:
     """`value` as a NumPy array: an array, a number, nested lists, or anything with `__array__` or `__dlpack__`."""
     if type(value) is np.ndarray:
         return value
+    if isinstance(value, np.ma.MaskedArray):
+        raise InvalidTypeError(f"{name} is a masked array, whose mask would be lost; fill it: x.filled(value)")
     try:
         detach = getattr(value, "detach", None)  # a torch tensor that wants gradients refuses __array__
         if callable(detach):

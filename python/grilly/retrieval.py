@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from grilly import _core
 from grilly.errors import InvalidArgumentError
 from grilly.inputs import positive
 from grilly.similarity import cos_sim, floats, unit
 from grilly.tensors import as_array, holds_tensors
 
-__all__ = ["Score", "chunks", "information_retrieval", "matrix", "products", "rows_of", "semantic_search"]
+__all__ = ["Score", "chunks", "information_retrieval", "largest", "matrix", "products", "rows_of", "semantic_search"]
 
 Score = Callable[[Any, Any], Any]
 
@@ -31,8 +30,8 @@ def semantic_search(
 ) -> list[list[dict[str, int | float]]]:
     """For each query the `top_k` rows of the corpus with the highest scores, by comparing all with all.
 
-    No more scores are held at a time than one chunk of queries has with one chunk of the corpus. Rows with equal scores
-    are chosen and ordered as in sentence-transformers on the CPU.
+    No more scores are held at a time than one chunk of queries has with one chunk of the corpus. Of rows with equal
+    scores the first in the corpus comes first; sentence-transformers leaves their order to torch.
 
     Args:
         query_embeddings: `(N, D)` or `(D,)`; an array, a torch tensor, or a list of either.
@@ -60,23 +59,39 @@ def semantic_search(
     if queries.ndim == 1:
         queries = queries[None, :]
     top_k = positive(top_k, "top_k")
-    found: list[list[tuple[float, int]]] = [[] for _ in range(len(queries))]
+    found: list[list[tuple[float, int]]] = [[] for _ in range(len(queries))]  # best first
     own = score_function is cos_sim
     for start, chunk in chunks(corpus, positive(corpus_chunk_size, "corpus_chunk_size")):
         chunk = unit(floats(as_array(chunk))) if own else chunk
         for first, part in chunks(queries, positive(query_chunk_size, "query_chunk_size")):
             scores = products(unit(floats(as_array(part))), chunk) if own else matrix(score_function(part, chunk))
-            values, places = _core.top_k(scores, min(top_k, scores.shape[1]), False)
-            for best, row, ids in zip(found[first:], values.tolist(), (places + start).tolist(), strict=False):
-                candidates = zip(row, ids, strict=True)
-                for candidate in islice(candidates, top_k - len(best)):
-                    heapq.heappush(best, candidate)
-                for candidate in candidates:
-                    heapq.heappushpop(best, candidate)
-    return [
-        [{"corpus_id": place, "score": score} for score, place in sorted(best, key=lambda pair: pair[0], reverse=True)]
-        for best in found
-    ]
+            values, places = largest(scores, top_k)
+            for query, (row, ids) in enumerate(
+                zip(values.tolist(), (places + start).tolist(), strict=True), start=first
+            ):
+                best = heapq.merge(found[query], zip(row, ids, strict=True), key=lambda pair: pair[0], reverse=True)
+                found[query] = list(islice(best, top_k))
+    return [[{"corpus_id": place, "score": score} for score, place in best] for best in found]
+
+
+def largest(scores: npt.NDArray[Any], count: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """The `count` largest numbers of each row, in descending order, and their columns; equal ones in column order.
+
+    Example:
+        >>> import numpy as np
+        >>> from grilly.retrieval import largest
+        >>> [part.tolist() for part in largest(np.array([[1.0, 3.0, 2.0, 3.0, 2.0]]), 3)]
+        [[[3.0, 3.0, 2.0]], [[1, 3, 2]]]
+    """
+    places = np.empty((len(scores), min(count, scores.shape[1])), dtype=np.int64)
+    for row, chosen in zip(scores, places, strict=True):
+        candidates = np.arange(len(row))
+        if len(chosen) < len(row):
+            # Only numbers that reach the last one chosen are sorted.
+            candidates = np.flatnonzero(~(row < np.partition(row, -len(chosen))[-len(chosen)]))
+        order = np.argsort(-row[candidates], kind="stable")
+        chosen[:] = candidates[order[: len(chosen)]]
+    return np.take_along_axis(scores, places, axis=1), places
 
 
 def information_retrieval(*arguments: Any, **options: Any) -> list[list[dict[str, int | float]]]:

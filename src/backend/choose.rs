@@ -43,8 +43,8 @@ pub struct Choice {
 /// Opens what `request` asks for; without a usable Vulkan device, the CPU with one warning.
 ///
 /// # Errors
-/// `IndexOutOfRange` for a device number that does not exist; under `GRILLY_STRICT`, `DeviceUnavailable` in
-/// place of the CPU.
+/// `IndexOutOfRange` for a device number that does not exist: whoever gives a number wants that device, not the CPU. Under
+/// `GRILLY_STRICT`, `DeviceUnavailable` in place of the CPU.
 pub fn open(request: DeviceRequest, settings: &Settings) -> Result<Choice> {
     let wanted = match request {
         DeviceRequest::Cpu => {
@@ -59,6 +59,10 @@ pub fn open(request: DeviceRequest, settings: &Settings) -> Result<Choice> {
             Ok(choice)
         }
         Err(error @ (Error::IndexOutOfRange(_) | Error::InvalidArgument(_))) => Err(error),
+        Err(error @ Error::DeviceUnavailable(_)) if wanted.is_some() => {
+            let number = wanted.unwrap_or_default();
+            Err(Error::IndexOutOfRange(format!("there is no device vulkan:{number}: {error}")))
+        }
         Err(error) if settings.strict => {
             Err(Error::DeviceUnavailable(format!("{error} (GRILLY_STRICT forbids the CPU instead)")))
         }

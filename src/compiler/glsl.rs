@@ -18,7 +18,8 @@ pub struct Request<'a> {
     pub strict: bool,
 }
 
-/// An included file: its name in messages and its text.
+/// An included file: its name in messages and its text. Asked for by its name, that of the file which asks, and how deep
+/// that one is.
 pub type Included = Result<(String, String), String>;
 
 impl Request<'_> {
@@ -26,7 +27,7 @@ impl Request<'_> {
     ///
     /// # Errors
     /// What the compiler says, lines as `file:line: error: what`.
-    pub fn compile(&self, include: impl Fn(&str, &str) -> Included) -> Result<(Vec<u32>, String), String> {
+    pub fn compile(&self, include: impl Fn(&str, &str, usize) -> Included) -> Result<(Vec<u32>, String), String> {
         let compiler = self.compiler()?;
         let options = self.options(include)?;
         let kind = shaderc::ShaderKind::Compute;
@@ -39,7 +40,7 @@ impl Request<'_> {
     /// # Errors
     /// As [`Request::compile`].
     #[allow(dead_code)] // the build script has no cache
-    pub fn preprocess(&self, include: impl Fn(&str, &str) -> Included) -> Result<String, String> {
+    pub fn preprocess(&self, include: impl Fn(&str, &str, usize) -> Included) -> Result<String, String> {
         let options = self.options(include)?;
         let made = self.compiler()?.preprocess(self.text, self.file, "main", Some(&options));
         made.map(|m| m.as_text()).map_err(|e| self.fault(e))
@@ -54,7 +55,7 @@ impl Request<'_> {
 
     fn options<'o>(
         &self,
-        include: impl Fn(&str, &str) -> Included + 'o,
+        include: impl Fn(&str, &str, usize) -> Included + 'o,
     ) -> Result<shaderc::CompileOptions<'o>, String> {
         let mut options = shaderc::CompileOptions::new().map_err(|e| e.to_string())?;
         options.set_target_env(shaderc::TargetEnv::Vulkan, self.target.0 as u32);
@@ -71,8 +72,9 @@ impl Request<'_> {
         for (name, value) in self.defines {
             options.add_macro_definition(name, Some(value));
         }
-        options.set_include_callback(move |requested, _, from, _| {
-            include(requested, from).map(|(resolved_name, content)| shaderc::ResolvedInclude { resolved_name, content })
+        options.set_include_callback(move |requested, _, from, depth| {
+            let found = include(requested, from, depth);
+            found.map(|(resolved_name, content)| shaderc::ResolvedInclude { resolved_name, content })
         });
         Ok(options)
     }

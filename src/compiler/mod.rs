@@ -17,6 +17,7 @@ mod module;
 mod register;
 #[cfg(test)]
 mod tests;
+mod text;
 mod variant;
 
 use std::path::{Path, PathBuf};
@@ -30,6 +31,7 @@ use crate::backend::vulkan::{self, Interface, Variant, spirv_tools};
 use crate::{Error, Result};
 use cache::Compiled;
 use functions::MAIN;
+use include::Includes;
 
 /// A compiled function of a shader file.
 #[derive(Debug, Clone)]
@@ -213,14 +215,26 @@ impl ShaderCompiler {
             named: true,
             strict: false,
         };
-        let include = |requested: &str, from: &str| include::resolve(&self.config.shader_directory, requested, from);
-        let preprocessed = request.preprocess(include).map_err(|text| self.failure(shader, text))?;
+        let failed = |text| self.failure(shader, text);
+        let files = Includes::new(&self.config.shader_directory);
+        let preprocessed = request.preprocess(|requested, from, depth| files.resolve(requested, from, depth));
+        let preprocessed = preprocessed.map_err(failed)?;
+        if preprocessed.len() > text::LONGEST {
+            let (length, most) = (preprocessed.len(), text::LONGEST);
+            let long =
+                format!("{file}: error: {length} bytes with includes and macros in place, at most {most} are compiled");
+            return Err(failed(long));
+        }
         let cached = cache::file(&self.config, &preprocessed);
         if let Some(compiled) = cached.as_deref().and_then(cache::read) {
             return Ok(compiled);
         }
         self.compilations.fetch_add(1, Relaxed);
-        let (mut named, warnings) = request.compile(include).map_err(|text| self.failure(shader, text))?;
+        let made = text::on_deep_stack(preprocessed.len(), || {
+            let files = Includes::new(&self.config.shader_directory);
+            request.compile(|requested, from, depth| files.resolve(requested, from, depth))
+        });
+        let (mut named, warnings) = made.map_err(failed)?;
         if !warnings.trim().is_empty() {
             log::warn!(target: "grilly", "{}", warnings.trim_end());
         }
@@ -249,10 +263,10 @@ impl Source {
 }
 
 fn read(shader: &str, path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).map_err(|cause| Error::CompilationFailed {
+    text::read(path).map_err(|what| Error::CompilationFailed {
         shader: shader.to_owned(),
-        problem: format!("{}: error: {cause}", path.display()),
-        remedy: "the file must be readable and hold UTF-8".into(),
+        problem: format!("{}: error: {what}", path.display()),
+        remedy: "the file must be readable, short enough and hold UTF-8".into(),
     })
 }
 

@@ -3,7 +3,6 @@
 use std::mem;
 use std::sync::Arc;
 
-use numpy::ndarray::{ArrayD, IxDyn};
 use numpy::{Element, IntoPyArray, PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -246,9 +245,9 @@ impl Array {
         let array = self.array()?;
         let bytes = lock::without(py, || array.read())?;
         Ok(match array.dtype() {
-            ElementType::F32 => host::<f32>(py, array.shape(), &bytes)?.into_any(),
-            ElementType::F16 => host::<half::f16>(py, array.shape(), &bytes)?.into_any(),
-            ElementType::I32 => host::<i32>(py, array.shape(), &bytes)?.into_any(),
+            ElementType::F32 => host::<f32>(py, array.shape(), &bytes)?,
+            ElementType::F16 => host::<half::f16>(py, array.shape(), &bytes)?,
+            ElementType::I32 => host::<i32>(py, array.shape(), &bytes)?,
         })
     }
 
@@ -262,15 +261,15 @@ impl Array {
     }
 }
 
+/// NumPy itself gives the shape: it has more axes than the binding knows.
 fn host<'py, T: Element + bytemuck::Pod>(
     py: Python<'py>,
     shape: &[usize],
     bytes: &[u8],
-) -> PyResult<Bound<'py, PyArrayDyn<T>>> {
+) -> PyResult<Bound<'py, PyAny>> {
     let mut elements = vec![T::zeroed(); bytes.len() / size_of::<T>()];
     bytemuck::cast_slice_mut::<T, u8>(&mut elements).copy_from_slice(bytes);
-    let array = ArrayD::from_shape_vec(IxDyn(shape), elements);
-    Ok(array.map_err(|e| Error::InvalidArgument(e.to_string()))?.into_pyarray(py))
+    elements.into_pyarray(py).call_method1(intern!(py, "reshape"), (PyTuple::new(py, shape)?,))
 }
 
 impl Drop for Array {

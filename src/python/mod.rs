@@ -12,7 +12,6 @@ mod info;
 mod kernels;
 mod lock;
 mod log_bridge;
-mod selection;
 mod text;
 
 use pyo3::prelude::*;
@@ -43,8 +42,6 @@ mod _core {
     use super::kernels::{Kernel, kernel_rows};
     #[pymodule_export]
     use super::lock::{remember_process, shut_down};
-    #[pymodule_export]
-    use super::selection::top_k;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

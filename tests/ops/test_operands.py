@@ -69,7 +69,7 @@ def test_float16_stays_float16():
         functional.gelu(x), functional.linear(x, w), functional.layer_norm(x, 8), functional.softmax(x, 0),
         functional.mean_pool(x), functional.attention(x, x, x)[0], functional.whitening_transform(x)[0],
         functional.linear_backward(x, x, w)[0], functional.layer_norm_backward(x, x, np.ones(8))[0],
-        functional.cross_entropy(x, [0, 1, 2]), functional.mse_loss(x, x), functional.matmul(x, w),
+        functional.cross_entropy(x, [0, 1, 2]), functional.mse_loss(x, x), functional.matmul(x, w.astype(np.float16)),
     ):  # fmt: skip
         assert found.dtype == np.float16
 
@@ -182,3 +182,39 @@ def test_offsets_that_fall_are_refused(device):
     assert call("embedding_backward", x, np.arange(6, dtype=np.int32), rising).shape == (3, 4)
     with pytest.raises(ValueError, match="embedding_backward: operand 2 does not rise"):
         call("embedding_backward", x, np.arange(6, dtype=np.int32), falling)
+
+
+@pytest.mark.parametrize("name", ["residual", "matmul", "attention", "mse_loss", "relu_backward"])
+def test_float16_beside_float32_gives_float32_in_either_order(put, name):
+    """As in NumPy and torch; 1e5 is infinite in float16."""
+    small, large = np.ones((1, 2, 2), np.float16), np.full((1, 2, 2), 1e5, np.float32)
+    function = getattr(functional, name)
+    calls = {
+        "attention": lambda a, b: function(a, a, b, need_weights=False)[0],
+        "mse_loss": lambda a, b: function(a, b),
+    }
+    call = calls.get(name, function)
+    for first, second in ((small, large), (large, small)):
+        found = np.asarray(call(put(first), put(second)))
+        assert found.dtype == np.float32 and np.isfinite(found).all(), (name, first.dtype)
+    assert np.asarray(call(put(small), put(small))).dtype == np.float16
+
+
+def test_weights_leave_the_type_alone(put):
+    x, weight = values(3, 4).astype(np.float16), values(5, 4)
+    assert functional.linear(put(x), put(weight)).dtype == np.float16
+    assert functional.linear(put(values(3, 4)), put(weight.astype(np.float16))).dtype == np.float32
+
+
+def test_a_product_that_does_not_fit_blames_nobody():
+    with pytest.raises(
+        ValueError, match=r"input has 512 columns, but weight has shape \[512, 256\].*takes 256; its transp"
+    ):
+        functional.linear(np.ones((2, 512)), np.ones((512, 256)))
+    with pytest.raises(ValueError, match=r"input has 8 columns, but weight has shape \[4, 16\].*takes 16$"):
+        grilly.nn.Linear(16, 4)(np.ones((2, 8), np.float32))
+
+
+def test_a_masked_array_is_refused():
+    with pytest.raises(TypeError, match="mask would be lost"):
+        functional.softmax(np.ma.masked_array([1.0, 2.0, 9.0], mask=[0, 0, 1]))

@@ -248,3 +248,23 @@ def test_an_array_beyond_the_storage_buffer_range_is_refused_by_name(vulkan):
     large = np.zeros(limit // 4 + 64, np.float32)
     with pytest.raises(grilly.errors.UnsupportedError, match=f"storage-buffer range of {limit} bytes"):
         grilly.functional.relu(large)
+
+
+@pytest.mark.parametrize("axes", [32, 33, 64])
+def test_as_many_axes_as_numpy_has(device, axes):
+    """NumPy 2 has 64, the binding between it and the compiled part 32."""
+    try:
+        x = np.full((1,) * axes, -2.0, dtype=np.float32)
+    except ValueError:
+        pytest.skip(f"this NumPy has fewer than {axes} axes")
+    moved = grilly.to_vulkan(x, device)
+    assert moved.shape == x.shape and np.array_equal(moved.numpy(), x)
+    assert np.array_equal(grilly.functional.relu(moved).numpy(), 0 * x)
+    assert grilly.functional.relu(x).shape == x.shape
+
+
+def test_arrays_are_compared_element_by_element(place):
+    x = place(np.array([1.0, 2.0], np.float32))
+    assert (x == x).tolist() == [True, True] and (x != [1.0, 3.0]).tolist() == [False, True]
+    assert (x == place(np.array([[2.0], [1.0]], np.float32))).tolist() == [[False, True], [True, False]]
+    assert len({x, x}) == 1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from models import safetensors_file
+from models.spoil import change_json, rewrite
 
 from grilly import VulkanSentenceTransformer
 from grilly.errors import GrillyError, ModelFormatError, UnsupportedError, WeightsError
@@ -21,12 +21,6 @@ def folder(tiny_model, tmp_path) -> Path:
 
 def load(folder: Path) -> None:
     VulkanSentenceTransformer(folder, device="cpu").close()
-
-
-def change_json(path: Path, **changes) -> None:
-    """Sets keys, or removes those whose value is `...`."""
-    content = json.loads(path.read_text()) | changes
-    path.write_text(json.dumps({key: value for key, value in content.items() if value is not ...}))
 
 
 def split(path: Path) -> tuple[dict, bytes]:
@@ -231,12 +225,6 @@ def test_a_name_twice(folder):
     join(path, twice, body)
     with pytest.raises(ModelFormatError, match=name):
         load(folder)
-
-
-def rewrite(folder: Path, change) -> None:
-    tensors = safetensors_file.read(folder / "model.safetensors")
-    change(tensors)
-    safetensors_file.write(folder / "model.safetensors", tensors)
 
 
 def test_every_missing_and_unexpected_tensor_is_named(folder):

@@ -75,6 +75,14 @@ def test_a_device_number_out_of_range(tiny_model, vulkan, number):
         VulkanSentenceTransformer(tiny_model, device=f"vulkan:{number}")
 
 
+@pytest.mark.parametrize("number", [0, 3])
+def test_a_numbered_device_is_not_the_cpu(run, tiny_model, no_vulkan, number):
+    """Whoever gives a number wants that device."""
+    code = f"import sys, grilly; grilly.VulkanSentenceTransformer(sys.argv[1], device='vulkan:{number}')"
+    done = run(code, tiny_model, **no_vulkan)
+    assert done.status != 0 and f"IndexOutOfRangeError: there is no device vulkan:{number}" in done.errors, done.errors
+
+
 @pytest.mark.vulkan
 def test_the_first_device_by_number(tiny_model, vulkan):
     with VulkanSentenceTransformer(tiny_model, device="vulkan:0") as model:

@@ -28,7 +28,7 @@ def _backward(name: str, grad_output: Operand, x: Operand, kind: str, **attribut
     def body(r: Any, g: Any, x: Any) -> Any:
         return r.like(r("activation_backward", g, x, kind=kind, **attributes), x)
 
-    return evaluate(name, body, g, given)
+    return evaluate(name, body, g, given, alike=2)
 
 
 def relu_backward(grad_output: Operand, x: Operand) -> Result:

@@ -142,7 +142,7 @@ def attend(
         output = r("matmul", weights, v.reshape([groups, keys, value_width])).reshape([*batch, queries, value_width])
         return output, weights.reshape(list(scores_shape)) if need_weights else None
 
-    found = evaluate(name, body, q, k, v, given, table)
+    found = evaluate(name, body, q, k, v, given, table, alike=3)
     return (found, None) if fused else (found[0], found[1])
 
 

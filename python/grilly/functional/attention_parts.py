@@ -107,6 +107,7 @@ def attention_scores(
         lambda r, q, k: r("attention_scores", q.reshape(first), k.reshape(second), scale=factor),
         q,
         k,
+        alike=2,
     )
 
 
@@ -201,7 +202,7 @@ def attention_output(
     check_pattern(pattern, architecture or "")
     given: dict[str, Any] = {**pattern, "architecture": architecture or ""}
     return evaluate(
-        "attention_output", lambda r, w, v: r("attention_output", w, v.reshape(second), **given), weights, v
+        "attention_output", lambda r, w, v: r("attention_output", w, v.reshape(second), **given), weights, v, alike=2
     )
 
 

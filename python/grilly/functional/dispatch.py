@@ -58,8 +58,11 @@ class Recorder:
         return y if y.dtype == x.dtype else self("cast", y, to=x.dtype)
 
 
-def evaluate(operation: str, body: Callable[..., Any], *operands: Prepared | None) -> Result:
+def evaluate(operation: str, body: Callable[..., Any], *operands: Prepared | None, alike: int = 0) -> Result:
     """Runs `body(recorder, *arrays)`, which records the operation and returns an array, or a tuple of them.
+
+    The first `alike` operands stand on the same footing: float16 beside float32 becomes float32, as in NumPy and torch.
+    The others (weights, biases, tables) leave the type of the result alone.
 
     With a device array among the operands: on its device, and the results stay there. Else on the default device, and
     the results are NumPy arrays; there a fault of the device makes the CPU take over, with a warning, unless
@@ -76,15 +79,15 @@ def evaluate(operation: str, body: Callable[..., Any], *operands: Prepared | Non
                 )
             device = engine
     if device is not None:
-        return _wrapped(_record(device, body, operands))
+        return _wrapped(_record(device, body, operands, alike))
     try:
         engine = _core.engine("vulkan")
-        return _read(_record(engine, body, operands))
+        return _read(_record(engine, body, operands, alike))
     except DeviceError as error:
         if fallbacks.strict() or _on_cpu():
             raise
         fallbacks.note(operation, error)
-    return _read(_record(_core.engine("cpu"), body, operands))
+    return _read(_record(_core.engine("cpu"), body, operands, alike))
 
 
 def _on_cpu() -> bool:
@@ -94,14 +97,17 @@ def _on_cpu() -> bool:
         return False
 
 
-def _record(engine: _core.Engine, body: Callable[..., Any], operands: Sequence[Prepared | None]) -> Any:
+def _record(engine: _core.Engine, body: Callable[..., Any], operands: Sequence[Prepared | None], alike: int) -> Any:
     arrays: list[_core.Array | None] = []
     for operand in operands:
         if isinstance(operand, VulkanTensor):
             arrays.append(operand._array)
         else:
             arrays.append(None if operand is None else engine.upload(operand))
-    return body(Recorder(engine), *arrays)
+    recorder = Recorder(engine)
+    if len({array.dtype for array in arrays[:alike] if array is not None}) > 1:
+        arrays[:alike] = [None if array is None else recorder.wide(array) for array in arrays[:alike]]
+    return body(recorder, *arrays)
 
 
 def _wrapped(result: Any) -> Any:

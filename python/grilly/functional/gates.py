@@ -120,7 +120,7 @@ def _gated_backward(name: str, grad_output: Operand, x: Operand, kind: str) -> R
     prepared, g = halves(name, x), floats(grad_output, "grad_output")
     *batch, columns = shape(prepared)
     need_shape(name, "grad_output", g, (*batch, columns // 2))
-    return evaluate(name, body, g, prepared)
+    return evaluate(name, body, g, prepared, alike=2)
 
 
 def halves(name: str, x: Operand) -> Prepared:

@@ -68,7 +68,7 @@ def attend_by_heads(
         weights = r("softmax", scores, *([mask] if keep else []), causal=causal)
         return r("attention_output", weights, v), weights if need_weights else None
 
-    found: tuple[Result, Result | None] = evaluate(name, body, q, k, v, given)
+    found: tuple[Result, Result | None] = evaluate(name, body, q, k, v, given, alike=3)
     return found
 
 

@@ -71,8 +71,13 @@ def fused_linear(
 
 def check_linear(name: str, x: Prepared, weight: Prepared, bias: Prepared | None) -> None:
     columns = need_axes(name, "input", x, 1)[-1]
-    rows = need_axes(name, "weight", weight, 2, 2)[0]
-    need_shape(name, "weight", weight, (rows, columns))
+    rows, features = need_axes(name, "weight", weight, 2, 2)
+    if columns != features:
+        turned = "; its transpose fits" if rows == columns else ""
+        raise InvalidArgumentError(
+            f"{name}: input has {columns} columns, but weight has shape {[rows, features]}, which is (out_features, "
+            f"in_features) and takes {features}{turned}"
+        )
     need_shape(name, "bias", bias, (rows,))
 
 
@@ -112,7 +117,7 @@ def linear_backward(
         grad_input = r.like(r("matmul", flat, w), x).reshape(list(axes))
         return grad_input, r.like(r("matmul", flat, given, transpose_a=True), w), grad_bias
 
-    found: tuple[Result, Result, Result] = evaluate("linear_backward", body, g, x, w)
+    found: tuple[Result, Result, Result] = evaluate("linear_backward", body, g, x, w, alike=2)
     return found
 
 
@@ -124,7 +129,7 @@ def matmul(a: Operand, b: Operand) -> Result:
         b: `(..., K, N)` or `(K,)`.
 
     Returns:
-        `(..., M, N)`, without the axis of an operand that is a vector; float16 when `a` is.
+        `(..., M, N)`, without the axis of an operand that is a vector; float16 when both are.
 
     Raises:
         InvalidArgumentError: Shapes that do not belong together.
@@ -157,7 +162,7 @@ def matmul(a: Operand, b: Operand) -> Result:
             wide_b = repeated(r, wide_b, batch)
         return r("matmul", wide_a, wide_b).reshape(list(result))
 
-    return evaluate("matmul", body, first, second)
+    return evaluate("matmul", body, first, second, alike=2)
 
 
 def repeated(r: Any, x: Any, batch: Sequence[int]) -> Any:
@@ -180,7 +185,7 @@ def residual(x: Operand, module_output: Operand) -> Result:
         module_output: A shape that broadcasts to `x`'s.
 
     Returns:
-        `x`'s shape.
+        `x`'s shape; float16 when both are.
 
     Raises:
         InvalidArgumentError: The second shape does not broadcast to the first.
@@ -197,7 +202,7 @@ def residual(x: Operand, module_output: Operand) -> Result:
 
 def arithmetic(name: str, kind: str, a: Prepared, b: Prepared) -> Result:
     """`a` with `b` broadcast to it."""
-    return evaluate(name, lambda r, a, b: r("binary", a, b, kind=kind), a, b)
+    return evaluate(name, lambda r, a, b: r("binary", a, b, kind=kind), a, b, alike=2)
 
 
 def embedding_ffn(

@@ -75,7 +75,7 @@ def binary_cross_entropy(
         losses = losses if w is None else r("binary", losses, w, kind="multiply")
         return r.like(reduced(r, losses, kind), x)
 
-    return evaluate("binary_cross_entropy", body, x, t, optional(weight, "weight"))
+    return evaluate("binary_cross_entropy", body, x, t, optional(weight, "weight"), alike=2)
 
 
 def binary_cross_entropy_backward(
@@ -116,7 +116,7 @@ def binary_cross_entropy_backward(
         slope = slope if w is None else r("binary", slope, w, kind="multiply")
         return r.like(r("binary", slope, spread(r, g, axes, kind), kind="multiply"), x)
 
-    return evaluate("binary_cross_entropy_backward", body, g, x, t, optional(weight, "weight"))
+    return evaluate("binary_cross_entropy_backward", body, g, x, t, optional(weight, "weight"), alike=3)
 
 
 def mse_loss(input: Operand, target: Operand, reduction: str = "mean") -> Result:
@@ -146,7 +146,7 @@ def mse_loss(input: Operand, target: Operand, reduction: str = "mean") -> Result
         difference = r("binary", r.wide(x), t, kind="subtract")
         return r.like(reduced(r, r("binary", difference, difference, kind="multiply"), kind), x)
 
-    return evaluate("mse_loss", body, *pair("mse_loss", input, target))
+    return evaluate("mse_loss", body, *pair("mse_loss", input, target), alike=2)
 
 
 def mse_loss_backward(grad_output: Operand, input: Operand, target: Operand, reduction: str = "mean") -> Result:
@@ -181,4 +181,4 @@ def mse_loss_backward(grad_output: Operand, input: Operand, target: Operand, red
         twice = r("binary", difference, r.kept(filled, 2.0), kind="multiply")
         return r.like(r("binary", twice, spread(r, g, axes, kind), kind="multiply"), x)
 
-    return evaluate("mse_loss_backward", body, g, x, t)
+    return evaluate("mse_loss_backward", body, g, x, t, alike=3)

@@ -107,7 +107,7 @@ def softmax_backward(grad_output: Operand, softmax_output: Operand, dim: int = -
         centred = r("binary", wide, dots.reshape([*axes[:axis], 1, *axes[axis + 1 :]]), kind="subtract")
         return r.like(r("binary", result, centred, kind="multiply"), y)
 
-    return evaluate("softmax_backward", body, g, y)
+    return evaluate("softmax_backward", body, g, y, alike=2)
 
 
 def layer_norm(
@@ -205,7 +205,7 @@ def layer_norm_backward(
         grad_input = r("layer_norm_backward", g, wide, weight, eps=small)
         return r.like(grad_input, x).reshape(axes), r.like(grad_gamma, w), r.like(grad_beta, w)
 
-    found: tuple[Result, Result, Result] = evaluate("layer_norm_backward", body, g, x, w)
+    found: tuple[Result, Result, Result] = evaluate("layer_norm_backward", body, g, x, w, alike=2)
     return found
 
 
@@ -281,5 +281,5 @@ def rms_norm_backward(grad_output: Operand, x: Operand, weight: Operand, eps: fl
         grad_input = r("rms_norm_backward", g, wide, weight, eps=small)
         return r.like(grad_input, x).reshape(axes), r.like(grad_weight, w)
 
-    found: tuple[Result, Result] = evaluate("rms_norm_backward", body, g, x, w)
+    found: tuple[Result, Result] = evaluate("rms_norm_backward", body, g, x, w, alike=2)
     return found

@@ -157,7 +157,7 @@ def residual_layer_norm(x: Operand, residual: Operand, weight: Operand, bias: Op
     """
     operands = floats(x, "x"), floats(residual, "residual"), floats(weight, "weight"), floats(bias, "bias")
     small = number("residual_layer_norm", "eps", eps)
-    return evaluate("residual_layer_norm", lambda r, *xs: r("residual_layer_norm", *xs, eps=small), *operands)
+    return evaluate("residual_layer_norm", lambda r, *xs: r("residual_layer_norm", *xs, eps=small), *operands, alike=2)
 
 
 def residual_rms_norm(x: Operand, residual: Operand, weight: Operand, eps: float = 1e-6) -> Result:
@@ -184,7 +184,7 @@ def residual_rms_norm(x: Operand, residual: Operand, weight: Operand, eps: float
     """
     operands = floats(x, "x"), floats(residual, "residual"), floats(weight, "weight")
     small = number("residual_rms_norm", "eps", eps)
-    return evaluate("residual_rms_norm", lambda r, *xs: r("residual_rms_norm", *xs, eps=small), *operands)
+    return evaluate("residual_rms_norm", lambda r, *xs: r("residual_rms_norm", *xs, eps=small), *operands, alike=2)
 
 
 def bias_gelu(x: Operand, bias: Operand, approximate: str = "tanh") -> Result:

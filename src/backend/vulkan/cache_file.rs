@@ -26,7 +26,9 @@ pub(crate) fn folder() -> Option<PathBuf> {
 
 /// The data of a file; `None` when it is not there, cannot be read, or was torn.
 pub(crate) fn read(file: &Path) -> Option<Vec<u8>> {
-    if std::fs::metadata(file).ok()?.len() > LARGEST_FILE {
+    // Asked before opening: opening a pipe would wait for its other end.
+    let about = std::fs::metadata(file).ok()?;
+    if !about.is_file() || about.len() > LARGEST_FILE {
         return None;
     }
     let bytes = std::fs::read(file).ok()?;

@@ -178,3 +178,73 @@ fn debug_information_stays_where_it_is_asked_for() {
     let (debug, release) = (size(CompilerConfig::debug()), size(CompilerConfig::release()));
     assert!(debug.0 > 0 && release.0 == 0 && release.1 < debug.1, "{debug:?} {release:?}");
 }
+
+/// What a shader that includes `first` is refused with, soon and with little memory.
+fn refused(files: &[(&str, &str)], first: &str) -> String {
+    let text = elementwise("x[i]").replace("void main()", &format!("#include \"{first}\"\nvoid main()"));
+    let folder = Folder::new(&[files, &[("shader.glsl", text.as_str())]].concat());
+    let error = folder.compiler().get_compute_function("shader", "main").unwrap_err();
+    assert!(matches!(error, Error::CompilationFailed { .. }), "{error}");
+    error.to_string()
+}
+
+#[test]
+fn includes_in_circles_end() {
+    let own = refused(&[("own.inc", "#include \"own.inc\"\n")], "own.inc");
+    assert!(own.contains("own.inc:1") && own.contains("does a file include itself"), "{own}");
+    let main = refused(&[], "shader.glsl");
+    assert!(main.contains("does a file include itself"), "{main}");
+    let two = "#include \"b.inc\"\n#include \"b.inc\"\n";
+    let pair = refused(&[("a.inc", two), ("b.inc", &two.replace("b.inc", "a.inc"))], "a.inc");
+    assert!(pair.contains("does a file include itself"), "{pair}");
+    // No circle, and two to the power of 25 files.
+    let chain: Vec<(String, String)> = (0..25)
+        .map(|i| (format!("{i}.inc"), format!("#include \"{}.inc\"\n", i + 1).repeat(2)))
+        .chain([("25.inc".to_owned(), "\n".to_owned())])
+        .collect();
+    let chain: Vec<(&str, &str)> = chain.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let many = refused(&chain, "0.inc");
+    assert!(many.contains("more than 4096 files are included"), "{many}");
+    let large = format!("// {}\n", "-".repeat(600_000));
+    let twice = "#include \"large.inc\"\n#include \"large.inc\"\n";
+    let most = refused(&[("large.inc", &large), ("twice.inc", twice)], "twice.inc");
+    assert!(most.contains("the included files have more than 1048576 bytes"), "{most}");
+}
+
+#[test]
+fn what_is_no_text_is_not_read() {
+    for endless in ["/dev/zero", "../../../../../../dev/zero", "/dev/stdin", "/proc"] {
+        let message = refused(&[], endless);
+        assert!(message.contains("is not a regular file") || message.contains("looked for"), "{message}");
+    }
+    let folder = Folder::new(&[("long.glsl", &format!("// {}", "-".repeat(1 << 20)))]);
+    let error = folder.compiler().get_compute_function("long", "main").unwrap_err().to_string();
+    assert!(error.contains("long.glsl has more than 1048576 bytes"), "{error}");
+    let macros: String = (0..20).map(|i| format!("#define A{} A{i} A{i}\n", i + 1)).collect();
+    let bomb = elementwise("x[i]").replace("void main()", &format!("#define A0 ;;;\n{macros}A20\nvoid main()"));
+    folder.write("bomb.glsl", bomb.as_bytes());
+    let error = folder.compiler().get_compute_function("bomb", "main").unwrap_err().to_string();
+    assert!(error.contains("bytes with includes and macros in place"), "{error}");
+}
+
+#[test]
+fn long_expressions_do_not_overflow_the_stack() {
+    let expression = format!("x[i]{}", "+v".repeat(60_000));
+    let text = elementwise(&expression).replace("void main() {", "void main() { float v = 1.0;");
+    Folder::new(&[("long.glsl", &text)]).compiler().get_compute_function("long", "main").unwrap();
+}
+
+#[test]
+#[cfg(unix)]
+fn a_pipe_in_the_cache_counts_as_absent() {
+    let folder = Folder::new(&[("one.glsl", &elementwise("x[i]"))]);
+    let compiler = folder.compiler();
+    compiler.get_compute_function("one", "main").unwrap();
+    let entries = folder.cached();
+    for entry in &entries {
+        std::fs::remove_file(entry).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(entry).status().unwrap().success());
+    }
+    compiler.get_compute_function("one", "main").unwrap();
+    assert_eq!((compiler.compilations(), entries.len()), (2, 1));
+}

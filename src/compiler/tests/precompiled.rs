@@ -22,7 +22,7 @@ fn precompiled_modules_are_taken_with_and_without_names() {
         named: false,
         strict: false,
     };
-    folder.write("old.spv", &bytes(&old.compile(|_, _| Err("none".into())).unwrap().0));
+    folder.write("old.spv", &bytes(&old.compile(|_, _, _| Err("none".into())).unwrap().0));
     for name in ["stripped", "named", "old", "stripped.spv"] {
         register("attention-output", Place::Architecture(&format!("spv-{name}")), name, &folder.compiler()).unwrap();
         let variant = select_on_floor("attention-output", &format!("spv-{name}")).unwrap();

@@ -1,0 +1,109 @@
+"""The architectures beside BERT against sentence-transformers itself: tiny checkpoints in three types and their own."""
+
+import numpy as np
+import pytest
+import torch
+from models import families
+from models.golden import normalized, per_text
+from sentence_transformers import SentenceTransformer
+
+import grilly
+
+UNIT = 1e-6  # for rows of unit length, as in test_live.py
+NARROW = 1.5  # times the largest error of theirs in the same type, both from float64
+STORED = {"xlm-roberta-float16": "float16", "mpnet-bfloat16": "bfloat16"}
+
+
+def load(folder, dtype) -> SentenceTransformer:
+    return SentenceTransformer(str(folder), device="cpu", model_kwargs={"dtype": dtype})
+
+
+def largest(rows, exact: np.ndarray) -> float:
+    return np.abs(np.asarray(rows, np.float64) - exact).max() / np.abs(exact).max()
+
+
+@pytest.fixture(scope="module")
+def golden() -> dict[str, np.ndarray]:
+    with np.load(families.FIXTURES / "families.npz") as file:
+        return dict(file)
+
+
+@pytest.fixture(scope="module")
+def sentences(golden, texts) -> list[str]:
+    """The golden file's texts, which hold pads and masks and cross the limit, and a part of the 200."""
+    return [*(str(text) for text in golden["texts"]), *texts[1::20]]
+
+
+@pytest.fixture(scope="module", params=families.table())
+def name(request) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def folder(name, tmp_path_factory):
+    return families.build(name, tmp_path_factory.mktemp("families"))
+
+
+@pytest.fixture(scope="module")
+def theirs(folder):
+    return load(folder, torch.float32)
+
+
+@pytest.fixture(scope="module")
+def exact(folder, sentences) -> np.ndarray:
+    return load(folder, torch.float32).double().encode(sentences)
+
+
+def test_golden_file_is_what_this_version_answers(exact, name, golden, theirs):
+    rows = golden[f"{name}/rows"]
+    assert largest(exact[: len(rows)], rows) <= 1e-7  # the file's numbers are rounded to float32
+    assert golden[f"{name}/limit"] == theirs.max_seq_length
+    texts = [str(text) for text in golden["texts"]]
+    assert [theirs.preprocess([text])["input_ids"][0].tolist() for text in texts] == per_text(golden[f"{name}/ids"])
+
+
+def test_embeddings_and_tokens(folder, device, theirs, exact, sentences):
+    expected = theirs.encode(sentences)
+    with grilly.VulkanSentenceTransformer(folder, device=device) as ours:
+        assert ours.backend == device and ours.dtype == "float32"
+        rows = ours.encode(sentences, normalize_embeddings=False)
+        assert ours.max_seq_length == theirs.max_seq_length
+        for text in sentences:
+            assert list(ours.tokenizer.encode(text)) == theirs.preprocess([text])["input_ids"][0].tolist(), text
+    assert rows.dtype == expected.dtype == np.float32
+    assert np.abs(normalized(rows) - normalized(expected)).max() <= UNIT
+    assert largest(rows, exact) <= 1e-5
+
+
+def test_token_embeddings(folder, device, theirs, sentences):
+    expected = theirs.encode(sentences[:20], output_value="token_embeddings")
+    with grilly.VulkanSentenceTransformer(folder, device=device) as ours:
+        rows = ours.encode(sentences[:20], output_value="token_embeddings", normalize_embeddings=False)
+    for row, other in zip(rows, expected):
+        assert np.asarray(row).shape == np.asarray(other).shape
+        assert largest(row, np.asarray(other, np.float64)) <= 3e-6
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_narrow_types(folder, device, dtype, exact, sentences):
+    """As near to float64 as theirs, but for the chance that decides which text has the largest error."""
+    expected = load(folder, getattr(torch, dtype)).encode(sentences)
+    with grilly.VulkanSentenceTransformer(folder, device=device, dtype=dtype) as ours:
+        assert ours.backend == device and ours.dtype == dtype
+        rows = ours.encode(sentences, normalize_embeddings=False)
+    assert rows.dtype == expected.dtype and rows.shape == expected.shape
+    assert largest(rows, exact) <= NARROW * largest(expected, exact)
+
+
+@pytest.mark.parametrize("name", ["roberta", *STORED], indirect=True)
+def test_the_type_of_the_checkpoint(folder, name, device, exact, sentences):
+    """With no dtype given, weights, numbers and results have the type that both read from config.json."""
+    theirs = SentenceTransformer(str(folder), device="cpu")
+    ours = grilly.SentenceTransformer(str(folder), device="cpu" if device == "cpu" else "cuda")
+    assert ours.backend == device and ours.dtype == STORED.get(name, "float32")
+    rows, expected = (model.encode(sentences) for model in (ours, theirs))
+    assert rows.dtype == expected.dtype and rows.shape == expected.shape
+    assert largest(rows, exact) <= NARROW * largest(expected, exact)
+    left, right = (model.encode(sentences[:3], convert_to_tensor=True) for model in (ours, theirs))
+    assert isinstance(left, torch.Tensor) and left.dtype == right.dtype and left.shape == right.shape
+    ours.close()

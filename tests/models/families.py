@@ -1,0 +1,67 @@
+"""Tiny checkpoints of the architectures beside BERT, written by NumPy in the libraries' own format.
+
+`fixtures/families.json` holds what transformers and sentence-transformers wrote for each: every JSON file, and the name
+and shape of every tensor. The numbers are drawn here, from `numpy.random.RandomState`, whose streams never change.
+`fixtures/tokenizers` holds each tokenizer.json as it was written, without the map of characters that two of them share.
+"""
+
+import base64
+import json
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from . import safetensors_file
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+TABLE = FIXTURES / "families.json"
+TOKENIZERS = FIXTURES / "tokenizers"
+CHARACTER_MAP = TOKENIZERS / "nmt_nfkc.bin"  # sentencepiece's, 240 KB
+MAP_PLACE = "the bytes of nmt_nfkc.bin in base64"
+# The first that a tensor's name contains: the spread of its numbers. Matrices go by their number of inputs.
+SPREADS = {"word_embeddings": 0.5, "position_embeddings": 0.3, "token_type_embeddings": 0.3, "attention_bias": 1.5}
+
+
+def table() -> dict[str, dict]:
+    return json.loads(TABLE.read_text(encoding="utf-8"))
+
+
+def draw(name: str, shape: list[int]) -> np.ndarray:
+    """Weights of a size that makes every part of the network matter, the same wherever name and shape are."""
+    if name.endswith("position_ids"):
+        return np.arange(shape[-1], dtype=np.int64).reshape(shape)
+    random = np.random.RandomState(zlib.crc32(name.encode()))
+    numbers = random.standard_normal(shape)
+    if len(shape) == 1:
+        norm = "norm" in name.lower()
+        scaled = float(norm and name.endswith("weight")) + (0.2 if norm else 0.1) * numbers
+    else:
+        chosen = (spread for part, spread in SPREADS.items() if part in name)
+        scaled = next(chosen, 1.2 / np.sqrt(shape[-1])) * numbers
+    return scaled.astype(np.float32)
+
+
+def write_tokenizer(name: str, folder: Path) -> None:
+    """Writes the tokenizer.json of a family."""
+    text = (TOKENIZERS / f"{name}.json").read_text(encoding="utf-8")
+    if MAP_PLACE in text:
+        text = text.replace(MAP_PLACE, base64.b64encode(CHARACTER_MAP.read_bytes()).decode())
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "tokenizer.json").write_text(text, encoding="utf-8")
+
+
+def write(fixture: dict, folder: Path) -> Path:
+    """Writes one row of the table as a model folder."""
+    write_tokenizer(fixture["tokenizer"], folder)
+    for name, content in fixture["files"].items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(json.dumps(content, indent=2), encoding="utf-8")
+    tensors = {name: draw(name, shape) for name, shape in fixture["tensors"].items()}
+    safetensors_file.write(folder / "model.safetensors", tensors, fixture["stored"])
+    return folder
+
+
+def build(name: str, folder: Path) -> Path:
+    """Writes the checkpoint `name` into `folder/name` and returns that path."""
+    return write(table()[name], folder / name)

@@ -1,0 +1,116 @@
+"""The architectures beside BERT against sentence-transformers' goldens: three types, both backends, no fallback."""
+
+import random
+
+import numpy as np
+import pytest
+
+from grilly import VulkanSentenceTransformer
+
+from . import families
+from .golden import per_text, same_bits
+
+TABLE = families.table()
+FLOAT32 = 1e-5  # max|a-b| / max|b|; torch's own float32 is within 4e-7 of these goldens
+NARROW = 1.5  # times the error of transformers in the same type, which the golden file holds
+TYPES = ("float32", "float16", "bfloat16")
+
+
+def error(rows: np.ndarray, expected: np.ndarray) -> float:
+    assert rows.shape == expected.shape
+    rows = rows.astype(np.float64)
+    return float(np.abs(rows - expected).max() / np.abs(expected).max())
+
+
+@pytest.fixture(scope="module")
+def golden() -> dict[str, np.ndarray]:
+    with np.load(families.FIXTURES / "families.npz") as file:
+        return dict(file)
+
+
+@pytest.fixture(scope="module")
+def sentences(golden) -> list[str]:
+    return [str(text) for text in golden["texts"]]
+
+
+@pytest.fixture(scope="module", params=TABLE)
+def name(request) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def folder(name, tmp_path_factory):
+    return families.build(name, tmp_path_factory.mktemp("families"))
+
+
+@pytest.fixture(scope="module", params=TYPES)
+def dtype(request) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def model(folder, device, dtype):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GRILLY_STRICT", "1")
+        with VulkanSentenceTransformer(folder, device=device, dtype=dtype) as model:
+            yield model
+
+
+@pytest.fixture(scope="module")
+def rows(model, sentences) -> np.ndarray:
+    return model.encode(sentences, normalize_embeddings=False)
+
+
+def test_embeddings(model, rows, name, device, dtype, golden):
+    assert model.backend == device and model.dtype == dtype
+    assert rows.dtype == (np.float16 if dtype == "float16" else np.float32)
+    bound = FLOAT32 if dtype == "float32" else NARROW * golden[f"{name}/{dtype}"]
+    assert error(rows, golden[f"{name}/rows"]) <= bound
+
+
+def test_same_bits_in_any_batch_and_order_and_alone(model, rows, sentences):
+    order = list(range(len(sentences)))
+    random.Random(3).shuffle(order)
+    shuffled = [sentences[index] for index in order]
+    for batch_size in (1, 7):
+        again = model.encode(shuffled, batch_size=batch_size, normalize_embeddings=False)
+        assert same_bits(again, rows[order]), batch_size
+    alone = model.encode(sentences[order[0]], normalize_embeddings=False)
+    assert same_bits(alone, rows[order[0]])
+
+
+def test_token_embeddings(model, rows, name, dtype, sentences, golden):
+    """One row a token; their mean, or the first, is the text's."""
+    tokens = model.encode(sentences, output_value="token_embeddings", normalize_embeddings=False)
+    lengths = [len(ids) for ids in per_text(golden[f"{name}/ids"])]
+    width = TABLE[name]["files"]["config.json"].get("hidden_size") or TABLE[name]["files"]["config.json"]["dim"]
+    assert [each.shape for each in tokens] == [(length, width) for length in lengths]
+    modules = TABLE[name]["files"].get("modules.json", [])
+    pooling = TABLE[name]["files"].get("1_Pooling/config.json", {})
+    if dtype == "float32" and not any(module["type"].endswith("Normalize") for module in modules):
+        first = pooling.get("pooling_mode_cls_token", False)
+        pooled = np.stack([np.asarray(each)[0] if first else np.asarray(each).mean(axis=0) for each in tokens])
+        assert error(pooled, rows) <= FLOAT32
+
+
+def test_tokens_and_limit(name, folder, sentences, golden):
+    with VulkanSentenceTransformer(folder, device="cpu") as model:
+        assert model.max_seq_length == golden[f"{name}/limit"]
+        assert [list(model.tokenizer.encode(text)) for text in sentences] == per_text(golden[f"{name}/ids"])
+
+
+@pytest.mark.parametrize("name", ["roberta", "roberta-pad-3", "xlm-roberta", "camembert", "mpnet"], indirect=True)
+def test_texts_hold_the_pad_token_and_cross_the_limit(name, golden):
+    """What the goldens are there for: pads inside a text shift the positions after them."""
+    pad = TABLE[name]["files"]["config.json"]["pad_token_id"] if name != "mpnet" else 1
+    ids = per_text(golden[f"{name}/ids"])
+    limit = golden[f"{name}/limit"]
+    assert sum(pad in row for row in ids) >= 3
+    assert sum(len(row) == limit for row in ids) >= 2
+    assert any(len(row) == limit and pad in row for row in ids)
+
+
+def test_every_distance_occurs(golden):
+    """mpnet: one bucket holds every distance from 91 on, whichever side."""
+    for name in ("mpnet", "mpnet-matrix", "mpnet-bfloat16"):
+        assert sum(len(ids) > 128 for ids in per_text(golden[f"{name}/ids"])) >= 2

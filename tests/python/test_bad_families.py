@@ -1,0 +1,232 @@
+"""Checkpoints of the architectures beside BERT that cannot be used: errors name the file, the key and the remedy."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from models import families
+from models.golden import same_bits
+from models.spoil import change_json, rewrite
+
+from grilly import VulkanSentenceTransformer
+from grilly.errors import ModelFormatError, UnsupportedError, WeightsError
+
+BIASES = "mpnet.encoder.relative_attention_bias.weight"
+
+
+@pytest.fixture
+def family(tmp_path) -> Callable[[str], Path]:
+    """`family(name)`: a checkpoint of families.json, to be spoiled."""
+    return lambda name: families.build(name, tmp_path)
+
+
+def load(folder: Path) -> None:
+    VulkanSentenceTransformer(folder, device="cpu").close()
+
+
+def message(folder: Path, error: type[Exception], *parts: str) -> str:
+    """What loading says, which must hold each of `parts`."""
+    with pytest.raises(error) as caught:
+        load(folder)
+    assert type(caught.value) is error
+    text = str(caught.value)
+    assert str(folder) in text
+    for part in parts:
+        assert part in text
+    return text
+
+
+@pytest.mark.parametrize("name", families.table())
+def test_the_copy_itself_is_fine(family, name):
+    load(family(name))
+
+
+# --------------------------------------------------------------------------------------------------- mpnet's distances
+
+
+def test_a_missing_bias_table(family):
+    folder = family("mpnet")
+    rewrite(folder, lambda tensors: tensors.pop(BIASES))
+    message(folder, WeightsError, "model.safetensors", f"missing {BIASES.removeprefix('mpnet.')} [40, 3]")
+
+
+def test_a_bias_table_of_other_rows_than_the_configuration_says(family):
+    folder = family("mpnet")
+    rewrite(folder, lambda tensors: tensors.update({BIASES: tensors[BIASES][:20]}))
+    message(folder, WeightsError, "model.safetensors", "relative_attention_bias.weight has shape [20, 3]", "[40, 3]")
+
+
+@pytest.mark.parametrize("buckets", [31, 20, 0, -1, "32", 32.5])
+def test_fewer_buckets_than_the_reference_uses(family, buckets):
+    folder = family("mpnet")
+    rows = buckets if buckets in (31, 20) else 40
+    rewrite(folder, lambda tensors: tensors.update({BIASES: tensors[BIASES][:rows]}))
+    change_json(folder / "config.json", relative_attention_num_buckets=buckets)
+    message(folder, ModelFormatError, "config.json", f"relative_attention_num_buckets is {json.dumps(buckets)}", "32")
+
+
+def test_rows_beyond_the_32_buckets_are_not_used(family):
+    folder = family("mpnet")
+    texts = ["a dog and the time of a year", "way " * 200]
+    with VulkanSentenceTransformer(folder, device="cpu") as model:
+        expected = model.encode(texts)
+    rewrite(folder, lambda tensors: tensors.update({BIASES: tensors[BIASES][:32]}))
+    change_json(folder / "config.json", relative_attention_num_buckets=...)  # whose default is 32
+    with VulkanSentenceTransformer(folder, device="cpu") as model:
+        assert same_bits(model.encode(texts), expected)
+
+
+# ------------------------------------------------------------------------------------ positions counted from pad id + 1
+
+
+@pytest.mark.parametrize("name", ["roberta", "xlm-roberta", "camembert"])
+@pytest.mark.parametrize(
+    "pad, said",
+    [
+        (-1, "pad_token_id is -1"),
+        (None, "pad_token_id is null"),
+        (1.5, "pad_token_id is 1.5"),
+        ("1", 'pad_token_id is "1"'),
+        (600, "vocab_size is 600"),
+        (2**40, "pad_token_id is 1099511627776"),
+        (42, "max_position_embeddings is 42"),  # outside the table of positions
+        (41, "max_position_embeddings is 42"),  # its last row, so that no token has one
+    ],
+)
+def test_an_impossible_pad(family, name, pad, said):
+    folder = family(name)
+    change_json(folder / "config.json", pad_token_id=pad)
+    text = message(folder, ModelFormatError, "config.json", said)
+    assert "padding token" in text or "expected" in text
+
+
+def test_the_pad_that_a_configuration_need_not_name(family):
+    folder = family("roberta")
+    texts = ["a <pad> dog", "the time"]
+    with VulkanSentenceTransformer(folder, device="cpu") as model:
+        expected = model.encode(texts)
+    change_json(folder / "config.json", pad_token_id=...)
+    with VulkanSentenceTransformer(folder, device="cpu") as model:
+        assert same_bits(model.encode(texts), expected)
+
+
+@pytest.mark.parametrize("name", ["roberta", "roberta-pad-3", "xlm-roberta", "camembert", "mpnet"])
+def test_no_room_for_a_position(family, name):
+    """The message says how many rows the table needs at the least."""
+    folder = family(name)
+    pad = 3 if name == "roberta-pad-3" else 1
+    change_json(folder / "config.json", max_position_embeddings=pad + 1)
+    message(folder, ModelFormatError, "config.json", f"max_position_embeddings is {pad + 1}", f"at least {pad + 2}")
+
+
+def test_a_limit_beyond_the_positions_is_lowered(family, caplog):
+    """sentence-transformers would look up rows that the table does not have."""
+    folder = family("roberta")
+    texts = ["way " * 100]
+    with VulkanSentenceTransformer(folder, device="cpu") as model:
+        expected = model.encode(texts)
+    change_json(folder / "tokenizer_config.json", model_max_length=512)
+    with VulkanSentenceTransformer(folder, device="cpu") as model:
+        assert model.max_seq_length == 40
+        assert same_bits(model.encode(texts), expected)
+
+
+# ------------------------------------------------------------------------------------------- tensors of another family
+
+
+@pytest.mark.parametrize(
+    "name, said",
+    [
+        ("roberta", "roberta"),
+        ("camembert", "camembert"),
+        ("distilbert", "distilbert"),
+        ("distilbert-relu", "distilbert"),
+        ("mpnet", "mpnet"),
+        ("mpnet-matrix", "mpnet"),
+        ("electra", "electra"),
+    ],
+)
+def test_tensors_of_another_family_under_bert(family, checkpoint, tmp_path, name, said):
+    folder = Path(shutil.copytree(checkpoint("base"), tmp_path / "bert"))
+    shutil.copy(family(name) / "model.safetensors", folder)
+    message(folder, WeightsError, "model.safetensors", f"{said}", 'model_type in config.json is "bert"', "missing")
+
+
+@pytest.mark.parametrize("name, said", [("roberta", "roberta"), ("xlm-roberta-matrix", "roberta"), ("mpnet", "mpnet")])
+def test_tensors_of_another_family_under_electra(family, name, said):
+    folder = family("electra")
+    shutil.copy(family(name) / "model.safetensors", folder)
+    message(folder, WeightsError, said, 'model_type in config.json is "electra"')
+
+
+def test_tensors_of_bert_under_mpnet(family, checkpoint):
+    folder = family("mpnet-matrix")
+    shutil.copy(checkpoint("legacy_names") / "model.safetensors", folder)
+    message(folder, WeightsError, "tensors of bert", 'model_type in config.json is "mpnet"', "missing")
+
+
+# ----------------------------------------------------------------------------------------------- keys of one family
+
+
+@pytest.mark.parametrize("key", ["dim", "n_layers", "n_heads", "hidden_dim", "vocab_size", "max_position_embeddings"])
+def test_missing_keys_of_distilbert(family, key):
+    folder = family("distilbert")
+    change_json(folder / "config.json", **{key: ...})
+    message(folder, ModelFormatError, "config.json", f"{key} is missing")
+
+
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        ({"dim": 0}, "dim is 0"),
+        ({"dim": 35}, "dim 35 is not a multiple of n_heads 3"),
+        ({"n_heads": 5}, "dim 36 is not a multiple of n_heads 5"),
+        ({"n_layers": -1}, "n_layers is -1"),
+        ({"hidden_dim": "52"}, 'hidden_dim is "52"'),
+    ],
+)
+def test_absurd_keys_of_distilbert(family, changes, said):
+    folder = family("distilbert")
+    change_json(folder / "config.json", **changes)
+    message(folder, ModelFormatError, "config.json", said)
+
+
+def test_an_unknown_activation_of_distilbert(family):
+    folder = family("distilbert")
+    change_json(folder / "config.json", activation="wavy")
+    message(folder, UnsupportedError, "config.json", 'activation "wavy"', "known are gelu")
+
+
+def test_electra_without_a_width_of_embeddings_means_128(family):
+    folder = family("electra")
+    change_json(folder / "config.json", embedding_size=...)
+    message(folder, WeightsError, "word_embeddings.weight has shape [600, 20], expected [600, 128]")
+
+
+@pytest.mark.parametrize("size", [0, -1, "20", 20.5])
+def test_an_absurd_width_of_embeddings(family, size):
+    folder = family("electra")
+    change_json(folder / "config.json", embedding_size=size)
+    message(folder, ModelFormatError, "config.json", f"embedding_size is {json.dumps(size)}")
+
+
+def test_a_missing_projection_of_embeddings(family):
+    folder = family("electra")
+    rewrite(folder, lambda tensors: tensors.pop("electra.embeddings_project.weight"))
+    message(folder, WeightsError, "model.safetensors", "missing embeddings_project.weight [36, 20]")
+
+
+def test_a_projection_that_equal_widths_do_not_have(family):
+    folder = family("electra-equal")
+    extra = {"embeddings_project.weight": np.eye(36, dtype=np.float32)}
+    rewrite(folder, lambda tensors: tensors.update(extra))
+    message(folder, WeightsError, "model.safetensors", "unexpected embeddings_project.weight")
+
+
+def test_segments_that_the_configuration_does_not_have(family):
+    folder = family("roberta")
+    change_json(folder / "config.json", type_vocab_size=2)
+    message(folder, WeightsError, "token_type_embeddings.weight has shape [1, 36], expected [2, 36]")
