@@ -45,6 +45,8 @@ pub(super) struct EmbeddingModel {
 }
 
 type Matrix = Py<PyArray2<f32>>;
+/// Numbers of the tokens of each text.
+type Ids = Vec<Vec<u32>>;
 
 impl EmbeddingModel {
     fn model(&self) -> crate::Result<&crate::EmbeddingModel> {
@@ -92,7 +94,7 @@ impl EmbeddingModel {
         batch_size: usize,
         tokens: bool,
         progress: Option<Py<PyAny>>,
-    ) -> PyResult<(Matrix, Vec<Matrix>, Vec<Vec<u32>>)> {
+    ) -> PyResult<(Matrix, Vec<Matrix>, Ids)> {
         let model = self.model()?;
         let texts = text::strings(texts)?;
         let options = EncodeOptions { prompt: text::string(prompt, || "prompt".into())?, batch_size, tokens };
@@ -122,7 +124,7 @@ impl EmbeddingModel {
     }
 
     /// Token ids of each text, special tokens included, truncated to the limit.
-    fn tokenize(&self, py: Python<'_>, texts: &Bound<'_, PyList>) -> PyResult<Vec<Vec<u32>>> {
+    fn tokenize(&self, py: Python<'_>, texts: &Bound<'_, PyList>) -> PyResult<Ids> {
         let model = self.model()?;
         let texts = text::strings(texts)?;
         lock::without(py, || model.tokenize(&texts))
@@ -142,11 +144,7 @@ impl EmbeddingModel {
     }
 
     /// The same, and the segment of each token.
-    fn tokenize_with_segments(
-        &self,
-        py: Python<'_>,
-        texts: &Bound<'_, PyList>,
-    ) -> PyResult<(Vec<Vec<u32>>, Vec<Vec<u32>>)> {
+    fn tokenize_with_segments(&self, py: Python<'_>, texts: &Bound<'_, PyList>) -> PyResult<(Ids, Ids)> {
         let model = self.model()?;
         let texts = text::strings(texts)?;
         let tokens = lock::without(py, || model.tokenize_with_segments(&texts))?;
