@@ -147,7 +147,7 @@ packages-build:
 	@scripts/packages.sh build
 
 packages-live:
-	@scripts/packages.sh build run
+	@scripts/packages.sh build run text
 
 packages-demo:
 	@scripts/packages.sh build run $(if $(findstring --text,$(ARGS)),,text)
