@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from grilly import SentenceTransformer, VulkanSentenceTransformer
-from grilly.errors import InvalidArgumentError, UnsupportedError
+from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 
 TEXTS = ["the cat", "", "a dog and a child and the world", "the", "way of life " * 100]
 
@@ -88,9 +88,9 @@ def test_the_texts_by_any_name(tiny_model, kind, name):
 
 
 def test_no_name_and_modules():
-    with pytest.raises(InvalidArgumentError, match="expected the name"):
+    with pytest.raises(InvalidTypeError, match="expected the name"):
         SentenceTransformer()
-    with pytest.raises(InvalidArgumentError, match=r"SentenceTransformer\(modules=...\).save"):
+    with pytest.raises(InvalidTypeError, match=r"SentenceTransformer\(modules=...\).save"):
         SentenceTransformer(modules=[object()])
 
 

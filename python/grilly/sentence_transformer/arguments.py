@@ -85,9 +85,7 @@ class Choices:
 def choose(given: Arguments) -> tuple[str | os.PathLike[str], Choices]:
     """Checks what needs no model: its name, and everything else."""
     if given.name is None:
-        raise InvalidArgumentError(
-            "model_name_or_path is None, expected the name or the folder of a model" + build(given)
-        )
+        raise InvalidTypeError("model_name is None, expected the name or the folder of a model" + build(given))
     processor = one_of(given)
     kwargs = {
         "model_kwargs": checked(given.model_kwargs, "model_kwargs"),
