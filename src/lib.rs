@@ -41,7 +41,6 @@ pub mod model;
 
 pub mod embed;
 
-
 #[cfg(feature = "python")]
 mod python;
 

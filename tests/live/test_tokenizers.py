@@ -92,6 +92,18 @@ def test_as_saved(trained, family):
     assert len(set(map(tuple, ours.tokenize(TEXTS)))) > 900, "the texts are told apart"
 
 
+@pytest.mark.parametrize("prefix", [False, True])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_long_texts(folder, family, prefix):
+    """Only the start of a long text is looked at where a space allows it."""
+    path = folder(family)
+    configure(path, add_prefix_space=prefix)
+    texts = [joint.join(varied(150, seed)) for seed in range(4) for joint in (" ", "  ", "")]
+    same_tokens(path, texts, longest=300)
+    configure(path, truncation_side="left")
+    same_tokens(path, texts[:3], longest=300)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_kind_of_model_stands_for_the_class(folder, family):
     path = folder(family)
@@ -154,30 +166,21 @@ def rebuild(file):
     spaces = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
     file["normalizer"] = {"type": "Sequence", "normalizers": [{"type": "Lowercase"}, *map_of_characters, spaces]}
     file["pre_tokenizer"] = {"type": "Whitespace"}
-    token = file["added_tokens"][0]
+    first, last = (file["added_tokens"][place] for place in (0, -1))
+    text = {"Sequence": {"id": "A", "type_id": 1}}
+    name = first["content"]
     file["post_processor"] = {
         "type": "TemplateProcessing",
-        "single": [
-            {"Sequence": {"id": "A", "type_id": 1}},
-            {"SpecialToken": {"id": token["content"], "type_id": 1}},
-        ],
-        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
-        "special_tokens": {
-            token["content"]: {"id": token["content"], "ids": [token["id"]], "tokens": [token["content"]]}
-        },
+        "single": [text, {"SpecialToken": {"id": name, "type_id": 1}}],
+        "pair": [text, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {name: {"id": name, "ids": [first["id"]], "tokens": [name]}},
     }
     for key, value in (("max_input_chars_per_word", 5), ("unk_id", 0), ("byte_fallback", True), ("fuse_unk", True)):
         if key in file["model"]:
             file["model"][key] = value
     file["truncation"] = {"max_length": 9, "strategy": "LongestFirst", "stride": 0, "direction": "Left"}
-    file["padding"] = {
-        "strategy": "BatchLongest",
-        "direction": "Left",
-        "pad_to_multiple_of": 8,
-        "pad_id": 3,
-        "pad_type_id": 1,
-        "pad_token": file["added_tokens"][-1]["content"],
-    }
+    padding = {"strategy": "BatchLongest", "direction": "Left", "pad_to_multiple_of": 8, "pad_id": 3, "pad_type_id": 1}
+    file["padding"] = padding | {"pad_token": last["content"]}
 
 
 @pytest.mark.parametrize("family", FAMILIES)

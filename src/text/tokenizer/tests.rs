@@ -6,6 +6,9 @@ use tempfile::TempDir;
 
 use super::*;
 
+mod classes;
+mod cuts;
+
 const VOCABULARY: &[&str] = &[
     "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "rain", "##s", "##ing", "in", "spain", "Spain", "e", "##e",
     "é", ".", ",", "我", "a", "z", "##z",
@@ -103,30 +106,6 @@ fn many_texts_keep_their_order() {
         assert_eq!(tokens.type_ids, vec![0; i % 7 + 2]);
     }
     assert!(tokenizer.encode(&[], 512).unwrap().is_empty());
-}
-
-#[test]
-fn a_cut_text_has_the_tokens_of_the_whole() {
-    let tokenizer = load(&[("tokenizer.json", tokenizer_json())]);
-    assert_eq!(tokenizer.cuts, Cuts::Spaces);
-    let words = ["rains", "  ", "Spain", "é\u{301}", ". ,", "[SEP]", "我", "\u{a0}", "zzz", "\u{301}e", "\u{200b}"];
-    let mut state = 1u64;
-    for length in [10, 700, 3_000, 20_000] {
-        let text: String = (0..length)
-            .map(|_| {
-                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                let word = words[(state >> 33) as usize % words.len()];
-                if state >> 63 == 0 { word.to_owned() } else { format!("{word} ") }
-            })
-            .collect();
-        let whole = tokenizer.inner.encode_fast(text.as_str(), false).unwrap();
-        for room in [0, 1, 7, 64, 200, 5_000] {
-            let cut = tokenizer.plain_ids(&text, room).unwrap();
-            let most = room.min(whole.len());
-            assert!(cut.len() >= most);
-            assert_eq!(cut[..most], whole.get_ids()[..most]);
-        }
-    }
 }
 
 #[test]

@@ -1,0 +1,280 @@
+//! What each class builds from small hand-made files.
+
+use super::*;
+
+/// Pieces of [`piece_file`] in the order of their ids.
+pub(super) const PIECES: &[(&str, f64)] = &[
+    ("<s>", 0.0),
+    ("<pad>", 0.0),
+    ("</s>", 0.0),
+    ("<unk>", 0.0),
+    ("▁", -2.0),
+    ("▁a", -1.0),
+    ("a", -3.0),
+    ("b", -3.0),
+    ("ab", -2.5),
+    ("▁ab", -1.5),
+    ("<mask>", 0.0),
+    ("fi", -3.0),
+    ("A", -4.0),
+];
+const BYTES: &[&str] = &["<s>", "<pad>", "</s>", "<unk>", "a", "b", "Ġ", "Ġa", "ab", "Ċ", "Ã", "©", "<mask>", "A"];
+
+fn special(id: usize, content: &str) -> Value {
+    json!({"id": id, "content": content, "single_word": false, "lstrip": content == "<mask>", "rstrip": false,
+        "normalized": false, "special": true})
+}
+
+/// tokenizer.json of byte-level BPE.
+pub(super) fn byte_file() -> Value {
+    let vocab: serde_json::Map<String, Value> = (0..).zip(BYTES).map(|(i, t)| ((*t).to_owned(), json!(i))).collect();
+    json!({
+        "version": "1.0",
+        "added_tokens": [special(0, "<s>"), special(1, "<pad>"), special(2, "</s>"), special(12, "<mask>")],
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": false},
+        "model": {"type": "BPE", "vocab": vocab, "merges": [["Ġ", "a"], ["a", "b"]]}
+    })
+}
+
+/// tokenizer.json of Unigram, with a map of characters.
+pub(super) fn piece_file(map: Option<&[u8]>) -> Value {
+    json!({
+        "version": "1.0",
+        "added_tokens": [special(0, "<s>"), special(1, "<pad>"), special(2, "</s>"), special(3, "<unk>"), special(10, "<mask>")],
+        "normalizer": map.map(|map| json!({"type": "Sequence", "normalizers": [
+            {"type": "Precompiled", "precompiled_charsmap": base64(map)},
+            {"type": "Replace", "pattern": {"String": "a"}, "content": "b"},
+        ]})),
+        "model": {"type": "Unigram", "unk_id": 0, "vocab": PIECES, "byte_fallback": false}
+    })
+}
+
+fn base64(bytes: &[u8]) -> String {
+    let digits = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let four = |bytes: &[u8]| {
+        let bits = bytes.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - bytes.len()));
+        let digit = |i| digits[(bits >> (18 - 6 * i)) as usize & 63] as char;
+        format!("{:=<4}", (0..=bytes.len()).map(digit).collect::<String>())
+    };
+    bytes.chunks(3).map(four).collect()
+}
+
+/// A map of characters as sentencepiece writes it: the size of a double array over bytes, the array, and the texts that
+/// stand for the keys. Keys have at most 4 bytes and differ in the first.
+pub(super) fn character_map(pairs: &[(&str, &str)]) -> Vec<u8> {
+    let (mut array, mut texts) = (vec![0u32; 256 * (2 + 4 * pairs.len())], String::new());
+    for (number, (key, text)) in pairs.iter().enumerate() {
+        let mut place = 0;
+        for (depth, byte) in key.bytes().enumerate() {
+            let here = place ^ usize::from(byte);
+            // The next level has 256 places of its own, so that no two keys meet.
+            place = 256 * (1 + 4 * number + depth);
+            let ends = u32::from(depth + 1 == key.len());
+            array[here] = u32::from(byte) | ends << 8 | ((here ^ place) as u32) << 10;
+        }
+        array[place] = texts.len() as u32;
+        texts.push_str(text);
+        texts.push('\0');
+    }
+    let size = (array.len() * 4) as u32;
+    let array = array.into_iter().flat_map(u32::to_le_bytes);
+    size.to_le_bytes().into_iter().chain(array).chain(texts.into_bytes()).collect()
+}
+
+/// No-break spaces become spaces, the ligature ﬁ its letters, and a space below an accent a letter.
+pub(super) fn no_break_spaces() -> Vec<u8> {
+    character_map(&[("\u{a0}", " "), ("ﬁ", "fi"), (" \u{301}", "b")])
+}
+
+/// The tokenizer of a file with the configuration of a class.
+fn of(file: Value, config: Value) -> Tokenizer {
+    load(&[("tokenizer.json", file), ("tokenizer_config.json", config)])
+}
+
+/// The ids between the tokens around every text.
+fn own(tokenizer: &Tokenizer, text: &str) -> Vec<u32> {
+    let ids = encode(tokenizer, text, 512);
+    ids[1..ids.len() - 1].to_vec()
+}
+
+#[test]
+fn a_class_builds_all_but_the_vocabulary() {
+    let bytes = of(byte_file(), json!({"tokenizer_class": "RobertaTokenizer"}));
+    assert_eq!(encode(&bytes, "ab a", 9), [0, 8, 7, 2], "the file would put a space before the text and split nothing");
+    assert_eq!(own(&bytes, "a\n bé"), [4, 9, 6, 5, 10, 11]);
+    let spaced = of(byte_file(), json!({"tokenizer_class": "RobertaTokenizerFast", "add_prefix_space": true}));
+    assert_eq!(own(&spaced, "ab a"), [7, 5, 7]);
+
+    let map = no_break_spaces();
+    let pieces = of(piece_file(Some(&map)), json!({"tokenizer_class": "XLMRobertaTokenizer"}));
+    assert_eq!(
+        encode(&pieces, "ab  a\u{a0}\u{fb01}", 9),
+        [0, 9, 5, 4, 11, 2],
+        "letters stay what the map makes of them"
+    );
+    assert_eq!(own(&pieces, "\u{a0}éé b"), [4, 3, 4, 7]);
+    let bare = of(piece_file(None), json!({"tokenizer_class": "XLMRobertaTokenizer", "add_prefix_space": false}));
+    assert_eq!(own(&bare, "ab a\u{a0}\u{fb01}"), [8, 6, 3], "without a map the ligature is unknown");
+}
+
+#[test]
+fn sentence_pieces_have_their_unknown_piece_by_id_or_by_name() {
+    let named = |class: &str, unknown: &str| {
+        own(&of(piece_file(None), json!({"tokenizer_class": class, "unk_token": unknown})), "é")
+    };
+    assert_eq!(named("XLMRobertaTokenizer", "a"), [4, 3]);
+    assert_eq!(named("CamembertTokenizer", "a"), [4, 6]);
+    assert_eq!(named("CamembertTokenizer", "<unk>"), [4, 3]);
+}
+
+#[test]
+fn a_mask_takes_the_spaces_before_it_where_the_class_says_so() {
+    // Splitting at white space hides it, but not where the map makes a letter of a space.
+    let mut file = piece_file(Some(&character_map(&[("\u{a0}", "b")])));
+    file["added_tokens"] = json!([]);
+    for (class, ids) in [("CamembertTokenizer", vec![5, 10, 5]), ("XLMRobertaTokenizer", vec![9, 10, 5])] {
+        assert_eq!(own(&of(file.clone(), json!({"tokenizer_class": class})), "a\u{a0}<mask> a"), ids, "{class}");
+    }
+    let mut bytes = byte_file();
+    bytes["added_tokens"] = json!([]);
+    let config = |config: Value| of(bytes.clone(), config);
+    assert_eq!(own(&config(json!({"tokenizer_class": "RobertaTokenizer"})), "a <mask>"), [4, 6, 12]);
+    let taking = json!({"content": "<mask>", "lstrip": true, "__type": "AddedToken"});
+    assert_eq!(own(&config(json!({"tokenizer_class": "RobertaTokenizer", "mask_token": taking})), "a <mask>"), [4, 12]);
+    let added = json!({"12": taking, "40": {"content": "ab", "normalized": false, "single_word": true}});
+    let added = config(json!({"tokenizer_class": "RobertaTokenizer", "added_tokens_decoder": added}));
+    assert_eq!(own(&added, "a <mask>abb ab"), [4, 12, 8, 5, 6, 8]);
+}
+
+#[test]
+fn the_class_is_the_named_one_or_that_of_the_model() {
+    let kind = |tokenizer: Option<&str>, model: Value| {
+        let config = json!({"tokenizer_class": tokenizer});
+        let files = [("tokenizer.json", byte_file()), ("tokenizer_config.json", config), ("config.json", model)];
+        Tokenizer::load(folder(&files).path(), false).map(|tokenizer| encode(&tokenizer, "a a", 9)).ok()
+    };
+    // tokenizer.json itself puts a space before the text, splits nothing and has no template.
+    let (bytes, as_it_is) = (Some(vec![0, 4, 7, 2]), Some(vec![7, 7]));
+    assert_eq!(kind(None, json!({"model_type": "roberta"})), bytes);
+    assert_eq!(kind(None, json!({"model_type": "gpt2"})), as_it_is);
+    assert_eq!(kind(None, json!({"model_type": "xlm-roberta"})), None);
+    assert_eq!(kind(None, json!({"model_type": "bert", "tokenizer_class": "RobertaTokenizer"})), bytes);
+    assert_eq!(kind(Some("LongformerTokenizerFast"), json!({"model_type": "xlm-roberta"})), bytes);
+    assert_eq!(kind(Some("PreTrainedTokenizerFast"), json!({"model_type": "roberta"})), as_it_is);
+    assert_eq!(kind(Some("Unheard"), json!({"model_type": "roberta", "tokenizer_class": "BertTokenizer"})), as_it_is);
+    assert_eq!(kind(Some(""), json!({"model_type": "roberta"})), bytes);
+}
+
+#[test]
+fn segments_are_given_where_the_class_or_the_configuration_says_so() {
+    let segments = |config: Value| {
+        let mut file = tokenizer_json();
+        file["post_processor"]["single"][1]["Sequence"]["type_id"] = json!(1);
+        let tokenizer = of(file, config);
+        (tokenizer.gives_segments(), tokenizer.encode(&["the".into()], 9).unwrap().remove(0).type_ids)
+    };
+    let names = ["input_ids", "token_type_ids"];
+    assert_eq!(segments(json!({})), (true, vec![0; 3]), "BERT's own template");
+    assert_eq!(segments(json!({"tokenizer_class": "DistilBertTokenizer"})), (false, vec![0; 3]));
+    assert_eq!(segments(json!({"tokenizer_class": "TokenizersBackend"})), (false, vec![0; 3]));
+    let backend = json!({"tokenizer_class": "TokenizersBackend", "model_input_names": names});
+    assert_eq!(segments(backend), (true, vec![0, 1, 0]));
+    assert_eq!(segments(json!({"model_input_names": ["input_ids"]})), (false, vec![0; 3]));
+}
+
+#[test]
+fn padding_is_the_class_or_the_configurations_or_the_files() {
+    let padding = |file: Value, config: Value| {
+        let tokenizer = of(file, config);
+        (tokenizer.pad_id(), tokenizer.padding_side())
+    };
+    assert_eq!(padding(byte_file(), json!({"tokenizer_class": "RobertaTokenizer"})), (Some(1), Side::Right));
+    let named = json!({"tokenizer_class": "RobertaTokenizer", "pad_token": "a", "padding_side": "left"});
+    assert_eq!(padding(byte_file(), named), (Some(4), Side::Left));
+    assert_eq!(padding(byte_file(), json!({"tokenizer_class": "RobertaTokenizer", "pad_token": null})).0, None);
+    let new = json!({"tokenizer_class": "RobertaTokenizer", "pad_token": "[PAD]"});
+    assert_eq!(padding(byte_file(), new).0, Some(BYTES.len() as u32), "a token that is nowhere gets the next id");
+    let mut left = tokenizer_json();
+    left["padding"]["direction"] = json!("Left");
+    assert_eq!(padding(left.clone(), json!({"tokenizer_class": "TokenizersBackend"})), (Some(0), Side::Left));
+    assert_eq!(padding(left, json!({})), (Some(0), Side::Left));
+    assert_eq!(padding(byte_file(), json!({"tokenizer_class": "TokenizersBackend"})), (None, Side::Right));
+}
+
+#[test]
+fn older_files_count_where_the_configuration_lists_no_added_tokens() {
+    let older = [
+        ("special_tokens_map.json", json!({"sep_token": "ab", "additional_special_tokens": ["aa"]})),
+        ("added_tokens.json", json!({"<new>": 14})),
+    ];
+    let with = |config: Value| {
+        let files = [("tokenizer.json", byte_file()), ("tokenizer_config.json", config)];
+        encode(&load(&[&files[..], &older[..]].concat()), "aa<new>", 9)
+    };
+    let class = "RobertaTokenizer";
+    assert_eq!(with(json!({"tokenizer_class": class})), [0, 15, 14, 8]);
+    assert_eq!(with(json!({"tokenizer_class": class, "added_tokens_decoder": {}}))[..3], [0, 4, 4]);
+}
+
+#[test]
+fn a_vocabulary_with_merges_is_enough_for_bytes() {
+    let vocab = byte_file()["model"]["vocab"].clone();
+    let config = ("tokenizer_config.json", json!({"tokenizer_class": "RobertaTokenizer"}));
+    let load = |merges: &str| {
+        let files = [("vocab.json", vocab.clone()), ("merges.txt", json!(merges)), config.clone()];
+        Tokenizer::load(folder(&files).path(), false)
+    };
+    let tokenizer = load("#version: 0.2\nĠ a\na b\n").unwrap();
+    assert_eq!(encode(&tokenizer, "ab a<mask>", 9), [0, 8, 7, 12, 2]);
+    for (merges, part) in [("Ġ a\nab", "line 2"), ("a b c", "line 1"), ("a x", "vocab.json")] {
+        let error = load(merges).err().unwrap().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn what_a_class_cannot_use_is_named() {
+    let class = |name: &str| json!({"tokenizer_class": format!("{name}Tokenizer")});
+    let with = |name: &str, key: &str, value: Value| {
+        let mut config = class(name);
+        config[key] = value;
+        ("tokenizer_config.json", config)
+    };
+    let bytes = ("tokenizer.json", byte_file());
+    let mut broken = piece_file(Some(&[1, 2, 3]));
+    broken["normalizer"] = broken["normalizer"]["normalizers"][0].clone();
+    let mut odd = byte_file();
+    odd["model"]["merges"] = json!(["a"]);
+    let sentences = ("tokenizer_config.json", class("XLMRoberta"));
+    let cases: &[(&[(&str, Value)], &str)] = &[
+        (&[bytes.clone(), sentences.clone()], "its pieces have no scores"),
+        (&[("sentencepiece.bpe.model", json!("")), sentences.clone()], "no tokenizer.json; save it with"),
+        (&[("vocab.json", json!({})), ("tokenizer_config.json", class("Roberta"))], "no vocab.json with merges.txt"),
+        (
+            &[("vocab.txt", vocabulary_file()), ("tokenizer_config.json", class("TokenizersBackend"))],
+            "no tokenizer.json",
+        ),
+        (&[("tokenizer.json", broken), sentences], "tokenizer.json"),
+        (&[("tokenizer.json", odd), ("tokenizer_config.json", class("Roberta"))], "the merge \"a\""),
+        (&[bytes.clone(), with("Roberta", "cls_token", Value::Null)], "cls_token is null"),
+        (&[bytes.clone(), with("Roberta", "unk_token", Value::Null)], "unk_token is null"),
+        (&[bytes.clone(), with("Roberta", "mask_token", json!(3))], "mask_token is neither"),
+        (
+            &[bytes.clone(), with("Roberta", "added_tokens_decoder", json!({"x": {"content": "a"}}))],
+            "\"x\" is not an id",
+        ),
+        (&[bytes.clone(), with("Roberta", "added_tokens_decoder", json!({"1": "a"}))], "the token 1"),
+        (&[bytes.clone(), with("Roberta", "model_input_names", json!("input_ids"))], "model_input_names"),
+        (&[bytes.clone(), with("Roberta", "extra_special_tokens", json!("a"))], "extra_special_tokens"),
+        (&[bytes.clone(), with("Roberta", "padding_side", json!("top"))], "padding_side"),
+        (
+            &[bytes, ("added_tokens.json", json!({"a": -1})), ("tokenizer_config.json", class("Roberta"))],
+            "added_tokens.json",
+        ),
+    ];
+    for (files, part) in cases {
+        let error = Tokenizer::load(folder(files).path(), false).err().unwrap_or_else(|| panic!("{part} is accepted"));
+        assert!(matches!(error, Error::ModelFormat { .. }), "{error}");
+        assert!(error.to_string().contains(part), "{part} not in {error}");
+    }
+}

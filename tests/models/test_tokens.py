@@ -1,0 +1,26 @@
+"""Token ids against transformers' goldens: every family, with arguments that agree with its file and that do not."""
+
+import numpy as np
+import pytest
+
+from grilly import _core
+
+from .golden import per_text
+from .token_cases import CASES, GOLDEN, MOST, TEXTS, build
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_ids(case, tmp_path):
+    with np.load(GOLDEN) as golden:
+        wanted = per_text(golden[case])
+    model = _core.EmbeddingModel.load(build(case, tmp_path / "model"), "cpu", "float32", MOST)
+    ids = model.tokenize(TEXTS)
+    assert [text for text, own, other in zip(TEXTS, ids, wanted, strict=True) if own != other] == []
+
+
+def test_the_arguments_matter():
+    # electra has distilbert's pieces, and with the file's own class no argument counts.
+    cases = [case for case in CASES if case not in ("electra", "mpnet, file")]
+    with np.load(GOLDEN) as golden:
+        assert len({golden[case].tobytes() for case in cases}) == len(cases)
+        assert np.array_equal(golden["mpnet, file"], golden["mpnet"])
