@@ -244,14 +244,11 @@ def test_added_tokens_with_other_flags(folder, family, name):
 def test_the_files_of_older_folders(folder, family):
     path = folder(family)
     without(path, "sep_token", "eos_token", "extra_special_tokens")
-    change(
-        path / "special_tokens_map.json",
-        mask_token=flags("<new>", lstrip=True),
-        sep_token=".",
-        eos_token=".",
-        additional_special_tokens=["ful"],
-    )
+    older = {"mask_token": flags("<new>", lstrip=True), "sep_token": ".", "eos_token": "."}
+    change(path / "special_tokens_map.json", additional_special_tokens=["ful"], **older)
     change(path / "added_tokens.json", **{"<new>": 600, "<extra>": 601})
+    same_tokens(path)
+    change(path / "special_tokens_map.json", extra_special_tokens={"image_token": "they"})
     same_tokens(path)
 
 

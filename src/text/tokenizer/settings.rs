@@ -52,7 +52,7 @@ impl Settings {
     /// special_tokens_map.json and added_tokens.json: they count where tokenizer_config.json lists no added tokens.
     fn read_older(&mut self, folder: &Path) -> Result<()> {
         for (key, mut value) in read_object(&folder.join("special_tokens_map.json"))?.unwrap_or_default() {
-            if let Value::Object(token) = &mut value {
+            if let (Value::Object(token), true) = (&mut value, key != EXTRA) {
                 token.insert("special".into(), Value::Bool(true));
             }
             if let (Value::Array(new), Some(Value::Array(own))) = (&value, self.values.get(&key))
