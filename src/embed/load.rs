@@ -47,8 +47,13 @@ impl EmbeddingModel {
         weights.rounded = dtype;
         weights.check(&encoder::needed(&graph, &spec)).map_err(|error| match error {
             Error::Weights { path, mut problems } => {
-                let other = registry::other_architecture(weights.stored_names(), &model_type);
-                problems.splice(0..0, other);
+                match registry::other_architecture(weights.stored_names(), &model_type) {
+                    Some(other) => problems.insert(0, other),
+                    None => problems.push(format!(
+                        "config.json describes a {model_type} model with other tensors: fetch the folder anew, or save \
+                         the model again with `save_pretrained`"
+                    )),
+                }
                 Error::Weights { path, problems }
             }
             other => other,

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import sentence_transformers
 import torch
+from models import families
 from models.variants import BASE
 from sentence_transformers import util as their_util
 
@@ -100,6 +101,24 @@ def test_preprocess(real_model_path, texts, prompt):
                 else:
                     assert left[name].dtype == value.dtype and torch.equal(left[name], value), name
         assert ours.preprocess([]) == theirs.preprocess([]) == {}
+
+
+@pytest.mark.parametrize("name", families.table())
+def test_every_family(tmp_path, texts, name):
+    """Rows of ids as sentence-transformers pads them, and a saved folder that it loads."""
+    chosen = [*texts[SOME], "<pad> in a text", "[MASK] and <mask>", ""]
+    ours, theirs = both(families.build(name, tmp_path))
+    with ours:
+        assert f"torch.{ours.dtype}" == str(theirs.dtype)
+        left, right = ours.preprocess(chosen), theirs.preprocess(chosen)
+        assert set(left) == set(right)
+        for key in set(right) - {"modality"}:
+            assert torch.equal(left[key], right[key]), key
+        ours.max_seq_length = 7
+        ours.save_pretrained(tmp_path / "saved")
+        saved = sentence_transformers.SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+        assert saved.max_seq_length == 7 and saved.dtype == theirs.dtype
+        assert close(ours.encode(chosen), saved.encode(chosen), ours.dtype)
 
 
 # Saved folders.

@@ -50,7 +50,7 @@ def test_the_copy_itself_is_fine(family, name):
 def test_a_missing_bias_table(family):
     folder = family("mpnet")
     rewrite(folder, lambda tensors: tensors.pop(BIASES))
-    message(folder, WeightsError, "model.safetensors", f"missing {BIASES.removeprefix('mpnet.')} [40, 3]")
+    message(folder, WeightsError, "model.safetensors", f"missing {BIASES.removeprefix('mpnet.')} [40, 3]", "fetch")
 
 
 def test_a_bias_table_of_other_rows_than_the_configuration_says(family):

@@ -98,13 +98,20 @@ def test_without_a_gpu_the_cpu_takes_over(run, tiny_model, no_vulkan):
         """
         import sys
         from grilly import SentenceTransformer
-        model = SentenceTransformer(sys.argv[1], device="cuda:1")
-        print(model.backend, model.cuda().backend, model.encode("the", device="mps").shape)
+        model = SentenceTransformer(sys.argv[1], device="cuda")
+        print(model.backend, model.to("mps").backend, model.cuda().encode("the", device="cuda").shape)
+        for call in (lambda: model.cuda(1), lambda: SentenceTransformer(sys.argv[1], device="cuda:0")):
+            try:
+                call()
+            except IndexError as error:
+                print(str(error).partition(":")[0].replace(" ", "_"))
         """,
         tiny_model,
         **no_vulkan,
     )
-    assert done.status == 0 and done.output.split() == ["cpu", "cpu", "(32,)"], done.errors
+    assert done.status == 0 and done.output.split() == ["cpu", "cpu", "(32,)", *["there_is_no_device_vulkan"] * 2], (
+        done.errors
+    )
     assert "the CPU" in done.errors
 
 

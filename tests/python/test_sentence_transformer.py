@@ -99,11 +99,11 @@ def test_what_does_something_else_is_logged_once(tiny_model, kind, caplog):
     caplog.set_level(logging.INFO, "grilly")
     arguments = {
         "trust_remote_code": True, "modules": [object()], "model_card_data": object(), "backend": "torch",
-        "model_kwargs": {"attn_implementation": "sdpa", "device_map": "cuda:0"},
+        "model_kwargs": {"attn_implementation": "sdpa", "device_map": "cuda"},
         "tokenizer_kwargs": {"use_fast": True, "model_max_length": 20}, "config_kwargs": {"use_cache": False},
     }  # fmt: skip
     with kind(model_name_or_path=tiny_model, **arguments) as model:
-        assert model.max_seq_length == 20 and model.device == "vulkan:0"
+        assert model.max_seq_length == 20 and model.device == "vulkan"
         for _ in range(2):
             model.encode(TEXTS, device=["cpu", "cuda"], chunk_size=2, show_progress_bar=False)
     lines = [record.getMessage() for record in caplog.records if record.name == "grilly"]

@@ -102,7 +102,7 @@ class Moving(Loaded):
         return self.to(device="cpu")
 
     def cuda(self: Self, device: Any = None) -> Self:
-        """On the best Vulkan device, or on number `device`; where there is none, on the CPU, with a warning.
+        """On the best Vulkan device, and on the CPU with a warning where there is none; or on number `device`.
 
         Example:
             >>> from grilly import SentenceTransformer

@@ -27,8 +27,8 @@ class SentenceTransformer(Model):
         model_name_or_path: A folder, a name on the Hugging Face hub, or a bare name there of the organisation
             sentence-transformers; see `grilly.hub.resolve`.
         modules: Refused without a name: modules are torch's. Beside a name they are ignored, as there.
-        device: `"cuda"`, `"mps"` or None for the best Vulkan device, `"cuda:N"` or `"vulkan:N"` for number N, `"cpu"`;
-            without such a device the CPU takes over with a warning.
+        device: `"cuda"`, `"mps"` or None for the best Vulkan device, and the CPU with a warning where there is none;
+            `"cuda:N"` or `"vulkan:N"` for number N; `"cpu"`.
         prompts: Texts by name, to be put before inputs; taken before the model's own.
         default_prompt_name: The prompt used when a call names none; default: the model's own.
         cache_folder: Root of the Hugging Face cache; default: `$SENTENCE_TRANSFORMERS_HOME`, else Hugging Face's own.
@@ -65,6 +65,7 @@ class SentenceTransformer(Model):
         ModelNotFoundError: The name leads nowhere (also an `OSError`).
         ModelFormatError: The folder cannot be used as it is (also a `ValueError`); `WeightsError` for its tensors.
         UnsupportedError: An architecture, a module or an option that this version does not do.
+        IndexOutOfRangeError: There is no device N (also an `IndexError`).
         DeviceUnavailableError: No usable device, and `GRILLY_STRICT=1` (also a `RuntimeError`).
 
     The object is a context manager, and `close()`, the end of a `with` block and `del` free its device memory. Threads
