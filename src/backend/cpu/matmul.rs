@@ -243,6 +243,22 @@ mod tests {
         }
     }
 
+    /// Wide products pack their rows, narrow ones read them where they lie; blocks of rows end in tiles of any height.
+    #[test]
+    fn packed_rows_give_the_same_bits() {
+        for arch in archs() {
+            let (n, narrow, k) = (1000, 40, 800);
+            let (x, w) = (numbers(700 * k, 1), numbers(n * k, 2));
+            let expected = product(arch, Team::Alone, &x, &w[..narrow * k], narrow, k);
+            for rows in [31, 32, 33, 37, 511, 512, 513, 515, 700] {
+                let y = product(arch, Team::Alone, &x[..rows * k], &w, n, k);
+                for (y, expected) in y.chunks_exact(n).zip(expected.chunks_exact(narrow)) {
+                    assert!(same_bits(&y[..narrow], expected), "{rows} rows, {arch:?}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn rows_apart_leave_what_is_between_alone() {
         for arch in archs() {

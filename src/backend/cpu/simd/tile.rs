@@ -8,6 +8,7 @@
 //! The chain is the same for every tile height and width, for every neighbour and for every split of the work, so
 //! the order of summation depends on the depth alone.
 
+use std::cell::RefCell;
 use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
@@ -97,96 +98,225 @@ pub struct Product<'a> {
     pub out_stride: usize,
 }
 
+/// Rows that pass by a panel's chain while it stays in the second-level cache.
+const BLOCK_ROWS: usize = 512;
+
+/// Panels from which on packing A costs less than it saves: each reads all rows again.
+const PANELS_TO_PACK: usize = 16;
+
+/// Fewer rows stay in the nearest cache as they are.
+const LEAST_PACKED: usize = 32;
+
+thread_local! {
+    /// Rows of A, packed: a thread's own, kept from product to product.
+    static PACKED_ROWS: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+}
+
 impl Product<'_> {
     /// Computes it. One function an instruction set, whoever calls: the tiles are much code.
     #[inline(never)]
     pub fn run(self, arch: Arch) {
-        arch.dispatch(self);
-    }
-
-    /// Rows that stay in the second-level cache while all panels pass by.
-    fn block_rows(&self) -> usize {
-        const FLOATS: usize = 128 * 1024;
-        (FLOATS / self.depth.max(1)).clamp(16, 256) / 8 * 8
+        PACKED_ROWS.with_borrow_mut(|packed| {
+            let pays = self.vectors == PANEL_VECTORS
+                && self.rows >= LEAST_PACKED
+                && self.columns >= PANELS_TO_PACK * PANEL_VECTORS * lanes(arch);
+            // Whole tiles of up to 8 rows.
+            let floats = if pays { self.rows.min(BLOCK_ROWS).next_multiple_of(8) * self.depth.min(CHAIN) } else { 0 };
+            // Without room A is read where it lies: the same bits.
+            let room = packed.try_reserve_exact(floats.saturating_sub(packed.len())).is_ok();
+            if room && floats > packed.len() {
+                packed.resize(floats, 0.0);
+            }
+            arch.dispatch(Blocks { product: self, packed: if room { &mut packed[..floats] } else { &mut [] } });
+        });
     }
 }
 
-impl WithSimd for Product<'_> {
+/// A product, block of rows by block of rows and chain by chain: while the rows of a block pass by a panel, its chain
+/// stays near. Between chains the sums wait in the result.
+struct Blocks<'a, 'p> {
+    product: Product<'p>,
+    /// Room for a chain of a block's rows; empty to read A where it lies.
+    packed: &'a mut [f32],
+}
+
+/// One chain of every sum.
+#[derive(Clone, Copy)]
+struct Chain {
+    from: usize,
+    terms: usize,
+    first: bool,
+    last: bool,
+}
+
+impl Chain {
+    /// What is stored of a sum: with the last chain all of it, scaled, and the bias.
+    #[inline(always)]
+    fn end<S: Simd>(self, simd: S, before: S::f32s, sum: S::f32s, scale: S::f32s, bias: S::f32s) -> S::f32s {
+        let sum = simd.add_f32s(before, sum);
+        if self.last { simd.mul_add_f32s(sum, scale, bias) } else { sum }
+    }
+}
+
+impl WithSimd for Blocks<'_, '_> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(mut self, simd: S) {
-        let width = self.vectors * S::F32_LANES;
-        let block = self.block_rows();
-        for first in (0..self.rows).step_by(block) {
-            let count = block.min(self.rows - first);
-            // The tallest tile whose sums fit in registers. The last tile of a block is moved up to end with it: what
-            // two tiles compute both is the same in every bit.
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Blocks { mut product, packed } = self;
+        let width = product.vectors * S::F32_LANES;
+        for first in (0..product.rows).step_by(BLOCK_ROWS) {
+            let count = BLOCK_ROWS.min(product.rows - first);
+            // The tallest tile whose sums fit in registers. The last tile of a block is moved up to end with it, and
+            // stores what is not `done`.
             let most = if S::REGISTER_COUNT >= 32 { 8 } else { 4 };
-            let tall = if count >= most { most } else { count.next_power_of_two().min(most) };
-            let tall = if tall > count { tall / 2 } else { tall };
-            for column in (0..self.columns).step_by(width) {
-                let mut row = 0;
-                while row < count {
-                    let top = first + row.min(count - tall);
-                    match self.vectors {
-                        1 => self.tiles::<S, 1>(simd, tall, column, top),
-                        2 => self.tiles::<S, 2>(simd, tall, column, top),
-                        _ => self.tiles::<S, PANEL_VECTORS>(simd, tall, column, top),
-                    }
-                    row += tall;
+            let tall = if count >= most { most } else { 1 << count.ilog2() };
+            let tiles =
+                (0..count).step_by(tall).map(|row| (first + row.min(count - tall), row.saturating_sub(count - tall)));
+            let room = if tall == most { packed.len() } else { 0 };
+            let packed = &mut packed[..room];
+            let mut chain = product.first_chain();
+            loop {
+                let floats = tall * chain.terms.max(1);
+                for ((row, _), tile) in tiles.clone().zip(packed.chunks_exact_mut(floats)) {
+                    if tall == 8 { product.pack::<8>(chain, row, tile) } else { product.pack::<4>(chain, row, tile) }
                 }
-                self.finish(simd, first..first + count, column, width.min(self.columns - column));
+                for column in (0..product.columns).step_by(width) {
+                    for (number, (row, done)) in tiles.clone().enumerate() {
+                        let a = packed.chunks_exact(floats).nth(number);
+                        let tile = Tile { row, done, column, chain };
+                        match product.vectors {
+                            1 => product.tiles::<S, 1>(simd, tall, tile, a),
+                            2 => product.tiles::<S, 2>(simd, tall, tile, a),
+                            _ => product.tiles::<S, PANEL_VECTORS>(simd, tall, tile, a),
+                        }
+                        if chain.last {
+                            let rows = row + done..row + tall;
+                            product.finish(simd, rows, column, width.min(product.columns - column));
+                        }
+                    }
+                }
+                if chain.last {
+                    break;
+                }
+                chain = product.chain_after(chain);
             }
         }
     }
 }
 
+/// Some rows of one panel's columns.
+#[derive(Clone, Copy)]
+struct Tile {
+    /// The first.
+    row: usize,
+    /// Rows that the tile before has stored.
+    done: usize,
+    column: usize,
+    chain: Chain,
+}
+
 impl Product<'_> {
+    fn first_chain(&self) -> Chain {
+        self.chain(if self.skip.start == 0 { self.skip.end } else { 0 }, true)
+    }
+
+    fn chain_after(&self, chain: Chain) -> Chain {
+        self.chain(self.start_after(chain.from), false)
+    }
+
+    fn start_after(&self, from: usize) -> usize {
+        if from + CHAIN == self.skip.start { self.skip.end } else { from + CHAIN }
+    }
+
+    /// The chain that begins at `from`; without a term if nothing is left.
+    fn chain(&self, from: usize, first: bool) -> Chain {
+        let from = from.min(self.depth);
+        Chain { from, terms: CHAIN.min(self.depth - from), first, last: self.start_after(from) >= self.depth }
+    }
+
+    /// `R` rows of A from `row` on, `[R, terms]`, as `[terms, R]`: one piece of memory for a tile to read.
     #[inline(always)]
-    fn tiles<S: Simd, const V: usize>(&mut self, simd: S, tall: usize, column: usize, row: usize) {
-        match tall {
-            1 => self.tile::<S, 1, V>(simd, column, row),
-            2 => self.tile::<S, 2, V>(simd, column, row),
-            4 => self.tile::<S, 4, V>(simd, column, row),
-            _ if S::REGISTER_COUNT >= 32 => self.tile::<S, 8, V>(simd, column, row),
-            _ => unreachable!("no taller tile on this instruction set"),
+    fn pack<const R: usize>(&self, chain: Chain, row: usize, out: &mut [f32]) {
+        /// Turned at once, in registers.
+        const TURNED: usize = 16;
+        let rows: [&[f32]; R] = self.rows_of(chain, row);
+        let out = out.as_chunks_mut::<R>().0;
+        let (blocks, rest) = out.as_chunks_mut::<TURNED>();
+        for (number, out) in blocks.iter_mut().enumerate() {
+            let block: [&[f32; TURNED]; R] = rows.map(|row| &row.as_chunks().0[number]);
+            for (k, out) in out.iter_mut().enumerate() {
+                for (out, row) in out.iter_mut().zip(block) {
+                    *out = row[k];
+                }
+            }
+        }
+        let first = blocks.len() * TURNED;
+        for (k, out) in rest.iter_mut().enumerate() {
+            for (out, row) in out.iter_mut().zip(rows) {
+                *out = row[first + k];
+            }
         }
     }
 
-    /// `R` rows from `row` on, one panel's columns from `column` on.
+    /// A chain's terms of `R` rows: slices of one known length, so that loops over them are free of bounds checks.
     #[inline(always)]
-    fn tile<S: Simd, const R: usize, const V: usize>(&mut self, simd: S, column: usize, row: usize) {
+    fn rows_of<const R: usize>(&self, chain: Chain, row: usize) -> [&[f32]; R] {
+        let mut rows: [&[f32]; R] = [&[]; R];
+        for (i, a) in rows.iter_mut().enumerate() {
+            *a = &self.a[(row + i) * self.a_stride + chain.from..][..chain.terms];
+        }
+        rows
+    }
+
+    /// The tile of `tall` rows; `packed` begins with them, if A is packed.
+    #[inline(always)]
+    fn tiles<S: Simd, const V: usize>(&mut self, simd: S, tall: usize, tile: Tile, packed: Option<&[f32]>) {
+        match (tall, packed) {
+            (1, _) => self.tile::<S, 1, V>(simd, tile, None),
+            (2, _) => self.tile::<S, 2, V>(simd, tile, None),
+            (4, None) => self.tile::<S, 4, V>(simd, tile, None),
+            (4, Some(_)) if V == PANEL_VECTORS => self.tile::<S, 4, V>(simd, tile, packed),
+            (_, None) if S::REGISTER_COUNT >= 32 => self.tile::<S, 8, V>(simd, tile, None),
+            (_, Some(_)) if S::REGISTER_COUNT >= 32 && V == PANEL_VECTORS => {
+                self.tile::<S, 8, V>(simd, tile, packed);
+            }
+            _ => unreachable!("no taller tile on this instruction set, no rows packed for narrow panels"),
+        }
+    }
+
+    /// One chain of the tile's sums.
+    #[inline(always)]
+    fn tile<S: Simd, const R: usize, const V: usize>(&mut self, simd: S, tile: Tile, packed: Option<&[f32]>) {
+        let Tile { row, done, column, chain } = tile;
         let width = V * S::F32_LANES;
         let panel = &self.panels[column * self.panel_depth..][..width * self.depth];
-        let b = S::as_simd_f32s(panel).0.as_chunks::<V>().0;
+        let b = &S::as_simd_f32s(panel).0.as_chunks::<V>().0[chain.from..][..chain.terms];
         let mut sums = [[simd.splat_f32s(0.0); V]; R];
-        let mut from = if self.skip.start == 0 { self.skip.end } else { 0 };
-        while from < self.depth {
-            let count = (self.depth - from).min(CHAIN);
-            // Slices of one known length: the loop below is free of bounds checks.
-            let b = &b[from..][..count];
-            let mut a: [&[f32]; R] = [&[]; R];
-            for (i, a) in a.iter_mut().enumerate() {
-                *a = &self.a[(row + i) * self.a_stride + from..][..count];
-            }
-            let mut chains = [[simd.splat_f32s(0.0); V]; R];
-            for k in 0..count {
-                for i in 0..R {
-                    let x = simd.splat_f32s(a[i][k]);
-                    for j in 0..V {
-                        chains[i][j] = simd.mul_add_f32s(x, b[k][j], chains[i][j]);
-                    }
+        match packed {
+            Some(packed) => {
+                let a = &packed.as_chunks::<R>().0[..chain.terms];
+                for k in 0..chain.terms {
+                    add_products(
+                        simd,
+                        #[inline(always)]
+                        |i| a[k][i],
+                        &b[k],
+                        &mut sums,
+                    );
                 }
             }
-            for i in 0..R {
-                for j in 0..V {
-                    sums[i][j] = simd.add_f32s(sums[i][j], chains[i][j]);
+            None => {
+                let a: [&[f32]; R] = self.rows_of(chain, row);
+                for k in 0..chain.terms {
+                    add_products(
+                        simd,
+                        #[inline(always)]
+                        |i| a[i][k],
+                        &b[k],
+                        &mut sums,
+                    );
                 }
-            }
-            from += CHAIN;
-            if from == self.skip.start {
-                from = self.skip.end;
             }
         }
         let mut bias = [simd.splat_f32s(0.0); V];
@@ -194,8 +324,8 @@ impl Product<'_> {
             bias.copy_from_slice(S::as_simd_f32s(&self.bias[column..][..width]).0);
         }
         let whole = column + width <= self.columns;
-        // A loop, not unrolled code: it runs once a tile.
-        for (i, sums) in sums.iter().enumerate() {
+        // A loop, not unrolled code: it runs once a chain.
+        for (i, sums) in sums.iter().enumerate().skip(done) {
             let scale = simd.splat_f32s(match self.scale {
                 Scale::All(scale) => scale,
                 Scale::Rows(scales) => scales[row + i],
@@ -204,18 +334,20 @@ impl Product<'_> {
             if whole {
                 let out = S::as_mut_simd_f32s(&mut out[..width]).0;
                 for j in 0..V {
-                    out[j] = simd.mul_add_f32s(sums[j], scale, bias[j]);
+                    let before = if chain.first { simd.splat_f32s(0.0) } else { out[j] };
+                    out[j] = chain.end(simd, before, sums[j], scale, bias[j]);
                 }
             } else {
                 let out = &mut out[..self.columns - column];
                 for (j, out) in out.chunks_mut(S::F32_LANES).enumerate() {
-                    simd.partial_store_f32s(out, simd.mul_add_f32s(sums[j], scale, bias[j]));
+                    let before = if chain.first { simd.splat_f32s(0.0) } else { simd.partial_load_f32s(out) };
+                    simd.partial_store_f32s(out, chain.end(simd, before, sums[j], scale, bias[j]));
                 }
             }
         }
     }
 
-    /// Activation and residual of a block that was just stored.
+    /// Activation and residual of a tile that was just stored.
     #[inline(always)]
     fn finish<S: Simd>(&mut self, simd: S, rows: std::ops::Range<usize>, column: usize, width: usize) {
         if self.finish.activation.is_none() && self.finish.residual.is_none() {
@@ -224,6 +356,23 @@ impl Product<'_> {
         for row in rows {
             let start = row * self.out_stride + column;
             self.finish.apply(simd, &mut self.out[start..][..width], start);
+        }
+    }
+}
+
+/// `sums[i, j] += a(i) b[j]`
+#[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "over iterators the compiler keeps the sums in memory")]
+fn add_products<S: Simd, const R: usize, const V: usize>(
+    simd: S,
+    a: impl Fn(usize) -> f32,
+    b: &[S::f32s; V],
+    sums: &mut [[S::f32s; V]; R],
+) {
+    for i in 0..R {
+        let x = simd.splat_f32s(a(i));
+        for j in 0..V {
+            sums[i][j] = simd.mul_add_f32s(x, b[j], sums[i][j]);
         }
     }
 }
