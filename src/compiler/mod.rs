@@ -216,8 +216,12 @@ impl ShaderCompiler {
             strict: false,
         };
         let failed = |text| self.failure(shader, text);
-        let files = Includes::new(&self.config.shader_directory);
-        let preprocessed = request.preprocess(|requested, from, depth| files.resolve(requested, from, depth));
+        // How long the included files are is not known yet.
+        let most = text.len() + if text.contains("include") { text::LONGEST } else { 0 };
+        let preprocessed = text::on_deep_stack(most, || {
+            let files = Includes::new(&self.config.shader_directory);
+            request.preprocess(|requested, from, depth| files.resolve(requested, from, depth))
+        });
         let preprocessed = preprocessed.map_err(failed)?;
         if preprocessed.len() > text::LONGEST {
             let (length, most) = (preprocessed.len(), text::LONGEST);
@@ -230,7 +234,7 @@ impl ShaderCompiler {
             return Ok(compiled);
         }
         self.compilations.fetch_add(1, Relaxed);
-        let made = text::on_deep_stack(preprocessed.len(), || {
+        let made = text::on_deep_stack(most.max(preprocessed.len()), || {
             let files = Includes::new(&self.config.shader_directory);
             request.compile(|requested, from, depth| files.resolve(requested, from, depth))
         });

@@ -127,6 +127,19 @@ def test_a_folder_that_is_not_there():
         ShaderCompiler("/nonexistent")
 
 
+@pytest.mark.parametrize("condition", ["(" * 500_000 + "1" + ")" * 500_000, "!" * 1_000_000 + "1"])
+def test_a_condition_of_any_length_compiles(folder, run, condition):
+    """In a process of its own: what the compiler walks by recursion ended it when the stack did."""
+    (folder / "deep.glsl").write_text(f"{HEAD}#if {condition}\n#endif\nvoid main() {{}}\n")
+    code = f"""
+    from grilly import ShaderCompiler, ShaderCompilerConfig
+    compiler = ShaderCompiler(ShaderCompilerConfig({str(folder)!r}, enable_caching=False))
+    print(compiler.get_compute_function("deep").shader)
+    """
+    done = run(code)
+    assert (done.status, done.output) == (0, "deep\n"), done.errors
+
+
 def test_processes_share_a_cache(config, folder, tmp_path, run):
     cache = tmp_path / "cache"
     code = f"""
