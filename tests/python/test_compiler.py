@@ -127,6 +127,59 @@ def test_a_folder_that_is_not_there():
         ShaderCompiler("/nonexistent")
 
 
+HALF = "half a\ud800 character"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda compiler: compiler.get_compute_function(HALF),
+        lambda compiler: compiler.get_compute_function("twice", HALF),
+        lambda compiler: compiler.list_functions(HALF),
+        lambda compiler: ShaderCompiler(ShaderCompilerConfig(HALF)),
+        lambda compiler: ShaderCompiler(ShaderCompilerConfig(cache_directory=HALF)),
+        lambda compiler: ShaderCompiler(ShaderCompilerConfig(optimization_level=HALF)),
+        lambda compiler: ShaderCompiler(ShaderCompilerConfig(target_env=HALF)),
+        lambda compiler: ShaderCompiler(ShaderCompilerConfig(defines={HALF: 1})),
+        lambda compiler: ShaderCompiler(ShaderCompilerConfig(defines={"A": HALF})),
+        lambda compiler: shader_registry.register_generic_shader(HALF, "attention-output"),
+        lambda compiler: shader_registry.register_generic_shader("attention-output", HALF),
+        lambda compiler: shader_registry.register_architecture_shader("attention-output", HALF, "attention-output"),
+        lambda compiler: shader_registry.register_architecture(HALF, "gpt"),
+        lambda compiler: shader_registry.register_architecture("a", HALF),
+        lambda compiler: shader_registry.unregister(HALF),
+        lambda compiler: shader_registry.unregister("attention-output", HALF),
+        lambda compiler: shader_registry.get_shader(HALF),
+        lambda compiler: shader_registry.get_shader("attention-output", HALF),
+        lambda compiler: shader_registry.get_registry().list_shaders(HALF),
+        lambda compiler: grilly.functional.attention_output(
+            np.ones((1, 1, 1, 1)), np.ones((1, 1, 1, 1)), architecture=HALF
+        ),
+        lambda compiler: testing.inject_fault(HALF),
+        lambda compiler: grilly.to_vulkan([1.0], HALF),
+        lambda compiler: grilly.VulkanSentenceTransformer(HALF),
+        lambda compiler: grilly.VulkanSentenceTransformer("all-MiniLM-L6-v2", cache_folder=HALF),
+    ],
+)
+def test_names_that_utf_8_cannot_hold_are_refused(config, use):
+    with pytest.raises(
+        grilly.errors.InvalidArgumentError, match=r"half a\\ud800 character'.*lone surrogate"
+    ) as refused:
+        use(ShaderCompiler(config()))
+    assert str(refused.value).isascii()
+
+
+def test_what_is_no_name_and_no_path_is_refused_by_type(config):
+    for wrong in (3, b"shaders"):
+        for use in (
+            lambda wrong: ShaderCompiler(ShaderCompilerConfig(wrong)),
+            lambda wrong: ShaderCompiler(config()).get_compute_function(wrong),
+            lambda wrong: shader_registry.register_generic_shader("attention-output", wrong),
+        ):
+            with pytest.raises(grilly.errors.InvalidTypeError, match="expected str|not a path"):
+                use(wrong)
+
+
 @pytest.mark.parametrize("condition", ["(" * 500_000 + "1" + ")" * 500_000, "!" * 1_000_000 + "1"])
 def test_a_condition_of_any_length_compiles(folder, run, condition):
     """In a process of its own: what the compiler walks by recursion ended it when the stack did."""

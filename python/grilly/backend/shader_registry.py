@@ -12,6 +12,7 @@ import os
 from typing import TYPE_CHECKING
 
 from grilly import _core
+from grilly.inputs import path_text
 
 if TYPE_CHECKING:
     from grilly.compiler import ShaderCompiler
@@ -87,7 +88,7 @@ class ShaderRegistry:
         compiler: ShaderCompiler | None,
     ) -> None:
         built = _core.ShaderCompiler(".") if compiler is None else compiler._compiler
-        self._table.register(shader_name, architecture, os.fspath(shader_file), built)
+        self._table.register(shader_name, architecture, path_text(shader_file, "shader_file"), built)
 
     def unregister(self, shader_name: str, architecture: str | None = None) -> None:
         """Takes back what was registered for an architecture, or for all that have none of their own.
