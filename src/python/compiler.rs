@@ -1,7 +1,7 @@
 //! `grilly._core.ShaderCompiler`, what it makes, and the table of shaders.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -26,9 +26,9 @@ pub(super) fn configure(py: Python<'_>, validation: bool) -> PyResult<()> {
     if validation { super::log_bridge::to_stderr(py) } else { Ok(()) }
 }
 
-/// Compiles the shaders of a folder.
+/// Compiles the shaders of a folder. A compilation may take any time, and nothing stops it: see `without_waiting`.
 #[pyclass(frozen, module = "grilly._core")]
-pub(super) struct ShaderCompiler(compiler::ShaderCompiler);
+pub(super) struct ShaderCompiler(Arc<compiler::ShaderCompiler>);
 
 #[pymethods]
 impl ShaderCompiler {
@@ -55,7 +55,7 @@ impl ShaderCompiler {
                 return Err(Error::InvalidArgument(format!("defines: {name:?} is no name of a macro")).into());
             }
         }
-        Ok(ShaderCompiler(compiler::ShaderCompiler::new(CompilerConfig {
+        Ok(ShaderCompiler(Arc::new(compiler::ShaderCompiler::new(CompilerConfig {
             shader_directory: shader_directory.0,
             enable_caching,
             cache_directory: cache_directory.map(|folder| folder.0),
@@ -64,7 +64,7 @@ impl ShaderCompiler {
             target_env: target_env.map_or(Ok(mode.target_env), |name| name.0.parse())?,
             fast_math,
             defines: defines.into_iter().map(|(name, value)| (name.0, value.0)).collect(),
-        })))
+        }))))
     }
 
     /// How often GLSL was compiled, and not found in the cache.
@@ -85,13 +85,16 @@ impl ShaderCompiler {
 
     /// Every function of every shader.
     fn compile_all(&self, py: Python<'_>) -> PyResult<Vec<ComputeFunction>> {
-        let all = lock::without(py, || self.0.compile_all_shaders())?;
+        let compiler = self.0.clone();
+        let all = lock::without_waiting(py, move || compiler.compile_all_shaders())?;
         Ok(all.into_iter().map(ComputeFunction).collect())
     }
 
     /// One function of a shader.
     fn compile(&self, py: Python<'_>, shader: Name, function: Name) -> PyResult<ComputeFunction> {
-        lock::without(py, || self.0.get_compute_function(&shader.0, &function.0)).map(ComputeFunction)
+        let compiler = self.0.clone();
+        let compiled = lock::without_waiting(py, move || compiler.get_compute_function(&shader.0, &function.0));
+        compiled.map(ComputeFunction)
     }
 }
 
@@ -197,7 +200,9 @@ impl ShaderTable {
         let (shader, architecture, file) = (shader.0, architecture.as_ref().map(|name| name.0.as_str()), file.0);
         let Some(own) = &self.own else {
             let place = architecture.map_or(Place::Generic, Place::Architecture);
-            return lock::without(py, || compiler::register(&shader, place, &file, &compiler.0));
+            let (compiler, name) = (compiler.0.clone(), shader.clone());
+            let row = lock::without_waiting(py, move || compiler::row(&name, &file, &compiler))?;
+            return lock::without(py, || compiler::enter(&shader, place, row));
         };
         let mut own = own.lock().unwrap_or_else(PoisonError::into_inner);
         let row = Row { file, user: None };

@@ -1,9 +1,11 @@
 """Users' shaders from Python: compiled, cached, refused with reasons, registered, and really run."""
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import numpy as np
 import pytest
@@ -191,6 +193,34 @@ def test_a_condition_of_any_length_compiles(folder, run, condition):
     """
     done = run(code)
     assert (done.status, done.output) == (0, "deep\n"), done.errors
+
+
+def test_ctrl_c_stops_a_compilation(folder):
+    doubling = "\n".join(f"#define A{n} A{n - 1} A{n - 1}" for n in range(1, 40))
+    (folder / "bomb.glsl").write_text(f"{HEAD}#define A0 +1\n{doubling}\nvoid main() {{ int x = 0 A39; }}\n")
+    code = f"""
+    import resource, signal
+    resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    from grilly import ShaderCompiler, ShaderCompilerConfig
+    compiler = ShaderCompiler(ShaderCompilerConfig({str(folder)!r}, enable_caching=False, defines={{"FACTOR": 1}}))
+    print("compiling", flush=True)
+    try:
+        compiler.get_compute_function("bomb")
+    except KeyboardInterrupt:
+        print(compiler.get_compute_function("twice").shader, flush=True)
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout.readline() == "compiling\n", process.stderr.read()
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert (process.returncode, output) == (0, "twice\n"), errors
 
 
 def test_processes_share_a_cache(config, folder, tmp_path, run):
