@@ -7,7 +7,7 @@ file built with `-DENTRY_name`; its entry point is `main` in any case.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from grilly import _core
@@ -110,8 +110,8 @@ class ShaderCompiler:
         """Names of the functions of a shader, in the order of its file."""
         return self._compiler.functions(shader)
 
-    def compile_all_shaders(self) -> dict[str, dict[str, ComputeFunction]]:
-        """Every function of every shader, by their names.
+    def compile_all_shaders(self, shaders: Iterable[str] | None = None) -> dict[str, dict[str, ComputeFunction]]:
+        """Every function of every shader, or of those named, by their names.
 
         Raises:
             ShaderNotFound: The folder cannot be read.
@@ -119,7 +119,8 @@ class ShaderCompiler:
             PipelineCreationFailed: A shader needs what grilly asks no device for.
         """
         compiled: dict[str, dict[str, ComputeFunction]] = {}
-        for function in self._compiler.compile_all():
+        names = self.list_shaders() if shaders is None else list(shaders)
+        for function in self._compiler.compile_all(names):
             compiled.setdefault(function.shader, {})[function.function] = function
         return compiled
 

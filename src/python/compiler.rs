@@ -83,10 +83,11 @@ impl ShaderCompiler {
         lock::without(py, || self.0.functions(&shader.0))
     }
 
-    /// Every function of every shader.
-    fn compile_all(&self, py: Python<'_>) -> PyResult<Vec<ComputeFunction>> {
+    /// Every function of these shaders.
+    fn compile_all(&self, py: Python<'_>, shaders: Vec<Name>) -> PyResult<Vec<ComputeFunction>> {
         let compiler = self.0.clone();
-        let all = lock::without_waiting(py, move || compiler.compile_all_shaders())?;
+        let shaders: Vec<String> = shaders.into_iter().map(|shader| shader.0).collect();
+        let all = lock::without_waiting(py, move || compiler.compile_shaders(&shaders))?;
         Ok(all.into_iter().map(ComputeFunction).collect())
     }
 

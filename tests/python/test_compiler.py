@@ -138,6 +138,7 @@ HALF = "half a\ud800 character"
         lambda compiler: compiler.get_compute_function(HALF),
         lambda compiler: compiler.get_compute_function("twice", HALF),
         lambda compiler: compiler.list_functions(HALF),
+        lambda compiler: compiler.compile_all_shaders([HALF]),
         lambda compiler: ShaderCompiler(ShaderCompilerConfig(HALF)),
         lambda compiler: ShaderCompiler(ShaderCompilerConfig(cache_directory=HALF)),
         lambda compiler: ShaderCompiler(ShaderCompilerConfig(optimization_level=HALF)),
@@ -255,6 +256,13 @@ def test_the_command_compiles_a_folder(folder, tmp_path):
     status, output, errors = command("-D", "FACTOR=3.0", "--output", str(tmp_path / "out"), "--no-fast-math")
     assert status == 0 and "twice:main:" in output, errors
     assert (tmp_path / "out" / "twice.spv").read_bytes()[:4] == b"\x03\x02\x23\x07"
+    for output in ("spv", "spv", "", ""):  # again, with what the first run wrote
+        status, said, errors = command("-D", "FACTOR=3.0", "--output", str(folder / output))
+        assert status == 0 and [line.split(":")[0] for line in said.splitlines()] == ["mark", "twice"], (said, errors)
+    (folder / "stored.spv").write_bytes((folder / "twice.spv").read_bytes())
+    (folder / "spv" / "own.glsl").write_text(TWICE)
+    status, said, errors = command("-D", "FACTOR=3.0", "--output", str(folder / "spv"))
+    assert [line.split(":")[0] for line in said.splitlines()] == ["mark", "spv/own", "stored", "twice"], (said, errors)
     status, output, errors = command()
     assert status == 1 and "twice.glsl:6: error: 'FACTOR' : undeclared identifier" in errors
 
