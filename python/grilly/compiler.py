@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from grilly import _core
 from grilly._core import ComputeFunction
-from grilly.errors import InvalidTypeError
+from grilly.errors import InvalidTypeError, ShaderNotFound
+from grilly.inputs import path_text
 
 __all__ = ["ComputeFunction", "ShaderCompiler", "ShaderCompilerConfig"]
 
@@ -137,3 +138,36 @@ class ShaderCompiler:
 
     def __repr__(self) -> str:
         return f"ShaderCompiler({os.fspath(self.config.shader_directory)!r})"
+
+
+# Absolute once it is chosen; the current folder of the call until then.
+_default_folder = "."
+
+
+def set_default_folder(folder: str | os.PathLike[str]) -> None:
+    """Chooses where shaders are looked for that are registered without a compiler.
+
+    Raises:
+        ShaderNotFound: There is no such folder.
+        InvalidTypeError: Not a path.
+
+    Example:
+        >>> from grilly.compiler import set_default_folder
+        >>> set_default_folder(".")
+    """
+    global _default_folder
+    path = path_text(folder, "shader_dir")
+    if not os.path.isdir(path):
+        raise ShaderNotFound(f"shader_dir: {path} is not a folder; name the one that holds your shaders")
+    _default_folder = os.path.abspath(path)
+
+
+def default_compiler() -> ShaderCompiler:
+    """The compiler of registrations that name none: of the folder chosen last, else of the current one.
+
+    Example:
+        >>> from grilly.compiler import default_compiler
+        >>> default_compiler().config.enable_caching
+        True
+    """
+    return ShaderCompiler(ShaderCompilerConfig(shader_directory=_default_folder))

@@ -145,6 +145,7 @@ HALF = "half a\ud800 character"
         lambda compiler: ShaderCompiler(ShaderCompilerConfig(target_env=HALF)),
         lambda compiler: ShaderCompiler(ShaderCompilerConfig(defines={HALF: 1})),
         lambda compiler: ShaderCompiler(ShaderCompilerConfig(defines={"A": HALF})),
+        lambda compiler: grilly.Compute(shader_dir=HALF),
         lambda compiler: shader_registry.register_generic_shader(HALF, "attention-output"),
         lambda compiler: shader_registry.register_generic_shader("attention-output", HALF),
         lambda compiler: shader_registry.register_architecture_shader("attention-output", HALF, "attention-output"),
@@ -178,6 +179,7 @@ def test_what_is_no_name_and_no_path_is_refused_by_type(config):
             lambda wrong: ShaderCompiler(ShaderCompilerConfig(wrong)),
             lambda wrong: ShaderCompiler(config()).get_compute_function(wrong),
             lambda wrong: shader_registry.register_generic_shader("attention-output", wrong),
+            lambda wrong: grilly.Compute(shader_dir=wrong),
         ):
             with pytest.raises(grilly.errors.InvalidTypeError, match="expected str|not a path"):
                 use(wrong)
@@ -296,6 +298,27 @@ def test_what_differs_from_the_interface_is_named(config, folder, registered):
         registered("wrong", "not-there", ShaderCompiler(config()))
     with pytest.raises(NotImplementedError, match='attention-concat-heads.*register "attention-output"'):
         shader_registry.register_generic_shader("attention-concat-heads", "twice", compiler=ShaderCompiler(config()))
+
+
+def test_computes_folder_is_where_registrations_look(vulkan, folder, registered, monkeypatch, tmp_path):
+    monkeypatch.setattr("grilly.compiler._default_folder", ".")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (folder / "filled.glsl").write_text(MARK.replace("FACTOR", "3.0"))
+    with pytest.raises(grilly.ShaderNotFound, match="filled"):
+        registered("folder", "filled", None)
+    for wrong, error in (("no/such/folder", grilly.ShaderNotFound), (3, grilly.errors.InvalidTypeError)):
+        with pytest.raises(error, match="shader_dir"):
+            grilly.Compute(shader_dir=wrong)
+    backend = grilly.Compute(shader_dir="shaders")
+    monkeypatch.chdir(folder.parent.parent)
+    registered("folder", "filled", None)
+    backend.set_architecture("folder")
+    ones = np.ones((1, 1, 1, 1), np.float32)
+    assert backend.attention.attention_output(ones, ones, 1, 1).item() == 3.0
+    registered("folder", "attention-output-gpt", None)
+    grilly.Compute()
+    registered("folder", "filled", None)  # a Compute without a folder leaves it as it was
 
 
 def test_a_limit_that_the_device_lacks_is_named(vulkan, config, folder, registered):
