@@ -183,13 +183,17 @@ pub(super) fn shut_down(py: Python<'_>) {
         crate::exit::begin();
         state().closing = true;
         #[cfg(feature = "vulkan")]
-        crate::backend::vulkan::shut_down();
+        let idle = crate::backend::vulkan::shut_down();
         let left = deadline.saturating_duration_since(Instant::now());
         let (mut guard, late) =
             CHANGED.wait_timeout_while(state(), left, |s| s.inside > 0).unwrap_or_else(PoisonError::into_inner);
         if late.timed_out() {
             guard.abandoned = true;
             drop(CHANGED.wait_timeout_while(guard, LAST_CALL, |s| s.returning > 0));
+        }
+        #[cfg(feature = "vulkan")]
+        if !idle || late.timed_out() {
+            crate::backend::vulkan::abandon();
         }
     });
 }
