@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes .cargo/config.toml (not in git), so that plain `cargo build`, `cargo test`, `cargo bench` and maturin find the
-# shaderc library that scripts/shaderc.sh keeps.
+# Writes .cargo/config.toml (not in git), so that plain `cargo build`, `cargo test` and maturin find the shaderc library that
+# scripts/shaderc.sh keeps.
 #
 # usage: scripts/cargo-config.sh
 set -euo pipefail

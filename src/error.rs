@@ -163,9 +163,39 @@ pub enum Error {
     Interrupted,
 }
 
+/// What a parser says, at most 200 characters of it: it may quote a value of any length, between what is wrong with it and
+/// where.
+pub(crate) fn brief(fault: impl std::fmt::Display) -> String {
+    const START: usize = 140;
+    const END: usize = 57;
+    let text = fault.to_string();
+    let count = text.chars().count();
+    if count <= START + 3 + END {
+        return text;
+    }
+    text.chars().take(START).chain("...".chars()).chain(text.chars().skip(count - END)).collect()
+}
+
 impl Error {
     /// Whether the batch may be run again on the CPU: the fault is the device's, not the input's.
     pub fn is_device_fault(&self) -> bool {
         matches!(self, Error::Device { .. } | Error::DeviceLost { .. } | Error::OutOfMemory { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::brief;
+
+    #[test]
+    fn what_a_parser_quotes_is_cut_and_the_place_stays() {
+        let text = format!("invalid type: string \"{}\", expected u32 at line 7 column 3", "é".repeat(300_000));
+        let short = brief(&text);
+        assert_eq!(short.chars().count(), 200);
+        assert!(short.starts_with("invalid type: string \"é"), "{short}");
+        assert!(short.contains("é...é") && short.ends_with("expected u32 at line 7 column 3"), "{short}");
+        for whole in ["", "expected value at line 1 column 1", &text.chars().take(200).collect::<String>()] {
+            assert_eq!(brief(whole), whole);
+        }
     }
 }

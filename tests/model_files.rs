@@ -8,7 +8,7 @@ use grilly::graph::DType;
 use grilly::model::config::{read_json, read_sentence_config};
 use grilly::model::encoder;
 use grilly::model::heads::read_modules;
-use grilly::model::registry::read_spec;
+use grilly::model::registry::{model_type, read_spec};
 use grilly::model::weights::Weights;
 use grilly::text::tokenizer::Tokenizer;
 use grilly::{Error, Result};
@@ -34,7 +34,8 @@ fn load(folder: &Path) -> Result<()> {
     let transformer = folder.join(&modules.transformer);
     let config = read_sentence_config(folder, &transformer)?;
     let path = transformer.join("config.json");
-    let (spec, rules) = read_spec(&read_json(&path)?, &path)?;
+    let json = read_json(&path)?;
+    let (spec, rules) = read_spec(model_type(&json, &path)?, &json, &path)?;
     let graph = encoder::build(&spec, &modules.heads, DType::F32)?;
     let weights = Weights::open(folder, &modules.transformer, &modules.tensor_folders(), &rules)?;
     weights.check(&encoder::needed(&graph, &spec))?;

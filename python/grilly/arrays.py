@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from grilly.device_array import VulkanTensor, placed
 from grilly.errors import InvalidTypeError
-from grilly.operands import as_floats, host_array
+from grilly.operands import as_floats, host_array, read_dlpack
 
 __all__ = [
     "VulkanTensor",
@@ -109,7 +109,7 @@ def from_dlpack(x: Any, device: str = "vulkan") -> VulkanTensor:
     """`to_vulkan` of an array of another library that speaks DLPack, such as a torch tensor on the CPU.
 
     Raises:
-        InvalidTypeError: No `__dlpack__`, or memory that the host cannot read.
+        InvalidTypeError: No `__dlpack__`, or one that gives no array in memory that the host can read.
 
     Example:
         >>> import grilly, numpy as np
@@ -118,7 +118,4 @@ def from_dlpack(x: Any, device: str = "vulkan") -> VulkanTensor:
     """
     if not hasattr(x, "__dlpack__"):
         raise InvalidTypeError(f"x is of type {type(x).__name__}, which has no __dlpack__")
-    try:
-        return to_vulkan(np.from_dlpack(x), device)
-    except (TypeError, RuntimeError, BufferError) as error:
-        raise InvalidTypeError(f"x of type {type(x).__name__} cannot be read on the host: {error}") from None
+    return to_vulkan(read_dlpack(x, "x"), device)

@@ -43,7 +43,8 @@ def main(arguments: list[str]) -> int:
         defines=dict((pair.partition("=")[0], pair.partition("=")[2] or "1") for pair in given.define),
     )
     try:
-        shaders = ShaderCompiler(config).compile_all_shaders()
+        compiler = ShaderCompiler(config)
+        shaders = compiler.compile_all_shaders(sources(compiler.list_shaders(), given.folder, given.output))
     except GrillyError as error:
         print(error, file=sys.stderr)
         return 1
@@ -56,3 +57,22 @@ def main(arguments: list[str]) -> int:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(function.spirv)
     return 0
+
+
+def sources(shaders: list[str], folder: Path, output: Path | None) -> list[str]:
+    """The shaders of a folder without those that an earlier run wrote to `output` within it.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from grilly.compile_command import sources
+        >>> sources(["twice", "spv/twice"], Path("shaders"), Path("shaders/spv"))
+        ['twice']
+    """
+    if output is None or not output.resolve().is_relative_to(folder.resolve()):
+        return shaders
+    written = output.resolve()
+
+    def is_source(shader: str) -> bool:
+        return (folder / f"{shader}.glsl").exists() or not (folder / shader).resolve().is_relative_to(written)
+
+    return [shader for shader in shaders if is_source(shader)]

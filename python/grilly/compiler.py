@@ -7,12 +7,13 @@ file built with `-DENTRY_name`; its entry point is `main` in any case.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from grilly import _core
 from grilly._core import ComputeFunction
-from grilly.errors import InvalidTypeError
+from grilly.errors import InvalidTypeError, ShaderNotFound
+from grilly.inputs import path_text
 
 __all__ = ["ComputeFunction", "ShaderCompiler", "ShaderCompilerConfig"]
 
@@ -110,8 +111,8 @@ class ShaderCompiler:
         """Names of the functions of a shader, in the order of its file."""
         return self._compiler.functions(shader)
 
-    def compile_all_shaders(self) -> dict[str, dict[str, ComputeFunction]]:
-        """Every function of every shader, by their names.
+    def compile_all_shaders(self, shaders: Iterable[str] | None = None) -> dict[str, dict[str, ComputeFunction]]:
+        """Every function of every shader, or of those named, by their names.
 
         Raises:
             ShaderNotFound: The folder cannot be read.
@@ -119,7 +120,8 @@ class ShaderCompiler:
             PipelineCreationFailed: A shader needs what grilly asks no device for.
         """
         compiled: dict[str, dict[str, ComputeFunction]] = {}
-        for function in self._compiler.compile_all():
+        names = self.list_shaders() if shaders is None else list(shaders)
+        for function in self._compiler.compile_all(names):
             compiled.setdefault(function.shader, {})[function.function] = function
         return compiled
 
@@ -136,3 +138,36 @@ class ShaderCompiler:
 
     def __repr__(self) -> str:
         return f"ShaderCompiler({os.fspath(self.config.shader_directory)!r})"
+
+
+# Absolute once it is chosen; the current folder of the call until then.
+_default_folder = "."
+
+
+def set_default_folder(folder: str | os.PathLike[str]) -> None:
+    """Chooses where shaders are looked for that are registered without a compiler.
+
+    Raises:
+        ShaderNotFound: There is no such folder.
+        InvalidTypeError: Not a path.
+
+    Example:
+        >>> from grilly.compiler import set_default_folder
+        >>> set_default_folder(".")
+    """
+    global _default_folder
+    path = path_text(folder, "shader_dir")
+    if not os.path.isdir(path):
+        raise ShaderNotFound(f"shader_dir: {path} is not a folder; name the one that holds your shaders")
+    _default_folder = os.path.abspath(path)
+
+
+def default_compiler() -> ShaderCompiler:
+    """The compiler of registrations that name none: of the folder chosen last, else of the current one.
+
+    Example:
+        >>> from grilly.compiler import default_compiler
+        >>> default_compiler().config.enable_caching
+        True
+    """
+    return ShaderCompiler(ShaderCompilerConfig(shader_directory=_default_folder))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, SupportsIndex, overload
+from typing import Any, SupportsIndex, cast, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from grilly import _core
-from grilly.errors import InvalidArgumentError, InvalidTypeError
+from grilly.errors import GrillyError, InvalidArgumentError, InvalidTypeError
 from grilly.operands import as_floats, as_ids, host_array
+from grilly.unusable import Unusable
 
 __all__ = ["VulkanTensor"]
 
@@ -192,7 +193,7 @@ class VulkanTensor:
         return self
 
     def __reduce__(self) -> Any:
-        return placed, (self.numpy(), self.device)
+        return restored, (self.numpy(), self.device)
 
     def __repr__(self) -> str:
         return (
@@ -228,3 +229,11 @@ def placed(x: Any, device: str) -> VulkanTensor:
         ids = as_ids(host, "x")
         return wrap(engine.upload(ids), ids.copy())
     return wrap(engine.upload(as_floats(host, "x")))
+
+
+def restored(data: npt.NDArray[Any], device: str) -> VulkanTensor:
+    """A pickled tensor on its device again."""
+    try:
+        return placed(data, device)
+    except GrillyError as error:
+        return wrap(cast(_core.Array, Unusable(error)))

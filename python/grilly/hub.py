@@ -9,7 +9,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from grilly.errors import InvalidTypeError, ModelNotFoundError
+from grilly.errors import ModelNotFoundError
+from grilly.inputs import path_text
 
 __all__ = ["Model", "cache_roots", "resolve"]
 
@@ -60,6 +61,7 @@ def resolve(
     Raises:
         ModelNotFoundError: Nothing was found; the message lists each place.
         InvalidTypeError: `name` is neither a str nor a path.
+        InvalidArgumentError: No file can have the name.
 
     Example:
         >>> from grilly.hub import resolve
@@ -68,9 +70,9 @@ def resolve(
             ...
         grilly.errors.ModelNotFoundError: no model called 'no-such-folder/': folder no-such-folder: not there
     """
-    if not isinstance(name, str | os.PathLike):
-        raise InvalidTypeError(f"model_name is of type {type(name).__name__}, expected str or a path")
-    text = os.fspath(name)
+    text = path_text(name, "model_name")
+    if cache_folder is not None:
+        path_text(cache_folder, "cache_folder")
     folder = Path(text)
     if text and folder.is_dir():
         return Model(folder, "path")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -10,7 +11,16 @@ import numpy as np
 
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 
-__all__ = ["as_list", "check_device", "check_dtype", "choose_dtype", "device_name", "merge_prompts", "positive"]
+__all__ = [
+    "as_list",
+    "check_device",
+    "check_dtype",
+    "choose_dtype",
+    "device_name",
+    "merge_prompts",
+    "path_text",
+    "positive",
+]
 
 DTYPES = ("float32", "float16", "bfloat16")
 # Names of a GPU: this package's own, and torch's.
@@ -36,6 +46,20 @@ def as_list(texts: Any) -> tuple[list[Any], bool]:
     if isinstance(texts, bytes | bytearray | Mapping | set | frozenset) or not isinstance(texts, Iterable):
         raise InvalidTypeError(f"texts is of type {type(texts).__name__}, expected str or a list of str")
     return (texts.tolist() if isinstance(texts, np.ndarray) else list(texts)), False
+
+
+def path_text(path: Any, name: str) -> str:
+    """A path as a str that can be the name of a file."""
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(text, str):
+        raise InvalidTypeError(f"{name} is of type {type(path).__name__}, expected str or a path")
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(
+            f"{name} is {text!r}, which is no path: it holds a lone surrogate, which is half a character"
+        ) from None
+    return text
 
 
 def positive(value: Any, name: str) -> int:

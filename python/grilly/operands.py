@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from grilly.errors import IndexOutOfRangeError, InvalidArgumentError, InvalidTypeError
 
-__all__ = ["as_floats", "as_ids", "host_array", "normal_axis"]
+__all__ = ["as_floats", "as_ids", "host_array", "normal_axis", "read_dlpack"]
 
 Host = npt.NDArray[Any]
 INT32 = np.iinfo(np.int32)
@@ -25,16 +25,25 @@ def host_array(value: Any, name: str) -> Host:
         detach = getattr(value, "detach", None)  # a torch tensor that wants gradients refuses __array__
         if callable(detach):
             value = detach()
-        if not hasattr(value, "__array__") and hasattr(value, "__dlpack__"):
-            return np.from_dlpack(value)
-        found = np.asarray(value)
+        found = None if not hasattr(value, "__array__") and hasattr(value, "__dlpack__") else np.asarray(value)
     except ValueError as error:
         raise InvalidArgumentError(f"{name} is not an array: {error}") from None
     except (TypeError, RuntimeError, BufferError) as error:
         raise InvalidTypeError(f"{name} of type {type(value).__name__} is not an array: {error}") from None
+    if found is None:
+        return read_dlpack(value, name)
     if found.dtype.kind == "O":
         raise InvalidTypeError(f"{name} is of type {type(value).__name__}, expected an array of numbers")
     return found
+
+
+def read_dlpack(value: Any, name: str) -> Host:
+    """The array that `value.__dlpack__` gives."""
+    try:
+        return np.from_dlpack(value)
+    except (AttributeError, TypeError, ValueError, RuntimeError, BufferError) as error:
+        kind = type(value).__name__
+        raise InvalidTypeError(f"{name} of type {kind} gives no array that the host can read: {error}") from None
 
 
 def as_floats(value: Any, name: str) -> Host:

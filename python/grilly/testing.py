@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from grilly import _core
+from grilly.compiler import ShaderCompiler, default_compiler
 from grilly.errors import DeviceUnavailableError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-    from grilly.compiler import ShaderCompiler
 
 __all__ = ["ShaderComparison", "clear_faults", "compare_shaders", "inject_fault", "validation_messages"]
 
@@ -129,7 +128,7 @@ def compare_shaders(
         raise DeviceUnavailableError(f"compare_shaders: no Vulkan device, so shaders do not run: {engine.reason}")
     operands = [engine.upload(weights), engine.upload(np.ascontiguousarray(values, np.float32))]
     table = _core.ShaderTable(True)
-    built = _core.ShaderCompiler(".") if compiler is None else compiler._compiler
+    built = (default_compiler() if compiler is None else compiler)._compiler
     names = ["grilly.testing/specific", "grilly.testing/generic"]
     try:
         for name, file in zip(names, (specific, generic), strict=True):

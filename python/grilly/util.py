@@ -1,7 +1,8 @@
 """The functions of `sentence_transformers.util` that search, compare and shrink embeddings, without torch.
 
-Where they are given torch tensors they give tensors, on the CPU, and else NumPy arrays. The other names of that module
-raise an `UnsupportedNameError` that says what to do in their place.
+Where they are given torch tensors they give tensors, on the CPU, and else NumPy arrays. The other names of that module,
+looked up as `grilly.util.NAME`, raise an `UnsupportedNameError` that says what to do in their place. `from grilly.util
+import NAME` gives Python's own ImportError for them: Python puts it in the place of every AttributeError there.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from grilly.errors import UnsupportedNameError
 from grilly.mining import community_detection, paraphrase_mining, paraphrase_mining_embeddings
 from grilly.quantization import quantize_embeddings
 from grilly.retrieval import information_retrieval, semantic_search
+from grilly.sentence_transformer.names import TRAINING
 from grilly.similarity import (
     SIMILARITIES,
     cos_sim,
@@ -52,7 +54,6 @@ __all__ = [
 ]
 
 LATER = "a later version will have it; until then use sentence-transformers' own, which takes this package's arrays"
-TRAINING = "it belongs to training, which is not part of this package"
 SPARSE = "sparse embeddings are not part of this package"
 TOKENS = "embeddings with a vector for each token are not part of this package"
 FILES = "grilly.hub.resolve finds a model's folder, and grilly.SentenceTransformer loads it"

@@ -10,6 +10,7 @@
 mod cache;
 mod check;
 mod config;
+mod folder;
 mod functions;
 mod glsl;
 mod include;
@@ -25,6 +26,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub use config::{CompilerConfig, OptimizationLevel, TargetEnv};
 pub use register::{Place, register};
+#[cfg(feature = "python")]
+pub(crate) use register::{enter, row};
 
 use crate::backend::vulkan::reflect::{Names, reflect};
 use crate::backend::vulkan::{self, Interface, Variant, spirv_tools};
@@ -88,22 +91,6 @@ impl ShaderCompiler {
         self.compilations.load(Relaxed)
     }
 
-    /// Names of the shaders in the folder and the folders in it (but for `include`), sorted: paths without their
-    /// endings, parts joined by `/`.
-    ///
-    /// # Errors
-    /// `ShaderFolder` when it cannot be read.
-    pub fn shaders(&self) -> Result<Vec<String>> {
-        let mut names = Vec::new();
-        collect(&self.config.shader_directory, "", &mut names).map_err(|cause| Error::ShaderFolder {
-            folder: self.config.shader_directory.clone(),
-            cause: cause.to_string(),
-        })?;
-        names.sort();
-        names.dedup();
-        Ok(names)
-    }
-
     /// The functions of a shader, in the order of its file.
     ///
     /// # Errors
@@ -113,34 +100,6 @@ impl ShaderCompiler {
             Source::Glsl(path) => functions::declared(shader, &path.display().to_string(), &read(shader, &path)?),
             Source::Spirv(_) => Ok(vec![MAIN.to_owned()]),
         }
-    }
-
-    /// Every function of every shader.
-    ///
-    /// # Errors
-    /// `ShaderFolder`; one `CompilationFailed` with the faults of all shaders.
-    pub fn compile_all_shaders(&self) -> Result<Vec<ComputeFunction>> {
-        let (mut compiled, mut failed, mut problems) = (Vec::new(), Vec::new(), Vec::new());
-        for shader in self.shaders()? {
-            let all = self.functions(&shader).and_then(|functions| {
-                functions
-                    .iter()
-                    .map(|function| self.get_compute_function(&shader, function))
-                    .collect::<Result<Vec<_>>>()
-            });
-            match all {
-                Ok(functions) => compiled.extend(functions),
-                Err(Error::CompilationFailed { shader, problem, .. }) => {
-                    failed.push(shader);
-                    problems.push(problem);
-                }
-                Err(other) => return Err(other),
-            }
-        }
-        if failed.is_empty() {
-            return Ok(compiled);
-        }
-        Err(self.failure(&failed.join(", "), problems.join("\n")))
     }
 
     /// One function of a shader; `main` is that of a file which declares none.
@@ -216,8 +175,12 @@ impl ShaderCompiler {
             strict: false,
         };
         let failed = |text| self.failure(shader, text);
-        let files = Includes::new(&self.config.shader_directory);
-        let preprocessed = request.preprocess(|requested, from, depth| files.resolve(requested, from, depth));
+        // How long the included files are is not known yet.
+        let most = text.len() + if text.contains("include") { text::LONGEST } else { 0 };
+        let preprocessed = text::on_deep_stack(most, || {
+            let files = Includes::new(&self.config.shader_directory);
+            request.preprocess(|requested, from, depth| files.resolve(requested, from, depth))
+        });
         let preprocessed = preprocessed.map_err(failed)?;
         if preprocessed.len() > text::LONGEST {
             let (length, most) = (preprocessed.len(), text::LONGEST);
@@ -230,7 +193,7 @@ impl ShaderCompiler {
             return Ok(compiled);
         }
         self.compilations.fetch_add(1, Relaxed);
-        let made = text::on_deep_stack(preprocessed.len(), || {
+        let made = text::on_deep_stack(most.max(preprocessed.len()), || {
             let files = Includes::new(&self.config.shader_directory);
             request.compile(|requested, from, depth| files.resolve(requested, from, depth))
         });
@@ -284,19 +247,4 @@ fn spirv(shader: &str, path: &Path) -> Result<Vec<u32>> {
     let words: Vec<u32> = bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
     spirv_tools::validate(&words).map_err(fault)?;
     Ok(words)
-}
-
-fn collect(folder: &Path, prefix: &str, names: &mut Vec<String>) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
-        if path.is_dir() {
-            if name != "include" {
-                collect(&path, &format!("{prefix}{name}/"), names)?;
-            }
-        } else if let Some(stem) = name.strip_suffix(".glsl").or(name.strip_suffix(".spv")) {
-            names.push(format!("{prefix}{stem}"));
-        }
-    }
-    Ok(())
 }

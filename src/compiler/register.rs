@@ -26,18 +26,33 @@ pub enum Place<'a> {
 /// `ShaderNotFound`, `FunctionNotFound` and `CompilationFailed` as the compiler; `PipelineCreationFailed` naming what
 /// differs from the interface; `Unsupported` for a name that no kernel runs under, with the one to register instead.
 pub fn register(shader: &str, place: Place<'_>, file: &str, compiler: &ShaderCompiler) -> Result<()> {
-    if shader.is_empty() || place == Place::Architecture("") {
-        return Err(Error::InvalidArgument(
-            "a shader is registered under a name, and for an architecture with one".into(),
-        ));
-    }
+    enter(shader, place, row(shader, file, compiler)?)
+}
+
+/// What [`register`] enters: `file`, compiled and compared with the interface of `shader`.
+///
+/// # Errors
+/// As [`register`].
+pub(crate) fn row(shader: &str, file: &str, compiler: &ShaderCompiler) -> Result<Row> {
     let (path, function) = file.split_once('#').unwrap_or((file, MAIN));
     let user = match compiler.get_compute_function(path, function) {
         Ok(found) => Some(users(shader, &found)?),
         Err(missing @ Error::ShaderNotFound { .. }) => own(shader, file, missing).map(|()| None)?,
         Err(error) => return Err(error),
     };
-    let row = Row { file: file.to_owned(), user };
+    Ok(Row { file: file.to_owned(), user })
+}
+
+/// Makes a row the one of its place.
+///
+/// # Errors
+/// `InvalidArgument` for an empty name.
+pub(crate) fn enter(shader: &str, place: Place<'_>, row: Row) -> Result<()> {
+    if shader.is_empty() || place == Place::Architecture("") {
+        return Err(Error::InvalidArgument(
+            "a shader is registered under a name, and for an architecture with one".into(),
+        ));
+    }
     registry::change(|registry| match place {
         Place::Generic => registry.register_generic(shader, row),
         Place::Architecture(architecture) => registry.register_specific(shader, architecture, row),

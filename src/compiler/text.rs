@@ -7,7 +7,7 @@ use std::path::Path;
 /// Most bytes of a shader with what it includes and what its macros stand for.
 pub(super) const LONGEST: usize = 1 << 20;
 /// Stack of the compiler, and how much more for each byte of text: it walks an expression such as `a+a+...` by recursion, some
-/// 400 bytes a term.
+/// 400 bytes a term, and so do conditions (`#if ((...`) and macros in the arguments of macros.
 const STACK: usize = 8 << 20;
 const STACK_PER_BYTE: usize = 512;
 

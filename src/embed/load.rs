@@ -33,7 +33,7 @@ impl EmbeddingModel {
         let config = config::read_json(&config_path)?;
         let sentence = config::read_sentence_config(folder, &transformer)?;
         let model_type = registry::model_type(&config, &config_path)?.to_owned();
-        let (spec, rules) = registry::read_spec(&config, &config_path)?;
+        let (spec, rules) = registry::read_spec(&model_type, &config, &config_path)?;
         let tokenizer = Tokenizer::load(&transformer, sentence.do_lower_case)?;
         let mut weights = Weights::open(folder, &modules.transformer, &modules.tensor_folders(), &rules)?;
         let settings_count = folder.join("modules.json").exists();

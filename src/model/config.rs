@@ -8,6 +8,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::fields::{Fields, shown};
+use crate::error::brief;
 use crate::{Error, Result};
 
 /// Longest configuration file that is read; the index of a large sharded checkpoint has a few megabytes.
@@ -234,8 +235,10 @@ impl PromptList {
             prompts: PromptList,
         }
         let bytes = read_bytes(path)?;
-        let file: File = serde_json::from_slice(&bytes)
-            .map_err(|e| Error::ModelFormat { path: path.to_owned(), problem: format!("not valid JSON: {e}") })?;
+        let file: File = serde_json::from_slice(&bytes).map_err(|e| Error::ModelFormat {
+            path: path.to_owned(),
+            problem: format!("not valid JSON: {}", brief(e)),
+        })?;
         Ok(file.prompts)
     }
 }

@@ -62,8 +62,8 @@ impl Sources<'_> {
 
     /// The type that the checkpoint's index states, or of its first tensor of floating-point numbers.
     fn stored(&self) -> Result<DType> {
-        let Some((path, key, dtype)) = self.weights.stored_dtype() else { return Ok(DType::F32) };
-        named(&path, &key, &Value::String(dtype))
+        let Some(stated) = self.weights.stored_dtype() else { return Ok(DType::F32) };
+        named(&stated.file, &stated.key, &Value::String(stated.name.clone()))
     }
 }
 

@@ -9,12 +9,11 @@ use super::fields::Fields;
 use super::spec::{EncoderSpec, NameRules};
 use crate::{Error, Result};
 
-/// The specification of the model configured by `path`.
+/// The specification of the model of a [`model_type`] that is configured by `path`.
 ///
 /// # Errors
 /// `Unsupported` for an unknown `model_type`, naming those that are known; `ModelFormat` for missing or absurd values.
-pub fn read_spec(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    let model_type = model_type(config, path)?;
+pub fn read_spec(model_type: &str, config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
     let Some(architecture) = ARCHITECTURES.iter().find(|row| row.model_type == model_type) else {
         let known: Vec<&str> = ARCHITECTURES.iter().map(|row| row.model_type).collect();
         return Err(Error::Unsupported {
@@ -65,7 +64,8 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<(EncoderSpec, NameRules)> {
-        read_spec(&serde_json::from_str(text).unwrap(), Path::new("config.json"))
+        let (config, path) = (serde_json::from_str(text).unwrap(), Path::new("config.json"));
+        read_spec(model_type(&config, path)?, &config, path)
     }
 
     const SIZES: &str = r#""hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,

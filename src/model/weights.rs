@@ -38,10 +38,20 @@ pub struct Weights {
     path: PathBuf,
     maps: Vec<Mmap>,
     tensors: BTreeMap<String, Entry>,
-    /// Where the checkpoint's own type stands, and the type: file, key, name.
-    stored: Option<(PathBuf, String, String)>,
+    stored: Option<StatedType>,
     /// What all numbers are rounded to, as if the checkpoint were stored so; float32 for not at all.
     pub rounded: DType,
+}
+
+/// The type that a checkpoint is stored in, and where that stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatedType {
+    /// The file.
+    pub file: PathBuf,
+    /// The key of it, or what says so there.
+    pub key: String,
+    /// The type's name.
+    pub name: String,
 }
 
 /// One tensor that may be asked for.
@@ -81,7 +91,7 @@ impl Weights {
     pub fn open(folder: &Path, transformer: &str, modules: &[String], rules: &NameRules) -> Result<Self> {
         let checkpoint = files::checkpoint(&folder.join(transformer))?;
         let path = checkpoint.shown.clone();
-        let stored = checkpoint.stated.map(|(index, dtype)| (index, "metadata.dtype".to_owned(), dtype));
+        let stored = checkpoint.stated.map(|(file, name)| StatedType { file, key: "metadata.dtype".into(), name });
         let mut weights = Weights { path, maps: Vec::new(), tensors: BTreeMap::new(), stored, rounded: DType::F32 };
         for (file, promised) in &checkpoint.files {
             weights.map(file, promised, |name| rules.uniform(name))?;
@@ -109,8 +119,11 @@ impl Weights {
             return Err(fault(format!("the index promises tensors that are not in it: {}", absent.join(", "))));
         }
         if self.maps.is_empty() && self.stored.is_none() {
-            let first = first_float(&stored);
-            self.stored = first.map(|(name, dtype)| (path.to_owned(), format!("the type of {name}"), dtype));
+            self.stored = first_float(&stored).map(|(tensor, name)| StatedType {
+                file: path.to_owned(),
+                key: format!("the type of {tensor}"),
+                name,
+            });
         }
         for tensor in stored {
             let Some(name) = uniform(&tensor.name) else { continue };
@@ -133,9 +146,9 @@ impl Weights {
         Ok(())
     }
 
-    /// Where the type of the checkpoint stands, and its name: file, key, name. `None` for a checkpoint without tensors.
-    pub fn stored_dtype(&self) -> Option<(PathBuf, String, String)> {
-        self.stored.clone()
+    /// The type of the checkpoint; `None` for one without tensors.
+    pub fn stored_dtype(&self) -> Option<&StatedType> {
+        self.stored.as_ref()
     }
 
     /// Puts another tensor, made of the elements of the one called `name`, in its place.

@@ -9,15 +9,15 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use super::lock;
+use super::text::Name;
 use crate::array::ElementType;
 use crate::ops::Op;
 use crate::{Error, array, process};
 
 /// The engine of a device string.
 #[pyfunction]
-#[pyo3(signature = (device="vulkan"))]
-pub(super) fn engine(py: Python<'_>, device: &str) -> PyResult<Engine> {
-    let engine = lock::without(py, || array::Engine::of(device))?;
+pub(super) fn engine(py: Python<'_>, device: Name) -> PyResult<Engine> {
+    let engine = lock::without(py, || array::Engine::of(&device.0))?;
     Ok(Engine(engine))
 }
 
@@ -84,18 +84,19 @@ impl Engine {
     }
 
     /// The result of one op, by the shaders registered for `architecture`.
-    #[pyo3(signature = (op, operands, attributes, architecture=""))]
+    #[pyo3(signature = (op, operands, attributes, architecture=None))]
     fn call(
         slf: &Bound<'_, Self>,
         op: &str,
         operands: Vec<PyRef<'_, Array>>,
         attributes: &Bound<'_, PyDict>,
-        architecture: &str,
+        architecture: Option<Name>,
     ) -> PyResult<Array> {
         let op = Op::from_attributes(op, json(attributes)?)?;
         let arrays = operands.iter().map(|a| a.array()).collect::<crate::Result<Vec<_>>>()?;
         let engine = &slf.get().0;
-        let array = lock::without(slf.py(), || engine.call_as(architecture, &op, &arrays))?;
+        let architecture = architecture.unwrap_or_default().0;
+        let array = lock::without(slf.py(), || engine.call_as(&architecture, &op, &arrays))?;
         Ok(Array::new(slf, array))
     }
 

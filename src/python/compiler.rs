@@ -1,13 +1,13 @@
 //! `grilly._core.ShaderCompiler`, what it makes, and the table of shaders.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use super::lock;
+use super::text::{Location, Name};
 use crate::Error;
 use crate::backend::registry::{self, Registry, Row};
 use crate::backend::vulkan;
@@ -26,45 +26,45 @@ pub(super) fn configure(py: Python<'_>, validation: bool) -> PyResult<()> {
     if validation { super::log_bridge::to_stderr(py) } else { Ok(()) }
 }
 
-/// Compiles the shaders of a folder.
+/// Compiles the shaders of a folder. A compilation may take any time, and nothing stops it: see `without_waiting`.
 #[pyclass(frozen, module = "grilly._core")]
-pub(super) struct ShaderCompiler(compiler::ShaderCompiler);
+pub(super) struct ShaderCompiler(Arc<compiler::ShaderCompiler>);
 
 #[pymethods]
 impl ShaderCompiler {
     #[new]
     #[pyo3(signature = (
         shader_directory, enable_caching=true, cache_directory=None, debug_info=None, optimization_level=None,
-        target_env="vulkan1.3", fast_math=true, defines=BTreeMap::new()
+        target_env=None, fast_math=true, defines=BTreeMap::new()
     ))]
     #[allow(clippy::too_many_arguments)] // the fields of Python's dataclass
     fn new(
-        shader_directory: PathBuf,
+        shader_directory: Location,
         enable_caching: bool,
-        cache_directory: Option<PathBuf>,
+        cache_directory: Option<Location>,
         debug_info: Option<bool>,
-        optimization_level: Option<&str>,
-        target_env: &str,
+        optimization_level: Option<Name>,
+        target_env: Option<Name>,
         fast_math: bool,
-        defines: BTreeMap<String, String>,
+        defines: BTreeMap<Name, Name>,
     ) -> PyResult<Self> {
         let mode = CompilerConfig::default();
-        for (name, value) in &defines {
+        for (Name(name), Name(value)) in &defines {
             let fine = |text: &str| !text.contains('\0');
             if !fine(name) || !fine(value) || name.is_empty() {
                 return Err(Error::InvalidArgument(format!("defines: {name:?} is no name of a macro")).into());
             }
         }
-        Ok(ShaderCompiler(compiler::ShaderCompiler::new(CompilerConfig {
-            shader_directory,
+        Ok(ShaderCompiler(Arc::new(compiler::ShaderCompiler::new(CompilerConfig {
+            shader_directory: shader_directory.0,
             enable_caching,
-            cache_directory,
+            cache_directory: cache_directory.map(|folder| folder.0),
             debug_info: debug_info.unwrap_or(mode.debug_info),
-            optimization_level: optimization_level.map_or(Ok(mode.optimization_level), str::parse)?,
-            target_env: target_env.parse()?,
+            optimization_level: optimization_level.map_or(Ok(mode.optimization_level), |name| name.0.parse())?,
+            target_env: target_env.map_or(Ok(mode.target_env), |name| name.0.parse())?,
             fast_math,
-            defines,
-        })))
+            defines: defines.into_iter().map(|(name, value)| (name.0, value.0)).collect(),
+        }))))
     }
 
     /// How often GLSL was compiled, and not found in the cache.
@@ -79,19 +79,23 @@ impl ShaderCompiler {
     }
 
     /// Names of the functions of a shader.
-    fn functions(&self, py: Python<'_>, shader: &str) -> PyResult<Vec<String>> {
-        lock::without(py, || self.0.functions(shader))
+    fn functions(&self, py: Python<'_>, shader: Name) -> PyResult<Vec<String>> {
+        lock::without(py, || self.0.functions(&shader.0))
     }
 
-    /// Every function of every shader.
-    fn compile_all(&self, py: Python<'_>) -> PyResult<Vec<ComputeFunction>> {
-        let all = lock::without(py, || self.0.compile_all_shaders())?;
+    /// Every function of these shaders.
+    fn compile_all(&self, py: Python<'_>, shaders: Vec<Name>) -> PyResult<Vec<ComputeFunction>> {
+        let compiler = self.0.clone();
+        let shaders: Vec<String> = shaders.into_iter().map(|shader| shader.0).collect();
+        let all = lock::without_waiting(py, move || compiler.compile_shaders(&shaders))?;
         Ok(all.into_iter().map(ComputeFunction).collect())
     }
 
     /// One function of a shader.
-    fn compile(&self, py: Python<'_>, shader: &str, function: &str) -> PyResult<ComputeFunction> {
-        lock::without(py, || self.0.get_compute_function(shader, function)).map(ComputeFunction)
+    fn compile(&self, py: Python<'_>, shader: Name, function: Name) -> PyResult<ComputeFunction> {
+        let compiler = self.0.clone();
+        let compiled = lock::without_waiting(py, move || compiler.get_compute_function(&shader.0, &function.0));
+        compiled.map(ComputeFunction)
     }
 }
 
@@ -189,27 +193,31 @@ impl ShaderTable {
     fn register(
         &self,
         py: Python<'_>,
-        shader: &str,
-        architecture: Option<&str>,
-        file: &str,
+        shader: Name,
+        architecture: Option<Name>,
+        file: Name,
         compiler: &ShaderCompiler,
     ) -> PyResult<()> {
+        let (shader, architecture, file) = (shader.0, architecture.as_ref().map(|name| name.0.as_str()), file.0);
         let Some(own) = &self.own else {
             let place = architecture.map_or(Place::Generic, Place::Architecture);
-            return lock::without(py, || compiler::register(shader, place, file, &compiler.0));
+            let (compiler, name) = (compiler.0.clone(), shader.clone());
+            let row = lock::without_waiting(py, move || compiler::row(&name, &file, &compiler))?;
+            return lock::without(py, || compiler::enter(&shader, place, row));
         };
         let mut own = own.lock().unwrap_or_else(PoisonError::into_inner);
-        let row = Row { file: file.to_owned(), user: None };
+        let row = Row { file, user: None };
         match architecture {
-            None => own.register_generic(shader, row),
-            Some(architecture) => own.register_specific(shader, architecture, row),
+            None => own.register_generic(&shader, row),
+            Some(architecture) => own.register_specific(&shader, architecture, row),
         }
         Ok(())
     }
 
     /// Puts grilly's own in the place of an architecture's entry, or of the generic one.
     #[pyo3(signature = (shader, architecture))]
-    fn unregister(&self, shader: &str, architecture: Option<&str>) {
+    fn unregister(&self, shader: Name, architecture: Option<Name>) {
+        let (shader, architecture) = (&shader.0, architecture.as_ref().map(|name| name.0.as_str()));
         match &self.own {
             Some(own) => own.lock().unwrap_or_else(PoisonError::into_inner).unregister(shader, architecture),
             None => registry::change(|registry| registry.unregister(shader, architecture)),
@@ -217,7 +225,8 @@ impl ShaderTable {
     }
 
     /// Makes models of a type use an architecture's shaders.
-    fn register_architecture(&self, model_type: &str, architecture: &str) -> PyResult<()> {
+    fn register_architecture(&self, model_type: Name, architecture: Name) -> PyResult<()> {
+        let (model_type, architecture) = (&model_type.0, &architecture.0);
         match &self.own {
             Some(own) => {
                 own.lock().unwrap_or_else(PoisonError::into_inner).register_architecture(model_type, architecture)?;
@@ -228,18 +237,18 @@ impl ShaderTable {
     }
 
     /// The file that serves an architecture; `None` for an unknown shader.
-    fn find(&self, shader: &str, architecture: &str) -> Option<String> {
-        self.read(|registry| registry.find(shader, architecture).map(|row| row.file.clone()))
+    fn find(&self, shader: Name, architecture: Name) -> Option<String> {
+        self.read(|registry| registry.find(&shader.0, &architecture.0).map(|row| row.file.clone()))
     }
 
     /// Names of the shaders, sorted.
     #[pyo3(signature = (architecture=None))]
-    fn list(&self, architecture: Option<&str>) -> Vec<String> {
-        self.read(|registry| registry.list(architecture))
+    fn list(&self, architecture: Option<Name>) -> Vec<String> {
+        self.read(|registry| registry.list(architecture.as_ref().map(|name| name.0.as_str())))
     }
 
     /// The architecture of a `model_type`.
-    fn architecture(&self, model_type: &str) -> String {
-        self.read(|registry| registry.architecture(model_type))
+    fn architecture(&self, model_type: Name) -> String {
+        self.read(|registry| registry.architecture(&model_type.0))
     }
 }

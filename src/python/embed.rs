@@ -1,7 +1,6 @@
 //! `grilly._core.EmbeddingModel`.
 
 use std::mem;
-use std::path::PathBuf;
 use std::process;
 use std::sync::OnceLock;
 
@@ -9,6 +8,7 @@ use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
+use super::text::{Location, Name};
 use super::{lock, text};
 use crate::embed::{Encoded, LoadOptions};
 use crate::model::dtype::DTypeChoice;
@@ -63,9 +63,9 @@ impl EmbeddingModel {
     #[pyo3(signature = (folder, device, dtype=None, max_seq_length=None, num_threads=None, memory_limit=None))]
     fn load(
         py: Python<'_>,
-        folder: PathBuf,
-        device: String,
-        dtype: Option<&str>,
+        folder: Location,
+        device: Name,
+        dtype: Option<Name>,
         max_seq_length: Option<usize>,
         num_threads: Option<usize>,
         memory_limit: Option<u64>,
@@ -73,11 +73,11 @@ impl EmbeddingModel {
         check_process()?;
         let dtype = match dtype {
             None => DTypeChoice::Model,
-            Some("auto") => DTypeChoice::Auto,
-            Some(name) => DTypeChoice::Given(name.parse()?),
+            Some(Name(name)) if name == "auto" => DTypeChoice::Auto,
+            Some(Name(name)) => DTypeChoice::Given(name.parse()?),
         };
-        let options = LoadOptions { device, dtype, max_seq_length, num_threads, memory_limit };
-        let model = lock::without(py, || crate::EmbeddingModel::load(&folder, &options))?;
+        let options = LoadOptions { device: device.0, dtype, max_seq_length, num_threads, memory_limit };
+        let model = lock::without(py, || crate::EmbeddingModel::load(&folder.0, &options))?;
         Ok(EmbeddingModel { model: Some(model), process: process::id() })
     }
 

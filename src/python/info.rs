@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use super::text::Name;
 use crate::Error;
 use crate::backend::cpu;
 use crate::backend::faults::{self, Fault};
@@ -122,12 +123,12 @@ pub(super) fn reset_stats() {
 /// Makes a device fail: `kind` is `"allocation"` or `"device_lost"`.
 #[pyfunction]
 #[pyo3(signature = (kind, after=0))]
-pub(super) fn inject_fault(kind: &str, after: u64) -> PyResult<()> {
-    let fault = match kind {
+pub(super) fn inject_fault(kind: Name, after: u64) -> PyResult<()> {
+    let fault = match kind.0.as_str() {
         "allocation" => Fault::Allocation,
         "device_lost" => Fault::DeviceLost,
         _ => {
-            let problem = format!("fault is {kind:?}, expected \"allocation\" or \"device_lost\"");
+            let problem = format!("fault is {:?}, expected \"allocation\" or \"device_lost\"", kind.0);
             return Err(Error::InvalidArgument(problem).into());
         }
     };

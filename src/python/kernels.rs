@@ -5,6 +5,7 @@ use pyo3::types::PyDict;
 
 use super::array::{Array, json};
 use super::lock;
+use super::text::Name;
 use crate::Result;
 use crate::array;
 use crate::kernels::{ROWS, Shader};
@@ -22,8 +23,8 @@ pub(super) struct Kernel(crate::kernels::Kernel);
 #[pymethods]
 impl Kernel {
     #[new]
-    fn new(name: &str, options: &Bound<'_, PyDict>) -> PyResult<Self> {
-        Ok(Kernel(crate::kernels::Kernel::get(name, json(options)?)?))
+    fn new(name: Name, options: &Bound<'_, PyDict>) -> PyResult<Self> {
+        Ok(Kernel(crate::kernels::Kernel::get(&name.0, json(options)?)?))
     }
 
     /// Element type and axes of each operand for so many rows.

@@ -4,7 +4,9 @@
 //! aborts the process. So every call that lets go of the lock is counted until it holds it again; at exit
 //! [`shut_down`] waits for those calls, and threads that are later than its patience are parked for good.
 
+use std::panic::resume_unwind;
 use std::process;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,6 +19,8 @@ use crate::Error;
 const PATIENCE: Duration = Duration::from_millis(1200);
 /// How long exit then waits for threads that are already asking for the lock.
 const LAST_CALL: Duration = Duration::from_millis(200);
+/// How often a call that waits for work asks for signals.
+const SIGNALS: Duration = Duration::from_millis(50);
 
 struct State {
     /// The interpreter is exiting: no new call begins.
@@ -85,6 +89,42 @@ pub(super) fn without<T: Send>(py: Python<'_>, work: impl FnOnce() -> crate::Res
     Ok(result?)
 }
 
+/// [`without`] for work that nothing can stop: it runs in a thread of its own, and when a signal's handler raises, nobody
+/// waits for it any longer.
+///
+/// # Errors
+/// As [`without`], and what the handler raises.
+pub(super) fn without_waiting<T: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce() -> crate::Result<T> + Send + 'static,
+) -> PyResult<T> {
+    let mut raised = None;
+    let result = without(py, || {
+        let (sender, receiver) = mpsc::channel();
+        // When nobody waits any longer, nobody wants the result.
+        let thread = thread::Builder::new().name("grilly-work".into()).spawn(move || drop(sender.send(work())));
+        let thread = thread.map_err(|e| Error::Unsupported { what: "a thread".into(), reason: e.to_string() })?;
+        loop {
+            match receiver.recv_timeout(SIGNALS) {
+                Ok(result) => return result,
+                Err(RecvTimeoutError::Disconnected) => match thread.join() {
+                    Err(panic) => resume_unwind(panic),
+                    Ok(()) => return Err(Error::Interrupted),
+                },
+                Err(RecvTimeoutError::Timeout) => match with(|py| py.check_signals()) {
+                    Some(Ok(())) => {}
+                    Some(Err(error)) => {
+                        raised = Some(error);
+                        return Err(Error::Interrupted);
+                    }
+                    None => return Err(Error::Interrupted),
+                },
+            }
+        }
+    });
+    raised.map_or(result, Err)
+}
+
 /// Runs `work` without the interpreter's lock if the interpreter is not exiting, and with it otherwise.
 ///
 /// For short work that must always happen: waiting for another thread that logs needs the lock let go.
@@ -143,13 +183,17 @@ pub(super) fn shut_down(py: Python<'_>) {
         crate::exit::begin();
         state().closing = true;
         #[cfg(feature = "vulkan")]
-        crate::backend::vulkan::shut_down();
+        let idle = crate::backend::vulkan::shut_down();
         let left = deadline.saturating_duration_since(Instant::now());
         let (mut guard, late) =
             CHANGED.wait_timeout_while(state(), left, |s| s.inside > 0).unwrap_or_else(PoisonError::into_inner);
         if late.timed_out() {
             guard.abandoned = true;
             drop(CHANGED.wait_timeout_while(guard, LAST_CALL, |s| s.returning > 0));
+        }
+        #[cfg(feature = "vulkan")]
+        if !idle || late.timed_out() {
+            crate::backend::vulkan::abandon();
         }
     });
 }

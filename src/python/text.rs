@@ -1,9 +1,50 @@
 //! Python's strings as Rust's.
 
+use std::path::PathBuf;
+
+use pyo3::Borrowed;
+use pyo3::exceptions::{PyTypeError, PyUnicodeEncodeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 
+use crate::error::brief;
 use crate::{Error, Result};
+
+/// A str argument that is a name. pyo3's own conversion raises `UnicodeEncodeError` for a lone surrogate.
+#[derive(Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Name(pub String);
+
+impl FromPyObject<'_, '_> for Name {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        Ok(Name(string(&object, || shown(&object))?))
+    }
+}
+
+/// An argument that is a path; one that no file system has is refused as a [`Name`] is.
+pub(super) struct Location(pub PathBuf);
+
+impl FromPyObject<'_, '_> for Location {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        let problem = |what: &str| format!("{} {what}", shown(&object));
+        object.extract::<PathBuf>().map(Location).map_err(|error| match error {
+            e if e.is_instance_of::<PyUnicodeEncodeError>(object.py()) => {
+                Error::InvalidArgument(problem("is no path: it holds a lone surrogate, which is half a character"))
+                    .into()
+            }
+            e if e.is_instance_of::<PyTypeError>(object.py()) => Error::InvalidType(problem("is not a path")).into(),
+            other => other,
+        })
+    }
+}
+
+/// An argument as a message quotes it.
+fn shown(object: &Bound<'_, PyAny>) -> String {
+    object.repr().map_or_else(|_| "an argument".into(), |text| brief(text.to_string_lossy()))
+}
 
 /// The items of `texts`, each checked to be a str that UTF-8 can hold.
 ///

@@ -16,6 +16,7 @@ use std::path::Path;
 use rayon::prelude::*;
 use tokenizers::{Encoding, PostProcessor, Token};
 
+use crate::error::brief;
 use crate::{Error, Result};
 use cuts::Cuts;
 pub use files::Side;
@@ -71,7 +72,8 @@ impl Tokenizer {
             inner,
         };
         // A template that asks for what is not there shows itself with the first text.
-        let unusable = |e: tokenizers::Error| Error::ModelFormat { path, problem: format!("cannot be used: {e}") };
+        let unusable =
+            |e: tokenizers::Error| Error::ModelFormat { path, problem: format!("cannot be used: {}", brief(e)) };
         guarded(|| tokenizer.encode_one("", 0)).map_err(unusable)?;
         Ok(tokenizer)
     }
@@ -88,7 +90,7 @@ impl Tokenizer {
             )));
         };
         let fault = |(text, e): (usize, tokenizers::Error)| {
-            Error::InvalidArgument(format!("text {text} cannot be tokenized: {e}"))
+            Error::InvalidArgument(format!("text {text} cannot be tokenized: {}", brief(e)))
         };
         let encode = |(i, text): (usize, &String)| guarded(|| self.encode_one(text, room)).map_err(|e| fault((i, e)));
         match texts {

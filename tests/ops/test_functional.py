@@ -34,6 +34,24 @@ def test_softmax_honours_dim(put, dim):
     close(functional.softmax_backward(put(g), put(y.astype(np.float32)), dim), expected)
 
 
+def test_rows_whose_squares_leave_float32(put):
+    """As in torch 2 (but for `layer_norm` of equal numbers, where it gives NaN): the limit that the guide states."""
+    for row in ([3e19] * 4, [3e19, -3e19] * 2):
+        x = put(np.array([row], np.float32))
+        for y in (functional.embedding_normalize(x), functional.rms_norm(x, 4), functional.layer_norm(x, 4)):
+            assert np.asarray(y).tolist() == [[0.0] * 4]
+    x = put(np.full((1, 4), 1e-23, np.float32))
+    close(functional.embedding_normalize(x, eps=1e-30), np.full((1, 4), 1e7))
+    assert np.asarray(functional.rms_norm(x, 4, eps=0.0)).tolist() == [[np.inf] * 4]
+    assert np.asarray(functional.layer_norm(x, 4)).tolist() == [[0.0] * 4]
+    # the last rows on this side of the limit
+    x = put(np.array([[9e18, -9e18] * 2], np.float32))
+    signs = np.array([[1.0, -1.0] * 2])
+    close(functional.embedding_normalize(x), signs / 2)
+    for y in (functional.rms_norm(x, 4), functional.layer_norm(x, 4)):
+        close(y, signs)
+
+
 def test_softmax_of_infinities_along_another_axis(put):
     x = np.array([[1.0, -np.inf, np.nan], [2.0, -np.inf, 1.0]], np.float32)
     found = np.asarray(functional.softmax(put(x), 0))

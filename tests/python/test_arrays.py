@@ -211,6 +211,30 @@ def test_constants_that_are_kept_are_few(device):
     assert sum(array.nbytes for array in kept._held.values()) <= kept.MOST
 
 
+class Speaker:
+    """Says that it speaks DLPack."""
+
+    def __init__(self, capsule=None, device=(1, 0)):
+        self.capsule, self.device = capsule, device
+
+    def __dlpack__(self, **options):
+        return self.capsule
+
+    def __dlpack_device__(self):
+        return self.device
+
+
+@pytest.mark.parametrize("speaker", [Speaker(), Speaker(3), Speaker(device=(2, 0)), Speaker(device=None)])
+def test_an_object_whose_dlpack_gives_no_capsule_is_of_the_wrong_type(speaker):
+    for use in (
+        lambda: grilly.from_dlpack(speaker, "cpu"),
+        lambda: grilly.to_vulkan(speaker, "cpu"),
+        lambda: grilly.functional.gelu(speaker),
+    ):
+        with pytest.raises(grilly.errors.InvalidTypeError, match="type Speaker gives no array"):
+            use()
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_forked_child_computes_on_the_cpu_with_constants_of_its_own(run):
     code = """

@@ -1,9 +1,11 @@
 """Users' shaders from Python: compiled, cached, refused with reasons, registered, and really run."""
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import numpy as np
 import pytest
@@ -127,6 +129,103 @@ def test_a_folder_that_is_not_there():
         ShaderCompiler("/nonexistent")
 
 
+HALF = "half a\ud800 character"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda compiler: compiler.get_compute_function(HALF),
+        lambda compiler: compiler.get_compute_function("twice", HALF),
+        lambda compiler: compiler.list_functions(HALF),
+        lambda compiler: compiler.compile_all_shaders([HALF]),
+        lambda compiler: ShaderCompiler(ShaderCompilerConfig(HALF)),
+        lambda compiler: ShaderCompiler(ShaderCompilerConfig(cache_directory=HALF)),
+        lambda compiler: ShaderCompiler(ShaderCompilerConfig(optimization_level=HALF)),
+        lambda compiler: ShaderCompiler(ShaderCompilerConfig(target_env=HALF)),
+        lambda compiler: ShaderCompiler(ShaderCompilerConfig(defines={HALF: 1})),
+        lambda compiler: ShaderCompiler(ShaderCompilerConfig(defines={"A": HALF})),
+        lambda compiler: grilly.Compute(shader_dir=HALF),
+        lambda compiler: shader_registry.register_generic_shader(HALF, "attention-output"),
+        lambda compiler: shader_registry.register_generic_shader("attention-output", HALF),
+        lambda compiler: shader_registry.register_architecture_shader("attention-output", HALF, "attention-output"),
+        lambda compiler: shader_registry.register_architecture(HALF, "gpt"),
+        lambda compiler: shader_registry.register_architecture("a", HALF),
+        lambda compiler: shader_registry.unregister(HALF),
+        lambda compiler: shader_registry.unregister("attention-output", HALF),
+        lambda compiler: shader_registry.get_shader(HALF),
+        lambda compiler: shader_registry.get_shader("attention-output", HALF),
+        lambda compiler: shader_registry.get_registry().list_shaders(HALF),
+        lambda compiler: grilly.functional.attention_output(
+            np.ones((1, 1, 1, 1)), np.ones((1, 1, 1, 1)), architecture=HALF
+        ),
+        lambda compiler: testing.inject_fault(HALF),
+        lambda compiler: grilly.to_vulkan([1.0], HALF),
+        lambda compiler: grilly.VulkanSentenceTransformer(HALF),
+        lambda compiler: grilly.VulkanSentenceTransformer("all-MiniLM-L6-v2", cache_folder=HALF),
+    ],
+)
+def test_names_that_utf_8_cannot_hold_are_refused(config, use):
+    with pytest.raises(
+        grilly.errors.InvalidArgumentError, match=r"half a\\ud800 character'.*lone surrogate"
+    ) as refused:
+        use(ShaderCompiler(config()))
+    assert str(refused.value).isascii()
+
+
+def test_what_is_no_name_and_no_path_is_refused_by_type(config):
+    for wrong in (3, b"shaders"):
+        for use in (
+            lambda wrong: ShaderCompiler(ShaderCompilerConfig(wrong)),
+            lambda wrong: ShaderCompiler(config()).get_compute_function(wrong),
+            lambda wrong: shader_registry.register_generic_shader("attention-output", wrong),
+            lambda wrong: grilly.Compute(shader_dir=wrong),
+        ):
+            with pytest.raises(grilly.errors.InvalidTypeError, match="expected str|not a path"):
+                use(wrong)
+
+
+@pytest.mark.parametrize("condition", ["(" * 500_000 + "1" + ")" * 500_000, "!" * 1_000_000 + "1"])
+def test_a_condition_of_any_length_compiles(folder, run, condition):
+    """In a process of its own: what the compiler walks by recursion ended it when the stack did."""
+    (folder / "deep.glsl").write_text(f"{HEAD}#if {condition}\n#endif\nvoid main() {{}}\n")
+    code = f"""
+    from grilly import ShaderCompiler, ShaderCompilerConfig
+    compiler = ShaderCompiler(ShaderCompilerConfig({str(folder)!r}, enable_caching=False))
+    print(compiler.get_compute_function("deep").shader)
+    """
+    done = run(code)
+    assert (done.status, done.output) == (0, "deep\n"), done.errors
+
+
+def test_ctrl_c_stops_a_compilation(folder):
+    doubling = "\n".join(f"#define A{n} A{n - 1} A{n - 1}" for n in range(1, 40))
+    (folder / "bomb.glsl").write_text(f"{HEAD}#define A0 +1\n{doubling}\nvoid main() {{ int x = 0 A39; }}\n")
+    code = f"""
+    import resource, signal
+    resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    from grilly import ShaderCompiler, ShaderCompilerConfig
+    compiler = ShaderCompiler(ShaderCompilerConfig({str(folder)!r}, enable_caching=False, defines={{"FACTOR": 1}}))
+    print("compiling", flush=True)
+    try:
+        compiler.get_compute_function("bomb")
+    except KeyboardInterrupt:
+        print(compiler.get_compute_function("twice").shader, flush=True)
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout.readline() == "compiling\n", process.stderr.read()
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert (process.returncode, output) == (0, "twice\n"), errors
+
+
 def test_processes_share_a_cache(config, folder, tmp_path, run):
     cache = tmp_path / "cache"
     code = f"""
@@ -159,6 +258,13 @@ def test_the_command_compiles_a_folder(folder, tmp_path):
     status, output, errors = command("-D", "FACTOR=3.0", "--output", str(tmp_path / "out"), "--no-fast-math")
     assert status == 0 and "twice:main:" in output, errors
     assert (tmp_path / "out" / "twice.spv").read_bytes()[:4] == b"\x03\x02\x23\x07"
+    for output in ("spv", "spv", "", ""):  # again, with what the first run wrote
+        status, said, errors = command("-D", "FACTOR=3.0", "--output", str(folder / output))
+        assert status == 0 and [line.split(":")[0] for line in said.splitlines()] == ["mark", "twice"], (said, errors)
+    (folder / "stored.spv").write_bytes((folder / "twice.spv").read_bytes())
+    (folder / "spv" / "own.glsl").write_text(TWICE)
+    status, said, errors = command("-D", "FACTOR=3.0", "--output", str(folder / "spv"))
+    assert [line.split(":")[0] for line in said.splitlines()] == ["mark", "spv/own", "stored", "twice"], (said, errors)
     status, output, errors = command()
     assert status == 1 and "twice.glsl:6: error: 'FACTOR' : undeclared identifier" in errors
 
@@ -192,6 +298,27 @@ def test_what_differs_from_the_interface_is_named(config, folder, registered):
         registered("wrong", "not-there", ShaderCompiler(config()))
     with pytest.raises(NotImplementedError, match='attention-concat-heads.*register "attention-output"'):
         shader_registry.register_generic_shader("attention-concat-heads", "twice", compiler=ShaderCompiler(config()))
+
+
+def test_computes_folder_is_where_registrations_look(vulkan, folder, registered, monkeypatch, tmp_path):
+    monkeypatch.setattr("grilly.compiler._default_folder", ".")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (folder / "filled.glsl").write_text(MARK.replace("FACTOR", "3.0"))
+    with pytest.raises(grilly.ShaderNotFound, match="filled"):
+        registered("folder", "filled", None)
+    for wrong, error in (("no/such/folder", grilly.ShaderNotFound), (3, grilly.errors.InvalidTypeError)):
+        with pytest.raises(error, match="shader_dir"):
+            grilly.Compute(shader_dir=wrong)
+    backend = grilly.Compute(shader_dir="shaders")
+    monkeypatch.chdir(folder.parent.parent)
+    registered("folder", "filled", None)
+    backend.set_architecture("folder")
+    ones = np.ones((1, 1, 1, 1), np.float32)
+    assert backend.attention.attention_output(ones, ones, 1, 1).item() == 3.0
+    registered("folder", "attention-output-gpt", None)
+    grilly.Compute()
+    registered("folder", "filled", None)  # a Compute without a folder leaves it as it was
 
 
 def test_a_limit_that_the_device_lacks_is_named(vulkan, config, folder, registered):

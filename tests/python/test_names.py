@@ -96,6 +96,10 @@ def test_every_name_of_util_is_here_or_says_what_to_do(name):
             exec(f"from grilly.util import {name}")
 
 
+def test_one_remedy_serves_what_belongs_to_training():
+    assert util.REMEDIES["all_gather"] is REMEDIES["fit"]
+
+
 def test_util_has_no_more_than_that():
     assert set(util.__all__) <= set(UTIL) and grilly.util is util
     with pytest.raises(AttributeError, match="no attribute"):

@@ -4,6 +4,7 @@ import copy
 import multiprocessing
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 from models.variant_list import sized
 
+import grilly
 from grilly import VulkanSentenceTransformer
 
 TEXTS = ["the cat", "a dog", "", "way of life and death"]
@@ -133,6 +135,71 @@ def test_a_forked_child_exits_normally(run, tiny_model):
     """
     done = run(code, tiny_model)
     assert done.status == 0, done.errors
+
+
+POOL = """
+import multiprocessing, pickle, sys, warnings
+warnings.simplefilter("ignore")
+import numpy as np
+import grilly
+folder, device = sys.argv[1:]
+
+def encode(model):
+    return model.encode(["the cat"])
+
+def tokens(model):
+    return model.tokenizer("the cat")
+
+def settings(model):
+    assert "unusable" in repr(model)
+    model.close()
+    return model.model_name, model.device, model.truncate_dim, model.model_type, model.pooling_type, model.config
+
+def again(model):
+    return pickle.dumps(model)
+
+def gelu(x):
+    return grilly.functional.gelu(x).numpy()
+
+model = grilly.VulkanSentenceTransformer(folder, device=device, truncate_dim=5)
+model.set_pooling_include_prompt(False)
+model.encode(["the cat"])
+x = grilly.to_vulkan([1.0, 2.0], device)
+tasks = [(encode, model), (model.encode, ["the cat"]), (tokens, model), (again, model)]
+with multiprocessing.get_context("fork").Pool(1) as pool:
+    # A restored array on the CPU needs nothing of the parent's.
+    for use, given in tasks + [(gelu, x), (np.asarray, x), (repr, x)][:3 * (device == "vulkan")]:
+        try:
+            found = pool.apply(use, (given,))
+        except grilly.errors.GrillyError as error:
+            expected = grilly.errors.UnusableError if given is not x else grilly.errors.DeviceUnavailableError
+            assert type(error) is expected and "fork" in str(error), error
+        else:
+            raise AssertionError((use, found))
+    found = pool.apply(settings, (model,))
+    assert found == (folder, device, 5, "bert", "mean", model.config), found
+    assert device == "vulkan" or pool.apply(gelu, (x,)).shape == (2,)
+print(model.encode(["the cat"]).shape)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_pool_of_forked_workers_gives_the_error_and_goes_on(run, tiny_model, device):
+    """An error while a worker unpickles its task would end the worker, and the pool would wait for ever."""
+    done = run(POOL, tiny_model, device, timeout=60, GRILLY_STRICT="1")
+    assert (done.status, done.output) == (0, "(1, 5)\n"), done.errors
+
+
+def test_a_model_that_cannot_be_loaded_again_says_so_at_its_first_use(tiny_model, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_model, folder)
+    with VulkanSentenceTransformer(folder, device="cpu") as model:
+        data = pickle.dumps(model)
+    folder.rename(tmp_path / "elsewhere")
+    restored = pickle.loads(data)
+    with pytest.raises(grilly.errors.ModelNotFoundError, match="model: not there"):
+        restored.encode("the cat")
+    assert "unusable" in repr(restored)
 
 
 def test_two_threads_get_the_same_bits(model):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from grilly import _core
 from grilly.backend.buffers import Core
 from grilly.backend.fnn import Fnn
 from grilly.backend.parts import Attention, Learning, Pooling
+from grilly.compiler import set_default_folder
 from grilly.upstream import missing
 
 __all__ = ["Compute", "VulkanCompute"]
@@ -40,8 +42,9 @@ class Compute:
     for upstream's flat names, on the object itself.
 
     Args:
-        shader_dir: Upstream's argument, without effect: the shaders are part of the package. Shaders of your own are
-            registered with `grilly.backend.shader_registry`.
+        shader_dir: A folder of your own shaders, GLSL or SPIR-V: `grilly.backend.shader_registry` looks there from now
+            on for what is registered without a compiler. Default: where it looked before, at first the current folder.
+            Grilly's own shaders are part of the package.
 
     Attributes:
         core: `create_buffer`, `upload_buffer`, `read_buffer`.
@@ -55,6 +58,7 @@ class Compute:
 
     Raises:
         DeviceUnavailableError: No usable device, and `GRILLY_STRICT=1`.
+        ShaderNotFound: `shader_dir` is not a folder.
         AttributeError: A name of upstream's that is not part of this package, which it says.
 
     Source: upstream's `grilly.Compute`, which made a Vulkan device each time.
@@ -70,7 +74,9 @@ class Compute:
         AttributeError: Compute has no attribute 'mean_pool'
     """
 
-    def __init__(self, shader_dir: Any = None) -> None:
+    def __init__(self, shader_dir: str | os.PathLike[str] | None = None) -> None:
+        if shader_dir is not None:
+            set_default_folder(shader_dir)
         self._engine = _core.engine("vulkan")
         self.architecture: str | None = None
         self.core = Core(self._engine)

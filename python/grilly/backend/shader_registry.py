@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING
 
 from grilly import _core
-
-if TYPE_CHECKING:
-    from grilly.compiler import ShaderCompiler
+from grilly.compiler import ShaderCompiler, default_compiler
+from grilly.inputs import path_text
 
 __all__ = [
     "ShaderRegistry",
@@ -56,7 +54,8 @@ class ShaderRegistry:
             shader_name: Such as `"attention-output"`.
             shader_file: A GLSL or SPIR-V file, with or without its ending, `"file#function"` for a function of it, or
                 the name of one of grilly's own shaders. It is looked for in the compiler's folder first.
-            compiler: Compiles it; by default one with the default configuration and the current folder.
+            compiler: Compiles it; by default one with the default configuration and the folder given to
+                `Compute(shader_dir=...)`, else the current one.
 
         Raises:
             ShaderNotFound: There is no such file, nor a shader of grilly's of that name.
@@ -86,8 +85,8 @@ class ShaderRegistry:
         shader_file: str | os.PathLike[str],
         compiler: ShaderCompiler | None,
     ) -> None:
-        built = _core.ShaderCompiler(".") if compiler is None else compiler._compiler
-        self._table.register(shader_name, architecture, os.fspath(shader_file), built)
+        compiler = default_compiler() if compiler is None else compiler
+        self._table.register(shader_name, architecture, path_text(shader_file, "shader_file"), compiler._compiler)
 
     def unregister(self, shader_name: str, architecture: str | None = None) -> None:
         """Takes back what was registered for an architecture, or for all that have none of their own.

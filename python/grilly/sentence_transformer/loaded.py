@@ -9,13 +9,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from grilly import hub
 from grilly._core import EmbeddingModel
+from grilly.errors import GrillyError
 from grilly.inputs import device_name
 from grilly.sentence_transformer.arguments import Arguments, choose
-from grilly.tokenizer import check_padding_side
+from grilly.tokenizer import Tokenizer, check_padding_side
+from grilly.unusable import Unusable
 
 __all__ = ["Loaded", "restore"]
 
@@ -30,6 +32,10 @@ SETTINGS = (
     "truncate_dim",
     "_similarity_fn_name",
     "_include_prompt",
+    "config",
+    "model_type",
+    "pooling_type",
+    "normalize",
 )
 
 
@@ -51,6 +57,7 @@ class Loaded:
         """Finds the model and loads it."""
         name, choices = choose(arguments)
         self._held = Held()
+        self.tokenizer = Tokenizer(self._held)
         self._said: set[str] = set()
         self._swap = threading.RLock()
         self._elsewhere: dict[str, EmbeddingModel] = {}
@@ -165,11 +172,15 @@ class Loaded:
 
 
 def restore(kind: type[Loaded], arguments: Arguments, settings: dict[str, Any]) -> Loaded:
-    """A pickled model, loaded again."""
+    """A pickled model, loaded again; where that fails, as after a fork, the first use raises the error."""
     model = kind.__new__(kind)
-    model._load(arguments)
+    try:
+        model._load(arguments)
+        if settings["_include_prompt"] is not None:
+            model._core.set_pooling_include_prompt(settings["_include_prompt"])
+    except GrillyError as error:
+        model._held.core = cast(EmbeddingModel, Unusable(error))
+        model._arguments, model.device, model.dtype = arguments, str(arguments.device), str(arguments.dtype)
     for name, value in settings.items():
         setattr(model, name, value)
-    if model._include_prompt is not None:
-        model._core.set_pooling_include_prompt(model._include_prompt)
     return model

@@ -9,7 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from grilly.errors import InvalidArgumentError, InvalidTypeError, ModelFormatError
+from grilly.errors import InvalidArgumentError, ModelFormatError
+from grilly.inputs import path_text
 from grilly.sentence_transformer.settings import Settings
 
 __all__ = ["Saving"]
@@ -91,9 +92,7 @@ class Saving(Settings):
             ...     SentenceTransformer(folder, device="cpu").max_seq_length == model.max_seq_length
             True
         """
-        if not isinstance(path, str | os.PathLike):
-            raise InvalidTypeError(f"path is of type {type(path).__name__}, expected str or a path")
-        target = Path(os.path.abspath(path))
+        target = Path(os.path.abspath(path_text(path, "path")))
         if target.exists() and not target.is_dir():
             raise InvalidArgumentError(f"path is {os.fspath(path)!r}, a file, expected a folder")
         if not safe_serialization:

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-from grilly.errors import InvalidArgumentError
+from grilly.errors import GrillyError, InvalidArgumentError
 from grilly.inputs import merge_prompts, positive
 from grilly.sentence_transformer.arguments import Arguments
 from grilly.sentence_transformer.loaded import Loaded
 from grilly.similarity import SIMILARITIES
-from grilly.tokenizer import Tokenizer
 
 __all__ = ["Settings"]
 
@@ -43,7 +42,6 @@ class Settings(Loaded):
             self._similarity_fn_name = self._core.similarity_fn_name
         self.config: dict[str, Any] = json.loads(self._core.config_json)
         self.model_type = self._core.model_type
-        self.tokenizer = Tokenizer(self._held)
         modules = self._core.modules
         self.pooling_type = next((settings for name, settings in modules if name == "Pooling"), "none")
         self.normalize = any(name == "Normalize" for name, _ in modules)
@@ -271,7 +269,7 @@ class Settings(Loaded):
     def __repr__(self) -> str:
         try:
             modules = self._core.modules
-        except RuntimeError:  # after a fork
+        except GrillyError:  # after a fork, or restored where it cannot be loaded
             return f"{type(self).__name__}({self.model_name!r}, unusable)"
         lines = [f"  ({number}): {name}({settings})" for number, (name, settings) in enumerate(modules)]
         return "\n".join([f"{type(self).__name__}(", *lines, ")"])

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::arrays::VulkanArrays;
 use super::devices::Inventory;
 use super::pipeline::Pipelines;
-use super::raw::{Device, Instance, Physical, close_all, lock};
+use super::raw::{self, Device, Instance, Physical, close_all, lock};
 use super::{Capabilities, asked, program};
 use crate::backend::choose::Choice;
 use crate::backend::{ArrayEngine, Backend, BackendKind, Program, ProgramOptions, WeightSource};
@@ -148,22 +148,30 @@ pub fn in_use() -> bool {
 }
 
 /// To be called when the process is about to end: waits under way end with `Interrupted`, then the devices get up to
-/// 1 s to run dry.
-pub fn shut_down() {
+/// 1 s to run dry. Whether they have.
+pub fn shut_down() -> bool {
     let deadline = Instant::now() + LAST_WAIT;
     close_all(&[], deadline);
     if forked() {
-        return;
+        return true;
     }
     let devices = loop {
         match REGISTRY.try_lock() {
             Ok(registry) => break registry.opened.iter().map(|(_, opened)| opened.device.clone()).collect::<Vec<_>>(),
-            Err(TryLockError::Poisoned(_)) => return,
-            Err(TryLockError::WouldBlock) if Instant::now() >= deadline => return,
+            Err(TryLockError::Poisoned(_)) => return false,
+            Err(TryLockError::WouldBlock) if Instant::now() >= deadline => return false,
             Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
         }
     };
-    close_all(&devices, deadline);
+    close_all(&devices, deadline)
+}
+
+/// To be called last, when a device is still at work or a thread has not come back from it: the process then ends without
+/// the handlers that take a driver down while it runs.
+pub fn abandon() {
+    if OWNER.load(SeqCst) == std::process::id() {
+        raw::skip_exit_handlers();
+    }
 }
 
 fn forked() -> bool {

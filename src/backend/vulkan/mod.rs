@@ -36,7 +36,7 @@ mod upload;
 pub use arrays::guard_bands;
 pub use capabilities::{Capabilities, DeviceType, Feature};
 pub(crate) use device::expect_prints;
-pub use device::{devices, in_use, open, shut_down, validated};
+pub use device::{abandon, devices, in_use, open, shut_down, validated};
 pub use devices::{Inventory, Listed};
 pub use interface::Interface;
 pub use kernel::{Access, Binding, Constant, Dispatch, Extent, Kernel, PushMember, Range, Resource, Scalar, Variant};

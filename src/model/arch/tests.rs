@@ -21,7 +21,7 @@ fn reading(model_type: &str, changes: Value) -> Result<(EncoderSpec, NameRules)>
             .clone(),
     );
     config.extend(changes.as_object().unwrap().clone());
-    read_spec(config, Path::new("config.json"))
+    read_spec(model_type, config, Path::new("config.json"))
 }
 
 fn spec(model_type: &str, changes: Value) -> EncoderSpec {

@@ -216,7 +216,8 @@ fn absurd_files_are_refused() {
 fn a_residual_needs_its_own_product_only_where_columns_differ() {
     let config = json!({"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,
         "vocab_size": 30, "max_position_embeddings": 12, "model_type": "bert"});
-    let (spec, _) = crate::model::registry::read_spec(config.as_object().unwrap(), Path::new("config.json")).unwrap();
+    let (config, path) = (config.as_object().unwrap(), Path::new("config.json"));
+    let (spec, _) = crate::model::registry::read_spec("bert", config, path).unwrap();
     let needed = |input: usize, output: usize| -> Result<Vec<(String, Vec<usize>)>> {
         let dense = json!({"in_features": input, "out_features": output, "use_residual": true});
         let graph =

@@ -9,6 +9,8 @@ use safetensors::Dtype;
 use safetensors::tensor::TensorInfo;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 
+use crate::error::brief;
+
 /// Bytes of the length before the header.
 const LENGTH: usize = 8;
 /// The format's own limit of the header.
@@ -45,7 +47,7 @@ pub(super) fn read(file: &[u8]) -> Result<Vec<Stored>, String> {
         return Err(format!("truncated: the header has {length} bytes, the file {} after its length", rest.len()));
     }
     let (header, data) = rest.split_at(length as usize);
-    let header: Header = serde_json::from_slice(header).map_err(|e| format!("corrupt header: {e}"))?;
+    let header: Header = serde_json::from_slice(header).map_err(|e| format!("corrupt header: {}", brief(e)))?;
     let start = LENGTH + length as usize;
     let mut tensors = Vec::with_capacity(header.0.len());
     for (name, info) in header.0 {

@@ -14,6 +14,7 @@ use super::guarded;
 use super::settings::Settings;
 use super::special::{Added, Specials};
 use super::vocabulary::{Source, missing};
+use crate::error::brief;
 use crate::{Error, Result};
 
 /// An end of a text.
@@ -79,7 +80,7 @@ pub(super) fn load(folder: &Path, lower_case: bool) -> Result<Loaded> {
         (None, true) => as_it_is(file)?,
         (None, false) => return Err(missing(folder, "")),
     };
-    let refused = |e: tokenizers::Error| fault(&path, format!("is refused: {e}"));
+    let refused = |e: tokenizers::Error| fault(&path, format!("is refused: {}", brief(e)));
     if lower_case {
         put_lower_case_first(&mut tokenizer).map_err(refused)?;
     }
@@ -109,7 +110,7 @@ pub(super) fn load(folder: &Path, lower_case: bool) -> Result<Loaded> {
 /// The tokenizer that a class builds from its arguments and what the files hold for it.
 fn built(settings: &Settings, class: &Class, source: Source) -> Result<Begun> {
     let Source { vocabulary, characters, added, baked, path } = source;
-    let unusable = |e: tokenizers::Error| fault(&path, format!("cannot make a {}: {e}", class.name()));
+    let unusable = |e: tokenizers::Error| fault(&path, format!("cannot make a {}: {}", class.name(), brief(e)));
     let specials = Specials::read(settings, None)?;
     let unknown = specials.of("unk_token").ok_or_else(|| settings.fault("unk_token is null".into()))?;
     let model = guarded(|| class.model(vocabulary, unknown)).map_err(unusable)?;
@@ -129,7 +130,7 @@ fn built(settings: &Settings, class: &Class, source: Source) -> Result<Begun> {
 
 /// tokenizer.json as it is.
 fn as_it_is(path: PathBuf) -> Result<Begun> {
-    let unusable = |e: tokenizers::Error| fault(&path, format!("is not a tokenizer: {e}"));
+    let unusable = |e: tokenizers::Error| fault(&path, format!("is not a tokenizer: {}", brief(e)));
     let bytes = read(&path)?;
     let mut tokenizer = guarded(|| Tokenizer::from_bytes(bytes)).map_err(unusable)?;
     let baked = Baked {
@@ -200,5 +201,5 @@ pub(super) fn read_object(path: &Path) -> Result<Option<Map<String, Value>>> {
     if !path.exists() {
         return Ok(None);
     }
-    serde_json::from_slice(&read(path)?).map(Some).map_err(|e| fault(path, format!("not a JSON object: {e}")))
+    serde_json::from_slice(&read(path)?).map(Some).map_err(|e| fault(path, format!("not a JSON object: {}", brief(e))))
 }

@@ -237,6 +237,23 @@ fn unusable_files_are_named() {
 }
 
 #[test]
+fn a_long_value_is_not_quoted_whole() {
+    let long = json!("x".repeat(300_000));
+    let as_it_is = ("tokenizer_config.json", json!({"tokenizer_class": "PreTrainedTokenizerFast"}));
+    for (part, key) in [("model", "vocab"), ("model", "unk_token"), ("truncation", "direction")] {
+        let mut file = tokenizer_json();
+        file[part][key] = if key == "unk_token" { json!([long]) } else { long.clone() };
+        for config in [as_it_is.clone(), ("tokenizer_config.json", json!({}))] {
+            let Err(error) = Tokenizer::load(folder(&[("tokenizer.json", file.clone()), config]).path(), false) else {
+                continue;
+            };
+            let text = error.to_string();
+            assert!(text.len() < 400 && text.contains("tokenizer.json: "), "{} bytes: {text:.300}", text.len());
+        }
+    }
+}
+
+#[test]
 fn a_baked_limit_below_the_special_tokens_is_harmless() {
     let mut tiny = tokenizer_json();
     tiny["truncation"]["max_length"] = json!(1);

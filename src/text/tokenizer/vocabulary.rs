@@ -14,6 +14,7 @@ use super::files::{Baked, Side, fault, read};
 use super::guarded;
 use super::special::Added;
 use crate::Result;
+use crate::error::brief;
 
 /// The pieces of a model, and for BPE which pairs become one.
 pub(super) struct Vocabulary {
@@ -110,10 +111,7 @@ enum Merge {
 impl Source {
     /// From tokenizer.json.
     pub fn of_file(path: &Path) -> Result<Self> {
-        // What the parser says may quote a string of any length.
-        let unusable = |problem: String| {
-            fault(path, format!("is not a tokenizer: {}", problem.chars().take(300).collect::<String>()))
-        };
+        let unusable = |problem: String| fault(path, format!("is not a tokenizer: {}", brief(problem)));
         let file: TokenizerFile = serde_json::from_slice(&read(path)?).map_err(|e| unusable(e.to_string()))?;
         let merges = file.model.merges.into_iter().map(|merge| match merge {
             Merge::Pair(left, right) => Ok((left, right)),
@@ -149,7 +147,7 @@ impl Source {
             return Err(missing(folder, &instead));
         }
         let path = folder.join(names[0]);
-        let unusable = |problem: String| fault(&path, format!("is not a vocabulary: {problem}"));
+        let unusable = |problem: String| fault(&path, format!("is not a vocabulary: {}", brief(problem)));
         let bytes = read(&path)?;
         let vocabulary = match names.get(1) {
             None => {

@@ -297,12 +297,16 @@ impl Drop for Device {
 }
 
 /// Ends every wait of the process with `Interrupted`, then waits for the devices to run dry, until `deadline` at most.
-pub(in crate::backend::vulkan) fn close_all(devices: &[Arc<Device>], deadline: Instant) {
+/// Whether they have.
+pub(in crate::backend::vulkan) fn close_all(devices: &[Arc<Device>], deadline: Instant) -> bool {
     exit::begin();
+    let mut idle = true;
     for device in devices.iter().filter(|d| !d.forked()) {
         let last = lock(&device.queue).last;
-        let _ = device.wait_for(last, deadline.saturating_duration_since(Instant::now()));
+        let done = device.wait_for(last, deadline.saturating_duration_since(Instant::now()));
+        idle &= matches!(done, Ok(true) | Err(Error::DeviceLost { .. }));
     }
+    idle
 }
 
 fn create(instance: &Instance, physical: &Physical) -> Result<ash::Device, vk::Result> {

@@ -8,6 +8,7 @@
 mod buffer;
 mod device;
 mod instance;
+mod leave;
 mod messages;
 mod pipeline;
 mod query;
@@ -17,6 +18,7 @@ pub mod spirv_tools;
 pub(super) use buffer::{Buffer, Kind, Slice};
 pub(super) use device::{Device, Ticket, close_all};
 pub(super) use instance::Instance;
+pub(super) use leave::skip_exit_handlers;
 #[cfg(test)]
 pub(super) use messages::STOPS;
 pub use messages::validation_messages;
