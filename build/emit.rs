@@ -205,7 +205,7 @@ fn variant_row(kernel: &Kernel, variant: &Variant) -> Result<String, String> {
         "bfloat16" => "Bf16",
         other => return Err(format!("unknown element type {other:?}")),
     };
-    writeln!(out, "stored: crate::graph::DType::{stored},").expect("memory");
+    writeln!(out, "stored: crate::dtype::DType::{stored},").expect("memory");
     let file = format!("/{}", kernel.file.display());
     writeln!(out, "source: include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {file:?})),").expect("memory");
     let defines: Vec<_> = variant.row.defines.iter().collect();

@@ -16,40 +16,11 @@ pub use by_length::ByLength;
 pub(crate) use call::op_graph;
 
 use crate::backend::{ArrayEngine, Backend, BackendKind, Memory, ProgramOptions, choose};
+use crate::dtype::DType;
 use crate::ops::definition::{Origin, Term};
 use crate::ops::{Op, Shape};
 use crate::settings::Settings;
 use crate::{Error, Result};
-
-/// How an array stores an element.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ElementType {
-    /// IEEE binary32.
-    F32,
-    /// IEEE binary16, two to a word.
-    F16,
-    /// 32-bit integer: ids, positions, masks.
-    I32,
-}
-
-impl ElementType {
-    /// NumPy's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            ElementType::F32 => "float32",
-            ElementType::F16 => "float16",
-            ElementType::I32 => "int32",
-        }
-    }
-
-    /// Bytes of one element.
-    pub fn size(self) -> usize {
-        match self {
-            ElementType::F16 => 2,
-            ElementType::F32 | ElementType::I32 => 4,
-        }
-    }
-}
 
 /// A device on which arrays live and ops run; one for each device string, for the whole process.
 pub struct Engine {
@@ -72,7 +43,7 @@ impl Engine {
     ///
     /// ```
     /// let engine = grilly::array::Engine::of("cpu").unwrap();
-    /// let x = engine.upload(grilly::array::ElementType::F32, &[2], &[1.0f32.to_le_bytes(), 2.0f32.to_le_bytes()].concat());
+    /// let x = engine.upload(grilly::dtype::DType::F32, &[2], &[1.0f32.to_le_bytes(), 2.0f32.to_le_bytes()].concat());
     /// assert_eq!(x.unwrap().shape(), [2]);
     /// ```
     pub fn of(device: &str) -> Result<Arc<Engine>> {
@@ -134,20 +105,24 @@ impl Engine {
     ///
     /// # Errors
     /// `InvalidArgument` when the bytes are not those of the shape, `OutOfMemory`, or a device fault.
-    pub fn upload(self: &Arc<Self>, dtype: ElementType, shape: &[usize], bytes: &[u8]) -> Result<Array> {
+    pub fn upload(self: &Arc<Self>, dtype: DType, shape: &[usize], bytes: &[u8]) -> Result<Array> {
         let elements = elements(shape)?;
-        if bytes.len() != elements * dtype.size() {
+        if bytes.len() != dtype.bytes(elements) {
             return Err(Error::InvalidArgument(format!(
                 "array: {} bytes, expected {} for {} {shape:?}",
                 bytes.len(),
-                elements * dtype.size(),
+                dtype.bytes(elements),
                 dtype.name()
             )));
         }
         let mut falls = false;
-        let bounds = (dtype == ElementType::I32 && elements > 0).then(|| {
-            let numbers = bytes.chunks_exact(4).map(|b| i32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-            numbers.fold((i32::MAX, i32::MIN), |(least, most), n| {
+        let bounds = (dtype.is_index() && elements > 0).then(|| {
+            let numbers = bytes.chunks_exact(4).map(|b| [b[0], b[1], b[2], b[3]]);
+            let numbers = numbers.map(|b| match dtype {
+                DType::U32 => u32::from_le_bytes(b).into(),
+                _ => i32::from_le_bytes(b).into(),
+            });
+            numbers.fold((i64::MAX, i64::MIN), |(least, most), n: i64| {
                 falls |= n < most;
                 (least.min(n), most.max(n))
             })
@@ -187,10 +162,11 @@ impl Engine {
     /// `InvalidArgument` for an op that stands for itself, else as [`Engine::call`].
     ///
     /// ```
-    /// use grilly::array::{ElementType, Engine};
+    /// use grilly::array::Engine;
+    /// use grilly::dtype::DType;
     /// use grilly::ops::{BiasGelu, Op};
     /// let engine = Engine::of("cpu").unwrap();
-    /// let x = engine.upload(ElementType::F32, &[1], &(-9f32).to_le_bytes()).unwrap();
+    /// let x = engine.upload(DType::F32, &[1], &(-9f32).to_le_bytes()).unwrap();
     /// let op = Op::from(BiasGelu::default());
     /// let (fused, apart) = (engine.call(&op, &[&x, &x]).unwrap(), engine.call_apart(&op, &[&x, &x]).unwrap());
     /// assert_eq!(fused.read().unwrap(), apart.read().unwrap());
@@ -247,8 +223,8 @@ pub struct Array {
     engine: Arc<Engine>,
     memory: Memory,
     shape: Vec<usize>,
-    dtype: ElementType,
-    bounds: Option<(i32, i32)>,
+    dtype: DType,
+    bounds: Option<(i64, i64)>,
     /// Whether an integer is less than one before it.
     falls: bool,
 }
@@ -260,7 +236,7 @@ impl Array {
     }
 
     /// Element type.
-    pub fn dtype(&self) -> ElementType {
+    pub fn dtype(&self) -> DType {
         self.dtype
     }
 
@@ -274,8 +250,8 @@ impl Array {
         self.shape.iter().product()
     }
 
-    /// Least and largest element of an integer array that is not empty.
-    pub fn bounds(&self) -> Option<(i32, i32)> {
+    /// Least and largest element of an array of int32 or uint32 that is not empty.
+    pub fn bounds(&self) -> Option<(i64, i64)> {
         self.bounds
     }
 
@@ -295,7 +271,7 @@ impl Array {
     /// # Errors
     /// A device fault.
     pub fn read(&self) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; self.elements() * self.dtype.size()];
+        let mut bytes = vec![0; self.dtype.bytes(self.elements())];
         if !bytes.is_empty() {
             self.engine.backend.download(&self.memory, &mut bytes)?;
         }

@@ -13,7 +13,8 @@ use std::sync::{Arc, RwLock};
 use ndarray::Array2;
 
 use crate::backend::BackendKind;
-use crate::graph::{DType, Plan};
+use crate::dtype::DType;
+use crate::graph::Plan;
 use crate::model::config::SentenceConfig;
 use crate::model::dtype::DTypeChoice;
 use crate::model::heads::{Head, Modules};

@@ -15,11 +15,13 @@
 //!               backend::cpu::kernels                   backend::vulkan::kernels + shaders/
 //! ```
 
+pub mod dtype;
 pub mod error;
 pub mod exit;
 pub mod process;
 pub mod settings;
 pub mod stats;
+pub mod tensor;
 
 pub mod text;
 

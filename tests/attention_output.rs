@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use grilly::array::{Array, ElementType, Engine};
+use grilly::array::{Array, Engine};
+use grilly::dtype::DType;
 use grilly::ops::{AttentionOutput, Op};
 
 /// batch, heads, kv_heads, q_len, kv_len, head_dim: around the tiles of 64 and 128 rows, 16 and 32 keys, 32, 64 and 128
@@ -45,7 +46,7 @@ fn numbers(seed: u64, count: usize) -> Vec<f32> {
 }
 
 fn upload(engine: &Arc<Engine>, shape: &[usize], values: &[f32]) -> Array {
-    engine.upload(ElementType::F32, shape, bytemuck::cast_slice(values)).unwrap()
+    engine.upload(DType::F32, shape, bytemuck::cast_slice(values)).unwrap()
 }
 
 fn run(engine: &Arc<Engine>, op: &AttentionOutput, sizes: &[usize; 6], weights: &[f32], values: &[f32]) -> Vec<f32> {

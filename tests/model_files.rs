@@ -4,7 +4,7 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use grilly::graph::DType;
+use grilly::dtype::DType;
 use grilly::model::config::{read_json, read_sentence_config};
 use grilly::model::encoder;
 use grilly::model::heads::read_modules;

@@ -7,11 +7,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Array, ElementType, Engine};
-use crate::backend::{Backend, BackendKind, BatchLimits, Feed, Pending, Program, ProgramOptions, WeightSource};
-use crate::graph::{DType, Plan, Source, Value, ValueId};
+use super::{Array, Engine};
+use crate::backend::{Backend, BackendKind, BatchLimits, Feed, Pending, Program, ProgramOptions};
+use crate::dtype::DType;
+use crate::graph::{Plan, Source, Value, ValueId};
 use crate::ops::{Counts, Dim, Shape};
 use crate::stats::COUNTERS;
+use crate::tensor::WeightSource;
 use crate::{Error, Result};
 
 /// Most bytes of one tensor of a group of several texts.
@@ -155,7 +157,7 @@ fn upload(engine: &Arc<Engine>, value: &Value, parts: &[String], weights: &dyn W
         view.read_f32(0, own);
         rest = others;
     }
-    engine.upload(ElementType::F32, &shape, bytemuck::cast_slice(&floats))
+    engine.upload(DType::F32, &shape, bytemuck::cast_slice(&floats))
 }
 
 /// A group's rows of an input; boundaries are counted from the group's first token.
@@ -173,10 +175,10 @@ fn input(engine: &Arc<Engine>, value: &Value, bytes: &[u8], group: &Group) -> Re
         (DType::U32, Dim::Boundaries) => {
             let first = group.tokens.start as u32;
             let counted: Vec<u32> = numbers::<u32>(bytes).into_iter().map(|offset| offset - first).collect();
-            engine.upload(ElementType::I32, &shape, bytemuck::cast_slice(&counted))
+            engine.upload(DType::U32, &shape, bytemuck::cast_slice(&counted))
         }
-        (DType::U32, _) => engine.upload(ElementType::I32, &shape, bytes),
-        (DType::F32 | DType::F16 | DType::Bf16, _) => engine.upload(ElementType::F32, &shape, bytes),
+        (DType::F16 | DType::Bf16, _) => engine.upload(DType::F32, &shape, bytes),
+        (dtype, _) => engine.upload(dtype, &shape, bytes),
     }
 }
 

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use super::calls::Call;
-use super::{Array, ElementType, Engine};
+use super::{Array, Engine};
 use crate::backend::Memory;
+use crate::dtype::DType;
 use crate::graph::fuse::Fusion;
-use crate::graph::{DType, Graph, Plan, ValueId};
-use crate::ops::{Cast, CastTo, Counts, Dim, Op, Shape};
+use crate::graph::{Graph, Plan, ValueId};
+use crate::ops::signature::Role;
+use crate::ops::{Cast, Counts, Dim, Op, Shape};
 use crate::{Error, Result};
 
 /// Runs `op`; all operands live on `engine`.
@@ -40,7 +42,7 @@ fn prepare(engine: &Engine, architecture: &str, op: &Op, operands: &[&Array]) ->
     let direct = matches!(op, Op::Cast(_)) || takes_half(engine, architecture, op, operands);
     for (place, operand) in operands.iter().enumerate() {
         let shape = shape_of(op, place, &operand.shape, &mut counts);
-        let widen = operand.dtype == ElementType::F16 && !(direct && op.narrow(place));
+        let widen = operand.dtype == DType::F16 && !(direct && op.operand(place).narrow);
         values.push(given(&mut graph, place, shape, operand, widen)?);
     }
     let shapes: Vec<Shape> = values.iter().map(|id| graph.value(*id).shape.clone()).collect();
@@ -48,14 +50,14 @@ fn prepare(engine: &Engine, architecture: &str, op: &Op, operands: &[&Array]) ->
     op.infer(&shapes)?;
     let mut result = node(&mut graph, op, &shapes, &values)?;
     let half = match op {
-        Op::Cast(cast) => cast.to == CastTo::F16,
-        _ => operands.first().is_some_and(|x| x.dtype == ElementType::F16),
+        Op::Cast(cast) => cast.to == DType::F16,
+        _ => operands.first().is_some_and(|x| x.dtype == DType::F16),
     };
     call.shape = graph.value(result).shape.0.iter().map(|dim| dim.size(counts)).collect();
-    call.dtype = if half { ElementType::F16 } else { ElementType::F32 };
+    call.dtype = if half { DType::F16 } else { DType::F32 };
     if half && graph.value(result).dtype != DType::F16 {
         graph.values[result.0].shape = Shape::fixed(&call.shape);
-        result = graph.node("to float16", Cast { to: CastTo::F16 }, &[result])?;
+        result = graph.node("to float16", Cast { to: DType::F16 }, &[result])?;
     }
     graph.outputs = vec![result];
     if super::elements(&call.shape)? > 0 {
@@ -67,8 +69,8 @@ fn prepare(engine: &Engine, architecture: &str, op: &Op, operands: &[&Array]) ->
 
 /// Whether all operands that may be are float16, and the device takes them so.
 fn takes_half(engine: &Engine, architecture: &str, op: &Op, operands: &[&Array]) -> bool {
-    let half = |(place, x): (usize, &&Array)| (x.dtype == ElementType::F16 || !op.narrow(place)) && x.elements() > 0;
-    if !op.narrow(0) || !operands.iter().enumerate().all(half) {
+    let half = |(place, x): (usize, &&Array)| (x.dtype == DType::F16 || !op.operand(place).narrow) && x.elements() > 0;
+    if !op.operand(0).narrow || !operands.iter().enumerate().all(half) {
         return false;
     }
     let shapes: Vec<Shape> = operands.iter().map(|x| Shape::fixed(&x.shape)).collect();
@@ -126,8 +128,7 @@ fn check_offsets(op: &Op, operands: &[&Array]) -> Result<()> {
                 count + 1
             )));
         }
-        let ends = offsets.bounds.map(|(least, most)| (i64::from(least), i64::from(most)));
-        if offsets.falls || ends.unwrap_or((0, -1)) != (0, rows as i64) {
+        if offsets.falls || offsets.bounds.unwrap_or((0, -1)) != (0, rows as i64) {
             return Err(Error::InvalidArgument(format!("attention: {name} does not rise from 0 to {rows}")));
         }
     }
@@ -137,24 +138,14 @@ fn check_offsets(op: &Op, operands: &[&Array]) -> Result<()> {
 /// An input, followed by a cast to float32 if it is to be widened.
 fn given(graph: &mut Graph, place: usize, shape: Shape, operand: &Array, widen: bool) -> Result<ValueId> {
     let name = format!("operand {place}");
-    let (axes, dtype) = (&operand.shape, operand.dtype);
-    let stored = stored(dtype);
     if !widen {
-        return Ok(graph.input(&name, shape, stored));
+        return Ok(graph.input(&name, shape, operand.dtype));
     }
     // A cast counts elements, whatever the op counts them by.
-    let value = graph.input(&name, Shape::fixed(axes), stored);
-    let cast = graph.node("to float32", Cast { to: CastTo::F32 }, &[value])?;
+    let value = graph.input(&name, Shape::fixed(&operand.shape), operand.dtype);
+    let cast = graph.node("to float32", Cast { to: DType::F32 }, &[value])?;
     graph.values[cast.0].shape = shape;
     Ok(cast)
-}
-
-fn stored(dtype: ElementType) -> DType {
-    match dtype {
-        ElementType::F32 => DType::F32,
-        ElementType::F16 => DType::F16,
-        ElementType::I32 => DType::U32,
-    }
 }
 
 /// An op alone on operands of these types and axes, all stored as they are given, and what the batch counts there.
@@ -162,42 +153,34 @@ fn stored(dtype: ElementType) -> DType {
 /// # Errors
 /// `InvalidArgument` for operands that do not fit the op.
 #[cfg(feature = "vulkan")]
-pub(crate) fn op_graph(op: &Op, operands: &[(ElementType, Vec<usize>)]) -> Result<(Graph, Counts)> {
+pub(crate) fn op_graph(op: &Op, operands: &[(DType, Vec<usize>)]) -> Result<(Graph, Counts)> {
     let (mut graph, mut counts, mut values) = (Graph::new(), Counts::default(), Vec::new());
     for (place, (dtype, axes)) in operands.iter().enumerate() {
         let shape = shape_of(op, place, axes, &mut counts);
-        values.push(graph.input(&format!("operand {place}"), shape, stored(*dtype)));
+        values.push(graph.input(&format!("operand {place}"), shape, *dtype));
     }
     graph.outputs = vec![graph.node(op.name(), op.clone(), &values)?];
     Ok((graph, counts))
 }
 
-/// Integers where the op wants them and nowhere else; ids inside their table.
+/// Integers where the op wants them and nowhere else; ids inside their table, offsets that never decrease.
 fn check_indices(op: &Op, operands: &[&Array]) -> Result<()> {
-    for (place, operand) in operands.iter().enumerate() {
-        let wanted = op.is_index(place, operands.len());
-        if wanted != (operand.dtype == ElementType::I32) && !matches!(op, Op::Cast(_)) {
-            let expected = if wanted { "int32" } else { "float32 or float16" };
-            return Err(Error::InvalidType(format!(
-                "{}: operand {place} is {}, expected {expected}",
-                op.name(),
-                operand.dtype.name()
-            )));
-        }
-        if operand.falls && op.rises(place) {
-            return Err(Error::InvalidArgument(format!("{}: operand {place} does not rise", op.name())));
-        }
-    }
-    if operands.iter().all(|x| x.dtype != ElementType::I32) {
+    if matches!(op, Op::Cast(_)) {
         return Ok(());
     }
-    let shapes: Vec<Shape> = operands.iter().map(|a| Shape::fixed(&a.shape)).collect();
-    for (ids, rows) in op.index_limits(&shapes.iter().collect::<Vec<_>>()) {
-        if let Some((least, most)) = operands[ids].bounds
-            && (least < op.least_index(ids) || i64::from(most) >= rows as i64)
-        {
-            let wrong = if least < op.least_index(ids) { least } else { most };
-            return Err(Error::IndexOutOfRange(format!("{}: index {wrong} is not in 0..{rows}", op.name())));
+    for (place, array) in operands.iter().enumerate() {
+        let operand = op.operand(place);
+        operand.check_type(op.name(), array.dtype)?;
+        let Some((least, most)) = array.bounds else { continue };
+        let shape_of = |name: &str| Some(Shape::fixed(&operands.get(op.place_of(name, place)?)?.shape));
+        let Some((first, end)) = operand.limits(shape_of) else { continue };
+        if array.falls && matches!(operand.role, Role::Offsets { .. }) {
+            let (name, rows) = (operand.name, end - 1);
+            return Err(Error::InvalidArgument(format!("{}: {name} does not rise from 0 to {rows}", op.name())));
+        }
+        if least < first || most >= end {
+            let wrong = if least < first { least } else { most };
+            return Err(Error::IndexOutOfRange(format!("{}: index {wrong} is not in 0..{end}", op.name())));
         }
     }
     Ok(())

@@ -6,9 +6,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Array, ElementType};
+use super::Array;
 use crate::backend::Prepared;
 use crate::backend::registry::{self, Registry};
+use crate::dtype::DType;
 use crate::ops::Op;
 
 /// Calls of a generation; there are two of them.
@@ -18,10 +19,10 @@ const MOST: usize = 256;
 pub(super) struct Call {
     op: Op,
     architecture: String,
-    operands: Vec<(Vec<usize>, ElementType)>,
+    operands: Vec<(Vec<usize>, DType)>,
     /// Of the result.
     pub(super) shape: Vec<usize>,
-    pub(super) dtype: ElementType,
+    pub(super) dtype: DType,
     /// `None` for a result without elements.
     pub(super) prepared: Option<Prepared>,
 }
@@ -33,13 +34,13 @@ impl Call {
             architecture: architecture.to_owned(),
             operands: operands.iter().map(|x| (x.shape.clone(), x.dtype)).collect(),
             shape: Vec::new(),
-            dtype: ElementType::F32,
+            dtype: DType::F32,
             prepared: None,
         }
     }
 
     fn is(&self, architecture: &str, op: &Op, operands: &[&Array]) -> bool {
-        let same = |((shape, dtype), x): (&(Vec<usize>, ElementType), &&Array)| *shape == x.shape && *dtype == x.dtype;
+        let same = |((shape, dtype), x): (&(Vec<usize>, DType), &&Array)| *shape == x.shape && *dtype == x.dtype;
         self.operands.len() == operands.len()
             && self.operands.iter().zip(operands).all(same)
             && self.architecture == architecture

@@ -10,8 +10,9 @@ pub mod vulkan;
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::graph::{DType, Plan};
+use crate::graph::Plan;
 use crate::ops::{Counts, Op, Shape};
+use crate::tensor::WeightSource;
 use crate::{Error, Result};
 
 /// Which backend something runs on.
@@ -31,96 +32,6 @@ impl BackendKind {
             BackendKind::Cpu => "cpu",
         }
     }
-}
-
-/// How a checkpoint stores an element.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum StoredType {
-    /// IEEE binary32, little endian.
-    F32,
-    /// IEEE binary16.
-    F16,
-    /// The upper half of a binary32.
-    Bf16,
-}
-
-impl StoredType {
-    /// Bytes of one element.
-    pub fn size(self) -> usize {
-        match self {
-            StoredType::F32 => 4,
-            StoredType::F16 | StoredType::Bf16 => 2,
-        }
-    }
-}
-
-/// A tensor of a checkpoint as it lies in the mapped file.
-#[derive(Debug, Clone, Copy)]
-pub struct TensorView<'a> {
-    /// Element type on disk.
-    pub stored: StoredType,
-    /// What its numbers are rounded to before anything is computed with them; float32 for not at all.
-    pub rounded: DType,
-    /// Axes, slowest first.
-    pub shape: &'a [usize],
-    /// The elements, little endian; not necessarily aligned.
-    pub bytes: &'a [u8],
-}
-
-impl TensorView<'_> {
-    /// Number of elements.
-    pub fn elements(&self) -> usize {
-        self.shape.iter().product()
-    }
-
-    /// Writes elements from `first` on as `dtype`, as many as `out` has room for.
-    pub fn read(&self, first: usize, dtype: DType, out: &mut [u8]) {
-        let size = self.stored.size();
-        let as_they_are =
-            matches!((self.stored, dtype), (StoredType::F16, DType::F16) | (StoredType::Bf16, DType::Bf16))
-                && [DType::F32, dtype].contains(&self.rounded);
-        if as_they_are {
-            return out.copy_from_slice(&self.bytes[first * size..][..out.len()]);
-        }
-        if let (DType::F32, Ok(values)) = (dtype, bytemuck::try_cast_slice_mut(out)) {
-            return self.read_f32(first, values);
-        }
-        let mut block = [0.0; 1024];
-        for (number, out) in out.chunks_mut(block.len() * dtype.size()).enumerate() {
-            let values = &mut block[..out.len() / dtype.size()];
-            self.read_f32(first + number * 1024, values);
-            dtype.encode(values, out);
-        }
-    }
-
-    /// Writes elements `first..first + out.len()` as f32.
-    pub fn read_f32(&self, first: usize, out: &mut [f32]) {
-        let size = self.stored.size();
-        let bytes = &self.bytes[first * size..(first + out.len()) * size];
-        match self.stored {
-            StoredType::F32 => bytemuck::cast_slice_mut(out).copy_from_slice(bytes),
-            StoredType::F16 => {
-                for (value, pair) in out.iter_mut().zip(bytes.chunks_exact(2)) {
-                    *value = half::f16::from_le_bytes([pair[0], pair[1]]).to_f32();
-                }
-            }
-            StoredType::Bf16 => {
-                for (value, pair) in out.iter_mut().zip(bytes.chunks_exact(2)) {
-                    *value = half::bf16::from_le_bytes([pair[0], pair[1]]).to_f32();
-                }
-            }
-        }
-        self.rounded.round(out);
-    }
-}
-
-/// Where a plan's constants come from; kept alive by the program, so that a backend may read in place.
-pub trait WeightSource: Send + Sync {
-    /// The tensor called `name`, already checked for shape by the model.
-    ///
-    /// # Errors
-    /// `Weights` when there is none of that name.
-    fn tensor(&self, name: &str) -> Result<TensorView<'_>>;
 }
 
 /// What limits a batch.

@@ -5,7 +5,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use super::module;
 use crate::backend::vulkan::{Binding, Constant, Interface, PushMember, Variant, cache_file};
-use crate::graph::DType;
+use crate::dtype::DType;
 use crate::{Error, Result};
 
 /// By the hash of name, interface and code: the same shader compiled again is the same variant.

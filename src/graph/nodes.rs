@@ -1,6 +1,6 @@
 //! A graph of operations over inputs and weights, in the order they were added.
 
-use super::DType;
+use crate::dtype::DType;
 use crate::ops::{Counts, Dim, Op, Shape, Work};
 use crate::{Error, Result};
 
@@ -44,7 +44,7 @@ pub struct Value {
 impl Value {
     /// Bytes in a batch.
     pub fn bytes(&self, counts: Counts) -> usize {
-        self.shape.elements(counts) * self.dtype.size()
+        self.dtype.bytes(self.shape.elements(counts))
     }
 }
 

@@ -1,6 +1,7 @@
 //! A graph put in order, with a buffer for each value that is computed or given.
 
-use super::{DType, Graph, Source, Value, ValueId};
+use super::{Graph, Source, Value, ValueId};
+use crate::dtype::DType;
 use crate::graph::fuse::{Fusion, Outcome};
 use crate::ops::{Counts, Dim};
 
@@ -146,7 +147,7 @@ fn drop_unused(graph: &mut Graph) {
 
 /// A free buffer with the same kind of rows (widened if need be), or a new one.
 fn take_buffer(buffers: &mut Vec<Buffer>, free: &mut Vec<usize>, value: &Value, shared: bool) -> usize {
-    let (rows, row_bytes) = (value.shape.rows(), value.shape.row_elements() * value.dtype.size());
+    let (rows, row_bytes) = (value.shape.rows(), value.dtype.bytes(value.shape.row_elements()));
     let fitting = free.iter().enumerate().filter(|(_, b)| buffers[**b].rows == rows);
     // The closest in width wastes least.
     let best = fitting.min_by_key(|(_, b)| buffers[**b].row_bytes.abs_diff(row_bytes)).map(|(i, _)| i);
@@ -173,7 +174,7 @@ impl std::fmt::Display for Plan {
                 .map(|v| format!("{}{}", self.graph.value(*v).name, self.graph.value(*v).shape))
                 .collect();
             let result = self.graph.value(node.result);
-            let dtype = Some(result.dtype).filter(|dtype| dtype.is_narrow()).map_or("", DType::name);
+            let dtype = Some(result.dtype).filter(|dtype| dtype.is_narrow()).map_or_else(Default::default, DType::name);
             write!(f, "{step:3} {} ({}) -> {dtype}{}", node.op.name(), operands.join(", "), result.shape)?;
             match self.storage[node.result.0] {
                 Storage::Weight => writeln!(f)?,

@@ -2,7 +2,8 @@
 //! [`crate::ops`] and the shaders that every model runs.
 //!
 //! ```
-//! use grilly::array::{ElementType, Engine};
+//! use grilly::array::Engine;
+//! use grilly::dtype::DType;
 //! use grilly::kernels::Kernel;
 //!
 //! let swiglu = Kernel::get("swiglu", serde_json::json!({"hidden_dim": 4})).unwrap();
@@ -11,7 +12,7 @@
 //!
 //! let engine = Engine::of("cpu").unwrap();
 //! let upload = |shape: &[usize], values: &[f32]| {
-//!     engine.upload(ElementType::F32, shape, bytemuck::cast_slice(values)).unwrap()
+//!     engine.upload(DType::F32, shape, bytemuck::cast_slice(values)).unwrap()
 //! };
 //! let (x, gate, up) = (upload(&[1, 4], &[1.0; 4]), upload(&[1, 4], &[9.0; 4]), upload(&[1, 4], &[0.5; 4]));
 //! let y = swiglu.call(&[&x, &gate, &up]).unwrap().read().unwrap();
@@ -25,7 +26,8 @@ mod rows;
 pub use describe::{Description, Shader};
 pub use rows::{Options, ROWS, Row};
 
-use crate::array::{Array, ElementType, op_graph};
+use crate::array::{Array, op_graph};
+use crate::dtype::DType;
 use crate::ops::{Op, Shape};
 use crate::{Error, Result};
 
@@ -37,7 +39,7 @@ pub struct Kernel {
 }
 
 /// What a kernel takes: element type and axes.
-pub type Operand = (ElementType, Vec<usize>);
+pub type Operand = (DType, Vec<usize>);
 
 impl Kernel {
     /// The kernel called `name`; options left out have the defaults of [`Options`].
@@ -87,14 +89,9 @@ impl Kernel {
     pub fn operands(&self, rows: usize) -> Vec<Operand> {
         let op = self.op();
         let axes = (self.row.operands)(&self.options, rows);
-        let count = axes.len();
         let typed = axes.into_iter().enumerate().map(|(place, axes)| {
-            let dtype = match (op.is_index(place, count), self.options.use_half && op.narrow(place)) {
-                (true, _) => ElementType::I32,
-                (_, true) => ElementType::F16,
-                _ => ElementType::F32,
-            };
-            (dtype, axes)
+            let stored = if self.options.use_half { DType::F16 } else { DType::F32 };
+            (op.operand(place).dtype(stored), axes)
         });
         typed.collect()
     }

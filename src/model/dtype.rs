@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::config::transformer_settings;
 use super::fields::shown;
 use super::weights::Weights;
-use crate::graph::DType;
+use crate::dtype::DType;
 use crate::{Error, Result};
 
 /// Names of torch's types besides NumPy's.

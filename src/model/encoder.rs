@@ -3,7 +3,8 @@
 use super::heads::Head;
 use super::spec::{EncoderSpec, Positions, Table};
 use super::weights::Needed;
-use crate::graph::{DType, Graph, Source, ValueId};
+use crate::dtype::DType;
+use crate::graph::{Graph, Source, ValueId};
 use crate::ops::{
     Activation, ActivationKind, Attention, Binary, BinaryKind, Dim, EmbeddingSum, LayerNorm, Linear, Normalize, Pool,
     PoolMode, Shape,

@@ -16,8 +16,8 @@ use memmap2::Mmap;
 use safetensors::Dtype;
 
 use super::spec::NameRules;
-use crate::backend::{StoredType, TensorView, WeightSource};
-use crate::graph::DType;
+use crate::dtype::DType;
+use crate::tensor::{TensorView, WeightSource};
 use crate::{Error, Result};
 
 /// More faults of one checkpoint than this are counted, not named.
@@ -72,11 +72,12 @@ enum Bytes {
 }
 
 impl Entry {
-    fn stored_type(&self) -> Option<StoredType> {
+    /// The type, of those that weights may have.
+    fn stored_type(&self) -> Option<DType> {
         match self.dtype {
-            Dtype::F32 => Some(StoredType::F32),
-            Dtype::F16 => Some(StoredType::F16),
-            Dtype::BF16 => Some(StoredType::Bf16),
+            Dtype::F32 => Some(DType::F32),
+            Dtype::F16 => Some(DType::F16),
+            Dtype::BF16 => Some(DType::Bf16),
             _ => None,
         }
     }

@@ -1,6 +1,6 @@
 //! Elementwise nonlinearities.
 
-use super::{Counts, Operation, Shape};
+use super::{Counts, Operand, Operation, Shape};
 use crate::{Error, Result};
 
 /// The nonlinearities; those a model's configuration can ask for come first.
@@ -99,6 +99,10 @@ impl From<ActivationKind> for Activation {
 }
 
 impl Operation for Activation {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[Operand::rows("x").narrow()] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         match operands {
             [x] => Ok(vec![(*x).clone()]),
@@ -108,9 +112,5 @@ impl Operation for Activation {
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         operands[0].elements(counts) as u64
-    }
-
-    fn narrow(&self, place: usize) -> bool {
-        place == 0
     }
 }

@@ -1,6 +1,6 @@
 //! Gradients of elementwise nonlinearities.
 
-use super::{Activation, Counts, Operation, Shape};
+use super::{Activation, Counts, Operand, Operation, Shape};
 use crate::{Error, Result};
 
 /// `y = g act'(x)`, elementwise, `relu'(0) = 0`; attributes as [`Activation`]. Operands: `g`, `x`, of one shape.
@@ -8,6 +8,10 @@ use crate::{Error, Result};
 pub struct ActivationBackward(pub Activation);
 
 impl Operation for ActivationBackward {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[Operand::rows("g"), Operand::rows("x")] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         match operands {
             [g, x] if g == x => Ok(vec![(*g).clone()]),

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Counts, Dim, Operation, Shape};
+use super::{Counts, Dim, Operand, Operation, Shape};
 use crate::{Error, Result};
 
 /// Attention of every query of a text to the keys of its text that it sees.
@@ -127,6 +127,18 @@ impl Attention {
 }
 
 impl Operation for Attention {
+    fn operands(&self) -> &'static [Operand] {
+        const ALL: &[Operand] = &[
+            Operand::rows("q").narrow(),
+            Operand::rows("k").narrow(),
+            Operand::rows("v").narrow(),
+            Operand::offsets("q_offsets", "q"),
+            Operand::offsets("kv_offsets", "k"),
+            Operand::matrix("bias").optional(),
+        ];
+        if self.bias { ALL } else { &ALL[..5] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         let expected = 5 + usize::from(self.bias);
         let ([q, k, v, q_offsets, kv_offsets], true) = (&operands[..operands.len().min(5)], operands.len() == expected)
@@ -184,20 +196,6 @@ impl Operation for Attention {
         };
         let all = 4 * (counts.tokens * near * self.heads * self.head_dim) as u64;
         if self.causal { all / 2 } else { all }
-    }
-
-    fn narrow(&self, place: usize) -> bool {
-        place < 3
-    }
-
-    fn is_index(&self, place: usize, _operands: usize) -> bool {
-        matches!(place, 3 | 4)
-    }
-
-    fn index_limits(&self, operands: &[&Shape]) -> Vec<(usize, usize)> {
-        let rows = |place: usize| operands[place].rows().size(Counts::default());
-        // An offset may stand behind the last row.
-        if operands.len() >= 5 { vec![(3, rows(0) + 1), (4, rows(1) + 1)] } else { Vec::new() }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Scores of attention with those of hidden keys pushed down.
 
-use super::{Counts, Operation, Shape};
+use super::{Counts, Operand, Operation, Shape};
 use crate::{Error, Result};
 
 /// `y[.., i, j] = scores[.., i, j] + mask_value` where key `j` is hidden from row `i`, else `scores[.., i, j]`.
@@ -23,6 +23,10 @@ impl Default for AttentionMask {
 }
 
 impl Operation for AttentionMask {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[Operand::rows("scores"), Operand::rows("mask").optional()] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         let (scores, mask) = match operands {
             [scores] => (scores, None),

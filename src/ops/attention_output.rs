@@ -1,6 +1,6 @@
 //! Weighted sums of values: the last step of attention, apart from the others.
 
-use super::{Counts, Operation, Shape};
+use super::{Counts, Operand, Operation, Shape};
 use crate::{Error, Result};
 
 /// `y[b, i, h] = sum_j weights[b, h, i, j] * v[b, j, h * kv_heads / heads]`
@@ -79,6 +79,10 @@ impl AttentionOutput {
 }
 
 impl Operation for AttentionOutput {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[Operand::rows("weights"), Operand::rows("v")] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         let [weights, values] = operands else {
             return Err(Error::InvalidArgument(format!("attention_output: {} operands, expected 2", operands.len())));

@@ -1,6 +1,6 @@
 //! Products of queries and keys, head by head.
 
-use super::{Counts, Dim, Operation, Shape, Strided};
+use super::{Counts, Dim, Operand, Operation, Shape, Strided};
 use crate::{Error, Result};
 
 /// `y[b, h, i, j] = scale * sum_d q[b, i, h, d] k[b, j, g(h), d]`, `g(h) = h * G / H`
@@ -58,6 +58,10 @@ impl AttentionScores {
 }
 
 impl Operation for AttentionScores {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[Operand::rows("q"), Operand::rows("k")] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         let (q, k) = axes(operands)?;
         Ok(vec![Shape(vec![q.0[0], q.0[2], q.0[1], k.0[1]])])

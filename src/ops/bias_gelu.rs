@@ -1,7 +1,7 @@
 //! GELU of rows with a bias.
 
 use super::definition::{self, Origin, Step};
-use super::{Activation, ActivationKind, Binary, BinaryKind, Counts, Operation, Shape, expect};
+use super::{Activation, ActivationKind, Binary, BinaryKind, Counts, Operand, Operation, Shape, expect};
 use crate::Result;
 
 /// Which GELU.
@@ -34,6 +34,10 @@ pub struct BiasGelu {
 }
 
 impl Operation for BiasGelu {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[Operand::rows("x").narrow(), Operand::vector("bias")] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         if let [x, bias, ..] = operands {
             expect("bias_gelu", "bias", bias, &Shape::fixed(&[x.columns()]), "last axis of x")?;
@@ -48,9 +52,5 @@ impl Operation for BiasGelu {
     fn definition(&self, _operands: &[&Shape]) -> Result<Vec<Step>> {
         let sum = Step::new(Binary::from(BinaryKind::Add), &definition::given(0..2));
         Ok(vec![sum, Step::new(Activation::from(self.approximate.kind()), &[Origin::Step(0)])])
-    }
-
-    fn narrow(&self, place: usize) -> bool {
-        place == 0
     }
 }

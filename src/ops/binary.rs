@@ -1,6 +1,6 @@
 //! Elementwise arithmetic of two tensors.
 
-use super::{Counts, Dim, Operation, Shape};
+use super::{Counts, Dim, Operand, Operation, Shape};
 use crate::{Error, Result};
 
 /// The four operations.
@@ -84,6 +84,10 @@ pub fn broadcast(a: &Shape, b: &Shape) -> Result<Vec<BroadcastAxis>> {
 }
 
 impl Operation for Binary {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[Operand::rows("a").narrow(), Operand::rows("b").narrow()] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         match operands {
             [a, b] => broadcast(a, b).map(|_| vec![(*a).clone()]),
@@ -93,10 +97,6 @@ impl Operation for Binary {
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         operands[0].elements(counts) as u64
-    }
-
-    fn narrow(&self, _place: usize) -> bool {
-        true
     }
 }
 

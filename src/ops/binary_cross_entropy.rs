@@ -1,6 +1,6 @@
 //! Cross entropy of probabilities.
 
-use super::{Counts, Operation, Shape};
+use super::{Counts, Operand, Operation, Shape};
 use crate::{Error, Result};
 
 /// `y = -(t max(log p, -100) + (1 - t) max(log(1 - p), -100))`, elementwise. Operands: `p`, `t`, of one shape.
@@ -9,6 +9,10 @@ use crate::{Error, Result};
 pub struct BinaryCrossEntropy {}
 
 impl Operation for BinaryCrossEntropy {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[Operand::rows("p"), Operand::rows("t")] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         match operands {
             [p, t] if p == t => Ok(vec![(*p).clone()]),

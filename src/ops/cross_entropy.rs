@@ -1,6 +1,6 @@
 //! Cross entropy of logits with class numbers.
 
-use super::{Counts, Dim, Operation, Shape, expect};
+use super::{Counts, Dim, Operand, Operation, Shape, expect};
 use crate::{Error, Result};
 
 /// The target that leaves a row out; as a signed number -1.
@@ -45,6 +45,16 @@ fn targets_of(op: &str, operands: &[&Shape]) -> Result<Shape> {
 }
 
 impl Operation for CrossEntropy {
+    fn operands(&self) -> &'static [Operand] {
+        const {
+            &[
+                Operand::rows("logits"),
+                Operand::column_or_none("targets", "logits"),
+                Operand::vector("weight").optional(),
+            ]
+        }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         Ok(vec![targets_of("cross_entropy", operands)?])
     }
@@ -52,21 +62,20 @@ impl Operation for CrossEntropy {
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         5 * operands[0].elements(counts) as u64
     }
-
-    fn is_index(&self, place: usize, _operands: usize) -> bool {
-        place == 1
-    }
-
-    fn index_limits(&self, operands: &[&Shape]) -> Vec<(usize, usize)> {
-        vec![(1, operands.first().map_or(1, |logits| logits.columns()))]
-    }
-
-    fn least_index(&self, place: usize) -> i32 {
-        if place == 1 { IGNORED as i32 } else { 0 }
-    }
 }
 
 impl Operation for CrossEntropyBackward {
+    fn operands(&self) -> &'static [Operand] {
+        const {
+            &[
+                Operand::rows("g"),
+                Operand::rows("logits"),
+                Operand::column_or_none("targets", "logits"),
+                Operand::vector("weight").optional(),
+            ]
+        }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         let [g, rest @ ..] = operands else {
             return Err(Error::InvalidArgument("cross_entropy_backward: no operands, expected g and more".into()));
@@ -78,17 +87,5 @@ impl Operation for CrossEntropyBackward {
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         7 * operands.get(1).map_or(0, |logits| logits.elements(counts)) as u64
-    }
-
-    fn is_index(&self, place: usize, _operands: usize) -> bool {
-        place == 2
-    }
-
-    fn index_limits(&self, operands: &[&Shape]) -> Vec<(usize, usize)> {
-        vec![(2, operands.get(1).map_or(1, |logits| logits.columns()))]
-    }
-
-    fn least_index(&self, place: usize) -> i32 {
-        if place == 2 { IGNORED as i32 } else { 0 }
     }
 }

@@ -1,6 +1,6 @@
 //! Elements set to zero by chance.
 
-use super::{Counts, Operation, Shape};
+use super::{Counts, Operand, Operation, Shape};
 use crate::{Error, Result};
 
 /// `y = x / (1 - p)` where `u >= p`, else 0, elementwise. Operands: `x`.
@@ -20,6 +20,10 @@ pub struct Dropout {
 }
 
 impl Operation for Dropout {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[Operand::rows("x").narrow()] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         if !(0.0..=1.0).contains(&self.p) {
             return Err(Error::InvalidArgument(format!("dropout: p is {}, expected 0 to 1", self.p)));
@@ -32,9 +36,5 @@ impl Operation for Dropout {
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         2 * operands[0].elements(counts) as u64
-    }
-
-    fn narrow(&self, place: usize) -> bool {
-        place == 0
     }
 }

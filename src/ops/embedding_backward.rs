@@ -1,6 +1,6 @@
 //! The gradient of a lookup in its table.
 
-use super::{Counts, Dim, Operation, Shape};
+use super::{Counts, Dim, Operand, Operation, Shape};
 use crate::{Error, Result};
 
 /// Row `v` of the result is the sum of `g[order[i]]` over `i` in `starts[v]..starts[v + 1]`, in that order.
@@ -12,6 +12,10 @@ use crate::{Error, Result};
 pub struct EmbeddingBackward {}
 
 impl Operation for EmbeddingBackward {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[Operand::rows("g"), Operand::index("order", "g"), Operand::offsets("starts", "order")] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         let [g, order, starts] = operands else {
             return Err(Error::InvalidArgument(format!("embedding_backward: {} operands, expected 3", operands.len())));
@@ -33,23 +37,5 @@ impl Operation for EmbeddingBackward {
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         operands[0].elements(counts) as u64
-    }
-
-    fn is_index(&self, place: usize, _operands: usize) -> bool {
-        place >= 1
-    }
-
-    fn rises(&self, place: usize) -> bool {
-        place == 2
-    }
-
-    fn index_limits(&self, operands: &[&Shape]) -> Vec<(usize, usize)> {
-        match operands {
-            [g, order, _] => {
-                let rows = |shape: &Shape| shape.rows().size(Counts::default());
-                vec![(1, rows(g)), (2, rows(order) + 1)]
-            }
-            _ => Vec::new(),
-        }
     }
 }

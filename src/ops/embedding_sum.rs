@@ -1,6 +1,6 @@
 //! Sum of rows looked up in several embedding tables.
 
-use super::{Counts, Dim, Operation, Shape};
+use super::{Counts, Dim, Operand, Operation, Shape};
 use crate::{Error, Result};
 
 /// `y[t] = sum_i table_i[index_i[t]]`, added in the operands' order.
@@ -12,6 +12,10 @@ use crate::{Error, Result};
 pub struct EmbeddingSum {}
 
 impl Operation for EmbeddingSum {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[Operand::index("index", "table"), Operand::matrix("table")] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         if operands.is_empty() || !operands.len().is_multiple_of(2) {
             return Err(Error::InvalidArgument(format!(
@@ -41,14 +45,5 @@ impl Operation for EmbeddingSum {
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         (operands.len() / 2) as u64 * (operands[0].elements(counts) * operands[1].columns()) as u64
-    }
-
-    fn is_index(&self, place: usize, _operands: usize) -> bool {
-        place.is_multiple_of(2)
-    }
-
-    fn index_limits(&self, operands: &[&Shape]) -> Vec<(usize, usize)> {
-        let tables = operands.iter().enumerate().skip(1).step_by(2);
-        tables.map(|(place, table)| (place - 1, table.rows().size(Counts::default()))).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! Halves of rows of which one gates the other.
 
-use super::{Activation, Counts, Dim, Operation, Shape};
+use super::{Activation, Counts, Dim, Operand, Operation, Shape};
 use crate::{Error, Result};
 
 /// `y = x1 act(x2)`, `x1` and `x2` the halves of the last axis; attributes as [`Activation`].
@@ -23,6 +23,10 @@ pub(super) fn halved(op: &str, x: &Shape) -> Result<Shape> {
 }
 
 impl Operation for Gated {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[Operand::rows("x").narrow()] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         match operands {
             [x] => Ok(vec![halved("gated", x)?]),
@@ -32,9 +36,5 @@ impl Operation for Gated {
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         operands[0].elements(counts) as u64
-    }
-
-    fn narrow(&self, place: usize) -> bool {
-        place == 0
     }
 }

@@ -1,7 +1,7 @@
 //! Gradient of `gated`.
 
 use super::gated::halved;
-use super::{Activation, Counts, Operation, Shape};
+use super::{Activation, Counts, Operand, Operation, Shape};
 use crate::{Error, Result};
 
 /// `y = [g act(x2), g x1 act'(x2)]`, `x1` and `x2` the halves of the last axis; attributes as [`Activation`].
@@ -11,6 +11,10 @@ use crate::{Error, Result};
 pub struct GatedBackward(pub Activation);
 
 impl Operation for GatedBackward {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[Operand::rows("g"), Operand::rows("x")] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         let [g, x] = operands else {
             return Err(Error::InvalidArgument(format!("gated_backward: {} operands, expected 2", operands.len())));

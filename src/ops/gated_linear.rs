@@ -1,7 +1,7 @@
 //! Two products of which one gates the other.
 
 use super::definition::{self, Origin, Step};
-use super::{ActivationKind, Binary, BinaryKind, Counts, Linear, Operation, Shape, expect};
+use super::{ActivationKind, Binary, BinaryKind, Counts, Linear, Operand, Operation, Shape, expect};
 use crate::Result;
 
 /// `y = act(x gate^T) (x up^T)` (Shazeer 2020: SwiGLU with SiLU, GeGLU with GELU).
@@ -15,6 +15,10 @@ pub struct GatedLinear {
 }
 
 impl Operation for GatedLinear {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[Operand::rows("x").narrow(), Operand::matrix("gate").narrow(), Operand::matrix("up").narrow()] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         if let [_, gate, up] = operands {
             expect("gated_linear", "up", up, gate, "that of gate")?;
@@ -33,9 +37,5 @@ impl Operation for GatedLinear {
             Step::new(Linear::default(), &[Origin::Operand(0), Origin::Operand(2)]),
             Step::new(Binary::from(BinaryKind::Multiply), &[Origin::Step(0), Origin::Step(1)]),
         ])
-    }
-
-    fn narrow(&self, _place: usize) -> bool {
-        true
     }
 }

@@ -1,6 +1,6 @@
 //! Layer normalisation over the last axis.
 
-use super::{Counts, Operation, Shape, expect};
+use super::{Counts, Operand, Operation, Shape, expect};
 use crate::{Error, Result};
 
 /// `y = (x - mean) / sqrt(var + eps) * weight + bias`, mean and biased variance over the last axis, in two passes
@@ -20,6 +20,10 @@ fn default_eps() -> f32 {
 }
 
 impl Operation for LayerNorm {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[Operand::rows("x").narrow(), Operand::vector("weight"), Operand::vector("bias")] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         let [x, weight, bias] = operands else {
             return Err(Error::InvalidArgument(format!("layer_norm: {} operands, expected 3", operands.len())));
@@ -33,10 +37,6 @@ impl Operation for LayerNorm {
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         8 * operands[0].elements(counts) as u64
-    }
-
-    fn narrow(&self, place: usize) -> bool {
-        place == 0
     }
 }
 
@@ -53,6 +53,10 @@ pub struct LayerNormBackward {
 }
 
 impl Operation for LayerNormBackward {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[Operand::rows("g"), Operand::rows("x"), Operand::vector("weight")] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         let [g, x, weight] = operands else {
             return Err(Error::InvalidArgument(format!(

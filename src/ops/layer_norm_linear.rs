@@ -1,9 +1,9 @@
 //! Layer normalisation, then a product.
 
 use super::definition::{self, Origin, Step};
-use super::{ActivationKind, Counts, Dim, LayerNorm, Linear, Operation, Residual, Shape};
+use super::{ActivationKind, Counts, Dim, LayerNorm, Linear, Operand, Operation, Residual, Shape};
 use crate::Result;
-use crate::graph::DType;
+use crate::dtype::DType;
 
 /// `y = act(layer_norm(x) weight^T + bias)`.
 ///
@@ -45,6 +45,17 @@ impl LayerNormLinear {
 }
 
 impl Operation for LayerNormLinear {
+    fn operands(&self) -> &'static [Operand] {
+        const ALL: &[Operand] = &[
+            Operand::rows("x").narrow(),
+            Operand::vector("norm_weight"),
+            Operand::vector("norm_bias"),
+            Operand::matrix("weight").narrow(),
+            Operand::vector("bias").optional(),
+        ];
+        if self.bias { ALL } else { &ALL[..4] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         let count = 4 + usize::from(self.bias);
         definition::infer("layer_norm_linear", count..=count, self, operands)
@@ -67,9 +78,5 @@ impl Operation for LayerNormLinear {
         moments.0.push(Dim::Fixed(2));
         let columns = weight.rows().size(Counts::default()) + weight.columns().div_ceil(4);
         if stored.is_narrow() { vec![moments, Shape::fixed(&[columns, 2])] } else { vec![moments] }
-    }
-
-    fn narrow(&self, place: usize) -> bool {
-        matches!(place, 0 | 3)
     }
 }

@@ -1,6 +1,6 @@
 //! `y = act(x W^T + b) + residual`.
 
-use super::{ActivationKind, Counts, Dim, Operation, Shape};
+use super::{ActivationKind, Counts, Dim, Operand, Operation, Shape};
 use crate::{Error, Result};
 
 /// Whether a product ends by adding a residual.
@@ -39,6 +39,19 @@ impl Linear {
 }
 
 impl Operation for Linear {
+    fn operands(&self) -> &'static [Operand] {
+        const X: Operand = Operand::rows("x").narrow();
+        const WEIGHT: Operand = Operand::matrix("weight").narrow();
+        const BIAS: Operand = Operand::vector("bias").optional();
+        const RESIDUAL: Operand = Operand::rows("residual").narrow().optional();
+        match (self.bias, self.residual) {
+            (false, Residual::None) => &[X, WEIGHT],
+            (true, Residual::None) => &[X, WEIGHT, BIAS],
+            (false, Residual::Added) => &[X, WEIGHT, RESIDUAL],
+            (true, Residual::Added) => &[X, WEIGHT, BIAS, RESIDUAL],
+        }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         let expected = 2 + usize::from(self.bias) + usize::from(self.residual == Residual::Added);
         let [x, weight, rest @ ..] = operands else {
@@ -80,9 +93,5 @@ impl Operation for Linear {
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         2 * operands[0].elements(counts) as u64 * operands[1].rows().size(counts) as u64
-    }
-
-    fn narrow(&self, place: usize) -> bool {
-        !(self.bias && place == 2)
     }
 }

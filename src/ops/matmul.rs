@@ -1,6 +1,6 @@
 //! Product of matrices, one for each index of the axes before them.
 
-use super::{Counts, Operation, Shape};
+use super::{Counts, Operand, Operation, Shape};
 use crate::{Error, Result};
 
 /// `y[.., m, n] = scale * sum_k a[.., m, k] b[.., k, n]`
@@ -118,6 +118,10 @@ impl Matmul {
 }
 
 impl Operation for Matmul {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[Operand::rows("a"), Operand::rows("b")] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         Ok(vec![Shape::fixed(&self.strided(operands)?.1)])
     }

@@ -1,8 +1,8 @@
 //! What a step of a plan means: one row an op in the `ops!` table, one file an op.
 //!
-//! An op's file holds its attributes, `infer` (checks the shapes of its operands, gives that of its result) and `flops`; a
-//! fused op's has its `definition`, the steps of other ops that it stands for. How it runs is the backends' matter: `backend/cpu/kernels/<op>.rs` and
-//! `backend/vulkan/kernels/<op>.rs`, with the shader of the same name (`_` written as `-`).
+//! An op's file holds its attributes, its `operands` as data (`signature.rs`), `infer` (checks the shapes of its operands,
+//! gives that of its result) and `flops`; a fused op's has its `definition`, the steps of other ops that it stands for. How
+//! it runs is the backends' matter: `backend/{cpu,vulkan}/kernels/<op>.rs`, with the shader of the same name (`_` is `-`).
 
 pub mod activation;
 pub mod activation_backward;
@@ -36,6 +36,7 @@ pub mod rms_norm_rope;
 pub mod rng;
 pub mod rope;
 mod shape;
+pub mod signature;
 pub mod softmax;
 pub mod softmax_dropout;
 
@@ -48,7 +49,7 @@ pub use attention_scores::AttentionScores;
 pub use bias_gelu::{Approximate, BiasGelu};
 pub use binary::{Binary, BinaryKind};
 pub use binary_cross_entropy::BinaryCrossEntropy;
-pub use cast::{Cast, CastTo};
+pub use cast::Cast;
 pub use cross_entropy::{CrossEntropy, CrossEntropyBackward};
 pub use definition::Step;
 pub use dropout::Dropout;
@@ -70,10 +71,11 @@ pub use rms_norm::{RmsNorm, RmsNormBackward};
 pub use rms_norm_rope::RmsNormRope;
 pub use rope::Rope;
 pub use shape::{Counts, Dim, Shape};
+pub use signature::Operand;
 pub use softmax::{Softmax, SoftmaxBackward};
 pub use softmax_dropout::SoftmaxDropout;
 
-use crate::graph::DType;
+use crate::dtype::DType;
 use crate::{Error, Result};
 
 /// Operations and bytes a step costs: each input read once, each output written once, scratch memory both.
@@ -87,6 +89,8 @@ pub struct Work {
 
 /// What every op's attributes answer.
 pub trait Operation {
+    /// What the operands are, in their order; of an op that takes groups of operands, those of one group.
+    fn operands(&self) -> &'static [Operand];
     /// Checks the operands' shapes and returns the results' shapes.
     ///
     /// # Errors
@@ -96,27 +100,7 @@ pub trait Operation {
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64;
     /// Element type of the result, given those of the operands: that of the first which is no index.
     fn result_type(&self, operands: &[DType]) -> DType {
-        operands.iter().copied().find(|dtype| *dtype != DType::U32).unwrap_or(DType::F32)
-    }
-    /// Whether operand `place` of `operands` holds integers.
-    fn is_index(&self, place: usize, operands: usize) -> bool {
-        let _ = (place, operands);
-        false
-    }
-    /// For each operand that points into another: its place, and how many rows there are to point at.
-    fn index_limits(&self, operands: &[&Shape]) -> Vec<(usize, usize)> {
-        let _ = operands;
-        Vec::new()
-    }
-    /// Whether the integers of operand `place` may not fall from one to the next: offsets.
-    fn rises(&self, place: usize) -> bool {
-        let _ = place;
-        false
-    }
-    /// The least number operand `place` may hold: 0, or -1 where that means none.
-    fn least_index(&self, place: usize) -> i32 {
-        let _ = place;
-        0
+        operands.iter().copied().find(|dtype| dtype.is_float()).unwrap_or(DType::F32)
     }
     /// What a fused op stands for, step by step; nothing for an op that stands for itself.
     ///
@@ -131,12 +115,6 @@ pub trait Operation {
     fn scratch(&self, operands: &[&Shape], stored: DType) -> Vec<Shape> {
         let _ = (operands, stored);
         Vec::new()
-    }
-    /// Whether operand `place` may be stored in 16 bits: matrices and activations may where kernels have that form, vectors
-    /// of weights stay float32.
-    fn narrow(&self, place: usize) -> bool {
-        let _ = place;
-        false
     }
     /// Ops that do the same one after the other: the first takes the operands, each next one the result before it.
     fn steps(&self, operands: &[&Shape]) -> Option<Vec<Op>> {
@@ -283,24 +261,22 @@ impl Op {
         self.operation().result_type(operands)
     }
 
-    /// As [`Operation::is_index`].
-    pub fn is_index(&self, place: usize, operands: usize) -> bool {
-        self.operation().is_index(place, operands)
+    /// As [`Operation::operands`].
+    pub fn operands(&self) -> &'static [Operand] {
+        self.operation().operands()
     }
 
-    /// As [`Operation::rises`].
-    pub fn rises(&self, place: usize) -> bool {
-        self.operation().rises(place)
+    /// What the operand at a place is.
+    pub fn operand(&self, place: usize) -> &'static Operand {
+        let operands = self.operands();
+        &operands[place % operands.len()]
     }
 
-    /// As [`Operation::index_limits`].
-    pub fn index_limits(&self, operands: &[&Shape]) -> Vec<(usize, usize)> {
-        self.operation().index_limits(operands)
-    }
-
-    /// As [`Operation::least_index`].
-    pub fn least_index(&self, place: usize) -> i32 {
-        self.operation().least_index(place)
+    /// The place of the operand called `name` that belongs to the one at `place`.
+    pub fn place_of(&self, name: &str, place: usize) -> Option<usize> {
+        let operands = self.operands();
+        let own = operands.iter().position(|operand| operand.name == name)?;
+        Some(place - place % operands.len() + own)
     }
 
     /// As [`Operation::steps`].
@@ -319,11 +295,6 @@ impl Op {
     /// As [`Operation::scratch`].
     pub fn scratch(&self, operands: &[&Shape], stored: DType) -> Vec<Shape> {
         self.operation().scratch(operands, stored)
-    }
-
-    /// As [`Operation::narrow`].
-    pub fn narrow(&self, place: usize) -> bool {
-        self.operation().narrow(place)
     }
 
     /// As [`Operation::flops`].

@@ -1,6 +1,6 @@
 //! Division of each row by its Euclidean norm.
 
-use super::{Counts, Operation, Shape};
+use super::{Counts, Operand, Operation, Shape};
 use crate::{Error, Result};
 
 /// How a norm is kept from being zero.
@@ -32,6 +32,10 @@ impl Default for Normalize {
 }
 
 impl Operation for Normalize {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[Operand::rows("x")] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         match operands {
             [x] => Ok(vec![(*x).clone()]),

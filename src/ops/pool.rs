@@ -1,7 +1,7 @@
 //! One vector a text from its tokens' vectors.
 
-use super::{Counts, Dim, Operation, Shape};
-use crate::graph::DType;
+use super::{Counts, Dim, Operand, Operation, Shape};
+use crate::dtype::DType;
 use crate::{Error, Result};
 
 /// How a text's token vectors become one; `n` is the number of pooled tokens.
@@ -50,6 +50,10 @@ pub struct Pool {
 }
 
 impl Operation for Pool {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[Operand::rows("x"), Operand::offsets("offsets", "x"), Operand::count("first", "x")] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         let [x, offsets, first] = operands else {
             return Err(Error::InvalidArgument(format!("pool: {} operands, expected 3", operands.len())));
@@ -72,18 +76,5 @@ impl Operation for Pool {
     /// Few and final: float32, whatever the tokens are.
     fn result_type(&self, _operands: &[DType]) -> DType {
         DType::F32
-    }
-
-    fn is_index(&self, place: usize, _operands: usize) -> bool {
-        place >= 1
-    }
-
-    fn rises(&self, place: usize) -> bool {
-        place == 1
-    }
-
-    fn index_limits(&self, operands: &[&Shape]) -> Vec<(usize, usize)> {
-        let limit = |x: &&Shape| [(1, x.rows().size(Counts::default()) + 1), (2, x.rows().size(Counts::default()) + 1)];
-        operands.first().map(limit).into_iter().flatten().collect()
     }
 }

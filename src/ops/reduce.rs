@@ -1,6 +1,6 @@
 //! Sum, mean, maximum or deviation over one axis.
 
-use super::{Counts, Dim, Op, Operation, Shape, expect};
+use super::{Counts, Dim, Op, Operand, Operation, Shape, expect};
 use crate::{Error, Result};
 
 /// What a [`Reduce`] makes of the elements along its axis; `w` are weights.
@@ -76,6 +76,10 @@ impl Reduce {
 }
 
 impl Operation for Reduce {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[Operand::rows("x"), Operand::rows("weights").optional()] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         let (x, weights) = match operands {
             [x] => (x, None),

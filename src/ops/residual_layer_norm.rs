@@ -1,7 +1,7 @@
 //! Layer normalisation of a sum.
 
 use super::definition::{self, Origin, Step};
-use super::{Binary, BinaryKind, Counts, LayerNorm, Operation, Shape, expect};
+use super::{Binary, BinaryKind, Counts, LayerNorm, Operand, Operation, Shape, expect};
 use crate::Result;
 
 /// `y = layer_norm(x + residual)`; attributes as [`LayerNorm`].
@@ -11,6 +11,17 @@ use crate::Result;
 pub struct ResidualLayerNorm(pub LayerNorm);
 
 impl Operation for ResidualLayerNorm {
+    fn operands(&self) -> &'static [Operand] {
+        const {
+            &[
+                Operand::rows("x").narrow(),
+                Operand::rows("residual").narrow(),
+                Operand::vector("weight"),
+                Operand::vector("bias"),
+            ]
+        }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         if let [x, residual, ..] = operands {
             expect("residual_layer_norm", "residual", residual, x, "that of x")?;
@@ -25,9 +36,5 @@ impl Operation for ResidualLayerNorm {
     fn definition(&self, _operands: &[&Shape]) -> Result<Vec<Step>> {
         let sum = Step::new(Binary::from(BinaryKind::Add), &definition::given(0..2));
         Ok(vec![sum, Step::new(self.0.clone(), &[Origin::Step(0), Origin::Operand(2), Origin::Operand(3)])])
-    }
-
-    fn narrow(&self, place: usize) -> bool {
-        place < 2
     }
 }

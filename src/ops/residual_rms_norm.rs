@@ -1,7 +1,7 @@
 //! Normalisation of a sum by its root mean square.
 
 use super::definition::{self, Origin, Step};
-use super::{Binary, BinaryKind, Counts, Operation, RmsNorm, Shape, expect};
+use super::{Binary, BinaryKind, Counts, Operand, Operation, RmsNorm, Shape, expect};
 use crate::Result;
 
 /// `y = rms_norm(x + residual)`; attributes as [`RmsNorm`].
@@ -11,6 +11,10 @@ use crate::Result;
 pub struct ResidualRmsNorm(pub RmsNorm);
 
 impl Operation for ResidualRmsNorm {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[Operand::rows("x").narrow(), Operand::rows("residual").narrow(), Operand::vector("weight")] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         if let [x, residual, ..] = operands {
             expect("residual_rms_norm", "residual", residual, x, "that of x")?;
@@ -25,9 +29,5 @@ impl Operation for ResidualRmsNorm {
     fn definition(&self, _operands: &[&Shape]) -> Result<Vec<Step>> {
         let sum = Step::new(Binary::from(BinaryKind::Add), &definition::given(0..2));
         Ok(vec![sum, Step::new(self.0.clone(), &[Origin::Step(0), Origin::Operand(2)])])
-    }
-
-    fn narrow(&self, place: usize) -> bool {
-        place < 2
     }
 }

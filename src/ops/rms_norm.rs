@@ -1,6 +1,6 @@
 //! Normalisation by the root mean square of the last axis.
 
-use super::{Counts, Operation, Shape, expect};
+use super::{Counts, Operand, Operation, Shape, expect};
 use crate::{Error, Result};
 
 /// `y = x / sqrt(mean(x^2) + eps) * weight` over the last axis (Zhang, Sennrich 2019).
@@ -19,6 +19,10 @@ fn default_eps() -> f32 {
 }
 
 impl Operation for RmsNorm {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[Operand::rows("x").narrow(), Operand::vector("weight")] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         let [x, weight] = operands else {
             return Err(Error::InvalidArgument(format!("rms_norm: {} operands, expected 2", operands.len())));
@@ -29,10 +33,6 @@ impl Operation for RmsNorm {
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         4 * operands[0].elements(counts) as u64
-    }
-
-    fn narrow(&self, place: usize) -> bool {
-        place == 0
     }
 }
 
@@ -48,6 +48,10 @@ pub struct RmsNormBackward {
 }
 
 impl Operation for RmsNormBackward {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[Operand::rows("g"), Operand::rows("x"), Operand::vector("weight")] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         let [g, x, weight] = operands else {
             return Err(Error::InvalidArgument(format!("rms_norm_backward: {} operands, expected 3", operands.len())));

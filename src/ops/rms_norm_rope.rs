@@ -1,7 +1,7 @@
 //! Normalisation by the root mean square, then rotary positions.
 
 use super::definition::{self, Origin, Step};
-use super::{Counts, Operation, RmsNorm, Rope, Shape};
+use super::{Counts, Operand, Operation, RmsNorm, Rope, Shape};
 use crate::{Error, Result};
 
 /// `y = rope(rms_norm(x))`; attributes as [`RmsNorm`].
@@ -12,6 +12,10 @@ use crate::{Error, Result};
 pub struct RmsNormRope(pub RmsNorm);
 
 impl Operation for RmsNormRope {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[Operand::rows("x").narrow(), Operand::vector("weight"), Operand::rows("cos"), Operand::rows("sin")] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         definition::infer("rms_norm_rope", 4..=4, self, operands)
     }
@@ -38,9 +42,5 @@ impl Operation for RmsNormRope {
         let turn =
             Step::new(Rope {}, &[Origin::Step(0), Origin::Operand(2), Origin::Operand(3)]).viewing(0, (*x).clone());
         Ok(vec![norm, turn])
-    }
-
-    fn narrow(&self, place: usize) -> bool {
-        place == 0
     }
 }

@@ -1,6 +1,6 @@
 //! Rotary positions: pairs of columns turned by an angle of the row.
 
-use super::{Counts, Operation, Shape};
+use super::{Counts, Operand, Operation, Shape};
 use crate::{Error, Result};
 
 /// Column `d` of a head's first half and of its second are turned as one pair:
@@ -12,6 +12,10 @@ use crate::{Error, Result};
 pub struct Rope {}
 
 impl Operation for Rope {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[Operand::rows("x").narrow(), Operand::rows("cos"), Operand::rows("sin")] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         let [x, cos, sin] = operands else {
             return Err(Error::InvalidArgument(format!("rope: {} operands, expected 3", operands.len())));
@@ -35,9 +39,5 @@ impl Operation for Rope {
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         3 * operands[0].elements(counts) as u64
-    }
-
-    fn narrow(&self, place: usize) -> bool {
-        place == 0
     }
 }

@@ -1,6 +1,6 @@
 //! Softmax over the last axis, with a mask.
 
-use super::{Counts, Dim, Operation, Shape, expect};
+use super::{Counts, Dim, Operand, Operation, Shape, expect};
 use crate::{Error, Result};
 
 /// `y = e^x / sum e^x` over the entries of the last axis that are kept, 0 elsewhere and in rows without any.
@@ -68,6 +68,10 @@ impl Broadcast {
 }
 
 impl Operation for Softmax {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[Operand::rows("x").narrow(), Operand::mask("keep").optional()] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         let (x, keep) = match operands {
             [x] => (x, None),
@@ -92,14 +96,6 @@ impl Operation for Softmax {
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         5 * operands[0].elements(counts) as u64
     }
-
-    fn is_index(&self, place: usize, _operands: usize) -> bool {
-        place == 1
-    }
-
-    fn narrow(&self, place: usize) -> bool {
-        place == 0
-    }
 }
 
 /// `p (g - sum(g p))`: the gradient in `x` of a [`Softmax`] whose result was `p`. Operands: `g [..., N]`, `p [..., N]`.
@@ -108,6 +104,10 @@ impl Operation for Softmax {
 pub struct SoftmaxBackward {}
 
 impl Operation for SoftmaxBackward {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[Operand::rows("g"), Operand::rows("p")] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         let [g, p] = operands else {
             return Err(Error::InvalidArgument(format!("softmax_backward: {} operands, expected 2", operands.len())));

@@ -1,7 +1,7 @@
 //! Softmax with some of its results set to zero by chance.
 
 use super::definition::{self, Origin, Step};
-use super::{Counts, Dropout, Operation, Shape, Softmax};
+use super::{Counts, Dropout, Operand, Operation, Shape, Softmax};
 use crate::Result;
 
 /// `y = dropout(softmax(x))`: the mask is that of [`Dropout`] at the same seed and offset.
@@ -35,6 +35,10 @@ impl SoftmaxDropout {
 }
 
 impl Operation for SoftmaxDropout {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[Operand::rows("x").narrow(), Operand::mask("keep").optional()] }
+    }
+
     fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         definition::infer("softmax_dropout", 1..=2, self, operands)
     }
@@ -46,13 +50,5 @@ impl Operation for SoftmaxDropout {
     fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
         let softmax = Step::new(self.softmax(), &definition::given(0..operands.len()));
         Ok(vec![softmax, Step::new(self.dropout(), &[Origin::Step(0)])])
-    }
-
-    fn is_index(&self, place: usize, operands: usize) -> bool {
-        self.softmax().is_index(place, operands)
-    }
-
-    fn narrow(&self, place: usize) -> bool {
-        place == 0
     }
 }

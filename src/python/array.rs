@@ -10,7 +10,7 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use super::lock;
 use super::text::Name;
-use crate::array::ElementType;
+use crate::dtype::DType;
 use crate::ops::Op;
 use crate::{Error, array, process};
 
@@ -60,27 +60,26 @@ impl Engine {
         self.0.reason()
     }
 
-    /// A contiguous NumPy array of float32, float16, int32 or uint32 on the device.
+    /// A contiguous NumPy array of float32, float16, int32, uint32, int8 or uint8 on the device.
     fn upload(slf: &Bound<'_, Self>, array: &Bound<'_, PyUntypedArray>) -> PyResult<Array> {
         let shape = array.shape().to_vec();
         let engine = &slf.get().0;
-        let upload = |dtype, bytes: &[u8]| -> PyResult<Array> {
-            let array = lock::without(slf.py(), || engine.upload(dtype, &shape, bytes))?;
-            Ok(Array::new(slf, array))
-        };
-        if let Some(bytes) = bytes_of::<f32>(array)? {
-            return upload(ElementType::F32, &bytes);
+        let types: [(DType, Bytes); 6] = [
+            (DType::F32, bytes_of::<f32>),
+            (DType::F16, bytes_of::<half::f16>),
+            (DType::I32, bytes_of::<i32>),
+            (DType::U32, bytes_of::<u32>),
+            (DType::I8, bytes_of::<i8>),
+            (DType::U8, bytes_of::<u8>),
+        ];
+        for (dtype, bytes_of) in types {
+            if let Some(bytes) = bytes_of(array)? {
+                let array = lock::without(slf.py(), || engine.upload(dtype, &shape, &bytes))?;
+                return Ok(Array::new(slf, array));
+            }
         }
-        if let Some(bytes) = bytes_of::<half::f16>(array)? {
-            return upload(ElementType::F16, &bytes);
-        }
-        if let Some(bytes) = bytes_of::<i32>(array)? {
-            return upload(ElementType::I32, &bytes);
-        }
-        if let Some(bytes) = bytes_of::<u32>(array)? {
-            return upload(ElementType::I32, &bytes);
-        }
-        Err(Error::InvalidType(format!("upload: {} is not float32, float16, int32 or uint32", array.dtype())).into())
+        let known = types.map(|(dtype, _)| dtype.name().into_owned()).join(", ");
+        Err(Error::InvalidType(format!("upload: {} is none of {known}", array.dtype())).into())
     }
 
     /// The result of one op, by the shaders registered for `architecture`.
@@ -131,6 +130,9 @@ impl Engine {
         format!("Engine({:?}, {:?})", self.0.kind().name(), self.0.device())
     }
 }
+
+/// [`bytes_of`] for one type.
+type Bytes = fn(&Bound<'_, PyUntypedArray>) -> PyResult<Option<Vec<u8>>>;
 
 /// The bytes of a contiguous array of `T`, copied from where Python may change them; `None` for another type.
 fn bytes_of<T: Element + bytemuck::Pod>(array: &Bound<'_, PyUntypedArray>) -> PyResult<Option<Vec<u8>>> {
@@ -211,13 +213,13 @@ impl Array {
         PyTuple::new(py, self.array()?.shape())
     }
 
-    /// `"float32"`, `"float16"` or `"int32"`.
+    /// NumPy's name of the element type: `"float32"`, `"float16"`, `"int32"`.
     #[getter]
-    fn dtype<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, PyString>> {
+    fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
         Ok(match self.array()?.dtype() {
-            ElementType::F32 => intern!(py, "float32"),
-            ElementType::F16 => intern!(py, "float16"),
-            ElementType::I32 => intern!(py, "int32"),
+            DType::F32 => intern!(py, "float32").clone(),
+            DType::F16 => intern!(py, "float16").clone(),
+            other => PyString::intern(py, &other.name()),
         })
     }
 
@@ -225,7 +227,7 @@ impl Array {
     #[getter]
     fn nbytes(&self) -> PyResult<usize> {
         let array = self.array()?;
-        Ok(array.elements() * array.dtype().size())
+        Ok(array.dtype().bytes(array.elements()))
     }
 
     /// Where it lives.
@@ -237,7 +239,7 @@ impl Array {
 
     /// Least and largest value of an integer array; `None` for others and empty ones.
     #[getter]
-    fn bounds(&self) -> PyResult<Option<(i32, i32)>> {
+    fn bounds(&self) -> PyResult<Option<(i64, i64)>> {
         Ok(self.array()?.bounds())
     }
 
@@ -246,9 +248,16 @@ impl Array {
         let array = self.array()?;
         let bytes = lock::without(py, || array.read())?;
         Ok(match array.dtype() {
-            ElementType::F32 => host::<f32>(py, array.shape(), &bytes)?,
-            ElementType::F16 => host::<half::f16>(py, array.shape(), &bytes)?,
-            ElementType::I32 => host::<i32>(py, array.shape(), &bytes)?,
+            DType::F32 => host::<f32>(py, array.shape(), &bytes)?,
+            DType::F16 => host::<half::f16>(py, array.shape(), &bytes)?,
+            DType::I32 => host::<i32>(py, array.shape(), &bytes)?,
+            DType::U32 => host::<u32>(py, array.shape(), &bytes)?,
+            DType::I8 => host::<i8>(py, array.shape(), &bytes)?,
+            DType::U8 => host::<u8>(py, array.shape(), &bytes)?,
+            other @ (DType::Bf16 | DType::Packed(_)) => {
+                let reason = "NumPy has no such type".into();
+                return Err(Error::Unsupported { what: format!("an array of {}", other.name()), reason }.into());
+            }
         })
     }
 

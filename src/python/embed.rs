@@ -1,5 +1,6 @@
 //! `grilly._core.EmbeddingModel`.
 
+use std::borrow::Cow;
 use std::mem;
 use std::process;
 use std::sync::OnceLock;
@@ -139,7 +140,7 @@ impl EmbeddingModel {
 
     /// The type that the weights are rounded to.
     #[getter]
-    fn dtype(&self) -> PyResult<&'static str> {
+    fn dtype(&self) -> PyResult<Cow<'static, str>> {
         Ok(self.model()?.dtype().name())
     }
 

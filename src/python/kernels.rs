@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::borrow::Cow;
 
 use super::array::{Array, json};
 use super::lock;
@@ -28,7 +29,7 @@ impl Kernel {
     }
 
     /// Element type and axes of each operand for so many rows.
-    fn operands(&self, rows: usize) -> Vec<(&'static str, Vec<usize>)> {
+    fn operands(&self, rows: usize) -> Vec<(Cow<'static, str>, Vec<usize>)> {
         self.0.operands(rows).into_iter().map(|(dtype, axes)| (dtype.name(), axes)).collect()
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use grilly::graph::DType;
+use grilly::dtype::DType;
 use grilly::ops::reduce::Stage;
 use grilly::ops::{
     Activation, ActivationBackward, ActivationKind, Attention, AttentionMask, AttentionScores, Binary,

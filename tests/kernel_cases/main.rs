@@ -7,9 +7,11 @@ mod reference;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use grilly::backend::{Backend, Feed, Program, ProgramOptions, StoredType, TensorView, WeightSource, cpu};
-use grilly::graph::{DType, Graph, Plan};
+use grilly::backend::{Backend, Feed, Program, ProgramOptions, cpu};
+use grilly::dtype::DType;
+use grilly::graph::{Graph, Plan};
 use grilly::ops::{Counts, Dim, Op};
+use grilly::tensor::{TensorView, WeightSource};
 
 use cases::{Case, Tensor};
 
@@ -19,7 +21,7 @@ struct Weights(HashMap<String, (Vec<usize>, Vec<u8>)>);
 impl WeightSource for Weights {
     fn tensor(&self, name: &str) -> grilly::Result<TensorView<'_>> {
         let (shape, bytes) = &self.0[name];
-        Ok(TensorView { stored: StoredType::F32, rounded: DType::F32, shape, bytes })
+        Ok(TensorView { stored: DType::F32, rounded: DType::F32, shape, bytes })
     }
 }
 
@@ -50,7 +52,7 @@ fn run(program: &dyn Program, case: &Case, counts: Counts) -> Vec<f32> {
         let elements = tensor.shape().elements(counts);
         match tensor {
             Tensor::Floats(_, _, values) => {
-                let mut bytes = vec![0; elements * case.stored.size()];
+                let mut bytes = vec![0; case.stored.bytes(elements)];
                 case.stored.encode(&values[..elements], &mut bytes);
                 bytes
             }

@@ -4,7 +4,7 @@
 //! (errors add like random steps; Higham and Mary 2019); 8 standard deviations are allowed, and two roundings a term
 //! for devices without fused multiply-add. Functions add a few units in the last place of their operands' errors.
 
-use grilly::graph::DType;
+use grilly::dtype::DType;
 use grilly::ops::binary::broadcast;
 use grilly::ops::{
     Activation, ActivationKind, AttentionMask, BinaryKind, Dropout, Floor, Matmul, Op, PoolMode, Reduce, ReduceKind,
@@ -42,7 +42,7 @@ fn narrowing(stored: DType, y: f64) -> f64 {
     match stored {
         DType::F16 => 2f64.powi(-11) * y + 2f64.powi(-25),
         DType::Bf16 => 2f64.powi(-8) * y + TINY,
-        DType::F32 | DType::U32 => 0.0,
+        _ => 0.0,
     }
 }
 

@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use grilly::backend::vulkan;
-use grilly::backend::{Backend, Feed, Pending, Program, ProgramOptions, StoredType, TensorView, WeightSource};
-use grilly::graph::{DType, Graph, Plan};
+use grilly::backend::{Backend, Feed, Pending, Program, ProgramOptions};
+use grilly::dtype::DType;
+use grilly::graph::{Graph, Plan};
 use grilly::ops::{Activation, ActivationKind, Binary, BinaryKind, Counts, Dim, LayerNorm, Linear, Shape};
 use grilly::settings::Settings;
 use grilly::stats::{COUNTERS, Snapshot};
+use grilly::tensor::{TensorView, WeightSource};
 
 pub const COLUMNS: usize = 40;
 const WIDE: usize = 72;
@@ -43,12 +45,14 @@ pub fn assert_valid() {
 
 /// Tensors by name, in any stored type.
 #[derive(Default)]
-pub struct Tensors(HashMap<String, (StoredType, Vec<usize>, Vec<u8>)>);
+pub struct Tensors(HashMap<String, (DType, Vec<usize>, Vec<u8>)>);
 
 impl Tensors {
-    pub fn insert(&mut self, name: &str, shape: &[usize], stored: StoredType) {
+    pub fn insert(&mut self, name: &str, shape: &[usize], stored: DType) {
         let count: usize = shape.iter().product();
-        let bytes = (0..count).flat_map(|i| encode(value(name, i), stored)).collect();
+        let values: Vec<f32> = (0..count).map(|i| value(name, i)).collect();
+        let mut bytes = vec![0; stored.bytes(count)];
+        stored.encode(&values, &mut bytes);
         self.0.insert(name.into(), (stored, shape.to_vec(), bytes));
     }
 
@@ -64,14 +68,6 @@ impl WeightSource for Tensors {
     fn tensor(&self, name: &str) -> grilly::Result<TensorView<'_>> {
         let (stored, shape, bytes) = &self.0[name];
         Ok(TensorView { stored: *stored, rounded: DType::F32, shape, bytes })
-    }
-}
-
-fn encode(value: f32, stored: StoredType) -> Vec<u8> {
-    match stored {
-        StoredType::F32 => value.to_le_bytes().to_vec(),
-        StoredType::F16 => half::f16::from_f32(value).to_le_bytes().to_vec(),
-        StoredType::Bf16 => half::bf16::from_f32(value).to_le_bytes().to_vec(),
     }
 }
 
@@ -99,12 +95,12 @@ pub fn plan() -> (Arc<Plan>, Arc<Tensors>) {
     let norm = graph.node("norm", LayerNorm { eps: 1e-5 }, &[sum, gain, shift]).unwrap();
     graph.outputs = vec![norm, narrow];
     let mut tensors = Tensors::default();
-    tensors.insert("a0", &[WIDE - 24, COLUMNS], StoredType::F16);
-    tensors.insert("a1", &[24, COLUMNS], StoredType::Bf16);
-    tensors.insert("bias", &[WIDE], StoredType::F32);
-    tensors.insert("b", &[COLUMNS, WIDE], StoredType::F32);
-    tensors.insert("gain", &[COLUMNS], StoredType::F32);
-    tensors.insert("shift", &[COLUMNS], StoredType::F32);
+    tensors.insert("a0", &[WIDE - 24, COLUMNS], DType::F16);
+    tensors.insert("a1", &[24, COLUMNS], DType::Bf16);
+    tensors.insert("bias", &[WIDE], DType::F32);
+    tensors.insert("b", &[COLUMNS, WIDE], DType::F32);
+    tensors.insert("gain", &[COLUMNS], DType::F32);
+    tensors.insert("shift", &[COLUMNS], DType::F32);
     (Arc::new(Plan::new(graph)), Arc::new(tensors))
 }
 

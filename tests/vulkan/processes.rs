@@ -89,8 +89,9 @@ fn a_device_that_runs_on_does_not_crash_the_end() {
 #[test]
 #[ignore = "run by a_device_that_runs_on_does_not_crash_the_end"]
 fn ends_with_a_long_batch() {
-    use grilly::backend::{Feed, StoredType};
-    use grilly::graph::{DType, Graph, Plan};
+    use grilly::backend::Feed;
+    use grilly::dtype::DType;
+    use grilly::graph::{Graph, Plan};
     use grilly::ops::{Counts, Dim, Linear, Shape};
     let device = device("ends_with_a_long_batch").unwrap();
     // 40 products of 1 GFLOP in one dispatch each: seconds on a rasteriser.
@@ -99,7 +100,7 @@ fn ends_with_a_long_batch() {
     let x = graph.input("x", Shape::matrix(Dim::Tokens, columns), DType::F32);
     let w = graph.weight(vec!["w".into()], Shape::fixed(&[columns, columns]));
     let mut tensors = Tensors::default();
-    tensors.insert("w", &[columns, columns], StoredType::F32);
+    tensors.insert("w", &[columns, columns], DType::F32);
     let mut y = x;
     for step in 0..40 {
         y = graph.node(&format!("product {step}"), Linear::default(), &[y, w]).unwrap();

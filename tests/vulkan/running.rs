@@ -180,8 +180,8 @@ fn profiles_name_every_dispatch() {
 
 #[test]
 fn large_weights_pass_through_the_ring_whole() {
-    use grilly::backend::StoredType;
-    use grilly::graph::{DType, Graph, Plan};
+    use grilly::dtype::DType;
+    use grilly::graph::{Graph, Plan};
     use grilly::ops::{Dim, Linear, Shape};
     let _turn = turn();
     let Some(device) = device("large_weights_pass_through_the_ring_whole") else { return };
@@ -193,7 +193,7 @@ fn large_weights_pass_through_the_ring_whole() {
     let y = graph.node("product", Linear::default(), &[x, w]).unwrap();
     graph.outputs = vec![y];
     let mut tensors = Tensors::default();
-    tensors.insert("w", &[rows, columns], StoredType::Bf16);
+    tensors.insert("w", &[rows, columns], DType::Bf16);
     let expected = tensors.values("w");
     let before = counters();
     let program = device.prepare(Arc::new(Plan::new(graph)), Arc::new(tensors), ProgramOptions::default()).unwrap();
@@ -217,8 +217,8 @@ fn large_weights_pass_through_the_ring_whole() {
 
 #[test]
 fn a_text_over_the_budget_runs_in_parts() {
-    use grilly::backend::StoredType;
-    use grilly::graph::{DType, Graph, Plan};
+    use grilly::dtype::DType;
+    use grilly::graph::{Graph, Plan};
     use grilly::ops::{Activation, ActivationKind, Dim, Linear, Shape};
     let _turn = turn();
     let Some(device) = device("a_text_over_the_budget_runs_in_parts") else { return };
@@ -230,7 +230,7 @@ fn a_text_over_the_budget_runs_in_parts() {
     for layer in 0..8 {
         let name = format!("w{layer}");
         let w = graph.weight(vec![name.clone()], Shape::fixed(&[columns, columns]));
-        tensors.insert(&name, &[columns, columns], StoredType::F32);
+        tensors.insert(&name, &[columns, columns], DType::F32);
         y = graph.node(&format!("product {layer}"), Linear::default(), &[y, w]).unwrap();
         y = graph.node(&format!("tanh {layer}"), Activation::from(ActivationKind::Tanh), &[y]).unwrap();
     }

@@ -11,9 +11,11 @@ use super::simd::Arch;
 use super::step::{Given, Step};
 use super::threads::{Team, Threads};
 use crate::backend::registry::{self, Registry};
-use crate::backend::{ArrayEngine, Memory, Prepared, ProgramOptions, TensorView, WeightSource};
-use crate::graph::{DType, Plan, Storage};
+use crate::backend::{ArrayEngine, Memory, Prepared, ProgramOptions};
+use crate::dtype::DType;
+use crate::graph::{Plan, Storage};
 use crate::ops::Counts;
+use crate::tensor::{TensorView, WeightSource};
 use crate::{Error, Result};
 
 /// Fewer elements than this are not worth waking other threads for.
@@ -95,13 +97,14 @@ impl ArrayEngine for CpuArrays {
         for (id, memory) in graph.inputs.iter().zip(inputs) {
             let value = graph.value(*id);
             let elements = value.shape.elements(counts);
-            let words = (elements * value.dtype.size()).div_ceil(4);
+            let words = value.dtype.bytes(elements).div_ceil(4);
             let bytes = bytemuck::cast_slice(floats(memory).get(..words).ok_or_else(|| {
                 Error::InvalidArgument(format!("{}: fewer elements than {}", value.name, value.shape))
             })?);
             given.push(match value.dtype {
                 DType::F32 | DType::F16 | DType::Bf16 => Given::Floats(aligned(bytes)),
-                DType::U32 => Given::Indices(aligned(bytes)),
+                DType::I32 | DType::U32 => Given::Indices(aligned(bytes)),
+                other => return Err(super::program::not_taken(&value.name, other)),
             });
         }
         let mut buffers: Vec<Floats> = Vec::new();
@@ -113,7 +116,7 @@ impl ArrayEngine for CpuArrays {
                     return Err(Error::InvalidArgument(format!("{}: its result has no buffer", node.name)));
                 };
                 let value = graph.value(node.result);
-                let elements = (value.shape.elements(counts) * value.dtype.size()).div_ceil(4);
+                let elements = value.bytes(counts).div_ceil(4);
                 let mut result = std::mem::take(&mut buffers[place]);
                 result.resize(elements, "an array")?;
                 let step =

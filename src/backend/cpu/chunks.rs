@@ -7,7 +7,8 @@ use bytemuck::Pod;
 
 use super::threads::Team;
 use crate::backend::{BatchLimits, Feed};
-use crate::graph::{DType, Plan};
+use crate::dtype::DType;
+use crate::graph::Plan;
 use crate::ops::{Counts, Dim, Op};
 use crate::{Error, Result};
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::floats::Floats;
 use super::matmul::Packed;
 use super::simd::{self, Arch, PANEL_VECTORS};
-use crate::backend::{TensorView, WeightSource};
 use crate::graph::{Plan, Source, ValueId};
 use crate::ops::{Counts, Op};
+use crate::tensor::{TensorView, WeightSource};
 use crate::{Error, Result};
 
 /// How a step reads a constant operand.

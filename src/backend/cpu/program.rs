@@ -17,9 +17,11 @@ use super::simd::Arch;
 use super::step::{Given, Step};
 use super::threads::{Team, Threads};
 use crate::backend::registry::{self, Registry};
-use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions, WeightSource};
-use crate::graph::{DType, Plan, Storage};
+use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions};
+use crate::dtype::DType;
+use crate::graph::{Plan, Storage};
 use crate::ops::Dim;
+use crate::tensor::WeightSource;
 use crate::{Error, Result};
 
 /// Memory of one chunk under way, kept for the next.
@@ -64,13 +66,12 @@ impl CpuProgram {
         for (value, bytes) in values.zip(&feed.inputs) {
             let bytes: &'a [u8] = bytes;
             let (rows, count) = (value.shape.rows(), value.shape.elements(feed.counts));
-            let size = value.dtype.size();
-            if bytes.len() != size * count {
+            if bytes.len() != value.dtype.bytes(count) {
                 return Err(Error::InvalidArgument(format!(
                     "{}: {} bytes, expected {} ({})",
                     value.name,
                     bytes.len(),
-                    size * count,
+                    value.dtype.bytes(count),
                     value.shape
                 )));
             }
@@ -78,11 +79,11 @@ impl CpuProgram {
                 let width = count / rows.size(feed.counts).max(1);
                 range.start * width..range.end * width
             });
-            let bytes = &bytes[size * part.start..size * part.end];
+            let bytes = &bytes[value.dtype.bytes(part.start)..value.dtype.bytes(part.end)];
             inputs.push(match value.dtype {
                 DType::F32 => Given::Floats(chunks::aligned(bytes)),
                 DType::F16 | DType::Bf16 => Given::Floats(value.dtype.decode(bytes).into()),
-                DType::U32 if rows == Dim::Boundaries => {
+                DType::I32 | DType::U32 if rows == Dim::Boundaries => {
                     let mut offsets = chunks::aligned::<u32>(bytes);
                     let first = offsets.first().copied().unwrap_or(0);
                     if first != 0 {
@@ -90,7 +91,8 @@ impl CpuProgram {
                     }
                     Given::Indices(offsets)
                 }
-                DType::U32 => Given::Indices(chunks::aligned(bytes)),
+                DType::I32 | DType::U32 => Given::Indices(chunks::aligned(bytes)),
+                other => return Err(not_taken(&value.name, other)),
             });
         }
         Ok(inputs)
@@ -214,4 +216,9 @@ fn steps_for(plan: &Plan, output: usize) -> Vec<bool> {
         }
     }
     steps
+}
+
+/// The error for an input of a type that no kernel reads.
+pub(super) fn not_taken(name: &str, dtype: DType) -> Error {
+    Error::Unsupported { what: name.into(), reason: format!("no kernel of the CPU reads {}", dtype.name()) }
 }

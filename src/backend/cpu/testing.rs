@@ -6,25 +6,21 @@ use std::sync::Arc;
 use super::program::CpuProgram;
 use super::simd::Arch;
 use crate::Result;
-use crate::backend::{Feed, Program, ProgramOptions, StoredType, TensorView, WeightSource};
-use crate::graph::{DType, Graph, Plan, ValueId};
+use crate::backend::{Feed, Program, ProgramOptions};
+use crate::dtype::DType;
+use crate::graph::{Graph, Plan, ValueId};
 use crate::ops::{Counts, Op, Shape};
+use crate::tensor::{TensorView, WeightSource};
 
 /// Tensors in memory.
 #[derive(Default)]
-pub struct Tensors(HashMap<String, (Vec<usize>, StoredType, Vec<u8>)>);
+pub struct Tensors(HashMap<String, (Vec<usize>, DType, Vec<u8>)>);
 
 impl Tensors {
     /// Adds a tensor as `stored`; one byte into its allocation, so that it is not aligned.
-    pub fn insert(&mut self, name: &str, shape: &[usize], stored: StoredType, values: &[f32]) {
-        let mut bytes = vec![0];
-        for x in values {
-            match stored {
-                StoredType::F32 => bytes.extend(x.to_le_bytes()),
-                StoredType::F16 => bytes.extend(half::f16::from_f32(*x).to_le_bytes()),
-                StoredType::Bf16 => bytes.extend(half::bf16::from_f32(*x).to_le_bytes()),
-            }
-        }
+    pub fn insert(&mut self, name: &str, shape: &[usize], stored: DType, values: &[f32]) {
+        let mut bytes = vec![0; 1 + stored.bytes(values.len())];
+        stored.encode(values, &mut bytes[1..]);
         self.0.insert(name.into(), (shape.to_vec(), stored, bytes));
     }
 }
@@ -75,7 +71,7 @@ pub fn try_run(
             }
             Operand::Weight(shape, values) => {
                 let name = format!("weight {i}");
-                tensors.insert(&name, shape, StoredType::F32, values);
+                tensors.insert(&name, shape, DType::F32, values);
                 graph.weight(vec![name], Shape::fixed(shape))
             }
         });

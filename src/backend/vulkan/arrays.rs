@@ -349,7 +349,7 @@ impl ArrayEngine for VulkanArrays {
         };
         let capabilities = &self.opened.device.capabilities;
         let whole = |multiple: usize| {
-            let mut narrow = operands.iter().enumerate().filter(|(place, _)| op.narrow(*place));
+            let mut narrow = operands.iter().enumerate().filter(|(place, _)| op.operand(*place).narrow);
             let result = op.infer(operands).is_ok_and(|found| found[0].columns().is_multiple_of(multiple));
             result && narrow.all(|(_, shape)| shape.columns().is_multiple_of(multiple))
         };

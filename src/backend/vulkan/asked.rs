@@ -10,7 +10,7 @@ use super::kernel::Variant;
 use super::memory::Budget;
 use super::raw::{Buffer, Command, Device, Grid, Kind, Launch, Pipeline, Recording, Slice, Timing};
 use crate::Result;
-use crate::graph::DType;
+use crate::dtype::DType;
 
 /// Lanes of a subgroup whose matrices are known.
 const LANES: u32 = 32;

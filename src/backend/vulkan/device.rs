@@ -10,9 +10,10 @@ use super::pipeline::Pipelines;
 use super::raw::{self, Device, Instance, Physical, close_all, lock};
 use super::{Capabilities, asked, program};
 use crate::backend::choose::Choice;
-use crate::backend::{ArrayEngine, Backend, BackendKind, Program, ProgramOptions, WeightSource};
+use crate::backend::{ArrayEngine, Backend, BackendKind, Program, ProgramOptions};
 use crate::graph::Plan;
 use crate::settings::Settings;
+use crate::tensor::WeightSource;
 use crate::{Error, Result};
 
 /// A device in use and its pipelines, shared by all models.
@@ -213,13 +214,14 @@ impl Backend for Vulkan {
 mod tests {
     use super::*;
     use crate::backend::Feed;
-    use crate::graph::{DType, Graph};
+    use crate::dtype::DType;
+    use crate::graph::Graph;
     use crate::ops::{Binary, BinaryKind, Counts, Dim, Shape};
 
     struct Nothing;
 
     impl WeightSource for Nothing {
-        fn tensor(&self, name: &str) -> Result<crate::backend::TensorView<'_>> {
+        fn tensor(&self, name: &str) -> Result<crate::tensor::TensorView<'_>> {
             Err(Error::InvalidArgument(name.into()))
         }
     }

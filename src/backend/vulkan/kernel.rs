@@ -1,7 +1,8 @@
 //! A shader variant and a dispatch of it, both as plain data: nothing here calls Vulkan.
 
 use super::{Capabilities, Feature};
-use crate::graph::{DType, ValueId};
+use crate::dtype::DType;
+use crate::graph::ValueId;
 use crate::ops::{Counts, Dim};
 use crate::{Error, Result};
 

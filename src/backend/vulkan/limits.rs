@@ -44,7 +44,7 @@ pub(super) fn limits(plan: &Plan, dispatches: &[Dispatch], capabilities: &Capabi
 fn widest_token_row(plan: &Plan) -> usize {
     let given = plan.graph.inputs.iter().map(|id| plan.graph.value(*id));
     let rows = given.filter(|value| value.shape.rows() == Dim::Tokens);
-    rows.map(|value| value.shape.columns() * value.dtype.size()).fold(plan.widest_token_row().max(4), usize::max)
+    rows.map(|value| value.dtype.bytes(value.shape.columns())).fold(plan.widest_token_row().max(4), usize::max)
 }
 
 /// Bytes that a batch of these sizes holds: inputs, computed values and a copy of every output.
@@ -91,7 +91,8 @@ pub(super) fn outputs_are_computed(plan: &Plan) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::{DType, Graph};
+    use crate::dtype::DType;
+    use crate::graph::Graph;
     use crate::ops::{Linear, Shape};
 
     fn plan(columns: usize) -> Plan {

@@ -3,7 +3,8 @@
 use super::kernel::{Dispatch, Kernel, Range, Resource, Variant};
 use super::{Capabilities, kernels, registry};
 use crate::backend::registry::Registry;
-use crate::graph::{DType, Node, Plan, Storage, ValueId};
+use crate::dtype::DType;
+use crate::graph::{Node, Plan, Storage, ValueId};
 use crate::ops::{Op, Shape};
 use crate::{Error, Result};
 
@@ -70,8 +71,8 @@ impl Lowering<'_> {
                 }
             }
         }
-        let results = node.op.narrow(0).then_some(&node.result);
-        let operands = node.operands.iter().enumerate().filter(|(place, _)| node.op.narrow(*place));
+        let results = node.op.operand(0).narrow.then_some(&node.result);
+        let operands = node.operands.iter().enumerate().filter(|(place, _)| node.op.operand(*place).narrow);
         let other = |id: &&ValueId| self.plan.graph.value(**id).dtype != stored;
         if stored.is_narrow()
             && let Some(id) = operands.map(|(_, id)| id).chain(results).find(other)

@@ -18,8 +18,9 @@ use super::record::{Grids, barriers};
 use super::slot::{Prepared, Slot};
 use super::upload::upload;
 use crate::backend::registry;
-use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions, WeightSource};
+use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions};
 use crate::graph::{Plan, ValueId};
+use crate::tensor::WeightSource;
 use crate::{Error, Result};
 
 /// Makes a plan ready; in float32 where the device or a user's shader does not take narrower elements.

@@ -38,7 +38,7 @@ impl Ready {
         let (output, value) =
             output.ok_or_else(|| Error::InvalidArgument("a plan on arrays computes its output".into()))?;
         let mut sizes: Vec<u64> = plan.buffers.iter().map(|buffer| buffer.bytes(counts) as u64).collect();
-        sizes[output] = (value.shape.elements(counts) * value.dtype.size()).next_multiple_of(4) as u64;
+        sizes[output] = value.bytes(counts).next_multiple_of(4) as u64;
         let mut dispatches = Vec::new();
         for Dispatch { label, variant, constants, bindings, push, grid } in
             lower(plan, &opened.device.capabilities, shaders)?

@@ -83,7 +83,7 @@ mod tests {
 
     /// Reads binding 0, writes binding 1.
     static UNARY: Variant = Variant {
-        stored: crate::graph::DType::F32,
+        stored: crate::dtype::DType::F32,
         name: "unary",
         needs: &[],
         spirv: &[],

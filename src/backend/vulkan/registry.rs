@@ -6,7 +6,7 @@ use super::generated::ALL;
 use super::kernel::{Kernel, Variant};
 use super::{Capabilities, Feature};
 use crate::backend::registry::{self, Registry};
-use crate::graph::DType;
+use crate::dtype::DType;
 use crate::ops::Op;
 use crate::{Error, Result};
 

@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::memory::{Arena, Budget};
 use super::raw::{Buffer, Command, Device, Kind, Recording, Slice, Ticket, Timing};
-use crate::backend::{TensorView, WeightSource};
-use crate::graph::{DType, Graph, Source, ValueId};
+use crate::dtype::DType;
+use crate::graph::{Graph, Source, ValueId};
 use crate::ops::Counts;
 use crate::stats::COUNTERS;
+use crate::tensor::{TensorView, WeightSource};
 use crate::{Error, Result};
 
 /// One is filled while the device reads the other.
@@ -37,7 +38,7 @@ pub(super) fn upload(
             return Err(Error::InvalidArgument(format!("{} is bound as a weight and is none", value.name)));
         };
         let parts = weight.parts.iter().map(|name| source.tensor(name)).collect::<Result<Vec<_>>>()?;
-        let whole = |part: &TensorView<'_>| part.bytes.len() == part.elements() * part.stored.size();
+        let whole = |part: &TensorView<'_>| part.bytes.len() == part.stored.bytes(part.elements());
         if !parts.iter().all(whole) || parts.iter().map(TensorView::elements).sum::<usize>() != elements(id) {
             return Err(Error::InvalidArgument(format!("{} does not have the shape {}", value.name, value.shape)));
         }
@@ -81,17 +82,16 @@ impl<'a> Ring<'a> {
 
     /// Copies a tensor to the start of `target` as `dtype` and moves that start behind it.
     fn write(&mut self, tensor: &TensorView<'_>, dtype: DType, target: &mut Slice) -> Result<()> {
-        let size = dtype.size() as u64;
         let mut first = 0;
         while first < tensor.elements() {
             let segment = &mut self.segments[self.current];
-            let room = ((segment.buffer.bytes - segment.filled) / size) as usize;
+            let room = (segment.buffer.bytes - segment.filled) as usize * 8 / dtype.bits();
             if room == 0 {
                 self.flush()?;
                 continue;
             }
             let count = room.min(tensor.elements() - first);
-            let bytes = size * count as u64;
+            let bytes = dtype.bytes(count) as u64;
             segment.buffer.map(segment.filled, bytes, |memory| tensor.read(first, dtype, memory))?;
             let from = Slice { buffer: segment.buffer.clone(), offset: segment.filled, bytes };
             segment.copies.push(Command::Copy { from, to: Slice { bytes, ..target.clone() } });

@@ -3,8 +3,9 @@
 use super::*;
 use crate::backend::registry::{self, Registry};
 use crate::backend::vulkan::{Feature, builtin, lower};
+use crate::dtype::DType;
 use crate::graph::fuse::Fusion;
-use crate::graph::{DType, Graph, Plan};
+use crate::graph::{Graph, Plan};
 use crate::ops::{Activation, ActivationKind, Linear, Shape};
 
 #[test]

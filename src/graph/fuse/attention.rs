@@ -129,7 +129,8 @@ fn add(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::{DType, Plan, Storage};
+    use crate::dtype::DType;
+    use crate::graph::{Plan, Storage};
     use crate::ops::Counts;
 
     const HEADS: usize = 4;

@@ -4,7 +4,7 @@
 //! definition must then be what was found.
 
 use super::{Fusion, Outcome};
-use crate::graph::{DType, Graph, Node, Source, ValueId};
+use crate::graph::{Graph, Node, Source, ValueId};
 use crate::ops::definition::{Origin, Term};
 use crate::ops::{
     ActivationKind, Approximate, BiasGelu, Binary, BinaryKind, GatedLinear, LayerNormLinear, Linear, Op, Residual,
@@ -228,13 +228,9 @@ fn producer(graph: &Graph, id: ValueId, label: &str, fits: fn(&Op) -> bool) -> R
 fn check_types(graph: &Graph, op: &Op, operands: &[(ValueId, Shape)], last: &Node) -> Result<(), String> {
     let stored = graph.value(last.result).dtype;
     for (place, (id, _)) in operands.iter().enumerate() {
-        let expected = match (op.is_index(place, operands.len()), op.narrow(place)) {
-            (true, _) => DType::U32,
-            (_, true) => stored,
-            _ => DType::F32,
-        };
+        let expected = op.operand(place).dtype(stored);
         let value = graph.value(*id);
-        if value.dtype != expected {
+        if value.dtype != expected && !(value.dtype.is_index() && expected.is_index()) {
             return Err(format!("{} is {}, expected {}", value.name, value.dtype.name(), expected.name()));
         }
     }

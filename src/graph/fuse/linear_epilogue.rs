@@ -85,7 +85,7 @@ fn fold(graph: &mut Graph, index: usize, fusion: &Fusion<'_>) -> Option<Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::DType;
+    use crate::dtype::DType;
     use crate::ops::{Activation, ActivationKind, Dim, Linear, Shape};
 
     fn product(graph: &mut Graph, x: ValueId) -> ValueId {

@@ -2,10 +2,11 @@
 
 use half::f16;
 
+use crate::Result;
 use crate::backend::cpu::step::Step;
-use crate::graph::{DType, ValueId};
-use crate::ops::{Cast, CastTo};
-use crate::{Error, Result};
+use crate::dtype::DType;
+use crate::graph::ValueId;
+use crate::ops::Cast;
 
 /// `out` holds the result's words.
 ///
@@ -14,22 +15,21 @@ use crate::{Error, Result};
 pub(super) fn run(step: &Step<'_>, op: &Cast, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
     let elements = step.shape(operands[0]).elements(step.counts);
     match (step.plan.graph.value(operands[0]).dtype, op.to) {
-        (DType::F16, CastTo::F32) => {
+        (DType::F16, DType::F32) => {
             let halves: &[f16] = bytemuck::cast_slice(step.words(operands[0])?);
             step.team.rows(out, 1, 1 << 14, |first, part| {
                 part.iter_mut().zip(&halves[first..]).for_each(|(y, x)| *y = x.to_f32());
             });
         }
-        (DType::F16, CastTo::F16) => out.copy_from_slice(bytemuck::cast_slice(step.words(operands[0])?)),
-        (DType::U32, CastTo::F32) => {
+        (DType::F16, DType::F16) => out.copy_from_slice(bytemuck::cast_slice(step.words(operands[0])?)),
+        (DType::I32, DType::F32) => {
             let words = step.words(operands[0])?;
             // The words of an integer array are two's complement.
             out.iter_mut().zip(words).for_each(|(y, x)| *y = *x as i32 as f32);
         }
-        (DType::U32, CastTo::F16) => halve(out, elements, |i| Ok(step.words(operands[0])?[i] as i32 as f32))?,
-        (DType::F32, CastTo::F32) => out.copy_from_slice(step.floats(operands[0])?),
-        (DType::Bf16, _) => return Err(Error::Unsupported { what: "cast".into(), reason: "x is bfloat16".into() }),
-        (DType::F32, CastTo::F16) => {
+        (DType::I32, DType::F16) => halve(out, elements, |i| Ok(step.words(operands[0])?[i] as i32 as f32))?,
+        (DType::F32, DType::F32) => out.copy_from_slice(step.floats(operands[0])?),
+        (DType::F32, DType::F16) => {
             let x = step.floats(operands[0])?;
             step.team.rows(out, 1, 1 << 13, |first, part| {
                 let x = &x[2 * first..elements.min(2 * (first + part.len()))];
@@ -38,6 +38,7 @@ pub(super) fn run(step: &Step<'_>, op: &Cast, operands: &[ValueId], out: &mut [f
                 }
             });
         }
+        (from, _) => return Err(op.unsupported(from)),
     }
     Ok(())
 }

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use crate::backend::TensorView;
 use crate::backend::cpu::step::Step;
 use crate::graph::ValueId;
+use crate::tensor::TensorView;
 use crate::{Error, Result};
 
 /// Rows of one table, wherever they are.

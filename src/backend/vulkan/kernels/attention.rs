@@ -6,7 +6,8 @@ use crate::backend::vulkan::generated::attention::{Bindings, Constants, KERNEL, 
 use crate::backend::vulkan::generated::attention_masked;
 use crate::backend::vulkan::kernel::{Dispatch, Extent, Range, Resource};
 use crate::backend::vulkan::lower::Lowering;
-use crate::graph::{DType, Node};
+use crate::dtype::DType;
+use crate::graph::Node;
 use crate::kernels::flash::{DEFAULT_CONFIG, FlashAttentionConfig, required_shared_memory, validate_config};
 use crate::ops::{Attention, Counts, Dim, Shape};
 use crate::{Error, Result};

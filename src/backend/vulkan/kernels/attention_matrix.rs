@@ -8,7 +8,8 @@ use crate::backend::vulkan::generated::attention_matrix::{Constants, KERNEL};
 use crate::backend::vulkan::kernel::{Dispatch, Extent, Variant};
 use crate::backend::vulkan::lower::Lowering;
 use crate::backend::vulkan::{Capabilities, Feature, shared_bytes};
-use crate::graph::{DType, Node};
+use crate::dtype::DType;
+use crate::graph::Node;
 use crate::ops::{Attention, Shape};
 
 /// Invocations of a workgroup and keys that are worked on together.

@@ -35,7 +35,7 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
     for pair in node.operands.chunks_exact(2) {
         let index = lowering.range(pair[0]);
         let table_rows = lowering.shape(pair[1]).rows().size(Counts::default());
-        let row_bytes = u64::from(rows.columns) * lowering.plan.graph.value(pair[1]).dtype.size() as u64;
+        let row_bytes = lowering.plan.graph.value(pair[1]).dtype.bytes(rows.columns as usize) as u64;
         let cut = slices(lowering.range(pair[1]), table_rows, row_bytes, lowering.capabilities)?;
         let sliced = cut.len() > 1;
         match groups.last_mut().filter(|_| open && !sliced) {

@@ -33,7 +33,7 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
         activation: op.kind as u32,
         vector_y: n.is_multiple_of(4),
     };
-    let row_bytes = (k * variant.stored.size()) as u64;
+    let row_bytes = variant.stored.bytes(k) as u64;
     let cut = |operand: usize| slices(lowering.range(node.operands[operand]), n, row_bytes, lowering.capabilities);
     for (gate, up) in cut(1)?.into_iter().zip(cut(2)?) {
         let bindings = Bindings {

@@ -9,13 +9,15 @@ use super::super::kernel::Dispatch;
 use super::super::lower::lower;
 use super::super::program::prepare_dispatches;
 use crate::backend::registry::Registry;
-use crate::backend::{Feed, ProgramOptions, StoredType, TensorView, WeightSource};
-use crate::graph::{DType, Graph, Plan, ValueId};
+use crate::backend::{Feed, ProgramOptions};
+use crate::dtype::DType;
+use crate::graph::{Graph, Plan, ValueId};
 use crate::ops::{
     Activation, ActivationKind, Binary, BinaryKind, Counts, Dim, EmbeddingSum, LayerNorm, LayerNormBackward,
     LayerNormLinear, Linear, Normalize, Op, RmsNorm, RmsNormBackward, Shape, Softmax, SoftmaxBackward,
 };
 use crate::settings::Settings;
+use crate::tensor::{TensorView, WeightSource};
 
 const MARK: f32 = 777.0;
 /// Rows past the last.
@@ -27,7 +29,7 @@ struct Ones(HashMap<String, (Vec<usize>, Vec<u8>)>);
 impl WeightSource for Ones {
     fn tensor(&self, name: &str) -> crate::Result<TensorView<'_>> {
         let (shape, bytes) = &self.0[name];
-        Ok(TensorView { stored: StoredType::F32, rounded: DType::F32, shape, bytes })
+        Ok(TensorView { stored: DType::F32, rounded: DType::F32, shape, bytes })
     }
 }
 

@@ -23,7 +23,7 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
     let weight = lowering.shape(node.operands[3]);
     let (n, k) = (weight.rows().size(Counts::default()), weight.columns());
     let form = Form { op, n: n as u32, k: k as u32, rows: Rows::of(lowering.shape(node.result))? };
-    let row_bytes = (k * stored.size()) as u64;
+    let row_bytes = stored.bytes(k) as u64;
     for slice in slices(lowering.range(node.operands[3]), n, row_bytes, lowering.capabilities)? {
         if on_matrix_cores {
             form.columns(lowering, node, slice, Rounded::Yes)?;

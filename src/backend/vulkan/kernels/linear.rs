@@ -7,7 +7,8 @@ use crate::backend::vulkan::generated::{linear, linear_shuffle};
 use crate::backend::vulkan::kernel::{Dispatch, Extent, Range, Resource, Variant};
 use crate::backend::vulkan::lower::Lowering;
 use crate::backend::vulkan::{Capabilities, DeviceType, Feature};
-use crate::graph::{DType, Node};
+use crate::dtype::DType;
+use crate::graph::Node;
 use crate::ops::{ActivationKind, Counts, Linear, Residual, Shape};
 
 /// Invocations of a workgroup of `linear-shuffle.glsl`.
@@ -25,7 +26,7 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
     let weight = lowering.shape(node.operands[1]);
     let (n, k) = (weight.rows().size(Counts::default()), weight.columns() as u32);
     let (x, weight) = (lowering.range(node.operands[0]), lowering.range(node.operands[1]));
-    for slice in slices(weight, n, u64::from(k) * stored.size() as u64, lowering.capabilities)? {
+    for slice in slices(weight, n, stored.bytes(k as usize) as u64, lowering.capabilities)? {
         let product = Product {
             label: &node.name,
             op,

@@ -6,7 +6,8 @@ use crate::backend::vulkan::Capabilities;
 use crate::backend::vulkan::generated::linear_matrix::{Bindings, Constants, KERNEL, Push};
 use crate::backend::vulkan::kernel::{Dispatch, Extent, Kernel, Range, Resource, Variant};
 use crate::backend::vulkan::lower::Lowering;
-use crate::graph::{DType, Node};
+use crate::dtype::DType;
+use crate::graph::Node;
 use crate::ops::{ActivationKind, Counts, Dim, Linear, Residual, Shape};
 
 /// Invocations of a workgroup.

@@ -7,7 +7,8 @@ use super::super::kernel::Resource;
 use super::super::lower::lower;
 use super::super::{Capabilities, Feature};
 use crate::backend::registry::Registry;
-use crate::graph::{DType, Graph, Plan, Storage, ValueId};
+use crate::dtype::DType;
+use crate::graph::{Graph, Plan, Storage, ValueId};
 use crate::ops::{
     ActivationKind, BiasGelu, Counts, GatedLinear, LayerNorm, LayerNormLinear, Op, ResidualLayerNorm, ResidualRmsNorm,
     RmsNorm, RmsNormRope, Shape, SoftmaxDropout,
@@ -37,12 +38,7 @@ fn plan(op: &Op, operands: &[&[usize]], stored: DType) -> Plan {
     let mut graph = Graph::new();
     let values: Vec<ValueId> = (operands.iter().enumerate())
         .map(|(place, axes)| {
-            let dtype = match (op.is_index(place, operands.len()), op.narrow(place)) {
-                (true, _) => DType::U32,
-                (_, true) => stored,
-                _ => DType::F32,
-            };
-            graph.input(&format!("operand {place}"), Shape::fixed(axes), dtype)
+            graph.input(&format!("operand {place}"), Shape::fixed(axes), op.operand(place).dtype(stored))
         })
         .collect();
     graph.outputs = vec![graph.node("fused", op.clone(), &values).unwrap()];

@@ -5,7 +5,8 @@ use super::super::kernel::{Access, Dispatch, Extent, Kernel, Resource};
 use super::super::lower::lower;
 use super::super::{Capabilities, DeviceType, Feature};
 use crate::backend::registry::Registry;
-use crate::graph::{DType, Graph, Plan, ValueId};
+use crate::dtype::DType;
+use crate::graph::{Graph, Plan, ValueId};
 use crate::ops::reduce::Stage;
 use crate::ops::{
     Activation, ActivationKind, Attention, Binary, BinaryKind, Counts, Dim, Dropout, EmbeddingSum, Gated, LayerNorm,

@@ -1,6 +1,7 @@
 //! Fused ops in graphs: found in their definitions, and why not elsewhere.
 
 use super::*;
+use crate::dtype::DType;
 use crate::graph::Plan;
 use crate::ops::{Activation, Dim, LayerNorm, RmsNorm};
 
@@ -32,12 +33,7 @@ fn cases() -> Vec<(Op, Vec<&'static [usize]>)> {
 fn apart(op: &Op, operands: &[&[usize]], stored: DType) -> Graph {
     let mut graph = Graph::new();
     for (place, axes) in operands.iter().enumerate() {
-        let dtype = match (op.is_index(place, operands.len()), op.narrow(place)) {
-            (true, _) => DType::U32,
-            (_, true) => stored,
-            _ => DType::F32,
-        };
-        graph.input(&format!("operand {place}"), Shape::fixed(axes), dtype);
+        graph.input(&format!("operand {place}"), Shape::fixed(axes), op.operand(place).dtype(stored));
     }
     let shapes: Vec<Shape> = operands.iter().map(|axes| Shape::fixed(axes)).collect();
     let mut results: Vec<ValueId> = Vec::new();

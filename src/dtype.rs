@@ -1,0 +1,243 @@
+//! Element types, and numbers to and from their bits.
+
+use std::borrow::Cow;
+use std::str::FromStr;
+
+use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
+
+use crate::Error;
+
+/// How an element is stored: in a graph, an array, a file and a shader alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Deserialize)]
+#[serde(try_from = "String")]
+pub enum DType {
+    /// IEEE binary32.
+    #[default]
+    F32,
+    /// IEEE binary16, two to a word.
+    F16,
+    /// The upper half of a binary32, two to a word.
+    Bf16,
+    /// Signed 32-bit integer: ids, positions, masks.
+    I32,
+    /// Unsigned 32-bit integer: ids, positions, offsets.
+    U32,
+    /// Signed 8-bit integer, four to a word.
+    I8,
+    /// Unsigned 8-bit integer, four to a word.
+    U8,
+    /// Less than a byte.
+    Packed(Packed),
+}
+
+/// Numbers of one or two bits side by side in words, the first in the lowest bits; neighbours in a row share a scale, which
+/// is a tensor of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Packed {
+    levels: Levels,
+    group: u32,
+}
+
+/// What a packed number may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Levels {
+    /// -1 or 1, in one bit.
+    Binary,
+    /// -1, 0 or 1, in two bits.
+    Ternary,
+}
+
+impl Packed {
+    /// Numbers of which `group` neighbours share a scale.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a group that is not made of whole words of 32 bits.
+    ///
+    /// ```
+    /// use grilly::dtype::{DType, Levels, Packed};
+    /// let ternary = DType::Packed(Packed::new(Levels::Ternary, 128).unwrap());
+    /// assert_eq!((ternary.bytes(256), &*ternary.name()), (64, "ternary128"));
+    /// assert!(Packed::new(Levels::Binary, 16).is_err());
+    /// ```
+    pub fn new(levels: Levels, group: u32) -> Result<Self, Error> {
+        if group == 0 || !group.is_multiple_of(32) {
+            return Err(Error::InvalidArgument(format!("group is {group}, expected a multiple of 32")));
+        }
+        Ok(Packed { levels, group })
+    }
+
+    /// What a number may be.
+    pub fn levels(self) -> Levels {
+        self.levels
+    }
+
+    /// Neighbours that share a scale.
+    pub fn group(self) -> usize {
+        self.group as usize
+    }
+}
+
+/// Elements converted at a time.
+const BLOCK: usize = 1024;
+
+impl DType {
+    /// Bits of one element.
+    pub fn bits(self) -> usize {
+        match self {
+            DType::F32 | DType::I32 | DType::U32 => 32,
+            DType::F16 | DType::Bf16 => 16,
+            DType::I8 | DType::U8 => 8,
+            DType::Packed(Packed { levels: Levels::Ternary, .. }) => 2,
+            DType::Packed(Packed { levels: Levels::Binary, .. }) => 1,
+        }
+    }
+
+    /// Bytes of so many elements side by side.
+    pub fn bytes(self, elements: usize) -> usize {
+        match self.bits() {
+            bits @ (8 | 16 | 32) => elements * (bits / 8),
+            bits => elements.div_ceil(8 / bits),
+        }
+    }
+
+    /// NumPy's name, or that of the packing with its group.
+    pub fn name(self) -> Cow<'static, str> {
+        let name = match self {
+            DType::F32 => "float32",
+            DType::F16 => "float16",
+            DType::Bf16 => "bfloat16",
+            DType::I32 => "int32",
+            DType::U32 => "uint32",
+            DType::I8 => "int8",
+            DType::U8 => "uint8",
+            DType::Packed(Packed { levels: Levels::Binary, group }) => return format!("binary{group}").into(),
+            DType::Packed(Packed { levels: Levels::Ternary, group }) => return format!("ternary{group}").into(),
+        };
+        name.into()
+    }
+
+    /// Whether it is a floating-point type.
+    pub fn is_float(self) -> bool {
+        matches!(self, DType::F32 | DType::F16 | DType::Bf16)
+    }
+
+    /// Whether it is an integer of 32 bits, as ids and offsets are.
+    pub fn is_index(self) -> bool {
+        matches!(self, DType::I32 | DType::U32)
+    }
+
+    /// Whether it is a float of 16 bits.
+    pub fn is_narrow(self) -> bool {
+        matches!(self, DType::F16 | DType::Bf16)
+    }
+
+    /// The nearest number of the type in place of each number, ties to even.
+    pub fn round(self, values: &mut [f32]) {
+        match self {
+            DType::F16 => values.iter_mut().for_each(|v| *v = half::f16::from_f32(*v).to_f32()),
+            DType::Bf16 => values.iter_mut().for_each(|v| *v = half::bf16::from_f32(*v).to_f32()),
+            _ => {}
+        }
+    }
+
+    /// Writes numbers as elements of a floating-point type, rounded as [`DType::round`] does.
+    pub fn encode(self, values: &[f32], bytes: &mut [u8]) {
+        let mut block = [0u16; BLOCK];
+        for (values, bytes) in values.chunks(BLOCK).zip(bytes.chunks_mut(self.bytes(BLOCK))) {
+            let words = &mut block[..values.len()];
+            match self {
+                DType::F16 => words.reinterpret_cast_mut::<half::f16>().convert_from_f32_slice(values),
+                DType::Bf16 => words.reinterpret_cast_mut::<half::bf16>().convert_from_f32_slice(values),
+                _ => {
+                    debug_assert_eq!(self, DType::F32);
+                    bytes.copy_from_slice(bytemuck::cast_slice(values));
+                    continue;
+                }
+            }
+            bytes.copy_from_slice(bytemuck::cast_slice(words));
+        }
+    }
+
+    /// The numbers of elements of a floating-point type, as many as `values` has room for.
+    pub fn decode_into(self, bytes: &[u8], values: &mut [f32]) {
+        let pairs = bytes.chunks_exact(2).map(|pair| [pair[0], pair[1]]);
+        match self {
+            DType::F16 => {
+                values.iter_mut().zip(pairs).for_each(|(v, pair)| *v = half::f16::from_le_bytes(pair).to_f32())
+            }
+            DType::Bf16 => {
+                values.iter_mut().zip(pairs).for_each(|(v, pair)| *v = half::bf16::from_le_bytes(pair).to_f32())
+            }
+            _ => {
+                debug_assert_eq!(self, DType::F32);
+                bytemuck::cast_slice_mut(values).copy_from_slice(bytes);
+            }
+        }
+    }
+
+    /// The numbers of elements of a floating-point type.
+    pub fn decode(self, bytes: &[u8]) -> Vec<f32> {
+        let mut values = vec![0.0; bytes.len() * 8 / self.bits()];
+        self.decode_into(bytes, &mut values);
+        values
+    }
+}
+
+impl TryFrom<String> for DType {
+    type Error = Error;
+
+    /// As [`DType::from_str`].
+    fn try_from(name: String) -> Result<Self, Error> {
+        name.parse()
+    }
+}
+
+impl FromStr for DType {
+    type Err = Error;
+
+    /// The floating-point types, by NumPy's names.
+    fn from_str(name: &str) -> Result<Self, Error> {
+        let known = [DType::F32, DType::F16, DType::Bf16].into_iter().find(|dtype| dtype.name() == name);
+        known.ok_or_else(|| {
+            Error::InvalidArgument(format!("dtype is {name:?}, expected \"float32\", \"float16\" or \"bfloat16\""))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_survive_their_own_type_and_are_rounded_by_others() {
+        let values: Vec<f32> = (0..3000).map(|i| (i as f32 - 1500.0) * 0.37).collect();
+        for dtype in [DType::F32, DType::F16, DType::Bf16] {
+            let mut bytes = vec![0; dtype.bytes(values.len())];
+            dtype.encode(&values, &mut bytes);
+            let mut rounded = values.clone();
+            dtype.round(&mut rounded);
+            assert_eq!(dtype.decode(&bytes), rounded, "{dtype:?}");
+            let units = if dtype == DType::F32 { 0.0 } else { f32::from(half::bf16::EPSILON) / 2.0 };
+            assert!(rounded.iter().zip(&values).all(|(y, x)| (y - x).abs() <= units * x.abs()), "{dtype:?}");
+            assert_eq!(dtype.name().parse::<DType>().unwrap(), dtype);
+        }
+        for name in ["int8", "uint32", "half", ""] {
+            let error = name.parse::<DType>().unwrap_err().to_string();
+            assert!(error.contains("expected \"float32\", \"float16\" or \"bfloat16\""), "{error}");
+        }
+    }
+
+    #[test]
+    fn elements_lie_side_by_side() {
+        let packed = |levels, group| DType::Packed(Packed::new(levels, group).unwrap());
+        let (binary, ternary) = (packed(Levels::Binary, 64), packed(Levels::Ternary, 128));
+        let sizes = [(DType::F32, 20), (DType::U32, 20), (DType::Bf16, 10), (DType::I8, 5), (ternary, 2), (binary, 1)];
+        for (dtype, bytes) in sizes {
+            assert_eq!((dtype.bytes(5), dtype.bytes(0)), (bytes, 0), "{dtype:?}");
+        }
+        assert_eq!((&*binary.name(), &*ternary.name()), ("binary64", "ternary128"));
+        for group in [0, 1, 31, 33] {
+            assert!(Packed::new(Levels::Binary, group).is_err(), "{group}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! What an op's operands are, as data: their names, what their elements mean, and which types kernels take.
+
+use super::{Counts, Shape};
+use crate::dtype::DType;
+use crate::{Error, Result};
+
+/// One operand of an op.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operand {
+    /// Its name, as the op's documentation and its errors have it.
+    pub name: &'static str,
+    /// What its elements are.
+    pub role: Role,
+    /// Whether kernels have a form that reads it in 16 bits; vectors of weights stay float32.
+    pub narrow: bool,
+    /// Whether a caller may leave it out; the attributes or the number of operands tell.
+    pub optional: bool,
+}
+
+/// What an operand's elements are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Activations, row after row.
+    Rows,
+    /// A matrix of weights, `[N, K]`.
+    Matrix,
+    /// One number per column: a gain, a bias.
+    Vector,
+    /// Integers of which 0 leaves something out.
+    Mask,
+    /// Integers from `least` on that number the rows, or the columns, of another operand.
+    Index {
+        /// That operand's name.
+        into: &'static str,
+        /// What they number.
+        axis: Axis,
+        /// 0, or -1 where that means none.
+        least: i64,
+    },
+    /// Boundaries between the rows of another operand: they never decrease, and the last may stand behind the last row.
+    Offsets {
+        /// That operand's name.
+        of: &'static str,
+    },
+    /// Integers from 0 to the number of rows of another operand.
+    Count {
+        /// That operand's name.
+        of: &'static str,
+    },
+}
+
+/// What an index numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Axis {
+    /// The first axis.
+    Rows,
+    /// The last axis.
+    Columns,
+}
+
+impl Operand {
+    const fn new(name: &'static str, role: Role) -> Self {
+        Operand { name, role, narrow: false, optional: false }
+    }
+
+    /// Activations.
+    pub(super) const fn rows(name: &'static str) -> Self {
+        Operand::new(name, Role::Rows)
+    }
+
+    /// A matrix of weights.
+    pub(super) const fn matrix(name: &'static str) -> Self {
+        Operand::new(name, Role::Matrix)
+    }
+
+    /// A vector of weights.
+    pub(super) const fn vector(name: &'static str) -> Self {
+        Operand::new(name, Role::Vector)
+    }
+
+    /// Integers of which 0 leaves something out.
+    pub(super) const fn mask(name: &'static str) -> Self {
+        Operand::new(name, Role::Mask)
+    }
+
+    /// Numbers of rows of the operand `into`.
+    pub(super) const fn index(name: &'static str, into: &'static str) -> Self {
+        Operand::new(name, Role::Index { into, axis: Axis::Rows, least: 0 })
+    }
+
+    /// Numbers of columns of the operand `into`; -1 for none.
+    pub(super) const fn column_or_none(name: &'static str, into: &'static str) -> Self {
+        Operand::new(name, Role::Index { into, axis: Axis::Columns, least: -1 })
+    }
+
+    /// Boundaries between the rows of the operand `of`.
+    pub(super) const fn offsets(name: &'static str, of: &'static str) -> Self {
+        Operand::new(name, Role::Offsets { of })
+    }
+
+    /// Counts of rows of the operand `of`.
+    pub(super) const fn count(name: &'static str, of: &'static str) -> Self {
+        Operand::new(name, Role::Count { of })
+    }
+
+    /// The same, with kernels that read it in 16 bits.
+    pub(super) const fn narrow(self) -> Self {
+        Operand { narrow: true, ..self }
+    }
+
+    /// The same, when it may be left out.
+    pub(super) const fn optional(self) -> Self {
+        Operand { optional: true, ..self }
+    }
+
+    /// Whether it holds integers.
+    pub fn is_integer(&self) -> bool {
+        !matches!(self.role, Role::Rows | Role::Matrix | Role::Vector)
+    }
+
+    /// How it is stored where what has a 16-bit form is stored as `stored`.
+    pub fn dtype(&self, stored: DType) -> DType {
+        match self.is_integer() {
+            true => DType::I32,
+            false if self.narrow => stored,
+            false => DType::F32,
+        }
+    }
+
+    /// What an array has to be made of.
+    ///
+    /// # Errors
+    /// `InvalidType` naming op, operand, the type found and the types expected.
+    pub fn check_type(&self, op: &str, found: DType) -> Result<()> {
+        let (fits, expected) = match self.is_integer() {
+            true => (found.is_index(), "int32"),
+            false => (matches!(found, DType::F32 | DType::F16), "float32 or float16"),
+        };
+        if fits {
+            return Ok(());
+        }
+        Err(Error::InvalidType(format!("{op}: {} is {}, expected {expected}", self.name, found.name())))
+    }
+
+    /// The least number that its elements may be, and the first that they may not; `None` where there is no limit.
+    /// `shape_of` gives the shapes of the other operands by name.
+    pub fn limits(&self, shape_of: impl Fn(&str) -> Option<Shape>) -> Option<(i64, i64)> {
+        let rows = |name| Some(shape_of(name)?.rows().size(Counts::default()) as i64);
+        match self.role {
+            Role::Rows | Role::Matrix | Role::Vector | Role::Mask => None,
+            Role::Index { into, axis: Axis::Rows, least } => Some((least, rows(into)?)),
+            Role::Index { into, axis: Axis::Columns, least } => Some((least, shape_of(into)?.columns() as i64)),
+            Role::Offsets { of } | Role::Count { of } => Some((0, rows(of)? + 1)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::ops::Op;
+
+    #[test]
+    fn operands_point_at_operands_and_optional_ones_come_last() {
+        for name in Op::NAMES {
+            let attributes = match *name {
+                "activation" | "activation_backward" | "gated" | "gated_backward" | "gated_linear" => {
+                    json!({"kind": "silu"})
+                }
+                "attention" => json!({"heads": 1, "kv_heads": 1, "head_dim": 1, "scale": 1.0, "bias": true}),
+                "attention_scores" => json!({"scale": 1.0}),
+                "binary" => json!({"kind": "add"}),
+                "dropout" | "softmax_dropout" => json!({"p": 0.5, "seed": 1}),
+                "layer_norm_linear" => json!({"bias": true}),
+                "linear" => json!({"bias": true, "residual": "added"}),
+                "pool" => json!({"modes": ["mean"]}),
+                "reduce" => json!({"axis": 0, "kind": "sum"}),
+                _ => json!({}),
+            };
+            let op = Op::from_attributes(name, attributes).unwrap();
+            let operands = op.operands();
+            assert!(!operands.is_empty(), "{name}");
+            for (place, operand) in operands.iter().enumerate() {
+                assert!(operands[..place].iter().all(|other| other.name != operand.name), "{name}: {}", operand.name);
+                assert!(!operand.optional || operands[place..].iter().all(|after| after.optional), "{name}");
+                match operand.role {
+                    Role::Index { into: other, .. } | Role::Offsets { of: other } | Role::Count { of: other } => {
+                        assert!(op.place_of(other, place).is_some(), "{name}: {} has no {other}", operand.name);
+                    }
+                    Role::Rows | Role::Matrix | Role::Vector | Role::Mask => {}
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn groups_of_operands_repeat() {
+        let op = Op::from_attributes("embedding_sum", json!({})).unwrap();
+        assert_eq!((op.operand(2).name, op.operand(5).name, op.place_of("table", 4)), ("index", "table", Some(5)));
+        let tables = [Shape::fixed(&[7, 2]), Shape::fixed(&[9, 2])];
+        let shape_of = |name: &str| op.place_of(name, 2).map(|place| tables[place / 2].clone());
+        assert_eq!(op.operand(2).limits(shape_of), Some((0, 9)));
+    }
+
+    #[test]
+    fn types_and_limits_follow_the_role() {
+        let shape = |_: &str| Some(Shape::fixed(&[3, 5]));
+        assert_eq!(Operand::column_or_none("targets", "logits").limits(shape), Some((-1, 5)));
+        assert_eq!(Operand::offsets("offsets", "x").limits(shape), Some((0, 4)));
+        assert_eq!(Operand::rows("x").limits(shape), None);
+        assert_eq!(Operand::rows("x").narrow().dtype(DType::Bf16), DType::Bf16);
+        assert_eq!(Operand::vector("w").dtype(DType::F16), DType::F32);
+        let error = Operand::mask("keep").check_type("softmax", DType::I8).unwrap_err().to_string();
+        assert_eq!(error, "softmax: keep is int8, expected int32");
+        for dtype in [DType::Bf16, DType::I32, DType::U8] {
+            assert!(Operand::rows("x").check_type("softmax", dtype).is_err(), "{dtype:?}");
+        }
+    }
+}
