@@ -1,9 +1,9 @@
 //! Products with weights that were cut into panels once.
 //!
 //! A weight `[N, K]` of the checkpoint is kept as `K x N`, cut into panels as wide as a tile: the inner loop reads it
-//! front to back. Nothing is packed per batch, bias, activation and residual are done while a block is in cache, and
-//! every element's chain of sums is the same whatever the number of rows or threads (see `simd/tile.rs` and
-//! `simd/tiles.rs`).
+//! front to back. Per batch only the rows of wide products are packed; bias, activation and residual are done while a tile
+//! is in cache, and every element's chain of sums is the same whatever the number of rows or threads (see `simd/tile.rs`
+//! and `simd/tiles.rs`).
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
