@@ -4,19 +4,18 @@ use std::sync::Arc;
 
 use super::calls::Call;
 use super::{Array, Engine};
+use crate::Result;
 use crate::backend::Memory;
 use crate::dtype::DType;
 use crate::graph::fuse::Fusion;
 use crate::graph::{Graph, Plan, ValueId};
 use crate::ops::signature::Role;
-use crate::ops::{Cast, Counts, Dim, Op, Shape};
-use crate::{Error, Result};
+use crate::ops::{Cast, Counts, Dim, Op, Operand, Shape};
 
 /// Runs `op`; all operands live on `engine`.
 pub(super) fn run(engine: &Arc<Engine>, architecture: &str, op: &Op, operands: &[&Array]) -> Result<Array> {
-    check_indices(op, operands)?;
-    check_offsets(op, operands)?;
     let call = engine.calls.get(architecture, op, operands, || prepare(engine, architecture, op, operands))?;
+    check_values(op, operands)?;
     let memory = match &call.prepared {
         None => Memory::empty(),
         Some(prepared) => {
@@ -36,23 +35,28 @@ pub(super) fn run(engine: &Arc<Engine>, architecture: &str, op: &Op, operands: &
 
 fn prepare(engine: &Engine, architecture: &str, op: &Op, operands: &[&Array]) -> Result<Call> {
     let mut call = Call::new(architecture, op, operands);
-    let mut counts = Counts::default();
+    op.check_number(operands.len())?;
+    let mut counted = Counted::default();
     let mut graph = Graph::new();
     let mut values = Vec::with_capacity(operands.len());
-    let direct = matches!(op, Op::Cast(_)) || takes_half(engine, architecture, op, operands);
-    for (place, operand) in operands.iter().enumerate() {
-        let shape = shape_of(op, place, &operand.shape, &mut counts);
-        let widen = operand.dtype == DType::F16 && !(direct && op.operand(place).narrow);
-        values.push(given(&mut graph, place, shape, operand, widen)?);
+    let any = op.operand(0).role == Role::Any;
+    let direct = any || takes_half(engine, architecture, op, operands);
+    for (place, array) in operands.iter().enumerate() {
+        let operand = op.operand(place);
+        operand.check_type(op.name(), array.dtype)?;
+        let shape = counted.shape(operand, &array.shape);
+        let widen = array.dtype == DType::F16 && !(direct && operand.narrow);
+        values.push(given(&mut graph, operand.name, shape, array, widen)?);
     }
-    let shapes: Vec<Shape> = values.iter().map(|id| graph.value(*id).shape.clone()).collect();
+    let counts = counted.counts();
+    let shapes: Vec<Shape> = graph.shapes(&values).into_iter().cloned().collect();
     let shapes: Vec<&Shape> = shapes.iter().collect();
     op.infer(&shapes)?;
+    op.check_counts(&shapes, counts)?;
     let mut result = node(&mut graph, op, &shapes, &values)?;
-    let half = match op {
-        Op::Cast(cast) => cast.to == DType::F16,
-        _ => operands.first().is_some_and(|x| x.dtype == DType::F16),
-    };
+    // A result is stored as the first operand, but that of an op that converts.
+    let first = operands[0].dtype;
+    let half = if any { op.result_type(&[first]) } else { first } == DType::F16;
     call.shape = graph.value(result).shape.0.iter().map(|dim| dim.size(counts)).collect();
     call.dtype = if half { DType::F16 } else { DType::F32 };
     if half && graph.value(result).dtype != DType::F16 {
@@ -87,62 +91,42 @@ fn node(graph: &mut Graph, op: &Op, shapes: &[&Shape], values: &[ValueId]) -> Re
     Ok(operands[0])
 }
 
-/// Packed ops count their rows by the batch: there the first axes are tokens, texts and boundaries.
-fn shape_of(op: &Op, place: usize, axes: &[usize], counts: &mut Counts) -> Shape {
-    let mut shape = Shape::fixed(axes);
-    let Some(rows) = axes.first().copied() else { return shape };
-    let dim = match (op, place) {
-        (Op::Attention(_) | Op::Pool(_), 0) => {
-            counts.tokens = rows;
-            Dim::Tokens
-        }
-        (Op::Attention(_), 3) | (Op::Pool(_), 1) => {
-            counts.texts = rows.saturating_sub(1);
-            Dim::Boundaries
-        }
-        // Keys and values are the queries' tokens, or others of their own.
-        (Op::Attention(_), 1 | 2) if rows == counts.tokens => Dim::Tokens,
-        (Op::Attention(_), 4) if rows == counts.texts + 1 => Dim::Boundaries,
-        (Op::Pool(_), 2) => Dim::Texts,
-        _ => return shape,
-    };
-    shape.0[0] = dim;
-    shape
+/// What the operands seen so far count.
+#[derive(Default)]
+struct Counted {
+    tokens: Option<usize>,
+    texts: Option<usize>,
 }
 
-/// Offsets lead from the first row to behind the last, text after text.
-fn check_offsets(op: &Op, operands: &[&Array]) -> Result<()> {
-    let (Op::Attention(op), [q, k, _, q_offsets, kv_offsets, ..]) = (op, operands) else { return Ok(()) };
-    let texts = q_offsets.elements().saturating_sub(1);
-    if op.shared_by == 0 || !texts.is_multiple_of(op.shared_by) {
-        return Err(Error::InvalidArgument(format!("attention: {texts} texts are no multiple of {}", op.shared_by)));
+impl Counted {
+    fn counts(&self) -> Counts {
+        Counts { tokens: self.tokens.unwrap_or(0), texts: self.texts.unwrap_or(0) }
     }
-    for (name, offsets, rows, count) in
-        [("q_offsets", q_offsets, q, texts), ("kv_offsets", kv_offsets, k, texts / op.shared_by)]
-    {
-        let rows = rows.shape.first().copied().unwrap_or(0);
-        if offsets.shape != [count + 1] {
-            return Err(Error::InvalidArgument(format!(
-                "attention: {name} has shape {:?}, expected [{}], one more than there are texts",
-                offsets.shape,
-                count + 1
-            )));
+
+    /// The shape of an operand, with the first axis counted by the batch where the op has it so.
+    fn shape(&mut self, operand: &Operand, axes: &[usize]) -> Shape {
+        let mut shape = Shape::fixed(axes);
+        let (Some(dim), Some(rows)) = (operand.counted, axes.first().copied()) else { return shape };
+        match dim {
+            Dim::Tokens => _ = self.tokens.get_or_insert(rows),
+            Dim::Texts => _ = self.texts.get_or_insert(rows),
+            Dim::Boundaries => _ = self.texts.get_or_insert(rows.saturating_sub(1)),
+            Dim::Fixed(_) | Dim::Length => {}
         }
-        if offsets.falls || offsets.bounds.unwrap_or((0, -1)) != (0, rows as i64) {
-            return Err(Error::InvalidArgument(format!("attention: {name} does not rise from 0 to {rows}")));
+        if dim.size(self.counts()) == rows {
+            shape.0[0] = dim;
         }
+        shape
     }
-    Ok(())
 }
 
 /// An input, followed by a cast to float32 if it is to be widened.
-fn given(graph: &mut Graph, place: usize, shape: Shape, operand: &Array, widen: bool) -> Result<ValueId> {
-    let name = format!("operand {place}");
+fn given(graph: &mut Graph, name: &str, shape: Shape, operand: &Array, widen: bool) -> Result<ValueId> {
     if !widen {
-        return Ok(graph.input(&name, shape, operand.dtype));
+        return Ok(graph.input(name, shape, operand.dtype));
     }
     // A cast counts elements, whatever the op counts them by.
-    let value = graph.input(&name, Shape::fixed(&operand.shape), operand.dtype);
+    let value = graph.input(name, Shape::fixed(&operand.shape), operand.dtype);
     let cast = graph.node("to float32", Cast { to: DType::F32 }, &[value])?;
     graph.values[cast.0].shape = shape;
     Ok(cast)
@@ -154,34 +138,22 @@ fn given(graph: &mut Graph, place: usize, shape: Shape, operand: &Array, widen: 
 /// `InvalidArgument` for operands that do not fit the op.
 #[cfg(feature = "vulkan")]
 pub(crate) fn op_graph(op: &Op, operands: &[(DType, Vec<usize>)]) -> Result<(Graph, Counts)> {
-    let (mut graph, mut counts, mut values) = (Graph::new(), Counts::default(), Vec::new());
+    let (mut graph, mut counted, mut values) = (Graph::new(), Counted::default(), Vec::new());
     for (place, (dtype, axes)) in operands.iter().enumerate() {
-        let shape = shape_of(op, place, axes, &mut counts);
-        values.push(graph.input(&format!("operand {place}"), shape, *dtype));
+        let operand = op.operand(place);
+        let shape = counted.shape(operand, axes);
+        values.push(graph.input(operand.name, shape, *dtype));
     }
     graph.outputs = vec![graph.node(op.name(), op.clone(), &values)?];
-    Ok((graph, counts))
+    Ok((graph, counted.counts()))
 }
 
-/// Integers where the op wants them and nowhere else; ids inside their table, offsets that never decrease.
-fn check_indices(op: &Op, operands: &[&Array]) -> Result<()> {
-    if matches!(op, Op::Cast(_)) {
-        return Ok(());
-    }
+/// Ids inside their table, offsets that never decrease.
+fn check_values(op: &Op, operands: &[&Array]) -> Result<()> {
     for (place, array) in operands.iter().enumerate() {
-        let operand = op.operand(place);
-        operand.check_type(op.name(), array.dtype)?;
-        let Some((least, most)) = array.bounds else { continue };
+        let Some(bounds) = array.bounds else { continue };
         let shape_of = |name: &str| Some(Shape::fixed(&operands.get(op.place_of(name, place)?)?.shape));
-        let Some((first, end)) = operand.limits(shape_of) else { continue };
-        if array.falls && matches!(operand.role, Role::Offsets { .. }) {
-            let (name, rows) = (operand.name, end - 1);
-            return Err(Error::InvalidArgument(format!("{}: {name} does not rise from 0 to {rows}", op.name())));
-        }
-        if least < first || most >= end {
-            let wrong = if least < first { least } else { most };
-            return Err(Error::IndexOutOfRange(format!("{}: index {wrong} is not in 0..{end}", op.name())));
-        }
+        op.operand(place).check_values(op.name(), bounds, array.falls, shape_of)?;
     }
     Ok(())
 }

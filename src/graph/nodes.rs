@@ -8,7 +8,7 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ValueId(pub usize);
 
-/// A constant tensor: one or more tensors of the checkpoint stacked along the first axis.
+/// A constant: one or more tensors of the checkpoint stacked along the first axis.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Weight {
     /// Names in the checkpoint, in order; `q`, `k` and `v` become one product this way.
@@ -112,7 +112,7 @@ impl Graph {
     /// `InvalidArgument` when the operands do not fit the op, prefixed by the node's name.
     pub fn node(&mut self, name: &str, op: impl Into<Op>, operands: &[ValueId]) -> Result<ValueId> {
         let op = op.into();
-        let shapes: Vec<&Shape> = operands.iter().map(|v| &self.values[v.0].shape).collect();
+        let shapes = self.shapes(operands);
         let mut results = op.infer(&shapes).map_err(|e| Error::InvalidArgument(format!("{name}: {e}")))?;
         let types: Vec<DType> = operands.iter().map(|id| self.value(*id).dtype).collect();
         let dtype = op.result_type(&types);
@@ -127,6 +127,11 @@ impl Graph {
     }
 
     /// The value behind an id.
+    /// The shapes of values.
+    pub fn shapes(&self, values: &[ValueId]) -> Vec<&Shape> {
+        values.iter().map(|id| &self.value(*id).shape).collect()
+    }
+
     pub fn value(&self, id: ValueId) -> &Value {
         &self.values[id.0]
     }
@@ -173,7 +178,7 @@ impl Graph {
     /// Flops of a node, and the bytes of its operands and its result, each read or written once, and of its scratch
     /// memory, written and read.
     pub fn work(&self, node: &Node, counts: Counts) -> Work {
-        let shapes: Vec<&Shape> = node.operands.iter().map(|id| &self.value(*id).shape).collect();
+        let shapes = self.shapes(&node.operands);
         let mut values = [&node.operands[..], &[node.result]].concat();
         // What stands in two places is read once.
         values.sort();

@@ -1,7 +1,7 @@
 //! Elementwise nonlinearities.
 
-use super::{Counts, Operand, Operation, Shape};
-use crate::{Error, Result};
+use super::{Counts, Operand, Operation, Shape, Shapes};
+use crate::Result;
 
 /// The nonlinearities; those a model's configuration can ask for come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize)]
@@ -103,11 +103,8 @@ impl Operation for Activation {
         const { &[Operand::rows("x").narrow()] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        match operands {
-            [x] => Ok(vec![(*x).clone()]),
-            _ => Err(Error::InvalidArgument(format!("activation: {} operands, expected 1", operands.len()))),
-        }
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        Ok(vec![of["x"].clone()])
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

@@ -1,7 +1,7 @@
 //! Gradients of elementwise nonlinearities.
 
-use super::{Activation, Counts, Operand, Operation, Shape};
-use crate::{Error, Result};
+use super::{Activation, Counts, Operand, Operation, Shape, Shapes};
+use crate::Result;
 
 /// `y = g act'(x)`, elementwise, `relu'(0) = 0`; attributes as [`Activation`]. Operands: `g`, `x`, of one shape.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
@@ -12,12 +12,9 @@ impl Operation for ActivationBackward {
         const { &[Operand::rows("g"), Operand::rows("x")] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        match operands {
-            [g, x] if g == x => Ok(vec![(*g).clone()]),
-            [g, x] => Err(Error::InvalidArgument(format!("activation_backward: x has shape {x}, expected {g} (g)"))),
-            _ => Err(Error::InvalidArgument(format!("activation_backward: {} operands, expected 2", operands.len()))),
-        }
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        of.same("x", "g")?;
+        Ok(vec![of["g"].clone()])
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

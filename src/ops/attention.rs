@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::{Counts, Dim, Operand, Operation, Shape};
-use crate::{Error, Result};
+use super::{Counts, Dim, Operand, Operation, Shape, Shapes};
+use crate::Result;
 
 /// Attention of every query of a text to the keys of its text that it sees.
 ///
@@ -129,62 +129,71 @@ impl Attention {
 impl Operation for Attention {
     fn operands(&self) -> &'static [Operand] {
         const ALL: &[Operand] = &[
-            Operand::rows("q").narrow(),
-            Operand::rows("k").narrow(),
-            Operand::rows("v").narrow(),
-            Operand::offsets("q_offsets", "q"),
-            Operand::offsets("kv_offsets", "k"),
-            Operand::matrix("bias").optional(),
+            Operand::rows("q").narrow().counted(Dim::Tokens),
+            Operand::rows("k").narrow().counted(Dim::Tokens),
+            Operand::rows("v").narrow().counted(Dim::Tokens),
+            Operand::offsets_of_all("q_offsets", "q").counted(Dim::Boundaries),
+            Operand::offsets_of_all("kv_offsets", "k").counted(Dim::Boundaries),
+            Operand::rows("bias").by_attribute(),
         ];
         if self.bias { ALL } else { &ALL[..5] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        let expected = 5 + usize::from(self.bias);
-        let ([q, k, v, q_offsets, kv_offsets], true) = (&operands[..operands.len().min(5)], operands.len() == expected)
-        else {
-            return Err(Error::InvalidArgument(format!("attention: {} operands, expected {expected}", operands.len())));
-        };
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         if self.kv_heads == 0 || !self.heads.is_multiple_of(self.kv_heads) {
-            return Err(Error::InvalidArgument(format!(
-                "attention: {} heads are not a multiple of {} key-value heads",
-                self.heads, self.kv_heads
-            )));
+            let (heads, kv_heads) = (self.heads, self.kv_heads);
+            return Err(of.fault(format!("{heads} heads are not a multiple of {kv_heads} key-value heads")));
         }
         // Keys and values are counted by the batch as the queries are, or their number is known.
-        let keys = if matches!(k.rows(), Dim::Fixed(_)) { k.rows() } else { Dim::Tokens };
+        let keys = if matches!(of["k"].rows(), Dim::Fixed(_)) { of["k"].rows() } else { Dim::Tokens };
         let needs = [
-            ("q", q, Dim::Tokens, self.q_column + self.heads * self.head_dim),
-            ("k", k, keys, self.k_column + self.kv_heads * self.head_dim),
-            ("v", v, keys, self.v_column + self.kv_heads * self.head_dim),
+            ("q", Dim::Tokens, self.q_column + self.heads * self.head_dim),
+            ("k", keys, self.k_column + self.kv_heads * self.head_dim),
+            ("v", keys, self.v_column + self.kv_heads * self.head_dim),
         ];
-        for (name, shape, rows, columns) in needs {
+        for (name, rows, columns) in needs {
+            let shape = &of[name];
             if shape.0.len() != 2 || shape.columns() < columns || shape.rows() != rows {
-                return Err(Error::InvalidArgument(format!(
-                    "attention: {name} has shape {shape}, expected [{rows}, at least {columns}]"
-                )));
+                return Err(of.wrong(name, format!("[{rows}, at least {columns}]")));
             }
         }
         if self.shared_by == 0 {
-            return Err(Error::InvalidArgument("attention: shared_by is 0, expected at least 1".into()));
+            return Err(of.fault("shared_by is 0, expected at least 1"));
         }
         let apart = keys != Dim::Tokens || self.shared_by > 1;
-        let fixed = apart && matches!(kv_offsets.0[..], [Dim::Fixed(_)]);
-        for (name, offsets, fits) in [("q_offsets", q_offsets, false), ("kv_offsets", kv_offsets, fixed)] {
-            if !fits && **offsets != Shape::vector(Dim::Boundaries) {
-                return Err(Error::InvalidArgument(format!("attention: {name} has shape {offsets}, expected [B+1]")));
+        let fixed = apart && matches!(of["kv_offsets"].0[..], [Dim::Fixed(_)]);
+        for (name, fits) in [("q_offsets", false), ("kv_offsets", fixed)] {
+            if !fits && of[name] != Shape::vector(Dim::Boundaries) {
+                return Err(of.wrong(name, "[B+1]"));
             }
         }
-        if let Some(bias) = operands.get(5) {
+        if let Some(bias) = of.get("bias") {
             let whole = |rows: &usize| *rows > 0 && rows.is_multiple_of(self.heads);
             if !matches!(&bias.0[..], [Dim::Fixed(rows), Dim::Fixed(columns)] if whole(rows) && columns % 2 == 1) {
-                return Err(Error::InvalidArgument(format!(
-                    "attention: bias has shape {bias}, expected a multiple of {} rows and an odd number of columns",
-                    self.heads
-                )));
+                let expected = format!("a multiple of {} rows and an odd number of columns", self.heads);
+                return Err(of.wrong("bias", expected));
             }
         }
         Ok(vec![Shape::matrix(Dim::Tokens, self.heads * self.head_dim)])
+    }
+
+    fn check_counts(&self, of: &Shapes<'_>, counts: Counts) -> Result<()> {
+        let texts = counts.texts;
+        if !texts.is_multiple_of(self.shared_by) {
+            return Err(of.fault(format!("{texts} texts are no multiple of {}", self.shared_by)));
+        }
+        let boundaries = texts / self.shared_by + 1;
+        if of["kv_offsets"].elements(counts) != boundaries {
+            return Err(of.wrong("kv_offsets", format!("[{boundaries}], one more than there are texts")));
+        }
+        Ok(())
+    }
+
+    /// Keys of another number than the queries belong to texts by offsets of their own; biases of texts by their number.
+    fn is_separable(&self, operands: &[&Shape]) -> bool {
+        self.shared_by == 1
+            && operands[1].rows() == Dim::Tokens
+            && operands.get(5).is_none_or(|bias| bias.rows() == Dim::Fixed(self.heads))
     }
 
     /// Counted as if all texts had the batch's mean length.
@@ -202,6 +211,7 @@ impl Operation for Attention {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ops::Op;
 
     #[test]
     fn a_query_sees_what_the_definition_says() {
@@ -232,7 +242,7 @@ mod tests {
         let op = Attention { heads: 4, kv_heads: 2, head_dim: 8, bias: true, ..Attention::default() };
         let infer = |op: &Attention, bias: &[&Shape]| {
             let (q, kv) = (matrix(Dim::Tokens, 32), matrix(Dim::Fixed(9), 16));
-            op.infer(&[&[&q, &kv, &kv, &offsets, &offsets], bias].concat())
+            Op::from(op.clone()).infer(&[&[&q, &kv, &kv, &offsets, &offsets], bias].concat())
         };
         assert_eq!(infer(&op, &[&Shape::fixed(&[8, 7])]).unwrap(), [matrix(Dim::Tokens, 32)]);
         for (bias, part) in

@@ -1,7 +1,7 @@
 //! Scores of attention with those of hidden keys pushed down.
 
-use super::{Counts, Operand, Operation, Shape};
-use crate::{Error, Result};
+use super::{Counts, Operand, Operation, Shape, Shapes};
+use crate::Result;
 
 /// `y[.., i, j] = scores[.., i, j] + mask_value` where key `j` is hidden from row `i`, else `scores[.., i, j]`.
 ///
@@ -27,30 +27,14 @@ impl Operation for AttentionMask {
         const { &[Operand::rows("scores"), Operand::rows("mask").optional()] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        let (scores, mask) = match operands {
-            [scores] => (scores, None),
-            [scores, mask] => (scores, Some(mask)),
-            _ => {
-                return Err(Error::InvalidArgument(format!(
-                    "attention_mask: {} operands, expected 1 or 2",
-                    operands.len()
-                )));
-            }
-        };
-        let axes = scores.fixed_axes("attention_mask", "scores")?;
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        let axes = of.axes("scores")?;
         if !matches!(axes.len(), 3 | 4) {
-            return Err(Error::InvalidArgument(format!(
-                "attention_mask: scores has shape {scores}, expected [B, H, S, K] or [B, S, K]"
-            )));
+            return Err(of.wrong("scores", "[B, H, S, K] or [B, S, K]"));
         }
         let expected = Shape::fixed(&[axes[0], axes[axes.len() - 1]]);
-        match mask {
-            Some(mask) if **mask != expected => Err(Error::InvalidArgument(format!(
-                "attention_mask: mask has shape {mask}, expected {expected} (scores {scores})"
-            ))),
-            _ => Ok(vec![(*scores).clone()]),
-        }
+        of.expect("mask", &expected, "first and last axis of scores")?;
+        Ok(vec![of["scores"].clone()])
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

@@ -1,6 +1,6 @@
 //! Weighted sums of values: the last step of attention, apart from the others.
 
-use super::{Counts, Operand, Operation, Shape};
+use super::{Counts, Operand, Operation, Shape, Shapes};
 use crate::{Error, Result};
 
 /// `y[b, i, h] = sum_j weights[b, h, i, j] * v[b, j, h * kv_heads / heads]`
@@ -83,10 +83,8 @@ impl Operation for AttentionOutput {
         const { &[Operand::rows("weights"), Operand::rows("v")] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        let [weights, values] = operands else {
-            return Err(Error::InvalidArgument(format!("attention_output: {} operands, expected 2", operands.len())));
-        };
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        let (weights, values) = (&of["weights"], &of["v"]);
         self.sizes(weights, values)?;
         Ok(vec![Shape(vec![weights.0[0], weights.0[2], weights.0[1], values.0[3]])])
     }
@@ -160,10 +158,11 @@ fn scatter(x: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ops::Op;
 
     #[test]
     fn shapes_are_checked_by_name() {
-        let op = AttentionOutput::default();
+        let op = Op::from(AttentionOutput::default());
         let infer = |w: &[usize], v: &[usize]| op.infer(&[&Shape::fixed(w), &Shape::fixed(v)]);
         assert_eq!(infer(&[2, 6, 5, 7], &[2, 7, 3, 4]).unwrap(), [Shape::fixed(&[2, 5, 6, 4])]);
         assert_eq!(infer(&[0, 6, 5, 0], &[0, 0, 3, 4]).unwrap(), [Shape::fixed(&[0, 5, 6, 4])]);

@@ -1,6 +1,6 @@
 //! Products of queries and keys, head by head.
 
-use super::{Counts, Dim, Operand, Operation, Shape, Strided};
+use super::{Counts, Dim, Operand, Operation, Shape, Shapes, Strided};
 use crate::{Error, Result};
 
 /// `y[b, h, i, j] = scale * sum_d q[b, i, h, d] k[b, j, g(h), d]`, `g(h) = h * G / H`
@@ -15,9 +15,7 @@ pub struct AttentionScores {
 
 /// `[batch, rows, heads, depth]` and `[batch, keys, groups, depth]`.
 fn axes<'a>(operands: &[&'a Shape]) -> Result<(&'a Shape, &'a Shape)> {
-    let [q, k] = operands else {
-        return Err(Error::InvalidArgument(format!("attention_scores: {} operands, expected 2", operands.len())));
-    };
+    let (q, k) = (operands[0], operands[1]);
     let [batch, _, heads @ Dim::Fixed(all), depth] = q.0[..] else {
         return Err(Error::InvalidArgument(format!("attention_scores: q has shape {q}, expected [B, S, H, D]")));
     };
@@ -62,8 +60,8 @@ impl Operation for AttentionScores {
         const { &[Operand::rows("q"), Operand::rows("k")] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        let (q, k) = axes(operands)?;
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        let (q, k) = axes(of.all())?;
         Ok(vec![Shape(vec![q.0[0], q.0[2], q.0[1], k.0[1]])])
     }
 

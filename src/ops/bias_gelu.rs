@@ -1,7 +1,7 @@
 //! GELU of rows with a bias.
 
 use super::definition::{self, Origin, Step};
-use super::{Activation, ActivationKind, Binary, BinaryKind, Counts, Operand, Operation, Shape, expect};
+use super::{Activation, ActivationKind, Binary, BinaryKind, Counts, Operand, Operation, Shape, Shapes};
 use crate::Result;
 
 /// Which GELU.
@@ -38,11 +38,9 @@ impl Operation for BiasGelu {
         const { &[Operand::rows("x").narrow(), Operand::vector("bias")] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        if let [x, bias, ..] = operands {
-            expect("bias_gelu", "bias", bias, &Shape::fixed(&[x.columns()]), "last axis of x")?;
-        }
-        definition::infer("bias_gelu", 2..=2, self, operands)
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        of.columns("bias", "x")?;
+        definition::infer(self, of)
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

@@ -1,6 +1,6 @@
 //! Elementwise arithmetic of two tensors.
 
-use super::{Counts, Dim, Operand, Operation, Shape};
+use super::{Counts, Dim, Operand, Operation, Shape, Shapes};
 use crate::{Error, Result};
 
 /// The four operations.
@@ -88,11 +88,9 @@ impl Operation for Binary {
         const { &[Operand::rows("a").narrow(), Operand::rows("b").narrow()] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        match operands {
-            [a, b] => broadcast(a, b).map(|_| vec![(*a).clone()]),
-            _ => Err(Error::InvalidArgument(format!("binary: {} operands, expected 2", operands.len()))),
-        }
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        broadcast(&of["a"], &of["b"])?;
+        Ok(vec![of["a"].clone()])
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

@@ -1,7 +1,7 @@
 //! Cross entropy of probabilities.
 
-use super::{Counts, Operand, Operation, Shape};
-use crate::{Error, Result};
+use super::{Counts, Operand, Operation, Shape, Shapes};
+use crate::Result;
 
 /// `y = -(t max(log p, -100) + (1 - t) max(log(1 - p), -100))`, elementwise. Operands: `p`, `t`, of one shape.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
@@ -13,12 +13,9 @@ impl Operation for BinaryCrossEntropy {
         const { &[Operand::rows("p"), Operand::rows("t")] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        match operands {
-            [p, t] if p == t => Ok(vec![(*p).clone()]),
-            [p, t] => Err(Error::InvalidArgument(format!("binary_cross_entropy: t has shape {t}, expected {p} (p)"))),
-            _ => Err(Error::InvalidArgument(format!("binary_cross_entropy: {} operands, expected 2", operands.len()))),
-        }
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        of.same("t", "p")?;
+        Ok(vec![of["p"].clone()])
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

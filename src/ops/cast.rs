@@ -1,6 +1,6 @@
 //! Conversion between element types.
 
-use super::{Counts, Operand, Operation, Shape};
+use super::{Counts, Operand, Operation, Shape, Shapes};
 use crate::dtype::DType;
 use crate::{Error, Result};
 
@@ -22,18 +22,14 @@ impl Cast {
 
 impl Operation for Cast {
     fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("x").narrow()] }
+        const { &[Operand::any("x").narrow()] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        match operands {
-            _ if !matches!(self.to, DType::F32 | DType::F16) => Err(Error::InvalidArgument(format!(
-                "cast: to is {:?}, expected \"float32\" or \"float16\"",
-                self.to.name()
-            ))),
-            [x] => Ok(vec![(*x).clone()]),
-            _ => Err(Error::InvalidArgument(format!("cast: {} operands, expected 1", operands.len()))),
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        if !matches!(self.to, DType::F32 | DType::F16) {
+            return Err(of.fault(format!("to is {:?}, expected \"float32\" or \"float16\"", self.to.name())));
         }
+        Ok(vec![of["x"].clone()])
     }
 
     fn flops(&self, _operands: &[&Shape], _counts: Counts) -> u64 {

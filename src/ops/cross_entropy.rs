@@ -1,7 +1,7 @@
 //! Cross entropy of logits with class numbers.
 
-use super::{Counts, Dim, Operand, Operation, Shape, expect};
-use crate::{Error, Result};
+use super::{Counts, Dim, Operand, Operation, Shape, Shapes};
+use crate::Result;
 
 /// The target that leaves a row out; as a signed number -1.
 pub const IGNORED: u32 = u32::MAX;
@@ -26,21 +26,11 @@ pub struct CrossEntropyBackward {
 }
 
 /// The shape of the targets, once logits, targets and weight fit together.
-fn targets_of(op: &str, operands: &[&Shape]) -> Result<Shape> {
-    let [logits, targets, rest @ ..] = operands else {
-        return Err(Error::InvalidArgument(format!("{op}: {} operands, expected logits and targets", operands.len())));
-    };
-    if rest.len() > 1 {
-        return Err(Error::InvalidArgument(format!("{op}: too many operands, expected at most weight after targets")));
-    }
-    let mut expected = (*logits).clone();
-    let Some(Dim::Fixed(classes)) = expected.0.pop() else {
-        return Err(Error::InvalidArgument(format!("{op}: logits has shape {logits}, expected [..., classes]")));
-    };
-    expect(op, "targets", targets, &expected, "that of logits without its last axis")?;
-    if let [weight] = rest {
-        expect(op, "weight", weight, &Shape::fixed(&[classes]), "last axis of logits")?;
-    }
+fn targets_of(of: &Shapes<'_>) -> Result<Shape> {
+    let mut expected = of["logits"].clone();
+    let Some(Dim::Fixed(_)) = expected.0.pop() else { return Err(of.wrong("logits", "[..., classes]")) };
+    of.expect("targets", &expected, "that of logits without its last axis")?;
+    of.columns("weight", "logits")?;
     Ok(expected)
 }
 
@@ -55,8 +45,8 @@ impl Operation for CrossEntropy {
         }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        Ok(vec![targets_of("cross_entropy", operands)?])
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        Ok(vec![targets_of(of)?])
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
@@ -76,13 +66,9 @@ impl Operation for CrossEntropyBackward {
         }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        let [g, rest @ ..] = operands else {
-            return Err(Error::InvalidArgument("cross_entropy_backward: no operands, expected g and more".into()));
-        };
-        let expected = targets_of("cross_entropy_backward", rest)?;
-        expect("cross_entropy_backward", "g", g, &expected, "that of targets")?;
-        Ok(vec![rest[0].clone()])
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        of.expect("g", &targets_of(of)?, "that of targets")?;
+        Ok(vec![of["logits"].clone()])
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

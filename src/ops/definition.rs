@@ -1,6 +1,6 @@
 //! What a fused op stands for: steps of other ops, from which its shapes, its work and its meaning follow.
 
-use super::{Counts, Op, Operation, Shape};
+use super::{Counts, Op, Operation, Shape, Shapes};
 use crate::{Error, Result};
 
 /// Where an operand of a step comes from.
@@ -67,26 +67,14 @@ fn walk(steps: &[Step], operands: &[&Shape], mut see: impl FnMut(&Op, &[&Shape])
     Ok(results)
 }
 
-/// [`Operation::infer`] of a fused op that takes so many operands.
+/// [`Operation::infer`] of a fused op.
 ///
 /// # Errors
 /// `InvalidArgument` naming the fused op and what a step of its definition refuses.
-pub(super) fn infer(
-    name: &str,
-    counts: std::ops::RangeInclusive<usize>,
-    op: &dyn Operation,
-    operands: &[&Shape],
-) -> Result<Vec<Shape>> {
-    if !counts.contains(&operands.len()) {
-        let expected = match (counts.start(), counts.end()) {
-            (least, most) if least == most => format!("{least}"),
-            (least, most) => format!("{least} or {most}"),
-        };
-        return Err(Error::InvalidArgument(format!("{name}: {} operands, expected {expected}", operands.len())));
-    }
-    let steps = op.definition(operands)?;
-    let mut results = walk(&steps, operands, |_, _| {}).map_err(|error| match error {
-        Error::InvalidArgument(reason) => Error::InvalidArgument(format!("{name}: {reason}")),
+pub(super) fn infer(op: &dyn Operation, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+    let steps = op.definition(of.all())?;
+    let mut results = walk(&steps, of.all(), |_, _| {}).map_err(|error| match error {
+        Error::InvalidArgument(reason) => of.fault(reason),
         other => other,
     })?;
     Ok(results.pop().into_iter().collect())

@@ -1,7 +1,7 @@
 //! Elements set to zero by chance.
 
-use super::{Counts, Operand, Operation, Shape};
-use crate::{Error, Result};
+use super::{Counts, Operand, Operation, Shape, Shapes};
+use crate::Result;
 
 /// `y = x / (1 - p)` where `u >= p`, else 0, elementwise. Operands: `x`.
 ///
@@ -24,14 +24,11 @@ impl Operation for Dropout {
         const { &[Operand::rows("x").narrow()] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         if !(0.0..=1.0).contains(&self.p) {
-            return Err(Error::InvalidArgument(format!("dropout: p is {}, expected 0 to 1", self.p)));
+            return Err(of.fault(format!("p is {}, expected 0 to 1", self.p)));
         }
-        match operands {
-            [x] => Ok(vec![(*x).clone()]),
-            _ => Err(Error::InvalidArgument(format!("dropout: {} operands, expected 1", operands.len()))),
-        }
+        Ok(vec![of["x"].clone()])
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

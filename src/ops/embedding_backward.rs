@@ -1,7 +1,7 @@
 //! The gradient of a lookup in its table.
 
-use super::{Counts, Dim, Operand, Operation, Shape};
-use crate::{Error, Result};
+use super::{Counts, Dim, Operand, Operation, Shape, Shapes};
+use crate::Result;
 
 /// Row `v` of the result is the sum of `g[order[i]]` over `i` in `starts[v]..starts[v + 1]`, in that order.
 ///
@@ -16,22 +16,14 @@ impl Operation for EmbeddingBackward {
         const { &[Operand::rows("g"), Operand::index("order", "g"), Operand::offsets("starts", "order")] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        let [g, order, starts] = operands else {
-            return Err(Error::InvalidArgument(format!("embedding_backward: {} operands, expected 3", operands.len())));
-        };
-        let wrong = |name: &str, found: &Shape, expected: &str| {
-            Err(Error::InvalidArgument(format!("embedding_backward: {name} has shape {found}, expected {expected}")))
-        };
-        let [_, Dim::Fixed(columns)] = g.0[..] else {
-            return wrong("g", g, "[tokens, columns]");
-        };
-        if order.0.len() != 1 {
-            return wrong("order", order, "one axis");
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        let [_, Dim::Fixed(columns)] = of["g"].0[..] else { return Err(of.wrong("g", "[tokens, columns]")) };
+        if of["order"].0.len() != 1 {
+            return Err(of.wrong("order", "one axis"));
         }
-        match starts.0[..] {
+        match of["starts"].0[..] {
             [Dim::Fixed(n)] if n > 0 => Ok(vec![Shape::fixed(&[n - 1, columns])]),
-            _ => wrong("starts", starts, "[rows + 1]"),
+            _ => Err(of.wrong("starts", "[rows + 1]")),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Sum of rows looked up in several embedding tables.
 
-use super::{Counts, Dim, Operand, Operation, Shape};
-use crate::{Error, Result};
+use super::{Counts, Dim, Operand, Operation, Shape, Shapes};
+use crate::Result;
 
 /// `y[t] = sum_i table_i[index_i[t]]`, added in the operands' order.
 ///
@@ -13,29 +13,21 @@ pub struct EmbeddingSum {}
 
 impl Operation for EmbeddingSum {
     fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::index("index", "table"), Operand::matrix("table")] }
+        const { &[Operand::index("index", "table"), Operand::table("table")] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        if operands.is_empty() || !operands.len().is_multiple_of(2) {
-            return Err(Error::InvalidArgument(format!(
-                "embedding_sum: {} operands, expected pairs of index and table",
-                operands.len()
-            )));
-        }
-        let (ids, columns) = (operands[0], operands[1].columns());
-        for pair in operands.chunks_exact(2) {
+    fn grouped(&self) -> bool {
+        true
+    }
+
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        let (ids, columns) = (&of["index"], of["table"].columns());
+        for pair in of.all().chunks_exact(2) {
             if pair[0] != ids {
-                return Err(Error::InvalidArgument(format!(
-                    "embedding_sum: index has shape {}, expected {ids}",
-                    pair[0]
-                )));
+                return Err(of.fault(format!("index has shape {}, expected {ids}", pair[0])));
             }
             if pair[1].columns() != columns || pair[1].0.len() != 2 {
-                return Err(Error::InvalidArgument(format!(
-                    "embedding_sum: table has shape {}, expected [rows, {columns}]",
-                    pair[1]
-                )));
+                return Err(of.fault(format!("table has shape {}, expected [rows, {columns}]", pair[1])));
             }
         }
         let mut result = ids.clone();

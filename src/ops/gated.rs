@@ -1,7 +1,7 @@
 //! Halves of rows of which one gates the other.
 
-use super::{Activation, Counts, Dim, Operand, Operation, Shape};
-use crate::{Error, Result};
+use super::{Activation, Counts, Dim, Operand, Operation, Shape, Shapes};
+use crate::Result;
 
 /// `y = x1 act(x2)`, `x1` and `x2` the halves of the last axis; attributes as [`Activation`].
 ///
@@ -9,16 +9,16 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 pub struct Gated(pub Activation);
 
-/// The shape with half the last axis.
+/// The shape of `x` with half the last axis.
 ///
 /// # Errors
 /// `InvalidArgument` when the last axis is not fixed and even.
-pub(super) fn halved(op: &str, x: &Shape) -> Result<Shape> {
-    match x.0.split_last() {
+pub(super) fn halved(of: &Shapes<'_>) -> Result<Shape> {
+    match of["x"].0.split_last() {
         Some((Dim::Fixed(columns), leading)) if columns % 2 == 0 => {
             Ok(Shape([leading, &[Dim::Fixed(columns / 2)]].concat()))
         }
-        _ => Err(Error::InvalidArgument(format!("{op}: x has shape {x}, expected an even last axis"))),
+        _ => Err(of.wrong("x", "an even last axis")),
     }
 }
 
@@ -27,11 +27,8 @@ impl Operation for Gated {
         const { &[Operand::rows("x").narrow()] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        match operands {
-            [x] => Ok(vec![halved("gated", x)?]),
-            _ => Err(Error::InvalidArgument(format!("gated: {} operands, expected 1", operands.len()))),
-        }
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        Ok(vec![halved(of)?])
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

@@ -1,8 +1,8 @@
 //! Gradient of `gated`.
 
 use super::gated::halved;
-use super::{Activation, Counts, Operand, Operation, Shape};
-use crate::{Error, Result};
+use super::{Activation, Counts, Operand, Operation, Shape, Shapes};
+use crate::Result;
 
 /// `y = [g act(x2), g x1 act'(x2)]`, `x1` and `x2` the halves of the last axis; attributes as [`Activation`].
 ///
@@ -15,17 +15,9 @@ impl Operation for GatedBackward {
         const { &[Operand::rows("g"), Operand::rows("x")] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        let [g, x] = operands else {
-            return Err(Error::InvalidArgument(format!("gated_backward: {} operands, expected 2", operands.len())));
-        };
-        let expected = halved("gated_backward", x)?;
-        if **g != expected {
-            return Err(Error::InvalidArgument(format!(
-                "gated_backward: g has shape {g}, expected {expected} (x {x})"
-            )));
-        }
-        Ok(vec![(*x).clone()])
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        of.expect("g", &halved(of)?, "half of x")?;
+        Ok(vec![of["x"].clone()])
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

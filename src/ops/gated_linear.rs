@@ -1,7 +1,7 @@
 //! Two products of which one gates the other.
 
 use super::definition::{self, Origin, Step};
-use super::{ActivationKind, Binary, BinaryKind, Counts, Linear, Operand, Operation, Shape, expect};
+use super::{ActivationKind, Binary, BinaryKind, Counts, Linear, Operand, Operation, Shape, Shapes};
 use crate::Result;
 
 /// `y = act(x gate^T) (x up^T)` (Shazeer 2020: SwiGLU with SiLU, GeGLU with GELU).
@@ -19,11 +19,9 @@ impl Operation for GatedLinear {
         const { &[Operand::rows("x").narrow(), Operand::matrix("gate").narrow(), Operand::matrix("up").narrow()] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        if let [_, gate, up] = operands {
-            expect("gated_linear", "up", up, gate, "that of gate")?;
-        }
-        definition::infer("gated_linear", 3..=3, self, operands)
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        of.same("up", "gate")?;
+        definition::infer(self, of)
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

@@ -1,7 +1,7 @@
 //! Layer normalisation over the last axis.
 
-use super::{Counts, Operand, Operation, Shape, expect};
-use crate::{Error, Result};
+use super::{Counts, Operand, Operation, Shape, Shapes};
+use crate::Result;
 
 /// `y = (x - mean) / sqrt(var + eps) * weight + bias`, mean and biased variance over the last axis, in two passes
 /// (Ba, Kiros, Hinton 2016).
@@ -24,15 +24,10 @@ impl Operation for LayerNorm {
         const { &[Operand::rows("x").narrow(), Operand::vector("weight"), Operand::vector("bias")] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        let [x, weight, bias] = operands else {
-            return Err(Error::InvalidArgument(format!("layer_norm: {} operands, expected 3", operands.len())));
-        };
-        let expected = Shape::fixed(&[x.columns()]);
-        for (name, shape) in [("weight", weight), ("bias", bias)] {
-            expect("layer_norm", name, shape, &expected, "last axis of x")?;
-        }
-        Ok(vec![(*x).clone()])
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        of.columns("weight", "x")?;
+        of.columns("bias", "x")?;
+        Ok(vec![of["x"].clone()])
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
@@ -57,16 +52,10 @@ impl Operation for LayerNormBackward {
         const { &[Operand::rows("g"), Operand::rows("x"), Operand::vector("weight")] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        let [g, x, weight] = operands else {
-            return Err(Error::InvalidArgument(format!(
-                "layer_norm_backward: {} operands, expected 3",
-                operands.len()
-            )));
-        };
-        expect("layer_norm_backward", "x", x, g, "that of g")?;
-        expect("layer_norm_backward", "weight", weight, &Shape::fixed(&[g.columns()]), "last axis of g")?;
-        Ok(vec![(*g).clone()])
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        of.same("x", "g")?;
+        of.columns("weight", "g")?;
+        Ok(vec![of["g"].clone()])
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

@@ -1,7 +1,7 @@
 //! Layer normalisation, then a product.
 
 use super::definition::{self, Origin, Step};
-use super::{ActivationKind, Counts, Dim, LayerNorm, Linear, Operand, Operation, Residual, Shape};
+use super::{ActivationKind, Counts, Dim, LayerNorm, Linear, Operand, Operation, Residual, Shape, Shapes};
 use crate::Result;
 use crate::dtype::DType;
 
@@ -51,14 +51,13 @@ impl Operation for LayerNormLinear {
             Operand::vector("norm_weight"),
             Operand::vector("norm_bias"),
             Operand::matrix("weight").narrow(),
-            Operand::vector("bias").optional(),
+            Operand::vector("bias").by_attribute(),
         ];
         if self.bias { ALL } else { &ALL[..4] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        let count = 4 + usize::from(self.bias);
-        definition::infer("layer_norm_linear", count..=count, self, operands)
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        definition::infer(self, of)
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

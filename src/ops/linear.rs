@@ -1,7 +1,7 @@
 //! `y = act(x W^T + b) + residual`.
 
-use super::{ActivationKind, Counts, Dim, Operand, Operation, Shape};
-use crate::{Error, Result};
+use super::{ActivationKind, Counts, Dim, Operand, Operation, Shape, Shapes};
+use crate::Result;
 
 /// Whether a product ends by adding a residual.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
@@ -42,8 +42,8 @@ impl Operation for Linear {
     fn operands(&self) -> &'static [Operand] {
         const X: Operand = Operand::rows("x").narrow();
         const WEIGHT: Operand = Operand::matrix("weight").narrow();
-        const BIAS: Operand = Operand::vector("bias").optional();
-        const RESIDUAL: Operand = Operand::rows("residual").narrow().optional();
+        const BIAS: Operand = Operand::vector("bias").by_attribute();
+        const RESIDUAL: Operand = Operand::rows("residual").narrow().by_attribute();
         match (self.bias, self.residual) {
             (false, Residual::None) => &[X, WEIGHT],
             (true, Residual::None) => &[X, WEIGHT, BIAS],
@@ -52,42 +52,22 @@ impl Operation for Linear {
         }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        let expected = 2 + usize::from(self.bias) + usize::from(self.residual == Residual::Added);
-        let [x, weight, rest @ ..] = operands else {
-            return Err(Error::InvalidArgument(format!("linear: {} operands, expected {expected}", operands.len())));
-        };
-        if operands.len() != expected {
-            return Err(Error::InvalidArgument(format!("linear: {} operands, expected {expected}", operands.len())));
-        }
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         if let Some(kind) = self.activation
             && !kind.ends_linear()
         {
-            return Err(Error::InvalidArgument(format!(
-                "linear: activation is {kind:?}, expected a kind without parameters up to QuickGelu"
-            )));
+            return Err(of.fault(format!("activation is {kind:?}, expected a kind without parameters up to QuickGelu")));
         }
+        let (x, weight) = (&of["x"], &of["weight"]);
         let (n, k) = (weight.rows().size(Counts::default()), weight.columns());
         if x.columns() != k {
-            return Err(Error::InvalidArgument(format!(
-                "linear: x has shape {x}, expected last axis {k} (weight {weight})"
-            )));
+            return Err(of.wrong("x", format!("last axis {k} (weight {weight})")));
         }
-        let mut result = (*x).clone();
+        let mut result = x.clone();
         result.0.pop();
         result.0.push(Dim::Fixed(n));
-        let mut rest = rest.iter();
-        if self.bias {
-            let bias = rest.next().expect("counted above");
-            if **bias != Shape::fixed(&[n]) {
-                return Err(Error::InvalidArgument(format!("linear: bias has shape {bias}, expected [{n}]")));
-            }
-        }
-        if let Some(residual) = rest.next()
-            && **residual != result
-        {
-            return Err(Error::InvalidArgument(format!("linear: residual has shape {residual}, expected {result}")));
-        }
+        of.expect("bias", &Shape::fixed(&[n]), "rows of weight")?;
+        of.expect("residual", &result, "that of the result")?;
         Ok(vec![result])
     }
 

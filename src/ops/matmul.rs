@@ -1,6 +1,6 @@
 //! Product of matrices, one for each index of the axes before them.
 
-use super::{Counts, Operand, Operation, Shape};
+use super::{Counts, Operand, Operation, Shape, Shapes};
 use crate::{Error, Result};
 
 /// `y[.., m, n] = scale * sum_k a[.., m, k] b[.., k, n]`
@@ -73,9 +73,7 @@ impl Matmul {
     /// # Errors
     /// `InvalidArgument` naming the operand, the shape found and the shape expected.
     pub fn strided(&self, operands: &[&Shape]) -> Result<(Strided, Vec<usize>)> {
-        let [a, b] = operands else {
-            return Err(Error::InvalidArgument(format!("matmul: {} operands, expected 2", operands.len())));
-        };
+        let (a, b) = (operands[0], operands[1]);
         let (a_axes, b_axes) = (a.fixed_axes("matmul", "a")?, b.fixed_axes("matmul", "b")?);
         let [batch @ .., first, second] = &a_axes[..] else {
             return Err(Error::InvalidArgument(format!("matmul: a has shape {a}, expected at least two axes")));
@@ -122,8 +120,8 @@ impl Operation for Matmul {
         const { &[Operand::rows("a"), Operand::rows("b")] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        Ok(vec![Shape::fixed(&self.strided(operands)?.1)])
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        Ok(vec![Shape::fixed(&self.strided(of.all())?.1)])
     }
 
     fn flops(&self, operands: &[&Shape], _counts: Counts) -> u64 {
@@ -134,11 +132,14 @@ impl Operation for Matmul {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ops::Op;
 
     #[test]
     fn shapes_that_do_not_fit_are_named() {
         let infer = |op: &Matmul, a: &[usize], b: &[usize]| {
-            op.infer(&[&Shape::fixed(a), &Shape::fixed(b)]).map(|mut shapes| shapes.remove(0).to_string())
+            Op::from(op.clone())
+                .infer(&[&Shape::fixed(a), &Shape::fixed(b)])
+                .map(|mut shapes| shapes.remove(0).to_string())
         };
         let plain = Matmul::default();
         assert_eq!(infer(&plain, &[2, 3, 4, 5], &[2, 3, 5, 6]).unwrap(), "[2, 3, 4, 6]");

@@ -22,6 +22,7 @@ pub mod embedding_sum;
 pub mod gated;
 pub mod gated_backward;
 pub mod gated_linear;
+mod infer;
 pub mod layer_norm;
 pub mod layer_norm_linear;
 pub mod linear;
@@ -58,6 +59,7 @@ pub use embedding_sum::EmbeddingSum;
 pub use gated::Gated;
 pub use gated_backward::GatedBackward;
 pub use gated_linear::GatedLinear;
+pub use infer::Shapes;
 pub use layer_norm::{LayerNorm, LayerNormBackward};
 pub use layer_norm_linear::LayerNormLinear;
 pub use linear::{Linear, Residual};
@@ -91,11 +93,34 @@ pub struct Work {
 pub trait Operation {
     /// What the operands are, in their order; of an op that takes groups of operands, those of one group.
     fn operands(&self) -> &'static [Operand];
+    /// Whether operands come in groups, as many as the caller likes.
+    fn grouped(&self) -> bool {
+        false
+    }
+    /// What the results are, in their order.
+    fn results(&self) -> &'static [Operand] {
+        const WIDE: &[Operand] = &[Operand::rows("y")];
+        const NARROW: &[Operand] = &[Operand::rows("y").narrow()];
+        if self.operands()[0].narrow { NARROW } else { WIDE }
+    }
     /// Checks the operands' shapes and returns the results' shapes.
     ///
     /// # Errors
     /// `InvalidArgument` naming op, operand, the shape found and the shape expected.
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>>;
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>>;
+    /// Checks what only a batch's counts can tell of operands whose shapes fit.
+    ///
+    /// # Errors
+    /// As [`Operation::infer`].
+    fn check_counts(&self, of: &Shapes<'_>, counts: Counts) -> Result<()> {
+        let _ = (of, counts);
+        Ok(())
+    }
+    /// Whether texts of a batch can be taken apart: no text's result depends on its place among them.
+    fn is_separable(&self, operands: &[&Shape]) -> bool {
+        let _ = operands;
+        true
+    }
     /// Floating-point operations at the given counts.
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64;
     /// Element type of the result, given those of the operands: that of the first which is no index.
@@ -121,17 +146,6 @@ pub trait Operation {
         let _ = operands;
         None
     }
-}
-
-/// An operand's shape must be the one expected.
-///
-/// # Errors
-/// `InvalidArgument` with all of this, and `why` it is expected.
-fn expect(op: &str, operand: &str, found: &Shape, expected: &Shape, why: &str) -> Result<()> {
-    if found == expected {
-        return Ok(());
-    }
-    Err(Error::InvalidArgument(format!("{op}: {operand} has shape {found}, expected {expected} ({why})")))
 }
 
 macro_rules! ops {
@@ -251,9 +265,22 @@ impl Op {
     /// Shapes of the results.
     ///
     /// # Errors
-    /// As [`Operation::infer`].
+    /// As [`Operation::infer`], and `InvalidArgument` for another number of operands than the op takes.
     pub fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        self.operation().infer(operands)
+        self.operation().infer(&Shapes::new(self, operands)?)
+    }
+
+    /// As [`Operation::check_counts`].
+    ///
+    /// # Errors
+    /// As [`Operation::check_counts`].
+    pub fn check_counts(&self, operands: &[&Shape], counts: Counts) -> Result<()> {
+        self.operation().check_counts(&Shapes::new(self, operands)?, counts)
+    }
+
+    /// As [`Operation::is_separable`].
+    pub fn is_separable(&self, operands: &[&Shape]) -> bool {
+        self.operation().is_separable(operands)
     }
 
     /// Element type of the result.
@@ -264,6 +291,16 @@ impl Op {
     /// As [`Operation::operands`].
     pub fn operands(&self) -> &'static [Operand] {
         self.operation().operands()
+    }
+
+    /// As [`Operation::grouped`].
+    pub fn grouped(&self) -> bool {
+        self.operation().grouped()
+    }
+
+    /// As [`Operation::results`].
+    pub fn results(&self) -> &'static [Operand] {
+        self.operation().results()
     }
 
     /// What the operand at a place is.

@@ -1,7 +1,7 @@
 //! Division of each row by its Euclidean norm.
 
-use super::{Counts, Operand, Operation, Shape};
-use crate::{Error, Result};
+use super::{Counts, Operand, Operation, Shape, Shapes};
+use crate::Result;
 
 /// How a norm is kept from being zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
@@ -36,11 +36,8 @@ impl Operation for Normalize {
         const { &[Operand::rows("x")] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        match operands {
-            [x] => Ok(vec![(*x).clone()]),
-            _ => Err(Error::InvalidArgument(format!("normalize: {} operands, expected 1", operands.len()))),
-        }
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        Ok(vec![of["x"].clone()])
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

@@ -1,8 +1,8 @@
 //! One vector a text from its tokens' vectors.
 
-use super::{Counts, Dim, Operand, Operation, Shape};
+use super::{Counts, Dim, Operand, Operation, Shape, Shapes};
+use crate::Result;
 use crate::dtype::DType;
-use crate::{Error, Result};
 
 /// How a text's token vectors become one; `n` is the number of pooled tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize)]
@@ -51,21 +51,22 @@ pub struct Pool {
 
 impl Operation for Pool {
     fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("x"), Operand::offsets("offsets", "x"), Operand::count("first", "x")] }
+        const {
+            &[
+                Operand::rows("x").counted(Dim::Tokens),
+                Operand::offsets("offsets", "x").counted(Dim::Boundaries),
+                Operand::count("first", "x").counted(Dim::Texts),
+            ]
+        }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        let [x, offsets, first] = operands else {
-            return Err(Error::InvalidArgument(format!("pool: {} operands, expected 3", operands.len())));
-        };
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        let x = &of["x"];
         if x.rows() != Dim::Tokens || x.0.len() != 2 {
-            return Err(Error::InvalidArgument(format!("pool: x has shape {x}, expected [T, columns]")));
+            return Err(of.wrong("x", "[T, columns]"));
         }
-        if **offsets != Shape::vector(Dim::Boundaries) || **first != Shape::vector(Dim::Texts) {
-            return Err(Error::InvalidArgument(format!(
-                "pool: offsets and first have shapes {offsets} and {first}, expected [B+1] and [B]"
-            )));
-        }
+        of.expect("offsets", &Shape::vector(Dim::Boundaries), "one more than there are texts")?;
+        of.expect("first", &Shape::vector(Dim::Texts), "one a text")?;
         Ok(vec![Shape::matrix(Dim::Texts, self.modes.len() * x.columns())])
     }
 

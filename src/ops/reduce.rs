@@ -1,7 +1,7 @@
 //! Sum, mean, maximum or deviation over one axis.
 
-use super::{Counts, Dim, Op, Operand, Operation, Shape, expect};
-use crate::{Error, Result};
+use super::{Counts, Dim, Op, Operand, Operation, Shape, Shapes};
+use crate::Result;
 
 /// What a [`Reduce`] makes of the elements along its axis; `w` are weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize)]
@@ -80,30 +80,20 @@ impl Operation for Reduce {
         const { &[Operand::rows("x"), Operand::rows("weights").optional()] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        let (x, weights) = match operands {
-            [x] => (x, None),
-            [x, weights] => (x, Some(weights)),
-            _ => return Err(Error::InvalidArgument(format!("reduce: {} operands, expected 1 or 2", operands.len()))),
-        };
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        let (x, weights) = (&of["x"], of.get("weights"));
         if self.axis >= x.0.len() || x.0.iter().any(|d| !matches!(d, Dim::Fixed(_))) {
-            return Err(Error::InvalidArgument(format!("reduce: x has shape {x}, expected an axis {}", self.axis)));
+            return Err(of.wrong("x", format!("an axis {}", self.axis)));
         }
-        if let Some(weights) = weights {
-            let expected = Shape(x.0[..=self.axis].to_vec());
-            expect("reduce", "weights", weights, &expected, "x's up to the axis")?;
-            if self.kind == ReduceKind::Deviation {
-                return Err(Error::InvalidArgument("reduce: deviation takes no weights".into()));
-            }
+        of.expect("weights", &Shape(x.0[..=self.axis].to_vec()), "x's up to the axis")?;
+        if weights.is_some() && self.kind == ReduceKind::Deviation {
+            return Err(of.fault("deviation takes no weights"));
         }
-        let mut result = (*x).clone();
+        let mut result = x.clone();
         match self.stage {
             Stage::Whole => {
                 if result.0.remove(self.axis) == Dim::Fixed(0) && self.kind == ReduceKind::Max && weights.is_none() {
-                    return Err(Error::InvalidArgument(format!(
-                        "reduce: x has shape {x}, expected elements along axis {} for max",
-                        self.axis
-                    )));
+                    return Err(of.wrong("x", format!("elements along axis {} for max", self.axis)));
                 }
             }
             Stage::Chunks => {
@@ -134,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_long_axis_is_two_steps_with_the_shapes_between() {
-        let op = Reduce { axis: 1, kind: ReduceKind::Deviation, stage: Stage::Whole };
+        let op = Op::from(Reduce { axis: 1, kind: ReduceKind::Deviation, stage: Stage::Whole });
         let x = Shape::fixed(&[3, 5000, 7]);
         let steps = op.steps(&[&x]).unwrap();
         let parts = steps[0].infer(&[&x]).unwrap().remove(0);
@@ -146,7 +136,7 @@ mod tests {
 
     #[test]
     fn operands_that_do_not_fit_are_refused() {
-        let op = |axis, kind| Reduce { axis, kind, stage: Stage::Whole };
+        let op = |axis, kind| Op::from(Reduce { axis, kind, stage: Stage::Whole });
         let x = Shape::fixed(&[2, 3]);
         assert!(op(2, ReduceKind::Sum).infer(&[&x]).is_err());
         assert!(op(0, ReduceKind::Sum).infer(&[&x, &x]).is_err());

@@ -1,7 +1,7 @@
 //! Layer normalisation of a sum.
 
 use super::definition::{self, Origin, Step};
-use super::{Binary, BinaryKind, Counts, LayerNorm, Operand, Operation, Shape, expect};
+use super::{Binary, BinaryKind, Counts, LayerNorm, Operand, Operation, Shape, Shapes};
 use crate::Result;
 
 /// `y = layer_norm(x + residual)`; attributes as [`LayerNorm`].
@@ -22,11 +22,9 @@ impl Operation for ResidualLayerNorm {
         }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        if let [x, residual, ..] = operands {
-            expect("residual_layer_norm", "residual", residual, x, "that of x")?;
-        }
-        definition::infer("residual_layer_norm", 4..=4, self, operands)
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        of.same("residual", "x")?;
+        definition::infer(self, of)
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

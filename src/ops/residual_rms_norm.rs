@@ -1,7 +1,7 @@
 //! Normalisation of a sum by its root mean square.
 
 use super::definition::{self, Origin, Step};
-use super::{Binary, BinaryKind, Counts, Operand, Operation, RmsNorm, Shape, expect};
+use super::{Binary, BinaryKind, Counts, Operand, Operation, RmsNorm, Shape, Shapes};
 use crate::Result;
 
 /// `y = rms_norm(x + residual)`; attributes as [`RmsNorm`].
@@ -15,11 +15,9 @@ impl Operation for ResidualRmsNorm {
         const { &[Operand::rows("x").narrow(), Operand::rows("residual").narrow(), Operand::vector("weight")] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        if let [x, residual, ..] = operands {
-            expect("residual_rms_norm", "residual", residual, x, "that of x")?;
-        }
-        definition::infer("residual_rms_norm", 3..=3, self, operands)
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        of.same("residual", "x")?;
+        definition::infer(self, of)
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

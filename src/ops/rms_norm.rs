@@ -1,7 +1,7 @@
 //! Normalisation by the root mean square of the last axis.
 
-use super::{Counts, Operand, Operation, Shape, expect};
-use crate::{Error, Result};
+use super::{Counts, Operand, Operation, Shape, Shapes};
+use crate::Result;
 
 /// `y = x / sqrt(mean(x^2) + eps) * weight` over the last axis (Zhang, Sennrich 2019).
 ///
@@ -23,12 +23,9 @@ impl Operation for RmsNorm {
         const { &[Operand::rows("x").narrow(), Operand::vector("weight")] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        let [x, weight] = operands else {
-            return Err(Error::InvalidArgument(format!("rms_norm: {} operands, expected 2", operands.len())));
-        };
-        expect("rms_norm", "weight", weight, &Shape::fixed(&[x.columns()]), "last axis of x")?;
-        Ok(vec![(*x).clone()])
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        of.columns("weight", "x")?;
+        Ok(vec![of["x"].clone()])
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
@@ -52,13 +49,10 @@ impl Operation for RmsNormBackward {
         const { &[Operand::rows("g"), Operand::rows("x"), Operand::vector("weight")] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        let [g, x, weight] = operands else {
-            return Err(Error::InvalidArgument(format!("rms_norm_backward: {} operands, expected 3", operands.len())));
-        };
-        expect("rms_norm_backward", "x", x, g, "that of g")?;
-        expect("rms_norm_backward", "weight", weight, &Shape::fixed(&[g.columns()]), "last axis of g")?;
-        Ok(vec![(*g).clone()])
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        of.same("x", "g")?;
+        of.columns("weight", "g")?;
+        Ok(vec![of["g"].clone()])
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

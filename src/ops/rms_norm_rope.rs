@@ -1,7 +1,7 @@
 //! Normalisation by the root mean square, then rotary positions.
 
 use super::definition::{self, Origin, Step};
-use super::{Counts, Operand, Operation, RmsNorm, Rope, Shape};
+use super::{Counts, Operand, Operation, RmsNorm, Rope, Shape, Shapes};
 use crate::{Error, Result};
 
 /// `y = rope(rms_norm(x))`; attributes as [`RmsNorm`].
@@ -16,8 +16,8 @@ impl Operation for RmsNormRope {
         const { &[Operand::rows("x").narrow(), Operand::vector("weight"), Operand::rows("cos"), Operand::rows("sin")] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        definition::infer("rms_norm_rope", 4..=4, self, operands)
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        definition::infer(self, of)
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

@@ -1,7 +1,7 @@
 //! Rotary positions: pairs of columns turned by an angle of the row.
 
-use super::{Counts, Operand, Operation, Shape};
-use crate::{Error, Result};
+use super::{Counts, Operand, Operation, Shape, Shapes};
+use crate::Result;
 
 /// Column `d` of a head's first half and of its second are turned as one pair:
 /// `(x1 cos - x2 sin, x2 cos + x1 sin)`.
@@ -16,25 +16,18 @@ impl Operation for Rope {
         const { &[Operand::rows("x").narrow(), Operand::rows("cos"), Operand::rows("sin")] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        let [x, cos, sin] = operands else {
-            return Err(Error::InvalidArgument(format!("rope: {} operands, expected 3", operands.len())));
-        };
-        let [batch, rows, _, columns] = x.fixed_axes("rope", "x")?[..] else {
-            return Err(Error::InvalidArgument(format!("rope: x has shape {x}, expected [B, S, H, D]")));
-        };
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        let [batch, rows, _, columns] = of.axes("x")?[..] else { return Err(of.wrong("x", "[B, S, H, D]")) };
         if columns % 2 != 0 {
-            return Err(Error::InvalidArgument(format!("rope: x has shape {x}, expected an even last axis")));
+            return Err(of.wrong("x", "an even last axis"));
         }
         let shared = Shape::fixed(&[rows, columns / 2]);
         let each = Shape::fixed(&[batch, rows, columns / 2]);
-        if **cos != shared && **cos != each {
-            return Err(Error::InvalidArgument(format!("rope: cos has shape {cos}, expected {shared} or {each}")));
+        if of["cos"] != shared && of["cos"] != each {
+            return Err(of.wrong("cos", format!("{shared} or {each}")));
         }
-        if sin != cos {
-            return Err(Error::InvalidArgument(format!("rope: sin has shape {sin}, expected {cos} as cos")));
-        }
-        Ok(vec![(*x).clone()])
+        of.same("sin", "cos")?;
+        Ok(vec![of["x"].clone()])
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

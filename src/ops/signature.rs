@@ -1,6 +1,6 @@
 //! What an op's operands are, as data: their names, what their elements mean, and which types kernels take.
 
-use super::{Counts, Shape};
+use super::{Counts, Dim, Shape};
 use crate::dtype::DType;
 use crate::{Error, Result};
 
@@ -13,8 +13,22 @@ pub struct Operand {
     pub role: Role,
     /// Whether kernels have a form that reads it in 16 bits; vectors of weights stay float32.
     pub narrow: bool,
-    /// Whether a caller may leave it out; the attributes or the number of operands tell.
-    pub optional: bool,
+    /// Whether it is always there.
+    pub presence: Presence,
+    /// What the batch counts its first axis by. Of a call on arrays the first operand of such a count gives it, and others
+    /// are counted so if they have as many rows.
+    pub counted: Option<Dim>,
+}
+
+/// When an operand is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// Always.
+    Required,
+    /// If the caller gives it; it stands last.
+    Optional,
+    /// If the attribute of its name asks for it: the signature of an op that does not has no such operand.
+    Attribute,
 }
 
 /// What an operand's elements are.
@@ -22,8 +36,12 @@ pub struct Operand {
 pub enum Role {
     /// Activations, row after row.
     Rows,
-    /// A matrix of weights, `[N, K]`.
+    /// Elements of any type.
+    Any,
+    /// The matrix of a product's weights, `[N, K]`.
     Matrix,
+    /// A matrix of which rows are looked up.
+    Table,
     /// One number per column: a gain, a bias.
     Vector,
     /// Integers of which 0 leaves something out.
@@ -41,6 +59,8 @@ pub enum Role {
     Offsets {
         /// That operand's name.
         of: &'static str,
+        /// Whether each row lies between two of them: the first is 0, the last stands behind the last row.
+        all: bool,
     },
     /// Integers from 0 to the number of rows of another operand.
     Count {
@@ -60,12 +80,22 @@ pub enum Axis {
 
 impl Operand {
     const fn new(name: &'static str, role: Role) -> Self {
-        Operand { name, role, narrow: false, optional: false }
+        Operand { name, role, narrow: false, presence: Presence::Required, counted: None }
     }
 
     /// Activations.
     pub(super) const fn rows(name: &'static str) -> Self {
         Operand::new(name, Role::Rows)
+    }
+
+    /// Elements of any type.
+    pub(super) const fn any(name: &'static str) -> Self {
+        Operand::new(name, Role::Any)
+    }
+
+    /// A matrix of which rows are looked up.
+    pub(super) const fn table(name: &'static str) -> Self {
+        Operand::new(name, Role::Table)
     }
 
     /// A matrix of weights.
@@ -95,7 +125,12 @@ impl Operand {
 
     /// Boundaries between the rows of the operand `of`.
     pub(super) const fn offsets(name: &'static str, of: &'static str) -> Self {
-        Operand::new(name, Role::Offsets { of })
+        Operand::new(name, Role::Offsets { of, all: false })
+    }
+
+    /// Boundaries between the rows of the operand `of`, from 0 to their number.
+    pub(super) const fn offsets_of_all(name: &'static str, of: &'static str) -> Self {
+        Operand::new(name, Role::Offsets { of, all: true })
     }
 
     /// Counts of rows of the operand `of`.
@@ -108,14 +143,24 @@ impl Operand {
         Operand { narrow: true, ..self }
     }
 
-    /// The same, when it may be left out.
+    /// The same, with a first axis that the batch counts.
+    pub(super) const fn counted(self, dim: Dim) -> Self {
+        Operand { counted: Some(dim), ..self }
+    }
+
+    /// The same, when a caller may leave it out.
     pub(super) const fn optional(self) -> Self {
-        Operand { optional: true, ..self }
+        Operand { presence: Presence::Optional, ..self }
+    }
+
+    /// The same, when the attribute of its name asks for it.
+    pub(super) const fn by_attribute(self) -> Self {
+        Operand { presence: Presence::Attribute, ..self }
     }
 
     /// Whether it holds integers.
     pub fn is_integer(&self) -> bool {
-        !matches!(self.role, Role::Rows | Role::Matrix | Role::Vector)
+        matches!(self.role, Role::Mask | Role::Index { .. } | Role::Offsets { .. } | Role::Count { .. })
     }
 
     /// How it is stored where what has a 16-bit form is stored as `stored`.
@@ -132,9 +177,10 @@ impl Operand {
     /// # Errors
     /// `InvalidType` naming op, operand, the type found and the types expected.
     pub fn check_type(&self, op: &str, found: DType) -> Result<()> {
-        let (fits, expected) = match self.is_integer() {
-            true => (found.is_index(), "int32"),
-            false => (matches!(found, DType::F32 | DType::F16), "float32 or float16"),
+        let (fits, expected) = match self.role {
+            Role::Any => (true, "any type"),
+            _ if self.is_integer() => (found.is_index(), "int32"),
+            _ => (matches!(found, DType::F32 | DType::F16), "float32 or float16"),
         };
         if fits {
             return Ok(());
@@ -142,15 +188,41 @@ impl Operand {
         Err(Error::InvalidType(format!("{op}: {} is {}, expected {expected}", self.name, found.name())))
     }
 
+    /// Checks integers of which least and largest are known, and whether one is less than the one before it.
+    ///
+    /// # Errors
+    /// `IndexOutOfRange` for one outside [`Operand::limits`], `InvalidArgument` for offsets that decrease, or that leave out
+    /// rows where all lie between them.
+    pub fn check_values(
+        &self,
+        op: &str,
+        (least, most): (i64, i64),
+        decreases: bool,
+        shape_of: impl Fn(&str) -> Option<Shape>,
+    ) -> Result<()> {
+        let Some((first, end)) = self.limits(shape_of) else { return Ok(()) };
+        if let Role::Offsets { all, .. } = self.role
+            && (decreases || all && (least, most) != (0, end - 1))
+        {
+            let what = format!("{op}: {} does not rise from 0 to {}", self.name, end - 1);
+            return Err(Error::InvalidArgument(what));
+        }
+        if least < first || most >= end {
+            let wrong = if least < first { least } else { most };
+            return Err(Error::IndexOutOfRange(format!("{op}: index {wrong} is not in 0..{end}")));
+        }
+        Ok(())
+    }
+
     /// The least number that its elements may be, and the first that they may not; `None` where there is no limit.
     /// `shape_of` gives the shapes of the other operands by name.
     pub fn limits(&self, shape_of: impl Fn(&str) -> Option<Shape>) -> Option<(i64, i64)> {
         let rows = |name| Some(shape_of(name)?.rows().size(Counts::default()) as i64);
         match self.role {
-            Role::Rows | Role::Matrix | Role::Vector | Role::Mask => None,
+            Role::Rows | Role::Any | Role::Matrix | Role::Table | Role::Vector | Role::Mask => None,
             Role::Index { into, axis: Axis::Rows, least } => Some((least, rows(into)?)),
             Role::Index { into, axis: Axis::Columns, least } => Some((least, shape_of(into)?.columns() as i64)),
-            Role::Offsets { of } | Role::Count { of } => Some((0, rows(of)? + 1)),
+            Role::Offsets { of, .. } | Role::Count { of } => Some((0, rows(of)? + 1)),
         }
     }
 }
@@ -184,12 +256,13 @@ mod tests {
             assert!(!operands.is_empty(), "{name}");
             for (place, operand) in operands.iter().enumerate() {
                 assert!(operands[..place].iter().all(|other| other.name != operand.name), "{name}: {}", operand.name);
-                assert!(!operand.optional || operands[place..].iter().all(|after| after.optional), "{name}");
+                let after = &operands[place..];
+                assert!(operand.presence == Presence::Required || after.iter().all(|o| o.presence == operand.presence));
                 match operand.role {
-                    Role::Index { into: other, .. } | Role::Offsets { of: other } | Role::Count { of: other } => {
+                    Role::Index { into: other, .. } | Role::Offsets { of: other, .. } | Role::Count { of: other } => {
                         assert!(op.place_of(other, place).is_some(), "{name}: {} has no {other}", operand.name);
                     }
-                    Role::Rows | Role::Matrix | Role::Vector | Role::Mask => {}
+                    _ => {}
                 }
             }
         }

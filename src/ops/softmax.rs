@@ -1,7 +1,7 @@
 //! Softmax over the last axis, with a mask.
 
-use super::{Counts, Dim, Operand, Operation, Shape, expect};
-use crate::{Error, Result};
+use super::{Counts, Dim, Operand, Operation, Shape, Shapes};
+use crate::Result;
 
 /// `y = e^x / sum e^x` over the entries of the last axis that are kept, 0 elsewhere and in rows without any.
 ///
@@ -72,25 +72,15 @@ impl Operation for Softmax {
         const { &[Operand::rows("x").narrow(), Operand::mask("keep").optional()] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        let (x, keep) = match operands {
-            [x] => (x, None),
-            [x, keep] => (x, Some(keep)),
-            _ => return Err(Error::InvalidArgument(format!("softmax: {} operands, expected 1 or 2", operands.len()))),
-        };
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        let x = &of["x"];
         if self.causal && !matches!(x.0[..], [.., Dim::Fixed(_) | Dim::Length, _]) {
-            return Err(Error::InvalidArgument(format!(
-                "softmax: x has shape {x}, expected rows and columns for causal"
-            )));
+            return Err(of.wrong("x", "rows and columns for causal"));
         }
-        if let Some(keep) = keep
-            && Broadcast::of(x, keep).is_none()
-        {
-            return Err(Error::InvalidArgument(format!(
-                "softmax: keep has shape {keep}, expected one that broadcasts to {x} over at most 4 axes"
-            )));
+        if of.get("keep").is_some_and(|keep| Broadcast::of(x, keep).is_none()) {
+            return Err(of.wrong("keep", format!("one that broadcasts to {x} over at most 4 axes")));
         }
-        Ok(vec![(*x).clone()])
+        Ok(vec![x.clone()])
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
@@ -108,12 +98,9 @@ impl Operation for SoftmaxBackward {
         const { &[Operand::rows("g"), Operand::rows("p")] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        let [g, p] = operands else {
-            return Err(Error::InvalidArgument(format!("softmax_backward: {} operands, expected 2", operands.len())));
-        };
-        expect("softmax_backward", "y", p, g, "that of g")?;
-        Ok(vec![(*g).clone()])
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        of.same("p", "g")?;
+        Ok(vec![of["g"].clone()])
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

@@ -1,7 +1,7 @@
 //! Softmax with some of its results set to zero by chance.
 
 use super::definition::{self, Origin, Step};
-use super::{Counts, Dropout, Operand, Operation, Shape, Softmax};
+use super::{Counts, Dropout, Operand, Operation, Shape, Shapes, Softmax};
 use crate::Result;
 
 /// `y = dropout(softmax(x))`: the mask is that of [`Dropout`] at the same seed and offset.
@@ -39,8 +39,8 @@ impl Operation for SoftmaxDropout {
         const { &[Operand::rows("x").narrow(), Operand::mask("keep").optional()] }
     }
 
-    fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        definition::infer("softmax_dropout", 1..=2, self, operands)
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        definition::infer(self, of)
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

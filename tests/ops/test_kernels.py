@@ -91,7 +91,7 @@ def test_half_the_bytes():
         (lambda: kernels.get("rms_norm_rope", hidden_dim=100), "no multiple of head_dim 64"),
         (lambda: kernels.get("softmax_dropout", p=1.5), "p is 1.5"),
         (lambda: kernels.get("bias_gelu")(values(3, 5), values(5)), "expected last axes \\[1024\\]"),
-        (lambda: kernels.get("bias_gelu", hidden_dim=5)(values(3, 5)), "bias_gelu: 1 operands, expected 2"),
+        (lambda: kernels.get("bias_gelu", hidden_dim=5)(values(3, 5)), "bias_gelu: 1 operand, expected 2: x, bias"),
         (lambda: kernels.get("bias_gelu")(), "no operands"),
         (lambda: kernels.get("flash_attention", hidden_dim=64).apart(*[values(2, 64)] * 3, [0, 2], [0, 2]), "itself"),
         (lambda: kernels.swiglu(values(3, 4), values(5, 4), values(6, 4)), "up has shape"),

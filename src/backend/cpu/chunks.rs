@@ -9,7 +9,7 @@ use super::threads::Team;
 use crate::backend::{BatchLimits, Feed};
 use crate::dtype::DType;
 use crate::graph::Plan;
-use crate::ops::{Counts, Dim, Op};
+use crate::ops::{Counts, Dim};
 use crate::{Error, Result};
 
 /// Tokens of a chunk that one thread takes through the plan: few enough for its activations to stay in a second-level
@@ -81,13 +81,7 @@ pub fn cut(plan: &Plan, feed: &Feed<'_>, threads: usize) -> Result<Cut> {
         agree &= boundaries.as_ref().is_none_or(|other| *other == offsets);
         boundaries = Some(offsets);
     }
-    // Keys that the batch does not count belong to texts by offsets of their own, and some biases to texts by their number.
-    agree &= !plan.graph.nodes.iter().any(|node| {
-        let shape = |place: usize| node.operands.get(place).map(|id| &plan.graph.value(*id).shape);
-        matches!(&node.op, Op::Attention(op) if op.shared_by > 1
-            || shape(1).is_some_and(|keys| keys.rows() != Dim::Tokens)
-            || shape(5).is_some_and(|bias| bias.rows() != Dim::Fixed(op.heads)))
-    });
+    agree &= plan.graph.nodes.iter().all(|node| node.op.is_separable(&plan.graph.shapes(&node.operands)));
     let whole = Chunk { tokens: 0..counts.tokens, texts: 0..counts.texts };
     let everyone = if threads == 1 { Team::Alone } else { Team::All(threads.max(1)) };
     let Some(offsets) = boundaries.filter(|_| agree && threads > 0) else {

@@ -7,7 +7,8 @@ use super::floats::Floats;
 use super::matmul::Packed;
 use super::simd::{self, Arch, PANEL_VECTORS};
 use crate::graph::{Plan, Source, ValueId};
-use crate::ops::{Counts, Op};
+use crate::ops::Counts;
+use crate::ops::signature::Role;
 use crate::tensor::{TensorView, WeightSource};
 use crate::{Error, Result};
 
@@ -22,12 +23,10 @@ enum Form {
     Table,
 }
 
-fn form(op: &Op, operand: usize) -> Form {
-    match op {
-        Op::Linear(_) if operand == 1 => Form::Packed,
-        Op::GatedLinear(_) if operand > 0 => Form::Packed,
-        Op::LayerNormLinear(_) if operand == 3 => Form::Packed,
-        Op::EmbeddingSum(_) if operand % 2 == 1 => Form::Table,
+fn form(role: Role) -> Form {
+    match role {
+        Role::Matrix => Form::Packed,
+        Role::Table => Form::Table,
         _ => Form::Floats,
     }
 }
@@ -50,12 +49,12 @@ impl Constants {
         let mut packed: HashMap<&[String], Arc<Packed>> = HashMap::new();
         let mut floats: HashMap<&[String], Arc<Floats>> = HashMap::new();
         for node in &plan.graph.nodes {
-            for (operand, id) in node.operands.iter().enumerate() {
+            for (place, id) in node.operands.iter().enumerate() {
                 let value = plan.graph.value(*id);
                 let Source::Weight(weight) = &value.source else { continue };
                 let parts = &weight.parts[..];
                 let shape: Vec<usize> = value.shape.0.iter().map(|d| d.size(Counts::default())).collect();
-                match form(&node.op, operand) {
+                match form(node.op.operand(place).role) {
                     Form::Table => {}
                     Form::Packed if constants.packed.contains_key(id) => {}
                     Form::Floats if constants.floats.contains_key(id) => {}

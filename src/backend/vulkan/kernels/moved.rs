@@ -109,5 +109,5 @@ fn a_fused_ops_work_is_that_of_its_steps() {
     let error = norm.infer(&[&x, &weight, &angles, &angles]).unwrap_err().to_string();
     assert!(error.contains("weight has shape [17], expected [16] or [64]"), "{error}");
     let error = norm.infer(&[&x]).unwrap_err().to_string();
-    assert_eq!(error, "rms_norm_rope: 1 operands, expected 4");
+    assert_eq!(error, "rms_norm_rope: 1 operand, expected 4: x, weight, cos, sin");
 }

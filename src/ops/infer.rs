@@ -1,0 +1,143 @@
+//! What `Operation::infer` is given: the operands' shapes by the names that the signature has.
+
+use std::fmt::Display;
+use std::ops::Index;
+
+use super::signature::Presence;
+use super::{Op, Operand, Shape};
+use crate::{Error, Result};
+
+/// The shapes of an op's operands, by name. Of an op that takes groups of operands, names are those of the first group.
+#[derive(Debug, Clone, Copy)]
+pub struct Shapes<'a> {
+    op: &'static str,
+    operands: &'static [Operand],
+    shapes: &'a [&'a Shape],
+}
+
+impl<'a> Shapes<'a> {
+    /// Of `op` on operands of these shapes.
+    ///
+    /// # Errors
+    /// As [`Op::check_number`].
+    pub(super) fn new(op: &Op, shapes: &'a [&'a Shape]) -> Result<Self> {
+        op.check_number(shapes.len())?;
+        Ok(Shapes { op: op.name(), operands: op.operands(), shapes })
+    }
+
+    /// All of them, in order.
+    pub fn all(&self) -> &'a [&'a Shape] {
+        self.shapes
+    }
+
+    /// That of an operand; `None` if it is left out.
+    pub fn get(&self, name: &str) -> Option<&'a Shape> {
+        let place = self.operands.iter().position(|operand| operand.name == name)?;
+        self.shapes.get(place).copied()
+    }
+
+    /// Its axes, of which the batch counts none.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where the batch counts one.
+    pub fn axes(&self, name: &str) -> Result<Vec<usize>> {
+        self[name].fixed_axes(self.op, name)
+    }
+
+    /// An operand that is given must have this shape.
+    ///
+    /// # Errors
+    /// `InvalidArgument` with the shape found, the one expected, and `why`.
+    pub fn expect(&self, name: &str, expected: &Shape, why: &str) -> Result<()> {
+        match self.get(name) {
+            Some(found) if found != expected => Err(self.wrong(name, format!("{expected} ({why})"))),
+            _ => Ok(()),
+        }
+    }
+
+    /// An operand must have another's shape.
+    ///
+    /// # Errors
+    /// As [`Shapes::expect`].
+    pub fn same(&self, name: &str, other: &str) -> Result<()> {
+        self.expect(name, &self[other], &format!("that of {other}"))
+    }
+
+    /// A vector must have an element per column of another operand.
+    ///
+    /// # Errors
+    /// As [`Shapes::expect`].
+    pub fn columns(&self, name: &str, other: &str) -> Result<()> {
+        self.expect(name, &Shape::fixed(&[self[other].columns()]), &format!("last axis of {other}"))
+    }
+
+    /// The error for an operand whose shape is not what is expected.
+    pub fn wrong(&self, name: &str, expected: impl Display) -> Error {
+        self.fault(format!("{name} has shape {}, expected {expected}", self[name]))
+    }
+
+    /// An error that begins with the op's name.
+    pub fn fault(&self, what: impl Display) -> Error {
+        Error::InvalidArgument(format!("{}: {what}", self.op))
+    }
+}
+
+impl Op {
+    /// Checks how many operands there are.
+    ///
+    /// # Errors
+    /// `InvalidArgument` with the names of those that the op takes.
+    pub fn check_number(&self, found: usize) -> Result<()> {
+        let operands = self.operands();
+        let most = operands.len();
+        let least = operands.iter().filter(|operand| operand.presence != Presence::Optional).count();
+        let (fits, expected) = match self.grouped() {
+            true => (found > 0 && found.is_multiple_of(most), format!("groups of {most}")),
+            false if least < most => ((least..=most).contains(&found), format!("{least} or {most}")),
+            false => (found == most, format!("{most}")),
+        };
+        if fits {
+            return Ok(());
+        }
+        let (plural, names) = (if found == 1 { "" } else { "s" }, operands.iter().map(|operand| operand.name));
+        let names: Vec<&str> = names.collect();
+        Err(Error::InvalidArgument(format!(
+            "{}: {found} operand{plural}, expected {expected}: {}",
+            self.name(),
+            names.join(", ")
+        )))
+    }
+}
+
+impl Index<&str> for Shapes<'_> {
+    type Output = Shape;
+
+    /// # Panics
+    /// For a name that the signature has not, and for an operand that is left out.
+    fn index(&self, name: &str) -> &Shape {
+        self.get(name).unwrap_or_else(|| panic!("{} has no operand {name}", self.op))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_number_of_operands_is_checked_and_they_are_named() {
+        let x = Shape::fixed(&[2, 4]);
+        for (op, attributes, count, expected) in [
+            ("layer_norm", json!({}), 1, "layer_norm: 1 operand, expected 3: x, weight, bias"),
+            ("softmax", json!({}), 3, "softmax: 3 operands, expected 1 or 2: x, keep"),
+            ("linear", json!({"bias": true}), 2, "linear: 2 operands, expected 3: x, weight, bias"),
+            ("embedding_sum", json!({}), 3, "embedding_sum: 3 operands, expected groups of 2: index, table"),
+            ("embedding_sum", json!({}), 0, "embedding_sum: 0 operands, expected groups of 2: index, table"),
+        ] {
+            let op = Op::from_attributes(op, attributes).unwrap();
+            assert_eq!(op.infer(&vec![&x; count]).unwrap_err().to_string(), expected);
+        }
+        assert!(Op::from_attributes("softmax", json!({})).unwrap().infer(&[&x]).is_ok());
+    }
+}
