@@ -17,6 +17,7 @@ use crate::dtype::DType;
 use crate::graph::Plan;
 use crate::model::config::SentenceConfig;
 use crate::model::dtype::DTypeChoice;
+use crate::model::encoder::Input;
 use crate::model::heads::{Head, Modules};
 use crate::model::spec::EncoderSpec;
 use crate::model::weights::Weights;
@@ -103,6 +104,8 @@ pub struct EmbeddingModel {
     tokenizer_threads: Option<rayon::ThreadPool>,
     weights: Arc<Weights>,
     plan: Arc<Plan>,
+    /// What the plan's inputs are given.
+    inputs: Vec<Input>,
     options: LoadOptions,
     settings: Settings,
     max_seq_length: AtomicUsize,
@@ -136,7 +139,8 @@ impl EmbeddingModel {
             ids: Vec::new(),
         };
         let mut work = run::Work {
-            spec: &self.spec,
+            inputs: &self.inputs,
+            hidden: self.spec.hidden,
             tokens: Vec::with_capacity(texts.len()),
             first: self.unpooled_tokens(&options.prompt)?,
             with_tokens: options.tokens,

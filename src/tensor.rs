@@ -1,33 +1,184 @@
-//! Tensors of a checkpoint where they lie, and who has them.
+//! Tensors of a checkpoint where they lie, who has them, and how a constant is made of them.
+
+use std::ops::Range;
 
 use crate::Result;
 use crate::dtype::DType;
 
-/// A tensor of a checkpoint as it lies in the mapped file.
-#[derive(Debug, Clone, Copy)]
-pub struct TensorView<'a> {
-    /// Element type on disk.
-    pub stored: DType,
-    /// What its numbers are rounded to before anything is computed with them; float32 for not at all.
-    pub rounded: DType,
-    /// Axes, slowest first.
-    pub shape: &'a [usize],
-    /// The elements, little endian; not necessarily aligned.
-    pub bytes: &'a [u8],
+/// One tensor of a checkpoint as a constant reads it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Part {
+    /// Its name.
+    pub name: String,
+    /// Its axes in the checkpoint; `None` for those of the constant.
+    pub shape: Option<Vec<usize>>,
+    /// What is done to it, in order. Nothing is copied for it: elements are found when they are read.
+    pub recipe: Vec<Recipe>,
 }
 
-impl TensorView<'_> {
+/// A step from a tensor as it is stored, seen as a matrix whose columns are all axes but the first, to a constant.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Recipe {
+    /// Rows become columns.
+    Transposed,
+    /// Some neighbouring rows.
+    Rows(Range<usize>),
+    /// Rows in another order, each as often as it is named.
+    Gathered(Vec<usize>),
+    /// Every element plus one, in float32.
+    PlusOne,
+    /// Every element times a float32 of these bits.
+    Scaled(u32),
+}
+
+impl Recipe {
+    /// Every element times `factor`.
+    pub fn scaled(factor: f32) -> Self {
+        Recipe::Scaled(factor.to_bits())
+    }
+
+    /// Rows that stand head by head, in each `parts` blocks of `rows`, put part by part: the queries of all heads, then the
+    /// keys, then the values.
+    pub fn part_by_part(heads: usize, parts: usize, rows: usize) -> Self {
+        let row = move |part: usize, head: usize| (0..rows).map(move |row| (head * parts + part) * rows + row);
+        Recipe::Gathered((0..parts).flat_map(|part| (0..heads).flat_map(move |head| row(part, head))).collect())
+    }
+}
+
+impl Part {
+    /// A tensor of these axes, with a recipe.
+    pub fn new(name: impl Into<String>, shape: &[usize], recipe: Vec<Recipe>) -> Self {
+        Part { name: name.into(), shape: Some(shape.to_vec()), recipe }
+    }
+
+    /// The tensor in `source`.
+    ///
+    /// # Errors
+    /// As [`WeightSource::tensor`].
+    pub fn view<'a>(&self, source: &'a dyn WeightSource) -> Result<TensorView<'a>> {
+        let stored = source.tensor(&self.name)?;
+        Ok(self.recipe.iter().fold(stored, TensorView::after))
+    }
+}
+
+impl From<String> for Part {
+    fn from(name: String) -> Self {
+        Part { name, shape: None, recipe: Vec::new() }
+    }
+}
+
+impl From<&str> for Part {
+    fn from(name: &str) -> Self {
+        name.to_owned().into()
+    }
+}
+
+/// Where the elements along an axis stand.
+#[derive(Debug, Clone)]
+enum Places {
+    Even { first: usize, step: usize, count: usize },
+    Listed(Vec<usize>),
+}
+
+impl Places {
+    fn len(&self) -> usize {
+        match self {
+            Places::Even { count, .. } => *count,
+            Places::Listed(places) => places.len(),
+        }
+    }
+
+    fn at(&self, index: usize) -> usize {
+        match self {
+            Places::Even { first, step, .. } => first + index * step,
+            Places::Listed(places) => places[index],
+        }
+    }
+
+    fn gathered(&self, indices: impl IntoIterator<Item = usize>) -> Places {
+        Places::Listed(indices.into_iter().map(|index| self.at(index)).collect())
+    }
+}
+
+/// A tensor of a checkpoint as it lies in the mapped file, seen as a matrix.
+#[derive(Debug, Clone)]
+pub struct TensorView<'a> {
+    stored: DType,
+    rounded: DType,
+    bytes: &'a [u8],
+    rows: Places,
+    columns: Places,
+    /// Factors and summands, in order, after rounding.
+    changes: Vec<(f32, f32)>,
+}
+
+impl<'a> TensorView<'a> {
+    /// Elements of type `stored` along the axes of `shape`, little endian and not necessarily aligned, whose numbers are
+    /// rounded to `rounded` before anything is computed with them (float32 for not at all).
+    pub fn new(stored: DType, rounded: DType, shape: &[usize], bytes: &'a [u8]) -> Self {
+        let rows = shape.first().copied().unwrap_or(1);
+        let width = shape.iter().skip(1).product();
+        let columns = Places::Even { first: 0, step: 1, count: width };
+        let rows = Places::Even { first: 0, step: width, count: rows };
+        TensorView { stored, rounded, bytes, rows, columns, changes: Vec::new() }
+    }
+
+    /// The same after a step of a recipe.
+    fn after(self, step: &Recipe) -> Self {
+        match step {
+            Recipe::Transposed => TensorView { rows: self.columns, columns: self.rows, ..self },
+            Recipe::Rows(range) => match self.rows {
+                Places::Even { first, step, .. } => {
+                    let rows = Places::Even { first: first + range.start * step, step, count: range.len() };
+                    TensorView { rows, ..self }
+                }
+                listed => TensorView { rows: listed.gathered(range.clone()), ..self },
+            },
+            Recipe::Gathered(rows) => TensorView { rows: self.rows.gathered(rows.iter().copied()), ..self },
+            Recipe::PlusOne => self.changed(1.0, 1.0),
+            Recipe::Scaled(bits) => self.changed(f32::from_bits(*bits), 0.0),
+        }
+    }
+
+    fn changed(mut self, factor: f32, summand: f32) -> Self {
+        self.changes.push((factor, summand));
+        self
+    }
+
     /// Number of elements.
     pub fn elements(&self) -> usize {
-        self.shape.iter().product()
+        self.rows.len() * self.columns.len()
+    }
+
+    /// Whether the file has all elements.
+    pub fn is_whole(&self) -> bool {
+        let end = |places: &Places| match places {
+            Places::Even { first, step, count } => first + count.saturating_sub(1) * step,
+            Places::Listed(places) => places.iter().copied().max().unwrap_or(0),
+        };
+        self.elements() == 0 || self.stored.bytes(end(&self.rows) + end(&self.columns) + 1) <= self.bytes.len()
+    }
+
+    /// Where the elements begin that stand in the file as they are read; `None` where they do not.
+    fn contiguous(&self) -> Option<usize> {
+        match (&self.rows, &self.columns) {
+            (Places::Even { first, step, count }, Places::Even { first: 0, step: 1, count: width })
+                if step == width || *count <= 1 =>
+            {
+                Some(*first)
+            }
+            _ => None,
+        }
     }
 
     /// Writes elements from `first` on as `dtype`, as many as `out` has room for.
     pub fn read(&self, first: usize, dtype: DType, out: &mut [u8]) {
-        let as_they_are =
-            self.stored.is_narrow() && self.stored == dtype && [DType::F32, dtype].contains(&self.rounded);
-        if as_they_are {
-            return out.copy_from_slice(&self.bytes[self.stored.bytes(first)..][..out.len()]);
+        let as_they_are = self.stored.is_narrow()
+            && self.stored == dtype
+            && [DType::F32, dtype].contains(&self.rounded)
+            && self.changes.is_empty();
+        if let Some(start) = self.contiguous().filter(|_| as_they_are) {
+            return out.copy_from_slice(&self.bytes[self.stored.bytes(start + first)..][..out.len()]);
         }
         if let (DType::F32, Ok(values)) = (dtype, bytemuck::try_cast_slice_mut(out)) {
             return self.read_f32(first, values);
@@ -42,9 +193,35 @@ impl TensorView<'_> {
 
     /// Writes elements `first..first + out.len()` as f32.
     pub fn read_f32(&self, first: usize, out: &mut [f32]) {
-        let bytes = &self.bytes[self.stored.bytes(first)..self.stored.bytes(first + out.len())];
-        self.stored.decode_into(bytes, out);
+        let decode = |start: usize, out: &mut [f32]| {
+            let bytes = &self.bytes[self.stored.bytes(start)..self.stored.bytes(start + out.len())];
+            self.stored.decode_into(bytes, out);
+        };
+        let width = self.columns.len();
+        match (self.contiguous(), &self.columns) {
+            (Some(start), _) => decode(start + first, out),
+            (None, Places::Even { first: 0, step: 1, .. }) => {
+                let mut rest = &mut *out;
+                let mut at = first;
+                while !rest.is_empty() {
+                    let (row, column) = (at / width, at % width);
+                    let (part, others) = rest.split_at_mut((width - column).min(rest.len()));
+                    decode(self.rows.at(row) + column, part);
+                    at += part.len();
+                    rest = others;
+                }
+            }
+            _ => {
+                for (i, value) in out.iter_mut().enumerate() {
+                    let at = self.rows.at((first + i) / width) + self.columns.at((first + i) % width);
+                    decode(at, std::slice::from_mut(value));
+                }
+            }
+        }
         self.rounded.round(out);
+        for (factor, summand) in &self.changes {
+            out.iter_mut().for_each(|value| *value = *value * factor + summand);
+        }
     }
 }
 
@@ -55,4 +232,70 @@ pub trait WeightSource: Send + Sync {
     /// # Errors
     /// `Weights` when there is none of that name.
     fn tensor(&self, name: &str) -> Result<TensorView<'_>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `[3, 4]` of 0, 1, 2, ...
+    fn bytes(dtype: DType) -> Vec<u8> {
+        let values: Vec<f32> = (0..12).map(|i| i as f32).collect();
+        let mut bytes = vec![0; dtype.bytes(12)];
+        dtype.encode(&values, &mut bytes);
+        bytes
+    }
+
+    fn read(recipe: &[Recipe]) -> Vec<f32> {
+        let mut results = [DType::F32, DType::F16, DType::Bf16].map(|dtype| {
+            let bytes = bytes(dtype);
+            let view = TensorView::new(dtype, DType::F32, &[3, 2, 2], &bytes);
+            let view = recipe.iter().fold(view, TensorView::after);
+            assert!(view.is_whole());
+            let mut whole = vec![0.0; view.elements()];
+            view.read_f32(0, &mut whole);
+            // Pieces of any length, from any element on, are those of the whole.
+            for first in 0..whole.len() {
+                let mut piece = vec![0.0; (whole.len() - first).min(5)];
+                view.read_f32(first, &mut piece);
+                assert_eq!(piece, whole[first..][..piece.len()]);
+                let mut halves = vec![0; 2 * piece.len()];
+                view.read(first, DType::F16, &mut halves);
+                let mut decoded = vec![0.0; piece.len()];
+                DType::F16.decode_into(&halves, &mut decoded);
+                assert_eq!(decoded, piece);
+            }
+            whole
+        });
+        assert!(results[0] == results[1] && results[1] == results[2]);
+        std::mem::take(&mut results[0])
+    }
+
+    #[test]
+    fn recipes_do_what_they_say() {
+        let columns = |rows: &[[f32; 4]]| rows.concat();
+        assert_eq!(read(&[]), columns(&[[0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0], [8.0, 9.0, 10.0, 11.0]]));
+        let transposed = [0.0, 4.0, 8.0, 1.0, 5.0, 9.0, 2.0, 6.0, 10.0, 3.0, 7.0, 11.0];
+        assert_eq!(read(&[Recipe::Transposed]), transposed);
+        assert_eq!(read(&[Recipe::Transposed, Recipe::Transposed]), read(&[]));
+        assert_eq!(read(&[Recipe::Rows(1..2)]), [4.0, 5.0, 6.0, 7.0]);
+        assert_eq!(read(&[Recipe::Transposed, Recipe::Rows(2..4)]), transposed[6..]);
+        assert_eq!(read(&[Recipe::Rows(1..3), Recipe::Transposed, Recipe::Rows(3..4)]), [7.0, 11.0]);
+        let gathered = read(&[Recipe::Gathered(vec![2, 0, 2])]);
+        assert_eq!(gathered, columns(&[[8.0, 9.0, 10.0, 11.0], [0.0, 1.0, 2.0, 3.0], [8.0, 9.0, 10.0, 11.0]]));
+        assert_eq!(read(&[Recipe::Gathered(vec![2, 0]), Recipe::Rows(1..2)]), [0.0, 1.0, 2.0, 3.0]);
+        assert_eq!(read(&[Recipe::Rows(0..1), Recipe::scaled(2.0), Recipe::PlusOne]), [1.0, 3.0, 5.0, 7.0]);
+        assert_eq!(Recipe::part_by_part(2, 3, 1), Recipe::Gathered(vec![0, 3, 1, 4, 2, 5]));
+    }
+
+    #[test]
+    fn a_number_is_rounded_before_it_is_changed() {
+        let third = 1.0f32 / 3.0;
+        let bytes = third.to_le_bytes();
+        let view = TensorView::new(DType::F32, DType::F16, &[1], &bytes).after(&Recipe::PlusOne);
+        let mut out = [0.0];
+        view.read_f32(0, &mut out);
+        assert_eq!(out, [1.0 + half::f16::from_f32(third).to_f32()]);
+        assert!(!TensorView::new(DType::F32, DType::F32, &[2], &bytes).is_whole());
+    }
 }

@@ -13,7 +13,7 @@ use crate::dtype::DType;
 use crate::graph::{Plan, Source, Value, ValueId};
 use crate::ops::{Counts, Dim, Shape};
 use crate::stats::COUNTERS;
-use crate::tensor::WeightSource;
+use crate::tensor::{Part, WeightSource};
 use crate::{Error, Result};
 
 /// Most bytes of one tensor of a group of several texts.
@@ -146,12 +146,12 @@ impl ByLength {
 }
 
 /// A weight's tensors, one below the other.
-fn upload(engine: &Arc<Engine>, value: &Value, parts: &[String], weights: &dyn WeightSource) -> Result<Array> {
+fn upload(engine: &Arc<Engine>, value: &Value, parts: &[Part], weights: &dyn WeightSource) -> Result<Array> {
     let shape: Vec<usize> = value.shape.0.iter().map(|dim| dim.size(Counts::default())).collect();
     let mut floats = vec![0.0f32; shape.iter().product()];
     let mut rest = &mut floats[..];
     for part in parts {
-        let view = weights.tensor(part)?;
+        let view = part.view(weights)?;
         let wrong = || Error::InvalidArgument(format!("{} does not have the shape {}", value.name, value.shape));
         let (own, others) = rest.split_at_mut_checked(view.elements()).ok_or_else(wrong)?;
         view.read_f32(0, own);

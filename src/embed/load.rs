@@ -10,6 +10,7 @@ use crate::backend::registry as shaders;
 use crate::graph::Plan;
 use crate::graph::fuse::Fusion;
 use crate::model::dtype::Sources;
+use crate::model::encoder::Encoder;
 use crate::model::heads::Head;
 use crate::model::spec::EncoderSpec;
 use crate::model::weights::Weights;
@@ -40,12 +41,12 @@ impl EmbeddingModel {
         let settings_folder = settings_count.then_some(transformer.as_path());
         let sources = Sources { settings: settings_folder, config: &config, path: &config_path, weights: &weights };
         let dtype = sources.dtype(options.dtype)?;
-        let graph = encoder::build(&spec, &modules.heads, dtype).map_err(|error| match error {
+        let Encoder { graph, inputs } = encoder::build(&spec, &modules.heads, dtype).map_err(|error| match error {
             Error::InvalidArgument(problem) => Error::ModelFormat { path: folder.join("modules.json"), problem },
             other => other,
         })?;
         weights.rounded = dtype;
-        weights.check(&encoder::needed(&graph, &spec)).map_err(|error| match error {
+        weights.check(&encoder::needed(&graph)).map_err(|error| match error {
             Error::Weights { path, mut problems } => {
                 match registry::other_architecture(weights.stored_names(), &model_type) {
                     Some(other) => problems.insert(0, other),
@@ -58,10 +59,6 @@ impl EmbeddingModel {
             }
             other => other,
         })?;
-        if let Some(biases) = &spec.relative_biases {
-            let shape = vec![spec.heads, biases.distances()];
-            weights.replace(&biases.table.name, shape, |table| biases.by_distance(table, spec.heads))?;
-        }
         let shaders = shaders::read();
         let apart = |op: &Op, operands: usize| {
             let (name, row) = shaders.in_place_of(op, operands, &model_type)?;
@@ -90,6 +87,7 @@ impl EmbeddingModel {
             tokenizer_threads,
             weights,
             plan,
+            inputs,
             options: options.clone(),
             settings,
             runner: RwLock::new(Some(Arc::new(runner))),

@@ -12,8 +12,7 @@ use crate::array::ByLength;
 use crate::backend::choose::{self, DeviceRequest};
 use crate::backend::{Backend, BackendKind, BatchLimits, Feed, Pending, Program, ProgramOptions, cpu};
 use crate::graph::Plan;
-use crate::model::encoder::{inputs, outputs};
-use crate::model::spec::EncoderSpec;
+use crate::model::encoder::{Input, outputs};
 use crate::model::weights::Weights;
 use crate::ops::Counts;
 use crate::settings::Settings;
@@ -98,7 +97,10 @@ fn may_move(error: &Error) -> bool {
 
 /// What one call of `encode` works on.
 pub(super) struct Work<'a> {
-    pub spec: &'a EncoderSpec,
+    /// Of the program.
+    pub inputs: &'a [Input],
+    /// Columns of a token's vector.
+    pub hidden: usize,
     /// Those that have been made so far.
     pub tokens: Vec<Tokens>,
     /// Tokens of every text that pooling leaves out.
@@ -119,30 +121,27 @@ impl Work<'_> {
         batches.into()
     }
 
+    /// What an input is given for a batch.
+    fn fill(&self, input: Input, batch: &Batch) -> Vec<u32> {
+        let texts = || batch.texts.iter().map(|&text| &self.tokens[text]);
+        match input {
+            Input::Words => texts().flat_map(|text| &text.ids).copied().collect(),
+            Input::Positions(rows) => texts().flat_map(|text| rows.of(&text.ids)).collect(),
+            Input::Offsets => packing::offsets(texts().map(|text| text.ids.len())),
+            // A prompt that fills a truncated text leaves nothing to pool.
+            Input::FirstPooled => texts().map(|text| self.first.min(text.ids.len()) as u32).collect(),
+            Input::Segments => texts().flat_map(|text| &text.type_ids).copied().collect(),
+        }
+    }
+
     /// Starts a batch.
     fn start(&self, program: &dyn Program, batch: &Batch) -> Result<Box<dyn Pending>> {
-        let texts = || batch.texts.iter().map(|&text| &self.tokens[text]);
-        let words: Vec<u32> = texts().flat_map(|t| &t.ids).copied().collect();
-        let types: Vec<u32> = texts().flat_map(|t| &t.type_ids).copied().collect();
-        let positions: Vec<u32> = texts().flat_map(|t| self.spec.positions.rows_of(&t.ids)).collect();
-        let offsets = packing::offsets(texts().map(|t| t.ids.len()));
-        // A prompt that fills a truncated text leaves nothing to pool.
-        let first: Vec<u32> = texts().map(|t| self.first.min(t.ids.len()) as u32).collect();
-        let mut arrays: [&[u32]; 5] = [&[]; 5];
-        arrays[inputs::WORDS] = &words;
-        arrays[inputs::POSITIONS] = &positions;
-        arrays[inputs::OFFSETS] = &offsets;
-        arrays[inputs::FIRST] = &first;
-        arrays[inputs::TYPES] = &types;
-        let count = if self.spec.token_types.is_some() { 5 } else { 4 };
+        let inputs: Vec<Vec<u32>> = self.inputs.iter().map(|input| self.fill(*input, batch)).collect();
+        let outputs = [outputs::SENTENCES, outputs::TOKENS];
         let feed = Feed {
             counts: Counts { tokens: batch.tokens, texts: batch.texts.len() },
-            inputs: arrays[..count].iter().map(|array| bytemuck::cast_slice(array)).collect(),
-            outputs: if self.with_tokens {
-                vec![outputs::SENTENCES, outputs::TOKENS]
-            } else {
-                vec![outputs::SENTENCES]
-            },
+            inputs: inputs.iter().map(|input| bytemuck::cast_slice(input)).collect(),
+            outputs: outputs[..if self.with_tokens { 2 } else { 1 }].to_vec(),
         };
         program.submit(&feed)
     }
@@ -161,7 +160,7 @@ impl Work<'_> {
             encoded.sentences.row_mut(text).assign(&row);
         }
         if self.with_tokens {
-            let hidden = matrix(results.next(), batch.tokens, self.spec.hidden)?;
+            let hidden = matrix(results.next(), batch.tokens, self.hidden)?;
             let offsets = packing::offsets(batch.texts.iter().map(|&text| self.tokens[text].ids.len()));
             for (i, &text) in batch.texts.iter().enumerate() {
                 encoded.tokens[text] = hidden.slice(s![packing::rows(&offsets, i), ..]).to_owned();

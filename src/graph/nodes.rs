@@ -2,6 +2,7 @@
 
 use crate::dtype::DType;
 use crate::ops::{Counts, Dim, Op, Shape, Work};
+use crate::tensor::Part;
 use crate::{Error, Result};
 
 /// A value's place in [`Graph::values`].
@@ -11,8 +12,8 @@ pub struct ValueId(pub usize);
 /// A constant: one or more tensors of the checkpoint stacked along the first axis.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Weight {
-    /// Names in the checkpoint, in order; `q`, `k` and `v` become one product this way.
-    pub parts: Vec<String>,
+    /// The tensors, in order; `q`, `k` and `v` become one product this way.
+    pub parts: Vec<Part>,
 }
 
 /// Where a value comes from.
@@ -96,13 +97,13 @@ impl Graph {
     }
 
     /// Adds a constant of the model in float32, `parts` stacked along the first axis; `shape` is that of the whole.
-    pub fn weight(&mut self, parts: Vec<String>, shape: Shape) -> ValueId {
+    pub fn weight(&mut self, parts: Vec<Part>, shape: Shape) -> ValueId {
         self.weight_as(DType::F32, parts, shape)
     }
 
     /// Adds a constant of the model that is stored as `dtype`.
-    pub fn weight_as(&mut self, dtype: DType, parts: Vec<String>, shape: Shape) -> ValueId {
-        let name = parts.join("+");
+    pub fn weight_as(&mut self, dtype: DType, parts: Vec<Part>, shape: Shape) -> ValueId {
+        let name = parts.iter().map(|part| part.name.as_str()).collect::<Vec<_>>().join("+");
         self.push(Value { name, shape, dtype, source: Source::Weight(Weight { parts }) })
     }
 
@@ -126,12 +127,12 @@ impl Graph {
         Ok(result)
     }
 
-    /// The value behind an id.
     /// The shapes of values.
     pub fn shapes(&self, values: &[ValueId]) -> Vec<&Shape> {
         values.iter().map(|id| &self.value(*id).shape).collect()
     }
 
+    /// The value behind an id.
     pub fn value(&self, id: ValueId) -> &Value {
         &self.values[id.0]
     }

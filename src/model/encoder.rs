@@ -1,7 +1,7 @@
 //! The one builder: `EncoderSpec` and heads to a graph.
 
 use super::heads::Head;
-use super::spec::{EncoderSpec, Positions, Table};
+use super::spec::{EncoderSpec, Matrices, NormPlace, PositionRows, Positions, Table};
 use super::weights::Needed;
 use crate::dtype::DType;
 use crate::graph::{Graph, Source, ValueId};
@@ -9,20 +9,34 @@ use crate::ops::{
     Activation, ActivationKind, Attention, Binary, BinaryKind, Dim, EmbeddingSum, LayerNorm, Linear, Normalize, Pool,
     PoolMode, Shape,
 };
+use crate::tensor::{Part, Recipe};
 use crate::{Error, Result};
 
-/// Places of the inputs among `Graph::inputs`, all u32.
-pub mod inputs {
+/// What a batch gives an input of the graph: u32 each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Input {
     /// Word ids `[T]`.
-    pub const WORDS: usize = 0;
+    Words,
     /// Rows of the position table `[T]`.
-    pub const POSITIONS: usize = 1;
+    Positions(PositionRows),
     /// First token of each text `[B + 1]`.
-    pub const OFFSETS: usize = 2;
+    Offsets,
     /// Tokens of each text left out of pooling `[B]`.
-    pub const FIRST: usize = 3;
-    /// Segments `[T]`; only models with segment embeddings have this input.
-    pub const TYPES: usize = 4;
+    FirstPooled,
+    /// Segments `[T]`.
+    Segments,
+}
+
+impl Input {
+    fn name_and_rows(self) -> (&'static str, Dim) {
+        match self {
+            Input::Words => ("word ids", Dim::Tokens),
+            Input::Positions(_) => ("positions", Dim::Tokens),
+            Input::Offsets => ("offsets", Dim::Boundaries),
+            Input::FirstPooled => ("first pooled token", Dim::Texts),
+            Input::Segments => ("segments", Dim::Tokens),
+        }
+    }
 }
 
 /// Places of the outputs among `Graph::outputs`.
@@ -33,117 +47,188 @@ pub mod outputs {
     pub const TOKENS: usize = 1;
 }
 
-/// Builds the graph of an encoder and what follows it. Outputs: the sentence embedding, then the hidden state.
-/// Tables, matrices and everything up to pooling are stored as `dtype`; vectors of weights and what follows as float32.
+/// A graph, and what each of its inputs is given.
+#[derive(Debug)]
+pub struct Encoder {
+    /// Outputs: the sentence embedding, then the hidden state.
+    pub graph: Graph,
+    /// In the order of [`Graph::inputs`].
+    pub inputs: Vec<Input>,
+}
+
+/// Builds the graph of an encoder and what follows it. Tables, matrices and everything up to pooling are stored as `dtype`;
+/// vectors of weights and what follows as float32.
 ///
 /// # Errors
 /// `InvalidArgument` when modules do not fit together.
-pub fn build(spec: &EncoderSpec, heads: &[Head], dtype: DType) -> Result<Graph> {
-    let mut builder = Builder { graph: Graph::new(), spec, dtype };
-    let places = builder.inputs();
-    let mut hidden = builder.embeddings(&places)?;
+pub fn build(spec: &EncoderSpec, heads: &[Head], dtype: DType) -> Result<Encoder> {
+    let mut builder = Builder { graph: Graph::new(), inputs: Vec::new(), spec, dtype };
+    let mut hidden = builder.embeddings()?;
     let biases = spec.relative_biases.as_ref().map(|biases| {
         let shape = Shape::fixed(&[spec.heads, biases.distances()]);
-        builder.graph.weight(vec![biases.table.name.clone()], shape)
+        builder.graph.weight(vec![biases.part(spec.heads)], shape)
     });
     for layer in 0..spec.layers {
-        hidden = builder.layer(layer, hidden, places.offsets, biases)?;
+        hidden = builder.layer(layer, hidden, biases)?;
     }
-    let sentences = builder.heads(heads, hidden, &places)?;
+    if let Some(name) = &spec.final_norm {
+        hidden = builder.norm("final norm", name, hidden, spec.norm_eps)?;
+    }
+    let sentences = builder.heads(heads, hidden)?;
     builder.graph.outputs = vec![sentences, hidden];
-    Ok(builder.graph)
+    Ok(Encoder { graph: builder.graph, inputs: builder.inputs })
 }
 
-/// Names and shapes, as they are stored, of all the tensors that the graph of `spec` reads.
-pub fn needed(graph: &Graph, spec: &EncoderSpec) -> Vec<Needed> {
+/// Names and shapes, as they are stored, of all the tensors that a graph reads.
+pub fn needed(graph: &Graph) -> Vec<Needed> {
     let mut needed = Vec::new();
     for value in &graph.values {
         if let Source::Weight(weight) = &value.source {
-            let mut shape: Vec<usize> = value.shape.0.iter().map(|d| d.size(Default::default())).collect();
-            shape[0] /= weight.parts.len();
-            if let Some(biases) = spec.relative_biases.as_ref().filter(|biases| weight.parts == [&*biases.table.name]) {
-                shape = vec![biases.table.rows, spec.heads];
-            }
-            needed.extend(weight.parts.iter().map(|name| Needed { name: name.clone(), shape: shape.clone() }));
+            let own = || value.shape.0.iter().map(|d| d.size(Default::default())).collect();
+            let stored = |part: &Part| part.shape.clone().unwrap_or_else(own);
+            needed.extend(weight.parts.iter().map(|part| Needed { name: part.name.clone(), shape: stored(part) }));
         }
     }
     needed
 }
 
-struct Inputs {
-    words: ValueId,
-    positions: ValueId,
-    offsets: ValueId,
-    first: ValueId,
-    types: Option<ValueId>,
-}
-
 struct Builder<'a> {
     graph: Graph,
+    inputs: Vec<Input>,
     spec: &'a EncoderSpec,
     dtype: DType,
 }
 
 impl Builder<'_> {
-    fn inputs(&mut self) -> Inputs {
-        let graph = &mut self.graph;
-        let mut input = |name: &str, rows: Dim| graph.input(name, Shape::vector(rows), DType::U32);
-        // The order is that of the module `inputs`.
-        Inputs {
-            words: input("word ids", Dim::Tokens),
-            positions: input("positions", Dim::Tokens),
-            offsets: input("offsets", Dim::Boundaries),
-            first: input("first pooled token", Dim::Texts),
-            types: self.spec.token_types.is_some().then(|| input("segments", Dim::Tokens)),
+    /// The value of an input, which is made when it is first asked for.
+    fn input(&mut self, input: Input) -> ValueId {
+        if let Some(place) = self.inputs.iter().position(|known| *known == input) {
+            return self.graph.inputs[place];
         }
+        self.inputs.push(input);
+        let (name, rows) = input.name_and_rows();
+        self.graph.input(name, Shape::vector(rows), DType::U32)
     }
 
     fn table(&mut self, table: &Table) -> ValueId {
-        self.graph.weight_as(self.dtype, vec![table.name.clone()], Shape::fixed(&[table.rows, self.spec.embedding]))
+        let shape = Shape::fixed(&[table.rows, self.spec.embedding]);
+        self.graph.weight_as(self.dtype, vec![table.name.clone().into()], shape)
     }
 
     /// Word, then segment, then position: the order in which the reference adds them.
-    fn embeddings(&mut self, places: &Inputs) -> Result<ValueId> {
+    fn embeddings(&mut self) -> Result<ValueId> {
         let spec = self.spec;
-        let mut operands = vec![places.words, self.table(&spec.words)];
-        if let (Some(types), Some(table)) = (places.types, &spec.token_types) {
-            operands.extend([types, self.table(table)]);
+        let mut operands = vec![self.input(Input::Words), self.table(&spec.words)];
+        if let Some(table) = &spec.token_types {
+            operands.extend([self.input(Input::Segments), self.table(table)]);
         }
-        let Positions::Learned { table, .. } = &spec.positions;
-        operands.extend([places.positions, self.table(table)]);
-        let sum = self.graph.node("embeddings", EmbeddingSum {}, &operands)?;
-        let x = self.norm("embedding norm", &spec.embedding_norm, sum, spec.norm_eps)?;
+        let Positions::Learned { table, rows } = &spec.positions;
+        operands.extend([self.input(Input::Positions(*rows)), self.table(table)]);
+        let mut x = self.graph.node("embeddings", EmbeddingSum {}, &operands)?;
+        if let Some(name) = &spec.embedding_norm {
+            x = self.norm("embedding norm", name, x, spec.norm_eps)?;
+        }
         match &spec.embedding_projection {
             None => Ok(x),
-            Some(name) => self.linear("embedding projection", std::slice::from_ref(name), x, spec.hidden, true),
+            Some(name) => self.linear("embedding projection", name, x, spec.hidden, true),
         }
     }
 
     fn norm(&mut self, node: &str, name: &str, x: ValueId, eps: f32) -> Result<ValueId> {
         let columns = Shape::fixed(&[self.graph.value(x).shape.columns()]);
-        let weight = self.graph.weight(vec![format!("{name}.weight")], columns.clone());
-        let bias = self.graph.weight(vec![format!("{name}.bias")], columns);
+        let weight = self.graph.weight(vec![format!("{name}.weight").into()], columns.clone());
+        let bias = self.graph.weight(vec![format!("{name}.bias").into()], columns);
         self.graph.node(node, LayerNorm { eps }, &[x, weight, bias])
     }
 
-    /// `x W^T + b` with the tensors `names`, stacked.
-    fn linear(&mut self, node: &str, names: &[String], x: ValueId, columns: usize, bias: bool) -> Result<ValueId> {
+    /// `x W^T + b` with a tensor of torch's `Linear`.
+    fn linear(&mut self, node: &str, name: &str, x: ValueId, columns: usize, bias: bool) -> Result<ValueId> {
+        self.products(node, &[(name.to_owned(), columns)], x, Matrices::ByResult, bias)
+    }
+
+    /// `x W^T + b` with the tensors `parts`, each of which gives so many columns.
+    fn products(
+        &mut self,
+        node: &str,
+        parts: &[(String, usize)],
+        x: ValueId,
+        matrices: Matrices,
+        bias: bool,
+    ) -> Result<ValueId> {
         let (input, dtype) = (self.graph.value(x).shape.columns(), self.graph.value(x).dtype);
-        let parts = |ending: &str| names.iter().map(|n| format!("{n}.{ending}")).collect();
-        let mut operands = vec![x, self.graph.weight_as(dtype, parts("weight"), Shape::fixed(&[columns, input]))];
+        let columns = parts.iter().map(|(_, columns)| columns).sum();
+        let matrix = |(name, columns): &(String, usize)| match matrices {
+            Matrices::ByResult => Part::new(format!("{name}.weight"), &[*columns, input], vec![]),
+            Matrices::ByOperand => Part::new(format!("{name}.weight"), &[input, *columns], vec![Recipe::Transposed]),
+        };
+        let vector = |(name, columns): &(String, usize)| Part::new(format!("{name}.bias"), &[*columns], vec![]);
+        let weight = self.graph.weight_as(dtype, parts.iter().map(matrix).collect(), Shape::fixed(&[columns, input]));
+        let mut operands = vec![x, weight];
         if bias {
-            operands.push(self.graph.weight(parts("bias"), Shape::fixed(&[columns])));
+            operands.push(self.graph.weight(parts.iter().map(vector).collect(), Shape::fixed(&[columns])));
         }
         self.graph.node(node, Linear { bias, ..Linear::default() }, &operands)
     }
 
-    fn layer(&mut self, layer: usize, x: ValueId, offsets: ValueId, biases: Option<ValueId>) -> Result<ValueId> {
-        let spec = self.spec;
+    fn layer(&mut self, layer: usize, x: ValueId, biases: Option<ValueId>) -> Result<ValueId> {
+        let names = &self.spec.names;
         let name = |template: &str| template.replace("{}", &layer.to_string());
         let node = |part: &str| format!("layer {layer} {part}");
+        let x = self.residual(&node("attention"), &name(&names.attention_norm), x, |builder, x| {
+            let parts: Vec<String> = names.query_key_value.iter().map(|template| name(template)).collect();
+            let mixed = builder.attention(&node, &parts, x, biases)?;
+            builder.product(&node("attention output"), name(&names.attention_output), mixed, builder.spec.hidden)
+        })?;
+        self.residual(&node("feed-forward"), &name(&names.feed_forward_norm), x, |builder, x| {
+            let spec = builder.spec;
+            let wide = builder.product(&node("feed-forward in"), name(&names.feed_forward_in), x, spec.intermediate)?;
+            let wide = builder.activation(&node("feed-forward activation"), spec.activation, wide)?;
+            builder.product(&node("feed-forward out"), name(&names.feed_forward_out), wide, spec.hidden)
+        })
+    }
+
+    /// A product of a layer.
+    fn product(&mut self, node: &str, name: String, x: ValueId, columns: usize) -> Result<ValueId> {
+        self.products(node, &[(name, columns)], x, self.spec.matrices, true)
+    }
+
+    /// A part of a layer with what is added to it, and the norm called `name` where the encoder has it.
+    fn residual(
+        &mut self,
+        node: &str,
+        name: &str,
+        x: ValueId,
+        part: impl FnOnce(&mut Self, ValueId) -> Result<ValueId>,
+    ) -> Result<ValueId> {
+        let (norm, eps) = (format!("{node} norm"), self.spec.norm_eps);
+        let y = match self.spec.norm_place {
+            NormPlace::Post => part(self, x)?,
+            NormPlace::Pre => {
+                let normed = self.norm(&norm, name, x, eps)?;
+                part(self, normed)?
+            }
+        };
+        let sum = self.graph.node(&format!("{node} residual"), Binary::from(BinaryKind::Add), &[y, x])?;
+        match self.spec.norm_place {
+            NormPlace::Post => self.norm(&norm, name, sum, eps),
+            NormPlace::Pre => Ok(sum),
+        }
+    }
+
+    fn attention(
+        &mut self,
+        node: &impl Fn(&str) -> String,
+        names: &[String],
+        x: ValueId,
+        biases: Option<ValueId>,
+    ) -> Result<ValueId> {
+        let spec = self.spec;
         let (query, key) = (spec.heads * spec.head_dim, spec.kv_heads * spec.head_dim);
-        let names = [name(&spec.names.query), name(&spec.names.key), name(&spec.names.value)];
-        let qkv = self.linear(&node("query key value"), &names, x, query + 2 * key, true)?;
+        let parts: Vec<(String, usize)> = match names {
+            [all] => vec![(all.clone(), query + 2 * key)],
+            names => names.iter().cloned().zip([query, key, key]).collect(),
+        };
+        let qkv = self.products(&node("query key value"), &parts, x, spec.matrices, true)?;
         let attention = Attention {
             heads: spec.heads,
             kv_heads: spec.kv_heads,
@@ -151,20 +236,13 @@ impl Builder<'_> {
             scale: 1.0 / (spec.head_dim as f32).sqrt(),
             k_column: query,
             v_column: query + key,
+            causal: spec.causal,
             bias: biases.is_some(),
             ..Attention::default()
         };
+        let offsets = self.input(Input::Offsets);
         let operands: Vec<ValueId> = [qkv, qkv, qkv, offsets, offsets].into_iter().chain(biases).collect();
-        let mixed = self.graph.node(&node("attention"), attention, &operands)?;
-        let projected =
-            self.linear(&node("attention output"), &[name(&spec.names.attention_output)], mixed, spec.hidden, true)?;
-        let x = self.add_and_norm(&node("attention"), &name(&spec.names.attention_norm), projected, x)?;
-        let wide =
-            self.linear(&node("feed-forward in"), &[name(&spec.names.feed_forward_in)], x, spec.intermediate, true)?;
-        let wide = self.activation(&node("feed-forward activation"), spec.activation, wide)?;
-        let narrow =
-            self.linear(&node("feed-forward out"), &[name(&spec.names.feed_forward_out)], wide, spec.hidden, true)?;
-        self.add_and_norm(&node("feed-forward"), &name(&spec.names.feed_forward_norm), narrow, x)
+        self.graph.node(&node("attention"), attention, &operands)
     }
 
     fn activation(&mut self, node: &str, kind: ActivationKind, x: ValueId) -> Result<ValueId> {
@@ -174,12 +252,7 @@ impl Builder<'_> {
         }
     }
 
-    fn add_and_norm(&mut self, node: &str, name: &str, y: ValueId, residual: ValueId) -> Result<ValueId> {
-        let sum = self.graph.node(&format!("{node} residual"), Binary::from(BinaryKind::Add), &[y, residual])?;
-        self.norm(&format!("{node} norm"), name, sum, self.spec.norm_eps)
-    }
-
-    fn heads(&mut self, heads: &[Head], hidden: ValueId, places: &Inputs) -> Result<ValueId> {
+    fn heads(&mut self, heads: &[Head], hidden: ValueId) -> Result<ValueId> {
         let mut x = hidden;
         let mut pooled = false;
         for head in heads {
@@ -198,7 +271,7 @@ impl Builder<'_> {
                 }
                 Head::Pooling { modes, .. } => {
                     pooled = true;
-                    self.pool(modes.clone(), x, places)?
+                    self.pool(modes.clone(), x)?
                 }
                 Head::Dense { path, input, output, bias, activation, residual } => {
                     self.check_columns(x, *input, &format!("{path}: in_features"))?;
@@ -207,11 +280,11 @@ impl Builder<'_> {
                         true if input == output => Some(x),
                         true => {
                             let name = format!("{path}/residual");
-                            Some(self.linear(&format!("{path} residual"), &[name], x, *output, false)?)
+                            Some(self.linear(&format!("{path} residual"), &name, x, *output, false)?)
                         }
                         false => None,
                     };
-                    let y = self.linear(path, &[format!("{path}/linear")], x, *output, *bias)?;
+                    let y = self.linear(path, &format!("{path}/linear"), x, *output, *bias)?;
                     let y = self.activation(&format!("{path} activation"), *activation, y)?;
                     match added {
                         Some(added) => {
@@ -227,7 +300,7 @@ impl Builder<'_> {
                 Head::Normalize => self.graph.node("normalize", Normalize::default(), &[x])?,
             };
         }
-        if pooled { Ok(x) } else { self.pool(vec![PoolMode::Mean], x, places) }
+        if pooled { Ok(x) } else { self.pool(vec![PoolMode::Mean], x) }
     }
 
     /// A module's own statement of its input against what the module before it gives.
@@ -239,7 +312,8 @@ impl Builder<'_> {
         Err(Error::InvalidArgument(format!("{key} is {stated}, but the module before it gives {columns}")))
     }
 
-    fn pool(&mut self, modes: Vec<PoolMode>, x: ValueId, places: &Inputs) -> Result<ValueId> {
-        self.graph.node("pooling", Pool { modes }, &[x, places.offsets, places.first])
+    fn pool(&mut self, modes: Vec<PoolMode>, x: ValueId) -> Result<ValueId> {
+        let (offsets, first) = (self.input(Input::Offsets), self.input(Input::FirstPooled));
+        self.graph.node("pooling", Pool { modes }, &[x, offsets, first])
     }
 }

@@ -1,6 +1,7 @@
-//! Biases of attention by the distance of two tokens: stored by bucket, spread over the distances when a model is loaded.
+//! Biases of attention by the distance of two tokens: stored by bucket, read by distance.
 
 use super::spec::Table;
+use crate::tensor::{Part, Recipe};
 
 /// Biases of scores by distance, `[buckets, heads]`, as T5 has them for both directions (Raffel et al. 2020).
 ///
@@ -37,16 +38,16 @@ impl RelativeBiases {
         (0..self.max_distance).find(|distance| self.bucket(-(*distance as i64)) == last).unwrap_or(self.max_distance)
     }
 
-    /// Columns of [`RelativeBiases::by_distance`].
+    /// Columns of the biases that attention reads: `reach + d` is for keys `d` places after the query.
     pub fn distances(&self) -> usize {
         2 * self.reach() + 1
     }
 
-    /// The biases that attention reads, `[heads, distances]`: column `reach + d` is for keys `d` places after the query.
-    pub fn by_distance(&self, table: &[f32], heads: usize) -> Vec<f32> {
+    /// The biases that attention reads, `[heads, distances]`, made of the table when they are read.
+    pub fn part(&self, heads: usize) -> Part {
         let reach = self.reach() as i64;
-        let of_head = |head| (-reach..=reach).map(move |distance| table[self.bucket(distance) * heads + head]);
-        (0..heads).flat_map(of_head).collect()
+        let buckets = (-reach..=reach).map(|distance| self.bucket(distance)).collect();
+        Part::new(&self.table.name, &[self.table.rows, heads], vec![Recipe::Gathered(buckets), Recipe::Transposed])
     }
 }
 
@@ -73,15 +74,10 @@ mod tests {
 
     #[test]
     fn the_table_is_spread_over_distances() {
-        let table: Vec<f32> = (0..32 * 3).map(|i| i as f32).collect();
-        let spread = biases().by_distance(&table, 3);
-        assert_eq!((biases().distances(), spread.len()), (183, 3 * 183));
-        for (head, row) in spread.chunks(183).enumerate() {
-            let entry = |bucket: usize| table[bucket * 3 + head];
-            assert_eq!(
-                (row[0], row[90], row[91], row[92], row[182]),
-                (entry(15), entry(1), entry(0), entry(17), entry(31))
-            );
-        }
+        let part = biases().part(3);
+        let Recipe::Gathered(buckets) = &part.recipe[0] else { panic!("{part:?}") };
+        assert_eq!((biases().distances(), buckets.len()), (183, 183));
+        assert_eq!((buckets[0], buckets[90], buckets[91], buckets[92], buckets[182]), (15, 1, 0, 17, 31));
+        assert_eq!((&part.recipe[1..], part.shape), (&[Recipe::Transposed][..], Some(vec![32, 3])));
     }
 }

@@ -8,6 +8,17 @@ use crate::ops::ActivationKind;
 pub enum NormPlace {
     /// `x = norm(x + f(x))`, as BERT.
     Post,
+    /// `x = x + f(norm(x))`, as GPT-2.
+    Pre,
+}
+
+/// How the matrices of products are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Matrices {
+    /// `[columns of the result, columns of x]`, as torch's `Linear`.
+    ByResult,
+    /// `[columns of x, columns of the result]`, as GPT-2's `Conv1D`.
+    ByOperand,
 }
 
 /// How a token's place in its text enters the model.
@@ -35,11 +46,10 @@ pub enum PositionRows {
     },
 }
 
-impl Positions {
+impl PositionRows {
     /// The row of each token of a text.
-    pub fn rows_of(&self, ids: &[u32]) -> Vec<u32> {
-        let Positions::Learned { rows, .. } = self;
-        match *rows {
+    pub fn of(self, ids: &[u32]) -> Vec<u32> {
+        match self {
             PositionRows::Counted => (0..ids.len() as u32).collect(),
             PositionRows::AfterPadding { pad } => {
                 let mut row = pad;
@@ -51,7 +61,9 @@ impl Positions {
             }
         }
     }
+}
 
+impl Positions {
     /// Most tokens of a text, whatever tokens they are.
     pub fn longest_text(&self) -> usize {
         let Positions::Learned { table, rows } = self;
@@ -74,21 +86,17 @@ pub struct Table {
 /// Names of one layer's tensors, without `.weight` and `.bias`; `{}` stands for the layer's number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayerNames {
-    /// Projections of the queries, `[heads * head_dim, hidden]`.
-    pub query: String,
-    /// Projections of the keys, `[kv_heads * head_dim, hidden]`.
-    pub key: String,
-    /// Projections of the values, `[kv_heads * head_dim, hidden]`.
-    pub value: String,
+    /// Projections of the queries, the keys and the values, or one of all three, in this order.
+    pub query_key_value: Vec<String>,
     /// Projection of the heads' results, `[hidden, heads * head_dim]`.
     pub attention_output: String,
-    /// Norm after attention.
+    /// Norm of the attention part.
     pub attention_norm: String,
     /// First product of the feed-forward part, `[intermediate, hidden]`.
     pub feed_forward_in: String,
     /// Second product of the feed-forward part, `[hidden, intermediate]`.
     pub feed_forward_out: String,
-    /// Norm after the feed-forward part.
+    /// Norm of the feed-forward part.
     pub feed_forward_norm: String,
 }
 
@@ -121,12 +129,18 @@ pub struct EncoderSpec {
     pub token_types: Option<Table>,
     /// How positions enter.
     pub positions: Positions,
-    /// Norm after the embeddings.
-    pub embedding_norm: String,
+    /// Norm after the embeddings, if there is one.
+    pub embedding_norm: Option<String>,
     /// Product from `embedding` to `hidden` columns after that norm, where the two differ.
     pub embedding_projection: Option<String>,
     /// Biases of the scores by distance, one table for all layers.
     pub relative_biases: Option<RelativeBiases>,
+    /// Whether tokens see only those before them and themselves.
+    pub causal: bool,
+    /// Norm after the last layer, if there is one.
+    pub final_norm: Option<String>,
+    /// How the layers' matrices are stored.
+    pub matrices: Matrices,
     /// Names of the layers' tensors.
     pub names: LayerNames,
 }
@@ -138,7 +152,7 @@ pub struct NameRules {
     pub prefixes: Vec<String>,
     /// Endings to rewrite, e.g. `LayerNorm.gamma` to `LayerNorm.weight`.
     pub endings: Vec<(String, String)>,
-    /// Names, after the above, that may be there and are not used: exact, or ending in `*`.
+    /// Names, after the above, that may be there and are not used: exact, or with a `*` at one end.
     pub ignored: Vec<String>,
 }
 
@@ -153,9 +167,10 @@ impl NameRules {
             name.truncate(name.len() - old.len());
             name.push_str(new);
         }
-        let ignored = self.ignored.iter().any(|pattern| match pattern.strip_suffix('*') {
-            Some(start) => name.starts_with(start),
-            None => name == *pattern,
+        let ignored = self.ignored.iter().any(|pattern| match (pattern.strip_suffix('*'), pattern.strip_prefix('*')) {
+            (Some(start), _) => name.starts_with(start),
+            (None, Some(end)) => name.ends_with(end),
+            (None, None) => name == *pattern,
         });
         (!ignored).then_some(name)
     }
@@ -172,10 +187,10 @@ mod tests {
     #[test]
     fn rows_are_counted_over_tokens_that_are_not_padding() {
         let bert = learned(PositionRows::Counted);
-        assert_eq!((bert.rows_of(&[7, 1, 1, 7]), bert.longest_text()), (vec![0, 1, 2, 3], 10));
-        let roberta = learned(PositionRows::AfterPadding { pad: 1 });
-        assert_eq!((roberta.rows_of(&[0, 8, 1, 9, 1, 2]), roberta.longest_text()), (vec![2, 3, 1, 4, 1, 5], 8));
-        let other = learned(PositionRows::AfterPadding { pad: 4 });
-        assert_eq!((other.rows_of(&[4, 4, 5]), other.longest_text()), (vec![4, 4, 5], 5));
+        assert_eq!((PositionRows::Counted.of(&[7, 1, 1, 7]), bert.longest_text()), (vec![0, 1, 2, 3], 10));
+        let roberta = PositionRows::AfterPadding { pad: 1 };
+        assert_eq!((roberta.of(&[0, 8, 1, 9, 1, 2]), learned(roberta).longest_text()), (vec![2, 3, 1, 4, 1, 5], 8));
+        let other = PositionRows::AfterPadding { pad: 4 };
+        assert_eq!((other.of(&[4, 4, 5]), learned(other).longest_text()), (vec![4, 4, 5], 5));
     }
 }

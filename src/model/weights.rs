@@ -60,15 +60,8 @@ struct Entry {
     stored_name: String,
     dtype: Dtype,
     shape: Vec<usize>,
-    bytes: Bytes,
-}
-
-/// Where an entry's elements are.
-enum Bytes {
-    /// In one of `Weights::maps`.
-    Mapped { map: usize, range: Range<usize> },
-    /// Made from those of the file.
-    Made(Vec<u8>),
+    /// One of `Weights::maps`, and the elements' bytes in it.
+    bytes: (usize, Range<usize>),
 }
 
 impl Entry {
@@ -138,7 +131,7 @@ impl Weights {
                         stored_name: tensor.name,
                         dtype: tensor.dtype,
                         shape: tensor.shape,
-                        bytes: Bytes::Mapped { map: self.maps.len(), range: tensor.bytes },
+                        bytes: (self.maps.len(), tensor.bytes),
                     });
                 }
             }
@@ -150,21 +143,6 @@ impl Weights {
     /// The type of the checkpoint; `None` for one without tensors.
     pub fn stored_dtype(&self) -> Option<&StatedType> {
         self.stored.as_ref()
-    }
-
-    /// Puts another tensor, made of the elements of the one called `name`, in its place.
-    ///
-    /// # Errors
-    /// `Weights` when there is no such tensor.
-    pub fn replace(&mut self, name: &str, shape: Vec<usize>, make: impl FnOnce(&[f32]) -> Vec<f32>) -> Result<()> {
-        let stored = self.tensor(name)?;
-        let mut elements = vec![0.0; stored.elements()];
-        TensorView { rounded: DType::F32, ..stored }.read_f32(0, &mut elements);
-        let made: Vec<u8> = make(&elements).iter().flat_map(|value| value.to_le_bytes()).collect();
-        if let Some(entry) = self.tensors.get_mut(name) {
-            (entry.dtype, entry.shape, entry.bytes) = (Dtype::F32, shape, Bytes::Made(made));
-        }
-        Ok(())
     }
 
     /// Names of the tensors as they are stored.
@@ -236,11 +214,9 @@ impl WeightSource for Weights {
         let stored = entry
             .stored_type()
             .ok_or_else(|| fault(format!("{name} is stored as {:?}, expected F32, F16 or BF16", entry.dtype)))?;
-        let bytes = match &entry.bytes {
-            Bytes::Mapped { map, range } => &self.maps[*map][range.clone()],
-            Bytes::Made(bytes) => bytes,
-        };
-        Ok(TensorView { stored, rounded: self.rounded, shape: &entry.shape, bytes })
+        let (map, range) = &entry.bytes;
+        let bytes = &self.maps[*map][range.clone()];
+        Ok(TensorView::new(stored, self.rounded, &entry.shape, bytes))
     }
 }
 

@@ -21,7 +21,7 @@ struct Weights(HashMap<String, (Vec<usize>, Vec<u8>)>);
 impl WeightSource for Weights {
     fn tensor(&self, name: &str) -> grilly::Result<TensorView<'_>> {
         let (shape, bytes) = &self.0[name];
-        Ok(TensorView { stored: DType::F32, rounded: DType::F32, shape, bytes })
+        Ok(TensorView::new(DType::F32, DType::F32, shape, bytes))
     }
 }
 
@@ -35,7 +35,7 @@ fn prepare(backend: &dyn Backend, case: &Case) -> grilly::Result<Arc<dyn Program
             Tensor::Weight(axes, values) => {
                 weights.insert(name.clone(), (axes.clone(), bytemuck::cast_slice(values).to_vec()));
                 let stored = if axes.len() == 2 { case.stored } else { DType::F32 };
-                graph.weight_as(stored, vec![name], tensor.shape())
+                graph.weight_as(stored, vec![name.into()], tensor.shape())
             }
             Tensor::Floats(..) => graph.input(&name, tensor.shape(), case.stored),
             Tensor::Vector(..) | Tensor::Array(..) => graph.input(&name, tensor.shape(), DType::F32),

@@ -67,7 +67,7 @@ impl Tensors {
 impl WeightSource for Tensors {
     fn tensor(&self, name: &str) -> grilly::Result<TensorView<'_>> {
         let (stored, shape, bytes) = &self.0[name];
-        Ok(TensorView { stored: *stored, rounded: DType::F32, shape, bytes })
+        Ok(TensorView::new(*stored, DType::F32, shape, bytes))
     }
 }
 

@@ -229,7 +229,7 @@ fn a_text_over_the_budget_runs_in_parts() {
     let mut tensors = Tensors::default();
     for layer in 0..8 {
         let name = format!("w{layer}");
-        let w = graph.weight(vec![name.clone()], Shape::fixed(&[columns, columns]));
+        let w = graph.weight(vec![name.clone().into()], Shape::fixed(&[columns, columns]));
         tensors.insert(&name, &[columns, columns], DType::F32);
         y = graph.node(&format!("product {layer}"), Linear::default(), &[y, w]).unwrap();
         y = graph.node(&format!("tanh {layer}"), Activation::from(ActivationKind::Tanh), &[y]).unwrap();

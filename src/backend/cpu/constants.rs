@@ -9,7 +9,7 @@ use super::simd::{self, Arch, PANEL_VECTORS};
 use crate::graph::{Plan, Source, ValueId};
 use crate::ops::Counts;
 use crate::ops::signature::Role;
-use crate::tensor::{TensorView, WeightSource};
+use crate::tensor::{Part, TensorView, WeightSource};
 use crate::{Error, Result};
 
 /// How a step reads a constant operand.
@@ -31,6 +31,10 @@ fn form(role: Role) -> Form {
     }
 }
 
+fn names(parts: &[Part]) -> String {
+    parts.iter().map(|part| part.name.as_str()).collect::<Vec<_>>().join("+")
+}
+
 /// All constants of a plan.
 pub struct Constants {
     packed: HashMap<ValueId, Arc<Packed>>,
@@ -46,8 +50,8 @@ impl Constants {
     pub fn new(plan: &Plan, source: Arc<dyn WeightSource>, arch: Arch) -> Result<Self> {
         let mut constants = Constants { packed: HashMap::new(), floats: HashMap::new(), source };
         // Two values of the same tensors share what is made of them.
-        let mut packed: HashMap<&[String], Arc<Packed>> = HashMap::new();
-        let mut floats: HashMap<&[String], Arc<Floats>> = HashMap::new();
+        let mut packed: HashMap<&[Part], Arc<Packed>> = HashMap::new();
+        let mut floats: HashMap<&[Part], Arc<Floats>> = HashMap::new();
         for node in &plan.graph.nodes {
             for (place, id) in node.operands.iter().enumerate() {
                 let value = plan.graph.value(*id);
@@ -80,17 +84,17 @@ impl Constants {
         Ok(constants)
     }
 
-    fn views<'a>(&'a self, parts: &[String], elements: usize) -> Result<Vec<TensorView<'a>>> {
-        let views: Vec<TensorView<'_>> = parts.iter().map(|name| self.source.tensor(name)).collect::<Result<_>>()?;
+    fn views<'a>(&'a self, parts: &[Part], elements: usize) -> Result<Vec<TensorView<'a>>> {
+        let views: Vec<TensorView<'_>> = parts.iter().map(|part| part.view(&*self.source)).collect::<Result<_>>()?;
         let found: usize = views.iter().map(TensorView::elements).sum();
         if found != elements {
-            return Err(Error::InvalidArgument(format!("{}: {found} elements, expected {elements}", parts.join("+"))));
+            return Err(Error::InvalidArgument(format!("{}: {found} elements, expected {elements}", names(parts))));
         }
         Ok(views)
     }
 
     /// `[rows, depth]`, the parts one below the other.
-    fn pack(&self, parts: &[String], rows: usize, depth: usize, arch: Arch) -> Result<Packed> {
+    fn pack(&self, parts: &[Part], rows: usize, depth: usize, arch: Arch) -> Result<Packed> {
         let views = self.views(parts, rows * depth)?;
         let mut places = Vec::with_capacity(rows);
         for view in &views {
@@ -99,7 +103,7 @@ impl Constants {
             }
         }
         if places.len() != rows {
-            return Err(Error::InvalidArgument(format!("{}: rows of another length than {depth}", parts.join("+"))));
+            return Err(Error::InvalidArgument(format!("{}: rows of another length than {depth}", names(parts))));
         }
         Packed::new(arch, rows, depth, |n, out| {
             let (view, row) = places[n];
@@ -108,7 +112,7 @@ impl Constants {
     }
 
     /// All elements, one part after the other, padded with zeros as a product wants its bias.
-    fn read(&self, parts: &[String], elements: usize, arch: Arch) -> Result<Floats> {
+    fn read(&self, parts: &[Part], elements: usize, arch: Arch) -> Result<Floats> {
         let widest = simd::PANEL.max(PANEL_VECTORS * simd::lanes(arch));
         let mut floats = Floats::zeros(elements + widest, "a weight vector")?;
         let mut start = 0;
@@ -134,7 +138,7 @@ impl Constants {
     ///
     /// # Errors
     /// As [`Constants::new`].
-    pub fn table(&self, parts: &[String], elements: usize) -> Result<Vec<TensorView<'_>>> {
+    pub fn table(&self, parts: &[Part], elements: usize) -> Result<Vec<TensorView<'_>>> {
         self.views(parts, elements)
     }
 }

@@ -9,6 +9,7 @@ use super::threads::Team;
 use crate::backend::registry::Registry;
 use crate::graph::{Plan, Source, Storage, ValueId};
 use crate::ops::{Counts, Shape};
+use crate::tensor::Part;
 use crate::{Error, Result};
 
 /// An input of the batch, aligned.
@@ -95,8 +96,8 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// The names of a constant's tensors; `None` when the value is no constant.
-    pub fn parts(&self, id: ValueId) -> Option<&'a [String]> {
+    /// A constant's tensors; `None` when the value is no constant.
+    pub fn parts(&self, id: ValueId) -> Option<&'a [Part]> {
         match &self.plan.graph.value(id).source {
             Source::Weight(weight) => Some(&weight.parts),
             _ => None,

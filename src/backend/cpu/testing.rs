@@ -31,7 +31,7 @@ impl WeightSource for Tensors {
             .0
             .get(name)
             .ok_or_else(|| crate::Error::Weights { path: "test".into(), problems: vec![format!("missing {name}")] })?;
-        Ok(TensorView { stored: *stored, rounded: DType::F32, shape, bytes: &bytes[1..] })
+        Ok(TensorView::new(*stored, DType::F32, shape, &bytes[1..]))
     }
 }
 
@@ -72,7 +72,7 @@ pub fn try_run(
             Operand::Weight(shape, values) => {
                 let name = format!("weight {i}");
                 tensors.insert(&name, shape, DType::F32, values);
-                graph.weight(vec![name], Shape::fixed(shape))
+                graph.weight(vec![name.into()], Shape::fixed(shape))
             }
         });
     }

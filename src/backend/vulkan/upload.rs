@@ -37,9 +37,10 @@ pub(super) fn upload(
         let Source::Weight(weight) = &value.source else {
             return Err(Error::InvalidArgument(format!("{} is bound as a weight and is none", value.name)));
         };
-        let parts = weight.parts.iter().map(|name| source.tensor(name)).collect::<Result<Vec<_>>>()?;
-        let whole = |part: &TensorView<'_>| part.bytes.len() == part.stored.bytes(part.elements());
-        if !parts.iter().all(whole) || parts.iter().map(TensorView::elements).sum::<usize>() != elements(id) {
+        let parts = weight.parts.iter().map(|part| part.view(source)).collect::<Result<Vec<_>>>()?;
+        if !parts.iter().all(TensorView::is_whole)
+            || parts.iter().map(TensorView::elements).sum::<usize>() != elements(id)
+        {
             return Err(Error::InvalidArgument(format!("{} does not have the shape {}", value.name, value.shape)));
         }
         let mut target = arena.slice(region);

@@ -6,6 +6,7 @@
 use super::{Fusion, Outcome};
 use crate::graph::{Graph, Source, ValueId};
 use crate::ops::{Attention, AttentionOutput, AttentionScores, Dim, Linear, Op, Shape, Softmax};
+use crate::tensor::{Part, Recipe};
 
 const PASS: &str = "attention";
 
@@ -82,11 +83,21 @@ fn take_apart(graph: &mut Graph, index: usize, architecture: &str) -> Result<(),
     Ok(())
 }
 
-/// The three tensors of a stacked weight, whose rows are `rows`.
+/// The weights of three products in place of one, whose rows are `rows`.
 fn split(graph: &mut Graph, id: ValueId, rows: [usize; 3]) -> Option<[ValueId; 3]> {
     let value = graph.value(id);
     let Source::Weight(weight) = &value.source else { return None };
-    let parts: [String; 3] = weight.parts.clone().try_into().ok()?;
+    let [queries, keys, values] = rows;
+    let ranges = [0..queries, queries..queries + keys, queries + keys..queries + keys + values];
+    let parts: [Part; 3] = match &weight.parts[..] {
+        [q, k, v] => [q, k, v].map(Part::clone),
+        [all] => ranges.map(|rows| {
+            let mut part = all.clone();
+            part.recipe.push(Recipe::Rows(rows));
+            part
+        }),
+        _ => return None,
+    };
     let (shape, dtype) = (value.shape.clone(), value.dtype);
     if shape.rows() != Dim::Fixed(rows.iter().sum()) {
         return None;
@@ -142,7 +153,7 @@ mod tests {
         let x = graph.input("x", Shape::matrix(Dim::Tokens, 8), DType::F32);
         let offsets = graph.input("offsets", Shape::vector(Dim::Boundaries), DType::U32);
         let columns = (HEADS + 2 * GROUPS) * WIDE;
-        let parts = |end: &str| names.iter().map(|name| format!("{name}.{end}")).collect();
+        let parts = |end: &str| names.iter().map(|name| format!("{name}.{end}").into()).collect();
         let weight = graph.weight(parts("weight"), Shape::fixed(&[columns, 8]));
         let bias = graph.weight(parts("bias"), Shape::fixed(&[columns]));
         let linear = Linear { bias: true, ..Linear::default() };
@@ -201,8 +212,16 @@ mod tests {
         assert!(whole.to_string().contains("attention: fused into attention\n"), "{whole}");
         let other = Plan::with(graph(&["q", "k", "v"], false), &Fusion { architecture: "other", apart: &apart });
         assert_eq!(other.graph.nodes.len(), 3);
-        // A weight of one tensor has no parts to multiply by.
-        let one = Plan::with(graph(&["qkv"], false), &Fusion { architecture: "mine", apart: &apart });
-        assert_eq!(one.graph.nodes.len(), 3);
+    }
+
+    #[test]
+    fn a_weight_of_one_tensor_is_cut_by_rows() {
+        let plan = Plan::with(graph(&["qkv"], false), &Fusion { architecture: "mine", apart: &apart });
+        let rows = plan.graph.nodes[..3].iter().map(|node| {
+            let Source::Weight(weight) = &plan.graph.value(node.operands[1]).source else { panic!() };
+            weight.parts[0].recipe.clone()
+        });
+        let expected = [0..12, 12..18, 18..24].map(|rows| vec![Recipe::Rows(rows)]);
+        assert_eq!(rows.collect::<Vec<_>>(), expected);
     }
 }

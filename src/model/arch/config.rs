@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use crate::model::fields::Fields;
-use crate::model::spec::{EncoderSpec, LayerNames, NameRules, NormPlace, PositionRows, Positions, Table};
+use crate::model::spec::{EncoderSpec, LayerNames, Matrices, NameRules, NormPlace, PositionRows, Positions, Table};
 use crate::ops::ActivationKind;
 use crate::{Error, Result};
 
@@ -20,9 +20,13 @@ pub(super) struct Keys {
     pub layers: &'static str,
     pub heads: &'static str,
     pub intermediate: &'static str,
-    pub activation: &'static str,
-    /// `None` where the reference has 1e-12 whatever the configuration says.
-    pub norm_eps: Option<&'static str>,
+    /// What `intermediate` is in terms of `hidden` where the configuration says none; `None` where it has to.
+    pub expansion: Option<usize>,
+    pub positions: &'static str,
+    /// With its default.
+    pub activation: (&'static str, &'static str),
+    /// With its default; `None` where the reference has 1e-12 whatever the configuration says.
+    pub norm_eps: Option<(&'static str, f64)>,
 }
 
 /// The keys of BERT.
@@ -31,11 +35,13 @@ pub(super) const BERT_KEYS: Keys = Keys {
     layers: "num_hidden_layers",
     heads: "num_attention_heads",
     intermediate: "intermediate_size",
-    activation: "hidden_act",
-    norm_eps: Some("layer_norm_eps"),
+    expansion: None,
+    positions: "max_position_embeddings",
+    activation: ("hidden_act", "gelu"),
+    norm_eps: Some(("layer_norm_eps", 1e-12)),
 };
 
-/// Values of those keys, of `vocab_size` and of `max_position_embeddings`.
+/// Values of those keys and of `vocab_size`.
 pub(super) struct Common {
     pub hidden: usize,
     pub layers: usize,
@@ -63,13 +69,18 @@ impl Common {
             hidden: fields.size(keys.hidden, 1..=MOST_COLUMNS),
             layers: fields.size(keys.layers, 1..=MOST_LAYERS),
             heads: fields.size(keys.heads, 1..=MOST_COLUMNS),
-            intermediate: fields.size(keys.intermediate, 1..=MOST_COLUMNS),
+            intermediate: 0,
             vocabulary: fields.size("vocab_size", 1..=MOST_ROWS),
-            positions: fields.size("max_position_embeddings", 1..=MOST_ROWS),
-            norm_eps: keys.norm_eps.map_or(1e-12, |key| fields.number_or(key, 1e-12, 0.0..=1.0)) as f32,
+            positions: fields.size(keys.positions, 1..=MOST_ROWS),
+            norm_eps: keys.norm_eps.map_or(1e-12, |(key, default)| fields.number_or(key, default, 0.0..=1.0)) as f32,
             activation: ActivationKind::GeluErf,
         };
-        let activation_name = fields.text(keys.activation).unwrap_or("gelu");
+        common.intermediate = match keys.expansion {
+            None => fields.size(keys.intermediate, 1..=MOST_COLUMNS),
+            Some(times) => fields.optional_size(keys.intermediate, 1..=MOST_COLUMNS).unwrap_or(times * common.hidden),
+        };
+        let (activation_key, activation_default) = keys.activation;
+        let activation_name = fields.text(activation_key).unwrap_or(activation_default);
         let position_kind = fields.text("position_embedding_type").unwrap_or("absolute");
         let Common { hidden, heads, .. } = common;
         if !hidden.is_multiple_of(heads) {
@@ -95,7 +106,7 @@ impl Common {
         }
         common.activation = ActivationKind::from_config_name(activation_name).ok_or_else(|| {
             let known = "known are gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, quick_gelu, relu, silu, swish, tanh, sigmoid, linear";
-            unsupported(format!("{} {activation_name:?}", keys.activation), known)
+            unsupported(format!("{activation_key} {activation_name:?}"), known)
         })?;
         Ok((common, own))
     }
@@ -116,9 +127,12 @@ impl Common {
             words: table("word", self.vocabulary),
             token_types: None,
             positions: Positions::Learned { table: table("position", self.positions), rows: PositionRows::Counted },
-            embedding_norm: "embeddings.LayerNorm".into(),
+            embedding_norm: Some("embeddings.LayerNorm".into()),
             embedding_projection: None,
             relative_biases: None,
+            causal: false,
+            final_norm: None,
+            matrices: Matrices::ByResult,
             names,
         }
     }
@@ -159,9 +173,7 @@ pub(super) fn segments(fields: &mut Fields<'_>) -> Option<Table> {
 pub(super) fn layer_names() -> LayerNames {
     let name = |part: &str| format!("encoder.layer.{{}}.{part}");
     LayerNames {
-        query: name("attention.self.query"),
-        key: name("attention.self.key"),
-        value: name("attention.self.value"),
+        query_key_value: ["query", "key", "value"].map(|part| name(&format!("attention.self.{part}"))).into(),
         attention_output: name("attention.output.dense"),
         attention_norm: name("attention.output.LayerNorm"),
         feed_forward_in: name("intermediate.dense"),

@@ -13,7 +13,9 @@ const KEYS: Keys = Keys {
     layers: "n_layers",
     heads: "n_heads",
     intermediate: "hidden_dim",
-    activation: "activation",
+    expansion: None,
+    positions: "max_position_embeddings",
+    activation: ("activation", "gelu"),
     norm_eps: None,
 };
 
@@ -25,9 +27,7 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
     let (common, ()) = Common::read(config, path, &KEYS, |_, _| ())?;
     let name = |part: &str| format!("transformer.layer.{{}}.{part}");
     let names = LayerNames {
-        query: name("attention.q_lin"),
-        key: name("attention.k_lin"),
-        value: name("attention.v_lin"),
+        query_key_value: ["q", "k", "v"].map(|part| name(&format!("attention.{part}_lin"))).into(),
         attention_output: name("attention.out_lin"),
         attention_norm: name("sa_layer_norm"),
         feed_forward_in: name("ffn.lin1"),

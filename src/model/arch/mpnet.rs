@@ -26,9 +26,7 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
     })?;
     let name = |part: &str| format!("encoder.layer.{{}}.attention.{part}");
     let names = LayerNames {
-        query: name("attn.q"),
-        key: name("attn.k"),
-        value: name("attn.v"),
+        query_key_value: ["attn.q", "attn.k", "attn.v"].map(name).into(),
         attention_output: name("attn.o"),
         attention_norm: name("LayerNorm"),
         ..layer_names()

@@ -220,10 +220,9 @@ fn a_residual_needs_its_own_product_only_where_columns_differ() {
     let (spec, _) = crate::model::registry::read_spec("bert", config, path).unwrap();
     let needed = |input: usize, output: usize| -> Result<Vec<(String, Vec<usize>)>> {
         let dense = json!({"in_features": input, "out_features": output, "use_residual": true});
-        let graph =
+        let built =
             crate::model::encoder::build(&spec, &heads(&[mean(), ("Dense", dense)])?, crate::dtype::DType::F32)?;
-        let needed =
-            crate::model::encoder::needed(&graph, &spec).into_iter().filter(|needed| needed.name.contains('/'));
+        let needed = crate::model::encoder::needed(&built.graph).into_iter().filter(|needed| needed.name.contains('/'));
         Ok(needed.map(|needed| (needed.name, needed.shape)).collect())
     };
     let product =

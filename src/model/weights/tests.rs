@@ -87,24 +87,8 @@ fn three_element_types_are_read() {
     assert_eq!(values(&weights, "a"), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
     assert_eq!(values(&weights, "b"), [0.0, 1.0, 2.0]);
     assert_eq!(values(&weights, "c"), [0.0, 1.0, 2.0, 3.0]);
-    assert_eq!(weights.tensor("a").unwrap().shape, [2, 3]);
     weights.check(&needed(&[("a", &[2, 3]), ("b", &[3]), ("c", &[1, 4]), ("a", &[2, 3])])).unwrap();
     assert!(matches!(weights.tensor("d"), Err(Error::Weights { .. })));
-}
-
-#[test]
-fn a_tensor_gives_way_to_one_made_of_it() {
-    let file = honest(&[("a", "BF16", &[2, 2]), ("b", "F32", &[1])]);
-    let mut weights = open(&[("model.safetensors", &file)]).unwrap();
-    // 1 + 2^-12 is rounded when it is read, as a stored number would be.
-    weights.rounded = DType::F16;
-    let made = |x: &[f32]| x.iter().map(|x| x + 1.0 + 2f32.powi(-12)).chain([9.0]).collect();
-    weights.replace("a", vec![5], made).unwrap();
-    assert_eq!(values(&weights, "a"), [1.0, 2.0, 3.0, 4.0, 9.0]);
-    weights.rounded = DType::F32;
-    assert_eq!(values(&weights, "a")[0], 1.0 + 2f32.powi(-12));
-    weights.check(&needed(&[("a", &[5]), ("b", &[1])])).unwrap();
-    assert!(matches!(weights.replace("c", vec![1], |x| x.to_vec()), Err(Error::Weights { .. })));
 }
 
 #[test]
@@ -274,7 +258,7 @@ fn empty_tensors_are_allowed() {
     let file = honest(&[("a", "F32", &[0, 3]), ("b", "F32", &[1]), ("c", "F16", &[2, 0])]);
     let weights = open(&[("model.safetensors", &file)]).unwrap();
     weights.check(&needed(&[("a", &[0, 3]), ("b", &[1]), ("c", &[2, 0])])).unwrap();
-    assert_eq!(weights.tensor("c").unwrap().bytes, [0u8; 0]);
+    assert_eq!(weights.tensor("c").unwrap().elements(), 0);
 }
 
 /// Seeded damage: never a panic, and what is accepted here the reference parser accepts too.

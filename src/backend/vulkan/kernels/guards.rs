@@ -29,7 +29,7 @@ struct Ones(HashMap<String, (Vec<usize>, Vec<u8>)>);
 impl WeightSource for Ones {
     fn tensor(&self, name: &str) -> crate::Result<TensorView<'_>> {
         let (shape, bytes) = &self.0[name];
-        Ok(TensorView { stored: DType::F32, rounded: DType::F32, shape, bytes })
+        Ok(TensorView::new(DType::F32, DType::F32, shape, bytes))
     }
 }
 
@@ -80,7 +80,7 @@ fn dispatches(
         });
     }
     for (place, axes) in case.weights.iter().enumerate() {
-        operands.push(graph.weight(vec![format!("weight {place}")], Shape::fixed(axes)));
+        operands.push(graph.weight(vec![format!("weight {place}").into()], Shape::fixed(axes)));
     }
     let identity = Activation::from(ActivationKind::Identity);
     let filled = graph.node("fill", identity, &[marks]).unwrap();

@@ -75,7 +75,7 @@ fn value(graph: &mut Graph, place: usize, operand: &Operand, stored: DType) -> V
         First => graph.input(&name, Shape::vector(Dim::Texts), DType::U32),
         Weight(axes) => {
             let stored = if axes.len() == 2 { stored } else { DType::F32 };
-            graph.weight_as(stored, vec![name], Shape::fixed(axes))
+            graph.weight_as(stored, vec![name.into()], Shape::fixed(axes))
         }
     }
 }
