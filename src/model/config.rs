@@ -183,10 +183,12 @@ fn tokenizer_limit(transformer: &Path) -> Result<Option<usize>> {
     Ok(limit.map(|limit| limit.min(position_limit(transformer).unwrap_or(limit))))
 }
 
-/// `max_position_embeddings` of config.json; what is wrong with that file is for the architecture's reader to say.
+/// `max_position_embeddings` of config.json, or what stands for it; what is wrong with that file is for the architecture's
+/// reader to say.
 fn position_limit(transformer: &Path) -> Option<usize> {
     let config = read_json(&transformer.join("config.json")).ok()?;
-    let positions = usize::try_from(config.get("max_position_embeddings")?.as_u64()?).ok()?;
+    let stated = ["max_position_embeddings", "n_positions"].iter().find_map(|key| config.get(*key)?.as_u64());
+    let positions = usize::try_from(stated?).ok()?;
     (positions > 0).then_some(positions)
 }
 

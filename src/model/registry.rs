@@ -91,7 +91,7 @@ mod tests {
     fn an_unknown_model_type_names_the_known_ones() {
         let error = read(r#"{"model_type": "mamba"}"#).unwrap_err();
         assert!(matches!(error, Error::Unsupported { .. }));
-        let known = "bert, camembert, distilbert, electra, mpnet, roberta, xlm-roberta";
+        let known = "bert, camembert, distilbert, electra, gpt2, mpnet, roberta, xlm-roberta";
         assert_eq!(error.to_string(), format!("config.json: model_type \"mamba\": known are {known}"));
     }
 }

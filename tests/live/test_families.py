@@ -80,6 +80,10 @@ def test_token_embeddings(folder, device, theirs, sentences):
     with grilly.VulkanSentenceTransformer(folder, device=device) as ours:
         rows = ours.encode(sentences[:20], output_value="token_embeddings", normalize_embeddings=False)
     for row, other in zip(rows, expected):
+        if len(row) == 0:
+            # Of a text without tokens theirs is the vector of a padding token.
+            assert len(other) == 1
+            continue
         assert np.asarray(row).shape == np.asarray(other).shape
         assert largest(row, np.asarray(other, np.float64)) <= 3e-6
 

@@ -23,7 +23,18 @@ LONGEST = 8_000
 ROWS = 700  # more than a tokenizer has pieces, so that tokens which the files add have a row
 WORDS = ["bert", "distilbert", "electra", "mpnet"]
 SENTENCES = ["xlm-roberta", "camembert"]
-CLASSES = ["Bert", "Electra", "DistilBert", "MPNet", "Roberta", "XLMRoberta", "Camembert", "PreTrained", "Unheard"]
+CLASSES = [
+    "Bert",
+    "Electra",
+    "DistilBert",
+    "MPNet",
+    "Roberta",
+    "GPT2",
+    "XLMRoberta",
+    "Camembert",
+    "PreTrained",
+    "Unheard",
+]
 
 
 @pytest.fixture(scope="module")
@@ -153,10 +164,33 @@ def test_normalisation_of_words(folder, family, arguments):
 
 
 @pytest.mark.parametrize("prefix", [False, True])
-@pytest.mark.parametrize("family", ["roberta", *SENTENCES])
+@pytest.mark.parametrize("family", ["roberta", "gpt2", *SENTENCES])
 def test_prefix_spaces(folder, family, prefix):
     path = folder(family)
     configure(path, add_prefix_space=prefix, trim_offsets=False)
+    same_tokens(path, TEXTS)
+
+
+@pytest.mark.parametrize("begins", [None, False, True])
+@pytest.mark.parametrize("ends", [None, False, True])
+def test_tokens_around_a_text_on_request(folder, begins, ends):
+    """The flags count where there is no tokenizer.json."""
+    path = folder("gpt2")
+    model = json.loads((path / "tokenizer.json").read_text())["model"]
+    configure(
+        path, **{f"add_{role}_token": flag for role, flag in (("bos", begins), ("eos", ends)) if flag is not None}
+    )
+    same_tokens(path, TEXTS)
+    own = {"type": "TemplateProcessing", "pair": []}
+    own["single"] = [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "end", "type_id": 0}}]
+    own["special_tokens"] = {"end": {"id": "end", "ids": [7], "tokens": ["end"]}}
+    change(path / "tokenizer.json", post_processor=own)
+    same_tokens(path, TEXTS)
+    (path / "tokenizer.json").unlink()
+    (path / "vocab.json").write_text(json.dumps(model["vocab"]))
+    (path / "merges.txt").write_text("".join(f"{' '.join(pair)}\n" for pair in model["merges"]))
+    same_tokens(path, TEXTS)
+    configure(path, bos_token=None)
     same_tokens(path, TEXTS)
 
 
@@ -227,7 +261,7 @@ def flags(content, **more):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_added_tokens_with_other_flags(folder, family, name):
     path = folder(family)
-    mask = json.loads((path / "tokenizer_config.json").read_text())["mask_token"]
+    mask = json.loads((path / "tokenizer_config.json").read_text()).get("mask_token", "mask")
     added = {
         "0": flags("Éclair", normalized=True),
         "4": flags(mask, lstrip=True, rstrip=True, special=True),
@@ -252,12 +286,12 @@ def test_the_files_of_older_folders(folder, family):
     same_tokens(path)
 
 
-@pytest.mark.parametrize("family", [*WORDS, "roberta"])
+@pytest.mark.parametrize("family", [*WORDS, "roberta", "gpt2"])
 def test_a_vocabulary_without_a_tokenizer_file(folder, family):
     path = folder(family)
     model = json.loads((path / "tokenizer.json").read_text())["model"]
     (path / "tokenizer.json").unlink()
-    if family == "roberta":
+    if family in ("roberta", "gpt2"):
         (path / "vocab.json").write_text(json.dumps(model["vocab"]))
         (path / "merges.txt").write_text("#version: 0.2\n" + "".join(f"{' '.join(pair)}\n" for pair in model["merges"]))
     else:

@@ -21,6 +21,7 @@ CHARACTER_MAP = TOKENIZERS / "nmt_nfkc.bin"  # sentencepiece's, 240 KB
 MAP_PLACE = "the bytes of nmt_nfkc.bin in base64"
 # The first that a tensor's name contains: the spread of its numbers. Matrices go by their number of inputs.
 SPREADS = {"word_embeddings": 0.5, "position_embeddings": 0.3, "token_type_embeddings": 0.3, "attention_bias": 1.5}
+SPREADS |= {"wte": 0.5, "wpe": 0.3}
 
 
 def table() -> dict[str, dict]:
@@ -34,7 +35,7 @@ def draw(name: str, shape: list[int]) -> np.ndarray:
     random = np.random.RandomState(zlib.crc32(name.encode()))
     numbers = random.standard_normal(shape)
     if len(shape) == 1:
-        norm = "norm" in name.lower()
+        norm = "norm" in name.lower() or ".ln_" in f".{name}"
         scaled = float(norm and name.endswith("weight")) + (0.2 if norm else 0.1) * numbers
     else:
         chosen = (spread for part, spread in SPREADS.items() if part in name)

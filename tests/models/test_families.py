@@ -4,11 +4,12 @@ import random
 
 import numpy as np
 import pytest
+from conftest import lavapipe_at, need
 
-from grilly import VulkanSentenceTransformer
+from grilly import VulkanSentenceTransformer, _core
 
-from . import families
-from .golden import per_text, same_bits
+from . import device_process, families
+from .golden import normalized, per_text, same_bits
 
 TABLE = families.table()
 FLOAT32 = 1e-5  # max|a-b| / max|b|; torch's own float32 is within 4e-7 of these goldens
@@ -83,13 +84,15 @@ def test_token_embeddings(model, rows, name, dtype, sentences, golden):
     """One row a token; their mean, or the first, is the text's."""
     tokens = model.encode(sentences, output_value="token_embeddings", normalize_embeddings=False)
     lengths = [len(ids) for ids in per_text(golden[f"{name}/ids"])]
-    width = TABLE[name]["files"]["config.json"].get("hidden_size") or TABLE[name]["files"]["config.json"]["dim"]
+    config = TABLE[name]["files"]["config.json"]
+    width = next(config[key] for key in ("hidden_size", "dim", "n_embd") if key in config)
     assert [each.shape for each in tokens] == [(length, width) for length in lengths]
     modules = TABLE[name]["files"].get("modules.json", [])
     pooling = TABLE[name]["files"].get("1_Pooling/config.json", {})
     if dtype == "float32" and not any(module["type"].endswith("Normalize") for module in modules):
-        first = pooling.get("pooling_mode_cls_token", False)
-        pooled = np.stack([np.asarray(each)[0] if first else np.asarray(each).mean(axis=0) for each in tokens])
+        mode = "cls" if pooling.get("pooling_mode_cls_token") else pooling.get("pooling_mode", "mean")
+        one = {"cls": lambda x: x[0], "lasttoken": lambda x: x[-1], "mean": lambda x: x.mean(axis=0)}[mode]
+        pooled = np.stack([one(np.asarray(each)) if len(each) else np.zeros(width, np.float32) for each in tokens])
         assert error(pooled, rows) <= FLOAT32
 
 
@@ -114,3 +117,14 @@ def test_every_distance_occurs(golden):
     """mpnet: one bucket holds every distance from 91 on, whichever side."""
     for name in ("mpnet", "mpnet-matrix", "mpnet-bfloat16"):
         assert sum(len(ids) > 128 for ids in per_text(golden[f"{name}/ids"])) >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gpt2-matrix"], indirect=True)
+@pytest.mark.parametrize("width", [128, 512])
+def test_pre_norm_and_causal_at_other_subgroup_sizes(vulkan, folder, name, width, sentences, golden, tmp_path):
+    need("vulkan", "llvmpipe" in _core.engine("vulkan").device, "only lavapipe's subgroup size is set by a variable")
+    found = device_process.run(folder, sentences, tmp_path, lavapipe_at(width) | {"GRILLY_STRICT": "1"}, bits=True)
+    assert found.record["backend"] == "vulkan" and all(found.record["bits"].values())
+    assert found.ids == per_text(golden[f"{name}/ids"])
+    assert error(found.embeddings, normalized(golden[f"{name}/rows"])) <= FLOAT32

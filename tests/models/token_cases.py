@@ -23,6 +23,8 @@ CASES = {
     "roberta": ("roberta", {"tokenizer_class": "RobertaTokenizer"}),
     "roberta, spaced": ("roberta", {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": True}),
     "roberta, mask": ("roberta", {"tokenizer_class": "RobertaTokenizer", "added_tokens_decoder": {"599": MASK}}),
+    "gpt2": ("gpt2", {"tokenizer_class": "GPT2Tokenizer"}),
+    "gpt2, around": ("gpt2", {"tokenizer_class": "GPT2Tokenizer", "add_bos_token": True, "add_prefix_space": True}),
     "xlm-roberta": ("xlm-roberta", {"tokenizer_class": "XLMRobertaTokenizer"}),
     "xlm-roberta, not spaced": ("xlm-roberta", {"tokenizer_class": "XLMRobertaTokenizer", "add_prefix_space": False}),
     "xlm-roberta, words": ("xlm-roberta", {"tokenizer_class": "BertTokenizer", "unk_token": "<unk>"}),

@@ -4,6 +4,7 @@ mod bert;
 mod config;
 mod distilbert;
 mod electra;
+mod gpt2;
 mod mpnet;
 mod roberta;
 
@@ -44,6 +45,12 @@ pub const ARCHITECTURES: &[Architecture] = &[
         class: "Electra",
         marks: &["electra.", "embeddings_project."],
         read: electra::read,
+    },
+    Architecture {
+        model_type: "gpt2",
+        class: "GPT2",
+        marks: &["h.0.attn.c_attn.", "transformer.h."],
+        read: gpt2::read,
     },
     Architecture {
         model_type: "mpnet",

@@ -34,10 +34,19 @@ pub(super) struct Class {
     pub mask_takes_spaces: bool,
     /// Default of the special tokens without a role.
     pub extra: &'static [&'static str],
-    /// Roles of the tokens before and after every text.
-    pub around: [&'static str; 2],
+    /// What stands around every text.
+    pub around: Around,
     /// Whether the model is given segments.
     pub gives_segments: bool,
+}
+
+/// What a class puts around every text.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Around {
+    /// The tokens of two roles, one before and one after.
+    Roles([&'static str; 2]),
+    /// What tokenizer.json has; in a folder without one, what `add_bos_token` and `add_eos_token` ask for.
+    Asked,
 }
 
 /// How a text becomes pieces.
@@ -80,7 +89,7 @@ const BERT: Class = Class {
     ],
     mask_takes_spaces: false,
     extra: &[],
-    around: ["cls_token", "sep_token"],
+    around: Around::Roles(["cls_token", "sep_token"]),
     gives_segments: true,
 };
 
@@ -101,10 +110,17 @@ const ROBERTA: Class = Class {
     ..BERT
 };
 
-static CLASSES: [Class; 6] = [
+static CLASSES: [Class; 7] = [
     BERT,
     Class { names: &["DistilBertTokenizer"], model_types: &[], gives_segments: false, ..BERT },
     ROBERTA,
+    Class {
+        names: &["GPT2Tokenizer"],
+        model_types: &["gpt2"],
+        tokens: &[("bos_token", "<|endoftext|>"), ("eos_token", "<|endoftext|>"), ("unk_token", "<|endoftext|>")],
+        around: Around::Asked,
+        ..ROBERTA
+    },
     Class {
         names: &["MPNetTokenizer"],
         model_types: &["mpnet"],
@@ -125,7 +141,7 @@ static CLASSES: [Class; 6] = [
         names: &["XLMRobertaTokenizer"],
         model_types: &["xlm-roberta"],
         kind: Kind::Sentences(Unknown::Id(3)),
-        around: ["bos_token", "eos_token"],
+        around: Around::Roles(["bos_token", "eos_token"]),
         ..ROBERTA
     },
     Class {
@@ -134,7 +150,7 @@ static CLASSES: [Class; 6] = [
         kind: Kind::Sentences(Unknown::Named),
         mask_takes_spaces: true,
         extra: &["<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"],
-        around: ["bos_token", "eos_token"],
+        around: Around::Roles(["bos_token", "eos_token"]),
         ..ROBERTA
     },
 ];

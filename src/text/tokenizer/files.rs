@@ -6,10 +6,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokenizers::normalizers::NormalizerWrapper;
 use tokenizers::normalizers::utils::{Lowercase, Sequence};
+use tokenizers::processors::PostProcessorWrapper;
 use tokenizers::processors::template::{SpecialToken, TemplateProcessing};
 use tokenizers::{PaddingDirection, Tokenizer, TruncationDirection};
 
-use super::classes::{Class, Kind};
+use super::classes::{Around, Class, Kind};
 use super::guarded;
 use super::settings::Settings;
 use super::special::{Added, Specials};
@@ -67,6 +68,7 @@ struct Begun {
     tokenizer: Tokenizer,
     added: Vec<(u32, Added)>,
     baked: Baked,
+    around: Option<PostProcessorWrapper>,
     path: PathBuf,
 }
 
@@ -74,7 +76,7 @@ struct Begun {
 pub(super) fn load(folder: &Path, lower_case: bool) -> Result<Loaded> {
     let settings = Settings::read(folder)?;
     let file = folder.join("tokenizer.json");
-    let Begun { mut tokenizer, added, baked, path } = match (settings.class, file.exists()) {
+    let Begun { mut tokenizer, added, baked, around, path } = match (settings.class, file.exists()) {
         (Some(class), true) => built(&settings, class, Source::of_file(&file)?)?,
         (Some(class), false) => built(&settings, class, Source::of_folder(folder, class)?)?,
         (None, true) => as_it_is(file)?,
@@ -92,7 +94,16 @@ pub(super) fn load(folder: &Path, lower_case: bool) -> Result<Loaded> {
         tokenizer.set_encode_special_tokens(true);
     }
     if let Some(class) = settings.class {
-        let template = template(&tokenizer, class, &specials).map_err(|problem| settings.fault(problem))?;
+        let roles = match class.around {
+            Around::Roles(roles) => roles.map(Some),
+            // Of a folder with tokenizer.json the reference does not look at the flags.
+            Around::Asked if folder.join("tokenizer.json").exists() => [None, None],
+            Around::Asked => [asked(&settings, &specials, "bos_token")?, asked(&settings, &specials, "eos_token")?],
+        };
+        let template = match around.filter(|_| class.around == Around::Asked) {
+            Some(own) => own,
+            None => template(&tokenizer, class, roles, &specials).map_err(|problem| settings.fault(problem))?.into(),
+        };
         tokenizer.with_post_processor(Some(template));
     }
     let id = |token: &str| tokenizer.token_to_id(token);
@@ -109,7 +120,7 @@ pub(super) fn load(folder: &Path, lower_case: bool) -> Result<Loaded> {
 
 /// The tokenizer that a class builds from its arguments and what the files hold for it.
 fn built(settings: &Settings, class: &Class, source: Source) -> Result<Begun> {
-    let Source { vocabulary, characters, added, baked, path } = source;
+    let Source { vocabulary, characters, added, baked, around, path } = source;
     let unusable = |e: tokenizers::Error| fault(&path, format!("cannot make a {}: {}", class.name(), brief(e)));
     let specials = Specials::read(settings, None)?;
     let unknown = specials.of("unk_token").ok_or_else(|| settings.fault("unk_token is null".into()))?;
@@ -119,13 +130,14 @@ fn built(settings: &Settings, class: &Class, source: Source) -> Result<Begun> {
     tokenizer.with_pre_tokenizer(Some(class.pre_tokenizer(settings)?));
     if path.file_name().is_none_or(|name| name != "tokenizer.json") {
         // Nothing but these files says which tokens there are.
-        let around = class.around.iter().filter_map(|role| specials.of(role));
+        let roles: &[&str] = if let Around::Roles(roles) = &class.around { roles } else { &[] };
+        let around = roles.iter().filter_map(|role| specials.of(role));
         let mut needed = (class.kind == Kind::Words).then_some(unknown).into_iter().chain(around);
         if let Some(token) = needed.find(|token| tokenizer.token_to_id(token).is_none()) {
             return Err(fault(&path, format!("has no {token}")));
         }
     }
-    Ok(Begun { tokenizer, added, baked, path })
+    Ok(Begun { tokenizer, added, baked, around, path })
 }
 
 /// tokenizer.json as it is.
@@ -148,13 +160,20 @@ fn as_it_is(path: PathBuf) -> Result<Begun> {
     tokenizer.with_padding(None);
     let own = tokenizer.get_added_tokens_decoder().into_iter();
     let added = own.map(|(id, token)| (id, Added::from(token))).collect();
-    Ok(Begun { tokenizer, added, baked, path })
+    Ok(Begun { tokenizer, added, baked, around: None, path })
 }
 
-/// What a class puts around each text: one token before and one after, all of segment 0.
+/// The role of a token that a flag asks for, if there is such a token.
+fn asked(settings: &Settings, specials: &Specials, role: &'static str) -> Result<Option<&'static str>> {
+    let flag = settings.flag(&format!("add_{role}"))?;
+    Ok(Some(role).filter(|role| flag.unwrap_or(false) && specials.of(role).is_some()))
+}
+
+/// The tokens of two roles before and after each text, all of segment 0; none where there is no role.
 fn template(
     tokenizer: &Tokenizer,
     class: &Class,
+    [first, last]: [Option<&str>; 2],
     specials: &Specials,
 ) -> std::result::Result<TemplateProcessing, String> {
     let token = |place: &str, role: &str| {
@@ -162,10 +181,15 @@ fn template(
         let id = tokenizer.token_to_id(token).ok_or_else(|| format!("{role} {token:?} cannot be added"))?;
         SpecialToken::new(place.to_owned(), vec![id], vec![token.to_owned()]).map_err(|e| e.to_string())
     };
-    let [first, last] = class.around;
+    let places = [("first", first), ("last", last)];
+    let there: Vec<(&str, &str)> = places.into_iter().filter_map(|(place, role)| Some((place, role?))).collect();
+    let text =
+        format!("{} $A {}", if first.is_some() { "first" } else { "" }, if last.is_some() { "last" } else { "" });
     TemplateProcessing::builder()
-        .try_single("first $A last")?
-        .special_tokens(vec![token("first", first)?, token("last", last)?])
+        .try_single(text.trim())?
+        .special_tokens(
+            there.into_iter().map(|(place, role)| token(place, role)).collect::<std::result::Result<Vec<_>, _>>()?,
+        )
         .build()
         .map_err(|e| e.to_string())
 }

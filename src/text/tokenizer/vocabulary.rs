@@ -8,6 +8,7 @@ use serde_json::Value;
 use tokenizers::models::bpe::Vocab;
 use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::normalizers::precompiled::Precompiled;
+use tokenizers::processors::PostProcessorWrapper;
 
 use super::classes::{Class, Kind};
 use super::files::{Baked, Side, fault, read};
@@ -54,6 +55,8 @@ pub(super) struct Source {
     /// Added tokens with their ids.
     pub added: Vec<(u32, Added)>,
     pub baked: Baked,
+    /// What tokenizer.json puts around texts.
+    pub around: Option<PostProcessorWrapper>,
     /// The file that holds the vocabulary.
     pub path: PathBuf,
 }
@@ -69,6 +72,8 @@ struct TokenizerFile {
     added_tokens: Vec<NumberedToken>,
     #[serde(default)]
     normalizer: Value,
+    #[serde(default)]
+    post_processor: Value,
     model: Model,
 }
 
@@ -131,6 +136,7 @@ impl Source {
                 padding_side: file.padding.as_ref().map(|padding| padding.direction),
                 pad_token: file.padding.and_then(|padding| padding.pad_token),
             },
+            around: post_processor(file.post_processor).map_err(|e| unusable(e.to_string()))?,
             path: path.to_owned(),
         })
     }
@@ -159,7 +165,15 @@ impl Source {
                 Vocabulary { pieces: Pieces::Numbered(pieces), merges: merges_of(&folder.join(name))? }
             }
         };
-        Ok(Source { vocabulary, characters: None, added: Vec::new(), baked: Baked::default(), path })
+        Ok(Source { vocabulary, characters: None, added: Vec::new(), baked: Baked::default(), around: None, path })
+    }
+}
+
+fn post_processor(value: Value) -> tokenizers::Result<Option<PostProcessorWrapper>> {
+    match value {
+        Value::Null => Ok(None),
+        // As text: the library cannot read every one from a value.
+        value => guarded(|| Ok(serde_json::from_str(&value.to_string())?)).map(Some),
     }
 }
 

@@ -1,0 +1,63 @@
+//! GPT-2 (Radford et al. 2019): pre-norm, causal, learned positions, matrices stored the other way round.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::config::{Common, Keys};
+use crate::model::spec::{EncoderSpec, LayerNames, Matrices, NameRules, NormPlace, PositionRows, Positions, Table};
+use crate::{Error, Result};
+
+const KEYS: Keys = Keys {
+    hidden: "n_embd",
+    layers: "n_layer",
+    heads: "n_head",
+    intermediate: "n_inner",
+    expansion: Some(4),
+    positions: "n_positions",
+    activation: ("activation_function", "gelu_new"),
+    norm_eps: Some(("layer_norm_epsilon", 1e-5)),
+};
+
+/// Reads a `model_type: "gpt2"` configuration.
+///
+/// # Errors
+/// As [`Common::read`]; `Unsupported` for scores that are scaled in another way.
+pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
+    let (common, [scaled, by_layer]) = Common::read(config, path, &KEYS, |fields, _| {
+        [fields.flag_or("scale_attn_weights", true), fields.flag_or("scale_attn_by_inverse_layer_idx", false)]
+    })?;
+    if !scaled || by_layer {
+        let key = if by_layer { "scale_attn_by_inverse_layer_idx" } else { "scale_attn_weights" };
+        let what = format!("{}: {key} {by_layer}", path.display());
+        return Err(Error::Unsupported { what, reason: format!("only {} is known", !by_layer) });
+    }
+    let name = |part: &str| format!("h.{{}}.{part}");
+    let names = LayerNames {
+        query_key_value: vec![name("attn.c_attn")],
+        attention_output: name("attn.c_proj"),
+        attention_norm: name("ln_1"),
+        feed_forward_in: name("mlp.c_fc"),
+        feed_forward_out: name("mlp.c_proj"),
+        feed_forward_norm: name("ln_2"),
+    };
+    let table = |name: &str, rows| Table { name: format!("{name}.weight"), rows };
+    let (words, positions) = (table("wte", common.vocabulary), table("wpe", common.positions));
+    let spec = EncoderSpec {
+        words,
+        positions: Positions::Learned { table: positions, rows: PositionRows::Counted },
+        embedding_norm: None,
+        norm_place: NormPlace::Pre,
+        causal: true,
+        final_norm: Some("ln_f".into()),
+        matrices: Matrices::ByOperand,
+        ..common.spec(names)
+    };
+    let ignored = ["lm_head.*", "score.*", "*.attn.bias", "*.attn.masked_bias"];
+    let rules = NameRules {
+        prefixes: vec!["transformer.".into()],
+        ignored: ignored.map(str::to_owned).into(),
+        ..NameRules::default()
+    };
+    Ok((spec, rules))
+}
