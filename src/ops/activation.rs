@@ -1,6 +1,7 @@
 //! Elementwise nonlinearities.
 
-use super::{Counts, Operand, Operation, Shape, Shapes};
+use super::definition::Origin;
+use super::{ActivationBackward, Counts, Operand, Operation, Shape, Shapes, Vjp};
 use crate::Result;
 
 /// The nonlinearities; those a model's configuration can ask for come first.
@@ -109,5 +110,10 @@ impl Operation for Activation {
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         operands[0].elements(counts) as u64
+    }
+
+    fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
+        let n = operands.len();
+        Some(Vjp::single(n, ActivationBackward(self.clone()), &[Vjp::gradient(n), Origin::Operand(0)]))
     }
 }

@@ -1,6 +1,7 @@
 //! Cross entropy of logits with class numbers.
 
-use super::{Counts, Dim, Operand, Operation, Shape, Shapes};
+use super::definition::Origin;
+use super::{Counts, Dim, Operand, Operation, Shape, Shapes, Vjp};
 use crate::Result;
 
 /// The target that leaves a row out; as a signed number -1.
@@ -51,6 +52,12 @@ impl Operation for CrossEntropy {
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         5 * operands[0].elements(counts) as u64
+    }
+
+    fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
+        let n = operands.len();
+        let terms: Vec<Origin> = std::iter::once(Vjp::gradient(n)).chain((0..n).map(Origin::Operand)).collect();
+        Some(Vjp::single(n, CrossEntropyBackward { label_smoothing: self.label_smoothing }, &terms))
     }
 }
 

@@ -21,6 +21,18 @@ pub struct Term {
     pub shape: Option<Shape>,
 }
 
+impl Term {
+    /// In the shape it comes with.
+    pub(super) fn whole(from: Origin) -> Self {
+        Term { from, shape: None }
+    }
+
+    /// Seen as `shape`.
+    pub(super) fn seen(self, shape: Shape) -> Self {
+        Term { shape: Some(shape), ..self }
+    }
+}
+
 /// One op of a definition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
@@ -33,7 +45,7 @@ pub struct Step {
 impl Step {
     /// A step whose operands have the shapes they come with.
     pub(super) fn new(op: impl Into<Op>, operands: &[Origin]) -> Step {
-        let operands = operands.iter().map(|from| Term { from: *from, shape: None }).collect();
+        let operands = operands.iter().copied().map(Term::whole).collect();
         Step { op: op.into(), operands }
     }
 

@@ -1,6 +1,6 @@
 //! Elements set to zero by chance.
 
-use super::{Counts, Operand, Operation, Shape, Shapes};
+use super::{Counts, Operand, Operation, Shape, Shapes, Vjp};
 use crate::Result;
 
 /// `y = x / (1 - p)` where `u >= p`, else 0, elementwise. Operands: `x`.
@@ -33,5 +33,11 @@ impl Operation for Dropout {
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         2 * operands[0].elements(counts) as u64
+    }
+
+    fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
+        let n = operands.len();
+        // The same elements are dropped.
+        Some(Vjp::single(n, self.clone(), &[Vjp::gradient(n)]))
     }
 }

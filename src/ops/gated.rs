@@ -1,6 +1,7 @@
 //! Halves of rows of which one gates the other.
 
-use super::{Activation, Counts, Dim, Operand, Operation, Shape, Shapes};
+use super::definition::Origin;
+use super::{Activation, Counts, Dim, GatedBackward, Operand, Operation, Shape, Shapes, Vjp};
 use crate::Result;
 
 /// `y = x1 act(x2)`, `x1` and `x2` the halves of the last axis; attributes as [`Activation`].
@@ -33,5 +34,10 @@ impl Operation for Gated {
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         operands[0].elements(counts) as u64
+    }
+
+    fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
+        let n = operands.len();
+        Some(Vjp::single(n, GatedBackward(self.0.clone()), &[Vjp::gradient(n), Origin::Operand(0)]))
     }
 }

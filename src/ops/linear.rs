@@ -1,6 +1,7 @@
 //! `y = act(x W^T + b) + residual`.
 
-use super::{ActivationKind, Counts, Dim, Operand, Operation, Shape, Shapes};
+use super::definition::{Origin, Term};
+use super::{ActivationKind, Counts, Dim, Matmul, Operand, Operation, Reduce, ReduceKind, Shape, Shapes, Vjp};
 use crate::Result;
 
 /// Whether a product ends by adding a residual.
@@ -73,5 +74,27 @@ impl Operation for Linear {
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         2 * operands[0].elements(counts) as u64 * operands[1].rows().size(counts) as u64
+    }
+
+    fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
+        if self.activation.is_some() || self.residual == Residual::Added {
+            // Its definition has one: a product, an activation, a sum.
+            return None;
+        }
+        let (x, weight) = (operands[0], operands[1]);
+        let (rows, k) = x.as_rows()?;
+        let n = weight.rows().size(Counts::default());
+        let mut vjp = Vjp::new(operands.len());
+        let g = Term::whole(Vjp::gradient(operands.len())).seen(Shape::fixed(&[rows, n]));
+        let flat = Term::whole(Origin::Operand(0)).seen(Shape::fixed(&[rows, k]));
+        if self.bias {
+            let by_bias = vjp.step(Reduce::rows(ReduceKind::Sum), [g.clone()]);
+            vjp.give(2, by_bias);
+        }
+        let by_x = vjp.step(Matmul::default(), [g.clone(), Term::whole(Origin::Operand(1))]);
+        vjp.give(0, by_x.seen(x.clone()));
+        let by_weight = vjp.step(Matmul { transpose_a: true, ..Matmul::default() }, [g, flat]);
+        vjp.give(1, by_weight);
+        Some(vjp)
     }
 }

@@ -40,6 +40,7 @@ mod shape;
 pub mod signature;
 pub mod softmax;
 pub mod softmax_dropout;
+pub mod vjp;
 
 pub use activation::{Activation, ActivationKind};
 pub use activation_backward::ActivationBackward;
@@ -76,6 +77,7 @@ pub use shape::{Counts, Dim, Shape};
 pub use signature::Operand;
 pub use softmax::{Softmax, SoftmaxBackward};
 pub use softmax_dropout::SoftmaxDropout;
+pub use vjp::Vjp;
 
 use crate::dtype::DType;
 use crate::{Error, Result};
@@ -134,6 +136,11 @@ pub trait Operation {
     fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
         let _ = operands;
         Ok(Vec::new())
+    }
+    /// The gradients of the operands; `None` for an op without a derivative of its own.
+    fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
+        let _ = operands;
+        None
     }
     /// Float32 memory that kernels may keep something in while the op runs, by its axes, given how the result is stored;
     /// less than any operand of rows.
@@ -327,6 +334,11 @@ impl Op {
     /// As [`Operation::definition`].
     pub fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
         self.operation().definition(operands)
+    }
+
+    /// As [`Operation::vjp`].
+    pub fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
+        self.operation().vjp(operands)
     }
 
     /// As [`Operation::scratch`].

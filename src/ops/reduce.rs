@@ -53,6 +53,11 @@ pub struct Reduce {
 }
 
 impl Reduce {
+    /// Over the first axis.
+    pub fn rows(kind: ReduceKind) -> Self {
+        Reduce { axis: 0, kind, stage: Stage::Whole }
+    }
+
     /// Elements of an axis of `n` that are reduced at once: about its square root, and 1024 at least.
     pub fn chunk(n: usize) -> usize {
         n.isqrt().next_power_of_two().max(1024)

@@ -101,6 +101,13 @@ impl Shape {
         self.0.iter().map(size).collect()
     }
 
+    /// Rows and columns when all axes but the last count as one; `None` where the batch counts an axis.
+    pub fn as_rows(&self) -> Option<(usize, usize)> {
+        let fixed = self.0.iter().all(|dim| matches!(dim, Dim::Fixed(_)));
+        let (_, leading) = self.0.split_last()?;
+        fixed.then(|| (leading.iter().map(|dim| dim.size(Counts::default())).product(), self.columns()))
+    }
+
     /// Number of elements in a batch.
     pub fn elements(&self, counts: Counts) -> usize {
         self.0.iter().map(|d| d.size(counts)).product()

@@ -1,6 +1,6 @@
 //! Softmax over the last axis, with a mask.
 
-use super::{Counts, Dim, Operand, Operation, Shape, Shapes};
+use super::{Counts, Dim, Operand, Operation, Shape, Shapes, Vjp};
 use crate::Result;
 
 /// `y = e^x / sum e^x` over the entries of the last axis that are kept, 0 elsewhere and in rows without any.
@@ -85,6 +85,11 @@ impl Operation for Softmax {
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         5 * operands[0].elements(counts) as u64
+    }
+
+    fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
+        let n = operands.len();
+        Some(Vjp::single(n, SoftmaxBackward {}, &[Vjp::gradient(n), Vjp::result(n)]))
     }
 }
 

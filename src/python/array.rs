@@ -113,6 +113,24 @@ impl Engine {
         Ok(Array::new(slf, array))
     }
 
+    /// The gradients of an op's operands, given that of its result.
+    #[pyo3(signature = (op, operands, gradient, attributes, architecture=None))]
+    fn vjp(
+        slf: &Bound<'_, Self>,
+        op: &str,
+        operands: Vec<PyRef<'_, Array>>,
+        gradient: PyRef<'_, Array>,
+        attributes: &Bound<'_, PyDict>,
+        architecture: Option<Name>,
+    ) -> PyResult<Vec<Option<Array>>> {
+        let op = Op::from_attributes(op, json(attributes)?)?;
+        let arrays = operands.iter().map(|a| a.array()).collect::<crate::Result<Vec<_>>>()?;
+        let (gradient, engine) = (gradient.array()?, &slf.get().0);
+        let architecture = architecture.unwrap_or_default().0;
+        let found = lock::without(slf.py(), || engine.vjp(&architecture, &op, &arrays, None, gradient))?;
+        Ok(found.into_iter().map(|gradient| gradient.map(|array| Array::new(slf, array))).collect())
+    }
+
     /// Waits until everything recorded so far is done.
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
         lock::without(py, || self.0.synchronize())

@@ -26,7 +26,8 @@ def _backward(name: str, grad_output: Operand, x: Operand, kind: str, **attribut
     need_shape(name, "grad_output", g, shape(given))
 
     def body(r: Any, g: Any, x: Any) -> Any:
-        return r.like(r("activation_backward", g, x, kind=kind, **attributes), x)
+        (gradient,) = r.vjp("activation", g, x, kind=kind, **attributes)
+        return r.like(gradient, x)
 
     return evaluate(name, body, g, given, alike=2)
 

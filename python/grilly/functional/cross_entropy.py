@@ -131,7 +131,8 @@ def cross_entropy_backward(
                 g = r("binary", g, divisor(r, w, host), kind="divide")
             g = r("binary", r.constant(np.ones(host.shape)), g, kind="multiply")
         targets, weights = r.constant(host), [] if w is None else [w]
-        return r.like(r("cross_entropy_backward", g, x, targets, *weights, label_smoothing=smoothing), x)
+        gradient, *_ = r.vjp("cross_entropy", g, x, targets, *weights, label_smoothing=smoothing)
+        return r.like(gradient, x)
 
     return evaluate("cross_entropy_backward", body, g, x, w)
 

@@ -38,6 +38,12 @@ class Recorder:
     def __call__(self, operation: str, *operands: _core.Array, **attributes: Any) -> _core.Array:
         return self.engine.call(operation, list(operands), attributes, SHADERS_OF.get())
 
+    def vjp(
+        self, operation: str, gradient: _core.Array, *operands: _core.Array, **attributes: Any
+    ) -> list[_core.Array | None]:
+        """The gradients of an operation's operands, given that of its result."""
+        return self.engine.vjp(operation, list(operands), gradient, attributes, SHADERS_OF.get())
+
     def constant(self, values: npt.ArrayLike) -> _core.Array:
         """Numbers that do not depend on data."""
         values = np.asarray(values)

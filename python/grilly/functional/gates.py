@@ -115,7 +115,8 @@ def _gated(name: str, x: Operand, kind: str) -> Result:
 
 def _gated_backward(name: str, grad_output: Operand, x: Operand, kind: str) -> Result:
     def body(r: Any, g: Any, x: Any) -> Any:
-        return r.like(r("gated_backward", g, x, kind=kind), x)
+        (gradient,) = r.vjp("gated", g, x, kind=kind)
+        return r.like(gradient, x)
 
     prepared, g = halves(name, x), floats(grad_output, "grad_output")
     *batch, columns = shape(prepared)

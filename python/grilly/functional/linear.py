@@ -106,18 +106,17 @@ def linear_backward(
         [[11.0], [[5.0], [10.0]], [1.0, 2.0]]
     """
     g, x, w = floats(grad_output, "grad_output"), floats(x, "x"), floats(weights, "weights")
-    check_linear("linear_backward", x, w, optional(bias, "bias"))
+    b = optional(bias, "bias")
+    check_linear("linear_backward", x, w, b)
     axes, rows = shape(x), shape(w)[0]
     need_shape("linear_backward", "grad_output", g, (*axes[:-1], rows))
-    places = count(axes[:-1])
 
-    def body(r: Any, g: Any, x: Any, w: Any) -> Any:
-        flat, given = g.reshape([places, rows]), x.reshape([places, axes[-1]])
-        grad_bias = None if bias is None else r("reduce", flat, axis=0, kind="sum")
-        grad_input = r.like(r("matmul", flat, w), x).reshape(list(axes))
-        return grad_input, r.like(r("matmul", flat, given, transpose_a=True), w), grad_bias
+    def body(r: Any, g: Any, x: Any, w: Any, b: Any) -> Any:
+        found = r.vjp("linear", g, x, w, *([] if b is None else [b]), bias=b is not None)
+        grad_bias = None if b is None else found[2]
+        return r.like(found[0], x), r.like(found[1], w), grad_bias
 
-    found: tuple[Result, Result, Result] = evaluate("linear_backward", body, g, x, w, alike=2)
+    found: tuple[Result, Result, Result] = evaluate("linear_backward", body, g, x, w, b, alike=2)
     return found
 
 

@@ -197,13 +197,11 @@ def layer_norm_backward(
     need_shape("layer_norm_backward", "grad_output", g, axes)
 
     def body(r: Any, g: Any, x: Any, w: Any) -> Any:
-        g, x, weight = r.wide(g).reshape(rows), x.reshape(rows), w.reshape([rows[1]])
-        wide = r.wide(x)
-        unit = r("layer_norm", wide, r.kept(filled, 1.0, rows[1]), r.kept(filled, 0.0, rows[1]), eps=small)
-        grad_gamma = r("reduce", r("binary", g, unit, kind="multiply"), axis=0, kind="sum").reshape(last)
-        grad_beta = r("reduce", g, axis=0, kind="sum").reshape(last)
-        grad_input = r("layer_norm_backward", g, wide, weight, eps=small)
-        return r.like(grad_input, x).reshape(axes), r.like(grad_gamma, w), r.like(grad_beta, w)
+        g, wide, weight = r.wide(g).reshape(rows), r.wide(x).reshape(rows), w.reshape([rows[1]])
+        # The bias' numbers play no part, so the weight stands in for it.
+        grads = r.vjp("layer_norm", g, wide, weight, weight, eps=small)
+        grad_input, grad_gamma, grad_beta = grads[0].reshape(axes), grads[1].reshape(last), grads[2].reshape(last)
+        return r.like(grad_input, x), r.like(grad_gamma, w), r.like(grad_beta, w)
 
     found: tuple[Result, Result, Result] = evaluate("layer_norm_backward", body, g, x, w, alike=2)
     return found
@@ -274,12 +272,9 @@ def rms_norm_backward(grad_output: Operand, x: Operand, weight: Operand, eps: fl
     need_shape("rms_norm_backward", "grad_output", g, axes)
 
     def body(r: Any, g: Any, x: Any, w: Any) -> Any:
-        g, x, weight = r.wide(g).reshape(rows), x.reshape(rows), w.reshape([rows[1]])
-        wide = r.wide(x)
-        unit = r("rms_norm", wide, r.kept(filled, 1.0, rows[1]), eps=small)
-        grad_weight = r("reduce", r("binary", g, unit, kind="multiply"), axis=0, kind="sum").reshape(last)
-        grad_input = r("rms_norm_backward", g, wide, weight, eps=small)
-        return r.like(grad_input, x).reshape(axes), r.like(grad_weight, w)
+        g, wide, weight = r.wide(g).reshape(rows), r.wide(x).reshape(rows), w.reshape([rows[1]])
+        grad_input, grad_weight = r.vjp("rms_norm", g, wide, weight, eps=small)
+        return r.like(grad_input.reshape(axes), x), r.like(grad_weight.reshape(last), w)
 
     found: tuple[Result, Result] = evaluate("rms_norm_backward", body, g, x, w, alike=2)
     return found

@@ -1,0 +1,116 @@
+//! Derivatives: the steps of other ops that give the gradients of an op's operands from that of its result
+//! (a vector-Jacobian product, Griewank and Walther 2008).
+
+use super::definition::{Origin, Step, Term};
+use super::{Op, Shape};
+
+/// The gradients of an op's operands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Vjp {
+    operands: usize,
+    /// Constants that the steps read, each of one number.
+    pub filled: Vec<(f32, Shape)>,
+    /// Steps over the op's operands, its result, the gradient of the result and the constants, in this order.
+    pub steps: Vec<Step>,
+    /// The gradient of each operand; `None` for one that has none, such as indices.
+    pub gradients: Vec<Option<Term>>,
+}
+
+impl Vjp {
+    /// Of an op on so many operands, none of which has a gradient yet.
+    pub(super) fn new(operands: usize) -> Self {
+        Vjp { operands, filled: Vec::new(), steps: Vec::new(), gradients: vec![None; operands] }
+    }
+
+    /// That of an op of which one other op gives the gradient in the first operand, from `terms`.
+    pub(super) fn single(operands: usize, op: impl Into<Op>, terms: &[Origin]) -> Self {
+        let mut vjp = Vjp::new(operands);
+        let gradient = vjp.step(op, terms.iter().copied().map(Term::whole));
+        vjp.give(0, gradient);
+        vjp
+    }
+
+    /// The op's result.
+    pub(super) fn result(operands: usize) -> Origin {
+        Origin::Operand(operands)
+    }
+
+    /// The gradient of the op's result.
+    pub(super) fn gradient(operands: usize) -> Origin {
+        Origin::Operand(operands + 1)
+    }
+
+    /// A constant.
+    pub(super) fn filled(&mut self, number: f32, shape: Shape) -> Term {
+        self.filled.push((number, shape));
+        Term::whole(Origin::Operand(self.operands + 1 + self.filled.len()))
+    }
+
+    /// Adds a step.
+    pub(super) fn step(&mut self, op: impl Into<Op>, operands: impl IntoIterator<Item = Term>) -> Term {
+        self.steps.push(Step { op: op.into(), operands: operands.into_iter().collect() });
+        Term::whole(Origin::Step(self.steps.len() - 1))
+    }
+
+    /// The gradient of the operand at a place.
+    pub(super) fn give(&mut self, place: usize, gradient: Term) {
+        self.gradients[place] = Some(gradient);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::ops::Counts;
+
+    fn axes(shape: &Shape) -> usize {
+        shape.elements(Counts::default())
+    }
+
+    #[test]
+    fn gradients_have_the_shapes_of_their_operands() {
+        for (name, attributes, operands) in [
+            ("activation", json!({"kind": "silu"}), &[&[2, 3, 4][..]][..]),
+            ("cross_entropy", json!({}), &[&[2, 3, 4], &[2, 3], &[4]]),
+            ("dropout", json!({"p": 0.5, "seed": 1}), &[&[2, 3]]),
+            ("gated", json!({"kind": "silu"}), &[&[2, 3, 4]]),
+            ("layer_norm", json!({}), &[&[2, 3, 4], &[4], &[4]]),
+            ("linear", json!({}), &[&[2, 3, 4], &[5, 4]]),
+            ("linear", json!({"bias": true}), &[&[4], &[5, 4], &[5]]),
+            ("rms_norm", json!({}), &[&[2, 3, 4], &[4]]),
+            ("softmax", json!({}), &[&[2, 3, 4]]),
+        ] {
+            let op = Op::from_attributes(name, attributes).unwrap();
+            let shapes: Vec<Shape> = operands.iter().map(|axes| Shape::fixed(axes)).collect();
+            let shapes: Vec<&Shape> = shapes.iter().collect();
+            let result = op.infer(&shapes).unwrap().remove(0);
+            let vjp = op.vjp(&shapes).unwrap();
+            let filled = vjp.filled.iter().map(|(_, shape)| shape);
+            let given: Vec<&Shape> = shapes.iter().copied().chain([&result, &result]).chain(filled).collect();
+            let mut results: Vec<Shape> = Vec::new();
+            let seen = |term: &Term, results: &[Shape]| {
+                let own = match term.from {
+                    Origin::Operand(place) => given[place].clone(),
+                    Origin::Step(place) => results[place].clone(),
+                };
+                let shape = term.shape.clone().unwrap_or(own.clone());
+                assert_eq!(axes(&shape), axes(&own), "{name}");
+                shape
+            };
+            for step in &vjp.steps {
+                let terms: Vec<Shape> = step.operands.iter().map(|term| seen(term, &results)).collect();
+                results.push(step.op.infer(&terms.iter().collect::<Vec<_>>()).unwrap().remove(0));
+            }
+            assert_eq!(vjp.gradients.len(), shapes.len(), "{name}");
+            assert!(vjp.gradients[0].is_some(), "{name}");
+            for (gradient, shape) in vjp.gradients.iter().zip(&shapes) {
+                assert!(gradient.as_ref().is_none_or(|term| seen(term, &results) == **shape), "{name}");
+            }
+        }
+        let fused = Op::from_attributes("linear", json!({"residual": "added"})).unwrap();
+        let x = Shape::fixed(&[2, 2]);
+        assert_eq!(fused.vjp(&[&x, &x, &x]), None);
+    }
+}
