@@ -6,29 +6,33 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use super::lock;
-use super::text::{Location, Name};
-use crate::Error;
-use crate::backend::registry::{self, Registry, Row};
-use crate::backend::vulkan;
-use crate::compiler::{self, CompilerConfig, Place};
+use crate::error::PyResult;
+use crate::lock;
+use crate::text::{Location, Name};
+use grilly::Error;
+use grilly::backend::registry::{self, Registry, Row};
+use grilly::backend::vulkan;
+use grilly::compiler::{self, CompilerConfig, Place};
 
 /// Chooses debug or release mode before Vulkan is first used.
 #[pyfunction]
-pub(super) fn configure(py: Python<'_>, validation: bool) -> PyResult<()> {
+pub(crate) fn configure(py: Python<'_>, validation: bool) -> PyResult<()> {
     if lock::briefly_without(py, vulkan::in_use) {
         return Err(Error::Unusable(
             "configure: Vulkan is in use already; choose its mode before the first model, array or info()".into(),
         )
         .into());
     }
-    crate::settings::configure_debug(validation);
-    if validation { super::log_bridge::to_stderr(py) } else { Ok(()) }
+    grilly::settings::configure_debug(validation);
+    if validation {
+        crate::log_bridge::to_stderr(py)?;
+    }
+    Ok(())
 }
 
 /// Compiles the shaders of a folder. A compilation may take any time, and nothing stops it: see `without_waiting`.
 #[pyclass(frozen, module = "grilly._core")]
-pub(super) struct ShaderCompiler(Arc<compiler::ShaderCompiler>);
+pub(crate) struct ShaderCompiler(Arc<compiler::ShaderCompiler>);
 
 #[pymethods]
 impl ShaderCompiler {
@@ -101,7 +105,7 @@ impl ShaderCompiler {
 
 /// A compiled function of a shader file.
 #[pyclass(frozen, module = "grilly._core")]
-pub(super) struct ComputeFunction(compiler::ComputeFunction);
+pub(crate) struct ComputeFunction(compiler::ComputeFunction);
 
 #[pymethods]
 impl ComputeFunction {
@@ -167,7 +171,7 @@ impl ComputeFunction {
 
 /// Shaders by name and architecture: the process' own table, which decides what is dispatched, or a list of names.
 #[pyclass(frozen, module = "grilly._core")]
-pub(super) struct ShaderTable {
+pub(crate) struct ShaderTable {
     /// `None` for the process'.
     own: Option<Mutex<Registry>>,
 }
