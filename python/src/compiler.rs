@@ -39,7 +39,7 @@ impl ShaderCompiler {
     #[new]
     #[pyo3(signature = (
         shader_directory, enable_caching=true, cache_directory=None, debug_info=None, optimization_level=None,
-        target_env=None, fast_math=true, defines=BTreeMap::new()
+        target_env=None, fast_math=true, defines=BTreeMap::new(), fallback_directories=Vec::new()
     ))]
     #[allow(clippy::too_many_arguments)] // the fields of Python's dataclass
     fn new(
@@ -51,6 +51,7 @@ impl ShaderCompiler {
         target_env: Option<Name>,
         fast_math: bool,
         defines: BTreeMap<Name, Name>,
+        fallback_directories: Vec<Location>,
     ) -> PyResult<Self> {
         let mode = CompilerConfig::default();
         for (Name(name), Name(value)) in &defines {
@@ -61,6 +62,7 @@ impl ShaderCompiler {
         }
         Ok(ShaderCompiler(Arc::new(compiler::ShaderCompiler::new(CompilerConfig {
             shader_directory: shader_directory.0,
+            fallback_directories: fallback_directories.into_iter().map(|folder| folder.0).collect(),
             enable_caching,
             cache_directory: cache_directory.map(|folder| folder.0),
             debug_info: debug_info.unwrap_or(mode.debug_info),
