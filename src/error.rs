@@ -1,6 +1,6 @@
 //! Every way grilly can fail, as one enum whose variants carry facts.
 //!
-//! Each variant maps to one Python exception class (see `python/error.rs`), so a new variant is a decision
+//! Each variant maps to one Python exception class (see `python/src/error.rs`), so a new variant is a decision
 //! about what a Python user catches.
 
 use std::path::PathBuf;
@@ -10,7 +10,6 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What went wrong, with the facts a person needs to mend it.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// A model's name leads nowhere.
     #[error("no model called {name:?}: {}", tried.join("; "))]
@@ -165,7 +164,7 @@ pub enum Error {
 
 /// What a parser says, at most 200 characters of it: it may quote a value of any length, between what is wrong with it and
 /// where.
-pub(crate) fn brief(fault: impl std::fmt::Display) -> String {
+pub fn brief(fault: impl std::fmt::Display) -> String {
     const START: usize = 140;
     const END: usize = 57;
     let text = fault.to_string();

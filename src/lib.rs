@@ -43,8 +43,5 @@ pub mod model;
 
 pub mod embed;
 
-#[cfg(feature = "python")]
-mod python;
-
 pub use embed::{EmbeddingModel, EncodeOptions};
 pub use error::{Error, Result};

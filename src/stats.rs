@@ -48,6 +48,10 @@ counters! {
     batches_cpu,
     /// Ops on arrays run on the CPU backend.
     ops_cpu,
+    /// Arithmetic of the batches and ops begun on Vulkan devices, in thousands of operations, which 64 bits hold for years.
+    kiloflops_vulkan,
+    /// The same on the CPU backend.
+    kiloflops_cpu,
     /// Bytes of weights written to devices.
     bytes_weights,
     /// Bytes of inputs written to devices (ids, positions, lengths, dispatch sizes).

@@ -133,6 +133,7 @@ class ShaderCompiler:
         target_env: str | None = None,
         fast_math: bool = True,
         defines: dict[str, str] = ...,
+        fallback_directories: Sequence[str | os.PathLike[str]] = ...,
     ) -> ShaderCompiler: ...
     @property
     def compilations(self) -> int: ...

@@ -7,7 +7,7 @@ file built with `-DENTRY_name`; its entry point is `main` in any case.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from grilly import _core
@@ -32,6 +32,7 @@ class ShaderCompilerConfig:
         target_env: `"vulkan1.1"`, `"vulkan1.2"` or `"vulkan1.3"`, whose rules the shader is compiled by.
         fast_math: Whether the driver may round `a * b + c` once; False decorates float arithmetic `NoContraction`.
         defines: Macros and their values.
+        fallback_directories: Where else, in this order, a shader is looked for that does not lie in `shader_directory`.
 
     Example:
         >>> from grilly import ShaderCompilerConfig
@@ -47,6 +48,7 @@ class ShaderCompilerConfig:
     target_env: str = "vulkan1.3"
     fast_math: bool = True
     defines: Mapping[str, object] = field(default_factory=dict)
+    fallback_directories: Sequence[str | os.PathLike[str]] = ()
 
 
 class ShaderCompiler:
@@ -92,6 +94,7 @@ class ShaderCompiler:
             given.target_env,
             given.fast_math,
             {name: str(value) for name, value in given.defines.items()},
+            given.fallback_directories,
         )
 
     @property
@@ -163,11 +166,15 @@ def set_default_folder(folder: str | os.PathLike[str]) -> None:
 
 
 def default_compiler() -> ShaderCompiler:
-    """The compiler of registrations that name none: of the folder chosen last, else of the current one.
+    """The compiler of registrations that name none.
+
+    A shader is looked for in the folder chosen last, else in the current one; then in `shaders` and `shaders/spv` of
+    the current one. In each, GLSL goes before SPIR-V.
 
     Example:
         >>> from grilly.compiler import default_compiler
         >>> default_compiler().config.enable_caching
         True
     """
-    return ShaderCompiler(ShaderCompilerConfig(shader_directory=_default_folder))
+    others = ("shaders", os.path.join("shaders", "spv"))
+    return ShaderCompiler(ShaderCompilerConfig(shader_directory=_default_folder, fallback_directories=others))

@@ -71,20 +71,30 @@ def info() -> dict[str, Any]:
     }
 
 
-def stats() -> dict[str, int]:
+def stats() -> dict[str, float]:
     """What this process did so far: counts, and bytes where the name says so.
 
     Returns:
         A dict with `instances` and `devices` created, `dispatches`, `submits`, `waits`, `batches_vulkan` and
-        `batches_cpu`, `bytes_weights`, `bytes_up`, `bytes_down`, `bytes_held` (now) and `fallbacks`.
+        `batches_cpu`, `ops_cpu`, `bytes_weights`, `bytes_up`, `bytes_down`, `bytes_held` (now) and `fallbacks`;
+        `flops_vulkan` and `flops_cpu`, the arithmetic operations of all batches and calls begun there, in whole
+        thousands each; `share_vulkan` and `share_cpu`, which part of them, from 0 to 1 (both 0 before the first).
 
     Example:
         >>> import grilly
-        >>> grilly.stats()["fallbacks"] >= 0
-        True
+        >>> grilly.reset_stats()
+        >>> _ = grilly.functional.linear(grilly.to_vulkan([[1.0, 2.0]], "cpu"), [[3.0, 4.0]])
+        >>> stats = grilly.stats()
+        >>> stats["flops_cpu"], stats["share_cpu"], stats["share_vulkan"]
+        (1000, 1.0, 0.0)
     """
-    found = _core.stats()
-    return {**found, "fallbacks": found["fallbacks"] + fallbacks.count()}
+    found: dict[str, float] = {**_core.stats()}
+    found["fallbacks"] += fallbacks.count()
+    flops = {device: 1000 * found.pop(f"kiloflops_{device}") for device in ("vulkan", "cpu")}
+    for device, count in flops.items():
+        found[f"flops_{device}"] = count
+        found[f"share_{device}"] = count / max(1, sum(flops.values()))
+    return found
 
 
 def reset_stats() -> None:

@@ -90,6 +90,8 @@ impl std::str::FromStr for TargetEnv {
 pub struct CompilerConfig {
     /// Where shaders lie, in folders of any depth.
     pub shader_directory: PathBuf,
+    /// Where else, in this order, a shader is looked for that does not lie there.
+    pub fallback_directories: Vec<PathBuf>,
     /// Whether compiled modules are kept on disk.
     pub enable_caching: bool,
     /// Where they are kept; `None` for `grilly/shaders` in the user's cache folder.
@@ -111,6 +113,7 @@ impl CompilerConfig {
     pub fn release() -> Self {
         CompilerConfig {
             shader_directory: PathBuf::from("."),
+            fallback_directories: Vec::new(),
             enable_caching: true,
             cache_directory: None,
             debug_info: false,

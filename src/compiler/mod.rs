@@ -25,9 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub use config::{CompilerConfig, OptimizationLevel, TargetEnv};
-pub use register::{Place, register};
-#[cfg(feature = "python")]
-pub(crate) use register::{enter, row};
+pub use register::{Place, enter, register, row};
 
 use crate::backend::vulkan::reflect::{Names, reflect};
 use crate::backend::vulkan::{self, Interface, Variant, spirv_tools};
@@ -147,17 +145,21 @@ impl ShaderCompiler {
         }
     }
 
-    /// The GLSL of a shader, or the SPIR-V where there is no GLSL or its ending is given.
+    /// In the first folder that has it, the GLSL of a shader, or the SPIR-V where there is no GLSL or its ending is given.
     fn find(&self, shader: &str) -> Result<Source> {
-        let path = self.config.shader_directory.join(shader);
-        let candidates = match Path::new(shader).extension().and_then(|e| e.to_str()) {
-            Some("glsl") => vec![Source::Glsl(path)],
-            Some("spv") => vec![Source::Spirv(path)],
-            _ => {
-                let with = |ending: &str| PathBuf::from(format!("{}.{ending}", path.display()));
-                vec![Source::Glsl(with("glsl")), Source::Spirv(with("spv"))]
+        let candidates = |folder: &PathBuf| {
+            let path = folder.join(shader);
+            match Path::new(shader).extension().and_then(|e| e.to_str()) {
+                Some("glsl") => vec![Source::Glsl(path)],
+                Some("spv") => vec![Source::Spirv(path)],
+                _ => {
+                    let with = |ending: &str| PathBuf::from(format!("{}.{ending}", path.display()));
+                    vec![Source::Glsl(with("glsl")), Source::Spirv(with("spv"))]
+                }
             }
         };
+        let folders = std::iter::once(&self.config.shader_directory).chain(&self.config.fallback_directories);
+        let candidates: Vec<Source> = folders.flat_map(candidates).collect();
         let tried = candidates.iter().map(|c| c.path().display().to_string()).collect();
         let found = candidates.into_iter().find(|candidate| candidate.path().is_file());
         found.ok_or(Error::ShaderNotFound { name: shader.to_owned(), tried })

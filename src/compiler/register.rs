@@ -33,7 +33,7 @@ pub fn register(shader: &str, place: Place<'_>, file: &str, compiler: &ShaderCom
 ///
 /// # Errors
 /// As [`register`].
-pub(crate) fn row(shader: &str, file: &str, compiler: &ShaderCompiler) -> Result<Row> {
+pub fn row(shader: &str, file: &str, compiler: &ShaderCompiler) -> Result<Row> {
     let (path, function) = file.split_once('#').unwrap_or((file, MAIN));
     let user = match compiler.get_compute_function(path, function) {
         Ok(found) => Some(users(shader, &found)?),
@@ -47,7 +47,7 @@ pub(crate) fn row(shader: &str, file: &str, compiler: &ShaderCompiler) -> Result
 ///
 /// # Errors
 /// `InvalidArgument` for an empty name.
-pub(crate) fn enter(shader: &str, place: Place<'_>, row: Row) -> Result<()> {
+pub fn enter(shader: &str, place: Place<'_>, row: Row) -> Result<()> {
     if shader.is_empty() || place == Place::Architecture("") {
         return Err(Error::InvalidArgument(
             "a shader is registered under a name, and for an architecture with one".into(),

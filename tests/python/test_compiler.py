@@ -300,18 +300,19 @@ def test_what_differs_from_the_interface_is_named(config, folder, registered):
         shader_registry.register_generic_shader("attention-concat-heads", "twice", compiler=ShaderCompiler(config()))
 
 
-def test_computes_folder_is_where_registrations_look(vulkan, folder, registered, monkeypatch, tmp_path):
+def test_computes_folder_is_where_registrations_look(vulkan, registered, monkeypatch, tmp_path):
     monkeypatch.setattr("grilly.compiler._default_folder", ".")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
-    (folder / "filled.glsl").write_text(MARK.replace("FACTOR", "3.0"))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/filled.glsl").write_text(MARK.replace("FACTOR", "3.0"))
     with pytest.raises(grilly.ShaderNotFound, match="filled"):
         registered("folder", "filled", None)
     for wrong, error in (("no/such/folder", grilly.ShaderNotFound), (3, grilly.errors.InvalidTypeError)):
         with pytest.raises(error, match="shader_dir"):
             grilly.Compute(shader_dir=wrong)
-    backend = grilly.Compute(shader_dir="shaders")
-    monkeypatch.chdir(folder.parent.parent)
+    backend = grilly.Compute(shader_dir="mine")
+    monkeypatch.chdir(tmp_path.parent)
     registered("folder", "filled", None)
     backend.set_architecture("folder")
     ones = np.ones((1, 1, 1, 1), np.float32)

@@ -61,6 +61,19 @@ def test_stats(model, device):
     other = {"vulkan": "cpu", "cpu": "vulkan"}[device]
     assert stats[f"batches_{device}"] >= 10 and stats[f"batches_{other}"] == 0 and stats["fallbacks"] == 0
     assert (stats["submits"] > 0) == (stats["bytes_up"] > 0) == (device == "vulkan")
+    assert stats[f"flops_{device}"] > 0 == stats[f"flops_{other}"]
+    assert stats[f"share_{device}"] == 1 and stats[f"share_{other}"] == 0
+
+
+def test_shares_of_the_devices(vulkan):
+    grilly.reset_stats()
+    assert [grilly.stats()[f"share_{device}"] for device in ("vulkan", "cpu")] == [0, 0]
+    x, weight = np.ones((50, 40), np.float32), np.ones((30, 40), np.float32)
+    for rows, device in ((50, vulkan), (25, "cpu"), (25, "cpu")):
+        grilly.functional.linear(grilly.to_vulkan(x[:rows], device), weight)
+    stats = grilly.stats()
+    assert stats["flops_vulkan"] == stats["flops_cpu"] == 2 * 50 * 40 * 30
+    assert stats["share_vulkan"] == stats["share_cpu"] == 0.5
 
 
 def test_devices_argument(tiny_model, device):
@@ -168,7 +181,7 @@ def test_a_device_lost_in_the_middle(tiny_model, vulkan, expected, faults, caplo
         assert "CPU" in warning and "lost" in warning
         assert model.backend == "cpu" and "CPU" in model.device_reason
         stats = grilly.stats()
-        assert stats["fallbacks"] == 1 and stats["batches_cpu"] >= 1
+        assert stats["fallbacks"] == 1 and stats["batches_cpu"] >= 1 and stats["share_cpu"] > 0
         assert stats["batches_vulkan"] + stats["batches_cpu"] >= 10
         # each row is wholly the one device's or wholly the other's
         for row, by_vulkan, by_cpu in zip(rows, *expected, strict=True):

@@ -253,3 +253,61 @@ def test_a_users_flash_attention_has_tiles_of_64_or_of_its_constant(vulkan, tmp_
                 np.testing.assert_array_equal(np.asarray(kernel(*given)), 2 * own)
         finally:
             shader_registry.unregister("attention")
+
+
+def test_shaders_of_the_current_folder_are_found_in_order(vulkan, run, tmp_path):
+    """The current folder, `shaders`, `shaders/spv`, then grilly's own; a folder that was chosen goes first."""
+    code = f"""
+        import os, sys
+        from pathlib import Path
+        import numpy as np
+        import grilly
+        from grilly import ShaderCompiler, ShaderCompilerConfig, ShaderNotFound, functional
+        from grilly.backend.shader_registry import get_registry
+
+        SUMS = {SUMS!r}
+        NAME = "attention-output-my_arch"
+        os.chdir(sys.argv[1])
+        Path("chosen").mkdir()
+        Path("shaders/spv").mkdir(parents=True)
+
+        def write(place, factor, spirv=False):
+            text = SUMS.replace("FACTOR", f"{{factor:.1f}}")
+            path = Path(place, NAME + ".glsl")
+            path.write_text(text)
+            if spirv:
+                config = ShaderCompilerConfig(place, enable_caching=False)
+                path.with_suffix(".spv").write_bytes(ShaderCompiler(config).get_compute_function(NAME).spirv)
+                path.unlink()
+
+        def factor(name=NAME):
+            get_registry().register_architecture_specific("attention-output", "my_arch", name)
+            compute = grilly.Compute()
+            compute.set_architecture("my_arch")
+            one = np.ones((1, 1, 1, 1), np.float32)
+            return compute.attention.attention_output(one, one, num_heads=1, head_dim=1).item()
+
+        try:
+            factor()
+        except ShaderNotFound as error:
+            for place in (NAME, f"shaders/{{NAME}}", f"shaders/spv/{{NAME}}"):
+                for ending in ("glsl", "spv"):
+                    assert f"{{place}}.{{ending}}" in str(error), error
+        else:
+            raise AssertionError("found")
+        write("shaders/spv", 4.0, spirv=True)
+        assert factor() == factor("shaders/spv/" + NAME) == factor("spv/" + NAME) == 4.0
+        write("shaders", 3.0)
+        assert factor() == factor("shaders/" + NAME) == 3.0
+        assert factor(NAME + ".spv") == 4.0
+        write(".", 2.0)
+        assert factor() == 2.0
+        write("chosen", 5.0)
+        grilly.Compute(shader_dir="chosen")
+        assert factor() == 5.0
+        Path("chosen", NAME + ".glsl").unlink()
+        assert factor() == 3.0
+        print("found in order")
+    """
+    done = run(code, tmp_path)
+    assert done.output.strip() == "found in order", done.errors

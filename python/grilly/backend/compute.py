@@ -43,8 +43,8 @@ class Compute:
 
     Args:
         shader_dir: A folder of your own shaders, GLSL or SPIR-V: `grilly.backend.shader_registry` looks there from now
-            on for what is registered without a compiler. Default: where it looked before, at first the current folder.
-            Grilly's own shaders are part of the package.
+            on for what is registered without a compiler, before `shaders` and `shaders/spv` of the current folder.
+            Default: where it looked before, at first the current folder. Grilly's own shaders are part of the package.
 
     Attributes:
         core: `create_buffer`, `upload_buffer`, `read_buffer`.

@@ -53,9 +53,10 @@ class ShaderRegistry:
         Args:
             shader_name: Such as `"attention-output"`.
             shader_file: A GLSL or SPIR-V file, with or without its ending, `"file#function"` for a function of it, or
-                the name of one of grilly's own shaders. It is looked for in the compiler's folder first.
-            compiler: Compiles it; by default one with the default configuration and the folder given to
-                `Compute(shader_dir=...)`, else the current one.
+                the name of one of grilly's own shaders. It is looked for in the compiler's folders first.
+            compiler: Compiles it; by default one with the default configuration that looks in the folder given to
+                `Compute(shader_dir=...)`, else in the current one, then in `shaders` and `shaders/spv` of the current
+                one; in each for `.glsl`, then for `.spv`.
 
         Raises:
             ShaderNotFound: There is no such file, nor a shader of grilly's of that name.

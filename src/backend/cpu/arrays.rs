@@ -15,6 +15,7 @@ use crate::backend::{ArrayEngine, Memory, Prepared, ProgramOptions};
 use crate::dtype::DType;
 use crate::graph::{Plan, Storage};
 use crate::ops::Counts;
+use crate::stats::COUNTERS;
 use crate::tensor::{TensorView, WeightSource};
 use crate::{Error, Result};
 
@@ -64,6 +65,7 @@ impl WeightSource for NoWeights {
 struct Ready {
     plan: Plan,
     counts: Counts,
+    flops: u64,
     team: Team,
     shaders: Arc<Registry>,
     constants: Constants,
@@ -83,15 +85,16 @@ impl ArrayEngine for CpuArrays {
     fn prepare(&self, plan: Plan, counts: Counts) -> Result<Prepared> {
         let graph = &plan.graph;
         let most = graph.values.iter().map(|value| value.shape.elements(counts)).max().unwrap_or(0);
-        let alone = most < FEW_ELEMENTS && graph.flops(counts) < 16 * FEW_ELEMENTS as u64;
+        let flops = graph.flops(counts);
+        let alone = most < FEW_ELEMENTS && flops < 16 * FEW_ELEMENTS as u64;
         let team = if alone || self.threads.count() == 1 { Team::Alone } else { Team::All(self.threads.count()) };
         let shaders = self.shaders.clone().unwrap_or_else(registry::read);
         let constants = Constants::new(&plan, Arc::new(NoWeights), self.arch)?;
-        Ok(Prepared::new(Ready { plan, counts, team, shaders, constants }))
+        Ok(Prepared::new(Ready { plan, counts, flops, team, shaders, constants }))
     }
 
     fn run(&self, prepared: &Prepared, inputs: &[&Memory]) -> Result<Memory> {
-        let Ready { plan, counts, team, shaders, constants } = prepared.content()?;
+        let Ready { plan, counts, flops, team, shaders, constants } = prepared.content()?;
         let (graph, counts, team) = (&plan.graph, *counts, *team);
         let mut given = Vec::with_capacity(inputs.len());
         for (id, memory) in graph.inputs.iter().zip(inputs) {
@@ -130,7 +133,8 @@ impl ArrayEngine for CpuArrays {
             Team::Alone => run()?,
             Team::All(_) => self.threads.run(run)??,
         }
-        crate::stats::COUNTERS.ops_cpu.fetch_add(graph.nodes.len() as u64, Relaxed);
+        COUNTERS.ops_cpu.fetch_add(graph.nodes.len() as u64, Relaxed);
+        COUNTERS.kiloflops_cpu.fetch_add(flops.div_ceil(1000), Relaxed);
         match graph.outputs.first().map(|id| plan.storage[id.0]) {
             Some(Storage::Buffer(place)) => Ok(Memory::new(buffers.swap_remove(place))),
             _ => Err(Error::InvalidArgument("a plan on arrays computes its output".into())),

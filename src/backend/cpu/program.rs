@@ -21,6 +21,7 @@ use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions};
 use crate::dtype::DType;
 use crate::graph::{Plan, Storage};
 use crate::ops::Dim;
+use crate::stats::COUNTERS;
 use crate::tensor::WeightSource;
 use crate::{Error, Result};
 
@@ -190,7 +191,8 @@ impl Program for CpuProgram {
             )));
         }
         let outputs = self.run(feed)?;
-        crate::stats::COUNTERS.batches_cpu.fetch_add(1, Relaxed);
+        COUNTERS.batches_cpu.fetch_add(1, Relaxed);
+        COUNTERS.kiloflops_cpu.fetch_add(graph.flops(feed.counts).div_ceil(1000), Relaxed);
         Ok(Box::new(Finished(outputs)))
     }
 }

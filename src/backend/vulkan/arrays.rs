@@ -330,6 +330,7 @@ impl ArrayEngine for VulkanArrays {
             list.dispatch(launch, ranges.iter().map(bind).collect::<Result<_>>()?);
         }
         list.flops += ready.flops;
+        COUNTERS.kiloflops_vulkan.fetch_add(ready.flops.div_ceil(1000), Relaxed);
         let heavy = list.flops > flops_per_submission(device.capabilities.device_type);
         if list.dispatches >= LONG || heavy || (list.dispatches >= SHORT && list.idle()?) {
             self.submit(list)?;

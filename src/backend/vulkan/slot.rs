@@ -197,6 +197,7 @@ impl Slot {
         self.submit(device, prepared.submissions(feed.counts))?;
         COUNTERS.bytes_up.fetch_add(sent, Relaxed);
         COUNTERS.batches_vulkan.fetch_add(1, Relaxed);
+        COUNTERS.kiloflops_vulkan.fetch_add(prepared.plan.graph.flops(feed.counts).div_ceil(1000), Relaxed);
         Ok(())
     }
 

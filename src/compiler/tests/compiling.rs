@@ -248,3 +248,25 @@ fn a_pipe_in_the_cache_counts_as_absent() {
     compiler.get_compute_function("one", "main").unwrap();
     assert_eq!((compiler.compilations(), entries.len()), (2, 1));
 }
+
+#[test]
+fn a_shader_is_looked_for_in_one_folder_after_the_other() {
+    let (first, second) = (Folder::new(&[]), Folder::new(&[("both.glsl", &elementwise("x[i] + 2.0"))]));
+    first.write("both.spv", &[0; 4]);
+    second.write("spv/only.spv", &[0; 4]);
+    let lie = |folder: &Folder| folder.config().shader_directory;
+    let config = CompilerConfig {
+        fallback_directories: vec![lie(&second), lie(&second).join("spv")],
+        enable_caching: false,
+        ..first.config()
+    };
+    let compiler = ShaderCompiler::new(config);
+    let found = |shader: &str| compiler.find(shader).map(|source| source.path().to_owned());
+    // The folder goes before the ending.
+    assert_eq!(found("both").unwrap(), lie(&first).join("both.spv"));
+    assert_eq!(found("both.glsl").unwrap(), lie(&second).join("both.glsl"));
+    assert_eq!(found("only").unwrap(), lie(&second).join("spv/only.spv"));
+    assert_eq!(found("spv/only").unwrap(), lie(&second).join("spv/only.spv"));
+    let Err(Error::ShaderNotFound { tried, .. }) = found("none") else { panic!("none is found") };
+    assert_eq!((tried.len(), tried[5].ends_with("spv/none.spv")), (6, true), "{tried:?}");
+}

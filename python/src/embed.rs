@@ -9,17 +9,18 @@ use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use super::text::{Location, Name};
-use super::{lock, text};
-use crate::embed::{Encoded, LoadOptions};
-use crate::model::dtype::DTypeChoice;
-use crate::model::registry::ARCHITECTURES;
-use crate::{EncodeOptions, Error};
+use crate::error::PyResult;
+use crate::text::{Location, Name};
+use crate::{lock, text};
+use grilly::embed::{Encoded, LoadOptions};
+use grilly::model::dtype::DTypeChoice;
+use grilly::model::registry::ARCHITECTURES;
+use grilly::{EncodeOptions, Error};
 
 /// The first process of this program that loaded a model: after a fork, threads and devices are the parent's.
 static FIRST_USE: OnceLock<u32> = OnceLock::new();
 
-fn check_process() -> crate::Result<()> {
+fn check_process() -> grilly::Result<()> {
     if *FIRST_USE.get_or_init(process::id) == process::id() {
         return Ok(());
     }
@@ -32,15 +33,15 @@ fn check_process() -> crate::Result<()> {
 
 /// The values of `model_type` in config.json that load.
 #[pyfunction]
-pub(super) fn architectures() -> Vec<&'static str> {
+pub(crate) fn architectures() -> Vec<&'static str> {
     ARCHITECTURES.iter().map(|row| row.model_type).collect()
 }
 
 /// A sentence-embedding model, ready on a device.
 #[pyclass(frozen, module = "grilly._core")]
-pub(super) struct EmbeddingModel {
+pub(crate) struct EmbeddingModel {
     /// `None` only while it is being dropped.
-    model: Option<crate::EmbeddingModel>,
+    model: Option<grilly::EmbeddingModel>,
     /// The process that loaded it.
     process: u32,
 }
@@ -50,7 +51,7 @@ type Matrix = Py<PyArray2<f32>>;
 type Ids = Vec<Vec<u32>>;
 
 impl EmbeddingModel {
-    fn model(&self) -> crate::Result<&crate::EmbeddingModel> {
+    fn model(&self) -> grilly::Result<&grilly::EmbeddingModel> {
         check_process()?;
         self.model.as_ref().ok_or_else(|| Error::Unusable("the model is closed".into()))
     }
@@ -78,7 +79,7 @@ impl EmbeddingModel {
             Some(Name(name)) => DTypeChoice::Given(name.parse()?),
         };
         let options = LoadOptions { device: device.0, dtype, max_seq_length, num_threads, memory_limit };
-        let model = lock::without(py, || crate::EmbeddingModel::load(&folder.0, &options))?;
+        let model = lock::without(py, || grilly::EmbeddingModel::load(&folder.0, &options))?;
         Ok(EmbeddingModel { model: Some(model), process: process::id() })
     }
 
@@ -117,7 +118,7 @@ impl EmbeddingModel {
             })
         });
         if let Some(error) = raised {
-            return Err(error);
+            return Err(error.into());
         }
         let Encoded { sentences, tokens, ids } = result?;
         let tokens = tokens.into_iter().map(|rows| rows.into_pyarray(py).unbind()).collect();

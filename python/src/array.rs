@@ -8,37 +8,35 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
-use super::lock;
-use super::text::Name;
-use crate::dtype::DType;
-use crate::ops::Op;
-use crate::{Error, array, process};
+use crate::error::PyResult;
+use crate::lock;
+use crate::text::Name;
+use grilly::dtype::DType;
+use grilly::ops::Op;
+use grilly::{Error, array, process};
 
 /// The engine of a device string.
 #[pyfunction]
-pub(super) fn engine(py: Python<'_>, device: Name) -> PyResult<Engine> {
+pub(crate) fn engine(py: Python<'_>, device: Name) -> PyResult<Engine> {
     let engine = lock::without(py, || array::Engine::of(&device.0))?;
     Ok(Engine(engine))
 }
 
 /// Every op's name.
 #[pyfunction]
-pub(super) fn op_names() -> Vec<&'static str> {
+pub(crate) fn op_names() -> Vec<&'static str> {
     Op::NAMES.to_vec()
 }
 
 /// Marked bytes behind every result on Vulkan devices, checked when it is read.
 #[pyfunction]
-pub(super) fn guard_bands(on: bool) {
-    #[cfg(feature = "vulkan")]
-    crate::backend::vulkan::guard_bands(on);
-    #[cfg(not(feature = "vulkan"))]
-    let _ = on;
+pub(crate) fn guard_bands(on: bool) {
+    grilly::backend::vulkan::guard_bands(on);
 }
 
 /// A device on which arrays live and ops run.
 #[pyclass(frozen, module = "grilly._core")]
-pub(super) struct Engine(Arc<array::Engine>);
+pub(crate) struct Engine(Arc<array::Engine>);
 
 #[pymethods]
 impl Engine {
@@ -92,7 +90,7 @@ impl Engine {
         architecture: Option<Name>,
     ) -> PyResult<Array> {
         let op = Op::from_attributes(op, json(attributes)?)?;
-        let arrays = operands.iter().map(|a| a.array()).collect::<crate::Result<Vec<_>>>()?;
+        let arrays = operands.iter().map(|a| a.array()).collect::<grilly::Result<Vec<_>>>()?;
         let engine = &slf.get().0;
         let architecture = architecture.unwrap_or_default().0;
         let array = lock::without(slf.py(), || engine.call_as(&architecture, &op, &arrays))?;
@@ -107,7 +105,7 @@ impl Engine {
         attributes: &Bound<'_, PyDict>,
     ) -> PyResult<Array> {
         let op = Op::from_attributes(op, json(attributes)?)?;
-        let arrays = operands.iter().map(|a| a.array()).collect::<crate::Result<Vec<_>>>()?;
+        let arrays = operands.iter().map(|a| a.array()).collect::<grilly::Result<Vec<_>>>()?;
         let engine = &slf.get().0;
         let array = lock::without(slf.py(), || engine.call_apart(&op, &arrays))?;
         Ok(Array::new(slf, array))
@@ -124,7 +122,7 @@ impl Engine {
         architecture: Option<Name>,
     ) -> PyResult<Vec<Option<Array>>> {
         let op = Op::from_attributes(op, json(attributes)?)?;
-        let arrays = operands.iter().map(|a| a.array()).collect::<crate::Result<Vec<_>>>()?;
+        let arrays = operands.iter().map(|a| a.array()).collect::<grilly::Result<Vec<_>>>()?;
         let (gradient, engine) = (gradient.array()?, &slf.get().0);
         let architecture = architecture.unwrap_or_default().0;
         let found = lock::without(slf.py(), || engine.vjp(&architecture, &op, &arrays, None, gradient))?;
@@ -163,7 +161,7 @@ fn bytes_of<T: Element + bytemuck::Pod>(array: &Bound<'_, PyUntypedArray>) -> Py
 }
 
 /// Attributes as the ops read them.
-pub(super) fn json(value: &Bound<'_, PyAny>) -> PyResult<serde_json::Value> {
+pub(crate) fn json(value: &Bound<'_, PyAny>) -> PyResult<serde_json::Value> {
     use serde_json::Value;
     if value.is_none() {
         return Ok(Value::Null);
@@ -185,7 +183,7 @@ pub(super) fn json(value: &Bound<'_, PyAny>) -> PyResult<serde_json::Value> {
             .ok_or_else(|| Error::InvalidArgument(format!("an attribute is {number}, which is not finite")).into());
     }
     if let Ok(text) = value.cast::<PyString>() {
-        return Ok(super::text::string(text, || "attribute".into())?.into());
+        return Ok(crate::text::string(text, || "attribute".into())?.into());
     }
     if let Ok(items) = value.cast::<PyDict>() {
         let pairs = items.iter().map(|(key, value)| Ok((key.extract::<String>()?, json(&value)?)));
@@ -199,7 +197,7 @@ pub(super) fn json(value: &Bound<'_, PyAny>) -> PyResult<serde_json::Value> {
 
 /// A tensor on a device: contiguous, never changed.
 #[pyclass(frozen, module = "grilly._core")]
-pub(super) struct Array {
+pub(crate) struct Array {
     /// `None` only while it is being dropped.
     array: Option<array::Array>,
     engine: Py<Engine>,
@@ -212,11 +210,11 @@ impl Array {
     }
 
     /// An array of the same engine.
-    pub(super) fn beside(&self, py: Python<'_>, array: array::Array) -> Self {
+    pub(crate) fn beside(&self, py: Python<'_>, array: array::Array) -> Self {
         Array { array: Some(array), engine: self.engine.clone_ref(py), process: process::id() }
     }
 
-    pub(super) fn array(&self) -> crate::Result<&array::Array> {
+    pub(crate) fn array(&self) -> grilly::Result<&array::Array> {
         self.array.as_ref().filter(|_| self.process == process::id()).ok_or_else(|| {
             Error::Unusable("the array was made before this process was forked; make it again here".into())
         })
@@ -228,7 +226,7 @@ impl Array {
     /// Axes, slowest first.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, self.array()?.shape())
+        Ok(PyTuple::new(py, self.array()?.shape())?)
     }
 
     /// NumPy's name of the element type: `"float32"`, `"float16"`, `"int32"`.
@@ -297,7 +295,8 @@ fn host<'py, T: Element + bytemuck::Pod>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let mut elements = vec![T::zeroed(); bytes.len() / size_of::<T>()];
     bytemuck::cast_slice_mut::<T, u8>(&mut elements).copy_from_slice(bytes);
-    elements.into_pyarray(py).call_method1(intern!(py, "reshape"), (PyTuple::new(py, shape)?,))
+    let shape = PyTuple::new(py, shape)?;
+    Ok(elements.into_pyarray(py).call_method1(intern!(py, "reshape"), (shape,))?)
 }
 
 impl Drop for Array {

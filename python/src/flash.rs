@@ -2,10 +2,11 @@
 
 use pyo3::prelude::*;
 
-use crate::Error;
-use crate::backend::vulkan::{self, Capabilities};
-use crate::kernels::flash::{self, FlashAttentionConfig, TunedConfigs};
-use crate::settings::Settings;
+use crate::error::PyResult;
+use grilly::Error;
+use grilly::backend::vulkan::{self, Capabilities};
+use grilly::kernels::flash::{self, FlashAttentionConfig, TunedConfigs};
+use grilly::settings::Settings;
 
 type Blocks = (u32, u32, u32, bool);
 
@@ -19,20 +20,20 @@ fn blocks(config: FlashAttentionConfig) -> Blocks {
 
 /// Name and blocks of every tuned row, then of the default.
 #[pyfunction]
-pub(super) fn flash_rows() -> Vec<(&'static str, Blocks)> {
+pub(crate) fn flash_rows() -> Vec<(&'static str, Blocks)> {
     let default = ("default", flash::DEFAULT_CONFIG);
     TunedConfigs::ALL.into_iter().chain([default]).map(|(name, row)| (name, blocks(row))).collect()
 }
 
 /// Bytes of shared memory that a configuration needs, and those that its compiled shader declares.
 #[pyfunction]
-pub(super) fn flash_shared_memory(blocks: Blocks) -> (u64, u32) {
+pub(crate) fn flash_shared_memory(blocks: Blocks) -> (u64, u32) {
     (flash::required_shared_memory(config(blocks)), flash::reflected_shared_memory(config(blocks)))
 }
 
 /// Refuses a configuration that does not fit.
 #[pyfunction]
-pub(super) fn flash_validate(blocks: Blocks, limit: u64) -> PyResult<()> {
+pub(crate) fn flash_validate(blocks: Blocks, limit: u64) -> PyResult<()> {
     Ok(flash::validate_config(config(blocks), limit)?)
 }
 
@@ -40,13 +41,13 @@ pub(super) fn flash_validate(blocks: Blocks, limit: u64) -> PyResult<()> {
 /// without a usable device those of one that nobody knows.
 #[pyfunction]
 #[pyo3(signature = (index, head_dim))]
-pub(super) fn flash_select(
+pub(crate) fn flash_select(
     py: Python<'_>,
     index: Option<usize>,
     head_dim: u32,
 ) -> PyResult<(&'static str, &'static str, Blocks)> {
     let settings = Settings::from_env()?;
-    let found = super::lock::without(py, || match vulkan::devices(&settings) {
+    let found = crate::lock::without(py, || match vulkan::devices(&settings) {
         Ok(inventory) => {
             let chosen = inventory.chosen.ok().map(|(place, _)| place);
             let mut devices = inventory.devices.into_iter();

@@ -4,28 +4,29 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::borrow::Cow;
 
-use super::array::{Array, json};
-use super::lock;
-use super::text::Name;
-use crate::Result;
-use crate::array;
-use crate::kernels::{ROWS, Shader};
+use crate::array::{Array, json};
+use crate::error::PyResult;
+use crate::lock;
+use crate::text::Name;
+use grilly::Result;
+use grilly::array;
+use grilly::kernels::{ROWS, Shader};
 
 /// Name, formula and options of every kernel.
 #[pyfunction]
-pub(super) fn kernel_rows() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
+pub(crate) fn kernel_rows() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
     ROWS.iter().map(|row| (row.name, row.formula, row.options.to_vec())).collect()
 }
 
 /// A kernel with its options.
 #[pyclass(frozen, module = "grilly._core")]
-pub(super) struct Kernel(crate::kernels::Kernel);
+pub(crate) struct Kernel(grilly::kernels::Kernel);
 
 #[pymethods]
 impl Kernel {
     #[new]
     fn new(name: Name, options: &Bound<'_, PyDict>) -> PyResult<Self> {
-        Ok(Kernel(crate::kernels::Kernel::get(&name.0, json(options)?)?))
+        Ok(Kernel(grilly::kernels::Kernel::get(&name.0, json(options)?)?))
     }
 
     /// Element type and axes of each operand for so many rows.
@@ -47,12 +48,12 @@ impl Kernel {
 
     /// The result on arrays of one device.
     fn call(&self, py: Python<'_>, operands: Vec<PyRef<'_, Array>>) -> PyResult<Array> {
-        self.run(py, &operands, crate::kernels::Kernel::call)
+        self.run(py, &operands, grilly::kernels::Kernel::call)
     }
 
     /// The same by its definition, step by step.
     fn call_apart(&self, py: Python<'_>, operands: Vec<PyRef<'_, Array>>) -> PyResult<Array> {
-        self.run(py, &operands, crate::kernels::Kernel::call_apart)
+        self.run(py, &operands, grilly::kernels::Kernel::call_apart)
     }
 }
 
@@ -61,7 +62,7 @@ impl Kernel {
         &self,
         py: Python<'_>,
         operands: &[PyRef<'_, Array>],
-        call: impl Fn(&crate::kernels::Kernel, &[&array::Array]) -> Result<array::Array> + Sync,
+        call: impl Fn(&grilly::kernels::Kernel, &[&array::Array]) -> Result<array::Array> + Sync,
     ) -> PyResult<Array> {
         let arrays = operands.iter().map(|array| array.array()).collect::<Result<Vec<_>>>()?;
         let result = lock::without(py, || call(&self.0, &arrays))?;

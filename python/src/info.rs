@@ -1,29 +1,30 @@
 //! Devices, settings, counters and faults.
 
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyString};
 
-use super::text::Name;
-use crate::Error;
-use crate::backend::cpu;
-use crate::backend::faults::{self, Fault};
-use crate::settings::Settings;
-use crate::stats::COUNTERS;
+use crate::error::PyResult;
+use crate::text::Name;
+use grilly::Error;
+use grilly::backend::cpu;
+use grilly::backend::faults::{self, Fault};
+use grilly::settings::Settings;
+use grilly::stats::COUNTERS;
 
 /// What `device="vulkan"` means: the device's place in the list and the reason, or why there is none.
 type Chosen = std::result::Result<(usize, String), String>;
 
 /// Every Vulkan device, usable or not, one dict each, and what `device="vulkan"` means.
 #[pyfunction]
-pub(super) fn inventory(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+pub(crate) fn inventory(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let settings = Settings::from_env()?;
     let (rows, chosen) = devices(py, &settings)?;
     let choice = PyDict::new(py);
     let (backend, name, reason) = match &chosen {
         Ok((index, reason)) => ("vulkan", rows[*index].get_item("name")?, reason),
         Err(reason) => {
-            let name = crate::backend::cpu::backend().device_name().to_owned();
-            ("cpu", Some(name.into_pyobject(py)?.into_any()), reason)
+            let name = cpu::backend().device_name().to_owned();
+            ("cpu", Some(PyString::new(py, &name).into_any()), reason)
         }
     };
     choice.set_item("backend", backend)?;
@@ -35,15 +36,9 @@ pub(super) fn inventory(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(answer)
 }
 
-#[cfg(not(feature = "vulkan"))]
-fn devices<'py>(_py: Python<'py>, _settings: &Settings) -> PyResult<(Vec<Bound<'py, PyDict>>, Chosen)> {
-    Ok((Vec::new(), Err("this build has no Vulkan backend".into())))
-}
-
-#[cfg(feature = "vulkan")]
 fn devices<'py>(py: Python<'py>, settings: &Settings) -> PyResult<(Vec<Bound<'py, PyDict>>, Chosen)> {
-    use crate::backend::vulkan;
-    let found = super::lock::without(py, || match vulkan::devices(settings) {
+    use grilly::backend::vulkan;
+    let found = crate::lock::without(py, || match vulkan::devices(settings) {
         Ok(inventory) => Ok((inventory.devices, inventory.chosen)),
         Err(Error::DeviceUnavailable(reason)) => Ok((Vec::new(), Err(reason))),
         Err(error) => Err(error),
@@ -52,8 +47,7 @@ fn devices<'py>(py: Python<'py>, settings: &Settings) -> PyResult<(Vec<Bound<'py
     Ok((rows, found.1))
 }
 
-#[cfg(feature = "vulkan")]
-fn describe<'py>(py: Python<'py>, device: &crate::backend::vulkan::Listed) -> PyResult<Bound<'py, PyDict>> {
+fn describe<'py>(py: Python<'py>, device: &grilly::backend::vulkan::Listed) -> PyResult<Bound<'py, PyDict>> {
     let facts = &device.capabilities;
     let row = PyDict::new(py);
     row.set_item("index", device.index)?;
@@ -85,7 +79,7 @@ fn describe<'py>(py: Python<'py>, device: &crate::backend::vulkan::Listed) -> Py
 
 /// The host: threads this process may use and the widest instructions in use.
 #[pyfunction]
-pub(super) fn host(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+pub(crate) fn host(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let row = PyDict::new(py);
     row.set_item("threads", std::thread::available_parallelism().map_or(1, usize::from))?;
     row.set_item("simd", cpu::instructions())?;
@@ -94,7 +88,7 @@ pub(super) fn host(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 
 /// The environment variables as grilly reads them now.
 #[pyfunction]
-pub(super) fn settings(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+pub(crate) fn settings(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let settings = Settings::from_env()?;
     let row = PyDict::new(py);
     row.set_item("VK_GPU_INDEX", settings.gpu_index)?;
@@ -106,7 +100,7 @@ pub(super) fn settings(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 
 /// Name and value of each counter.
 #[pyfunction]
-pub(super) fn stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+pub(crate) fn stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let row = PyDict::new(py);
     for (name, value) in COUNTERS.snapshot().entries() {
         row.set_item(name, value)?;
@@ -116,14 +110,14 @@ pub(super) fn stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 
 /// Sets the counters to zero.
 #[pyfunction]
-pub(super) fn reset_stats() {
+pub(crate) fn reset_stats() {
     COUNTERS.reset();
 }
 
 /// Makes a device fail: `kind` is `"allocation"` or `"device_lost"`.
 #[pyfunction]
 #[pyo3(signature = (kind, after=0))]
-pub(super) fn inject_fault(kind: Name, after: u64) -> PyResult<()> {
+pub(crate) fn inject_fault(kind: Name, after: u64) -> PyResult<()> {
     let fault = match kind.0.as_str() {
         "allocation" => Fault::Allocation,
         "device_lost" => Fault::DeviceLost,
@@ -138,33 +132,24 @@ pub(super) fn inject_fault(kind: Name, after: u64) -> PyResult<()> {
 
 /// Disarms every fault.
 #[pyfunction]
-pub(super) fn clear_faults() {
+pub(crate) fn clear_faults() {
     faults::clear();
 }
 
 /// What the validation layer has said so far; empty unless `GRILLY_DEBUG=1` turned it on.
 #[pyfunction]
-pub(super) fn validation_messages() -> Vec<String> {
-    #[cfg(feature = "vulkan")]
-    return crate::backend::vulkan::validation_messages();
-    #[cfg(not(feature = "vulkan"))]
-    Vec::new()
+pub(crate) fn validation_messages() -> Vec<String> {
+    grilly::backend::vulkan::validation_messages()
 }
 
 /// Takes the time of every dispatch from now on, forgetting earlier ones, or stops.
 #[pyfunction]
-pub(super) fn profile(on: bool) {
-    #[cfg(feature = "vulkan")]
-    crate::backend::vulkan::profile(on);
-    #[cfg(not(feature = "vulkan"))]
-    let _ = on;
+pub(crate) fn profile(on: bool) {
+    grilly::backend::vulkan::profile(on);
 }
 
 /// How many dispatches of each label there were, and their nanoseconds on the device.
 #[pyfunction]
-pub(super) fn dispatch_times() -> Vec<(String, u64, f64)> {
-    #[cfg(feature = "vulkan")]
-    return crate::backend::vulkan::times().into_iter().map(|(label, e)| (label, e.count, e.nanoseconds)).collect();
-    #[cfg(not(feature = "vulkan"))]
-    Vec::new()
+pub(crate) fn dispatch_times() -> Vec<(String, u64, f64)> {
+    grilly::backend::vulkan::times().into_iter().map(|(label, e)| (label, e.count, e.nanoseconds)).collect()
 }

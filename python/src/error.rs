@@ -4,7 +4,38 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-use crate::Error;
+use grilly::Error;
+
+/// What a function of the module returns: `?` takes grilly's errors as well as Python's exceptions.
+pub(crate) type PyResult<T> = Result<T, Raised>;
+
+/// The exception that is raised.
+pub(crate) struct Raised(PyErr);
+
+impl From<Raised> for PyErr {
+    fn from(Raised(exception): Raised) -> Self {
+        exception
+    }
+}
+
+impl From<PyErr> for Raised {
+    fn from(exception: PyErr) -> Self {
+        Raised(exception)
+    }
+}
+
+impl From<Error> for Raised {
+    fn from(error: Error) -> Self {
+        let exception = Python::try_attach(|py| {
+            let class = py.import("grilly.errors").and_then(|errors| errors.getattr(class_name(&error)));
+            match class.and_then(|class| Ok(class.cast_into::<PyType>()?)) {
+                Ok(class) => with_facts(py, PyErr::from_type(class, (error.to_string(),)), &error),
+                Err(lookup) => lookup,
+            }
+        });
+        Raised(exception.unwrap_or_else(|| PyRuntimeError::new_err(error.to_string())))
+    }
+}
 
 /// Name of the class in `grilly.errors`.
 fn class_name(error: &Error) -> &'static str {
@@ -41,18 +72,4 @@ fn with_facts(py: Python<'_>, exception: PyErr, error: &Error) -> PyErr {
         }
     }
     exception
-}
-
-impl From<Error> for PyErr {
-    fn from(error: Error) -> Self {
-        let message = error.to_string();
-        Python::try_attach(|py| {
-            let class = py.import("grilly.errors").and_then(|errors| errors.getattr(class_name(&error)));
-            match class.and_then(|class| Ok(class.cast_into::<PyType>()?)) {
-                Ok(class) => with_facts(py, PyErr::from_type(class, (message.clone(),)), &error),
-                Err(lookup) => lookup,
-            }
-        })
-        .unwrap_or_else(|| PyRuntimeError::new_err(error.to_string()))
-    }
 }

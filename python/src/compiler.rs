@@ -6,36 +6,40 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use super::lock;
-use super::text::{Location, Name};
-use crate::Error;
-use crate::backend::registry::{self, Registry, Row};
-use crate::backend::vulkan;
-use crate::compiler::{self, CompilerConfig, Place};
+use crate::error::PyResult;
+use crate::lock;
+use crate::text::{Location, Name};
+use grilly::Error;
+use grilly::backend::registry::{self, Registry, Row};
+use grilly::backend::vulkan;
+use grilly::compiler::{self, CompilerConfig, Place};
 
 /// Chooses debug or release mode before Vulkan is first used.
 #[pyfunction]
-pub(super) fn configure(py: Python<'_>, validation: bool) -> PyResult<()> {
+pub(crate) fn configure(py: Python<'_>, validation: bool) -> PyResult<()> {
     if lock::briefly_without(py, vulkan::in_use) {
         return Err(Error::Unusable(
             "configure: Vulkan is in use already; choose its mode before the first model, array or info()".into(),
         )
         .into());
     }
-    crate::settings::configure_debug(validation);
-    if validation { super::log_bridge::to_stderr(py) } else { Ok(()) }
+    grilly::settings::configure_debug(validation);
+    if validation {
+        crate::log_bridge::to_stderr(py)?;
+    }
+    Ok(())
 }
 
 /// Compiles the shaders of a folder. A compilation may take any time, and nothing stops it: see `without_waiting`.
 #[pyclass(frozen, module = "grilly._core")]
-pub(super) struct ShaderCompiler(Arc<compiler::ShaderCompiler>);
+pub(crate) struct ShaderCompiler(Arc<compiler::ShaderCompiler>);
 
 #[pymethods]
 impl ShaderCompiler {
     #[new]
     #[pyo3(signature = (
         shader_directory, enable_caching=true, cache_directory=None, debug_info=None, optimization_level=None,
-        target_env=None, fast_math=true, defines=BTreeMap::new()
+        target_env=None, fast_math=true, defines=BTreeMap::new(), fallback_directories=Vec::new()
     ))]
     #[allow(clippy::too_many_arguments)] // the fields of Python's dataclass
     fn new(
@@ -47,6 +51,7 @@ impl ShaderCompiler {
         target_env: Option<Name>,
         fast_math: bool,
         defines: BTreeMap<Name, Name>,
+        fallback_directories: Vec<Location>,
     ) -> PyResult<Self> {
         let mode = CompilerConfig::default();
         for (Name(name), Name(value)) in &defines {
@@ -57,6 +62,7 @@ impl ShaderCompiler {
         }
         Ok(ShaderCompiler(Arc::new(compiler::ShaderCompiler::new(CompilerConfig {
             shader_directory: shader_directory.0,
+            fallback_directories: fallback_directories.into_iter().map(|folder| folder.0).collect(),
             enable_caching,
             cache_directory: cache_directory.map(|folder| folder.0),
             debug_info: debug_info.unwrap_or(mode.debug_info),
@@ -101,7 +107,7 @@ impl ShaderCompiler {
 
 /// A compiled function of a shader file.
 #[pyclass(frozen, module = "grilly._core")]
-pub(super) struct ComputeFunction(compiler::ComputeFunction);
+pub(crate) struct ComputeFunction(compiler::ComputeFunction);
 
 #[pymethods]
 impl ComputeFunction {
@@ -167,7 +173,7 @@ impl ComputeFunction {
 
 /// Shaders by name and architecture: the process' own table, which decides what is dispatched, or a list of names.
 #[pyclass(frozen, module = "grilly._core")]
-pub(super) struct ShaderTable {
+pub(crate) struct ShaderTable {
     /// `None` for the process'.
     own: Option<Mutex<Registry>>,
 }

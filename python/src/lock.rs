@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 
-use crate::Error;
+use crate::error::PyResult;
+use grilly::Error;
 
 /// How long exit waits for running calls to stop.
 const PATIENCE: Duration = Duration::from_millis(1200);
@@ -43,9 +44,9 @@ fn state() -> MutexGuard<'static, State> {
 
 /// Notes the process that imported the module, to tell it from its forks, and now the fork that this is.
 #[pyfunction]
-pub(super) fn remember_process() {
+pub(crate) fn remember_process() {
     PROCESS.get_or_init(process::id);
-    crate::process::remember();
+    grilly::process::remember();
 }
 
 /// Counts a call; dropping it, with the lock held again, ends the count.
@@ -78,7 +79,7 @@ impl Drop for Inside {
 ///
 /// # Errors
 /// `StoppedError` once the interpreter is exiting, and what `work` returns.
-pub(super) fn without<T: Send>(py: Python<'_>, work: impl FnOnce() -> crate::Result<T> + Send) -> PyResult<T> {
+pub(crate) fn without<T: Send>(py: Python<'_>, work: impl FnOnce() -> grilly::Result<T> + Send) -> PyResult<T> {
     let inside = Inside::enter()?;
     let result = py.detach(|| {
         let result = work();
@@ -94,9 +95,9 @@ pub(super) fn without<T: Send>(py: Python<'_>, work: impl FnOnce() -> crate::Res
 ///
 /// # Errors
 /// As [`without`], and what the handler raises.
-pub(super) fn without_waiting<T: Send + 'static>(
+pub(crate) fn without_waiting<T: Send + 'static>(
     py: Python<'_>,
-    work: impl FnOnce() -> crate::Result<T> + Send + 'static,
+    work: impl FnOnce() -> grilly::Result<T> + Send + 'static,
 ) -> PyResult<T> {
     let mut raised = None;
     let result = without(py, || {
@@ -122,13 +123,13 @@ pub(super) fn without_waiting<T: Send + 'static>(
             }
         }
     });
-    raised.map_or(result, Err)
+    raised.map_or(result, |exception| Err(exception.into()))
 }
 
 /// Runs `work` without the interpreter's lock if the interpreter is not exiting, and with it otherwise.
 ///
 /// For short work that must always happen: waiting for another thread that logs needs the lock let go.
-pub(super) fn briefly_without<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> T {
+pub(crate) fn briefly_without<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> T {
     match Inside::enter() {
         Err(_) => work(),
         Ok(inside) => {
@@ -157,7 +158,7 @@ fn may_return() {
 }
 
 /// Runs `work` with the lock, from any thread; `None` when the interpreter is exiting.
-pub(super) fn with<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
+pub(crate) fn with<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
     {
         let mut state = state();
         if state.closing {
@@ -174,16 +175,15 @@ pub(super) fn with<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
 
 /// Stops the calls that are running and lets no new one begin; registered with `atexit`.
 #[pyfunction]
-pub(super) fn shut_down(py: Python<'_>) {
+pub(crate) fn shut_down(py: Python<'_>) {
     if PROCESS.get() != Some(&process::id()) {
         return;
     }
     py.detach(|| {
         let deadline = Instant::now() + PATIENCE;
-        crate::exit::begin();
+        grilly::exit::begin();
         state().closing = true;
-        #[cfg(feature = "vulkan")]
-        let idle = crate::backend::vulkan::shut_down();
+        let idle = grilly::backend::vulkan::shut_down();
         let left = deadline.saturating_duration_since(Instant::now());
         let (mut guard, late) =
             CHANGED.wait_timeout_while(state(), left, |s| s.inside > 0).unwrap_or_else(PoisonError::into_inner);
@@ -191,9 +191,8 @@ pub(super) fn shut_down(py: Python<'_>) {
             guard.abandoned = true;
             drop(CHANGED.wait_timeout_while(guard, LAST_CALL, |s| s.returning > 0));
         }
-        #[cfg(feature = "vulkan")]
         if !idle || late.timed_out() {
-            crate::backend::vulkan::abandon();
+            grilly::backend::vulkan::abandon();
         }
     });
 }

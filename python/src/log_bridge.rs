@@ -18,7 +18,7 @@ impl Log for Bridge {
         }
         let (level, message) = (number(record.level()), record.args().to_string());
         // A record that cannot be delivered (exit, a broken handler) must not fail the work it tells of.
-        let _ = super::lock::with(|py| deliver(py, level, &message).map_err(|error| error.write_unraisable(py, None)));
+        let _ = crate::lock::with(|py| deliver(py, level, &message).map_err(|error| error.write_unraisable(py, None)));
     }
 
     fn flush(&self) {}
@@ -45,19 +45,19 @@ fn deliver(py: Python<'_>, level: u32, message: &str) -> PyResult<()> {
 }
 
 /// Installs the bridge; under `GRILLY_DEBUG=1` records of every level also go to stderr.
-pub(super) fn install(py: Python<'_>) -> PyResult<()> {
+pub(crate) fn install(py: Python<'_>) -> PyResult<()> {
     static BRIDGE: Bridge = Bridge;
     if log::set_logger(&BRIDGE).is_ok() {
         log::set_max_level(LevelFilter::Debug);
     }
-    if crate::settings::Settings::from_env().is_ok_and(|settings| settings.debug) {
+    if grilly::settings::Settings::from_env().is_ok_and(|settings| settings.debug) {
         to_stderr(py)?;
     }
     Ok(())
 }
 
 /// Sends records of every level to stderr as well, from now on.
-pub(super) fn to_stderr(py: Python<'_>) -> PyResult<()> {
+pub(crate) fn to_stderr(py: Python<'_>) -> PyResult<()> {
     static SENT: AtomicBool = AtomicBool::new(false);
     if SENT.swap(true, Relaxed) {
         return Ok(());

@@ -7,15 +7,16 @@ use pyo3::exceptions::{PyTypeError, PyUnicodeEncodeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 
-use crate::error::brief;
-use crate::{Error, Result};
+use crate::error::{PyResult, Raised};
+use grilly::error::brief;
+use grilly::{Error, Result};
 
 /// A str argument that is a name. pyo3's own conversion raises `UnicodeEncodeError` for a lone surrogate.
 #[derive(Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Name(pub String);
+pub(crate) struct Name(pub String);
 
 impl FromPyObject<'_, '_> for Name {
-    type Error = PyErr;
+    type Error = Raised;
 
     fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
         Ok(Name(string(&object, || shown(&object))?))
@@ -23,10 +24,10 @@ impl FromPyObject<'_, '_> for Name {
 }
 
 /// An argument that is a path; one that no file system has is refused as a [`Name`] is.
-pub(super) struct Location(pub PathBuf);
+pub(crate) struct Location(pub PathBuf);
 
 impl FromPyObject<'_, '_> for Location {
-    type Error = PyErr;
+    type Error = Raised;
 
     fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
         let problem = |what: &str| format!("{} {what}", shown(&object));
@@ -36,7 +37,7 @@ impl FromPyObject<'_, '_> for Location {
                     .into()
             }
             e if e.is_instance_of::<PyTypeError>(object.py()) => Error::InvalidType(problem("is not a path")).into(),
-            other => other,
+            other => other.into(),
         })
     }
 }
@@ -50,7 +51,7 @@ fn shown(object: &Bound<'_, PyAny>) -> String {
 ///
 /// # Errors
 /// `InvalidType` and `InvalidArgument` naming the first offender.
-pub(super) fn strings(texts: &Bound<'_, PyList>) -> Result<Vec<String>> {
+pub(crate) fn strings(texts: &Bound<'_, PyList>) -> Result<Vec<String>> {
     texts.iter().enumerate().map(|(index, item)| string(&item, || format!("texts[{index}]"))).collect()
 }
 
@@ -58,7 +59,7 @@ pub(super) fn strings(texts: &Bound<'_, PyList>) -> Result<Vec<String>> {
 ///
 /// # Errors
 /// `InvalidType` for another type, `InvalidArgument` for a lone surrogate.
-pub(super) fn string(item: &Bound<'_, PyAny>, name: impl Fn() -> String) -> Result<String> {
+pub(crate) fn string(item: &Bound<'_, PyAny>, name: impl Fn() -> String) -> Result<String> {
     let Ok(text) = item.cast::<PyString>() else {
         let kind = item.get_type().name().map_or_else(|_| "an unnamed type".into(), |name| name.to_string());
         return Err(Error::InvalidType(format!("{} is of type {kind}, expected str", name())));
