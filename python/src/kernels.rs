@@ -34,6 +34,11 @@ impl Kernel {
         self.0.operands(rows).into_iter().map(|(dtype, axes)| (dtype.name(), axes)).collect()
     }
 
+    /// Name and role of each operand, those that may be left out included.
+    fn signature(&self) -> Vec<(&'static str, &'static str)> {
+        self.0.op().operands().iter().map(|operand| (operand.name, operand.role.name())).collect()
+    }
+
     /// Names of the operations it stands for.
     fn definition(&self) -> PyResult<Vec<&'static str>> {
         Ok(self.0.definition()?)

@@ -144,7 +144,8 @@ impl Kernel {
         let (_, expected) = &self.operands(rows)[0];
         let (_, expected) = expected.split_at(expected.len() - self.row.row_axis);
         if !first.shape().ends_with(expected) {
-            let found = format!("operand 0 has shape {:?}, expected last axes {expected:?}", first.shape());
+            let (name, shape) = (self.op().operand(0).name, first.shape());
+            let found = format!("{name} has shape {shape:?}, expected last axes {expected:?}");
             return Err(self.fault(found));
         }
         Ok(first)

@@ -78,6 +78,23 @@ pub enum Axis {
     Columns,
 }
 
+impl Role {
+    /// `rows`, `matrix`, `mask` and so on.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Role::Rows => "rows",
+            Role::Any => "any",
+            Role::Matrix => "matrix",
+            Role::Table => "table",
+            Role::Vector => "vector",
+            Role::Mask => "mask",
+            Role::Index { .. } => "index",
+            Role::Offsets { .. } => "offsets",
+            Role::Count { .. } => "count",
+        }
+    }
+}
+
 impl Operand {
     const fn new(name: &'static str, role: Role) -> Self {
         Operand { name, role, narrow: false, presence: Presence::Required, counted: None }

@@ -135,7 +135,8 @@ class Kernel:
 
     def _run(self, call: Callable[[list[_core.Array]], _core.Array], operands: tuple[Operand, ...]) -> Result:
         types = [dtype for dtype, _ in self.operands()]
-        prepared = [_prepared(self.name, place, x, types) for place, x in enumerate(operands)]
+        signature = [*self._kernel.signature(), *[("an operand too many", "rows")] * len(operands)]
+        prepared = [_prepared(x, *known) for x, known in zip(operands, signature, strict=False)]
 
         def body(r: Recorder, *arrays: _core.Array) -> _core.Array:
             given = list(arrays)
@@ -153,13 +154,12 @@ class Kernel:
         return f"get({', '.join([repr(self.name), *(f'{name}={value!r}' for name, value in self.options.items())])})"
 
 
-def _prepared(name: str, place: int, value: Operand, types: list[str]) -> Prepared:
-    masked = name == "softmax_dropout" and place == 1
-    if masked:
-        return mask_values(value, "operand 1")[0]
-    if place < len(types) and types[place] == "int32":
-        return value if isinstance(value, VulkanTensor) else as_ids(value, f"operand {place}")
-    return floats(value, f"operand {place}")
+def _prepared(value: Operand, name: str, role: str) -> Prepared:
+    if role == "mask":
+        return mask_values(value, name)[0]
+    if role in ("index", "offsets", "count"):
+        return value if isinstance(value, VulkanTensor) else as_ids(value, name)
+    return floats(value, name)
 
 
 def names() -> list[str]:
