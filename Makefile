@@ -64,6 +64,10 @@ test-python: setup-test $(STAMPS)/installed ## The Python tests, against the ins
 test-full: setup-test $(STAMPS)/installed ## Attention over products of masks, heads and lengths, on the device that VK_DRIVER_FILES names (a GPU's minutes)
 	@GRILLY_TEST_FULL=1 $(TEST_ENV) $(BIN)/python -m pytest tests/ops/test_flash.py $(ARGS)
 
+.PHONY: test-sync
+test-sync: setup-test $(STAMPS)/installed ## The Python tests with the validation layer looking for accesses that no barrier orders (slow)
+	@GRILLY_DEBUG=sync $(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+
 .PHONY: test-live
 test-live: setup-live ## Compare with sentence-transformers itself (downloads 6 GB once, into .venv-live)
 	@$(TEST_ENV) $(LIVE)/bin/python -m pytest tests/live $(ARGS)

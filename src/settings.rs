@@ -14,6 +14,8 @@ pub struct Settings {
     /// `GRILLY_DEBUG=printf`: the same, and what shaders write with `debugPrintfEXT` is shown whenever they were compiled.
     /// It makes every shader slower.
     pub prints: bool,
+    /// `GRILLY_DEBUG=sync`: the same as 1, and the validation layer looks for accesses to memory that no barrier orders.
+    pub sync: bool,
     /// `GRILLY_STRICT=1` (or upstream's `GRILLY_BRIDGE_STRICT`): raise in place of falling back to the CPU.
     pub strict: bool,
 }
@@ -49,13 +51,14 @@ impl Settings {
     /// let s = grilly::settings::Settings::from_lookup(|n| (n == "GRILLY_STRICT").then(|| "1".into())).unwrap();
     /// assert!(s.strict && !s.debug);
     /// let s = grilly::settings::Settings::from_lookup(|n| (n == "GRILLY_DEBUG").then(|| "printf".into())).unwrap();
-    /// assert!(s.debug && s.prints);
+    /// assert!(s.debug && s.prints && !s.sync);
     /// ```
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> crate::Result<Self> {
         let flag = |name: &str| {
             lookup(name).is_some_and(|v| matches!(v.trim().to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on"))
         };
-        let prints = lookup("GRILLY_DEBUG").is_some_and(|v| v.trim().eq_ignore_ascii_case("printf"));
+        let debug = |mode: &str| lookup("GRILLY_DEBUG").is_some_and(|v| v.trim().eq_ignore_ascii_case(mode));
+        let (prints, sync) = (debug("printf"), debug("sync"));
         let gpu_index = match lookup("VK_GPU_INDEX").filter(|v| !v.trim().is_empty()) {
             None => None,
             Some(text) => Some(text.trim().parse().map_err(|_| {
@@ -67,8 +70,9 @@ impl Settings {
         Ok(Self {
             gpu_index,
             allow_cpu_vulkan: flag("ALLOW_CPU_VULKAN"),
-            debug: flag("GRILLY_DEBUG") || prints,
+            debug: flag("GRILLY_DEBUG") || prints || sync,
             prints,
+            sync,
             strict: flag("GRILLY_STRICT") || flag("GRILLY_BRIDGE_STRICT"),
         })
     }

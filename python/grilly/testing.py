@@ -22,7 +22,8 @@ def inject_fault(kind: str, after: int = 0) -> None:
     """Makes Vulkan devices fail until `clear_faults`.
 
     Args:
-        kind: `"allocation"` (no device memory is left) or `"device_lost"` (at a submission).
+        kind: `"allocation"` (no device memory is left), `"device_lost"` (at a submission) or `"barrier"` (one between
+            dispatches is left out: what follows may read what is not written yet).
         after: Calls of that kind that still succeed; default 0.
 
     Raises:

@@ -121,8 +121,9 @@ pub(crate) fn inject_fault(kind: Name, after: u64) -> PyResult<()> {
     let fault = match kind.0.as_str() {
         "allocation" => Fault::Allocation,
         "device_lost" => Fault::DeviceLost,
+        "barrier" => Fault::Barrier,
         _ => {
-            let problem = format!("fault is {:?}, expected \"allocation\" or \"device_lost\"", kind.0);
+            let problem = format!("fault is {:?}, expected \"allocation\", \"device_lost\" or \"barrier\"", kind.0);
             return Err(Error::InvalidArgument(problem).into());
         }
     };

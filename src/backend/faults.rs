@@ -1,6 +1,7 @@
 //! Faults on request, so that tests can show what happens when a device fails.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// A fault a device can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,22 +10,31 @@ pub enum Fault {
     Allocation,
     /// The device is lost at a submission.
     DeviceLost,
+    /// A barrier between dispatches is left out.
+    Barrier,
 }
 
+/// Whether there are any.
+static ANY: AtomicBool = AtomicBool::new(false);
 static ARMED: Mutex<Vec<(Fault, u64)>> = Mutex::new(Vec::new());
 
 /// Makes the call of that kind fail after `after` more that succeed; it goes on failing until [`clear`].
 pub fn inject(fault: Fault, after: u64) {
     ARMED.lock().expect("no panic while held").push((fault, after));
+    ANY.store(true, Relaxed);
 }
 
 /// Disarms every fault.
 pub fn clear() {
     ARMED.lock().expect("no panic while held").clear();
+    ANY.store(false, Relaxed);
 }
 
 /// Called by a backend where `fault` could happen: whether it happens now.
 pub fn strikes(fault: Fault) -> bool {
+    if !ANY.load(Relaxed) {
+        return false;
+    }
     let mut armed = ARMED.lock().expect("no panic while held");
     let mut now = false;
     for (kind, left) in armed.iter_mut() {

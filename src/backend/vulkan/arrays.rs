@@ -16,6 +16,7 @@ use super::profile;
 use super::raw::{Buffer, Command, Kind, Launch, Recording, Slice, Ticket, Timing, lock};
 use super::ready::Ready;
 use super::spare::Spare;
+use crate::backend::faults::{self, Fault};
 use crate::backend::registry::{self, Registry};
 use crate::backend::{ArrayEngine, Memory, Prepared, ProgramOptions};
 use crate::graph::Plan;
@@ -264,7 +265,9 @@ impl List {
             self.copied = false;
         }
         if accesses().any(|(slice, access)| self.use_buffer(&slice.buffer, access)) {
-            self.commands.push(Command::BetweenDispatches);
+            if !faults::strikes(Fault::Barrier) {
+                self.commands.push(Command::BetweenDispatches);
+            }
             self.used.clear();
         }
         for (slice, access) in accesses() {

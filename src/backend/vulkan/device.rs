@@ -72,7 +72,8 @@ impl Registry {
         if let Some(instance) = &self.instance {
             return Ok(instance.clone());
         }
-        let instance = Arc::new(Instance::create(settings.debug, settings.prints || PRINTING.load(SeqCst))?);
+        let prints = settings.prints || PRINTING.load(SeqCst);
+        let instance = Arc::new(Instance::create(settings.debug, prints, settings.sync)?);
         self.instance = Some(instance.clone());
         Ok(instance)
     }

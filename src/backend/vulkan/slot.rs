@@ -13,6 +13,7 @@ use super::memory::{Arena, Budget};
 use super::profile;
 use super::raw::{Buffer, Command, Device, Grid, Kind, Launch, Pipeline, Recording, Slice, Ticket, Timing};
 use super::record::{Grids, Groups};
+use crate::backend::faults::{self, Fault};
 use crate::backend::{BatchLimits, Feed};
 use crate::graph::{Plan, Storage, ValueId};
 use crate::ops::Counts;
@@ -117,7 +118,7 @@ impl Slot {
         for part in 0..parts {
             let mut commands = vec![Command::Start];
             for step in (part * length..prepared.dispatches.len()).take(length) {
-                if prepared.barriers[step] && step > part * length {
+                if prepared.barriers[step] && step > part * length && !faults::strikes(Fault::Barrier) {
                     commands.push(Command::BetweenDispatches);
                 }
                 commands.push(self.command(prepared, step)?);

@@ -26,11 +26,11 @@ pub(in crate::backend::vulkan) struct Instance {
 
 impl Instance {
     /// Loads Vulkan and creates an instance, with `debug` under the validation layer, which with `prints` shows what
-    /// shaders print.
+    /// shaders print, and with `sync` looks for accesses that no barrier orders.
     ///
     /// # Errors
     /// `DeviceUnavailable` saying what is missing: the loader, a driver, or a new enough version.
-    pub(in crate::backend::vulkan) fn create(debug: bool, prints: bool) -> Result<Self> {
+    pub(in crate::backend::vulkan) fn create(debug: bool, prints: bool, sync: bool) -> Result<Self> {
         // SAFETY: loading the system's Vulkan loader runs its initialisers, which the platform vouches for.
         let entry = unsafe { ash::Entry::load() }.map_err(|cause| {
             Error::DeviceUnavailable(format!("no Vulkan loader: {cause} (Debian and Ubuntu: apt install libvulkan1)"))
@@ -55,7 +55,14 @@ impl Instance {
         if debug && !validated {
             log::warn!(target: "grilly", "no Vulkan validation: the layer VK_LAYER_KHRONOS_validation is not installed");
         }
-        let prints = prints && validated && layer_offers(&entry, ext::validation_features::NAME);
+        let offers = validated && layer_offers(&entry, ext::validation_features::NAME);
+        let prints = prints && offers;
+        // What shaders write with debugPrintfEXT comes as messages.
+        let wanted = [
+            (prints, vk::ValidationFeatureEnableEXT::DEBUG_PRINTF),
+            (sync && offers, vk::ValidationFeatureEnableEXT::SYNCHRONIZATION_VALIDATION),
+        ];
+        let wanted: Vec<_> = wanted.into_iter().filter_map(|(asked, feature)| asked.then_some(feature)).collect();
         let debug_utils = debug && (offered(ext::debug_utils::NAME) || validated);
 
         let mut names = Vec::new();
@@ -63,7 +70,7 @@ impl Instance {
         if debug_utils {
             names.push(ext::debug_utils::NAME.as_ptr());
         }
-        if prints {
+        if !wanted.is_empty() {
             names.push(ext::validation_features::NAME.as_ptr());
         }
         // MoltenVK hides itself from whoever does not ask for portability devices.
@@ -85,10 +92,8 @@ impl Instance {
         if debug_utils {
             info = info.push_next(&mut messenger);
         }
-        // What shaders write with debugPrintfEXT comes as messages.
-        let wanted = [vk::ValidationFeatureEnableEXT::DEBUG_PRINTF];
         let mut features = vk::ValidationFeaturesEXT::default().enabled_validation_features(&wanted);
-        if prints {
+        if !wanted.is_empty() {
             info = info.push_next(&mut features);
         }
         // SAFETY: every pointer of `info` outlives the call; extensions and layers are offered.
