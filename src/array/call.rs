@@ -34,16 +34,49 @@ pub(super) fn run(engine: &Arc<Engine>, architecture: &str, op: &Op, operands: &
     })
 }
 
+/// How float16 operands reach the op.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Halves {
+    /// As they are, where kernels have a form for them.
+    Kept,
+    /// In float32.
+    Widened,
+}
+
+/// The call in 16 bits where the device has a kernel that takes all it is given so, and else in float32.
 fn prepare(engine: &Engine, architecture: &str, op: &Op, operands: &[&Array]) -> Result<Call> {
     let mut call = Call::new(architecture, op, operands);
+    let mut ready = |halves: Halves| -> Result<()> {
+        let (graph, counts) = graph(&mut call, op, operands, halves)?;
+        if super::elements(&call.shape)? > 0 {
+            let fusion = Fusion { architecture, ..Fusion::default() };
+            call.prepared = Some(engine.backend.prepare(Plan::with(graph, &fusion), counts)?);
+        }
+        Ok(())
+    };
+    let first_is_half = operands.first().is_some_and(|x| x.dtype == DType::F16) && op.operand(0).narrow;
+    if matches!(op, Op::Cast(_)) {
+        ready(Halves::Kept)?;
+    } else if first_is_half && operands.iter().all(|x| x.elements() > 0) {
+        match ready(Halves::Kept) {
+            Err(Error::Unsupported { .. }) => ready(Halves::Widened)?,
+            made => made?,
+        }
+    } else {
+        ready(Halves::Widened)?;
+    }
+    Ok(call)
+}
+
+/// The op on operands, with casts around it where they are to be widened; the call learns of its result.
+fn graph(call: &mut Call, op: &Op, operands: &[&Array], halves: Halves) -> Result<(Graph, Counts)> {
     let mut counts = Counts::default();
     let mut graph = Graph::new();
     let mut values = Vec::with_capacity(operands.len());
-    let direct = matches!(op, Op::Cast(_)) || takes_half(engine, architecture, op, operands);
     for (place, operand) in operands.iter().enumerate() {
         let shape = shape_of(op, place, &operand.shape, &mut counts);
-        let widen = operand.dtype == DType::F16 && !(direct && op.operand(place).narrow);
-        values.push(given(&mut graph, place, shape, operand, widen)?);
+        let kept = halves == Halves::Kept && op.operand(place).narrow;
+        values.push(given(&mut graph, place, shape, operand, operand.dtype == DType::F16 && !kept)?);
     }
     let shapes: Vec<Shape> = values.iter().map(|id| graph.value(*id).shape.clone()).collect();
     let shapes: Vec<&Shape> = shapes.iter().collect();
@@ -60,21 +93,7 @@ fn prepare(engine: &Engine, architecture: &str, op: &Op, operands: &[&Array]) ->
         result = graph.node("to float16", Cast { to: DType::F16 }, &[result])?;
     }
     graph.outputs = vec![result];
-    if super::elements(&call.shape)? > 0 {
-        let fusion = Fusion { architecture, ..Fusion::default() };
-        call.prepared = Some(engine.backend.prepare(Plan::with(graph, &fusion), counts)?);
-    }
-    Ok(call)
-}
-
-/// Whether all operands that may be are float16, and the device takes them so.
-fn takes_half(engine: &Engine, architecture: &str, op: &Op, operands: &[&Array]) -> bool {
-    let half = |(place, x): (usize, &&Array)| (x.dtype == DType::F16 || !op.operand(place).narrow) && x.elements() > 0;
-    if !op.operand(0).narrow || !operands.iter().enumerate().all(half) {
-        return false;
-    }
-    let shapes: Vec<Shape> = operands.iter().map(|x| Shape::fixed(&x.shape)).collect();
-    engine.backend.takes_half(op, &shapes.iter().collect::<Vec<_>>(), architecture)
+    Ok((graph, counts))
 }
 
 /// The op's node, or those of its steps.

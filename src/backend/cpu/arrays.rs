@@ -13,8 +13,8 @@ use super::threads::{Team, Threads};
 use crate::backend::registry::{self, Registry};
 use crate::backend::{ArrayEngine, Memory, Prepared, ProgramOptions};
 use crate::dtype::DType;
-use crate::graph::{Plan, Storage};
-use crate::ops::Counts;
+use crate::graph::{Plan, Storage, ValueId};
+use crate::ops::{Counts, Op};
 use crate::tensor::{TensorView, WeightSource};
 use crate::{Error, Result};
 
@@ -82,6 +82,13 @@ impl ArrayEngine for CpuArrays {
 
     fn prepare(&self, plan: Plan, counts: Counts) -> Result<Prepared> {
         let graph = &plan.graph;
+        let narrow = |id: &&ValueId| graph.value(**id).dtype.is_narrow();
+        for node in graph.nodes.iter().filter(|node| !matches!(node.op, Op::Cast(_))) {
+            if let Some(id) = node.operands.iter().find(narrow) {
+                let reason = format!("the CPU takes float32, not {}", graph.value(*id).dtype.name());
+                return Err(Error::Unsupported { what: node.name.clone(), reason });
+            }
+        }
         let most = graph.values.iter().map(|value| value.shape.elements(counts)).max().unwrap_or(0);
         let alone = most < FEW_ELEMENTS && graph.flops(counts) < 16 * FEW_ELEMENTS as u64;
         let team = if alone || self.threads.count() == 1 { Team::Alone } else { Team::All(self.threads.count()) };
