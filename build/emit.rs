@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use crate::capabilities::Feature;
-use crate::interface::{Access, Constant, Interface, Scalar};
+use crate::interface::{Access, Constant, Interface, PushMember, Scalar};
 use crate::manifest;
 
 /// A shader with its compiled variants.
@@ -29,9 +29,9 @@ pub struct Variant {
 
 /// The whole of `kernels.rs`.
 pub fn emit(kernels: &[Kernel]) -> Result<String, String> {
-    let (mut out, mut errors) = (String::new(), String::new());
+    let (mut out, mut errors, mut blocks) = (String::new(), String::new(), Vec::new());
     for kernel in kernels {
-        match module(kernel) {
+        match module(kernel, &mut blocks) {
             Ok(text) => out += &text,
             Err(fault) => writeln!(errors, "{}: error: {fault}", kernel.file.display()).expect("writes to memory"),
         }
@@ -110,7 +110,62 @@ fn bits(constant: &Constant) -> String {
     }
 }
 
-fn module(kernel: &Kernel) -> Result<String, String> {
+/// A Rust struct whose members have the names of shaders' constants: each block that fits it is made from it.
+struct Source {
+    /// In `backend::vulkan::kernels`.
+    path: &'static str,
+    /// Its members.
+    members: &'static str,
+    /// The folder of the shaders whose blocks have no other members; `None` for blocks that have all of these, and others.
+    alone_in: Option<&'static str>,
+}
+
+/// A block is made from the first that fits it.
+const SOURCES: [Source; 6] = [
+    Source { path: "elementwise::Elements", members: "rows_of rows columns rows_per_group", alone_in: None },
+    Source { path: "rows::Rows", members: "rows_of rows columns", alone_in: None },
+    Source { path: "rows::Held", members: "lanes quads held vector", alone_in: None },
+    Source {
+        path: "linear::Product",
+        members: "rows_of rows n k column y_columns width",
+        alone_in: Some("shaders/linear"),
+    },
+    Source {
+        path: "linear::Tile",
+        members: "tile_m tile_n tile_k whole subgroups rows columns vector vector_y bias residual activation",
+        alone_in: Some("shaders/linear"),
+    },
+    Source {
+        path: "attention::Blocks",
+        members: "head_dim vector causal window bias block_q block_kv keys subgroups invocations",
+        alone_in: Some("shaders/attention"),
+    },
+];
+
+/// The conversion to a block, if there is what it can be made from.
+fn conversion(kernel: &Kernel, block: &str, names: &[String]) -> Option<String> {
+    let known = |source: &Source, name: &String| source.members.split(' ').any(|member| member == name);
+    let fits = |source: &&Source| match source.alone_in {
+        None => source.members.split(' ').all(|member| names.iter().any(|name| name == member)),
+        Some(folder) => {
+            kernel.file.starts_with(folder) && !names.is_empty() && names.iter().all(|name| known(source, name))
+        }
+    };
+    let source = SOURCES.iter().find(fits)?;
+    let fields = names.iter().filter(|name| known(source, name)).map(|name| format!("{name}: from.{name}"));
+    let fields: Vec<String> = fields.collect();
+    let rest = if fields.len() < names.len() { ", ..Self::default()" } else { "" };
+    let path = format!("crate::backend::vulkan::kernels::{}", source.path);
+    Some(format!(
+        "impl From<{path}> for {block} {{\nfn from(from: {path}) -> Self {{ {block} {{ {}{rest} }} }}\n}}",
+        fields.join(", ")
+    ))
+}
+
+/// Push blocks that have a struct already, by the module it stands in: blocks with the same members are one type.
+type Blocks<'a> = Vec<(&'a [PushMember], String)>;
+
+fn module<'a>(kernel: &'a Kernel, blocks: &mut Blocks<'a>) -> Result<String, String> {
     let constants = constants(kernel)?;
     let interface = &kernel.variants[0].interface;
     let mut out = String::new();
@@ -123,10 +178,8 @@ fn module(kernel: &Kernel) -> Result<String, String> {
     line(format!("/// Interface of `{file}`.\npub mod {name} {{"));
     // A shader without constants names no Constant.
     line("#[allow(unused_imports)]".into());
-    line(
-        "use crate::backend::vulkan::kernel::{Access, Binding, Constant, Kernel, PushMember, Range, Scalar, Variant};"
-            .into(),
-    );
+    line("use crate::backend::vulkan::kernel::{".into());
+    line("Access, Binding, Constant, Kernel, PushMember, Scalar, Specialization, Variant};".into());
 
     line("/// The shader with its variants.".into());
     line(format!("pub static KERNEL: Kernel = Kernel {{ name: {:?}, variants: &[", kernel.name));
@@ -135,23 +188,23 @@ fn module(kernel: &Kernel) -> Result<String, String> {
     }
     line("] };".into());
 
-    line("/// What is bound, in the shader's order.\n#[derive(Debug, Clone, Copy, PartialEq, Eq)]".into());
-    line("pub struct Bindings {".into());
-    for binding in &interface.bindings {
-        line(format!("/// Binding {}.\npub {}: Range,", binding.index, binding.name));
+    match blocks.iter().find(|(push, _)| *push == interface.push) {
+        Some((_, module)) => line(format!("pub use super::{module}::Push;")),
+        None => {
+            line("/// The push-constant block.".into());
+            line("#[repr(C)]".into());
+            line("#[derive(Debug, Clone, Copy, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]".into());
+            line("pub struct Push {".into());
+            for member in &interface.push {
+                let (rust, _) = value(member.scalar, 0);
+                line(format!("/// Byte {}.\npub {}: {rust},", member.offset, member.name));
+            }
+            line("}".into());
+            let names: Vec<String> = interface.push.iter().map(|member| member.name.clone()).collect();
+            conversion(kernel, "Push", &names).into_iter().for_each(&mut line);
+            blocks.push((&interface.push, name));
+        }
     }
-    let fields: Vec<String> = interface.bindings.iter().map(|b| format!("self.{}", b.name)).collect();
-    line("}\nimpl Bindings {\n/// By index.".into());
-    line(format!("pub fn into_array(self) -> [Range; {}] {{ [{}] }}\n}}", fields.len(), fields.join(", ")));
-
-    line("/// The push-constant block.".into());
-    line("#[repr(C)]\n#[derive(Debug, Clone, Copy, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]".into());
-    line("pub struct Push {".into());
-    for member in &interface.push {
-        let (rust, _) = value(member.scalar, 0);
-        line(format!("/// Byte {}.\npub {}: {rust},", member.offset, member.name));
-    }
-    line("}".into());
 
     line("/// The specialization constants of all variants.\n#[derive(Debug, Clone, Copy, PartialEq)]".into());
     line("pub struct Constants {".into());
@@ -163,9 +216,12 @@ fn module(kernel: &Kernel) -> Result<String, String> {
     for constant in &constants {
         line(format!("{}: {},", constant.name.to_lowercase(), value(constant.scalar, constant.default).1));
     }
-    line("}\n}\n}\nimpl Constants {".into());
-    line("/// Bits of the constants that `variant` has, in its order.".into());
-    line("pub fn values(&self, variant: &Variant) -> Vec<u32> {".into());
+    line("}\n}\n}".into());
+    let names: Vec<String> = constants.iter().map(|constant| constant.name.to_lowercase()).collect();
+    conversion(kernel, "Constants", &names).into_iter().for_each(&mut line);
+    line("impl Specialization for Constants {\ntype Push = Push;".into());
+    line("const KERNEL: &'static Kernel = &KERNEL;".into());
+    line("fn values(&self, variant: &Variant) -> Vec<u32> {".into());
     line("variant.constants.iter().map(|constant| match constant.id {".into());
     for constant in &constants {
         line(format!("{} => {},", constant.id, bits(constant)));

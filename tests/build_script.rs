@@ -110,23 +110,52 @@ fn kernel(interfaces: Vec<Interface>) -> emit::Kernel {
 #[test]
 fn names_of_the_shader_become_names_of_fields() {
     let text = emit::emit(&[kernel(vec![interface()])]).unwrap();
-    for line in ["pub mod layer_norm {", "pub x: Range,", "pub y: Range,", "pub eps: f32,", "pub lanes: u32,"] {
+    for line in ["pub mod layer_norm {", "name: \"x\"", "name: \"y\"", "pub eps: f32,", "pub lanes: u32,"] {
         assert!(text.contains(line), "{line} in {text}");
     }
-    let mut renamed = interface();
-    renamed.bindings[0].name = "source".into();
-    let text = emit::emit(&[kernel(vec![renamed])]).unwrap();
-    assert!(text.contains("pub source: Range,") && !text.contains("pub x: Range,"));
-    assert_eq!(
-        text,
-        emit::emit(&[kernel(vec![{
-            let mut again = interface();
-            again.bindings[0].name = "source".into();
-            again
-        }])])
-        .unwrap(),
-        "the same text every time"
-    );
+    let renamed = || {
+        let mut renamed = interface();
+        renamed.push[0].name = "epsilon".into();
+        emit::emit(&[kernel(vec![renamed])]).unwrap()
+    };
+    assert!(renamed().contains("pub epsilon: f32,") && !renamed().contains("pub eps: f32,"));
+    assert_eq!(renamed(), renamed(), "the same text every time");
+}
+
+#[test]
+fn blocks_with_the_same_members_are_one_type() {
+    let named = |name: &str, change: fn(&mut Interface)| {
+        let mut interface = interface();
+        change(&mut interface);
+        emit::Kernel { name: name.into(), ..kernel(vec![interface]) }
+    };
+    let renamed = |i: &mut Interface| i.push[0].name = "epsilon".into();
+    let text = emit::emit(&[named("a", |_| {}), named("b", |_| {}), named("c", renamed)]).unwrap();
+    assert_eq!((text.matches("pub struct Push").count(), text.matches("pub use super::a::Push;").count()), (2, 1));
+}
+
+#[test]
+fn a_block_is_made_from_what_has_its_members() {
+    let text = |members: &[&str], folder: &str| {
+        let mut interface = interface();
+        let member = |(place, name): (usize, &&str)| PushMember {
+            name: (*name).into(),
+            scalar: Scalar::U32,
+            offset: 4 * place as u32,
+        };
+        interface.push = members.iter().enumerate().map(member).collect();
+        let file = Path::new("shaders").join(folder).join("a.glsl");
+        emit::emit(&[emit::Kernel { file, ..kernel(vec![interface]) }]).unwrap()
+    };
+    let rows = text(&["rows_of", "rows", "columns", "eps"], "norm");
+    assert!(rows.contains("impl From<crate::backend::vulkan::kernels::rows::Rows> for Push"), "{rows}");
+    assert!(rows.contains("columns: from.columns, ..Self::default()"), "{rows}");
+    let elements = text(&["rows_of", "rows", "columns", "rows_per_group"], "norm");
+    assert!(elements.contains("elementwise::Elements> for Push") && !elements.contains("rows::Rows>"), "{elements}");
+    let product = ["rows_of", "rows", "n", "k"];
+    assert!(text(&product, "linear").contains("linear::Product> for Push"));
+    assert!(!text(&product, "norm").contains("for Push"), "another folder's");
+    assert!(!text(&["rows_of", "rows", "n", "depth"], "linear").contains("for Push"), "a member more");
 }
 
 #[test]

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use super::calls::Call;
 use super::{Array, Engine};
-use crate::Result;
 use crate::backend::Memory;
 use crate::dtype::DType;
 use crate::graph::fuse::Fusion;
 use crate::graph::{Graph, Plan, ValueId};
 use crate::ops::signature::Role;
 use crate::ops::{Cast, Counts, Dim, Op, Operand, Shape};
+use crate::{Error, Result};
 
 /// Runs `op`; all operands live on `engine`.
 pub(super) fn run(engine: &Arc<Engine>, architecture: &str, op: &Op, operands: &[&Array]) -> Result<Array> {
@@ -33,20 +33,52 @@ pub(super) fn run(engine: &Arc<Engine>, architecture: &str, op: &Op, operands: &
     })
 }
 
+/// How float16 operands reach the op.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Halves {
+    /// As they are, where kernels have a form for them.
+    Kept,
+    /// In float32.
+    Widened,
+}
+
+/// The call in 16 bits where the device has a kernel that takes all it is given so, and else in float32.
 fn prepare(engine: &Engine, architecture: &str, op: &Op, operands: &[&Array]) -> Result<Call> {
     let mut call = Call::new(architecture, op, operands);
     op.check_number(operands.len())?;
+    let mut ready = |halves: Halves| -> Result<()> {
+        let (graph, counts) = graph(&mut call, op, operands, halves)?;
+        if super::elements(&call.shape)? > 0 {
+            let fusion = Fusion { architecture, ..Fusion::default() };
+            call.prepared = Some(engine.backend.prepare(Plan::with(graph, &fusion), counts)?);
+        }
+        Ok(())
+    };
+    let first_is_half = operands[0].dtype == DType::F16 && op.operand(0).narrow;
+    if op.operand(0).role == Role::Any {
+        ready(Halves::Kept)?;
+    } else if first_is_half && operands.iter().all(|x| x.elements() > 0) {
+        match ready(Halves::Kept) {
+            Err(Error::Unsupported { .. }) => ready(Halves::Widened)?,
+            made => made?,
+        }
+    } else {
+        ready(Halves::Widened)?;
+    }
+    Ok(call)
+}
+
+/// The op on operands, with casts around it where they are to be widened; the call learns of its result.
+fn graph(call: &mut Call, op: &Op, operands: &[&Array], halves: Halves) -> Result<(Graph, Counts)> {
     let mut counted = Counted::default();
     let mut graph = Graph::new();
     let mut values = Vec::with_capacity(operands.len());
-    let any = op.operand(0).role == Role::Any;
-    let direct = any || takes_half(engine, architecture, op, operands);
     for (place, array) in operands.iter().enumerate() {
         let operand = op.operand(place);
         operand.check_type(op.name(), array.dtype)?;
         let shape = counted.shape(operand, &array.shape);
-        let widen = array.dtype == DType::F16 && !(direct && operand.narrow);
-        values.push(given(&mut graph, operand.name, shape, array, widen)?);
+        let kept = halves == Halves::Kept && operand.narrow;
+        values.push(given(&mut graph, operand.name, shape, array, array.dtype == DType::F16 && !kept)?);
     }
     let counts = counted.counts();
     let shapes: Vec<Shape> = graph.shapes(&values).into_iter().cloned().collect();
@@ -56,7 +88,8 @@ fn prepare(engine: &Engine, architecture: &str, op: &Op, operands: &[&Array]) ->
     let mut result = node(&mut graph, op, &shapes, &values)?;
     // A result is stored as the first operand, but that of an op that converts.
     let first = operands[0].dtype;
-    let half = if any { op.result_type(&[first]) } else { first } == DType::F16;
+    let converts = op.operand(0).role == Role::Any;
+    let half = if converts { op.result_type(&[first]) } else { first } == DType::F16;
     call.shape = graph.value(result).shape.0.iter().map(|dim| dim.size(counts)).collect();
     call.dtype = if half { DType::F16 } else { DType::F32 };
     if half && graph.value(result).dtype != DType::F16 {
@@ -64,21 +97,7 @@ fn prepare(engine: &Engine, architecture: &str, op: &Op, operands: &[&Array]) ->
         result = graph.node("to float16", Cast { to: DType::F16 }, &[result])?;
     }
     graph.outputs = vec![result];
-    if super::elements(&call.shape)? > 0 {
-        let fusion = Fusion { architecture, ..Fusion::default() };
-        call.prepared = Some(engine.backend.prepare(Plan::with(graph, &fusion), counts)?);
-    }
-    Ok(call)
-}
-
-/// Whether all operands that may be are float16, and the device takes them so.
-fn takes_half(engine: &Engine, architecture: &str, op: &Op, operands: &[&Array]) -> bool {
-    let half = |(place, x): (usize, &&Array)| (x.dtype == DType::F16 || !op.operand(place).narrow) && x.elements() > 0;
-    if !op.operand(0).narrow || !operands.iter().enumerate().all(half) {
-        return false;
-    }
-    let shapes: Vec<Shape> = operands.iter().map(|x| Shape::fixed(&x.shape)).collect();
-    engine.backend.takes_half(op, &shapes.iter().collect::<Vec<_>>(), architecture)
+    Ok((graph, counts))
 }
 
 /// The op's node, or those of its steps.

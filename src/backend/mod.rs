@@ -11,7 +11,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use crate::graph::Plan;
-use crate::ops::{Counts, Op, Shape};
+use crate::ops::Counts;
 use crate::tensor::WeightSource;
 use crate::{Error, Result};
 
@@ -139,19 +139,13 @@ pub trait ArrayEngine: Send + Sync {
     /// Makes ready a plan without weights and with one output, by the shaders that are registered now.
     ///
     /// # Errors
-    /// `Unsupported`, `OutOfMemory`, or a device fault.
+    /// `Unsupported`, also for operands of 16 bits that are to be widened before; `OutOfMemory`, or a device fault.
     fn prepare(&self, plan: Plan, counts: Counts) -> Result<Prepared>;
     /// Runs a plan; `inputs` are those of its graph. The result may be still under way when this returns.
     ///
     /// # Errors
     /// `OutOfMemory`, `IndexOutOfRange`, or a device fault.
     fn run(&self, prepared: &Prepared, inputs: &[&Memory]) -> Result<Memory>;
-    /// Whether `op` takes float16 operands of these shapes as they are (biases excepted) where the shaders of an
-    /// architecture run, so that nothing is converted.
-    fn takes_half(&self, op: &Op, operands: &[&Shape], architecture: &str) -> bool {
-        let _ = (op, operands, architecture);
-        false
-    }
     /// Copies the first bytes of `memory` to the host, waiting for what computes them.
     ///
     /// # Errors

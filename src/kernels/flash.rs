@@ -8,7 +8,7 @@
 //! ```
 
 use crate::backend::vulkan::generated::{attention, attention_matrix};
-use crate::backend::vulkan::{Capabilities, Feature, Variant, shared_bytes};
+use crate::backend::vulkan::{Capabilities, Feature, Specialization, Variant, shared_bytes};
 use crate::{Error, Result};
 
 /// Blocks of flash attention.

@@ -13,8 +13,9 @@ use super::threads::{Team, Threads};
 use crate::backend::registry::{self, Registry};
 use crate::backend::{ArrayEngine, Memory, Prepared, ProgramOptions};
 use crate::dtype::DType;
-use crate::graph::{Plan, Storage};
+use crate::graph::{Plan, Storage, ValueId};
 use crate::ops::Counts;
+use crate::ops::signature::Role;
 use crate::stats::COUNTERS;
 use crate::tensor::{TensorView, WeightSource};
 use crate::{Error, Result};
@@ -84,6 +85,13 @@ impl ArrayEngine for CpuArrays {
 
     fn prepare(&self, plan: Plan, counts: Counts) -> Result<Prepared> {
         let graph = &plan.graph;
+        let narrow = |id: &&ValueId| graph.value(**id).dtype.is_narrow();
+        for node in graph.nodes.iter().filter(|node| node.op.operand(0).role != Role::Any) {
+            if let Some(id) = node.operands.iter().find(narrow) {
+                let reason = format!("the CPU takes float32, not {}", graph.value(*id).dtype.name());
+                return Err(Error::Unsupported { what: node.name.clone(), reason });
+            }
+        }
         let most = graph.values.iter().map(|value| value.shape.elements(counts)).max().unwrap_or(0);
         let flops = graph.flops(counts);
         let alone = most < FEW_ELEMENTS && flops < 16 * FEW_ELEMENTS as u64;

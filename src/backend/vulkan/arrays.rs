@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, Weak};
 
 use super::device::Opened;
 use super::kernel::Access;
-use super::kernels::{attention_matrix, linear_matrix};
 use super::limits::flops_per_submission;
 use super::memory::Budget;
 use super::profile;
@@ -20,7 +19,7 @@ use crate::backend::faults::{self, Fault};
 use crate::backend::registry::{self, Registry};
 use crate::backend::{ArrayEngine, Memory, Prepared, ProgramOptions};
 use crate::graph::Plan;
-use crate::ops::{Counts, Op, Shape};
+use crate::ops::Counts;
 use crate::stats::COUNTERS;
 use crate::{Error, Result};
 
@@ -343,28 +342,6 @@ impl ArrayEngine for VulkanArrays {
         let most = device.capabilities.memory / KEPT;
         buffers.into_iter().for_each(|between| list.spare.keep(between, most));
         Ok(self.memory(result, guard))
-    }
-
-    fn takes_half(&self, op: &Op, operands: &[&Shape], architecture: &str) -> bool {
-        // A user's shader takes float32.
-        let replaced = || {
-            let shaders = self.shaders.clone().unwrap_or_else(registry::read);
-            shaders.in_place_of(op, operands.len(), architecture).is_some()
-        };
-        let capabilities = &self.opened.device.capabilities;
-        let whole = |multiple: usize| {
-            let mut narrow = operands.iter().enumerate().filter(|(place, _)| op.operand(*place).narrow);
-            let result = op.infer(operands).is_ok_and(|found| found[0].columns().is_multiple_of(multiple));
-            result && narrow.all(|(_, shape)| shape.columns().is_multiple_of(multiple))
-        };
-        let fits = match op {
-            Op::Linear(_) => linear_matrix::fits(operands, capabilities),
-            Op::Attention(op) => attention_matrix::fits(op, operands, capabilities),
-            // Half a head is read four elements at a time.
-            Op::Rope(_) | Op::RmsNormRope(_) => whole(8),
-            _ => whole(4),
-        };
-        fits && !replaced()
     }
 
     fn download(&self, memory: &Memory, bytes: &mut [u8]) -> Result<()> {

@@ -95,6 +95,17 @@ impl Kernel {
     }
 }
 
+/// The specialization constants of a kernel, with the push block and the shader that belong to them; the build writes one
+/// for each kernel.
+pub trait Specialization {
+    /// The push-constant block; kernels whose blocks have the same members share the type.
+    type Push: bytemuck::Pod;
+    /// The shader with its variants.
+    const KERNEL: &'static Kernel;
+    /// Bits of the constants that `variant` has, in its order.
+    fn values(&self, variant: &Variant) -> Vec<u32>;
+}
+
 /// What a binding refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Resource {
@@ -146,6 +157,9 @@ pub enum Extent {
 }
 
 impl Extent {
+    /// One workgroup.
+    pub const ONE: Extent = Extent::Fixed(1);
+
     /// Workgroups in a batch.
     pub fn groups(self, counts: Counts) -> u32 {
         match self {

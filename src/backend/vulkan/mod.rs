@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! device.rs (instance, devices, choice) ── asked.rs (what drivers decide) ── raw/ (Vulkan itself)
-//! Plan ── lower.rs + kernels/<op>.rs ─▶ Vec<Dispatch> ── record.rs ─▶ barriers and grids ── program.rs, slot.rs ─▶
+//! Plan ── kernels/ (over lowering.rs) ─▶ Vec<Dispatch> ── record.rs ─▶ barriers and grids ── program.rs, slot.rs ─▶
 //!         recorded command buffers, one submit and one wait a batch
 //! Plan, arrays ── arrays.rs ─▶ a list of dispatches, one submit when something is read
 //! Weights ── upload.rs ─▶ arenas (memory.rs)
-//! shaders/**/*.glsl ── build.rs ─▶ generated.rs (SPIR-V, typed bindings, push constants, constants)
+//! shaders/**/*.glsl ── build.rs ─▶ generated.rs (SPIR-V, bindings, typed push constants and constants)
 //! ```
 
 mod arrays;
@@ -19,7 +19,7 @@ mod interface;
 mod kernel;
 mod kernels;
 mod limits;
-mod lower;
+mod lowering;
 mod memory;
 mod pipeline;
 mod profile;
@@ -39,8 +39,10 @@ pub(crate) use device::expect_prints;
 pub use device::{abandon, devices, in_use, open, shut_down, validated};
 pub use devices::{Inventory, Listed};
 pub use interface::Interface;
-pub use kernel::{Access, Binding, Constant, Dispatch, Extent, Kernel, PushMember, Range, Resource, Scalar, Variant};
-pub(crate) use lower::lower;
+pub use kernel::{
+    Access, Binding, Constant, Dispatch, Extent, Kernel, PushMember, Range, Resource, Scalar, Specialization, Variant,
+};
+pub(crate) use kernels::lower;
 pub use profile::{Entry, profile, times};
 pub(crate) use raw::spirv_tools;
 pub use raw::validation_messages;
@@ -66,11 +68,9 @@ pub(crate) fn shared_bytes(variant: &Variant, values: &[u32]) -> u32 {
 /// ```compile_fail,E0560
 /// let push = grilly::backend::vulkan::generated::layer_norm::Push { epsilon: 1e-5, ..Default::default() };
 /// ```
-/// So is a binding that is left out:
+/// So is a constant that is left out:
 /// ```compile_fail,E0063
-/// use grilly::backend::vulkan::{Range, Resource, generated::add::Bindings};
-/// let [a, b, y] = [0, 1, 2].map(|buffer| Range::whole(Resource::Buffer(buffer)));
-/// let bindings = Bindings { a, b, y };
+/// let constants = grilly::backend::vulkan::generated::rope::Constants {};
 /// ```
 #[allow(clippy::all)] // written by build.rs
 pub mod generated {

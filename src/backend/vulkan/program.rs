@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use super::device::Opened;
 use super::kernel::{Dispatch, Resource};
+use super::kernels::lower;
 use super::limits::{capacity, limits, outputs_are_computed};
-use super::lower::lower;
 use super::memory::Budget;
 use super::raw::lock;
 use super::record::{Grids, barriers};

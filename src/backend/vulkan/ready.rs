@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::device::Opened;
 use super::kernel::{Dispatch, Range, Resource};
-use super::lower::lower;
+use super::kernels::lower_for;
+use super::lowering::{Narrow, Target};
 use super::raw::{Buffer, Grid, Launch, Slice};
 use crate::backend::registry::Registry;
 use crate::graph::{Plan, Storage};
@@ -40,9 +41,8 @@ impl Ready {
         let mut sizes: Vec<u64> = plan.buffers.iter().map(|buffer| buffer.bytes(counts) as u64).collect();
         sizes[output] = value.bytes(counts).next_multiple_of(4) as u64;
         let mut dispatches = Vec::new();
-        for Dispatch { label, variant, constants, bindings, push, grid } in
-            lower(plan, &opened.device.capabilities, shaders)?
-        {
+        let target = Target { capabilities: &opened.device.capabilities, shaders, narrow: Narrow::OnMatrixCores };
+        for Dispatch { label, variant, constants, bindings, push, grid } in lower_for(plan, target)? {
             let grid = grid.map(|extent| extent.groups(counts));
             if !grid.contains(&0) {
                 let pipeline = opened.pipelines.get(&opened.device, variant, &constants)?;

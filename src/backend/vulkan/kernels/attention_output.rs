@@ -2,20 +2,17 @@
 
 use crate::Result;
 use crate::backend::registry::ATTENTION_OUTPUT;
-use crate::backend::vulkan::generated::attention_output::{Bindings, Constants, Push};
-use crate::backend::vulkan::kernel::{Dispatch, Extent};
-use crate::backend::vulkan::lower::Lowering;
-use crate::backend::vulkan::registry;
-use crate::graph::Node;
+use crate::backend::vulkan::generated::attention_output::{Constants, Push};
+use crate::backend::vulkan::kernel::Extent;
+use crate::backend::vulkan::lowering::{Build, Lowering};
 use crate::ops::AttentionOutput;
 
 /// Queries of one head for which there is one workgroup.
 const TILE: usize = 64;
 
-/// Adds the node's dispatches.
-pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &AttentionOutput) -> Result<()> {
-    let sizes = op.sizes(lowering.shape(node.operands[0]), lowering.shape(node.operands[1]))?;
-    let variant = registry::select_from(lowering.shaders, ATTENTION_OUTPUT, &op.architecture, lowering.capabilities)?;
+/// Adds the node's dispatch.
+pub fn attention_output(to: &mut Lowering<'_>, op: &AttentionOutput) -> Result<()> {
+    let sizes = op.sizes(to.shape(0), to.shape(1))?;
     let constants = Constants {
         vector: sizes.kv_len.is_multiple_of(4) && sizes.head_dim.is_multiple_of(4),
         window: op.window,
@@ -29,11 +26,6 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
             _ => 128,
         },
     };
-    let bindings = Bindings {
-        weights: lowering.range(node.operands[0]),
-        values: lowering.range(node.operands[1]),
-        y: lowering.range(node.result),
-    };
     let push = Push {
         batch: sizes.batch as u32,
         heads: sizes.heads as u32,
@@ -42,12 +34,7 @@ pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node
         kv_len: sizes.kv_len as u32,
         head_dim: sizes.head_dim as u32,
     };
-    lowering.push(Dispatch {
-        label: node.name.clone(),
-        variant,
-        constants: constants.values(variant),
-        bindings: bindings.into_array().to_vec(),
-        push: bytemuck::bytes_of(&push).to_vec(),
-        grid: [sizes.q_len.div_ceil(TILE), sizes.heads, sizes.batch].map(|groups| Extent::Fixed(groups as u32)),
-    })
+    let build = Build::new(to.registered(ATTENTION_OUTPUT, &op.architecture)?, push, constants);
+    let grid = [sizes.q_len.div_ceil(TILE), sizes.heads, sizes.batch].map(|groups| Extent::Fixed(groups as u32));
+    to.add(build, "", &[], grid)
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::super::device::open_device;
 use super::super::kernel::Dispatch;
-use super::super::lower::lower;
 use super::super::program::prepare_dispatches;
+use super::lower;
 use crate::backend::registry::Registry;
 use crate::backend::{Feed, ProgramOptions};
 use crate::dtype::DType;

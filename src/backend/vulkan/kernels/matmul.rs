@@ -1,11 +1,10 @@
 //! Dispatches of `matmul`, and of `attention_scores`, which is the same with other strides: one.
 
 use crate::Result;
-use crate::backend::vulkan::generated::matmul::{Bindings, Constants, KERNEL, Push};
-use crate::backend::vulkan::kernel::{Dispatch, Extent};
-use crate::backend::vulkan::lower::Lowering;
-use crate::graph::Node;
-use crate::ops::{Matmul, Strided};
+use crate::backend::vulkan::generated::matmul::{Constants, Push};
+use crate::backend::vulkan::kernel::Extent;
+use crate::backend::vulkan::lowering::Lowering;
+use crate::ops::{AttentionScores, Matmul, Strided};
 
 /// Fewer tiles of 128 x 128 than this leave a large device idle: then tiles are smaller. Bits do not depend on it.
 const FEW_TILES: usize = 256;
@@ -33,16 +32,20 @@ impl Load {
     }
 }
 
-/// Adds the node's dispatches.
-pub(in crate::backend::vulkan) fn lower(lowering: &mut Lowering<'_>, node: &Node, op: &Matmul) -> Result<()> {
-    let shapes = [lowering.shape(node.operands[0]), lowering.shape(node.operands[1])];
-    let product = op.strided(&shapes)?.0;
-    products(lowering, node, &product)
+/// `matmul`
+pub fn matmul(to: &mut Lowering<'_>, op: &Matmul) -> Result<()> {
+    let (product, _) = op.strided(&[to.shape(0), to.shape(1)])?;
+    products(to, &product)
+}
+
+/// `attention_scores`
+pub fn attention_scores(to: &mut Lowering<'_>, op: &AttentionScores) -> Result<()> {
+    let product = op.strided(&[to.shape(0), to.shape(1)])?;
+    products(to, &product)
 }
 
 /// A dispatch for all products of a node.
-pub(super) fn products(lowering: &mut Lowering<'_>, node: &Node, product: &Strided) -> Result<()> {
-    let variant = lowering.select(&KERNEL, node)?;
+fn products(to: &mut Lowering<'_>, product: &Strided) -> Result<()> {
     let (tile_m, tile_n, tile_k) = tiles(product);
     let constants = Constants {
         tile_m,
@@ -50,11 +53,6 @@ pub(super) fn products(lowering: &mut Lowering<'_>, node: &Node, product: &Strid
         tile_k,
         a_load: Load::of(product.a, product.depth) as u32,
         b_load: Load::of(product.b, product.depth) as u32,
-    };
-    let bindings = Bindings {
-        a: lowering.range(node.operands[0]),
-        b: lowering.range(node.operands[1]),
-        y: lowering.range(node.result),
     };
     let [a_row, a_k, a_outer, a_inner] = product.a.map(|step| step as u32);
     let [b_column, b_k, b_outer, b_inner] = product.b.map(|step| step as u32);
@@ -79,15 +77,8 @@ pub(super) fn products(lowering: &mut Lowering<'_>, node: &Node, product: &Strid
         y_inner: (product.rows * product.columns) as u32,
         scale: product.scale,
     };
-    let batches = push.batches.min(lowering.capabilities.workgroup_count[2]);
-    lowering.push(Dispatch {
-        label: node.name.clone(),
-        variant,
-        constants: constants.values(variant),
-        bindings: bindings.into_array().to_vec(),
-        push: bytemuck::bytes_of(&push).to_vec(),
-        grid: [Extent::Fixed(n.div_ceil(tile_n)), Extent::Fixed(m.div_ceil(tile_m)), Extent::Fixed(batches)],
-    })
+    let batches = push.batches.min(to.capabilities.workgroup_count[2]);
+    to.dispatch(push, constants, [n.div_ceil(tile_n), m.div_ceil(tile_m), batches].map(Extent::Fixed))
 }
 
 /// Rows, columns and terms of a tile.

@@ -1,44 +1,18 @@
-//! How each op runs on a Vulkan device: one file an op, named as the op.
+//! How each op runs on a Vulkan device: the table of all ops, and the files of those that take more than a row.
 
-pub(super) mod activation;
-pub(super) mod activation_backward;
-pub(super) mod attention;
-pub(super) mod attention_mask;
-pub(super) mod attention_matrix;
-pub(super) mod attention_output;
-pub(super) mod attention_scores;
-pub(super) mod bias_gelu;
-pub(super) mod binary;
-pub(super) mod binary_cross_entropy;
-pub(super) mod cast;
-pub(super) mod cross_entropy;
-pub(super) mod cross_entropy_backward;
-pub(super) mod dropout;
-mod elements;
-pub(super) mod embedding_backward;
-pub(super) mod embedding_sum;
-pub(super) mod gated;
-pub(super) mod gated_backward;
-pub(super) mod gated_linear;
-pub(super) mod layer_norm;
-pub(super) mod layer_norm_backward;
-pub(super) mod layer_norm_linear;
-pub(super) mod linear;
-pub(super) mod linear_matrix;
-pub(super) mod matmul;
-pub(super) mod normalize;
-pub(super) mod pool;
-pub(super) mod reduce;
-pub(super) mod residual_layer_norm;
-pub(super) mod residual_rms_norm;
-pub(super) mod rms_norm;
-pub(super) mod rms_norm_backward;
-pub(super) mod rms_norm_rope;
-pub(super) mod rope;
-mod rows;
-pub(super) mod softmax;
-pub(super) mod softmax_backward;
-pub(super) mod softmax_dropout;
+pub mod attention;
+mod attention_mask;
+mod attention_output;
+pub mod elementwise;
+mod embedding_backward;
+mod embedding_sum;
+pub mod linear;
+mod matmul;
+mod pool;
+mod reduce;
+mod rope;
+pub mod rows;
+mod rowwise;
 
 #[cfg(test)]
 mod flash_limits;
@@ -48,3 +22,77 @@ mod guards;
 mod moved;
 #[cfg(test)]
 mod tests;
+
+use super::Capabilities;
+use super::generated::{
+    layer_norm, layer_norm_backward, residual_layer_norm, residual_rms_norm, rms_norm, rms_norm_backward,
+};
+use super::kernel::Dispatch;
+use super::lowering::{Lowering, Narrow, Target};
+use crate::Result;
+use crate::backend::registry::Registry;
+use crate::graph::Plan;
+use crate::ops::Op;
+
+/// Lowers every node of the plan to the shaders that the registry has for the plan's architecture.
+///
+/// # Errors
+/// `Unsupported` when an op has no variant for the device.
+pub fn lower(plan: &Plan, capabilities: &Capabilities, shaders: &Registry) -> Result<Vec<Dispatch>> {
+    lower_for(plan, Target { capabilities, shaders, narrow: Narrow::Every })
+}
+
+/// As [`lower`], with the builds that the target may have.
+///
+/// # Errors
+/// As [`lower`].
+pub fn lower_for(plan: &Plan, target: Target<'_>) -> Result<Vec<Dispatch>> {
+    let mut dispatches = Vec::new();
+    for node in &plan.graph.nodes {
+        let mut lowering = Lowering::new(plan, node, target);
+        lower_node(&mut lowering)?;
+        dispatches.append(&mut lowering.dispatches);
+    }
+    Ok(dispatches)
+}
+
+/// Adds the dispatches of a node.
+fn lower_node(to: &mut Lowering<'_>) -> Result<()> {
+    match to.op() {
+        Op::Activation(op) => elementwise::activation(to, op),
+        Op::ActivationBackward(op) => elementwise::activation_backward(to, op),
+        Op::Attention(op) => attention::attention(to, op),
+        Op::AttentionMask(op) => attention_mask::attention_mask(to, op),
+        Op::AttentionOutput(op) => attention_output::attention_output(to, op),
+        Op::AttentionScores(op) => matmul::attention_scores(to, op),
+        Op::BiasGelu(op) => elementwise::bias_gelu(to, op),
+        Op::BinaryCrossEntropy(_) => elementwise::binary_cross_entropy(to),
+        Op::Binary(op) => elementwise::binary(to, op),
+        Op::Cast(op) => elementwise::cast(to, op),
+        Op::CrossEntropyBackward(op) => rowwise::cross_entropy_backward(to, op),
+        Op::CrossEntropy(op) => rowwise::cross_entropy(to, op),
+        Op::Dropout(op) => elementwise::dropout(to, op),
+        Op::EmbeddingBackward(_) => embedding_backward::embedding_backward(to),
+        Op::EmbeddingSum(_) => embedding_sum::embedding_sum(to),
+        Op::Gated(op) => elementwise::gated(to, op),
+        Op::GatedBackward(op) => elementwise::gated_backward(to, op),
+        Op::GatedLinear(op) => linear::gated_linear(to, op),
+        Op::LayerNorm(op) => rowwise::norm::<layer_norm::Constants>(to, op.eps),
+        Op::LayerNormBackward(op) => rowwise::norm::<layer_norm_backward::Constants>(to, op.eps),
+        Op::LayerNormLinear(op) => linear::layer_norm_linear(to, op),
+        Op::Linear(op) => linear::linear(to, op),
+        Op::Matmul(op) => matmul::matmul(to, op),
+        Op::Normalize(op) => rowwise::normalize(to, op),
+        Op::Pool(op) => pool::pool(to, op),
+        Op::Reduce(op) => reduce::reduce(to, op),
+        Op::ResidualLayerNorm(op) => rowwise::norm::<residual_layer_norm::Constants>(to, op.0.eps),
+        Op::ResidualRmsNorm(op) => rowwise::norm::<residual_rms_norm::Constants>(to, op.0.eps),
+        Op::RmsNormBackward(op) => rowwise::norm::<rms_norm_backward::Constants>(to, op.eps),
+        Op::RmsNorm(op) => rowwise::norm::<rms_norm::Constants>(to, op.eps),
+        Op::RmsNormRope(op) => rowwise::rms_norm_rope(to, op),
+        Op::Rope(_) => rope::rope(to),
+        Op::SoftmaxBackward(_) => rowwise::softmax_backward(to),
+        Op::SoftmaxDropout(op) => rowwise::softmax_dropout(to, op),
+        Op::Softmax(op) => rowwise::softmax(to, op),
+    }
+}

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use super::super::kernel::Resource;
-use super::super::lower::lower;
 use super::super::{Capabilities, Feature};
+use super::lower;
 use crate::backend::registry::Registry;
 use crate::dtype::DType;
 use crate::graph::{Graph, Plan, Storage, ValueId};

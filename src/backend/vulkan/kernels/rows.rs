@@ -1,8 +1,7 @@
 //! How tensors are seen as rows of columns, and cut into slices a device can bind.
 
-use crate::backend::vulkan::kernel::{Dispatch, Extent, Range};
-use crate::backend::vulkan::lower::Lowering;
-use crate::backend::vulkan::{Capabilities, Feature};
+use crate::backend::vulkan::Capabilities;
+use crate::backend::vulkan::kernel::{Extent, Range};
 use crate::ops::{Dim, Shape};
 use crate::{Error, Result};
 
@@ -16,20 +15,41 @@ pub const fn rows_per_group(lanes: u32) -> u32 {
 }
 
 /// Workgroups of 256 invocations that walk over `places` together, about four each.
-pub fn walkers(places: u32) -> Extent {
-    Extent::Fixed(places.div_ceil(4 * 256).min(65_535))
+pub fn walkers(places: u32) -> [Extent; 3] {
+    along(Extent::Fixed(places.div_ceil(4 * 256).min(65_535)))
+}
+
+/// Workgroups along x alone.
+pub fn along(x: Extent) -> [Extent; 3] {
+    [x, Extent::ONE, Extent::ONE]
 }
 
 /// A tensor as rows times columns, rows contiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rows {
-    /// Rows.
+    /// What the rows count.
     pub count: Dim,
+    /// `rows_of` of `shaders/include/counts.glsl`.
+    pub rows_of: u32,
+    /// The number of rows where it is fixed; 0 where the batch knows it.
+    pub rows: u32,
     /// Columns: the last axis, or 1 for a vector counted by the batch.
     pub columns: u32,
 }
 
 impl Rows {
+    /// So many rows of so many columns.
+    pub fn new(count: Dim, columns: u32) -> Rows {
+        let (rows_of, rows) = match count {
+            Dim::Fixed(n) => (0, n as u32),
+            Dim::Length => (0, 0),
+            Dim::Tokens => (1, 0),
+            Dim::Texts => (2, 0),
+            Dim::Boundaries => (3, 0),
+        };
+        Rows { count, rows_of, rows, columns }
+    }
+
     /// Rows of a shape.
     ///
     /// # Errors
@@ -48,7 +68,7 @@ impl Rows {
                 });
             }
         };
-        Ok(Rows { count, columns: shape.columns() as u32 })
+        Ok(Rows::new(count, shape.columns() as u32))
     }
 
     /// Rows of one column each, as many as a shape has elements.
@@ -59,24 +79,6 @@ impl Rows {
         let mut axes = shape.clone();
         axes.0.push(Dim::Fixed(1));
         Rows::of(&axes)
-    }
-
-    /// `rows_of` of `shaders/include/counts.glsl`.
-    pub fn rows_of(self) -> u32 {
-        match self.count {
-            Dim::Fixed(_) | Dim::Length => 0,
-            Dim::Tokens => 1,
-            Dim::Texts => 2,
-            Dim::Boundaries => 3,
-        }
-    }
-
-    /// The number of rows where it is fixed; 0 where the batch knows it.
-    pub fn fixed(self) -> u32 {
-        match self.count {
-            Dim::Fixed(n) => n as u32,
-            _ => 0,
-        }
     }
 
     /// Workgroups for all rows, `per` rows each.
@@ -92,7 +94,7 @@ impl Rows {
 pub fn spread(groups: u64) -> [Extent; 3] {
     const MOST: u64 = 65_535;
     let y = groups.div_ceil(MOST).max(1);
-    [Extent::Fixed(groups.div_ceil(y) as u32), Extent::Fixed(y as u32), Extent::Fixed(1)]
+    [Extent::Fixed(groups.div_ceil(y) as u32), Extent::Fixed(y as u32), Extent::ONE]
 }
 
 /// How `shaders/include/held-rows.glsl` deals a row out to invocations: by its columns alone, so that a row has the same
@@ -125,7 +127,7 @@ impl Held {
         let per = rows_per_group(self.lanes);
         match rows.count {
             Dim::Fixed(n) => spread((n as u64).div_ceil(u64::from(per))),
-            dim => [Extent::Tiles { dim, per }, Extent::Fixed(1), Extent::Fixed(1)],
+            dim => along(Extent::Tiles { dim, per }),
         }
     }
 }
@@ -178,103 +180,10 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-impl Lowering<'_> {
-    /// Adds a dispatch after checking it against the device's limits. A constant that is named as a feature says whether the
-    /// device has it.
-    ///
-    /// # Errors
-    /// `Unsupported` naming the limit.
-    pub(in crate::backend::vulkan) fn push(&mut self, mut dispatch: Dispatch) -> Result<()> {
-        for (constant, value) in dispatch.variant.constants.iter().zip(&mut dispatch.constants) {
-            if let Some(feature) = Feature::named(constant.name) {
-                *value = u32::from(self.capabilities.has(feature));
-            }
-        }
-        for (axis, extent) in dispatch.grid.iter().enumerate() {
-            let most = self.capabilities.workgroup_count[axis];
-            if let Extent::Fixed(groups) = extent
-                && *groups > most
-            {
-                return Err(Error::Unsupported {
-                    what: format!("{} ({})", dispatch.label, dispatch.variant.name),
-                    reason: format!("{groups} workgroups along axis {axis}, {} allows {most}", self.capabilities.name),
-                });
-            }
-        }
-        self.dispatches.push(dispatch);
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::backend::vulkan::kernel::Resource;
-
-    /// The indices of `row-sum.glsl`: row and lane of an invocation of a workgroup.
-    fn place(invocation: u32, lanes: u32) -> (u32, u32) {
-        (invocation / lanes, invocation % lanes)
-    }
-
-    /// `row_sum` of `row-sum.glsl`, barrier by barrier.
-    fn row_sum(values: &[u64], lanes: u32) -> Vec<u64> {
-        let mut partial = values.to_vec();
-        let mut reach = lanes / 2;
-        while reach > 0 {
-            let before = partial.clone();
-            for slot in 0..values.len() as u32 {
-                if place(slot, lanes).1 < reach {
-                    partial[slot as usize] += before[(slot + reach) as usize];
-                }
-            }
-            reach /= 2;
-        }
-        (0..values.len() as u32).map(|slot| partial[(slot - place(slot, lanes).1) as usize]).collect()
-    }
-
-    #[test]
-    fn a_row_sum_takes_in_every_lane_of_its_row_once_at_any_width() {
-        for lanes in [4, 8, 16, 32, 64, 128, 256] {
-            // Distinct bits would need more than 64; primes in squares make a lane that is left out or doubled show.
-            let values: Vec<u64> = (0..256u64).map(|i| (i * i * 7919) % 104_729 + 1).collect();
-            let sums = row_sum(&values, lanes);
-            for slot in 0..256u32 {
-                let row = place(slot, lanes).0;
-                let own = &values[(row * lanes) as usize..((row + 1) * lanes) as usize];
-                assert_eq!(sums[slot as usize], own.iter().sum::<u64>(), "{lanes} lanes, invocation {slot}");
-            }
-            assert_eq!(rows_per_group(lanes) * lanes, 256);
-        }
-    }
-
-    #[test]
-    fn every_column_of_a_row_has_one_lane() {
-        for lanes in [4u32, 8, 16, 32, 64, 128] {
-            for columns in [1u32, 3, lanes - 1, lanes, lanes + 1, 384] {
-                let mut seen = vec![0; columns as usize];
-                for lane in 0..lanes {
-                    (lane..columns).step_by(lanes as usize).for_each(|c| seen[c as usize] += 1);
-                }
-                assert!(seen.iter().all(|&n| n == 1), "{lanes} lanes, {columns} columns");
-            }
-        }
-    }
-
-    #[test]
-    fn every_column_of_a_held_row_has_one_place() {
-        for columns in [1u32, 3, 4, 127, 128, 384, 1023, 1024, 1025, 2048, 8192, 8193, 30_000] {
-            let Held { lanes, quads, held, vector } = Held::of(columns);
-            let quads = if held { quads } else { columns.div_ceil(4 * lanes) };
-            let mut seen = vec![0; columns as usize];
-            for (lane, i, e) in (0..lanes).flat_map(|l| (0..quads).flat_map(move |i| (0..4).map(move |e| (l, i, e)))) {
-                let column = if vector { 4 * (i * lanes + lane) + e } else { (4 * i + e) * lanes + lane };
-                if let Some(n) = seen.get_mut(column as usize) {
-                    *n += 1;
-                }
-            }
-            assert!(seen.iter().all(|n| *n == 1), "{columns} columns");
-        }
-    }
 
     #[test]
     fn many_workgroups_go_on_along_y() {
@@ -315,10 +224,10 @@ mod tests {
     #[test]
     fn shapes_are_seen_as_rows() {
         let rows = |shape| Rows::of(&shape).unwrap();
-        assert_eq!(rows(Shape::fixed(&[5])), Rows { count: Dim::Fixed(1), columns: 5 });
-        assert_eq!(rows(Shape::fixed(&[2, 3, 5])), Rows { count: Dim::Fixed(6), columns: 5 });
-        assert_eq!(rows(Shape::vector(Dim::Tokens)), Rows { count: Dim::Tokens, columns: 1 });
-        assert_eq!(rows(Shape::matrix(Dim::Texts, 7)), Rows { count: Dim::Texts, columns: 7 });
+        assert_eq!(rows(Shape::fixed(&[5])), Rows::new(Dim::Fixed(1), 5));
+        assert_eq!(rows(Shape::fixed(&[2, 3, 5])), Rows::new(Dim::Fixed(6), 5));
+        assert_eq!(rows(Shape::vector(Dim::Tokens)), Rows::new(Dim::Tokens, 1));
+        assert_eq!(rows(Shape::matrix(Dim::Texts, 7)), Rows::new(Dim::Texts, 7));
         assert!(Rows::of(&Shape(vec![Dim::Tokens, Dim::Fixed(2), Dim::Fixed(3)])).is_err());
     }
 }

@@ -1,0 +1,135 @@
+//! Dispatches of `attention`: one. Which build runs, and in which blocks, is chosen here.
+
+mod matrix;
+
+use crate::backend::vulkan::Capabilities;
+use crate::backend::vulkan::generated::{attention, attention_masked, attention_matrix};
+use crate::backend::vulkan::kernel::Extent;
+use crate::backend::vulkan::lowering::{Build, Lowering};
+use crate::dtype::DType;
+use crate::kernels::flash::{DEFAULT_CONFIG, FlashAttentionConfig, required_shared_memory, validate_config};
+use crate::ops::{Attention, Counts, Dim};
+use crate::{Error, Result};
+
+/// A wider head's results would not fit the registers of an invocation.
+const MOST_HEAD_DIM: usize = 256;
+
+/// Farther than any text reaches, and far from the end of the shader's whole numbers.
+const FAR: u32 = 1 << 30;
+
+/// The push block of all builds.
+type Push = attention::Push;
+
+/// What a build is made with, by the shaders' names.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Blocks {
+    /// Columns of a head.
+    pub head_dim: u32,
+    /// Whether rows are read four elements at a time.
+    pub vector: bool,
+    /// What hides keys or moves scores.
+    pub causal: bool,
+    pub window: bool,
+    pub bias: bool,
+    /// Queries of a workgroup, and keys that are worked on together.
+    pub block_q: u32,
+    pub block_kv: u32,
+    /// The same of the build for matrix cores, whose subgroups take 16 queries each.
+    pub keys: u32,
+    pub subgroups: u32,
+    /// Of a workgroup.
+    pub invocations: u32,
+}
+
+/// Adds the node's dispatch.
+pub fn attention(to: &mut Lowering<'_>, op: &Attention) -> Result<()> {
+    let masked = op.hides() || op.bias;
+    let kernel = if masked { &attention_masked::KERNEL } else { &attention::KERNEL };
+    let variant = to.select(kernel)?;
+    let heads = Extent::Fixed(op.heads as u32);
+    if variant.stored == DType::F16
+        && let Some((variant, blocks)) = matrix::choose(to, op)
+    {
+        asked(op, true, to.capabilities)?;
+        let build = Build::new(variant, push(to, op, 8), attention_matrix::Constants::from(blocks));
+        return to.add(build, "", &[], [Extent::TextTiles { per: 16 * blocks.subgroups }, heads, Extent::ONE]);
+    }
+    to.without_matrix_cores(variant.stored)?;
+    if op.head_dim > MOST_HEAD_DIM {
+        return Err(Error::Unsupported {
+            what: "attention".into(),
+            reason: format!("head_dim is {}, at most {MOST_HEAD_DIM} is possible", op.head_dim),
+        });
+    }
+    let push = push(to, op, 1);
+    let steps = [push.q_stride, push.q_column, push.k_stride, push.k_column, push.v_stride, push.v_column];
+    let vector = op.head_dim.is_multiple_of(4) && steps.iter().all(|step| step % 4 == 0);
+    if variant.stored.is_narrow() && !vector {
+        let reason = format!("head_dim {} or a column is no multiple of four", op.head_dim);
+        return Err(Error::Unsupported { what: format!("attention in {}", variant.stored.name()), reason });
+    }
+    let config = asked(op, false, to.capabilities)?.unwrap_or_else(|| chosen(to.capabilities));
+    // A shader of the user that has no constant for it has tiles of 64.
+    let told = variant.constants.iter().any(|constant| constant.name == "block_q");
+    let FlashAttentionConfig { block_q, block_kv, .. } = if told { config } else { DEFAULT_CONFIG };
+    let blocks = Blocks { vector, block_q, block_kv, invocations: 4 * block_q, ..Blocks::of(op) };
+    let build = match masked {
+        true => Build::new(variant, push, attention_masked::Constants::from(blocks)),
+        false => Build::new(variant, push, attention::Constants::from(blocks)),
+    };
+    to.add(build, "", &[], [Extent::Tiles { dim: Dim::Tokens, per: block_q }, heads, Extent::ONE])
+}
+
+impl Blocks {
+    /// What the op says.
+    fn of(op: &Attention) -> Self {
+        let (causal, window, bias) = (op.causal, op.window > 0, op.bias);
+        Blocks { head_dim: op.head_dim as u32, causal, window, bias, ..Blocks::default() }
+    }
+}
+
+/// What all builds are told: lengths of rows and columns count `unit` elements.
+fn push(to: &Lowering<'_>, op: &Attention, unit: usize) -> Push {
+    let units = |columns: usize| (columns / unit) as u32;
+    let [q_stride, k_stride, v_stride] = [0, 1, 2].map(|place| units(to.shape(place).columns()));
+    let table = (to.operands() > 5).then(|| to.shape(5));
+    Push {
+        group: (op.heads / op.kv_heads) as u32,
+        q_stride,
+        q_column: units(op.q_column),
+        k_stride,
+        k_column: units(op.k_column),
+        v_stride,
+        v_column: units(op.v_column),
+        y_stride: units(op.heads * op.head_dim),
+        scale: op.scale,
+        window: op.window.min(FAR),
+        global_tokens: op.global_tokens.min(FAR),
+        align_end: op.align_end.into(),
+        reach: table.map_or(0, |table| table.columns() as u32 / 2),
+        bias_rows: table.map_or(1, |table| table.rows().size(Counts::default()) as u32),
+        shared_by: op.shared_by as u32,
+    }
+}
+
+/// Blocks that the op asks for, if the device can have them; `half_precision` says whether matrix cores are to work on them.
+fn asked(op: &Attention, half_precision: bool, capabilities: &Capabilities) -> Result<Option<FlashAttentionConfig>> {
+    let Some([block_q, block_kv]) = op.blocks else { return Ok(None) };
+    let config = FlashAttentionConfig { block_q, block_kv, head_dim: op.head_dim as u32, half_precision };
+    validate_config(config, capabilities.shared_memory.into())?;
+    let lanes = if half_precision { capabilities.subgroup_size / 16 * block_q } else { 4 * block_q };
+    if lanes > capabilities.invocations {
+        let Capabilities { name, invocations, .. } = capabilities;
+        let reason = format!("block_q takes {lanes} invocations, {name} has {invocations} in a workgroup");
+        return Err(Error::InvalidArgument(format!("flash attention, {config}: {reason}")));
+    }
+    Ok(Some(config))
+}
+
+/// What the engine takes without matrix cores: more queries share the keys that are loaded, where a workgroup may be as large.
+/// 1.2 to 1.35 times as fast as 64 queries on an H200; as many keys, so that no bit differs.
+fn chosen(capabilities: &Capabilities) -> FlashAttentionConfig {
+    let large = FlashAttentionConfig { block_q: 128, ..DEFAULT_CONFIG };
+    let fits = required_shared_memory(large) <= capabilities.shared_memory.into() && capabilities.invocations >= 512;
+    if fits { large } else { DEFAULT_CONFIG }
+}

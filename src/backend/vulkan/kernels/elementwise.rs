@@ -1,0 +1,192 @@
+//! Elementwise ops, of one dispatch each, and how their shaders walk over a tensor: `shaders/include/elements.glsl`.
+
+use super::rows::{Rows, along};
+use crate::Result;
+use crate::backend::vulkan::Capabilities;
+use crate::backend::vulkan::generated::{
+    activation, activation_backward, bias_gelu, binary, binary_cross_entropy, cast, dropout, gated, gated_backward,
+};
+use crate::backend::vulkan::kernel::{Extent, Specialization};
+use crate::backend::vulkan::lowering::{Build, Lowering};
+use crate::dtype::DType;
+use crate::ops::binary::broadcast;
+use crate::ops::{
+    Activation, ActivationBackward, BiasGelu, Binary, Cast, Counts, Dim, Dropout, Gated, GatedBackward, Shape,
+};
+
+/// A dispatch over all elements of a shape.
+fn walk<C>(to: &mut Lowering<'_>, over: &Shape, constants: C, push: impl FnOnce(C::Push) -> C::Push) -> Result<()>
+where
+    C: Specialization,
+    C::Push: From<Elements>,
+{
+    let elements = Elements::of(over, to.capabilities)?;
+    to.dispatch(push(elements.into()), constants, along(elements.groups))
+}
+
+/// `activation`
+pub fn activation(to: &mut Lowering<'_>, op: &Activation) -> Result<()> {
+    let constants = activation::Constants { activation: op.kind as u32 };
+    walk(to, &to.result().shape, constants, |walk| activation::Push { a: op.a, b: op.b, ..walk })
+}
+
+/// `activation_backward`
+pub fn activation_backward(to: &mut Lowering<'_>, ActivationBackward(op): &ActivationBackward) -> Result<()> {
+    let constants = activation_backward::Constants { activation: op.kind as u32 };
+    walk(to, &to.result().shape, constants, |walk| activation::Push { a: op.a, b: op.b, ..walk })
+}
+
+/// `bias_gelu`
+pub fn bias_gelu(to: &mut Lowering<'_>, op: &BiasGelu) -> Result<()> {
+    let width = to.result().shape.columns() as u32;
+    let constants = bias_gelu::Constants { activation: op.approximate.kind() as u32, vector: width.is_multiple_of(4) };
+    walk(to, &to.result().shape, constants, |walk| bias_gelu::Push { a: 1.0, b: 1.0, width, ..walk })
+}
+
+/// `binary_cross_entropy`
+pub fn binary_cross_entropy(to: &mut Lowering<'_>) -> Result<()> {
+    walk(to, &to.result().shape, binary_cross_entropy::Constants {}, |walk| walk)
+}
+
+/// `dropout`
+pub fn dropout(to: &mut Lowering<'_>, op: &Dropout) -> Result<()> {
+    walk(to, &to.result().shape, dropout::Constants::default(), |walk| dropout::Push {
+        p: op.p,
+        seed_0: op.seed as u32,
+        seed_1: (op.seed >> 32) as u32,
+        offset_0: op.offset as u32,
+        offset_1: (op.offset >> 32) as u32,
+        ..walk
+    })
+}
+
+/// `gated`
+pub fn gated(to: &mut Lowering<'_>, Gated(op): &Gated) -> Result<()> {
+    let width = to.result().shape.columns() as u32;
+    let constants = gated::Constants { activation: op.kind as u32, vector: width.is_multiple_of(4) };
+    walk(to, &to.result().shape, constants, |walk| gated::Push { width, a: op.a, b: op.b, ..walk })
+}
+
+/// `gated_backward`: over the gradient, which has half the result's columns.
+pub fn gated_backward(to: &mut Lowering<'_>, GatedBackward(op): &GatedBackward) -> Result<()> {
+    let width = to.shape(0).columns() as u32;
+    let constants = gated_backward::Constants { activation: op.kind as u32, vector: width.is_multiple_of(4) };
+    walk(to, to.shape(0), constants, |walk| gated::Push { width, a: op.a, b: op.b, ..walk })
+}
+
+/// `binary`
+pub fn binary(to: &mut Lowering<'_>, op: &Binary) -> Result<()> {
+    let axes = broadcast(to.shape(0), to.shape(1))?;
+    if axes.len() > 4 {
+        let count = axes.len();
+        return Err(to.unsupported(format!("b is repeated along {count} separate axes of a, 4 at most")));
+    }
+    let size = |axis: usize| axes.get(axis).map_or(1, |axis| axis.size as u32);
+    let stride = |axis: usize| axes.get(axis).map_or(0, |axis| axis.stride as u32);
+    let vector = !axes.is_empty() && (axes.len() == 1 || size(0) % 4 == 0);
+    let constants = binary::Constants { kind: op.kind as u32, axes: axes.len() as u32, vector };
+    walk(to, &to.result().shape, constants, |walk| binary::Push {
+        size_0: size(0),
+        size_1: size(1),
+        size_2: size(2),
+        stride_0: stride(0),
+        stride_1: stride(1),
+        stride_2: stride(2),
+        stride_3: stride(3),
+        ..walk
+    })
+}
+
+/// `cast`: over words of the result, by a shader that no user replaces.
+pub fn cast(to: &mut Lowering<'_>, op: &Cast) -> Result<()> {
+    let conversion = match (to.dtype(0), op.to) {
+        (DType::F32, DType::F16) => 0,
+        (DType::F16, DType::F32) => 1,
+        (DType::I32, DType::F32) => 2,
+        (DType::I32, DType::F16) => 3,
+        (DType::F32, DType::F32) | (DType::F16, DType::F16) => 4,
+        (from, _) => return Err(op.unsupported(from)),
+    };
+    // Arrays alone are cast, and their sizes are known.
+    let elements = to.shape(0).elements(Counts::default());
+    let words = op.to.bytes(elements).div_ceil(4) as u32;
+    let walk = Elements::of(&Shape::fixed(&[words as usize]), to.capabilities)?;
+    let push = cast::Push { elements: elements as u32, words, words_per_group: walk.rows_per_group };
+    let variant = cast::KERNEL.own(DType::F32, to.capabilities)?;
+    to.add(Build::new(variant, push, cast::Constants { conversion }), "", &[], along(walk.groups))
+}
+
+/// Elements of a workgroup: four an invocation, and four times as many where that still makes groups enough.
+const FEW: u32 = 1024;
+const MANY: u32 = 4096;
+/// Workgroups that fill any device.
+const ENOUGH: u32 = 4096;
+
+/// The head of an elementwise shader's push block, and its grid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Elements {
+    /// `rows_of` of `shaders/include/counts.glsl`.
+    pub rows_of: u32,
+    /// Rows where they are fixed.
+    pub rows: u32,
+    /// Columns; 1 where all axes are fixed, and every element is a row.
+    pub columns: u32,
+    /// Rows of a workgroup; with the columns a multiple of four.
+    pub rows_per_group: u32,
+    /// Workgroups along x.
+    pub groups: Extent,
+}
+
+impl Elements {
+    /// The walk over a tensor.
+    ///
+    /// # Errors
+    /// As [`Rows::of`].
+    pub fn of(shape: &Shape, capabilities: &Capabilities) -> Result<Elements> {
+        if shape.0.iter().all(|dim| matches!(dim, Dim::Fixed(_))) {
+            let elements = shape.elements(Counts::default()) as u32;
+            let least = elements.div_ceil(capabilities.workgroup_count[0]).next_multiple_of(FEW);
+            let rows_per_group = least.max(if elements / MANY < ENOUGH { FEW } else { MANY });
+            let groups = Extent::Fixed(elements.div_ceil(rows_per_group));
+            return Ok(Elements { rows_of: 0, rows: elements, columns: 1, rows_per_group, groups });
+        }
+        let rows = Rows::of(shape)?;
+        let columns = rows.columns.max(1);
+        let step = match columns % 4 {
+            0 => 1,
+            2 => 2,
+            _ => 4,
+        };
+        let rows_per_group = (MANY / columns).max(1).next_multiple_of(step);
+        Ok(Elements {
+            rows_of: rows.rows_of,
+            rows: rows.rows,
+            columns: rows.columns,
+            rows_per_group,
+            groups: rows.tiles(rows_per_group),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workgroups_start_at_multiples_of_four_and_are_never_too_many() {
+        let floor = Capabilities::floor();
+        for elements in [1, 3, 4, 1023, 1025, 1 << 20, 1 << 24, 300_000_001, u32::MAX - 1_000_000] {
+            let walk = Elements::of(&Shape::fixed(&[elements as usize]), &floor).unwrap();
+            let Extent::Fixed(groups) = walk.groups else { panic!() };
+            assert!(
+                groups <= floor.workgroup_count[0] && walk.rows_per_group.is_multiple_of(4),
+                "{elements}: {walk:?}"
+            );
+            assert!(u64::from(groups) * u64::from(walk.rows_per_group) >= u64::from(elements));
+        }
+        for columns in [1, 2, 3, 6, 40, 1000, 4097, 5000] {
+            let walk = Elements::of(&Shape::matrix(Dim::Tokens, columns), &floor).unwrap();
+            assert_eq!(walk.rows_per_group * columns as u32 % 4, 0, "{columns}");
+        }
+    }
+}

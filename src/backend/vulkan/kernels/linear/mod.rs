@@ -1,0 +1,184 @@
+//! Dispatches of `linear`, and of the products that are fused with more: `gated_linear` and `layer_norm_linear`. One, or one
+//! per slice of the weights' rows where they are too large to bind. Which build runs is chosen here.
+
+mod normed;
+mod tile;
+
+pub use normed::layer_norm_linear;
+pub use tile::Tile;
+
+use super::rows::{Rows, Slice, slices};
+use crate::Result;
+use crate::backend::vulkan::generated::{
+    gated_linear, gated_linear_matrix, layer_norm_linear, layer_norm_linear_folded, layer_norm_linear_folded_shuffle,
+    layer_norm_linear_matrix, layer_norm_linear_shuffle, linear, linear_matrix, linear_shuffle,
+};
+use crate::backend::vulkan::kernel::{Extent, Kernel, Specialization};
+use crate::backend::vulkan::lowering::{Build, Given, Lowering};
+use crate::dtype::DType;
+use crate::ops::{ActivationKind, Counts, GatedLinear, Linear, Residual};
+
+/// What is computed besides the product.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Bias, activation and residual.
+    Plain,
+    /// A second product that the first gates.
+    Gated,
+    /// A norm of the rows before it.
+    Normed,
+    /// The same in 16 bits, the norm folded into the product.
+    Folded,
+}
+
+/// How a workgroup multiplies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// On matrix cores, in float16.
+    Matrix,
+    /// Lanes fed by subgroup shuffles.
+    Shuffle,
+    /// Tiles in shared memory.
+    Tiled,
+}
+
+/// Columns of a tile of shared memory whose halves are gates and what they gate.
+const GATED_TILE: u32 = 128;
+/// Row tiles on matrix cores that walk all columns together.
+const GROUP: u32 = 8;
+
+impl Form {
+    /// Weights whose columns a tile has side by side.
+    fn weights(self) -> u32 {
+        if self == Form::Gated { 2 } else { 1 }
+    }
+}
+
+use Form::{Folded, Gated, Normed, Plain};
+use How::{Matrix, Shuffle, Tiled};
+
+/// Every build. Of those of a form, the first that the device can run and that serves the operands is taken.
+const BUILDS: [(Form, How, Make); 10] = [
+    (Plain, Matrix, make::<linear_matrix::Constants>),
+    (Plain, Shuffle, make::<linear_shuffle::Constants>),
+    (Plain, Tiled, make::<linear::Constants>),
+    (Gated, Matrix, make::<gated_linear_matrix::Constants>),
+    (Gated, Tiled, make::<gated_linear::Constants>),
+    (Normed, Shuffle, make::<layer_norm_linear_shuffle::Constants>),
+    (Normed, Tiled, make::<layer_norm_linear::Constants>),
+    (Folded, Matrix, make::<layer_norm_linear_matrix::Constants>),
+    (Folded, Shuffle, make::<layer_norm_linear_folded_shuffle::Constants>),
+    (Folded, Tiled, make::<layer_norm_linear_folded::Constants>),
+];
+
+type Make = fn(&Lowering<'_>, Product, Tile) -> Result<Build>;
+
+fn make<C>(to: &Lowering<'_>, product: Product, tile: Tile) -> Result<Build>
+where
+    C: Specialization<Push: From<Product>> + From<Tile>,
+{
+    Ok(Build::new(to.select(C::KERNEL)?, product.into(), C::from(tile)))
+}
+
+/// What a product is told, by the shaders' names.
+#[derive(Debug, Clone, Copy)]
+pub struct Product {
+    /// What the rows count, and how many there are where that is fixed.
+    pub rows_of: u32,
+    pub rows: u32,
+    /// Columns of the result that are computed, and the terms of each sum.
+    pub n: u32,
+    pub k: u32,
+    /// The result's first column that is written.
+    pub column: u32,
+    /// All columns of the result.
+    pub y_columns: u32,
+    /// Columns that are written.
+    pub width: u32,
+}
+
+/// A node's product, and the build that runs it.
+struct Chosen {
+    form: Form,
+    how: How,
+    make: Make,
+    tile: Tile,
+    rows: Rows,
+    n: usize,
+    k: usize,
+}
+
+impl Chosen {
+    /// Of operand 0 and the weight at a place, with what `epilogue` says of its results. A user's shader in the place of
+    /// `kernel` has the interface of the tiled build.
+    fn new(to: &Lowering<'_>, form: Form, kernel: &Kernel, weight: usize, epilogue: Tile) -> Result<Self> {
+        let rows = Rows::of(&to.result().shape)?;
+        let (n, k) = (to.shape(weight).rows().size(Counts::default()), to.shape(weight).columns());
+        let own = to.replaced(kernel).is_none();
+        let serves = |how: How| match how {
+            Matrix => own && to.dtype(weight) == DType::F16 && tile::fits_matrices(to, weight),
+            Shuffle => own && tile::shuffles(to.capabilities),
+            Tiled => true,
+        };
+        let mut builds = BUILDS.iter().filter(|(of, how, _)| *of == form && serves(*how));
+        let (_, how, make) = builds.next().ok_or_else(|| to.unsupported("no build of its product serves it".into()))?;
+        let tile = match how {
+            Matrix => Tile::on_matrix_cores(rows.count, form.weights() * n as u32, k as u32, to.capabilities),
+            Shuffle => Tile::shuffled(n as u32, to.dtype(weight)),
+            Tiled => Tile::shared(if form == Gated { GATED_TILE } else { n as u32 }, k as u32, to.capabilities),
+        };
+        let Tile { bias, residual, activation, .. } = epilogue;
+        let (vector, vector_y) = (k.is_multiple_of(4), n.is_multiple_of(4));
+        let tile = Tile { bias, residual, activation, vector, vector_y, ..tile };
+        Ok(Chosen { form, how: *how, make: *make, tile, rows, n, k })
+    }
+
+    /// The weight at a place, in slices of rows.
+    fn slices(&self, to: &Lowering<'_>, weight: usize) -> Result<Vec<Slice>> {
+        slices(to.operand(weight), self.n, to.dtype(weight).bytes(self.k) as u64, to.capabilities)
+    }
+
+    /// Adds the dispatch of a slice.
+    fn dispatch(&self, to: &mut Lowering<'_>, slice: Slice, given: &[Given]) -> Result<()> {
+        let (m, n) = self.tile.workgroup(self.how);
+        let across = slice.rows.div_ceil(n / self.form.weights());
+        let product = Product {
+            rows_of: self.rows.rows_of,
+            rows: self.rows.rows,
+            // The gates and what they gate stand side by side, in whole tiles.
+            n: if (self.form, self.how) == (Gated, Tiled) { across * n } else { slice.rows },
+            k: self.k as u32,
+            column: slice.first,
+            y_columns: self.n as u32,
+            width: slice.rows,
+        };
+        let build = (self.make)(to, product, self.tile)?;
+        // On matrix cores, row tiles of a group walk all columns together.
+        let group = if self.how == Matrix { GROUP } else { 1 };
+        to.add(build, "", given, [Extent::Fixed(group * across), self.rows.tiles(group * m), Extent::ONE])
+    }
+}
+
+fn number(activation: Option<ActivationKind>) -> u32 {
+    activation.unwrap_or(ActivationKind::Identity) as u32
+}
+
+/// `linear`
+pub fn linear(to: &mut Lowering<'_>, op: &Linear) -> Result<()> {
+    let (residual, activation) = (op.residual == Residual::Added, number(op.activation));
+    let epilogue = Tile { bias: op.bias, residual, activation, ..Tile::default() };
+    let product = Chosen::new(to, Plain, &linear::KERNEL, 1, epilogue)?;
+    if product.how != Matrix {
+        to.without_matrix_cores(to.dtype(1))?;
+    }
+    let slices = product.slices(to, 1)?;
+    slices.into_iter().try_for_each(|slice| product.dispatch(to, slice, &[("weight", slice.range)]))
+}
+
+/// `gated_linear`
+pub fn gated_linear(to: &mut Lowering<'_>, op: &GatedLinear) -> Result<()> {
+    let epilogue = Tile { activation: op.kind as u32, ..Tile::default() };
+    let product = Chosen::new(to, Gated, &gated_linear::KERNEL, 1, epilogue)?;
+    let mut pairs = product.slices(to, 1)?.into_iter().zip(product.slices(to, 2)?);
+    pairs.try_for_each(|(gate, up)| product.dispatch(to, gate, &[("weight", gate.range), ("up", up.range)]))
+}

@@ -1,0 +1,56 @@
+//! Dispatches of `layer_norm_linear`: the rows' moments, then the product. In 16 bits the norm is folded into the product,
+//! for which the columns' sums are made between the two.
+
+use super::{Chosen, Form, How, Tile, number};
+use crate::Result;
+use crate::backend::vulkan::generated::{layer_norm_columns, layer_norm_linear, layer_norm_moments};
+use crate::backend::vulkan::kernels::rows::{Held, Rows, Slice};
+use crate::backend::vulkan::lowering::{Build, Given, Lowering};
+use crate::ops::{Dim, LayerNormLinear};
+
+/// Places of the op's scratch memory.
+const MOMENTS: usize = 0;
+const COLUMNS: usize = 1;
+
+/// Adds the node's dispatches.
+pub fn layer_norm_linear(to: &mut Lowering<'_>, op: &LayerNormLinear) -> Result<()> {
+    moments(to, op)?;
+    let narrow = to.result().dtype.is_narrow() && to.replaced(&layer_norm_linear::KERNEL).is_none();
+    let form = if narrow { Form::Folded } else { Form::Normed };
+    let epilogue = Tile { bias: op.bias, activation: number(op.activation), ..Tile::default() };
+    let product = Chosen::new(to, form, &layer_norm_linear::KERNEL, 3, epilogue)?;
+    for slice in product.slices(to, 3)? {
+        // Without bias, something that is read anyway stands in its place.
+        let bias = to.operand(if op.bias { 4 } else { 2 });
+        let mut given = vec![("moments", to.scratch(MOMENTS)?), ("weight", slice.range), ("bias", bias)];
+        if form == Form::Folded {
+            let sums = to.scratch(COLUMNS)?;
+            columns(to, &product, slice, &[("weight", slice.range), ("bias", bias), ("y", sums)])?;
+            given.push(("columns", sums));
+        }
+        product.dispatch(to, slice, &given)?;
+    }
+    Ok(())
+}
+
+/// What a slice's columns need of the norm that is folded into them.
+fn columns(to: &mut Lowering<'_>, product: &Chosen, slice: Slice, given: &[Given]) -> Result<()> {
+    let Held { lanes, quads, held, .. } = Held::of(product.k as u32);
+    let push =
+        layer_norm_columns::Push { rows: slice.rows, first: slice.first, n: product.n as u32, k: product.k as u32 };
+    // Matrix cores want what the norm's weight and the matrix give together rounded.
+    let rounded = product.how == How::Matrix;
+    let constants = layer_norm_columns::Constants { lanes, quads, held, bias: product.tile.bias, rounded };
+    let build = Build::new(to.select(&layer_norm_columns::KERNEL)?, push, constants);
+    let grid = Held::of(push.k).grid(Rows::new(Dim::Fixed(slice.rows as usize), push.k));
+    to.add(build, "columns", given, grid)
+}
+
+/// Mean of each row, and 1 / sqrt(var + eps).
+fn moments(to: &mut Lowering<'_>, op: &LayerNormLinear) -> Result<()> {
+    let rows = Rows::of(to.shape(0))?;
+    let form = Held::of(rows.columns);
+    let push = layer_norm_moments::Push { eps: op.eps, ..rows.into() };
+    let build = Build::new(to.select(&layer_norm_moments::KERNEL)?, push, layer_norm_moments::Constants::from(form));
+    to.add(build, "moments", &[("y", to.scratch(MOMENTS)?)], form.grid(rows))
+}

@@ -1,0 +1,158 @@
+//! What a workgroup of a product computes, and which devices can have it so. No tile changes a bit.
+
+use super::How;
+use crate::backend::vulkan::generated::linear_matrix::KERNEL;
+use crate::backend::vulkan::lowering::Lowering;
+use crate::backend::vulkan::{Capabilities, DeviceType, Feature};
+use crate::dtype::DType;
+use crate::ops::{Counts, Dim, Shape};
+
+/// Invocations of a workgroup of `linear-shuffle.glsl`.
+const SHUFFLE_INVOCATIONS: u32 = 64;
+/// Invocations of a workgroup of `linear-matrix.glsl`.
+const MATRIX_INVOCATIONS: u32 = 256;
+/// Fewer tiles than this leave multiprocessors idle: smaller ones are taken, which give the same bits.
+const FEW_TILES: u32 = 128;
+
+/// What a build is made with, by the shaders' names.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Tile {
+    /// Rows and columns of a workgroup, and how far it goes along k at a time.
+    pub tile_m: u32,
+    pub tile_n: u32,
+    pub tile_k: u32,
+    /// Whether no step hangs over the end of a row.
+    pub whole: bool,
+    /// On matrix cores.
+    pub subgroups: u32,
+    /// Rows and columns of an invocation whose lanes are fed by shuffles.
+    pub rows: u32,
+    pub columns: u32,
+    /// Whether operands, and results, are taken four elements at a time.
+    pub vector: bool,
+    pub vector_y: bool,
+    /// What is applied to the results.
+    pub bias: bool,
+    pub residual: bool,
+    pub activation: u32,
+}
+
+impl Tile {
+    /// In shared memory: 128 x 128, narrower for few columns; of k as much as fits rows and memory.
+    pub fn shared(n: u32, k: u32, capabilities: &Capabilities) -> Tile {
+        let tile = |step| Tile {
+            tile_m: 128,
+            tile_n: if n <= 64 { 64 } else { 128 },
+            tile_k: step,
+            whole: k.is_multiple_of(step),
+            ..Tile::default()
+        };
+        let long = tile(32);
+        if long.whole && long.shared_bytes() <= capabilities.shared_memory { long } else { tile(16) }
+    }
+
+    /// Of `linear.glsl`: rows of x and of the weight in groups of four k, with one more.
+    fn shared_bytes(self) -> u32 {
+        (self.tile_m + self.tile_n) * (self.tile_k / 4 + 1) * 16
+    }
+
+    /// By shuffles.
+    pub fn shuffled(n: u32, stored: DType) -> Tile {
+        Tile { rows: 16, columns: if n <= 64 && !stored.is_narrow() { 1 } else { 4 }, ..Tile::default() }
+    }
+
+    /// The largest that keeps the device busy and fits its shared memory.
+    pub fn on_matrix_cores(rows: Dim, n: u32, k: u32, capabilities: &Capabilities) -> Tile {
+        let subgroups = MATRIX_INVOCATIONS / capabilities.subgroup_size.max(1);
+        let few = |m: u32| matches!(rows, Dim::Fixed(rows) if (rows as u32).div_ceil(m) * n.div_ceil(128) < FEW_TILES);
+        let (tile_m, tile_n) = if few(192) { (64, 64) } else { (192, 128) };
+        let steps = [64, 32, 16].into_iter().filter(|step| k.is_multiple_of(*step));
+        let mut tiles = steps.map(|tile_k| Tile { tile_m, tile_n, tile_k, subgroups, ..Tile::default() });
+        let small = Tile { tile_m: 64, tile_n: 64, tile_k: 16, subgroups, ..Tile::default() };
+        tiles.find(|tile| tile.matrix_bytes() <= capabilities.shared_memory).unwrap_or(small)
+    }
+
+    /// Of `linear-matrix.glsl`: operands in rows of k, then half of the result's columns; beside them, where a norm is folded
+    /// in, two numbers of each row and column and two steps of the norm's weight, and otherwise at most the bias.
+    fn matrix_bytes(self) -> u32 {
+        let rows = |count: u32, columns: u32| count * (columns / 8 + 1) * 16;
+        let Tile { tile_m: m, tile_n: n, tile_k: k, .. } = self;
+        rows(m + n, k).max(rows(m, n / 2)) + 8 * (m + n) + 4 * k
+    }
+
+    /// Rows and columns of a workgroup.
+    pub(super) fn workgroup(self, how: How) -> (u32, u32) {
+        match how {
+            How::Shuffle => (self.rows, SHUFFLE_INVOCATIONS * self.columns),
+            How::Matrix | How::Tiled => (self.tile_m, self.tile_n),
+        }
+    }
+}
+
+/// Whether lanes are better fed by shuffles than from shared memory: so it is where shared memory is emulated.
+/// Both builds give the same bits.
+pub fn shuffles(capabilities: &Capabilities) -> bool {
+    capabilities.device_type == DeviceType::Software
+        && capabilities.has(Feature::SubgroupShuffle)
+        && SHUFFLE_INVOCATIONS.is_multiple_of(capabilities.subgroup_size.max(1))
+}
+
+/// Whether the device multiplies operand 0 and the weight at a place on matrix cores.
+pub fn fits_matrices(to: &Lowering<'_>, weight: usize) -> bool {
+    let (x, weight, capabilities) = (to.shape(0), to.shape(weight), to.capabilities);
+    let bytes = |shape: &Shape| 2 * shape.elements(Counts::default()) as u64;
+    matches!(MATRIX_INVOCATIONS.checked_div(capabilities.subgroup_size), Some(4 | 8))
+        && KERNEL.own(DType::F16, capabilities).is_ok()
+        && x.columns() > 0
+        && x.columns().is_multiple_of(16)
+        && weight.rows().size(Counts::default()).is_multiple_of(8)
+        && bytes(x).max(bytes(weight)) <= capabilities.storage_buffer_range
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::vulkan::generated::{layer_norm_linear_matrix as folded, linear, linear_matrix};
+    use crate::backend::vulkan::kernel::Specialization;
+    use crate::backend::vulkan::shared_bytes;
+
+    fn declared<C: Specialization + From<Tile>>(tile: Tile) -> u32 {
+        let variant = &C::KERNEL.variants[0];
+        shared_bytes(variant, &C::from(tile).values(variant))
+    }
+
+    #[test]
+    fn a_tile_of_shared_memory_needs_what_its_shader_declares_and_fits_the_device() {
+        for shared_memory in [32 << 10, 48 << 10] {
+            let able = Capabilities { shared_memory, ..Capabilities::floor() };
+            for (n, k) in [(768, 384), (64, 384), (768, 48), (768, 100)] {
+                let tile = Tile::shared(n, k, &able);
+                let declared = declared::<linear::Constants>(tile);
+                assert_eq!(tile.shared_bytes(), declared, "{tile:?}");
+                assert!(declared <= shared_memory, "{tile:?} in {shared_memory}");
+                let steps = if n == 768 && shared_memory < 40 << 10 { 16 } else { 32 };
+                let expected = if k == 384 { (steps, true) } else { (16, k == 48) };
+                assert_eq!((tile.tile_k, tile.whole), expected, "{n} {k} {shared_memory}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_tile_on_matrix_cores_needs_what_its_shader_declares_and_fits_the_device() {
+        let able = |shared_memory| Capabilities { shared_memory, subgroup_size: 32, ..Capabilities::floor() };
+        for limit in [32 << 10, 48 << 10, 64 << 10] {
+            for (rows, k) in [(Dim::Tokens, 768), (Dim::Fixed(8192), 96), (Dim::Fixed(9), 48), (Dim::Fixed(9), 16)] {
+                let tile = Tile::on_matrix_cores(rows, 1024, k, &able(limit));
+                let declared_plain = declared::<linear_matrix::Constants>(tile);
+                let most = declared::<folded::Constants>(tile);
+                assert_eq!(tile.matrix_bytes(), most, "{tile:?}");
+                assert!(declared_plain < most && most <= limit && k.is_multiple_of(tile.tile_k), "{tile:?} in {limit}");
+            }
+        }
+        let sizes = |tile: Tile| (tile.tile_m, tile.tile_n, tile.tile_k, tile.subgroups);
+        let large = |limit| sizes(Tile::on_matrix_cores(Dim::Tokens, 1024, 768, &able(limit)));
+        assert_eq!((large(48 << 10), large(32 << 10)), ((192, 128, 64, 8), (192, 128, 32, 8)));
+        let few = Tile::on_matrix_cores(Dim::Fixed(8), 384, 384, &able(48 << 10));
+        assert_eq!(sizes(few), (64, 64, 64, 8));
+    }
+}

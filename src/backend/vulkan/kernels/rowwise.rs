@@ -1,0 +1,158 @@
+//! Ops whose kernels hold rows in registers, of one dispatch each: `shaders/include/held-rows.glsl`.
+
+use super::rows::{Held, LANES, Rows, along, rows_per_group};
+use crate::backend::vulkan::generated::{
+    cross_entropy, cross_entropy_backward, layer_norm, normalize, rms_norm_rope, softmax, softmax_backward,
+    softmax_dropout,
+};
+use crate::backend::vulkan::kernel::{Extent, Specialization};
+use crate::backend::vulkan::lowering::{Build, Lowering};
+use crate::ops::softmax::Broadcast;
+use crate::ops::{Counts, CrossEntropy, CrossEntropyBackward, Dim, Normalize, RmsNormRope, Softmax, SoftmaxDropout};
+use crate::{Error, Result};
+
+/// The push block of norms.
+type Norm = layer_norm::Push;
+
+/// A norm of the result's rows, or its gradient.
+pub fn norm<C: Specialization<Push = Norm> + From<Held>>(to: &mut Lowering<'_>, eps: f32) -> Result<()> {
+    let rows = Rows::of(&to.result().shape)?;
+    let form = Held::of(rows.columns);
+    to.dispatch(Norm { eps, ..rows.into() }, C::from(form), form.grid(rows))
+}
+
+/// `softmax_backward`
+pub fn softmax_backward(to: &mut Lowering<'_>) -> Result<()> {
+    let rows = Rows::of(&to.result().shape)?;
+    let form = Held::of(rows.columns);
+    to.dispatch(rows.into(), softmax_backward::Constants::from(form), form.grid(rows))
+}
+
+/// `softmax`
+pub fn softmax(to: &mut Lowering<'_>, op: &Softmax) -> Result<()> {
+    let (rows, mask) = (Rows::of(&to.result().shape)?, Mask::of(to)?);
+    let form = Held::of(rows.columns);
+    let Mask { kind, queries, sizes: [_, size_1, size_2], steps: [step_0, step_1, step_2] } = mask;
+    let push = softmax::Push { queries, size_1, size_2, step_0, step_1, step_2, ..rows.into() };
+    let constants = softmax::Constants { mask: kind, causal: op.causal, ..form.into() };
+    to.dispatch(push, constants, form.grid(rows))
+}
+
+/// `softmax_dropout`
+pub fn softmax_dropout(to: &mut Lowering<'_>, op: &SoftmaxDropout) -> Result<()> {
+    let (rows, mask) = (Rows::of(&to.result().shape)?, Mask::of(to)?);
+    let form = Held::of(rows.columns);
+    let push = softmax_dropout::Push {
+        queries: mask.queries,
+        size_1: mask.sizes[1],
+        size_2: mask.sizes[2],
+        step_0: mask.steps[0],
+        step_1: mask.steps[1],
+        step_2: mask.steps[2],
+        p: op.p,
+        seed_0: op.seed as u32,
+        seed_1: (op.seed >> 32) as u32,
+        offset_0: op.offset as u32,
+        offset_1: (op.offset >> 32) as u32,
+        ..rows.into()
+    };
+    let constants = softmax_dropout::Constants { mask: mask.kind, causal: op.causal, ..form.into() };
+    to.dispatch(push, constants, form.grid(rows))
+}
+
+/// `cross_entropy`: a row per class number.
+pub fn cross_entropy(to: &mut Lowering<'_>, op: &CrossEntropy) -> Result<()> {
+    let rows = Rows { columns: to.shape(0).columns() as u32, ..Rows::of_elements(to.shape(1))? };
+    let form = Held::of(rows.columns);
+    let (weighted, smoothed) = (to.operands() > 2, op.label_smoothing != 0.0);
+    let push = cross_entropy::Push { label_smoothing: op.label_smoothing, ..rows.into() };
+    to.dispatch(push, cross_entropy::Constants { weighted, smoothed, ..form.into() }, form.grid(rows))
+}
+
+/// `cross_entropy_backward`: the same.
+pub fn cross_entropy_backward(to: &mut Lowering<'_>, op: &CrossEntropyBackward) -> Result<()> {
+    let rows = Rows { columns: to.shape(1).columns() as u32, ..Rows::of_elements(to.shape(2))? };
+    let form = Held::of(rows.columns);
+    let (weighted, smoothed) = (to.operands() > 3, op.label_smoothing != 0.0);
+    let push = cross_entropy::Push { label_smoothing: op.label_smoothing, ..rows.into() };
+    let constants = cross_entropy_backward::Constants { weighted, smoothed, ..form.into() };
+    let build = Build::new(to.select(&cross_entropy_backward::KERNEL)?, push, constants);
+    // Without weights, nothing reads them, and the logits stand in their place.
+    let weight = to.operand(if weighted { 3 } else { 1 });
+    to.add(build, "", &[("weight", weight)], form.grid(rows))
+}
+
+/// `normalize`
+pub fn normalize(to: &mut Lowering<'_>, op: &Normalize) -> Result<()> {
+    /// Columns, or fours of them, that a lane keeps at hand.
+    const MOST_HELD: u32 = 8;
+    let rows = Rows::of(&to.result().shape)?;
+    let vector = rows.columns % 4 == 0;
+    let units = if vector { rows.columns / 4 } else { rows.columns };
+    // As few lanes as can keep the row at hand, so that a workgroup has rows enough to hide its barriers.
+    let lanes = [LANES, 2 * LANES, 4 * LANES].into_iter().find(|lanes| units <= MOST_HELD * lanes).unwrap_or(8 * LANES);
+    let held = Some(units.div_ceil(lanes)).filter(|held| *held <= MOST_HELD).unwrap_or(0);
+    let groups = match rows.tiles(rows_per_group(lanes)) {
+        Extent::Fixed(groups) => Extent::Fixed(groups.min(to.capabilities.workgroup_count[0])),
+        batch => batch,
+    };
+    let constants = normalize::Constants { lanes, vector, floor: op.floor as u32, held };
+    to.dispatch(Norm { eps: op.eps, ..rows.into() }, constants, along(groups))
+}
+
+/// `rms_norm_rope`
+pub fn rms_norm_rope(to: &mut Lowering<'_>, op: &RmsNormRope) -> Result<()> {
+    let shape = to.shape(0);
+    let [batch, places, heads, head] = shape.fixed_axes("rms_norm_rope", "x")?[..] else {
+        return Err(Error::InvalidArgument(format!("rms_norm_rope: x has shape {shape}, expected [B, S, H, D]")));
+    };
+    let columns = to.shape(1).columns();
+    let place_rows = heads * head / columns.max(1);
+    let rows = Rows::new(Dim::Fixed(batch * places * place_rows), columns as u32);
+    let whole_quads = head.is_multiple_of(8);
+    let form = Held::of(rows.columns);
+    let form = Held { vector: form.vector && whole_quads, ..form };
+    let variant = to.select(&rms_norm_rope::KERNEL)?;
+    if variant.stored.is_narrow() && !whole_quads {
+        let what = format!("rms_norm_rope in {}", variant.stored.name());
+        return Err(Error::Unsupported { what, reason: format!("a head has {head} columns, no multiple of eight") });
+    }
+    let shared = to.shape(2).0.len() == 2;
+    let push = rms_norm_rope::Push {
+        eps: op.0.eps,
+        half_head: (head / 2) as u32,
+        place_rows: place_rows as u32,
+        angles: (if shared { places } else { batch * places }) as u32,
+        ..rows.into()
+    };
+    to.dispatch(push, rms_norm_rope::Constants::from(form), form.grid(rows))
+}
+
+/// How `keep` lies over the rows, in the shader's numbers.
+struct Mask {
+    /// `MASK`
+    kind: u32,
+    /// Rows of axis -2.
+    queries: u32,
+    sizes: [u32; 3],
+    steps: [u32; 3],
+}
+
+impl Mask {
+    /// That of a softmax' node.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for one that does not broadcast.
+    fn of(to: &Lowering<'_>) -> Result<Mask> {
+        let shape = &to.result().shape;
+        let queries = shape.0.iter().rev().nth(1).map_or(1, |dim| dim.size(Counts::default())) as u32;
+        if to.operands() < 2 {
+            return Ok(Mask { kind: 0, queries, sizes: [1; 3], steps: [0; 3] });
+        }
+        let keep = to.shape(1);
+        let over = Broadcast::of(shape, keep)
+            .ok_or_else(|| Error::InvalidArgument(format!("softmax: keep has shape {keep}, expected {shape}")))?;
+        let [sizes, steps] = [over.sizes, over.steps].map(|numbers| numbers.map(|n| n as u32));
+        Ok(Mask { kind: if over.by_column { 1 } else { 2 }, queries, sizes, steps })
+    }
+}

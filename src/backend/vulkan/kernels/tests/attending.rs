@@ -1,0 +1,122 @@
+//! Attention.
+
+use super::*;
+use crate::ops::{Attention, Counts};
+
+#[test]
+fn attention_is_one_dispatch_over_tiles_and_heads() {
+    let op = Attention {
+        heads: 12,
+        kv_heads: 4,
+        head_dim: 32,
+        scale: 0.5,
+        k_column: 384,
+        v_column: 512,
+        ..Attention::default()
+    };
+    let found = on_floor(op.clone(), &[Rows(640), Rows(640), Rows(640), Offsets, Offsets]);
+    assert_eq!(found.len(), 1);
+    check(&found[0]);
+    assert_eq!(found[0].grid, [tokens(64), Extent::Fixed(12), Extent::Fixed(1)]);
+    assert_eq!(push(&found[0]), [3, 640, 0, 640, 384, 640, 512, 384, 0.5f32.to_bits(), 0, 0, 0, 0, 1, 1]);
+    assert_eq!(found[0].bindings[6], found[0].bindings[1], "without biases the queries are bound again");
+    assert_eq!(["head_dim", "vector"].map(|n| constant(&found[0], n)), [32, 1]);
+    let odd = Attention { v_column: 511, causal: true, ..op.clone() };
+    let odd = on_floor(odd, &[Rows(640), Rows(640), Rows(640), Offsets, Offsets]);
+    assert_eq!(["vector", "causal"].map(|n| constant(&odd[0], n)), [0, 1]);
+    let masked =
+        Attention { window: u32::MAX, global_tokens: 3, align_end: true, bias: true, shared_by: 2, ..op.clone() };
+    let masked = &on_floor(masked, &[Rows(640), Rows(640), Rows(640), Offsets, Offsets, Weight(vec![24, 257])])[0];
+    check(masked);
+    assert_eq!(push(masked)[9..], [1 << 30, 3, 1, 128, 24, 2]);
+    assert_eq!(["causal", "window", "bias"].map(|n| constant(masked, n)), [0, 1, 1]);
+    let wide = Attention { head_dim: 257, ..Attention::default() };
+    let error =
+        dispatches(wide, &[Rows(257), Rows(257), Rows(257), Offsets, Offsets], &Capabilities::floor()).unwrap_err();
+    assert!(error.to_string().contains("head_dim is 257"), "{error}");
+}
+
+#[test]
+fn attention_takes_the_blocks_it_is_asked_for_or_says_why_not() {
+    let mut able = Capabilities { shared_memory: 48 << 10, invocations: 512, ..Capabilities::floor() };
+    let found = |stored, blocks: [u32; 2], able: &Capabilities| {
+        let op = Attention { heads: 2, kv_heads: 2, head_dim: 64, blocks: Some(blocks), ..Attention::default() };
+        dispatches_as(stored, op, &[Rows(128), Rows(128), Rows(128), Offsets, Offsets], able)
+            .map(|mut all| all.remove(0))
+    };
+    let blocks = |found: &Dispatch, names: [&str; 3]| names.map(|name| constant(found, name));
+    let own = ["block_q", "block_kv", "invocations"];
+    for stored in [DType::F32, DType::F16] {
+        let small = found(stored, [32, 128], &able).unwrap();
+        check(&small);
+        assert_eq!((blocks(&small, own), small.grid[0]), ([32, 128, 128], tokens(32)));
+    }
+    let fault = |stored, blocks, able: &Capabilities| found(stored, blocks, able).unwrap_err().to_string();
+    let most = fault(DType::F32, [128, 128], &able);
+    assert!(
+        most.contains("128 x 128 x 64 in float32: it needs 86528 bytes") && most.contains("128 x 64 fits"),
+        "{most}"
+    );
+    let lanes = fault(DType::F32, [256, 16], &Capabilities { shared_memory: 64 << 10, ..able.clone() });
+    assert!(lanes.contains("block_q takes 1024 invocations, floor has 512"), "{lanes}");
+    assert!(fault(DType::F16, [48, 48], &able).contains("block_q is 48, expected a power of two"));
+    // With matrix cores of which everything is known.
+    (able.features, able.subgroup_size) = (Feature::ALL.to_vec(), 32);
+    let names = ["subgroups", "keys", "invocations"];
+    let matrix = found(DType::F16, [48, 48], &able).unwrap();
+    check(&matrix);
+    assert_eq!((blocks(&matrix, names), matrix.grid[0]), ([3, 48, 96], Extent::TextTiles { per: 48 }));
+    assert!(fault(DType::F16, [128, 128], &able).contains("in float16: it needs 104960 bytes"));
+    assert!(fault(DType::F16, [24, 32], &able).contains("block_q is 24, expected a multiple of 16"));
+}
+
+#[test]
+fn attention_in_float16_takes_matrix_cores_where_heads_fit() {
+    let mut able = Capabilities::floor();
+    (able.features, able.subgroup_size) = (Feature::ALL.to_vec(), 32);
+    let operands = [Rows(640), Rows(640), Rows(640), Offsets, Offsets];
+    let op = |head_dim, k_column, causal| Attention {
+        heads: 2,
+        kv_heads: 2,
+        head_dim,
+        scale: 0.5,
+        k_column,
+        v_column: 320,
+        causal,
+        ..Attention::default()
+    };
+    let found = |stored, op, able: &Capabilities| dispatches_as(stored, op, &operands, able).unwrap().remove(0);
+    let matrix = found(DType::F16, op(64, 128, false), &able);
+    check(&matrix);
+    assert_eq!(matrix.variant.name, "attention-matrix-rows-in-quads");
+    assert_eq!(matrix.grid, [Extent::TextTiles { per: 64 }, Extent::Fixed(2), Extent::Fixed(1)]);
+    assert_eq!(push(&matrix), [1, 80, 0, 80, 16, 80, 40, 16, 0.5f32.to_bits(), 0, 0, 0, 0, 1, 1]);
+    let blocks = |found: &Dispatch| ["head_dim", "keys", "subgroups", "invocations"].map(|n| constant(found, n));
+    assert_eq!(blocks(&matrix), [64, 32, 4, 128]);
+    // Texts of 0, 1, 64 and 65 tokens have no more tiles than the grid.
+    let counts = Counts { tokens: 130, texts: 4 };
+    assert_eq!(matrix.grid[0].groups(counts), 6);
+    let wide = found(DType::F16, op(128, 128, false), &Capabilities { shared_memory: 48 << 10, ..able.clone() });
+    assert_eq!((blocks(&wide), wide.grid[0]), ([128, 64, 8, 256], Extent::TextTiles { per: 128 }));
+    assert_eq!(blocks(&found(DType::F16, op(128, 128, false), &able)), [128, 32, 4, 128], "32 KiB are too few");
+    let masked = found(DType::F16, Attention { window: 5, shared_by: 2, ..op(64, 128, true) }, &able);
+    assert_eq!(["causal", "window", "bias"].map(|n| constant(&masked, n)), [1, 1, 0]);
+    // Where nobody knows how matrices lie, keys are not hidden and heads are narrower.
+    let mut unknown = able.clone();
+    unknown.features.retain(|feature| *feature != Feature::MatrixRowsInQuads);
+    let portable = found(DType::F16, op(64, 128, false), &unknown);
+    assert_eq!((portable.variant.name, blocks(&portable)), ("attention-matrix", [64, 32, 4, 128]));
+    let odd = Capabilities { subgroup_size: 128, ..able.clone() };
+    for (stored, op, capabilities) in [
+        (DType::F16, op(24, 128, false), &able),
+        (DType::F16, op(64, 132, false), &able),
+        (DType::F16, op(64, 128, true), &unknown),
+        (DType::F16, Attention { window: 1, ..op(64, 128, false) }, &unknown),
+        (DType::F16, op(160, 128, false), &unknown),
+        (DType::F16, op(64, 128, false), &odd),
+        (DType::F16, op(64, 128, false), &Capabilities::floor()),
+        (DType::Bf16, op(64, 128, false), &able),
+    ] {
+        assert!(!found(stored, op.clone(), capabilities).variant.name.starts_with("attention-matrix"), "{op:?}");
+    }
+}

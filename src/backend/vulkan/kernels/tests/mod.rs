@@ -1,0 +1,80 @@
+//! Lowering for the portable floor: grids, slices, push constants and limits, as data.
+
+mod attending;
+mod interfaces;
+mod products;
+mod walks;
+
+use super::super::kernel::{Dispatch, Extent, Resource};
+use super::super::{Capabilities, DeviceType, Feature};
+use super::lower;
+use crate::backend::registry::Registry;
+use crate::dtype::DType;
+use crate::graph::{Graph, Plan, ValueId};
+use crate::ops::{Dim, Op, Shape};
+
+/// What an operand of a one-node plan is.
+enum Operand {
+    Rows(usize),
+    Ids,
+    Offsets,
+    First,
+    Weight(Vec<usize>),
+}
+use Operand::{First, Ids, Offsets, Rows, Weight};
+
+fn value(graph: &mut Graph, place: usize, operand: &Operand, stored: DType) -> ValueId {
+    let name = format!("operand {place}");
+    match operand {
+        Rows(columns) => graph.input(&name, Shape::matrix(Dim::Tokens, *columns), stored),
+        Ids => graph.input(&name, Shape::vector(Dim::Tokens), DType::U32),
+        Offsets => graph.input(&name, Shape::vector(Dim::Boundaries), DType::U32),
+        First => graph.input(&name, Shape::vector(Dim::Texts), DType::U32),
+        Weight(axes) => {
+            let stored = if axes.len() == 2 { stored } else { DType::F32 };
+            graph.weight_as(stored, vec![name.into()], Shape::fixed(axes))
+        }
+    }
+}
+
+fn dispatches(op: impl Into<Op>, operands: &[Operand], capabilities: &Capabilities) -> crate::Result<Vec<Dispatch>> {
+    dispatches_as(DType::F32, op, operands, capabilities)
+}
+
+fn dispatches_as(
+    stored: DType,
+    op: impl Into<Op>,
+    operands: &[Operand],
+    capabilities: &Capabilities,
+) -> crate::Result<Vec<Dispatch>> {
+    let mut graph = Graph::new();
+    let ids: Vec<ValueId> = operands.iter().enumerate().map(|(i, o)| value(&mut graph, i, o, stored)).collect();
+    let result = graph.node("node", op, &ids)?;
+    graph.outputs = vec![result];
+    lower(&Plan::new(graph), capabilities, &Registry::default())
+}
+
+fn on_floor(op: impl Into<Op>, operands: &[Operand]) -> Vec<Dispatch> {
+    dispatches(op, operands, &Capabilities::floor()).unwrap()
+}
+
+fn constant(dispatch: &Dispatch, name: &str) -> u32 {
+    dispatch.constants[dispatch.variant.constants.iter().position(|c| c.name == name).unwrap()]
+}
+
+fn push(dispatch: &Dispatch) -> &[u32] {
+    bytemuck::cast_slice(&dispatch.push)
+}
+
+fn tokens(per: u32) -> Extent {
+    Extent::Tiles { dim: Dim::Tokens, per }
+}
+
+/// What a recording relies on.
+fn check(dispatch: &Dispatch) {
+    let variant = dispatch.variant;
+    assert_eq!(dispatch.constants.len(), variant.constants.len(), "{}", variant.name);
+    assert_eq!(dispatch.bindings.len(), variant.bindings.len(), "{}", variant.name);
+    assert_eq!(dispatch.push.len(), variant.push_bytes as usize, "{}", variant.name);
+    assert_eq!(dispatch.bindings[0].resource, Resource::Counts);
+}

@@ -1,0 +1,140 @@
+//! Products, and which build of an op serves which element type.
+
+use super::*;
+use crate::ops::{
+    Activation, ActivationKind, Binary, BinaryKind, Dropout, EmbeddingSum, Gated, LayerNorm, Linear, Normalize, Pool,
+    PoolMode, Residual, RmsNorm, Softmax,
+};
+
+#[test]
+fn linear_has_one_dispatch_with_its_epilogue() {
+    let op = Linear { bias: true, activation: Some(ActivationKind::GeluErf), residual: Residual::Added };
+    let found = on_floor(op, &[Rows(384), Weight(vec![1536, 384]), Weight(vec![1536]), Rows(1536)]);
+    let [dispatch] = found.as_slice() else { panic!("{} dispatches", found.len()) };
+    check(dispatch);
+    assert_eq!(dispatch.grid, [Extent::Fixed(12), tokens(128), Extent::Fixed(1)]);
+    // rows_of: tokens; rows; n; k; column; y_columns.
+    assert_eq!(push(dispatch), [1, 0, 1536, 384, 0, 1536]);
+    for (name, expected) in [("vector", 1), ("bias", 1), ("residual", 1), ("activation", 1)] {
+        assert_eq!(constant(dispatch, name), expected, "{name}");
+    }
+    let odd = on_floor(Linear::default(), &[Rows(385), Weight(vec![3, 385])]);
+    assert_eq!(constant(&odd[0], "vector"), 0);
+    assert_eq!(odd[0].grid[0], Extent::Fixed(1));
+}
+
+#[test]
+fn tiles_of_linear_fit_shared_memory() {
+    for n in [1, 64, 65, 1536] {
+        let dispatch = &on_floor(Linear::default(), &[Rows(64), Weight(vec![n, 64])])[0];
+        let [m, n, k] = ["tile_m", "tile_n", "tile_k"].map(|name| constant(dispatch, name));
+        // Rows of four-wide quads, one of padding.
+        assert!((m + n) * (k / 4 + 1) * 16 <= Capabilities::floor().shared_memory);
+        assert_eq!((m * k % 1024, n * k % 1024), (0, 0), "every invocation loads as much");
+    }
+}
+
+#[test]
+fn a_weight_over_the_binding_range_is_cut() {
+    // mBERT's vocabulary as a product: 367 MB.
+    let found = on_floor(
+        Linear { bias: true, ..Linear::default() },
+        &[Rows(768), Weight(vec![119_547, 768]), Weight(vec![119_547])],
+    );
+    assert_eq!(found.len(), 3);
+    let mut column = 0;
+    for dispatch in &found {
+        check(dispatch);
+        assert_eq!((push(dispatch)[4], push(dispatch)[5]), (column, 119_547));
+        assert_eq!(dispatch.bindings[2].offset, 4 * 768 * u64::from(column));
+        column += push(dispatch)[2];
+    }
+    assert_eq!(column, 119_547);
+}
+
+#[test]
+fn software_devices_with_shuffles_get_the_shuffling_product() {
+    let mut capabilities = Capabilities::floor();
+    capabilities.device_type = DeviceType::Software;
+    let name = |c: &Capabilities| {
+        let found = dispatches(Linear::default(), &[Rows(64), Weight(vec![64, 64])], c).unwrap();
+        check(&found[0]);
+        found[0].variant.name
+    };
+    assert_eq!(name(&capabilities), "linear");
+    capabilities.features.push(Feature::SubgroupShuffle);
+    for (subgroup_size, expected) in
+        [(4, "linear-shuffle"), (8, "linear-shuffle"), (64, "linear-shuffle"), (128, "linear")]
+    {
+        capabilities.subgroup_size = subgroup_size;
+        assert_eq!(name(&capabilities), expected, "{subgroup_size}");
+    }
+    capabilities.device_type = DeviceType::Discrete;
+    assert_eq!(name(&capabilities), "linear");
+}
+
+#[test]
+fn narrow_operands_get_the_variant_of_their_type() {
+    let mut able = Capabilities::floor();
+    (able.features, able.subgroup_size) = (Feature::ALL.to_vec(), 32);
+    let name = |stored, op: Op, operands: &[Operand], capabilities: &Capabilities| {
+        dispatches_as(stored, op, operands, capabilities).map(|found| {
+            check(&found[0]);
+            (found.len(), found[0].variant.name)
+        })
+    };
+    let linear = || Op::from(Linear::default());
+    let product = |n, k| [Rows(k), Weight(vec![n, k])];
+    let floor = Capabilities::floor();
+    for (stored, n, k, on_floor, on_able) in [
+        (DType::F16, 64, 64, "linear-float16", "linear-matrix"),
+        (DType::F16, 36, 64, "linear-float16", "linear-float16"),
+        (DType::F16, 64, 20, "linear-float16", "linear-float16"),
+        (DType::Bf16, 64, 64, "linear-bfloat16", "linear-bfloat16"),
+    ] {
+        assert_eq!(name(stored, linear(), &product(n, k), &floor).unwrap(), (1, on_floor));
+        assert_eq!(name(stored, linear(), &product(n, k), &able).unwrap(), (1, on_able));
+    }
+    let software = Capabilities { device_type: DeviceType::Software, ..able.clone() };
+    let software = Capabilities { features: vec![Feature::SubgroupShuffle], ..software };
+    assert_eq!(name(DType::F16, linear(), &product(12, 20), &software).unwrap().1, "linear-shuffle-float16");
+    // A weight over the binding range is cut, and what is cut runs without matrix cores.
+    assert_eq!(name(DType::F16, linear(), &product(119_547 / 8 * 8, 768), &able).unwrap(), (2, "linear-float16"));
+    let norm = [Rows(384), Weight(vec![384]), Weight(vec![384])];
+    let norm = name(DType::F16, LayerNorm { eps: 1e-5 }.into(), &norm, &floor).unwrap();
+    let tables = name(DType::Bf16, EmbeddingSum {}.into(), &[Ids, Weight(vec![9, 8])], &floor).unwrap();
+    let pool =
+        name(DType::F16, Pool { modes: vec![PoolMode::Mean] }.into(), &[Rows(8), Offsets, First], &floor).unwrap();
+    assert_eq!((norm.1, tables.1, pool.1), ("layer-norm-float16", "embedding-sum-bfloat16", "pool-float16"));
+    let silu = || Activation::from(ActivationKind::Silu);
+    for (op, operands, expected) in [
+        (Op::from(silu()), &[Rows(8)][..], "activation-float16"),
+        (Binary::from(BinaryKind::Divide).into(), &[Rows(8), Rows(8)], "binary-float16"),
+        (Dropout { p: 0.5, seed: 1, offset: 0 }.into(), &[Rows(8)], "dropout-float16"),
+        (Gated(silu()).into(), &[Rows(8)], "gated-float16"),
+        (RmsNorm { eps: 1e-6 }.into(), &[Rows(8), Weight(vec![8])], "rms-norm-float16"),
+        (Softmax::default().into(), &[Rows(8)], "softmax-float16"),
+    ] {
+        assert_eq!(name(DType::F16, op, operands, &floor).unwrap(), (1, expected));
+    }
+    for (op, operands, reason) in [
+        (linear(), &product(6, 8)[..], "float16 takes multiples of four"),
+        (linear(), &product(8, 6), "float16 takes multiples of four"),
+        (Normalize::default().into(), &[Rows(8)], "no variant for float16"),
+        // A vector of weights is float32.
+        (Binary::from(BinaryKind::Add).into(), &[Rows(8), Weight(vec![8])], "operand 1 is float32, expected float16"),
+    ] {
+        let error = name(DType::F16, op, operands, &able).unwrap_err();
+        assert!(matches!(&error, crate::Error::Unsupported { .. }) && error.to_string().contains(reason), "{error}");
+    }
+}
+
+#[test]
+fn a_fixed_number_of_rows_is_in_the_push_block() {
+    let found = on_floor(Linear::default(), &[Weight(vec![130, 8]), Weight(vec![16, 8])]);
+    assert_eq!(found[0].grid[1], Extent::Fixed(2));
+    assert_eq!(push(&found[0])[..2], [0, 130]);
+    let large = [Weight(vec![128 * 70_000, 1]), Weight(vec![16, 1])];
+    let error = dispatches(Linear::default(), &large, &Capabilities::floor()).unwrap_err().to_string();
+    assert!(error.contains("70000 workgroups along axis 1, floor allows 65535"), "{error}");
+}

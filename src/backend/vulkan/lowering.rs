@@ -1,0 +1,246 @@
+//! A node on its way to dispatches: what its kernels ask for, and the one place where a dispatch is made.
+
+use super::kernel::{Dispatch, Extent, Kernel, Range, Resource, Specialization, Variant};
+use super::{Capabilities, Feature, registry};
+use crate::backend::registry::Registry;
+use crate::dtype::DType;
+use crate::graph::{Node, Plan, Storage, Value, ValueId};
+use crate::ops::{Op, Shape};
+use crate::{Error, Result};
+
+/// Bindings that a shader calls otherwise than an op its operand.
+const RENAMED: [(&str, &str); 6] =
+    [("a", "q"), ("b", "k"), ("cosine", "cos"), ("sine", "sin"), ("values", "v"), ("x", "logits")];
+
+/// Which builds of 16 bits may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Narrow {
+    /// All: a model holds what it computes so.
+    Every,
+    /// Of `linear` and `attention` those on matrix cores alone: a single call without them computes in float32.
+    OnMatrixCores,
+}
+
+/// For what a plan is lowered.
+#[derive(Clone, Copy)]
+pub struct Target<'a> {
+    /// What it must run on.
+    pub capabilities: &'a Capabilities,
+    /// Which shader serves whom.
+    pub shaders: &'a Registry,
+    /// Which builds it may have.
+    pub narrow: Narrow,
+}
+
+/// A node being turned into dispatches for one device.
+pub struct Lowering<'a> {
+    plan: &'a Plan,
+    node: &'a Node,
+    /// What it must run on.
+    pub capabilities: &'a Capabilities,
+    target: Target<'a>,
+    /// What has come out so far.
+    pub dispatches: Vec<Dispatch>,
+}
+
+/// A shader with the values that it runs with.
+pub struct Build {
+    variant: &'static Variant,
+    constants: Vec<u32>,
+    push: Vec<u8>,
+}
+
+impl Build {
+    /// A variant of the kernel that the constants belong to.
+    pub fn new<C: Specialization>(variant: &'static Variant, push: C::Push, constants: C) -> Self {
+        Build { variant, constants: constants.values(variant), push: bytemuck::bytes_of(&push).to_vec() }
+    }
+}
+
+/// What is bound to the binding of a name, where no rule says it.
+pub type Given = (&'static str, Range);
+
+impl<'a> Lowering<'a> {
+    /// Of one node of a plan.
+    pub fn new(plan: &'a Plan, node: &'a Node, target: Target<'a>) -> Self {
+        Lowering { plan, node, capabilities: target.capabilities, target, dispatches: Vec::new() }
+    }
+
+    /// The operation.
+    pub fn op(&self) -> &'a Op {
+        &self.node.op
+    }
+
+    /// How many operands it has.
+    pub fn operands(&self) -> usize {
+        self.node.operands.len()
+    }
+
+    /// The shape of the operand at a place.
+    pub fn shape(&self, place: usize) -> &'a Shape {
+        &self.plan.graph.value(self.node.operands[place]).shape
+    }
+
+    /// How the operand at a place is stored.
+    pub fn dtype(&self, place: usize) -> DType {
+        self.plan.graph.value(self.node.operands[place]).dtype
+    }
+
+    /// The memory of the operand at a place.
+    pub fn operand(&self, place: usize) -> Range {
+        self.range(self.node.operands[place])
+    }
+
+    /// What is computed.
+    pub fn result(&self) -> &'a Value {
+        self.plan.graph.value(self.results()[0])
+    }
+
+    fn results(&self) -> [ValueId; 1] {
+        [self.node.result]
+    }
+
+    /// The whole of a value's memory.
+    fn range(&self, value: ValueId) -> Range {
+        Range::whole(match self.plan.storage[value.0] {
+            Storage::Input(place) => Resource::Input(place),
+            Storage::Weight => Resource::Weight(value),
+            Storage::Buffer(buffer) => Resource::Buffer(buffer),
+        })
+    }
+
+    /// The node's scratch memory, of which its op says what stands at which place.
+    ///
+    /// # Errors
+    /// `Unsupported` where the plan has none for it.
+    pub fn scratch(&self, place: usize) -> Result<Range> {
+        let missing = || self.unsupported("it has no such scratch memory".into());
+        self.node.scratch.get(place).map(|id| self.range(*id)).ok_or_else(missing)
+    }
+
+    /// The error of a node that cannot run so.
+    pub fn unsupported(&self, reason: String) -> Error {
+        Error::Unsupported { what: self.node.name.clone(), reason }
+    }
+
+    /// The user's shader that is registered in a kernel's place for the node, or grilly's own for its element type.
+    ///
+    /// # Errors
+    /// `PipelineCreationFailed` or `Unsupported` naming what the device lacks, or what has no narrow form.
+    pub fn select(&self, kernel: &Kernel) -> Result<&'static Variant> {
+        let stored = self.stored()?;
+        let Some(variant) = self.replaced(kernel) else { return kernel.own(stored, self.capabilities) };
+        if stored.is_narrow() {
+            let reason = format!("the shader registered for it takes float32, not {}", stored.name());
+            return Err(Error::Unsupported { what: self.node.op.name().into(), reason });
+        }
+        registry::fits(variant, self.capabilities).map(|()| variant)
+    }
+
+    /// The shader that is registered under a name for an architecture.
+    ///
+    /// # Errors
+    /// As [`registry::select`].
+    pub fn registered(&self, shader: &str, architecture: &str) -> Result<&'static Variant> {
+        registry::select_from(self.target.shaders, shader, architecture, self.capabilities)
+    }
+
+    /// The user's shader that is registered in a kernel's place for the node.
+    pub fn replaced(&self, kernel: &Kernel) -> Option<&'static Variant> {
+        registry::in_place_of(kernel, self.op(), self.operands(), &self.plan.architecture, self.target.shaders)
+    }
+
+    /// Refuses a build for a type that is not on matrix cores, where it must be.
+    ///
+    /// # Errors
+    /// `Unsupported`
+    pub fn without_matrix_cores(&self, stored: DType) -> Result<()> {
+        if stored.is_narrow() && self.target.narrow == Narrow::OnMatrixCores {
+            return Err(self.unsupported(format!("{} has no matrix cores that take it", self.capabilities.name)));
+        }
+        Ok(())
+    }
+
+    /// How the node's operands are stored: a narrow type if one has it.
+    ///
+    /// # Errors
+    /// `Unsupported` for narrow rows that cannot be read four elements at a time, and where only some of what a kernel takes
+    /// so is narrow.
+    fn stored(&self) -> Result<DType> {
+        let (op, results) = (self.op(), self.results());
+        let value = |id: &ValueId| self.plan.graph.value(*id);
+        let mut stored = DType::F32;
+        for value in self.node.operands.iter().chain(&results).map(value).filter(|value| value.dtype.is_narrow()) {
+            stored = value.dtype;
+            if !value.shape.columns().is_multiple_of(4) {
+                let what = format!("{}, rows of {} elements", value.name, value.shape.columns());
+                return Err(Error::Unsupported { what, reason: format!("{} takes multiples of four", stored.name()) });
+            }
+        }
+        let results = results.iter().filter(|_| op.operand(0).narrow);
+        let operands = self.node.operands.iter().enumerate().filter(|(place, _)| op.operand(*place).narrow);
+        let mut values = operands.map(|(_, id)| id).chain(results).map(value);
+        match values.find(|value| stored.is_narrow() && value.dtype != stored) {
+            None => Ok(stored),
+            Some(value) => {
+                let (name, found) = (&value.name, value.dtype.name());
+                Err(self.unsupported(format!("{name} is {found}, expected {}", stored.name())))
+            }
+        }
+    }
+
+    /// What is bound to a binding, whose name is that of an operand, or `counts`, or `y`. An operand that is left out is the
+    /// first: nothing reads it, but a binding must hold something.
+    fn bound(&self, name: &str) -> Range {
+        let place = match name {
+            "counts" => return Range::whole(Resource::Counts),
+            "y" => return self.range(self.results()[0]),
+            _ => operand_of(self.op(), name).filter(|place| *place < self.operands()),
+        };
+        self.operand(place.unwrap_or(0))
+    }
+
+    /// Adds a dispatch of the shader that [`Lowering::select`] gives for the kernel of these constants.
+    ///
+    /// # Errors
+    /// As [`Lowering::select`] and [`Lowering::add`].
+    pub fn dispatch<C: Specialization>(&mut self, push: C::Push, constants: C, grid: [Extent; 3]) -> Result<()> {
+        let variant = self.select(C::KERNEL)?;
+        self.add(Build::new(variant, push, constants), "", &[], grid)
+    }
+
+    /// Adds a dispatch, of a part of the node if it has several, after checking it against the device's limits. A constant
+    /// that is named as a feature says whether the device has it.
+    ///
+    /// # Errors
+    /// `Unsupported` naming the limit.
+    pub fn add(&mut self, build: Build, part: &str, given: &[Given], grid: [Extent; 3]) -> Result<()> {
+        let Build { variant, mut constants, push } = build;
+        let label = [&*self.node.name, part].into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+        for (constant, value) in variant.constants.iter().zip(&mut constants) {
+            if let Some(feature) = Feature::named(constant.name) {
+                *value = u32::from(self.capabilities.has(feature));
+            }
+        }
+        for (axis, (extent, most)) in grid.iter().zip(self.capabilities.workgroup_count).enumerate() {
+            if let Extent::Fixed(groups) = extent
+                && *groups > most
+            {
+                return Err(Error::Unsupported {
+                    what: format!("{label} ({})", variant.name),
+                    reason: format!("{groups} workgroups along axis {axis}, {} allows {most}", self.capabilities.name),
+                });
+            }
+        }
+        let given = |name: &str| given.iter().find(|(own, _)| *own == name).map(|(_, range)| *range);
+        let bindings = variant.bindings.iter().map(|b| given(b.name).unwrap_or_else(|| self.bound(b.name))).collect();
+        self.dispatches.push(Dispatch { label, variant, constants, bindings, push, grid });
+        Ok(())
+    }
+}
+
+/// The place of the operand that a binding is called by.
+pub fn operand_of(op: &Op, binding: &str) -> Option<usize> {
+    let renamed = RENAMED.iter().filter(|(name, _)| *name == binding).map(|(_, operand)| *operand);
+    [binding].into_iter().chain(renamed).find_map(|name| op.place_of(name, 0))
+}
