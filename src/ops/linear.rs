@@ -32,13 +32,6 @@ pub struct Linear {
     pub residual: Residual,
 }
 
-impl Linear {
-    /// Position of the residual among the operands.
-    pub fn residual_operand(&self) -> Option<usize> {
-        (self.residual == Residual::Added).then_some(2 + usize::from(self.bias))
-    }
-}
-
 impl Operation for Linear {
     fn operands(&self) -> &'static [Operand] {
         const X: Operand = Operand::rows("x").narrow();

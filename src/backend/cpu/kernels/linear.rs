@@ -6,14 +6,15 @@ use crate::Result;
 use crate::backend::cpu::matmul::{Epilogue, Packed, multiply};
 use crate::backend::cpu::step::Step;
 use crate::graph::ValueId;
-use crate::ops::Linear;
+use crate::ops::{Linear, Residual};
 
 pub(super) fn run(step: &Step<'_>, op: &Linear, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
     let x = step.floats(operands[0])?;
     let mut own = None;
     let weight = packed(step, operands[1], &mut own)?;
     let bias = padded(step, operands[2..].first().filter(|_| op.bias), weight)?;
-    let residual = op.residual_operand().map(|place| step.floats(operands[place])).transpose()?;
+    let residual = operands.last().filter(|_| op.residual == Residual::Added);
+    let residual = residual.map(|id| step.floats(*id)).transpose()?;
     let epilogue = Epilogue { bias: &bias, activation: op.activation, residual };
     multiply(step.arch, step.team, x, weight, epilogue, out)
 }
