@@ -188,9 +188,4 @@ impl Graph {
         let moved = values.iter().map(bytes).sum::<u64>() + 2 * node.scratch.iter().map(bytes).sum::<u64>();
         Work { flops: node.op.flops(&shapes, counts), bytes: moved }
     }
-
-    /// Flops of all nodes at the given counts.
-    pub fn flops(&self, counts: Counts) -> u64 {
-        self.nodes.iter().map(|node| self.work(node, counts).flops).sum()
-    }
 }

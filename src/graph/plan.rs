@@ -1,9 +1,9 @@
 //! A graph put in order, with a buffer for each value that is computed or given.
 
-use super::{Graph, Source, Value, ValueId};
+use super::{Graph, Node, Source, Value, ValueId};
 use crate::dtype::DType;
 use crate::graph::fuse::{Fusion, Outcome};
-use crate::ops::{Counts, Dim};
+use crate::ops::{Counts, Dim, Op, Shape, definition};
 
 /// A piece of memory whose size depends on the batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +46,8 @@ pub struct Plan {
     pub buffers: Vec<Buffer>,
     /// Where each value lives, by value id.
     pub storage: Vec<Storage>,
+    /// What is computed in terms of ops that are not fused, with the shapes of their operands: flops are counted by them.
+    plain: Vec<(Op, Vec<Shape>)>,
 }
 
 impl Plan {
@@ -59,7 +61,15 @@ impl Plan {
         drop_unused(&mut graph);
         let outcomes = super::fuse::all(&mut graph, fusion);
         let (buffers, storage) = place(&graph);
-        Plan { graph, architecture: fusion.architecture.to_owned(), outcomes, buffers, storage }
+        let plain = |node: &Node| definition::plain(&node.op, &graph.shapes(&node.operands)).unwrap_or_default();
+        let plain = graph.nodes.iter().flat_map(plain).collect();
+        Plan { graph, architecture: fusion.architecture.to_owned(), outcomes, buffers, storage, plain }
+    }
+
+    /// Floating-point operations of a batch.
+    pub fn flops(&self, counts: Counts) -> u64 {
+        let flops = |(op, shapes): &(Op, Vec<Shape>)| op.flops(&shapes.iter().collect::<Vec<_>>(), counts);
+        self.plain.iter().map(flops).sum()
     }
 
     /// The same plan with all it computes and all weights in float32, for what cannot hold narrower elements.
@@ -199,7 +209,6 @@ mod tests {
     use super::*;
     use crate::ops::{
         Activation, ActivationKind, Binary, BinaryKind, EmbeddingSum, LayerNorm, LayerNormLinear, Linear, Normalize,
-        Shape,
     };
 
     #[test]
@@ -256,6 +265,8 @@ mod tests {
         let counts = Counts { tokens: 10, texts: 1 };
         assert_eq!((plan.buffers.len(), plan.buffer_bytes(counts)), (4, 4 * 10 * (8 + 8 + 2 + 8)));
         assert_eq!(plan.graph.work(&plan.graph.nodes[0], counts).bytes, 4 * (2 * 80 + 8 + 64 + 2 * 20));
+        let flops: u64 = plan.graph.nodes.iter().map(|node| plan.graph.work(node, counts).flops).sum();
+        assert_eq!(plan.flops(counts), flops);
     }
 
     #[test]

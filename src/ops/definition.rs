@@ -92,6 +92,26 @@ pub(super) fn infer(op: &dyn Operation, of: &Shapes<'_>) -> Result<Vec<Shape>> {
     Ok(results.pop().into_iter().collect())
 }
 
+/// The ops that are not fused themselves, with the shapes of their operands, that `op` on `operands` stands for.
+///
+/// # Errors
+/// As [`infer`].
+pub fn plain(op: &Op, operands: &[&Shape]) -> Result<Vec<(Op, Vec<Shape>)>> {
+    let steps = op.definition(operands)?;
+    let mut plain = Vec::new();
+    if steps.is_empty() {
+        plain.push((op.clone(), operands.iter().copied().cloned().collect()));
+    }
+    let mut found = Vec::new();
+    walk(&steps, operands, |op, shapes| {
+        found.push((op.clone(), shapes.iter().copied().cloned().collect::<Vec<Shape>>()));
+    })?;
+    for (op, shapes) in found {
+        plain.extend(self::plain(&op, &shapes.iter().collect::<Vec<_>>())?);
+    }
+    Ok(plain)
+}
+
 /// [`Operation::flops`] of a fused op: those of its steps.
 pub(super) fn flops(op: &dyn Operation, operands: &[&Shape], counts: Counts) -> u64 {
     let mut flops = 0;

@@ -48,7 +48,7 @@ impl<'a> Shapes<'a> {
     ///
     /// # Errors
     /// `InvalidArgument` with the shape found, the one expected, and `why`.
-    pub fn expect(&self, name: &str, expected: &Shape, why: &str) -> Result<()> {
+    pub fn expect(&self, name: &str, expected: &Shape, why: impl Display) -> Result<()> {
         match self.get(name) {
             Some(found) if found != expected => Err(self.wrong(name, format!("{expected} ({why})"))),
             _ => Ok(()),
@@ -60,7 +60,7 @@ impl<'a> Shapes<'a> {
     /// # Errors
     /// As [`Shapes::expect`].
     pub fn same(&self, name: &str, other: &str) -> Result<()> {
-        self.expect(name, &self[other], &format!("that of {other}"))
+        self.expect(name, &self[other], format_args!("that of {other}"))
     }
 
     /// A vector must have an element per column of another operand.
@@ -68,7 +68,7 @@ impl<'a> Shapes<'a> {
     /// # Errors
     /// As [`Shapes::expect`].
     pub fn columns(&self, name: &str, other: &str) -> Result<()> {
-        self.expect(name, &Shape::fixed(&[self[other].columns()]), &format!("last axis of {other}"))
+        self.expect(name, &Shape::fixed(&[self[other].columns()]), format_args!("last axis of {other}"))
     }
 
     /// The error for an operand whose shape is not what is expected.
@@ -91,14 +91,18 @@ impl Op {
         let operands = self.operands();
         let most = operands.len();
         let least = operands.iter().filter(|operand| operand.presence != Presence::Optional).count();
-        let (fits, expected) = match self.grouped() {
-            true => (found > 0 && found.is_multiple_of(most), format!("groups of {most}")),
-            false if least < most => ((least..=most).contains(&found), format!("{least} or {most}")),
-            false => (found == most, format!("{most}")),
+        let fits = match self.grouped() {
+            true => found > 0 && found.is_multiple_of(most),
+            false => (least..=most).contains(&found),
         };
         if fits {
             return Ok(());
         }
+        let expected = match self.grouped() {
+            true => format!("groups of {most}"),
+            false if least < most => format!("{least} or {most}"),
+            false => format!("{most}"),
+        };
         let (plural, names) = (if found == 1 { "" } else { "s" }, operands.iter().map(|operand| operand.name));
         let names: Vec<&str> = names.collect();
         Err(Error::InvalidArgument(format!(

@@ -8,6 +8,7 @@ use grilly::dtype::DType;
 use grilly::ops::binary::broadcast;
 use grilly::ops::{
     Activation, ActivationKind, AttentionMask, BinaryKind, Dropout, Floor, Matmul, Op, PoolMode, Reduce, ReduceKind,
+    Residual,
 };
 
 use crate::cases::Case;
@@ -259,7 +260,7 @@ fn linear(case: &Case) -> Vec<Bounded> {
     let (x, weight) = (floats(case, 0), floats(case, 1));
     let k = columns(case, 0);
     let bias = op.bias.then(|| floats(case, 2));
-    let residual = op.residual_operand().map(|place| floats(case, place));
+    let residual = (op.residual == Residual::Added).then(|| floats(case, 2 + usize::from(op.bias)));
     let n = weight.len() / k;
     let mut out = Vec::new();
     for (row, x) in x.chunks_exact(k).enumerate() {

@@ -93,7 +93,7 @@ impl ArrayEngine for CpuArrays {
             }
         }
         let most = graph.values.iter().map(|value| value.shape.elements(counts)).max().unwrap_or(0);
-        let flops = graph.flops(counts);
+        let flops = plan.flops(counts);
         let alone = most < FEW_ELEMENTS && flops < 16 * FEW_ELEMENTS as u64;
         let team = if alone || self.threads.count() == 1 { Team::Alone } else { Team::All(self.threads.count()) };
         let shaders = self.shaders.clone().unwrap_or_else(registry::read);

@@ -128,7 +128,7 @@ fn deal(offsets: &[u32], parts: usize) -> Vec<Chunk> {
 /// does not wait long, and never so little that threads run dry.
 pub fn limits(plan: &Plan, threads: usize) -> BatchLimits {
     const FLOPS: u64 = 40_000_000_000;
-    let one = plan.graph.flops(Counts { tokens: 1, texts: 1 }).max(1);
+    let one = plan.flops(Counts { tokens: 1, texts: 1 }).max(1);
     let tokens = (threads as u64 * FLOPS / one) as usize;
     BatchLimits {
         tokens: tokens.clamp(threads * CHUNK_TOKENS, threads * 8 * CHUNK_TOKENS),

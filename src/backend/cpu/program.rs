@@ -192,7 +192,7 @@ impl Program for CpuProgram {
         }
         let outputs = self.run(feed)?;
         COUNTERS.batches_cpu.fetch_add(1, Relaxed);
-        COUNTERS.kiloflops_cpu.fetch_add(graph.flops(feed.counts).div_ceil(1000), Relaxed);
+        COUNTERS.kiloflops_cpu.fetch_add(self.plan.flops(feed.counts).div_ceil(1000), Relaxed);
         Ok(Box::new(Finished(outputs)))
     }
 }

@@ -62,7 +62,7 @@ fn bytes_per_token(plan: &Plan) -> u64 {
 /// In texts of 128 tokens: what attention adds for longer ones is left out.
 fn flops_per_token(plan: &Plan) -> u64 {
     let counts = Counts { tokens: 1024, texts: 8 };
-    plan.graph.flops(counts).div_ceil(1024).max(1)
+    plan.flops(counts).div_ceil(1024).max(1)
 }
 
 /// The tokens at which some dispatch would have more workgroups than the device takes.

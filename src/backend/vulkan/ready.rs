@@ -49,7 +49,7 @@ impl Ready {
                 dispatches.push((Arc::new(Launch { pipeline, push, grid: Grid::Direct(grid), label }), bindings));
             }
         }
-        Ok(Ready { counts: buffer, sizes, output, dispatches, flops: plan.graph.flops(counts) })
+        Ok(Ready { counts: buffer, sizes, output, dispatches, flops: plan.flops(counts) })
     }
 
     /// What is bound at a range, given the buffers of the inputs and those of [`Ready::sizes`].

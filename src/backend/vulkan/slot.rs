@@ -47,7 +47,7 @@ impl Prepared {
         if counts.tokens <= self.limits.tokens {
             return 1;
         }
-        let parts = self.plan.graph.flops(counts).div_ceil(flops_per_submission(self.device.capabilities.device_type));
+        let parts = self.plan.flops(counts).div_ceil(flops_per_submission(self.device.capabilities.device_type));
         (parts as usize).clamp(1, self.dispatches.len().max(1))
     }
 }
@@ -198,7 +198,7 @@ impl Slot {
         self.submit(device, prepared.submissions(feed.counts))?;
         COUNTERS.bytes_up.fetch_add(sent, Relaxed);
         COUNTERS.batches_vulkan.fetch_add(1, Relaxed);
-        COUNTERS.kiloflops_vulkan.fetch_add(prepared.plan.graph.flops(feed.counts).div_ceil(1000), Relaxed);
+        COUNTERS.kiloflops_vulkan.fetch_add(prepared.plan.flops(feed.counts).div_ceil(1000), Relaxed);
         Ok(())
     }
 
