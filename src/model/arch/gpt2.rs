@@ -53,10 +53,12 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
         matrices: Matrices::ByOperand,
         ..common.spec(names)
     };
-    let ignored = ["lm_head.*", "score.*", "*.attn.bias", "*.attn.masked_bias"];
+    // Heads of other classes, and the masks that older files hold.
+    let heads = ["lm_head.*", "score.*", "classifier.*", "qa_outputs.*", "multiple_choice_head.*"];
+    let ignored = heads.iter().chain(&["*.attn.bias", "*.attn.masked_bias"]);
     let rules = NameRules {
         prefixes: vec!["transformer.".into()],
-        ignored: ignored.map(str::to_owned).into(),
+        ignored: ignored.map(|name| (*name).to_owned()).collect(),
         ..NameRules::default()
     };
     Ok((spec, rules))

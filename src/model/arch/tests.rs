@@ -5,12 +5,14 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use crate::model::registry::{other_architecture, read_spec};
-use crate::model::spec::{EncoderSpec, NameRules, PositionRows, Positions};
+use crate::model::spec::{EncoderSpec, Matrices, NameRules, NormPlace, PositionRows, Positions};
+use crate::ops::ActivationKind;
 use crate::{Error, Result};
 
 fn reading(model_type: &str, changes: Value) -> Result<(EncoderSpec, NameRules)> {
     let mut config = match model_type {
         "distilbert" => json!({"dim": 48, "n_layers": 2, "n_heads": 4, "hidden_dim": 96, "activation": "relu"}),
+        "gpt2" => json!({"n_embd": 48, "n_layer": 2, "n_head": 4, "n_positions": 66}),
         _ => json!({"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96}),
     };
     let config: &mut Map<String, Value> = config.as_object_mut().unwrap();
@@ -94,6 +96,24 @@ fn distilbert_has_keys_of_its_own_and_a_fixed_eps() {
 }
 
 #[test]
+fn gpt2_is_causal_with_norms_before_and_has_keys_of_its_own() {
+    let usual = spec("gpt2", json!({"n_inner": null}));
+    assert_eq!((usual.norm_place, usual.causal, usual.matrices), (NormPlace::Pre, true, Matrices::ByOperand));
+    assert_eq!((usual.intermediate, usual.activation, usual.norm_eps), (192, ActivationKind::GeluTanh, 1e-5));
+    assert_eq!((usual.positions.longest_text(), usual.embedding_norm), (66, None));
+    assert_eq!(spec("gpt2", json!({"n_inner": 50})).intermediate, 50);
+    let message =
+        fault("gpt2", json!({"n_embd": null, "n_head": 0, "n_layer": "2", "n_positions": null, "n_inner": -1}));
+    for part in ["n_embd is missing", "n_head is 0", "n_layer is \"2\"", "n_positions is missing", "n_inner is -1"] {
+        assert!(message.contains(part), "{message}");
+    }
+    for (key, value) in [("scale_attn_weights", false), ("scale_attn_by_inverse_layer_idx", true)] {
+        let refused = reading("gpt2", json!({key: value})).unwrap_err().to_string();
+        assert!(refused.contains(&format!("{key} {value}: only {} is known", !value)), "{refused}");
+    }
+}
+
+#[test]
 fn electra_has_embeddings_of_their_own_width() {
     let narrow = spec("electra", json!({"embedding_size": 16}));
     assert_eq!((narrow.embedding, narrow.embedding_projection.as_deref()), (16, Some("embeddings_project")));
@@ -119,6 +139,10 @@ fn prefixes_and_heads_are_left_out() {
         ("electra", "electra.embeddings_project.weight", Some("embeddings_project.weight")),
         ("electra", "discriminator_predictions.dense.weight", None),
         ("electra", "generator_lm_head.bias", None),
+        ("gpt2", "transformer.h.0.attn.c_attn.bias", Some("h.0.attn.c_attn.bias")),
+        ("gpt2", "h.0.attn.bias", None),
+        ("gpt2", "transformer.h.11.attn.masked_bias", None),
+        ("gpt2", "multiple_choice_head.summary.bias", None),
     ] {
         assert_eq!(reading(model_type, json!({})).unwrap().1.uniform(stored).as_deref(), uniform, "{stored}");
     }
@@ -130,6 +154,7 @@ fn tensors_of_another_architecture_are_recognised() {
     let text = said(&["roberta.pooler.dense.bias", "lm_head.bias"], "bert").unwrap();
     assert!(text.contains("camembert or roberta or xlm-roberta") && text.contains("\"bert\""), "{text}");
     assert!(said(&["encoder.layer.0.attention.attn.q.bias"], "bert").unwrap().contains("tensors of mpnet"));
+    assert!(said(&["transformer.h.0.ln_1.bias"], "distilbert").unwrap().contains("tensors of gpt2"));
     assert_eq!(said(&["roberta.pooler.dense.bias"], "camembert"), None);
     assert_eq!(said(&["encoder.layer.0.output.dense.bias"], "bert"), None);
 }
