@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from grilly.compiler import ComputeFunction, ShaderCompiler, ShaderCompilerConfig
     from grilly.devices import configure, info, reset_stats, stats
     from grilly.errors import CompilationFailed, FunctionNotFound, PipelineCreationFailed, ShaderNotFound
+    from grilly.profiling import profile
     from grilly.sentence_transformer import (
         SentenceTransformer,
         VulkanSentenceTransformer,
@@ -53,6 +54,7 @@ __all__ = [
     "from_vulkan",
     "get_vulkan_sentence_transformer",
     "info",
+    "profile",
     "reset_stats",
     "stats",
     "to_vulkan",
@@ -83,6 +85,7 @@ _HOMES = {
         ("CompilationFailed", "FunctionNotFound", "PipelineCreationFailed", "ShaderNotFound"), "grilly.errors"
     ),
     "SimilarityFunction": "grilly.util",
+    "profile": "grilly.profiling",
     **dict.fromkeys(("configure", "info", "stats", "reset_stats"), "grilly.devices"),
     "__version__": "grilly._core",
 }
@@ -96,6 +99,7 @@ _SUBMODULES = (
     "hub",
     "kernels",
     "nn",
+    "profiling",
     "quantization",
     "similarity",
     "testing",

@@ -163,7 +163,7 @@ def _seconds(engine: _core.Engine, operands: list[_core.Array], attributes: dict
             engine.call("attention_output", operands, attributes)
         engine.synchronize()
         elapsed = (time.perf_counter() - start) / repeats
-        counted = {label: (count, nanoseconds) for label, count, nanoseconds in _core.dispatch_times()}
+        counted = {label: (count, nanoseconds) for label, _, count, nanoseconds in _core.dispatch_times()}
     finally:
         _core.profile(False)
     count, nanoseconds = counted.get("attention_output", (0, 0.0))

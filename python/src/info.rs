@@ -149,8 +149,9 @@ pub(crate) fn profile(on: bool) {
     grilly::backend::vulkan::profile(on);
 }
 
-/// How many dispatches of each label there were, and their nanoseconds on the device.
+/// How many dispatches of each label and kernel there were, and their nanoseconds on the device.
 #[pyfunction]
-pub(crate) fn dispatch_times() -> Vec<(String, u64, f64)> {
-    grilly::backend::vulkan::times().into_iter().map(|(label, e)| (label, e.count, e.nanoseconds)).collect()
+pub(crate) fn dispatch_times() -> Vec<(String, &'static str, u64, f64)> {
+    let times = grilly::backend::vulkan::times();
+    times.into_iter().map(|((label, kernel), e)| (label, kernel, e.count, e.nanoseconds)).collect()
 }

@@ -263,3 +263,20 @@ def test_no_variable_is_set(run, tiny_model):
     """
     assert run(code, tiny_model).status == 0
     assert "VK_LOADER_LAYERS_DISABLE" not in os.environ
+
+
+def test_a_profile_has_every_kernel_and_ends_with_its_block(vulkan, checkpoint):
+    with grilly.VulkanSentenceTransformer(checkpoint("base"), device="vulkan") as model:
+        model.encode(["before"])
+        grilly.reset_stats()
+        with grilly.profile() as taken:
+            model.encode(["a text", "another one"])
+            grilly.functional.softmax(grilly.to_vulkan(np.ones((3, 5), np.float32)))
+            assert taken.times == []
+        dispatches = grilly.stats()["dispatches"]
+        model.encode(["after"])
+    assert sum(entry.count for entry in taken.times) == dispatches
+    assert taken.seconds > 0 and list(taken.by_kernel().values()) == sorted(taken.by_kernel().values(), reverse=True)
+    assert {"softmax", "attention"} <= {entry.kernel.removesuffix("-masked") for entry in taken.times}
+    assert any(entry.label.startswith("layer 0") for entry in taken.times)
+    assert len(str(taken).splitlines()) == len(taken.times) + 1

@@ -43,7 +43,7 @@ pub use kernel::{
     Access, Binding, Constant, Dispatch, Extent, Kernel, PushMember, Range, Resource, Scalar, Specialization, Variant,
 };
 pub(crate) use kernels::lower;
-pub use profile::{Entry, profile, times};
+pub use profile::{Entry, Times, profile, times};
 pub(crate) use raw::spirv_tools;
 pub use raw::validation_messages;
 pub use registry::{builtin, select};

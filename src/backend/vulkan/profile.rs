@@ -1,15 +1,18 @@
-//! Time of each dispatch, by its label, while profiling is on.
+//! Time of each dispatch, by its label and its kernel, while profiling is on.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use super::raw::lock;
+use super::raw::{Launch, lock};
 
 static ON: AtomicBool = AtomicBool::new(false);
-static TIMES: Mutex<BTreeMap<String, Entry>> = Mutex::new(BTreeMap::new());
+static TIMES: Mutex<Times> = Mutex::new(BTreeMap::new());
 
-/// What the dispatches of one label took so far.
+/// By label (a node of a plan, an operation on arrays) and by the kernel's name.
+pub type Times = BTreeMap<(String, &'static str), Entry>;
+
+/// What the dispatches of one label and kernel took so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Entry {
     /// How many there were.
@@ -26,8 +29,8 @@ pub fn profile(on: bool) {
     ON.store(on, Relaxed);
 }
 
-/// The times so far, by label. A device without timestamps leaves none.
-pub fn times() -> BTreeMap<String, Entry> {
+/// The times so far. A device without timestamps leaves none.
+pub fn times() -> Times {
     lock(&TIMES).clone()
 }
 
@@ -35,10 +38,10 @@ pub(super) fn is_on() -> bool {
     ON.load(Relaxed)
 }
 
-pub(super) fn add(batch: &[(&str, f64)]) {
+pub(super) fn add(batch: &[(&Launch, f64)]) {
     let mut times = lock(&TIMES);
-    for (label, nanoseconds) in batch {
-        let entry = times.entry((*label).to_owned()).or_default();
+    for (launch, nanoseconds) in batch {
+        let entry = times.entry((launch.label.clone(), launch.pipeline.variant.name)).or_default();
         entry.count += 1;
         entry.nanoseconds += nanoseconds;
     }

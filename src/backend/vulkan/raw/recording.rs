@@ -313,7 +313,7 @@ impl Recording {
     ///
     /// # Errors
     /// The driver's.
-    pub(in crate::backend::vulkan) fn times(&self) -> Result<Vec<(&str, f64)>> {
+    pub(in crate::backend::vulkan) fn times(&self) -> Result<Vec<(&Launch, f64)>> {
         if self.queries == vk::QueryPool::null() || self.ticket == Ticket::default() {
             return Ok(Vec::new());
         }
@@ -324,12 +324,12 @@ impl Recording {
         result.map_err(|cause| self.device.failure("vkGetQueryPoolResults", cause))?;
         let mask = u64::MAX >> (64 - self.device.timestamp_bits.clamp(1, 64));
         let period = f64::from(self.device.capabilities.timestamp_period);
-        let labels = self.commands.iter().filter_map(|c| match c {
-            Command::Dispatch { launch, .. } => Some(launch.label.as_str()),
+        let launches = self.commands.iter().filter_map(|c| match c {
+            Command::Dispatch { launch, .. } => Some(&**launch),
             _ => None,
         });
         let time = |pair: &[u64]| (pair[1].wrapping_sub(pair[0]) & mask) as f64 * period;
-        Ok(labels.zip(ticks.windows(2).map(time)).collect())
+        Ok(launches.zip(ticks.windows(2).map(time)).collect())
     }
 
     /// Whether something was recorded and submitted, and is done.

@@ -1,0 +1,111 @@
+"""How long each kernel takes on a Vulkan device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from grilly import _core
+from grilly.errors import DeviceError
+
+__all__ = ["KernelTime", "Profile", "profile"]
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """What the dispatches of one kernel took that have one label.
+
+    Attributes:
+        label: The step of a model's plan, such as `layer 0 attention`, or the operation on arrays.
+        kernel: The shader that ran, with its variant: one of grilly's, or a user's.
+        count: How many dispatches there were.
+        seconds: All of them together, by the device's clock.
+
+    Example:
+        >>> from grilly.profiling import KernelTime
+        >>> KernelTime("layer 0 attention", "attention", 2, 0.25).seconds
+        0.25
+    """
+
+    label: str
+    kernel: str
+    count: int
+    seconds: float
+
+
+@dataclass
+class Profile:
+    """What `profile` measured; empty before its block ends.
+
+    Attributes:
+        times: One entry a label and kernel, the longest first.
+
+    Example:
+        >>> from grilly.profiling import KernelTime, Profile
+        >>> taken = Profile([KernelTime("layer 0", "linear", 2, 0.75), KernelTime("layer 1", "linear", 2, 0.25)])
+        >>> taken.seconds, taken.by_kernel()
+        (1.0, {'linear': 1.0})
+    """
+
+    times: list[KernelTime] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        """All dispatches together."""
+        return sum(entry.seconds for entry in self.times)
+
+    def by_kernel(self) -> dict[str, float]:
+        """Seconds of each kernel, the longest first."""
+        found: dict[str, float] = {}
+        for entry in self.times:
+            found[entry.kernel] = found.get(entry.kernel, 0.0) + entry.seconds
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+    def __str__(self) -> str:
+        """A table: milliseconds, share, dispatches, kernel and label."""
+        whole = self.seconds or 1.0
+        rows = [
+            f"{1e3 * x.seconds:10.3f} ms {x.seconds / whole:6.1%} {x.count:6} x {x.kernel}: {x.label}"
+            for x in self.times
+        ]
+        return "\n".join([*rows, f"{1e3 * self.seconds:10.3f} ms in all"])
+
+
+@contextmanager
+def profile() -> Iterator[Profile]:
+    """Measures every dispatch on Vulkan devices within a `with` block, by the devices' own timestamps.
+
+    Work on the CPU, and on a device without timestamps, leaves no entries. One block at a time: an inner one ends the
+    outer one's measuring. Measuring keeps dispatches apart, so the whole may take longer than without.
+
+    Returns:
+        A context manager that gives a `Profile`, which is filled when the block ends.
+
+    Source: `vkCmdWriteTimestamp2` between the dispatches.
+
+    Example:
+        >>> import grilly
+        >>> with grilly.profile() as taken:
+        ...     _ = grilly.functional.gelu([1.0, 2.0])
+        >>> taken.seconds == sum(taken.by_kernel().values())
+        True
+    """
+    taken = Profile()
+    _synchronize()
+    _core.profile(True)
+    try:
+        yield taken
+        _synchronize()
+    finally:
+        found = [KernelTime(label, kernel, count, 1e-9 * ns) for label, kernel, count, ns in _core.dispatch_times()]
+        taken.times = sorted(found, key=lambda entry: -entry.seconds)
+        _core.profile(False)
+
+
+def _synchronize() -> None:
+    """Waits for calls on arrays that are under way: their times are taken when they are done."""
+    try:
+        _core.engine("vulkan").synchronize()
+    except DeviceError:
+        pass
