@@ -53,11 +53,19 @@ def test_the_guide_to_models_lists_the_families_that_load():
     assert sorted(listed) == sorted(_core.architectures())
 
 
-def test_the_code_of_the_readme_runs(run, real_model_path, tmp_path, monkeypatch):
+def test_the_code_of_the_readme_runs(run, real_model_path):
+    done = run("\n".join(python(ROOT / "README.md")), HF_HUB_OFFLINE="1")
+    assert done.status == 0, done.errors
+    assert done.output.startswith("The cat sits on the mat.")
+
+
+def test_the_code_of_the_first_readme_runs(run, real_model_path, tmp_path, monkeypatch):
     (tmp_path / "shaders").mkdir()
     (glsl,) = re.findall(r"```glsl\n// shaders/attention-output-grouped.glsl\n(.*?)```", guide("shaders"), re.DOTALL)
     (tmp_path / "shaders" / "attention-output-mine.glsl").write_text(glsl)
     monkeypatch.chdir(tmp_path)
-    done = run("\n".join(python(ROOT / "README.md")), HF_HUB_OFFLINE="1", XDG_CACHE_HOME=str(tmp_path / "cache"))
+    blocks = python(ROOT / "tests" / "fixtures" / "first_readme.md")
+    assert len(blocks) == 5
+    done = run("\n".join(blocks), HF_HUB_OFFLINE="1", XDG_CACHE_HOME=str(tmp_path / "cache"))
     assert done.status == 0, done.errors
     assert "The cat sits on the mat." in done.output
