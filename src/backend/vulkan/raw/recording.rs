@@ -37,7 +37,7 @@ pub(in crate::backend::vulkan) enum Command {
     BetweenDispatches,
     /// Earlier dispatches and copies are done and visible to the copies that follow.
     BeforeCopies,
-    /// Earlier copies are visible to the host, once it has waited, and to later dispatches.
+    /// Earlier copies are visible to the host, once it has waited, and to later dispatches, which may write over them.
     AfterCopies,
     /// A dispatch.
     Dispatch {
@@ -397,14 +397,11 @@ fn memory_barrier(command: &Command) -> vk::MemoryBarrier2<'static> {
             Stage::COMPUTE_SHADER | Stage::COPY,
             Access::SHADER_STORAGE_WRITE | Access::TRANSFER_WRITE,
             Stage::COPY,
-            Access::TRANSFER_READ,
+            Access::TRANSFER_READ | Access::TRANSFER_WRITE,
         ),
-        Command::AfterCopies => (
-            Stage::COPY,
-            Access::TRANSFER_WRITE,
-            Stage::HOST | Stage::COMPUTE_SHADER,
-            Access::HOST_READ | Access::SHADER_STORAGE_READ,
-        ),
+        Command::AfterCopies => {
+            (Stage::COPY, Access::TRANSFER_WRITE, Stage::HOST | Stage::COMPUTE_SHADER, Access::HOST_READ | shader)
+        }
         _ => (Stage::COMPUTE_SHADER, Access::SHADER_STORAGE_WRITE, Stage::COMPUTE_SHADER, shader),
     };
     vk::MemoryBarrier2::default().src_stage_mask(from).src_access_mask(wrote).dst_stage_mask(to).dst_access_mask(uses)
