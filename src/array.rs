@@ -31,6 +31,7 @@ pub struct Engine {
     /// Whose shaders run; empty for the generic ones.
     architecture: String,
     calls: calls::Calls,
+    filled: steps::Filled,
 }
 
 static ENGINES: Mutex<Option<HashMap<String, Arc<Engine>>>> = Mutex::new(None);
@@ -69,6 +70,7 @@ impl Engine {
             reason: choice.reason,
             architecture: String::new(),
             calls: calls::Calls::default(),
+            filled: steps::Filled::default(),
         });
         engines.insert(device.to_owned(), engine.clone());
         Ok(engine)
@@ -83,6 +85,7 @@ impl Engine {
             reason: String::new(),
             architecture: architecture.to_owned(),
             calls: calls::Calls::default(),
+            filled: steps::Filled::default(),
         }))
     }
 

@@ -1,12 +1,21 @@
 //! What an op is made of, step by step on arrays: a fused op's definition, and the gradients of an op's operands.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Array, Engine};
+use crate::backend::Memory;
 use crate::dtype::DType;
 use crate::ops::definition::{Origin, Step, Term};
 use crate::ops::{Op, Shape};
 use crate::{Error, Result};
+
+/// Most arrays of one number that an engine keeps.
+const MOST_FILLED: usize = 32;
+
+/// Memory of arrays of one number, by its bits and their axes.
+#[derive(Default)]
+pub(super) struct Filled(Mutex<HashMap<(u32, Vec<usize>), Memory>>);
 
 impl Engine {
     /// The result of a fused op by its definition, one step after the other, each rounded to the type of its operands.
@@ -36,8 +45,8 @@ impl Engine {
         results.pop().ok_or_else(|| Error::InvalidArgument(format!("{} stands for itself", op.name())))
     }
 
-    /// The gradients of an op's operands, given that of its result, and for ops whose derivative is written with it (softmax)
-    /// the result; `None` for an operand that has none, such as indices.
+    /// The gradients of an op's operands, given that of its result; `None` for an operand that has none, such as indices. A
+    /// derivative that is written with the result (that of softmax) computes it anew where it is not given.
     ///
     /// # Errors
     /// `Unsupported` for an op without a derivative, else as [`Engine::call`].
@@ -75,16 +84,44 @@ impl Engine {
             what: format!("the derivative of {}", op.name()),
             reason: "it has none".into(),
         })?;
-        let constant = |(number, shape): &(f32, Shape)| {
-            let axes = shape.fixed_axes(op.name(), "a constant")?;
-            self.upload(DType::F32, &axes, bytemuck::cast_slice(&vec![*number; axes.iter().product()]))
-        };
+        let constant =
+            |(number, shape): &(f32, Shape)| self.filled(*number, &shape.fixed_axes(op.name(), "a constant")?);
         let constants = vjp.filled.iter().map(constant).collect::<Result<Vec<_>>>()?;
-        let given: Vec<&Array> =
-            operands.iter().copied().chain([result.unwrap_or(gradient), gradient]).chain(&constants).collect();
+        let computed = match result {
+            None if vjp.reads_result() => Some(self.call_as(architecture, op, operands)?),
+            _ => None,
+        };
+        // Where no step reads the result, the gradient holds its place.
+        let result = result.or(computed.as_ref()).unwrap_or(gradient);
+        let given: Vec<&Array> = operands.iter().copied().chain([result, gradient]).chain(&constants).collect();
         let results = self.run_steps(architecture, op, &vjp.steps, &given)?;
         let taken = |term: &Option<Term>| term.as_ref().map(|term| take(op, term, &given, &results)).transpose();
         vjp.gradients.iter().map(taken).collect()
+    }
+
+    /// An array of one number, which stays on the device for later calls.
+    fn filled(self: &Arc<Self>, number: f32, axes: &[usize]) -> Result<Array> {
+        let key = (number.to_bits(), axes.to_vec());
+        let lock = || self.filled.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock().get(&key).cloned();
+        if let Some(memory) = known {
+            return Ok(Array {
+                engine: self.clone(),
+                memory,
+                shape: axes.to_vec(),
+                dtype: DType::F32,
+                bounds: None,
+                falls: false,
+            });
+        }
+        let numbers = vec![number; axes.iter().product()];
+        let made = self.upload(DType::F32, axes, bytemuck::cast_slice(&numbers))?;
+        let mut filled = lock();
+        if filled.len() >= MOST_FILLED {
+            filled.clear();
+        }
+        filled.insert(key, made.memory.clone());
+        Ok(made)
     }
 
     /// The results of steps over `given`, in order.
@@ -113,5 +150,35 @@ fn take(op: &Op, term: &Term, given: &[&Array], results: &[Array]) -> Result<Arr
     match &term.shape {
         None => Ok(array),
         Some(shape) => array.reshape(&shape.fixed_axes(op.name(), "a view")?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::{Softmax, SoftmaxBackward};
+
+    #[test]
+    fn a_result_that_a_derivative_reads_is_computed_where_it_is_not_given() {
+        let engine = Engine::of("cpu").unwrap();
+        let upload = |values: &[f32]| engine.upload(DType::F32, &[1, 3], bytemuck::cast_slice(values)).unwrap();
+        let (x, g) = (upload(&[0.5, -1.0, 2.0]), upload(&[1.0, 0.0, 3.0]));
+        let op = Op::from(Softmax::default());
+        let y = engine.call(&op, &[&x]).unwrap();
+        let expected = engine.call(&SoftmaxBackward {}.into(), &[&g, &y]).unwrap().read().unwrap();
+        for result in [None, Some(&y)] {
+            let found = engine.vjp("", &op, &[&x], result, &g).unwrap().remove(0).unwrap();
+            assert_eq!(found.read().unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn arrays_of_one_number_are_made_once() {
+        let engine = Engine::of("cpu").unwrap();
+        let (ones, again) = (engine.filled(1.0, &[7]).unwrap(), engine.filled(1.0, &[7]).unwrap());
+        assert_eq!(ones.read().unwrap(), again.read().unwrap());
+        assert_eq!(engine.filled(0.0, &[7]).unwrap().read().unwrap(), vec![0; 28]);
+        (0..2 * MOST_FILLED).for_each(|n| drop(engine.filled(1.0, &[n]).unwrap()));
+        assert!(engine.filled.0.lock().unwrap().len() <= MOST_FILLED);
     }
 }

@@ -244,6 +244,25 @@ impl Operand {
     }
 }
 
+/// An op of this name with attributes that ask for all the operands it can have.
+#[cfg(test)]
+pub(crate) fn with_all_operands(name: &str) -> super::Op {
+    use serde_json::json;
+    let attributes = match name {
+        "activation" | "activation_backward" | "gated" | "gated_backward" | "gated_linear" => json!({"kind": "silu"}),
+        "attention" => json!({"heads": 1, "kv_heads": 1, "head_dim": 1, "scale": 1.0, "bias": true}),
+        "attention_scores" => json!({"scale": 1.0}),
+        "binary" => json!({"kind": "add"}),
+        "dropout" | "softmax_dropout" => json!({"p": 0.5, "seed": 1}),
+        "layer_norm_linear" => json!({"bias": true}),
+        "linear" => json!({"bias": true, "residual": "added"}),
+        "pool" => json!({"modes": ["mean"]}),
+        "reduce" => json!({"axis": 0, "kind": "sum"}),
+        _ => json!({}),
+    };
+    super::Op::from_attributes(name, attributes).unwrap()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -254,21 +273,7 @@ mod tests {
     #[test]
     fn operands_point_at_operands_and_optional_ones_come_last() {
         for name in Op::NAMES {
-            let attributes = match *name {
-                "activation" | "activation_backward" | "gated" | "gated_backward" | "gated_linear" => {
-                    json!({"kind": "silu"})
-                }
-                "attention" => json!({"heads": 1, "kv_heads": 1, "head_dim": 1, "scale": 1.0, "bias": true}),
-                "attention_scores" => json!({"scale": 1.0}),
-                "binary" => json!({"kind": "add"}),
-                "dropout" | "softmax_dropout" => json!({"p": 0.5, "seed": 1}),
-                "layer_norm_linear" => json!({"bias": true}),
-                "linear" => json!({"bias": true, "residual": "added"}),
-                "pool" => json!({"modes": ["mean"]}),
-                "reduce" => json!({"axis": 0, "kind": "sum"}),
-                _ => json!({}),
-            };
-            let op = Op::from_attributes(name, attributes).unwrap();
+            let op = with_all_operands(name);
             let operands = op.operands();
             assert!(!operands.is_empty(), "{name}");
             for (place, operand) in operands.iter().enumerate() {

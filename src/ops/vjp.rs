@@ -30,6 +30,12 @@ impl Vjp {
         vjp
     }
 
+    /// Whether a step reads the op's result.
+    pub fn reads_result(&self) -> bool {
+        let result = Vjp::result(self.operands);
+        self.steps.iter().flat_map(|step| &step.operands).any(|term| term.from == result)
+    }
+
     /// The op's result.
     pub(super) fn result(operands: usize) -> Origin {
         Origin::Operand(operands)

@@ -1,12 +1,11 @@
 //! The interfaces of all compiled shaders.
 
-use serde_json::json;
-
 use super::super::super::generated;
 use super::super::super::kernel::{Access, Variant};
 use super::super::super::lowering::operand_of;
 use super::*;
 use crate::backend::vulkan::kernel::Kernel;
+use crate::ops::signature::with_all_operands;
 
 /// Those that know all sizes when they are recorded, or that no batch calls.
 const UNCOUNTED: [&str; 10] = [
@@ -47,19 +46,7 @@ fn op_of(kernel: &Kernel) -> Op {
     let longest = names.iter().filter(is).max_by_key(|name| name.len()).copied();
     let name = if parts.contains(&kernel.name) { Some("layer-norm-linear") } else { longest };
     let name = name.unwrap_or_else(|| panic!("{} belongs to no op", kernel.name)).replace('-', "_");
-    let attributes = match &*name {
-        "activation" | "activation_backward" | "gated" | "gated_backward" | "gated_linear" => json!({"kind": "silu"}),
-        "attention" => json!({"heads": 1, "kv_heads": 1, "head_dim": 1, "scale": 1.0, "bias": true}),
-        "attention_scores" => json!({"scale": 1.0}),
-        "binary" => json!({"kind": "add"}),
-        "dropout" | "softmax_dropout" => json!({"p": 0.5, "seed": 1}),
-        "layer_norm_linear" => json!({"bias": true}),
-        "linear" => json!({"bias": true, "residual": "added"}),
-        "pool" => json!({"modes": ["mean"]}),
-        "reduce" => json!({"axis": 0, "kind": "sum"}),
-        _ => json!({}),
-    };
-    Op::from_attributes(&name, attributes).unwrap()
+    with_all_operands(&name)
 }
 
 #[test]
