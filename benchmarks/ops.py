@@ -206,6 +206,27 @@ FUSED = (
         narrow=(0, 3),
         torch=lambda x, n, m, w, b: functions().linear(functions().layer_norm(x, n.shape, n, m), w, b)),
 )  # fmt: skip
+
+
+def adam(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
+    parameter, m, g = (rng.standard_normal(shape, np.float32) for _ in range(3))
+    return [parameter, m, m * m, g, np.float32([1e-3, 0.1, 0.001])]
+
+
+def half_of_a_table(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
+    rows = np.arange(0, shape[0], 2, dtype=np.int32)
+    return [rng.standard_normal(size, np.float32) for size in (shape, (len(rows), shape[1]))] + [rows]
+
+
+def bytes_and_matrix(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
+    return [rng.integers(-128, 128, size).astype(np.int8) for size in ((shape[0] // 16, shape[1]), (256, shape[1]))]
+
+
+def sums(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
+    scales = [rng.random(n, np.float32) + 1 for n in shape]
+    return [rng.integers(-9999, 9999, shape).astype(np.int32), *scales]
+
+
 ROWS = (
     Row("activation", "gelu", one, {"kind": "gelu_tanh"}, torch=lambda x: functions().gelu(x, approximate="tanh")),
     Row("activation", "gelu_erf", one, {"kind": "gelu_erf"}, torch=lambda x: functions().gelu(x)),
@@ -235,6 +256,11 @@ ROWS = (
     Row("binary_cross_entropy", "elements", probabilities,
         torch=lambda p, t: functions().binary_cross_entropy(p, t, reduction="none")),
     Row("attention_mask", "causal", scores),
+    Row("adam", "one tensor", adam, moved=lambda operands, y: 7 * y.nbytes),
+    Row("set_rows", "every other row", half_of_a_table, moved=lambda operands, y: 2 * operands[1].nbytes),
+    Row("quantize_rows", "int8", one),
+    Row("integer_linear", "int8", bytes_and_matrix, memory_bound=False),
+    Row("dequantize_rows", "float32", sums),
     Row("rope", "halves", rotary),
     *FUSED,
     *(replace(row, name=f"{row.name} float16", half=True, tolerance=2.0**-7) for row in FUSED),

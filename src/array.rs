@@ -7,6 +7,7 @@
 mod by_length;
 mod call;
 mod calls;
+mod program;
 mod steps;
 
 use std::collections::HashMap;
@@ -15,6 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use by_length::ByLength;
 #[cfg(feature = "vulkan")]
 pub(crate) use call::op_graph;
+pub use program::Program;
 
 use crate::backend::{ArrayEngine, Backend, BackendKind, Memory, ProgramOptions, choose};
 use crate::dtype::DType;
@@ -148,6 +150,14 @@ impl Engine {
     /// # Errors
     /// As [`Engine::call`].
     pub fn call_as(self: &Arc<Self>, architecture: &str, op: &Op, operands: &[&Array]) -> Result<Array> {
+        Ok(self.call_all(architecture, op, operands)?.swap_remove(0))
+    }
+
+    /// All results of one op, in its order; an operand that it updates is left as it is, and the result is a copy.
+    ///
+    /// # Errors
+    /// As [`Engine::call`].
+    pub fn call_all(self: &Arc<Self>, architecture: &str, op: &Op, operands: &[&Array]) -> Result<Vec<Array>> {
         if let Some(other) = operands.iter().find(|a| !Arc::ptr_eq(&a.engine, self)) {
             return Err(Error::InvalidArgument(format!(
                 "{}: an operand is on {:?} and not on {:?}",
@@ -192,6 +202,10 @@ pub struct Array {
 }
 
 impl Array {
+    fn computed(engine: &Arc<Engine>, memory: Memory, shape: Vec<usize>, dtype: DType) -> Array {
+        Array { engine: engine.clone(), memory, shape, dtype, bounds: None, falls: false }
+    }
+
     /// Axes, slowest first.
     pub fn shape(&self) -> &[usize] {
         &self.shape

@@ -35,7 +35,11 @@ def case_rows(device: str) -> dict[str, str]:
     rows = {}
     for case in CASES:
         operands = [engine.upload(np.asarray(value, order="C")) for value in case.operands()]
-        rows[f"{case.op}: {case.id}"] = digest(engine.call(case.op, operands, case.attributes).numpy())
+        # A build from before there were several results has none of the rows that have them.
+        call = getattr(engine, "call_all", lambda *given: [engine.call(*given)])
+        if case.op in _core.op_names():
+            results = call(case.op, operands, case.attributes)
+            rows[f"{case.op}: {case.id}"] = "".join(digest(result.numpy()) for result in results)
     return rows
 
 

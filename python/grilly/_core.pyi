@@ -181,6 +181,9 @@ class Engine:
     def call(
         self, op: str, operands: Sequence[Array], attributes: dict[str, Any], architecture: str | None = None
     ) -> Array: ...
+    def call_all(
+        self, op: str, operands: Sequence[Array], attributes: dict[str, Any], architecture: str | None = None
+    ) -> list[Array]: ...
     def call_apart(self, op: str, operands: Sequence[Array], attributes: dict[str, Any]) -> Array: ...
     def vjp(
         self,

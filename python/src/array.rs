@@ -97,6 +97,23 @@ impl Engine {
         Ok(Array::new(slf, array))
     }
 
+    /// All results of one op; an operand that it updates is left as it is.
+    #[pyo3(signature = (op, operands, attributes, architecture=None))]
+    fn call_all(
+        slf: &Bound<'_, Self>,
+        op: &str,
+        operands: Vec<PyRef<'_, Array>>,
+        attributes: &Bound<'_, PyDict>,
+        architecture: Option<Name>,
+    ) -> PyResult<Vec<Array>> {
+        let op = Op::from_attributes(op, json(attributes)?)?;
+        let arrays = operands.iter().map(|a| a.array()).collect::<grilly::Result<Vec<_>>>()?;
+        let engine = &slf.get().0;
+        let architecture = architecture.unwrap_or_default().0;
+        let found = lock::without(slf.py(), || engine.call_all(&architecture, &op, &arrays))?;
+        Ok(found.into_iter().map(|array| Array::new(slf, array)).collect())
+    }
+
     /// The result of a fused op by its definition, step by step.
     fn call_apart(
         slf: &Bound<'_, Self>,

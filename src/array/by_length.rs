@@ -93,7 +93,7 @@ impl ByLength {
     /// Bytes of the largest tensor of one text.
     fn bytes(&self, length: usize) -> usize {
         let counts = Counts { tokens: length, texts: 1 };
-        let shapes = self.plan.graph.nodes.iter().map(|node| &self.plan.graph.value(node.result).shape);
+        let shapes = self.plan.graph.nodes.iter().map(|node| &self.plan.graph.value(node.results[0]).shape);
         4 * shapes.map(|shape| shape.elements(counts)).max().unwrap_or(0)
     }
 
@@ -122,7 +122,7 @@ impl ByLength {
             let operands =
                 node.operands.iter().map(|id| self.array(&arrays, *id, counts)).collect::<Result<Vec<_>>>()?;
             let result = self.engine.call(&node.op, &operands.iter().collect::<Vec<_>>())?;
-            arrays[node.result.0] = Some(result);
+            arrays[node.results[0].0] = Some(result);
             for id in node.operands.iter().map(|id| graph.viewed(*id)) {
                 if self.last_uses[id.0] == step {
                     arrays[id.0] = None;

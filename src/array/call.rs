@@ -1,4 +1,4 @@
-//! One op on arrays: its graph, what it must not be given, and its result.
+//! One op on arrays: its graph, what it must not be given, and its results.
 
 use std::sync::Arc;
 
@@ -13,24 +13,18 @@ use crate::ops::{Cast, Counts, Dim, Op, Operand, Shape};
 use crate::{Error, Result};
 
 /// Runs `op`; all operands live on `engine`.
-pub(super) fn run(engine: &Arc<Engine>, architecture: &str, op: &Op, operands: &[&Array]) -> Result<Array> {
+pub(super) fn run(engine: &Arc<Engine>, architecture: &str, op: &Op, operands: &[&Array]) -> Result<Vec<Array>> {
     let call = engine.calls.get(architecture, op, operands, || prepare(engine, architecture, op, operands))?;
     check_values(op, operands)?;
-    let memory = match &call.prepared {
-        None => Memory::empty(),
+    let memories = match &call.prepared {
+        None => vec![Memory::empty(); call.results.len()],
         Some(prepared) => {
             let inputs: Vec<&Memory> = operands.iter().map(|a| &a.memory).collect();
-            engine.backend.run(prepared, &inputs)?
+            engine.backend.run(prepared, &inputs, &mut [])?
         }
     };
-    Ok(Array {
-        engine: engine.clone(),
-        memory,
-        shape: call.shape.clone(),
-        dtype: call.dtype,
-        bounds: None,
-        falls: false,
-    })
+    let results = memories.into_iter().zip(&call.results);
+    Ok(results.map(|(memory, (shape, dtype))| Array::computed(engine, memory, shape.clone(), *dtype)).collect())
 }
 
 /// How float16 operands reach the op.
@@ -48,7 +42,11 @@ fn prepare(engine: &Engine, architecture: &str, op: &Op, operands: &[&Array]) ->
     op.check_number(operands.len())?;
     let mut ready = |halves: Halves| -> Result<()> {
         let (graph, counts) = graph(&mut call, op, operands, halves)?;
-        if super::elements(&call.shape)? > 0 {
+        let mut empty = true;
+        for (shape, _) in &call.results {
+            empty &= super::elements(shape)? == 0;
+        }
+        if !empty {
             let fusion = Fusion { architecture, ..Fusion::default() };
             call.prepared = Some(engine.backend.prepare(Plan::with(graph, &fusion), counts)?);
         }
@@ -68,7 +66,7 @@ fn prepare(engine: &Engine, architecture: &str, op: &Op, operands: &[&Array]) ->
     Ok(call)
 }
 
-/// The op on operands, with casts around it where they are to be widened; the call learns of its result.
+/// The op on operands, with casts around it where they are to be widened; the call learns of its results.
 fn graph(call: &mut Call, op: &Op, operands: &[&Array], halves: Halves) -> Result<(Graph, Counts)> {
     let mut counted = Counted::default();
     let mut graph = Graph::new();
@@ -85,29 +83,22 @@ fn graph(call: &mut Call, op: &Op, operands: &[&Array], halves: Halves) -> Resul
     let shapes: Vec<&Shape> = shapes.iter().collect();
     op.infer(&shapes)?;
     op.check_counts(&shapes, counts)?;
-    let mut result = node(&mut graph, op, &shapes, &values)?;
-    // A result is stored as the first operand, but that of an op that converts.
+    // A result is stored as the first operand, but that of an op that converts, and one that has a type of its own.
     let first = operands[0].dtype;
     let converts = op.operand(0).role == Role::Any;
     let half = if converts { op.result_type(&[first]) } else { first } == DType::F16;
-    call.shape = graph.value(result).shape.0.iter().map(|dim| dim.size(counts)).collect();
-    call.dtype = if half { DType::F16 } else { DType::F32 };
-    if half && graph.value(result).dtype != DType::F16 {
-        graph.values[result.0].shape = Shape::fixed(&call.shape);
-        result = graph.node("to float16", Cast { to: DType::F16 }, &[result])?;
+    call.results.clear();
+    for (mut id, result) in graph.apply(op.name(), op.clone(), &values)?.into_iter().zip(op.results()) {
+        let shape: Vec<usize> = graph.value(id).shape.0.iter().map(|dim| dim.size(counts)).collect();
+        let dtype = result.stored.unwrap_or(if half { DType::F16 } else { DType::F32 });
+        if dtype == DType::F16 && graph.value(id).dtype != DType::F16 {
+            graph.values[id.0].shape = Shape::fixed(&shape);
+            id = graph.node("to float16", Cast { to: DType::F16 }, &[id])?;
+        }
+        call.results.push((shape, dtype));
+        graph.outputs.push(id);
     }
-    graph.outputs = vec![result];
     Ok((graph, counts))
-}
-
-/// The op's node, or those of its steps.
-fn node(graph: &mut Graph, op: &Op, shapes: &[&Shape], values: &[ValueId]) -> Result<ValueId> {
-    let Some(steps) = op.steps(shapes) else { return graph.node(op.name(), op.clone(), values) };
-    let mut operands = values.to_vec();
-    for step in steps {
-        operands = vec![graph.node(op.name(), step, &operands)?];
-    }
-    Ok(operands[0])
 }
 
 /// What the operands seen so far count.
@@ -163,7 +154,7 @@ pub(crate) fn op_graph(op: &Op, operands: &[(DType, Vec<usize>)]) -> Result<(Gra
         let shape = counted.shape(operand, axes);
         values.push(graph.input(operand.name, shape, *dtype));
     }
-    graph.outputs = vec![graph.node(op.name(), op.clone(), &values)?];
+    graph.outputs = graph.add(op.name(), op.clone(), &values)?;
     Ok((graph, counted.counts()))
 }
 
@@ -172,6 +163,7 @@ fn check_values(op: &Op, operands: &[&Array]) -> Result<()> {
     for (place, array) in operands.iter().enumerate() {
         let Some(bounds) = array.bounds else { continue };
         let shape_of = |name: &str| Some(Shape::fixed(&operands.get(op.place_of(name, place)?)?.shape));
+        op.operand(place).check_whole(op.name(), bounds, shape_of)?;
         op.operand(place).check_values(op.name(), bounds, array.falls, shape_of)?;
     }
     Ok(())

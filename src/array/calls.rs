@@ -20,10 +20,9 @@ pub(super) struct Call {
     op: Op,
     architecture: String,
     operands: Vec<(Vec<usize>, DType)>,
-    /// Of the result.
-    pub(super) shape: Vec<usize>,
-    pub(super) dtype: DType,
-    /// `None` for a result without elements.
+    /// Of the results.
+    pub(super) results: Vec<(Vec<usize>, DType)>,
+    /// `None` for results without elements.
     pub(super) prepared: Option<Prepared>,
 }
 
@@ -33,8 +32,7 @@ impl Call {
             op: op.clone(),
             architecture: architecture.to_owned(),
             operands: operands.iter().map(|x| (x.shape.clone(), x.dtype)).collect(),
-            shape: Vec::new(),
-            dtype: DType::F32,
+            results: Vec::new(),
             prepared: None,
         }
     }

@@ -105,14 +105,7 @@ impl Engine {
         let lock = || self.filled.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = lock().get(&key).cloned();
         if let Some(memory) = known {
-            return Ok(Array {
-                engine: self.clone(),
-                memory,
-                shape: axes.to_vec(),
-                dtype: DType::F32,
-                bounds: None,
-                falls: false,
-            });
+            return Ok(Array::computed(self, memory, axes.to_vec(), DType::F32));
         }
         let numbers = vec![number; axes.iter().product()];
         let made = self.upload(DType::F32, axes, bytemuck::cast_slice(&numbers))?;

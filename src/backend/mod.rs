@@ -105,6 +105,11 @@ impl Memory {
         self.content::<()>().is_some()
     }
 
+    /// What the backend put in, to be changed; `None` also where another clone sees it.
+    pub fn content_mut<T: Any>(&mut self) -> Option<&mut T> {
+        Arc::get_mut(&mut self.0)?.downcast_mut()
+    }
+
     /// What the backend put in; `None` for another backend's memory, and for [`Memory::empty`].
     pub fn content<T: Any>(&self) -> Option<&T> {
         self.0.downcast_ref()
@@ -136,16 +141,17 @@ pub trait ArrayEngine: Send + Sync {
     /// # Errors
     /// `OutOfMemory` or a device fault.
     fn upload(&self, bytes: &[u8]) -> Result<Memory>;
-    /// Makes ready a plan without weights and with one output, by the shaders that are registered now.
+    /// Makes ready a plan without weights, by the shaders that are registered now.
     ///
     /// # Errors
     /// `Unsupported`, also for operands of 16 bits that are to be widened before; `OutOfMemory`, or a device fault.
     fn prepare(&self, plan: Plan, counts: Counts) -> Result<Prepared>;
-    /// Runs a plan; `inputs` are those of its graph. The result may be still under way when this returns.
+    /// Runs a plan; `inputs` and `states` are those of its graph. A state is written where it is, or first copied if a clone of
+    /// it is held elsewhere. The outputs may be still under way when this returns.
     ///
     /// # Errors
-    /// `OutOfMemory`, `IndexOutOfRange`, or a device fault.
-    fn run(&self, prepared: &Prepared, inputs: &[&Memory]) -> Result<Memory>;
+    /// `OutOfMemory`, `IndexOutOfRange`, or a device fault; states then hold what was written before.
+    fn run(&self, prepared: &Prepared, inputs: &[&Memory], states: &mut [Memory]) -> Result<Vec<Memory>>;
     /// Copies the first bytes of `memory` to the host, waiting for what computes them.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! What is to be computed (`Graph`), made cheaper (`fuse`) and put in order (`Plan`).
 
 pub mod fuse;
+mod gradients;
 mod nodes;
 mod plan;
 

@@ -1,7 +1,7 @@
 //! A graph of operations over inputs and weights, in the order they were added.
 
 use crate::dtype::DType;
-use crate::ops::{Counts, Dim, Op, Shape, Work};
+use crate::ops::{Cast, Counts, Dim, Op, Shape, Work};
 use crate::tensor::Part;
 use crate::{Error, Result};
 
@@ -21,12 +21,18 @@ pub struct Weight {
 pub enum Source {
     /// The caller gives it with each batch; the number is its place among the inputs.
     Input(usize),
+    /// It stays from run to run and nodes may update it; the number is its place among the states.
+    State(usize),
     /// It is the model's.
     Weight(Weight),
+    /// All its elements are the float32 of these bits.
+    Filled(u32),
     /// A node computes it.
     Node,
     /// It is another value's elements in another shape.
     View(ValueId),
+    /// It is another value after a node has written in its place.
+    Update(ValueId),
 }
 
 /// One tensor of the graph.
@@ -58,8 +64,8 @@ pub struct Node {
     pub op: Op,
     /// Operands, in the op's order.
     pub operands: Vec<ValueId>,
-    /// Result (every op of today has one).
-    pub result: ValueId,
+    /// Results, in the op's order.
+    pub results: Vec<ValueId>,
     /// Memory that lives while it runs, as its op wants.
     pub scratch: Vec<ValueId>,
 }
@@ -73,6 +79,8 @@ pub struct Graph {
     pub nodes: Vec<Node>,
     /// Values the caller gives, in order.
     pub inputs: Vec<ValueId>,
+    /// Values that stay from run to run, in order.
+    pub states: Vec<ValueId>,
     /// Values the caller gets, in order.
     pub outputs: Vec<ValueId>,
 }
@@ -96,6 +104,20 @@ impl Graph {
         id
     }
 
+    /// Adds a tensor that stays from run to run, such as a parameter in training or a cache.
+    pub fn state(&mut self, name: &str, shape: Shape, dtype: DType) -> ValueId {
+        let source = Source::State(self.states.len());
+        let id = self.push(Value { name: name.to_owned(), shape, dtype, source });
+        self.states.push(id);
+        id
+    }
+
+    /// Adds a constant in float32 of which all elements are one number.
+    pub fn filled(&mut self, number: f32, shape: Shape) -> ValueId {
+        let (name, source) = (format!("{number}"), Source::Filled(number.to_bits()));
+        self.push(Value { name, shape, dtype: DType::F32, source })
+    }
+
     /// Adds a constant of the model in float32, `parts` stacked along the first axis; `shape` is that of the whole.
     pub fn weight(&mut self, parts: Vec<Part>, shape: Shape) -> ValueId {
         self.weight_as(DType::F32, parts, shape)
@@ -107,24 +129,87 @@ impl Graph {
         self.push(Value { name, shape, dtype, source: Source::Weight(Weight { parts }) })
     }
 
-    /// Adds an operation and returns its result.
+    /// Adds an operation and returns its first result.
     ///
     /// # Errors
-    /// `InvalidArgument` when the operands do not fit the op, prefixed by the node's name.
+    /// As [`Graph::apply`].
     pub fn node(&mut self, name: &str, op: impl Into<Op>, operands: &[ValueId]) -> Result<ValueId> {
+        Ok(self.apply(name, op, operands)?[0])
+    }
+
+    /// Adds an operation and returns its results. A result that bears an operand's name is written in that operand's place,
+    /// which nothing can read any more afterwards; an input or a constant is copied first.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the operands do not fit the op, or one of them was updated; prefixed by the node's name.
+    pub fn apply(&mut self, name: &str, op: impl Into<Op>, operands: &[ValueId]) -> Result<Vec<ValueId>> {
+        for id in operands {
+            if let Some(place) = self.updated_by(*id) {
+                let (read, node) = (&self.value(*id).name, &self.nodes[place].name);
+                return Err(Error::InvalidArgument(format!("{name}: {read} was updated by {node}")));
+            }
+        }
         let op = op.into();
-        let shapes = self.shapes(operands);
-        let mut results = op.infer(&shapes).map_err(|e| Error::InvalidArgument(format!("{name}: {e}")))?;
+        // Operands that do not fit are refused below.
+        let steps = op.infer(&self.shapes(operands)).ok().and_then(|_| op.steps(&self.shapes(operands)));
+        match steps {
+            Some(steps) => steps.into_iter().try_fold(operands.to_vec(), |given, step| self.add(name, step, &given)),
+            None => self.add(name, op, operands),
+        }
+    }
+
+    /// As [`Graph::apply`], in one node, where it is known that no operand was updated before.
+    pub(crate) fn add(&mut self, name: &str, op: Op, operands: &[ValueId]) -> Result<Vec<ValueId>> {
+        let results = op.infer(&self.shapes(operands));
+        let results = results.map_err(|error| Error::InvalidArgument(format!("{name}: {error}")))?;
+        let mut operands = operands.to_vec();
+        let updates: Vec<Option<usize>> = op.results().iter().map(|result| op.place_of(result.name, 0)).collect();
+        for place in updates.iter().flatten() {
+            operands[*place] = self.writable(operands[*place])?;
+        }
         let types: Vec<DType> = operands.iter().map(|id| self.value(*id).dtype).collect();
-        let dtype = op.result_type(&types);
-        let (shape, scratch) = (results.remove(0), op.scratch(&shapes, dtype));
-        let result = self.push(Value { name: name.to_owned(), shape, dtype, source: Source::Node });
+        let types = op.result_types(&types);
+        let scratch = op.scratch(&self.shapes(&operands), types[0]);
+        let mut ids = Vec::with_capacity(results.len());
+        for ((shape, dtype), update) in results.into_iter().zip(types).zip(updates) {
+            let source = update.map_or(Source::Node, |place| Source::Update(operands[place]));
+            let own = if ids.is_empty() { name.to_owned() } else { format!("{name} {}", op.results()[ids.len()].name) };
+            ids.push(self.push(Value { name: own, shape, dtype, source }));
+        }
         let scratch = scratch.into_iter().map(|shape| {
             self.push(Value { name: format!("{name} scratch"), shape, dtype: DType::F32, source: Source::Node })
         });
         let scratch = scratch.collect();
-        self.nodes.push(Node { name: name.to_owned(), op, operands: operands.to_vec(), result, scratch });
-        Ok(result)
+        self.nodes.push(Node { name: name.to_owned(), op, operands, results: ids.clone(), scratch });
+        Ok(ids)
+    }
+
+    /// The place of the node that has written in the place of a value, after which the value cannot be read.
+    pub(super) fn updated_by(&self, id: ValueId) -> Option<usize> {
+        let updates = |result: &ValueId| match self.value(*result).source {
+            Source::Update(of) => self.seen(of) == self.seen(id),
+            _ => false,
+        };
+        self.nodes.iter().position(|node| node.results.iter().any(updates))
+    }
+
+    /// A value that a node may write in the place of: itself, or a copy of what the caller or the model owns.
+    fn writable(&mut self, id: ValueId) -> Result<ValueId> {
+        match self.value(self.viewed(id)).source {
+            Source::Input(_) | Source::Weight(_) | Source::Filled(_) => {
+                let (name, to) = (format!("copy of {}", self.value(id).name), self.value(id).dtype);
+                self.node(&name, Cast { to }, &[id])
+            }
+            _ => Ok(id),
+        }
+    }
+
+    /// Constants of one number each, with that number.
+    pub fn filled_values(&self) -> impl Iterator<Item = (ValueId, f32)> + '_ {
+        self.values.iter().enumerate().filter_map(|(id, value)| match value.source {
+            Source::Filled(bits) => Some((ValueId(id), f32::from_bits(bits))),
+            _ => None,
+        })
     }
 
     /// The shapes of values.
@@ -143,12 +228,27 @@ impl Graph {
         self.push(Value { name: name.to_owned(), shape, dtype, source: Source::View(of) })
     }
 
-    /// The value that a view shows, and any other value itself.
+    /// The value in whose memory another lies: what a view shows, what an update has written in the place of, or itself.
     pub fn viewed(&self, id: ValueId) -> ValueId {
         match self.value(id).source {
-            Source::View(of) => self.viewed(of),
+            Source::View(of) | Source::Update(of) => self.viewed(of),
             _ => id,
         }
+    }
+
+    /// The value whose elements a view shows, and any other value itself.
+    pub(super) fn seen(&self, id: ValueId) -> ValueId {
+        match self.value(id).source {
+            Source::View(of) => self.seen(of),
+            _ => id,
+        }
+    }
+
+    /// The node that computes a value, and which of its results that is.
+    pub fn producer(&self, id: ValueId) -> Option<(usize, usize)> {
+        let id = self.seen(id);
+        let place = |node: &Node| node.results.iter().position(|result| *result == id);
+        self.nodes.iter().enumerate().find_map(|(index, node)| Some((index, place(node)?)))
     }
 
     /// How often nodes read the value, itself or a view of it, plus one if it is an output.
@@ -157,12 +257,12 @@ impl Graph {
         read + usize::from(self.outputs.iter().any(|v| self.viewed(*v) == id))
     }
 
-    /// The last step that reads each value, itself or a view of it; `usize::MAX` for outputs, which outlive all steps.
+    /// The last step that makes or reads each value, itself or a view of it; `usize::MAX` for outputs, which outlive all steps.
     pub fn last_uses(&self) -> Vec<usize> {
         let mut last = vec![0; self.values.len()];
         for (step, node) in self.nodes.iter().enumerate() {
-            for operand in &node.operands {
-                last[self.viewed(*operand).0] = step;
+            for value in node.operands.iter().chain(&node.results) {
+                last[self.viewed(*value).0] = step;
             }
         }
         for output in &self.outputs {
@@ -173,14 +273,15 @@ impl Graph {
 
     /// Whether a batch must hold texts of one length: some value has an axis of [`Dim::Length`].
     pub fn needs_one_length(&self) -> bool {
-        self.nodes.iter().any(|node| self.value(node.result).shape.0.contains(&Dim::Length))
+        let results = self.nodes.iter().flat_map(|node| &node.results);
+        results.into_iter().any(|id| self.value(*id).shape.0.contains(&Dim::Length))
     }
 
-    /// Flops of a node, and the bytes of its operands and its result, each read or written once, and of its scratch
+    /// Flops of a node, and the bytes of its operands and its results, each read or written once, and of its scratch
     /// memory, written and read.
     pub fn work(&self, node: &Node, counts: Counts) -> Work {
         let shapes = self.shapes(&node.operands);
-        let mut values = [&node.operands[..], &[node.result]].concat();
+        let mut values = [&node.operands[..], &node.results].concat();
         // What stands in two places is read once.
         values.sort();
         values.dedup();

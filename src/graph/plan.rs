@@ -4,6 +4,7 @@ use super::{Graph, Node, Source, Value, ValueId};
 use crate::dtype::DType;
 use crate::graph::fuse::{Fusion, Outcome};
 use crate::ops::{Counts, Dim, Op, Shape, definition};
+use crate::{Error, Result};
 
 /// A piece of memory whose size depends on the batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +27,8 @@ impl Buffer {
 pub enum Storage {
     /// Written by the host before the batch: place among [`Graph::inputs`].
     Input(usize),
+    /// Stays from run to run: place among [`Graph::states`].
+    State(usize),
     /// Constant.
     Weight,
     /// A place in [`Plan::buffers`].
@@ -81,9 +84,23 @@ impl Plan {
         plan
     }
 
+    /// Refuses what stays from run to run, for a program whose batches know nothing of each other.
+    ///
+    /// # Errors
+    /// `Unsupported` naming the first state.
+    pub fn check_stateless(&self) -> Result<()> {
+        let refuse = |id: &ValueId| {
+            Err(Error::Unsupported {
+                what: self.graph.value(*id).name.clone(),
+                reason: "a plan of batches has no state; run it on arrays".into(),
+            })
+        };
+        self.graph.states.first().map_or(Ok(()), refuse)
+    }
+
     /// The type of 16 bits in which it computes, if there is one.
     pub fn narrow(&self) -> Option<DType> {
-        let results = self.graph.nodes.iter().map(|node| self.graph.value(node.result).dtype);
+        let results = self.graph.nodes.iter().flat_map(|node| &node.results).map(|id| self.graph.value(*id).dtype);
         results.into_iter().find(|dtype| dtype.is_narrow())
     }
 
@@ -110,13 +127,16 @@ fn place(graph: &Graph) -> (Vec<Buffer>, Vec<Storage>) {
         .iter()
         .map(|value| match value.source {
             Source::Input(place) => Storage::Input(place),
+            Source::State(place) => Storage::State(place),
             _ => Storage::Weight,
         })
         .collect();
     for (step, node) in graph.nodes.iter().enumerate().filter(|_| !by_length) {
-        let value = graph.value(node.result);
-        let shared = last_use[node.result.0] != usize::MAX;
-        storage[node.result.0] = Storage::Buffer(take_buffer(&mut buffers, &mut free, value, shared));
+        let made = node.results.iter().filter(|id| graph.viewed(**id) == **id);
+        for id in made {
+            let shared = last_use[id.0] != usize::MAX;
+            storage[id.0] = Storage::Buffer(take_buffer(&mut buffers, &mut free, graph.value(*id), shared));
+        }
         let scratch: Vec<usize> =
             node.scratch.iter().map(|id| take_buffer(&mut buffers, &mut free, graph.value(*id), true)).collect();
         for (id, buffer) in node.scratch.iter().zip(&scratch) {
@@ -124,8 +144,8 @@ fn place(graph: &Graph) -> (Vec<Buffer>, Vec<Storage>) {
         }
         free.extend(scratch);
         // A result never overwrites an operand of its own step, so operands are given back only now.
-        let operands = node.operands.iter().map(|v| graph.viewed(*v));
-        let mut ended: Vec<ValueId> = operands.filter(|v| last_use[v.0] == step).collect();
+        let values = node.operands.iter().chain(&node.results).map(|v| graph.viewed(*v));
+        let mut ended: Vec<ValueId> = values.filter(|v| last_use[v.0] == step).collect();
         ended.sort();
         ended.dedup();
         for value in ended {
@@ -142,17 +162,20 @@ fn place(graph: &Graph) -> (Vec<Buffer>, Vec<Storage>) {
 
 fn drop_unused(graph: &mut Graph) {
     let mut needed = vec![false; graph.values.len()];
-    for output in &graph.outputs {
-        needed[graph.viewed(*output).0] = true;
+    for id in graph.outputs.iter().chain(&graph.states) {
+        needed[graph.viewed(*id).0] = true;
     }
+    let is_needed = |needed: &[bool], node: &Node| node.results.iter().any(|id| needed[graph.viewed(*id).0]);
     for node in graph.nodes.iter().rev() {
-        if needed[node.result.0] {
+        if is_needed(&needed, node) {
             for operand in &node.operands {
                 needed[graph.viewed(*operand).0] = true;
             }
         }
     }
-    graph.nodes.retain(|node| needed[node.result.0]);
+    let keep: Vec<bool> = graph.nodes.iter().map(|node| is_needed(&needed, node)).collect();
+    let mut keep = keep.into_iter();
+    graph.nodes.retain(|_| keep.next().unwrap_or(true));
 }
 
 /// A free buffer with the same kind of rows (widened if need be), or a new one.
@@ -183,13 +206,18 @@ impl std::fmt::Display for Plan {
                 .iter()
                 .map(|v| format!("{}{}", self.graph.value(*v).name, self.graph.value(*v).shape))
                 .collect();
-            let result = self.graph.value(node.result);
-            let dtype = Some(result.dtype).filter(|dtype| dtype.is_narrow()).map_or_else(Default::default, DType::name);
-            write!(f, "{step:3} {} ({}) -> {dtype}{}", node.op.name(), operands.join(", "), result.shape)?;
-            match self.storage[node.result.0] {
-                Storage::Weight => writeln!(f)?,
-                storage => writeln!(f, " {storage:?}")?,
+            write!(f, "{step:3} {} ({}) ->", node.op.name(), operands.join(", "))?;
+            for (place, id) in node.results.iter().enumerate() {
+                let result = self.graph.value(*id);
+                let dtype = Some(result.dtype).filter(|dtype| *dtype != DType::F32);
+                let dtype = dtype.map_or_else(Default::default, DType::name);
+                write!(f, "{} {dtype}{}", if place > 0 { "," } else { "" }, result.shape)?;
+                match self.storage[id.0] {
+                    Storage::Weight => {}
+                    storage => write!(f, " {storage:?}")?,
+                }
             }
+            writeln!(f)?;
         }
         if self.graph.needs_one_length() {
             writeln!(f, "step by step on arrays, texts of one length S at a time")?;
@@ -209,6 +237,7 @@ mod tests {
     use super::*;
     use crate::ops::{
         Activation, ActivationKind, Binary, BinaryKind, EmbeddingSum, LayerNorm, LayerNormLinear, Linear, Normalize,
+        QuantizeRows, SetRows,
     };
 
     #[test]
@@ -236,10 +265,55 @@ mod tests {
         assert_eq!(plan.narrow(), None);
         for node in &plan.graph.nodes {
             for operand in &node.operands {
-                let (from, to) = (plan.storage[operand.0], plan.storage[node.result.0]);
+                let (from, to) = (plan.storage[operand.0], plan.storage[node.results[0].0]);
                 assert_ne!(from, to, "{} overwrites its operand", node.name);
             }
         }
+    }
+
+    #[test]
+    fn an_update_lies_where_its_operand_does_and_is_never_dropped() {
+        let mut graph = Graph::new();
+        let row = Shape::matrix(Dim::Fixed(1), 8);
+        let table = graph.state("table", Shape::fixed(&[4, 8]), DType::F32);
+        let at = graph.input("at", Shape::fixed(&[1]), DType::I32);
+        let x = graph.input("x", row.clone(), DType::F32);
+        let silu = Activation::from(ActivationKind::Silu);
+        let y = graph.node("row", silu.clone(), &[x]).unwrap();
+        let after = graph.node("write", SetRows {}, &[table, y, at]).unwrap();
+        let error = graph.node("late", silu.clone(), &[table]).unwrap_err().to_string();
+        assert_eq!(error, "late: table was updated by write");
+        // Of a table that the caller owns, a copy is written.
+        let given = graph.input("given", Shape::fixed(&[4, 8]), DType::F32);
+        let own = graph.node("write too", SetRows {}, &[given, y, at]).unwrap();
+        let read = graph.node("read", silu, &[after]).unwrap();
+        graph.outputs = vec![read, own];
+        let plan = Plan::new(graph);
+        assert_eq!((plan.storage[table.0], plan.storage[after.0]), (Storage::State(0), Storage::State(0)));
+        assert!(matches!(plan.storage[own.0], Storage::Buffer(_)));
+        let ops: Vec<&str> = plan.graph.nodes.iter().map(|node| node.op.name()).collect();
+        assert_eq!(ops, ["activation", "set_rows", "cast", "set_rows", "activation"]);
+        assert!(plan.check_stateless().unwrap_err().to_string().contains("table"));
+        // Nobody reads what it writes, but the state is there for the next run.
+        let mut graph = Graph::new();
+        let table = graph.state("table", Shape::fixed(&[4, 8]), DType::F32);
+        let (at, x) = (graph.input("at", Shape::fixed(&[1]), DType::I32), graph.input("x", row, DType::F32));
+        graph.node("write", SetRows {}, &[table, x, at]).unwrap();
+        assert_eq!(Plan::new(graph).graph.nodes.len(), 1);
+    }
+
+    #[test]
+    fn several_results_have_memory_of_their_own_and_one_that_nothing_reads_gives_it_back() {
+        let mut graph = Graph::new();
+        let x = graph.input("x", Shape::fixed(&[4, 8]), DType::F32);
+        let results = graph.apply("quantise", QuantizeRows {}, &[x]).unwrap();
+        assert_eq!(graph.value(results[0]).dtype, DType::I8);
+        let again = graph.apply("again", QuantizeRows {}, &[x]).unwrap();
+        graph.outputs = vec![results[0], again[0]];
+        let plan = Plan::new(graph);
+        assert_ne!(plan.storage[results[0].0], plan.storage[results[1].0]);
+        assert_eq!(plan.storage[results[1].0], plan.storage[again[1].0], "both scales, one after the other");
+        assert!(plan.to_string().contains("quantize_rows (x[4, 8]) -> int8[4, 8] Buffer(0), [4] Buffer(1)"), "{plan}");
     }
 
     #[test]
@@ -259,7 +333,7 @@ mod tests {
         for (node, id) in plan.graph.nodes.iter().flat_map(|node| node.scratch.iter().map(move |id| (node, id))) {
             let scratch = plan.storage[id.0];
             let own = |id: &ValueId| plan.storage[id.0] == scratch;
-            assert!(matches!(scratch, Storage::Buffer(_)) && !node.operands.iter().chain([&node.result]).any(own));
+            assert!(matches!(scratch, Storage::Buffer(_)) && !node.operands.iter().chain(&node.results).any(own));
         }
         // Two results, one memory of two numbers a row for both, and the output's own.
         let counts = Counts { tokens: 10, texts: 1 };

@@ -6,6 +6,7 @@
 
 pub mod activation;
 pub mod activation_backward;
+pub mod adam;
 pub mod attention;
 pub mod attention_mask;
 pub mod attention_output;
@@ -16,6 +17,7 @@ pub mod binary_cross_entropy;
 pub mod cast;
 pub mod cross_entropy;
 pub mod definition;
+pub mod dequantize_rows;
 pub mod dropout;
 pub mod embedding_backward;
 pub mod embedding_sum;
@@ -23,12 +25,14 @@ pub mod gated;
 pub mod gated_backward;
 pub mod gated_linear;
 mod infer;
+pub mod integer_linear;
 pub mod layer_norm;
 pub mod layer_norm_linear;
 pub mod linear;
 pub mod matmul;
 pub mod normalize;
 pub mod pool;
+pub mod quantize_rows;
 pub mod reduce;
 pub mod residual_layer_norm;
 pub mod residual_rms_norm;
@@ -36,6 +40,7 @@ pub mod rms_norm;
 pub mod rms_norm_rope;
 pub mod rng;
 pub mod rope;
+pub mod set_rows;
 mod shape;
 pub mod signature;
 pub mod softmax;
@@ -44,6 +49,7 @@ pub mod vjp;
 
 pub use activation::{Activation, ActivationKind};
 pub use activation_backward::ActivationBackward;
+pub use adam::Adam;
 pub use attention::{Attention, Sight};
 pub use attention_mask::AttentionMask;
 pub use attention_output::{AttentionOutput, AttentionSizes, Pattern};
@@ -54,6 +60,7 @@ pub use binary_cross_entropy::BinaryCrossEntropy;
 pub use cast::Cast;
 pub use cross_entropy::{CrossEntropy, CrossEntropyBackward};
 pub use definition::Step;
+pub use dequantize_rows::DequantizeRows;
 pub use dropout::Dropout;
 pub use embedding_backward::EmbeddingBackward;
 pub use embedding_sum::EmbeddingSum;
@@ -61,18 +68,21 @@ pub use gated::Gated;
 pub use gated_backward::GatedBackward;
 pub use gated_linear::GatedLinear;
 pub use infer::Shapes;
+pub use integer_linear::IntegerLinear;
 pub use layer_norm::{LayerNorm, LayerNormBackward};
 pub use layer_norm_linear::LayerNormLinear;
 pub use linear::{Linear, Residual};
 pub use matmul::{Matmul, Strided};
 pub use normalize::{Floor, Normalize};
 pub use pool::{Pool, PoolMode};
+pub use quantize_rows::QuantizeRows;
 pub use reduce::{Reduce, ReduceKind};
 pub use residual_layer_norm::ResidualLayerNorm;
 pub use residual_rms_norm::ResidualRmsNorm;
 pub use rms_norm::{RmsNorm, RmsNormBackward};
 pub use rms_norm_rope::RmsNormRope;
 pub use rope::Rope;
+pub use set_rows::SetRows;
 pub use shape::{Counts, Dim, Shape};
 pub use signature::Operand;
 pub use softmax::{Softmax, SoftmaxBackward};
@@ -99,7 +109,7 @@ pub trait Operation {
     fn grouped(&self) -> bool {
         false
     }
-    /// What the results are, in their order.
+    /// What the results are, in their order. One that bears an operand's name is that operand, written in its place.
     fn results(&self) -> &'static [Operand] {
         const WIDE: &[Operand] = &[Operand::rows("y")];
         const NARROW: &[Operand] = &[Operand::rows("y").narrow()];
@@ -125,7 +135,8 @@ pub trait Operation {
     }
     /// Floating-point operations at the given counts.
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64;
-    /// Element type of the result, given those of the operands: that of the first which is no index.
+    /// Element type of the results that have none of their own, given those of the operands: that of the first which is no
+    /// index.
     fn result_type(&self, operands: &[DType]) -> DType {
         operands.iter().copied().find(|dtype| dtype.is_float()).unwrap_or(DType::F32)
     }
@@ -200,6 +211,8 @@ ops! {
     Activation = "activation",
     /// Gradient of an elementwise nonlinearity.
     ActivationBackward = "activation_backward",
+    /// One step of Adam.
+    Adam = "adam",
     /// Scaled dot-product attention over packed sequences.
     Attention = "attention",
     /// Scores of attention with those of hidden keys pushed down.
@@ -220,6 +233,8 @@ ops! {
     CrossEntropyBackward = "cross_entropy_backward",
     /// Cross entropy of logits with class numbers.
     CrossEntropy = "cross_entropy",
+    /// Integer sums as floats.
+    DequantizeRows = "dequantize_rows",
     /// Elements set to zero by chance.
     Dropout = "dropout",
     /// The gradient of a lookup in its table.
@@ -232,6 +247,8 @@ ops! {
     GatedBackward = "gated_backward",
     /// Two products of which one gates the other.
     GatedLinear = "gated_linear",
+    /// Product of 8-bit integers.
+    IntegerLinear = "integer_linear",
     /// Layer normalisation over the last axis.
     LayerNorm = "layer_norm",
     /// Its gradient.
@@ -246,6 +263,8 @@ ops! {
     Normalize = "normalize",
     /// One vector a text from its tokens' vectors.
     Pool = "pool",
+    /// Rows rounded to 8-bit integers.
+    QuantizeRows = "quantize_rows",
     /// Sum, mean, maximum or deviation over one axis.
     Reduce = "reduce",
     /// Layer normalisation of a sum.
@@ -260,6 +279,8 @@ ops! {
     RmsNormRope = "rms_norm_rope",
     /// Rotary positions: pairs of columns turned by an angle of the row.
     Rope = "rope",
+    /// Rows written into a table.
+    SetRows = "set_rows",
     /// Its gradient.
     SoftmaxBackward = "softmax_backward",
     /// Softmax with some of its results set to zero by chance.
@@ -293,6 +314,12 @@ impl Op {
     /// Element type of the result.
     pub fn result_type(&self, operands: &[DType]) -> DType {
         self.operation().result_type(operands)
+    }
+
+    /// Element types of the results.
+    pub fn result_types(&self, operands: &[DType]) -> Vec<DType> {
+        let other = self.result_type(operands);
+        self.results().iter().map(|result| result.stored.unwrap_or(other)).collect()
     }
 
     /// As [`Operation::operands`].

@@ -13,6 +13,8 @@ pub struct Operand {
     pub role: Role,
     /// Whether kernels have a form that reads it in 16 bits; vectors of weights stay float32.
     pub narrow: bool,
+    /// The only type it can have; `None` for what its role allows.
+    pub stored: Option<DType>,
     /// Whether it is always there.
     pub presence: Presence,
     /// What the batch counts its first axis by. Of a call on arrays the first operand of such a count gives it, and others
@@ -44,6 +46,8 @@ pub enum Role {
     Table,
     /// One number per column: a gain, a bias.
     Vector,
+    /// Numbers that change from one run of a plan to the next: a learning rate, a seed.
+    Scalar,
     /// Integers of which 0 leaves something out.
     Mask,
     /// Integers from `least` on that number the rows, or the columns, of another operand.
@@ -87,6 +91,7 @@ impl Role {
             Role::Matrix => "matrix",
             Role::Table => "table",
             Role::Vector => "vector",
+            Role::Scalar => "scalar",
             Role::Mask => "mask",
             Role::Index { .. } => "index",
             Role::Offsets { .. } => "offsets",
@@ -97,7 +102,7 @@ impl Role {
 
 impl Operand {
     const fn new(name: &'static str, role: Role) -> Self {
-        Operand { name, role, narrow: false, presence: Presence::Required, counted: None }
+        Operand { name, role, narrow: false, stored: None, presence: Presence::Required, counted: None }
     }
 
     /// Activations.
@@ -123,6 +128,11 @@ impl Operand {
     /// A vector of weights.
     pub(super) const fn vector(name: &'static str) -> Self {
         Operand::new(name, Role::Vector)
+    }
+
+    /// Numbers that change from run to run.
+    pub(super) const fn scalar(name: &'static str) -> Self {
+        Operand::new(name, Role::Scalar)
     }
 
     /// Integers of which 0 leaves something out.
@@ -160,6 +170,11 @@ impl Operand {
         Operand { narrow: true, ..self }
     }
 
+    /// The same, of one type alone.
+    pub(super) const fn stored(self, dtype: DType) -> Self {
+        Operand { stored: Some(dtype), ..self }
+    }
+
     /// The same, with a first axis that the batch counts.
     pub(super) const fn counted(self, dim: Dim) -> Self {
         Operand { counted: Some(dim), ..self }
@@ -182,10 +197,11 @@ impl Operand {
 
     /// How it is stored where what has a 16-bit form is stored as `stored`.
     pub fn dtype(&self, stored: DType) -> DType {
-        match self.is_integer() {
-            true => DType::I32,
-            false if self.narrow => stored,
-            false => DType::F32,
+        match self.stored {
+            Some(dtype) => dtype,
+            None if self.is_integer() => DType::I32,
+            None if self.narrow => stored,
+            None => DType::F32,
         }
     }
 
@@ -194,10 +210,11 @@ impl Operand {
     /// # Errors
     /// `InvalidType` naming op, operand, the type found and the types expected.
     pub fn check_type(&self, op: &str, found: DType) -> Result<()> {
-        let (fits, expected) = match self.role {
-            Role::Any => (true, "any type"),
-            _ if self.is_integer() => (found.is_index(), "int32"),
-            _ => (matches!(found, DType::F32 | DType::F16), "float32 or float16"),
+        let (fits, expected) = match (self.stored, self.role) {
+            (Some(dtype), _) => (found == dtype, dtype.name()),
+            (None, Role::Any) => (true, "any type".into()),
+            _ if self.is_integer() => (found.is_index(), "int32".into()),
+            _ => (matches!(found, DType::F32 | DType::F16), "float32 or float16".into()),
         };
         if fits {
             return Ok(());
@@ -208,8 +225,7 @@ impl Operand {
     /// Checks integers of which least and largest are known, and whether one is less than the one before it.
     ///
     /// # Errors
-    /// `IndexOutOfRange` for one outside [`Operand::limits`], `InvalidArgument` for offsets that decrease, or that leave out
-    /// rows where all lie between them.
+    /// `IndexOutOfRange` for one outside [`Operand::limits`], `InvalidArgument` for offsets that decrease.
     pub fn check_values(
         &self,
         op: &str,
@@ -218,11 +234,8 @@ impl Operand {
         shape_of: impl Fn(&str) -> Option<Shape>,
     ) -> Result<()> {
         let Some((first, end)) = self.limits(shape_of) else { return Ok(()) };
-        if let Role::Offsets { all, .. } = self.role
-            && (decreases || all && (least, most) != (0, end - 1))
-        {
-            let what = format!("{op}: {} does not rise from 0 to {}", self.name, end - 1);
-            return Err(Error::InvalidArgument(what));
+        if matches!(self.role, Role::Offsets { .. }) && decreases {
+            return Err(self.does_not_rise(op, end));
         }
         if least < first || most >= end {
             let wrong = if least < first { least } else { most };
@@ -231,12 +244,29 @@ impl Operand {
         Ok(())
     }
 
+    /// Checks that offsets leave out no rows where all lie between them; a cache may have rows that nothing has written yet.
+    ///
+    /// # Errors
+    /// `InvalidArgument`
+    pub fn check_whole(&self, op: &str, bounds: (i64, i64), shape_of: impl Fn(&str) -> Option<Shape>) -> Result<()> {
+        match (self.role, self.limits(shape_of)) {
+            (Role::Offsets { all: true, .. }, Some((_, end))) if bounds != (0, end - 1) => {
+                Err(self.does_not_rise(op, end))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn does_not_rise(&self, op: &str, end: i64) -> Error {
+        Error::InvalidArgument(format!("{op}: {} does not rise from 0 to {}", self.name, end - 1))
+    }
+
     /// The least number that its elements may be, and the first that they may not; `None` where there is no limit.
     /// `shape_of` gives the shapes of the other operands by name.
     pub fn limits(&self, shape_of: impl Fn(&str) -> Option<Shape>) -> Option<(i64, i64)> {
         let rows = |name| Some(shape_of(name)?.rows().size(Counts::default()) as i64);
         match self.role {
-            Role::Rows | Role::Any | Role::Matrix | Role::Table | Role::Vector | Role::Mask => None,
+            Role::Rows | Role::Any | Role::Matrix | Role::Table | Role::Vector | Role::Scalar | Role::Mask => None,
             Role::Index { into, axis: Axis::Rows, least } => Some((least, rows(into)?)),
             Role::Index { into, axis: Axis::Columns, least } => Some((least, shape_of(into)?.columns() as i64)),
             Role::Offsets { of, .. } | Role::Count { of } => Some((0, rows(of)? + 1)),

@@ -20,6 +20,7 @@ from cases.bounds_fused import (
     rms_norm_rope,
     softmax_dropout,
 )
+from cases.bounds_training import adam, dequantize_rows, quantize_rows
 from cases.functions import activate
 from cases.kinds import Attributes, Operands
 from cases.reference import evaluate
@@ -249,11 +250,16 @@ BOUNDS: dict[str, Bound] = {
     "residual_rms_norm": residual_rms_norm(norm(False, 1e-6)),
     "rms_norm_rope": rms_norm_rope(norm(False, 1e-6)),
     "softmax_dropout": softmax_dropout(softmax, dropout),
+    "adam": adam,
+    "set_rows": exact,
+    "quantize_rows": quantize_rows,
+    "integer_linear": exact,
+    "dequantize_rows": dequantize_rows,
 }
 
 
 def bound(op: str, operands: Operands, attributes: Attributes, y: np.ndarray, half: bool) -> np.ndarray:
-    """The bound of a result; a float16 one is off by half a unit of float16 more."""
+    """The bound of a result, of several a tuple; a float16 one is off by half a unit of float16 more."""
     wide = [value.astype(np.float64) if value.dtype.kind == "f" else value for value in operands]
     with np.errstate(all="ignore"):
         allowed = BOUNDS[op](wide, attributes, y)
@@ -261,4 +267,4 @@ def bound(op: str, operands: Operands, attributes: Attributes, y: np.ndarray, ha
             allowed = allowed + half_weights(wide, attributes)
         if half and op == "layer_norm_linear":
             allowed = allowed + folded_norm(wide, attributes)
-        return allowed + (2.0**-11 * (np.abs(y) + allowed) + 2.0**-25 if half else 0.0)
+        return allowed + 2.0**-11 * (np.abs(y) + allowed) + 2.0**-25 if half else allowed

@@ -9,7 +9,7 @@ import numpy as np
 
 Operands = list[np.ndarray]
 Attributes = dict[str, Any]
-Reference = Callable[[Operands, Attributes], np.ndarray]
+Reference = Callable[[Operands, Attributes], Any]
 
 
 def kinds(attributes: Attributes) -> tuple[str, float, float]:

@@ -1,13 +1,14 @@
 """Every primitive operation of the array engine in float64 NumPy: what the kernels are held against.
 
 A reference takes `(operands, attributes)`, float operands already as float64 and whole numbers as they are, and returns
-float64. It is written for clarity, follows the
+float64, of an operation with several results a tuple. It is written for clarity, follows the
 formulas in the comments of src/ops/, and shares no code with the package.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from cases.reference_softmax import (
     softmax,
     softmax_backward,
 )
+from cases.reference_training import adam, dequantize_rows, integer_linear, quantize_rows, set_rows
 
 
 def activation(operands: Operands, attributes: Attributes) -> np.ndarray:
@@ -192,12 +194,13 @@ REFERENCES: dict[str, Reference] = {
         layer_norm_backward, rms_norm, rms_norm_backward, normalize, linear, matmul, attention_scores, attention_mask,
         attention_output, attention, rope, embedding_sum, embedding_backward, reduce, dropout, cross_entropy,
         cross_entropy_backward, binary_cross_entropy, pool, cast, bias_gelu, residual_layer_norm, residual_rms_norm,
-        rms_norm_rope, softmax_dropout, gated_linear, layer_norm_linear,
+        rms_norm_rope, softmax_dropout, gated_linear, layer_norm_linear, adam, set_rows,
+        quantize_rows, integer_linear, dequantize_rows,
     )
 }  # fmt: skip
 
 
-def evaluate(op: str, operands: Operands, attributes: Attributes) -> np.ndarray:
+def evaluate(op: str, operands: Operands, attributes: Attributes) -> Any:
     """The reference of `op`, with float operands raised to float64."""
     wide = [value.astype(np.float64) if value.dtype.kind == "f" else value for value in operands]
     with np.errstate(all="ignore"):

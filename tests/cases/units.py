@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from cases.kinds import Attributes, Operands
 
 U = 2.0**-24
 TINY = 2.0**-126  # a denormal result may be 0
-Bound = Callable[[Operands, Attributes, np.ndarray], np.ndarray]
+Bound = Callable[[Operands, Attributes, Any], Any]
 
 
 def summed(terms: int, magnitude: np.ndarray) -> np.ndarray:

@@ -1,15 +1,16 @@
 //! Arrays in the host's memory, and plans run on them at once.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::chunks::aligned;
 use super::constants::Constants;
 use super::floats::Floats;
-use super::kernels;
 use super::simd::Arch;
 use super::step::{Given, Step};
 use super::threads::{Team, Threads};
+use super::written::Written;
 use crate::backend::registry::{self, Registry};
 use crate::backend::{ArrayEngine, Memory, Prepared, ProgramOptions};
 use crate::dtype::DType;
@@ -72,6 +73,17 @@ struct Ready {
     constants: Constants,
 }
 
+/// The content of memory that nobody else holds, or a copy of it.
+fn own(memory: &mut Memory) -> Result<Floats> {
+    if let Some(floats) = memory.content_mut::<Floats>() {
+        return Ok(std::mem::take(floats));
+    }
+    let shared = floats(memory);
+    let mut copy = Floats::zeros(shared.len(), "a state")?;
+    copy.copy_from_slice(shared);
+    Ok(copy)
+}
+
 fn floats(memory: &Memory) -> &[f32] {
     memory.content::<Floats>().map_or(&[], |floats| floats)
 }
@@ -101,7 +113,7 @@ impl ArrayEngine for CpuArrays {
         Ok(Prepared::new(Ready { plan, counts, flops, team, shaders, constants }))
     }
 
-    fn run(&self, prepared: &Prepared, inputs: &[&Memory]) -> Result<Memory> {
+    fn run(&self, prepared: &Prepared, inputs: &[&Memory], states: &mut [Memory]) -> Result<Vec<Memory>> {
         let Ready { plan, counts, flops, team, shaders, constants } = prepared.content()?;
         let (graph, counts, team) = (&plan.graph, *counts, *team);
         let mut given = Vec::with_capacity(inputs.len());
@@ -114,39 +126,36 @@ impl ArrayEngine for CpuArrays {
             })?);
             given.push(match value.dtype {
                 DType::F32 | DType::F16 | DType::Bf16 => Given::Floats(aligned(bytes)),
-                DType::I32 | DType::U32 => Given::Indices(aligned(bytes)),
+                DType::I32 | DType::U32 | DType::I8 | DType::U8 => Given::Indices(aligned(bytes)),
                 other => return Err(super::program::not_taken(&value.name, other)),
             });
         }
-        let mut buffers: Vec<Floats> = Vec::new();
-        buffers.resize_with(plan.buffers.len(), Floats::default);
-        let mut run = || -> Result<()> {
-            let mut scratch = Floats::default();
-            for node in &graph.nodes {
-                let Storage::Buffer(place) = plan.storage[node.result.0] else {
-                    return Err(Error::InvalidArgument(format!("{}: its result has no buffer", node.name)));
-                };
-                let value = graph.value(node.result);
-                let elements = value.bytes(counts).div_ceil(4);
-                let mut result = std::mem::take(&mut buffers[place]);
-                result.resize(elements, "an array")?;
-                let step =
-                    Step { plan, arch: self.arch, shaders, team, counts, constants, inputs: &given, buffers: &buffers };
-                kernels::run(&step, node, &mut scratch, &mut result[..elements])?;
-                buffers[place] = result;
-            }
-            Ok(())
+        let mut written = Written::default();
+        written.make_room(plan, counts)?;
+        written.states = states.iter_mut().map(own).collect::<Result<_>>()?;
+        let (arch, inputs, nothing) = (self.arch, &given[..], Written::NONE);
+        let step = Step { plan, arch, shaders, team, counts, constants, inputs, written: nothing };
+        let mut run = || graph.nodes.iter().try_for_each(|node| written.run(step, node));
+        let done = match team {
+            Team::Alone => run(),
+            Team::All(_) => self.threads.run(run).and_then(|done| done),
         };
-        match team {
-            Team::Alone => run()?,
-            Team::All(_) => self.threads.run(run)??,
+        // Also what a step that failed has left: the caller's states stay his.
+        for (memory, floats) in states.iter_mut().zip(std::mem::take(&mut written.states)) {
+            *memory = Memory::new(floats);
         }
+        done?;
         COUNTERS.ops_cpu.fetch_add(graph.nodes.len() as u64, Relaxed);
         COUNTERS.kiloflops_cpu.fetch_add(flops.div_ceil(1000), Relaxed);
-        match graph.outputs.first().map(|id| plan.storage[id.0]) {
-            Some(Storage::Buffer(place)) => Ok(Memory::new(buffers.swap_remove(place))),
-            _ => Err(Error::InvalidArgument("a plan on arrays computes its output".into())),
-        }
+        let mut outputs: HashMap<usize, Memory> = HashMap::new();
+        let mut output = |id: &ValueId| match plan.storage[id.0] {
+            Storage::Buffer(place) => {
+                let buffer = &mut written.buffers[place];
+                Ok(outputs.entry(place).or_insert_with(|| Memory::new(std::mem::take(buffer))).clone())
+            }
+            _ => Err(Error::InvalidArgument("a plan on arrays computes its outputs".into())),
+        };
+        graph.outputs.iter().map(&mut output).collect()
     }
 
     fn download(&self, memory: &Memory, bytes: &mut [u8]) -> Result<()> {

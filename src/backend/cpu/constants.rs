@@ -55,6 +55,11 @@ impl Constants {
         for node in &plan.graph.nodes {
             for (place, id) in node.operands.iter().enumerate() {
                 let value = plan.graph.value(*id);
+                if let Source::Filled(bits) = value.source {
+                    let mut floats = Floats::zeros(value.shape.elements(Counts::default()), "a constant")?;
+                    floats.fill(f32::from_bits(bits));
+                    constants.floats.insert(*id, Arc::new(floats));
+                }
                 let Source::Weight(weight) = &value.source else { continue };
                 let parts = &weight.parts[..];
                 let shape: Vec<usize> = value.shape.0.iter().map(|d| d.size(Counts::default())).collect();

@@ -17,6 +17,9 @@ pub struct Floats {
 }
 
 impl Floats {
+    /// None.
+    pub const EMPTY: Floats = Floats { lines: Vec::new(), length: 0 };
+
     /// `length` zeros.
     ///
     /// # Errors

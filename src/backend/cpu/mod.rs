@@ -17,6 +17,7 @@ mod step;
 #[cfg(test)]
 mod testing;
 mod threads;
+mod written;
 
 use std::sync::Arc;
 

@@ -11,11 +11,10 @@ use rayon::prelude::*;
 
 use super::chunks::{self, Chunk};
 use super::constants::Constants;
-use super::floats::Floats;
-use super::kernels;
 use super::simd::Arch;
 use super::step::{Given, Step};
 use super::threads::{Team, Threads};
+use super::written::Written;
 use crate::backend::registry::{self, Registry};
 use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions};
 use crate::dtype::DType;
@@ -24,13 +23,6 @@ use crate::ops::Dim;
 use crate::stats::COUNTERS;
 use crate::tensor::WeightSource;
 use crate::{Error, Result};
-
-/// Memory of one chunk under way, kept for the next.
-#[derive(Default)]
-struct Arena {
-    buffers: Vec<Floats>,
-    scratch: Floats,
-}
 
 /// A plan on the host's processor.
 pub struct CpuProgram {
@@ -42,7 +34,8 @@ pub struct CpuProgram {
     /// By output: the steps it needs.
     needs: Vec<Vec<bool>>,
     limits: BatchLimits,
-    arenas: Mutex<Vec<Arena>>,
+    /// Memory of chunks that are done, for the next.
+    arenas: Mutex<Vec<Written>>,
 }
 
 impl CpuProgram {
@@ -51,6 +44,7 @@ impl CpuProgram {
     /// # Errors
     /// As [`Constants::new`] and [`Threads::new`].
     pub fn new(plan: Arc<Plan>, weights: Arc<dyn WeightSource>, options: ProgramOptions, arch: Arch) -> Result<Self> {
+        plan.check_stateless()?;
         let plan = if plan.narrow().is_some() { Arc::new(plan.widened()) } else { plan };
         let threads = Threads::new(options.num_threads)?;
         let constants = threads.run(|| Constants::new(&plan, weights, arch))??;
@@ -104,32 +98,22 @@ impl CpuProgram {
         let inputs = self.inputs(feed, chunk)?;
         let counts = chunk.counts();
         let mut arena = self.arenas.lock().expect("no panic while held").pop().unwrap_or_default();
-        arena.buffers.resize_with(self.plan.buffers.len(), Floats::default);
-        for (floats, buffer) in arena.buffers.iter_mut().zip(&self.plan.buffers) {
-            floats.resize(buffer.bytes(counts) / 4, "activations")?;
-        }
+        arena.make_room(&self.plan, counts)?;
+        let step = Step {
+            plan: &self.plan,
+            arch: self.arch,
+            shaders: &self.shaders,
+            team,
+            counts,
+            constants: &self.constants,
+            inputs: &inputs,
+            written: Written::NONE,
+        };
         for (number, node) in self.plan.graph.nodes.iter().enumerate() {
             if !feed.outputs.iter().any(|output| self.needs[*output][number]) {
                 continue;
             }
-            let Storage::Buffer(place) = self.plan.storage[node.result.0] else {
-                return Err(Error::InvalidArgument(format!("{}: its result has no buffer", node.name)));
-            };
-            let mut result = std::mem::take(&mut arena.buffers[place]);
-            let step = Step {
-                plan: &self.plan,
-                arch: self.arch,
-                shaders: &self.shaders,
-                team,
-                counts,
-                constants: &self.constants,
-                inputs: &inputs,
-                buffers: &arena.buffers,
-            };
-            let elements = self.plan.graph.value(node.result).shape.elements(counts);
-            let done = kernels::run(&step, node, &mut arena.scratch, &mut result[..elements]);
-            arena.buffers[place] = result;
-            done?;
+            arena.run(step, node)?;
         }
         for (output, rows) in feed.outputs.iter().zip(outputs) {
             let id = self.plan.graph.outputs[*output];
@@ -212,7 +196,7 @@ fn steps_for(plan: &Plan, output: usize) -> Vec<bool> {
     let mut needed = vec![plan.graph.outputs[output]];
     let mut steps = vec![false; nodes.len()];
     for (step, node) in nodes.iter().enumerate().rev() {
-        if needed.contains(&node.result) {
+        if node.results.iter().any(|result| needed.contains(result)) {
             steps[step] = true;
             needed.extend(&node.operands);
         }

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use super::constants::Constants;
-use super::floats::Floats;
 use super::simd::Arch;
 use super::threads::Team;
+use super::written::Written;
 use crate::backend::registry::Registry;
 use crate::graph::{Plan, Source, Storage, ValueId};
 use crate::ops::{Counts, Shape};
@@ -16,11 +16,12 @@ use crate::{Error, Result};
 pub enum Given<'a> {
     /// `DType::F32`
     Floats(Cow<'a, [f32]>),
-    /// `DType::U32`
+    /// Integers of any width, four bytes at a time.
     Indices(Cow<'a, [u32]>),
 }
 
 /// The view of one batch, or of some texts of it.
+#[derive(Clone, Copy)]
 pub struct Step<'a> {
     /// What runs.
     pub plan: &'a Plan,
@@ -36,8 +37,8 @@ pub struct Step<'a> {
     pub constants: &'a Constants,
     /// The inputs, in the graph's order.
     pub inputs: &'a [Given<'a>],
-    /// The plan's buffers; that of the step's own result is empty.
-    pub buffers: &'a [Floats],
+    /// What steps have written; the step's own results are not in it.
+    pub written: &'a Written,
 }
 
 impl<'a> Step<'a> {
@@ -62,7 +63,8 @@ impl<'a> Step<'a> {
                 Given::Indices(_) => return Err(self.wrong(id, "float32")),
             },
             Storage::Weight => self.constants.floats(id).ok_or_else(|| self.wrong(id, "a weight of floats"))?,
-            Storage::Buffer(buffer) => &self.buffers[buffer],
+            Storage::Buffer(buffer) => &self.written.buffers[buffer],
+            Storage::State(state) => &self.written.states[state],
         };
         all.get(..elements).ok_or_else(|| self.wrong(id, &format!("{elements} elements")))
     }
@@ -91,7 +93,8 @@ impl<'a> Step<'a> {
                 Given::Floats(floats) => bytemuck::cast_slice(floats),
                 Given::Indices(indices) => indices,
             }),
-            Storage::Buffer(buffer) => Ok(bytemuck::cast_slice(&self.buffers[buffer])),
+            Storage::Buffer(buffer) => Ok(bytemuck::cast_slice(&self.written.buffers[buffer])),
+            Storage::State(state) => Ok(bytemuck::cast_slice(&self.written.states[state])),
             Storage::Weight => Err(self.wrong(id, "an input")),
         }
     }

@@ -13,7 +13,7 @@ use super::limits::flops_per_submission;
 use super::memory::Budget;
 use super::profile;
 use super::raw::{Buffer, Command, Kind, Launch, Recording, Slice, Ticket, Timing, lock};
-use super::ready::Ready;
+use super::ready::{Bound, Ready};
 use super::spare::Spare;
 use crate::backend::faults::{self, Fault};
 use crate::backend::registry::{self, Registry};
@@ -226,6 +226,45 @@ impl VulkanArrays {
         Ok(())
     }
 
+    /// A buffer with the given content.
+    fn uploaded(&self, bytes: &[u8]) -> Result<Arc<Buffer>> {
+        self.opened.device.check("an upload")?;
+        let list = &mut *lock(&self.list);
+        let words = bytes.len().next_multiple_of(4) as u64;
+        let buffer = self.buffer(list, Kind::Arrays, words)?;
+        let staging = self.buffer(list, Kind::Staging, words)?;
+        staging.map(0, bytes.len() as u64, |memory| memory.copy_from_slice(bytes))?;
+        list.commands.push(Command::Copy {
+            from: Slice { buffer: staging, offset: 0, bytes: words },
+            to: Slice { buffer: buffer.clone(), offset: 0, bytes: words },
+        });
+        list.copied = true;
+        list.staged += words;
+        COUNTERS.bytes_up.fetch_add(bytes.len() as u64, Relaxed);
+        if list.staged > MUCH_STAGING {
+            self.submit(list)?;
+        }
+        Ok(buffer)
+    }
+
+    /// The buffer of memory that nobody else holds, or in its place a copy of which that is true.
+    fn own(&self, list: &mut List, memory: &mut Memory, bytes: u64) -> Result<Arc<Buffer>> {
+        let missing = || Error::InvalidArgument("a state is another device's array".into());
+        if let Some(held) = memory.content_mut::<Held>() {
+            return held.buffer.clone().ok_or_else(missing);
+        }
+        let from = held(memory).cloned().ok_or_else(missing)?;
+        let copy = self.buffer(list, Kind::Arrays, bytes)?;
+        list.commands.push(Command::BeforeCopies);
+        list.commands.push(Command::Copy {
+            from: Slice { buffer: from, offset: 0, bytes },
+            to: Slice { buffer: copy.clone(), offset: 0, bytes },
+        });
+        list.copied = true;
+        *memory = self.memory(copy.clone(), None);
+        Ok(copy)
+    }
+
     /// The buffer that holds a batch's counts.
     fn counts(&self, list: &mut List, counts: Counts) -> Result<Arc<Buffer>> {
         if let Some(buffer) = list.counts.get(&counts) {
@@ -286,49 +325,43 @@ fn held(memory: &Memory) -> Option<&Arc<Buffer>> {
 
 impl ArrayEngine for VulkanArrays {
     fn upload(&self, bytes: &[u8]) -> Result<Memory> {
-        let device = &self.opened.device;
-        device.check("an upload")?;
-        let list = &mut *lock(&self.list);
-        let words = bytes.len().next_multiple_of(4) as u64;
-        let buffer = self.buffer(list, Kind::Arrays, words)?;
-        let staging = self.buffer(list, Kind::Staging, words)?;
-        staging.map(0, bytes.len() as u64, |memory| memory.copy_from_slice(bytes))?;
-        list.commands.push(Command::Copy {
-            from: Slice { buffer: staging, offset: 0, bytes: words },
-            to: Slice { buffer: buffer.clone(), offset: 0, bytes: words },
-        });
-        list.copied = true;
-        list.staged += words;
-        COUNTERS.bytes_up.fetch_add(bytes.len() as u64, Relaxed);
-        if list.staged > MUCH_STAGING {
-            self.submit(list)?;
-        }
-        Ok(self.memory(buffer, None))
+        Ok(self.memory(self.uploaded(bytes)?, None))
     }
 
     fn prepare(&self, plan: Plan, counts: Counts) -> Result<Prepared> {
         self.opened.device.check("an operation")?;
         let shaders = self.shaders.clone().unwrap_or_else(registry::read);
         let buffer = self.counts(&mut lock(&self.list), counts)?;
-        Ok(Prepared::new(Ready::new(&plan, (counts, buffer), &self.opened, &shaders)?))
+        let mut ready = Ready::new(&plan, (counts, buffer), &self.opened, &shaders)?;
+        for (id, number) in plan.graph.filled_values() {
+            let numbers = vec![number; plan.graph.value(id).shape.elements(counts)];
+            ready.filled.insert(id, self.uploaded(bytemuck::cast_slice(&numbers))?);
+        }
+        Ok(Prepared::new(ready))
     }
 
-    fn run(&self, prepared: &Prepared, inputs: &[&Memory]) -> Result<Memory> {
+    fn run(&self, prepared: &Prepared, inputs: &[&Memory], states: &mut [Memory]) -> Result<Vec<Memory>> {
         let device = &self.opened.device;
         device.check("an operation")?;
         let ready: &Ready = prepared.content()?;
         let list = &mut *lock(&self.list);
-        let guard = GUARDED.load(Relaxed).then_some(ready.sizes[ready.output]);
+        let guarded = GUARDED.load(Relaxed);
+        let guard = |place: usize| (guarded && ready.outputs.contains(&place)).then_some(ready.sizes[place]);
         let inputs = inputs.iter().map(|memory| self.input(list, memory)).collect::<Result<Vec<_>>>()?;
         let mut buffers = Vec::with_capacity(ready.sizes.len());
         for (place, bytes) in ready.sizes.iter().enumerate() {
-            buffers.push(self.result(list, guard.filter(|_| place == ready.output).map_or(*bytes, |end| end + GUARD))?);
+            let buffer = self.result(list, guard(place).map_or(*bytes, |end| end + GUARD))?;
+            if let Some(guard) = guard(place) {
+                self.mark(list, &buffer, guard)?;
+            }
+            buffers.push(buffer);
         }
-        if let Some(guard) = guard {
-            self.mark(list, &buffers[ready.output], guard)?;
+        let mut bound = Bound { inputs, states: Vec::with_capacity(states.len()), buffers };
+        for (memory, bytes) in states.iter_mut().zip(&ready.states) {
+            bound.states.push(self.own(list, memory, *bytes)?);
         }
         for (launch, ranges) in &ready.dispatches {
-            let bind = |range| ready.bind(range, &inputs, &buffers, launch);
+            let bind = |range| ready.bind(range, &bound, launch);
             list.dispatch(launch, ranges.iter().map(bind).collect::<Result<_>>()?);
         }
         list.flops += ready.flops;
@@ -337,11 +370,17 @@ impl ArrayEngine for VulkanArrays {
         if list.dispatches >= LONG || heavy || (list.dispatches >= SHORT && list.idle()?) {
             self.submit(list)?;
         }
-        let result = buffers.swap_remove(ready.output);
-        // What lies between the steps is done with after them, as memory of arrays that are gone.
+        let mut outputs: HashMap<usize, Memory> = HashMap::new();
         let most = device.capabilities.memory / KEPT;
-        buffers.into_iter().for_each(|between| list.spare.keep(between, most));
-        Ok(self.memory(result, guard))
+        for (place, buffer) in bound.buffers.into_iter().enumerate() {
+            if ready.outputs.contains(&place) {
+                outputs.insert(place, self.memory(buffer, guard(place)));
+            } else {
+                // What lies between the steps is done with after them, as memory of arrays that are gone.
+                list.spare.keep(buffer, most);
+            }
+        }
+        Ok(ready.outputs.iter().map(|place| outputs[place].clone()).collect())
     }
 
     fn download(&self, memory: &Memory, bytes: &mut [u8]) -> Result<()> {

@@ -113,6 +113,8 @@ pub enum Resource {
     Counts,
     /// An input, by its place among `Graph::inputs`.
     Input(usize),
+    /// What stays from run to run, by its place among `Graph::states`.
+    State(usize),
     /// A constant.
     Weight(ValueId),
     /// A buffer of the plan.

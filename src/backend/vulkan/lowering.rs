@@ -93,17 +93,14 @@ impl<'a> Lowering<'a> {
 
     /// What is computed.
     pub fn result(&self) -> &'a Value {
-        self.plan.graph.value(self.results()[0])
-    }
-
-    fn results(&self) -> [ValueId; 1] {
-        [self.node.result]
+        self.plan.graph.value(self.node.results[0])
     }
 
     /// The whole of a value's memory.
     fn range(&self, value: ValueId) -> Range {
         Range::whole(match self.plan.storage[value.0] {
             Storage::Input(place) => Resource::Input(place),
+            Storage::State(place) => Resource::State(place),
             Storage::Weight => Resource::Weight(value),
             Storage::Buffer(buffer) => Resource::Buffer(buffer),
         })
@@ -167,17 +164,17 @@ impl<'a> Lowering<'a> {
     /// `Unsupported` for narrow rows that cannot be read four elements at a time, and where only some of what a kernel takes
     /// so is narrow.
     fn stored(&self) -> Result<DType> {
-        let (op, results) = (self.op(), self.results());
+        let (op, results) = (self.op(), &self.node.results);
         let value = |id: &ValueId| self.plan.graph.value(*id);
         let mut stored = DType::F32;
-        for value in self.node.operands.iter().chain(&results).map(value).filter(|value| value.dtype.is_narrow()) {
+        for value in self.node.operands.iter().chain(results).map(value).filter(|value| value.dtype.is_narrow()) {
             stored = value.dtype;
             if !value.shape.columns().is_multiple_of(4) {
                 let what = format!("{}, rows of {} elements", value.name, value.shape.columns());
                 return Err(Error::Unsupported { what, reason: format!("{} takes multiples of four", stored.name()) });
             }
         }
-        let results = results.iter().filter(|_| op.operand(0).narrow);
+        let results = results.iter().zip(op.results()).filter(|(_, result)| result.narrow).map(|(id, _)| id);
         let operands = self.node.operands.iter().enumerate().filter(|(place, _)| op.operand(*place).narrow);
         let mut values = operands.map(|(_, id)| id).chain(results).map(value);
         match values.find(|value| stored.is_narrow() && value.dtype != stored) {
@@ -189,14 +186,16 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// What is bound to a binding, whose name is that of an operand, or `counts`, or `y`. An operand that is left out is the
-    /// first: nothing reads it, but a binding must hold something.
+    /// What is bound to a binding, whose name is that of a result or an operand, or `counts`. An operand that is left out is
+    /// the first: nothing reads it, but a binding must hold something.
     fn bound(&self, name: &str) -> Range {
-        let place = match name {
-            "counts" => return Range::whole(Resource::Counts),
-            "y" => return self.range(self.results()[0]),
-            _ => operand_of(self.op(), name).filter(|place| *place < self.operands()),
-        };
+        if name == "counts" {
+            return Range::whole(Resource::Counts);
+        }
+        if let Some(place) = self.op().results().iter().position(|result| result.name == name) {
+            return self.range(self.node.results[place]);
+        }
+        let place = operand_of(self.op(), name).filter(|place| *place < self.operands());
         self.operand(place.unwrap_or(0))
     }
 

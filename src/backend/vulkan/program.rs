@@ -54,6 +54,7 @@ pub(super) fn prepare_dispatches(
 ) -> Result<Arc<dyn Program>> {
     let device = &opened.device;
     device.check("preparing a model")?;
+    plan.check_stateless()?;
     if !outputs_are_computed(&plan) {
         return Err(Error::Unsupported { what: "outputs".into(), reason: "an input or a weight is one".into() });
     }

@@ -1,5 +1,6 @@
 //! Plans on arrays made ready: dispatches with their pipelines and grids, which lack nothing but buffers.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::device::Opened;
@@ -8,7 +9,7 @@ use super::kernels::lower_for;
 use super::lowering::{Narrow, Target};
 use super::raw::{Buffer, Grid, Launch, Slice};
 use crate::backend::registry::Registry;
-use crate::graph::{Plan, Storage};
+use crate::graph::{Plan, Storage, ValueId};
 use crate::ops::Counts;
 use crate::{Error, Result};
 
@@ -18,10 +19,22 @@ pub(super) struct Ready {
     pub(super) counts: Arc<Buffer>,
     /// Bytes of each buffer.
     pub(super) sizes: Vec<u64>,
-    /// Which of them holds the output.
-    pub(super) output: usize,
+    /// Which of them hold the outputs.
+    pub(super) outputs: Vec<usize>,
+    /// Bytes of each state.
+    pub(super) states: Vec<u64>,
+    /// Constants of one number each.
+    pub(super) filled: HashMap<ValueId, Arc<Buffer>>,
     pub(super) dispatches: Vec<(Arc<Launch>, Vec<Range>)>,
     pub(super) flops: u64,
+}
+
+/// The buffers of a run.
+pub(super) struct Bound {
+    pub(super) inputs: Vec<Arc<Buffer>>,
+    pub(super) states: Vec<Arc<Buffer>>,
+    /// Of [`Ready::sizes`].
+    pub(super) buffers: Vec<Arc<Buffer>>,
 }
 
 impl Ready {
@@ -31,15 +44,17 @@ impl Ready {
     /// `Unsupported`, or a device fault.
     pub(super) fn new(plan: &Plan, counts: (Counts, Arc<Buffer>), opened: &Opened, shaders: &Registry) -> Result<Self> {
         let (counts, buffer) = counts;
-        let place = |id| match plan.storage[id] {
-            Storage::Buffer(place) => Some(place),
-            _ => None,
+        let place = |id: &ValueId| match plan.storage[id.0] {
+            Storage::Buffer(place) => Ok(place),
+            _ => Err(Error::InvalidArgument("a plan on arrays computes its outputs".into())),
         };
-        let output = plan.graph.outputs.first().and_then(|id| Some((place(id.0)?, plan.graph.value(*id))));
-        let (output, value) =
-            output.ok_or_else(|| Error::InvalidArgument("a plan on arrays computes its output".into()))?;
+        let outputs = plan.graph.outputs.iter().map(place).collect::<Result<Vec<_>>>()?;
+        let bytes = |id: &ValueId| plan.graph.value(*id).bytes(counts).next_multiple_of(4) as u64;
         let mut sizes: Vec<u64> = plan.buffers.iter().map(|buffer| buffer.bytes(counts) as u64).collect();
-        sizes[output] = value.bytes(counts).next_multiple_of(4) as u64;
+        for (output, id) in outputs.iter().zip(&plan.graph.outputs) {
+            sizes[*output] = bytes(id);
+        }
+        let states = plan.graph.states.iter().map(bytes).collect();
         let mut dispatches = Vec::new();
         let target = Target { capabilities: &opened.device.capabilities, shaders, narrow: Narrow::OnMatrixCores };
         for Dispatch { label, variant, constants, bindings, push, grid } in lower_for(plan, target)? {
@@ -49,29 +64,25 @@ impl Ready {
                 dispatches.push((Arc::new(Launch { pipeline, push, grid: Grid::Direct(grid), label }), bindings));
             }
         }
-        Ok(Ready { counts: buffer, sizes, output, dispatches, flops: plan.flops(counts) })
+        let filled = HashMap::new();
+        Ok(Ready { counts: buffer, sizes, outputs, states, filled, dispatches, flops: plan.flops(counts) })
     }
 
-    /// What is bound at a range, given the buffers of the inputs and those of [`Ready::sizes`].
+    /// What is bound at a range.
     ///
     /// # Errors
     /// `Unsupported` for a range that does not exist or that the device cannot bind.
-    pub(super) fn bind(
-        &self,
-        range: &Range,
-        inputs: &[Arc<Buffer>],
-        buffers: &[Arc<Buffer>],
-        launch: &Launch,
-    ) -> Result<Slice> {
+    pub(super) fn bind(&self, range: &Range, bound: &Bound, launch: &Launch) -> Result<Slice> {
         let missing = || Error::Unsupported {
             what: launch.label.clone(),
             reason: format!("it binds {:?} from byte {}, which does not exist", range.resource, range.offset),
         };
         let buffer = match range.resource {
             Resource::Counts => &self.counts,
-            Resource::Input(place) => inputs.get(place).ok_or_else(missing)?,
-            Resource::Buffer(place) => buffers.get(place).ok_or_else(missing)?,
-            Resource::Weight(_) => return Err(missing()),
+            Resource::Input(place) => bound.inputs.get(place).ok_or_else(missing)?,
+            Resource::State(place) => bound.states.get(place).ok_or_else(missing)?,
+            Resource::Buffer(place) => bound.buffers.get(place).ok_or_else(missing)?,
+            Resource::Weight(id) => self.filled.get(&id).ok_or_else(missing)?,
         };
         let rest = buffer.bytes.checked_sub(range.offset).filter(|rest| *rest > 0).ok_or_else(missing)?;
         let bytes = range.bytes.unwrap_or(rest);

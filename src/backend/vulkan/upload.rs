@@ -34,10 +34,15 @@ pub(super) fn upload(
     let mut ring = Ring::new(device, largest, budget)?;
     for (region, (id, bytes)) in weights.iter().zip(&sizes).enumerate() {
         let value = graph.value(*id);
-        let Source::Weight(weight) = &value.source else {
-            return Err(Error::InvalidArgument(format!("{} is bound as a weight and is none", value.name)));
+        let mut filled = Vec::new();
+        let parts = match &value.source {
+            Source::Weight(weight) => weight.parts.iter().map(|part| part.view(source)).collect::<Result<Vec<_>>>()?,
+            Source::Filled(bits) => {
+                filled.extend(bits.to_le_bytes().repeat(elements(id)));
+                vec![TensorView::new(DType::F32, DType::F32, &[elements(id)], &filled)]
+            }
+            _ => return Err(Error::InvalidArgument(format!("{} is bound as a weight and is none", value.name))),
         };
-        let parts = weight.parts.iter().map(|part| part.view(source)).collect::<Result<Vec<_>>>()?;
         if !parts.iter().all(TensorView::is_whole)
             || parts.iter().map(TensorView::elements).sum::<usize>() != elements(id)
         {

@@ -58,7 +58,7 @@ fn take_apart(graph: &mut Graph, index: usize, architecture: &str) -> Result<(),
     }
     let q = node.operands[0];
     let own = node.operands[1..3].iter().all(|v| *v == q) && node.operands[3] == node.operands[4];
-    let Some(place) = graph.nodes.iter().position(|n| n.result == q).filter(|_| own && graph.uses(q) == 3) else {
+    let Some(place) = graph.producer(q).map(|(place, _)| place).filter(|_| own && graph.uses(q) == 3) else {
         return Err("its queries, keys and values are not one product of their own".into());
     };
     let product = graph.nodes[place].clone();
@@ -79,7 +79,7 @@ fn take_apart(graph: &mut Graph, index: usize, architecture: &str) -> Result<(),
     let mixed = added.map_err(|error| error.to_string())?;
     graph.nodes.splice(index..=index, nodes.split_off(3));
     graph.nodes.splice(place..=place, nodes);
-    graph.values[node.result.0].source = Source::View(mixed);
+    graph.values[node.results[0].0].source = Source::View(mixed);
     Ok(())
 }
 
@@ -191,7 +191,7 @@ mod tests {
         assert!(text.contains("-> [B, 4, S, S]\n") && text.contains("-> [B, S, 4, 3]\n"), "{text}");
         assert!(text.contains("texts of one length S") && !text.contains("Buffer"), "{text}");
         let shape = |node: usize, counts| -> Vec<usize> {
-            plan.graph.value(plan.graph.nodes[node].result).shape.0.iter().map(|dim| dim.size(counts)).collect()
+            plan.graph.value(plan.graph.nodes[node].results[0]).shape.0.iter().map(|dim| dim.size(counts)).collect()
         };
         let counts = Counts { tokens: 15, texts: 3 };
         assert_eq!((shape(1, counts), shape(3, counts)), (vec![15, 6], vec![3, 4, 5, 5]));
@@ -201,8 +201,8 @@ mod tests {
         assert!(plan.storage.iter().all(|storage| !matches!(storage, Storage::Buffer(_))));
         // The view of the result is what the next product reads.
         let read = plan.graph.nodes[6].operands[0];
-        assert_eq!(plan.graph.viewed(read), plan.graph.nodes[5].result);
-        assert_eq!(plan.graph.last_uses()[plan.graph.nodes[2].result.0], 5, "the values live until the last op");
+        assert_eq!(plan.graph.viewed(read), plan.graph.nodes[5].results[0]);
+        assert_eq!(plan.graph.last_uses()[plan.graph.nodes[2].results[0].0], 5, "the values live until the last op");
     }
 
     #[test]

@@ -179,10 +179,14 @@ fn find(graph: &Graph, index: usize, row: &Row, fusion: &Fusion<'_>, order: Orde
     }
     // Rows that are normalised together and turned head by head are taken as heads.
     if let (Some(x), Some(read)) = (operands.first_mut(), fed.first()) {
-        let (made, read) = (graph.value(steps[0].result), graph.value(*read));
+        let (made, read) = (graph.value(steps[0].results[0]), graph.value(*read));
         if x.1 == made.shape {
             x.1 = read.shape.clone();
         }
+    }
+    let before_last = |(id, _): &&(ValueId, Shape)| graph.updated_by(*id).is_some_and(|place| place < index);
+    if let Some((id, _)) = operands.iter().find(before_last) {
+        return Err(format!("{} is updated between its steps", graph.value(*id).name));
     }
     check_types(graph, &op, &operands, last)?;
     let shapes: Vec<&Shape> = operands.iter().map(|(_, shape)| shape).collect();
@@ -190,7 +194,7 @@ fn find(graph: &Graph, index: usize, row: &Row, fusion: &Fusion<'_>, order: Orde
     let is = |term: &Term, id: ValueId| {
         let (value, shape) = match term.from {
             Origin::Operand(place) => (operands[place].0, &operands[place].1),
-            Origin::Step(place) => (steps[place].result, &graph.value(steps[place].result).shape),
+            Origin::Step(place) => (steps[place].results[0], &graph.value(steps[place].results[0]).shape),
         };
         graph.viewed(value) == graph.viewed(id) && graph.value(id).shape == *term.shape.as_ref().unwrap_or(shape)
     };
@@ -206,7 +210,7 @@ fn find(graph: &Graph, index: usize, row: &Row, fusion: &Fusion<'_>, order: Orde
 /// The node that makes a value, which must be a step of this kind and read by nothing else.
 fn producer(graph: &Graph, id: ValueId, label: &str, fits: fn(&Op) -> bool) -> Result<usize, String> {
     let id = graph.viewed(id);
-    let Some(place) = graph.nodes.iter().position(|node| node.result == id) else {
+    let Some((place, _)) = graph.producer(id) else {
         let kind = if matches!(graph.value(id).source, Source::Weight(_)) { "a weight" } else { "an input" };
         return Err(format!("it reads {kind}, not {label}"));
     };
@@ -226,7 +230,7 @@ fn producer(graph: &Graph, id: ValueId, label: &str, fits: fn(&Op) -> bool) -> R
 
 /// Activations and matrices must be stored as the result is, all else as the op has it.
 fn check_types(graph: &Graph, op: &Op, operands: &[(ValueId, Shape)], last: &Node) -> Result<(), String> {
-    let stored = graph.value(last.result).dtype;
+    let stored = graph.value(last.results[0]).dtype;
     for (place, (id, _)) in operands.iter().enumerate() {
         let expected = op.operand(place).dtype(stored);
         let value = graph.value(*id);
@@ -246,11 +250,11 @@ fn replace(graph: &mut Graph, index: usize, found: Found) -> Result<usize, Strin
         let same = graph.value(id).shape == shape;
         ids.push(if same { id } else { graph.view(&name, graph.viewed(id), shape) });
     }
-    let result = graph.node(&name, op, &ids).map_err(|error| error.to_string())?;
+    let result = graph.add(&name, op, &ids).map_err(|error| error.to_string())?[0];
     let last = graph.nodes.swap_remove(index);
     // Its readers and the outputs keep what they read.
-    graph.nodes[index].result = last.result;
-    graph.values[result.0].source = Source::View(last.result);
+    graph.values[result.0].source = Source::View(last.results[0]);
+    graph.nodes[index].results = last.results;
     places.pop();
     places.sort_unstable();
     places.iter().rev().for_each(|place| drop(graph.nodes.remove(*place)));

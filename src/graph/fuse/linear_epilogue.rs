@@ -42,10 +42,10 @@ fn fold(graph: &mut Graph, index: usize, fusion: &Fusion<'_>) -> Option<Result<(
     let Op::Linear(product) = &previous.op else {
         return Some(Err(format!("follows {}, not linear", previous.op.name())));
     };
-    let Some(position) = node.operands.iter().position(|v| *v == previous.result) else {
+    let Some(position) = node.operands.iter().position(|v| *v == previous.results[0]) else {
         return Some(Err("does not read the product before it".into()));
     };
-    if graph.uses(previous.result) > 1 {
+    if graph.uses(previous.results[0]) > 1 {
         return Some(Err("the product is read elsewhere too".into()));
     }
     if product.residual == Residual::Added {
@@ -65,18 +65,18 @@ fn fold(graph: &mut Graph, index: usize, fusion: &Fusion<'_>) -> Option<Result<(
         }
         _ => {
             let other = node.operands[1 - position];
-            if graph.value(other).shape != graph.value(previous.result).shape {
+            if graph.value(other).shape != graph.value(previous.results[0]).shape {
                 return Some(Err("the other term has another shape".into()));
             }
             product.residual = Residual::Added;
             extra = Some(other);
         }
     }
-    let (result, name) = (node.result, format!("{} + {}", previous.name, node.name));
+    let (results, name) = (node.results.clone(), format!("{} + {}", previous.name, node.name));
     let fused = &mut graph.nodes[index - 1];
     fused.op = Op::Linear(product);
     fused.operands.extend(extra);
-    fused.result = result;
+    fused.results = results;
     fused.name = name;
     graph.nodes.remove(index);
     Some(Ok(()))
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(linear.activation, Some(ActivationKind::GeluErf));
         assert_eq!(linear.residual, Residual::Added);
         assert_eq!((graph.nodes[0].operands.len(), graph.nodes[0].operands[2]), (3, x));
-        assert_eq!(graph.nodes[0].result, y);
+        assert_eq!(graph.nodes[0].results, [y]);
     }
 
     #[test]

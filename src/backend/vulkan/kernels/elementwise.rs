@@ -4,18 +4,19 @@ use super::rows::{Rows, along};
 use crate::Result;
 use crate::backend::vulkan::Capabilities;
 use crate::backend::vulkan::generated::{
-    activation, activation_backward, bias_gelu, binary, binary_cross_entropy, cast, dropout, gated, gated_backward,
+    activation, activation_backward, adam, bias_gelu, binary, binary_cross_entropy, cast, dropout, gated,
+    gated_backward, set_rows,
 };
 use crate::backend::vulkan::kernel::{Extent, Specialization};
 use crate::backend::vulkan::lowering::{Build, Lowering};
 use crate::dtype::DType;
 use crate::ops::binary::broadcast;
 use crate::ops::{
-    Activation, ActivationBackward, BiasGelu, Binary, Cast, Counts, Dim, Dropout, Gated, GatedBackward, Shape,
+    Activation, ActivationBackward, Adam, BiasGelu, Binary, Cast, Counts, Dim, Dropout, Gated, GatedBackward, Shape,
 };
 
 /// A dispatch over all elements of a shape.
-fn walk<C>(to: &mut Lowering<'_>, over: &Shape, constants: C, push: impl FnOnce(C::Push) -> C::Push) -> Result<()>
+pub fn walk<C>(to: &mut Lowering<'_>, over: &Shape, constants: C, push: impl FnOnce(C::Push) -> C::Push) -> Result<()>
 where
     C: Specialization,
     C::Push: From<Elements>,
@@ -34,6 +35,19 @@ pub fn activation(to: &mut Lowering<'_>, op: &Activation) -> Result<()> {
 pub fn activation_backward(to: &mut Lowering<'_>, ActivationBackward(op): &ActivationBackward) -> Result<()> {
     let constants = activation_backward::Constants { activation: op.kind as u32 };
     walk(to, &to.result().shape, constants, |walk| activation::Push { a: op.a, b: op.b, ..walk })
+}
+
+/// `adam`
+pub fn adam(to: &mut Lowering<'_>, op: &Adam) -> Result<()> {
+    let &Adam { beta1, beta2, eps, decay } = op;
+    walk(to, to.shape(0), adam::Constants {}, |walk| adam::Push { beta1, beta2, eps, decay, ..walk })
+}
+
+/// `set_rows`: over the rows that are written.
+pub fn set_rows(to: &mut Lowering<'_>) -> Result<()> {
+    let (table, width) = (to.shape(0), to.shape(0).columns() as u32);
+    let places = table.rows().size(Counts::default()) as u32;
+    walk(to, to.shape(1), set_rows::Constants {}, |walk| set_rows::Push { width, places, ..walk })
 }
 
 /// `bias_gelu`

@@ -9,6 +9,7 @@ mod embedding_sum;
 pub mod linear;
 mod matmul;
 mod pool;
+mod quantize;
 mod reduce;
 mod rope;
 pub mod rows;
@@ -61,6 +62,7 @@ fn lower_node(to: &mut Lowering<'_>) -> Result<()> {
     match to.op() {
         Op::Activation(op) => elementwise::activation(to, op),
         Op::ActivationBackward(op) => elementwise::activation_backward(to, op),
+        Op::Adam(op) => elementwise::adam(to, op),
         Op::Attention(op) => attention::attention(to, op),
         Op::AttentionMask(op) => attention_mask::attention_mask(to, op),
         Op::AttentionOutput(op) => attention_output::attention_output(to, op),
@@ -71,12 +73,14 @@ fn lower_node(to: &mut Lowering<'_>) -> Result<()> {
         Op::Cast(op) => elementwise::cast(to, op),
         Op::CrossEntropyBackward(op) => rowwise::cross_entropy_backward(to, op),
         Op::CrossEntropy(op) => rowwise::cross_entropy(to, op),
+        Op::DequantizeRows(_) => quantize::dequantize_rows(to),
         Op::Dropout(op) => elementwise::dropout(to, op),
         Op::EmbeddingBackward(_) => embedding_backward::embedding_backward(to),
         Op::EmbeddingSum(_) => embedding_sum::embedding_sum(to),
         Op::Gated(op) => elementwise::gated(to, op),
         Op::GatedBackward(op) => elementwise::gated_backward(to, op),
         Op::GatedLinear(op) => linear::gated_linear(to, op),
+        Op::IntegerLinear(_) => quantize::integer_linear(to),
         Op::LayerNorm(op) => rowwise::norm::<layer_norm::Constants>(to, op.eps),
         Op::LayerNormBackward(op) => rowwise::norm::<layer_norm_backward::Constants>(to, op.eps),
         Op::LayerNormLinear(op) => linear::layer_norm_linear(to, op),
@@ -84,6 +88,7 @@ fn lower_node(to: &mut Lowering<'_>) -> Result<()> {
         Op::Matmul(op) => matmul::matmul(to, op),
         Op::Normalize(op) => rowwise::normalize(to, op),
         Op::Pool(op) => pool::pool(to, op),
+        Op::QuantizeRows(_) => quantize::quantize_rows(to),
         Op::Reduce(op) => reduce::reduce(to, op),
         Op::ResidualLayerNorm(op) => rowwise::norm::<residual_layer_norm::Constants>(to, op.0.eps),
         Op::ResidualRmsNorm(op) => rowwise::norm::<residual_rms_norm::Constants>(to, op.0.eps),
@@ -91,6 +96,7 @@ fn lower_node(to: &mut Lowering<'_>) -> Result<()> {
         Op::RmsNorm(op) => rowwise::norm::<rms_norm::Constants>(to, op.eps),
         Op::RmsNormRope(op) => rowwise::rms_norm_rope(to, op),
         Op::Rope(_) => rope::rope(to),
+        Op::SetRows(_) => elementwise::set_rows(to),
         Op::SoftmaxBackward(_) => rowwise::softmax_backward(to),
         Op::SoftmaxDropout(op) => rowwise::softmax_dropout(to, op),
         Op::Softmax(op) => rowwise::softmax(to, op),

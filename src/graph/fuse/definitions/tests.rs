@@ -67,7 +67,7 @@ fn every_fused_op_is_found_in_its_definition() {
             let (outputs, inputs) = (graph.outputs.clone(), graph.inputs.clone());
             let plan = Plan::new(graph);
             let [node] = &plan.graph.nodes[..] else { panic!("{op:?}: {plan}") };
-            assert_eq!((&node.op, vec![node.result]), (&op, outputs), "{plan}");
+            assert_eq!((&node.op, node.results.clone()), (&op, outputs), "{plan}");
             let read: Vec<ValueId> = node.operands.iter().map(|id| plan.graph.viewed(*id)).collect();
             assert_eq!(read, inputs, "{plan}");
             assert!(plan.to_string().contains(&format!("{}: fused into", op.name())), "{plan}");
@@ -92,7 +92,7 @@ fn declined(plan: &Plan, reason: &str) {
 fn a_result_that_is_read_elsewhere_is_made() {
     for (op, operands) in cases() {
         let mut graph = apart(&op, &operands, DType::F32);
-        graph.outputs.push(graph.nodes[0].result);
+        graph.outputs.push(graph.nodes[0].results[0]);
         let count = graph.nodes.len();
         let plan = Plan::new(graph);
         assert_eq!(plan.graph.nodes.len(), count, "{plan}");

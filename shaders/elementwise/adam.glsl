@@ -1,0 +1,46 @@
+#version 460
+// Computes: m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
+//           parameter = parameter - rate ((m / c1) / (sqrt(v / c2) + eps) + decay parameter); all in place.
+// Grid: x = ceil(rows / push.rows_per_group); 256 invocations walk over the elements of those rows.
+// Reduction order: none.
+// Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4; rates = [rate, c1, c2].
+#extension GL_GOOGLE_include_directive : require
+#include "elements.glsl"
+
+layout(std430, binding = 1) buffer Parameter { float parameter[]; };
+layout(std430, binding = 2) buffer M { float m[]; };
+layout(std430, binding = 3) buffer V { float v[]; };
+layout(std430, binding = 4) readonly buffer G { float g[]; };
+layout(std430, binding = 5) readonly buffer Rates { float rates[]; };
+
+layout(push_constant) uniform Push {
+    uint rows_of;
+    uint rows;
+    uint columns;
+    uint rows_per_group;
+    float beta1;
+    float beta2;
+    float eps;
+    float decay;
+} push;
+
+void one(uint place) {
+    precise float mean = push.beta1 * m[place] + (1.0 - push.beta1) * g[place];
+    precise float square = push.beta2 * v[place] + (1.0 - push.beta2) * (g[place] * g[place]);
+    precise float divisor = sqrt(square / rates[2]) + push.eps;
+    precise float old = parameter[place];
+    precise float change = rates[0] * (mean / rates[1] / divisor + push.decay * old);
+    m[place] = mean;
+    v[place] = square;
+    parameter[place] = old - change;
+}
+
+void four(uint quad) {
+    for (uint i = 0u; i < 4u; i++) {
+        one(4u * quad + i);
+    }
+}
+
+void main() {
+    walk(own_elements(push.rows_of, push.rows, push.columns, push.rows_per_group));
+}

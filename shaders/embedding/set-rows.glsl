@@ -1,0 +1,38 @@
+#version 460
+// Computes: table[index[i]] = x[i], row by row, in place; table [places, columns], x [rows, columns].
+// Grid: x = ceil(rows / push.rows_per_group); 256 invocations walk over the elements of those rows of x.
+// Reduction order: none.
+// Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4; indices are distinct. A row outside the table is
+// written nowhere.
+#extension GL_GOOGLE_include_directive : require
+#include "elements.glsl"
+
+layout(std430, binding = 1) buffer Table { float table[]; };
+layout(std430, binding = 2) readonly buffer X { float x[]; };
+layout(std430, binding = 3) readonly buffer Index { uint index[]; };
+
+layout(push_constant) uniform Push {
+    uint rows_of;
+    uint rows;
+    uint columns;
+    uint rows_per_group;
+    uint width;
+    uint places;
+} push;
+
+void one(uint place) {
+    uint to = index[place / push.width];
+    if (to < push.places) {
+        table[to * push.width + place % push.width] = x[place];
+    }
+}
+
+void four(uint quad) {
+    for (uint i = 0u; i < 4u; i++) {
+        one(4u * quad + i);
+    }
+}
+
+void main() {
+    walk(own_elements(push.rows_of, push.rows, push.columns, push.rows_per_group));
+}

@@ -1,0 +1,158 @@
+//! A graph made ready on a device and run again and again on arrays: a training step, a decoding step.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Array, Engine};
+use crate::backend::{Memory, Prepared};
+use crate::dtype::DType;
+use crate::graph::fuse::Fusion;
+use crate::graph::{Graph, Plan, Source, Value, ValueId};
+use crate::ops::{Counts, Op, Shape};
+use crate::{Error, Result};
+
+/// A graph with fixed counts on an engine. Its states stay on the device from run to run, where nodes write in their place.
+pub struct Program {
+    engine: Arc<Engine>,
+    prepared: Prepared,
+    inputs: Vec<Declared>,
+    outputs: Vec<Declared>,
+    reads: Vec<Read>,
+    states: Mutex<Vec<Array>>,
+}
+
+/// A value that the caller gives or gets.
+struct Declared {
+    name: String,
+    shape: Vec<usize>,
+    dtype: DType,
+}
+
+/// An input that a node reads as indices into other operands, whose shapes are kept.
+struct Read {
+    input: usize,
+    op: Op,
+    place: usize,
+    shapes: Vec<Shape>,
+}
+
+impl Declared {
+    fn of(value: &Value, counts: Counts) -> Self {
+        let shape = value.shape.0.iter().map(|dim| dim.size(counts)).collect();
+        Declared { name: value.name.clone(), shape, dtype: value.dtype }
+    }
+
+    fn check(&self, engine: &Arc<Engine>, array: &Array) -> Result<()> {
+        if !Arc::ptr_eq(engine, &array.engine) {
+            let (found, expected) = (&array.engine.device, &engine.device);
+            return Err(Error::InvalidArgument(format!("{} is on {found:?} and not on {expected:?}", self.name)));
+        }
+        if array.dtype != self.dtype && !(array.dtype.is_index() && self.dtype.is_index()) {
+            let (found, expected) = (array.dtype.name(), self.dtype.name());
+            return Err(Error::InvalidType(format!("{} is {found}, expected {expected}", self.name)));
+        }
+        if array.shape != self.shape {
+            let (found, expected) = (&array.shape, &self.shape);
+            return Err(Error::InvalidArgument(format!("{} has shape {found:?}, expected {expected:?}", self.name)));
+        }
+        Ok(())
+    }
+}
+
+fn count(what: &str, found: usize, expected: usize) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::InvalidArgument(format!("program: {found} {what}, expected {expected}")))
+}
+
+impl Program {
+    /// Makes a graph ready, in which the batch counts `counts`; `states` are what its states begin with.
+    ///
+    /// # Errors
+    /// `InvalidArgument` or `InvalidType` for states that are not the graph's, `Unsupported` naming op and reason,
+    /// `OutOfMemory`, or a device fault.
+    ///
+    /// ```
+    /// use grilly::array::{Engine, Program};
+    /// use grilly::dtype::DType;
+    /// use grilly::graph::Graph;
+    /// use grilly::ops::{Counts, SetRows, Shape};
+    /// let engine = Engine::of("cpu").unwrap();
+    /// let mut graph = Graph::new();
+    /// let cache = graph.state("cache", Shape::fixed(&[4, 1]), DType::F32);
+    /// let rows = graph.input("rows", Shape::fixed(&[1, 1]), DType::F32);
+    /// let at = graph.input("at", Shape::fixed(&[1]), DType::I32);
+    /// graph.node("append", SetRows {}, &[cache, rows, at]).unwrap();
+    /// let floats = |values: &[f32]| engine.upload(DType::F32, &[values.len(), 1], bytemuck::cast_slice(values)).unwrap();
+    /// let program = Program::new(&engine, graph, Counts::default(), &[&floats(&[0.0; 4])]).unwrap();
+    /// for place in 0..3i32 {
+    ///     let at = engine.upload(DType::I32, &[1], &place.to_le_bytes()).unwrap();
+    ///     program.run(&[&floats(&[place as f32 + 1.0]), &at]).unwrap();
+    /// }
+    /// assert_eq!(program.states()[0].read().unwrap(), bytemuck::cast_slice::<f32, u8>(&[1.0, 2.0, 3.0, 0.0]));
+    /// ```
+    pub fn new(engine: &Arc<Engine>, graph: Graph, counts: Counts, states: &[&Array]) -> Result<Program> {
+        let declared =
+            |ids: &[ValueId]| ids.iter().map(|id| Declared::of(graph.value(*id), counts)).collect::<Vec<_>>();
+        let (inputs, outputs) = (declared(&graph.inputs), declared(&graph.outputs));
+        count("states", states.len(), graph.states.len())?;
+        declared(&graph.states).iter().zip(states).try_for_each(|(state, array)| state.check(engine, array))?;
+        let reads = reads(&graph, counts);
+        let fusion = Fusion { architecture: &engine.architecture, ..Fusion::default() };
+        let prepared = engine.backend.prepare(Plan::with(graph, &fusion), counts)?;
+        let states = Mutex::new(states.iter().copied().cloned().collect());
+        Ok(Program { engine: engine.clone(), prepared, inputs, outputs, reads, states })
+    }
+
+    /// Runs it once and returns the graph's outputs, which may be still under way.
+    ///
+    /// # Errors
+    /// `InvalidArgument` or `InvalidType` for inputs that are not the graph's, `IndexOutOfRange` for an index outside its
+    /// table, `OutOfMemory`, or a device fault. Before the first error of the device nothing is written.
+    pub fn run(&self, inputs: &[&Array]) -> Result<Vec<Array>> {
+        count("inputs", inputs.len(), self.inputs.len())?;
+        self.inputs.iter().zip(inputs).try_for_each(|(input, array)| input.check(&self.engine, array))?;
+        self.reads.iter().try_for_each(|read| read.check(inputs[read.input]))?;
+        let inputs: Vec<&Memory> = inputs.iter().map(|array| &array.memory).collect();
+        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        // An array whose memory is taken out holds nothing until the run is over.
+        let mut memories: Vec<Memory> =
+            states.iter_mut().map(|state| std::mem::replace(&mut state.memory, Memory::empty())).collect();
+        let done = self.engine.backend.run(&self.prepared, &inputs, &mut memories);
+        states.iter_mut().zip(memories).for_each(|(state, memory)| state.memory = memory);
+        let outputs = done?.into_iter().zip(&self.outputs);
+        Ok(outputs.map(|(memory, o)| Array::computed(&self.engine, memory, o.shape.clone(), o.dtype)).collect())
+    }
+
+    /// The states as they are now, in the graph's order. While such an array is held, the next run copies its state first.
+    pub fn states(&self) -> Vec<Array> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Read {
+    fn check(&self, array: &Array) -> Result<()> {
+        let Some(bounds) = array.bounds else { return Ok(()) };
+        let shape_of = |name: &str| self.shapes.get(self.op.place_of(name, self.place)?).cloned();
+        self.op.operand(self.place).check_values(self.op.name(), bounds, array.falls, shape_of)
+    }
+}
+
+/// Inputs that nodes read as integers.
+fn reads(graph: &Graph, counts: Counts) -> Vec<Read> {
+    let at = |id: &ValueId| {
+        let axes: Vec<usize> = graph.value(*id).shape.0.iter().map(|dim| dim.size(counts)).collect();
+        Shape::fixed(&axes)
+    };
+    let mut reads = Vec::new();
+    for node in &graph.nodes {
+        for (place, id) in node.operands.iter().enumerate() {
+            let Source::Input(input) = graph.value(graph.viewed(*id)).source else { continue };
+            if node.op.operand(place).is_integer() {
+                let shapes = node.operands.iter().map(at).collect();
+                reads.push(Read { input, op: node.op.clone(), place, shapes });
+            }
+        }
+    }
+    reads
+}

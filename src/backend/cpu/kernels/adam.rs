@@ -1,0 +1,45 @@
+//! One step of Adam, elementwise, in place.
+
+use crate::backend::cpu::simd::vectorized;
+use crate::backend::cpu::step::Step;
+use crate::graph::ValueId;
+use crate::ops::Adam;
+use crate::{Error, Result};
+
+/// Elements of a thread at least.
+const LEAST: usize = 1 << 13;
+
+pub(super) fn run(step: &Step<'_>, op: &Adam, operands: &[ValueId], results: &mut [&mut [f32]]) -> Result<()> {
+    let (g, rates) = (step.floats(operands[3])?, step.floats(operands[4])?);
+    let ([parameter, m, v], &[rate, c1, c2]) = (results, rates) else {
+        return Err(Error::InvalidArgument("adam: expected three results and three rates".into()));
+    };
+    let decayed = |mean: &mut [f32], beta: f32, term: fn(f32) -> f32| {
+        step.team.rows(mean, 1, LEAST, |first, part| {
+            vectorized(
+                step.arch,
+                #[inline(always)]
+                || {
+                    part.iter_mut()
+                        .zip(&g[first..])
+                        .for_each(|(mean, g)| *mean = beta * *mean + (1.0 - beta) * term(*g))
+                },
+            );
+        });
+    };
+    decayed(m, op.beta1, |g| g);
+    decayed(v, op.beta2, |g| g * g);
+    let (m, v) = (&**m, &**v);
+    step.team.rows(parameter, 1, LEAST, |first, part| {
+        vectorized(
+            step.arch,
+            #[inline(always)]
+            || {
+                for ((p, m), v) in part.iter_mut().zip(&m[first..]).zip(&v[first..]) {
+                    *p -= rate * (m / c1 / ((v / c2).sqrt() + op.eps) + op.decay * *p);
+                }
+            },
+        );
+    });
+    Ok(())
+}

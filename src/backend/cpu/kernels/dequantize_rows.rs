@@ -1,0 +1,26 @@
+//! `y[m, n] = x[m, n] / (scale[m] weight_scale[n])`
+
+use crate::Result;
+use crate::backend::cpu::simd::vectorized;
+use crate::backend::cpu::step::Step;
+use crate::graph::ValueId;
+
+pub(super) fn run(step: &Step<'_>, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
+    let x: &[i32] = bytemuck::cast_slice(step.words(operands[0])?);
+    let (scale, weight_scale) = (step.floats(operands[1])?, step.floats(operands[2])?);
+    let columns = step.shape(operands[0]).columns().max(1);
+    step.team.rows(out, columns, 16, |first, part| {
+        vectorized(
+            step.arch,
+            #[inline(always)]
+            || {
+                for (row, y) in (first..).zip(part.chunks_exact_mut(columns)) {
+                    for ((y, x), w) in y.iter_mut().zip(&x[row * columns..]).zip(weight_scale) {
+                        *y = *x as f32 / (scale[row] * w);
+                    }
+                }
+            },
+        );
+    });
+    Ok(())
+}

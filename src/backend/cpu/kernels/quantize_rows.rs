@@ -1,0 +1,35 @@
+//! Rows rounded to 8-bit integers, and their scales.
+
+use crate::backend::cpu::simd::vectorized;
+use crate::backend::cpu::step::Step;
+use crate::graph::ValueId;
+use crate::{Error, Result};
+
+/// Words of a thread at least.
+const LEAST: usize = 1 << 12;
+
+pub(super) fn run(step: &Step<'_>, operands: &[ValueId], results: &mut [&mut [f32]]) -> Result<()> {
+    let (x, columns) = (step.floats(operands[0])?, step.shape(operands[0]).columns());
+    let [q, scale] = results else { return Err(Error::InvalidArgument("quantize_rows: expected two results".into())) };
+    step.team.rows(scale, 1, 16, |first, part| {
+        vectorized(
+            step.arch,
+            #[inline(always)]
+            || {
+                for (row, scale) in (first..).zip(part.iter_mut()) {
+                    let largest = x[row * columns..][..columns].iter().fold(1e-5f32, |most, x| most.max(x.abs()));
+                    *scale = 127.0 / largest;
+                }
+            },
+        );
+    });
+    let scale = &**scale;
+    // Four to a word; a word may hold the end of one row and the start of the next.
+    step.team.rows(q, 1, LEAST, |first, part| {
+        for (byte, place) in bytemuck::cast_slice_mut::<f32, i8>(part).iter_mut().zip(4 * first..x.len()) {
+            // A conversion from float to int8 takes what is too large to the nearest that it has.
+            *byte = (x[place] * scale[place / columns]).round_ties_even() as i8;
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! Memory that the steps of a plan write, and the run of one step in it.
+
+use super::floats::Floats;
+use super::kernels;
+use super::step::Step;
+use crate::graph::{Node, Plan, Storage, ValueId};
+use crate::ops::Counts;
+use crate::{Error, Result};
+
+/// A plan's buffers, and what stays from run to run.
+#[derive(Default)]
+pub struct Written {
+    /// In the order of `Plan::buffers`.
+    pub buffers: Vec<Floats>,
+    /// In the order of `Graph::states`.
+    pub states: Vec<Floats>,
+    scratch: Floats,
+}
+
+impl Written {
+    /// None: what a step sees that is not run yet.
+    pub const NONE: &'static Written = &Written { buffers: Vec::new(), states: Vec::new(), scratch: Floats::EMPTY };
+
+    /// Makes room for a batch.
+    ///
+    /// # Errors
+    /// `OutOfMemory`
+    pub fn make_room(&mut self, plan: &Plan, counts: Counts) -> Result<()> {
+        self.buffers.resize_with(plan.buffers.len(), Floats::default);
+        let mut pairs = self.buffers.iter_mut().zip(&plan.buffers);
+        pairs.try_for_each(|(floats, buffer)| floats.resize(buffer.bytes(counts) / 4, "activations"))
+    }
+
+    fn memory(&mut self, storage: Storage) -> Option<&mut Floats> {
+        match storage {
+            Storage::Buffer(place) => self.buffers.get_mut(place),
+            Storage::State(place) => self.states.get_mut(place),
+            Storage::Input(_) | Storage::Weight => None,
+        }
+    }
+
+    /// Runs a node of the plan of `step`, which sees this memory without the node's own results.
+    ///
+    /// # Errors
+    /// As [`kernels::run`].
+    pub fn run(&mut self, step: Step<'_>, node: &Node) -> Result<()> {
+        let missing = || Error::InvalidArgument(format!("{}: its result has no memory", node.name));
+        let storage = |id: &ValueId| step.plan.storage[id.0];
+        let mut taken = Vec::with_capacity(node.results.len());
+        for id in &node.results {
+            taken.push(std::mem::take(self.memory(storage(id)).ok_or_else(missing)?));
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let words = |id: &ValueId| step.plan.graph.value(*id).bytes(step.counts).div_ceil(4);
+        let parts = taken.iter_mut().zip(&node.results).map(|(floats, id)| floats.get_mut(..words(id)));
+        let done = match parts.collect::<Option<Vec<_>>>() {
+            Some(mut results) => kernels::run(&Step { written: self, ..step }, node, &mut scratch, &mut results),
+            None => Err(missing()),
+        };
+        self.scratch = scratch;
+        for (id, floats) in node.results.iter().zip(taken) {
+            *self.memory(storage(id)).ok_or_else(missing)? = floats;
+        }
+        done
+    }
+}

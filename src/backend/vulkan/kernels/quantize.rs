@@ -1,0 +1,48 @@
+//! Dispatches of quantised rows and their products.
+
+use super::elementwise::{Elements, walk};
+use super::rows::{along, spread};
+use crate::Result;
+use crate::backend::vulkan::generated::{dequantize_rows, integer_linear, quantize_rows, quantize_rows_scales};
+use crate::backend::vulkan::kernel::Extent;
+use crate::backend::vulkan::lowering::{Build, Lowering};
+use crate::ops::Shape;
+
+/// How many of `places` a workgroup takes, and the workgroups.
+fn share(to: &Lowering<'_>, places: usize) -> Result<(u32, [Extent; 3])> {
+    let walk = Elements::of(&Shape::fixed(&[places]), to.capabilities)?;
+    Ok((walk.rows_per_group, along(walk.groups)))
+}
+
+/// Rows and columns of an operand of known size.
+fn rows(to: &Lowering<'_>, place: usize) -> Result<(usize, usize)> {
+    let unknown = || to.unsupported(format!("rows of {} are counted by the batch", to.shape(place)));
+    to.shape(place).as_rows().ok_or_else(unknown)
+}
+
+/// `quantize_rows`: the scales, then the rows by them.
+pub fn quantize_rows(to: &mut Lowering<'_>) -> Result<()> {
+    let (count, columns) = rows(to, 0)?;
+    let (elements, words) = ((count * columns) as u32, (count * columns).div_ceil(4));
+    let push = quantize_rows_scales::Push { rows: count as u32, columns: columns as u32 };
+    let build = Build::new(to.select(&quantize_rows_scales::KERNEL)?, push, quantize_rows_scales::Constants {});
+    to.add(build, "scales", &[], spread(count as u64))?;
+    let (words_per_group, grid) = share(to, words)?;
+    let push = quantize_rows::Push { elements, columns: columns as u32, words: words as u32, words_per_group };
+    to.dispatch(push, quantize_rows::Constants {}, grid)
+}
+
+/// `integer_linear`
+pub fn integer_linear(to: &mut Lowering<'_>) -> Result<()> {
+    let ((m, depth), (n, _)) = (rows(to, 0)?, rows(to, 1)?);
+    let (places_per_group, grid) = share(to, m * n)?;
+    let push =
+        integer_linear::Push { places: (m * n) as u32, columns: n as u32, depth: depth as u32, places_per_group };
+    to.dispatch(push, integer_linear::Constants { whole: depth.is_multiple_of(4) }, grid)
+}
+
+/// `dequantize_rows`
+pub fn dequantize_rows(to: &mut Lowering<'_>) -> Result<()> {
+    let width = to.shape(0).columns() as u32;
+    walk(to, to.shape(0), dequantize_rows::Constants {}, |walk| dequantize_rows::Push { width, ..walk })
+}

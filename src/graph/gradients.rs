@@ -1,0 +1,164 @@
+//! Derivatives appended to a graph: reverse accumulation over the nodes, each by its op's [`vjp`](crate::ops::Operation::vjp)
+//! (Griewank and Walther 2008).
+
+use std::collections::{HashMap, HashSet};
+
+use super::{Graph, Node, ValueId};
+use crate::ops::definition::{Origin, Term};
+use crate::ops::{Binary, BinaryKind, Shape};
+use crate::{Error, Result};
+
+impl Graph {
+    /// Appends the nodes that compute the gradients of `with_respect_to`, given `gradient`, that of `of`; a value on which `of`
+    /// does not depend has a gradient of zeros. Gradients that meet are added in the order of the nodes, from the last back.
+    ///
+    /// # Errors
+    /// `Unsupported` naming a node between them whose op has no derivative; `InvalidArgument` for a gradient of another shape
+    /// than its value's.
+    ///
+    /// ```
+    /// use grilly::dtype::DType;
+    /// use grilly::graph::Graph;
+    /// use grilly::ops::{Linear, Shape};
+    /// let mut graph = Graph::new();
+    /// let x = graph.input("x", Shape::fixed(&[5, 3]), DType::F32);
+    /// let weight = graph.state("weight", Shape::fixed(&[2, 3]), DType::F32);
+    /// let y = graph.node("y", Linear::default(), &[x, weight]).unwrap();
+    /// let ones = graph.filled(1.0, Shape::fixed(&[5, 2]));
+    /// let [by_weight] = graph.gradients(y, ones, &[weight]).unwrap()[..] else { panic!() };
+    /// assert_eq!(graph.value(by_weight).shape, Shape::fixed(&[2, 3]));
+    /// ```
+    pub fn gradients(&mut self, of: ValueId, gradient: ValueId, with_respect_to: &[ValueId]) -> Result<Vec<ValueId>> {
+        let (found, expected) = (&self.value(gradient).shape, &self.value(of).shape);
+        if found != expected {
+            let name = &self.value(of).name;
+            let problem = format!("the gradient of {name} has shape {found}, expected {expected}");
+            return Err(Error::InvalidArgument(problem));
+        }
+        let mut active: HashSet<ValueId> = with_respect_to.iter().map(|id| self.seen(*id)).collect();
+        let before = self.nodes.len();
+        for node in &self.nodes {
+            if node.operands.iter().any(|id| active.contains(&self.seen(*id))) {
+                active.extend(&node.results);
+            }
+        }
+        let mut sums = HashMap::from([(self.seen(of), gradient)]);
+        for index in (0..before).rev() {
+            let node = self.nodes[index].clone();
+            let Some(gradient) = node.results.iter().find_map(|id| sums.get(id).copied()) else { continue };
+            if node.operands.iter().any(|id| active.contains(&self.seen(*id))) {
+                for (operand, own) in self.backward(&node, gradient, &active)? {
+                    let sum = match sums.get(&operand) {
+                        None => own,
+                        Some(sum) => {
+                            let name = format!("{} gradient sum", self.value(operand).name);
+                            self.node(&name, Binary::from(BinaryKind::Add), &[*sum, own])?
+                        }
+                    };
+                    sums.insert(operand, sum);
+                }
+            }
+        }
+        let mut gradients = Vec::with_capacity(with_respect_to.len());
+        for id in with_respect_to {
+            let shape = self.value(*id).shape.clone();
+            gradients.push(match sums.get(&self.seen(*id)) {
+                Some(sum) => self.shaped(*sum, &shape),
+                None => self.filled(0.0, shape),
+            });
+        }
+        Ok(gradients)
+    }
+
+    /// The gradients of a node's operands that are `active`, each in the shape of the value that it belongs to.
+    fn backward(
+        &mut self,
+        node: &Node,
+        gradient: ValueId,
+        active: &HashSet<ValueId>,
+    ) -> Result<Vec<(ValueId, ValueId)>> {
+        let none =
+            || Error::Unsupported { what: node.name.clone(), reason: format!("{} has no derivative", node.op.name()) };
+        let vjp = node.op.vjp(&self.shapes(&node.operands)).ok_or_else(none)?;
+        let result = node.results[0];
+        let shape = self.value(result).shape.clone();
+        let mut given = node.operands.clone();
+        given.extend([result, self.shaped(gradient, &shape)]);
+        for (number, shape) in &vjp.filled {
+            given.push(self.filled(*number, shape.clone()));
+        }
+        let mut results = Vec::with_capacity(vjp.steps.len());
+        for step in &vjp.steps {
+            let operands: Vec<ValueId> = step.operands.iter().map(|term| self.term(term, &given, &results)).collect();
+            results.push(self.node(&format!("{} gradient", node.name), step.op.clone(), &operands)?);
+        }
+        let mut gradients = Vec::new();
+        for (operand, term) in node.operands.iter().zip(&vjp.gradients) {
+            let seen = self.seen(*operand);
+            if let (Some(term), true) = (term, active.contains(&seen)) {
+                let (own, shape) = (self.term(term, &given, &results), self.value(seen).shape.clone());
+                gradients.push((seen, self.shaped(own, &shape)));
+            }
+        }
+        Ok(gradients)
+    }
+
+    /// An operand of a step, in the shape in which it is seen.
+    fn term(&mut self, term: &Term, given: &[ValueId], results: &[ValueId]) -> ValueId {
+        let id = match term.from {
+            Origin::Operand(place) => given[place],
+            Origin::Step(place) => results[place],
+        };
+        match &term.shape {
+            Some(shape) => self.shaped(id, shape),
+            None => id,
+        }
+    }
+
+    /// A value in a shape: itself, or a view of it.
+    fn shaped(&mut self, id: ValueId, shape: &Shape) -> ValueId {
+        if self.value(id).shape == *shape {
+            return id;
+        }
+        let name = self.value(id).name.clone();
+        self.view(&name, id, shape.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+    use crate::ops::{Activation, ActivationKind, Normalize};
+
+    #[test]
+    fn gradients_that_meet_are_added_and_what_nothing_reads_has_zeros() {
+        let mut graph = Graph::new();
+        let x = graph.state("x", Shape::fixed(&[2, 4]), DType::F32);
+        let other = graph.state("other", Shape::fixed(&[3]), DType::F32);
+        let silu = Activation::from(ActivationKind::Silu);
+        let first = graph.node("first", silu.clone(), &[x]).unwrap();
+        let flat = graph.view("flat", x, Shape::fixed(&[8]));
+        let second = graph.node("second", silu.clone(), &[flat]).unwrap();
+        let second = graph.view("second", second, Shape::fixed(&[2, 4]));
+        let y = graph.node("y", silu.clone(), &[first]).unwrap();
+        let g = graph.filled(1.0, Shape::fixed(&[2, 4]));
+        let from_first = graph.gradients(y, g, &[x, other]).unwrap();
+        assert!(matches!(graph.value(from_first[1]).source, crate::graph::Source::Filled(0)));
+        let before = graph.nodes.len();
+        let unrelated = graph.gradients(second, g, &[first]).unwrap();
+        assert_eq!((graph.nodes.len(), &graph.value(unrelated[0]).shape), (before, &Shape::fixed(&[2, 4])));
+    }
+
+    #[test]
+    fn an_op_without_a_derivative_is_named() {
+        let mut graph = Graph::new();
+        let x = graph.state("x", Shape::fixed(&[2, 4]), DType::F32);
+        let y = graph.node("the norm", Normalize::default(), &[x]).unwrap();
+        let g = graph.filled(1.0, Shape::fixed(&[2, 4]));
+        let error = graph.gradients(y, g, &[x]).unwrap_err().to_string();
+        assert!(error.contains("the norm") && error.contains("normalize has no derivative"), "{error}");
+        let error = graph.gradients(x, y, &[x]).map(|_| ());
+        assert!(error.is_ok(), "a value is its own gradient");
+    }
+}

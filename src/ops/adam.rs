@@ -1,0 +1,57 @@
+//! One step of Adam.
+
+use super::{Counts, Operand, Operation, Shape, Shapes};
+use crate::Result;
+use crate::dtype::DType;
+
+/// One step of Adam with decoupled weight decay (Kingma and Ba 2015; Loshchilov and Hutter 2019), elementwise:
+///
+/// `m = beta1 m + (1 - beta1) g`, `v = beta2 v + (1 - beta2) g^2`,
+/// `parameter = parameter - rate ((m / c1) / (sqrt(v / c2) + eps) + decay parameter)`
+///
+/// Operands: `parameter`, `m`, `v`, `g`, of one shape, and `rates [3]`: `rate`, `c1 = 1 - beta1^t` and `c2 = 1 - beta2^t` in
+/// step `t`, from 1. Results: `parameter`, `m` and `v`, in their places.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Adam {
+    /// Decay of the mean gradient.
+    pub beta1: f32,
+    /// Decay of the mean squared gradient.
+    pub beta2: f32,
+    /// Added to the divisor.
+    pub eps: f32,
+    /// Decoupled weight decay; 0 for none.
+    pub decay: f32,
+}
+
+impl Default for Adam {
+    fn default() -> Self {
+        Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8, decay: 0.0 }
+    }
+}
+
+impl Operation for Adam {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[STATES[0], STATES[1], STATES[2], Operand::rows("g"), Operand::scalar("rates")] }
+    }
+
+    fn results(&self) -> &'static [Operand] {
+        &STATES
+    }
+
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        ["m", "v", "g"].iter().try_for_each(|name| of.same(name, "parameter"))?;
+        of.expect("rates", &Shape::fixed(&[3]), "rate, 1 - beta1^t, 1 - beta2^t")?;
+        Ok(vec![of["parameter"].clone(); 3])
+    }
+
+    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        14 * operands[0].elements(counts) as u64
+    }
+}
+
+const STATES: [Operand; 3] = [
+    Operand::rows("parameter").stored(DType::F32),
+    Operand::rows("m").stored(DType::F32),
+    Operand::rows("v").stored(DType::F32),
+];

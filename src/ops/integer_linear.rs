@@ -1,0 +1,47 @@
+//! A product of 8-bit integers.
+
+use super::{Counts, Dim, Operand, Operation, Shape, Shapes};
+use crate::Result;
+use crate::dtype::DType;
+
+/// `y[m, n] = sum_k q[m, k] weight[n, k]`, exact: sums of 32 bits hold `K` up to 2^17.
+///
+/// Operands: `q [..., K]` (int8), `weight [N, K]` (int8). Result: `[..., N]` (int32).
+#[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IntegerLinear {}
+
+/// The first `K` at which a sum of the largest products does not fit: `K 2^14 = 2^31`.
+const TOO_LONG: usize = 1 << 17;
+
+impl Operation for IntegerLinear {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[Operand::rows("q").stored(DType::I8), Operand::rows("weight").stored(DType::I8)] }
+    }
+
+    fn results(&self) -> &'static [Operand] {
+        const { &[Operand::rows("y").stored(DType::I32)] }
+    }
+
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        let (q, weight) = (&of["q"], &of["weight"]);
+        let [Dim::Fixed(n), Dim::Fixed(k)] = weight.0[..] else { return Err(of.wrong("weight", "[N, K]")) };
+        if q.columns() != k || q.0.is_empty() {
+            return Err(of.wrong("q", format!("last axis {k} (weight {weight})")));
+        }
+        if k >= TOO_LONG {
+            return Err(of.fault(format!(
+                "K is {k}, of which sums of 32 bits cannot hold every product; most {}",
+                TOO_LONG - 1
+            )));
+        }
+        let mut result = q.clone();
+        result.0.pop();
+        result.0.push(Dim::Fixed(n));
+        Ok(vec![result])
+    }
+
+    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        2 * operands[0].elements(counts) as u64 * operands[1].rows().size(counts) as u64
+    }
+}

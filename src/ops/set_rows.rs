@@ -1,0 +1,37 @@
+//! Rows written into a table.
+
+use super::{Counts, Dim, Operand, Operation, Shape, Shapes};
+use crate::Result;
+use crate::dtype::DType;
+
+/// Row `index[i]` of `table` becomes row `i` of `x`; all others stay. The indices are distinct.
+///
+/// Operands: `table [N, D]`, `x [T, D]`, `index [T]`. Result: `table`, in its place.
+#[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetRows {}
+
+const TABLE: Operand = Operand::rows("table").stored(DType::F32);
+
+impl Operation for SetRows {
+    fn operands(&self) -> &'static [Operand] {
+        const { &[TABLE, Operand::rows("x"), Operand::index("index", "table")] }
+    }
+
+    fn results(&self) -> &'static [Operand] {
+        const { &[TABLE] }
+    }
+
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        let [_, Dim::Fixed(columns)] = of["table"].0[..] else { return Err(of.wrong("table", "[rows, columns]")) };
+        if of["index"].0.len() != 1 {
+            return Err(of.wrong("index", "one axis"));
+        }
+        of.expect("x", &Shape::matrix(of["index"].rows(), columns), "index, columns of table")?;
+        Ok(vec![of["table"].clone()])
+    }
+
+    fn flops(&self, _operands: &[&Shape], _counts: Counts) -> u64 {
+        0
+    }
+}

@@ -1,0 +1,87 @@
+//! Rows quantised to 8-bit integers, multiplied by a matrix of such with exact sums, and made floats again.
+
+use grilly::array::{Array, Program};
+use grilly::dtype::DType;
+use grilly::graph::Graph;
+use grilly::ops::{Counts, DequantizeRows, IntegerLinear, QuantizeRows, Shape};
+
+use crate::{engines, floats, numbers, read, turn};
+
+/// Rows, depth and columns: words whole and not, one of each, and a row longer than a workgroup.
+const SIZES: &[[usize; 3]] = &[[1, 1, 1], [3, 7, 5], [5, 64, 33], [2, 1030, 9], [4, 130, 1]];
+
+fn bytes_of(array: &Array) -> Vec<i8> {
+    array.read().unwrap().into_iter().map(|byte| byte as i8).collect()
+}
+
+fn graph([m, k, n]: [usize; 3]) -> Graph {
+    let mut graph = Graph::new();
+    let x = graph.input("x", Shape::fixed(&[m, k]), DType::F32);
+    let weight = graph.input("weight", Shape::fixed(&[n, k]), DType::I8);
+    let weight_scale = graph.input("weight_scale", Shape::fixed(&[n]), DType::F32);
+    let [q, scale] = graph.apply("quantise", QuantizeRows {}, &[x]).unwrap()[..] else { panic!() };
+    let sums = graph.node("product", IntegerLinear {}, &[q, weight]).unwrap();
+    let y = graph.node("dequantise", DequantizeRows {}, &[sums, scale, weight_scale]).unwrap();
+    graph.outputs = vec![q, scale, sums, y];
+    graph
+}
+
+#[test]
+fn integers_are_exact_and_floats_are_near() {
+    let _turn = turn();
+    for engine in engines("integers_are_exact_and_floats_are_near") {
+        for &[m, k, n] in SIZES {
+            let name = format!("{}: {m} x {k} x {n}", engine.device());
+            let mut x = numbers(7, m * k);
+            x[0] *= 1000.0;
+            // A row of zeros has a scale, too.
+            x[(m - 1) * k..].fill(if m > 1 { 0.0 } else { 0.25 });
+            let weight: Vec<i8> = (0..n * k).map(|i| ((i * 37 + i / 5) % 256) as u8 as i8).collect();
+            let weight_scale: Vec<f32> = numbers(9, n).into_iter().map(|x| 2.0 + x).collect();
+            let given_x = floats(&engine, &[m, k], &x);
+            let given_weight = engine.upload(DType::I8, &[n, k], bytemuck::cast_slice(&weight)).unwrap();
+            let given_scale = floats(&engine, &[n], &weight_scale);
+            let program = Program::new(&engine, graph([m, k, n]), Counts::default(), &[]).unwrap();
+            let outputs = program.run(&[&given_x, &given_weight, &given_scale]).unwrap();
+            let types: Vec<DType> = outputs.iter().map(Array::dtype).collect();
+            assert_eq!(types, [DType::I8, DType::F32, DType::I32, DType::F32]);
+
+            let scale = read(&outputs[1]);
+            for (row, found) in x.chunks_exact(k).zip(&scale) {
+                let expected = 127.0 / f64::from(row.iter().fold(1e-5f32, |most, x| most.max(x.abs())));
+                // Vulkan allows a division 2.5 units in the last place.
+                assert!((f64::from(*found) / expected - 1.0).abs() < 3.0 * 2f64.powi(-23), "{name}: {found}");
+            }
+            // By the scales that were found, all that follows is exact.
+            let q: Vec<i8> =
+                (0..m * k).map(|i| (x[i] * scale[i / k]).round_ties_even().clamp(-128.0, 127.0) as i8).collect();
+            assert_eq!(bytes_of(&outputs[0]), q, "{name}");
+            let product = |i: usize| {
+                let (row, column) = (&q[i / n * k..][..k], &weight[i % n * k..][..k]);
+                row.iter().zip(column).map(|(q, w)| i64::from(*q) * i64::from(*w)).sum::<i64>()
+            };
+            let expected: Vec<i64> = (0..m * n).map(product).collect();
+            let bytes = outputs[2].read().unwrap();
+            let sums = bytes.chunks_exact(4).map(|b| i64::from(i32::from_le_bytes([b[0], b[1], b[2], b[3]])));
+            assert_eq!(sums.collect::<Vec<_>>(), expected, "{name}");
+            for (i, y) in read(&outputs[3]).into_iter().enumerate() {
+                let exact = expected[i] as f64 / (f64::from(scale[i / n]) * f64::from(weight_scale[i % n]));
+                assert!((f64::from(y) - exact).abs() <= 4.0 * 2f64.powi(-23) * exact.abs(), "{name}: {y}, {exact}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_not_int8_is_refused() {
+    let mut graph = Graph::new();
+    let wide = graph.input("weight", Shape::fixed(&[2, 1 << 17]), DType::I8);
+    let q = graph.input("q", Shape::fixed(&[1, 1 << 17]), DType::I8);
+    let error = graph.node("product", IntegerLinear {}, &[q, wide]).unwrap_err().to_string();
+    assert!(error.contains("K is 131072"), "{error}");
+    for engine in engines("what_is_not_int8_is_refused") {
+        let x = floats(&engine, &[2, 4], &[0.0; 8]);
+        let error = engine.call(&IntegerLinear {}.into(), &[&x, &x]).unwrap_err().to_string();
+        assert!(error.contains("integer_linear: q is float32, expected int8"), "{error}");
+    }
+}
