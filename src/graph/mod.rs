@@ -3,6 +3,7 @@
 pub mod fuse;
 mod nodes;
 mod plan;
+pub mod shaders;
 
 pub use nodes::{Graph, Node, Source, Value, ValueId, Weight};
 pub use plan::{Buffer, Plan, Storage};

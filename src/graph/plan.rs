@@ -1,5 +1,8 @@
 //! A graph put in order, with a buffer for each value that is computed or given.
 
+use std::sync::Arc;
+
+use super::shaders::Registry;
 use super::{Graph, Node, Source, Value, ValueId};
 use crate::dtype::DType;
 use crate::graph::fuse::{Fusion, Outcome};
@@ -39,6 +42,8 @@ pub struct Plan {
     pub graph: Graph,
     /// Whose shaders run it, an architecture or a `model_type`; empty for the generic ones.
     pub architecture: String,
+    /// Which shader serves whom.
+    pub shaders: Arc<Registry>,
     /// What each fusion pass did.
     pub outcomes: Vec<Outcome>,
     /// Shared memory of the computed values: values whose lives do not overlap share a buffer. Outputs share none. A plan
@@ -63,7 +68,8 @@ impl Plan {
         let (buffers, storage) = place(&graph);
         let plain = |node: &Node| definition::plain(&node.op, &graph.shapes(&node.operands)).unwrap_or_default();
         let plain = graph.nodes.iter().flat_map(plain).collect();
-        Plan { graph, architecture: fusion.architecture.to_owned(), outcomes, buffers, storage, plain }
+        let (architecture, shaders) = (fusion.architecture.to_owned(), fusion.shaders.clone());
+        Plan { graph, architecture, shaders, outcomes, buffers, storage, plain }
     }
 
     /// Floating-point operations of a batch.

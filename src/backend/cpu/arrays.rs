@@ -10,9 +10,9 @@ use super::kernels;
 use super::simd::Arch;
 use super::step::{Given, Step};
 use super::threads::{Team, Threads};
-use crate::backend::registry::{self, Registry};
 use crate::backend::{ArrayEngine, Memory, Prepared, ProgramOptions};
 use crate::dtype::DType;
+use crate::graph::shaders::Registry;
 use crate::graph::{Plan, Storage, ValueId};
 use crate::ops::Counts;
 use crate::ops::signature::Role;
@@ -24,8 +24,6 @@ use crate::{Error, Result};
 const FEW_ELEMENTS: usize = 1 << 14;
 
 pub(super) struct CpuArrays {
-    /// `None` for the process' registry as it is at each call.
-    shaders: Option<Arc<Registry>>,
     threads: Threads,
     arch: Arch,
 }
@@ -46,10 +44,9 @@ impl CpuArrays {
         }
     }
 
-    /// Arrays on which whatever shaders are registered give the patterns; with `options` those registered now, for good.
     fn new(options: Option<ProgramOptions>) -> Result<Self> {
         let threads = Threads::new(options.and_then(|options| options.num_threads))?;
-        Ok(CpuArrays { shaders: options.map(|_| registry::read()), threads, arch: Arch::new() })
+        Ok(CpuArrays { threads, arch: Arch::new() })
     }
 }
 
@@ -96,7 +93,7 @@ impl ArrayEngine for CpuArrays {
         let flops = plan.flops(counts);
         let alone = most < FEW_ELEMENTS && flops < 16 * FEW_ELEMENTS as u64;
         let team = if alone || self.threads.count() == 1 { Team::Alone } else { Team::All(self.threads.count()) };
-        let shaders = self.shaders.clone().unwrap_or_else(registry::read);
+        let shaders = plan.shaders.clone();
         let constants = Constants::new(&plan, Arc::new(NoWeights), self.arch)?;
         Ok(Prepared::new(Ready { plan, counts, flops, team, shaders, constants }))
     }

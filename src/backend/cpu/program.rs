@@ -16,9 +16,9 @@ use super::kernels;
 use super::simd::Arch;
 use super::step::{Given, Step};
 use super::threads::{Team, Threads};
-use crate::backend::registry::{self, Registry};
 use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions};
 use crate::dtype::DType;
+use crate::graph::shaders::Registry;
 use crate::graph::{Plan, Storage};
 use crate::ops::Dim;
 use crate::stats::COUNTERS;
@@ -56,7 +56,7 @@ impl CpuProgram {
         let constants = threads.run(|| Constants::new(&plan, weights, arch))??;
         let needs = (0..plan.graph.outputs.len()).map(|output| steps_for(&plan, output)).collect();
         let limits = chunks::limits(&plan, threads.count());
-        let shaders = registry::read();
+        let shaders = plan.shaders.clone();
         Ok(CpuProgram { plan, constants, threads, arch, shaders, needs, limits, arenas: Mutex::new(Vec::new()) })
     }
 

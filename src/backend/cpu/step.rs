@@ -6,7 +6,7 @@ use super::constants::Constants;
 use super::floats::Floats;
 use super::simd::Arch;
 use super::threads::Team;
-use crate::backend::registry::Registry;
+use crate::graph::shaders::Registry;
 use crate::graph::{Plan, Source, Storage, ValueId};
 use crate::ops::{Counts, Shape};
 use crate::tensor::Part;

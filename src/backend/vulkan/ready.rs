@@ -7,7 +7,6 @@ use super::kernel::{Dispatch, Range, Resource};
 use super::kernels::lower_for;
 use super::lowering::{Narrow, Target};
 use super::raw::{Buffer, Grid, Launch, Slice};
-use crate::backend::registry::Registry;
 use crate::graph::{Plan, Storage};
 use crate::ops::Counts;
 use crate::{Error, Result};
@@ -29,7 +28,7 @@ impl Ready {
     ///
     /// # Errors
     /// `Unsupported`, or a device fault.
-    pub(super) fn new(plan: &Plan, counts: (Counts, Arc<Buffer>), opened: &Opened, shaders: &Registry) -> Result<Self> {
+    pub(super) fn new(plan: &Plan, counts: (Counts, Arc<Buffer>), opened: &Opened) -> Result<Self> {
         let (counts, buffer) = counts;
         let place = |id| match plan.storage[id] {
             Storage::Buffer(place) => Some(place),
@@ -41,7 +40,7 @@ impl Ready {
         let mut sizes: Vec<u64> = plan.buffers.iter().map(|buffer| buffer.bytes(counts) as u64).collect();
         sizes[output] = value.bytes(counts).next_multiple_of(4) as u64;
         let mut dispatches = Vec::new();
-        let target = Target { capabilities: &opened.device.capabilities, shaders, narrow: Narrow::OnMatrixCores };
+        let target = Target { capabilities: &opened.device.capabilities, narrow: Narrow::OnMatrixCores };
         for Dispatch { label, variant, constants, bindings, push, grid } in lower_for(plan, target)? {
             let grid = grid.map(|extent| extent.groups(counts));
             if !grid.contains(&0) {
