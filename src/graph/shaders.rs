@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! model_type ── architectures ─▶ architecture ─┐
-//! shader's name ───────────────────────────────┴ specific, else generic ─▶ Row {file, user}
-//! Op, attributes ── names_of ─▶ shader's names
+//! shader's name ───────────────────────────────┴ specific, else generic ─▶ Row {file, user, pattern}
+//! Op, attributes ── NAMES ─▶ shader's names, kernel
 //! ```
 //! A plan keeps the registry that it was made with. Others of the type are lists of names.
 
@@ -18,34 +18,56 @@ use crate::{Error, Result};
 /// The name under which `attention_output` looks for its shader.
 pub const ATTENTION_OUTPUT: &str = "attention-output";
 
-/// The names under which a shader can be registered to run an op, the most particular first, where they are not the op's
-/// name with hyphens alone. `operands` is how many the op has.
-pub fn names_of(op: &Op, operands: usize) -> &'static [&'static str] {
-    match op {
-        Op::Activation(activation) => match activation.kind {
-            ActivationKind::GeluErf | ActivationKind::GeluTanh => &["activation-gelu", "activation"],
-            ActivationKind::Relu => &["activation-relu", "activation"],
-            ActivationKind::Silu => &["activation-silu", "activation"],
-            _ => &["activation"],
-        },
-        Op::AttentionOutput(_) => &[ATTENTION_OUTPUT],
-        Op::AttentionScores(_) => &["attention-scores", "matmul"],
-        Op::Binary(Binary { kind: BinaryKind::Add }) => &["fnn-residual", "binary"],
-        Op::Binary(_) => &["binary"],
-        Op::Dropout(_) => &["fnn-dropout", "dropout"],
-        // One index and one table.
-        Op::EmbeddingSum(_) if operands == 2 => &["embedding-lookup", "embedding-sum"],
-        Op::LayerNorm(_) => &["fnn-layernorm", "layer-norm"],
-        Op::Linear(_) => &["fnn-linear", "linear"],
-        Op::Normalize(_) => &["embedding-normalize", "normalize"],
-        Op::Pool(_) => &["embedding-pool", "pool"],
-        // With a weight for each token.
-        Op::Reduce(reduce) if operands == 2 || matches!(reduce.stage, Stage::Join { weighted: true, .. }) => {
-            &["embedding-pool-mask", "reduce"]
-        }
-        Op::Softmax(_) => &["activation-softmax", "softmax"],
-        _ => &[],
-    }
+/// A name under which a shader can be registered; the generic entry is grilly's own.
+pub struct Name {
+    /// The name.
+    pub shader: &'static str,
+    /// The kernel whose interface it has.
+    pub kernel: &'static str,
+    /// Whether it serves an op with so many operands.
+    pub serves: fn(&Op, usize) -> bool,
+}
+
+const fn name(shader: &'static str, kernel: &'static str, serves: fn(&Op, usize) -> bool) -> Name {
+    Name { shader, kernel, serves }
+}
+
+/// All of them, in alphabetical order. A shader can be registered under the name of any kernel, too.
+pub const NAMES: &[Name] = &[
+    name("activation-gelu", "activation", |op, _| activation(op, &[ActivationKind::GeluErf, ActivationKind::GeluTanh])),
+    name("activation-relu", "activation", |op, _| activation(op, &[ActivationKind::Relu])),
+    name("activation-silu", "activation", |op, _| activation(op, &[ActivationKind::Silu])),
+    name("activation-softmax", "softmax", |op, _| matches!(op, Op::Softmax(_))),
+    name("attention-concat-heads", "attention-concat-heads", |_, _| false),
+    name("attention-mask", "attention-mask", |op, _| matches!(op, Op::AttentionMask(_))),
+    name(ATTENTION_OUTPUT, ATTENTION_OUTPUT, |op, _| matches!(op, Op::AttentionOutput(_))),
+    name("attention-scores", "matmul", |op, _| matches!(op, Op::AttentionScores(_))),
+    // One index and one table.
+    name("embedding-lookup", "embedding-sum", |op, operands| matches!(op, Op::EmbeddingSum(_)) && operands == 2),
+    name("embedding-normalize", "normalize", |op, _| matches!(op, Op::Normalize(_))),
+    name("embedding-pool", "pool", |op, _| matches!(op, Op::Pool(_))),
+    // With a weight for each token.
+    name("embedding-pool-mask", "reduce", |op, operands| match op {
+        Op::Reduce(reduce) => operands == 2 || matches!(reduce.stage, Stage::Join { weighted: true, .. }),
+        _ => false,
+    }),
+    name("fnn-dropout", "dropout", |op, _| matches!(op, Op::Dropout(_))),
+    name("fnn-layernorm", "layer-norm", |op, _| matches!(op, Op::LayerNorm(_))),
+    name("fnn-linear", "linear", |op, _| matches!(op, Op::Linear(_))),
+    name("fnn-residual", "binary", |op, _| matches!(op, Op::Binary(Binary { kind: BinaryKind::Add }))),
+    name("rope", "rope", |op, _| matches!(op, Op::Rope(_))),
+];
+
+fn activation(op: &Op, kinds: &[ActivationKind]) -> bool {
+    matches!(op, Op::Activation(activation) if kinds.contains(&activation.kind))
+}
+
+/// The names under which a shader can be registered to run an op, the most particular first: its own, that of the kernel
+/// behind them, and the op's with hyphens.
+fn names_of(op: &Op, operands: usize) -> impl Iterator<Item = String> {
+    let serving = || NAMES.iter().filter(move |name| (name.serves)(op, operands));
+    let names: Vec<&str> = serving().map(|name| name.shader).chain(serving().map(|name| name.kernel)).collect();
+    names.into_iter().map(str::to_owned).chain([op.name().replace('_', "-")])
 }
 
 /// What to register in place of a name that no kernel runs under.
@@ -58,27 +80,6 @@ pub fn instead_of(shader: &str) -> Option<&'static str> {
         _ => None,
     }
 }
-
-/// Generic shaders, each served by the file of its name.
-const GENERIC: &[&str] = &[
-    "activation-gelu",
-    "activation-relu",
-    "activation-silu",
-    "activation-softmax",
-    "attention-concat-heads",
-    "attention-mask",
-    ATTENTION_OUTPUT,
-    "attention-scores",
-    "embedding-lookup",
-    "embedding-normalize",
-    "embedding-pool",
-    "embedding-pool-mask",
-    "fnn-dropout",
-    "fnn-layernorm",
-    "fnn-linear",
-    "fnn-residual",
-    "rope",
-];
 
 /// One entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,7 +119,7 @@ pub struct Registry {
 impl Default for Registry {
     /// The shaders that grilly ships for every architecture.
     fn default() -> Self {
-        let rows = GENERIC.iter().map(|name| (((*name).into(), None), Row::own(name))).collect();
+        let rows = NAMES.iter().map(|name| (key(name.shader, None), Row::own(name.shader))).collect();
         Registry { rows, architectures: BTreeMap::new(), shipped: None }
     }
 }
@@ -171,14 +172,14 @@ impl Registry {
     }
 
     /// Name and entry of what runs `op` for an architecture in place of what grilly ships; `None` where grilly's own runs.
-    pub fn in_place_of(&self, op: &Op, operands: usize, architecture: &str) -> Option<(&'static str, &Row)> {
+    pub fn in_place_of(&self, op: &Op, operands: usize, architecture: &str) -> Option<(String, &Row)> {
         let shipped = self.shipped.as_deref().unwrap_or(self);
-        let changed = |name: &&'static str| {
-            let row = self.find(name, architecture)?;
-            let other = || shipped.find(name, architecture).is_some_and(|own| own.file != row.file);
-            (row.user.is_some() || other()).then_some((*name, row))
+        let changed = |name: String| {
+            let row = self.find(&name, architecture)?;
+            let other = || shipped.find(&name, architecture).is_some_and(|own| own.file != row.file);
+            (row.user.is_some() || other()).then_some((name, row))
         };
-        names_of(op, operands).iter().find_map(changed)
+        names_of(op, operands).find_map(changed)
     }
 
     /// Names of all shaders, or of those with an entry of the architecture's own or a generic one; sorted.

@@ -39,7 +39,7 @@ pub fn change<T>(change: impl FnOnce(&mut Registry) -> T) -> T {
 mod tests {
     use super::*;
     use crate::graph::shaders::instead_of;
-    use crate::ops::{Activation, ActivationKind, AttentionOutput, Op, Pattern};
+    use crate::ops::{Activation, ActivationKind, AttentionOutput, Op, Pattern, RmsNorm};
 
     #[test]
     fn an_architecture_gets_its_own_shader_and_else_the_generic_one() {
@@ -98,6 +98,11 @@ mod tests {
             (changed(&registry, &gelu, "bert"), changed(&registry, &relu, "bert")),
             (Some("my-gelu".into()), None)
         );
+        // Ops without a name of their own have that of their kernel.
+        registry.register("rms-norm", Some("bert"), Row::users("my-norm", 3));
+        let norm = (RmsNorm { eps: 1e-6 }.into(), 2);
+        let norms = ["bert", "roberta"].map(|name| changed(&registry, &norm, name));
+        assert_eq!(norms, [Some("my-norm".into()), None]);
         // One of grilly's own in another's place is a change, in its own place it is none.
         registry.register_architecture("roberta", "gpt").unwrap();
         assert_eq!(changed(&registry, &output, "roberta"), Some("attention-output-gpt".into()));
