@@ -20,6 +20,9 @@ pub use program::Program;
 
 use crate::backend::{ArrayEngine, Backend, BackendKind, Memory, ProgramOptions, choose};
 use crate::dtype::DType;
+use crate::graph::Plan;
+use crate::graph::shaders::Registry;
+use crate::model::shaders;
 use crate::ops::Op;
 use crate::settings::Settings;
 use crate::{Error, Result};
@@ -32,6 +35,8 @@ pub struct Engine {
     reason: String,
     /// Whose shaders run; empty for the generic ones.
     architecture: String,
+    /// Which shader serves whom; `None` for the process' registry as it is at each call.
+    shaders: Option<Arc<Registry>>,
     calls: calls::Calls,
     filled: steps::Filled,
 }
@@ -71,6 +76,7 @@ impl Engine {
             device: choice.backend.device_name().to_owned(),
             reason: choice.reason,
             architecture: String::new(),
+            shaders: None,
             calls: calls::Calls::default(),
             filled: steps::Filled::default(),
         });
@@ -78,17 +84,23 @@ impl Engine {
         Ok(engine)
     }
 
-    /// An engine of the caller's own, which runs the shaders that are registered now for an architecture.
-    fn own(backend: &dyn Backend, architecture: &str, options: ProgramOptions) -> Result<Arc<Engine>> {
+    /// An engine of the caller's own, which runs the shaders of a plan.
+    fn own(backend: &dyn Backend, plan: &Plan, options: ProgramOptions) -> Result<Arc<Engine>> {
         Ok(Arc::new(Engine {
             backend: backend.arrays(Some(options))?,
             kind: backend.kind(),
             device: backend.device_name().to_owned(),
             reason: String::new(),
-            architecture: architecture.to_owned(),
+            architecture: plan.architecture.clone(),
+            shaders: Some(plan.shaders.clone()),
             calls: calls::Calls::default(),
             filled: steps::Filled::default(),
         }))
+    }
+
+    /// Those that a call made now runs.
+    fn shaders(&self) -> Arc<Registry> {
+        self.shaders.clone().unwrap_or_else(shaders::read)
     }
 
     /// Where it runs.

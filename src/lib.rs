@@ -31,6 +31,8 @@ pub mod graph;
 
 pub mod backend;
 
+pub mod model;
+
 pub mod array;
 
 #[cfg(feature = "vulkan")]
@@ -38,8 +40,6 @@ pub mod compiler;
 
 #[cfg(feature = "vulkan")]
 pub mod kernels;
-
-pub mod model;
 
 pub mod embed;
 

@@ -10,9 +10,10 @@ use crate::error::PyResult;
 use crate::lock;
 use crate::text::{Location, Name};
 use grilly::Error;
-use grilly::backend::registry::{self, Registry, Row};
 use grilly::backend::vulkan;
 use grilly::compiler::{self, CompilerConfig, Place};
+use grilly::graph::shaders::{ATTENTION_OUTPUT, Registry, Row};
+use grilly::model::shaders;
 
 /// Chooses debug or release mode before Vulkan is first used.
 #[pyfunction]
@@ -182,7 +183,7 @@ impl ShaderTable {
     fn read<T>(&self, look: impl FnOnce(&Registry) -> T) -> T {
         match &self.own {
             Some(own) => look(&own.lock().unwrap_or_else(PoisonError::into_inner)),
-            None => look(&registry::read()),
+            None => look(&shaders::read()),
         }
     }
 }
@@ -191,7 +192,7 @@ impl ShaderTable {
 impl ShaderTable {
     #[new]
     fn new(process: bool) -> Self {
-        ShaderTable { own: (!process).then(Mutex::default) }
+        ShaderTable { own: (!process).then(|| Mutex::new(shaders::shipped())) }
     }
 
     /// Makes a file the shader of an architecture, or of all without an own; only the process' table compiles it.
@@ -212,11 +213,7 @@ impl ShaderTable {
             return lock::without(py, || compiler::enter(&shader, place, row));
         };
         let mut own = own.lock().unwrap_or_else(PoisonError::into_inner);
-        let row = Row { file, user: None };
-        match architecture {
-            None => own.register_generic(&shader, row),
-            Some(architecture) => own.register_specific(&shader, architecture, row),
-        }
+        own.register(&shader, architecture, Row::own(&file));
         Ok(())
     }
 
@@ -226,7 +223,7 @@ impl ShaderTable {
         let (shader, architecture) = (&shader.0, architecture.as_ref().map(|name| name.0.as_str()));
         match &self.own {
             Some(own) => own.lock().unwrap_or_else(PoisonError::into_inner).unregister(shader, architecture),
-            None => registry::change(|registry| registry.unregister(shader, architecture)),
+            None => shaders::change(|registry| registry.unregister(shader, architecture)),
         }
     }
 
@@ -237,7 +234,7 @@ impl ShaderTable {
             Some(own) => {
                 own.lock().unwrap_or_else(PoisonError::into_inner).register_architecture(model_type, architecture)?;
             }
-            None => registry::change(|registry| registry.register_architecture(model_type, architecture))?,
+            None => shaders::change(|registry| registry.register_architecture(model_type, architecture))?,
         }
         Ok(())
     }
@@ -253,8 +250,11 @@ impl ShaderTable {
         self.read(|registry| registry.list(architecture.as_ref().map(|name| name.0.as_str())))
     }
 
-    /// The architecture of a `model_type`.
-    fn architecture(&self, model_type: Name) -> String {
-        self.read(|registry| registry.architecture(&model_type.0))
+    /// The options of sparse attention that the shader of an architecture reads; `None` for a user's, which may read all.
+    fn options(&self, architecture: Name) -> Option<&'static [&'static str]> {
+        self.read(|registry| {
+            let row = registry.find(ATTENTION_OUTPUT, &architecture.0).filter(|row| row.user.is_none())?;
+            Some(row.pattern.options())
+        })
     }
 }

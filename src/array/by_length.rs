@@ -55,7 +55,7 @@ impl ByLength {
         weights: &dyn WeightSource,
         options: ProgramOptions,
     ) -> Result<Arc<dyn Program>> {
-        let engine = Engine::own(backend, &plan.architecture, options)?;
+        let engine = Engine::own(backend, &plan, options)?;
         let plan = Arc::new(plan.widened());
         let graph = &plan.graph;
         let boundaries = Shape::vector(Dim::Boundaries);

@@ -14,7 +14,9 @@ use crate::{Error, Result};
 
 /// Runs `op`; all operands live on `engine`.
 pub(super) fn run(engine: &Arc<Engine>, architecture: &str, op: &Op, operands: &[&Array]) -> Result<Vec<Array>> {
-    let call = engine.calls.get(architecture, op, operands, || prepare(engine, architecture, op, operands))?;
+    let shaders = engine.shaders();
+    let fusion = Fusion { architecture, shaders: &shaders, ..Fusion::default() };
+    let call = engine.calls.get(&fusion, op, operands, || prepare(engine, &fusion, op, operands))?;
     check_values(op, operands)?;
     let memories = match &call.prepared {
         None => vec![Memory::empty(); call.results.len()],
@@ -37,8 +39,8 @@ enum Halves {
 }
 
 /// The call in 16 bits where the device has a kernel that takes all it is given so, and else in float32.
-fn prepare(engine: &Engine, architecture: &str, op: &Op, operands: &[&Array]) -> Result<Call> {
-    let mut call = Call::new(architecture, op, operands);
+fn prepare(engine: &Engine, fusion: &Fusion<'_>, op: &Op, operands: &[&Array]) -> Result<Call> {
+    let mut call = Call::new(fusion.architecture, op, operands);
     op.check_number(operands.len())?;
     let mut ready = |halves: Halves| -> Result<()> {
         let (graph, counts) = graph(&mut call, op, operands, halves)?;
@@ -47,8 +49,7 @@ fn prepare(engine: &Engine, architecture: &str, op: &Op, operands: &[&Array]) ->
             empty &= super::elements(shape)? == 0;
         }
         if !empty {
-            let fusion = Fusion { architecture, ..Fusion::default() };
-            call.prepared = Some(engine.backend.prepare(Plan::with(graph, &fusion), counts)?);
+            call.prepared = Some(engine.backend.prepare(Plan::with(graph, fusion), counts)?);
         }
         Ok(())
     };

@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Array;
 use crate::backend::Prepared;
-use crate::backend::registry::{self, Registry};
 use crate::dtype::DType;
+use crate::graph::fuse::Fusion;
+use crate::graph::shaders::Registry;
 use crate::ops::Op;
 
 /// Calls of a generation; there are two of them.
@@ -69,23 +70,23 @@ impl Generations {
 }
 
 impl Calls {
-    /// The call, made ready by `make` unless it is known and no shader was registered since.
+    /// The call, made ready by `make` unless it is known for the same registry of shaders.
     ///
     /// # Errors
     /// As `make`.
     pub(super) fn get(
         &self,
-        architecture: &str,
+        fusion: &Fusion<'_>,
         op: &Op,
         operands: &[&Array],
         make: impl FnOnce() -> crate::Result<Call>,
     ) -> crate::Result<Arc<Call>> {
+        let Fusion { architecture, shaders, .. } = *fusion;
         let key = key(architecture, op, operands);
-        let shaders = registry::read();
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         {
             let known = &mut *lock();
-            if !known.shaders.as_ref().is_some_and(|then| Arc::ptr_eq(then, &shaders)) {
+            if !known.shaders.as_ref().is_some_and(|then| Arc::ptr_eq(then, shaders)) {
                 *known = Generations { shaders: Some(shaders.clone()), ..Generations::default() };
             }
             let fits = |call: &&Arc<Call>| call.is(architecture, op, operands);
@@ -99,8 +100,7 @@ impl Calls {
         }
         let call = Arc::new(make()?);
         let known = &mut *lock();
-        // What was registered while `make` ran may be in it or not.
-        if known.shaders.as_ref().is_some_and(|then| Arc::ptr_eq(then, &shaders)) && recurs(op) {
+        if known.shaders.as_ref().is_some_and(|then| Arc::ptr_eq(then, shaders)) && recurs(op) {
             known.keep(key, call.clone());
         }
         Ok(call)

@@ -98,7 +98,8 @@ impl Program {
         count("states", states.len(), graph.states.len())?;
         declared(&graph.states).iter().zip(states).try_for_each(|(state, array)| state.check(engine, array))?;
         let reads = reads(&graph, counts);
-        let fusion = Fusion { architecture: &engine.architecture, ..Fusion::default() };
+        let shaders = engine.shaders();
+        let fusion = Fusion { architecture: &engine.architecture, shaders: &shaders, ..Fusion::default() };
         let prepared = engine.backend.prepare(Plan::with(graph, &fusion), counts)?;
         let states = Mutex::new(states.iter().copied().cloned().collect());
         Ok(Program { engine: engine.clone(), prepared, inputs, outputs, reads, states })

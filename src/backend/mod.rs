@@ -3,7 +3,6 @@
 pub mod choose;
 pub mod cpu;
 pub mod faults;
-pub mod registry;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
 
@@ -141,7 +140,7 @@ pub trait ArrayEngine: Send + Sync {
     /// # Errors
     /// `OutOfMemory` or a device fault.
     fn upload(&self, bytes: &[u8]) -> Result<Memory>;
-    /// Makes ready a plan without weights, by the shaders that are registered now.
+    /// Makes ready a plan without weights.
     ///
     /// # Errors
     /// `Unsupported`, also for operands of 16 bits that are to be widened before; `OutOfMemory`, or a device fault.
@@ -182,8 +181,7 @@ pub trait Backend: Send + Sync {
         weights: Arc<dyn WeightSource>,
         options: ProgramOptions,
     ) -> Result<Arc<dyn Program>>;
-    /// What arrays live on. Without `own` it is the same for every call, and runs whatever shaders are registered; with it,
-    /// one of the caller's own within these options, which runs those that are registered now.
+    /// What arrays live on: without `own` the same for every call, with it one of the caller's own within these options.
     ///
     /// # Errors
     /// `Unsupported`, or a device fault.

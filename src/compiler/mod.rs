@@ -4,7 +4,7 @@
 //! file.glsl ── functions.rs ─▶ builds ── include.rs, glsl.rs ─▶ SPIR-V ── module.rs, spirv_tools ─▶ cache.rs
 //!                                                                              │
 //! file.spv ────────────────────────────── validated, reflected ────────────────┴ variant.rs ─▶ &'static Variant
-//!                                                            check.rs, register.rs ─▶ backend::registry
+//!                                                            check.rs, register.rs ─▶ model::shaders
 //! ```
 
 mod cache;

@@ -2,8 +2,9 @@
 
 use super::functions::MAIN;
 use super::{ShaderCompiler, check, variant};
-use crate::backend::registry::{self, Row};
 use crate::backend::vulkan;
+use crate::graph::shaders::{Registry, Row, instead_of};
+use crate::model::shaders;
 use crate::{Error, Result};
 
 /// Whom a shader serves.
@@ -35,12 +36,11 @@ pub fn register(shader: &str, place: Place<'_>, file: &str, compiler: &ShaderCom
 /// As [`register`].
 pub fn row(shader: &str, file: &str, compiler: &ShaderCompiler) -> Result<Row> {
     let (path, function) = file.split_once('#').unwrap_or((file, MAIN));
-    let user = match compiler.get_compute_function(path, function) {
-        Ok(found) => Some(users(shader, &found)?),
-        Err(missing @ Error::ShaderNotFound { .. }) => own(shader, file, missing).map(|()| None)?,
-        Err(error) => return Err(error),
-    };
-    Ok(Row { file: file.to_owned(), user })
+    match compiler.get_compute_function(path, function) {
+        Ok(found) => Ok(Row::users(file, users(shader, &found)?)),
+        Err(missing @ Error::ShaderNotFound { .. }) => own(shader, file, missing).map(|()| Row::own(file)),
+        Err(error) => Err(error),
+    }
 }
 
 /// Makes a row the one of its place.
@@ -48,22 +48,23 @@ pub fn row(shader: &str, file: &str, compiler: &ShaderCompiler) -> Result<Row> {
 /// # Errors
 /// `InvalidArgument` for an empty name.
 pub fn enter(shader: &str, place: Place<'_>, row: Row) -> Result<()> {
-    if shader.is_empty() || place == Place::Architecture("") {
+    let architecture = match place {
+        Place::Generic => None,
+        Place::Architecture(architecture) => Some(architecture),
+    };
+    if shader.is_empty() || architecture == Some("") {
         return Err(Error::InvalidArgument(
             "a shader is registered under a name, and for an architecture with one".into(),
         ));
     }
-    registry::change(|registry| match place {
-        Place::Generic => registry.register_generic(shader, row),
-        Place::Architecture(architecture) => registry.register_specific(shader, architecture, row),
-    });
+    shaders::change(|registry| registry.register(shader, architecture, row));
     Ok(())
 }
 
 /// Checks a user's shader and makes it known; returns its number.
 fn users(shader: &str, found: &super::ComputeFunction) -> Result<usize> {
     let Some(generic) = vulkan::builtin(shader).and_then(|kernel| kernel.variants.last()) else {
-        if let Some(instead) = registry::instead_of(shader) {
+        if let Some(instead) = instead_of(shader) {
             return Err(Error::Unsupported {
                 what: format!("registering a shader of yours under {shader:?}"),
                 reason: instead.into(),
@@ -86,7 +87,7 @@ fn users(shader: &str, found: &super::ComputeFunction) -> Result<usize> {
 
 /// Whether `file` is one of grilly's own that has the interface of `shader`; else `missing`.
 fn own(shader: &str, file: &str, missing: Error) -> Result<()> {
-    if registry::Registry::default().find(shader, "").is_some_and(|row| row.file == file) {
+    if Registry::generic().find(shader, "").is_some_and(|row| row.file == file) {
         return Ok(());
     }
     let Some(kernel) = vulkan::builtin(file) else { return Err(missing) };

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use super::*;
 use crate::backend::vulkan::{Capabilities, select};
+use crate::model::shaders;
 
 const HEAD: &str = "#version 460\n#extension GL_GOOGLE_include_directive : require\nlayout(local_size_x = 64) in;\n";
 
@@ -71,5 +72,5 @@ const BINDINGS: &str = "layout(std430, binding = 0) readonly buffer W { float we
 const PUSH: &str = "uint batch; uint heads; uint kv_heads; uint q_len; uint kv_len; uint head_dim;";
 
 fn select_on_floor(shader: &str, architecture: &str) -> crate::Result<&'static Variant> {
-    select(shader, architecture, &Capabilities::floor())
+    select(&shaders::read(), shader, architecture, &Capabilities::floor())
 }

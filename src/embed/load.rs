@@ -6,7 +6,6 @@ use std::sync::{Arc, RwLock};
 
 use super::run::Runner;
 use super::{EmbeddingModel, LoadOptions};
-use crate::backend::registry as shaders;
 use crate::graph::Plan;
 use crate::graph::fuse::Fusion;
 use crate::model::dtype::Sources;
@@ -14,7 +13,7 @@ use crate::model::encoder::Encoder;
 use crate::model::heads::Head;
 use crate::model::spec::EncoderSpec;
 use crate::model::weights::Weights;
-use crate::model::{config, encoder, heads, registry};
+use crate::model::{config, encoder, heads, registry, shaders};
 use crate::ops::Op;
 use crate::settings::Settings;
 use crate::text::tokenizer::Tokenizer;
@@ -64,7 +63,7 @@ impl EmbeddingModel {
             let (name, row) = shaders.in_place_of(op, operands, &model_type)?;
             Some(format!("a shader of the user is registered for {name}, {model_type}: {}", row.file))
         };
-        let plan = Plan::with(graph, &Fusion { architecture: &model_type, apart: &apart });
+        let plan = Plan::with(graph, &Fusion { architecture: &model_type, shaders: &shaders, apart: &apart });
         let (weights, plan) = (Arc::new(weights), Arc::new(plan));
         log::debug!(target: "grilly", "plan of {}:\n{plan}", folder.display());
         let runner = Runner::open(options, &settings, &plan, &weights)?;

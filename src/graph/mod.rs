@@ -4,6 +4,7 @@ pub mod fuse;
 mod gradients;
 mod nodes;
 mod plan;
+pub mod shaders;
 
 pub use nodes::{Graph, Node, Source, Value, ValueId, Weight};
 pub use plan::{Buffer, Plan, Storage};

@@ -4,7 +4,6 @@ use super::Operand;
 use super::flash::{self, FlashAttentionConfig};
 use crate::Result;
 use crate::array::op_graph;
-use crate::backend::registry::Registry;
 use crate::backend::vulkan::{Capabilities, Variant, generated, lower, sizes};
 use crate::graph::Plan;
 use crate::ops::{Op, Work};
@@ -41,7 +40,7 @@ pub(super) fn describe(op: &Op, operands: &[Operand], config: Option<FlashAttent
     let (graph, counts) = op_graph(op, operands)?;
     let plan = Plan::new(graph);
     let work = plan.graph.nodes.first().map(|node| plan.graph.work(node, counts)).unwrap_or_default();
-    let dispatches = lower(&plan, &device(config), &Registry::default())?;
+    let dispatches = lower(&plan, &device(config))?;
     let shaders = dispatches.iter().map(|dispatch| shader(dispatch.variant, &dispatch.constants)).collect();
     Ok(Description { shaders, work })
 }

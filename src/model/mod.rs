@@ -1,7 +1,8 @@
 //! From a model's folder to a graph and its weights.
 //!
 //! `registry` maps a configuration's `model_type` to an architecture; `arch/*` turns configurations into data
-//! (`EncoderSpec`), and `encoder` is the one place that builds graphs from it.
+//! (`EncoderSpec`), and `encoder` is the one place that builds graphs from it. `shaders` is the process' registry of
+//! shaders, which starts with those of `arch`.
 
 pub mod arch;
 pub mod config;
@@ -11,5 +12,6 @@ pub mod fields;
 pub mod heads;
 pub mod registry;
 pub mod relative_biases;
+pub mod shaders;
 pub mod spec;
 pub mod weights;

@@ -7,8 +7,8 @@ use crate::{Error, Result};
 ///
 /// Operands: `weights [B, H, Sq, Sk]`, `v [B, Sk, G, D]`, `G` divides `H`. Result: `[B, Sq, H, D]`.
 ///
-/// An architecture names the shader that runs (see `backend::registry`). One of grilly's shaders with a pattern takes
-/// the weights outside of it as zero, on every backend; which pattern it is stands in [`Pattern`].
+/// An architecture names the shader that runs (see `graph::shaders`). One of grilly's shaders with a pattern takes the
+/// weights outside of it as zero, on every backend; which pattern it is stands in [`FAMILIES`].
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AttentionOutput {
@@ -94,30 +94,51 @@ impl Operation for AttentionOutput {
     }
 }
 
-/// Which weights one of grilly's shaders takes as they are; the others count as zero.
+/// One of grilly's shaders for [`AttentionOutput`]. Which architectures it serves stands in `model::arch`.
+#[derive(Debug)]
+pub struct Family {
+    /// What an architecture's row calls it.
+    pub name: &'static str,
+    /// The shader's name.
+    pub shader: &'static str,
+    /// Which weights it takes as they are.
+    pub pattern: Pattern,
+}
+
+/// All of them; the first serves every architecture that names none.
+pub const FAMILIES: &[Family] = &[
+    Family { name: "full", shader: "attention-output", pattern: Pattern::Full },
+    Family { name: "causal", shader: "attention-output-gpt", pattern: Pattern::Causal },
+    Family { name: "cross", shader: "attention-output-t5", pattern: Pattern::Full },
+    Family { name: "grouped", shader: "attention-output-llama", pattern: Pattern::Full },
+    Family { name: "windowed", shader: "attention-output-windowed", pattern: Pattern::Windowed },
+    Family { name: "global-window", shader: "attention-output-global-window", pattern: Pattern::GlobalWindow },
+    Family { name: "random-blocks", shader: "attention-output-bigbird", pattern: Pattern::RandomBlocks },
+];
+
+/// Which weights a shader takes as they are; the others count as zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pattern {
-    /// All: the generic shader, `-t5` and `-llama`, and whatever users bring.
+    /// All.
     Full,
-    /// `-gpt`: keys up to the query's own place.
+    /// Keys up to the query's own place.
     Causal,
-    /// `-windowed`: keys at most `window` away.
+    /// Keys at most `window` away.
     Windowed,
-    /// `-global-window`: those, and whatever has a global place at one end.
+    /// Those, and whatever has a global place at one end.
     GlobalWindow,
-    /// `-bigbird`: those, and the blocks that are drawn.
-    BigBird,
+    /// Those, and the blocks that are drawn.
+    RandomBlocks,
 }
 
 impl Pattern {
-    /// The pattern of one of grilly's own shaders.
-    pub fn of_shader(file: &str) -> Self {
-        match file {
-            "attention-output-gpt" => Pattern::Causal,
-            "attention-output-windowed" => Pattern::Windowed,
-            "attention-output-global-window" => Pattern::GlobalWindow,
-            "attention-output-bigbird" => Pattern::BigBird,
-            _ => Pattern::Full,
+    /// The attributes of [`AttentionOutput`] that it depends on.
+    pub fn options(self) -> &'static [&'static str] {
+        match self {
+            Pattern::Full | Pattern::Causal => &[],
+            Pattern::Windowed => &["window"],
+            Pattern::GlobalWindow => &["window", "global_tokens"],
+            Pattern::RandomBlocks => &["window", "global_tokens", "random_blocks", "block", "seed"],
         }
     }
 
@@ -130,7 +151,7 @@ impl Pattern {
             Pattern::Causal => key <= row,
             Pattern::Windowed => near,
             Pattern::GlobalWindow => near || global,
-            Pattern::BigBird => {
+            Pattern::RandomBlocks => {
                 let block = op.block as usize;
                 let is_drawn = |draw| op.drawn((row / block) as u32, draw, kv_len.div_ceil(block)) == key / block;
                 near || global || (0..op.random_blocks).any(is_drawn)

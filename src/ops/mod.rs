@@ -52,7 +52,7 @@ pub use activation_backward::ActivationBackward;
 pub use adam::Adam;
 pub use attention::{Attention, Sight};
 pub use attention_mask::AttentionMask;
-pub use attention_output::{AttentionOutput, AttentionSizes, Pattern};
+pub use attention_output::{AttentionOutput, AttentionSizes, Family, Pattern};
 pub use attention_scores::AttentionScores;
 pub use bias_gelu::{Approximate, BiasGelu};
 pub use binary::{Binary, BinaryKind};

@@ -3,6 +3,10 @@
 import re
 from pathlib import Path
 
+import numpy as np
+import pytest
+
+from grilly import _core, errors, functional
 from grilly.backend import shader_registry
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "shaders.md"
@@ -42,6 +46,32 @@ def test_what_was_registered_is_taken_back():
     assert found == {"t5": "attention-output-t5", "bert": "attention-output", "gpt": "attention-output-gpt"}
     registry.unregister("new")
     assert "new" not in registry.list_shaders()
+
+
+@pytest.mark.parametrize(
+    "file, options, seen",
+    [
+        ("attention-output", (), np.ones((4, 4))),
+        ("attention-output-gpt", (), np.tri(4)),
+        ("attention-output-windowed", ("window",), np.tri(4, k=1) - np.tri(4, k=-2)),
+    ],
+)
+def test_a_shipped_shader_brings_its_pattern_and_its_options(device, file, options, seen):
+    engine = _core.engine(device)
+    weights, values = np.ones((1, 1, 4, 4), np.float32), np.eye(4, dtype=np.float32).reshape(1, 4, 1, 4)
+    attributes = {"architecture": "pattern-test", "window": 1}
+    shader_registry.register_architecture_shader("attention-output", "pattern-test", file)
+    try:
+        found = engine.call("attention_output", [engine.upload(weights), engine.upload(values)], attributes).numpy()
+        np.testing.assert_array_equal(found.reshape(4, 4), seen)
+        for option in ("window", "global_tokens", "seed"):
+            if option in options:
+                functional.attention_output(weights, values, architecture="pattern-test", **{option: 1})
+                continue
+            with pytest.raises(errors.InvalidArgumentError, match=f"the shader {file} has no {option};"):
+                functional.attention_output(weights, values, architecture="pattern-test", **{option: 1})
+    finally:
+        shader_registry.unregister("attention-output", "pattern-test")
 
 
 def test_an_unknown_shader_is_none_with_a_warning(caplog):

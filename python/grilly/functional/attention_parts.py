@@ -26,16 +26,8 @@ from grilly.functional.dispatch import (
 
 __all__ = ["attention_concat_heads", "attention_mask", "attention_output", "attention_scores"]
 
-# Options of sparse attention, and those that grilly's own shaders read; a user's may read all.
+# Options of sparse attention.
 PATTERN = ("window", "global_tokens", "random_blocks", "block", "seed")
-SHIPPED: dict[str, tuple[str, ...]] = {
-    "attention-output": (),
-    "attention-output-gpt": (),
-    "attention-output-t5": (),
-    "attention-output-llama": (),
-    "attention-output-windowed": ("window",),
-    "attention-output-global-window": ("window", "global_tokens"),
-}
 
 
 def by_heads(name: str, label: str, x: Prepared, heads: int | None, width: int | None) -> list[int]:
@@ -212,9 +204,11 @@ def check_pattern(pattern: Mapping[str, Any], architecture: str) -> None:
         if label not in PATTERN:
             raise InvalidArgumentError(f"attention_output: no option is called {label!r}")
         whole("attention_output", label, size, least=0)
-    shader = _core.ShaderTable(True).find("attention-output", architecture) or ""
-    unread = [label for label in pattern if label not in SHIPPED.get(shader, PATTERN)]
+    shaders = _core.ShaderTable(True)
+    read = shaders.options(architecture)
+    unread = [] if read is None else [label for label in pattern if label not in read]
     if unread:
+        shader = shaders.find("attention-output", architecture)
         raise InvalidArgumentError(
             f"attention_output: the shader {shader} has no {', '.join(unread)}; those that have are chosen by "
             f"architecture, such as 'modernbert', 'longformer' and 'bigbird'"

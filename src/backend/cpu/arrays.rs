@@ -11,7 +11,6 @@ use super::simd::Arch;
 use super::step::{Given, Step};
 use super::threads::{Team, Threads};
 use super::written::Written;
-use crate::backend::registry::{self, Registry};
 use crate::backend::{ArrayEngine, Memory, Prepared, ProgramOptions};
 use crate::dtype::DType;
 use crate::graph::{Plan, Storage, ValueId};
@@ -25,8 +24,6 @@ use crate::{Error, Result};
 const FEW_ELEMENTS: usize = 1 << 14;
 
 pub(super) struct CpuArrays {
-    /// `None` for the process' registry as it is at each call.
-    shaders: Option<Arc<Registry>>,
     threads: Threads,
     arch: Arch,
 }
@@ -47,10 +44,9 @@ impl CpuArrays {
         }
     }
 
-    /// Arrays on which whatever shaders are registered give the patterns; with `options` those registered now, for good.
     fn new(options: Option<ProgramOptions>) -> Result<Self> {
         let threads = Threads::new(options.and_then(|options| options.num_threads))?;
-        Ok(CpuArrays { shaders: options.map(|_| registry::read()), threads, arch: Arch::new() })
+        Ok(CpuArrays { threads, arch: Arch::new() })
     }
 }
 
@@ -69,7 +65,6 @@ struct Ready {
     counts: Counts,
     flops: u64,
     team: Team,
-    shaders: Arc<Registry>,
     constants: Constants,
 }
 
@@ -108,13 +103,12 @@ impl ArrayEngine for CpuArrays {
         let flops = plan.flops(counts);
         let alone = most < FEW_ELEMENTS && flops < 16 * FEW_ELEMENTS as u64;
         let team = if alone || self.threads.count() == 1 { Team::Alone } else { Team::All(self.threads.count()) };
-        let shaders = self.shaders.clone().unwrap_or_else(registry::read);
         let constants = Constants::new(&plan, Arc::new(NoWeights), self.arch)?;
-        Ok(Prepared::new(Ready { plan, counts, flops, team, shaders, constants }))
+        Ok(Prepared::new(Ready { plan, counts, flops, team, constants }))
     }
 
     fn run(&self, prepared: &Prepared, inputs: &[&Memory], states: &mut [Memory]) -> Result<Vec<Memory>> {
-        let Ready { plan, counts, flops, team, shaders, constants } = prepared.content()?;
+        let Ready { plan, counts, flops, team, constants } = prepared.content()?;
         let (graph, counts, team) = (&plan.graph, *counts, *team);
         let mut given = Vec::with_capacity(inputs.len());
         for (id, memory) in graph.inputs.iter().zip(inputs) {
@@ -134,7 +128,7 @@ impl ArrayEngine for CpuArrays {
         written.make_room(plan, counts)?;
         written.states = states.iter_mut().map(own).collect::<Result<_>>()?;
         let (arch, inputs, nothing) = (self.arch, &given[..], Written::NONE);
-        let step = Step { plan, arch, shaders, team, counts, constants, inputs, written: nothing };
+        let step = Step { plan, arch, team, counts, constants, inputs, written: nothing };
         let mut run = || graph.nodes.iter().try_for_each(|node| written.run(step, node));
         let done = match team {
             Team::Alone => run(),

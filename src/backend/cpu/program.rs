@@ -15,7 +15,6 @@ use super::simd::Arch;
 use super::step::{Given, Step};
 use super::threads::{Team, Threads};
 use super::written::Written;
-use crate::backend::registry::{self, Registry};
 use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions};
 use crate::dtype::DType;
 use crate::graph::{Plan, Storage};
@@ -30,7 +29,6 @@ pub struct CpuProgram {
     constants: Constants,
     threads: Threads,
     arch: Arch,
-    shaders: Arc<Registry>,
     /// By output: the steps it needs.
     needs: Vec<Vec<bool>>,
     limits: BatchLimits,
@@ -50,8 +48,7 @@ impl CpuProgram {
         let constants = threads.run(|| Constants::new(&plan, weights, arch))??;
         let needs = (0..plan.graph.outputs.len()).map(|output| steps_for(&plan, output)).collect();
         let limits = chunks::limits(&plan, threads.count());
-        let shaders = registry::read();
-        Ok(CpuProgram { plan, constants, threads, arch, shaders, needs, limits, arenas: Mutex::new(Vec::new()) })
+        Ok(CpuProgram { plan, constants, threads, arch, needs, limits, arenas: Mutex::new(Vec::new()) })
     }
 
     /// The inputs of one chunk, aligned and counted from its own first token.
@@ -102,7 +99,6 @@ impl CpuProgram {
         let step = Step {
             plan: &self.plan,
             arch: self.arch,
-            shaders: &self.shaders,
             team,
             counts,
             constants: &self.constants,

@@ -6,7 +6,6 @@ use super::constants::Constants;
 use super::simd::Arch;
 use super::threads::Team;
 use super::written::Written;
-use crate::backend::registry::Registry;
 use crate::graph::{Plan, Source, Storage, ValueId};
 use crate::ops::{Counts, Shape};
 use crate::tensor::Part;
@@ -27,8 +26,6 @@ pub struct Step<'a> {
     pub plan: &'a Plan,
     /// Instruction set.
     pub arch: Arch,
-    /// Which shader serves whom, and with it the pattern of `attention_output`.
-    pub shaders: &'a Registry,
     /// Who works.
     pub team: Team,
     /// Sizes.

@@ -16,7 +16,6 @@ use super::raw::{Buffer, Command, Kind, Launch, Recording, Slice, Ticket, Timing
 use super::ready::{Bound, Ready};
 use super::spare::Spare;
 use crate::backend::faults::{self, Fault};
-use crate::backend::registry::{self, Registry};
 use crate::backend::{ArrayEngine, Memory, Prepared, ProgramOptions};
 use crate::graph::Plan;
 use crate::ops::Counts;
@@ -38,8 +37,6 @@ const MUCH_STAGING: u64 = 256 << 20;
 
 pub(super) struct VulkanArrays {
     opened: Arc<Opened>,
-    /// `None` for the process' registry as it is at each call.
-    shaders: Option<Arc<Registry>>,
     budget: Arc<Budget>,
     list: Mutex<List>,
     /// For the arrays, which free their memory through it.
@@ -136,13 +133,12 @@ impl List {
 }
 
 impl VulkanArrays {
-    /// Arrays that run whatever shaders are registered; with `options` those that are registered now, for good.
+    /// Arrays within `options`.
     pub(super) fn new(opened: &Arc<Opened>, options: Option<ProgramOptions>) -> Arc<Self> {
         let limit = options.and_then(|options| options.memory_limit).unwrap_or(u64::MAX);
         let memory = (opened.device.capabilities.memory / 16 * 15).min(limit);
         Arc::new_cyclic(|own| VulkanArrays {
             opened: opened.clone(),
-            shaders: options.map(|_| registry::read()),
             budget: Budget::new(memory),
             list: Mutex::default(),
             own: own.clone(),
@@ -330,9 +326,8 @@ impl ArrayEngine for VulkanArrays {
 
     fn prepare(&self, plan: Plan, counts: Counts) -> Result<Prepared> {
         self.opened.device.check("an operation")?;
-        let shaders = self.shaders.clone().unwrap_or_else(registry::read);
         let buffer = self.counts(&mut lock(&self.list), counts)?;
-        let mut ready = Ready::new(&plan, (counts, buffer), &self.opened, &shaders)?;
+        let mut ready = Ready::new(&plan, (counts, buffer), &self.opened)?;
         for (id, number) in plan.graph.filled_values() {
             let numbers = vec![number; plan.graph.value(id).shape.elements(counts)];
             ready.filled.insert(id, self.uploaded(bytemuck::cast_slice(&numbers))?);

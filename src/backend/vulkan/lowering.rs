@@ -2,7 +2,6 @@
 
 use super::kernel::{Dispatch, Extent, Kernel, Range, Resource, Specialization, Variant};
 use super::{Capabilities, Feature, registry};
-use crate::backend::registry::Registry;
 use crate::dtype::DType;
 use crate::graph::{Node, Plan, Storage, Value, ValueId};
 use crate::ops::{Op, Shape};
@@ -26,8 +25,6 @@ pub enum Narrow {
 pub struct Target<'a> {
     /// What it must run on.
     pub capabilities: &'a Capabilities,
-    /// Which shader serves whom.
-    pub shaders: &'a Registry,
     /// Which builds it may have.
     pub narrow: Narrow,
 }
@@ -139,12 +136,12 @@ impl<'a> Lowering<'a> {
     /// # Errors
     /// As [`registry::select`].
     pub fn registered(&self, shader: &str, architecture: &str) -> Result<&'static Variant> {
-        registry::select_from(self.target.shaders, shader, architecture, self.capabilities)
+        registry::select(&self.plan.shaders, shader, architecture, self.capabilities)
     }
 
     /// The user's shader that is registered in a kernel's place for the node.
     pub fn replaced(&self, kernel: &Kernel) -> Option<&'static Variant> {
-        registry::in_place_of(kernel, self.op(), self.operands(), &self.plan.architecture, self.target.shaders)
+        registry::in_place_of(kernel, self.op(), self.operands(), &self.plan.architecture, &self.plan.shaders)
     }
 
     /// Refuses a build for a type that is not on matrix cores, where it must be.

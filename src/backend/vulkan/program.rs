@@ -17,7 +17,6 @@ use super::raw::lock;
 use super::record::{Grids, barriers};
 use super::slot::{Prepared, Slot};
 use super::upload::upload;
-use crate::backend::registry;
 use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions};
 use crate::graph::{Plan, ValueId};
 use crate::tensor::WeightSource;
@@ -33,12 +32,12 @@ pub(super) fn prepare(
     weights: &dyn WeightSource,
     options: ProgramOptions,
 ) -> Result<Arc<dyn Program>> {
-    let (capabilities, shaders) = (&opened.device.capabilities, registry::read());
-    match lower(&plan, capabilities, &shaders) {
+    let capabilities = &opened.device.capabilities;
+    match lower(&plan, capabilities) {
         Err(Error::Unsupported { what, reason }) if plan.narrow().is_some() => {
             log::info!(target: "grilly", "everything is held as float32: {what}: {reason}");
             let plan = Arc::new(plan.widened());
-            let dispatches = lower(&plan, capabilities, &shaders)?;
+            let dispatches = lower(&plan, capabilities)?;
             prepare_dispatches(opened, plan, dispatches, weights, options)
         }
         dispatches => prepare_dispatches(opened, plan, dispatches?, weights, options),

@@ -8,7 +8,6 @@ use super::kernel::{Dispatch, Range, Resource};
 use super::kernels::lower_for;
 use super::lowering::{Narrow, Target};
 use super::raw::{Buffer, Grid, Launch, Slice};
-use crate::backend::registry::Registry;
 use crate::graph::{Plan, Storage, ValueId};
 use crate::ops::Counts;
 use crate::{Error, Result};
@@ -42,7 +41,7 @@ impl Ready {
     ///
     /// # Errors
     /// `Unsupported`, or a device fault.
-    pub(super) fn new(plan: &Plan, counts: (Counts, Arc<Buffer>), opened: &Opened, shaders: &Registry) -> Result<Self> {
+    pub(super) fn new(plan: &Plan, counts: (Counts, Arc<Buffer>), opened: &Opened) -> Result<Self> {
         let (counts, buffer) = counts;
         let place = |id: &ValueId| match plan.storage[id.0] {
             Storage::Buffer(place) => Ok(place),
@@ -56,7 +55,7 @@ impl Ready {
         }
         let states = plan.graph.states.iter().map(bytes).collect();
         let mut dispatches = Vec::new();
-        let target = Target { capabilities: &opened.device.capabilities, shaders, narrow: Narrow::OnMatrixCores };
+        let target = Target { capabilities: &opened.device.capabilities, narrow: Narrow::OnMatrixCores };
         for Dispatch { label, variant, constants, bindings, push, grid } in lower_for(plan, target)? {
             let grid = grid.map(|extent| extent.groups(counts));
             if !grid.contains(&0) {

@@ -5,35 +5,17 @@ use std::sync::{PoisonError, RwLock};
 use super::generated::ALL;
 use super::kernel::{Kernel, Variant};
 use super::{Capabilities, Feature};
-use crate::backend::registry::{self, Registry};
 use crate::dtype::DType;
+use crate::graph::shaders::{NAMES, Registry};
 use crate::ops::Op;
 use crate::{Error, Result};
-
-/// Names of generic shaders and the kernels that stand behind them, where the names differ; `registry::names_of` says for
-/// which attributes of an op.
-const KERNELS: &[(&str, &str)] = &[
-    ("activation-gelu", "activation"),
-    ("activation-relu", "activation"),
-    ("activation-silu", "activation"),
-    ("activation-softmax", "softmax"),
-    ("attention-scores", "matmul"),
-    ("embedding-lookup", "embedding-sum"),
-    ("embedding-normalize", "normalize"),
-    ("embedding-pool", "pool"),
-    ("embedding-pool-mask", "reduce"),
-    ("fnn-dropout", "dropout"),
-    ("fnn-layernorm", "layer-norm"),
-    ("fnn-linear", "linear"),
-    ("fnn-residual", "binary"),
-];
 
 /// Users' shaders, by number. None is ever taken out: programs keep the numbers of those they were prepared with.
 static USERS: RwLock<Vec<&'static Variant>> = RwLock::new(Vec::new());
 
 /// One of grilly's own kernels, by the name of its shader or of a generic shader.
 pub fn builtin(shader: &str) -> Option<&'static Kernel> {
-    let name = KERNELS.iter().find(|(generic, _)| *generic == shader).map_or(shader, |(_, kernel)| kernel);
+    let name = NAMES.iter().find(|name| name.shader == shader).map_or(shader, |name| name.kernel);
     ALL.iter().copied().find(|kernel| kernel.name == name)
 }
 
@@ -50,17 +32,12 @@ fn user(number: usize) -> Option<&'static Variant> {
     USERS.read().unwrap_or_else(PoisonError::into_inner).get(number).copied()
 }
 
-/// The variant that `shader` means for an architecture or `model_type` (empty for none) on a device.
+/// The variant that `shader` means in a registry for an architecture or `model_type` (empty for none) on a device.
 ///
 /// # Errors
 /// `PipelineCreationFailed` naming the feature that a user's shader needs and the device lacks; `ShaderNotFound` for a
 /// name without a row; `Unsupported` when no variant of grilly's own fits.
-pub fn select(shader: &str, architecture: &str, capabilities: &Capabilities) -> Result<&'static Variant> {
-    select_from(&registry::read(), shader, architecture, capabilities)
-}
-
-/// As [`select`], from a registry of the caller's.
-pub(super) fn select_from(
+pub fn select(
     registry: &Registry,
     shader: &str,
     architecture: &str,
@@ -84,8 +61,8 @@ pub(super) fn in_place_of(
     registry: &Registry,
 ) -> Option<&'static Variant> {
     // An op's other kernels have other interfaces.
-    let of_kernel = |name: &&str| builtin(name).is_some_and(|own| own.name == kernel.name);
-    let names = registry::names_of(op, operands).iter().copied().filter(of_kernel).chain([kernel.name]);
+    let serving = NAMES.iter().filter(|name| name.kernel == kernel.name && (name.serves)(op, operands));
+    let names = serving.map(|name| name.shader).chain([kernel.name]);
     names.filter_map(|name| registry.find(name, architecture)?.user).find_map(user)
 }
 

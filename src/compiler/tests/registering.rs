@@ -1,10 +1,12 @@
 //! What may be registered, and what then runs.
 
+use std::sync::Arc;
+
 use super::*;
-use crate::backend::registry::{self, Registry};
 use crate::backend::vulkan::{Feature, builtin, lower};
 use crate::dtype::DType;
 use crate::graph::fuse::Fusion;
+use crate::graph::shaders::Registry;
 use crate::graph::{Graph, Plan};
 use crate::ops::{Activation, ActivationKind, Linear, Shape};
 
@@ -14,7 +16,7 @@ fn a_registered_shader_is_the_one_selected() {
     register("attention-output", Place::Architecture("selected-arch"), "mine", &folder.compiler()).unwrap();
     let variant = select_on_floor("attention-output", "Selected-Arch").unwrap();
     assert_eq!((variant.name, variant.push_bytes, variant.local_size), ("mine", 24, [64, 1, 1]));
-    assert_eq!(registry::read().find("attention-output", "selected-arch").unwrap().file, "mine");
+    assert_eq!(shaders::read().find("attention-output", "selected-arch").unwrap().file, "mine");
     // Others keep theirs.
     assert_eq!(select_on_floor("attention-output", "").unwrap().name, "attention-output");
     assert_eq!(select_on_floor("attention-output", "gpt2").unwrap().name, "attention-output-gpt");
@@ -47,7 +49,7 @@ fn what_differs_from_the_interface_is_named() {
     refused(attention(BINDINGS, &format!("{PUSH} uint more;")), "push constant \"more\" at byte 24 is one too many");
     let constant = |line: &str| attention(&format!("{line}\n{BINDINGS}"), PUSH).replace("values[0]", "values[WIDTH]");
     refused(constant("layout(constant_id = 1) const uint WIDTH = 0;"), "constant_id 1 is called \"WIDTH\"");
-    assert!(registry::read().find_specific("attention-output", "refused").is_none());
+    assert_eq!(select_on_floor("attention-output", "refused").unwrap().name, "attention-output");
     // A further constant, and less than the whole push block, are the shader's own matter.
     let folder = Folder::new(&[
         ("more.glsl", &constant("layout(constant_id = 9) const uint WIDTH = 0;")),
@@ -71,7 +73,7 @@ fn what_a_shader_needs_of_a_device_is_asked_of_it() {
     assert!(error.to_string().contains("it needs float16, which floor lacks"), "{error}");
     let mut capable = Capabilities::floor();
     capable.features.push(Feature::Float16);
-    assert_eq!(select("attention-output", "half", &capable).unwrap().name, "half");
+    assert_eq!(select(&shaders::read(), "attention-output", "half", &capable).unwrap().name, "half");
     let error = register("attention-output", Place::Architecture("double"), "double", &folder.compiler()).unwrap_err();
     assert!(error.to_string().contains("the SPIR-V capability Float64"), "{error}");
 }
@@ -102,7 +104,7 @@ fn a_name_that_would_never_be_dispatched_is_refused() {
     }
     // A name of the user's own is kept with its file.
     register("my-own-shader", Place::Generic, "mine", &folder.compiler()).unwrap();
-    assert_eq!(registry::read().find("my-own-shader", "gpt").unwrap().file, "mine");
+    assert_eq!(shaders::read().find("my-own-shader", "gpt").unwrap().file, "mine");
     let error = register("attention-output", Place::Architecture("a"), "nothing", &folder.compiler()).unwrap_err();
     assert!(matches!(error, Error::ShaderNotFound { .. }), "{error}");
 }
@@ -118,15 +120,15 @@ fn a_shared_kernel_is_replaced_for_the_attributes_that_a_name_stands_for() {
     // For architectures of the test's own: the registry is the process'.
     let place = Place::Architecture("shared-kernels");
     register("activation-gelu", place, "gelu", &folder.compiler()).unwrap();
-    let shaders = registry::read();
+    let before = shaders::read();
     register("activation", place, "all", &folder.compiler()).unwrap();
-    let runs = |kind: ActivationKind, architecture: &str, shaders: &Registry| {
+    let runs = |kind: ActivationKind, architecture: &str, shaders: &Arc<Registry>| {
         let mut graph = Graph::new();
         let x = graph.input("x", Shape::fixed(&[64]), DType::F32);
         let y = graph.node("y", Activation::from(kind), &[x]).unwrap();
         graph.outputs = vec![y];
-        let fusion = Fusion { architecture, ..Fusion::default() };
-        let dispatches = lower(&Plan::with(graph, &fusion), &Capabilities::floor(), shaders).unwrap();
+        let fusion = Fusion { architecture, shaders, ..Fusion::default() };
+        let dispatches = lower(&Plan::with(graph, &fusion), &Capabilities::floor()).unwrap();
         dispatches[0].variant.name
     };
     for (kind, first, second) in [
@@ -135,9 +137,9 @@ fn a_shared_kernel_is_replaced_for_the_attributes_that_a_name_stands_for() {
         (ActivationKind::Relu, "activation", "all"),
         (ActivationKind::Tanh, "activation", "all"),
     ] {
-        assert_eq!(runs(kind, "shared-kernels", &shaders), first, "{kind:?}");
-        assert_eq!(runs(kind, "shared-kernels", &registry::read()), second, "{kind:?}");
-        assert_eq!(runs(kind, "", &registry::read()), "activation", "{kind:?}: other architectures keep theirs");
+        assert_eq!(runs(kind, "shared-kernels", &before), first, "{kind:?}");
+        assert_eq!(runs(kind, "shared-kernels", &shaders::read()), second, "{kind:?}");
+        assert_eq!(runs(kind, "", &shaders::read()), "activation", "{kind:?}: other architectures keep theirs");
     }
     let error = register("fnn-residual", place, "gelu", &folder.compiler()).unwrap_err().to_string();
     assert!(error.contains("the interface of \"fnn-residual\""), "{error}");
@@ -155,8 +157,8 @@ fn a_shader_is_dispatched_only_where_its_interface_is() {
         let [x, weight] = [[64, 32], [16, 32]].map(|axes| graph.input("x", Shape::fixed(&axes), dtype));
         let y = graph.node("y", Linear::default(), &[x, weight]).unwrap();
         graph.outputs = vec![y];
-        let fusion = Fusion { architecture: "products", ..Fusion::default() };
-        let lowered = lower(&Plan::with(graph, &fusion), &capable, &registry::read());
+        let fusion = Fusion { architecture: "products", shaders: &shaders::read(), ..Fusion::default() };
+        let lowered = lower(&Plan::with(graph, &fusion), &capable);
         assert_eq!(lowered.ok().map(|dispatches| dispatches[0].variant.name), expected, "{dtype:?}");
     }
 }

@@ -180,9 +180,13 @@ mod tests {
         matches!(op, Op::AttentionOutput(op) if op.architecture == "mine").then(|| "a reason".into())
     }
 
+    fn fusion(architecture: &str) -> Fusion<'_> {
+        Fusion { architecture, apart: &apart, ..Fusion::default() }
+    }
+
     #[test]
     fn what_must_stay_apart_is_taken_apart_and_said_so() {
-        let plan = Plan::with(graph(&["q", "k", "v"], true), &Fusion { architecture: "mine", apart: &apart });
+        let plan = Plan::with(graph(&["q", "k", "v"], true), &fusion("mine"));
         let names: Vec<&str> = plan.graph.nodes.iter().map(|node| node.op.name()).collect();
         let expected = ["linear", "linear", "linear", "attention_scores", "softmax", "attention_output", "linear"];
         assert_eq!(names, expected);
@@ -210,13 +214,13 @@ mod tests {
         let whole = Plan::new(graph(&["q", "k", "v"], false));
         assert_eq!(whole.graph.nodes.len(), 3);
         assert!(whole.to_string().contains("attention: fused into attention\n"), "{whole}");
-        let other = Plan::with(graph(&["q", "k", "v"], false), &Fusion { architecture: "other", apart: &apart });
+        let other = Plan::with(graph(&["q", "k", "v"], false), &fusion("other"));
         assert_eq!(other.graph.nodes.len(), 3);
     }
 
     #[test]
     fn a_weight_of_one_tensor_is_cut_by_rows() {
-        let plan = Plan::with(graph(&["qkv"], false), &Fusion { architecture: "mine", apart: &apart });
+        let plan = Plan::with(graph(&["qkv"], false), &fusion("mine"));
         let rows = plan.graph.nodes[..3].iter().map(|node| {
             let Source::Weight(weight) = &plan.graph.value(node.operands[1]).source else { panic!() };
             weight.parts[0].recipe.clone()

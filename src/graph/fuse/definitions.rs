@@ -140,12 +140,12 @@ enum Order {
 }
 
 /// A fused op in a graph.
-struct Found {
-    op: Op,
+pub(super) struct Found {
+    pub(super) op: Op,
     /// Its operands, each in the shape in which it takes them.
-    operands: Vec<(ValueId, Shape)>,
+    pub(super) operands: Vec<(ValueId, Shape)>,
     /// Nodes of its steps, the last one's place last.
-    places: Vec<usize>,
+    pub(super) places: Vec<usize>,
 }
 
 /// The steps of a row that end with node `index`, or why they are not there.
@@ -184,10 +184,6 @@ fn find(graph: &Graph, index: usize, row: &Row, fusion: &Fusion<'_>, order: Orde
             x.1 = read.shape.clone();
         }
     }
-    let before_last = |(id, _): &&(ValueId, Shape)| graph.updated_by(*id).is_some_and(|place| place < index);
-    if let Some((id, _)) = operands.iter().find(before_last) {
-        return Err(format!("{} is updated between its steps", graph.value(*id).name));
-    }
     check_types(graph, &op, &operands, last)?;
     let shapes: Vec<&Shape> = operands.iter().map(|(_, shape)| shape).collect();
     let definition = op.definition(&shapes).map_err(|error| error.to_string())?;
@@ -208,7 +204,7 @@ fn find(graph: &Graph, index: usize, row: &Row, fusion: &Fusion<'_>, order: Orde
 }
 
 /// The node that makes a value, which must be a step of this kind and read by nothing else.
-fn producer(graph: &Graph, id: ValueId, label: &str, fits: fn(&Op) -> bool) -> Result<usize, String> {
+pub(super) fn producer(graph: &Graph, id: ValueId, label: &str, fits: fn(&Op) -> bool) -> Result<usize, String> {
     let id = graph.viewed(id);
     let Some((place, _)) = graph.producer(id) else {
         let kind = if matches!(graph.value(id).source, Source::Weight(_)) { "a weight" } else { "an input" };
@@ -242,8 +238,13 @@ fn check_types(graph: &Graph, op: &Op, operands: &[(ValueId, Shape)], last: &Nod
 }
 
 /// Puts the op in the place of the last of its steps and drops the others; returns where it stands then.
-fn replace(graph: &mut Graph, index: usize, found: Found) -> Result<usize, String> {
+pub(super) fn replace(graph: &mut Graph, index: usize, found: Found) -> Result<usize, String> {
     let Found { op, operands, mut places } = found;
+    // The steps before the last are done later than they were.
+    let updated = |(id, _): &&(ValueId, Shape)| graph.updated_by(*id).is_some_and(|place| place < index);
+    if let Some((id, _)) = operands.iter().find(updated) {
+        return Err(format!("{} is updated before {}", graph.value(*id).name, graph.nodes[index].name));
+    }
     let name = places.iter().map(|place| graph.nodes[*place].name.as_str()).collect::<Vec<_>>().join(" + ");
     let mut ids = Vec::with_capacity(operands.len());
     for (id, shape) in operands {

@@ -1,92 +1,89 @@
 //! `linear` followed by `activation` or a sum becomes one `linear` with that epilogue.
 
+use super::definitions::{Found, producer, replace};
 use super::{Fusion, Outcome};
 use crate::graph::{Graph, ValueId};
-use crate::ops::{Binary, BinaryKind, Op, Residual};
+use crate::ops::{Binary, BinaryKind, Linear, Op, Residual};
 
 const PASS: &str = "linear_epilogue";
 
-/// Folds every activation and residual sum that directly follows a product into the product.
+/// Folds every activation and residual sum into the product that it reads.
 pub(super) fn run(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     let mut index = 0;
     while index < graph.nodes.len() {
-        match fold(graph, index, fusion) {
-            Some(Ok(())) => {
-                // The candidate at `index` is gone; the next node moved into its place.
-                outcomes.push(Outcome::Fused { pass: PASS, node: graph.nodes[index - 1].name.clone() });
-                continue;
+        if matches!(graph.nodes[index].op, Op::Activation(_) | Op::Binary(Binary { kind: BinaryKind::Add })) {
+            match find(graph, index, fusion).and_then(|found| replace(graph, index, found)) {
+                Ok(place) => {
+                    outcomes.push(Outcome::Fused { pass: PASS, node: graph.nodes[place].name.clone() });
+                    index = place;
+                }
+                Err(reason) => {
+                    outcomes.push(Outcome::Declined { pass: PASS, node: graph.nodes[index].name.clone(), reason });
+                }
             }
-            Some(Err(reason)) => {
-                outcomes.push(Outcome::Declined { pass: PASS, node: graph.nodes[index].name.clone(), reason });
-            }
-            None => {}
         }
         index += 1;
     }
     outcomes
 }
 
-/// Folds node `index` into the product right before it; `None` when it is no candidate.
-fn fold(graph: &mut Graph, index: usize, fusion: &Fusion<'_>) -> Option<Result<(), String>> {
+/// The product with node `index` as its epilogue, or why there is none. Of two products that are added the later one takes
+/// the sum.
+fn find(graph: &Graph, index: usize, fusion: &Fusion<'_>) -> Result<Found, String> {
     let node = &graph.nodes[index];
-    if !matches!(node.op, Op::Activation(_) | Op::Binary(Binary { kind: BinaryKind::Add })) {
-        return None;
-    }
     if let Some(reason) = (fusion.apart)(&node.op, node.operands.len()) {
-        return Some(Err(reason));
+        return Err(reason);
     }
-    let Some(previous) = index.checked_sub(1).map(|i| &graph.nodes[i]) else {
-        return Some(Err("no node before it".into()));
+    let (mut found, mut reasons) = (Vec::new(), Vec::new());
+    for (position, id) in node.operands.iter().enumerate() {
+        let other = node.operands.iter().copied().nth(1 - position);
+        match with_epilogue(graph, &node.op, *id, other) {
+            Ok((place, op)) => found.push((place, op, other)),
+            Err(reason) => reasons.push(reason),
+        }
+    }
+    let Some((place, op, other)) = found.into_iter().max_by_key(|(place, _, _)| *place) else {
+        return Err(reasons.join("; "));
     };
-    let Op::Linear(product) = &previous.op else {
-        return Some(Err(format!("follows {}, not linear", previous.op.name())));
-    };
-    let Some(position) = node.operands.iter().position(|v| *v == previous.results[0]) else {
-        return Some(Err("does not read the product before it".into()));
-    };
-    if graph.uses(previous.results[0]) > 1 {
-        return Some(Err("the product is read elsewhere too".into()));
+    let operands = graph.nodes[place].operands.iter().copied().chain(other);
+    let operands = operands.map(|id| (id, graph.value(id).shape.clone())).collect();
+    Ok(Found { op: op.into(), operands, places: vec![place, index] })
+}
+
+/// The place of the product that makes a value, and what it is with `epilogue`, which adds `other` if there is one.
+fn with_epilogue(graph: &Graph, epilogue: &Op, id: ValueId, other: Option<ValueId>) -> Result<(usize, Linear), String> {
+    let place = producer(graph, id, "linear", |op| matches!(op, Op::Linear(_)))?;
+    let Op::Linear(product) = &graph.nodes[place].op else { return Err("it reads no product".into()) };
+    if graph.viewed(id) != id {
+        return Err("it reads the product in another shape".into());
     }
     if product.residual == Residual::Added {
-        return Some(Err("the product already ends with a residual".into()));
+        return Err("the product already ends with a residual".into());
     }
     let mut product = product.clone();
-    let mut extra: Option<ValueId> = None;
-    match &node.op {
-        Op::Activation(activation) => {
-            if product.activation.is_some() {
-                return Some(Err("the product already ends with an activation".into()));
-            }
-            if !activation.kind.ends_linear() {
-                return Some(Err(format!("no product ends with {:?}", activation.kind)));
-            }
-            product.activation = Some(activation.kind);
+    if let Op::Activation(activation) = epilogue {
+        if product.activation.is_some() {
+            return Err("the product already ends with an activation".into());
         }
-        _ => {
-            let other = node.operands[1 - position];
-            if graph.value(other).shape != graph.value(previous.results[0]).shape {
-                return Some(Err("the other term has another shape".into()));
-            }
-            product.residual = Residual::Added;
-            extra = Some(other);
+        if !activation.kind.ends_linear() {
+            return Err(format!("no product ends with {:?}", activation.kind));
         }
+        product.activation = Some(activation.kind);
+    } else {
+        if other.is_none_or(|other| graph.value(other).shape != graph.value(id).shape) {
+            return Err("the other term has another shape".into());
+        }
+        product.residual = Residual::Added;
     }
-    let (results, name) = (node.results.clone(), format!("{} + {}", previous.name, node.name));
-    let fused = &mut graph.nodes[index - 1];
-    fused.op = Op::Linear(product);
-    fused.operands.extend(extra);
-    fused.results = results;
-    fused.name = name;
-    graph.nodes.remove(index);
-    Some(Ok(()))
+    Ok((place, product))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::dtype::DType;
-    use crate::ops::{Activation, ActivationKind, Dim, Linear, Shape};
+    use crate::ops::{Activation, ActivationKind, Dim, Normalize, Shape};
 
     fn product(graph: &mut Graph, x: ValueId) -> ValueId {
         let weight = graph.weight(vec!["w".into()], Shape::fixed(&[8, 8]));
@@ -108,6 +105,25 @@ mod tests {
         assert_eq!(linear.residual, Residual::Added);
         assert_eq!((graph.nodes[0].operands.len(), graph.nodes[0].operands[2]), (3, x));
         assert_eq!(graph.nodes[0].results, [y]);
+    }
+
+    #[test]
+    fn a_product_takes_its_sum_wherever_it_stands() {
+        let mut graph = Graph::new();
+        let x = graph.input("x", Shape::matrix(Dim::Tokens, 8), DType::F32);
+        let [first, second] = [0, 1].map(|_| product(&mut graph, x));
+        let norm = graph.node("norm", Normalize::default(), &[x]).unwrap();
+        let gelu = graph.node("gelu", Activation::from(ActivationKind::GeluErf), &[first]).unwrap();
+        let both = graph.node("both", Binary::from(BinaryKind::Add), &[gelu, second]).unwrap();
+        let y = graph.node("sum", Binary::from(BinaryKind::Add), &[norm, both]).unwrap();
+        graph.outputs = vec![y];
+        let outcomes = run(&mut graph, &Fusion::default());
+        let names: Vec<&str> = graph.nodes.iter().map(|node| node.name.as_str()).collect();
+        // The activation's product is the later one then.
+        assert_eq!(names, ["product", "norm", "product + gelu + both", "sum"]);
+        assert_eq!(graph.nodes[2].operands[2], second);
+        let last = outcomes.last().unwrap().to_string();
+        assert!(last.contains("it reads normalize, not linear; the product already ends with a residual"), "{last}");
     }
 
     #[test]

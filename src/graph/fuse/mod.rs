@@ -4,7 +4,10 @@ mod attention;
 mod definitions;
 mod linear_epilogue;
 
+use std::sync::Arc;
+
 use super::Graph;
+use super::shaders::Registry;
 use crate::ops::Op;
 
 /// What a pass did at one candidate.
@@ -42,6 +45,8 @@ impl std::fmt::Display for Outcome {
 pub struct Fusion<'a> {
     /// Architecture or `model_type`; empty for none.
     pub architecture: &'a str,
+    /// Which shader serves whom.
+    pub shaders: &'a Arc<Registry>,
     /// Why an op with so many operands must stay a step of its own; `None` where nothing speaks against fusing it.
     pub apart: &'a dyn Fn(&Op, usize) -> Option<String>,
 }
@@ -49,7 +54,7 @@ pub struct Fusion<'a> {
 impl Default for Fusion<'_> {
     /// For no architecture, and nothing must stay apart.
     fn default() -> Self {
-        Fusion { architecture: "", apart: &|_, _| None }
+        Fusion { architecture: "", shaders: Registry::generic(), apart: &|_, _| None }
     }
 }
 

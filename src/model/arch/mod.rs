@@ -7,10 +7,12 @@ mod electra;
 mod gpt2;
 mod mpnet;
 mod roberta;
+mod shaders;
 
 use std::path::Path;
 
 use serde_json::{Map, Value};
+pub use shaders::{SHADERS, Shaders};
 
 use super::spec::{EncoderSpec, NameRules};
 use crate::Result;

@@ -2,8 +2,8 @@
 
 use crate::Result;
 use crate::backend::cpu::step::Step;
-use crate::backend::registry;
 use crate::graph::ValueId;
+use crate::graph::shaders::ATTENTION_OUTPUT;
 use crate::ops::{AttentionOutput, AttentionSizes, Pattern};
 
 /// `y += w * v`
@@ -63,11 +63,8 @@ pub(super) fn run(step: &Step<'_>, op: &AttentionOutput, operands: &[ValueId], o
     if out.is_empty() {
         return Ok(());
     }
-    let pattern = match step.shaders.find(registry::ATTENTION_OUTPUT, &op.architecture) {
-        Some(row) if row.user.is_none() => Pattern::of_shader(&row.file),
-        // What a user's shader leaves out, only the shader knows: with weights of zero there it makes no difference.
-        _ => Pattern::Full,
-    };
+    let row = step.plan.shaders.find(ATTENTION_OUTPUT, &op.architecture);
+    let pattern = row.map_or(Pattern::Full, |row| row.pattern);
     let (weights, values) = (step.floats(operands[0])?, step.floats(operands[1])?);
     let rows = Rows { op, sizes, pattern, weights, values };
     step.team.rows(out, sizes.head_dim, 8, |first, part| {

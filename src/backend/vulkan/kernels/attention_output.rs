@@ -1,10 +1,10 @@
 //! Dispatches of `attention_output`: one, of the shader that serves the architecture.
 
 use crate::Result;
-use crate::backend::registry::ATTENTION_OUTPUT;
 use crate::backend::vulkan::generated::attention_output::{Constants, Push};
 use crate::backend::vulkan::kernel::Extent;
 use crate::backend::vulkan::lowering::{Build, Lowering};
+use crate::graph::shaders::ATTENTION_OUTPUT;
 use crate::ops::AttentionOutput;
 
 /// Queries of one head for which there is one workgroup.

@@ -8,7 +8,6 @@ use super::super::device::open_device;
 use super::super::kernel::Dispatch;
 use super::super::program::prepare_dispatches;
 use super::lower;
-use crate::backend::registry::Registry;
 use crate::backend::{Feed, ProgramOptions};
 use crate::dtype::DType;
 use crate::graph::{Graph, Plan, ValueId};
@@ -86,7 +85,7 @@ fn dispatches(
     let filled = graph.node("fill", identity, &[marks]).unwrap();
     let result = graph.node("op", case.op.clone(), &operands).unwrap();
     graph.outputs = vec![filled, result];
-    let mut all = lower(&Plan::new(graph.clone()), capabilities, &Registry::default()).unwrap();
+    let mut all = lower(&Plan::new(graph.clone()), capabilities).unwrap();
     let y = *all.last().unwrap().bindings.last().unwrap();
     *all[0].bindings.last_mut().unwrap() = y;
     for dispatch in &mut all[1..] {

@@ -31,16 +31,15 @@ use super::generated::{
 use super::kernel::Dispatch;
 use super::lowering::{Lowering, Narrow, Target};
 use crate::Result;
-use crate::backend::registry::Registry;
 use crate::graph::Plan;
 use crate::ops::Op;
 
-/// Lowers every node of the plan to the shaders that the registry has for the plan's architecture.
+/// Lowers every node of the plan to the shaders that its registry has for its architecture.
 ///
 /// # Errors
 /// `Unsupported` when an op has no variant for the device.
-pub fn lower(plan: &Plan, capabilities: &Capabilities, shaders: &Registry) -> Result<Vec<Dispatch>> {
-    lower_for(plan, Target { capabilities, shaders, narrow: Narrow::Every })
+pub fn lower(plan: &Plan, capabilities: &Capabilities) -> Result<Vec<Dispatch>> {
+    lower_for(plan, Target { capabilities, narrow: Narrow::Every })
 }
 
 /// As [`lower`], with the builds that the target may have.

@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use super::super::kernel::Resource;
 use super::super::{Capabilities, Feature};
 use super::lower;
-use crate::backend::registry::Registry;
 use crate::dtype::DType;
 use crate::graph::{Graph, Plan, Storage, ValueId};
 use crate::ops::{
@@ -67,7 +66,7 @@ fn the_ranges_a_fused_op_binds_are_its_works_bytes() {
 fn moves_its_work(plan: &Plan, stored: DType, device: &Capabilities) {
     let node = &plan.graph.nodes[0];
     let name = format!("{} in {} on {}", node.op.name(), stored.name(), device.name);
-    let dispatches = lower(plan, device, &Registry::default()).unwrap();
+    let dispatches = lower(plan, device).unwrap();
     let product = matches!(node.op, Op::GatedLinear(_) | Op::LayerNormLinear(_));
     let on_matrices = product && stored == DType::F16 && device.has(Feature::CooperativeMatrixF16);
     assert_eq!(dispatches.last().unwrap().variant.name.ends_with("-matrix"), on_matrices, "{name}");

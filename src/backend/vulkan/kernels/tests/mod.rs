@@ -8,7 +8,6 @@ mod walks;
 use super::super::kernel::{Dispatch, Extent, Resource};
 use super::super::{Capabilities, DeviceType, Feature};
 use super::lower;
-use crate::backend::registry::Registry;
 use crate::dtype::DType;
 use crate::graph::{Graph, Plan, ValueId};
 use crate::ops::{Dim, Op, Shape};
@@ -51,7 +50,7 @@ fn dispatches_as(
     let ids: Vec<ValueId> = operands.iter().enumerate().map(|(i, o)| value(&mut graph, i, o, stored)).collect();
     let result = graph.node("node", op, &ids)?;
     graph.outputs = vec![result];
-    lower(&Plan::new(graph), capabilities, &Registry::default())
+    lower(&Plan::new(graph), capabilities)
 }
 
 fn on_floor(op: impl Into<Op>, operands: &[Operand]) -> Vec<Dispatch> {

@@ -1,0 +1,195 @@
+//! Which shader serves an architecture: names only, whatever runs them.
+//!
+//! ```text
+//! model_type ── architectures ─▶ architecture ─┐
+//! shader's name ───────────────────────────────┴ specific, else generic ─▶ Row {file, user, pattern}
+//! Op, attributes ── NAMES ─▶ shader's names, kernel
+//! ```
+//! A plan keeps the registry that it was made with. Others of the type are lists of names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, LazyLock};
+
+use crate::ops::attention_output::FAMILIES;
+use crate::ops::reduce::Stage;
+use crate::ops::{ActivationKind, Binary, BinaryKind, Op, Pattern};
+use crate::{Error, Result};
+
+/// The name under which `attention_output` looks for its shader.
+pub const ATTENTION_OUTPUT: &str = "attention-output";
+
+/// A name under which a shader can be registered; the generic entry is grilly's own.
+pub struct Name {
+    /// The name.
+    pub shader: &'static str,
+    /// The kernel whose interface it has.
+    pub kernel: &'static str,
+    /// Whether it serves an op with so many operands.
+    pub serves: fn(&Op, usize) -> bool,
+}
+
+const fn name(shader: &'static str, kernel: &'static str, serves: fn(&Op, usize) -> bool) -> Name {
+    Name { shader, kernel, serves }
+}
+
+/// All of them, in alphabetical order. A shader can be registered under the name of any kernel, too.
+pub const NAMES: &[Name] = &[
+    name("activation-gelu", "activation", |op, _| activation(op, &[ActivationKind::GeluErf, ActivationKind::GeluTanh])),
+    name("activation-relu", "activation", |op, _| activation(op, &[ActivationKind::Relu])),
+    name("activation-silu", "activation", |op, _| activation(op, &[ActivationKind::Silu])),
+    name("activation-softmax", "softmax", |op, _| matches!(op, Op::Softmax(_))),
+    name("attention-concat-heads", "attention-concat-heads", |_, _| false),
+    name("attention-mask", "attention-mask", |op, _| matches!(op, Op::AttentionMask(_))),
+    name(ATTENTION_OUTPUT, ATTENTION_OUTPUT, |op, _| matches!(op, Op::AttentionOutput(_))),
+    name("attention-scores", "matmul", |op, _| matches!(op, Op::AttentionScores(_))),
+    // One index and one table.
+    name("embedding-lookup", "embedding-sum", |op, operands| matches!(op, Op::EmbeddingSum(_)) && operands == 2),
+    name("embedding-normalize", "normalize", |op, _| matches!(op, Op::Normalize(_))),
+    name("embedding-pool", "pool", |op, _| matches!(op, Op::Pool(_))),
+    // With a weight for each token.
+    name("embedding-pool-mask", "reduce", |op, operands| match op {
+        Op::Reduce(reduce) => operands == 2 || matches!(reduce.stage, Stage::Join { weighted: true, .. }),
+        _ => false,
+    }),
+    name("fnn-dropout", "dropout", |op, _| matches!(op, Op::Dropout(_))),
+    name("fnn-layernorm", "layer-norm", |op, _| matches!(op, Op::LayerNorm(_))),
+    name("fnn-linear", "linear", |op, _| matches!(op, Op::Linear(_))),
+    name("fnn-residual", "binary", |op, _| matches!(op, Op::Binary(Binary { kind: BinaryKind::Add }))),
+    name("rope", "rope", |op, _| matches!(op, Op::Rope(_))),
+];
+
+fn activation(op: &Op, kinds: &[ActivationKind]) -> bool {
+    matches!(op, Op::Activation(activation) if kinds.contains(&activation.kind))
+}
+
+/// The names under which a shader can be registered to run an op, the most particular first: its own, that of the kernel
+/// behind them, and the op's with hyphens.
+fn names_of(op: &Op, operands: usize) -> impl Iterator<Item = String> {
+    let serving = || NAMES.iter().filter(move |name| (name.serves)(op, operands));
+    let names: Vec<&str> = serving().map(|name| name.shader).chain(serving().map(|name| name.kernel)).collect();
+    names.into_iter().map(str::to_owned).chain([op.name().replace('_', "-")])
+}
+
+/// What to register in place of a name that no kernel runs under.
+pub fn instead_of(shader: &str) -> Option<&'static str> {
+    match shader {
+        "attention-concat-heads" => Some(
+            "heads lie side by side already in the result of \"attention-output\", so joining them moves nothing and runs \
+             no shader; register \"attention-output\"",
+        ),
+        _ => None,
+    }
+}
+
+/// One entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// The file's name as it was registered, without its ending.
+    pub file: String,
+    /// Which of the users' shaders it is, by the number that the backend gave it; `None` for one of grilly's own.
+    pub user: Option<usize>,
+    /// Of `attention_output`: which weights it takes as they are. What a user's shader leaves out, only the shader knows:
+    /// with weights of zero there it makes no difference.
+    pub pattern: Pattern,
+}
+
+impl Row {
+    /// One of grilly's own shaders, with the pattern of its family.
+    pub fn own(shader: &str) -> Self {
+        let family = FAMILIES.iter().find(|family| family.shader == shader);
+        Row { file: shader.to_owned(), user: None, pattern: family.map_or(Pattern::Full, |family| family.pattern) }
+    }
+
+    /// A user's shader, by its number.
+    pub fn users(file: &str, number: usize) -> Self {
+        Row { file: file.to_owned(), user: Some(number), pattern: Pattern::Full }
+    }
+}
+
+/// Shaders by name and architecture.
+#[derive(Debug, Clone)]
+pub struct Registry {
+    /// By name and architecture, `None` for the generic one.
+    rows: BTreeMap<(String, Option<String>), Row>,
+    architectures: BTreeMap<String, String>,
+    /// What grilly ships; `None` in that itself.
+    shipped: Option<Arc<Registry>>,
+}
+
+impl Default for Registry {
+    /// The shaders that grilly ships for every architecture.
+    fn default() -> Self {
+        let rows = NAMES.iter().map(|name| (key(name.shader, None), Row::own(name.shader))).collect();
+        Registry { rows, architectures: BTreeMap::new(), shipped: None }
+    }
+}
+
+impl Registry {
+    /// The registry of a plan for no architecture.
+    pub fn generic() -> &'static Arc<Self> {
+        static ALL: LazyLock<Arc<Registry>> = LazyLock::new(Arc::default);
+        &ALL
+    }
+
+    /// One that begins with what grilly ships.
+    pub fn over(shipped: &Arc<Self>) -> Self {
+        Registry { shipped: Some(shipped.clone()), ..Registry::clone(shipped) }
+    }
+
+    /// Makes `row` the shader of one architecture, or of every one that has no own.
+    pub fn register(&mut self, shader: &str, architecture: Option<&str>, row: Row) {
+        self.rows.insert(key(shader, architecture), row);
+    }
+
+    /// Puts what grilly ships in the place of the entry of one architecture, or of the generic one; if it ships none,
+    /// there is none then.
+    pub fn unregister(&mut self, shader: &str, architecture: Option<&str>) {
+        let key = key(shader, architecture);
+        match self.shipped.as_ref().and_then(|shipped| shipped.rows.get(&key)) {
+            Some(row) => drop(self.rows.insert(key, row.clone())),
+            None => drop(self.rows.remove(&key)),
+        }
+    }
+
+    /// Makes models of a type use the shaders of an architecture.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an empty name.
+    pub fn register_architecture(&mut self, model_type: &str, architecture: &str) -> Result<()> {
+        if model_type.is_empty() || architecture.is_empty() {
+            return Err(Error::InvalidArgument("register_architecture: an empty name".into()));
+        }
+        self.architectures.insert(model_type.to_lowercase(), architecture.to_lowercase());
+        Ok(())
+    }
+
+    /// The entry of `shader` for an architecture or `model_type` (empty for none), else the generic one.
+    pub fn find(&self, shader: &str, architecture: &str) -> Option<&Row> {
+        let entry = |architecture: Option<&str>| self.rows.get(&key(shader, architecture));
+        let of_type = || entry(Some(self.architectures.get(&architecture.to_lowercase())?));
+        let named = Some(architecture).filter(|name| !name.is_empty());
+        named.and_then(|_| entry(named).or_else(of_type)).or_else(|| entry(None))
+    }
+
+    /// Name and entry of what runs `op` for an architecture in place of what grilly ships; `None` where grilly's own runs.
+    pub fn in_place_of(&self, op: &Op, operands: usize, architecture: &str) -> Option<(String, &Row)> {
+        let shipped = self.shipped.as_deref().unwrap_or(self);
+        let changed = |name: String| {
+            let row = self.find(&name, architecture)?;
+            let other = || shipped.find(&name, architecture).is_some_and(|own| own.file != row.file);
+            (row.user.is_some() || other()).then_some((name, row))
+        };
+        names_of(op, operands).find_map(changed)
+    }
+
+    /// Names of all shaders, or of those with an entry of the architecture's own or a generic one; sorted.
+    pub fn list(&self, architecture: Option<&str>) -> Vec<String> {
+        let found = |name: &&String| architecture.is_none_or(|architecture| self.find(name, architecture).is_some());
+        let names: BTreeSet<&String> = self.rows.keys().map(|(name, _)| name).filter(found).collect();
+        names.into_iter().cloned().collect()
+    }
+}
+
+fn key(shader: &str, architecture: Option<&str>) -> (String, Option<String>) {
+    (shader.to_owned(), architecture.map(str::to_lowercase))
+}

@@ -1,0 +1,142 @@
+//! The process' registry of shaders: what grilly ships for the architectures of `arch`, and what users register over it.
+
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+
+use super::arch::SHADERS;
+use crate::graph::shaders::{ATTENTION_OUTPUT, Registry, Row};
+use crate::ops::attention_output::FAMILIES;
+
+static SHIPPED: LazyLock<Arc<Registry>> = LazyLock::new(|| {
+    let mut registry = Registry::default();
+    for row in SHADERS {
+        let family = FAMILIES.iter().find(|family| family.name == row.family).expect("a row of FAMILIES");
+        registry.register(ATTENTION_OUTPUT, Some(row.architecture), Row::own(family.shader));
+        for model_type in row.model_types {
+            registry.register_architecture(model_type, row.architecture).expect("names that are not empty");
+        }
+    }
+    Arc::new(registry)
+});
+
+static REGISTRY: LazyLock<RwLock<Arc<Registry>>> = LazyLock::new(|| RwLock::new(Arc::new(shipped())));
+
+/// What grilly ships.
+pub fn shipped() -> Registry {
+    Registry::over(&SHIPPED)
+}
+
+/// The process' registry as it is now; later changes leave what is returned alone.
+pub fn read() -> Arc<Registry> {
+    REGISTRY.read().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Changes the process' registry.
+pub fn change<T>(change: impl FnOnce(&mut Registry) -> T) -> T {
+    change(Arc::make_mut(&mut REGISTRY.write().unwrap_or_else(PoisonError::into_inner)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::shaders::instead_of;
+    use crate::ops::{Activation, ActivationKind, AttentionOutput, Op, Pattern, RmsNorm};
+
+    #[test]
+    fn an_architecture_gets_its_own_shader_and_else_the_generic_one() {
+        let mut registry = shipped();
+        let file = |registry: &Registry, name: &str| registry.find(ATTENTION_OUTPUT, name).unwrap().file.clone();
+        for (name, expected) in [
+            ("", "attention-output"),
+            ("bert", "attention-output"),
+            ("GPT", "attention-output-gpt"),
+            ("gpt2", "attention-output-gpt"),
+            ("gpt_neox", "attention-output-gpt"),
+            ("granite", "attention-output-gpt"),
+            ("mt5", "attention-output-t5"),
+            ("mistral", "attention-output-llama"),
+            ("big_bird", "attention-output-bigbird"),
+        ] {
+            assert_eq!(file(&registry, name), expected, "{name}");
+        }
+        assert_eq!(registry.find("nothing", "gpt"), None);
+        registry.register_architecture("My_Model", "T5").unwrap();
+        assert_eq!(file(&registry, "my_model"), "attention-output-t5");
+        assert!(registry.register_architecture("", "t5").is_err());
+        // A row of the type's own goes before that of its architecture.
+        registry.register(ATTENTION_OUTPUT, Some("Gpt2"), Row::users("mine", 0));
+        assert_eq!((file(&registry, "gpt2"), file(&registry, "gpt")), ("mine".into(), "attention-output-gpt".into()));
+        registry.unregister(ATTENTION_OUTPUT, Some("GPT2"));
+        assert_eq!(file(&registry, "gpt2"), "attention-output-gpt");
+        for architecture in [None, Some("t5")] {
+            let name = architecture.unwrap_or("");
+            let before = file(&registry, name);
+            registry.register(ATTENTION_OUTPUT, architecture, Row::users("mine", 0));
+            assert_eq!(file(&registry, name), "mine");
+            registry.unregister(ATTENTION_OUTPUT, architecture);
+            assert_eq!(file(&registry, name), before);
+        }
+    }
+
+    #[test]
+    fn what_a_user_changed_is_told_from_what_is_shipped() {
+        let mut registry = shipped();
+        let attention = |name: &str| (AttentionOutput { architecture: name.into(), ..Default::default() }.into(), 2);
+        let gelu = (Activation::from(ActivationKind::GeluTanh).into(), 1);
+        let relu: (Op, usize) = (Activation::from(ActivationKind::Relu).into(), 1);
+        let changed = |registry: &Registry, (op, operands): &(Op, usize), architecture: &str| {
+            registry.in_place_of(op, *operands, architecture).map(|(_, row)| row.file.clone())
+        };
+        let output: (Op, usize) = attention("bert");
+        for architecture in ["bert", "gpt2", "t5", ""] {
+            assert_eq!(changed(&registry, &output, architecture), None, "{architecture}");
+        }
+        registry.register(ATTENTION_OUTPUT, Some("bert"), Row::users("mine", 3));
+        registry.register("activation-gelu", None, Row::users("my-gelu", 3));
+        assert_eq!(changed(&registry, &output, "bert"), Some("mine".into()));
+        assert_eq!(changed(&registry, &output, "roberta"), None);
+        assert_eq!(
+            (changed(&registry, &gelu, "bert"), changed(&registry, &relu, "bert")),
+            (Some("my-gelu".into()), None)
+        );
+        // Ops without a name of their own have that of their kernel.
+        registry.register("rms-norm", Some("bert"), Row::users("my-norm", 3));
+        let norm = (RmsNorm { eps: 1e-6 }.into(), 2);
+        let norms = ["bert", "roberta"].map(|name| changed(&registry, &norm, name));
+        assert_eq!(norms, [Some("my-norm".into()), None]);
+        // One of grilly's own in another's place is a change, in its own place it is none.
+        registry.register_architecture("roberta", "gpt").unwrap();
+        assert_eq!(changed(&registry, &output, "roberta"), Some("attention-output-gpt".into()));
+        registry.register(ATTENTION_OUTPUT, Some("bert"), Row::own("attention-output"));
+        assert_eq!(changed(&registry, &output, "bert"), None);
+    }
+
+    #[test]
+    fn a_shipped_shader_has_the_pattern_of_its_family_for_whomever_it_serves() {
+        let mut registry = shipped();
+        for row in FAMILIES {
+            registry.register(ATTENTION_OUTPUT, Some("mine"), Row::own(row.shader));
+            assert_eq!(registry.find(ATTENTION_OUTPUT, "mine").unwrap().pattern, row.pattern, "{}", row.name);
+            assert!(row.name == "full" || SHADERS.iter().any(|served| served.family == row.name), "{}", row.name);
+        }
+        let pattern = |registry: &Registry, name: &str| registry.find(ATTENTION_OUTPUT, name).unwrap().pattern;
+        assert_eq!((pattern(&registry, "GPT2"), pattern(&registry, "bert")), (Pattern::Causal, Pattern::Full));
+        // A user's file is his own, whatever it is called.
+        registry.register(ATTENTION_OUTPUT, Some("mine"), Row::users("attention-output-gpt", 0));
+        assert_eq!(pattern(&registry, "mine"), Pattern::Full);
+    }
+
+    #[test]
+    fn every_shipped_name_has_a_shader() {
+        let names = shipped().list(None);
+        assert!(names.windows(2).all(|pair| pair[0] < pair[1]), "sorted");
+        #[cfg(feature = "vulkan")]
+        for name in names {
+            let kernel = crate::backend::vulkan::builtin(&name);
+            assert_ne!(kernel.is_some(), instead_of(&name).is_some(), "{name}");
+        }
+        #[cfg(feature = "vulkan")]
+        for family in FAMILIES {
+            assert!(crate::backend::vulkan::builtin(family.shader).is_some(), "{}", family.shader);
+        }
+    }
+}
