@@ -88,8 +88,8 @@ def add(test: str, before: Counts, after: Counts) -> None:
 
 
 def save() -> None:
-    """Adds what this process dispatched to the file of its mode."""
-    if not tests:
+    """Adds what this process dispatched to the file of its mode, if lavapipe ran it."""
+    if not (tests and lavapipe.chosen()):
         return
     TARGET.mkdir(exist_ok=True)
     with (TARGET / f"{PREFIX}{Mode.of_this_process().name}.json").open("a+") as file:

@@ -15,6 +15,11 @@ UNOPTIMISED = "nopt"
 SUBGROUPS = {"128": 4, "512": 16}
 
 
+def chosen() -> bool:
+    """Whether it is this process's driver."""
+    return "lvp" in os.environ.get("VK_DRIVER_FILES", os.environ.get("VK_ICD_FILENAMES", ""))
+
+
 def width() -> str:
     """That of this process."""
     return os.environ.get("LP_NATIVE_VECTOR_WIDTH", NATIVE)
