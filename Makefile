@@ -30,6 +30,7 @@ endif
 
 # What a test may use: a software rasteriser counts as a device, and an absent one is a failure, not a skip.
 TEST_ENV := ALLOW_CPU_VULKAN=$${ALLOW_CPU_VULKAN:-1} GRILLY_REQUIRE=$${GRILLY_REQUIRE-vulkan,weights}
+TWO_PROCESSES := -n 2 --dist worksteal
 
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs $(shell find src build shaders -type f 2>/dev/null)
 WHEEL_SOURCES := $(RUST_SOURCES) pyproject.toml README.md LICENSE $(shell find python -type f -not -name '*.pyc' -not -name '*.so' 2>/dev/null)
@@ -56,9 +57,19 @@ test-rust: setup-test ## The Rust tests (cargo test)
 
 .PHONY: test-python
 test-python: setup-test $(STAMPS)/installed ## The Python tests, against the installed wheel; two processes; ARGS="-k parity" to choose
-	@mkdir -p target
-	@$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS) 2>&1 | tee target/test-python.log
-	@tail -n 1 target/test-python.log | sed 's/^=* */pytest: /; s/ *=*$$//' > target/test-python.summary
+	@mkdir -p target; rm -f target/coverage-of-variants-*.json
+ifdef ARGS
+	@$(TEST_ENV) $(BIN)/python -m pytest $(TWO_PROCESSES) $(ARGS) 2>&1 | tee target/test-python.log
+else
+	@$(TEST_ENV) $(BIN)/python -m pytest $(TWO_PROCESSES) tests/ops 2>&1 | tee target/test-python.log
+	@$(TEST_ENV) $(BIN)/python -m pytest $(TWO_PROCESSES) --ignore tests/ops 2>&1 | tee -a target/test-python.log
+	@$(TEST_ENV) $(BIN)/python tests/modes.py 2>&1 | tee -a target/test-python.log
+endif
+	@sed -n 's/^==* \(.* in [0-9.]*s.*[^=]\) *=*$$/pytest: \1/p; /^pipelines/p' target/test-python.log > target/test-python.summary
+
+.PHONY: test-long
+test-long: setup-test $(STAMPS)/installed ## The whole table of operation cases optimised and at subgroup sizes 4 and 16; prints its time
+	@time $(TEST_ENV) $(BIN)/python tests/modes.py table
 
 .PHONY: test-full
 test-full: setup-test $(STAMPS)/installed ## Attention over products of masks, heads and lengths, on the device that VK_DRIVER_FILES names (a GPU's minutes)
@@ -66,7 +77,7 @@ test-full: setup-test $(STAMPS)/installed ## Attention over products of masks, h
 
 .PHONY: test-sync
 test-sync: setup-test $(STAMPS)/installed ## The Python tests with the validation layer looking for accesses that no barrier orders (slow)
-	@GRILLY_DEBUG=sync $(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	@GRILLY_DEBUG=sync $(TEST_ENV) $(BIN)/python -m pytest $(TWO_PROCESSES) $(ARGS)
 
 .PHONY: test-live
 test-live: setup-live ## Compare with sentence-transformers itself (downloads 6 GB once, into .venv-live)

@@ -16,8 +16,8 @@ TESTS = Path(__file__).parent
 os.environ.setdefault("ALLOW_CPU_VULKAN", "1")
 os.environ.setdefault("GRILLY_DEBUG", "1")  # the validation layer, before grilly makes an instance
 if not {"VK_DRIVER_FILES", "VK_ICD_FILENAMES"} & set(os.environ):
-    for lavapipe in sorted(Path("/usr/share/vulkan/icd.d").glob("lvp_icd*.json")):
-        os.environ["VK_DRIVER_FILES"] = os.environ["VK_ICD_FILENAMES"] = str(lavapipe)
+    for driver in sorted(Path("/usr/share/vulkan/icd.d").glob("lvp_icd*.json")):
+        os.environ["VK_DRIVER_FILES"] = os.environ["VK_ICD_FILENAMES"] = str(driver)
 
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
@@ -27,6 +27,8 @@ try:
 except ModuleNotFoundError:  # Python 3.10, where pytest itself brings tomli
     import tomli as tomllib
 
+import dispatched  # noqa: E402
+import lavapipe  # noqa: E402
 from models import variant_list, variants  # noqa: E402, F401
 
 SUPPRESSIONS = tomllib.loads((TESTS / "validation_suppressions.toml").read_text()).get("suppression", [])
@@ -45,17 +47,6 @@ def need_vulkan() -> None:
     import grilly
 
     need("vulkan", grilly.VULKAN_AVAILABLE, "no usable Vulkan device (`python -m grilly info` says why)")
-
-
-def lavapipe_at(width: int) -> dict[str, str]:
-    """The environment in which lavapipe's vectors have so many bits, and its subgroups `width / 32` invocations.
-
-    lavapipe keeps what it compiled without regard to the width, so each has a folder of its own. Nearly all of the time
-    is the compiler's: its optimiser is left out, and runs where the width is not set.
-    """
-    cache = TESTS.parent / "target" / "tmp" / f"lavapipe-{width}"
-    cache.mkdir(parents=True, exist_ok=True)
-    return {"LP_NATIVE_VECTOR_WIDTH": str(width), "MESA_SHADER_CACHE_DIR": str(cache), "GALLIVM_PERF": "nopt"}
 
 
 def real_model() -> Path | None:
@@ -144,3 +135,25 @@ def validation_layer_is_silent():
 def pytest_report_header(config) -> str:
     driver = os.environ.get("VK_DRIVER_FILES") or os.environ.get("VK_ICD_FILENAMES") or "every installed driver"
     return f"vulkan driver: {driver}; required: {os.environ.get('GRILLY_REQUIRE') or 'nothing'}"
+
+
+def pytest_configure(config) -> None:
+    """lavapipe's optimiser costs more than it saves where only single operations run."""
+    chosen = [Path(argument.partition("::")[0]).resolve() for argument in config.args]
+    optimised = not all(path.is_relative_to(TESTS / "ops") for path in chosen)
+    os.environ.setdefault("GALLIVM_PERF", "" if optimised else lavapipe.UNOPTIMISED)
+    for variable, value in lavapipe.environment(lavapipe.width(), lavapipe.optimised()).items():
+        os.environ.setdefault(variable, value)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    before = dispatched.counts()
+    try:
+        return (yield)
+    finally:
+        dispatched.add(item.nodeid, before, dispatched.counts())
+
+
+def pytest_sessionfinish() -> None:
+    dispatched.save()

@@ -155,3 +155,18 @@ pub(crate) fn dispatch_times() -> Vec<(String, &'static str, u64, f64)> {
     let times = grilly::backend::vulkan::times();
     times.into_iter().map(|((label, kernel), e)| (label, kernel, e.count, e.nanoseconds)).collect()
 }
+
+/// Each variant with the constants it was dispatched with, and how often that was.
+#[pyfunction]
+pub(crate) fn dispatched() -> Vec<(&'static str, Vec<u32>, u64)> {
+    grilly::backend::vulkan::dispatched()
+}
+
+/// Every variant of the build: its name, the features it needs, and whether it sees the size of its subgroups.
+#[pyfunction]
+pub(crate) fn built_variants() -> Vec<(&'static str, Vec<&'static str>, bool)> {
+    let row = |built: &grilly::backend::vulkan::Built| {
+        (built.name, built.needs.iter().map(|feature| feature.name()).collect(), built.subgroups)
+    };
+    grilly::backend::vulkan::built().iter().map(row).collect()
+}

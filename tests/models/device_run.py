@@ -9,6 +9,7 @@ import random
 import sys
 from pathlib import Path
 
+import dispatched
 import numpy as np
 
 import grilly
@@ -38,6 +39,7 @@ def main(folder: str, texts_path: str, output: str, *options: str) -> None:
     ids = padded(model.tokenizer.encode(text) for text in texts)
     np.savez(output, embeddings=embeddings, ids=ids, record=np.array(json.dumps(record, default=str)))
     model.close()
+    dispatched.save_process()
 
 
 def other_ways(model: grilly.VulkanSentenceTransformer, texts: list[str], embeddings: np.ndarray) -> dict[str, bool]:

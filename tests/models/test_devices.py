@@ -3,9 +3,10 @@
 import functools
 from pathlib import Path
 
+import lavapipe
 import numpy as np
 import pytest
-from conftest import lavapipe_at, need, need_vulkan, unexpected
+from conftest import need, need_vulkan, unexpected
 
 from . import reference
 from .device_process import run
@@ -13,7 +14,7 @@ from .golden import normalized, per_text
 from .variant_list import sized
 
 LAYERS, HIDDEN = 2, 96
-LAVAPIPE_WIDTHS = {"native": {}} | {f"width {width}": lavapipe_at(width) for width in (128, 256, 512)}
+LAVAPIPE_WIDTHS = {"native": {}} | {f"width {width}": lavapipe.environment(width) for width in ("128", "256", "512")}
 SWIFTSHADER = Path("/usr/lib/chromium")
 WORDS = "the a in of and to is it dog time year people way day thing man world life hand part child eye".split()
 

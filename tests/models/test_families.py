@@ -2,9 +2,10 @@
 
 import random
 
+import lavapipe
 import numpy as np
 import pytest
-from conftest import lavapipe_at, need
+from conftest import need
 
 from grilly import VulkanSentenceTransformer, _core
 
@@ -121,10 +122,12 @@ def test_every_distance_occurs(golden):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["gpt2-matrix"], indirect=True)
-@pytest.mark.parametrize("width", [128, 512])
+@pytest.mark.parametrize("width", lavapipe.SUBGROUPS)
 def test_pre_norm_and_causal_at_other_subgroup_sizes(vulkan, folder, name, width, sentences, golden, tmp_path):
     need("vulkan", "llvmpipe" in _core.engine("vulkan").device, "only lavapipe's subgroup size is set by a variable")
-    found = device_process.run(folder, sentences, tmp_path, lavapipe_at(width) | {"GRILLY_STRICT": "1"}, bits=True)
+    found = device_process.run(
+        folder, sentences, tmp_path, lavapipe.environment(width) | {"GRILLY_STRICT": "1"}, bits=True
+    )
     assert found.record["backend"] == "vulkan" and all(found.record["bits"].values())
     assert found.ids == per_text(golden[f"{name}/ids"])
     assert error(found.embeddings, normalized(golden[f"{name}/rows"])) <= FLOAT32

@@ -15,6 +15,7 @@ pub(crate) mod cache_file;
 mod capabilities;
 mod device;
 mod devices;
+mod dispatched;
 mod interface;
 mod kernel;
 mod kernels;
@@ -38,6 +39,7 @@ pub use capabilities::{Capabilities, DeviceType, Feature};
 pub(crate) use device::expect_prints;
 pub use device::{abandon, devices, in_use, open, shut_down, validated};
 pub use devices::{Inventory, Listed};
+pub use dispatched::{Built, built, dispatched};
 pub use interface::Interface;
 pub use kernel::{
     Access, Binding, Constant, Dispatch, Extent, Kernel, PushMember, Range, Resource, Scalar, Specialization, Variant,

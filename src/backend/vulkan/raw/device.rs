@@ -198,7 +198,7 @@ impl Device {
         COUNTERS.submits.fetch_add(1, Relaxed);
         for recording in recordings {
             recording.ticket = ticket;
-            COUNTERS.dispatches.fetch_add(recording.dispatches, Relaxed);
+            recording.count();
         }
         Ok(ticket)
     }

@@ -1,11 +1,12 @@
 //! Compute pipelines.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use ash::vk;
 
 use super::Device;
-use crate::backend::vulkan::Variant;
+use crate::backend::vulkan::{Variant, dispatched};
 use crate::{Error, Result};
 
 /// A shader variant with its constants set, ready to dispatch.
@@ -15,6 +16,8 @@ pub(in crate::backend::vulkan) struct Pipeline {
     pub(super) sets: vk::DescriptorSetLayout,
     pub(in crate::backend::vulkan) variant: &'static Variant,
     pub(super) device: Arc<Device>,
+    /// Dispatches submitted.
+    pub(super) dispatches: Arc<AtomicU64>,
 }
 
 impl Pipeline {
@@ -51,6 +54,7 @@ impl Pipeline {
             sets,
             variant,
             device: device.clone(),
+            dispatches: dispatched::count(variant, constants),
         };
         let push =
             [vk::PushConstantRange::default().stage_flags(vk::ShaderStageFlags::COMPUTE).size(variant.push_bytes)];

@@ -1,11 +1,13 @@
 //! Command buffers with all that they name.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use ash::vk;
 
 use super::{Device, Pipeline, Slice, Ticket};
 use crate::Result;
+use crate::stats::COUNTERS;
 
 /// Workgroups of a dispatch.
 #[derive(Clone)]
@@ -61,7 +63,7 @@ pub(in crate::backend::vulkan) struct Recording {
     pub(super) buffer: vk::CommandBuffer,
     /// The last submission.
     pub(super) ticket: Ticket,
-    pub(super) dispatches: u64,
+    dispatches: u64,
     /// Whether the command buffer is complete.
     pub(super) recorded: bool,
     pool: vk::CommandPool,
@@ -324,12 +326,23 @@ impl Recording {
         result.map_err(|cause| self.device.failure("vkGetQueryPoolResults", cause))?;
         let mask = u64::MAX >> (64 - self.device.timestamp_bits.clamp(1, 64));
         let period = f64::from(self.device.capabilities.timestamp_period);
-        let launches = self.commands.iter().filter_map(|c| match c {
+        let time = |pair: &[u64]| (pair[1].wrapping_sub(pair[0]) & mask) as f64 * period;
+        Ok(self.launches().zip(ticks.windows(2).map(time)).collect())
+    }
+
+    /// Counts the dispatches of a submission.
+    pub(super) fn count(&self) {
+        COUNTERS.dispatches.fetch_add(self.dispatches, Relaxed);
+        for launch in self.launches() {
+            launch.pipeline.dispatches.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn launches(&self) -> impl Iterator<Item = &Launch> {
+        self.commands.iter().filter_map(|command| match command {
             Command::Dispatch { launch, .. } => Some(&**launch),
             _ => None,
-        });
-        let time = |pair: &[u64]| (pair[1].wrapping_sub(pair[0]) & mask) as f64 * period;
-        Ok(launches.zip(ticks.windows(2).map(time)).collect())
+        })
     }
 
     /// Whether something was recorded and submitted, and is done.

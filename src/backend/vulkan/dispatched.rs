@@ -1,0 +1,56 @@
+//! Which pipelines this process has dispatched, and how often: tests tell from it what ran.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use rspirv::dr::Operand;
+use rspirv::spirv::Capability;
+
+use super::raw::lock;
+use super::{Feature, Variant, generated, reflect};
+
+/// By the variant's name and the values of its specialization constants.
+type Counts = BTreeMap<(&'static str, Vec<u32>), Arc<AtomicU64>>;
+
+static COUNTS: Mutex<Counts> = Mutex::new(BTreeMap::new());
+
+/// The count of a variant with these constants, which all devices share.
+pub(super) fn count(variant: &Variant, constants: &[u32]) -> Arc<AtomicU64> {
+    lock(&COUNTS).entry((variant.name, constants.to_vec())).or_default().clone()
+}
+
+/// Each variant with the constants it was dispatched with, and how often that was.
+pub fn dispatched() -> Vec<(&'static str, Vec<u32>, u64)> {
+    let counts = lock(&COUNTS);
+    let count = |((name, constants), count): (&(&'static str, Vec<u32>), &Arc<AtomicU64>)| {
+        (*name, constants.clone(), count.load(Relaxed))
+    };
+    counts.iter().map(count).filter(|(_, _, count)| *count > 0).collect()
+}
+
+/// A variant that the build made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Built {
+    /// Its full name.
+    pub name: &'static str,
+    /// What a device must have for it.
+    pub needs: &'static [Feature],
+    /// Whether its invocations see the size of their subgroup.
+    pub subgroups: bool,
+}
+
+/// Every variant that the build made.
+pub fn built() -> Vec<Built> {
+    let variants = generated::ALL.iter().flat_map(|kernel| kernel.variants);
+    let built = |v: &'static Variant| Built { name: v.name, needs: v.needs, subgroups: uses_subgroups(v.spirv) };
+    variants.map(built).collect()
+}
+
+fn uses_subgroups(spirv: &[u32]) -> bool {
+    let declared = |module: rspirv::dr::Module| {
+        let subgroups = Operand::Capability(Capability::GroupNonUniform);
+        module.capabilities.iter().any(|instruction| instruction.operands.contains(&subgroups))
+    };
+    reflect::load(spirv).is_ok_and(declared)
+}

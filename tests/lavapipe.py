@@ -1,0 +1,38 @@
+"""How lavapipe, Mesa's software driver, compiles: its environment variables, and a folder for what it compiled.
+
+Nearly all of a test's time on lavapipe is its compiler's, and most of that its optimiser's: tests/ops runs without it,
+models with it, which would run too slowly. lavapipe keeps what it compiled without regard to the width of its vectors,
+hence a folder for each.
+"""
+
+import os
+from pathlib import Path
+
+CACHES = Path(__file__).parent.parent / "target" / "tmp"
+NATIVE = "native"
+UNOPTIMISED = "nopt"
+#: Bits of lavapipe's vectors, and the subgroup sizes that come of them; natively 256 and 8 on most processors.
+SUBGROUPS = {"128": 4, "512": 16}
+
+
+def chosen() -> bool:
+    """Whether it is this process's driver."""
+    return "lvp" in os.environ.get("VK_DRIVER_FILES", os.environ.get("VK_ICD_FILENAMES", ""))
+
+
+def width() -> str:
+    """That of this process."""
+    return os.environ.get("LP_NATIVE_VECTOR_WIDTH", NATIVE)
+
+
+def optimised() -> bool:
+    """Whether this process optimises."""
+    return UNOPTIMISED not in os.environ.get("GALLIVM_PERF", "").split(",")
+
+
+def environment(width: str = NATIVE, optimised: bool = False) -> dict[str, str]:
+    """For vectors of so many bits, with or without the optimiser."""
+    folder = CACHES / f"lavapipe-{width}-{'optimised' if optimised else 'unoptimised'}"
+    folder.mkdir(parents=True, exist_ok=True)
+    chosen = {"GALLIVM_PERF": "" if optimised else UNOPTIMISED, "MESA_SHADER_CACHE_DIR": str(folder)}
+    return chosen if width == NATIVE else chosen | {"LP_NATIVE_VECTOR_WIDTH": width}

@@ -1,0 +1,38 @@
+"""Pipelines are counted when they are dispatched, not when they are compiled; tests/modes.py builds on it."""
+
+import dispatched
+import modes
+import numpy as np
+from dispatched import Mode
+
+from grilly import _core
+
+
+def test_what_is_dispatched_is_counted_by_variant_and_constants(vulkan):
+    engine = _core.engine(vulkan)
+    x = engine.upload(np.ones((3, 64), np.float32))
+    engine.call("softmax", [x], {}).numpy()
+    before = dispatched.counts()
+    waiting = [engine.call("softmax", [x], {}) for _ in range(2)]
+    assert dispatched.counts() == before, "nothing was submitted"
+    engine.synchronize()
+    dispatched.add("a test", before, dispatched.counts())
+    ((name, count),) = dispatched.tests.pop("a test").items()
+    assert modes.variant_of(name) == "softmax" and count == len(waiting)
+
+
+def test_every_variant_that_needs_matrix_cores_says_so():
+    built = dispatched.built()
+    assert {"softmax", "linear-shuffle", "linear-matrix"} <= built.keys()
+    assert "coopmat_f16_f32_16x16x16" in built["linear-matrix"].needs
+    assert built["linear-shuffle"].subgroups and not built["softmax"].subgroups
+
+
+def test_a_test_is_chosen_for_each_pipeline():
+    tests = {"both": {"a []": 2, "b [1]": 1}, "one": {"b [1]": 1}, "other": {"b [2]": 5}}
+    assert modes.chosen(tests, ["b [1]"]) == ["one"]
+    assert modes.chosen(tests, ["a []", "b [1]", "b [2]"]) == ["both", "one", "other"]
+    record = {Mode(True, "native", True): {"both": tests["both"]}, Mode(False, "128", True): {"other": tests["other"]}}
+    assert modes.pipelines(modes.native(record)) == {"a []", "b [1]"}
+    assert [mode.name for mode in record] == ["optimised-native-validated", "unoptimised-128-validated"]
+    assert all(Mode.named(mode.name) == mode for mode in record)
