@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use by_length::ByLength;
 #[cfg(feature = "vulkan")]
 pub(crate) use call::op_graph;
+pub use calls::Hashed;
 pub use program::Program;
 
 use crate::backend::{ArrayEngine, Backend, BackendKind, Memory, ProgramOptions, choose};
@@ -162,18 +163,18 @@ impl Engine {
     /// # Errors
     /// As [`Engine::call`].
     pub fn call_as(self: &Arc<Self>, architecture: &str, op: &Op, operands: &[&Array]) -> Result<Array> {
-        Ok(self.call_all(architecture, op, operands)?.swap_remove(0))
+        Ok(self.call_all(architecture, &Hashed::from(op.clone()), operands)?.swap_remove(0))
     }
 
     /// All results of one op, in its order; an operand that it updates is left as it is, and the result is a copy.
     ///
     /// # Errors
     /// As [`Engine::call`].
-    pub fn call_all(self: &Arc<Self>, architecture: &str, op: &Op, operands: &[&Array]) -> Result<Vec<Array>> {
+    pub fn call_all(self: &Arc<Self>, architecture: &str, op: &Hashed, operands: &[&Array]) -> Result<Vec<Array>> {
         if let Some(other) = operands.iter().find(|a| !Arc::ptr_eq(&a.engine, self)) {
             return Err(Error::InvalidArgument(format!(
                 "{}: an operand is on {:?} and not on {:?}",
-                op.name(),
+                op.op().name(),
                 other.engine.device,
                 self.device
             )));

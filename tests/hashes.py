@@ -33,13 +33,12 @@ def case_rows(device: str) -> dict[str, str]:
 
     engine = _core.engine(device)
     rows = {}
-    for case in CASES:
+    # A build from before there were several results has no operation that has them.
+    call = getattr(engine, "call_all", lambda *given: [engine.call(*given)])
+    for case in (case for case in CASES if case.op in _core.op_names()):
         operands = [engine.upload(np.asarray(value, order="C")) for value in case.operands()]
-        # A build from before there were several results has none of the rows that have them.
-        call = getattr(engine, "call_all", lambda *given: [engine.call(*given)])
-        if case.op in _core.op_names():
-            results = call(case.op, operands, case.attributes)
-            rows[f"{case.op}: {case.id}"] = "".join(digest(result.numpy()) for result in results)
+        results = call(case.op, operands, case.attributes)
+        rows[f"{case.op}: {case.id}"] = "".join(digest(result.numpy()) for result in results)
     return rows
 
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use numpy::{Element, IntoPyArray, PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyString, PyTuple};
 
+use crate::attributes::parsed;
 use crate::error::PyResult;
 use crate::lock;
 use crate::text::Name;
@@ -89,12 +90,7 @@ impl Engine {
         attributes: &Bound<'_, PyDict>,
         architecture: Option<Name>,
     ) -> PyResult<Array> {
-        let op = Op::from_attributes(op, json(attributes)?)?;
-        let arrays = operands.iter().map(|a| a.array()).collect::<grilly::Result<Vec<_>>>()?;
-        let engine = &slf.get().0;
-        let architecture = architecture.unwrap_or_default().0;
-        let array = lock::without(slf.py(), || engine.call_as(&architecture, &op, &arrays))?;
-        Ok(Array::new(slf, array))
+        Ok(Engine::call_all(slf, op, operands, attributes, architecture)?.swap_remove(0))
     }
 
     /// All results of one op; an operand that it updates is left as it is.
@@ -106,11 +102,11 @@ impl Engine {
         attributes: &Bound<'_, PyDict>,
         architecture: Option<Name>,
     ) -> PyResult<Vec<Array>> {
-        let op = Op::from_attributes(op, json(attributes)?)?;
+        let op = &*parsed(op, attributes)?;
         let arrays = operands.iter().map(|a| a.array()).collect::<grilly::Result<Vec<_>>>()?;
         let engine = &slf.get().0;
         let architecture = architecture.unwrap_or_default().0;
-        let found = lock::without(slf.py(), || engine.call_all(&architecture, &op, &arrays))?;
+        let found = lock::without(slf.py(), || engine.call_all(&architecture, op, &arrays))?;
         Ok(found.into_iter().map(|array| Array::new(slf, array)).collect())
     }
 
@@ -121,10 +117,10 @@ impl Engine {
         operands: Vec<PyRef<'_, Array>>,
         attributes: &Bound<'_, PyDict>,
     ) -> PyResult<Array> {
-        let op = Op::from_attributes(op, json(attributes)?)?;
+        let op = &*parsed(op, attributes)?;
         let arrays = operands.iter().map(|a| a.array()).collect::<grilly::Result<Vec<_>>>()?;
         let engine = &slf.get().0;
-        let array = lock::without(slf.py(), || engine.call_apart(&op, &arrays))?;
+        let array = lock::without(slf.py(), || engine.call_apart(op.op(), &arrays))?;
         Ok(Array::new(slf, array))
     }
 
@@ -138,11 +134,11 @@ impl Engine {
         attributes: &Bound<'_, PyDict>,
         architecture: Option<Name>,
     ) -> PyResult<Vec<Option<Array>>> {
-        let op = Op::from_attributes(op, json(attributes)?)?;
+        let op = &*parsed(op, attributes)?;
         let arrays = operands.iter().map(|a| a.array()).collect::<grilly::Result<Vec<_>>>()?;
         let (gradient, engine) = (gradient.array()?, &slf.get().0);
         let architecture = architecture.unwrap_or_default().0;
-        let found = lock::without(slf.py(), || engine.vjp(&architecture, &op, &arrays, None, gradient))?;
+        let found = lock::without(slf.py(), || engine.vjp(&architecture, op.op(), &arrays, None, gradient))?;
         Ok(found.into_iter().map(|gradient| gradient.map(|array| Array::new(slf, array))).collect())
     }
 
@@ -175,41 +171,6 @@ fn bytes_of<T: Element + bytemuck::Pod>(array: &Bound<'_, PyUntypedArray>) -> Py
         Ok(elements) if array.is_c_contiguous() => Ok(Some(bytemuck::cast_slice(elements).to_vec())),
         _ => Err(Error::InvalidArgument("upload: the array is not contiguous".into()).into()),
     }
-}
-
-/// Attributes as the ops read them.
-pub(crate) fn json(value: &Bound<'_, PyAny>) -> PyResult<serde_json::Value> {
-    use serde_json::Value;
-    if value.is_none() {
-        return Ok(Value::Null);
-    }
-    if let Ok(flag) = value.cast::<PyBool>() {
-        return Ok(flag.is_true().into());
-    }
-    if value.is_instance_of::<PyInt>() {
-        return match value.extract::<u64>() {
-            Ok(number) => Ok(number.into()),
-            Err(_) => Ok(value.extract::<i64>()?.into()),
-        };
-    }
-    if value.is_instance_of::<PyFloat>() {
-        let number: f64 = value.extract()?;
-        let exact = serde_json::Number::from_f64(number);
-        return exact
-            .map(Value::Number)
-            .ok_or_else(|| Error::InvalidArgument(format!("an attribute is {number}, which is not finite")).into());
-    }
-    if let Ok(text) = value.cast::<PyString>() {
-        return Ok(crate::text::string(text, || "attribute".into())?.into());
-    }
-    if let Ok(items) = value.cast::<PyDict>() {
-        let pairs = items.iter().map(|(key, value)| Ok((key.extract::<String>()?, json(&value)?)));
-        return Ok(Value::Object(pairs.collect::<PyResult<_>>()?));
-    }
-    if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
-        return Ok(Value::Array(value.try_iter()?.map(|item| json(&item?)).collect::<PyResult<_>>()?));
-    }
-    Err(Error::InvalidType(format!("an attribute is a {}", value.get_type().name()?)).into())
 }
 
 /// A tensor on a device: contiguous, never changed.

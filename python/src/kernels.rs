@@ -4,7 +4,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::borrow::Cow;
 
-use crate::array::{Array, json};
+use crate::array::Array;
+use crate::attributes::json;
 use crate::error::PyResult;
 use crate::lock;
 use crate::text::Name;

@@ -1,6 +1,7 @@
 //! The extension module `grilly._core`: conversion of arguments, results and errors, and nothing else.
 
 mod array;
+mod attributes;
 mod compiler;
 mod embed;
 mod error;

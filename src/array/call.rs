@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::calls::Call;
+use super::calls::{Call, Hashed};
 use super::{Array, Engine};
 use crate::backend::Memory;
 use crate::dtype::DType;
@@ -13,11 +13,11 @@ use crate::ops::{Cast, Counts, Dim, Op, Operand, Shape};
 use crate::{Error, Result};
 
 /// Runs `op`; all operands live on `engine`.
-pub(super) fn run(engine: &Arc<Engine>, architecture: &str, op: &Op, operands: &[&Array]) -> Result<Vec<Array>> {
+pub(super) fn run(engine: &Arc<Engine>, architecture: &str, op: &Hashed, operands: &[&Array]) -> Result<Vec<Array>> {
     let shaders = engine.shaders();
     let fusion = Fusion { architecture, shaders: &shaders, ..Fusion::default() };
-    let call = engine.calls.get(&fusion, op, operands, || prepare(engine, &fusion, op, operands))?;
-    check_values(op, operands)?;
+    let call = engine.calls.get(&fusion, op, operands, || prepare(engine, &fusion, op.op(), operands))?;
+    check_values(op.op(), operands)?;
     let memories = match &call.prepared {
         None => vec![Memory::empty(); call.results.len()],
         Some(prepared) => {

@@ -13,6 +13,38 @@ use crate::graph::fuse::Fusion;
 use crate::graph::shaders::Registry;
 use crate::ops::Op;
 
+/// An op with a hash of its attributes, made once for many calls.
+///
+/// ```
+/// use grilly::array::Hashed;
+/// use grilly::ops::LayerNorm;
+/// let op = Hashed::from(LayerNorm { eps: 0.5 });
+/// assert_eq!(op.op().name(), "layer_norm");
+/// ```
+#[derive(Debug, Clone)]
+pub struct Hashed {
+    op: Op,
+    hash: u64,
+}
+
+impl Hashed {
+    /// The op.
+    pub fn op(&self) -> &Op {
+        &self.op
+    }
+}
+
+impl<T: Into<Op>> From<T> for Hashed {
+    /// By the attributes as text: a comparison would not tell 0 from -0.
+    fn from(op: T) -> Self {
+        let op = op.into();
+        let mut hasher = Text(DefaultHasher::new());
+        // Writing to a hasher does not fail.
+        let _ = write!(hasher, "{op:?}");
+        Hashed { hash: hasher.0.finish(), op }
+    }
+}
+
 /// Calls of a generation; there are two of them.
 const MOST: usize = 256;
 
@@ -77,7 +109,7 @@ impl Calls {
     pub(super) fn get(
         &self,
         fusion: &Fusion<'_>,
-        op: &Op,
+        op: &Hashed,
         operands: &[&Array],
         make: impl FnOnce() -> crate::Result<Call>,
     ) -> crate::Result<Arc<Call>> {
@@ -89,7 +121,7 @@ impl Calls {
             if !known.shaders.as_ref().is_some_and(|then| Arc::ptr_eq(then, shaders)) {
                 *known = Generations { shaders: Some(shaders.clone()), ..Generations::default() };
             }
-            let fits = |call: &&Arc<Call>| call.is(architecture, op, operands);
+            let fits = |call: &&Arc<Call>| call.is(architecture, &op.op, operands);
             if let Some(call) = known.young.get(&key).filter(fits) {
                 return Ok(call.clone());
             }
@@ -100,7 +132,7 @@ impl Calls {
         }
         let call = Arc::new(make()?);
         let known = &mut *lock();
-        if known.shaders.as_ref().is_some_and(|then| Arc::ptr_eq(then, shaders)) && recurs(op) {
+        if known.shaders.as_ref().is_some_and(|then| Arc::ptr_eq(then, shaders)) && recurs(&op.op) {
             known.keep(key, call.clone());
         }
         Ok(call)
@@ -112,15 +144,13 @@ fn recurs(op: &Op) -> bool {
     !matches!(op, Op::Dropout(_) | Op::SoftmaxDropout(_))
 }
 
-/// By the attributes as text: a comparison would not tell 0 from -0.
-fn key(architecture: &str, op: &Op, operands: &[&Array]) -> u64 {
-    let mut hasher = Text(DefaultHasher::new());
-    // Writing to a hasher does not fail.
-    let _ = write!(hasher, "{architecture} {op:?}");
+fn key(architecture: &str, op: &Hashed, operands: &[&Array]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (architecture, op.hash).hash(&mut hasher);
     for x in operands {
-        (&x.shape, x.dtype).hash(&mut hasher.0);
+        (&x.shape, x.dtype).hash(&mut hasher);
     }
-    hasher.0.finish()
+    hasher.finish()
 }
 
 /// Hashes what is written.

@@ -7,7 +7,7 @@ use grilly::dtype::DType;
 use grilly::graph::{Graph, ValueId};
 use grilly::ops::{Attention, Counts, Dim, Op, SetRows, Shape};
 
-use crate::{engines, floats, integers, numbers, read, turn};
+use crate::{assert_valid, engines, floats, integers, numbers, read, turn};
 
 const TOKENS: usize = 64;
 const HEADS: usize = 4;
@@ -73,6 +73,7 @@ fn sixty_four_steps_over_a_cache_are_one_pass_in_bits() {
         assert_eq!((read(&kept[0]), read(&kept[1])), (k.clone(), v.clone()));
         assert!(read(&cache).iter().all(|x| x.is_nan()), "an array that is a state's beginning stays as it was");
     }
+    assert_valid();
 }
 
 #[test]
@@ -97,4 +98,5 @@ fn a_row_outside_the_cache_is_refused_and_nothing_is_written() {
         let error = program.run(&[&short, &integers(&engine, &[1])]).unwrap_err().to_string();
         assert!(error.contains("x has shape [1, 2], expected [1, 3]"), "{error}");
     }
+    assert_valid();
 }

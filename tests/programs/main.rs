@@ -19,6 +19,7 @@ fn turn() -> MutexGuard<'static, ()> {
 }
 
 fn engines(test: &str) -> Vec<Arc<Engine>> {
+    grilly::settings::configure_debug(true);
     let mut engines = vec![Engine::of("cpu").unwrap()];
     match Engine::of("vulkan") {
         Ok(engine) if engine.kind() == BackendKind::Vulkan => engines.push(engine),
@@ -39,6 +40,15 @@ fn numbers(seed: u64, count: usize) -> Vec<f32> {
         (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
     };
     (0..count).map(|_| next() + next()).collect()
+}
+
+/// Fails when the validation layer has said anything.
+fn assert_valid() {
+    #[cfg(feature = "vulkan")]
+    {
+        let messages = grilly::backend::vulkan::validation_messages();
+        assert!(messages.is_empty(), "validation: {messages:#?}");
+    }
 }
 
 fn floats(engine: &Arc<Engine>, shape: &[usize], values: &[f32]) -> Array {

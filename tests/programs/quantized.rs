@@ -5,7 +5,7 @@ use grilly::dtype::DType;
 use grilly::graph::Graph;
 use grilly::ops::{Counts, DequantizeRows, IntegerLinear, QuantizeRows, Shape};
 
-use crate::{engines, floats, numbers, read, turn};
+use crate::{assert_valid, engines, floats, numbers, read, turn};
 
 /// Rows, depth and columns: words whole and not, one of each, and a row longer than a workgroup.
 const SIZES: &[[usize; 3]] = &[[1, 1, 1], [3, 7, 5], [5, 64, 33], [2, 1030, 9], [4, 130, 1]];
@@ -70,6 +70,7 @@ fn integers_are_exact_and_floats_are_near() {
             }
         }
     }
+    assert_valid();
 }
 
 #[test]
@@ -84,4 +85,5 @@ fn what_is_not_int8_is_refused() {
         let error = engine.call(&IntegerLinear {}.into(), &[&x, &x]).unwrap_err().to_string();
         assert!(error.contains("integer_linear: q is float32, expected int8"), "{error}");
     }
+    assert_valid();
 }

@@ -13,7 +13,7 @@ use grilly::ops::{
 };
 use grilly::stats::COUNTERS;
 
-use crate::{engines, floats, in_new_process, integers, numbers, read, turn};
+use crate::{assert_valid, engines, floats, in_new_process, integers, numbers, read, turn};
 
 const VOCABULARY: usize = 50;
 const TOKENS: usize = 24;
@@ -191,6 +191,7 @@ fn gradients_are_those_of_float64_differences() {
             assert!(error <= limit, "{}: {}: {error:e} > {limit:e}", engine.device(), NAMES[place]);
         }
     }
+    assert_valid();
 }
 
 #[test]
@@ -216,6 +217,7 @@ fn fifty_steps_have_the_same_bits_again_and_after_a_stop() {
         let told = in_new_process("training::hash_of_fifty_steps", true, &[("GRILLY_TEST_DEVICE", name)]);
         assert!(told.contains(&format!("hash {once:016x}")), "{name}: {once:016x} here, there {told}");
     }
+    assert_valid();
 }
 
 #[test]
@@ -244,6 +246,7 @@ fn a_step_is_one_submission_and_moves_the_batch_and_the_loss_alone() {
         assert_eq!(after.bytes_down - before.bytes_down, 10 * 4);
         assert_eq!(after.bytes_weights, before.bytes_weights);
     }
+    assert_valid();
 }
 
 #[test]

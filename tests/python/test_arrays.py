@@ -292,3 +292,19 @@ def test_arrays_are_compared_element_by_element(place):
     assert (x == x).tolist() == [True, True] and (x != [1.0, 3.0]).tolist() == [False, True]
     assert (x == place(np.array([[2.0], [1.0]], np.float32))).tolist() == [[False, True], [True, False]]
     assert len({x, x}) == 1
+
+
+def test_attributes_are_told_apart_by_their_bits():
+    engine = _core.engine("cpu")
+    x = engine.upload(np.float32([-1]))
+
+    def sign(a: float) -> bool:
+        return bool(np.signbit(engine.call("activation", [x], {"kind": "leaky_relu", "a": a}).numpy()[0]))
+
+    assert [sign(a) for a in (0.0, -0.0, 0.0, -0.0)] == [True, False, True, False]
+    for _ in range(2):
+        with pytest.raises(ValueError, match="activation: invalid type: boolean"):
+            engine.call("activation", [x], {"kind": "leaky_relu", "a": True})
+        assert engine.call("activation", [x], {"kind": "leaky_relu", "a": 1}).numpy() == [-1]
+    with pytest.raises(ValueError, match="unknown field `b2`"):
+        engine.call("activation", [x], {"kind": "relu", "b2": 1.0})

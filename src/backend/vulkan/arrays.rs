@@ -365,17 +365,19 @@ impl ArrayEngine for VulkanArrays {
         if list.dispatches >= LONG || heavy || (list.dispatches >= SHORT && list.idle()?) {
             self.submit(list)?;
         }
-        let mut outputs: HashMap<usize, Memory> = HashMap::new();
-        let most = device.capabilities.memory / KEPT;
-        for (place, buffer) in bound.buffers.into_iter().enumerate() {
-            if ready.outputs.contains(&place) {
-                outputs.insert(place, self.memory(buffer, guard(place)));
-            } else {
-                // What lies between the steps is done with after them, as memory of arrays that are gone.
-                list.spare.keep(buffer, most);
-            }
+        let buffers = &bound.buffers;
+        // Two outputs may be one buffer.
+        let mut outputs: Vec<Memory> = Vec::with_capacity(ready.outputs.len());
+        for (number, place) in ready.outputs.iter().enumerate() {
+            let same = ready.outputs[..number].iter().position(|earlier| earlier == place);
+            let own = || self.memory(buffers[*place].clone(), guard(*place));
+            outputs.push(same.map_or_else(own, |earlier| outputs[earlier].clone()));
         }
-        Ok(ready.outputs.iter().map(|place| outputs[place].clone()).collect())
+        // What lies between the steps is done with after them, as memory of arrays that are gone.
+        let most = device.capabilities.memory / KEPT;
+        let between = bound.buffers.into_iter().enumerate().filter(|(place, _)| !ready.outputs.contains(place));
+        between.for_each(|(_, buffer)| list.spare.keep(buffer, most));
+        Ok(outputs)
     }
 
     fn download(&self, memory: &Memory, bytes: &mut [u8]) -> Result<()> {

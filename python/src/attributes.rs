@@ -1,0 +1,108 @@
+//! Attributes of ops from Python: read once, and found again by their bits.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use grilly::Error;
+use grilly::array::Hashed;
+use grilly::ops::Op;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+
+use crate::error::PyResult;
+
+/// Most ops that a thread keeps.
+const MOST: usize = 512;
+
+thread_local! {
+    /// By name and attributes as [`key`] writes them.
+    static KNOWN: RefCell<HashMap<Vec<u8>, Rc<Hashed>>> = RefCell::default();
+}
+
+/// The op of this name with these attributes.
+pub(crate) fn parsed(op: &str, attributes: &Bound<'_, PyDict>) -> PyResult<Rc<Hashed>> {
+    let key = key(op, attributes)?;
+    if let Some(known) = key.as_ref().and_then(|key| KNOWN.with_borrow(|known| known.get(key).cloned())) {
+        return Ok(known);
+    }
+    let made = Rc::new(Hashed::from(Op::from_attributes(op, json(attributes)?)?));
+    if let Some(key) = key {
+        KNOWN.with_borrow_mut(|known| {
+            if known.len() >= MOST {
+                known.clear();
+            }
+            known.insert(key, made.clone());
+        });
+    }
+    Ok(made)
+}
+
+/// Name and attributes in bytes, in the order given; `None` for attributes of other kinds than numbers and texts.
+fn key(op: &str, attributes: &Bound<'_, PyDict>) -> PyResult<Option<Vec<u8>>> {
+    let mut key = Vec::with_capacity(64);
+    let text = |key: &mut Vec<u8>, text: &str| {
+        key.extend((text.len() as u32).to_le_bytes());
+        key.extend(text.as_bytes());
+    };
+    text(&mut key, op);
+    for (name, value) in attributes {
+        let Ok(name) = name.cast::<PyString>() else { return Ok(None) };
+        // What is no valid text is refused where it is read.
+        let Ok(name) = name.to_str() else { return Ok(None) };
+        text(&mut key, name);
+        if let Ok(flag) = value.cast::<PyBool>() {
+            key.extend([0, u8::from(flag.is_true())]);
+        } else if value.is_instance_of::<PyFloat>() {
+            key.push(1);
+            key.extend(value.extract::<f64>()?.to_bits().to_le_bytes());
+        } else if value.is_instance_of::<PyInt>() {
+            let Ok(number) = value.extract::<i64>() else { return Ok(None) };
+            key.push(2);
+            key.extend(number.to_le_bytes());
+        } else if let Some(Ok(own)) = value.cast::<PyString>().ok().map(|value| value.to_str()) {
+            key.push(3);
+            text(&mut key, own);
+        } else if value.is_none() {
+            key.push(4);
+        } else {
+            return Ok(None);
+        }
+    }
+    Ok(Some(key))
+}
+
+/// Attributes as the ops read them.
+pub(crate) fn json(value: &Bound<'_, PyAny>) -> PyResult<serde_json::Value> {
+    use serde_json::Value;
+    if value.is_none() {
+        return Ok(Value::Null);
+    }
+    if let Ok(flag) = value.cast::<PyBool>() {
+        return Ok(flag.is_true().into());
+    }
+    if value.is_instance_of::<PyInt>() {
+        return match value.extract::<u64>() {
+            Ok(number) => Ok(number.into()),
+            Err(_) => Ok(value.extract::<i64>()?.into()),
+        };
+    }
+    if value.is_instance_of::<PyFloat>() {
+        let number: f64 = value.extract()?;
+        let exact = serde_json::Number::from_f64(number);
+        return exact
+            .map(Value::Number)
+            .ok_or_else(|| Error::InvalidArgument(format!("an attribute is {number}, which is not finite")).into());
+    }
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(crate::text::string(text, || "attribute".into())?.into());
+    }
+    if let Ok(items) = value.cast::<PyDict>() {
+        let pairs = items.iter().map(|(key, value)| Ok((key.extract::<String>()?, json(&value)?)));
+        return Ok(Value::Object(pairs.collect::<PyResult<_>>()?));
+    }
+    if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
+        return Ok(Value::Array(value.try_iter()?.map(|item| json(&item?)).collect::<PyResult<_>>()?));
+    }
+    Err(Error::InvalidType(format!("an attribute is a {}", value.get_type().name()?)).into())
+}
