@@ -109,7 +109,7 @@ impl Program {
     ///
     /// # Errors
     /// `InvalidArgument` or `InvalidType` for inputs that are not the graph's, `IndexOutOfRange` for an index outside its
-    /// table, `OutOfMemory`, or a device fault. Before the first error of the device nothing is written.
+    /// table: then nothing has run. `OutOfMemory` or a device fault: the states may hold what some nodes have written.
     pub fn run(&self, inputs: &[&Array]) -> Result<Vec<Array>> {
         count("inputs", inputs.len(), self.inputs.len())?;
         self.inputs.iter().zip(inputs).try_for_each(|(input, array)| input.check(&self.engine, array))?;

@@ -100,3 +100,20 @@ fn a_row_outside_the_cache_is_refused_and_nothing_is_written() {
     }
     assert_valid();
 }
+
+#[test]
+fn a_cache_without_rows_is_no_fault() {
+    let _turn = turn();
+    for engine in engines("a_cache_without_rows_is_no_fault") {
+        let mut graph = Graph::new();
+        let cache = graph.state("cache", Shape::fixed(&[0, 3]), DType::F32);
+        let x = graph.input("x", Shape::fixed(&[0, 3]), DType::F32);
+        let at = graph.input("at", Shape::fixed(&[0]), DType::I32);
+        graph.node("append", SetRows {}, &[cache, x, at]).unwrap();
+        let none = floats(&engine, &[0, 3], &[]);
+        let program = Program::new(&engine, graph, Counts::default(), &[&none]).unwrap();
+        assert!(program.run(&[&none, &integers(&engine, &[])]).unwrap().is_empty());
+        assert_eq!(program.states()[0].shape(), [0, 3]);
+    }
+    assert_valid();
+}

@@ -68,15 +68,11 @@ struct Ready {
     constants: Constants,
 }
 
-/// The content of memory that nobody else holds, or a copy of it.
-fn own(memory: &mut Memory) -> Result<Floats> {
-    if let Some(floats) = memory.content_mut::<Floats>() {
-        return Ok(std::mem::take(floats));
-    }
+fn copy(memory: &Memory) -> Result<Memory> {
     let shared = floats(memory);
     let mut copy = Floats::zeros(shared.len(), "a state")?;
     copy.copy_from_slice(shared);
-    Ok(copy)
+    Ok(Memory::new(copy))
 }
 
 fn floats(memory: &Memory) -> &[f32] {
@@ -126,7 +122,12 @@ impl ArrayEngine for CpuArrays {
         }
         let mut written = Written::default();
         written.make_room(plan, counts)?;
-        written.states = states.iter_mut().map(own).collect::<Result<_>>()?;
+        for memory in states.iter_mut() {
+            if memory.content_mut::<Floats>().is_none() {
+                *memory = copy(memory)?;
+            }
+        }
+        written.states = states.iter_mut().filter_map(|memory| memory.content_mut().map(std::mem::take)).collect();
         let (arch, inputs, nothing) = (self.arch, &given[..], Written::NONE);
         let step = Step { plan, arch, team, counts, constants, inputs, written: nothing };
         let mut run = || graph.nodes.iter().try_for_each(|node| written.run(step, node));

@@ -245,6 +245,9 @@ impl VulkanArrays {
 
     /// The buffer of memory that nobody else holds, or in its place a copy of which that is true.
     fn own(&self, list: &mut List, memory: &mut Memory, bytes: u64) -> Result<Arc<Buffer>> {
+        if memory.is_empty() {
+            return self.input(list, memory);
+        }
         let missing = || Error::InvalidArgument("a state is another device's array".into());
         if let Some(held) = memory.content_mut::<Held>() {
             return held.buffer.clone().ok_or_else(missing);
