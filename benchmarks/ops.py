@@ -6,7 +6,8 @@ Each row of `ROWS` is timed by wall time over many recorded repetitions with one
 copy on the device of as many bytes and with PyTorch on CUDA, after their results agree. The copy is the faster of ours
 (`activation` of kind `identity`, which reads and writes every element once) and torch's. Without torch and CUDA only
 the share of our copy is told. Goals for the rows that memory bounds: 85% of the copy's bytes a second, and 1.0 x
-PyTorch. A fused operation, in float32 and in float16, also alternates with its definition, step by step, in five rounds
+PyTorch. The shader of an architecture alternates with the generic one, whose bits
+it has. A fused operation, in float32 and in float16, also alternates with its definition, step by step, in five rounds
 at least: the goal where memory bounds it is 1.3 x, and the exit status is 1 where one is below 0.97 x.
 """
 
@@ -51,6 +52,8 @@ class Row:
     tolerance: float = 1e-4
     #: Whether it stands for several operations, which run beside it one by one.
     fused: bool = False
+    #: Attributes with which the generic shader computes the same; for a row of an architecture's own shader.
+    generic: dict[str, Any] | None = None
     #: Places of the operands that a row in float16 has so; vectors and tables stay float32.
     narrow: tuple[int, ...] = ()
     half: bool = False
@@ -148,6 +151,17 @@ def weighted(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
         np.abs(scores(rng, shape)[0]) / 256,
         draw(rng, max(1, shape[0] * shape[1] // (16 * 256 * 256)), 256, 16, 64),
     ]
+
+
+def causal(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
+    weights, values = weighted(rng, shape)
+    return [np.tril(weights), values]
+
+
+def grouped(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
+    """Four query heads to a head of values."""
+    weights, values = weighted(rng, shape)
+    return [weights, values[:, :, :4]]
 
 
 def rotary(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
@@ -271,6 +285,9 @@ ROWS = (
         torch=lambda q, k: 0.125 * q.transpose(1, 2) @ k.transpose(1, 2).transpose(-1, -2)),
     Row("attention_output", "heads of 64", weighted, memory_bound=False,
         torch=lambda w, v: (w @ v.transpose(1, 2)).transpose(1, 2)),
+    Row("attention_output", "gpt", causal, {"architecture": "gpt"}, memory_bound=False, generic={}),
+    Row("attention_output", "t5", weighted, {"architecture": "t5"}, memory_bound=False, generic={}),
+    Row("attention_output", "llama", grouped, {"architecture": "llama"}, memory_bound=False, generic={}),
     Row("attention", "texts of 512", attended, memory_bound=False,
         attributes={"heads": 6, "kv_heads": 6, "head_dim": 64, "scale": 0.125}, shapes=((4096, 384),)),
 )  # fmt: skip
@@ -320,6 +337,11 @@ def measure(row: Row, shape: tuple[int, int], engine: Any, torch: Any, rounds: i
         if not difference <= row.tolerance * max(1.0, float(np.abs(result).max())):
             raise SystemExit(f"{row.op} {row.name} {shape}: differs from its definition by {difference:.2e}")
         rivals["apart"] = (lambda: engine.call_apart(row.op, ours, row.attributes), engine.synchronize)
+    if row.generic is not None:
+        generic = engine.call(row.op, ours, row.generic).numpy()
+        if generic.tobytes() != result.tobytes():
+            raise SystemExit(f"{row.op} {row.name} {shape}: has other bits than the generic shader")
+        rivals["generic"] = (lambda: engine.call(row.op, ours, row.generic), engine.synchronize)
     if torch is not None and row.torch is not None:
         theirs = [torch.from_numpy(x).cuda() for x in operands]
         theirs = [x.long() if x.dtype == torch.int32 else x.half() if row.half else x for x in theirs]
@@ -341,7 +363,7 @@ def measure(row: Row, shape: tuple[int, int], engine: Any, torch: Any, rounds: i
         "gigabytes_a_second": moved / statistics.median(times["grilly"]) / 1e9,
         "of_copy": statistics.median(c / g for c, g in zip(copy, times["grilly"], strict=True)),
     }  # fmt: skip
-    for rival in ("torch", "apart"):
+    for rival in ("torch", "apart", "generic"):
         if rival in times:
             pairs = zip(times[rival], times["grilly"], strict=True)
             found[f"times_{rival}"] = statistics.median(t / g for t, g in pairs)
@@ -379,7 +401,8 @@ def main() -> int:
             rounds = max(given.rounds, LEAST_ROUNDS if row.fused else 1)
             found = measure(row, shape, engine, torch, 2 if given.quick else rounds)
             results.append(found)
-            rival = " ".join(f"{found[k]:5.2f} x {k[6:]}" for k in ("times_torch", "times_apart") if k in found)
+            times = [key for key in found if key.startswith("times_")]
+            rival = " ".join(f"{found[key]:5.2f} x {key.removeprefix('times_')}" for key in times)
             speed = f"{found['microseconds']:10.1f} us {found['gigabytes_a_second']:7.0f} GB/s"
             print(f"{row.op:20}{row.name:20}{shape!s:16}{speed} {found['of_copy']:7.1%} of copy {rival}", flush=True)
             goals = {"of_copy": GOAL_COPY, "times_torch": GOAL_TORCH, "times_apart": GOAL_APART}
