@@ -9,6 +9,7 @@ import importlib.util
 import json
 import os
 import sys
+import time
 from pathlib import Path
 
 TESTS = Path(__file__).parent
@@ -148,11 +149,12 @@ def pytest_configure(config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    before = dispatched.counts()
+    before, start = dispatched.counts(), time.monotonic()
     try:
         return (yield)
     finally:
         dispatched.add(item.nodeid, before, dispatched.counts())
+        dispatched.seconds[item.nodeid] = time.monotonic() - start
 
 
 def pytest_sessionfinish() -> None:

@@ -1,7 +1,8 @@
 """Which pipelines ran: a variant and its specialization constants, counted from dispatches, by mode and by test.
 
 A mode is how lavapipe compiled, how wide its vectors were, and whether the validation layer watched. Each test process
-adds to the file of its mode, `target/coverage-of-variants-MODE.json`: for each test its pipelines and their dispatches.
+adds to the file of its mode, `target/coverage-of-variants-MODE.json`: the pipelines of each test with their dispatches,
+and how long it took.
 """
 
 import fcntl
@@ -22,6 +23,8 @@ Counts = dict[str, int]
 Tests = dict[str, Counts]
 
 tests: Tests = {}
+#: How long each test of this process took, whether it or a process that it started dispatches.
+seconds: dict[str, float] = {}
 
 
 @dataclass(frozen=True)
@@ -96,13 +99,15 @@ def save() -> None:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
         text = file.read()
-        found: Tests = json.loads(text) if text else {}
+        found = json.loads(text) if text else {"tests": {}, "seconds": {}}
         for test, spent in tests.items():
-            found.setdefault(test, {}).update(spent)
+            found["tests"].setdefault(test, {}).update(spent)
+        found["seconds"] |= seconds
         file.seek(0)
         file.truncate()
         json.dump(found, file, indent=0, sort_keys=True)
     tests.clear()
+    seconds.clear()
 
 
 def save_process() -> None:
@@ -111,7 +116,20 @@ def save_process() -> None:
     save()
 
 
-def read() -> dict[Mode, Tests]:
-    """What the files say."""
+def records() -> dict[Mode, dict[str, dict]]:
     files = sorted(TARGET.glob(f"{PREFIX}*.json"))
     return {Mode.named(file.stem.removeprefix(PREFIX)): json.loads(file.read_text()) for file in files}
+
+
+def read() -> dict[Mode, Tests]:
+    """What the files say of dispatches."""
+    return {mode: record["tests"] for mode, record in records().items()}
+
+
+def durations() -> dict[str, float]:
+    """The longest time that each test took in any mode."""
+    longest: dict[str, float] = {}
+    for record in records().values():
+        for test, took in record["seconds"].items():
+            longest[test] = max(took, longest.get(test, 0.0))
+    return longest

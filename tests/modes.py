@@ -1,7 +1,7 @@
 """Runs every pipeline in every mode: optimised, unoptimised, validated, and at another subgroup size of lavapipe.
 
 `python tests/modes.py`, after the other tests, which record what they dispatch (dispatched.py). For each pipeline that
-did not run in a mode one of the tests that dispatched it runs again in that mode: the one with the fewest dispatches.
+did not run in a mode one of the tests that dispatched it runs again in that mode: the one that took the shortest.
 Rows of the op-case table whose shader sees the size of its subgroup all run at each size.
 """
 
@@ -56,10 +56,10 @@ def native(record: dict[Mode, Tests]) -> Tests:
     return found
 
 
-def chosen(tests: Tests, missing: Iterable[str]) -> list[str]:
-    """For each pipeline the test with the fewest dispatches."""
+def chosen(tests: Tests, missing: Iterable[str], seconds: dict[str, float]) -> list[str]:
+    """For each pipeline the test that took the shortest."""
     missing, found = set(missing), set()
-    for test, spent in sorted(tests.items(), key=lambda row: sum(row[1].values())):
+    for test, spent in sorted(tests.items(), key=lambda row: seconds.get(row[0], 0.0)):
         if missing & spent.keys():
             missing -= spent.keys()
             found.add(test)
@@ -122,7 +122,7 @@ def complete() -> None:
     show(record, "before")
     failed = []
     for wanted in WANTED:
-        again = chosen(tests, every - ran(dispatched.read(), wanted))
+        again = chosen(tests, every - ran(dispatched.read(), wanted), dispatched.durations())
         if not run(again, wanted.environment):
             failed.append(wanted.name)
     for width, size in lavapipe.SUBGROUPS.items():

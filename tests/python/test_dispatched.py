@@ -30,8 +30,10 @@ def test_every_variant_that_needs_matrix_cores_says_so():
 
 def test_a_test_is_chosen_for_each_pipeline():
     tests = {"both": {"a []": 2, "b [1]": 1}, "one": {"b [1]": 1}, "other": {"b [2]": 5}}
-    assert modes.chosen(tests, ["b [1]"]) == ["one"]
-    assert modes.chosen(tests, ["a []", "b [1]", "b [2]"]) == ["both", "one", "other"]
+    seconds = {"both": 2.0, "one": 0.5, "other": 9.0}
+    assert modes.chosen(tests, ["b [1]"], seconds) == ["one"]
+    assert modes.chosen(tests, ["b [1]"], seconds | {"one": 3.0}) == ["both"]
+    assert modes.chosen(tests, ["a []", "b [1]", "b [2]"], seconds) == ["both", "one", "other"]
     record = {Mode(True, "native", True): {"both": tests["both"]}, Mode(False, "128", True): {"other": tests["other"]}}
     assert modes.pipelines(modes.native(record)) == {"a []", "b [1]"}
     assert [mode.name for mode in record] == ["optimised-native-validated", "unoptimised-128-validated"]
