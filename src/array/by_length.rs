@@ -107,7 +107,7 @@ impl ByLength {
         if viewed == id {
             return Ok(array.clone());
         }
-        array.reshape(&graph.value(id).shape.0.iter().map(|dim| dim.size(counts)).collect::<Vec<_>>())
+        array.reshape(&graph.value(id).shape.sizes(counts))
     }
 
     /// The wanted outputs of a group.
@@ -147,7 +147,7 @@ impl ByLength {
 
 /// A weight's tensors, one below the other.
 fn upload(engine: &Arc<Engine>, value: &Value, parts: &[Part], weights: &dyn WeightSource) -> Result<Array> {
-    let shape: Vec<usize> = value.shape.0.iter().map(|dim| dim.size(Counts::default())).collect();
+    let shape = value.shape.sizes(Counts::default());
     let mut floats = vec![0.0f32; shape.iter().product()];
     let mut rest = &mut floats[..];
     for part in parts {
@@ -169,7 +169,7 @@ fn input(engine: &Arc<Engine>, value: &Value, bytes: &[u8], group: &Group) -> Re
         dim @ (Dim::Fixed(_) | Dim::Length) => 0..dim.size(group.counts()),
     };
     let width = 4 * value.shape.row_elements();
-    let shape: Vec<usize> = value.shape.0.iter().map(|dim| dim.size(group.counts())).collect();
+    let shape = value.shape.sizes(group.counts());
     let bytes = &bytes[rows.start * width..rows.end * width];
     match (value.dtype, value.shape.rows()) {
         (DType::U32, Dim::Boundaries) => {

@@ -90,7 +90,7 @@ fn graph(call: &mut Call, op: &Op, operands: &[&Array], halves: Halves) -> Resul
     let half = if converts { op.result_type(&[first]) } else { first } == DType::F16;
     call.results.clear();
     for (mut id, result) in graph.apply(op.name(), op.clone(), &values)?.into_iter().zip(op.results()) {
-        let shape: Vec<usize> = graph.value(id).shape.0.iter().map(|dim| dim.size(counts)).collect();
+        let shape = graph.value(id).shape.sizes(counts);
         let dtype = result.stored.unwrap_or(if half { DType::F16 } else { DType::F32 });
         if dtype == DType::F16 && graph.value(id).dtype != DType::F16 {
             graph.values[id.0].shape = Shape::fixed(&shape);

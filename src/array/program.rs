@@ -37,8 +37,7 @@ struct Read {
 
 impl Declared {
     fn of(value: &Value, counts: Counts) -> Self {
-        let shape = value.shape.0.iter().map(|dim| dim.size(counts)).collect();
-        Declared { name: value.name.clone(), shape, dtype: value.dtype }
+        Declared { name: value.name.clone(), shape: value.shape.sizes(counts), dtype: value.dtype }
     }
 
     fn check(&self, engine: &Arc<Engine>, array: &Array) -> Result<()> {
@@ -141,10 +140,7 @@ impl Read {
 
 /// Inputs that nodes read as integers.
 fn reads(graph: &Graph, counts: Counts) -> Vec<Read> {
-    let at = |id: &ValueId| {
-        let axes: Vec<usize> = graph.value(*id).shape.0.iter().map(|dim| dim.size(counts)).collect();
-        Shape::fixed(&axes)
-    };
+    let at = |id: &ValueId| Shape::fixed(&graph.value(*id).shape.sizes(counts));
     let mut reads = Vec::new();
     for node in &graph.nodes {
         for (place, id) in node.operands.iter().enumerate() {

@@ -150,18 +150,26 @@ impl Graph {
             }
         }
         let op = op.into();
-        // Operands that do not fit are refused below.
-        let steps = op.infer(&self.shapes(operands)).ok().and_then(|_| op.steps(&self.shapes(operands)));
-        match steps {
+        let results = self.infer(name, &op, operands)?;
+        match op.steps(&self.shapes(operands)) {
             Some(steps) => steps.into_iter().try_fold(operands.to_vec(), |given, step| self.add(name, step, &given)),
-            None => self.add(name, op, operands),
+            None => self.insert(name, op, operands, results),
         }
     }
 
     /// As [`Graph::apply`], in one node, where it is known that no operand was updated before.
     pub(crate) fn add(&mut self, name: &str, op: Op, operands: &[ValueId]) -> Result<Vec<ValueId>> {
+        let results = self.infer(name, &op, operands)?;
+        self.insert(name, op, operands, results)
+    }
+
+    fn infer(&self, name: &str, op: &Op, operands: &[ValueId]) -> Result<Vec<Shape>> {
         let results = op.infer(&self.shapes(operands));
-        let results = results.map_err(|error| Error::InvalidArgument(format!("{name}: {error}")))?;
+        results.map_err(|error| Error::InvalidArgument(format!("{name}: {error}")))
+    }
+
+    /// Adds the node of an op whose results have these shapes.
+    fn insert(&mut self, name: &str, op: Op, operands: &[ValueId], results: Vec<Shape>) -> Result<Vec<ValueId>> {
         let mut operands = operands.to_vec();
         let updates: Vec<Option<usize>> = op.results().iter().map(|result| op.place_of(result.name, 0)).collect();
         for place in updates.iter().flatten() {

@@ -84,7 +84,7 @@ pub fn needed(graph: &Graph) -> Vec<Needed> {
     let mut needed = Vec::new();
     for value in &graph.values {
         if let Source::Weight(weight) = &value.source {
-            let own = || value.shape.0.iter().map(|d| d.size(Default::default())).collect();
+            let own = || value.shape.sizes(Default::default());
             let stored = |part: &Part| part.shape.clone().unwrap_or_else(own);
             needed.extend(weight.parts.iter().map(|part| Needed { name: part.name.clone(), shape: stored(part) }));
         }

@@ -56,7 +56,7 @@ impl AttentionOutput {
     /// # Errors
     /// `InvalidArgument` naming the operand, its shape and the one expected.
     pub fn sizes(&self, weights: &Shape, values: &Shape) -> Result<AttentionSizes> {
-        let axes = |shape: &Shape| shape.0.iter().map(|dim| dim.size(Counts::default())).collect::<Vec<_>>();
+        let axes = |shape: &Shape| shape.sizes(Counts::default());
         let fault = |text: String| Err(Error::InvalidArgument(format!("attention_output: {text}")));
         let &[batch, heads, q_len, kv_len] = axes(weights).as_slice() else {
             return fault(format!("weights has shape {weights}, expected [B, H, Sq, Sk]"));

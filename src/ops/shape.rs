@@ -108,6 +108,11 @@ impl Shape {
         fixed.then(|| (leading.iter().map(|dim| dim.size(Counts::default())).product(), self.columns()))
     }
 
+    /// Sizes of all axes in a batch.
+    pub fn sizes(&self, counts: Counts) -> Vec<usize> {
+        self.0.iter().map(|dim| dim.size(counts)).collect()
+    }
+
     /// Number of elements in a batch.
     pub fn elements(&self, counts: Counts) -> usize {
         self.0.iter().map(|d| d.size(counts)).product()

@@ -33,7 +33,7 @@ impl Broadcast {
 
     /// How `keep` lies over `x`; `None` when it does not broadcast or takes more than three axes of rows.
     pub fn of(x: &Shape, keep: &Shape) -> Option<Broadcast> {
-        let sizes = |shape: &Shape| shape.0.iter().map(|d| d.size(Counts::default())).collect::<Vec<usize>>();
+        let sizes = |shape: &Shape| shape.sizes(Counts::default());
         let (x, keep) = (sizes(x), sizes(keep));
         let missing = x.len().checked_sub(keep.len())?;
         let mut axes: Vec<(usize, usize)> = Vec::new();

@@ -62,7 +62,7 @@ impl Constants {
                 }
                 let Source::Weight(weight) = &value.source else { continue };
                 let parts = &weight.parts[..];
-                let shape: Vec<usize> = value.shape.0.iter().map(|d| d.size(Counts::default())).collect();
+                let shape = value.shape.sizes(Counts::default());
                 match form(node.op.operand(place).role) {
                     Form::Table => {}
                     Form::Packed if constants.packed.contains_key(id) => {}

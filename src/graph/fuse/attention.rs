@@ -195,7 +195,7 @@ mod tests {
         assert!(text.contains("-> [B, 4, S, S]\n") && text.contains("-> [B, S, 4, 3]\n"), "{text}");
         assert!(text.contains("texts of one length S") && !text.contains("Buffer"), "{text}");
         let shape = |node: usize, counts| -> Vec<usize> {
-            plan.graph.value(plan.graph.nodes[node].results[0]).shape.0.iter().map(|dim| dim.size(counts)).collect()
+            plan.graph.value(plan.graph.nodes[node].results[0]).shape.sizes(counts)
         };
         let counts = Counts { tokens: 15, texts: 3 };
         assert_eq!((shape(1, counts), shape(3, counts)), (vec![15, 6], vec![3, 4, 5, 5]));

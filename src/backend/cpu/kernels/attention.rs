@@ -166,13 +166,12 @@ pub(super) fn run(
         None => (&[][..], 0),
     };
     let texts = queries.len().saturating_sub(1);
-    for (name, offsets, rows, texts) in
-        [("q_offsets", queries, rows(0), texts), ("kv_offsets", keys, rows(1), texts / op.shared_by)]
+    // Keys may have room for more: a cache.
+    for (name, offsets, least, rows, texts) in
+        [("q_offsets", queries, rows(0), rows(0), texts), ("kv_offsets", keys, 0, rows(1), texts / op.shared_by)]
     {
         let rising = offsets.windows(2).all(|pair| pair[0] <= pair[1]);
-        // Keys may have room for more: a cache.
-        let ends =
-            offsets.last().is_some_and(|end| *end as usize == rows || name == "kv_offsets" && (*end as usize) < rows);
+        let ends = offsets.last().is_some_and(|end| (least..=rows).contains(&(*end as usize)));
         if !rising || offsets.len() != texts + 1 || offsets.first() != Some(&0) || !ends {
             return Err(Error::InvalidArgument(format!("attention: {name} does not rise from 0 to {rows}")));
         }
