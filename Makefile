@@ -68,8 +68,8 @@ endif
 	@sed -n 's/^==* \(.* in [0-9.]*s.*[^=]\) *=*$$/pytest: \1/p; /^pipelines/p' target/test-python.log > target/test-python.summary
 
 .PHONY: test-long
-test-long: setup-test $(STAMPS)/installed ## The whole table of operation cases optimised and at subgroup sizes 4 and 16; prints its time
-	@time $(TEST_ENV) $(BIN)/python tests/modes.py table
+test-long: setup-test $(STAMPS)/installed ## The whole table of operation cases optimised and at subgroup sizes 4 and 16, real weights on all texts; prints its time
+	@time $(TEST_ENV) $(BIN)/python tests/modes.py long
 
 .PHONY: test-full
 test-full: setup-test $(STAMPS)/installed ## Attention over products of masks, heads and lengths, on the device that VK_DRIVER_FILES names (a GPU's minutes)

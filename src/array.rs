@@ -85,6 +85,12 @@ impl Engine {
         Ok(engine)
     }
 
+    /// Those that [`Engine::of`] has opened.
+    pub fn opened() -> Vec<Arc<Engine>> {
+        let engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
+        engines.iter().flat_map(HashMap::values).cloned().collect()
+    }
+
     /// An engine of the caller's own, which runs the shaders of a plan.
     fn own(backend: &dyn Backend, plan: &Plan, options: ProgramOptions) -> Result<Arc<Engine>> {
         Ok(Arc::new(Engine {

@@ -1,8 +1,10 @@
 """Runs every pipeline in every mode: optimised, unoptimised, validated, and at another subgroup size of lavapipe.
 
 `python tests/modes.py`, after the other tests, which record what they dispatch (dispatched.py). For each pipeline that
-did not run in a mode one of the tests that dispatched it runs again in that mode: the one that took the shortest.
-Rows of the op-case table whose shader sees the size of its subgroup all run at each size.
+did not run in a mode the tests that dispatched it run again in that mode, the one that took the shortest first, until
+one has dispatched it. What sees the size of its subgroup runs at each size.
+
+`python tests/modes.py long`: the whole table of cases optimised and at each size, and real weights on all texts.
 """
 
 import os
@@ -20,13 +22,21 @@ from dispatched import Mode, Tests
 ROOT = Path(__file__).parent.parent
 
 
+def sees_subgroup(pipeline: str) -> bool:
+    return dispatched.built()[variant_of(pipeline)].subgroups
+
+
 @dataclass(frozen=True)
 class Wanted:
-    """A mode that each pipeline must have run in, and the environment that makes it."""
+    """A mode that each pipeline of some kind must have run in, and the environment that makes it."""
 
     name: str
     holds: Callable[[Mode], bool]
     environment: dict[str, str]
+    applies: Callable[[str], bool] = lambda pipeline: True
+
+    def of(self, every: set[str]) -> set[str]:
+        return set(filter(self.applies, every))
 
 
 NARROW = next(iter(lavapipe.SUBGROUPS))
@@ -36,6 +46,15 @@ WANTED = (
     Wanted("unoptimised", lambda mode: not mode.optimised, lavapipe.environment(NARROW)),
     Wanted("another width", lambda mode: mode.width in lavapipe.SUBGROUPS, lavapipe.environment(NARROW)),
     Wanted("validated", lambda mode: mode.validated, lavapipe.environment(NARROW)),
+    *(
+        Wanted(
+            f"subgroups of {size}",
+            lambda mode, width=width: mode.width == width,
+            lavapipe.environment(width),
+            sees_subgroup,
+        )
+        for width, size in lavapipe.SUBGROUPS.items()
+    ),
 )
 
 
@@ -70,13 +89,6 @@ def variant_of(pipeline: str) -> str:
     return pipeline.partition(" ")[0]
 
 
-def subgroup_rows(tests: Tests) -> list[str]:
-    """Rows of the op-case table whose shader sees the size of its subgroup."""
-    built = dispatched.built()
-    rows = (test for test in tests if test.startswith("tests/ops/test_ops.py::test_value["))
-    return [test for test in rows if any(built[variant_of(name)].subgroups for name in tests[test])]
-
-
 def run(arguments: list[str], environment: dict[str, str]) -> bool:
     """Whether pytest is content."""
     if not arguments:
@@ -89,9 +101,21 @@ def run(arguments: list[str], environment: dict[str, str]) -> bool:
         return subprocess.run(command, cwd=ROOT, env=os.environ | environment).returncode == 0
 
 
+def complete_mode(wanted: Wanted, tests: Tests, every: set[str]) -> bool:
+    """Whether the tests that ran again passed."""
+    left, passed = dict(tests), True
+    while missing := every - ran(dispatched.read(), wanted):
+        again = chosen(left, missing, dispatched.durations())
+        if not again:
+            break
+        passed &= run(again, wanted.environment)
+        left = {test: spent for test, spent in left.items() if test not in again}
+    return passed
+
+
 def show(record: dict[Mode, Tests], when: str) -> None:
     every = pipelines(native(record))
-    counts = [f"{wanted.name} {len(every & ran(record, wanted))}" for wanted in WANTED]
+    counts = [f"{wanted.name} {len(every & ran(record, wanted))}" for wanted in WANTED if wanted.of(every) == every]
     print(f"pipelines {when}: of {len(every)} that tests dispatch: {', '.join(counts)}", flush=True)
 
 
@@ -122,28 +146,26 @@ def complete() -> None:
     show(record, "before")
     failed = []
     for wanted in WANTED:
-        again = chosen(tests, every - ran(dispatched.read(), wanted), dispatched.durations())
-        if not run(again, wanted.environment):
+        if not complete_mode(wanted, tests, wanted.of(every)):
             failed.append(wanted.name)
-    for width, size in lavapipe.SUBGROUPS.items():
-        done = {test for mode, tests in dispatched.read().items() if mode.width == width for test in tests}
-        if not run(sorted(set(subgroup_rows(tests)) - done), lavapipe.environment(width)):
-            failed.append(f"subgroups of {size}")
     record = dispatched.read()
     show(record, "after")
     show_idle(every, set(device["features"]))
-    lacking = [f"{name}: not {wanted.name}" for wanted in WANTED for name in sorted(every - ran(record, wanted))]
+    lacking = [
+        f"{name}: not {wanted.name}" for wanted in WANTED for name in sorted(wanted.of(every) - ran(record, wanted))
+    ]
     if failed or lacking:
         sys.exit("\n".join(["tests fail in these modes:", *failed, "these pipelines did not run:", *lacking]))
 
 
-def whole_table() -> None:
-    """Every row of the op-case table optimised, and at each subgroup size."""
+def run_long() -> None:
     rows = ["tests/ops/test_ops.py", "-k", "test_value and vulkan"]
     modes = [lavapipe.environment(optimised=True), *map(lavapipe.environment, lavapipe.SUBGROUPS)]
-    if not all([run(rows, mode) for mode in modes]):
+    real = ["tests/models/test_parity.py", "tests/models/test_narrow.py"]
+    passed = [*(run(rows, mode) for mode in modes), run(real, {"GRILLY_TEST_LONG": "1"})]
+    if not all(passed):
         sys.exit(1)
 
 
 if __name__ == "__main__":
-    whole_table() if sys.argv[1:] == ["table"] else complete()
+    run_long() if sys.argv[1:] == ["long"] else complete()

@@ -156,9 +156,14 @@ pub(crate) fn dispatch_times() -> Vec<(String, &'static str, u64, f64)> {
     times.into_iter().map(|((label, kernel), e)| (label, kernel, e.count, e.nanoseconds)).collect()
 }
 
-/// Each variant with the constants it was dispatched with, and how often that was.
+/// Each variant with the constants it was dispatched with, and how often that was; calls that wait are submitted first.
 #[pyfunction]
-pub(crate) fn dispatched() -> Vec<(&'static str, Vec<u32>, u64)> {
+pub(crate) fn dispatched(py: Python<'_>) -> Vec<(&'static str, Vec<u32>, u64)> {
+    // A lost device has nothing that waits.
+    let _ = crate::lock::without(py, || {
+        grilly::array::Engine::opened().iter().for_each(|engine| drop(engine.synchronize()));
+        Ok(())
+    });
     grilly::backend::vulkan::dispatched()
 }
 

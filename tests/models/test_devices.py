@@ -14,7 +14,7 @@ from .golden import normalized, per_text
 from .variant_list import sized
 
 LAYERS, HIDDEN = 2, 96
-LAVAPIPE_WIDTHS = {"native": {}} | {f"width {width}": lavapipe.environment(width) for width in ("128", "256", "512")}
+LAVAPIPE_WIDTHS = {"native": {}} | {f"width {width}": lavapipe.environment(width) for width in lavapipe.SUBGROUPS}
 SWIFTSHADER = Path("/usr/lib/chromium")
 WORDS = "the a in of and to is it dog time year people way day thing man world life hand part child eye".split()
 
@@ -71,9 +71,9 @@ def outcome(request, small, thousand, tmp_path_factory):
     if request.param == "swiftshader":  # some 100 times slower than lavapipe: 20 of the texts
         return run(small, thousand[:20], scratch, swiftshader_environment(), bits=True)
     need_vulkan()
-    # All of them at the native width; a quarter at the others, with the empty one and all the long ones.
-    quarter = thousand[:250] + [text for text in thousand[250:] if not text or len(text.split()) >= 15]
-    texts = thousand if request.param == "native" else quarter
+    # All of them at the native width; a tenth at the others, with the empty one and all the long ones.
+    tenth = thousand[:100] + [text for text in thousand[100:] if not text or len(text.split()) >= 15]
+    texts = thousand if request.param == "native" else tenth
     return run(small, texts, scratch, LAVAPIPE_WIDTHS[request.param], bits=True)
 
 
