@@ -7,6 +7,8 @@
 mod by_length;
 mod call;
 mod calls;
+#[cfg(feature = "vulkan")]
+mod dispatch;
 mod program;
 mod steps;
 
@@ -17,6 +19,8 @@ pub use by_length::ByLength;
 #[cfg(feature = "vulkan")]
 pub(crate) use call::op_graph;
 pub use calls::Hashed;
+#[cfg(feature = "vulkan")]
+pub use dispatch::Dispatch;
 pub use program::Program;
 
 use crate::backend::{ArrayEngine, Backend, BackendKind, Memory, ProgramOptions, choose};

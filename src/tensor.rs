@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::Result;
 use crate::dtype::DType;
+use crate::{Error, Result};
 
 /// One tensor of a checkpoint as a constant reads it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -232,6 +232,15 @@ pub trait WeightSource: Send + Sync {
     /// # Errors
     /// `Weights` when there is none of that name.
     fn tensor(&self, name: &str) -> Result<TensorView<'_>>;
+}
+
+/// For a plan that has none.
+pub struct NoWeights;
+
+impl WeightSource for NoWeights {
+    fn tensor(&self, name: &str) -> Result<TensorView<'_>> {
+        Err(Error::InvalidArgument(format!("{name}: the plan has no weights")))
+    }
 }
 
 #[cfg(test)]

@@ -122,6 +122,13 @@ class ComputeFunction:
     def shared_bytes(self) -> int: ...
     @property
     def needs(self) -> list[str]: ...
+    def dispatch(
+        self,
+        groups: Sequence[int],
+        buffers: dict[str, Array],
+        push: dict[str, float],
+        constants: dict[str, float],
+    ) -> list[tuple[str, Array]]: ...
 
 @final
 class ShaderCompiler:

@@ -9,13 +9,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from grilly import _core
 from grilly._core import ComputeFunction
-from grilly.errors import InvalidTypeError, ShaderNotFound
+from grilly.device_array import VulkanTensor, wrap
+from grilly.errors import InvalidArgumentError, InvalidTypeError, ShaderNotFound
 from grilly.inputs import path_text
+from grilly.operands import as_floats, as_ids, host_array
 
-__all__ = ["ComputeFunction", "ShaderCompiler", "ShaderCompilerConfig"]
+__all__ = ["ComputeFunction", "ShaderCompiler", "ShaderCompilerConfig", "dispatch"]
 
 
 @dataclass(frozen=True)
@@ -141,6 +146,103 @@ class ShaderCompiler:
 
     def __repr__(self) -> str:
         return f"ShaderCompiler({os.fspath(self.config.shader_directory)!r})"
+
+
+def dispatch(
+    function: ComputeFunction,
+    groups: int | Sequence[int],
+    buffers: Mapping[str, Any],
+    push: Mapping[str, float] | None = None,
+    constants: Mapping[str, float] | None = None,
+    device: str = "vulkan",
+) -> dict[str, VulkanTensor]:
+    """Dispatches a compiled function on buffers of your own.
+
+    Args:
+        function: What `ShaderCompiler.get_compute_function` gives.
+        groups: Workgroups along x, y and z; those left out are 1.
+        buffers: An array for each storage buffer, by the name that `function.bindings` has: a `VulkanTensor` of the
+            device, or anything that NumPy takes. float16, int8, uint8, int32 and uint32 stay, bool becomes int32, other
+            floats float32. An array is never changed: what the function writes is a copy.
+        push: A number for each member of the push block, by name.
+        constants: Numbers of specialization constants, by name in small letters; default those of the shader.
+        device: `"vulkan"` or `"vulkan:N"`; default `"vulkan"`.
+
+    Returns:
+        The buffers that the shader does not declare `readonly`, as they are after it, in the shape and type given.
+
+    Raises:
+        InvalidArgumentError: A name that the function does not have, or one that is missing; a number that its type
+            does not hold; a count of groups that is negative or beyond 32 bits.
+        InvalidTypeError: Not a function, a mapping, numbers or an array of such a type.
+        UnsupportedError: More workgroups than the device takes, or the device is the CPU.
+        PipelineCreationFailed: The device lacks what the shader needs.
+
+    Source: Vulkan's vkCmdDispatch.
+
+    Example:
+        >>> import pathlib, tempfile, numpy as np
+        >>> from grilly.compiler import ShaderCompiler, ShaderCompilerConfig, dispatch
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (folder / "add.glsl").write_text('''#version 460
+        ... layout(local_size_x = 64) in;
+        ... layout(std430, binding = 0) readonly buffer X { float x[]; };
+        ... layout(std430, binding = 1) buffer Y { float y[]; };
+        ... layout(push_constant) uniform Push { float factor; uint count; } push;
+        ... void main() {
+        ...     uint i = gl_GlobalInvocationID.x;
+        ...     if (i < push.count) { y[i] += push.factor * x[i]; }
+        ... }
+        ... ''')
+        >>> compiler = ShaderCompiler(ShaderCompilerConfig(shader_directory=folder, enable_caching=False))
+        >>> add = compiler.get_compute_function("add")
+        >>> dispatch(add, 1, {"x": [1.0, 2.0], "y": np.ones(2)}, {"factor": 3, "count": 2})["y"].tolist()
+        [4.0, 7.0]
+    """
+    if not isinstance(function, ComputeFunction):
+        raise InvalidTypeError(f"dispatch: function is of type {type(function).__name__}, expected ComputeFunction")
+    axes = tuple(groups) if isinstance(groups, Sequence) else (groups,)
+    try:
+        counts = [int(axis.__index__()) for axis in axes] + [1] * (3 - len(axes))
+    except (AttributeError, TypeError):
+        raise InvalidTypeError(f"dispatch: groups is {groups!r}, expected one to three integers") from None
+    if len(counts) != 3 or not axes or not all(0 <= count < 2**32 for count in counts):
+        raise InvalidArgumentError(f"dispatch: groups is {groups!r}, expected one to three counts of 32 bits")
+    engine = _core.engine(device)
+    arrays = {name: _array(engine, name, values) for name, values in _mapping("buffers", buffers).items()}
+    numbers = [_numbers(what, given) for what, given in (("push", push), ("constants", constants))]
+    written = function.dispatch(counts, arrays, *numbers)
+    return {name: wrap(array) for name, array in written}
+
+
+def _mapping(name: str, given: Any) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise InvalidTypeError(f"dispatch: {name} is of type {type(given).__name__}, expected a dict")
+    return given
+
+
+def _numbers(name: str, given: Any) -> dict[str, float]:
+    numbers = {}
+    for key, value in _mapping(name, {} if given is None else given).items():
+        try:
+            numbers[key] = float(value)
+        except (TypeError, ValueError):
+            kind = type(value).__name__
+            raise InvalidTypeError(f"dispatch: {name} {key!r} is of type {kind}, expected a number") from None
+        except OverflowError:
+            raise InvalidArgumentError(f"dispatch: {name} {key!r} is {value}, which no type of 32 bits holds") from None
+    return numbers
+
+
+def _array(engine: _core.Engine, name: str, values: Any) -> _core.Array:
+    if isinstance(values, VulkanTensor) and values._array.engine == engine:
+        return values._array
+    host = host_array(values, name)
+    if host.dtype.kind == "b" or (host.dtype.kind in "iu" and host.dtype.itemsize > 4):
+        host = as_ids(host.astype(np.int32) if host.dtype.kind == "b" else host, name)
+    if host.dtype.kind == "f":
+        host = as_floats(host, name)
+    return engine.upload(np.require(host, requirements=["C", "A"]))
 
 
 # Absolute once it is chosen; the current folder of the call until then.

@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::array::Array;
 use crate::error::PyResult;
 use crate::lock;
 use crate::text::{Location, Name};
 use grilly::Error;
+use grilly::array::Dispatch;
 use grilly::backend::vulkan;
 use grilly::compiler::{self, CompilerConfig, Place};
 use grilly::graph::shaders::{ATTENTION_OUTPUT, Registry, Row};
@@ -165,6 +167,33 @@ impl ComputeFunction {
     #[getter]
     fn needs(&self) -> Vec<&'static str> {
         self.0.variant.needs.iter().map(|feature| feature.name()).collect()
+    }
+
+    /// Dispatches it on arrays of one device; returns, by name, those that it does not declare `readonly`, after it.
+    fn dispatch(
+        &self,
+        py: Python<'_>,
+        groups: [u32; 3],
+        buffers: BTreeMap<Name, PyRef<'_, Array>>,
+        push: BTreeMap<Name, f64>,
+        constants: BTreeMap<Name, f64>,
+    ) -> PyResult<Vec<(&'static str, Array)>> {
+        let Some(first) = buffers.values().next() else {
+            return Err(Error::InvalidArgument(format!("{}: no buffers are given", self.0.shader)).into());
+        };
+        let engine = first.array()?.engine().clone();
+        let given = |(name, array): (&Name, &PyRef<'_, Array>)| Ok((name.0.clone(), array.array()?.clone()));
+        let numbers =
+            |numbers: BTreeMap<Name, f64>| numbers.into_iter().map(|(name, number)| (name.0, number)).collect();
+        let dispatch = Dispatch {
+            function: &self.0,
+            groups,
+            buffers: buffers.iter().map(given).collect::<grilly::Result<_>>()?,
+            push: numbers(push),
+            constants: numbers(constants),
+        };
+        let written = lock::without(py, || engine.dispatch(dispatch))?;
+        Ok(written.into_iter().map(|(name, array)| (name, first.beside(py, array))).collect())
     }
 
     fn __repr__(&self) -> String {

@@ -1,16 +1,16 @@
-//! A plan for texts of one length, step by step on arrays: what a batch runs on when an op must see whole texts.
+//! A plan for texts of one length, run on arrays: what a batch runs on when an op must see whole texts.
 //!
-//! A batch's texts stand by length already, so neighbours of one length make a group; each group goes through all steps.
+//! A batch's texts stand by length already, so neighbours of one length make a group, and each group is a run of the plan.
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Array, Engine};
-use crate::backend::{Backend, BackendKind, BatchLimits, Feed, Pending, Program, ProgramOptions};
+use super::{Array, Engine, program};
+use crate::backend::{Backend, BackendKind, BatchLimits, Feed, Pending, Program, ProgramOptions, Reader};
 use crate::dtype::DType;
-use crate::graph::{Plan, Source, Value, ValueId};
+use crate::graph::{Plan, Value};
 use crate::ops::{Counts, Dim, Shape};
 use crate::stats::COUNTERS;
 use crate::tensor::{Part, WeightSource};
@@ -20,13 +20,16 @@ use crate::{Error, Result};
 const MOST_BYTES: usize = 64 << 20;
 /// Tokens of a batch.
 const TOKENS: usize = 8192;
+/// Sizes of groups for which the plan stays prepared.
+const MOST_PREPARED: usize = 64;
 
 /// A plan with its weights as arrays.
 pub struct ByLength {
     engine: Arc<Engine>,
-    plan: Arc<Plan>,
-    weights: HashMap<ValueId, Array>,
-    last_uses: Vec<usize>,
+    /// Its weights are inputs after those of a batch.
+    plan: Plan,
+    weights: Vec<Array>,
+    prepared: Mutex<HashMap<Counts, Arc<program::Program>>>,
     /// Which input holds the boundaries of texts.
     offsets: usize,
 }
@@ -51,43 +54,41 @@ impl ByLength {
     /// `Unsupported`, `PipelineCreationFailed`, `OutOfMemory`, or a device fault.
     pub fn prepare(
         backend: &dyn Backend,
-        plan: Arc<Plan>,
+        plan: &Plan,
         weights: &dyn WeightSource,
         options: ProgramOptions,
     ) -> Result<Arc<dyn Program>> {
-        let engine = Engine::own(backend, &plan, options)?;
-        let plan = Arc::new(plan.widened());
-        let graph = &plan.graph;
+        let engine = Engine::own(backend, plan, options)?;
+        let mut plan = plan.widened();
+        let graph = &mut plan.graph;
         let boundaries = Shape::vector(Dim::Boundaries);
         let offsets = graph.inputs.iter().position(|id| graph.value(*id).shape == boundaries);
         let offsets = offsets.ok_or_else(|| Error::Unsupported {
             what: "texts of one length".into(),
             reason: "no input says where they end".into(),
         })?;
-        let mut arrays = HashMap::new();
-        for id in graph.nodes.iter().flat_map(|node| &node.operands) {
-            if let Source::Weight(weight) = &graph.value(*id).source
-                && !arrays.contains_key(id)
-            {
-                arrays.insert(*id, upload(&engine, graph.value(*id), &weight.parts, weights)?);
-            }
-        }
-        let last_uses = graph.last_uses();
-        let program = ByLength { engine, plan, weights: arrays, last_uses, offsets };
+        let given = graph.weights_as_inputs();
+        let upload = |(id, parts): &(_, Vec<Part>)| upload(&engine, graph.value(*id), parts, weights);
+        let weights = given.iter().map(upload).collect::<Result<Vec<_>>>()?;
+        let program = ByLength { engine, plan, weights, prepared: Mutex::default(), offsets };
         program.try_one()?;
         Ok(Arc::new(program))
+    }
+
+    /// Inputs of a batch.
+    fn inputs(&self) -> impl Iterator<Item = &Value> {
+        let graph = &self.plan.graph;
+        graph.inputs[..graph.inputs.len() - self.weights.len()].iter().map(|id| graph.value(*id))
     }
 
     /// A text of one token, of which all inputs are zero.
     fn try_one(&self) -> Result<()> {
         let group = Group { texts: 0..1, tokens: 0..1 };
         let counts = group.counts();
-        let zeros = |id: &ValueId| vec![0u32; self.plan.graph.value(*id).shape.elements(counts)];
-        let mut inputs: Vec<Vec<u32>> = self.plan.graph.inputs.iter().map(zeros).collect();
+        let mut inputs: Vec<Vec<u32>> = self.inputs().map(|value| vec![0; value.shape.elements(counts)]).collect();
         inputs[self.offsets][1] = 1;
-        let outputs = (0..self.plan.graph.outputs.len()).collect();
-        let feed = Feed { counts, inputs: inputs.iter().map(|input| bytemuck::cast_slice(input)).collect(), outputs };
-        self.run(&feed, &group)?.iter().try_for_each(|array| array.read().map(drop))
+        let inputs: Vec<&[u8]> = inputs.iter().map(|input| bytemuck::cast_slice(input)).collect();
+        self.run(&inputs, &group)?.iter().try_for_each(|array| array.read().map(drop))
     }
 
     /// Bytes of the largest tensor of one text.
@@ -97,47 +98,34 @@ impl ByLength {
         4 * shapes.map(|shape| shape.elements(counts)).max().unwrap_or(0)
     }
 
-    /// A value in the shape that it has in a group.
-    fn array(&self, arrays: &[Option<Array>], id: ValueId, counts: Counts) -> Result<Array> {
-        let graph = &self.plan.graph;
-        let viewed = graph.viewed(id);
-        let array = arrays[viewed.0].as_ref().or_else(|| self.weights.get(&viewed));
-        let array =
-            array.ok_or_else(|| Error::InvalidArgument(format!("{}: read before it is made", graph.value(id).name)))?;
-        if viewed == id {
-            return Ok(array.clone());
+    /// The plan for groups of these counts.
+    fn program(&self, counts: Counts) -> Result<Arc<program::Program>> {
+        let lock = || self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(&counts) {
+            return Ok(known.clone());
         }
-        array.reshape(&graph.value(id).shape.sizes(counts))
+        let made = Arc::new(program::Program::prepare(&self.engine, self.plan.of_one_length(counts), counts, &[])?);
+        let mut prepared = lock();
+        if prepared.len() >= MOST_PREPARED {
+            prepared.clear();
+        }
+        prepared.insert(counts, made.clone());
+        Ok(made)
     }
 
-    /// The wanted outputs of a group.
-    fn run(&self, feed: &Feed<'_>, group: &Group) -> Result<Vec<Array>> {
-        let graph = &self.plan.graph;
-        let counts = group.counts();
-        let mut arrays: Vec<Option<Array>> = vec![None; graph.values.len()];
-        for (id, bytes) in graph.inputs.iter().zip(&feed.inputs) {
-            arrays[id.0] = Some(input(&self.engine, graph.value(*id), bytes, group)?);
-        }
-        for (step, node) in graph.nodes.iter().enumerate() {
-            let operands =
-                node.operands.iter().map(|id| self.array(&arrays, *id, counts)).collect::<Result<Vec<_>>>()?;
-            let result = self.engine.call(&node.op, &operands.iter().collect::<Vec<_>>())?;
-            arrays[node.results[0].0] = Some(result);
-            for id in node.operands.iter().map(|id| graph.viewed(*id)) {
-                if self.last_uses[id.0] == step {
-                    arrays[id.0] = None;
-                }
-            }
-        }
-        feed.outputs.iter().map(|output| self.array(&arrays, graph.outputs[*output], counts)).collect()
+    /// The outputs of a group.
+    fn run(&self, inputs: &[&[u8]], group: &Group) -> Result<Vec<Array>> {
+        let given = self.inputs().zip(inputs).map(|(value, bytes)| input(&self.engine, value, bytes, group));
+        let given = given.collect::<Result<Vec<_>>>()?;
+        let given: Vec<&Array> = given.iter().chain(&self.weights).collect();
+        self.program(group.counts())?.run(&given)
     }
 
     fn check(&self, feed: &Feed<'_>) -> Result<()> {
-        let graph = &self.plan.graph;
-        let fits = |(id, bytes): (&ValueId, &&[u8])| bytes.len() == 4 * graph.value(*id).shape.elements(feed.counts);
-        if feed.inputs.len() == graph.inputs.len()
-            && graph.inputs.iter().zip(&feed.inputs).all(fits)
-            && feed.outputs.iter().all(|output| *output < graph.outputs.len())
+        let fits = |(value, bytes): (&Value, &&[u8])| bytes.len() == 4 * value.shape.elements(feed.counts);
+        if feed.inputs.len() == self.inputs().count()
+            && self.inputs().zip(&feed.inputs).all(fits)
+            && feed.outputs.iter().all(|output| *output < self.plan.graph.outputs.len())
         {
             return Ok(());
         }
@@ -224,8 +212,9 @@ impl Program for ByLength {
         let groups = groups(&offsets, feed.counts.tokens, |length| MOST_BYTES / self.bytes(length).max(1))?;
         let mut results: Vec<Vec<Array>> = vec![Vec::new(); feed.outputs.len()];
         for group in groups {
-            for (arrays, array) in results.iter_mut().zip(self.run(feed, &group)?) {
-                arrays.push(array);
+            let outputs = self.run(&feed.inputs, &group)?;
+            for (arrays, output) in results.iter_mut().zip(&feed.outputs) {
+                arrays.push(outputs[*output].clone());
             }
         }
         let batches = match self.engine.kind() {
@@ -241,15 +230,14 @@ impl Program for ByLength {
 struct UnderWay(Vec<Vec<Array>>);
 
 impl Pending for UnderWay {
-    fn wait(self: Box<Self>) -> Result<Vec<Vec<f32>>> {
-        let read = |arrays: Vec<Array>| -> Result<Vec<f32>> {
+    fn read(self: Box<Self>, reader: Reader<'_>) -> Result<()> {
+        self.0.iter().enumerate().try_for_each(|(place, groups)| {
             let mut all = Vec::new();
-            for array in arrays {
+            for array in groups {
                 all.extend(numbers::<f32>(&array.read()?));
             }
-            Ok(all)
-        };
-        self.0.into_iter().map(read).collect()
+            reader(place, &all)
+        })
     }
 }
 

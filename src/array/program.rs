@@ -91,15 +91,21 @@ impl Program {
     /// assert_eq!(program.states()[0].read().unwrap(), bytemuck::cast_slice::<f32, u8>(&[1.0, 2.0, 3.0, 0.0]));
     /// ```
     pub fn new(engine: &Arc<Engine>, graph: Graph, counts: Counts, states: &[&Array]) -> Result<Program> {
+        let shaders = engine.shaders();
+        let fusion = Fusion { architecture: &engine.architecture, shaders: &shaders, ..Fusion::default() };
+        Program::prepare(engine, Plan::with(graph, &fusion), counts, states)
+    }
+
+    /// As [`Program::new`], of a plan without weights.
+    pub(super) fn prepare(engine: &Arc<Engine>, plan: Plan, counts: Counts, states: &[&Array]) -> Result<Program> {
+        let graph = &plan.graph;
         let declared =
             |ids: &[ValueId]| ids.iter().map(|id| Declared::of(graph.value(*id), counts)).collect::<Vec<_>>();
         let (inputs, outputs) = (declared(&graph.inputs), declared(&graph.outputs));
         count("states", states.len(), graph.states.len())?;
         declared(&graph.states).iter().zip(states).try_for_each(|(state, array)| state.check(engine, array))?;
-        let reads = reads(&graph, counts);
-        let shaders = engine.shaders();
-        let fusion = Fusion { architecture: &engine.architecture, shaders: &shaders, ..Fusion::default() };
-        let prepared = engine.backend.prepare(Plan::with(graph, &fusion), counts)?;
+        let reads = reads(graph, counts);
+        let prepared = engine.backend.prepare(plan, counts)?;
         let states = Mutex::new(states.iter().copied().cloned().collect());
         Ok(Program { engine: engine.clone(), prepared, inputs, outputs, reads, states })
     }

@@ -55,13 +55,28 @@ pub struct Feed<'a> {
     pub outputs: Vec<usize>,
 }
 
-/// A batch under way. Dropped without `wait`, it gives its place back once the device has finished with it.
+/// What reads an output where it lies: its place among those asked for, and its elements.
+pub type Reader<'a> = &'a mut dyn FnMut(usize, &[f32]) -> Result<()>;
+
+/// A batch under way. Dropped without being waited for, it gives its place back once the device has finished with it.
 pub trait Pending: Send {
-    /// Waits and returns the wanted outputs, in the order asked for.
+    /// Waits and gives the wanted outputs to `reader`, in the order asked for.
     ///
     /// # Errors
-    /// A device fault, after which the batch may run elsewhere.
-    fn wait(self: Box<Self>) -> Result<Vec<Vec<f32>>>;
+    /// A device fault, after which the batch may run elsewhere, or what `reader` says.
+    fn read(self: Box<Self>, reader: Reader<'_>) -> Result<()>;
+    /// Waits and returns copies of the wanted outputs, in the order asked for.
+    ///
+    /// # Errors
+    /// As [`Pending::read`].
+    fn wait(self: Box<Self>) -> Result<Vec<Vec<f32>>> {
+        let mut outputs = Vec::new();
+        self.read(&mut |_, elements| {
+            outputs.push(elements.to_vec());
+            Ok(())
+        })?;
+        Ok(outputs)
+    }
 }
 
 /// A plan made ready on a backend, with its weights in place. Dropping it frees them.
@@ -133,6 +148,20 @@ impl Prepared {
     }
 }
 
+/// A user's shader with all that it runs with but its buffers.
+#[cfg(feature = "vulkan")]
+#[derive(Debug, Clone)]
+pub struct UserDispatch {
+    /// What runs.
+    pub variant: &'static vulkan::Variant,
+    /// Workgroups along x, y and z.
+    pub groups: [u32; 3],
+    /// Bits of the push block's members.
+    pub push: Vec<u32>,
+    /// Bits of the specialization constants, in the variant's order.
+    pub constants: Vec<u32>,
+}
+
 /// Runs plans on arrays that stay where they are, in place of batches that come and go.
 pub trait ArrayEngine: Send + Sync {
     /// Memory that holds `bytes`, which are not empty.
@@ -151,6 +180,19 @@ pub trait ArrayEngine: Send + Sync {
     /// # Errors
     /// `OutOfMemory`, `IndexOutOfRange`, or a device fault; states then hold what was written before.
     fn run(&self, prepared: &Prepared, inputs: &[&Memory], states: &mut [Memory]) -> Result<Vec<Memory>>;
+    /// Runs a user's shader on buffers in the order of its bindings. One that it writes is written where it is, or first copied
+    /// if a clone of it is held elsewhere.
+    ///
+    /// # Errors
+    /// `Unsupported`, `PipelineCreationFailed`, `OutOfMemory`, or a device fault.
+    #[cfg(feature = "vulkan")]
+    fn dispatch(&self, call: &UserDispatch, buffers: &mut [Memory]) -> Result<()> {
+        let _ = buffers;
+        Err(Error::Unsupported {
+            what: call.variant.name.into(),
+            reason: "a shader runs on Vulkan devices alone".into(),
+        })
+    }
     /// Copies the first bytes of `memory` to the host, waiting for what computes them.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use ndarray::{Array2, ArrayView2, s};
+use ndarray::{ArrayView2, s};
 
 use super::parts::{Parts, Patience};
 use super::{EmbeddingModel, Encoded, LoadOptions};
@@ -77,7 +77,7 @@ impl Runner {
     }
 }
 
-/// The plan as the backend runs it, or step by step on arrays where its batches must hold texts of one length.
+/// The plan as the backend runs it, or on arrays where its batches must hold texts of one length.
 fn prepare(
     backend: &dyn Backend,
     plan: &Arc<Plan>,
@@ -85,7 +85,7 @@ fn prepare(
     options: ProgramOptions,
 ) -> Result<Arc<dyn Program>> {
     if plan.graph.needs_one_length() {
-        return ByLength::prepare(backend, plan.clone(), &**weights, options);
+        return ByLength::prepare(backend, plan, &**weights, options);
     }
     backend.prepare(plan.clone(), weights.clone(), options)
 }
@@ -94,6 +94,9 @@ fn prepare(
 fn may_move(error: &Error) -> bool {
     error.is_device_fault() || matches!(error, Error::Unsupported { .. } | Error::PipelineCreationFailed { .. })
 }
+
+/// What a batch may want, tokens last.
+const OUTPUTS: [usize; 2] = [outputs::SENTENCES, outputs::TOKENS];
 
 /// What one call of `encode` works on.
 pub(super) struct Work<'a> {
@@ -137,20 +140,25 @@ impl Work<'_> {
     /// Starts a batch.
     fn start(&self, program: &dyn Program, batch: &Batch) -> Result<Box<dyn Pending>> {
         let inputs: Vec<Vec<u32>> = self.inputs.iter().map(|input| self.fill(*input, batch)).collect();
-        let outputs = [outputs::SENTENCES, outputs::TOKENS];
         let feed = Feed {
             counts: Counts { tokens: batch.tokens, texts: batch.texts.len() },
             inputs: inputs.iter().map(|input| bytemuck::cast_slice(input)).collect(),
-            outputs: outputs[..if self.with_tokens { 2 } else { 1 }].to_vec(),
+            outputs: OUTPUTS[..if self.with_tokens { 2 } else { 1 }].to_vec(),
         };
         program.submit(&feed)
     }
 
-    /// Puts a finished batch's rows where their texts stand.
-    fn place(&self, batch: &Batch, results: Vec<Vec<f32>>, encoded: &mut Encoded) -> Result<()> {
-        let mut results = results.into_iter();
-        let columns = encoded.sentences.ncols();
-        let sentences = matrix(results.next(), batch.texts.len(), columns)?;
+    /// Puts the rows of a finished batch's output, one of [`OUTPUTS`], where their texts stand.
+    fn place(&self, batch: &Batch, place: usize, rows: &[f32], encoded: &mut Encoded) -> Result<()> {
+        if OUTPUTS[place] == outputs::TOKENS {
+            let hidden = matrix(rows, batch.tokens, self.hidden)?;
+            let offsets = packing::offsets(batch.texts.iter().map(|&text| self.tokens[text].ids.len()));
+            for (i, &text) in batch.texts.iter().enumerate() {
+                encoded.tokens[text] = hidden.slice(s![packing::rows(&offsets, i), ..]).to_owned();
+            }
+            return Ok(());
+        }
+        let sentences = matrix(rows, batch.texts.len(), encoded.sentences.ncols())?;
         for (row, &text) in sentences.rows().into_iter().zip(&batch.texts) {
             if !row.iter().all(|value| value.is_finite()) {
                 return Err(Error::NotFinite(format!(
@@ -159,27 +167,17 @@ impl Work<'_> {
             }
             encoded.sentences.row_mut(text).assign(&row);
         }
-        if self.with_tokens {
-            let hidden = matrix(results.next(), batch.tokens, self.hidden)?;
-            let offsets = packing::offsets(batch.texts.iter().map(|&text| self.tokens[text].ids.len()));
-            for (i, &text) in batch.texts.iter().enumerate() {
-                encoded.tokens[text] = hidden.slice(s![packing::rows(&offsets, i), ..]).to_owned();
-            }
-        }
         Ok(())
     }
 }
 
-fn matrix(values: Option<Vec<f32>>, rows: usize, columns: usize) -> Result<Array2<f32>> {
-    let values = values.unwrap_or_default();
+fn matrix(values: &[f32], rows: usize, columns: usize) -> Result<ArrayView2<'_, f32>> {
     // A device may give the rows of its capacity; the batch's come first.
-    ArrayView2::from_shape((rows, columns), values.get(..rows * columns).unwrap_or(&[]))
-        .map(|view| view.to_owned())
-        .map_err(|_| Error::Device {
-            device: "result".into(),
-            call: "read back".into(),
-            cause: format!("{} values, expected {rows} x {columns}", values.len()),
-        })
+    ArrayView2::from_shape((rows, columns), values.get(..rows * columns).unwrap_or(&[])).map_err(|_| Error::Device {
+        device: "result".into(),
+        call: "read back".into(),
+        cause: format!("{} values, expected {rows} x {columns}", values.len()),
+    })
 }
 
 type UnderWay = VecDeque<(Batch, Box<dyn Pending>)>;
@@ -265,13 +263,11 @@ fn step(
         under_way.extend(waiting.pop_front().map(|batch| (batch, pending)));
     }
     let Some((batch, pending)) = under_way.pop_front() else { return Ok(0) };
-    let results = match pending.wait() {
-        Ok(results) => results,
+    match pending.read(&mut |place, rows| work.place(&batch, place, rows, encoded)) {
+        Ok(()) => Ok(batch.texts.len()),
         Err(error) => {
             waiting.push_front(batch);
-            return Err(error);
+            Err(error)
         }
-    };
-    work.place(&batch, results, encoded)?;
-    Ok(batch.texts.len())
+    }
 }

@@ -50,7 +50,7 @@ pub struct Plan {
     /// What each fusion pass did.
     pub outcomes: Vec<Outcome>,
     /// Shared memory of the computed values: values whose lives do not overlap share a buffer. Outputs share none. A plan
-    /// for texts of one length has none: it runs step by step on arrays.
+    /// for texts of one length has none: each group of them has its own.
     pub buffers: Vec<Buffer>,
     /// Where each value lives, by value id.
     pub storage: Vec<Storage>,
@@ -86,6 +86,16 @@ impl Plan {
         let mut plan = self.clone();
         let held = |value: &&mut Value| value.dtype.is_narrow() && !matches!(value.source, Source::Input(_));
         plan.graph.values.iter_mut().filter(held).for_each(|value| value.dtype = DType::F32);
+        (plan.buffers, plan.storage) = place(&plan.graph);
+        plan
+    }
+
+    /// The plan of batches of these counts alone, whose texts have one length: axes of texts and of their length are numbers.
+    pub fn of_one_length(&self, counts: Counts) -> Self {
+        let mut plan = self.clone();
+        for value in plan.graph.values.iter_mut().filter(|value| value.shape.0.contains(&Dim::Length)) {
+            value.shape = Shape::fixed(&value.shape.sizes(counts));
+        }
         (plan.buffers, plan.storage) = place(&plan.graph);
         plan
     }
@@ -226,7 +236,7 @@ impl std::fmt::Display for Plan {
             writeln!(f)?;
         }
         if self.graph.needs_one_length() {
-            writeln!(f, "step by step on arrays, texts of one length S at a time")?;
+            writeln!(f, "in groups of texts of one length S")?;
         }
         for (i, buffer) in self.buffers.iter().enumerate() {
             writeln!(f, "buffer {i}: [{}] of {} bytes", buffer.rows, buffer.row_bytes)?;

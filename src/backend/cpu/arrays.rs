@@ -17,7 +17,7 @@ use crate::graph::{Plan, Storage, ValueId};
 use crate::ops::Counts;
 use crate::ops::signature::Role;
 use crate::stats::COUNTERS;
-use crate::tensor::{TensorView, WeightSource};
+use crate::tensor::NoWeights;
 use crate::{Error, Result};
 
 /// Fewer elements than this are not worth waking other threads for.
@@ -47,15 +47,6 @@ impl CpuArrays {
     fn new(options: Option<ProgramOptions>) -> Result<Self> {
         let threads = Threads::new(options.and_then(|options| options.num_threads))?;
         Ok(CpuArrays { threads, arch: Arch::new() })
-    }
-}
-
-/// Plans on arrays have no weights.
-struct NoWeights;
-
-impl WeightSource for NoWeights {
-    fn tensor(&self, name: &str) -> Result<TensorView<'_>> {
-        Err(Error::InvalidArgument(format!("{name}: a plan on arrays has no weights")))
     }
 }
 

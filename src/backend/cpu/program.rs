@@ -15,7 +15,7 @@ use super::simd::Arch;
 use super::step::{Given, Step};
 use super::threads::{Team, Threads};
 use super::written::Written;
-use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions};
+use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions, Reader};
 use crate::dtype::DType;
 use crate::graph::{Plan, Storage};
 use crate::ops::Dim;
@@ -181,8 +181,8 @@ impl Program for CpuProgram {
 struct Finished(Vec<Vec<f32>>);
 
 impl Pending for Finished {
-    fn wait(self: Box<Self>) -> Result<Vec<Vec<f32>>> {
-        Ok(self.0)
+    fn read(self: Box<Self>, reader: Reader<'_>) -> Result<()> {
+        self.0.iter().enumerate().try_for_each(|(place, output)| reader(place, output))
     }
 }
 

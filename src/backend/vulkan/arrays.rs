@@ -11,12 +11,14 @@ use super::device::Opened;
 use super::kernel::Access;
 use super::limits::flops_per_submission;
 use super::memory::Budget;
+use super::prepared::bindable;
 use super::profile;
-use super::raw::{Buffer, Command, Kind, Launch, Recording, Slice, Ticket, Timing, lock};
+use super::raw::{Buffer, Command, Grid, Kind, Launch, Recording, Slice, Ticket, Timing, lock};
 use super::ready::{Bound, Ready};
+use super::registry;
 use super::spare::Spare;
 use crate::backend::faults::{self, Fault};
-use crate::backend::{ArrayEngine, Memory, Prepared, ProgramOptions};
+use crate::backend::{ArrayEngine, Memory, Prepared, ProgramOptions, UserDispatch};
 use crate::graph::Plan;
 use crate::ops::Counts;
 use crate::stats::COUNTERS;
@@ -214,6 +216,14 @@ impl VulkanArrays {
         Ok(())
     }
 
+    /// Submits a list that is long, or long enough for a device that waits.
+    fn submit_long(&self, list: &mut List) -> Result<()> {
+        if list.dispatches >= LONG || (list.dispatches >= SHORT && list.idle()?) {
+            return self.submit(list);
+        }
+        Ok(())
+    }
+
     fn finish(&self, list: &mut List) -> Result<()> {
         self.submit(list)?;
         self.opened.device.wait(list.last)?;
@@ -244,7 +254,7 @@ impl VulkanArrays {
     }
 
     /// The buffer of memory that nobody else holds, or in its place a copy of which that is true.
-    fn own(&self, list: &mut List, memory: &mut Memory, bytes: u64) -> Result<Arc<Buffer>> {
+    fn own(&self, list: &mut List, memory: &mut Memory) -> Result<Arc<Buffer>> {
         if memory.is_empty() {
             return self.input(list, memory);
         }
@@ -253,6 +263,7 @@ impl VulkanArrays {
             return held.buffer.clone().ok_or_else(missing);
         }
         let from = held(memory).cloned().ok_or_else(missing)?;
+        let bytes = from.bytes;
         let copy = self.buffer(list, Kind::Arrays, bytes)?;
         list.commands.push(Command::BeforeCopies);
         list.commands.push(Command::Copy {
@@ -330,12 +341,7 @@ impl ArrayEngine for VulkanArrays {
     fn prepare(&self, plan: Plan, counts: Counts) -> Result<Prepared> {
         self.opened.device.check("an operation")?;
         let buffer = self.counts(&mut lock(&self.list), counts)?;
-        let mut ready = Ready::new(&plan, (counts, buffer), &self.opened)?;
-        for (id, number) in plan.graph.filled_values() {
-            let numbers = vec![number; plan.graph.value(id).shape.elements(counts)];
-            ready.filled.insert(id, self.uploaded(bytemuck::cast_slice(&numbers))?);
-        }
-        Ok(Prepared::new(ready))
+        Ok(Prepared::new(Ready::new(plan, (counts, buffer), &self.opened, &self.budget)?))
     }
 
     fn run(&self, prepared: &Prepared, inputs: &[&Memory], states: &mut [Memory]) -> Result<Vec<Memory>> {
@@ -355,19 +361,22 @@ impl ArrayEngine for VulkanArrays {
             buffers.push(buffer);
         }
         let mut bound = Bound { inputs, states: Vec::with_capacity(states.len()), buffers };
-        for (memory, bytes) in states.iter_mut().zip(&ready.states) {
-            bound.states.push(self.own(list, memory, *bytes)?);
+        for memory in states {
+            bound.states.push(self.own(list, memory)?);
         }
-        for (launch, ranges) in &ready.dispatches {
-            let bind = |range| ready.bind(range, &bound, launch);
-            list.dispatch(launch, ranges.iter().map(bind).collect::<Result<_>>()?);
+        let heavy = flops_per_submission(device.capabilities.device_type);
+        // Layers are alike, and so what their dispatches take.
+        let flops = ready.flops.div_ceil(ready.dispatches().max(1) as u64);
+        for dispatch in ready.bind(&bound) {
+            let (launch, buffers) = dispatch?;
+            list.dispatch(launch, buffers);
+            list.flops += flops;
+            if list.flops > heavy {
+                self.submit(list)?;
+            }
         }
-        list.flops += ready.flops;
         COUNTERS.kiloflops_vulkan.fetch_add(ready.flops.div_ceil(1000), Relaxed);
-        let heavy = list.flops > flops_per_submission(device.capabilities.device_type);
-        if list.dispatches >= LONG || heavy || (list.dispatches >= SHORT && list.idle()?) {
-            self.submit(list)?;
-        }
+        self.submit_long(list)?;
         let buffers = &bound.buffers;
         // Two outputs may be one buffer.
         let mut outputs: Vec<Memory> = Vec::with_capacity(ready.outputs.len());
@@ -381,6 +390,35 @@ impl ArrayEngine for VulkanArrays {
         let between = bound.buffers.into_iter().enumerate().filter(|(place, _)| !ready.outputs.contains(place));
         between.for_each(|(_, buffer)| list.spare.keep(buffer, most));
         Ok(outputs)
+    }
+
+    fn dispatch(&self, call: &UserDispatch, buffers: &mut [Memory]) -> Result<()> {
+        let UserDispatch { variant, groups, push, constants } = call;
+        let device = &self.opened.device;
+        let capabilities = &device.capabilities;
+        registry::fits(variant, capabilities)?;
+        if groups.iter().zip(capabilities.workgroup_count).any(|(groups, most)| *groups > most) {
+            let most = capabilities.workgroup_count;
+            let reason = format!("{groups:?} workgroups, {} allows {most:?}", capabilities.name);
+            return Err(Error::Unsupported { what: variant.name.into(), reason });
+        }
+        let pipeline = self.opened.pipelines.get(device, variant, constants)?;
+        let list = &mut *lock(&self.list);
+        let mut slices = Vec::with_capacity(buffers.len());
+        for (memory, binding) in buffers.iter_mut().zip(variant.bindings) {
+            let buffer = match binding.access {
+                Access::Read => self.input(list, memory)?,
+                Access::Write | Access::ReadWrite => self.own(list, memory)?,
+            };
+            let slice = Slice { offset: 0, bytes: buffer.bytes, buffer };
+            slices.push(bindable(variant.name, slice)?);
+        }
+        if !groups.contains(&0) {
+            let push = bytemuck::cast_slice(push).to_vec();
+            let launch = Launch { pipeline, push, grid: Grid::Direct(*groups), label: variant.name.into() };
+            list.dispatch(&Arc::new(launch), slices);
+        }
+        self.submit_long(list)
     }
 
     fn download(&self, memory: &Memory, bytes: &mut [u8]) -> Result<()> {

@@ -23,6 +23,7 @@ mod limits;
 mod lowering;
 mod memory;
 mod pipeline;
+mod prepared;
 mod profile;
 mod program;
 mod raw;

@@ -9,16 +9,16 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::device::Opened;
-use super::kernel::{Dispatch, Resource};
+use super::kernel::Dispatch;
 use super::kernels::lower;
 use super::limits::{capacity, limits, outputs_are_computed};
 use super::memory::Budget;
+use super::prepared::Prepared;
 use super::raw::lock;
 use super::record::{Grids, barriers};
-use super::slot::{Prepared, Slot};
-use super::upload::upload;
-use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions};
-use crate::graph::{Plan, ValueId};
+use super::slot::{Shared, Slot};
+use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions, Reader};
+use crate::graph::Plan;
 use crate::tensor::WeightSource;
 use crate::{Error, Result};
 
@@ -60,45 +60,20 @@ pub(super) fn prepare_dispatches(
     // The driver needs some of the device's memory for itself.
     let memory = options.memory_limit.unwrap_or(u64::MAX).min(device.capabilities.memory / 16 * 15);
     let budget = Budget::new(memory);
-    let ids = bound_weights(&dispatches);
-    let compile = |d: &Dispatch| opened.pipelines.get(device, d.variant, &d.constants);
-    let pipelines = dispatches.iter().map(compile).collect::<Result<_>>()?;
+    let barriers = barriers(&dispatches);
+    let grids = Grids::new(&dispatches);
+    let prepared = Prepared::new(opened, plan, dispatches, weights, &budget)?;
     opened.pipelines.save(device);
-    let weights = upload(device, &plan.graph, &ids, weights, &budget)?;
-    let limits = limits(&plan, &dispatches, &device.capabilities, memory.saturating_sub(weights.bytes()));
-    let prepared = Prepared {
-        device: device.clone(),
-        barriers: barriers(&dispatches),
-        grids: Grids::new(&dispatches),
-        regions: ids.into_iter().enumerate().map(|(region, id)| (id, region)).collect(),
-        plan,
-        dispatches,
-        pipelines,
-        weights,
-        budget,
-        limits,
-    };
-    let shared = Shared { prepared, pool: Mutex::default(), freed: Condvar::new() };
-    Ok(Arc::new(VulkanProgram(Arc::new(shared))))
+    let left = memory.saturating_sub(prepared.weight_bytes());
+    let limits = limits(&prepared.plan, &prepared.dispatches, &device.capabilities, left);
+    let shared = Shared { device: device.clone(), prepared, barriers, grids, budget, limits };
+    Ok(Arc::new(VulkanProgram(Arc::new(Slots { shared, pool: Mutex::default(), freed: Condvar::new() }))))
 }
 
-/// The weights the dispatches read, in the order of their first use.
-fn bound_weights(dispatches: &[Dispatch]) -> Vec<ValueId> {
-    let mut ids = Vec::new();
-    for range in dispatches.iter().flat_map(|d| &d.bindings) {
-        if let Resource::Weight(id) = range.resource
-            && !ids.contains(&id)
-        {
-            ids.push(id);
-        }
-    }
-    ids
-}
+struct VulkanProgram(Arc<Slots>);
 
-struct VulkanProgram(Arc<Shared>);
-
-struct Shared {
-    prepared: Prepared,
+struct Slots {
+    shared: Shared,
     pool: Mutex<Pool>,
     freed: Condvar,
 }
@@ -124,30 +99,30 @@ enum State {
 
 impl Program for VulkanProgram {
     fn limits(&self) -> BatchLimits {
-        self.0.prepared.limits
+        self.0.shared.limits
     }
 
     fn submit(&self, feed: &Feed<'_>) -> Result<Box<dyn Pending>> {
-        let shared = &self.0;
-        shared.prepared.device.check("a batch")?;
-        shared.check(feed)?;
-        let slot = shared.acquire()?;
-        let started = shared.make_room(slot, feed).and_then(|mut slot| {
-            slot.start(&shared.prepared, feed)?;
+        let slots = &self.0;
+        slots.shared.device.check("a batch")?;
+        slots.check(feed)?;
+        let slot = slots.acquire()?;
+        let started = slots.make_room(slot, feed).and_then(|mut slot| {
+            slot.start(&slots.shared, feed)?;
             Ok(slot)
         });
-        let slot = started.inspect_err(|_| shared.retire(1))?;
+        let slot = started.inspect_err(|_| slots.retire(1))?;
         let job = Arc::new(Job { state: Mutex::new(State::Running(Box::new(slot))) });
-        lock(&shared.pool).busy.push_back(job.clone());
-        shared.freed.notify_one();
-        Ok(Box::new(Batch { shared: shared.clone(), job }))
+        lock(&slots.pool).busy.push_back(job.clone());
+        slots.freed.notify_one();
+        Ok(Box::new(Batch { slots: slots.clone(), job }))
     }
 }
 
-impl Shared {
+impl Slots {
     /// Whether the feed fits the plan and the device.
     fn check(&self, feed: &Feed<'_>) -> Result<()> {
-        let graph = &self.prepared.plan.graph;
+        let graph = &self.shared.prepared.plan.graph;
         if feed.inputs.len() != graph.inputs.len() {
             let (given, expected) = (feed.inputs.len(), graph.inputs.len());
             return Err(Error::InvalidArgument(format!("batch: {given} inputs, expected {expected}")));
@@ -167,13 +142,13 @@ impl Shared {
         if let Some(place) = feed.outputs.iter().find(|place| **place >= graph.outputs.len()) {
             return Err(Error::InvalidArgument(format!("batch: there is no output {place}")));
         }
-        let capabilities = &self.prepared.device.capabilities;
-        let groups = self.prepared.grids.evaluate(feed.counts);
+        let capabilities = &self.shared.device.capabilities;
+        let groups = self.shared.grids.evaluate(feed.counts);
         let too_many = groups.iter().any(|g| g.iter().zip(capabilities.workgroup_count).any(|(n, most)| *n > most));
-        if feed.counts.tokens > self.prepared.limits.longest_text || too_many {
+        if feed.counts.tokens > self.shared.limits.longest_text || too_many {
             return Err(Error::Unsupported {
                 what: format!("a batch of {} tokens and {} texts", feed.counts.tokens, feed.counts.texts),
-                reason: format!("{} takes {} tokens", capabilities.name, self.prepared.limits.longest_text),
+                reason: format!("{} takes {} tokens", capabilities.name, self.shared.limits.longest_text),
             });
         }
         Ok(())
@@ -182,13 +157,13 @@ impl Shared {
     /// A slot, or `None` when one may be made.
     fn acquire(&self) -> Result<Option<Slot>> {
         loop {
-            self.prepared.device.check("a batch")?;
+            self.shared.device.check("a batch")?;
             let oldest = {
                 let mut pool = lock(&self.pool);
                 if let Some(slot) = pool.free.pop() {
                     return Ok(Some(slot));
                 }
-                if pool.slots < self.prepared.limits.in_flight {
+                if pool.slots < self.shared.limits.in_flight {
                     pool.slots += 1;
                     return Ok(None);
                 }
@@ -213,9 +188,13 @@ impl Shared {
         let mut state = lock(&job.state);
         match std::mem::replace(&mut *state, State::Taken) {
             State::Running(mut slot) => {
-                let result = slot.finish(&self.prepared);
+                let mut outputs = Vec::new();
+                let result = slot.finish(&self.shared, &mut |_, elements| {
+                    outputs.push(elements.to_vec());
+                    Ok(())
+                });
                 let failed = result.is_err();
-                *state = State::Done(result);
+                *state = State::Done(result.map(|()| outputs));
                 if !failed {
                     return Some(*slot);
                 }
@@ -235,9 +214,9 @@ impl Shared {
             // Given back before the larger one is asked for.
             drop(slot);
         }
-        let capacity = capacity(feed.counts, self.prepared.limits);
+        let capacity = capacity(feed.counts, self.shared.limits);
         loop {
-            match Slot::new(&self.prepared, capacity) {
+            match Slot::new(&self.shared, capacity) {
                 Err(Error::OutOfMemory { .. }) if self.give_up_a_slot() => {}
                 made => return made,
             }
@@ -278,29 +257,31 @@ impl Shared {
 }
 
 struct Batch {
-    shared: Arc<Shared>,
+    slots: Arc<Slots>,
     job: Arc<Job>,
 }
 
 impl Pending for Batch {
-    fn wait(self: Box<Self>) -> Result<Vec<Vec<f32>>> {
-        let prepared = &self.shared.prepared;
-        if prepared.device.forked() {
-            prepared.device.check("a batch")?;
+    fn read(self: Box<Self>, reader: Reader<'_>) -> Result<()> {
+        let shared = &self.slots.shared;
+        if shared.device.forked() {
+            shared.device.check("a batch")?;
         }
         let mut state = lock(&self.job.state);
         match std::mem::replace(&mut *state, State::Taken) {
             State::Running(mut slot) => {
-                let result = slot.finish(prepared);
+                let result = slot.finish(shared, reader);
                 drop(state);
-                self.shared.forget(&self.job);
+                self.slots.forget(&self.job);
                 match result {
-                    Ok(_) => self.shared.release(*slot),
-                    Err(_) => self.shared.retire(1),
+                    Ok(()) => self.slots.release(*slot),
+                    Err(_) => self.slots.retire(1),
                 }
                 result
             }
-            State::Done(result) => result,
+            State::Done(outputs) => {
+                outputs?.iter().enumerate().try_for_each(|(place, elements)| reader(place, elements))
+            }
             State::Taken => Err(Error::Unusable("the batch was waited for already".into())),
         }
     }
@@ -309,14 +290,14 @@ impl Pending for Batch {
 impl Drop for Batch {
     /// A batch that nobody waits for gives its slot back as it is; whoever takes the slot waits.
     fn drop(&mut self) {
-        if self.shared.prepared.device.forked() {
+        if self.slots.shared.device.forked() {
             // A thread that this process does not have may hold the locks.
             return;
         }
         let state = std::mem::replace(&mut *lock(&self.job.state), State::Taken);
         if let State::Running(slot) = state {
-            self.shared.forget(&self.job);
-            self.shared.release(*slot);
+            self.slots.forget(&self.job);
+            self.slots.release(*slot);
         }
     }
 }

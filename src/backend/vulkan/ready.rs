@@ -1,30 +1,30 @@
-//! Plans on arrays made ready: dispatches with their pipelines and grids, which lack nothing but buffers.
+//! Plans made ready to run on arrays, with fixed counts: what lacks nothing but buffers.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::device::Opened;
-use super::kernel::{Dispatch, Range, Resource};
+use super::kernel::{Dispatch, Extent, Resource};
 use super::kernels::lower_for;
 use super::lowering::{Narrow, Target};
+use super::memory::Budget;
+use super::prepared::Prepared;
 use super::raw::{Buffer, Grid, Launch, Slice};
 use crate::graph::{Plan, Storage, ValueId};
 use crate::ops::Counts;
+use crate::tensor::NoWeights;
 use crate::{Error, Result};
 
 /// A plan made ready.
 pub(super) struct Ready {
+    prepared: Prepared,
     /// The batch's counts.
-    pub(super) counts: Arc<Buffer>,
+    counts: Arc<Buffer>,
     /// Bytes of each buffer.
     pub(super) sizes: Vec<u64>,
     /// Which of them hold the outputs.
     pub(super) outputs: Vec<usize>,
-    /// Bytes of each state.
-    pub(super) states: Vec<u64>,
-    /// Constants of one number each.
-    pub(super) filled: HashMap<ValueId, Arc<Buffer>>,
-    pub(super) dispatches: Vec<(Arc<Launch>, Vec<Range>)>,
+    /// One a dispatch.
+    launches: Vec<Arc<Launch>>,
     pub(super) flops: u64,
 }
 
@@ -40,8 +40,13 @@ impl Ready {
     /// Lowers a plan and compiles its pipelines.
     ///
     /// # Errors
-    /// `Unsupported`, or a device fault.
-    pub(super) fn new(plan: &Plan, counts: (Counts, Arc<Buffer>), opened: &Opened) -> Result<Self> {
+    /// `Unsupported`, `OutOfMemory`, or a device fault.
+    pub(super) fn new(
+        plan: Plan,
+        counts: (Counts, Arc<Buffer>),
+        opened: &Opened,
+        budget: &Arc<Budget>,
+    ) -> Result<Self> {
         let (counts, buffer) = counts;
         let place = |id: &ValueId| match plan.storage[id.0] {
             Storage::Buffer(place) => Ok(place),
@@ -53,51 +58,37 @@ impl Ready {
         for (output, id) in outputs.iter().zip(&plan.graph.outputs) {
             sizes[*output] = bytes(id);
         }
-        let states = plan.graph.states.iter().map(bytes).collect();
-        let mut dispatches = Vec::new();
         let target = Target { capabilities: &opened.device.capabilities, narrow: Narrow::OnMatrixCores };
-        for Dispatch { label, variant, constants, bindings, push, grid } in lower_for(plan, target)? {
-            let grid = grid.map(|extent| extent.groups(counts));
-            if !grid.contains(&0) {
-                let pipeline = opened.pipelines.get(&opened.device, variant, &constants)?;
-                dispatches.push((Arc::new(Launch { pipeline, push, grid: Grid::Direct(grid), label }), bindings));
-            }
-        }
-        let filled = HashMap::new();
-        Ok(Ready { counts: buffer, sizes, outputs, states, filled, dispatches, flops: plan.flops(counts) })
+        let grid = |grid: [Extent; 3]| grid.map(|extent| extent.groups(counts));
+        let mut dispatches = lower_for(&plan, target)?;
+        dispatches.retain(|dispatch| !grid(dispatch.grid).contains(&0));
+        let flops = plan.flops(counts);
+        let prepared = Prepared::new(opened, Arc::new(plan), dispatches, &NoWeights, budget)?;
+        let launch = |(step, d): (usize, &Dispatch)| prepared.launch(step, Grid::Direct(grid(d.grid)));
+        let launches = prepared.dispatches.iter().enumerate().map(launch).collect();
+        Ok(Ready { prepared, counts: buffer, sizes, outputs, launches, flops })
     }
 
-    /// What is bound at a range.
+    /// How many dispatches a run has.
+    pub(super) fn dispatches(&self) -> usize {
+        self.launches.len()
+    }
+
+    /// The dispatches of a run.
     ///
     /// # Errors
-    /// `Unsupported` for a range that does not exist or that the device cannot bind.
-    pub(super) fn bind(&self, range: &Range, bound: &Bound, launch: &Launch) -> Result<Slice> {
-        let missing = || Error::Unsupported {
-            what: launch.label.clone(),
-            reason: format!("it binds {:?} from byte {}, which does not exist", range.resource, range.offset),
+    /// `Unsupported` for what the device cannot bind.
+    pub(super) fn bind<'a>(&'a self, bound: &'a Bound) -> impl Iterator<Item = Result<(&'a Arc<Launch>, Vec<Slice>)>> {
+        let memory = move |resource| {
+            let buffer = match resource {
+                Resource::Counts => Some(&self.counts),
+                Resource::Input(place) => bound.inputs.get(place),
+                Resource::State(place) => bound.states.get(place),
+                Resource::Buffer(place) => bound.buffers.get(place),
+                Resource::Weight(_) => None,
+            };
+            buffer.map(|buffer| Slice { buffer: buffer.clone(), offset: 0, bytes: buffer.bytes })
         };
-        let buffer = match range.resource {
-            Resource::Counts => &self.counts,
-            Resource::Input(place) => bound.inputs.get(place).ok_or_else(missing)?,
-            Resource::State(place) => bound.states.get(place).ok_or_else(missing)?,
-            Resource::Buffer(place) => bound.buffers.get(place).ok_or_else(missing)?,
-            Resource::Weight(id) => self.filled.get(&id).ok_or_else(missing)?,
-        };
-        let rest = buffer.bytes.checked_sub(range.offset).filter(|rest| *rest > 0).ok_or_else(missing)?;
-        let bytes = range.bytes.unwrap_or(rest);
-        if bytes > rest {
-            return Err(missing());
-        }
-        let limits = buffer.limits();
-        if bytes > limits.storage_buffer_range {
-            return Err(Error::Unsupported {
-                what: launch.label.clone(),
-                reason: format!(
-                    "an array of {bytes} bytes is larger than the storage-buffer range of {} bytes of {}",
-                    limits.storage_buffer_range, limits.name
-                ),
-            });
-        }
-        Ok(Slice { buffer: buffer.clone(), offset: range.offset, bytes })
+        self.launches.iter().enumerate().map(move |(step, launch)| Ok((launch, self.prepared.bind(step, memory)?)))
     }
 }

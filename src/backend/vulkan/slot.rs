@@ -3,43 +3,38 @@
 //! A batch is one submission. Only a text too long for one (a watchdog would reset the device, or Ctrl-C go unheard) is
 //! submitted in parts, each when the one before it is done.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::kernel::{Dispatch, Range, Resource};
+use super::kernel::Resource;
 use super::limits::flops_per_submission;
 use super::memory::{Arena, Budget};
+use super::prepared::Prepared;
 use super::profile;
-use super::raw::{Buffer, Command, Device, Grid, Kind, Launch, Pipeline, Recording, Slice, Ticket, Timing};
+use super::raw::{Buffer, Command, Device, Grid, Kind, Recording, Slice, Ticket, Timing};
 use super::record::{Grids, Groups};
+use crate::Result;
 use crate::backend::faults::{self, Fault};
-use crate::backend::{BatchLimits, Feed};
-use crate::graph::{Plan, Storage, ValueId};
+use crate::backend::{BatchLimits, Feed, Reader};
+use crate::dtype::DType;
+use crate::graph::{Storage, ValueId};
 use crate::ops::Counts;
 use crate::stats::COUNTERS;
-use crate::{Error, Result};
 
 /// What all slots of a program share.
-pub(super) struct Prepared {
+pub(super) struct Shared {
     pub(super) device: Arc<Device>,
-    pub(super) plan: Arc<Plan>,
-    pub(super) dispatches: Vec<Dispatch>,
-    /// One a dispatch.
-    pub(super) pipelines: Vec<Arc<Pipeline>>,
+    pub(super) prepared: Prepared,
     /// Whether a barrier stands before the dispatch.
     pub(super) barriers: Vec<bool>,
     pub(super) grids: Grids,
-    pub(super) weights: Arena,
-    /// Regions of the weights.
-    pub(super) regions: HashMap<ValueId, usize>,
     pub(super) budget: Arc<Budget>,
     pub(super) limits: BatchLimits,
 }
 
-impl Prepared {
+impl Shared {
     fn shape_bytes(&self, id: ValueId, counts: Counts) -> u64 {
-        self.plan.graph.value(id).bytes(counts).next_multiple_of(4) as u64
+        self.prepared.plan.graph.value(id).bytes(counts).next_multiple_of(4) as u64
     }
 
     /// Submissions that a batch is spread over: one, unless it is a text longer than the token budget.
@@ -47,8 +42,9 @@ impl Prepared {
         if counts.tokens <= self.limits.tokens {
             return 1;
         }
-        let parts = self.plan.flops(counts).div_ceil(flops_per_submission(self.device.capabilities.device_type));
-        (parts as usize).clamp(1, self.dispatches.len().max(1))
+        let parts =
+            self.prepared.plan.flops(counts).div_ceil(flops_per_submission(self.device.capabilities.device_type));
+        (parts as usize).clamp(1, self.prepared.dispatches.len().max(1))
     }
 }
 
@@ -79,13 +75,13 @@ impl Slot {
     ///
     /// # Errors
     /// `OutOfMemory` or a device fault.
-    pub(super) fn new(prepared: &Prepared, capacity: Counts) -> Result<Self> {
-        let device = &prepared.device;
-        let inputs = prepared.plan.graph.inputs.iter().map(|id| prepared.shape_bytes(*id, capacity));
-        let sizes: Vec<u64> = [8, 12 * prepared.grids.table.len() as u64].into_iter().chain(inputs).collect();
-        let inputs = Arena::new(device, Kind::Inputs, &sizes, &prepared.budget)?;
-        let sizes: Vec<u64> = prepared.plan.buffers.iter().map(|b| b.bytes(capacity) as u64).collect();
-        let activations = Arena::new(device, Kind::Activations, &sizes, &prepared.budget)?;
+    pub(super) fn new(shared: &Shared, capacity: Counts) -> Result<Self> {
+        let device = &shared.device;
+        let inputs = shared.prepared.plan.graph.inputs.iter().map(|id| shared.shape_bytes(*id, capacity));
+        let sizes: Vec<u64> = [8, 12 * shared.grids.table.len() as u64].into_iter().chain(inputs).collect();
+        let inputs = Arena::new(device, Kind::Inputs, &sizes, &shared.budget)?;
+        let sizes: Vec<u64> = shared.prepared.plan.buffers.iter().map(|b| b.bytes(capacity) as u64).collect();
+        let activations = Arena::new(device, Kind::Activations, &sizes, &shared.budget)?;
         let mut slot = Slot {
             capacity,
             inputs,
@@ -98,7 +94,7 @@ impl Slot {
             recorded: None,
             ticket: Ticket::default(),
         };
-        slot.record(prepared)?;
+        slot.record(shared)?;
         Ok(slot)
     }
 
@@ -107,82 +103,61 @@ impl Slot {
         counts.tokens <= self.capacity.tokens && counts.texts <= self.capacity.texts
     }
 
-    fn record(&mut self, prepared: &Prepared) -> Result<()> {
+    fn record(&mut self, shared: &Shared) -> Result<()> {
         self.timing = if profile::is_on() { Timing::On } else { Timing::Off };
-        let parts = prepared.submissions(self.capacity);
+        let parts = shared.submissions(self.capacity);
         while self.parts.len() < parts {
-            self.parts.push(Recording::new(&prepared.device)?);
+            self.parts.push(Recording::new(&shared.device)?);
         }
         // Layers are alike, so parts of equally many dispatches are about equally long.
-        let length = prepared.dispatches.len().div_ceil(parts).max(1);
+        let length = shared.prepared.dispatches.len().div_ceil(parts).max(1);
         for part in 0..parts {
             let mut commands = vec![Command::Start];
-            for step in (part * length..prepared.dispatches.len()).take(length) {
-                if prepared.barriers[step] && step > part * length && !faults::strikes(Fault::Barrier) {
+            for step in (part * length..shared.prepared.dispatches.len()).take(length) {
+                if shared.barriers[step] && step > part * length && !faults::strikes(Fault::Barrier) {
                     commands.push(Command::BetweenDispatches);
                 }
-                commands.push(self.command(prepared, step)?);
+                commands.push(self.command(shared, step)?);
             }
             self.parts[part].record(commands, self.timing)?;
         }
         Ok(())
     }
 
-    fn command(&self, prepared: &Prepared, step: usize) -> Result<Command> {
-        let dispatch = &prepared.dispatches[step];
-        let bind = |range: &Range| self.bind(prepared, dispatch, *range);
-        let buffers = dispatch.bindings.iter().map(bind).collect::<Result<_>>()?;
-        let launch = Launch {
-            pipeline: prepared.pipelines[step].clone(),
-            push: dispatch.push.clone(),
-            grid: match prepared.grids.groups[step] {
-                Groups::Fixed(groups) => Grid::Direct(groups),
-                Groups::Counted(place) => {
-                    let table = self.inputs.slice(GRIDS);
-                    Grid::Indirect(Slice { offset: table.offset + 12 * place as u64, bytes: 12, ..table })
-                }
-            },
-            label: dispatch.label.clone(),
+    fn command(&self, shared: &Shared, step: usize) -> Result<Command> {
+        let grid = match shared.grids.groups[step] {
+            Groups::Fixed(groups) => Grid::Direct(groups),
+            Groups::Counted(place) => {
+                let table = self.inputs.slice(GRIDS);
+                Grid::Indirect(Slice { offset: table.offset + 12 * place as u64, bytes: 12, ..table })
+            }
         };
-        Ok(Command::Dispatch { launch: Arc::new(launch), buffers })
-    }
-
-    fn bind(&self, prepared: &Prepared, dispatch: &Dispatch, range: Range) -> Result<Slice> {
-        let missing = || Error::Unsupported {
-            what: dispatch.label.clone(),
-            reason: format!("it binds {:?} from byte {}, which does not exist", range.resource, range.offset),
-        };
-        let region = match range.resource {
-            Resource::Counts => self.inputs.slice(COUNTS),
-            Resource::Input(place) if place < prepared.plan.graph.inputs.len() => self.inputs.slice(INPUTS + place),
-            Resource::Buffer(place) if place < prepared.plan.buffers.len() => self.activations.slice(place),
-            Resource::Weight(id) => prepared.weights.slice(*prepared.regions.get(&id).ok_or_else(missing)?),
-            _ => return Err(missing()),
-        };
-        let rest = region.bytes.checked_sub(range.offset).filter(|rest| *rest > 0).ok_or_else(missing)?;
-        let bytes = range.bytes.unwrap_or(rest);
-        if bytes > rest {
-            return Err(missing());
-        }
-        Ok(Slice { buffer: region.buffer, offset: region.offset + range.offset, bytes })
+        let plan = &shared.prepared.plan;
+        let buffers = shared.prepared.bind(step, |resource| match resource {
+            Resource::Counts => Some(self.inputs.slice(COUNTS)),
+            Resource::Input(place) if place < plan.graph.inputs.len() => Some(self.inputs.slice(INPUTS + place)),
+            Resource::Buffer(place) if place < plan.buffers.len() => Some(self.activations.slice(place)),
+            _ => None,
+        });
+        Ok(Command::Dispatch { launch: shared.prepared.launch(step, grid), buffers: buffers? })
     }
 
     /// Writes a batch's inputs and submits it. The feed fits the plan and the slot.
     ///
     /// # Errors
     /// `OutOfMemory` or a device fault.
-    pub(super) fn start(&mut self, prepared: &Prepared, feed: &Feed<'_>) -> Result<()> {
-        let device = &prepared.device;
+    pub(super) fn start(&mut self, shared: &Shared, feed: &Feed<'_>) -> Result<()> {
+        let device = &shared.device;
         device.check("a batch")?;
         // A batch given up by its caller may still be under way here.
         if !device.reached(self.ticket)? {
             device.wait(self.ticket)?;
         }
         if (self.timing == Timing::On) != profile::is_on() {
-            self.record(prepared)?;
+            self.record(shared)?;
         }
         let counts = [feed.counts.tokens as u32, feed.counts.texts as u32];
-        let grids = prepared.grids.evaluate(feed.counts);
+        let grids = shared.grids.evaluate(feed.counts);
         let mut sent = self.write(COUNTS, bytemuck::cast_slice(&counts))?;
         sent += self.write(GRIDS, bytemuck::cast_slice(grids.as_flattened()))?;
         for (place, bytes) in feed.inputs.iter().enumerate() {
@@ -191,14 +166,14 @@ impl Slot {
         let wants = (feed.outputs.clone(), feed.counts);
         if self.recorded.as_ref() != Some(&wants) {
             self.recorded = None;
-            self.record_read_back(prepared, &wants.0, wants.1)?;
+            self.record_read_back(shared, &wants.0, wants.1)?;
             self.recorded = Some(wants);
         }
         self.submitted = 0;
-        self.submit(device, prepared.submissions(feed.counts))?;
+        self.submit(device, shared.submissions(feed.counts))?;
         COUNTERS.bytes_up.fetch_add(sent, Relaxed);
         COUNTERS.batches_vulkan.fetch_add(1, Relaxed);
-        COUNTERS.kiloflops_vulkan.fetch_add(prepared.plan.flops(feed.counts).div_ceil(1000), Relaxed);
+        COUNTERS.kiloflops_vulkan.fetch_add(shared.prepared.plan.flops(feed.counts).div_ceil(1000), Relaxed);
         Ok(())
     }
 
@@ -223,18 +198,18 @@ impl Slot {
         Ok(bytes.len() as u64)
     }
 
-    fn record_read_back(&mut self, prepared: &Prepared, outputs: &[usize], counts: Counts) -> Result<()> {
-        let ids: Vec<ValueId> = outputs.iter().map(|place| prepared.plan.graph.outputs[*place]).collect();
-        let needed: u64 = ids.iter().map(|id| prepared.shape_bytes(*id, counts)).sum();
+    fn record_read_back(&mut self, shared: &Shared, outputs: &[usize], counts: Counts) -> Result<()> {
+        let ids: Vec<ValueId> = outputs.iter().map(|place| shared.prepared.plan.graph.outputs[*place]).collect();
+        let needed: u64 = ids.iter().map(|id| shared.shape_bytes(*id, counts)).sum();
         let results = match self.results.take().filter(|buffer| buffer.bytes >= needed) {
             Some(buffer) => buffer,
-            None => Buffer::new(&prepared.device, Kind::Results, needed.next_power_of_two(), &prepared.budget)?,
+            None => Buffer::new(&shared.device, Kind::Results, needed.next_power_of_two(), &shared.budget)?,
         };
         let mut commands = vec![Command::BeforeCopies];
         let mut end = 0;
         for id in ids {
-            let bytes = prepared.shape_bytes(id, counts);
-            if let Storage::Buffer(place) = prepared.plan.storage[id.0]
+            let bytes = shared.shape_bytes(id, counts);
+            if let Storage::Buffer(place) = shared.prepared.plan.storage[id.0]
                 && bytes > 0
             {
                 let from = Slice { bytes, ..self.activations.slice(place) };
@@ -247,15 +222,15 @@ impl Slot {
         self.read_back.record(commands, Timing::Off)
     }
 
-    /// Waits for the batch under way and reads the outputs it wanted.
+    /// Waits for the batch under way and gives the outputs it wanted to `reader`.
     ///
     /// # Errors
-    /// A device fault, or `Interrupted`.
-    pub(super) fn finish(&mut self, prepared: &Prepared) -> Result<Vec<Vec<f32>>> {
-        prepared.device.wait(self.ticket)?;
+    /// A device fault, `Interrupted`, or what `reader` says.
+    pub(super) fn finish(&mut self, shared: &Shared, reader: Reader<'_>) -> Result<()> {
+        shared.device.wait(self.ticket)?;
         while self.submitted < self.parts.len() {
-            self.submit(&prepared.device, self.parts.len())?;
-            prepared.device.wait(self.ticket)?;
+            self.submit(&shared.device, self.parts.len())?;
+            shared.device.wait(self.ticket)?;
         }
         if self.timing == Timing::On {
             for part in &self.parts {
@@ -263,18 +238,20 @@ impl Slot {
             }
         }
         let (Some((outputs, counts)), Some(results)) = (&self.recorded, &self.results) else {
-            return Ok(Vec::new());
+            return Ok(());
         };
         let mut start = 0;
-        let mut read = Vec::with_capacity(outputs.len());
-        for place in outputs {
-            let id = prepared.plan.graph.outputs[*place];
-            let value = prepared.plan.graph.value(id);
+        for (number, place) in outputs.iter().enumerate() {
+            let id = shared.prepared.plan.graph.outputs[*place];
+            let value = shared.prepared.plan.graph.value(id);
             let elements = value.bytes(*counts) as u64;
-            read.push(results.map(start, elements, |memory| value.dtype.decode(memory))?);
-            start += prepared.shape_bytes(id, *counts);
+            results.map(start, elements, |memory| match value.dtype {
+                DType::F32 => reader(number, bytemuck::cast_slice(memory)),
+                dtype => reader(number, &dtype.decode(memory)),
+            })??;
+            start += shared.shape_bytes(id, *counts);
         }
         COUNTERS.bytes_down.fetch_add(start, Relaxed);
-        Ok(read)
+        Ok(())
     }
 }

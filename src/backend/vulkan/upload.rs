@@ -30,6 +30,9 @@ pub(super) fn upload(
     let elements = |id: &ValueId| graph.value(*id).shape.elements(Counts::default());
     let sizes: Vec<u64> = weights.iter().map(|id| graph.value(*id).bytes(Counts::default()) as u64).collect();
     let arena = Arena::new(device, Kind::Weights, &sizes, budget)?;
+    if weights.is_empty() {
+        return Ok(arena);
+    }
     let largest = sizes.iter().sum::<u64>().clamp(4, SEGMENT_BYTES);
     let mut ring = Ring::new(device, largest, budget)?;
     for (region, (id, bytes)) in weights.iter().zip(&sizes).enumerate() {

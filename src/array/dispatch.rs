@@ -1,0 +1,129 @@
+//! A user's compiled function, dispatched on arrays of the caller's.
+
+use std::sync::Arc;
+
+use super::{Array, Engine};
+use crate::backend::vulkan::{Access, Scalar, Variant};
+use crate::backend::{Memory, UserDispatch};
+use crate::compiler::ComputeFunction;
+use crate::{Error, Result};
+
+/// A dispatch of one function; buffers and numbers go by their names in the shader.
+#[derive(Debug, Clone)]
+pub struct Dispatch<'a> {
+    /// What runs.
+    pub function: &'a ComputeFunction,
+    /// Workgroups along x, y and z.
+    pub groups: [u32; 3],
+    /// Every storage buffer.
+    pub buffers: Vec<(String, Array)>,
+    /// Every member of the push block.
+    pub push: Vec<(String, f64)>,
+    /// Specialization constants; those left out have their defaults.
+    pub constants: Vec<(String, f64)>,
+}
+
+impl Engine {
+    /// Dispatches a function and returns, by name, the buffers that it does not declare `readonly`, as they are after it. An
+    /// array that somebody else holds is not changed: its copy is written.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a buffer, member or constant that the function does not have or that is missing, or a number
+    /// that its type does not hold; `Unsupported` on the CPU and for more workgroups than the device takes;
+    /// `PipelineCreationFailed` naming what the device lacks; `OutOfMemory` or a device fault.
+    ///
+    /// ```
+    /// use grilly::array::{Dispatch, Engine};
+    /// use grilly::compiler::{CompilerConfig, ShaderCompiler};
+    /// use grilly::dtype::DType;
+    /// # let folder = std::env::temp_dir().join(format!("grilly-dispatch-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder).unwrap();
+    /// let text = "#version 460\nlayout(local_size_x = 64) in;\n\
+    ///             layout(std430, binding = 0) buffer X { float x[]; };\n\
+    ///             layout(push_constant) uniform Push { float factor; } push;\n\
+    ///             void main() { if (gl_GlobalInvocationID.x < x.length()) x[gl_GlobalInvocationID.x] *= push.factor; }\n";
+    /// std::fs::write(folder.join("times.glsl"), text).unwrap();
+    /// let config = CompilerConfig { shader_directory: folder, enable_caching: false, ..CompilerConfig::release() };
+    /// let function = &ShaderCompiler::new(config).get_compute_function("times", "main").unwrap();
+    /// # if let Ok(engine) = Engine::of("vulkan") {
+    /// let x = engine.upload(DType::F32, &[2], bytemuck::cast_slice(&[1.5f32, -2.0])).unwrap();
+    /// let (buffers, push) = (vec![("x".into(), x)], vec![("factor".into(), 2.0)]);
+    /// let dispatch = Dispatch { function, groups: [1, 1, 1], buffers, push, constants: Vec::new() };
+    /// # if engine.kind().name() == "vulkan" {
+    /// let written = engine.dispatch(dispatch).unwrap();
+    /// assert_eq!(written[0].1.read().unwrap(), bytemuck::cast_slice::<f32, u8>(&[3.0, -4.0]));
+    /// # }}
+    /// ```
+    pub fn dispatch(self: &Arc<Self>, dispatch: Dispatch<'_>) -> Result<Vec<(&'static str, Array)>> {
+        let Dispatch { function, groups, mut buffers, push, constants } = dispatch;
+        let variant = function.variant;
+        let bindings = variant.bindings.iter().map(|b| b.name);
+        known(variant, "buffer", buffers.iter().map(|(name, _)| &**name), bindings.clone().collect())?;
+        let mut arrays = Vec::with_capacity(buffers.len());
+        for name in bindings {
+            let place = buffers.iter().position(|(given, _)| given == name);
+            arrays.push(buffers.swap_remove(place.ok_or_else(|| missing(variant, "buffer", name))?).1);
+        }
+        if let Some(other) = arrays.iter().find(|array| !Arc::ptr_eq(&array.engine, self)) {
+            let (found, expected) = (&other.engine.device, &self.device);
+            let problem = format!("{}: a buffer is on {found:?} and not on {expected:?}", variant.name);
+            return Err(Error::InvalidArgument(problem));
+        }
+        let members: Vec<_> = variant.push.iter().map(|m| (m.name, m.scalar, None)).collect();
+        let defaults: Vec<_> = variant.constants.iter().map(|c| (c.name, c.scalar, Some(c.default))).collect();
+        let push = numbers(variant, "push constant", &push, &members)?;
+        let constants = numbers(variant, "specialization constant", &constants, &defaults)?;
+        let call = UserDispatch { variant, groups, push, constants };
+        let mut memories: Vec<Memory> =
+            arrays.iter_mut().map(|array| std::mem::replace(&mut array.memory, Memory::empty())).collect();
+        self.backend.dispatch(&call, &mut memories)?;
+        let written = variant.bindings.iter().zip(arrays).zip(memories).filter(|((b, _), _)| b.access != Access::Read);
+        let array = |array: Array, memory| Array::computed(self, memory, array.shape, array.dtype);
+        Ok(written.map(|((binding, given), memory)| (binding.name, array(given, memory))).collect())
+    }
+}
+
+fn missing(variant: &Variant, what: &str, name: &str) -> Error {
+    Error::InvalidArgument(format!("{}: the {what} {name:?} is missing", variant.name))
+}
+
+/// Refuses names that the function does not have, and those given twice.
+fn known<'a>(variant: &Variant, what: &str, given: impl Iterator<Item = &'a str>, mut names: Vec<&str>) -> Result<()> {
+    let all = names.clone();
+    for name in given {
+        let Some(place) = names.iter().position(|known| *known == name) else {
+            let problem = format!("{}: no {what} is called {name:?}, or it is given twice; there are", variant.name);
+            return Err(Error::InvalidArgument(format!("{problem} {all:?}")));
+        };
+        names.swap_remove(place);
+    }
+    Ok(())
+}
+
+/// The bits of numbers in the order of `expected`: their names, types and defaults.
+fn numbers(
+    variant: &Variant,
+    what: &str,
+    given: &[(String, f64)],
+    expected: &[(&str, Scalar, Option<u32>)],
+) -> Result<Vec<u32>> {
+    known(variant, what, given.iter().map(|(name, _)| &**name), expected.iter().map(|(name, ..)| *name).collect())?;
+    let bits = |(name, scalar, default): &(&str, Scalar, Option<u32>)| {
+        let Some((_, number)) = given.iter().find(|(given, _)| given == name) else {
+            return default.ok_or_else(|| missing(variant, what, name));
+        };
+        let wrong = || {
+            let kind = scalar.glsl();
+            Error::InvalidArgument(format!("{}: {number} is no value of the {what} {name:?}, {kind}", variant.name))
+        };
+        let whole = |least: f64, most: f64| number.fract() == 0.0 && (least..=most).contains(number);
+        match scalar {
+            Scalar::F32 => Ok((*number as f32).to_bits()),
+            Scalar::I32 if whole(i32::MIN.into(), i32::MAX.into()) => Ok((*number as i32).cast_unsigned()),
+            Scalar::U32 if whole(0.0, u32::MAX.into()) => Ok(*number as u32),
+            Scalar::Bool if whole(0.0, 1.0) => Ok(*number as u32),
+            _ => Err(wrong()),
+        }
+    };
+    expected.iter().map(bits).collect()
+}

@@ -1,0 +1,111 @@
+//! A plan lowered for a device: what its batches share, or its runs on arrays.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::device::Opened;
+use super::kernel::{Dispatch, Range, Resource};
+use super::memory::{Arena, Budget};
+use super::raw::{Grid, Launch, Pipeline, Slice};
+use super::upload::upload;
+use crate::graph::{Plan, ValueId};
+use crate::tensor::WeightSource;
+use crate::{Error, Result};
+
+/// Dispatches with their pipelines and constants, which lack the memory of a run.
+pub(super) struct Prepared {
+    pub(super) plan: Arc<Plan>,
+    pub(super) dispatches: Vec<Dispatch>,
+    /// One a dispatch.
+    pipelines: Vec<Arc<Pipeline>>,
+    weights: Arena,
+    /// Regions of the weights.
+    regions: HashMap<ValueId, usize>,
+}
+
+impl Prepared {
+    /// Compiles the pipelines and puts the constants in place.
+    ///
+    /// # Errors
+    /// `PipelineCreationFailed`, `OutOfMemory`, a device fault, or what `weights` says.
+    pub(super) fn new(
+        opened: &Opened,
+        plan: Arc<Plan>,
+        dispatches: Vec<Dispatch>,
+        weights: &dyn WeightSource,
+        budget: &Arc<Budget>,
+    ) -> Result<Self> {
+        let device = &opened.device;
+        let compile = |d: &Dispatch| opened.pipelines.get(device, d.variant, &d.constants);
+        let pipelines = dispatches.iter().map(compile).collect::<Result<_>>()?;
+        let ids = bound_weights(&dispatches);
+        let weights = upload(device, &plan.graph, &ids, weights, budget)?;
+        let regions = ids.into_iter().enumerate().map(|(region, id)| (id, region)).collect();
+        Ok(Prepared { plan, dispatches, pipelines, weights, regions })
+    }
+
+    /// Bytes of the constants.
+    pub(super) fn weight_bytes(&self) -> u64 {
+        self.weights.bytes()
+    }
+
+    /// A dispatch of so many workgroups.
+    pub(super) fn launch(&self, step: usize, grid: Grid) -> Arc<Launch> {
+        let Dispatch { push, label, .. } = &self.dispatches[step];
+        let pipeline = self.pipelines[step].clone();
+        Arc::new(Launch { pipeline, push: push.clone(), grid, label: label.clone() })
+    }
+
+    /// What is bound to a dispatch, in memory that a run has for each resource but the constants.
+    ///
+    /// # Errors
+    /// `Unsupported` for a range that does not exist or that the device cannot bind.
+    pub(super) fn bind(&self, step: usize, memory: impl Fn(Resource) -> Option<Slice>) -> Result<Vec<Slice>> {
+        let dispatch = &self.dispatches[step];
+        let unsupported = |reason: String| Error::Unsupported { what: dispatch.label.clone(), reason };
+        let slice = |range: &Range| {
+            let missing = || {
+                unsupported(format!("it binds {:?} from byte {}, which does not exist", range.resource, range.offset))
+            };
+            let region = match range.resource {
+                Resource::Weight(id) => self.regions.get(&id).map(|region| self.weights.slice(*region)),
+                resource => memory(resource),
+            };
+            let region = region.ok_or_else(missing)?;
+            let rest = region.bytes.checked_sub(range.offset).filter(|rest| *rest > 0).ok_or_else(missing)?;
+            let bytes = range.bytes.unwrap_or(rest);
+            if bytes > rest {
+                return Err(missing());
+            }
+            bindable(&dispatch.label, Slice { offset: region.offset + range.offset, bytes, ..region })
+        };
+        dispatch.bindings.iter().map(slice).collect()
+    }
+}
+
+/// The slice, if the device can bind as much.
+///
+/// # Errors
+/// `Unsupported` naming the limit.
+pub(super) fn bindable(label: &str, slice: Slice) -> Result<Slice> {
+    let limits = slice.buffer.limits();
+    if slice.bytes <= limits.storage_buffer_range {
+        return Ok(slice);
+    }
+    let (bytes, most, name) = (slice.bytes, limits.storage_buffer_range, &limits.name);
+    let reason = format!("an array of {bytes} bytes is larger than the storage-buffer range of {most} bytes of {name}");
+    Err(Error::Unsupported { what: label.to_owned(), reason })
+}
+
+/// The constants the dispatches read, in the order of their first use.
+fn bound_weights(dispatches: &[Dispatch]) -> Vec<ValueId> {
+    let mut ids = Vec::new();
+    for range in dispatches.iter().flat_map(|d| &d.bindings) {
+        if let Resource::Weight(id) = range.resource
+            && !ids.contains(&id)
+        {
+            ids.push(id);
+        }
+    }
+    ids
+}
