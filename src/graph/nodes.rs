@@ -228,14 +228,6 @@ impl Graph {
         }
     }
 
-    /// Constants of one number each, with that number.
-    pub fn filled_values(&self) -> impl Iterator<Item = (ValueId, f32)> + '_ {
-        self.values.iter().enumerate().filter_map(|(id, value)| match value.source {
-            Source::Filled(bits) => Some((ValueId(id), f32::from_bits(bits))),
-            _ => None,
-        })
-    }
-
     /// The shapes of values.
     pub fn shapes(&self, values: &[ValueId]) -> Vec<&Shape> {
         values.iter().map(|id| &self.value(*id).shape).collect()
