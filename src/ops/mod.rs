@@ -23,7 +23,7 @@ pub use self::{
     pool::PoolMode,
     reduce::ReduceKind,
 };
-pub use definition::Step;
+pub use definition::{Sought, Step};
 pub use infer::Shapes;
 pub use shape::{Counts, Dim, Shape};
 pub use signature::Operand;
@@ -55,11 +55,13 @@ pub trait Operation {
         const NARROW: &[Operand] = &[Operand::rows("y").narrow()];
         if self.operands()[0].narrow { NARROW } else { WIDE }
     }
-    /// Checks the operands' shapes and returns the results' shapes.
+    /// Checks the operands' shapes and returns the results' shapes; of a fused op those of its steps.
     ///
     /// # Errors
     /// `InvalidArgument` naming op, operand, the shape found and the shape expected.
-    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>>;
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        definition::infer(self, of)
+    }
     /// Checks what only a batch's counts can tell of operands whose shapes fit.
     ///
     /// # Errors
@@ -73,8 +75,10 @@ pub trait Operation {
         let _ = operands;
         true
     }
-    /// Floating-point operations at the given counts.
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64;
+    /// Floating-point operations at the given counts; of a fused op those of its steps.
+    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        definition::flops(self, operands, counts)
+    }
     /// Element type of the results that have none of their own, given those of the operands: that of the first which is no
     /// index.
     fn result_type(&self, operands: &[DType]) -> DType {
@@ -87,6 +91,21 @@ pub trait Operation {
     fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
         let _ = operands;
         Ok(Vec::new())
+    }
+    /// How a fused op is found in plans.
+    fn sought() -> Option<Sought>
+    where
+        Self: Sized,
+    {
+        None
+    }
+    /// A fused op as tests take it, with its operands' axes.
+    #[cfg(test)]
+    fn examples() -> Vec<(Op, Vec<&'static [usize]>)>
+    where
+        Self: Sized,
+    {
+        Vec::new()
     }
     /// The gradients of the operands; `None` for an op without a derivative of its own.
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
@@ -188,6 +207,16 @@ macro_rules! ops {
                     _ => Err(Error::InvalidArgument(format!("there is no op called {name:?}"))),
                 }
             }
+
+            /// The fused ops by name. Where two could take a node of a plan, the first does.
+            pub(crate) fn sought() -> Vec<(&'static str, Sought)> {
+                let all = [$($((stringify!($name), $variant::sought())),+),*];
+                all.into_iter().filter_map(|(name, sought)| Some((name, sought?))).collect()
+            }
+
+            /// As [`Operation::examples`], of all.
+            #[cfg(test)]
+            pub(crate) fn examples() -> Vec<(Op, Vec<&'static [usize]>)> { [$($($variant::examples()),+),*].concat() }
 
             fn operation(&self) -> &dyn Operation { match self { $($(Op::$variant(op) => op,)+)* } }
         }
