@@ -164,7 +164,7 @@ def softmaxes() -> list[OpCase]:
             OpCase("softmax", f"causal-{name}", lambda v, x=x, k=keep: [v.plain(*x), v.bits(*k)], {"causal": True})
         )
     return found + [
-        OpCase("softmax", "outliers", lambda v: [v.outliers(5, 129)]),
+        OpCase("softmax", "outliers", lambda v: [v.outliers(5, 129)], function="softmax"),
         OpCase("softmax", "far-below", lambda v: [v.plain(3, 33) - np.float32(1e4)]),
         OpCase("softmax", "not-finite", lambda v: [v.not_finite(5, 65)]),
         OpCase("softmax", "row-of-minus-infinity", lambda v: [np.full((2, 5), -np.inf, np.float32)]),
