@@ -1,7 +1,7 @@
 //! Compiles `shaders/` to SPIR-V and writes their Rust interfaces to `$OUT_DIR/kernels.rs`, the modules beside it.
 //!
 //! ```text
-//! shaders/**/*.toml ── manifest ─▶ rows ── compile ─▶ SPIR-V ── validate, reflect ─▶ interfaces ── emit ─▶ kernels.rs
+//! shaders/**/*.glsl ── manifest ─▶ rows ── compile ─▶ SPIR-V ── validate, reflect ─▶ interfaces ── emit ─▶ kernels.rs
 //! ```
 
 #[cfg(feature = "vulkan")]

@@ -13,13 +13,13 @@ pub struct Kernel {
     pub name: String,
     /// The GLSL file.
     pub file: PathBuf,
-    /// As in the manifest.
+    /// As in the shader's lines.
     pub variants: Vec<Variant>,
 }
 
 /// One build of a shader.
 pub struct Variant {
-    /// The manifest's row.
+    /// The shader's row.
     pub row: manifest::Variant,
     /// The module.
     pub spirv: Vec<u32>,

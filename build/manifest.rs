@@ -1,4 +1,5 @@
-//! Reads the manifests: which shaders there are, and in which variants.
+//! Reads which kernels the shaders are, and in which variants: each tells it in its lines that start with `//#`, as TOML.
+//! One without such lines is the kernel of its file's name, with one variant that needs nothing.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -35,26 +36,24 @@ pub const STORED: [&str; 3] = ["float32", "float16", "bfloat16"];
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    #[serde(default = "one")]
     kernel: Vec<KernelRow>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct KernelRow {
-    name: String,
-    file: String,
-    /// Whether some devices may have no variant; who lowers to it asks first.
-    #[serde(default)]
-    optional: bool,
-    /// Element types, each with all variants.
-    #[serde(default = "float32_alone")]
-    stored: Vec<String>,
-    #[serde(default)]
-    variants: Vec<VariantRow>,
+fn one() -> Vec<KernelRow> {
+    vec![KernelRow::default()]
 }
 
-fn float32_alone() -> Vec<String> {
-    vec![STORED[0].into()]
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct KernelRow {
+    /// That of the file if left out.
+    name: Option<String>,
+    /// Whether some devices may have no variant; who lowers to it asks first.
+    optional: bool,
+    /// Element types, each with all variants; float32 if left out.
+    stored: Option<Vec<String>>,
+    variants: Vec<VariantRow>,
 }
 
 #[derive(Deserialize, Default, Clone)]
@@ -68,7 +67,7 @@ struct VariantRow {
 /// All kernels under `folder`, sorted by name. `features` are the names that `needs` may hold.
 pub fn read(folder: &Path, features: &[&str]) -> Result<Vec<Kernel>, String> {
     let mut kernels = Vec::new();
-    for path in manifests(folder)? {
+    for path in shaders(folder)? {
         let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         kernels.extend(parse(&text, &path, features)?);
     }
@@ -79,34 +78,37 @@ pub fn read(folder: &Path, features: &[&str]) -> Result<Vec<Kernel>, String> {
     }
 }
 
-/// The kernels of one manifest, which lies at `path`.
+/// The kernels of the shader at `path`.
 pub fn parse(text: &str, path: &Path, features: &[&str]) -> Result<Vec<Kernel>, String> {
     let at = |fault: String| format!("{}: error: {fault}", path.display());
-    let file: File = toml::from_str(text).map_err(|e| at(e.to_string().replace('\n', " ")))?;
-    let folder = path.parent().unwrap_or(Path::new(""));
-    file.kernel.into_iter().map(|row| kernel(row, folder, features).map_err(at)).collect()
+    // Every line keeps its number.
+    let lines: Vec<&str> = text.lines().map(|line| line.strip_prefix("//#").unwrap_or_default()).collect();
+    let file: File = toml::from_str(&lines.join("\n")).map_err(|e| at(e.to_string().replace('\n', " ")))?;
+    file.kernel.into_iter().map(|row| kernel(row, path, features).map_err(at)).collect()
 }
 
-fn kernel(row: KernelRow, folder: &Path, features: &[&str]) -> Result<Kernel, String> {
-    if row.name.is_empty() || !row.name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-') {
-        return Err(format!("kernel name {:?} is not lower-case words joined by hyphens", row.name));
+fn kernel(row: KernelRow, path: &Path, features: &[&str]) -> Result<Kernel, String> {
+    let own = || path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let (kernel, types) = (row.name.unwrap_or_else(own), row.stored.unwrap_or_else(|| vec![STORED[0].into()]));
+    if kernel.is_empty() || !kernel.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-') {
+        return Err(format!("kernel name {kernel:?} is not lower-case words joined by hyphens"));
     }
-    if let Some(unknown) = row.stored.iter().find(|s| !STORED.contains(&s.as_str())) {
-        return Err(format!("{}: stored names {unknown:?}, expected some of {}", row.name, STORED.join(", ")));
+    if let Some(unknown) = types.iter().find(|s| !STORED.contains(&s.as_str())) {
+        return Err(format!("{kernel}: stored names {unknown:?}, expected some of {}", STORED.join(", ")));
     }
     let rows = if row.variants.is_empty() { vec![VariantRow::default()] } else { row.variants };
     let mut variants: Vec<Variant> = Vec::new();
-    for (stored, variant) in row.stored.iter().flat_map(|stored| rows.iter().map(move |row| (stored, row.clone()))) {
+    for (stored, variant) in types.iter().flat_map(|stored| rows.iter().map(move |row| (stored, row.clone()))) {
         if let Some(unknown) = variant.needs.iter().find(|n| !features.contains(&n.as_str())) {
-            return Err(format!("{}: unknown feature {unknown:?}, expected one of {}", row.name, features.join(", ")));
+            return Err(format!("{kernel}: unknown feature {unknown:?}, expected one of {}", features.join(", ")));
         }
         let float32 = stored == STORED[0];
         // The types need telling apart only where there are several.
-        let suffix = if float32 || row.stored.len() == 1 { "" } else { stored };
-        let words = [&*row.name, &variant.name, suffix].into_iter().filter(|word| !word.is_empty());
+        let suffix = if float32 || types.len() == 1 { "" } else { stored };
+        let words = [&*kernel, &variant.name, suffix].into_iter().filter(|word| !word.is_empty());
         let name = words.collect::<Vec<_>>().join("-");
         if variants.iter().any(|v| v.name == name) {
-            return Err(format!("{}: two variants are called {name:?}", row.name));
+            return Err(format!("{kernel}: two variants are called {name:?}"));
         }
         let mut defines = variant.defines;
         if !float32 {
@@ -115,19 +117,23 @@ fn kernel(row: KernelRow, folder: &Path, features: &[&str]) -> Result<Kernel, St
         variants.push(Variant { name, stored: stored.clone(), needs: variant.needs, defines });
     }
     if !row.optional && variants.last().is_some_and(|v| !v.needs.is_empty()) {
-        return Err(format!("{}: the last variant must need nothing, so that every device has one", row.name));
+        return Err(format!("{kernel}: the last variant must need nothing, so that every device has one"));
     }
-    Ok(Kernel { name: row.name, file: folder.join(row.file), variants })
+    Ok(Kernel { name: kernel, file: path.into(), variants })
 }
 
-fn manifests(folder: &Path) -> Result<Vec<PathBuf>, String> {
+/// Every file of `folder` that is no include.
+fn shaders(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let fail = |e: std::io::Error| format!("{}: {e}", folder.display());
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(fail)? {
         let path = entry.map_err(fail)?.path();
+        if path.ends_with("include") {
+            continue;
+        }
         if path.is_dir() {
-            found.extend(manifests(&path)?);
-        } else if path.extension().is_some_and(|e| e == "toml") {
+            found.extend(shaders(&path)?);
+        } else if path.extension().is_some_and(|e| e == "glsl") {
             found.push(path);
         }
     }

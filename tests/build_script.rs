@@ -1,4 +1,4 @@
-//! The build script's own rules: what a manifest may say, and which faults of a shader's interface stop the build.
+//! The build script's own rules: what a shader may say of its kernels, and which faults of a shader's interface stop the build.
 #![cfg(feature = "vulkan")]
 #![allow(dead_code)]
 
@@ -15,17 +15,20 @@ use std::path::Path;
 
 use interface::{Access, Binding, Constant, Interface, PushMember, Scalar};
 
+const SHADER: &str = "shaders/norm/layer-norm.glsl";
+
+/// The kernels of a shader with these lines.
 fn parse(text: &str) -> Result<Vec<manifest::Kernel>, String> {
-    manifest::parse(text, Path::new("shaders/norm/norm.toml"), &["float16", "int8"])
+    let lines: String = text.lines().map(|line| format!("//# {line}\n")).collect();
+    let shader = format!("#version 460\n// Computes: [[kernel]]\n{lines}\nvoid main() {{}}\n");
+    manifest::parse(&shader, Path::new(SHADER), &["float16", "int8"])
 }
 
 #[test]
-fn a_manifest_gives_kernels_with_named_variants() {
+fn a_shader_gives_kernels_with_named_variants() {
     let kernels = parse(
         r#"
         [[kernel]]
-        name = "layer-norm"
-        file = "layer-norm.glsl"
         [[kernel.variants]]
         name = "half"
         needs = ["float16"]
@@ -33,52 +36,62 @@ fn a_manifest_gives_kernels_with_named_variants() {
         [[kernel.variants]]
         [[kernel]]
         name = "normalize"
-        file = "normalize.glsl"
         "#,
     )
     .unwrap();
-    assert_eq!(kernels[0].file, Path::new("shaders/norm/layer-norm.glsl"));
+    assert!(kernels.iter().all(|kernel| kernel.file == Path::new(SHADER)));
     let names: Vec<&str> = kernels.iter().flat_map(|k| &k.variants).map(|v| v.name.as_str()).collect();
     assert_eq!(names, ["layer-norm-half", "layer-norm", "normalize"]);
     assert_eq!(kernels[0].variants[0].defines["HALF"], "1");
 }
 
 #[test]
+fn a_shader_that_says_nothing_is_one_kernel_in_float32() {
+    let kernels = parse("").unwrap();
+    assert_eq!(kernels, parse("[[kernel]]").unwrap());
+    let [manifest::Kernel { name, variants, .. }] = &kernels[..] else { panic!("{kernels:?}") };
+    assert_eq!((&**name, variants.len(), &*variants[0].name), ("layer-norm", 1, "layer-norm"));
+    assert!(variants[0].needs.is_empty() && variants[0].defines.is_empty() && variants[0].stored == "float32");
+}
+
+#[test]
 fn every_variant_is_built_for_every_element_type() {
     let rows = "variants = [{ name = 'wide', needs = ['int8'] }, {}]";
-    let kernels = parse(&format!("[[kernel]]\nname = 'a'\nfile = 'a.glsl'\nstored = ['float32', 'float16']\n{rows}"));
+    let kernels = parse(&format!("[[kernel]]\nname = 'a'\nstored = ['float32', 'float16']\n{rows}"));
     let variants = &kernels.unwrap()[0].variants;
     let names: Vec<(&str, &str)> = variants.iter().map(|v| (&*v.name, &*v.stored)).collect();
     let expected = [("a-wide", "float32"), ("a", "float32"), ("a-wide-float16", "float16"), ("a-float16", "float16")];
     assert_eq!(names, expected);
     let defines: Vec<Option<&str>> = variants.iter().map(|v| v.defines.get("STORED").map(|s| &**s)).collect();
     assert_eq!(defines, [None, None, Some("FLOAT16"), Some("FLOAT16")]);
-    let alone = parse("[[kernel]]\nname = 'a'\nfile = 'a.glsl'\nstored = ['float16']").unwrap();
+    let alone = parse("[[kernel]]\nname = 'a'\nstored = ['float16']").unwrap();
     assert_eq!(alone[0].variants[0].name, "a");
-    let wrong = parse("[[kernel]]\nname = 'a'\nfile = 'a.glsl'\nstored = ['half']").unwrap_err();
+    let wrong = parse("[[kernel]]\nname = 'a'\nstored = ['half']").unwrap_err();
     assert!(wrong.contains("stored names \"half\", expected some of float32, float16, bfloat16"), "{wrong}");
 }
 
 #[test]
-fn a_manifest_with_a_fault_is_refused_by_name() {
+fn a_row_with_a_fault_is_refused_by_name() {
     let refused = |text: &str| parse(text).unwrap_err();
-    let unknown =
-        refused("[[kernel]]\nname = 'a'\nfile = 'a.glsl'\nvariants = [{ name = 'b', needs = ['flaot16'] }, {}]");
-    assert_eq!(unknown, "shaders/norm/norm.toml: error: a: unknown feature \"flaot16\", expected one of float16, int8");
-    let demanding = refused("[[kernel]]\nname = 'a'\nfile = 'a.glsl'\nvariants = [{ name = 'b', needs = ['int8'] }]");
+    let unknown = refused("[[kernel]]\nname = 'a'\nvariants = [{ name = 'b', needs = ['flaot16'] }, {}]");
+    assert_eq!(
+        unknown,
+        "shaders/norm/layer-norm.glsl: error: a: unknown feature \"flaot16\", expected one of float16, int8"
+    );
+    let demanding = refused("[[kernel]]\nname = 'a'\nvariants = [{ name = 'b', needs = ['int8'] }]");
     assert!(demanding.contains("the last variant must need nothing"), "{demanding}");
-    assert!(refused("[[kernel]]\nname = 'layer_norm'\nfile = 'a.glsl'").contains("hyphens"));
-    assert!(refused("[[kernel]]\nname = 'a'\nfile = 'a.glsl'\nvariants = [{}, {}]").contains("two variants"));
-    assert!(refused("[[kernel]]\nname = 'a'\nfiel = 'a.glsl'").contains("fiel"));
+    assert!(refused("[[kernel]]\nname = 'layer_norm'").contains("hyphens"));
+    assert!(refused("[[kernel]]\nname = 'a'\nvariants = [{}, {}]").contains("two variants"));
+    assert!(refused("[[kernel]]\nfile = 'a.glsl'").contains("line 4, column"));
 }
 
 #[test]
-fn the_manifests_of_the_crate_are_read() {
+fn the_shaders_of_the_crate_are_read() {
     let features: Vec<&str> = capabilities::Feature::ALL.iter().map(|f| f.name()).collect();
     let kernels = manifest::read(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/shaders")), &features).unwrap();
     assert!(kernels.iter().any(|k| k.name == "layer-norm"));
     assert!(kernels.windows(2).all(|pair| pair[0].name < pair[1].name), "sorted");
-    assert!(kernels.iter().all(|k| k.file.exists()));
+    assert!(kernels.iter().all(|k| !k.file.components().any(|part| part.as_os_str() == "include")));
 }
 
 fn interface() -> Interface {

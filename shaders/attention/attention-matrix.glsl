@@ -8,6 +8,18 @@
 // Assumes: offsets [B + 1] rise to the rows of q and k; HEAD_DIM a multiple of 16; strides and columns, counted in
 // eights here, are whole; subgroups of INVOCATIONS / SUBGROUPS invocations, 16 to 64; 16 x 16 x 16 matrices. With
 // ROWS_IN_QUADS subgroups of 32, whose matrices lie as matrix-layout.glsl finds; without it no row's keys are hidden.
+//# # float16 on matrix cores: in registers where it is known which lane holds which element.
+//# [[kernel]]
+//# stored = ["float16"]
+//# optional = true
+//#
+//# [[kernel.variants]]
+//# name = "rows-in-quads"
+//# needs = ["matrix_rows_in_quads", "coopmat_f16_f32_16x16x16", "float16", "storage16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"]
+//# defines = { ROWS_IN_QUADS = "1" }
+//#
+//# [[kernel.variants]]
+//# needs = ["coopmat_f16_f32_16x16x16", "float16", "storage16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"]
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_EXT_shader_16bit_storage : require

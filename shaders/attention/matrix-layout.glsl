@@ -4,6 +4,11 @@
 // Grid: one workgroup of one subgroup.
 // Reduction order: none.
 // Assumes: subgroups of 32. The layout is the driver's own; what is found here holds for all shaders on the device.
+//# # Not an operation: asked once when a device is opened (src/backend/vulkan/asked.rs).
+//# [[kernel]]
+//# stored = ["float16"]
+//# optional = true
+//# variants = [{ needs = ["coopmat_f16_f32_16x16x16", "float16"] }]
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require

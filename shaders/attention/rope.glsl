@@ -3,6 +3,8 @@
 // Grid: x = workgroups of 256 invocations that walk over all pairs together, or over quads of pairs.
 // Reduction order: none.
 // Assumes: fewer than 2^32 elements; with VECTOR, D a multiple of 8.
+//# [[kernel]]
+//# stored = ["float32", "float16", "bfloat16"]
 #extension GL_GOOGLE_include_directive : require
 #include "stored.glsl"
 

@@ -5,6 +5,8 @@
 // Grid: x = ceil(N / (256 / LANES)), going on along y.
 // Reduction order: by held-rows.glsl, fixed by K: quads of a lane, then lanes.
 // Assumes: K a multiple of 4; N even where g is read eight at a time.
+//# [[kernel]]
+//# stored = ["float16", "bfloat16"]
 #extension GL_GOOGLE_include_directive : require
 #include "held-rows.glsl"
 

@@ -7,6 +7,21 @@
 // they read stays in the second-level cache. SUBGROUPS subgroups, each with a part of the tile.
 // Reduction order: from the bias, along k in steps of 16, whatever the tile; within a step as the device's matrix cores add.
 // Assumes: k a multiple of TILE_K, n of 8; 16 x 16 x 16 matrices; subgroups of 256 / SUBGROUPS invocations.
+//# # float16 on matrix cores; where there are none, `linear` runs: an encoder in float16, a single operation in float32.
+//# [[kernel]]
+//# stored = ["float16"]
+//# optional = true
+//# variants = [{ needs = ["coopmat_f16_f32_16x16x16", "float16", "storage16"] }]
+//# [[kernel]]
+//# name = "gated-linear-matrix"
+//# stored = ["float16"]
+//# optional = true
+//# variants = [{ needs = ["coopmat_f16_f32_16x16x16", "float16", "storage16"], defines = { GATED = "1" } }]
+//# [[kernel]]
+//# name = "layer-norm-linear-matrix"
+//# stored = ["float16"]
+//# optional = true
+//# variants = [{ needs = ["coopmat_f16_f32_16x16x16", "float16", "storage16"], defines = { FOLDED = "1" } }]
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_EXT_shader_16bit_storage : require

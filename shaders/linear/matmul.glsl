@@ -1,5 +1,6 @@
 #version 460
-// Computes: y[m, n] = scale sum_k a[m, k] b[n, k] for each of outer x inner batches; a, b and y by strides.
+// Computes: y[m, n] = scale sum_k a[m, k] b[n, k] for each of outer x inner batches; a, b and y by strides. It is
+// `attention_scores`, too, with other strides.
 // Grid: x = ceil(N / TILE_N), y = ceil(M / TILE_M), z walks over batches; 16 x 16 invocations, each TILE_M/16 x TILE_N/16.
 // Reduction order: one fma a step, k = 0, 1, ... K - 1, from zero: the same for every tile size and every M.
 // Assumes: TILE_M, TILE_N multiples of 16, times TILE_K multiples of 1024; fewer than 2^32 elements.

@@ -4,6 +4,20 @@
 // Grid: x = ceil(rows / (256 / LANES)), going on along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes. Mean first, then variance.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4.
+//# [[kernel]]
+//# stored = ["float32", "float16", "bfloat16"]
+//#
+//# # Fused operations: builds of the norms above.
+//# [[kernel]]
+//# name = "residual-layer-norm"
+//# stored = ["float32", "float16", "bfloat16"]
+//# variants = [{ defines = { RESIDUAL = "1" } }]
+//#
+//# # What layer-norm-linear normalises by: each row's mean and 1 / sqrt(var + eps).
+//# [[kernel]]
+//# name = "layer-norm-moments"
+//# stored = ["float32", "float16", "bfloat16"]
+//# variants = [{ defines = { MOMENTS = "1" } }]
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "normed-rows.glsl"

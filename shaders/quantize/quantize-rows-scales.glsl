@@ -1,5 +1,6 @@
 #version 460
-// Computes: scale[m] = 127 / max(max_k |x[m, k]|, 1e-5); x [rows, columns].
+// Computes: scale[m] = 127 / max(max_k |x[m, k]|, 1e-5); x [rows, columns]. The first of
+// the two dispatches of quantize_rows.
 // Grid: rows workgroups of 256 invocations, going on along y.
 // Reduction order: none that matters; a maximum.
 // Assumes: elements < 2^32; x is finite.

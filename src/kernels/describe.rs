@@ -74,10 +74,11 @@ fn shader(variant: &'static Variant, values: &[u32]) -> Shader {
     }
 }
 
-/// The text of a build, with the files it includes in their places and its macros behind the version.
+/// The text of a build, with the files it includes in their places and its macros behind the version, without the lines that
+/// say which builds there are.
 fn source(variant: &Variant) -> String {
     let mut text = String::new();
-    for line in variant.source.lines() {
+    for line in variant.source.lines().filter(|line| !line.starts_with("//#")) {
         include(line, &mut text);
         if line.starts_with("#version") {
             variant.defines.iter().for_each(|(name, value)| text += &format!("#define {name} {value}\n"));

@@ -1,7 +1,7 @@
 //! GELU of rows with a bias.
 
-use super::definition::{self, Origin, Step};
-use super::{Activation, ActivationKind, Binary, BinaryKind, Counts, Operand, Operation, Shape, Shapes};
+use super::definition::{self, Origin, SUM, Sought, Step};
+use super::{Activation, ActivationKind, Binary, BinaryKind, Op, Operand, Operation, Shape, Shapes};
 use crate::Result;
 
 /// Which GELU.
@@ -43,12 +43,30 @@ impl Operation for BiasGelu {
         definition::infer(self, of)
     }
 
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        definition::flops(self, operands, counts)
-    }
-
     fn definition(&self, _operands: &[&Shape]) -> Result<Vec<Step>> {
         let sum = Step::new(Binary::from(BinaryKind::Add), &definition::given(0..2));
         Ok(vec![sum, Step::new(Activation::from(self.approximate.kind()), &[Origin::Step(0)])])
+    }
+
+    fn sought() -> Option<Sought> {
+        Some(Sought {
+            steps: &[SUM, ("gelu", |op| approximate(op).is_some())],
+            op: |ops| approximate(ops[1]).map(|approximate| BiasGelu { approximate }.into()),
+        })
+    }
+
+    #[cfg(test)]
+    fn examples() -> Vec<(Op, Vec<&'static [usize]>)> {
+        let axes: Vec<&'static [usize]> = vec![&[40, 64], &[64]];
+        vec![(BiasGelu::default().into(), axes.clone()), (BiasGelu { approximate: Approximate::None }.into(), axes)]
+    }
+}
+
+fn approximate(op: &Op) -> Option<Approximate> {
+    let Op::Activation(activation) = op else { return None };
+    match activation.kind {
+        ActivationKind::GeluErf => Some(Approximate::None),
+        ActivationKind::GeluTanh => Some(Approximate::Tanh),
+        _ => None,
     }
 }

@@ -1,6 +1,6 @@
 //! What a fused op stands for: steps of other ops, from which its shapes, its work and its meaning follow.
 
-use super::{Counts, Op, Operation, Shape, Shapes};
+use super::{Binary, BinaryKind, Counts, Op, Operation, Shape, Shapes};
 use crate::{Error, Result};
 
 /// Where an operand of a step comes from.
@@ -56,6 +56,24 @@ impl Step {
     }
 }
 
+/// What a step is called, and which ops can be it.
+pub type Kind = (&'static str, fn(&Op) -> bool);
+
+/// How a fused op is found in plans: the last step is the candidate, and every other one feeds it.
+pub struct Sought {
+    /// Its steps.
+    pub steps: &'static [Kind],
+    /// The op with the attributes of its steps, if it has a form for them.
+    pub op: fn(&[&Op]) -> Option<Op>,
+}
+
+/// Steps of several fused ops.
+pub const SUM: Kind = ("a sum", |op| matches!(op, Op::Binary(Binary { kind: BinaryKind::Add })));
+pub(super) const PRODUCT: Kind = ("a product", |op| matches!(op, Op::Binary(Binary { kind: BinaryKind::Multiply })));
+pub(super) const LINEAR: Kind = ("linear", |op| matches!(op, Op::Linear(_)));
+pub(super) const LAYER_NORM: Kind = ("layer_norm", |op| matches!(op, Op::LayerNorm(_)));
+pub(super) const RMS_NORM: Kind = ("rms_norm", |op| matches!(op, Op::RmsNorm(_)));
+
 /// The fused op's own operands `first .. last`.
 pub(super) fn given(places: std::ops::Range<usize>) -> Vec<Origin> {
     places.map(Origin::Operand).collect()
@@ -83,7 +101,7 @@ fn walk(steps: &[Step], operands: &[&Shape], mut see: impl FnMut(&Op, &[&Shape])
 ///
 /// # Errors
 /// `InvalidArgument` naming the fused op and what a step of its definition refuses.
-pub(super) fn infer(op: &dyn Operation, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+pub(super) fn infer(op: &(impl Operation + ?Sized), of: &Shapes<'_>) -> Result<Vec<Shape>> {
     let steps = op.definition(of.all())?;
     let mut results = walk(&steps, of.all(), |_, _| {}).map_err(|error| match error {
         Error::InvalidArgument(reason) => of.fault(reason),
@@ -113,7 +131,7 @@ pub fn plain(op: &Op, operands: &[&Shape]) -> Result<Vec<(Op, Vec<Shape>)>> {
 }
 
 /// [`Operation::flops`] of a fused op: those of its steps.
-pub(super) fn flops(op: &dyn Operation, operands: &[&Shape], counts: Counts) -> u64 {
+pub(super) fn flops(op: &(impl Operation + ?Sized), operands: &[&Shape], counts: Counts) -> u64 {
     let mut flops = 0;
     // Operands that do not fit were refused when the node was made.
     if let Ok(steps) = op.definition(operands) {

@@ -1,7 +1,7 @@
 //! Two products of which one gates the other.
 
-use super::definition::{self, Origin, Step};
-use super::{ActivationKind, Binary, BinaryKind, Counts, Linear, Operand, Operation, Shape, Shapes};
+use super::definition::{self, LINEAR, Origin, PRODUCT, Sought, Step};
+use super::{ActivationKind, Binary, BinaryKind, Linear, Op, Operand, Operation, Shape, Shapes};
 use crate::Result;
 
 /// `y = act(x gate^T) (x up^T)` (Shazeer 2020: SwiGLU with SiLU, GeGLU with GELU).
@@ -24,10 +24,6 @@ impl Operation for GatedLinear {
         definition::infer(self, of)
     }
 
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        definition::flops(self, operands, counts)
-    }
-
     fn definition(&self, _operands: &[&Shape]) -> Result<Vec<Step>> {
         let gate = Linear { activation: Some(self.kind), ..Linear::default() };
         Ok(vec![
@@ -35,5 +31,20 @@ impl Operation for GatedLinear {
             Step::new(Linear::default(), &[Origin::Operand(0), Origin::Operand(2)]),
             Step::new(Binary::from(BinaryKind::Multiply), &[Origin::Step(0), Origin::Step(1)]),
         ])
+    }
+
+    fn sought() -> Option<Sought> {
+        Some(Sought {
+            steps: &[LINEAR, LINEAR, PRODUCT],
+            op: |ops| match ops[0] {
+                Op::Linear(gate) => gate.activation.map(|kind| GatedLinear { kind }.into()),
+                _ => None,
+            },
+        })
+    }
+
+    #[cfg(test)]
+    fn examples() -> Vec<(Op, Vec<&'static [usize]>)> {
+        vec![(GatedLinear { kind: ActivationKind::Silu }.into(), vec![&[40, 64], &[96, 64], &[96, 64]])]
     }
 }

@@ -1,7 +1,7 @@
 //! Layer normalisation, then a product.
 
-use super::definition::{self, Origin, Step};
-use super::{ActivationKind, Counts, Dim, LayerNorm, Linear, Operand, Operation, Residual, Shape, Shapes};
+use super::definition::{self, LAYER_NORM, LINEAR, Origin, Sought, Step};
+use super::{ActivationKind, Counts, Dim, LayerNorm, Linear, Op, Operand, Operation, Residual, Shape};
 use crate::Result;
 use crate::dtype::DType;
 
@@ -56,14 +56,6 @@ impl Operation for LayerNormLinear {
         if self.bias { ALL } else { &ALL[..4] }
     }
 
-    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
-        definition::infer(self, of)
-    }
-
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        definition::flops(self, operands, counts)
-    }
-
     fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
         let product: Vec<Origin> =
             std::iter::once(Origin::Step(0)).chain(definition::given(3..operands.len())).collect();
@@ -77,5 +69,26 @@ impl Operation for LayerNormLinear {
         moments.0.push(Dim::Fixed(2));
         let columns = weight.rows().size(Counts::default()) + weight.columns().div_ceil(4);
         if stored.is_narrow() { vec![moments, Shape::fixed(&[columns, 2])] } else { vec![moments] }
+    }
+
+    fn sought() -> Option<Sought> {
+        Some(Sought {
+            steps: &[LAYER_NORM, LINEAR],
+            op: |ops| match ops {
+                [Op::LayerNorm(norm), Op::Linear(Linear { bias, activation, residual: Residual::None })] => {
+                    Some(LayerNormLinear { eps: norm.eps, bias: *bias, activation: *activation }.into())
+                }
+                _ => None,
+            },
+        })
+    }
+
+    #[cfg(test)]
+    fn examples() -> Vec<(Op, Vec<&'static [usize]>)> {
+        let product = LayerNormLinear { eps: 0.5, bias: true, activation: Some(ActivationKind::GeluErf) };
+        vec![
+            (LayerNormLinear::default().into(), vec![&[40, 64], &[64], &[64], &[96, 64]]),
+            (product.into(), vec![&[40, 64], &[64], &[64], &[64, 64], &[64]]),
+        ]
     }
 }

@@ -1,92 +1,32 @@
-//! What a step of a plan means: one row an op in the `ops!` table, one file an op.
+//! What a step of a plan means: one row an op in the table of `each_op!`, one file an op.
 //!
 //! An op's file holds its attributes, its `operands` as data (`signature.rs`), `infer` (checks the shapes of its operands,
 //! gives that of its result) and `flops`; a fused op's has its `definition`, the steps of other ops that it stands for. How
 //! it runs is the backends' matter: `backend/{cpu,vulkan}/kernels/<op>.rs`, with the shader of the same name (`_` is `-`).
 
-pub mod activation;
-pub mod activation_backward;
-pub mod adam;
-pub mod attention;
-pub mod attention_mask;
-pub mod attention_output;
-pub mod attention_scores;
-pub mod bias_gelu;
-pub mod binary;
-pub mod binary_cross_entropy;
-pub mod cast;
-pub mod cross_entropy;
 pub mod definition;
-pub mod dequantize_rows;
-pub mod dropout;
-pub mod embedding_backward;
-pub mod embedding_sum;
-pub mod gated;
-pub mod gated_backward;
-pub mod gated_linear;
 mod infer;
-pub mod integer_linear;
-pub mod layer_norm;
-pub mod layer_norm_linear;
-pub mod linear;
-pub mod matmul;
-pub mod normalize;
-pub mod pool;
-pub mod quantize_rows;
-pub mod reduce;
-pub mod residual_layer_norm;
-pub mod residual_rms_norm;
-pub mod rms_norm;
-pub mod rms_norm_rope;
 pub mod rng;
-pub mod rope;
-pub mod set_rows;
 mod shape;
 pub mod signature;
-pub mod softmax;
-pub mod softmax_dropout;
 pub mod vjp;
 
-pub use activation::{Activation, ActivationKind};
-pub use activation_backward::ActivationBackward;
-pub use adam::Adam;
-pub use attention::{Attention, Sight};
-pub use attention_mask::AttentionMask;
-pub use attention_output::{AttentionOutput, AttentionSizes, Family, Pattern};
-pub use attention_scores::AttentionScores;
-pub use bias_gelu::{Approximate, BiasGelu};
-pub use binary::{Binary, BinaryKind};
-pub use binary_cross_entropy::BinaryCrossEntropy;
-pub use cast::Cast;
-pub use cross_entropy::{CrossEntropy, CrossEntropyBackward};
-pub use definition::Step;
-pub use dequantize_rows::DequantizeRows;
-pub use dropout::Dropout;
-pub use embedding_backward::EmbeddingBackward;
-pub use embedding_sum::EmbeddingSum;
-pub use gated::Gated;
-pub use gated_backward::GatedBackward;
-pub use gated_linear::GatedLinear;
+pub use self::{
+    activation::ActivationKind,
+    attention::Sight,
+    attention_output::{AttentionSizes, Family, Pattern},
+    bias_gelu::Approximate,
+    binary::BinaryKind,
+    linear::Residual,
+    matmul::Strided,
+    normalize::Floor,
+    pool::PoolMode,
+    reduce::ReduceKind,
+};
+pub use definition::{Sought, Step};
 pub use infer::Shapes;
-pub use integer_linear::IntegerLinear;
-pub use layer_norm::{LayerNorm, LayerNormBackward};
-pub use layer_norm_linear::LayerNormLinear;
-pub use linear::{Linear, Residual};
-pub use matmul::{Matmul, Strided};
-pub use normalize::{Floor, Normalize};
-pub use pool::{Pool, PoolMode};
-pub use quantize_rows::QuantizeRows;
-pub use reduce::{Reduce, ReduceKind};
-pub use residual_layer_norm::ResidualLayerNorm;
-pub use residual_rms_norm::ResidualRmsNorm;
-pub use rms_norm::{RmsNorm, RmsNormBackward};
-pub use rms_norm_rope::RmsNormRope;
-pub use rope::Rope;
-pub use set_rows::SetRows;
 pub use shape::{Counts, Dim, Shape};
 pub use signature::Operand;
-pub use softmax::{Softmax, SoftmaxBackward};
-pub use softmax_dropout::SoftmaxDropout;
 pub use vjp::Vjp;
 
 use crate::dtype::DType;
@@ -115,11 +55,13 @@ pub trait Operation {
         const NARROW: &[Operand] = &[Operand::rows("y").narrow()];
         if self.operands()[0].narrow { NARROW } else { WIDE }
     }
-    /// Checks the operands' shapes and returns the results' shapes.
+    /// Checks the operands' shapes and returns the results' shapes; of a fused op those of its steps.
     ///
     /// # Errors
     /// `InvalidArgument` naming op, operand, the shape found and the shape expected.
-    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>>;
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        definition::infer(self, of)
+    }
     /// Checks what only a batch's counts can tell of operands whose shapes fit.
     ///
     /// # Errors
@@ -133,8 +75,10 @@ pub trait Operation {
         let _ = operands;
         true
     }
-    /// Floating-point operations at the given counts.
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64;
+    /// Floating-point operations at the given counts; of a fused op those of its steps.
+    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        definition::flops(self, operands, counts)
+    }
     /// Element type of the results that have none of their own, given those of the operands: that of the first which is no
     /// index.
     fn result_type(&self, operands: &[DType]) -> DType {
@@ -147,6 +91,21 @@ pub trait Operation {
     fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
         let _ = operands;
         Ok(Vec::new())
+    }
+    /// How a fused op is found in plans.
+    fn sought() -> Option<Sought>
+    where
+        Self: Sized,
+    {
+        None
+    }
+    /// A fused op as tests take it, with its operands' axes.
+    #[cfg(test)]
+    fn examples() -> Vec<(Op, Vec<&'static [usize]>)>
+    where
+        Self: Sized,
+    {
+        Vec::new()
     }
     /// The gradients of the operands; `None` for an op without a derivative of its own.
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
@@ -166,19 +125,69 @@ pub trait Operation {
     }
 }
 
+/// Every op, by the file it stands in: here, and the CPU's kernel of the same name. `each_op!(make)` hands the table to `make!`.
+macro_rules! each_op {
+    ($make:ident) => {
+        $make! {
+            activation { Activation = activation }
+            activation_backward { ActivationBackward = activation_backward }
+            adam { Adam = adam }
+            attention { Attention = attention }
+            attention_mask { AttentionMask = attention_mask }
+            attention_output { AttentionOutput = attention_output }
+            attention_scores { AttentionScores = attention_scores }
+            bias_gelu { BiasGelu = bias_gelu }
+            binary { Binary = binary }
+            binary_cross_entropy { BinaryCrossEntropy = binary_cross_entropy }
+            cast { Cast = cast }
+            cross_entropy { CrossEntropy = cross_entropy, CrossEntropyBackward = cross_entropy_backward }
+            dequantize_rows { DequantizeRows = dequantize_rows }
+            dropout { Dropout = dropout }
+            embedding_backward { EmbeddingBackward = embedding_backward }
+            embedding_sum { EmbeddingSum = embedding_sum }
+            gated { Gated = gated }
+            gated_backward { GatedBackward = gated_backward }
+            gated_linear { GatedLinear = gated_linear }
+            integer_linear { IntegerLinear = integer_linear }
+            layer_norm { LayerNorm = layer_norm, LayerNormBackward = layer_norm_backward }
+            layer_norm_linear { LayerNormLinear = layer_norm_linear }
+            linear { Linear = linear }
+            matmul { Matmul = matmul }
+            normalize { Normalize = normalize }
+            pool { Pool = pool }
+            quantize_rows { QuantizeRows = quantize_rows }
+            reduce { Reduce = reduce }
+            residual_layer_norm { ResidualLayerNorm = residual_layer_norm }
+            residual_rms_norm { ResidualRmsNorm = residual_rms_norm }
+            rms_norm { RmsNorm = rms_norm, RmsNormBackward = rms_norm_backward }
+            rms_norm_rope { RmsNormRope = rms_norm_rope }
+            rope { Rope = rope }
+            set_rows { SetRows = set_rows }
+            softmax { Softmax = softmax, SoftmaxBackward = softmax_backward }
+            softmax_dropout { SoftmaxDropout = softmax_dropout }
+        }
+    };
+}
+pub(crate) use each_op;
+
 macro_rules! ops {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+    ($($file:ident { $($variant:ident = $name:ident),+ })*) => {
+        $(
+            pub mod $file;
+            pub use $file::{$($variant),+};
+        )*
+
         /// One operation with its attributes.
         #[derive(Debug, Clone, PartialEq)]
         #[non_exhaustive]
-        pub enum Op { $($(#[$doc])* $variant($variant),)* }
+        pub enum Op { $($(#[doc = concat!("[`", stringify!($variant), "`]")] $variant($variant),)+)* }
 
         impl Op {
             /// Every op's name, in the table's order.
-            pub const NAMES: &'static [&'static str] = &[$($name),*];
+            pub const NAMES: &'static [&'static str] = &[$($(stringify!($name)),+),*];
 
             /// The op's one name: file, shader, test case and Python use it too.
-            pub fn name(&self) -> &'static str { match self { $(Op::$variant(_) => $name,)* } }
+            pub fn name(&self) -> &'static str { match self { $($(Op::$variant(_) => stringify!($name),)+)* } }
 
             /// The op called `name` with the given attributes, those left out at their defaults.
             ///
@@ -194,100 +203,29 @@ macro_rules! ops {
             pub fn from_attributes(name: &str, attributes: serde_json::Value) -> Result<Op> {
                 let wrong = |cause: serde_json::Error| Error::InvalidArgument(format!("{name}: {cause}"));
                 match name {
-                    $($name => serde_json::from_value::<$variant>(attributes).map(Op::$variant).map_err(wrong),)*
+                    $($(stringify!($name) => serde_json::from_value::<$variant>(attributes).map(Op::$variant).map_err(wrong),)+)*
                     _ => Err(Error::InvalidArgument(format!("there is no op called {name:?}"))),
                 }
             }
 
-            fn operation(&self) -> &dyn Operation { match self { $(Op::$variant(op) => op,)* } }
+            /// The fused ops by name. Where two could take a node of a plan, the first does.
+            pub(crate) fn sought() -> Vec<(&'static str, Sought)> {
+                let all = [$($((stringify!($name), $variant::sought())),+),*];
+                all.into_iter().filter_map(|(name, sought)| Some((name, sought?))).collect()
+            }
+
+            /// As [`Operation::examples`], of all.
+            #[cfg(test)]
+            pub(crate) fn examples() -> Vec<(Op, Vec<&'static [usize]>)> { [$($($variant::examples()),+),*].concat() }
+
+            fn operation(&self) -> &dyn Operation { match self { $($(Op::$variant(op) => op,)+)* } }
         }
 
-        $(impl From<$variant> for Op { fn from(op: $variant) -> Self { Op::$variant(op) } })*
+        $($(impl From<$variant> for Op { fn from(op: $variant) -> Self { Op::$variant(op) } })+)*
     };
 }
 
-ops! {
-    /// Elementwise nonlinearity.
-    Activation = "activation",
-    /// Gradient of an elementwise nonlinearity.
-    ActivationBackward = "activation_backward",
-    /// One step of Adam.
-    Adam = "adam",
-    /// Scaled dot-product attention over packed sequences.
-    Attention = "attention",
-    /// Scores of attention with those of hidden keys pushed down.
-    AttentionMask = "attention_mask",
-    /// Weighted sums of values, by the shader of an architecture.
-    AttentionOutput = "attention_output",
-    /// Products of queries and keys, head by head.
-    AttentionScores = "attention_scores",
-    /// GELU of rows with a bias.
-    BiasGelu = "bias_gelu",
-    /// Cross entropy of probabilities, elementwise.
-    BinaryCrossEntropy = "binary_cross_entropy",
-    /// Elementwise arithmetic of two tensors.
-    Binary = "binary",
-    /// Conversion between element types.
-    Cast = "cast",
-    /// Its gradient.
-    CrossEntropyBackward = "cross_entropy_backward",
-    /// Cross entropy of logits with class numbers.
-    CrossEntropy = "cross_entropy",
-    /// Integer sums as floats.
-    DequantizeRows = "dequantize_rows",
-    /// Elements set to zero by chance.
-    Dropout = "dropout",
-    /// The gradient of a lookup in its table.
-    EmbeddingBackward = "embedding_backward",
-    /// Sum of rows looked up in several embedding tables.
-    EmbeddingSum = "embedding_sum",
-    /// One half of each row times a nonlinearity of the other.
-    Gated = "gated",
-    /// Gradient of `gated`.
-    GatedBackward = "gated_backward",
-    /// Two products of which one gates the other.
-    GatedLinear = "gated_linear",
-    /// Product of 8-bit integers.
-    IntegerLinear = "integer_linear",
-    /// Layer normalisation over the last axis.
-    LayerNorm = "layer_norm",
-    /// Its gradient.
-    LayerNormBackward = "layer_norm_backward",
-    /// Layer normalisation, then a product.
-    LayerNormLinear = "layer_norm_linear",
-    /// `act(x W^T + b) + residual`.
-    Linear = "linear",
-    /// Product of matrices, one for each index of the axes before them.
-    Matmul = "matmul",
-    /// Division of each row by its Euclidean norm.
-    Normalize = "normalize",
-    /// One vector a text from its tokens' vectors.
-    Pool = "pool",
-    /// Rows rounded to 8-bit integers.
-    QuantizeRows = "quantize_rows",
-    /// Sum, mean, maximum or deviation over one axis.
-    Reduce = "reduce",
-    /// Layer normalisation of a sum.
-    ResidualLayerNorm = "residual_layer_norm",
-    /// Normalisation of a sum by its root mean square.
-    ResidualRmsNorm = "residual_rms_norm",
-    /// Its gradient.
-    RmsNormBackward = "rms_norm_backward",
-    /// Normalisation by the root mean square of the last axis.
-    RmsNorm = "rms_norm",
-    /// The same, then rotary positions.
-    RmsNormRope = "rms_norm_rope",
-    /// Rotary positions: pairs of columns turned by an angle of the row.
-    Rope = "rope",
-    /// Rows written into a table.
-    SetRows = "set_rows",
-    /// Its gradient.
-    SoftmaxBackward = "softmax_backward",
-    /// Softmax with some of its results set to zero by chance.
-    SoftmaxDropout = "softmax_dropout",
-    /// Softmax over the last axis, with a mask.
-    Softmax = "softmax",
-}
+each_op!(ops);
 
 impl Op {
     /// Shapes of the results.

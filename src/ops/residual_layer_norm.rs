@@ -1,7 +1,7 @@
 //! Layer normalisation of a sum.
 
-use super::definition::{self, Origin, Step};
-use super::{Binary, BinaryKind, Counts, LayerNorm, Operand, Operation, Shape, Shapes};
+use super::definition::{self, LAYER_NORM, Origin, SUM, Sought, Step};
+use super::{Binary, BinaryKind, LayerNorm, Op, Operand, Operation, Shape, Shapes};
 use crate::Result;
 
 /// `y = layer_norm(x + residual)`; attributes as [`LayerNorm`].
@@ -27,12 +27,23 @@ impl Operation for ResidualLayerNorm {
         definition::infer(self, of)
     }
 
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        definition::flops(self, operands, counts)
-    }
-
     fn definition(&self, _operands: &[&Shape]) -> Result<Vec<Step>> {
         let sum = Step::new(Binary::from(BinaryKind::Add), &definition::given(0..2));
         Ok(vec![sum, Step::new(self.0.clone(), &[Origin::Step(0), Origin::Operand(2), Origin::Operand(3)])])
+    }
+
+    fn sought() -> Option<Sought> {
+        Some(Sought {
+            steps: &[SUM, LAYER_NORM],
+            op: |ops| match ops[1] {
+                Op::LayerNorm(norm) => Some(ResidualLayerNorm(norm.clone()).into()),
+                _ => None,
+            },
+        })
+    }
+
+    #[cfg(test)]
+    fn examples() -> Vec<(Op, Vec<&'static [usize]>)> {
+        vec![(ResidualLayerNorm(LayerNorm { eps: 1e-5 }).into(), vec![&[40, 64], &[40, 64], &[64], &[64]])]
     }
 }

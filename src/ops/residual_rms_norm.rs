@@ -1,7 +1,7 @@
 //! Normalisation of a sum by its root mean square.
 
-use super::definition::{self, Origin, Step};
-use super::{Binary, BinaryKind, Counts, Operand, Operation, RmsNorm, Shape, Shapes};
+use super::definition::{self, Origin, RMS_NORM, SUM, Sought, Step};
+use super::{Binary, BinaryKind, Op, Operand, Operation, RmsNorm, Shape, Shapes};
 use crate::Result;
 
 /// `y = rms_norm(x + residual)`; attributes as [`RmsNorm`].
@@ -20,12 +20,23 @@ impl Operation for ResidualRmsNorm {
         definition::infer(self, of)
     }
 
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        definition::flops(self, operands, counts)
-    }
-
     fn definition(&self, _operands: &[&Shape]) -> Result<Vec<Step>> {
         let sum = Step::new(Binary::from(BinaryKind::Add), &definition::given(0..2));
         Ok(vec![sum, Step::new(self.0.clone(), &[Origin::Step(0), Origin::Operand(2)])])
+    }
+
+    fn sought() -> Option<Sought> {
+        Some(Sought {
+            steps: &[SUM, RMS_NORM],
+            op: |ops| match ops[1] {
+                Op::RmsNorm(norm) => Some(ResidualRmsNorm(norm.clone()).into()),
+                _ => None,
+            },
+        })
+    }
+
+    #[cfg(test)]
+    fn examples() -> Vec<(Op, Vec<&'static [usize]>)> {
+        vec![(ResidualRmsNorm(RmsNorm { eps: 1e-6 }).into(), vec![&[40, 64], &[40, 64], &[64]])]
     }
 }

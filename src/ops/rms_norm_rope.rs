@@ -1,7 +1,7 @@
 //! Normalisation by the root mean square, then rotary positions.
 
-use super::definition::{self, Origin, Step};
-use super::{Counts, Operand, Operation, RmsNorm, Rope, Shape, Shapes};
+use super::definition::{self, Origin, RMS_NORM, Sought, Step};
+use super::{Op, Operand, Operation, RmsNorm, Rope, Shape};
 use crate::{Error, Result};
 
 /// `y = rope(rms_norm(x))`; attributes as [`RmsNorm`].
@@ -14,14 +14,6 @@ pub struct RmsNormRope(pub RmsNorm);
 impl Operation for RmsNormRope {
     fn operands(&self) -> &'static [Operand] {
         const { &[Operand::rows("x").narrow(), Operand::vector("weight"), Operand::rows("cos"), Operand::rows("sin")] }
-    }
-
-    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
-        definition::infer(self, of)
-    }
-
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        definition::flops(self, operands, counts)
     }
 
     fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
@@ -42,5 +34,24 @@ impl Operation for RmsNormRope {
         let turn =
             Step::new(Rope {}, &[Origin::Step(0), Origin::Operand(2), Origin::Operand(3)]).viewing(0, (*x).clone());
         Ok(vec![norm, turn])
+    }
+
+    fn sought() -> Option<Sought> {
+        Some(Sought {
+            steps: &[RMS_NORM, ("rope", |op| matches!(op, Op::Rope(_)))],
+            op: |ops| match ops[0] {
+                Op::RmsNorm(norm) => Some(RmsNormRope(norm.clone()).into()),
+                _ => None,
+            },
+        })
+    }
+
+    #[cfg(test)]
+    fn examples() -> Vec<(Op, Vec<&'static [usize]>)> {
+        let op = Op::from(RmsNormRope(RmsNorm { eps: 1e-6 }));
+        vec![
+            (op.clone(), vec![&[2, 5, 4, 16], &[64], &[5, 8], &[5, 8]]),
+            (op, vec![&[2, 5, 4, 16], &[16], &[5, 8], &[5, 8]]),
+        ]
     }
 }

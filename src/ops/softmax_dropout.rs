@@ -1,7 +1,7 @@
 //! Softmax with some of its results set to zero by chance.
 
-use super::definition::{self, Origin, Step};
-use super::{Counts, Dropout, Operand, Operation, Shape, Shapes, Softmax};
+use super::definition::{self, Origin, Sought, Step};
+use super::{Dropout, Op, Operand, Operation, Shape, Softmax};
 use crate::Result;
 
 /// `y = dropout(softmax(x))`: the mask is that of [`Dropout`] at the same seed and offset.
@@ -39,16 +39,27 @@ impl Operation for SoftmaxDropout {
         const { &[Operand::rows("x").narrow(), Operand::mask("keep").optional()] }
     }
 
-    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
-        definition::infer(self, of)
-    }
-
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        definition::flops(self, operands, counts)
-    }
-
     fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
         let softmax = Step::new(self.softmax(), &definition::given(0..operands.len()));
         Ok(vec![softmax, Step::new(self.dropout(), &[Origin::Step(0)])])
+    }
+
+    fn sought() -> Option<Sought> {
+        Some(Sought {
+            steps: &[("softmax", |op| matches!(op, Op::Softmax(_))), ("dropout", |op| matches!(op, Op::Dropout(_)))],
+            op: |ops| match ops {
+                [Op::Softmax(softmax), Op::Dropout(dropout)] => {
+                    let (p, seed, offset) = (dropout.p, dropout.seed, dropout.offset);
+                    Some(SoftmaxDropout { causal: softmax.causal, p, seed, offset }.into())
+                }
+                _ => None,
+            },
+        })
+    }
+
+    #[cfg(test)]
+    fn examples() -> Vec<(Op, Vec<&'static [usize]>)> {
+        let op = Op::from(SoftmaxDropout { causal: true, p: 0.1, seed: 1, offset: 3 });
+        vec![(op.clone(), vec![&[40, 64]]), (op, vec![&[40, 64], &[40, 64]])]
     }
 }

@@ -1,10 +1,27 @@
-"""The table of operation cases: one source for the tests of values, gradients, repeats and guard bands."""
+"""The table of operation cases: one source for the tests of values, gradients, repeats and guard bands.
 
-from cases import attending, elementwise, fused, gathering, products, rows, training
+A family's file holds all that the table says of an operation: its rows, its reference in float64 and its bound.
+"""
+
+from cases import (
+    activations,
+    attending,
+    attention_parts,
+    elementwise,
+    fused,
+    fused_products,
+    gathering,
+    products,
+    rows,
+    softmaxes,
+    training,
+)
 from cases.table import OpCase
 
-CASES: list[OpCase] = [
-    case for family in (elementwise, rows, products, attending, gathering, fused, training) for case in family.cases()
-]
+FAMILIES = (
+    activations, elementwise, softmaxes, rows, products, attention_parts, attending, gathering, fused, fused_products,
+    training,
+)  # fmt: skip
+CASES: list[OpCase] = [case for family in FAMILIES for case in family.cases()]
 
 __all__ = ["CASES", "OpCase"]

@@ -1,108 +1,83 @@
-"""Attention, whole and in parts, and rotary positions."""
+"""Attention of packed texts."""
+
+from __future__ import annotations
 
 import numpy as np
 
-from cases.table import OpCase, Values, shape_name
-
-# batch, query heads, key heads, queries, keys, width
-SIZES = (
-    (1, 1, 1, 1, 1, 1),
-    (2, 3, 3, 5, 7, 4),
-    (1, 4, 2, 31, 33, 32),
-    (1, 4, 1, 32, 32, 64),
-    (2, 2, 2, 33, 31, 63),
-    (1, 2, 2, 65, 64, 65),
-    (1, 1, 1, 63, 129, 128),
-    (1, 2, 1, 129, 127, 33),
-    (2, 8, 8, 8, 8, 16),
-    (0, 2, 2, 5, 5, 4),
-    (2, 2, 2, 0, 5, 4),
-    (1, 2, 2, 5, 257, 8),
-)
+from cases.bounds import IN_HALF, TINY, U, bounded, summed
+from cases.reference import Attributes, Operands, evaluate, reference
+from cases.softmaxes import softmax
+from cases.table import OpCase, shape_name
 
 
-def cases() -> list[OpCase]:
-    return parts() + packed() + rotary()
+def heads_of(x: np.ndarray, column: int, heads: int, width: int) -> np.ndarray:
+    """`[heads, T, width]` out of packed columns."""
+    return x[:, column : column + heads * width].reshape(len(x), heads, width).transpose(1, 0, 2)
 
 
-PATTERNS = {
-    "t5": {"architecture": "t5"},
-    "llama": {"architecture": "llama"},
-    "gpt2": {"architecture": "gpt2"},
-    "granite": {"architecture": "granite"},
-    "window": {"architecture": "modernbert", "window": 16},
-    "any-window": {"architecture": "modernbert"},
-    "global": {"architecture": "longformer", "window": 5, "global_tokens": 2},
-    "random": {"architecture": "bigbird", "window": 3, "global_tokens": 1, "random_blocks": 2, "block": 16, "seed": 7},
-}
+def seen(attributes: Attributes, queries: int, keys: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which keys queries see, and how far these lie after them."""
+    place = np.arange(queries)[:, None] + (keys - queries if attributes.get("align_end") else 0)
+    key, window, first = np.arange(keys), attributes.get("window", 0), attributes.get("global_tokens", 0)
+    keep = np.ones((queries, keys), dtype=bool)
+    if window:
+        keep = (np.abs(key - place) <= window) | (key < first) | ((place >= 0) & (place < first))
+    return keep & (key <= place) if attributes.get("causal") else keep, key - place
 
 
-def weights(v: Values, batch: int, heads: int, queries: int, keys: int) -> np.ndarray:
-    powers = np.exp(v.plain(batch, heads, queries, keys).astype(np.float64))
-    return (powers / powers.sum(axis=-1, keepdims=True)).astype(v.dtype)
+@reference
+def attention(operands: Operands, attributes: Attributes) -> np.ndarray:
+    q, k, v, q_offsets, k_offsets, *bias = operands
+    heads, groups, width = attributes["heads"], attributes["kv_heads"], attributes["head_dim"]
+    q = heads_of(q, attributes.get("q_column", 0), heads, width)
+    k = np.repeat(heads_of(k, attributes.get("k_column", 0), groups, width), heads // groups, axis=0)
+    v = np.repeat(heads_of(v, attributes.get("v_column", 0), groups, width), heads // groups, axis=0)
+    result = np.zeros(q.shape)
+    for text in range(len(q_offsets) - 1):
+        rows = slice(q_offsets[text], q_offsets[text + 1])
+        own = text // attributes.get("shared_by", 1)
+        keys = slice(k_offsets[own], k_offsets[own + 1])
+        scores = attributes["scale"] * (q[:, rows] @ k[:, keys].swapaxes(-1, -2))
+        keep, distance = seen(attributes, *scores.shape[1:])
+        if bias:
+            reach = bias[0].shape[1] // 2
+            own_rows = (text * heads + np.arange(heads)) % len(bias[0])
+            scores = scores + bias[0][own_rows][:, np.clip(distance, -reach, reach) + reach]
+        for head, weights in enumerate(softmax([scores, np.broadcast_to(keep, scores.shape)], {})):
+            # A key that is hidden is not touched: 0 times a NaN would not be 0.
+            values = v[head, keys]
+            wild = ~np.isfinite(values).all(axis=1)
+            result[head, rows] = weights[:, ~wild] @ values[~wild]
+            for key in np.flatnonzero(wild):
+                result[head, rows][keep[:, key]] += weights[keep[:, key], key, None] * values[key]
+    return result.transpose(1, 0, 2).reshape(q.shape[1], heads * width)
 
 
-def parts() -> list[OpCase]:
-    found = []
-    for b, h, g, sq, sk, d in SIZES:
-        name = shape_name(b, h, g, sq, sk, d)
-        found += [
-            OpCase(
-                "attention_scores",
-                name,
-                lambda v, b=b, h=h, g=g, sq=sq, sk=sk, d=d: [v.plain(b, sq, h, d), v.plain(b, sk, g, d)],
-                {"scale": d**-0.5},
-            ),
-            OpCase("attention_mask", name, lambda v, b=b, h=h, sq=sq, sk=sk: [v.plain(b, h, sq, sk)]),
-            OpCase(
-                "attention_mask",
-                f"keys-{name}",
-                lambda v, b=b, h=h, sq=sq, sk=sk: [v.plain(b, h, sq, sk), v.bits(b, sk).astype(np.float32)],
-                {"causal": False, "mask_value": -1e4},
-            ),
-            OpCase(
-                "attention_output",
-                name,
-                lambda v, b=b, h=h, g=g, sq=sq, sk=sk, d=d: [weights(v, b, h, sq, sk), v.plain(b, sk, g, d)],
-            ),
-        ]
-        if sq == sk:
-            found.append(
-                OpCase(
-                    "attention_output",
-                    f"causal-{name}",
-                    lambda v, b=b, h=h, g=g, s=sq, d=d: [weights(v, b, h, s, s), v.plain(b, s, g, d)],
-                    {"architecture": "gpt"},
-                )
-            )
-    for name, options in PATTERNS.items():
-        for queries, keys in ((33, 65), (129, 129)):
-            found.append(
-                OpCase(
-                    "attention_output",
-                    f"{name}-{queries}x{keys}",
-                    lambda v, q=queries, k=keys: [weights(v, 2, 4, q, k), v.plain(2, k, 2, 31)],
-                    options,
-                )
-            )
-    return found + [
-        OpCase(
-            "attention_scores", "not-finite", lambda v: [v.not_finite(1, 5, 2, 8), v.plain(1, 7, 2, 8)], {"scale": 0.5}
-        ),
-        OpCase(
-            "attention_scores", "outliers", lambda v: [v.outliers(1, 5, 2, 33), v.outliers(1, 7, 2, 33)], {"scale": 0.2}
-        ),
-        OpCase(
-            "attention_scores", "half", lambda v: [v.plain(2, 9, 2, 8), v.plain(2, 7, 2, 8)], {"scale": 0.35}, "float16"
-        ),
-        OpCase("attention_mask", "three-axes", lambda v: [v.plain(4, 9, 9)]),
-        OpCase("attention_mask", "half", lambda v: [v.plain(1, 2, 5, 5)], {"mask_value": -1e4}, "float16"),
-        OpCase("attention_mask", "nothing", lambda v: [v.plain(1, 2, 5, 5)], {"causal": False}),
-        OpCase("attention_mask", "not-finite", lambda v: [v.not_finite(1, 2, 5, 5)]),
-        OpCase("attention_mask", "both", lambda v: [v.plain(3, 2, 33, 33), v.bits(3, 33).astype(np.float32)]),
-        OpCase("attention_output", "not-finite", lambda v: [weights(v, 1, 2, 5, 9), v.not_finite(1, 9, 2, 8)]),
-        OpCase("attention_output", "half", lambda v: [weights(v, 1, 2, 5, 9), v.plain(1, 9, 2, 8)], dtype="float16"),
-    ]
+@bounded
+def attention_bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    """An error e of the scores changes every weight by a factor of at most exp(2 e)."""
+    q, k, v, q_offsets, k_offsets, *bias = operands
+    magnitude = evaluate("attention", [q, k, np.abs(v), q_offsets, k_offsets, *bias], attributes)
+    width, keys = attributes["head_dim"], int(max(np.diff(k_offsets), default=0))
+    largest = np.abs(q).max(initial=0) * np.abs(k).max(initial=0) * width * abs(attributes["scale"])
+    error = summed(width, np.minimum(largest, 1e3)) + 2 * U * 3 * np.minimum(largest, 100)
+    # A bias is added by one more rounding, and widens the range of what exp is taken of.
+    error += 2 * U * 4 * min(max((np.abs(table).max(initial=0) for table in bias), default=0.0), 100)
+    return magnitude * np.expm1(2 * error) + summed(keys + 8, magnitude) + TINY
+
+
+def half_weights(operands: Operands, attributes: Attributes) -> np.ndarray:
+    """What attention's weights lose as float16: half a unit each, and what is below its smallest step.
+
+    The largest weight of a row is 1 before they are divided by their sum.
+    """
+    q, k, v, q_offsets, k_offsets, *bias = operands
+    keys = int(max(np.diff(k_offsets), default=0))
+    magnitude = evaluate("attention", [q, k, np.abs(v), q_offsets, k_offsets, *bias], attributes)
+    return 2.0**-11 * magnitude + 2.0**-25 * keys * np.abs(v).max(initial=0)
+
+
+IN_HALF["attention"] = half_weights
 
 
 def offsets(*lengths: int) -> np.ndarray:
@@ -112,7 +87,7 @@ def offsets(*lengths: int) -> np.ndarray:
 LENGTHS = ((1,), (5, 1, 7), (31, 32, 33), (63, 0, 65), (129, 2), (0,), (257,))
 
 
-def packed() -> list[OpCase]:
+def cases() -> list[OpCase]:
     found = []
     for lengths in LENGTHS:
         for heads, groups, width in ((1, 1, 1), (2, 2, 32), (4, 2, 33), (4, 1, 64), (1, 1, 128)):
@@ -209,55 +184,3 @@ def hidden_keys() -> list[OpCase]:
             OpCase("attention", f"hidden-not-finite-{name}", lambda v, of=operands: of(v, v.not_finite), given),
         ]
     return found
-
-
-def rotary() -> list[OpCase]:
-    found = []
-    for b, s, h, d in (
-        (1, 1, 1, 2),
-        (2, 5, 3, 4),
-        (1, 33, 2, 64),
-        (2, 65, 1, 66),
-        (1, 7, 12, 32),
-        (0, 5, 2, 4),
-        (2, 0, 2, 4),
-    ):
-        name = shape_name(b, s, h, d)
-        for shared in (True, False):
-            table = (s, d // 2) if shared else (b, s, d // 2)
-            found.append(
-                OpCase(
-                    "rope",
-                    f"{name}-{'shared' if shared else 'each'}",
-                    lambda v, x=(b, s, h, d), table=table: [v.plain(*x), *circle(v, table)],
-                )
-            )
-        # Half a head of float16 is read four elements at a time; other heads are widened.
-        for of in (np.float16, np.float32):
-            found.append(
-                OpCase(
-                    "rope",
-                    f"half-{name}-angles-{np.dtype(of)}",
-                    lambda v, x=(b, s, h, d), of=of: [
-                        v.plain(*x),
-                        *(t.astype(of) for t in circle(v, (x[1], x[3] // 2))),
-                    ],
-                    dtype="float16",
-                )
-            )
-    return found + [
-        OpCase("rope", "half-not-finite", lambda v: [v.not_finite(1, 5, 2, 16), *circle(v, (5, 8))], dtype="float16"),
-        OpCase("rope", "half-each", lambda v: [v.plain(3, 5, 2, 8), *circle(v, (3, 5, 4))], dtype="float16"),
-        OpCase("rope", "not-finite", lambda v: [v.not_finite(1, 5, 2, 8), *circle(v, (5, 4))]),
-        OpCase(
-            "rope",
-            "half",
-            lambda v: [v.plain(1, 5, 2, 8), *(t.astype(np.float32) for t in circle(v, (5, 4)))],
-            dtype="float16",
-        ),
-    ]
-
-
-def circle(v: Values, shape: tuple[int, ...]) -> list[np.ndarray]:
-    angles = v.rng.random(shape) * 100
-    return [np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)]

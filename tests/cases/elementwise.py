@@ -1,122 +1,71 @@
-"""Activations, gated halves, arithmetic, dropout and conversion."""
+"""Arithmetic, dropout and conversion."""
+
+from __future__ import annotations
 
 import numpy as np
 
+from cases.bounds import BOUNDS, TINY, U, bounded, exact
+from cases.reference import Attributes, Operands, reference
 from cases.table import HALF_WIDTHS, OpCase, Values, rows_and_widths, shape_name
 
-KINDS = (
-    "identity",
-    "gelu_erf",
-    "gelu_tanh",
-    "relu",
-    "silu",
-    "tanh",
-    "sigmoid",
-    "quick_gelu",
-    "softplus",
-    "gcu",
-    "leaky_relu",
-    "roswish",
-    "sqrt",
-    "exp",
-    "log",
-)
-EXTRA = {"leaky_relu": {"a": 0.01}, "roswish": {"a": 0.7, "b": 1.3}}
-SPECIAL = np.array([0.0, -0.0, 1e-30, -1e-30, 0.5, 1, -1, 9, -9, 20, -20, 60, -60, np.inf, -np.inf, np.nan], np.float32)
-GATES = ("silu", "gelu_erf", "gelu_tanh", "sigmoid", "relu")
+
+@reference
+def binary(operands: Operands, attributes: Attributes) -> np.ndarray:
+    a, b = operands
+    functions = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide}
+    return np.asarray(functions[attributes["kind"]](a, b))
 
 
-def domain(kind: str, x: np.ndarray) -> np.ndarray:
-    """Where the function is defined and float32 can hold it."""
-    return np.abs(x) + x.dtype.type(0.01) if kind in ("sqrt", "log") else x
+def philox(seed: int, blocks: np.ndarray) -> np.ndarray:
+    """Philox4x32-10 (Salmon et al., 2011) with counter `(block, 0, 0)` and key `seed`: `[blocks, 4]` words."""
+    mask = np.uint64(0xFFFFFFFF)
+    counter = [blocks.astype(np.uint64) & mask, blocks.astype(np.uint64) >> np.uint64(32)]
+    counter += [np.zeros_like(counter[0]), np.zeros_like(counter[0])]
+    key = [seed & 0xFFFFFFFF, seed >> 32]
+    for _ in range(10):
+        product0, product1 = np.uint64(0xD2511F53) * counter[0], np.uint64(0xCD9E8D57) * counter[2]
+        counter = [
+            (product1 >> np.uint64(32)) ^ counter[1] ^ np.uint64(key[0]),
+            product1 & mask,
+            (product0 >> np.uint64(32)) ^ counter[3] ^ np.uint64(key[1]),
+            product0 & mask,
+        ]
+        key = [(key[0] + 0x9E3779B9) & 0xFFFFFFFF, (key[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    return np.stack(counter, axis=-1)
 
 
-def special(kind: str, dtype: str = "float32") -> np.ndarray:
-    if kind == "log":
-        return np.array([0.0, 0.5, 1, 2, 1e-30, np.finfo(dtype).max, np.inf, np.nan, -1], dtype)
-    if kind == "sqrt":
-        return np.array([0.0, 1e-30, 4, np.inf, np.nan, -1], dtype)
-    return (SPECIAL[np.abs(SPECIAL) < np.inf] if kind in ("gcu", "roswish") else SPECIAL).astype(dtype)
+@reference
+def dropout(operands: Operands, attributes: Attributes) -> np.ndarray:
+    x, p = operands[0], attributes["p"]
+    blocks = np.arange((x.size + 3) // 4, dtype=np.uint64) + np.uint64(attributes.get("offset", 0))
+    words = philox(attributes["seed"], blocks).reshape(-1)[: x.size].reshape(x.shape)
+    keep = (words >> np.uint64(8)).astype(np.float64) * 2.0**-24 >= np.float32(p)
+    return np.where(keep, x / (1 - p) if p < 1 else x, 0.0)
+
+
+@reference
+def cast(operands: Operands, attributes: Attributes) -> np.ndarray:
+    return operands[0].astype(attributes["to"]).astype(np.float64)
+
+
+@bounded
+def binary_bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    """Correctly rounded; Vulkan allows a division 2.5 units."""
+    return (6 if attributes["kind"] == "divide" else 1) * U * np.abs(y) + TINY
+
+
+@bounded
+def dropout_bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    """1 - p is rounded, then a division."""
+    p = attributes["p"]
+    return (8 + 2 / max(1 - p, U)) * U * np.abs(y) + TINY
+
+
+BOUNDS["cast"] = exact
 
 
 def cases() -> list[OpCase]:
-    found = []
-    for kind in KINDS:
-        given = {"kind": kind, **EXTRA.get(kind, {})}
-        for shape in ((0,), (1,), (255,), (257,), (3, 1023), (2, 3, 5, 7), (5, 0, 3)):
-            found.append(
-                OpCase(
-                    "activation",
-                    f"{kind}-{shape_name(*shape)}",
-                    lambda v, kind=kind, shape=shape: [domain(kind, v.plain(*shape))],
-                    given,
-                    gradient="activation_backward",
-                )
-            )
-        found += [
-            OpCase("activation", f"{kind}-special", lambda v, kind=kind: [special(kind)], given),
-            OpCase("activation", f"{kind}-half", lambda v, kind=kind: [domain(kind, v.plain(3, 65))], given, "float16"),
-            OpCase(
-                "activation", f"{kind}-half-quads", lambda v, k=kind: [domain(k, v.plain(3, 1028))], given, "float16"
-            ),
-            OpCase(
-                "activation",
-                f"{kind}-half-special",
-                lambda v, kind=kind: [special(kind, v.dtype)],
-                given,
-                "float16",
-            ),
-            OpCase(
-                "activation_backward",
-                f"{kind}-half",
-                lambda v, kind=kind: [v.plain(3, 65), domain(kind, v.plain(3, 65))],
-                given,
-                "float16",
-            ),
-        ]
-        for shape in ((0,), (1,), (257,), (3, 1023)):
-            found.append(
-                OpCase(
-                    "activation_backward",
-                    f"{kind}-{shape_name(*shape)}",
-                    lambda v, kind=kind, shape=shape: [v.plain(*shape), domain(kind, v.plain(*shape))],
-                    given,
-                )
-            )
-    found += [
-        OpCase("activation", "gelu_tanh-outliers", lambda v: [v.outliers(5, 129)], {"kind": "gelu_tanh"}),
-        OpCase("activation", "silu-outliers", lambda v: [v.outliers(5, 129)], {"kind": "silu"}),
-        OpCase(
-            "activation_backward",
-            "relu-at-0",
-            lambda v: [np.ones(3, np.float32), np.array([-1, 0, 1], np.float32)],
-            {"kind": "relu"},
-        ),
-    ]
-    for width in HALF_WIDTHS:
-        name = f"silu-half-{width}"
-        found.append(OpCase("activation", name, lambda v, w=width: [v.plain(3, w)], {"kind": "silu"}, "float16"))
-    return found + gates() + arithmetic() + others()
-
-
-def gates() -> list[OpCase]:
-    found = []
-    for kind in GATES:
-        for rows, width in ((3, 2), (1, 64), (3, 66), (2, 2050), (0, 8), (3, 0)):
-            name, given = f"{kind}-{rows}x{width}", {"kind": kind}
-            found += [
-                OpCase("gated", name, lambda v, r=rows, w=width: [v.plain(r, w)], given, gradient="gated_backward"),
-                OpCase("gated_backward", name, lambda v, r=rows, w=width: [v.plain(r, w // 2), v.plain(r, w)], given),
-            ]
-    for width in (*HALF_WIDTHS, 12):
-        name = f"silu-half-{width}"
-        found.append(OpCase("gated", name, lambda v, w=width: [v.plain(3, w)], {"kind": "silu"}, "float16"))
-    return found + [
-        OpCase("gated", "sigmoid-half-not-finite", lambda v: [v.not_finite(4, 64)], {"kind": "sigmoid"}, "float16"),
-        OpCase("gated", "silu-half", lambda v: [v.plain(2, 3, 130)], {"kind": "silu"}, "float16"),
-        OpCase("gated_backward", "silu-half", lambda v: [v.plain(3, 65), v.plain(3, 130)], {"kind": "silu"}, "float16"),
-        OpCase("gated", "sigmoid-not-finite", lambda v: [v.not_finite(4, 66)], {"kind": "sigmoid"}),
-    ]
+    return arithmetic() + others()
 
 
 BROADCAST = (

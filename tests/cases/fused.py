@@ -1,17 +1,122 @@
-"""Fused operations."""
+"""Fused operations, written out, not by their definitions in the package.
+
+A bound carries what each step may be off by through those after it.
+"""
+
+from __future__ import annotations
 
 import numpy as np
 
-from cases.attending import circle
-from cases.products import MATRIX_SIZES, SIZES
+from cases.activations import of_activation
+from cases.attention_parts import circle, rope
+from cases.bounds import TINY, U, bounded
+from cases.elementwise import dropout, dropout_bound
+from cases.functions import activate
+from cases.reference import Attributes, Operands, reference
+from cases.rows import layer_norm_bound, rms_norm_bound
+from cases.softmaxes import softmax, softmax_bound
 from cases.table import OpCase, Values, rows_and_widths, shape_name
+
+
+def normed(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, attributes: Attributes) -> np.ndarray:
+    columns = max(x.shape[-1], 1)
+    centred = x - x.sum(axis=-1, keepdims=True) / columns
+    deviation = np.sqrt(np.square(centred).sum(axis=-1, keepdims=True) / columns + attributes.get("eps", 1e-5))
+    return centred / deviation * weight + bias
+
+
+@reference
+def residual_layer_norm(operands: Operands, attributes: Attributes) -> np.ndarray:
+    x, residual, weight, bias = operands
+    return normed(x + residual, weight, bias, attributes)
+
+
+@reference
+def residual_rms_norm(operands: Operands, attributes: Attributes) -> np.ndarray:
+    x, residual, weight = operands
+    total = x + residual
+    return total / np.sqrt(np.square(total).mean(axis=-1, keepdims=True) + attributes.get("eps", 1e-6)) * weight
+
+
+@reference
+def rms_norm_rope(operands: Operands, attributes: Attributes) -> np.ndarray:
+    x, weight, cos, sin = operands
+    axes = (-2, -1) if len(weight) != x.shape[-1] else (-1,)
+    mean = np.square(x).mean(axis=axes, keepdims=True)
+    heads = weight.reshape(-1, x.shape[-1])
+    return rope([x / np.sqrt(mean + attributes.get("eps", 1e-6)) * heads, cos, sin], {})
+
+
+@reference
+def bias_gelu(operands: Operands, attributes: Attributes) -> np.ndarray:
+    x, bias = operands
+    return activate(x + bias, gelu_kind(attributes))
+
+
+def gelu_kind(attributes: Attributes) -> str:
+    return "gelu_erf" if attributes.get("approximate", "tanh") == "none" else "gelu_tanh"
+
+
+@reference
+def softmax_dropout(operands: Operands, attributes: Attributes) -> np.ndarray:
+    weights = softmax(operands, {"causal": attributes.get("causal", False)})
+    return dropout([weights], {key: value for key, value in attributes.items() if key != "causal"})
+
+
+@bounded
+def residual_layer_norm_bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    """The norm of a sum, each element of which is off by half a unit of its own."""
+    total, (weight, bias) = operands[0] + operands[1], operands[2:]
+    n = max(total.shape[-1], 1)
+    centred = np.abs(total - total.sum(axis=-1, keepdims=True) / n)
+    deviation = np.sqrt(np.square(centred).sum(axis=-1, keepdims=True) / n + attributes.get("eps", 1e-5))
+    # The element, the mean and the deviation move by at most half a unit of the largest element.
+    moved = U * np.abs(total).max(axis=-1, keepdims=True, initial=0) / deviation
+    of_norm = layer_norm_bound([total, weight, bias], attributes, y)
+    return of_norm + moved * (2 + centred / deviation) * np.abs(weight)
+
+
+@bounded
+def residual_rms_norm_bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    """As above; here the element and the root of the squares' mean move by half a unit of their own."""
+    return rms_norm_bound([operands[0] + operands[1], operands[2]], attributes, y) + 2 * U * np.abs(y)
+
+
+@bounded
+def rms_norm_rope_bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    """Both elements of a pair are off as the norm is, and the turn by two roundings of each product."""
+    x, weight, cos, sin = operands
+    whole = x.reshape(-1, len(weight))
+    eps = attributes.get("eps", 1e-6)
+    mean = np.square(whole).sum(axis=-1, keepdims=True) / max(whole.shape[-1], 1)
+    normal = whole / np.sqrt(mean + eps) * weight
+    off = (rms_norm_bound([whole, weight], attributes, normal) + 4 * U * np.abs(normal)).reshape(x.shape)
+    cos, sin = np.abs(cos)[..., None, :], np.abs(sin)[..., None, :]
+    first, second = np.split(off, 2, axis=-1)
+    return np.concatenate([first * cos + second * sin, second * cos + first * sin], axis=-1) + TINY
+
+
+@bounded
+def bias_gelu_bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    """GELU's slope is at most 1.13 in magnitude."""
+    kind, total = gelu_kind(attributes), operands[0] + operands[1]
+    size = np.where(np.isfinite(total), np.abs(total), 0)
+    return of_activation(total, activate(total, kind), kind) + 1.13 * U * size
+
+
+@bounded
+def softmax_dropout_bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    """What is kept is off as the weight is, divided by 1 - p, and as the division is."""
+    kept = max(1 - attributes["p"], U)
+    return softmax_bound(operands, attributes, y * kept) / kept + dropout_bound(operands, attributes, y)
+
 
 #: Texts, places, heads and columns of a head: around groups of four columns, and rows that no registers hold.
 HEADS = ((1, 1, 1, 2), (2, 5, 3, 4), (1, 33, 2, 64), (2, 65, 1, 66), (1, 7, 12, 32), (2, 3, 16, 24), (1, 2, 65, 128))
 
 
 def cases() -> list[OpCase]:
-    return residuals() + biases() + softmaxes() + rotary() + gates() + products()
+    return residuals() + biases() + softmaxes() + rotary()
 
 
 def residuals() -> list[OpCase]:
@@ -75,99 +180,6 @@ def softmaxes() -> list[OpCase]:
         OpCase("softmax_dropout", "half-odd", lambda v: [v.plain(4, 65)], plain, "float16"),
         OpCase("softmax_dropout", "half-keep", lambda v: [v.plain(4, 64), v.bits(4, 64)], plain, "float16"),
     ]
-
-
-def gates() -> list[OpCase]:
-    found = []
-    for kind in ("silu", "gelu_tanh"):
-        given = {"kind": kind}
-        for m, n, k in SIZES:
-            found.append(
-                OpCase(
-                    "gated_linear",
-                    f"{kind}-{shape_name(m, n, k)}",
-                    lambda v, m=m, n=n, k=k: [v.plain(m, k), v.plain(n, k) / 8, v.plain(n, k)],
-                    given,
-                )
-            )
-        for m, n, k in MATRIX_SIZES:
-            operands = lambda v, m=m, n=n, k=k: [v.plain(m, k), v.plain(n, k) / 8, v.plain(n, k)]  # noqa: E731
-            found.append(OpCase("gated_linear", f"{kind}-half-{shape_name(m, n, k)}", operands, given, "float16"))
-        found += [
-            OpCase("gated_linear", f"{kind}-vector", lambda v: [v.plain(65), v.plain(33, 65), v.plain(33, 65)], given),
-            OpCase(
-                "gated_linear", f"{kind}-axes", lambda v: [v.plain(2, 3, 64), v.plain(70, 64), v.plain(70, 64)], given
-            ),
-            OpCase(
-                "gated_linear",
-                f"{kind}-outliers",
-                lambda v: [v.outliers(33, 129), v.plain(65, 129), v.plain(65, 129)],
-                given,
-            ),
-            OpCase("gated_linear", f"{kind}-not-finite", lambda v: [v.not_finite(5, 33), *twice(v, 7, 33)], given),
-            OpCase("gated_linear", f"{kind}-half", lambda v: [v.plain(33, 64), *twice(v, 68, 64)], given, "float16"),
-            OpCase(
-                "gated_linear", f"{kind}-half-odd", lambda v: [v.plain(33, 65), *twice(v, 31, 65)], given, "float16"
-            ),
-            OpCase(
-                "gated_linear",
-                f"{kind}-half-odd-result",
-                lambda v: [v.plain(33, 64), *twice(v, 31, 64)],
-                given,
-                "float16",
-            ),
-        ]
-    return found
-
-
-def products() -> list[OpCase]:
-    op, biased = "layer_norm_linear", {"bias": True}
-
-    def operands(v: Values, x: np.ndarray, n: int, bias: bool = True) -> list[np.ndarray]:
-        k = x.shape[-1]
-        return [x, v.plain(k), v.plain(k), v.plain(n, k), *([v.plain(n)] if bias else [])]
-
-    found = []
-    for m, n, k in SIZES:
-        name = shape_name(m, n, k)
-        found += [
-            OpCase(op, name, lambda v, m=m, n=n, k=k: operands(v, v.plain(m, k), n, bias=False)),
-            OpCase(op, f"bias-{name}", lambda v, m=m, n=n, k=k: operands(v, v.plain(m, k), n), biased),
-        ]
-    for m, n, k in MATRIX_SIZES:
-        of = lambda v, m=m, n=n, k=k: operands(v, v.plain(m, k), n)  # noqa: E731
-        found.append(OpCase(op, f"half-{shape_name(m, n, k)}", of, biased, "float16"))
-    for kind in ("identity", "gelu_erf", "gelu_tanh", "relu", "silu", "tanh", "sigmoid", "quick_gelu"):
-        found.append(OpCase(op, kind, lambda v: operands(v, v.plain(33, 65), 63), {**biased, "activation": kind}))
-    return found + [
-        OpCase(op, "vector", lambda v: operands(v, v.plain(65), 33), biased),
-        OpCase(op, "axes", lambda v: operands(v, v.plain(2, 3, 64), 70), biased),
-        OpCase(op, "long", lambda v: operands(v, v.plain(2, 9001), 5), biased),
-        OpCase(op, "many-rows", lambda v: operands(v, v.plain(259, 12), 3), biased),
-        OpCase(op, "outliers", lambda v: operands(v, v.outliers(33, 129), 65), biased),
-        OpCase(op, "not-finite", lambda v: operands(v, v.not_finite(5, 33), 7), biased),
-        OpCase(op, "far-from-0", lambda v: operands(v, v.plain(3, 129) + 100, 17), biased),
-        OpCase(op, "eps", lambda v: operands(v, v.plain(2, 33), 9), {**biased, "eps": 0.5}),
-        OpCase(op, "half", lambda v: operands(v, v.plain(33, 64), 68), biased, "float16"),
-        OpCase(op, "half-long", lambda v: operands(v, v.plain(3, 9000), 8), biased, "float16"),
-        OpCase(op, "half-tiles", lambda v: operands(v, v.plain(193, 1056), 136), biased, "float16"),
-        OpCase(op, "half-far-from-0", lambda v: operands(v, v.plain(65, 128) + 20, 72), biased, "float16"),
-        OpCase(op, "half-outliers", lambda v: operands(v, v.outliers(65, 128), 72, bias=False), {}, "float16"),
-        OpCase(op, "half-not-finite", lambda v: operands(v, v.not_finite(5, 64), 8), biased, "float16"),
-        OpCase(
-            op,
-            "half-gelu",
-            lambda v: operands(v, v.plain(70, 96), 72),
-            {**biased, "activation": "gelu_erf", "eps": 0.5},
-            "float16",
-        ),
-        OpCase(op, "half-odd", lambda v: operands(v, v.plain(33, 65), 31), biased, "float16"),
-        OpCase(op, "half-odd-result", lambda v: operands(v, v.plain(33, 64), 31), biased, "float16"),
-    ]
-
-
-def twice(v: Values, *shape: int) -> list[np.ndarray]:
-    return [v.plain(*shape), v.plain(*shape)]
 
 
 def rotary() -> list[OpCase]:

@@ -1,9 +1,75 @@
 """Embedding tables and pooling of packed texts."""
 
+from __future__ import annotations
+
+import math
+
 import numpy as np
 
 from cases.attending import offsets
+from cases.bounds import TINY, U, bounded, summed
+from cases.reference import Attributes, Operands, evaluate, reference
 from cases.table import OpCase
+
+
+@reference
+def embedding_sum(operands: Operands, attributes: Attributes) -> np.ndarray:
+    return np.asarray(sum(table[ids] for ids, table in zip(operands[::2], operands[1::2])))
+
+
+@reference
+def embedding_backward(operands: Operands, attributes: Attributes) -> np.ndarray:
+    g, order, starts = operands
+    rows = [g[order[first:last]].sum(axis=0) for first, last in zip(starts[:-1], starts[1:])]
+    return np.asarray(rows).reshape(len(starts) - 1, g.shape[1])
+
+
+@reference
+def pool(operands: Operands, attributes: Attributes) -> np.ndarray:
+    """Packed texts from token `first[b]` of each on; without tokens zeros, and for max minus infinity."""
+    x, offsets, first = operands
+    result = np.zeros((len(offsets) - 1, len(attributes["modes"]), x.shape[1]))
+    for text in range(len(result)):
+        skipped = int(first[text])
+        tokens = x[offsets[text] + skipped : offsets[text + 1]]
+        places = skipped + 1.0 + np.arange(len(tokens))[:, None]
+        for column, mode in enumerate(attributes["modes"]):
+            if mode == "max":
+                result[text, column] = tokens.max(axis=0, initial=-np.inf)
+            elif len(tokens):
+                result[text, column] = {
+                    "cls": lambda tokens, _: tokens[0],
+                    "last_token": lambda tokens, _: tokens[-1],
+                    "mean": lambda tokens, _: tokens.mean(axis=0),
+                    "mean_sqrt_length": lambda tokens, _: tokens.sum(axis=0) / math.sqrt(len(tokens)),
+                    "weighted_mean": lambda tokens, places: (tokens * places).sum(axis=0) / places.sum(),
+                }[mode](tokens, places)
+    return result.reshape(len(result), len(attributes["modes"]) * x.shape[1])
+
+
+@bounded
+def embedding_sum_bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    magnitudes = [abs(v) if place % 2 else v for place, v in enumerate(operands)]
+    tables = len(operands) // 2
+    return (tables - 1) * 2 * U * evaluate("embedding_sum", magnitudes, attributes)
+
+
+@bounded
+def embedding_backward_bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    g, order, starts = operands
+    most = int(max(np.diff(starts), default=0))
+    return summed(most, evaluate("embedding_backward", [np.abs(g), order, starts], attributes)) if most > 1 else 0 * y
+
+
+@bounded
+def pool_bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    x, offsets, first = operands
+    if set(attributes["modes"]) <= {"cls", "last_token", "max"}:
+        return np.zeros_like(y)
+    most = int(max(np.diff(offsets), default=0))
+    magnitude = np.abs(evaluate("pool", [np.abs(x), offsets, first], attributes))
+    return summed(most, np.where(np.isfinite(magnitude), magnitude, 0)) + TINY
+
 
 MODES = ("cls", "max", "mean", "mean_sqrt_length", "weighted_mean", "last_token")
 

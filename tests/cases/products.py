@@ -1,8 +1,56 @@
 """Linear layers and matrix products."""
 
+from __future__ import annotations
+
 import numpy as np
 
+from cases.activations import of_activation
+from cases.bounds import TINY, U, bounded, summed
+from cases.functions import activate
+from cases.reference import Attributes, Operands, evaluate, reference
 from cases.table import OpCase, shape_name
+
+
+@reference
+def linear(operands: Operands, attributes: Attributes) -> np.ndarray:
+    rest = operands[2:]
+    y = operands[0] @ operands[1].T
+    if attributes.get("bias", False):
+        y = y + rest.pop(0)
+    if attributes.get("activation"):
+        y = activate(y, attributes["activation"])
+    return y + rest.pop(0) if attributes.get("residual", "none") == "added" else y
+
+
+@reference
+def matmul(operands: Operands, attributes: Attributes) -> np.ndarray:
+    a, b = operands
+    a = np.swapaxes(a, -1, -2) if attributes.get("transpose_a", False) else a
+    b = np.swapaxes(b, -1, -2) if attributes.get("transpose_b", False) else b
+    return attributes.get("scale", 1.0) * (a @ b)
+
+
+@bounded
+def linear_bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    plain = {**attributes, "activation": None, "residual": "none"}
+    count = 3 if attributes.get("bias") else 2
+    magnitude = evaluate("linear", [np.abs(value) for value in operands[:count]], plain)
+    bound = summed(operands[0].shape[-1], magnitude)
+    kind = attributes.get("activation")
+    if kind:
+        before = evaluate("linear", operands[:count], plain)
+        bound = 1.2 * bound + of_activation(before, activate(before, kind), kind)
+    if attributes.get("residual") == "added":
+        bound = bound + 4 * U * (np.abs(y) + np.abs(operands[-1]))
+    return bound + TINY
+
+
+@bounded
+def matmul_bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    wide = {**attributes, "scale": abs(attributes.get("scale", 1.0))}
+    terms = operands[0].shape[-2 if attributes.get("transpose_a") else -1]
+    return summed(terms, evaluate("matmul", [np.abs(value) for value in operands], wide)) + TINY
+
 
 # rows, columns of the result, terms
 SIZES = (

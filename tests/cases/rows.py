@@ -1,68 +1,133 @@
-"""Softmax, norms, reductions and losses: what works along an axis."""
+"""Norms and reductions: what works along an axis."""
+
+from __future__ import annotations
 
 import numpy as np
 
+from cases.bounds import BOUNDS, TINY, Bound, U, bounded, summed
+from cases.reference import Attributes, Operands, evaluate, reference
 from cases.table import HALF_WIDTHS, OpCase, Values, rows_and_widths
 
 
-def cases() -> list[OpCase]:
-    return softmaxes() + norms() + reductions() + losses()
-
-
-def softmaxes() -> list[OpCase]:
-    found = []
-    for rows, width in rows_and_widths():
-        name = f"{rows}x{width}"
-        found += [
-            OpCase("softmax", name, lambda v, r=rows, w=width: [v.plain(r, w)], gradient="softmax_backward"),
-            OpCase("softmax", f"keep-{name}", lambda v, r=rows, w=width: [v.plain(r, w), v.bits(r, w)]),
-            OpCase("softmax", f"causal-{name}", lambda v, r=rows, w=width: [v.plain(r, w)], {"causal": True}),
-            OpCase("softmax_backward", name, lambda v, r=rows, w=width: [v.plain(r, w), probabilities(v, r, w)]),
-        ]
-    for width in HALF_WIDTHS:
-        name, masked = f"half-{width}", lambda v, w=width: [v.plain(3, w), v.bits(3, w)]
-        found += [
-            OpCase("softmax", name, lambda v, w=width: [v.plain(3, w)], dtype="float16"),
-            OpCase("softmax", f"keep-{name}", masked, dtype="float16"),
-            OpCase("softmax", f"causal-{name}", masked, {"causal": True}, "float16"),
-        ]
-    for keep in ((2, 1, 1, 64), (3, 1, 64), (4, 1)):
-        name = f"half-broadcast-{'x'.join(map(str, keep))}"
-        found.append(OpCase("softmax", name, lambda v, k=keep: [v.plain(2, 3, 4, 64), v.bits(*k)], dtype="float16"))
-    keeps = (
-        ((2, 3, 4, 65), (2, 1, 1, 65)),
-        ((2, 3, 4, 65), (4, 65)),
-        ((2, 3, 4, 65), (3, 1, 65)),
-        ((2, 1, 5, 7), (1,)),
+@reference
+def layer_norm(operands: Operands, attributes: Attributes) -> np.ndarray:
+    x, weight, bias = operands
+    centred = x - x.mean(axis=-1, keepdims=True)
+    return (
+        centred / np.sqrt(np.square(centred).mean(axis=-1, keepdims=True) + attributes.get("eps", 1e-5)) * weight + bias
     )
-    for x, keep in keeps:
-        name = f"broadcast-{'x'.join(map(str, keep))}"
-        found.append(OpCase("softmax", name, lambda v, x=x, keep=keep: [v.plain(*x), v.bits(*keep)]))
-        found.append(
-            OpCase("softmax", f"causal-{name}", lambda v, x=x, k=keep: [v.plain(*x), v.bits(*k)], {"causal": True})
+
+
+@reference
+def layer_norm_backward(operands: Operands, attributes: Attributes) -> np.ndarray:
+    g, x, weight = operands
+    centred = x - x.mean(axis=-1, keepdims=True)
+    deviation = np.sqrt(np.square(centred).mean(axis=-1, keepdims=True) + attributes.get("eps", 1e-5))
+    unit, h = centred / deviation, g * weight
+    return (h - h.mean(axis=-1, keepdims=True) - unit * (h * unit).mean(axis=-1, keepdims=True)) / deviation
+
+
+@reference
+def rms_norm(operands: Operands, attributes: Attributes) -> np.ndarray:
+    x, weight = operands
+    return x / np.sqrt(np.square(x).mean(axis=-1, keepdims=True) + attributes.get("eps", 1e-6)) * weight
+
+
+@reference
+def rms_norm_backward(operands: Operands, attributes: Attributes) -> np.ndarray:
+    g, x, weight = operands
+    root = np.sqrt(np.square(x).mean(axis=-1, keepdims=True) + attributes.get("eps", 1e-6))
+    unit, h = x / root, g * weight
+    return (h - unit * (h * unit).mean(axis=-1, keepdims=True)) / root
+
+
+@reference
+def normalize(operands: Operands, attributes: Attributes) -> np.ndarray:
+    x, eps = operands[0], attributes.get("eps", 1e-12)
+    norm = np.sqrt(np.square(x).sum(axis=-1, keepdims=True))
+    return x / (norm + eps if attributes.get("floor", "max") == "add" else np.maximum(norm, eps))
+
+
+@reference
+def reduce(operands: Operands, attributes: Attributes) -> np.ndarray:
+    x, axis, kind = operands[0], attributes["axis"], attributes["kind"]
+    if len(operands) == 1:
+        functions = {"sum": np.sum, "mean": np.mean, "max": np.max, "deviation": np.std}
+        return np.asarray(functions[kind](x, axis=axis))
+    weights = operands[1].reshape(x.shape[: axis + 1] + (1,) * (x.ndim - axis - 1))
+    if kind == "max":
+        kept = np.where(weights > 0, x, -np.inf).max(axis=axis, initial=-np.inf)
+        return np.where((weights > 0).any(axis=axis), kept, 0.0)
+    total = (weights * x).sum(axis=axis)
+    return total if kind == "sum" else total / np.maximum(weights.sum(axis=axis), 1e-9)
+
+
+def moments(x: np.ndarray, eps: float, centred: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The normalised x, its divisor, and the error of its mean in units of the divisor."""
+    n = max(x.shape[-1], 1)
+    mean = x.sum(axis=-1, keepdims=True) / n if centred else np.zeros(x.shape[:-1] + (1,))
+    deviation = np.sqrt(np.square(x - mean).sum(axis=-1, keepdims=True) / n + eps)
+    shift = summed(n, np.abs(x).sum(axis=-1, keepdims=True) / n) / deviation if centred else np.zeros_like(deviation)
+    return (x - mean) / deviation, deviation, shift
+
+
+def norm(centred: bool, eps: float) -> Bound:
+    def bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+        x, weight = operands[:2]
+        bias = np.abs(operands[2]) if len(operands) > 2 else 0.0
+        unit, deviation, shift = moments(x, attributes.get("eps", eps), centred)
+        relative = summed(x.shape[-1], np.ones(1)) + shift
+        return (
+            shift * np.abs(weight)
+            + relative * np.abs(unit * weight)
+            + 2 * U * np.abs(x / deviation * weight)
+            + 4 * U * bias
+            + TINY
         )
-    return found + [
-        OpCase("softmax", "outliers", lambda v: [v.outliers(5, 129)]),
-        OpCase("softmax", "far-below", lambda v: [v.plain(3, 33) - np.float32(1e4)]),
-        OpCase("softmax", "not-finite", lambda v: [v.not_finite(5, 65)]),
-        OpCase("softmax", "row-of-minus-infinity", lambda v: [np.full((2, 5), -np.inf, np.float32)]),
-        OpCase("softmax", "no-key-left", lambda v: [v.plain(3, 65), np.zeros((3, 65), np.int32)]),
-        OpCase(
-            "softmax",
-            "not-a-number-is-masked",
-            lambda v: [np.array([[1, np.nan, 2]], np.float32), np.array([[1, 0, 1]], np.int32)],
-        ),
-        OpCase("softmax", "half", lambda v: [v.plain(4, 65)], dtype="float16"),
-        OpCase("softmax", "half-not-finite", lambda v: [v.not_finite(5, 64)], dtype="float16"),
-        OpCase("softmax", "half-outliers", lambda v: [v.outliers(5, 128)], dtype="float16"),
-        OpCase("softmax", "width-0", lambda v: [v.plain(4, 0)]),
-        OpCase("softmax_backward", "half", lambda v: [v.plain(4, 65), probabilities(v, 4, 65)], dtype="float16"),
-    ]
+
+    return bound
 
 
-def probabilities(v: Values, rows: int, width: int) -> np.ndarray:
-    powers = np.exp(v.plain(rows, width).astype(np.float64))
-    return (powers / powers.sum(axis=-1, keepdims=True)).astype(v.dtype)
+def norm_backward(centred: bool, eps: float) -> Bound:
+    def bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+        g, x, weight = operands
+        n = max(x.shape[-1], 1)
+        unit, deviation, shift = moments(x, attributes.get("eps", eps), centred)
+        h = np.abs(g * weight)
+        parts = h + h.sum(axis=-1, keepdims=True) / n
+        dots = (h * np.abs(unit)).sum(axis=-1, keepdims=True) / n
+        relative = summed(n, np.ones(1)) + shift + 2 * U * np.abs(x / deviation).max(axis=-1, keepdims=True, initial=0)
+        return 2 * relative * (parts + (1 + np.abs(unit)) * (dots + parts * shift)) / deviation + TINY
+
+    return bound
+
+
+layer_norm_bound = BOUNDS["layer_norm"] = norm(True, 1e-5)
+BOUNDS["layer_norm_backward"] = norm_backward(True, 1e-5)
+rms_norm_bound = BOUNDS["rms_norm"] = norm(False, 1e-6)
+BOUNDS["rms_norm_backward"] = norm_backward(False, 1e-6)
+
+
+@bounded
+def normalize_bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    return summed(y.shape[-1], np.abs(y)) + TINY
+
+
+@bounded
+def reduce_bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    x, axis, kind = operands[0], attributes["axis"], attributes["kind"]
+    n = x.shape[axis]
+    if kind == "max":
+        return np.zeros_like(y)
+    if kind == "deviation":  # the mean's error adds to every difference
+        shift = summed(n, np.abs(x).sum(axis=axis) / max(n, 1))
+        return summed(n, np.abs(y)) + shift + TINY
+    wide = [np.abs(x)] + ([np.abs(operands[1])] if len(operands) > 1 else [])
+    return summed(2 * n, evaluate("reduce", wide, attributes)) + TINY
+
+
+def cases() -> list[OpCase]:
+    return norms() + reductions()
 
 
 def norms() -> list[OpCase]:
@@ -167,45 +232,3 @@ def reductions() -> list[OpCase]:
 def weights(v: Values, *shape: int) -> np.ndarray:
     """Zeros, ones and halves."""
     return (v.rng.integers(0, 3, shape) / 2).astype(v.dtype)
-
-
-def losses() -> list[OpCase]:
-    found = []
-    for rows, width in rows_and_widths():
-        name = f"{rows}x{width}"
-        for smoothing in (0.0, 0.1):
-            for weighted in (False, True):
-                label = name + ("-smooth" if smoothing else "") + ("-weighted" if weighted else "")
-                given = {"label_smoothing": smoothing} if smoothing else {}
-                make = lambda v, r=rows, w=width, weighted=weighted: loss_operands(v, r, w, weighted)  # noqa: E731
-                both = lambda v, r=rows, w=width, t=weighted: [v.plain(r), *loss_operands(v, r, w, t)]  # noqa: E731
-                found += [
-                    OpCase("cross_entropy", label, make, given),
-                    OpCase("cross_entropy_backward", label, both, given),
-                ]
-    for shape in ((0,), (1,), (257,), (3, 1023)):
-        found.append(
-            OpCase(
-                "binary_cross_entropy",
-                "x".join(map(str, shape)),
-                lambda v, s=shape: [v.rng.random(s).astype(np.float32), v.bits(*s).astype(np.float32)],
-            )
-        )
-    edge = np.array([0, 0, 1, 1, 0.5, np.nan], np.float32), np.array([0, 1, 0, 1, 0.25, 1], np.float32)
-    return found + [
-        OpCase("cross_entropy", "outliers", lambda v: [v.outliers(5, 129), v.ids(129, 5)]),
-        OpCase("cross_entropy", "not-finite", lambda v: [v.not_finite(5, 33), v.ids(33, 5)]),
-        OpCase("cross_entropy", "half", lambda v: [v.plain(5, 33), v.ids(33, 5)], dtype="float16"),
-        OpCase("cross_entropy", "two-axes", lambda v: [v.plain(2, 5, 33), v.ids(33, 2, 5)]),
-        OpCase("cross_entropy_backward", "two-axes", lambda v: [v.plain(2, 5), v.plain(2, 5, 33), v.ids(33, 2, 5)]),
-        OpCase("cross_entropy_backward", "half", lambda v: [v.plain(5), v.plain(5, 33), v.ids(33, 5)], dtype="float16"),
-        OpCase("binary_cross_entropy", "edges", lambda v: list(edge)),
-        OpCase("binary_cross_entropy", "half", lambda v: [np.float16([0.25, 0.5, 0.75]), np.float16([0, 1, 0.5])]),
-    ]
-
-
-def loss_operands(v: Values, rows: int, width: int, weighted: bool) -> list[np.ndarray]:
-    """Logits, targets of which every third is ignored, and weights of the classes."""
-    targets = v.ids(width, rows)
-    targets[2::3] = -1
-    return [v.plain(rows, width), targets] + ([v.positive(width)] if weighted else [])

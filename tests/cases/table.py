@@ -66,6 +66,8 @@ class OpCase:
     dtype: str = "float32"
     #: The operation that is this one's derivative in operand 0, if there is one.
     gradient: str | None = None
+    #: The function of `grilly.functional` that takes the same operands and attributes, if the row is its test, too.
+    function: str | None = None
 
     @property
     def id(self) -> str:

@@ -1,8 +1,85 @@
 """Steps of training in place, and rows of 8-bit integers."""
 
+from __future__ import annotations
+
 import numpy as np
 
+from cases.bounds import BOUNDS, TINY, U, bounded, exact
+from cases.reference import Attributes, Operands, reference
 from cases.table import OpCase, Values, shape_name
+
+
+@reference
+def adam(operands: Operands, attributes: Attributes) -> tuple[np.ndarray, ...]:
+    """The decays are those of float32."""
+    parameter, m, v, g, (rate, c1, c2) = operands
+    named = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "decay": 0.0} | attributes
+    beta1, beta2, eps, decay = (np.float64(np.float32(named[name])) for name in ("beta1", "beta2", "eps", "decay"))
+    m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g * g
+    return parameter - rate * (m / c1 / (np.sqrt(v / c2) + eps) + decay * parameter), m, v
+
+
+@reference
+def set_rows(operands: Operands, attributes: Attributes) -> np.ndarray:
+    table, x, index = operands
+    table = table.copy()
+    table[index] = x
+    return table
+
+
+@reference
+def quantize_rows(operands: Operands, attributes: Attributes) -> tuple[np.ndarray, ...]:
+    x = operands[0]
+    scale = 127 / np.maximum(np.abs(x).max(axis=-1, initial=0), np.float32(1e-5))
+    return np.clip(np.rint(x * scale[..., None]), -128, 127), scale
+
+
+@reference
+def integer_linear(operands: Operands, attributes: Attributes) -> np.ndarray:
+    q, weight = operands
+    return (q.astype(np.int64) @ weight.astype(np.int64).T).astype(np.float64)
+
+
+@reference
+def dequantize_rows(operands: Operands, attributes: Attributes) -> np.ndarray:
+    x, scale, weight_scale = operands
+    return x / (scale[..., None] * weight_scale)
+
+
+@bounded
+def adam_bound(operands: Operands, attributes: Attributes, y: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+    """Two products and a sum each for the means. The change has two divisions, a root of a mean that is off itself, and
+    three more roundings. Vulkan allows a division 2.5 units in the last place, a root a division and an inverse root.
+    """
+    parameter, m, v, g, (rate, c1, c2) = operands
+    named = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "decay": 0.0} | attributes
+    means = 4 * U * (named["beta1"] * np.abs(m) + (1 - named["beta1"]) * np.abs(g)) + TINY
+    squares = 5 * U * y[2] + TINY
+    divisor = np.sqrt(y[2] / c2) + named["eps"]
+    # What is below the smallest normal number may be taken for zero.
+    step = means / c1 / divisor + np.abs(y[1]) / c1 / divisor * (30 * U + TINY / np.maximum(y[2], TINY))
+    change = rate * (step + 4 * U * named["decay"] * np.abs(parameter))
+    return 2 * U * (np.abs(parameter) + np.abs(y[0])) + change + TINY, means, squares
+
+
+@bounded
+def quantize_rows_bound(
+    operands: Operands, attributes: Attributes, y: tuple[np.ndarray, ...]
+) -> tuple[np.ndarray, ...]:
+    """A number near the middle between two integers may go to either."""
+    x, scale = operands[0], y[1][..., None]
+    scaled = np.abs(x * scale)
+    near = np.abs(scaled - np.floor(scaled) - 0.5) <= 8 * U * scaled
+    return np.where(near, 1.0, 0.0), 6 * U * y[1]
+
+
+@bounded
+def dequantize_rows_bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    """A conversion, a product and a division."""
+    return 9 * U * np.abs(y) + TINY
+
+
+BOUNDS.update(set_rows=exact, integer_linear=exact)
 
 
 def moments(v: Values, *shape: int) -> list[np.ndarray]:

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from cases.attending import seen
 from cases.comparison import RNG, close, soft, values
 from cases.reference import evaluate
-from cases.reference_attention import seen
 
 from grilly import functional
 from grilly.errors import InvalidArgumentError

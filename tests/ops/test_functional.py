@@ -2,11 +2,22 @@
 
 import numpy as np
 import pytest
+from cases import CASES
+from cases.bounds import bound
 from cases.comparison import RNG, close, soft, values
 from cases.reference import evaluate
 
 import grilly
 from grilly import functional
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.function], ids=lambda case: case.id)
+def test_a_function_is_its_operation(put, case):
+    first, *rest = operands = case.operands()
+    found = np.asarray(getattr(functional, case.function)(put(first), *rest, **case.attributes))
+    expected = evaluate(case.op, operands, case.attributes)
+    assert found.shape == expected.shape
+    assert (np.abs(found - expected) <= bound(case.op, operands, case.attributes, expected, False)).all()
 
 
 @pytest.mark.parametrize("shape", [(), (5,), (2, 3), (2, 1, 3, 4, 2), (0, 3)])

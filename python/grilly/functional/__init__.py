@@ -6,117 +6,58 @@ NumPy array. float16 stays float16, computed in float32; other numbers become fl
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from grilly.functional.activation_gradients import (
-    gcu_backward,
-    gelu_backward,
-    leaky_relu_backward,
-    quick_gelu_backward,
-    relu_backward,
-    roswish_backward,
-    sigmoid_backward,
-    silu_backward,
-    softplus_backward,
-    tanh_backward,
-)
-from grilly.functional.activations import (
-    gcu,
-    gelu,
-    leaky_relu,
-    quick_gelu,
-    relu,
-    roswish,
-    sigmoid,
-    silu,
-    softplus,
-    tanh,
-)
-from grilly.functional.attention import attention, embedding_attention, flash_attention2
-from grilly.functional.attention_parts import attention_concat_heads, attention_mask, attention_output, attention_scores
-from grilly.functional.cross_entropy import cross_entropy, cross_entropy_backward
-from grilly.functional.distance_biases import alibi_bias, relative_bias
-from grilly.functional.dropout import dropout, dropout_backward
-from grilly.functional.embedding import embedding_backward, embedding_lookup, embedding_normalize
-from grilly.functional.gates import geglu, geglu_backward, swiglu, swiglu_backward
-from grilly.functional.linear import embedding_ffn, linear, linear_backward, matmul, residual
-from grilly.functional.losses import binary_cross_entropy, binary_cross_entropy_backward, mse_loss, mse_loss_backward
-from grilly.functional.norms import (
-    layer_norm,
-    layer_norm_backward,
-    rms_norm,
-    rms_norm_backward,
-    softmax,
-    softmax_backward,
-)
-from grilly.functional.pooling import embedding_pool, mean_pool
-from grilly.functional.rotary import apply_rope, embedding_position
-from grilly.functional.whitening import whitening_apply, whitening_batch_stats, whitening_transform
+from grilly.functional.activation_gradients import *
+from grilly.functional.activation_gradients import __all__ as _activation_gradients
+from grilly.functional.activations import *
+from grilly.functional.activations import __all__ as _activations
+from grilly.functional.attention import *
+from grilly.functional.attention import __all__ as _attention
+from grilly.functional.attention_parts import *
+from grilly.functional.attention_parts import __all__ as _attention_parts
+from grilly.functional.cross_entropy import *
+from grilly.functional.cross_entropy import __all__ as _cross_entropy
+from grilly.functional.distance_biases import *
+from grilly.functional.distance_biases import __all__ as _distance_biases
+from grilly.functional.dropout import *
+from grilly.functional.dropout import __all__ as _dropout
+from grilly.functional.embedding import *
+from grilly.functional.embedding import __all__ as _embedding
+from grilly.functional.gates import *
+from grilly.functional.gates import __all__ as _gates
+from grilly.functional.linear import *
+from grilly.functional.linear import __all__ as _linear
+from grilly.functional.losses import *
+from grilly.functional.losses import __all__ as _losses
+from grilly.functional.norms import *
+from grilly.functional.norms import __all__ as _norms
+from grilly.functional.pooling import *
+from grilly.functional.pooling import __all__ as _pooling
+from grilly.functional.rotary import *
+from grilly.functional.rotary import __all__ as _rotary
+from grilly.functional.whitening import *
+from grilly.functional.whitening import __all__ as _whitening
 
-__all__ = [
-    "alibi_bias",
-    "apply_rope",
-    "attention",
-    "attention_concat_heads",
-    "attention_mask",
-    "attention_output",
-    "attention_scores",
-    "binary_cross_entropy",
-    "binary_cross_entropy_backward",
-    "cross_entropy",
-    "cross_entropy_backward",
-    "dropout",
-    "dropout_backward",
-    "embedding_attention",
-    "embedding_backward",
-    "embedding_ffn",
-    "embedding_lookup",
-    "embedding_normalize",
-    "embedding_pool",
-    "embedding_position",
-    "flash_attention2",
-    "gcu",
-    "gcu_backward",
-    "geglu",
-    "geglu_backward",
-    "gelu",
-    "gelu_backward",
-    "layer_norm",
-    "layer_norm_backward",
-    "leaky_relu",
-    "leaky_relu_backward",
-    "linear",
-    "linear_backward",
-    "matmul",
-    "mean_pool",
-    "mse_loss",
-    "mse_loss_backward",
-    "quick_gelu",
-    "quick_gelu_backward",
-    "relative_bias",
-    "relu",
-    "relu_backward",
-    "residual",
-    "rms_norm",
-    "rms_norm_backward",
-    "roswish",
-    "roswish_backward",
-    "sigmoid",
-    "sigmoid_backward",
-    "silu",
-    "silu_backward",
-    "softmax",
-    "softmax_backward",
-    "softplus",
-    "softplus_backward",
-    "swiglu",
-    "swiglu_backward",
-    "tanh",
-    "tanh_backward",
-    "whitening_apply",
-    "whitening_batch_stats",
-    "whitening_transform",
-]
+# What the families list, in the families' order. Type checkers follow the imports; they take no such list.
+if not TYPE_CHECKING:
+    __all__ = [
+        *_activation_gradients,
+        *_activations,
+        *_attention,
+        *_attention_parts,
+        *_cross_entropy,
+        *_distance_biases,
+        *_dropout,
+        *_embedding,
+        *_gates,
+        *_linear,
+        *_losses,
+        *_norms,
+        *_pooling,
+        *_rotary,
+        *_whitening,
+    ]
 
 
 def __getattr__(name: str) -> Any:

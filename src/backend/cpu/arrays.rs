@@ -120,7 +120,7 @@ impl ArrayEngine for CpuArrays {
         }
         written.states = states.iter_mut().filter_map(|memory| memory.content_mut().map(std::mem::take)).collect();
         let (arch, inputs, nothing) = (self.arch, &given[..], Written::NONE);
-        let step = Step { plan, arch, team, counts, constants, inputs, written: nothing };
+        let step = Step { plan, arch, team, operands: &[], counts, constants, inputs, written: nothing };
         let mut run = || graph.nodes.iter().try_for_each(|node| written.run(step, node));
         let done = match team {
             Team::Alone => run(),

@@ -100,6 +100,7 @@ impl CpuProgram {
             plan: &self.plan,
             arch: self.arch,
             team,
+            operands: &[],
             counts,
             constants: &self.constants,
             inputs: &inputs,

@@ -6,7 +6,8 @@ use super::constants::Constants;
 use super::simd::Arch;
 use super::threads::Team;
 use super::written::Written;
-use crate::graph::{Plan, Source, Storage, ValueId};
+use crate::dtype::DType;
+use crate::graph::{Plan, Source, Storage, Value, ValueId};
 use crate::ops::{Counts, Shape};
 use crate::tensor::Part;
 use crate::{Error, Result};
@@ -28,6 +29,8 @@ pub struct Step<'a> {
     pub arch: Arch,
     /// Who works.
     pub team: Team,
+    /// What the step reads; everything below names them by place.
+    pub operands: &'a [ValueId],
     /// Sizes.
     pub counts: Counts,
     /// The weights.
@@ -39,44 +42,64 @@ pub struct Step<'a> {
 }
 
 impl<'a> Step<'a> {
-    /// Axes of a value.
-    pub fn shape(&self, id: ValueId) -> &'a Shape {
-        &self.plan.graph.value(id).shape
+    fn value(&self, place: usize) -> &'a Value {
+        self.plan.graph.value(self.operands[place])
     }
 
-    fn wrong(&self, id: ValueId, expected: &str) -> Error {
-        Error::InvalidArgument(format!("{}: expected {expected}", self.plan.graph.value(id).name))
+    fn storage(&self, place: usize) -> Storage {
+        self.plan.storage[self.operands[place].0]
     }
 
-    /// The floats of a value, rows one after the other.
+    /// Whether there is an operand of this place.
+    pub fn given(&self, place: usize) -> bool {
+        place < self.operands.len()
+    }
+
+    /// Axes of an operand.
+    pub fn shape(&self, place: usize) -> &'a Shape {
+        &self.value(place).shape
+    }
+
+    /// Element type of an operand.
+    pub fn dtype(&self, place: usize) -> DType {
+        self.value(place).dtype
+    }
+
+    fn wrong(&self, place: usize, expected: &str) -> Error {
+        Error::InvalidArgument(format!("{}: expected {expected}", self.value(place).name))
+    }
+
+    /// The floats of an operand, rows one after the other.
     ///
     /// # Errors
     /// `InvalidArgument` when it is not made of floats.
-    pub fn floats(&self, id: ValueId) -> Result<&'a [f32]> {
-        let elements = self.shape(id).elements(self.counts);
-        let all: &[f32] = match self.plan.storage[id.0] {
-            Storage::Input(place) => match &self.inputs[place] {
+    pub fn floats(&self, place: usize) -> Result<&'a [f32]> {
+        let elements = self.shape(place).elements(self.counts);
+        let all: &[f32] = match self.storage(place) {
+            Storage::Input(input) => match &self.inputs[input] {
                 Given::Floats(floats) => floats,
-                Given::Indices(_) => return Err(self.wrong(id, "float32")),
+                Given::Indices(_) => return Err(self.wrong(place, "float32")),
             },
-            Storage::Weight => self.constants.floats(id).ok_or_else(|| self.wrong(id, "a weight of floats"))?,
+            Storage::Weight => {
+                self.constants.floats(self.operands[place]).ok_or_else(|| self.wrong(place, "a weight of floats"))?
+            }
             Storage::Buffer(buffer) => &self.written.buffers[buffer],
             Storage::State(state) => &self.written.states[state],
         };
-        all.get(..elements).ok_or_else(|| self.wrong(id, &format!("{elements} elements")))
+        all.get(..elements).ok_or_else(|| self.wrong(place, &format!("{elements} elements")))
     }
 
-    /// The indices of a value.
+    /// The indices of an operand.
     ///
     /// # Errors
     /// `InvalidArgument` when it is not an input of u32.
-    pub fn indices(&self, id: ValueId) -> Result<&'a [u32]> {
-        match self.plan.storage[id.0] {
-            Storage::Input(place) => match &self.inputs[place] {
+    pub fn indices(&self, place: usize) -> Result<&'a [u32]> {
+        match self.storage(place) {
+            Storage::Input(input) => match &self.inputs[input] {
                 Given::Indices(indices) => Ok(indices),
-                Given::Floats(_) => Err(self.wrong(id, "uint32")),
+                Given::Floats(_) => Err(self.wrong(place, "uint32")),
             },
-            _ => Err(self.wrong(id, "an input of uint32")),
+            _ => Err(self.wrong(place, "an input of uint32")),
         }
     }
 
@@ -84,21 +107,21 @@ impl<'a> Step<'a> {
     ///
     /// # Errors
     /// `InvalidArgument` when it is a weight.
-    pub fn words(&self, id: ValueId) -> Result<&'a [u32]> {
-        match self.plan.storage[id.0] {
-            Storage::Input(place) => Ok(match &self.inputs[place] {
+    pub fn words(&self, place: usize) -> Result<&'a [u32]> {
+        match self.storage(place) {
+            Storage::Input(input) => Ok(match &self.inputs[input] {
                 Given::Floats(floats) => bytemuck::cast_slice(floats),
                 Given::Indices(indices) => indices,
             }),
             Storage::Buffer(buffer) => Ok(bytemuck::cast_slice(&self.written.buffers[buffer])),
             Storage::State(state) => Ok(bytemuck::cast_slice(&self.written.states[state])),
-            Storage::Weight => Err(self.wrong(id, "an input")),
+            Storage::Weight => Err(self.wrong(place, "an input")),
         }
     }
 
-    /// A constant's tensors; `None` when the value is no constant.
-    pub fn parts(&self, id: ValueId) -> Option<&'a [Part]> {
-        match &self.plan.graph.value(id).source {
+    /// A constant's tensors; `None` when the operand is no constant.
+    pub fn parts(&self, place: usize) -> Option<&'a [Part]> {
+        match &self.value(place).source {
             Source::Weight(weight) => Some(&weight.parts),
             _ => None,
         }

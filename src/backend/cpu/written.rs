@@ -1,7 +1,7 @@
 //! Memory that the steps of a plan write, and the run of one step in it.
 
 use super::floats::Floats;
-use super::kernels;
+use super::kernels::{self, Memory};
 use super::step::Step;
 use crate::graph::{Node, Plan, Storage, ValueId};
 use crate::ops::Counts;
@@ -54,7 +54,11 @@ impl Written {
         let words = |id: &ValueId| step.plan.graph.value(*id).bytes(step.counts).div_ceil(4);
         let parts = taken.iter_mut().zip(&node.results).map(|(floats, id)| floats.get_mut(..words(id)));
         let done = match parts.collect::<Option<Vec<_>>>() {
-            Some(mut results) => kernels::run(&Step { written: self, ..step }, node, &mut scratch, &mut results),
+            Some(mut results) => kernels::run(
+                &Step { operands: &node.operands, written: self, ..step },
+                &node.op,
+                Memory { results: &mut results, scratch: &mut scratch },
+            ),
             None => Err(missing()),
         };
         self.scratch = scratch;

@@ -17,7 +17,7 @@ pub enum DeviceType {
 
 macro_rules! features {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
-        /// An optional feature a shader variant may need; the names stand in the shaders' manifests.
+        /// An optional feature a shader variant may need; the names stand in the shaders.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Feature { $($(#[$doc])* $variant,)* }
 
@@ -25,7 +25,7 @@ macro_rules! features {
             /// Every feature.
             pub const ALL: &'static [Feature] = &[$(Feature::$variant),*];
 
-            /// The name used in manifests and messages.
+            /// The name used in shaders and messages.
             pub fn name(self) -> &'static str { match self { $(Feature::$variant => $name,)* } }
 
             /// The feature of this name.

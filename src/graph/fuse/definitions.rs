@@ -1,130 +1,35 @@
-//! Nodes that are the steps of a fused op, by its definition, become that op: one mechanism, a row for each.
+//! Nodes that are the steps of a fused op, by its definition, become that op, if it says how it is sought.
 //!
-//! A row's last step is the candidate; every other step feeds it. What is found is put together as the fused op, whose
+//! The last step is the candidate; every other step feeds it. What is found is put together as the fused op, whose
 //! definition must then be what was found.
 
 use super::{Fusion, Outcome};
 use crate::graph::{Graph, Node, Source, ValueId};
-use crate::ops::definition::{Origin, Term};
-use crate::ops::{
-    ActivationKind, Approximate, BiasGelu, Binary, BinaryKind, GatedLinear, LayerNormLinear, Linear, Op, Residual,
-    ResidualLayerNorm, ResidualRmsNorm, RmsNormRope, Shape, SoftmaxDropout,
-};
-
-/// What a step is called, and which ops can be it.
-type Kind = (&'static str, fn(&Op) -> bool);
-
-/// A fused op.
-struct Row {
-    /// Its name.
-    name: &'static str,
-    /// Its steps.
-    steps: &'static [Kind],
-    /// The op with the attributes of its steps, if it has a form for them.
-    op: fn(&[&Op]) -> Option<Op>,
-}
-
-const SUM: Kind = ("a sum", |op| matches!(op, Op::Binary(Binary { kind: BinaryKind::Add })));
-const PRODUCT: Kind = ("a product", |op| matches!(op, Op::Binary(Binary { kind: BinaryKind::Multiply })));
-const GELU: Kind = ("gelu", |op| approximate(op).is_some());
-const LINEAR: Kind = ("linear", |op| matches!(op, Op::Linear(_)));
-const LAYER_NORM: Kind = ("layer_norm", |op| matches!(op, Op::LayerNorm(_)));
-const RMS_NORM: Kind = ("rms_norm", |op| matches!(op, Op::RmsNorm(_)));
-const ROPE: Kind = ("rope", |op| matches!(op, Op::Rope(_)));
-const SOFTMAX: Kind = ("softmax", |op| matches!(op, Op::Softmax(_)));
-const DROPOUT: Kind = ("dropout", |op| matches!(op, Op::Dropout(_)));
-
-/// Every fused op. Where two could take a node, the first does.
-const ROWS: &[Row] = &[
-    Row {
-        name: "bias_gelu",
-        steps: &[SUM, GELU],
-        op: |ops| approximate(ops[1]).map(|approximate| BiasGelu { approximate }.into()),
-    },
-    Row {
-        name: "gated_linear",
-        steps: &[LINEAR, LINEAR, PRODUCT],
-        op: |ops| match ops[0] {
-            Op::Linear(gate) => gate.activation.map(|kind| GatedLinear { kind }.into()),
-            _ => None,
-        },
-    },
-    Row {
-        name: "layer_norm_linear",
-        steps: &[LAYER_NORM, LINEAR],
-        op: |ops| match ops {
-            [Op::LayerNorm(norm), Op::Linear(Linear { bias, activation, residual: Residual::None })] => {
-                Some(LayerNormLinear { eps: norm.eps, bias: *bias, activation: *activation }.into())
-            }
-            _ => None,
-        },
-    },
-    Row {
-        name: "residual_layer_norm",
-        steps: &[SUM, LAYER_NORM],
-        op: |ops| match ops[1] {
-            Op::LayerNorm(norm) => Some(ResidualLayerNorm(norm.clone()).into()),
-            _ => None,
-        },
-    },
-    Row {
-        name: "residual_rms_norm",
-        steps: &[SUM, RMS_NORM],
-        op: |ops| match ops[1] {
-            Op::RmsNorm(norm) => Some(ResidualRmsNorm(norm.clone()).into()),
-            _ => None,
-        },
-    },
-    Row {
-        name: "rms_norm_rope",
-        steps: &[RMS_NORM, ROPE],
-        op: |ops| match ops[0] {
-            Op::RmsNorm(norm) => Some(RmsNormRope(norm.clone()).into()),
-            _ => None,
-        },
-    },
-    Row {
-        name: "softmax_dropout",
-        steps: &[SOFTMAX, DROPOUT],
-        op: |ops| match ops {
-            [Op::Softmax(softmax), Op::Dropout(dropout)] => {
-                let (p, seed, offset) = (dropout.p, dropout.seed, dropout.offset);
-                Some(SoftmaxDropout { causal: softmax.causal, p, seed, offset }.into())
-            }
-            _ => None,
-        },
-    },
-];
-
-fn approximate(op: &Op) -> Option<Approximate> {
-    let Op::Activation(activation) = op else { return None };
-    match activation.kind {
-        ActivationKind::GeluErf => Some(Approximate::None),
-        ActivationKind::GeluTanh => Some(Approximate::Tanh),
-        _ => None,
-    }
-}
+use crate::ops::definition::{Origin, SUM, Sought, Term};
+use crate::ops::{Linear, Op, Residual, Shape};
 
 /// Fuses every candidate that can be.
 pub(super) fn run(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
+    let rows = Op::sought();
     let mut outcomes = Vec::new();
     let mut index = 0;
     while index < graph.nodes.len() {
-        let is_last = |row: &&Row| row.steps.last().is_some_and(|(_, fits)| fits(&graph.nodes[index].op));
-        for row in ROWS.iter().filter(is_last).collect::<Vec<_>>() {
+        let is_last =
+            |(_, sought): &&(_, Sought)| sought.steps.last().is_some_and(|(_, fits)| fits(&graph.nodes[index].op));
+        for (pass, row) in rows.iter().filter(is_last).collect::<Vec<_>>() {
             // Steps side by side may stand in either order.
-            let found = find(graph, index, row, fusion, Order::Given);
-            let other = || find(graph, index, row, fusion, Order::Turned).ok();
+            let found = find(graph, index, (pass, row), fusion, Order::Given);
+            let other = || find(graph, index, (pass, row), fusion, Order::Turned).ok();
             let found = found.or_else(|reason| other().filter(|_| row.steps.len() > 2).ok_or(reason));
             match found.and_then(|found| replace(graph, index, found)) {
                 Ok(place) => {
-                    outcomes.push(Outcome::Fused { pass: row.name, node: graph.nodes[place].name.clone() });
+                    outcomes.push(Outcome::Fused { pass, node: graph.nodes[place].name.clone() });
                     index = place;
                     break;
                 }
                 Err(reason) => {
                     let node = graph.nodes[index].name.clone();
-                    outcomes.push(Outcome::Declined { pass: row.name, node, reason });
+                    outcomes.push(Outcome::Declined { pass, node, reason });
                 }
             }
         }
@@ -149,7 +54,13 @@ pub(super) struct Found {
 }
 
 /// The steps of a row that end with node `index`, or why they are not there.
-fn find(graph: &Graph, index: usize, row: &Row, fusion: &Fusion<'_>, order: Order) -> Result<Found, String> {
+fn find(
+    graph: &Graph,
+    index: usize,
+    (pass, row): (&str, &Sought),
+    fusion: &Fusion<'_>,
+    order: Order,
+) -> Result<Found, String> {
     let last = &graph.nodes[index];
     let before = row.steps.len() - 1;
     let mut fed: Vec<ValueId> = last.operands.iter().copied().take(before).collect();
@@ -168,7 +79,7 @@ fn find(graph: &Graph, index: usize, row: &Row, fusion: &Fusion<'_>, order: Orde
     if let Some(reason) = steps.iter().find_map(|node| (fusion.apart)(&node.op, node.operands.len())) {
         return Err(reason);
     }
-    let unlike = || format!("these are no steps of {}", row.name);
+    let unlike = || format!("these are no steps of {pass}");
     let op = (row.op)(&ops).ok_or_else(unlike)?;
     // What the steps read and none of them makes; those side by side read the same rows.
     let mut operands: Vec<(ValueId, Shape)> = Vec::new();

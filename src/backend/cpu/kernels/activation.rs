@@ -3,11 +3,10 @@
 use super::functions::activate;
 use crate::Result;
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
 use crate::ops::Activation;
 
-pub(super) fn run(step: &Step<'_>, op: &Activation, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
-    let x = step.floats(operands[0])?;
+pub(super) fn activation(step: &Step<'_>, op: &Activation, out: &mut [f32]) -> Result<()> {
+    let x = step.floats(0)?;
     step.team.rows(out, 1, 4096, |first, part| {
         part.copy_from_slice(&x[first..first + part.len()]);
         activate(step.arch, op, part);

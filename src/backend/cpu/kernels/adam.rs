@@ -2,15 +2,14 @@
 
 use crate::backend::cpu::simd::vectorized;
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
 use crate::ops::Adam;
 use crate::{Error, Result};
 
 /// Elements of a thread at least.
 const LEAST: usize = 1 << 13;
 
-pub(super) fn run(step: &Step<'_>, op: &Adam, operands: &[ValueId], results: &mut [&mut [f32]]) -> Result<()> {
-    let (g, rates) = (step.floats(operands[3])?, step.floats(operands[4])?);
+pub(super) fn adam(step: &Step<'_>, op: &Adam, results: &mut [&mut [f32]]) -> Result<()> {
+    let (g, rates) = (step.floats(3)?, step.floats(4)?);
     let ([parameter, m, v], &[rate, c1, c2]) = (results, rates) else {
         return Err(Error::InvalidArgument("adam: expected three results and three rates".into()));
     };

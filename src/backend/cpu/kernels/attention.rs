@@ -18,7 +18,6 @@ use crate::backend::cpu::floats::Floats;
 use crate::backend::cpu::simd::{self, Arch, PANEL_VECTORS};
 use crate::backend::cpu::step::Step;
 use crate::backend::cpu::threads::Team;
-use crate::graph::ValueId;
 use crate::ops::Attention;
 use crate::{Error, Result};
 
@@ -34,8 +33,8 @@ struct Operand<'a> {
 }
 
 impl<'a> Operand<'a> {
-    fn new(step: &Step<'a>, id: ValueId, column: usize) -> Result<Self> {
-        Ok(Operand { values: step.floats(id)?, stride: step.shape(id).columns(), column })
+    fn new(step: &Step<'a>, place: usize, column: usize) -> Result<Self> {
+        Ok(Operand { values: step.floats(place)?, stride: step.shape(place).columns(), column })
     }
 
     /// From the first element of a head in row `row` on.
@@ -145,26 +144,17 @@ impl Text<'_> {
     }
 }
 
-pub(super) fn run(
-    step: &Step<'_>,
-    op: &Attention,
-    operands: &[ValueId],
-    scratch: &mut Floats,
-    out: &mut [f32],
-) -> Result<()> {
-    let q = Operand::new(step, operands[0], op.q_column)?;
-    let k = Operand::new(step, operands[1], op.k_column)?;
-    let v = Operand::new(step, operands[2], op.v_column)?;
-    let (queries, keys) = (step.indices(operands[3])?, step.indices(operands[4])?);
+pub(super) fn attention(step: &Step<'_>, op: &Attention, (out, scratch): (&mut [f32], &mut Floats)) -> Result<()> {
+    let q = Operand::new(step, 0, op.q_column)?;
+    let k = Operand::new(step, 1, op.k_column)?;
+    let v = Operand::new(step, 2, op.v_column)?;
+    let (queries, keys) = (step.indices(3)?, step.indices(4)?);
     let (lanes, stride) = (simd::lanes(step.arch), op.heads * op.head_dim);
     if stride == 0 {
         return Ok(());
     }
-    let rows = |place: usize| step.shape(operands[place]).rows().size(step.counts);
-    let (bias, reach) = match operands.get(5) {
-        Some(id) => (step.floats(*id)?, step.shape(*id).columns() / 2),
-        None => (&[][..], 0),
-    };
+    let rows = |place: usize| step.shape(place).rows().size(step.counts);
+    let (bias, reach) = if step.given(5) { (step.floats(5)?, step.shape(5).columns() / 2) } else { (&[][..], 0) };
     let texts = queries.len().saturating_sub(1);
     // Keys may have room for more: a cache.
     for (name, offsets, least, rows, texts) in

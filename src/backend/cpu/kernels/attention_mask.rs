@@ -2,15 +2,14 @@
 
 use crate::Result;
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
 use crate::ops::AttentionMask;
 
-pub(super) fn run(step: &Step<'_>, op: &AttentionMask, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
-    let axes = step.shape(operands[0]).fixed_axes("attention_mask", "scores")?;
+pub(super) fn attention_mask(step: &Step<'_>, op: &AttentionMask, out: &mut [f32]) -> Result<()> {
+    let axes = step.shape(0).fixed_axes("attention_mask", "scores")?;
     let (rows, keys) = (axes[axes.len() - 2], axes[axes.len() - 1]);
     let each = axes[1..axes.len() - 1].iter().product::<usize>();
-    let scores = step.floats(operands[0])?;
-    let mask = operands.get(1).map(|mask| step.floats(*mask)).transpose()?;
+    let scores = step.floats(0)?;
+    let mask = step.given(1).then(|| step.floats(1)).transpose()?;
     step.team.rows(out, keys, 16, |first, part| {
         for (i, (y, x)) in part.chunks_exact_mut(keys).zip(scores[first * keys..].chunks_exact(keys)).enumerate() {
             let row = first + i;

@@ -2,7 +2,6 @@
 
 use crate::Result;
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
 use crate::graph::shaders::ATTENTION_OUTPUT;
 use crate::ops::{AttentionOutput, AttentionSizes, Pattern};
 
@@ -58,14 +57,14 @@ struct Part<'a, 'b> {
     out: &'b mut [f32],
 }
 
-pub(super) fn run(step: &Step<'_>, op: &AttentionOutput, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
-    let sizes = op.sizes(step.shape(operands[0]), step.shape(operands[1]))?;
+pub(super) fn attention_output(step: &Step<'_>, op: &AttentionOutput, out: &mut [f32]) -> Result<()> {
+    let sizes = op.sizes(step.shape(0), step.shape(1))?;
     if out.is_empty() {
         return Ok(());
     }
     let row = step.plan.shaders.find(ATTENTION_OUTPUT, &op.architecture);
     let pattern = row.map_or(Pattern::Full, |row| row.pattern);
-    let (weights, values) = (step.floats(operands[0])?, step.floats(operands[1])?);
+    let (weights, values) = (step.floats(0)?, step.floats(1)?);
     let rows = Rows { op, sizes, pattern, weights, values };
     step.team.rows(out, sizes.head_dim, 8, |first, part| {
         step.arch.dispatch(Part { rows: &rows, first, out: part });

@@ -4,16 +4,13 @@ use super::matmul::products;
 use crate::Result;
 use crate::backend::cpu::floats::Floats;
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
 use crate::ops::AttentionScores;
 
-pub(super) fn run(
+pub(super) fn attention_scores(
     step: &Step<'_>,
     op: &AttentionScores,
-    operands: &[ValueId],
-    scratch: &mut Floats,
-    out: &mut [f32],
+    (out, scratch): (&mut [f32], &mut Floats),
 ) -> Result<()> {
-    let shapes = [step.shape(operands[0]), step.shape(operands[1])];
-    products(step, &op.strided(&shapes)?, operands, scratch, out)
+    let shapes = [step.shape(0), step.shape(1)];
+    products(step, &op.strided(&shapes)?, scratch, out)
 }

@@ -3,11 +3,10 @@
 use super::functions::activate;
 use crate::Result;
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
 use crate::ops::{Activation, BiasGelu};
 
-pub(super) fn run(step: &Step<'_>, op: &BiasGelu, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
-    let (x, bias) = (step.floats(operands[0])?, step.floats(operands[1])?);
+pub(super) fn bias_gelu(step: &Step<'_>, op: &BiasGelu, out: &mut [f32]) -> Result<()> {
+    let (x, bias) = (step.floats(0)?, step.floats(1)?);
     let gelu = Activation::from(op.approximate.kind());
     step.team.rows(out, bias.len(), 1 + 4096 / bias.len().max(1), |first, part| {
         let rows = x[first * bias.len()..].chunks_exact(bias.len());

@@ -2,27 +2,21 @@
 
 use crate::Result;
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
 use crate::ops::binary::{BroadcastAxis, broadcast};
 use crate::ops::{Binary, BinaryKind};
 
-pub(super) fn run(step: &Step<'_>, op: &Binary, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
+pub(super) fn binary(step: &Step<'_>, op: &Binary, out: &mut [f32]) -> Result<()> {
     match op.kind {
-        BinaryKind::Add => walk(step, operands, out, |a, b| a + b),
-        BinaryKind::Subtract => walk(step, operands, out, |a, b| a - b),
-        BinaryKind::Multiply => walk(step, operands, out, |a, b| a * b),
-        BinaryKind::Divide => walk(step, operands, out, |a, b| a / b),
+        BinaryKind::Add => walk(step, out, |a, b| a + b),
+        BinaryKind::Subtract => walk(step, out, |a, b| a - b),
+        BinaryKind::Multiply => walk(step, out, |a, b| a * b),
+        BinaryKind::Divide => walk(step, out, |a, b| a / b),
     }
 }
 
-fn walk(
-    step: &Step<'_>,
-    operands: &[ValueId],
-    out: &mut [f32],
-    f: impl Fn(f32, f32) -> f32 + Copy + Sync,
-) -> Result<()> {
-    let (a, b) = (step.floats(operands[0])?, step.floats(operands[1])?);
-    let axes = broadcast(step.shape(operands[0]), step.shape(operands[1]))?;
+fn walk(step: &Step<'_>, out: &mut [f32], f: impl Fn(f32, f32) -> f32 + Copy + Sync) -> Result<()> {
+    let (a, b) = (step.floats(0)?, step.floats(1)?);
+    let axes = broadcast(step.shape(0), step.shape(1))?;
     let Some((inner, outer)) = axes.split_first() else {
         step.team.rows(out, 1, 4096, |first, part| {
             part.iter_mut().zip(&a[first..]).zip(&b[first..]).for_each(|((y, a), b)| *y = f(*a, *b));

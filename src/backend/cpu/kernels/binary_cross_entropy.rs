@@ -3,10 +3,10 @@
 use crate::Result;
 use crate::backend::cpu::simd::{logarithm, logarithm_of_rest, vectorized};
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
+use crate::ops::BinaryCrossEntropy;
 
-pub(super) fn run(step: &Step<'_>, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
-    let (p, t) = (step.floats(operands[0])?, step.floats(operands[1])?);
+pub(super) fn binary_cross_entropy(step: &Step<'_>, _: &BinaryCrossEntropy, out: &mut [f32]) -> Result<()> {
+    let (p, t) = (step.floats(0)?, step.floats(1)?);
     // A comparison is false for NaN, which stays.
     let bounded = |log: f32| if log < -100.0 { -100.0 } else { log };
     step.team.rows(out, 1, 1024, |first, part| {

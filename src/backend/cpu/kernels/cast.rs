@@ -5,32 +5,31 @@ use half::f16;
 use crate::Result;
 use crate::backend::cpu::step::Step;
 use crate::dtype::DType;
-use crate::graph::ValueId;
 use crate::ops::Cast;
 
 /// `out` holds the result's words.
 ///
 /// # Errors
 /// As [`Step::floats`].
-pub(super) fn run(step: &Step<'_>, op: &Cast, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
-    let elements = step.shape(operands[0]).elements(step.counts);
-    match (step.plan.graph.value(operands[0]).dtype, op.to) {
+pub(super) fn cast(step: &Step<'_>, op: &Cast, out: &mut [f32]) -> Result<()> {
+    let elements = step.shape(0).elements(step.counts);
+    match (step.dtype(0), op.to) {
         (DType::F16, DType::F32) => {
-            let halves: &[f16] = bytemuck::cast_slice(step.words(operands[0])?);
+            let halves: &[f16] = bytemuck::cast_slice(step.words(0)?);
             step.team.rows(out, 1, 1 << 14, |first, part| {
                 part.iter_mut().zip(&halves[first..]).for_each(|(y, x)| *y = x.to_f32());
             });
         }
-        (DType::F16, DType::F16) => out.copy_from_slice(bytemuck::cast_slice(step.words(operands[0])?)),
+        (DType::F16, DType::F16) => out.copy_from_slice(bytemuck::cast_slice(step.words(0)?)),
         (DType::I32, DType::F32) => {
-            let words = step.words(operands[0])?;
+            let words = step.words(0)?;
             // The words of an integer array are two's complement.
             out.iter_mut().zip(words).for_each(|(y, x)| *y = *x as i32 as f32);
         }
-        (DType::I32, DType::F16) => halve(out, elements, |i| Ok(step.words(operands[0])?[i] as i32 as f32))?,
-        (DType::F32, DType::F32) => out.copy_from_slice(step.floats(operands[0])?),
+        (DType::I32, DType::F16) => halve(out, elements, |i| Ok(step.words(0)?[i] as i32 as f32))?,
+        (DType::F32, DType::F32) => out.copy_from_slice(step.floats(0)?),
         (DType::F32, DType::F16) => {
-            let x = step.floats(operands[0])?;
+            let x = step.floats(0)?;
             step.team.rows(out, 1, 1 << 13, |first, part| {
                 let x = &x[2 * first..elements.min(2 * (first + part.len()))];
                 for (word, pair) in part.iter_mut().zip(x.chunks(2)) {

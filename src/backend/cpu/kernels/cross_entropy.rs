@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::backend::cpu::simd::{exponential, largest, sum_by, vectorized};
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
 use crate::ops::cross_entropy::IGNORED;
 use crate::ops::{CrossEntropy, CrossEntropyBackward};
 use crate::{Error, Result};
@@ -22,13 +21,13 @@ struct Losses<'a> {
 }
 
 impl<'a> Losses<'a> {
-    /// `operands` begin with the logits.
-    fn of(step: &Step<'a>, operands: &[ValueId], label_smoothing: f32) -> Result<Self> {
+    /// The operands from `first` on, the logits.
+    fn of(step: &Step<'a>, first: usize, label_smoothing: f32) -> Result<Self> {
         Ok(Losses {
-            logits: step.floats(operands[0])?,
-            classes: step.shape(operands[0]).columns(),
-            targets: step.indices(operands[1])?,
-            weight: operands.get(2).map(|weight| step.floats(*weight)).transpose()?,
+            logits: step.floats(first)?,
+            classes: step.shape(first).columns(),
+            targets: step.indices(first + 1)?,
+            weight: step.given(first + 2).then(|| step.floats(first + 2)).transpose()?,
             label_smoothing,
             outside: AtomicBool::new(false),
         })
@@ -56,8 +55,8 @@ impl<'a> Losses<'a> {
     }
 }
 
-pub(super) fn run(step: &Step<'_>, op: &CrossEntropy, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
-    let losses = Losses::of(step, operands, op.label_smoothing)?;
+pub(super) fn cross_entropy(step: &Step<'_>, op: &CrossEntropy, out: &mut [f32]) -> Result<()> {
+    let losses = Losses::of(step, 0, op.label_smoothing)?;
     let s = losses.label_smoothing;
     step.team.rows(out, 1, 16, |first, part| {
         vectorized(
@@ -86,14 +85,9 @@ pub(super) fn run(step: &Step<'_>, op: &CrossEntropy, operands: &[ValueId], out:
     losses.done("cross_entropy")
 }
 
-pub(super) fn backward(
-    step: &Step<'_>,
-    op: &CrossEntropyBackward,
-    operands: &[ValueId],
-    out: &mut [f32],
-) -> Result<()> {
-    let g = step.floats(operands[0])?;
-    let losses = Losses::of(step, &operands[1..], op.label_smoothing)?;
+pub(super) fn cross_entropy_backward(step: &Step<'_>, op: &CrossEntropyBackward, out: &mut [f32]) -> Result<()> {
+    let g = step.floats(0)?;
+    let losses = Losses::of(step, 1, op.label_smoothing)?;
     let (s, classes) = (losses.label_smoothing, losses.classes);
     let total = losses.weight.map_or(classes as f32, |weight| sum_by([weight], |[w]| w));
     let spread = s / classes as f32;

@@ -3,12 +3,12 @@
 use crate::Result;
 use crate::backend::cpu::simd::vectorized;
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
+use crate::ops::DequantizeRows;
 
-pub(super) fn run(step: &Step<'_>, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
-    let x: &[i32] = bytemuck::cast_slice(step.words(operands[0])?);
-    let (scale, weight_scale) = (step.floats(operands[1])?, step.floats(operands[2])?);
-    let columns = step.shape(operands[0]).columns().max(1);
+pub(super) fn dequantize_rows(step: &Step<'_>, _: &DequantizeRows, out: &mut [f32]) -> Result<()> {
+    let x: &[i32] = bytemuck::cast_slice(step.words(0)?);
+    let (scale, weight_scale) = (step.floats(1)?, step.floats(2)?);
+    let columns = step.shape(0).columns().max(1);
     step.team.rows(out, columns, 16, |first, part| {
         vectorized(
             step.arch,

@@ -3,15 +3,14 @@
 use crate::Result;
 use crate::backend::cpu::simd::vectorized;
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
 use crate::ops::Dropout;
 use crate::ops::rng::uniforms;
 
 /// Elements whose random numbers are made together, four a block.
 const GROUP: usize = 64;
 
-pub(super) fn run(step: &Step<'_>, op: &Dropout, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
-    let x = step.floats(operands[0])?;
+pub(super) fn dropout(step: &Step<'_>, op: &Dropout, out: &mut [f32]) -> Result<()> {
+    let x = step.floats(0)?;
     step.team.rows(out, 1, 1 << 14, |first, part| {
         vectorized(
             step.arch,

@@ -3,13 +3,13 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
+use crate::ops::EmbeddingBackward;
 use crate::{Error, Result};
 
-pub(super) fn run(step: &Step<'_>, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
-    let g = step.floats(operands[0])?;
-    let (order, starts) = (step.indices(operands[1])?, step.indices(operands[2])?);
-    let columns = step.shape(operands[0]).columns();
+pub(super) fn embedding_backward(step: &Step<'_>, _: &EmbeddingBackward, out: &mut [f32]) -> Result<()> {
+    let g = step.floats(0)?;
+    let (order, starts) = (step.indices(1)?, step.indices(2)?);
+    let columns = step.shape(0).columns();
     let outside = AtomicBool::new(false);
     step.team.rows(out, columns, 64, |first, part| {
         for (row, y) in (first..).zip(part.chunks_exact_mut(columns)) {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
+use crate::ops::EmbeddingSum;
 use crate::tensor::TensorView;
 use crate::{Error, Result};
 
@@ -41,16 +41,16 @@ impl Table<'_> {
     }
 }
 
-pub(super) fn run(step: &Step<'_>, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
-    let columns = step.shape(operands[1]).columns();
+pub(super) fn embedding_sum(step: &Step<'_>, _: &EmbeddingSum, out: &mut [f32]) -> Result<()> {
+    let columns = step.shape(1).columns();
     let mut pairs: Vec<(&[u32], Table<'_>)> = Vec::new();
-    for pair in operands.chunks_exact(2) {
-        let elements = step.shape(pair[1]).elements(step.counts);
-        let table = match step.parts(pair[1]) {
+    for ids in (0..step.operands.len()).step_by(2) {
+        let elements = step.shape(ids + 1).elements(step.counts);
+        let table = match step.parts(ids + 1) {
             Some(parts) => Table::Stored(step.constants.table(parts, elements)?),
-            None => Table::Given(step.floats(pair[1])?),
+            None => Table::Given(step.floats(ids + 1)?),
         };
-        pairs.push((step.indices(pair[0])?, table));
+        pairs.push((step.indices(ids)?, table));
     }
     let outside = AtomicBool::new(false);
     step.team.rows(out, columns, 16, |first, part| {
@@ -72,7 +72,8 @@ pub(super) fn run(step: &Step<'_>, operands: &[ValueId], out: &mut [f32]) -> Res
         }
     });
     if outside.load(Relaxed) {
-        let rows: Vec<String> = operands.chunks_exact(2).map(|pair| step.shape(pair[1]).rows().to_string()).collect();
+        let rows: Vec<String> =
+            (1..step.operands.len()).step_by(2).map(|table| step.shape(table).rows().to_string()).collect();
         return Err(Error::IndexOutOfRange(format!(
             "embedding_sum: an index lies outside its table (rows of the tables: {})",
             rows.join(", ")

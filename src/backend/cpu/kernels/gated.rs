@@ -3,12 +3,11 @@
 use super::functions::activate;
 use crate::Result;
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
 use crate::ops::Gated;
 
-pub(super) fn run(step: &Step<'_>, op: &Gated, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
-    let x = step.floats(operands[0])?;
-    let columns = step.shape(operands[0]).columns() / 2;
+pub(super) fn gated(step: &Step<'_>, op: &Gated, out: &mut [f32]) -> Result<()> {
+    let x = step.floats(0)?;
+    let columns = step.shape(0).columns() / 2;
     step.team.rows(out, columns, 1 + 4096 / columns, |first, part| {
         let rows = x[2 * first * columns..].chunks_exact(2 * columns);
         for (y, x) in part.chunks_exact_mut(columns).zip(rows) {

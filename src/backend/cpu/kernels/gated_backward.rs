@@ -3,12 +3,11 @@
 use super::functions::{activate, times_slope};
 use crate::Result;
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
 use crate::ops::GatedBackward;
 
-pub(super) fn run(step: &Step<'_>, op: &GatedBackward, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
-    let (g, x) = (step.floats(operands[0])?, step.floats(operands[1])?);
-    let columns = step.shape(operands[0]).columns();
+pub(super) fn gated_backward(step: &Step<'_>, op: &GatedBackward, out: &mut [f32]) -> Result<()> {
+    let (g, x) = (step.floats(0)?, step.floats(1)?);
+    let columns = step.shape(0).columns();
     step.team.rows(out, 2 * columns, 1 + 1024 / columns, |first, part| {
         let rows = g[first * columns..].chunks_exact(columns).zip(x[2 * first * columns..].chunks_exact(2 * columns));
         for (y, (g, x)) in part.chunks_exact_mut(2 * columns).zip(rows) {

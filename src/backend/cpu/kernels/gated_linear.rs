@@ -5,24 +5,17 @@ use crate::Result;
 use crate::backend::cpu::floats::Floats;
 use crate::backend::cpu::matmul::{Epilogue, multiply};
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
 use crate::ops::GatedLinear;
 
 /// Rows whose gates are held.
 const ROWS: usize = 256;
 
-pub(super) fn run(
-    step: &Step<'_>,
-    op: &GatedLinear,
-    operands: &[ValueId],
-    scratch: &mut Floats,
-    out: &mut [f32],
-) -> Result<()> {
-    let x = step.floats(operands[0])?;
-    let (depth, columns) = (step.shape(operands[1]).columns(), step.shape(operands[1]).rows().size(step.counts));
+pub(super) fn gated_linear(step: &Step<'_>, op: &GatedLinear, (out, scratch): (&mut [f32], &mut Floats)) -> Result<()> {
+    let x = step.floats(0)?;
+    let (depth, columns) = (step.shape(1).columns(), step.shape(1).rows().size(step.counts));
     let (mut own_gate, mut own_up) = (None, None);
-    let gate = packed(step, operands[1], &mut own_gate)?;
-    let up = packed(step, operands[2], &mut own_up)?;
+    let gate = packed(step, 1, &mut own_gate)?;
+    let up = packed(step, 2, &mut own_up)?;
     scratch.resize((ROWS * columns).min(out.len()), "gates")?;
     for (number, out) in out.chunks_mut((ROWS * columns).max(1)).enumerate() {
         let x = &x[number * ROWS * depth..];

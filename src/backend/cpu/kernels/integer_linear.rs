@@ -3,13 +3,13 @@
 use crate::Result;
 use crate::backend::cpu::simd::vectorized;
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
+use crate::ops::IntegerLinear;
 
-pub(super) fn run(step: &Step<'_>, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
-    let [q, weight] = [0, 1].map(|place| step.words(operands[place]));
+pub(super) fn integer_linear(step: &Step<'_>, _: &IntegerLinear, out: &mut [f32]) -> Result<()> {
+    let [q, weight] = [0, 1].map(|place| step.words(place));
     let (q, weight): (&[i8], &[i8]) = (bytemuck::cast_slice(q?), bytemuck::cast_slice(weight?));
-    let k = step.shape(operands[1]).columns();
-    let n = step.shape(operands[1]).rows().size(step.counts);
+    let k = step.shape(1).columns();
+    let n = step.shape(1).rows().size(step.counts);
     step.team.rows(out, n.max(1), 4, |first, part| {
         vectorized(
             step.arch,

@@ -6,7 +6,6 @@ use pulp::{Simd, WithSimd};
 use crate::Result;
 use crate::backend::cpu::simd::{Arch, sum, sum_by, sum_of_squares, vectorized};
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
 use crate::ops::{LayerNorm, LayerNormBackward};
 
 struct Rows<'a> {
@@ -44,8 +43,8 @@ impl WithSimd for Rows<'_> {
     }
 }
 
-pub(super) fn run(step: &Step<'_>, op: &LayerNorm, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
-    let (x, weight, bias) = (step.floats(operands[0])?, step.floats(operands[1])?, step.floats(operands[2])?);
+pub(super) fn layer_norm(step: &Step<'_>, op: &LayerNorm, out: &mut [f32]) -> Result<()> {
+    let (x, weight, bias) = (step.floats(0)?, step.floats(1)?, step.floats(2)?);
     let columns = weight.len();
     step.team.rows(out, columns, 16, |first, part| {
         normalize(step.arch, op, &x[first * columns..][..part.len()], (weight, bias), part);
@@ -58,8 +57,8 @@ pub(super) fn normalize(arch: Arch, op: &LayerNorm, x: &[f32], (weight, bias): (
     arch.dispatch(Rows { x, weight, bias, eps: op.eps, out });
 }
 
-pub(super) fn backward(step: &Step<'_>, op: &LayerNormBackward, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
-    let [g, x, weight] = [0, 1, 2].map(|place| step.floats(operands[place]));
+pub(super) fn layer_norm_backward(step: &Step<'_>, op: &LayerNormBackward, out: &mut [f32]) -> Result<()> {
+    let [g, x, weight] = [0, 1, 2].map(|place| step.floats(place));
     let (g, x, weight) = (g?, x?, weight?);
     let columns = weight.len();
     let n = columns as f32;

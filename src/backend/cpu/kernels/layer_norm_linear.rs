@@ -6,25 +6,22 @@ use crate::Result;
 use crate::backend::cpu::floats::Floats;
 use crate::backend::cpu::matmul::{Epilogue, multiply};
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
 use crate::ops::LayerNormLinear;
 
 /// Rows that are held normalised.
 const ROWS: usize = 256;
 
-pub(super) fn run(
+pub(super) fn layer_norm_linear(
     step: &Step<'_>,
     op: &LayerNormLinear,
-    operands: &[ValueId],
-    scratch: &mut Floats,
-    out: &mut [f32],
+    (out, scratch): (&mut [f32], &mut Floats),
 ) -> Result<()> {
-    let [x, norm_weight, norm_bias] = [0, 1, 2].map(|place| step.floats(operands[place]));
+    let [x, norm_weight, norm_bias] = [0, 1, 2].map(|place| step.floats(place));
     let (x, norm) = (x?, (norm_weight?, norm_bias?));
     let mut own = None;
-    let weight = packed(step, operands[3], &mut own)?;
-    let bias = padded(step, operands.get(4), weight)?;
-    let (depth, columns) = (norm.0.len(), step.shape(operands[3]).rows().size(step.counts));
+    let weight = packed(step, 3, &mut own)?;
+    let bias = padded(step, step.given(4).then_some(4), weight)?;
+    let (depth, columns) = (norm.0.len(), step.shape(3).rows().size(step.counts));
     scratch.resize((ROWS * depth).min(x.len()), "normalised rows")?;
     for (number, out) in out.chunks_mut((ROWS * columns).max(1)).enumerate() {
         let rows = out.len() / columns.max(1);

@@ -5,34 +5,32 @@ use std::borrow::Cow;
 use crate::Result;
 use crate::backend::cpu::matmul::{Epilogue, Packed, multiply};
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
 use crate::ops::{Linear, Residual};
 
-pub(super) fn run(step: &Step<'_>, op: &Linear, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
-    let x = step.floats(operands[0])?;
+pub(super) fn linear(step: &Step<'_>, op: &Linear, out: &mut [f32]) -> Result<()> {
+    let x = step.floats(0)?;
     let mut own = None;
-    let weight = packed(step, operands[1], &mut own)?;
-    let bias = padded(step, operands[2..].first().filter(|_| op.bias), weight)?;
-    let residual = operands.last().filter(|_| op.residual == Residual::Added);
-    let residual = residual.map(|id| step.floats(*id)).transpose()?;
+    let weight = packed(step, 1, &mut own)?;
+    let bias = padded(step, op.bias.then_some(2), weight)?;
+    let residual = (op.residual == Residual::Added).then(|| step.floats(step.operands.len() - 1)).transpose()?;
     let epilogue = Epilogue { bias: &bias, activation: op.activation, residual };
     multiply(step.arch, step.team, x, weight, epilogue, out)
 }
 
 /// A bias with the zeros that a product wants behind it; nothing for none.
-pub(super) fn padded<'a>(step: &Step<'a>, bias: Option<&ValueId>, weight: &Packed) -> Result<Cow<'a, [f32]>> {
+pub(super) fn padded<'a>(step: &Step<'a>, bias: Option<usize>, weight: &Packed) -> Result<Cow<'a, [f32]>> {
     let Some(bias) = bias else { return Ok(Cow::Borrowed(&[])) };
-    if let Some(padded) = step.constants.floats(*bias) {
+    if let Some(padded) = step.constants.floats(step.operands[bias]) {
         return Ok(Cow::Borrowed(&padded[..weight.padded_columns()]));
     }
-    let mut padded = step.floats(*bias)?.to_vec();
+    let mut padded = step.floats(bias)?.to_vec();
     padded.resize(weight.padded_columns(), 0.0);
     Ok(Cow::Owned(padded))
 }
 
 /// A weight in panels; one that comes with the batch is packed for this batch, into `own`.
-pub(super) fn packed<'a>(step: &Step<'a>, weight: ValueId, own: &'a mut Option<Packed>) -> Result<&'a Packed> {
-    if let Some(packed) = step.constants.packed(weight) {
+pub(super) fn packed<'a>(step: &Step<'a>, weight: usize, own: &'a mut Option<Packed>) -> Result<&'a Packed> {
+    if let Some(packed) = step.constants.packed(step.operands[weight]) {
         return Ok(packed);
     }
     let (shape, values) = (step.shape(weight), step.floats(weight)?);

@@ -14,36 +14,23 @@ use crate::backend::cpu::matmul::{Epilogue, Packed, multiply};
 use crate::backend::cpu::simd::{self, Arch, Finish, PANEL_VECTORS, Product, Scale};
 use crate::backend::cpu::step::Step;
 use crate::backend::cpu::threads::Team;
-use crate::graph::ValueId;
 use crate::ops::{Matmul, Strided};
 
 /// Pieces of a batch a thread gets, so that none waits long for another.
 const PIECES: usize = 4;
 
-pub(super) fn run(
-    step: &Step<'_>,
-    op: &Matmul,
-    operands: &[ValueId],
-    scratch: &mut Floats,
-    out: &mut [f32],
-) -> Result<()> {
-    let shapes = [step.shape(operands[0]), step.shape(operands[1])];
-    products(step, &op.strided(&shapes)?.0, operands, scratch, out)
+pub(super) fn matmul(step: &Step<'_>, op: &Matmul, (out, scratch): (&mut [f32], &mut Floats)) -> Result<()> {
+    let shapes = [step.shape(0), step.shape(1)];
+    products(step, &op.strided(&shapes)?.0, scratch, out)
 }
 
 /// All products; `attention_scores` is some, too.
-pub(super) fn products(
-    step: &Step<'_>,
-    product: &Strided,
-    operands: &[ValueId],
-    scratch: &mut Floats,
-    out: &mut [f32],
-) -> Result<()> {
+pub(super) fn products(step: &Step<'_>, product: &Strided, scratch: &mut Floats, out: &mut [f32]) -> Result<()> {
     if product.depth == 0 {
         out.fill(0.0);
         return Ok(());
     }
-    let batch = Batch { arch: step.arch, product, a: step.floats(operands[0])?, b: step.floats(operands[1])? };
+    let batch = Batch { arch: step.arch, product, a: step.floats(0)?, b: step.floats(1)? };
     let one = product.rows * product.columns;
     if one == 0 {
         return Ok(());

@@ -5,7 +5,6 @@ use pulp::{Simd, WithSimd};
 use crate::Result;
 use crate::backend::cpu::simd::sum_of_squares;
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
 use crate::ops::{Floor, Normalize};
 
 struct Rows<'a> {
@@ -37,9 +36,9 @@ impl WithSimd for Rows<'_> {
     }
 }
 
-pub(super) fn run(step: &Step<'_>, op: &Normalize, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
-    let x = step.floats(operands[0])?;
-    let columns = step.shape(operands[0]).columns();
+pub(super) fn normalize(step: &Step<'_>, op: &Normalize, out: &mut [f32]) -> Result<()> {
+    let x = step.floats(0)?;
+    let columns = step.shape(0).columns();
     step.team.rows(out, columns, 16, |first, part| {
         let x = &x[first * columns..][..part.len()];
         step.arch.dispatch(Rows { x, columns, eps: op.eps, floor: op.floor, out: part });

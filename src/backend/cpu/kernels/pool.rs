@@ -2,20 +2,19 @@
 
 use crate::Result;
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
 use crate::ops::{Pool, PoolMode};
 
-pub(super) fn run(step: &Step<'_>, op: &Pool, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
-    let x = step.floats(operands[0])?;
-    let (offsets, skipped) = (step.indices(operands[1])?, step.indices(operands[2])?);
-    let columns = step.shape(operands[0]).columns();
+pub(super) fn pool(step: &Step<'_>, op: &Pool, out: &mut [f32]) -> Result<()> {
+    let x = step.floats(0)?;
+    let (offsets, skipped) = (step.indices(1)?, step.indices(2)?);
+    let columns = step.shape(0).columns();
     step.team.rows(out, op.modes.len() * columns, 1, |first, part| {
         for (i, row) in part.chunks_exact_mut(op.modes.len() * columns).enumerate() {
             let text = first + i;
             let (start, end) = (offsets[text] as usize, offsets[text + 1] as usize);
             let tokens = &x[start * columns..end * columns];
             for (mode, y) in op.modes.iter().zip(row.chunks_exact_mut(columns)) {
-                pool(*mode, tokens, skipped[text] as usize, y);
+                one(*mode, tokens, skipped[text] as usize, y);
             }
         }
     });
@@ -23,7 +22,7 @@ pub(super) fn run(step: &Step<'_>, op: &Pool, operands: &[ValueId], out: &mut [f
 }
 
 /// One mode of one text; `tokens [n, columns]`, of which the first `skipped` are left out.
-fn pool(mode: PoolMode, tokens: &[f32], skipped: usize, y: &mut [f32]) {
+fn one(mode: PoolMode, tokens: &[f32], skipped: usize, y: &mut [f32]) {
     let columns = y.len();
     let rows = tokens.chunks_exact(columns);
     let pooled = rows.len().saturating_sub(skipped);

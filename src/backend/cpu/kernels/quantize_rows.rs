@@ -2,14 +2,14 @@
 
 use crate::backend::cpu::simd::vectorized;
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
+use crate::ops::QuantizeRows;
 use crate::{Error, Result};
 
 /// Words of a thread at least.
 const LEAST: usize = 1 << 12;
 
-pub(super) fn run(step: &Step<'_>, operands: &[ValueId], results: &mut [&mut [f32]]) -> Result<()> {
-    let (x, columns) = (step.floats(operands[0])?, step.shape(operands[0]).columns());
+pub(super) fn quantize_rows(step: &Step<'_>, _: &QuantizeRows, results: &mut [&mut [f32]]) -> Result<()> {
+    let (x, columns) = (step.floats(0)?, step.shape(0).columns());
     let [q, scale] = results else { return Err(Error::InvalidArgument("quantize_rows: expected two results".into())) };
     step.team.rows(scale, 1, 16, |first, part| {
         vectorized(

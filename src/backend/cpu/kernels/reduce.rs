@@ -5,7 +5,6 @@ use std::ops::Range;
 use crate::Result;
 use crate::backend::cpu::simd::{largest, nan_max, sum_by, vectorized};
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
 use crate::ops::reduce::Stage;
 use crate::ops::{Reduce, ReduceKind};
 
@@ -125,10 +124,10 @@ fn join(op: &Reduce, parts: &[f32], planes: usize, inner: usize, n: usize, c: us
     }
 }
 
-pub(super) fn run(step: &Step<'_>, op: &Reduce, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
-    let x = step.floats(operands[0])?;
-    let weights = operands.get(1).map(|weights| step.floats(*weights)).transpose()?;
-    let [_, n, inner] = op.axes(step.shape(operands[0]));
+pub(super) fn reduce(step: &Step<'_>, op: &Reduce, out: &mut [f32]) -> Result<()> {
+    let x = step.floats(0)?;
+    let weights = step.given(1).then(|| step.floats(1)).transpose()?;
+    let [_, n, inner] = op.axes(step.shape(0));
     if let Stage::Join { n: all, weighted } = op.stage {
         let planes = op.planes(weighted);
         let inner = inner / planes;

@@ -3,11 +3,10 @@
 use super::layer_norm::normalize;
 use crate::Result;
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
 use crate::ops::ResidualLayerNorm;
 
-pub(super) fn run(step: &Step<'_>, op: &ResidualLayerNorm, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
-    let [x, residual, weight, bias] = [0, 1, 2, 3].map(|place| step.floats(operands[place]));
+pub(super) fn residual_layer_norm(step: &Step<'_>, op: &ResidualLayerNorm, out: &mut [f32]) -> Result<()> {
+    let [x, residual, weight, bias] = [0, 1, 2, 3].map(|place| step.floats(place));
     let (x, residual, weight, bias) = (x?, residual?, weight?, bias?);
     let columns = weight.len();
     step.team.rows(out, columns, 16, |first, part| {

@@ -4,11 +4,10 @@ use super::rms_norm::normalize;
 use crate::Result;
 use crate::backend::cpu::simd::vectorized;
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
 use crate::ops::ResidualRmsNorm;
 
-pub(super) fn run(step: &Step<'_>, op: &ResidualRmsNorm, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
-    let [x, residual, weight] = [0, 1, 2].map(|place| step.floats(operands[place]));
+pub(super) fn residual_rms_norm(step: &Step<'_>, op: &ResidualRmsNorm, out: &mut [f32]) -> Result<()> {
+    let [x, residual, weight] = [0, 1, 2].map(|place| step.floats(place));
     let (x, residual, weight) = (x?, residual?, weight?);
     let columns = weight.len();
     step.team.rows(out, columns, 16, |first, part| {

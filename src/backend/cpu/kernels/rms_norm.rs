@@ -3,11 +3,10 @@
 use crate::Result;
 use crate::backend::cpu::simd::{sum_by, vectorized};
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
 use crate::ops::{RmsNorm, RmsNormBackward};
 
-pub(super) fn run(step: &Step<'_>, op: &RmsNorm, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
-    let (x, weight) = (step.floats(operands[0])?, step.floats(operands[1])?);
+pub(super) fn rms_norm(step: &Step<'_>, op: &RmsNorm, out: &mut [f32]) -> Result<()> {
+    let (x, weight) = (step.floats(0)?, step.floats(1)?);
     let columns = weight.len();
     step.team.rows(out, columns, 16, |first, part| {
         vectorized(
@@ -33,8 +32,8 @@ pub(super) fn normalize(op: &RmsNorm, weight: &[f32], row: &mut [f32]) {
     }
 }
 
-pub(super) fn backward(step: &Step<'_>, op: &RmsNormBackward, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
-    let [g, x, weight] = [0, 1, 2].map(|place| step.floats(operands[place]));
+pub(super) fn rms_norm_backward(step: &Step<'_>, op: &RmsNormBackward, out: &mut [f32]) -> Result<()> {
+    let [g, x, weight] = [0, 1, 2].map(|place| step.floats(place));
     let (g, x, weight) = (g?, x?, weight?);
     let columns = weight.len();
     step.team.rows(out, columns, 16, |first, part| {

@@ -5,18 +5,17 @@ use super::rope::turn;
 use crate::Result;
 use crate::backend::cpu::simd::vectorized;
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
 use crate::ops::RmsNormRope;
 
-pub(super) fn run(step: &Step<'_>, op: &RmsNormRope, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
-    let [_, places, heads, head] = step.shape(operands[0]).fixed_axes("rms_norm_rope", "x")?[..] else {
+pub(super) fn rms_norm_rope(step: &Step<'_>, op: &RmsNormRope, out: &mut [f32]) -> Result<()> {
+    let [_, places, heads, head] = step.shape(0).fixed_axes("rms_norm_rope", "x")?[..] else {
         return Ok(());
     };
-    let [x, weight, cos, sin] = [0, 1, 2, 3].map(|place| step.floats(operands[place]));
+    let [x, weight, cos, sin] = [0, 1, 2, 3].map(|place| step.floats(place));
     let (x, weight, cos, sin) = (x?, weight?, cos?, sin?);
     let (columns, half) = (weight.len(), head / 2);
     let place_rows = heads * head / columns.max(1);
-    let table = if step.shape(operands[2]).0.len() == 2 { places } else { usize::MAX };
+    let table = if step.shape(2).0.len() == 2 { places } else { usize::MAX };
     step.team.rows(out, columns, 16, |first, part| {
         vectorized(
             step.arch,

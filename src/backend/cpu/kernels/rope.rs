@@ -2,16 +2,16 @@
 
 use crate::Result;
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
+use crate::ops::Rope;
 
-pub(super) fn run(step: &Step<'_>, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
-    let [_, rows, heads, columns] = step.shape(operands[0]).fixed_axes("rope", "x")?[..] else {
+pub(super) fn rope(step: &Step<'_>, _: &Rope, out: &mut [f32]) -> Result<()> {
+    let [_, rows, heads, columns] = step.shape(0).fixed_axes("rope", "x")?[..] else {
         return Ok(());
     };
     let half = columns / 2;
-    let [x, cos, sin] = [step.floats(operands[0])?, step.floats(operands[1])?, step.floats(operands[2])?];
+    let [x, cos, sin] = [step.floats(0)?, step.floats(1)?, step.floats(2)?];
     // Rows of a table that all items of the batch share come around again.
-    let table = if step.shape(operands[1]).0.len() == 2 { rows } else { usize::MAX };
+    let table = if step.shape(1).0.len() == 2 { rows } else { usize::MAX };
     step.team.rows(out, columns, 64, |first, part| {
         for (i, (y, x)) in part.chunks_exact_mut(columns).zip(x[first * columns..].chunks_exact(columns)).enumerate() {
             let angle = (first + i) / heads % table * half;

@@ -2,14 +2,13 @@
 
 use crate::backend::cpu::simd::{exponential, largest, sum_by, vectorized};
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
-use crate::ops::Softmax;
 use crate::ops::softmax::Broadcast;
+use crate::ops::{Softmax, SoftmaxBackward};
 use crate::{Error, Result};
 
 /// `y` holds the row, entries that are left out at negative infinity; whether any is kept.
 #[inline(always)]
-fn softmax(y: &mut [f32], any: bool) {
+fn weights(y: &mut [f32], any: bool) {
     if !any {
         return y.fill(0.0);
     }
@@ -23,29 +22,27 @@ fn softmax(y: &mut [f32], any: bool) {
     }
 }
 
-pub(super) fn run(step: &Step<'_>, op: &Softmax, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
-    rows(step, op, operands, out, |_, _| {})
+pub(super) fn softmax(step: &Step<'_>, op: &Softmax, out: &mut [f32]) -> Result<()> {
+    rows(step, op, out, |_, _| {})
 }
 
 /// Each row, and then what `then` makes of it, given the place of its first element.
 pub(super) fn rows(
     step: &Step<'_>,
     op: &Softmax,
-    operands: &[ValueId],
     out: &mut [f32],
     then: impl Fn(usize, &mut [f32]) + Sync,
 ) -> Result<()> {
-    let x = step.floats(operands[0])?;
-    let shape = step.shape(operands[0]);
+    let x = step.floats(0)?;
+    let shape = step.shape(0);
     let columns = shape.columns();
     let queries = shape.0.iter().rev().nth(1).map_or(1, |dim| dim.size(step.counts));
-    let keep = match operands.get(1) {
-        None => None,
-        Some(keep) => {
-            let over = Broadcast::of(shape, step.shape(*keep))
-                .ok_or_else(|| Error::InvalidArgument(format!("softmax: keep has shape {}", step.shape(*keep))))?;
-            Some((over, step.indices(*keep)?))
-        }
+    let keep = if step.given(1) {
+        let over = Broadcast::of(shape, step.shape(1))
+            .ok_or_else(|| Error::InvalidArgument(format!("softmax: keep has shape {}", step.shape(1))))?;
+        Some((over, step.indices(1)?))
+    } else {
+        None
     };
     step.team.rows(out, columns, 16, |first, part| {
         vectorized(
@@ -66,7 +63,7 @@ pub(super) fn rows(
                             *y = if own(c) { *y } else { f32::NEG_INFINITY };
                         }
                     }
-                    softmax(y, any);
+                    weights(y, any);
                     then(row * columns, y);
                 }
             },
@@ -75,9 +72,9 @@ pub(super) fn rows(
     Ok(())
 }
 
-pub(super) fn backward(step: &Step<'_>, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
-    let (g, p) = (step.floats(operands[0])?, step.floats(operands[1])?);
-    let columns = step.shape(operands[0]).columns();
+pub(super) fn softmax_backward(step: &Step<'_>, _: &SoftmaxBackward, out: &mut [f32]) -> Result<()> {
+    let (g, p) = (step.floats(0)?, step.floats(1)?);
+    let columns = step.shape(0).columns();
     step.team.rows(out, columns, 16, |first, part| {
         vectorized(
             step.arch,

@@ -4,10 +4,9 @@ use super::dropout::drop_out;
 use super::softmax::rows;
 use crate::Result;
 use crate::backend::cpu::step::Step;
-use crate::graph::ValueId;
 use crate::ops::SoftmaxDropout;
 
-pub(super) fn run(step: &Step<'_>, op: &SoftmaxDropout, operands: &[ValueId], out: &mut [f32]) -> Result<()> {
+pub(super) fn softmax_dropout(step: &Step<'_>, op: &SoftmaxDropout, out: &mut [f32]) -> Result<()> {
     let dropout = op.dropout();
-    rows(step, &op.softmax(), operands, out, |first, y| drop_out(&dropout, first, y))
+    rows(step, &op.softmax(), out, |first, y| drop_out(&dropout, first, y))
 }

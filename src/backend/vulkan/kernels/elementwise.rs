@@ -12,7 +12,8 @@ use crate::backend::vulkan::lowering::{Build, Lowering};
 use crate::dtype::DType;
 use crate::ops::binary::broadcast;
 use crate::ops::{
-    Activation, ActivationBackward, Adam, BiasGelu, Binary, Cast, Counts, Dim, Dropout, Gated, GatedBackward, Shape,
+    Activation, ActivationBackward, Adam, BiasGelu, Binary, BinaryCrossEntropy, Cast, Counts, Dim, Dropout, Gated,
+    GatedBackward, SetRows, Shape,
 };
 
 /// A dispatch over all elements of a shape.
@@ -44,7 +45,7 @@ pub fn adam(to: &mut Lowering<'_>, op: &Adam) -> Result<()> {
 }
 
 /// `set_rows`: over the rows that are written.
-pub fn set_rows(to: &mut Lowering<'_>) -> Result<()> {
+pub fn set_rows(to: &mut Lowering<'_>, _: &SetRows) -> Result<()> {
     let (table, width) = (to.shape(0), to.shape(0).columns() as u32);
     let places = table.rows().size(Counts::default()) as u32;
     walk(to, to.shape(1), set_rows::Constants {}, |walk| set_rows::Push { width, places, ..walk })
@@ -58,7 +59,7 @@ pub fn bias_gelu(to: &mut Lowering<'_>, op: &BiasGelu) -> Result<()> {
 }
 
 /// `binary_cross_entropy`
-pub fn binary_cross_entropy(to: &mut Lowering<'_>) -> Result<()> {
+pub fn binary_cross_entropy(to: &mut Lowering<'_>, _: &BinaryCrossEntropy) -> Result<()> {
     walk(to, &to.result().shape, binary_cross_entropy::Constants {}, |walk| walk)
 }
 

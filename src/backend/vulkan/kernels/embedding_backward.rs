@@ -4,9 +4,10 @@ use super::rows::{Rows, spread};
 use crate::Result;
 use crate::backend::vulkan::generated::embedding_backward::{Constants, Push};
 use crate::backend::vulkan::lowering::Lowering;
+use crate::ops::EmbeddingBackward;
 
 /// Adds the node's dispatch.
-pub fn embedding_backward(to: &mut Lowering<'_>) -> Result<()> {
+pub fn embedding_backward(to: &mut Lowering<'_>, _: &EmbeddingBackward) -> Result<()> {
     let rows = Rows::of(&to.result().shape)?;
     let quads = rows.columns.div_ceil(4);
     let lanes = quads.next_power_of_two().clamp(1, 256);

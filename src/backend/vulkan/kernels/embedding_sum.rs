@@ -5,7 +5,7 @@ use crate::Result;
 use crate::backend::vulkan::generated::embedding_sum::{Constants, KERNEL, Push};
 use crate::backend::vulkan::kernel::Range;
 use crate::backend::vulkan::lowering::{Build, Lowering};
-use crate::ops::Counts;
+use crate::ops::{Counts, EmbeddingSum};
 
 /// Rows one workgroup takes.
 const ROWS_PER_GROUP: u32 = 4;
@@ -26,7 +26,7 @@ struct Step {
 }
 
 /// Adds the node's dispatches.
-pub fn embedding_sum(to: &mut Lowering<'_>) -> Result<()> {
+pub fn embedding_sum(to: &mut Lowering<'_>, _: &EmbeddingSum) -> Result<()> {
     let rows = Rows::of(&to.result().shape)?;
     // Groups of steps; the first group writes, each later one adds to what is there.
     let mut groups: Vec<Vec<Step>> = Vec::new();

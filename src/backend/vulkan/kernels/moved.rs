@@ -8,30 +8,7 @@ use super::super::{Capabilities, Feature};
 use super::lower;
 use crate::dtype::DType;
 use crate::graph::{Graph, Plan, Storage, ValueId};
-use crate::ops::{
-    ActivationKind, BiasGelu, Counts, GatedLinear, LayerNorm, LayerNormLinear, Op, ResidualLayerNorm, ResidualRmsNorm,
-    RmsNorm, RmsNormRope, Shape, SoftmaxDropout,
-};
-
-const ROWS: [usize; 2] = [40, 64];
-const HEADS: [usize; 4] = [2, 5, 4, 16];
-
-/// Every fused op with its operands' axes.
-fn cases() -> Vec<(Op, Vec<&'static [usize]>)> {
-    let dropped = SoftmaxDropout { causal: false, p: 0.1, seed: 1, offset: 0 };
-    let product = LayerNormLinear { activation: Some(ActivationKind::GeluErf), ..LayerNormLinear::default() };
-    vec![
-        (BiasGelu::default().into(), vec![&ROWS, &[64]]),
-        (GatedLinear { kind: ActivationKind::Silu }.into(), vec![&ROWS, &[96, 64], &[96, 64]]),
-        (LayerNormLinear::default().into(), vec![&ROWS, &[64], &[64], &[96, 64]]),
-        (LayerNormLinear { bias: true, ..product }.into(), vec![&ROWS, &[64], &[64], &[96, 64], &[96]]),
-        (ResidualLayerNorm(LayerNorm { eps: 1e-5 }).into(), vec![&ROWS, &ROWS, &[64], &[64]]),
-        (ResidualRmsNorm(RmsNorm { eps: 1e-6 }).into(), vec![&ROWS, &ROWS, &[64]]),
-        (RmsNormRope(RmsNorm { eps: 1e-6 }).into(), vec![&HEADS, &[64], &[5, 8], &[5, 8]]),
-        (dropped.clone().into(), vec![&ROWS]),
-        (dropped.into(), vec![&ROWS, &ROWS]),
-    ]
-}
+use crate::ops::{BiasGelu, Counts, Op, RmsNorm, RmsNormRope, Shape};
 
 fn plan(op: &Op, operands: &[&[usize]], stored: DType) -> Plan {
     let mut graph = Graph::new();
@@ -53,7 +30,7 @@ fn devices() -> [Capabilities; 2] {
 
 #[test]
 fn the_ranges_a_fused_op_binds_are_its_works_bytes() {
-    for (op, operands) in cases() {
+    for (op, operands) in Op::examples() {
         let shapes: Vec<Shape> = operands.iter().map(|axes| Shape::fixed(axes)).collect();
         assert!(op.definition(&shapes.iter().collect::<Vec<_>>()).unwrap().len() > 1, "{} is fused", op.name());
         for stored in [DType::F32, DType::F16, DType::Bf16] {

@@ -6,7 +6,7 @@ use crate::Result;
 use crate::backend::vulkan::generated::{dequantize_rows, integer_linear, quantize_rows, quantize_rows_scales};
 use crate::backend::vulkan::kernel::Extent;
 use crate::backend::vulkan::lowering::{Build, Lowering};
-use crate::ops::Shape;
+use crate::ops::{DequantizeRows, IntegerLinear, QuantizeRows, Shape};
 
 /// How many of `places` a workgroup takes, and the workgroups.
 fn share(to: &Lowering<'_>, places: usize) -> Result<(u32, [Extent; 3])> {
@@ -21,7 +21,7 @@ fn rows(to: &Lowering<'_>, place: usize) -> Result<(usize, usize)> {
 }
 
 /// `quantize_rows`: the scales, then the rows by them.
-pub fn quantize_rows(to: &mut Lowering<'_>) -> Result<()> {
+pub fn quantize_rows(to: &mut Lowering<'_>, _: &QuantizeRows) -> Result<()> {
     let (count, columns) = rows(to, 0)?;
     let (elements, words) = ((count * columns) as u32, (count * columns).div_ceil(4));
     let push = quantize_rows_scales::Push { rows: count as u32, columns: columns as u32 };
@@ -33,7 +33,7 @@ pub fn quantize_rows(to: &mut Lowering<'_>) -> Result<()> {
 }
 
 /// `integer_linear`
-pub fn integer_linear(to: &mut Lowering<'_>) -> Result<()> {
+pub fn integer_linear(to: &mut Lowering<'_>, _: &IntegerLinear) -> Result<()> {
     let ((m, depth), (n, _)) = (rows(to, 0)?, rows(to, 1)?);
     let (places_per_group, grid) = share(to, m * n)?;
     let push =
@@ -42,7 +42,7 @@ pub fn integer_linear(to: &mut Lowering<'_>) -> Result<()> {
 }
 
 /// `dequantize_rows`
-pub fn dequantize_rows(to: &mut Lowering<'_>) -> Result<()> {
+pub fn dequantize_rows(to: &mut Lowering<'_>, _: &DequantizeRows) -> Result<()> {
     let width = to.shape(0).columns() as u32;
     walk(to, to.shape(0), dequantize_rows::Constants {}, |walk| dequantize_rows::Push { width, ..walk })
 }

@@ -3,10 +3,11 @@
 use super::rows::walkers;
 use crate::backend::vulkan::generated::rope::{Constants, KERNEL, Push};
 use crate::backend::vulkan::lowering::Lowering;
+use crate::ops::Rope;
 use crate::{Error, Result};
 
 /// Adds the node's dispatch.
-pub fn rope(to: &mut Lowering<'_>) -> Result<()> {
+pub fn rope(to: &mut Lowering<'_>, _: &Rope) -> Result<()> {
     let shape = to.shape(0);
     let [batch, rows, heads, columns] = shape.fixed_axes("rope", "x")?[..] else {
         return Err(Error::InvalidArgument(format!("rope: x has shape {shape}, expected [B, S, H, D]")));

@@ -2,27 +2,60 @@
 
 use super::rows::{Held, LANES, Rows, along, rows_per_group};
 use crate::backend::vulkan::generated::{
-    cross_entropy, cross_entropy_backward, layer_norm, normalize, rms_norm_rope, softmax, softmax_backward,
-    softmax_dropout,
+    cross_entropy, cross_entropy_backward, layer_norm, layer_norm_backward, normalize, residual_layer_norm,
+    residual_rms_norm, rms_norm, rms_norm_backward, rms_norm_rope, softmax, softmax_backward, softmax_dropout,
 };
 use crate::backend::vulkan::kernel::{Extent, Specialization};
 use crate::backend::vulkan::lowering::{Build, Lowering};
 use crate::ops::softmax::Broadcast;
-use crate::ops::{Counts, CrossEntropy, CrossEntropyBackward, Dim, Normalize, RmsNormRope, Softmax, SoftmaxDropout};
+use crate::ops::{
+    Counts, CrossEntropy, CrossEntropyBackward, Dim, LayerNorm, LayerNormBackward, Normalize, ResidualLayerNorm,
+    ResidualRmsNorm, RmsNorm, RmsNormBackward, RmsNormRope, Softmax, SoftmaxBackward, SoftmaxDropout,
+};
 use crate::{Error, Result};
 
 /// The push block of norms.
 type Norm = layer_norm::Push;
 
 /// A norm of the result's rows, or its gradient.
-pub fn norm<C: Specialization<Push = Norm> + From<Held>>(to: &mut Lowering<'_>, eps: f32) -> Result<()> {
+fn norm<C: Specialization<Push = Norm> + From<Held>>(to: &mut Lowering<'_>, eps: f32) -> Result<()> {
     let rows = Rows::of(&to.result().shape)?;
     let form = Held::of(rows.columns);
     to.dispatch(Norm { eps, ..rows.into() }, C::from(form), form.grid(rows))
 }
 
+/// `layer_norm`
+pub fn layer_norm(to: &mut Lowering<'_>, op: &LayerNorm) -> Result<()> {
+    norm::<layer_norm::Constants>(to, op.eps)
+}
+
+/// `layer_norm_backward`
+pub fn layer_norm_backward(to: &mut Lowering<'_>, op: &LayerNormBackward) -> Result<()> {
+    norm::<layer_norm_backward::Constants>(to, op.eps)
+}
+
+/// `residual_layer_norm`
+pub fn residual_layer_norm(to: &mut Lowering<'_>, op: &ResidualLayerNorm) -> Result<()> {
+    norm::<residual_layer_norm::Constants>(to, op.0.eps)
+}
+
+/// `residual_rms_norm`
+pub fn residual_rms_norm(to: &mut Lowering<'_>, op: &ResidualRmsNorm) -> Result<()> {
+    norm::<residual_rms_norm::Constants>(to, op.0.eps)
+}
+
+/// `rms_norm`
+pub fn rms_norm(to: &mut Lowering<'_>, op: &RmsNorm) -> Result<()> {
+    norm::<rms_norm::Constants>(to, op.eps)
+}
+
+/// `rms_norm_backward`
+pub fn rms_norm_backward(to: &mut Lowering<'_>, op: &RmsNormBackward) -> Result<()> {
+    norm::<rms_norm_backward::Constants>(to, op.eps)
+}
+
 /// `softmax_backward`
-pub fn softmax_backward(to: &mut Lowering<'_>) -> Result<()> {
+pub fn softmax_backward(to: &mut Lowering<'_>, _: &SoftmaxBackward) -> Result<()> {
     let rows = Rows::of(&to.result().shape)?;
     let form = Held::of(rows.columns);
     to.dispatch(rows.into(), softmax_backward::Constants::from(form), form.grid(rows))

@@ -3,31 +3,11 @@
 use super::*;
 use crate::dtype::DType;
 use crate::graph::Plan;
-use crate::ops::{Activation, Dim, LayerNorm, RmsNorm};
+use crate::ops::{
+    Activation, ActivationKind, Binary, BinaryKind, Dim, GatedLinear, LayerNorm, Linear, ResidualLayerNorm,
+};
 
 const ROWS_OF: [usize; 2] = [40, 64];
-const HEADS: [usize; 4] = [2, 5, 4, 16];
-
-/// Every fused op with its operands' axes.
-fn cases() -> Vec<(Op, Vec<&'static [usize]>)> {
-    let norm = || LayerNorm { eps: 1e-5 };
-    let dropped = SoftmaxDropout { causal: true, p: 0.1, seed: 1, offset: 3 };
-    let product = LayerNormLinear { eps: 0.5, bias: true, activation: Some(ActivationKind::GeluErf) };
-    let rotary = || Op::from(RmsNormRope(RmsNorm { eps: 1e-6 }));
-    vec![
-        (BiasGelu::default().into(), vec![&ROWS_OF, &[64]]),
-        (BiasGelu { approximate: Approximate::None }.into(), vec![&ROWS_OF, &[64]]),
-        (GatedLinear { kind: ActivationKind::Silu }.into(), vec![&ROWS_OF, &[96, 64], &[96, 64]]),
-        (LayerNormLinear::default().into(), vec![&ROWS_OF, &[64], &[64], &[96, 64]]),
-        (product.into(), vec![&ROWS_OF, &[64], &[64], &[64, 64], &[64]]),
-        (ResidualLayerNorm(norm()).into(), vec![&ROWS_OF, &ROWS_OF, &[64], &[64]]),
-        (ResidualRmsNorm(RmsNorm { eps: 1e-6 }).into(), vec![&ROWS_OF, &ROWS_OF, &[64]]),
-        (rotary(), vec![&HEADS, &[64], &[5, 8], &[5, 8]]),
-        (rotary(), vec![&HEADS, &[16], &[5, 8], &[5, 8]]),
-        (dropped.clone().into(), vec![&ROWS_OF]),
-        (dropped.into(), vec![&ROWS_OF, &ROWS_OF]),
-    ]
-}
 
 /// The steps of a fused op, whose operands are the inputs.
 fn apart(op: &Op, operands: &[&[usize]], stored: DType) -> Graph {
@@ -58,10 +38,10 @@ fn apart(op: &Op, operands: &[&[usize]], stored: DType) -> Graph {
 
 #[test]
 fn every_fused_op_is_found_in_its_definition() {
-    for row in ROWS {
-        assert!(cases().iter().any(|(op, _)| op.name() == row.name), "{} has no case", row.name);
+    for (name, _) in Op::sought() {
+        assert!(Op::examples().iter().any(|(op, _)| op.name() == name), "{name} has no example");
     }
-    for (op, operands) in cases() {
+    for (op, operands) in Op::examples() {
         for stored in [DType::F32, DType::F16, DType::Bf16] {
             let graph = apart(&op, &operands, stored);
             let (outputs, inputs) = (graph.outputs.clone(), graph.inputs.clone());
@@ -76,11 +56,11 @@ fn every_fused_op_is_found_in_its_definition() {
 }
 
 #[test]
-fn ops_with_a_definition_have_a_row() {
+fn ops_with_a_definition_are_sought() {
     for name in Op::NAMES {
         let file = format!("src/ops/{name}.rs");
         let fused = std::fs::read_to_string(file).is_ok_and(|text| text.contains("fn definition(&self, "));
-        assert_eq!(fused, ROWS.iter().any(|row| row.name == *name), "{name}");
+        assert_eq!(fused, Op::sought().iter().any(|(sought, _)| sought == name), "{name}");
     }
 }
 
@@ -90,7 +70,7 @@ fn declined(plan: &Plan, reason: &str) {
 
 #[test]
 fn a_result_that_is_read_elsewhere_is_made() {
-    for (op, operands) in cases() {
+    for (op, operands) in Op::examples() {
         let mut graph = apart(&op, &operands, DType::F32);
         graph.outputs.push(graph.nodes[0].results[0]);
         let count = graph.nodes.len();
