@@ -117,7 +117,8 @@ shaders: setup-build ## Compile, validate and reflect the shaders only (part of 
 	cargo check --release --locked
 
 .PHONY: docs
-docs: $(STAMPS)/docs ## The documentation pages, in site/
+docs: setup-test $(STAMPS)/docs ## The documentation pages, in site/
+	cargo test -q --workspace --release --locked --test operations_page
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -q
 
 .PHONY: notices
