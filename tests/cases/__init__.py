@@ -7,6 +7,7 @@ from cases import (
     activations,
     attending,
     attention_parts,
+    edges,
     elementwise,
     fused,
     fused_products,
@@ -20,7 +21,7 @@ from cases.table import OpCase
 
 FAMILIES = (
     activations, elementwise, softmaxes, rows, products, attention_parts, attending, gathering, fused, fused_products,
-    training,
+    training, edges,
 )  # fmt: skip
 CASES: list[OpCase] = [case for family in FAMILIES for case in family.cases()]
 

@@ -59,7 +59,9 @@ def attention_bound(operands: Operands, attributes: Attributes, y: np.ndarray) -
     q, k, v, q_offsets, k_offsets, *bias = operands
     magnitude = evaluate("attention", [q, k, np.abs(v), q_offsets, k_offsets, *bias], attributes)
     width, keys = attributes["head_dim"], int(max(np.diff(k_offsets), default=0))
-    largest = np.abs(q).max(initial=0) * np.abs(k).max(initial=0) * width * abs(attributes["scale"])
+    # What is not finite hides a key or spoils a row, where no bound counts.
+    q_most, k_most = (np.abs(x[np.isfinite(x)]).max(initial=0) for x in (q, k))
+    largest = q_most * k_most * width * abs(attributes["scale"])
     error = summed(width, np.minimum(largest, 1e3)) + 2 * U * 3 * np.minimum(largest, 100)
     # A bias is added by one more rounding, and widens the range of what exp is taken of.
     error += 2 * U * 4 * min(max((np.abs(table).max(initial=0) for table in bias), default=0.0), 100)
@@ -74,7 +76,7 @@ def half_weights(operands: Operands, attributes: Attributes) -> np.ndarray:
     q, k, v, q_offsets, k_offsets, *bias = operands
     keys = int(max(np.diff(k_offsets), default=0))
     magnitude = evaluate("attention", [q, k, np.abs(v), q_offsets, k_offsets, *bias], attributes)
-    return 2.0**-11 * magnitude + 2.0**-25 * keys * np.abs(v).max(initial=0)
+    return 2.0**-11 * magnitude + 2.0**-25 * keys * np.abs(v[np.isfinite(v)]).max(initial=0)
 
 
 IN_HALF["attention"] = half_weights

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-WIDTH = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8}
+KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I8": "<i1"}
 
 
 def to_bytes(array: np.ndarray, dtype: str) -> bytes:
@@ -14,24 +14,26 @@ def to_bytes(array: np.ndarray, dtype: str) -> bytes:
     if dtype == "BF16":
         bits = np.ascontiguousarray(array, dtype="<f4").view("<u4").astype(np.uint64)
         return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("<u2").tobytes()
-    kind = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8"}[dtype]
-    return np.ascontiguousarray(array, dtype=kind).tobytes()
+    return np.ascontiguousarray(array, dtype=KINDS[dtype]).tobytes()
 
 
 def from_bytes(data: bytes, dtype: str) -> np.ndarray:
     """The flat array that `data` stores as `dtype`; bfloat16 becomes float32."""
     if dtype == "BF16":
         return (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
-    return np.frombuffer(data, {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8"}[dtype])
+    return np.frombuffer(data, KINDS[dtype])
 
 
-def write(path: Path, tensors: dict[str, np.ndarray], dtype: str = "F32") -> None:
-    """Writes float tensors as `dtype`, integer ones as I64."""
-    header: dict = {"__metadata__": {"format": "pt"}}
+def write(
+    path: Path, tensors: dict[str, np.ndarray], dtype: str | None = "F32", metadata: dict[str, str] | None = None
+) -> None:
+    """Writes float tensors as `dtype` and integer ones as I64; without a `dtype` each as it is."""
+    own = {np.dtype(kind): name for name, kind in KINDS.items()}
+    header: dict = {"__metadata__": metadata or {"format": "pt"}}
     body = []
     offset = 0
     for name, array in tensors.items():
-        stored = "I64" if array.dtype.kind == "i" else dtype
+        stored = own[array.dtype] if dtype is None else "I64" if array.dtype.kind == "i" else dtype
         data = to_bytes(array, stored)
         header[name] = {"dtype": stored, "shape": list(array.shape), "data_offsets": [offset, offset + len(data)]}
         offset += len(data)

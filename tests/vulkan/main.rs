@@ -4,6 +4,8 @@
 //! rather than skipping them by name.
 #![cfg(feature = "vulkan")]
 
+#[path = "../engines/mod.rs"]
+mod engines;
 mod faults;
 mod model;
 mod processes;

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use grilly::backend::vulkan;
 use grilly::backend::{Backend, Feed, Pending, Program, ProgramOptions};
 use grilly::dtype::DType;
 use grilly::graph::{Graph, Plan};
 use grilly::ops::{Activation, ActivationKind, Binary, BinaryKind, Counts, Dim, LayerNorm, Linear, Shape};
-use grilly::settings::Settings;
 use grilly::stats::{COUNTERS, Snapshot};
 use grilly::tensor::{TensorView, WeightSource};
+
+pub use crate::engines::{assert_valid, device, settings};
 
 pub const COLUMNS: usize = 40;
 const WIDE: usize = 72;
@@ -19,28 +19,6 @@ const WIDE: usize = 72;
 pub fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub fn settings() -> Settings {
-    Settings { allow_cpu_vulkan: true, debug: true, ..Settings::default() }
-}
-
-/// The device, or a line saying which test is skipped.
-pub fn device(test: &str) -> Option<Arc<dyn Backend>> {
-    match vulkan::open(None, &settings()) {
-        Ok(choice) => Some(choice.backend),
-        Err(error) if grilly::settings::test_requires("vulkan") => panic!("{test}: {error}"),
-        Err(error) => {
-            println!("skipped: {test}: {error}");
-            None
-        }
-    }
-}
-
-/// Fails when the validation layer has said anything.
-pub fn assert_valid() {
-    let messages = vulkan::validation_messages();
-    assert!(messages.is_empty(), "validation: {messages:#?}");
 }
 
 /// Tensors by name, in any stored type.
