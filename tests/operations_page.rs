@@ -48,7 +48,7 @@ fn comment(name: &str) -> String {
         let declared = |line: &&str| {
             line.starts_with(&format!("pub struct {camel} ")) || line.starts_with(&format!("pub struct {camel}("))
         };
-        let Some(end) = lines.iter().position(|line| declared(line)) else { continue };
+        let Some(end) = lines.iter().position(declared) else { continue };
         let start = lines[..end]
             .iter()
             .rposition(|line| !line.starts_with("///") && !line.starts_with("#["))

@@ -1,10 +1,16 @@
 #version 460
-// Computes: y = x / (1 - p) where u >= p, else 0, elementwise; u uniform, of Philox4x32-10.
+// Computes: y = x / (1 - p) where u >= p, else 0, elementwise; u uniform, of Philox4x32-10; with KEYED, key and counter are
+// the buffer's and not the push block's.
 // Grid: x = ceil(rows / push.rows_per_group); 256 invocations walk over the elements of those rows.
 // Reduction order: none.
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4.
 //# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
+//#
+//# [[kernel]]
+//# name = "dropout-keyed"
+//# stored = ["float32", "float16", "bfloat16"]
+//# variants = [{ defines = { KEYED = "1" } }]
 #extension GL_GOOGLE_include_directive : require
 #include "elements.glsl"
 #include "philox.glsl"
@@ -28,8 +34,16 @@ layout(push_constant) uniform Push {
     uint offset_1;
 } push;
 
+#ifdef KEYED
+layout(std430, binding = 3) readonly buffer Key { uint key[]; };
+#endif
+
 bvec4 kept(uint quad) {
+#ifdef KEYED
+    return kept_by_chance(push.p, quad, uvec2(key[0], key[1]), uvec2(key[2], key[3]));
+#else
     return kept_by_chance(push.p, quad, uvec2(push.seed_0, push.seed_1), uvec2(push.offset_0, push.offset_1));
+#endif
 }
 
 void four(uint quad) {

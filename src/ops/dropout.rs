@@ -1,9 +1,12 @@
 //! Elements set to zero by chance.
 
+use super::definition::Origin;
 use super::{Counts, Operand, Operation, Shape, Shapes, Vjp};
 use crate::Result;
+use crate::dtype::DType;
 
-/// `y = x / (1 - p)` where `u >= p`, else 0, elementwise. Operands: `x`.
+/// `y = x / (1 - p)` where `u >= p`, else 0, elementwise. Operands: `x`, and `key [4]` (u32) if the numbers change from run to
+/// run of a plan: the words of `seed` and `offset`, each low word first, in the place of the attributes.
 ///
 /// `u` of element `i` is `(word >> 8) 2^-24` of word `i % 4` of [`super::rng::philox`] at counter `i / 4 + offset` and
 /// key `seed`: the same on every device.
@@ -21,14 +24,22 @@ pub struct Dropout {
 
 impl Operation for Dropout {
     fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("x").narrow()] }
+        const { &[Operand::rows("x").narrow(), Operand::scalar("key").stored(DType::U32).optional()] }
     }
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         if !(0.0..=1.0).contains(&self.p) {
             return Err(of.fault(format!("p is {}, expected 0 to 1", self.p)));
         }
+        if of.get("key").is_some() {
+            of.expect("key", &Shape::fixed(&[4]), "the words of seed and offset")?;
+        }
         Ok(vec![of["x"].clone()])
+    }
+
+    // An element's random number is that of its place in the whole tensor.
+    fn is_separable(&self, _: &[&Shape]) -> bool {
+        false
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
@@ -38,6 +49,7 @@ impl Operation for Dropout {
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
         let n = operands.len();
         // The same elements are dropped.
-        Some(Vjp::single(n, self.clone(), &[Vjp::gradient(n)]))
+        let terms: Vec<Origin> = std::iter::once(Vjp::gradient(n)).chain((1..n).map(Origin::Operand)).collect();
+        Some(Vjp::single(n, self.clone(), &terms))
     }
 }

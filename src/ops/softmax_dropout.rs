@@ -39,6 +39,10 @@ impl Operation for SoftmaxDropout {
         const { &[Operand::rows("x").narrow(), Operand::mask("keep").optional()] }
     }
 
+    fn is_separable(&self, operands: &[&Shape]) -> bool {
+        self.dropout().is_separable(operands)
+    }
+
     fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
         let softmax = Step::new(self.softmax(), &definition::given(0..operands.len()));
         Ok(vec![softmax, Step::new(self.dropout(), &[Origin::Step(0)])])

@@ -37,8 +37,11 @@ def philox(seed: int, blocks: np.ndarray) -> np.ndarray:
 @reference
 def dropout(operands: Operands, attributes: Attributes) -> np.ndarray:
     x, p = operands[0], attributes["p"]
-    blocks = np.arange((x.size + 3) // 4, dtype=np.uint64) + np.uint64(attributes.get("offset", 0))
-    words = philox(attributes["seed"], blocks).reshape(-1)[: x.size].reshape(x.shape)
+    seed, offset = attributes["seed"], attributes.get("offset", 0)
+    if len(operands) > 1:
+        seed, offset = operands[1].astype("<u4").view("<u8").tolist()
+    blocks = np.arange((x.size + 3) // 4, dtype=np.uint64) + np.uint64(offset)
+    words = philox(seed, blocks).reshape(-1)[: x.size].reshape(x.shape)
     keep = (words >> np.uint64(8)).astype(np.float64) * 2.0**-24 >= np.float32(p)
     return np.where(keep, x / (1 - p) if p < 1 else x, 0.0)
 
@@ -154,6 +157,16 @@ def others() -> list[OpCase]:
     for width in HALF_WIDTHS:
         given = {"p": 0.3, "seed": 7, "offset": 2**32 - 3}
         found.append(OpCase("dropout", f"half-{width}", lambda v, w=width: [v.plain(3, w)], given, "float16"))
+    for shape, dtype in (((0,), "float32"), ((5,), "float32"), ((3, 65), "float32"), ((3, 1000), "float16")):
+        found.append(
+            OpCase(
+                "dropout",
+                f"keyed-{shape_name(*shape)}",
+                lambda v, s=shape: [v.plain(*s), np.uint64([2**63 + 12345, 2**64 - 1]).view(np.uint32)],
+                {"p": 0.3, "seed": 0},
+                dtype,
+            )
+        )
     found += [
         OpCase("dropout", "large-seed", lambda v: [v.plain(257)], {"p": 0.3, "seed": 2**63 + 12345}),
         OpCase("dropout", "offset", lambda v: [v.plain(257)], {"p": 0.3, "seed": 11, "offset": 5}),

@@ -17,8 +17,9 @@ use super::threads::{Team, Threads};
 use super::written::Written;
 use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions, Reader};
 use crate::dtype::DType;
-use crate::graph::{Plan, Storage};
+use crate::graph::{Node, Plan, Storage};
 use crate::ops::Dim;
+use crate::ops::signature::Role;
 use crate::stats::COUNTERS;
 use crate::tensor::WeightSource;
 use crate::{Error, Result};
@@ -43,6 +44,13 @@ impl CpuProgram {
     /// As [`Constants::new`] and [`Threads::new`].
     pub fn new(plan: Arc<Plan>, weights: Arc<dyn WeightSource>, options: ProgramOptions, arch: Arch) -> Result<Self> {
         plan.check_stateless()?;
+        let value = |id| plan.graph.value(id);
+        let narrow = |node: &&Node| node.operands.iter().chain(&node.results).any(|id| value(*id).dtype.is_narrow());
+        // Its bytes would be those of 16 bits, where all else is held as float32.
+        if let Some(node) = plan.graph.nodes.iter().filter(narrow).find(|node| node.op.operand(0).role == Role::Any) {
+            let reason = "a batch on the CPU is held as float32".into();
+            return Err(Error::Unsupported { what: format!("{} in 16 bits", node.name), reason });
+        }
         let plan = if plan.narrow().is_some() { Arc::new(plan.widened()) } else { plan };
         let threads = Threads::new(options.num_threads)?;
         let constants = threads.run(|| Constants::new(&plan, weights, arch))??;
@@ -204,4 +212,26 @@ fn steps_for(plan: &Plan, output: usize) -> Vec<bool> {
 /// The error for an input of a type that no kernel reads.
 pub(super) fn not_taken(name: &str, dtype: DType) -> Error {
     Error::Unsupported { what: name.into(), reason: format!("no kernel of the CPU reads {}", dtype.name()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::cpu;
+    use crate::graph::Graph;
+    use crate::ops::{Cast, Shape};
+    use crate::tensor::NoWeights;
+
+    #[test]
+    fn a_conversion_in_16_bits_is_refused() {
+        for (from, to) in [(DType::F16, DType::F32), (DType::F32, DType::F16)] {
+            let mut graph = Graph::new();
+            let x = graph.input("x", Shape::fixed(&[8]), from);
+            graph.outputs = vec![graph.node("convert", Cast { to }, &[x]).unwrap()];
+            let plan = Arc::new(Plan::new(graph));
+            let refused = cpu::backend().prepare(plan, Arc::new(NoWeights), ProgramOptions::default());
+            let error = refused.err().unwrap();
+            assert!(matches!(&error, Error::Unsupported { what, .. } if what == "convert in 16 bits"), "{error}");
+        }
+    }
 }

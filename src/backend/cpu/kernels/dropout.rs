@@ -11,6 +11,13 @@ const GROUP: usize = 64;
 
 pub(super) fn dropout(step: &Step<'_>, op: &Dropout, out: &mut [f32]) -> Result<()> {
     let x = step.floats(0)?;
+    let op = &match step.given(1).then(|| step.words(1)).transpose()? {
+        Some(key) => {
+            let number = |low: usize| u64::from(key[low + 1]) << 32 | u64::from(key[low]);
+            Dropout { p: op.p, seed: number(0), offset: number(2) }
+        }
+        None => op.clone(),
+    };
     step.team.rows(out, 1, 1 << 14, |first, part| {
         vectorized(
             step.arch,

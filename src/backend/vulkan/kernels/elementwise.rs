@@ -4,8 +4,8 @@ use super::rows::{Rows, along};
 use crate::Result;
 use crate::backend::vulkan::Capabilities;
 use crate::backend::vulkan::generated::{
-    activation, activation_backward, adam, bias_gelu, binary, binary_cross_entropy, cast, dropout, gated,
-    gated_backward, set_rows,
+    activation, activation_backward, adam, bias_gelu, binary, binary_cross_entropy, cast, dropout, dropout_keyed,
+    gated, gated_backward, set_rows,
 };
 use crate::backend::vulkan::kernel::{Extent, Specialization};
 use crate::backend::vulkan::lowering::{Build, Lowering};
@@ -65,14 +65,14 @@ pub fn binary_cross_entropy(to: &mut Lowering<'_>, _: &BinaryCrossEntropy) -> Re
 
 /// `dropout`
 pub fn dropout(to: &mut Lowering<'_>, op: &Dropout) -> Result<()> {
-    walk(to, &to.result().shape, dropout::Constants::default(), |walk| dropout::Push {
-        p: op.p,
-        seed_0: op.seed as u32,
-        seed_1: (op.seed >> 32) as u32,
-        offset_0: op.offset as u32,
-        offset_1: (op.offset >> 32) as u32,
-        ..walk
-    })
+    let [seed_0, seed_1] = [op.seed as u32, (op.seed >> 32) as u32];
+    let [offset_0, offset_1] = [op.offset as u32, (op.offset >> 32) as u32];
+    let push = |walk| dropout::Push { p: op.p, seed_0, seed_1, offset_0, offset_1, ..walk };
+    let shape = &to.result().shape;
+    match to.operands() {
+        1 => walk(to, shape, dropout::Constants::default(), push),
+        _ => walk(to, shape, dropout_keyed::Constants::default(), push),
+    }
 }
 
 /// `gated`
