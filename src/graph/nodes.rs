@@ -83,6 +83,8 @@ pub struct Graph {
     pub states: Vec<ValueId>,
     /// Values the caller gets, in order.
     pub outputs: Vec<ValueId>,
+    /// Values that are others after a node has written in their place.
+    updates: Vec<ValueId>,
 }
 
 impl Graph {
@@ -197,6 +199,9 @@ impl Graph {
         let mut ids = Vec::with_capacity(results.len());
         for ((shape, dtype), update) in results.into_iter().zip(types).zip(updates) {
             let source = update.map_or(Source::Node, |place| Source::Update(operands[place]));
+            if update.is_some() {
+                self.updates.push(ValueId(self.values.len()));
+            }
             let own = if ids.is_empty() { name.to_owned() } else { format!("{name} {}", op.results()[ids.len()].name) };
             ids.push(self.push(Value { name: own, shape, dtype, source }));
         }
@@ -210,11 +215,11 @@ impl Graph {
 
     /// The place of the node that has written in the place of a value, after which the value cannot be read.
     pub(super) fn updated_by(&self, id: ValueId) -> Option<usize> {
-        let updates = |result: &ValueId| match self.value(*result).source {
+        let updates = |result: &&ValueId| match self.value(**result).source {
             Source::Update(of) => self.seen(of) == self.seen(id),
             _ => false,
         };
-        self.nodes.iter().position(|node| node.results.iter().any(updates))
+        self.updates.iter().filter(updates).find_map(|result| self.producer(*result)).map(|(place, _)| place)
     }
 
     /// A value that a node may write in the place of: itself, or a copy of what the caller or the model owns.

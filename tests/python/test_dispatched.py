@@ -14,8 +14,7 @@ def test_what_is_dispatched_is_counted_by_variant_and_constants(vulkan):
     engine.call("softmax", [x], {}).numpy()
     before = dispatched.counts()
     waiting = [engine.call("softmax", [x], {}) for _ in range(2)]
-    assert dispatched.counts() == before, "nothing was submitted"
-    engine.synchronize()
+    # What nothing has read is submitted for the count, and not counted for the next test.
     dispatched.add("a test", before, dispatched.counts())
     ((name, count),) = dispatched.tests.pop("a test").items()
     assert modes.variant_of(name) == "softmax" and count == len(waiting)
