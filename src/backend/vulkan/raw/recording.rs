@@ -39,7 +39,8 @@ pub(in crate::backend::vulkan) enum Command {
     BetweenDispatches,
     /// Earlier dispatches and copies are done and visible to the copies that follow.
     BeforeCopies,
-    /// Earlier copies are visible to the host, after its wait, and to later dispatches, which may overwrite the source.
+    /// Earlier copies are visible to the host, after its wait, and to later dispatches, which may overwrite the copied
+    /// buffers.
     AfterCopies,
     /// A dispatch.
     Dispatch {
