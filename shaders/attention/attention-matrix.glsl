@@ -76,7 +76,7 @@ shared uvec4 tile[(2u * KEYS > TILE ? 2u * KEYS : TILE) * STRIDE];
 // see.
 shared uint tainted;
 
-// The subgroup's 16 rows, the block's scores, and their weights.
+// The block's scores for the subgroup's 16 rows, their weights, and the rows' results.
 SUM score[WIDE];
 LEFT weight[WIDE];
 SUM result[SLICES];

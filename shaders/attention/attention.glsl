@@ -55,7 +55,7 @@ void main() {
     uint v_column = push.v_column + head / push.group * HEAD_DIM;
 
     // Scores: rows ty + i, keys 4 tx + j. Weights: row invocation / 4, quads of keys quarter + 4 c. Results: rows tr
-    // and tr + 1, quad tc of each chunk. 32 neighbors have the same eight rows everywhere, and are idle while a text
+    // and tr + 1, quad tc of each chunk. 32 neighbours have the same eight rows everywhere, and are idle while a text
     // has none of them.
     uint tx = invocation % QUADS;
     uint ty = invocation / QUADS * ROWS;
@@ -161,7 +161,8 @@ void main() {
             uint row_slot = soft_row * 4u;
             most = max(max(partial[row_slot], partial[row_slot + 1u]), max(partial[row_slot + 2u], partial[row_slot + 3u]));
             float sum = 0.0;
-            // Marks a key that only other queries see, below any weight: 0 times a hidden NaN is not 0.
+            // The mark, below any weight, of keys hidden from this query but not from another: 0 times a hidden NaN is
+            // not 0.
             float hidden = edge ? -1.0 : 0.0;
             if (own) {
                 [[unroll]] for (uint c = 0u; c < ROWS; c++) {

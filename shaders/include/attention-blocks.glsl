@@ -9,7 +9,7 @@ const uint QUADS = BLOCK_KV / 4;
 const uint ROWS = BLOCK_KV / 16;
 const uint HALF = BLOCK_Q / 2;
 const uint LOADS = (BLOCK_KV + HALF - 1) / HALF;
-// Odd strides keep neighboring rows in different banks.
+// Odd strides keep neighbouring rows in different banks.
 const uint CHUNK_STRIDE = 9;
 const uint WEIGHT_STRIDE = QUADS + 1;
 const uint CHUNKS_STAGED = (BLOCK_Q + BLOCK_KV) * CHUNK_STRIDE;
@@ -31,8 +31,8 @@ void stage_queries(uint first, uint last, uint q_column, uint chunk) {
     }
 }
 
-// The same of the block's keys, after the queries: key 4 a + b is in row QUADS b + a, so that neighboring invocations
-// read neighboring rows.
+// The same of the block's keys, after the queries: key 4 a + b is in row QUADS b + a, so that neighbouring invocations
+// read neighbouring rows.
 void stage_keys(uint block, uint keys, uint k_column, uint chunk) {
     uint quad = gl_LocalInvocationIndex % 8u;
     uint column = 32u * chunk + 4u * quad;

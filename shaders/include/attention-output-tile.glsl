@@ -25,7 +25,7 @@ const uint ROW_STEP = 256 / COLUMN_QUADS;
 const uint ROWS = TILE_ROWS / ROW_STEP;
 const uint WEIGHT_LOADS = TILE_ROWS * KEY_QUADS / 256;
 const uint VALUE_LOADS = TILE_KEYS * COLUMN_QUADS / 256;
-// Four keys of a row are adjacent; one quad of padding keeps neighboring rows in different banks.
+// Four keys of a row are adjacent; one quad of padding keeps neighbouring rows in different banks.
 const uint STRIDE = KEY_QUADS + 1;
 shared vec4 weight_tile[TILE_ROWS * STRIDE];
 shared vec4 value_tile[TILE_KEYS * COLUMN_QUADS];

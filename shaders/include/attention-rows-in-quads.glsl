@@ -1,4 +1,4 @@
-// Softmax of attention-matrix where four neighboring lanes hold two whole rows of a matrix: element e of lane l is in
+// Softmax of attention-matrix where four neighbouring lanes hold two whole rows of a matrix: element e of lane l is in
 // row l / 4 + 8 (e / 4) and column 2 (l % 4) + e % 2 + 8 (e / 2 % 2), in sums as in left operands, so that scores
 // become weights in place.
 

@@ -32,7 +32,7 @@ uint quads(uint columns) {
     return HELD ? QUADS : (columns + 4u * LANES - 1u) / (4u * LANES);
 }
 
-// Columns of group i: adjacent if VECTOR, else LANES apart, so that neighboring invocations read neighboring columns.
+// Columns of group i: adjacent if VECTOR, else LANES apart, so that neighbouring invocations read neighbouring columns.
 uvec4 columns_of(uint i) {
     const uvec4 places = uvec4(0u, 1u, 2u, 3u);
     return VECTOR ? 4u * (i * LANES + lane()) + places : 4u * i * LANES + lane() + LANES * places;

@@ -1,5 +1,5 @@
 // exp, log, erf and tanh within about 2 units in the last place. The built-in functions may be much less accurate, and
-// differ between drivers. NaN is preserved; NaN tests inspect bits, which no optimizer removes.
+// differ between drivers. NaN is preserved; NaN tests inspect bits, which no optimiser removes.
 
 bool is_nan(float x) {
     return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u;
@@ -111,7 +111,7 @@ float logarithm(float x) {
     // Denormal numbers are measured in units of 2^-149.
     bool small = bits < 0x00800000u;
     uint scaled = small ? floatBitsToUint(float(bits)) : bits;
-    // The exponent of the power of two whose quotient is in sqrt(1/2) .. sqrt(2).
+    // The exponent of the power of two that leaves a quotient in sqrt(1/2) .. sqrt(2).
     int n = int(scaled - 0x3f3504f3u) >> 23;
     float f = uintBitsToFloat(scaled - uint(n << 23)) - 1.0;
     float y = logarithm_near(f, float(small ? n - 149 : n));

@@ -1,5 +1,5 @@
 // The storage of activations, tables and matrices. STORED is FLOAT32, or a 16-bit type packed two per word, the first
-// in the lower half: then four neighbors are always read and written as a QUAD, never fewer, which needs no device
+// in the lower half: then four neighbours are always read and written as a QUAD, never fewer, which needs no device
 // feature. Arithmetic is in float32 in any case.
 #define FLOAT32 0
 #define FLOAT16 1

@@ -3,7 +3,7 @@
 // sum_k b w + bias of each row of the weight, then g in the weight's type; weight [N, K], bias [N], and the norm's
 // weight g and bias b [K]. With ROUNDED, g and g w are rounded to the weight's type.
 // Grid: x = ceil(N / (256 / LANES)), continued along y.
-// Reduction order: by held-rows.glsl, determined by K: quads of a lane, then lanes.
+// Reduction order: by held-rows.glsl, fixed by K: quads of a lane, then lanes.
 // Assumes: K a multiple of 4; N even where g is read eight at a time.
 //# [[kernel]]
 //# stored = ["float16", "bfloat16"]

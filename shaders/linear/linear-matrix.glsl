@@ -114,7 +114,7 @@ void main() {
         column_c[i] = column.y;
     }
     barrier();
-    // At c / r - m s.
+    // Initialised to c / r - m s.
     SUM m[ROWS];
     SUM deviation[ROWS];
     [[unroll]] for (uint i = 0u; i < ROWS; i++) {

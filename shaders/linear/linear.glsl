@@ -43,12 +43,12 @@ const uint X_LOADS = TILE_M * QUADS / 256;
 const uint WEIGHT_LOADS = TILE_N * QUADS / 256;
 // Rows between the quads that an invocation loads.
 const uint STEP = 256u / QUADS;
-// Four consecutive k of a row are adjacent; one more quad keeps 8 neighboring rows in different banks.
+// Four consecutive k of a row are adjacent; one more quad keeps 8 neighbouring rows in different banks.
 const uint STRIDE = QUADS + 1;
 shared vec4 x_tile[TILE_M * STRIDE];
 shared vec4 weight_tile[TILE_N * STRIDE];
 
-// Column 64 a + 4 b + c of the tile is in row 64 a + 16 c + b, so that neighboring invocations read neighboring rows.
+// Column 64 a + 4 b + c of the tile is in row 64 a + 16 c + b, so that neighbouring invocations read neighbouring rows.
 uint column_of(uint row) {
     return row / 64u * 64u + row % 16u * 4u + row / 16u % 4u;
 }
@@ -89,7 +89,8 @@ void main() {
     for (uint start = 0u; start < push.k + TILE_K; start += TILE_K) {
         if (start > 0u) {
 #if defined(NORMED) || defined(FOLDED)
-            // Recomputed here: kept during the multiplication, it would take registers from it.
+            // The norm's weight and bias are loaded only now: kept during the multiplication, they would take registers
+            // from it.
             uint loaded = start - TILE_K + 4u * load_quad;
             vec4 scale;
             if (WHOLE) {

@@ -11,8 +11,8 @@ layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint TILE_M = 64;
 layout(constant_id = 1) const uint TILE_N = 64;
 layout(constant_id = 2) const uint TILE_K = 16;
-// How a tile is read. 0: neighboring invocations along k; 1: the same, four elements at once, which start at multiples
-// of four; 2: neighboring invocations along m or n.
+// How a tile is read. 0: neighbouring invocations along k; 1: the same, four elements at once, which start at multiples
+// of four; 2: neighbouring invocations along m or n.
 layout(constant_id = 3) const uint A_LOAD = 0;
 layout(constant_id = 4) const uint B_LOAD = 0;
 
@@ -52,7 +52,7 @@ const uint COLUMNS = TILE_N / 16;
 const uint QUADS = TILE_K / 4;
 const uint A_LOADS = TILE_M * QUADS / 256;
 const uint B_LOADS = TILE_N * QUADS / 256;
-// Four consecutive k of a row are adjacent; one more quad keeps 8 neighboring rows in different banks.
+// Four consecutive k of a row are adjacent; one more quad keeps 8 neighbouring rows in different banks.
 const uint STRIDE = QUADS + 1;
 shared vec4 a_tile[TILE_M * STRIDE];
 shared vec4 b_tile[TILE_N * STRIDE];

@@ -2,8 +2,7 @@
 // Computes: y = (x - mean) / sqrt(var + eps) * weight + bias; x, y [rows, columns], weight, bias [columns]; with RESIDUAL,
 // of x + residual; with MOMENTS, y [rows, 2] = mean, 1 / sqrt(var + eps).
 // Grid: x = ceil(rows / (256 / LANES)), continued along y.
-// Reduction order: by held-rows.glsl, determined by the columns: quads of a lane, then lanes. Mean first, then
-// variance.
+// Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes. Mean first, then variance.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4.
 //# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]

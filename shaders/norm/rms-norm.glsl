@@ -2,7 +2,7 @@
 // Computes: y = x / sqrt(mean(x^2) + eps) * weight; x, y [rows, columns], weight [columns]; with RESIDUAL, of x +
 // residual; with ROTARY, columns of each head are then rotated in pairs as in rope.glsl.
 // Grid: x = ceil(rows / (256 / LANES)), continued along y.
-// Reduction order: by held-rows.glsl, determined by the columns: quads of a lane, then lanes.
+// Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4, and half a head's.
 //# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
@@ -68,11 +68,11 @@ vec4 gather_weight(uvec4 at) {
     return vec4(weight[at.x], weight[at.y], weight[at.z], weight[at.w]);
 }
 
-// Group i of a row, normalized, with the angles of its position: each column and its partner, half a head away, are
-// rotated as one pair. The partner's element was read by a neighbor and is still in a cache.
+// Group i of a row, normalised, with the angles of its position: each column and its partner, half a head away, are
+// rotated as one pair. The partner's element was read by a neighbour and is still in a cache.
 vec4 turned(uint row, uint start, uint i, uint columns, vec4 normal, float scale) {
     uvec4 c = mix(uvec4(0u), columns_of(i), inside(i, columns));
-    // A division takes about twenty operations: one division serves four neighbors.
+    // A division takes about twenty operations: one division serves four neighbours.
     uvec4 place = VECTOR ? c.x % (2u * push.half_head) + uvec4(0u, 1u, 2u, 3u) : c % (2u * push.half_head);
     bvec4 second = greaterThanEqual(place, uvec4(push.half_head));
     uvec4 partner = mix(c + push.half_head, c - push.half_head, second);

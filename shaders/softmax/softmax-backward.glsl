@@ -1,7 +1,7 @@
 #version 460
 // Computes: y = p (g - sum(g p)), where p is the result of softmax; all [rows, columns].
 // Grid: x = ceil(rows / (256 / LANES)), continued along y.
-// Reduction order: by held-rows.glsl, determined by the columns: quads of a lane, then lanes.
+// Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

@@ -2,7 +2,7 @@
 // Computes: y = e^(x - max) / sum e^(x - max) over the unmasked columns, 0 elsewhere and in rows without any; [rows,
 // columns]. With DROPOUT, of these y / (1 - p) where u >= p, else 0, as in dropout.glsl.
 // Grid: x = ceil(rows / (256 / LANES)), continued along y.
-// Reduction order: by held-rows.glsl, determined by the columns: quads of a lane, then lanes.
+// Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4; at most three axes of rows.
 //# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]

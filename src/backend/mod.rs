@@ -51,7 +51,7 @@ pub struct Feed<'a> {
     pub counts: Counts,
     /// The inputs' elements.
     pub inputs: Vec<&'a [u8]>,
-    /// Which of `Graph::outputs` are wanted, by position.
+    /// The requested entries of `Graph::outputs`, by position.
     pub outputs: Vec<usize>,
 }
 

@@ -1,7 +1,8 @@
 //! Arrays in device memory, and plans run on them.
 //!
 //! A call appends its dispatches to a list; the list is recorded and submitted when something is read, or when it is
-//! long or expensive enough. Arrays are immutable, so hazards arise only from what the list itself writes.
+//! long or expensive enough. Arrays never change once made, except for unshared states, so only what a list itself
+//! writes can be a hazard in it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -1,4 +1,4 @@
-//! Driver behavior that Vulkan does not specify, probed once by a dispatch when a device is opened.
+//! Driver behaviour that Vulkan does not specify, probed once by a dispatch when a device is opened.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ fn packs_to_nearest(device: &Arc<Device>) -> Result<bool> {
     Ok(found.zip(&numbers).all(same))
 }
 
-/// 128 numbers: float16 midpoints and their neighbors, the ends of its ranges, and samples of every magnitude.
+/// 128 numbers: float16 midpoints and their neighbours, the ends of its ranges, and samples of every magnitude.
 fn numbers() -> Vec<f32> {
     let unit = |power: i32| 2f32.powi(power);
     let mut found = vec![0.0, 1.0, 1.0 + unit(-11), 1.0 + 3.0 * unit(-11), 1.0 + unit(-11) + unit(-23)];

@@ -11,7 +11,7 @@ pub enum DeviceType {
     Virtual,
     /// Any other kind.
     Other,
-    /// A software rasterizer.
+    /// A software rasteriser.
     Software,
 }
 

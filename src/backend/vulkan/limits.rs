@@ -12,7 +12,7 @@ const MOST_TOKENS: usize = 32 << 10;
 /// Assumed minimum tokens per text when memory is divided.
 const SHORT_TEXT: usize = 4;
 
-/// Flops per submission. A GPU shared with the display must finish before its watchdog resets it; a software rasterizer
+/// Flops per submission. A GPU shared with the display must finish before its watchdog resets it; a software rasteriser
 /// (about 11 GFLOP/s) must finish soon enough to react to Ctrl-C.
 pub(super) fn flops_per_submission(device_type: DeviceType) -> u64 {
     match device_type {

@@ -158,8 +158,8 @@ impl<'a> Lowering<'a> {
     /// The stored type of the node's operands: a 16-bit type if any operand has one.
     ///
     /// # Errors
-    /// `Unsupported` for 16-bit rows that cannot be read four elements at a time, and where only some of a kernel's
-    /// 16-bit operands are stored in 16 bits.
+    /// `Unsupported` for 16-bit rows that cannot be read four elements at a time, and where only some of the operands
+    /// and results that the kernel supports in 16 bits are stored so.
     fn stored(&self) -> Result<DType> {
         let (op, results) = (self.op(), &self.node.results);
         let value = |id: &ValueId| self.plan.graph.value(*id);

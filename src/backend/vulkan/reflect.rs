@@ -12,7 +12,7 @@ use super::interface::{Access, Binding, Constant, Interface, PushMember, Scalar}
 /// How complete a module's names are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Names {
-    /// All names and all declared bindings are present: an unoptimized module with debug information.
+    /// All names and all declared bindings are present: an unoptimised module with debug information.
     Required,
     /// Any name may be missing, and so may unused bindings: a module of external origin.
     #[allow(dead_code)] // the build script reads only its own modules

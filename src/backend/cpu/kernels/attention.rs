@@ -4,7 +4,7 @@
 //! pack:    K^T in panels [key panel][head_dim][width],  V in panels [column panel][L][width]
 //! attend:  a few queries at a time: scores = scale Q K^T, e = exp(scores - max), y = (e V) / sum e
 //! ```
-//! A row of scores is complete (no rescaling), and its sums over keys start at the text's first key: neighbors in the
+//! A row of scores is complete (no rescaling), and its sums over keys start at the text's first key: neighbours in the
 //! batch, the number of queries processed together and the number of threads change no bit. Whole chains of keys that
 //! are hidden from every query of a block are skipped; hidden keys elsewhere have zero weights, which add nothing.
 

@@ -52,7 +52,7 @@ pub(super) fn layer_norm(step: &Step<'_>, op: &LayerNorm, out: &mut [f32]) -> Re
     Ok(())
 }
 
-/// Normalizes rows of `x`, as many as `out` has, with weight and bias.
+/// Normalises rows of `x`, as many as `out` has, with weight and bias.
 pub(super) fn normalize(arch: Arch, op: &LayerNorm, x: &[f32], (weight, bias): (&[f32], &[f32]), out: &mut [f32]) {
     arch.dispatch(Rows { x, weight, bias, eps: op.eps, out });
 }

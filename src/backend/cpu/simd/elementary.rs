@@ -1,4 +1,4 @@
-//! Elementary functions of one number in plain Rust, for loops that LLVM vectorizes: within 1 to 2 units in the last
+//! Elementary functions of one number in plain Rust, for loops that LLVM vectorises: within 1 to 2 units in the last
 //! place, with the polynomials of `shaders/include/numbers.glsl`. NaN gives NaN.
 
 use std::f64::consts::FRAC_2_PI;
@@ -79,7 +79,7 @@ pub fn logarithm(x: f32) -> f32 {
     // Denormal numbers are measured in units of 2^-149.
     let small = bits < 0x0080_0000;
     let scaled = if small { (bits as i32 as f32).to_bits() } else { bits };
-    // The exponent of the power of two whose quotient is in sqrt(1/2) .. sqrt(2).
+    // The exponent of the power of two that leaves a quotient in sqrt(1/2) .. sqrt(2).
     let n = (scaled.wrapping_sub(0x3f35_04f3) as i32) >> 23;
     let f = f32::from_bits(scaled.wrapping_sub((n as u32) << 23)) - 1.0;
     let y = logarithm_near(f, (if small { n - 149 } else { n }) as f32);

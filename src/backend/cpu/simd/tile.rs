@@ -5,7 +5,7 @@
 //!            b00 b01 b02      each element of the result is its own chain of multiply-adds over k = 0, 1, 2 ...,
 //! a0 a1 ...  ─▶ + + +         cut into chains of CHAIN whose sums are added in order.
 //! ```
-//! The chain is the same for every tile height and width, for all neighboring rows and for every division of the work,
+//! The chain is the same for every tile height and width, for all neighbouring rows and for every division of the work,
 //! so the order of summation depends on the depth alone.
 
 use std::cell::RefCell;

@@ -1,5 +1,5 @@
-//! Memory traffic of fused ops: the ranges they bind are exactly their operands, results and scratch, and nothing of an
-//! operand's size is stored between their steps.
+//! Memory traffic of fused ops: the ranges they bind add up to the bytes of their work, and nothing of an operand's
+//! size is stored between their steps.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Dispatches of row quantization, and of products of quantized rows.
+//! Dispatches of row quantisation, and of products of quantised rows.
 
 use super::elementwise::{Elements, walk};
 use super::rows::{along, spread};

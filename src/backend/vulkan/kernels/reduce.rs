@@ -8,7 +8,7 @@ use crate::backend::vulkan::lowering::{Build, Lowering};
 use crate::ops::Reduce;
 use crate::ops::reduce::Stage;
 
-/// Invocations of a workgroup along neighboring columns, and invocations that share a column: determined by the shape
+/// Invocations of a workgroup along neighbouring columns, and invocations that share a column: determined by the shape
 /// alone. With quads, a column is four elements wide.
 fn layout(n: usize, inner: usize) -> (u32, u32) {
     let columns = inner.next_power_of_two().min(32);

@@ -38,7 +38,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// `columns` columns in as many rows as `count` states.
+    /// Rows of `columns` columns, with their number given by `count`.
     pub fn new(count: Dim, columns: u32) -> Rows {
         let (rows_of, rows) = match count {
             Dim::Fixed(n) => (0, n as u32),

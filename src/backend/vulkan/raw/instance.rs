@@ -31,7 +31,7 @@ impl Instance {
     /// # Errors
     /// `DeviceUnavailable` naming what is missing: the loader, a driver, or a recent enough version.
     pub(in crate::backend::vulkan) fn create(debug: bool, prints: bool, sync: bool) -> Result<Self> {
-        // SAFETY: loading the system's Vulkan loader runs its initializers, which the platform is trusted for.
+        // SAFETY: loading the system's Vulkan loader runs its initialisers, which the platform is trusted for.
         let entry = unsafe { ash::Entry::load() }.map_err(|cause| {
             Error::DeviceUnavailable(format!("no Vulkan loader: {cause} (Debian and Ubuntu: apt install libvulkan1)"))
         })?;

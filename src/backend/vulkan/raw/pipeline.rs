@@ -101,7 +101,7 @@ fn compile(
         .name(c"main")
         .specialization_info(&specialization);
     let info = [vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout)];
-    // SAFETY: every pointer of `info` outlives the call; the cache synchronizes itself.
+    // SAFETY: every pointer of `info` outlives the call; the cache synchronises itself.
     let made = unsafe { device.handle.create_compute_pipelines(device.pipeline_cache, &info, None) };
     // SAFETY: a pipeline does not need its module once it is created.
     unsafe { device.handle.destroy_shader_module(module, None) };

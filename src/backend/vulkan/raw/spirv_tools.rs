@@ -1,4 +1,4 @@
-//! SPIRV-Tools, as bundled in libshaderc: validation and optimization without external programs.
+//! SPIRV-Tools, as bundled in libshaderc: validation and optimisation without external programs.
 //!
 //! Used by the build script for grilly's own shaders, and by the run-time compiler for users' shaders.
 #![allow(unsafe_code)]
@@ -79,7 +79,7 @@ pub fn validate(words: &[u32]) -> Result<(), String> {
     }
 }
 
-/// The goal of an optimization.
+/// The goal of an optimisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(dead_code)] // the build script leaves it to shaderc
 pub enum Aim {
@@ -87,14 +87,14 @@ pub enum Aim {
     Speed,
     /// Fewer words.
     Size,
-    /// No optimization.
+    /// No optimisation.
     None,
 }
 
-/// Optimizes a valid module; `names` preserves debug information, which is otherwise removed.
+/// Optimises a valid module; `names` preserves debug information, which is otherwise removed.
 ///
 /// # Errors
-/// When the optimizer rejects the module.
+/// When the optimiser rejects the module.
 #[allow(dead_code)] // the build script leaves it to shaderc
 pub fn optimise(words: &[u32], aim: Aim, names: bool) -> Result<Vec<u32>, String> {
     // SAFETY: the signatures are those of libspirv.h; everything created here is destroyed exactly once, after its last
