@@ -155,7 +155,7 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// The stored type of the node's operands: a 16-bit type if any operand has one.
+    /// The stored type of the node's values: a 16-bit type if any operand or result has one.
     ///
     /// # Errors
     /// `Unsupported` for 16-bit rows that cannot be read four elements at a time, and where only some of the operands

@@ -63,7 +63,7 @@ pub(super) struct Slot {
     /// How many parts of the batch in flight are submitted.
     submitted: usize,
     timing: Timing,
-    /// The copies of the requested outputs' rows, recorded again when a batch requests others.
+    /// The copies of the requested outputs' rows, recorded again when the requested outputs or the counts change.
     read_back: Recording,
     results: Option<Arc<Buffer>>,
     recorded: Option<(Vec<usize>, Counts)>,
