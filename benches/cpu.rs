@@ -1,6 +1,6 @@
-//! Times of the CPU's products, layer norm and attention, as calls on arrays: `cargo bench`.
+//! Benchmarks of the CPU's products, layer norm and attention, as calls on arrays: `cargo bench`.
 //!
-//! Compare with a run before a change (criterion keeps the last one), on a machine that does nothing else.
+//! Compare with a run before a change (criterion stores the last one), on an otherwise idle machine.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ fn floats(engine: &Arc<Engine>, shape: &[usize]) -> Array {
     engine.upload(DType::F32, shape, &bytes).expect("the CPU has memory")
 }
 
-/// Times one call; the throughput is of flops.
+/// Times one call; the throughput is in flops.
 fn time(criterion: &mut Criterion, name: &str, flops: usize, op: impl Into<Op>, operands: &[&Array]) {
     let op = op.into();
     let mut group = criterion.benchmark_group(op.name());
@@ -29,7 +29,7 @@ fn time(criterion: &mut Criterion, name: &str, flops: usize, op: impl Into<Op>, 
     group.finish();
 }
 
-/// Products of a layer of MiniLM (384) and of one of BERT (768), of few and of many tokens.
+/// Products of a layer of MiniLM (384) and of one of BERT (768), with few and with many tokens.
 fn products(criterion: &mut Criterion) {
     let engine = Engine::of("cpu").expect("there is a CPU");
     for (m, k, n) in [(16, 384, 384), (1024, 384, 1536), (1024, 768, 3072)] {
@@ -49,7 +49,7 @@ fn layer_norm(criterion: &mut Criterion) {
     }
 }
 
-/// 12 heads of 32 columns over texts of one length, queries, keys and values side by side as in a model.
+/// 12 heads of 32 columns over texts of equal length; queries, keys and values are side by side as in a model.
 fn attention(criterion: &mut Criterion) {
     const HEADS: usize = 12;
     const COLUMNS: usize = 32;

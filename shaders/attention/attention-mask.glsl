@@ -1,6 +1,6 @@
 #version 460
 // Computes: y = scores + mask_value where a key is hidden (causal: j > i; mask[b, j] == 0), else scores; [B, H, S, K].
-// Grid: x = workgroups of 256 invocations that walk over all quads of scores together, or over scores one by one.
+// Grid: x = workgroups of 256 invocations that together loop over all quads of scores, or over single scores.
 // Reduction order: none.
 // Assumes: fewer than 2^32 elements; with VECTOR, K a multiple of 4.
 
@@ -21,7 +21,7 @@ layout(push_constant) uniform Push {
     uint keys;
     // Rows of one head.
     uint rows;
-    // Rows of one item of the batch.
+    // Rows of one batch item.
     uint each;
     float mask_value;
 } push;

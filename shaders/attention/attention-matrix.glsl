@@ -3,11 +3,12 @@
 // that i sees, g = h / group, on matrix cores: q, k, v, y float16; scores, sums of weights and results in float32; weights
 // are rounded to float16.
 // Grid: x = floor(T / (16 SUBGROUPS)) + B tiles of 16 SUBGROUPS queries of one text; y = heads. A subgroup has 16 rows.
-// Reduction order: keys in blocks of KEYS from the text's first; within one as the device's matrix cores add. A block of
-// which a subgroup's rows see nothing is passed over; one of which a row sees nothing changes none of its bits.
-// Assumes: offsets [B + 1] rise to the rows of q and k; HEAD_DIM a multiple of 16; strides and columns, counted in
-// eights here, are whole; subgroups of INVOCATIONS / SUBGROUPS invocations, 16 to 64; 16 x 16 x 16 matrices. With
-// ROWS_IN_QUADS subgroups of 32, whose matrices lie as matrix-layout.glsl finds; without it no row's keys are hidden.
+// Reduction order: keys in blocks of KEYS from the text's first; within a block, the order of the device's matrix
+// cores. A block without visible keys for a subgroup's rows is skipped; one without visible keys for a row changes none
+// of its bits.
+// Assumes: offsets [B + 1] increase to the rows of q and k; HEAD_DIM a multiple of 16; strides and columns, counted in
+// eights here, are integers; subgroups of INVOCATIONS / SUBGROUPS invocations, 16 to 64; 16 x 16 x 16 matrices. With
+// ROWS_IN_QUADS subgroups of 32, with the matrix layout that matrix-layout.glsl tests; without it no keys are hidden.
 //# # float16 on matrix cores: in registers where it is known which lane holds which element.
 //# [[kernel]]
 //# stored = ["float16"]
@@ -42,7 +43,7 @@ layout(constant_id = 5) const bool WINDOW = false;
 layout(constant_id = 6) const bool BIAS = false;
 const bool HIDES = CAUSAL || WINDOW;
 
-// Eight elements a quad.
+// Eight elements per quad.
 layout(std430, binding = 1) readonly buffer Q { uvec4 q[]; };
 layout(std430, binding = 2) readonly buffer K { uvec4 k[]; };
 layout(std430, binding = 3) readonly buffer V { uvec4 v[]; };
@@ -53,13 +54,13 @@ layout(std430, binding = 7) writeonly buffer Y { uvec4 y[]; };
 
 const uint TILE = 16u * SUBGROUPS;
 const uint LANES = INVOCATIONS / SUBGROUPS;
-// Quads of a head, and of a row in shared memory, with one more so that rows start at different banks.
+// Quads of a head, and of a row in shared memory, plus one so that rows start at different banks.
 const uint QUADS = HEAD_DIM / 8u;
 const uint STRIDE = QUADS + 1u;
-// Quads of a block's keys, or values, and those that an invocation loads.
+// Quads of a block's keys, or values, and quads that an invocation loads.
 const uint BLOCK = KEYS * QUADS;
 const uint LOADS = (BLOCK + INVOCATIONS - 1u) / INVOCATIONS;
-// Columns of matrices in a head, and in a block of keys.
+// Columns of matrices per head, and per block of keys.
 const uint SLICES = HEAD_DIM / 16u;
 const uint WIDE = KEYS / 16u;
 
@@ -68,20 +69,21 @@ const uint WIDE = KEYS / 16u;
 #define LEFT coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA>
 #define RIGHT coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB>
 
-// The block's keys, then its values; the tile's queries before them, its results after.
+// The block's keys, then its values; before the loop the tile's queries, after it its results.
 const uint VALUES = KEYS * STRIDE;
 shared uvec4 tile[(2u * KEYS > TILE ? 2u * KEYS : TILE) * STRIDE];
-// Behind the first key of the last block in which a value was no number and some query might not see it.
+// The index after the first key of the last block that contained a NaN or infinite value which some query might not
+// see.
 shared uint tainted;
 
-// Rows of 16 of the text that this subgroup has, the block's scores and what becomes of them.
+// The block's scores for the subgroup's 16 rows, their weights, and the rows' results.
 SUM score[WIDE];
 LEFT weight[WIDE];
 SUM result[SLICES];
 const float LOG2_E = 1.44269504;
-// Powers of two: the scale and log2 e are one factor, unless a bias comes between.
+// Powers of two: the scale and log2 e are one factor, unless a bias is added in between.
 float scale;
-// Of the subgroup: its first row of the tile, that row's place, and the row of its biases.
+// Of the subgroup: its first row of the tile, the position of that row, and the row of its biases.
 uint own_row;
 int own_place;
 uint table;
@@ -92,7 +94,7 @@ uint table;
 #include "attention-rows-shared.glsl"
 #endif
 
-// A quad without its elements that are no number.
+// A quad with its NaN and infinite elements set to zero.
 uvec4 numbers(uvec4 quad) {
     [[unroll]] for (uint i = 0u; i < 4u; i++) {
         quad[i] &= (quad[i] & 0x7c00u) == 0x7c00u ? 0xffff0000u : 0xffffffffu;
@@ -101,7 +103,7 @@ uvec4 numbers(uvec4 quad) {
     return quad;
 }
 
-// Loads keys at .. at + KEYS - 1 of the text; past its last zeros, so that what lies there counts for nothing.
+// Loads keys at .. at + KEYS - 1 of the text; zeros past its last key, so that whatever is stored there has no effect.
 void load(uint key_first, uint at, uint count, uint k_column, uint v_column, bool edge) {
     uvec4 keys[LOADS];
     uvec4 values[LOADS];
@@ -130,7 +132,7 @@ void load(uint key_first, uint at, uint count, uint k_column, uint v_column, boo
 }
 
 void main() {
-    // Text i owns the tiles from floor(q_offsets[i] / TILE) + i on; the last of some are empty.
+    // Text i owns the tiles from floor(q_offsets[i] / TILE) + i on; the last tiles of some texts are empty.
     uint low = 0u;
     uint high = counts.texts;
     while (high - low > 1u) {
@@ -154,7 +156,7 @@ void main() {
     uint v_column = push.v_column + head / push.group * QUADS;
     uint lane = gl_SubgroupInvocationID;
     own_row = 16u * gl_SubgroupID;
-    // Rows past the text's end repeat its last; a subgroup that has none but these rests.
+    // Rows past the text's end repeat its last; a subgroup without rows of its own is idle.
     bool busy = first + own_row < last;
     int first_place = place_of(first - text_first, last - text_first, key_count);
     int last_place = first_place + int(min(TILE, last - first)) - 1;
@@ -166,7 +168,7 @@ void main() {
     table = BIAS ? (low * gl_NumWorkGroups.y + head) % push.bias_rows * (2u * push.reach + 1u) + push.reach : 0u;
     scale = BIAS ? LOG2_E : abs(push.scale) * LOG2_E;
 
-    // A negative scale is the queries': the largest score then has the largest weight.
+    // A negative scale moves to the queries: the largest score then has the largest weight.
     uvec4 sign = uvec4(!BIAS && push.scale < 0.0 ? 0x80008000u : 0u);
     for (uint i = lane; i < 16u * QUADS; i += LANES) {
         uint row = min(first + own_row + i / QUADS, last - 1u);
@@ -186,7 +188,7 @@ void main() {
     uint limit = uint(end_of(some));
     for (uint at = 0u; at < limit; at += KEYS) {
         if (WINDOW && int(at) >= some.leading) {
-            // Blocks that no query of the tile sees are passed over.
+            // Blocks that no query of the tile sees are skipped.
             at = max(at, uint(some.begin) / KEYS * KEYS);
         }
         int keys = int(min(KEYS, key_count - at));

@@ -1,29 +1,31 @@
 #version 460
-// Computes: attention-output of BigBird's pattern: window, global places, and RANDOM_BLOCKS blocks of keys by SEED.
+// Computes: attention-output of BigBird's pattern: window, global positions, and RANDOM_BLOCKS key blocks selected by
+// SEED.
 // Grid: x = ceil(q_len / 64), y = heads, z = batch; 256 invocations, 64 rows of one head.
-// Reduction order: one fma a key, j = 0, 1, ... kv_len - 1, from zero, of those in the pattern.
+// Reduction order: one fma per key, j = 0, 1, ... kv_len - 1, from zero, of those in the pattern.
 // Assumes: kv_heads divides heads; with VECTOR, kv_len and head_dim multiples of four; BLOCK is not 0.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "attention-output-interface.glsl"
 #include "attention-window.glsl"
 
-// Wellons' lowbias32: every bit of x moves every bit of the result.
+// Wellons' lowbias32: every bit of x affects every bit of the result.
 uint scatter(uint x) {
     x = (x ^ (x >> 16)) * 0x7feb352du;
     x = (x ^ (x >> 15)) * 0x846ca68bu;
     return x ^ (x >> 16);
 }
 
-// The block of keys that is drawn for a block of queries, the one numbered `draw`.
+// The block of keys with index `draw` among those selected for a block of queries.
 uint drawn(uint block, uint draw) {
     return scatter(SEED + scatter(block * RANDOM_BLOCKS + draw)) % ((push.kv_len + BLOCK - 1u) / BLOCK);
 }
 
-// A bit for each 32 keys, whether a block drawn for the tile's rows touches them; all keys beyond count as touched.
+// One bit per 32 keys: whether a block selected for the tile's rows includes any of them; all keys beyond count as
+// included.
 const uint BITMAP_WORDS = 128;
 shared uint drawn_keys[BITMAP_WORDS];
-// The blocks drawn for the rows whose weights the invocation loads.
+// The blocks selected for the rows whose weights the invocation loads.
 const uint ROWS_LOADED = 2;
 const uint DRAWS = RANDOM_BLOCKS > 0u ? RANDOM_BLOCKS : 1u;
 uint drawn_blocks[ROWS_LOADED * DRAWS];

@@ -1,7 +1,8 @@
 #version 460
-// Computes: attention-output of Longformer's pattern: a window, and GLOBAL_TOKENS first places that see and are seen.
+// Computes: attention-output of Longformer's pattern: a window, and GLOBAL_TOKENS first positions that see all and are
+// seen by all.
 // Grid: x = ceil(q_len / 64), y = heads, z = batch; 256 invocations, 64 rows of one head.
-// Reduction order: one fma a key, j = 0, 1, ... kv_len - 1, from zero, of those in the pattern.
+// Reduction order: one fma per key, j = 0, 1, ... kv_len - 1, from zero, of those in the pattern.
 // Assumes: kv_heads divides heads; with VECTOR, kv_len and head_dim multiples of four.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

@@ -1,7 +1,7 @@
 #version 460
 // Computes: attention-output of grouped and multi-query heads: the heads that share values are one tall matrix.
-// Grid: x = ceil(q_len / 64), y = heads, z = batch; 256 invocations, 128 rows of the group; what is left over ends.
-// Reduction order: one fma a key, j = 0, 1, ... kv_len - 1, from zero.
+// Grid: x = ceil(q_len / 64), y = heads, z = batch; 256 invocations, 128 rows of the group; surplus workgroups exit.
+// Reduction order: one fma per key, j = 0, 1, ... kv_len - 1, from zero.
 // Assumes: kv_heads divides heads; with VECTOR, kv_len and head_dim multiples of four.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

@@ -1,11 +1,12 @@
 #version 460
 // Computes: y[i, h] = sum_j softmax_j(scale q[i, h] . k[j, g] + bias[h, j - place(i)]) v[j, g], j over the keys of i's text
 // that i sees, g = h / group.
-// Grid: x = ceil(T / BLOCK_Q) tiles of packed tokens, which may touch several texts; y = heads.
-// Reduction order: keys in blocks of BLOCK_KV from the text's first; d and, inside a block, j in order; sums of weights by quarters.
-// A block of which a query sees no key changes none of its bits.
-// Assumes: offsets [B + 1] rise to the rows of q and k; with VECTOR, HEAD_DIM and all strides and columns are multiples of 4;
-// BLOCK_Q and BLOCK_KV are powers of two from 16 on, BLOCK_KV at most 16 BLOCK_Q; INVOCATIONS = 4 BLOCK_Q.
+// Grid: x = ceil(T / BLOCK_Q) tiles of packed tokens, which may include several texts; y = heads.
+// Reduction order: keys in blocks of BLOCK_KV from the text's first; d and, inside a block, j in order; sums of weights
+// by quarters. A block without visible keys for a query changes none of its bits.
+// Assumes: offsets [B + 1] increase to the rows of q and k; with VECTOR, HEAD_DIM and all strides and columns are
+// multiples of 4; BLOCK_Q and BLOCK_KV are powers of two from 16 on, BLOCK_KV at most 16 BLOCK_Q; INVOCATIONS = 4
+// BLOCK_Q.
 //# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
 //#
@@ -25,8 +26,8 @@ ALIGNED_ROWS(VECTOR, 1);
 layout(constant_id = 5) const uint BLOCK_Q = 64;
 layout(constant_id = 6) const uint BLOCK_KV = 64;
 layout(constant_id = 7) const uint INVOCATIONS = 256;
-// Whether a query sees the keys up to its place alone, those near it alone, and whether there is a table of biases. Built
-// without MASKS it sees all: SwiftShader takes minutes to compile what masks need.
+// Whether a query sees only the keys up to its position, only those near it, and whether there is a table of biases.
+// Built without MASKS it sees all: SwiftShader takes minutes to compile the masking code.
 #ifdef MASKS
 layout(constant_id = 2) const bool CAUSAL = false;
 layout(constant_id = 3) const bool WINDOW = false;
@@ -53,8 +54,9 @@ void main() {
     uint k_column = push.k_column + head / push.group * HEAD_DIM;
     uint v_column = push.v_column + head / push.group * HEAD_DIM;
 
-    // Scores: rows ty + i, keys 4 tx + j. Weights: row invocation / 4, quads of keys quarter + 4 c. Results: rows tr and tr + 1,
-    // quad tc of each chunk. 32 neighbours have the same eight rows everywhere, and rest while a text has none of them.
+    // Scores: rows ty + i, keys 4 tx + j. Weights: row invocation / 4, quads of keys quarter + 4 c. Results: rows tr
+    // and tr + 1, quad tc of each chunk. 32 neighbours have the same eight rows everywhere, and are idle while a text
+    // has none of them.
     uint tx = invocation % QUADS;
     uint ty = invocation / QUADS * ROWS;
     uint soft_row = invocation / 4u;
@@ -77,7 +79,7 @@ void main() {
         if (begin >= end) {
             continue;
         }
-        // Places of the tile's first and last query of this text, and of this invocation's.
+        // Positions of the tile's first and last query of this text, and of this invocation's.
         uint queries = q_offsets[text + 1u] - begin;
         int first_place = place_of(max(first, begin) - begin, queries, key_count);
         int last_place = first_place + int(end - 1u - max(first, begin));
@@ -93,12 +95,12 @@ void main() {
         uint limit = uint(end_of(some));
         for (uint at = 0u; at < limit; at += BLOCK_KV) {
             if (WINDOW && int(at) >= some.leading) {
-                // Blocks that no query of the tile sees are passed over.
+                // Blocks that no query of the tile sees are skipped.
                 at = max(at, uint(some.begin) / BLOCK_KV * BLOCK_KV);
             }
             uint block = key_begin + at;
             uint keys = min(BLOCK_KV, key_count - at);
-            // Whether some query of the tile does not see all of the block.
+            // Whether the block is partly hidden from some query of the tile.
             bool edge = HIDES && !sees_each(each, int(at), int(keys));
 
             vec4 score[ROWS];
@@ -135,7 +137,7 @@ void main() {
             }
             barrier();
 
-            // Softmax over the block: a row that sees none of it gets no weights and keeps what it has.
+            // Softmax over the block: a row without visible keys in it gets no weights and keeps its results.
             bool some_seen = own && (!HIDES || sees_some(mine, int(at), int(keys)));
             vec4 weight[ROWS];
             float most = largest;
@@ -159,7 +161,8 @@ void main() {
             uint row_slot = soft_row * 4u;
             most = max(max(partial[row_slot], partial[row_slot + 1u]), max(partial[row_slot + 2u], partial[row_slot + 3u]));
             float sum = 0.0;
-            // Of a key that another query sees less than any weight: 0 times a hidden NaN is not 0.
+            // The mark, below any weight, of keys hidden from this query but not from another: 0 times a hidden NaN is
+            // not 0.
             float hidden = edge ? -1.0 : 0.0;
             if (own) {
                 [[unroll]] for (uint c = 0u; c < ROWS; c++) {
@@ -203,7 +206,7 @@ void main() {
                             r_1 = HIDES ? mix(next_1, r_1, bvec4(w_1[i] < 0.0)) : next_1;
                         }
                     }
-                    // A row of another text keeps what it has: 0 times a NaN of this text is not 0.
+                    // A row of another text keeps its results: 0 times a NaN of this text is not 0.
                     result[2u * chunk] = mix(result[2u * chunk], r_0, bvec4(own_0));
                     result[2u * chunk + 1u] = mix(result[2u * chunk + 1u], r_1, bvec4(own_1));
                 }
@@ -222,7 +225,7 @@ void main() {
         uint row = tr + i;
         if (first + row < last) {
             [[unroll]] for (uint chunk = 0u; chunk < CHUNKS; chunk++) {
-                // A text without keys has weights of no sum.
+                // The weights of a text without keys have a sum of zero.
                 vec4 quad = factor[row] == 0.0 ? vec4(0.0) : result[2u * chunk + i] / factor[row];
                 uint column = 32u * chunk + 4u * tc;
                 uint at = (first + row) * push.y_stride + head * HEAD_DIM + column;

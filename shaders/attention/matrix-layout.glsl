@@ -1,9 +1,9 @@
 #version 460
-// Computes: y[l] = 1 if lane l holds, of 16 x 16 matrices of float32 sums and of float16 left operands, as element e what
-// stands in row l / 4 + 8 (e / 4) and column 2 (l % 4) + e % 2 + 8 (e / 2 % 2), for e = 0 .. 7 and no more; else 0.
+// Computes: y[l] = 1 if lane l holds, in 16 x 16 matrices of float32 sums and of float16 left operands, exactly the
+// elements e = 0 .. 7, with element e from row l / 4 + 8 (e / 4) and column 2 (l % 4) + e % 2 + 8 (e / 2 % 2); else 0.
 // Grid: one workgroup of one subgroup.
 // Reduction order: none.
-// Assumes: subgroups of 32. The layout is the driver's own; what is found here holds for all shaders on the device.
+// Assumes: subgroups of 32. The driver determines the layout; the result holds for all shaders on the device.
 //# # Not an operation: asked once when a device is opened (src/backend/vulkan/asked.rs).
 //# [[kernel]]
 //# stored = ["float16"]
@@ -17,7 +17,7 @@
 layout(local_size_x = 32) in;
 layout(std430, binding = 0) writeonly buffer Y { uint y[]; };
 
-// Element i of either matrix, row by row, is i: float16 has these numbers exactly.
+// Element i of either matrix, in row-major order, is i: float16 represents these numbers exactly.
 shared vec4 wide[64];
 shared uvec4 narrow[32];
 

@@ -1,6 +1,6 @@
 #version 460
 // Computes: (x1 cos - x2 sin, x2 cos + x1 sin) of each row's first half x1 and second half x2; x [B, S, H, D].
-// Grid: x = workgroups of 256 invocations that walk over all pairs together, or over quads of pairs.
+// Grid: x = workgroups of 256 invocations that together loop over all pairs, or over quads of pairs.
 // Reduction order: none.
 // Assumes: fewer than 2^32 elements; with VECTOR, D a multiple of 8.
 //# [[kernel]]
@@ -26,7 +26,7 @@ layout(push_constant) uniform Push {
     // Of one row.
     uint row_pairs;
     uint heads;
-    // Rows of the tables of angles.
+    // Rows of the angle tables.
     uint angles;
 } push;
 

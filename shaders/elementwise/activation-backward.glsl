@@ -1,6 +1,6 @@
 #version 460
 // Computes: y = g act'(x), elementwise; g, x, y [rows, columns].
-// Grid: x = ceil(rows / push.rows_per_group); 256 invocations walk over the elements of those rows.
+// Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows.
 // Reduction order: none.
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4.
 #extension GL_GOOGLE_include_directive : require

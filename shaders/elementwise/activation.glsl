@@ -1,6 +1,6 @@
 #version 460
 // Computes: y = act(x), elementwise; x, y [rows, columns]; with BIAS, act(x + bias), bias [width] along the last axis.
-// Grid: x = ceil(rows / push.rows_per_group); 256 invocations walk over the elements of those rows.
+// Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows.
 // Reduction order: none.
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4, and width with VECTOR.
 //# [[kernel]]
@@ -21,7 +21,7 @@ layout(constant_id = 0) const uint ACTIVATION = 0;
 layout(std430, binding = 1) readonly buffer X { float x[]; };
 layout(std430, binding = 1) readonly buffer X4 { QUAD x_4[]; };
 #ifdef BIAS
-// Whether four elements never leave a row.
+// Whether a group of four elements never crosses the end of a row.
 ALIGNED_ROWS(VECTOR, 1);
 layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
 layout(std430, binding = 2) readonly buffer Bias4 { vec4 bias_4[]; };
@@ -53,7 +53,7 @@ void four(uint quad) {
     y_4[quad] = narrow(value_4(ACTIVATION, sum, push.a, push.b));
 }
 
-// Narrow tensors have no elements left over.
+// 16-bit tensors have no remaining elements.
 void one(uint place) {
 #if STORED == FLOAT32
     float sum = x[place];

@@ -1,7 +1,7 @@
 #version 460
 // Computes: m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
 //           parameter = parameter - rate ((m / c1) / (sqrt(v / c2) + eps) + decay parameter); all in place.
-// Grid: x = ceil(rows / push.rows_per_group); 256 invocations walk over the elements of those rows.
+// Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows.
 // Reduction order: none.
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4; rates = [rate, c1, c2].
 #extension GL_GOOGLE_include_directive : require

@@ -1,6 +1,6 @@
 #version 460
 // Computes: y = -(t max(log p, -100) + (1 - t) max(log(1 - p), -100)), elementwise; p, t, y [rows, columns].
-// Grid: x = ceil(rows / push.rows_per_group); 256 invocations walk over the elements of those rows.
+// Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows.
 // Reduction order: none.
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4.
 #extension GL_GOOGLE_include_directive : require
@@ -21,7 +21,7 @@ layout(push_constant) uniform Push {
     uint rows_per_group;
 } push;
 
-// Where p is small, 1 - p would lose it.
+// log(1 - p); where p is small, 1 - p would lose its low bits.
 float logarithm_of_rest(float p) {
     return abs(p) < 0.25 ? logarithm_near(-p, 0.0) : logarithm(1.0 - p);
 }

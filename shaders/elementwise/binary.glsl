@@ -1,8 +1,8 @@
 #version 460
 // Computes: y = a + b, a - b, a b or a / b, elementwise; a, y [rows, columns], b repeated along some axes.
-// Grid: x = ceil(rows / push.rows_per_group); 256 invocations walk over the elements of those rows.
+// Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows.
 // Reduction order: none.
-// Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4; if narrow, b has a's last axis.
+// Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4; in 16 bits, b has a's last axis.
 //# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
 #extension GL_GOOGLE_include_directive : require
@@ -11,9 +11,9 @@
 
 // As `BinaryKind`.
 layout(constant_id = 0) const uint KIND = 0;
-// Axes b is walked along, 0 where it has a's shape; the fastest is number 0.
+// Number of axes along which b is indexed, 0 where it has a's shape; axis 0 is the fastest.
 layout(constant_id = 1) const uint AXES = 0;
-// Whether four elements never leave the fastest axis.
+// Whether a group of four elements never crosses the end of the fastest axis.
 ALIGNED_ROWS(VECTOR, 2);
 
 layout(std430, binding = 1) readonly buffer A { float a[]; };
@@ -31,14 +31,14 @@ layout(push_constant) uniform Push {
     uint size_0;
     uint size_1;
     uint size_2;
-    // Elements of b between two indices of an axis: 0 where b is repeated.
+    // Stride of b between two indices of an axis: 0 where b is broadcast.
     uint stride_0;
     uint stride_1;
     uint stride_2;
     uint stride_3;
 } push;
 
-// The place in b that belongs to an element of a. The slowest axis needs no size.
+// The index in b that corresponds to an element of a. The size of the slowest axis is not needed.
 uint place_in_b(uint place) {
     if (AXES == 0u) {
         return place;
@@ -69,7 +69,8 @@ vec4 combine(vec4 a, vec4 b) {
     }
 }
 
-// What belongs to elements 4 quad .. 4 quad + 3 of a. Narrow b has a's last axis, so that they are neighbours there.
+// The elements of b for elements 4 quad .. 4 quad + 3 of a. A 16-bit b has a's last axis, so that they are adjacent in
+// it.
 vec4 second(uint quad) {
     if (AXES == 0u) {
         return wide(b_4[quad]);
@@ -90,7 +91,7 @@ void four(uint quad) {
     y_4[quad] = narrow(combine(wide(a_4[quad]), second(quad)));
 }
 
-// Narrow tensors have no elements left over.
+// 16-bit tensors have no remaining elements.
 void one(uint place) {
 #if STORED == FLOAT32
     y[place] = combine(vec4(a[place]), vec4(b[place_in_b(place)])).x;

@@ -1,6 +1,6 @@
 #version 460
-// Computes: y = x in another element type; float16 lies two to a word, the lower half first.
-// Grid: x = ceil(words / push.words_per_group); 256 invocations walk over the words of the result.
+// Computes: y = x in another element type; float16 is packed two per word, the first in the lower half.
+// Grid: x = ceil(words / push.words_per_group); 256 invocations loop over the words of the result.
 // Reduction order: none.
 // Assumes: elements < 2^32; words_per_group is a multiple of 4.
 #extension GL_GOOGLE_include_directive : require
@@ -62,7 +62,7 @@ void one(uint word) {
 }
 
 void main() {
-    // Words whose elements are all there, by fours; those left over are less than four.
+    // Complete words, in groups of four; fewer than four remain.
     bool narrows = CONVERSION == 0u || CONVERSION == 3u;
     uint whole = (narrows ? push.elements / 2u : push.words) & ~3u;
     uint first = gl_WorkGroupID.x * push.words_per_group;

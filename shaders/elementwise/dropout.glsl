@@ -1,7 +1,7 @@
 #version 460
-// Computes: y = x / (1 - p) where u >= p, else 0, elementwise; u uniform, of Philox4x32-10; with KEYED, key and counter are
-// the buffer's and not the push block's.
-// Grid: x = ceil(rows / push.rows_per_group); 256 invocations walk over the elements of those rows.
+// Computes: y = x / (1 - p) where u >= p, else 0, elementwise; u uniform, from Philox4x32-10; with KEYED, key and
+// counter are read from the buffer instead of the push block.
+// Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows.
 // Reduction order: none.
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4.
 //# [[kernel]]
@@ -50,7 +50,7 @@ void four(uint quad) {
     y_4[quad] = narrow(mix(vec4(0.0), wide(x_4[quad]) / (1.0 - push.p), kept(quad)));
 }
 
-// Narrow tensors have no elements left over.
+// 16-bit tensors have no remaining elements.
 void one(uint place) {
 #if STORED == FLOAT32
     y[place] = kept(place / 4u)[place % 4u] ? x[place] / (1.0 - push.p) : 0.0;

@@ -1,6 +1,6 @@
 #version 460
 // Computes: y = [g act(x2), g x1 act'(x2)]; g [..., width], x, y [..., 2 width] with halves of the last axis.
-// Grid: x = ceil(rows / push.rows_per_group); 256 invocations walk over the elements of those rows.
+// Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows.
 // Reduction order: none.
 // Assumes: elements of x < 2^32; rows_per_group * columns is a multiple of 4, and width with VECTOR.
 #extension GL_GOOGLE_include_directive : require
@@ -27,7 +27,7 @@ layout(push_constant) uniform Push {
     float b;
 } push;
 
-// The place in x and y that belongs to an element of g.
+// The index in x and y that corresponds to an element of g.
 uint first_half(uint place) {
     return place + place / push.width * push.width;
 }
@@ -54,7 +54,7 @@ void main() {
     if (VECTOR) {
         walk(own);
     } else {
-        // Writing four of a row at odd places would touch every part of memory four times.
+        // Writing four elements of a row at unaligned positions would access every memory segment four times.
         for (uint place = own.x + gl_LocalInvocationIndex; place < own.y; place += 256u) {
             one(place);
         }

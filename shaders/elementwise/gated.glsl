@@ -1,6 +1,6 @@
 #version 460
 // Computes: y = x1 act(x2); y [..., width], x [..., 2 width] with halves x1 and x2 of the last axis.
-// Grid: x = ceil(rows / push.rows_per_group); 256 invocations walk over the elements of those rows.
+// Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows.
 // Reduction order: none.
 // Assumes: elements of x < 2^32; rows_per_group * columns is a multiple of 4, and width with VECTOR.
 //# [[kernel]]
@@ -28,7 +28,7 @@ layout(push_constant) uniform Push {
     float b;
 } push;
 
-// The place in x that belongs to an element of y.
+// The index in x that corresponds to an element of y.
 uint first_half(uint place) {
     return place + place / push.width * push.width;
 }
@@ -49,7 +49,7 @@ void four(uint quad) {
     y_4[quad] = narrow(wide(x_4[at / 4u]) * gate);
 }
 
-// Narrow tensors have no elements left over.
+// 16-bit tensors have no remaining elements.
 void one(uint place) {
 #if STORED == FLOAT32
     uint at = first_half(place);

@@ -1,7 +1,7 @@
 #version 460
 // Computes: y[v] = sum of g[order[i]], i = starts[v] .. starts[v + 1] - 1; g [tokens, columns], y [rows, columns].
-// Grid: x = ceil(rows / (256 / LANES)) * ceil(quads of a row / LANES), going on along y.
-// Reduction order: i in order, whatever the device.
+// Grid: x = ceil(rows / (256 / LANES)) * ceil(quads of a row / LANES), continued along y.
+// Reduction order: i in order, on every device.
 // Assumes: order below tokens, starts at most the length of order; with VECTOR, columns are a multiple of 4.
 #extension GL_GOOGLE_include_directive : require
 #include "counts.glsl"
@@ -28,7 +28,7 @@ layout(push_constant) uniform Push {
     uint blocks;
 } push;
 
-// g[order[i], c .. c + 3]; past the last column, that one again.
+// g[order[i], c .. c + 3]; past the last column, that column again.
 vec4 load(uint i, uint c) {
     uint start = order[i] * push.columns;
     if (VECTOR) {
@@ -48,7 +48,7 @@ void main() {
     uint i = starts[row];
     uint end = min(starts[row + 1u], batch_rows(push.places_of, push.places));
     precise vec4 sum = vec4(0.0);
-    // Four loads under way at once.
+    // Four loads in flight at once.
     for (; i + 4u <= end; i += 4u) {
         vec4 a = load(i, c), b = load(i + 1u, c), d = load(i + 2u, c), e = load(i + 3u, c);
         sum = sum + a;

@@ -1,8 +1,8 @@
 #version 460
 // Computes: y[t] = sum of up to three table_i[index_i[t]]; y [rows, columns], index_i [rows], table_i [*, columns].
-// Grid: x = ceil(rows / 4); 64 invocations walk over the columns of each row, with VECTOR four columns at a time.
+// Grid: x = ceil(rows / 4); 64 invocations loop over the columns of each row, with VECTOR four columns at a time.
 // Reduction order: y (with ACCUMULATE), then the tables in order.
-// Assumes: indices lie inside their tables; SLICED has one table, of which rows first .. first + slice_rows are bound.
+// Assumes: indices are inside their tables; SLICED has one table, of which rows first .. first + slice_rows are bound.
 //# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
 #extension GL_GOOGLE_include_directive : require
@@ -15,7 +15,7 @@ layout(constant_id = 0) const uint TERMS = 3;
 layout(constant_id = 1) const bool ACCUMULATE = false;
 layout(constant_id = 2) const bool SLICED = false;
 ALIGNED_ROWS(VECTOR, 3);
-// Groups of four columns that an invocation has under way at once.
+// Groups of four columns that an invocation loads at once.
 const uint FLIGHT = 4u;
 
 layout(std430, binding = 1) readonly buffer Index0 { uint index_0[]; };
@@ -57,7 +57,7 @@ void in_fours(uint row, uint source) {
     uint quads = push.columns / 4u;
     vec4 sums[FLIGHT];
     for (uint quad = gl_LocalInvocationID.x; quad < quads; quad += 64u * FLIGHT) {
-        // Past the row's end, its last quad again.
+        // Past the row's end, its last quad is repeated.
         [[unroll]] for (uint i = 0u; i < FLIGHT; i++) {
             sums[i] = four(row, source, min(quad + 64u * i, quads - 1u), quads);
         }
@@ -74,7 +74,7 @@ void main() {
     if (row >= batch_rows(push.rows_of, push.rows)) {
         return;
     }
-    // Unsigned: a row before the slice wraps to a large number and is left to another slice too.
+    // Unsigned: a row before the slice wraps to a large number and is also left to another slice.
     uint source = index_0[row] - push.first;
     if (SLICED && source >= push.slice_rows) {
         return;

@@ -1,8 +1,9 @@
 #version 460
-// Computes: one vector a text from its tokens; x [T, columns], y [B, y_columns], columns y_column .. of it written.
+// Computes: one vector per text from its tokens; x [T, columns], y [B, y_columns], of which columns from y_column on
+// are written.
 // Grid: x = ceil(columns / 64), y = texts; an invocation owns one column of one text.
 // Reduction order: tokens in order, in blocks of 32 from the first pooled token, whose sums are then added in order.
-// Assumes: offsets [B + 1] rise to T; tokens before offsets[i] + first[i] are left out.
+// Assumes: offsets [B + 1] increase to T; tokens before offsets[i] + first[i] are excluded.
 //# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
 #extension GL_GOOGLE_include_directive : require
@@ -11,7 +12,7 @@
 #include "stored.glsl"
 
 layout(local_size_x = 64) in;
-// By the numbers of `PoolMode`.
+// Numbered as in `PoolMode`.
 layout(constant_id = 0) const uint MODE = 2;
 const uint CLS = 0u, MAX = 1u, MEAN = 2u, MEAN_SQRT_LENGTH = 3u, WEIGHTED_MEAN = 4u, LAST_TOKEN = 5u;
 
@@ -69,7 +70,7 @@ void main() {
         if (MODE == MEAN_SQRT_LENGTH) {
             divisor = sqrt(n);
         } else if (MODE == WEIGHTED_MEAN) {
-            // The weights are consecutive numbers: their mean times how many there are.
+            // The weights are consecutive numbers, so their sum is their mean times their count.
             divisor = 0.5 * n * float((from - start + 1u) + (end - start));
         }
         result = total / divisor;

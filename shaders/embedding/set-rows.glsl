@@ -1,9 +1,9 @@
 #version 460
 // Computes: table[index[i]] = x[i], row by row, in place; table [places, columns], x [rows, columns].
-// Grid: x = ceil(rows / push.rows_per_group); 256 invocations walk over the elements of those rows of x.
+// Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows of x.
 // Reduction order: none.
-// Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4; indices are distinct. A row outside the table is
-// written nowhere.
+// Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4; indices are distinct. Rows outside the table
+// are not written.
 #extension GL_GOOGLE_include_directive : require
 #include "elements.glsl"
 

@@ -1,8 +1,8 @@
-// The nonlinearities, by the numbers of `ActivationKind`. `kind` is a specialization constant: no branch remains.
+// The nonlinearities, numbered as in `ActivationKind`. `kind` is a specialization constant, so no branch remains.
 #include "numbers.glsl"
 
 // 0.5 x (1 + tanh u) = x / (1 + e^-2u), u = sqrt(2 / pi) (x + 0.044715 x^3). The exponential, as in `exponential`, is 0
-// below the normal numbers and infinite above; what it makes of NaN does not matter, x is one then.
+// below the normal numbers and infinite above; its value for NaN does not matter, since x is NaN then.
 float gelu_tanh(float x) {
     float t = clamp(x * fma(x * x, -0.0713548163, -1.59576912), -88.0, 89.0);
     float n = roundEven(t * 1.44269504);
@@ -14,8 +14,9 @@ float gelu_tanh(float x) {
     return x / fma(1.0 + fma(r * r, q, r), power_of_two(integer(n)), 1.0);
 }
 
-// 0.5 x (1 + erf(x / sqrt 2)): what the normal distribution leaves beyond |x| is 2^P(|x|), which falls for ever and serves
-// the negative side as it is. P minimax, weighted by the root of what is left; 2^r minimax, relative error 2e-8.
+// 0.5 x (1 + erf(x / sqrt 2)): the upper tail of the normal distribution beyond |x| is 2^P(|x|), which keeps decreasing
+// and is used directly for negative x. P minimax, weighted by the square root of the tail; 2^r minimax, relative error
+// 2e-8.
 float gelu_erf(float x) {
     float t = abs(x);
     float p = fma(t, -3.092422e-8, 9.000113e-7);

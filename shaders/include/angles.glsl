@@ -4,14 +4,14 @@
 const uint TWO_OVER_PI[7] =
     uint[](0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u, 0x4f10e410u, 0x7f9458eau);
 
-// An angle as quarter turns and what is left, -pi/4 .. pi/4.
+// An angle as quarter turns and a remainder, -pi/4 .. pi/4.
 struct Angle {
     uint quarters;
     float rest;
 };
 
-// For |x| from 1 on: x 2/pi in fixed point with 62 binary places, of which only those are computed that matter (Payne
-// and Hanek 1983); nothing is lost, however large x is.
+// For |x| from 1 on: x 2/pi in fixed point with 62 binary places, computing only the places that matter (Payne and
+// Hanek 1983); no accuracy is lost, however large x is.
 Angle reduce_large(float x) {
     uint bits = floatBitsToUint(x);
     uint mantissa = (bits << 8) | 0x80000000u;
@@ -65,7 +65,7 @@ Angle reduce(float x) {
     return Angle(uint(int(n)), rest);
 }
 
-// sin(quarters pi/2 + rest); cos is one quarter on. Polynomials of Cephes' sinf and cosf.
+// sin(quarters pi/2 + rest); cos adds one quarter. Polynomials of Cephes' sinf and cosf.
 float sine(Angle angle) {
     float r = angle.rest;
     float s = r * r;

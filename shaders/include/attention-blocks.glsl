@@ -1,10 +1,10 @@
-// Blocks of attention in shared memory: BLOCK_Q queries, BLOCK_KV keys with their values, and their scores. INVOCATIONS is four
-// times BLOCK_Q; the loads are those of attention-interface.glsl.
+// Blocks of attention in shared memory: BLOCK_Q queries, BLOCK_KV keys with their values, and their scores. INVOCATIONS
+// is four times BLOCK_Q; the loads are those of attention-interface.glsl.
 
-// A head is worked on in chunks of 32 columns, so that shared memory does not depend on HEAD_DIM.
+// A head is processed in chunks of 32 columns, so that shared memory does not depend on HEAD_DIM.
 const uint CHUNKS = (HEAD_DIM + 31) / 32;
-// Quads of keys in a block, and rows of it whose scores an invocation has; rows that are loaded side by side, and how many of a
-// block's keys an invocation loads.
+// Quads of keys per block, and rows of it whose scores an invocation computes; rows that are loaded side by side, and
+// keys of a block that an invocation loads.
 const uint QUADS = BLOCK_KV / 4;
 const uint ROWS = BLOCK_KV / 16;
 const uint HALF = BLOCK_Q / 2;
@@ -31,8 +31,8 @@ void stage_queries(uint first, uint last, uint q_column, uint chunk) {
     }
 }
 
-// The same of the block's keys, behind the queries: key 4 a + b lies in row QUADS b + a, so that neighbouring invocations read
-// neighbouring rows.
+// The same of the block's keys, after the queries: key 4 a + b is in row QUADS b + a, so that neighbouring invocations
+// read neighbouring rows.
 void stage_keys(uint block, uint keys, uint k_column, uint chunk) {
     uint quad = gl_LocalInvocationIndex % 8u;
     uint column = 32u * chunk + 4u * quad;
@@ -45,7 +45,7 @@ void stage_keys(uint block, uint keys, uint k_column, uint chunk) {
     }
 }
 
-// The same of the block's values, in a place of their own.
+// The same of the block's values, in separate memory.
 void stage_values(uint block, uint keys, uint v_column, uint chunk) {
     uint quad = gl_LocalInvocationIndex % 8u;
     uint column = 32u * chunk + 4u * quad;

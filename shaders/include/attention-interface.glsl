@@ -1,4 +1,4 @@
-// What attention reads and writes, and its loads. HEAD_DIM and VECTOR are constants of the shader.
+// The interface of attention, and its loads. HEAD_DIM and VECTOR are constants of the shader.
 #include "counts.glsl"
 
 layout(std430, binding = 1) readonly buffer Q { float q[]; };
@@ -12,8 +12,8 @@ layout(std430, binding = 7) writeonly buffer Y4 { QUAD y_4[]; };
 
 #include "attention-push.glsl"
 
-// Four columns of a head from `column`, at element `at`; zeros past the head's end and where `there` is false.
-// Loads are made in any case, at a place that exists: branches around them cost more than they save.
+// Four columns of a head from `column`, at element `at`; zeros past the head's end and where `there` is false. Loads
+// are unconditional, at a valid index: branches around them cost more than they save.
 #define LOAD(NAME, SCALARS, VECTORS)                                                                           \
     vec4 NAME(bool there, uint at, uint column) {                                                              \
         there = there && column < HEAD_DIM;                                                                    \
@@ -32,7 +32,7 @@ LOAD(load_q, q, q_4)
 LOAD(load_k, k, k_4)
 LOAD(load_v, v, v_4)
 
-// The text that holds a token: the last one that starts at or before it and is not empty.
+// The text of a token: the last nonempty one that starts at or before it.
 uint text_of(uint token) {
     uint low = 0u;
     uint high = counts.texts;

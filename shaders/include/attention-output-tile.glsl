@@ -1,11 +1,11 @@
-// The tile and the loop of attention-output. A build says before it which weights its pattern leaves at zero:
+// The tile and the loop of attention-output. A build defines before it which weights its pattern leaves at zero:
 //   PATTERN        if it has one, and then
 //   bool wanted(uint first, uint last, uint key, uint count)   whether rows first .. last may need `count` keys from key
 //   bool allowed(uint slot, uint row, uint key)   whether a weight may differ from zero; the others count as zero.
-//                                      An invocation asks for one row a slot, ROWS_LOADED slots, for the whole tile
+//                                      An invocation queries one row per slot, ROWS_LOADED slots, for the whole tile
 //   PREPARED       if it needs void prepare(uint first, uint last) and void prepare_row(uint slot, uint row) before
-//   GROUPED        the rows of all heads that share values stand below each other, 128 at once in place of 64
-//   FEW_ROWS       of a tile that is not full, the rows that are not there are not computed
+//   GROUPED        the rows of all heads that share values are stacked, 128 at once instead of 64
+//   FEW_ROWS       in a partial tile, absent rows are not computed
 
 layout(local_size_x = 256) in;
 
@@ -25,12 +25,12 @@ const uint ROW_STEP = 256 / COLUMN_QUADS;
 const uint ROWS = TILE_ROWS / ROW_STEP;
 const uint WEIGHT_LOADS = TILE_ROWS * KEY_QUADS / 256;
 const uint VALUE_LOADS = TILE_KEYS * COLUMN_QUADS / 256;
-// Four keys of a row stand together; one quad more keeps neighbouring rows in different banks.
+// Four keys of a row are adjacent; one quad of padding keeps neighbouring rows in different banks.
 const uint STRIDE = KEY_QUADS + 1;
 shared vec4 weight_tile[TILE_ROWS * STRIDE];
 shared vec4 value_tile[TILE_KEYS * COLUMN_QUADS];
 
-// weights[row, key .. key + 3] of the matrix whose first row is `base`; zeros where there are none.
+// weights[row, key .. key + 3] of the matrix whose first row is `base`; zeros outside it.
 vec4 load_weights(uint slot, uint base, uint row, uint rows, uint key) {
     bool there = row < rows && key < push.kv_len;
     uint at = there ? (base + row) * push.kv_len + key : 0u;
@@ -38,7 +38,7 @@ vec4 load_weights(uint slot, uint base, uint row, uint rows, uint key) {
     if (VECTOR) {
         quad = weights_4[at / 4u];
     } else {
-        // Past the end of the row, its last element stands in.
+        // Past the end of the row, its last element is loaded instead.
         uint most = there ? push.kv_len - 1u - key : 0u;
         quad = vec4(weights[at], weights[at + min(1u, most)], weights[at + min(2u, most)], weights[at + min(3u, most)]);
         quad = mix(quad, vec4(0.0), greaterThan(uvec4(0u, 1u, 2u, 3u), uvec4(most)));
@@ -51,7 +51,7 @@ vec4 load_weights(uint slot, uint base, uint row, uint rows, uint key) {
     return mix(quad, vec4(0.0), bvec4(!there));
 }
 
-// values[key, column .. column + 3] of one head; zeros where there are none.
+// values[key, column .. column + 3] of one head; zeros outside it.
 vec4 load_values(uint text, uint kv_head, uint key, uint column) {
     bool there = key < push.kv_len && column < push.head_dim;
     uint at = there ? ((text * push.kv_len + key) * push.kv_heads + kv_head) * push.head_dim + column : 0u;
@@ -127,7 +127,7 @@ void main() {
         [[unroll]] for (uint i = 0u; i < ROWS; i++) {
             result[i] = vec4(0.0);
         }
-        // The next tiles, on their way from memory while the present ones are multiplied.
+        // The next tiles, being loaded while the present ones are multiplied.
         vec4 next_weights[WEIGHT_LOADS];
         vec4 next_values[VALUE_LOADS];
         uint key = next_keys(first, last, 0u);
@@ -188,7 +188,7 @@ void main() {
                 }
             }
         }
-        // The tiles are read to the end before the next columns' are written.
+        // All reads of the tiles finish before the next columns' tiles are written.
         barrier();
     }
 }

@@ -1,4 +1,5 @@
-// Whose rows belong together in packed attention, and how its operands lie: counted in elements, in attention-matrix in eights.
+// Which rows belong together in packed attention, and the layout of its operands, in elements (in eights in
+// attention-matrix).
 
 // First query, and first key, of each text.
 layout(std430, binding = 4) readonly buffer QOffsets { uint q_offsets[]; };
@@ -8,7 +9,7 @@ layout(std430, binding = 5) readonly buffer KvOffsets { uint kv_offsets[]; };
 layout(std430, binding = 6) readonly buffer Bias { float bias[]; };
 
 layout(push_constant) uniform Push {
-    // Query heads to a key-value head.
+    // Query heads per key-value head.
     uint group;
     uint q_stride;
     uint q_column;
@@ -18,14 +19,14 @@ layout(push_constant) uniform Push {
     uint v_column;
     uint y_stride;
     float scale;
-    // Keys at most this far from the query's place are seen; the constant WINDOW says whether this holds.
+    // Keys at most this far from the query's position are visible; the constant WINDOW enables this.
     uint window;
-    // With a window: first places of a text, which see all keys and are seen by all queries.
+    // With a window: the first positions of a text, which see all keys and are visible to all queries.
     uint global_tokens;
-    // Whether the last query stands at the last key, else the first at the first.
+    // Whether the last query is aligned with the last key; otherwise the first with the first.
     uint align_end;
     uint reach;
     uint bias_rows;
-    // Texts of queries that a text of keys serves: text t has the keys of text t / shared_by of kv_offsets.
+    // Texts of queries per text of keys: text t uses the keys of text t / shared_by of kv_offsets.
     uint shared_by;
 } push;

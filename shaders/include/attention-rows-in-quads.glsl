@@ -1,9 +1,9 @@
-// Softmax of attention-matrix where four neighbouring lanes hold two whole rows of a matrix: element e of lane l stands in
-// row l / 4 + 8 (e / 4) and column 2 (l % 4) + e % 2 + 8 (e / 2 % 2), in sums as in left operands, so that scores become
-// weights where they are.
+// Softmax of attention-matrix where four neighbouring lanes hold two whole rows of a matrix: element e of lane l is in
+// row l / 4 + 8 (e / 4) and column 2 (l % 4) + e % 2 + 8 (e / 2 % 2), in sums as in left operands, so that scores
+// become weights in place.
 
 #define NONE uintBitsToFloat(0xff800000u)
-// Of the lane's two rows.
+// For the lane's two rows.
 float largest[2];
 float total[2];
 Sight mine[2];
@@ -24,7 +24,8 @@ void begin(uint key_count) {
     }
 }
 
-// Turns scores into weights and shrinks what came before to the same measure; `edge` if some row may not see all of it.
+// Turns scores into weights and rescales earlier results to the new maximum; `edge` if some row may not see the whole
+// block.
 void soften(uint at, uint key_count, bool edge) {
     if (BIAS) {
         [[unroll]] for (uint n = 0u; n < WIDE; n++) {
@@ -55,7 +56,7 @@ void soften(uint at, uint key_count, bool edge) {
     [[unroll]] for (uint h = 0u; h < 2u; h++) {
         most[h] = max(most[h], subgroupShuffleXor(most[h], 1u));
         most[h] = max(most[h], subgroupShuffleXor(most[h], 2u));
-        // A row that has seen nothing yet: its weights are powers of minus infinity all the same.
+        // A row without visible keys so far: its weights are still powers of minus infinity.
         shift[h] = most[h] == NONE ? 0.0 : -most[h] * scale;
         shrink[h] = exp2(fma(largest[h], scale, shift[h]));
     }
@@ -79,7 +80,7 @@ void soften(uint at, uint key_count, bool edge) {
     }
 }
 
-// Adds the values that are no numbers, which the block was multiplied without, to the rows that see them.
+// Adds the NaN and infinite values, which the block's product excluded, to the rows that see them.
 void add_others(uint at, uint key_count, uint key_first, uint v_column) {
     for (uint key = at; key < min(at + KEYS, key_count); key++) {
         [[unroll]] for (uint i = 0u; i < SLICES; i++) {
@@ -98,7 +99,7 @@ void divide() {
     [[unroll]] for (uint h = 0u; h < 2u; h++) {
         total[h] += subgroupShuffleXor(total[h], 1u);
         total[h] += subgroupShuffleXor(total[h], 2u);
-        // A row without keys has weights of no sum.
+        // The weights of a row without keys have a sum of zero.
         total[h] = total[h] == 0.0 ? 0.0 : 1.0 / total[h];
     }
     [[unroll]] for (uint i = 0u; i < SLICES; i++) {

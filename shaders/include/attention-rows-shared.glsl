@@ -1,11 +1,11 @@
-// Softmax of attention-matrix where nobody knows which lane holds which element of a matrix: scores go through shared
-// memory, in which SHARERS lanes have a row. All rows see all keys.
+// Softmax of attention-matrix where the distribution of matrix elements over lanes is unknown: scores pass through
+// shared memory, where SHARERS lanes share a row. All rows see all keys.
 
 const uint SHARERS = LANES / 16u;
-// Keys of a block that each of them has.
+// Keys of a block per sharing lane.
 const uint OWN = KEYS / SHARERS;
 const uint WORK_STRIDE = KEYS / 4u + 1u;
-// A subgroup's 16 rows of scores, then of weights in their place.
+// A subgroup's 16 rows of scores, later overwritten by weights.
 shared uvec4 work[TILE * WORK_STRIDE];
 shared float factor[TILE];
 float largest;
@@ -27,7 +27,7 @@ void multiply() {
     }
 }
 
-// Turns scores into weights and shrinks what came before to the same measure.
+// Turns scores into weights and rescales earlier results to the new maximum.
 void soften(uint at, uint key_count, bool edge) {
     uint own_work = own_row * WORK_STRIDE;
     [[unroll]] for (uint n = 0u; n < WIDE; n++) {
@@ -56,12 +56,12 @@ void soften(uint at, uint key_count, bool edge) {
     [[unroll]] for (uint reach = 1u; reach < SHARERS; reach *= 2u) {
         most = max(most, subgroupShuffleXor(most, reach));
     }
-    // A row that has seen nothing yet: its weights are powers of minus infinity all the same.
+    // A row without visible keys so far: its weights are still powers of minus infinity.
     float shift = most == uintBitsToFloat(0xff800000u) ? 0.0 : most;
     float shrink = exp2(largest - shift);
     largest = most;
     float sum = 0.0;
-    // All have read their scores before weights take their place.
+    // All lanes have read their scores before weights overwrite them.
     subgroupBarrier();
     [[unroll]] for (uint i = 0u; i < OWN; i += 8u) {
         [[unroll]] for (uint e = 0u; e < 8u; e++) {
@@ -95,7 +95,7 @@ void add_others(uint at, uint key_count, uint key_first, uint v_column) {
 
 void divide() {
     if (gl_SubgroupInvocationID % SHARERS == 0u) {
-        // A text without keys has weights of no sum.
+        // The weights of a text without keys have a sum of zero.
         factor[own_row + gl_SubgroupInvocationID / SHARERS] = total == 0.0 ? 0.0 : 1.0 / total;
     }
     subgroupBarrier();

@@ -1,7 +1,7 @@
-// Which keys of its text a query sees. Places and keys are counted from the text's first key; CAUSAL and WINDOW are
+// Which keys of its text a query sees. Positions and keys are relative to the text's first key; CAUSAL and WINDOW are
 // constants of the shader.
 
-// The place of a text's query `query`, which may lie before the first key.
+// The position of a text's query `query`, which may be before the first key.
 int place_of(uint query, uint queries, uint keys) {
     return int(query) + (push.align_end != 0u ? int(keys) - int(queries) : 0);
 }
@@ -13,7 +13,7 @@ struct Sight {
     int end;
 };
 
-// A window that begins as that of place `from` and ends as that of `to`, or, if `widest`, one over all keys.
+// The window that begins at that of position `from` and ends at that of `to`, or, if `widest`, includes all keys.
 Sight sight(int from, int to, bool widest, int keys) {
     int last = CAUSAL ? min(keys, to + 1) : keys;
     if (!WINDOW) {
@@ -23,22 +23,22 @@ Sight sight(int from, int to, bool widest, int keys) {
     return Sight(min(int(push.global_tokens), last), begin, widest ? last : min(last, to + int(push.window) + 1));
 }
 
-// What one place sees.
+// The keys visible to one position.
 Sight sight_of(int place, int keys) {
     return sight(place, place, uint(place) < push.global_tokens, keys);
 }
 
-// At least what any place of first .. last sees.
+// At least the keys visible to any position of first .. last.
 Sight sight_of_any(int first, int last, int keys) {
     return sight(first, last, first < int(push.global_tokens) && last >= 0, keys);
 }
 
-// At most what every place of first .. last sees.
+// At most the keys visible to every position of first .. last.
 Sight sight_of_all(int first, int last, int keys) {
     return sight(last, first, false, keys);
 }
 
-// Behind the last key that is seen.
+// The index after the last visible key.
 int end_of(Sight own) {
     return max(own.begin < own.end ? max(own.leading, own.end) : own.leading, 0);
 }
@@ -47,12 +47,12 @@ bool sees(Sight own, int key) {
     return any(bvec2(key < own.leading, all(bvec2(key >= own.begin, key < own.end))));
 }
 
-// Whether some of `count` keys from `key` on are seen.
+// Whether any of `count` keys from `key` on is visible.
 bool sees_some(Sight own, int key, int count) {
     return key < own.leading || (max(key, own.begin) < min(key + count, own.end));
 }
 
-// Whether all are.
+// Whether all of them are.
 bool sees_each(Sight own, int key, int count) {
     return key + count <= own.leading || (key >= own.begin && key + count <= own.end);
 }

@@ -1,4 +1,4 @@
-// The patterns that are made of a window and of places that all see.
+// The patterns that consist of a window and of global positions.
 
 // Whether |row - key| <= WINDOW, or any distance is allowed.
 bool in_window(uint row, uint key) {

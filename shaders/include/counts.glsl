@@ -1,4 +1,4 @@
-// Binding 0 of every shader: the sizes of the batch at hand, so that one recording serves every batch.
+// Binding 0 of every shader: the sizes of the current batch, so that one recording serves every batch.
 layout(std430, binding = 0) readonly buffer Counts {
     uint tokens;
     uint texts;

@@ -1,6 +1,7 @@
-// Rows shared among LANES consecutive invocations (32 or 256), 256 / LANES rows a workgroup; each invocation has QUADS
-// groups of four columns, which it keeps in registers if HELD, so that a row is read once. Needs no subgroup operation:
-// any subgroup size gives the same bits. `src/backend/vulkan/kernels/rows.rs` chooses the constants by the columns alone.
+// Rows shared among LANES consecutive invocations (32 or 256), 256 / LANES rows per workgroup; each invocation has
+// QUADS groups of four columns, which it keeps in registers if HELD, so that a row is read once. Needs no subgroup
+// operation: any subgroup size gives the same bits. `src/backend/vulkan/kernels/rows.rs` chooses the constants from the
+// columns alone.
 #include "stored.glsl"
 
 layout(local_size_x = 256) in;
@@ -10,13 +11,13 @@ layout(constant_id = 2) const bool HELD = true;
 // Whether rows start at multiples of four elements.
 ALIGNED_ROWS(VECTOR, 3);
 
-// Lanes are added in groups of NEAR, then the groups.
+// Lanes are summed in groups of NEAR, then the groups.
 const uint NEAR = LANES == 32u ? 4u : 16u;
 const uint GROUPS = LANES / NEAR;
 shared vec2 of_lanes[256];
 shared vec2 of_groups[256];
 
-// Row of this invocation. Rows that do not fit the grid's x axis go on along y.
+// Row of this invocation. Rows that do not fit the grid's x axis continue along y.
 uint own_row() {
     uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
     return group * (256u / LANES) + gl_LocalInvocationIndex / LANES;
@@ -26,12 +27,12 @@ uint lane() {
     return gl_LocalInvocationIndex % LANES;
 }
 
-// Groups of four columns that one invocation has.
+// Groups of four columns per invocation.
 uint quads(uint columns) {
     return HELD ? QUADS : (columns + 4u * LANES - 1u) / (4u * LANES);
 }
 
-// Columns of group i: neighbours if VECTOR, else LANES apart, so that neighbouring invocations read neighbours.
+// Columns of group i: adjacent if VECTOR, else LANES apart, so that neighbouring invocations read neighbouring columns.
 uvec4 columns_of(uint i) {
     const uvec4 places = uvec4(0u, 1u, 2u, 3u);
     return VECTOR ? 4u * (i * LANES + lane()) + places : 4u * i * LANES + lane() + LANES * places;
@@ -42,13 +43,13 @@ bvec4 inside(uint i, uint columns) {
     return VECTOR ? bvec4(columns_of(i).x < columns) : lessThan(columns_of(i), uvec4(columns));
 }
 
-// Where there is no column, `other` stands.
+// Replaces values past the last column with `other`.
 vec4 within(vec4 value, uint i, uint columns, float other) {
     return mix(vec4(other), value, inside(i, columns));
 }
 
-// Declares `vec4 NAME(start, i, columns)`: group i of the row from element `start`. Loads are made in any case, at a
-// place that exists; what stands past the row's end is for the caller to leave out.
+// Declares `vec4 NAME(start, i, columns)`: group i of the row from element `start`. Loads are unconditional, at a valid
+// index; the caller discards values past the row's end.
 #define LOAD(NAME, SCALARS, VECTORS)                                                                                   \
     vec4 NAME(uint start, uint i, uint columns) {                                                                      \
         uvec4 c = columns_of(i);                                                                                       \
@@ -59,7 +60,7 @@ vec4 within(vec4 value, uint i, uint columns, float other) {
         return vec4(SCALARS[at.x], SCALARS[at.y], SCALARS[at.z], SCALARS[at.w]);                                       \
     }
 
-// Declares `void NAME(start, i, columns, value)`, which writes what lies inside the row.
+// Declares `void NAME(start, i, columns, value)`, which writes the elements inside the row.
 #define STORE(NAME, SCALARS, VECTORS)                                                                                  \
     void NAME(uint start, uint i, uint columns, vec4 value) {                                                          \
         uvec4 c = columns_of(i);                                                                                       \
@@ -83,7 +84,7 @@ float largest_of(vec4 quad) {
     return max(max(quad.x, quad.y), max(quad.z, quad.w));
 }
 
-// Sums of two values over a row's lanes. Every invocation of the workgroup must call it.
+// Sums of two values over a row's lanes. Must be called by every invocation of the workgroup.
 vec2 totals(vec2 value) {
     uint slot = gl_LocalInvocationIndex;
     uint first = slot - lane();
@@ -106,7 +107,7 @@ float total(float value) {
     return totals(vec2(value, 0.0)).x;
 }
 
-// The larger of two values each over a row's lanes; of a NaN and a number it may be either.
+// The maxima of two values over a row's lanes; of a NaN and a number, either may be returned.
 vec2 largest(vec2 value) {
     uint slot = gl_LocalInvocationIndex;
     uint first = slot - lane();

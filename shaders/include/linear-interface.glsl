@@ -1,7 +1,7 @@
-// What the builds of `linear` share: their interface but for constants, loads and the epilogue. With GATED the weight's
-// place is taken by two, gate and up, of which each tile of 128 columns has 64 rows each, and y = act(x gate^T) (x up^T).
-// With NORMED or FOLDED x is normalised by its rows' moments, m = mean and r = 1 / sqrt(var + eps): with NORMED on its way,
-// with FOLDED in the result, y = act(r (x (g w)^T - m s) + c), where s and c are columns' sums (layer-norm-columns.glsl).
+// Shared by the builds of `linear`: their interface without constants, loads and epilogue. With GATED two weights
+// replace the one, gate and up, with 64 rows each per tile of 128 columns, and y = act(x gate^T) (x up^T). With NORMED
+// or FOLDED x is normalised by its rows' moments, m = mean and r = 1 / sqrt(var + eps): with NORMED as it is loaded,
+// with FOLDED in the result, y = act(r (x (g w)^T - m s) + c), where s and c are column sums (layer-norm-columns.glsl).
 #include "counts.glsl"
 #include "activate.glsl"
 #include "stored.glsl"
@@ -21,7 +21,7 @@ layout(constant_id = 1) const bool BIAS = false;
 #ifdef ADDS
 layout(constant_id = 3) const bool RESIDUAL = false;
 #endif
-// Whether those of the result do.
+// Whether rows of the result do.
 ALIGNED_ROWS(VECTOR_Y, 7);
 
 layout(std430, binding = 1) readonly buffer X { float x[]; };
@@ -69,13 +69,13 @@ layout(std430, binding = RESULT) writeonly buffer Y4 { QUAD y_4[]; };
 layout(push_constant) uniform Push {
     uint rows_of;
     uint rows;
-    // Rows of the weight that are bound, which give columns column .. column + n of the result.
+    // Bound rows of the weight, which produce columns column .. column + n of the result.
     uint n;
     uint k;
     uint column;
     uint y_columns;
 #ifdef GATED
-    // Rows of gate and up that are bound; n counts both, with those that fill the last tile.
+    // Bound rows of gate and up; n counts both, including the padding of the last tile.
     uint width;
 #endif
 } push;
@@ -105,7 +105,7 @@ LOAD(load_first, weight, weight_4)
 LOAD(load_up, up, up_4)
 #define WEIGHT_ROWS push.width
 
-// Whether row n of both weights' tiles is one of up, and which.
+// Whether row n of both weights' tiles is a row of up, and its index.
 bool is_up(uint n) {
     return n % 128u >= 64u;
 }
@@ -114,7 +114,7 @@ uint weight_row(uint n) {
     return n / 128u * 64u + n % 64u;
 }
 
-// Four neighbours of a weight, from a place that is there.
+// Four adjacent elements of a weight, from a valid index.
 vec4 weight_quad(bool second, uint at) {
     return wide(second ? up_4[at] : weight_4[at]);
 }
@@ -153,8 +153,8 @@ vec2 centring_of(vec2 moment) {
     return vec2(-moment.x * moment.y, moment.y);
 }
 
-// (x - m) r scale + shift in two steps instead of three; 0 past the end of a row, where scale and shift are. What is lost
-// beside a subtraction is half a unit of m r, and the mean is off by as much.
+// (x - m) r scale + shift in two steps instead of three; 0 past the end of a row, where scale and shift are 0. Compared
+// with a subtraction the error is half a unit of m r; the mean is equally inaccurate.
 vec4 normed(vec4 quad, vec2 centring, vec4 scale, vec4 shift) {
     return fma(fma(quad, vec4(centring.y), vec4(centring.x)), scale, shift);
 }
@@ -166,7 +166,7 @@ float accumulate(vec4 a, vec4 b, float sum) {
 }
 
 #ifdef GATED
-// The row's gates, whose columns are finished right before those of up.
+// The row's gates, whose columns are finished immediately before those of up.
 vec4 gate;
 
 void finish(uint row, uint n, vec4 sum) {
@@ -218,7 +218,7 @@ void finish_one(uint row, uint n, float sum) {
     y[at] = value;
 }
 
-// Writes columns n .. n + 3, of which n is one of the result's.
+// Writes columns n .. n + 3; at least column n belongs to the result.
 void finish(uint row, uint n, vec4 sum) {
     if (VECTOR_Y) {
         uint column = push.column + n;

@@ -1,5 +1,5 @@
-// What the builds of linear-matrix read and write: with GATED two weights, with FOLDED what the rows and the columns have of
-// the normalisation, and otherwise a bias and a residual. WIDTH and OUT_WIDTH are constants of the shader.
+// The interface of the builds of linear-matrix: with GATED two weights, with FOLDED the row and column terms of the
+// norm, and otherwise a bias and a residual. WIDTH and OUT_WIDTH are constants of the shader.
 #include "counts.glsl"
 #include "activate.glsl"
 #if !defined(GATED) && !defined(FOLDED)
@@ -12,7 +12,7 @@ layout(constant_id = 0) const bool BIAS = false;
 layout(constant_id = 2) const bool RESIDUAL = false;
 #endif
 
-// Eight elements a quad.
+// Eight elements per quad.
 layout(std430, binding = 1) readonly buffer X { uvec4 x[]; };
 #ifdef FOLDED
 layout(std430, binding = 2) readonly buffer Moments { vec2 moments[]; };
@@ -40,8 +40,8 @@ layout(push_constant) uniform Push {
     uint k;
 } push;
 
-// As `activate`; GELU with erf as max(x, 0) - |x| (1 - Phi(|x|)), where the logarithm of what Phi lacks is a polynomial
-// (least squares made minimax on 0 to 6.5): within 1e-7, which float16 does not see. Past 16 nothing is left of it.
+// As `activate`; GELU with erf as max(x, 0) - |x| (1 - Phi(|x|)), where the logarithm of 1 - Phi is a polynomial (least
+// squares refined to minimax on 0 to 6.5): within 1e-7, which is invisible in float16. Past 16 it is 0.
 float activate_half(float x) {
     if (ACTIVATION != 1u) {
         return activate(ACTIVATION, x);
@@ -49,7 +49,7 @@ float activate_half(float x) {
     float t = min(abs(x), 16.0);
     float p = fma(t, fma(t, fma(t, 3.3092827e-5, -7.692199e-4), 8.080717e-3), -5.3412106e-2);
     p = fma(t, fma(t, fma(t, p, -0.45877096), -1.1512017), -0.9999931);
-    // Written so that no number stays none.
+    // Written so that NaN stays NaN.
     return fma(-t, exp2(p), x < 0.0 ? 0.0 : x);
 }
 
@@ -64,7 +64,7 @@ uvec4 scaled(uvec4 quad, uvec4 gain) {
 #endif
 
 #ifdef GATED
-// A subgroup's rows of the tile are first its gates', then those of what they gate.
+// A subgroup's rows of the tile are first the gates', then those of the gated values.
 bool is_up(uint row) {
     return row % WIDTH >= OUT_WIDTH;
 }

@@ -1,5 +1,5 @@
-// What the builds of a norm share: the rows that are normalised, x or, with RESIDUAL, x + residual. The build's own
-// bindings go on from NEXT.
+// Shared by the builds of a norm: the rows to normalize, x or, with RESIDUAL, x + residual. The build's own bindings
+// continue from NEXT.
 #include "counts.glsl"
 #include "held-rows.glsl"
 

@@ -1,11 +1,11 @@
-// exp, log, erf and tanh within about 2 units in the last place. The built-in functions may be much coarser, and differ
-// from driver to driver. NaN goes in and out; the tests for it look at bits, which no optimiser folds away.
+// exp, log, erf and tanh within about 2 units in the last place. The built-in functions may be much less accurate, and
+// differ between drivers. NaN is preserved; NaN tests inspect bits, which no optimiser removes.
 
 bool is_nan(float x) {
     return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u;
 }
 
-// y, which is not negative, with the sign of x, that of -0 too.
+// y, which is not negative, with the sign of x, including that of -0.
 float with_sign(float y, float x) {
     return uintBitsToFloat(floatBitsToUint(y) | (floatBitsToUint(x) & 0x80000000u));
 }
@@ -15,8 +15,8 @@ float nan_max(float a, float b) {
     return is_nan(a) ? a : (is_nan(b) ? b : max(a, b));
 }
 
-// int(n) of a whole number, |n| < 2^22, from the lowest bits of a sum: GPUs convert at a fraction of the rate at which they
-// add.
+// int(n) of an integer, |n| < 2^22, from the lowest bits of a sum: on GPUs conversions have a fraction of the
+// throughput of additions.
 int integer(float n) {
     return floatBitsToInt(n + 12582912.0) - 0x4b400000;
 }
@@ -108,17 +108,17 @@ float logarithm_near(float f, float n) {
 // log x, denormal x included; -infinity at 0, NaN below.
 float logarithm(float x) {
     uint bits = floatBitsToUint(x);
-    // Denormal numbers count in units of 2^-149.
+    // Denormal numbers are measured in units of 2^-149.
     bool small = bits < 0x00800000u;
     uint scaled = small ? floatBitsToUint(float(bits)) : bits;
-    // The exponent of the power of two that leaves sqrt(1/2) .. sqrt(2).
+    // The exponent of the power of two that leaves a quotient in sqrt(1/2) .. sqrt(2).
     int n = int(scaled - 0x3f3504f3u) >> 23;
     float f = uintBitsToFloat(scaled - uint(n << 23)) - 1.0;
     float y = logarithm_near(f, float(small ? n - 149 : n));
     if ((bits & 0x7fffffffu) == 0u) {
         return uintBitsToFloat(0xff800000u);
     }
-    // Infinity and NaN give themselves; what is below zero has its sign bit.
+    // Infinity and NaN are returned unchanged; numbers below zero have their sign bit set.
     return bits >= 0x7f800000u ? (bits > 0x80000000u && !is_nan(x) ? uintBitsToFloat(0x7fc00000u) : x) : y;
 }
 
@@ -134,6 +134,6 @@ float square_root(float x) {
     if (bits >= 0x7f800000u) {
         return bits > 0x80000000u && !is_nan(x) ? uintBitsToFloat(0x7fc00000u) : x;
     }
-    // Denormal numbers count in units of 2^-149.
+    // Denormal numbers are measured in units of 2^-149.
     return bits < 0x00800000u ? sqrt(2.0 * float(bits)) * 2.64697796e-23 : sqrt(x);
 }

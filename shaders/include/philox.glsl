@@ -1,5 +1,5 @@
 // Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011): four words of a counter, least significant first, and a key.
-// `src/ops/rng.rs` has the same with its known answers.
+// `src/ops/rng.rs` has the same function with its known-answer tests.
 uvec4 philox(uvec4 counter, uvec2 key) {
     for (uint turn = 0u; turn < 10u; turn++) {
         uvec2 low;
@@ -11,8 +11,9 @@ uvec4 philox(uvec4 counter, uvec2 key) {
     return counter;
 }
 
-// Which of a tensor's elements 4 quad .. 4 quad + 3 dropout keeps: where u >= p, u uniform in 0 .. 1, a multiple of 2^-24;
-// compared as whole numbers, which is the same. Key and counter of the first four elements, least significant word first.
+// Which of a tensor's elements 4 quad .. 4 quad + 3 dropout retains: where u >= p, u uniform in 0 .. 1, a multiple of
+// 2^-24; the comparison uses integers, which is equivalent. Key and counter of the first four elements, least
+// significant word first.
 bvec4 kept_by_chance(float p, uint quad, uvec2 seed, uvec2 offset) {
     uint carry;
     uint low = uaddCarry(offset.x, quad, carry);

@@ -1,4 +1,4 @@
-// Rows shared among LANES consecutive invocations (a power of two), 256 / LANES rows a workgroup. Needs no subgroup
+// Rows shared among LANES consecutive invocations (a power of two), 256 / LANES rows per workgroup. Needs no subgroup
 // operation, so that any subgroup size gives the same bits. `src/backend/vulkan/kernels/rows.rs` mirrors the indices.
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint LANES = 32;
@@ -14,8 +14,8 @@ uint lane() {
     return gl_LocalInvocationIndex % LANES;
 }
 
-// The sum of `value` over a row's lanes, as a tree: lane i takes in lane i + LANES/2, then i + LANES/4, ...
-// Every invocation of the workgroup must call it.
+// The sum of `value` over a row's lanes, as a tree: lane i adds lane i + LANES/2, then i + LANES/4, ... Must be called
+// by every invocation of the workgroup.
 float row_sum(float value) {
     uint slot = gl_LocalInvocationIndex;
     barrier();

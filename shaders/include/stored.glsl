@@ -1,6 +1,6 @@
-// How activations, tables and matrices lie in memory. STORED is FLOAT32, or a type of 16 bits, of which two lie in a word,
-// the first in its lower half: then four neighbours are read and written as a QUAD and nothing smaller is, which needs no
-// device feature. Arithmetic is in float32 in any case.
+// The storage of activations, tables and matrices. STORED is FLOAT32, or a 16-bit type packed two per word, the first
+// in the lower half: then four neighbours are always read and written as a QUAD, never fewer, which needs no device
+// feature. Arithmetic is in float32 in any case.
 #define FLOAT32 0
 #define FLOAT16 1
 #define BFLOAT16 2
@@ -8,7 +8,8 @@
 #define STORED FLOAT32
 #endif
 
-// Declares a specialization constant that says whether rows start at multiples of four elements: true for narrow types.
+// Declares a specialization constant for whether rows start at multiples of four elements: always true for 16-bit
+// types.
 #if STORED == FLOAT32
 #define ALIGNED_ROWS(NAME, ID) layout(constant_id = ID) const bool NAME = false
 #define QUAD vec4
@@ -17,13 +18,13 @@
 #define QUAD uvec2
 #endif
 
-// Four elements as they are computed with.
+// Four stored elements, converted to float32.
 vec4 wide(vec4 quad) {
     return quad;
 }
 
 #if STORED == FLOAT32
-// Four results as they are stored.
+// Four results, converted for storage.
 vec4 narrow(vec4 quad) {
     return quad;
 }

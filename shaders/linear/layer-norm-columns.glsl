@@ -1,8 +1,8 @@
 #version 460
-// Computes: what a product needs into which a layer norm is folded, columns [N + K / 4, 2]: s = sum_k g w and
-// c = sum_k b w + bias of each row of the weight, then g as the weight is stored; weight [N, K], bias [N], and the norm's
-// weight g and bias b [K]. With ROUNDED, g and g w are rounded as the weight is stored.
-// Grid: x = ceil(N / (256 / LANES)), going on along y.
+// Computes: the per-column terms of a product with a folded layer norm, columns [N + K / 4, 2]: s = sum_k g w and c =
+// sum_k b w + bias of each row of the weight, then g in the weight's type; weight [N, K], bias [N], and the norm's
+// weight g and bias b [K]. With ROUNDED, g and g w are rounded to the weight's type.
+// Grid: x = ceil(N / (256 / LANES)), continued along y.
 // Reduction order: by held-rows.glsl, fixed by K: quads of a lane, then lanes.
 // Assumes: K a multiple of 4; N even where g is read eight at a time.
 //# [[kernel]]
@@ -21,7 +21,7 @@ layout(std430, binding = 4) writeonly buffer Y { vec2 y[]; };
 layout(std430, binding = 4) writeonly buffer Gains { QUAD gains[]; };
 
 layout(push_constant) uniform Push {
-    // Rows of the weight that are bound, and the first of them among all.
+    // Bound rows of the weight, and the index of the first among all.
     uint rows;
     uint first;
     uint n;
@@ -38,7 +38,7 @@ vec4 rounded(vec4 quad) {
 
 void main() {
     uint row = own_row();
-    // Rows past the end take part in the barriers with nothing to add.
+    // Invocations past the last row take part in the barriers with nothing to add.
     bool there = row < push.rows;
     vec4 scaled = vec4(0.0);
     vec4 shifted = vec4(0.0);

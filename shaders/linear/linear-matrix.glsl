@@ -3,9 +3,10 @@
 // bias [n] float32, sums, bias and activation in float32; y is rounded once, after the residual. With GATED
 // y = act(x gate^T) (x up^T); with FOLDED y = act(layer_norm(x) w^T + bias) as act(r (c / r - m s + x (g w)^T)), where
 // m and r are of x's rows, s and c of the columns (layer-norm-columns.glsl), and g and g w are rounded to float16.
-// Grid: y = ceil(rows / (8 * TILE_M)), x = 8 * ceil(n / OUT_N): eight row tiles walk all columns together, so that what
-// they read stays in the second-level cache. SUBGROUPS subgroups, each with a part of the tile.
-// Reduction order: from the bias, along k in steps of 16, whatever the tile; within a step as the device's matrix cores add.
+// Grid: y = ceil(rows / (8 * TILE_M)), x = 8 * ceil(n / OUT_N): eight row tiles iterate over all columns together, so
+// that the data they read stays in the second-level cache. SUBGROUPS subgroups, each with a part of the tile.
+// Reduction order: from the bias, along k in steps of 16, for any tile; within a step, the order of the device's matrix
+// cores.
 // Assumes: k a multiple of TILE_K, n of 8; 16 x 16 x 16 matrices; subgroups of 256 / SUBGROUPS invocations.
 //# # float16 on matrix cores; where there are none, `linear` runs: an encoder in float16, a single operation in float32.
 //# [[kernel]]
@@ -42,9 +43,9 @@ const uint HEIGHT = TILE_M / DOWN;
 const uint WIDTH = TILE_N / 2u;
 const uint ROWS = HEIGHT / 16u;
 const uint COLUMNS = WIDTH / 16u;
-// Matrices that a step has along k.
+// Matrices per step along k.
 const uint DEPTH = TILE_K / 16u;
-// Columns of the result that a workgroup has, and a subgroup: of gates and what they gate, each has as many.
+// Columns of the result per workgroup, and per subgroup; gates and gated values each have this many.
 #ifdef GATED
 #define OUT_N (TILE_N / 2u)
 #else
@@ -52,14 +53,14 @@ const uint DEPTH = TILE_K / 16u;
 #endif
 const uint OUT_WIDTH = OUT_N / 2u;
 const uint OUT_COLUMNS = OUT_WIDTH / 16u;
-// Quads of a row in shared memory, with one more so that rows start at different banks.
+// Quads of a row in shared memory, plus one so that rows start at different banks.
 const uint QUADS = TILE_K / 8u;
 const uint STRIDE = QUADS + 1u;
 const uint OUT_QUADS = OUT_WIDTH / 8u;
 const uint OUT_STRIDE = OUT_QUADS + 1u;
 const uint OPERANDS = (TILE_M + TILE_N) * STRIDE;
 const uint RESULT = TILE_M * OUT_STRIDE;
-// Quads that an invocation loads each step, and the rows between them.
+// Quads that an invocation loads per step, and the rows between them.
 const uint X_LOADS = (TILE_M * QUADS + 255u) / 256u;
 const uint W_LOADS = (TILE_N * QUADS + 255u) / 256u;
 const uint STEP = 256u / QUADS;
@@ -86,7 +87,7 @@ void main() {
     uint own_column = own_half * WIDTH;
     uint me = gl_LocalInvocationIndex;
 
-    // Rows past the last repeat it; what comes of them is not written.
+    // Rows past the last repeat it; their results are not written.
     [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
         uint row = min(first_row + me / QUADS + i * STEP, rows - 1u);
         x_at[i] = row * (push.k / 8u) + me % QUADS;
@@ -95,8 +96,8 @@ void main() {
         w_at[i] = min(first_column + column_of(w_row(i)), push.n - 1u) * (push.k / 8u) + me % QUADS;
     }
     fetch(0u);
-    // While the first tiles are on their way: where the sums start. A stride of 0: every row is the bias, or every column
-    // the rows' m and r.
+    // Initial sums, set while the first tiles are being loaded. With a stride of 0 every row is the bias, or every
+    // column the rows' m and r.
     SUM sum[ROWS][COLUMNS];
 #ifdef FOLDED
     if (me < QUADS) {
@@ -113,7 +114,7 @@ void main() {
         column_c[i] = column.y;
     }
     barrier();
-    // At c / r - m s.
+    // Initialised to c / r - m s.
     SUM m[ROWS];
     SUM deviation[ROWS];
     [[unroll]] for (uint i = 0u; i < ROWS; i++) {
@@ -155,8 +156,9 @@ void main() {
     barrier();
     uint steps = push.k / TILE_K;
     for (uint step = 1u; step <= steps; step++) {
-        // The last step fetches and stores its own tiles again, to no use: without a condition, both are scheduled among
-        // the multiplications. At 8192^3 on an H200 that is 18% faster than all multiplications, a barrier and the stores.
+        // The last step fetches and stores its own tiles again, without effect: unconditional code lets both be
+        // scheduled among the multiplications. At 8192^3 on an H200 this is 18% faster than all multiplications, a
+        // barrier and the stores.
         uint next = min(step, steps - 1u);
         [[unroll]] for (uint k = 0u; k < DEPTH; k++) {
             coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> a[ROWS];
@@ -172,7 +174,7 @@ void main() {
             if (k == 0u) {
                 fetch(next);
             }
-            // All subgroups have their last matrices: the next tiles are stored while those are multiplied.
+            // All subgroups have loaded their last matrices: the next tiles are stored while those are multiplied.
             if (k == DEPTH - 1u) {
                 barrier();
                 store(next);
@@ -207,7 +209,7 @@ void main() {
 #endif
         }
     }
-    // The result through shared memory, so that whole rows are read and written.
+    // The result passes through shared memory, so that whole rows are read and written.
     uint row_quads = push.n / 8u;
     [[unroll]] for (uint part = 0u; part < 2u; part++) {
         uint part_column = (first_column + part * OUT_WIDTH) / 8u;

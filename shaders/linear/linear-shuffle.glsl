@@ -1,7 +1,7 @@
 #version 460
-// Computes: y = act(x W^T + b) + residual, as linear.glsl and with its bits; for devices whose shared memory is slow.
+// Computes: y = act(x W^T + b) + residual, bit for bit as linear.glsl; for devices whose shared memory is slow.
 // Grid: x = ceil(N / (64 COLUMNS)), y = ceil(M / ROWS); 64 invocations, each ROWS rows of 1 or 4 neighbouring columns.
-// Reduction order: one fma a step, k = 0, 1, ... K - 1, from zero, at any subgroup size.
+// Reduction order: one fma per step, k = 0, 1, ... K - 1, from zero, at any subgroup size.
 // Assumes: full subgroups, of a size that divides 64; with VECTOR, K a multiple of 4, with VECTOR_Y, N.
 //# # Chosen by device type in src/backend/vulkan/kernels/linear.rs, so it is a kernel of its own: a variant would be taken
 //# # wherever its needs are met.
@@ -35,7 +35,7 @@ void main() {
         sum[i] = 0.0;
     }
     for (uint start = 0u; start < push.k; start += 4u * gl_SubgroupSize) {
-        // Each lane holds four k of every row; the lanes' pieces are then passed to all, in order.
+        // Each lane loads four k of every row; the lanes' values are then broadcast to all, in order.
         uint own = start + 4u * gl_SubgroupInvocationID;
 #ifdef NORMED
         vec4 scale = load_norm_weight(0u, own, 1u);
@@ -48,7 +48,7 @@ void main() {
             a[i] = normed(a[i], centring_of(moments[min(first_row + i, rows - 1u)]), scale, shift);
 #endif
         }
-        // Past K, zeros are added, which changes nothing.
+        // Past K, zeros are added, which changes no bit.
         for (uint lane = 0u; lane < gl_SubgroupSize; lane++) {
             vec4 w[COLUMNS];
             [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {

@@ -2,7 +2,7 @@
 // Computes: y = act(x W^T + b) + residual; x [M, K], weight [N, K], bias [*], residual, y [M, y_columns]; or, with GATED,
 // act(x gate^T) (x up^T); with NORMED and with FOLDED, act(layer_norm(x) W^T + b).
 // Grid: x = ceil(N / TILE_N), y = ceil(M / TILE_M); 16 x 16 invocations, each TILE_M/16 x TILE_N/16 results.
-// Reduction order: one fma a step, k = 0, 1, ... K - 1, from zero: the same for every tile size and every M.
+// Reduction order: one fma per step, k = 0, 1, ... K - 1, from zero: the same for every tile size and every M.
 // Assumes: TILE_M a multiple of 16, TILE_N of 64, times TILE_K of 1024; with VECTOR, K a multiple of 4, with VECTOR_Y, N;
 // with WHOLE, K a multiple of TILE_K and of 4; TILE_K at least 16 with GATED.
 //# [[kernel]]
@@ -32,7 +32,7 @@ layout(local_size_x = 256) in;
 layout(constant_id = 4) const uint TILE_M = 128;
 layout(constant_id = 5) const uint TILE_N = 128;
 layout(constant_id = 6) const uint TILE_K = 16;
-// Whether no step along K hangs over its end: then nothing has to be left out, and places are found before the first.
+// Whether TILE_K divides K: then no bounds checks are needed, and indices are computed before the first step.
 layout(constant_id = 8) const bool WHOLE = false;
 
 // Results of one invocation: rows ty + 16 i, columns 64 j + 4 tx .. + 3 of the tile.
@@ -43,12 +43,12 @@ const uint X_LOADS = TILE_M * QUADS / 256;
 const uint WEIGHT_LOADS = TILE_N * QUADS / 256;
 // Rows between the quads that an invocation loads.
 const uint STEP = 256u / QUADS;
-// Four consecutive k of a row stand together; one more keeps 8 neighbouring rows in different banks.
+// Four consecutive k of a row are adjacent; one more quad keeps 8 neighbouring rows in different banks.
 const uint STRIDE = QUADS + 1;
 shared vec4 x_tile[TILE_M * STRIDE];
 shared vec4 weight_tile[TILE_N * STRIDE];
 
-// Column 64 a + 4 b + c of the tile lies in row 64 a + 16 c + b, so that neighbouring invocations read neighbouring rows.
+// Column 64 a + 4 b + c of the tile is in row 64 a + 16 c + b, so that neighbouring invocations read neighbouring rows.
 uint column_of(uint row) {
     return row / 64u * 64u + row % 16u * 4u + row / 16u % 4u;
 }
@@ -65,12 +65,12 @@ void main() {
     [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++) {
         sum[i] = 0.0;
     }
-    // The next tiles, on their way from memory while the present ones are multiplied.
+    // The next tiles, being loaded while the present ones are multiplied.
     vec4 next_x[X_LOADS];
     vec4 next_weight[WEIGHT_LOADS];
     uint load_row = invocation / QUADS;
     uint load_quad = invocation % QUADS;
-    // Where their quads begin; rows past the last repeat it, and what comes of them is not written.
+    // Start indices of their quads; rows past the last repeat it, and their results are not written.
     uint x_at[X_LOADS];
     uint weight_at[WEIGHT_LOADS];
     [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
@@ -89,7 +89,8 @@ void main() {
     for (uint start = 0u; start < push.k + TILE_K; start += TILE_K) {
         if (start > 0u) {
 #if defined(NORMED) || defined(FOLDED)
-            // Loaded only now: kept while the tiles are multiplied, they would take registers from what is.
+            // The norm's weight and bias are loaded only now: kept during the multiplication, they would take registers
+            // from it.
             uint loaded = start - TILE_K + 4u * load_quad;
             vec4 scale;
             if (WHOLE) {
@@ -133,7 +134,7 @@ void main() {
                 }
             }
             [[unroll]] for (uint i = 0u; i < WEIGHT_LOADS; i++) {
-                // Known without the invocation: STEP divides 64.
+                // Independent of the invocation: STEP divides 64.
                 bool second = is_up(i * STEP);
                 if (WHOLE) {
                     next_weight[i] = weight_quad(second, weight_at[i] + start / 4u);

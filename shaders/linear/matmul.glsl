@@ -1,8 +1,9 @@
 #version 460
-// Computes: y[m, n] = scale sum_k a[m, k] b[n, k] for each of outer x inner batches; a, b and y by strides. It is
-// `attention_scores`, too, with other strides.
-// Grid: x = ceil(N / TILE_N), y = ceil(M / TILE_M), z walks over batches; 16 x 16 invocations, each TILE_M/16 x TILE_N/16.
-// Reduction order: one fma a step, k = 0, 1, ... K - 1, from zero: the same for every tile size and every M.
+// Computes: y[m, n] = scale sum_k a[m, k] b[n, k] for each of outer x inner batches; a, b and y by strides. Also serves
+// as `attention_scores`, with other strides.
+// Grid: x = ceil(N / TILE_N), y = ceil(M / TILE_M), z loops over batches; 16 x 16 invocations, each TILE_M/16 x
+// TILE_N/16.
+// Reduction order: one fma per step, k = 0, 1, ... K - 1, from zero: the same for every tile size and every M.
 // Assumes: TILE_M, TILE_N multiples of 16, times TILE_K multiples of 1024; fewer than 2^32 elements.
 #extension GL_EXT_control_flow_attributes : require
 
@@ -10,8 +11,8 @@ layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint TILE_M = 64;
 layout(constant_id = 1) const uint TILE_N = 64;
 layout(constant_id = 2) const uint TILE_K = 16;
-// How a tile is read. 0: neighbouring invocations along k; 1: so, four elements at once, which start at multiples of
-// four; 2: neighbouring invocations along m or n.
+// How a tile is read. 0: neighbouring invocations along k; 1: the same, four elements at once, which start at multiples
+// of four; 2: neighbouring invocations along m or n.
 layout(constant_id = 3) const uint A_LOAD = 0;
 layout(constant_id = 4) const uint B_LOAD = 0;
 
@@ -30,7 +31,7 @@ layout(push_constant) uniform Push {
     uint inner;
     // Inner batches that share one matrix of b.
     uint group;
-    // Elements from one row (column, term, batch) to the next.
+    // Strides between rows (columns, terms, batches), in elements.
     uint a_row;
     uint a_k;
     uint a_outer;
@@ -51,7 +52,7 @@ const uint COLUMNS = TILE_N / 16;
 const uint QUADS = TILE_K / 4;
 const uint A_LOADS = TILE_M * QUADS / 256;
 const uint B_LOADS = TILE_N * QUADS / 256;
-// Four consecutive k of a row stand together; one more keeps 8 neighbouring rows in different banks.
+// Four consecutive k of a row are adjacent; one more quad keeps 8 neighbouring rows in different banks.
 const uint STRIDE = QUADS + 1;
 shared vec4 a_tile[TILE_M * STRIDE];
 shared vec4 b_tile[TILE_N * STRIDE];
@@ -75,7 +76,7 @@ shared vec4 b_tile[TILE_N * STRIDE];
 LOAD(load_a, A_LOAD, a, a_4, push.a_row, push.a_k)
 LOAD(load_b, B_LOAD, b, b_4, push.b_column, push.b_k)
 
-// Row and quad of a tile of `tile` rows that slot i of its loads fills.
+// The row and quad, in a tile of `tile` rows, that slot i of its loads fills.
 uvec2 place(uint mode, uint tile, uint i) {
     return mode == 2u ? uvec2(i % tile, i / tile) : uvec2(i / QUADS, i % QUADS);
 }
@@ -99,7 +100,7 @@ void multiply(uint batch) {
     [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++) {
         sum[i] = 0.0;
     }
-    // The next tiles, on their way from memory while the present ones are multiplied.
+    // The next tiles, being loaded while the present ones are multiplied.
     vec4 next_a[A_LOADS];
     vec4 next_b[B_LOADS];
     for (uint start = 0u; start < push.k + TILE_K; start += TILE_K) {

@@ -1,7 +1,7 @@
 #version 460
 // Computes: y = (h - mean(h) - u mean(h u)) / d, h = g weight, u = (x - mean(x)) / d, d = sqrt(var(x) + eps); [rows, columns].
-// Grid: x = ceil(rows / (256 / LANES)), going on along y.
-// Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes. Means first, then what is centred.
+// Grid: x = ceil(rows / (256 / LANES)), continued along y.
+// Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes. Means, then centred values.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

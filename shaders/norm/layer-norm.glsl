@@ -1,7 +1,7 @@
 #version 460
 // Computes: y = (x - mean) / sqrt(var + eps) * weight + bias; x, y [rows, columns], weight, bias [columns]; with RESIDUAL,
 // of x + residual; with MOMENTS, y [rows, 2] = mean, 1 / sqrt(var + eps).
-// Grid: x = ceil(rows / (256 / LANES)), going on along y.
+// Grid: x = ceil(rows / (256 / LANES)), continued along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes. Mean first, then variance.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4.
 //# [[kernel]]
@@ -50,7 +50,7 @@ vec4 held[QUADS];
 
 void main() {
     uint row = own_row();
-    // Rows past the end take part in the barriers with nothing to add.
+    // Invocations past the last row take part in the barriers with nothing to add.
     uint columns = row < batch_rows(push.rows_of, push.rows) ? push.columns : 0u;
     uint start = row * push.columns;
     uint count = quads(push.columns);

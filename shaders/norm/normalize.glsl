@@ -1,7 +1,8 @@
 #version 460
 // Computes: y = x / max(|x|, eps) or x / (|x| + eps), |x| the Euclidean norm of a row; x, y [rows, columns].
-// Grid: x = ceil(rows / (256 / LANES)), or less: workgroups go on to later rows.
-// Reduction order: lane i sums squares of columns i, i + LANES, ... (VECTOR: of four columns each); lanes sum as a tree.
+// Grid: x = ceil(rows / (256 / LANES)), or less: workgroups then continue with later rows.
+// Reduction order: lane i sums squares of columns i, i + LANES, ... (VECTOR: of four columns each); lanes sum as a
+// tree.
 // Assumes: LANES is a power of two up to 256; with VECTOR, columns are a multiple of 4.
 #extension GL_GOOGLE_include_directive : require
 #include "counts.glsl"
@@ -11,7 +12,7 @@
 layout(constant_id = 1) const bool VECTOR = false;
 // As `Floor`: 0 max, 1 add.
 layout(constant_id = 2) const uint FLOOR = 0;
-// Columns a lane keeps at hand, or fours of them, 8 at most; 0 where rows are too long and are read twice.
+// Columns, or groups of four, that a lane keeps in registers, 8 at most; 0 where rows are too long and are read twice.
 layout(constant_id = 3) const uint HELD = 0;
 
 layout(std430, binding = 1) readonly buffer X { float x[]; };
@@ -47,7 +48,7 @@ float divisor(vec4 squares) {
     return FLOOR == 0u ? nan_max(norm, push.eps) : norm + push.eps;
 }
 
-// Every invocation of the workgroup must call it.
+// Must be called by every invocation of the workgroup.
 void normalize_row(uint start, uint units) {
     vec4 squares = vec4(0.0);
     if (HELD > 0u) {
@@ -76,7 +77,7 @@ void normalize_row(uint start, uint units) {
 
 void main() {
     uint rows = batch_rows(push.rows_of, push.rows);
-    // The same number of turns for every invocation, as barriers need.
+    // The same number of iterations for every invocation, as barriers require.
     uint turn = gl_NumWorkGroups.x * (256u / LANES);
     uint last = rows + gl_LocalInvocationIndex / LANES;
     for (uint row = own_row(); row < last; row += turn) {

@@ -1,6 +1,6 @@
 #version 460
 // Computes: y = (h - u mean(h u)) / d, h = g weight, u = x / d, d = sqrt(mean(x^2) + eps); all [rows, columns].
-// Grid: x = ceil(rows / (256 / LANES)), going on along y.
+// Grid: x = ceil(rows / (256 / LANES)), continued along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4.
 #extension GL_GOOGLE_include_directive : require

@@ -1,7 +1,7 @@
 #version 460
-// Computes: y = x / sqrt(mean(x^2) + eps) * weight; x, y [rows, columns], weight [columns]; with RESIDUAL, of x + residual;
-// with ROTARY, columns of each head then turned in pairs as in rope.glsl.
-// Grid: x = ceil(rows / (256 / LANES)), going on along y.
+// Computes: y = x / sqrt(mean(x^2) + eps) * weight; x, y [rows, columns], weight [columns]; with RESIDUAL, of x +
+// residual; with ROTARY, columns of each head are then rotated in pairs as in rope.glsl.
+// Grid: x = ceil(rows / (256 / LANES)), continued along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4, and half a head's.
 //# [[kernel]]
@@ -40,7 +40,7 @@ layout(push_constant) uniform Push {
     uint columns;
     float eps;
 #ifdef ROTARY
-    // Columns of half a head, rows of a place, and rows of the tables of angles.
+    // Columns of half a head, rows per position, and rows of the angle tables.
     uint half_head;
     uint place_rows;
     uint angles;
@@ -51,7 +51,7 @@ LOAD(load_weight, weight, weight_4)
 STORE(store_y, y, y_4)
 
 #ifdef ROTARY
-// The row's columns `at`, those that lie outside it at a place that exists.
+// The row's columns `at`; columns outside it are read from a valid index.
 vec4 gather_x(uint start, uvec4 at) {
 #if STORED == FLOAT32
     if (!VECTOR) {
@@ -68,11 +68,11 @@ vec4 gather_weight(uvec4 at) {
     return vec4(weight[at.x], weight[at.y], weight[at.z], weight[at.w]);
 }
 
-// Group i of a row, normalised, with the angles of its place: each column and its partner, half a head away, are turned as
-// one pair. The partner's element was read by a neighbour and is still in a cache.
+// Group i of a row, normalised, with the angles of its position: each column and its partner, half a head away, are
+// rotated as one pair. The partner's element was read by a neighbour and is still in a cache.
 vec4 turned(uint row, uint start, uint i, uint columns, vec4 normal, float scale) {
     uvec4 c = mix(uvec4(0u), columns_of(i), inside(i, columns));
-    // A division takes some twenty operations: one for four neighbours.
+    // A division takes about twenty operations: one division serves four neighbours.
     uvec4 place = VECTOR ? c.x % (2u * push.half_head) + uvec4(0u, 1u, 2u, 3u) : c % (2u * push.half_head);
     bvec4 second = greaterThanEqual(place, uvec4(push.half_head));
     uvec4 partner = mix(c + push.half_head, c - push.half_head, second);

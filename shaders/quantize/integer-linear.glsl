@@ -1,7 +1,7 @@
 #version 460
-// Computes: y[m, n] = sum_k q[m, k] weight[n, k]; q [rows, depth], weight [columns, depth], four integers to a word.
-// Grid: x = ceil(rows * columns / push.places_per_group); 256 invocations walk over the elements of y.
-// Reduction order: none that matters; sums of integers are exact.
+// Computes: y[m, n] = sum_k q[m, k] weight[n, k]; q [rows, depth], weight [columns, depth], four integers per word.
+// Grid: x = ceil(rows * columns / push.places_per_group); 256 invocations loop over the elements of y.
+// Reduction order: irrelevant; sums of integers are exact.
 // Assumes: elements < 2^32, depth < 2^17; with WHOLE, depth is a multiple of 4.
 
 layout(local_size_x = 256) in;

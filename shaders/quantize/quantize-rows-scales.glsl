@@ -1,8 +1,8 @@
 #version 460
-// Computes: scale[m] = 127 / max(max_k |x[m, k]|, 1e-5); x [rows, columns]. The first of
-// the two dispatches of quantize_rows.
-// Grid: rows workgroups of 256 invocations, going on along y.
-// Reduction order: none that matters; a maximum.
+// Computes: scale[m] = 127 / max(max_k |x[m, k]|, 1e-5); x [rows, columns]. The first of the two dispatches of
+// quantize_rows.
+// Grid: rows workgroups of 256 invocations, continued along y.
+// Reduction order: irrelevant; a maximum.
 // Assumes: elements < 2^32; x is finite.
 
 layout(local_size_x = 256) in;

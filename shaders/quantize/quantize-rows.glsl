@@ -1,6 +1,6 @@
 #version 460
-// Computes: q[m, k] = clamp(round(x[m, k] scale[m]), -128, 127), ties to even, four to a word; x, q [rows, columns].
-// Grid: x = ceil(words / push.words_per_group); 256 invocations walk over words, which may reach from one row into the next.
+// Computes: q[m, k] = clamp(round(x[m, k] scale[m]), -128, 127), ties to even, four per word; x, q [rows, columns].
+// Grid: x = ceil(words / push.words_per_group); 256 invocations loop over words, which may span the end of a row.
 // Reduction order: none.
 // Assumes: elements < 2^32; x is finite.
 

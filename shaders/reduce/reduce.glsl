@@ -1,9 +1,10 @@
 #version 460
-// Computes: y = sum, mean, largest or deviation of x [outer, n, inner] over n (weights [outer, n]), STAGE by STAGE if n is long.
-// Grid: x = ceil(outer chunks / UNITS) * ceil(inner / COLUMNS), going on along y; 256 = UNITS x LANES x COLUMNS.
+// Computes: y = sum, mean, largest or deviation of x [outer, n, inner] over n (weights [outer, n]), in STAGEs if n is
+// long.
+// Grid: x = ceil(outer chunks / UNITS) * ceil(inner / COLUMNS), continued along y; 256 = UNITS x LANES x COLUMNS.
 // Reduction order: lane i takes elements i, i + LANES, ... of a chunk in four chains; then lanes as a tree; chunks likewise.
-// Assumes: LANES and COLUMNS are powers of two with a product up to 256; chunks = ceil(n / chunk). With QUADS, a column and
-// what `inner` counts is four columns of the tensor.
+// Assumes: LANES and COLUMNS are powers of two with a product up to 256; chunks = ceil(n / chunk). With QUADS, a
+// column, and the unit of `inner`, is four columns of the tensor.
 //# [[kernel]]
 //#
 //# # Chosen by the shape in src/backend/vulkan/kernels/reduce.rs.
@@ -19,9 +20,10 @@ layout(constant_id = 1) const uint COLUMNS = 1;
 // 0: sum, 1: mean, 2: max, 3: deviation.
 layout(constant_id = 2) const uint KIND = 0;
 layout(constant_id = 3) const bool WEIGHTED = false;
-// 0: all of n; 1: each chunk, PLANES values for each column; 2: from such values to the result, chunks being n.
+// 0: all of n; 1: each chunk, PLANES values per column; 2: from such values to the result, with n chunks.
 layout(constant_id = 4) const uint STAGE = 0;
-// Values a part is kept as: sum, largest or squared deviations; if 2, sum of weights, whether any is positive, or mean.
+// Values per part: sum, largest or squared deviations; if 2, also the sum of weights, whether any is positive, or the
+// mean.
 layout(constant_id = 5) const uint PLANES = 1;
 
 const uint UNITS = 256u / (LANES * COLUMNS);
@@ -39,7 +41,7 @@ layout(std430, binding = 2) writeonly buffer Y { Value y[]; };
 
 layout(push_constant) uniform Push {
     uint outer;
-    // Elements that are reduced here, parts if MERGES.
+    // Elements to reduce here, or parts if MERGES.
     uint n;
     uint inner;
     uint chunk;
@@ -89,7 +91,7 @@ void keep(uint slot, Part part) {
     others_of_lanes[slot] = part.other;
 }
 
-// The parts of a chunk's column over its lanes. Every invocation of the workgroup must call it.
+// Reduces the parts of a chunk's column over its lanes. Must be called by every invocation of the workgroup.
 Part over_lanes(Part part) {
     uint slot = gl_LocalInvocationIndex;
     barrier();
@@ -104,7 +106,7 @@ Part over_lanes(Part part) {
     return of_lane(slot - lane() * COLUMNS);
 }
 
-// Element or part k, if it is there; `first_pass` looks for the mean of a deviation, which the second is about.
+// Element or part k, if it exists; `first_pass` computes the mean of a deviation, which the second pass subtracts.
 Part element(uint o, uint k, uint last, uint column, bool first_pass, Value mean) {
     bool there = k < last;
     uint row = there ? o * push.n + k : 0u;
@@ -177,7 +179,7 @@ void main() {
     if (KIND == 1u) {
         result = part.value / (WEIGHTED ? nan_max(part.other, Value(1e-9)) : Value(count));
     } else if (KIND == 2u && WEIGHTED) {
-        // Weights are those of rows: in a quad they are the same.
+        // Weights belong to rows: they are the same for all columns of a quad.
         result = part.other == Value(0.0) ? Value(0.0) : part.value;
     } else if (KIND == 3u) {
         result = sqrt(part.value / count);

@@ -1,6 +1,6 @@
 #version 460
 // Computes: y = g ((1 - s) w[t] (p - onehot(t)) + s / C (p sum(w) - w)), p = softmax(x), t = targets, 0 if -1; y, x [rows, C].
-// Grid: x = ceil(rows / (256 / LANES)), going on along y.
+// Grid: x = ceil(rows / (256 / LANES)), continued along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4; targets below C or -1, that is 2^32 - 1.
 #extension GL_GOOGLE_include_directive : require

@@ -1,7 +1,7 @@
 #version 460
-// Computes: y = e^(x - max) / sum e^(x - max) over the columns kept, 0 elsewhere and in rows without any; [rows, columns].
-// With DROPOUT, of these y / (1 - p) where u >= p, else 0, as in dropout.glsl.
-// Grid: x = ceil(rows / (256 / LANES)), going on along y.
+// Computes: y = e^(x - max) / sum e^(x - max) over the unmasked columns, 0 elsewhere and in rows without any; [rows,
+// columns]. With DROPOUT, of these y / (1 - p) where u >= p, else 0, as in dropout.glsl.
+// Grid: x = ceil(rows / (256 / LANES)), continued along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4; at most three axes of rows.
 //# [[kernel]]
@@ -21,9 +21,9 @@
 #include "philox.glsl"
 #endif
 
-// 0: all keys are kept, 1: `keep` has the row's columns, 2: `keep` has one element a row.
+// 0: no keys are masked, 1: `keep` has the row's columns, 2: `keep` has one element per row.
 layout(constant_id = 4) const uint MASK = 0;
-// Whether key j is kept only where it is not after the row's place in its axis.
+// Whether keys j after the row's position in its axis are masked.
 layout(constant_id = 5) const bool CAUSAL = false;
 
 layout(std430, binding = 1) readonly buffer X { float x[]; };
@@ -39,7 +39,7 @@ layout(push_constant) uniform Push {
     uint columns;
     // Rows of axis -2, for CAUSAL.
     uint queries;
-    // Rows as axes [.., size_1, size_2], and the steps of `keep` along them; 0 where it is broadcast.
+    // Rows as axes [.., size_1, size_2], and the strides of `keep` along them; 0 where it is broadcast.
     uint size_1;
     uint size_2;
     uint step_0;
@@ -61,7 +61,7 @@ bvec4 both(bvec4 a, bvec4 b) {
     return bvec4(a.x && b.x, a.y && b.y, a.z && b.z, a.w && b.w);
 }
 
-// Which columns of group i are kept.
+// Which columns of group i are unmasked.
 bvec4 kept(uint row, uint i, uint columns) {
     bvec4 there = inside(i, columns);
     if (CAUSAL) {
@@ -123,7 +123,7 @@ void main() {
     }
     vec2 found = largest(vec2(largest_of(most), any_kept ? 1.0 : 0.0));
 
-    // A NaN that the maximum passed over makes the sum NaN.
+    // A NaN that the maximum ignored makes the sum NaN.
     vec4 sum = vec4(0.0);
     [[unroll]] for (uint i = 0u; i < count; i++) {
         vec4 quad;

@@ -1,4 +1,4 @@
-//! Which backend a device string means, and what happens when there is no such device.
+//! Resolves a device string to a backend, and falls back to the CPU when no such device exists.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::{Backend, BackendKind, cpu};
 use crate::settings::Settings;
 use crate::{Error, Result};
 
-/// A device string taken apart.
+/// A parsed device string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceRequest {
     /// `"vulkan"`: the best usable device.
@@ -32,19 +32,19 @@ impl std::str::FromStr for DeviceRequest {
     }
 }
 
-/// A backend and why it was chosen.
+/// A backend and the reason it was chosen.
 pub struct Choice {
-    /// What plans will run on.
+    /// The backend that plans run on.
     pub backend: Arc<dyn Backend>,
     /// One sentence for `info()` and the log.
     pub reason: String,
 }
 
-/// Opens what `request` asks for; without a usable Vulkan device, the CPU with one warning.
+/// Opens the backend that `request` names. Without a usable Vulkan device it is the CPU, with one warning.
 ///
 /// # Errors
-/// `IndexOutOfRange` for a device number that does not exist: whoever gives a number wants that device, not the CPU. Under
-/// `GRILLY_STRICT`, `DeviceUnavailable` in place of the CPU.
+/// `IndexOutOfRange` for a device number that does not exist: a request by number never falls back to the CPU. Under
+/// `GRILLY_STRICT`, `DeviceUnavailable` instead of the CPU.
 pub fn open(request: DeviceRequest, settings: &Settings) -> Result<Choice> {
     let wanted = match request {
         DeviceRequest::Cpu => {
@@ -84,14 +84,14 @@ fn open_vulkan(_position: Option<usize>, _settings: &Settings) -> Result<Choice>
     Err(Error::DeviceUnavailable("this build has no Vulkan backend".into()))
 }
 
-/// The absence of a device is news once a process, not once a model.
+/// Logs the missing device once per process, not once per model.
 fn warn_once(error: &Error) {
     static WARNED: std::sync::Once = std::sync::Once::new();
     WARNED.call_once(|| log::warn!(target: "grilly", "no usable Vulkan device, the CPU takes over: {error}"));
 }
 
 impl Choice {
-    /// Which kind was chosen.
+    /// The kind of the chosen backend.
     pub fn kind(&self) -> BackendKind {
         self.backend.kind()
     }

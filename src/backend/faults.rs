@@ -1,4 +1,4 @@
-//! Faults on request, so that tests can show what happens when a device fails.
+//! Fault injection, so that tests can cover device failures.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -14,11 +14,11 @@ pub enum Fault {
     Barrier,
 }
 
-/// Whether there are any.
+/// Whether any fault is armed.
 static ANY: AtomicBool = AtomicBool::new(false);
 static ARMED: Mutex<Vec<(Fault, u64)>> = Mutex::new(Vec::new());
 
-/// Makes the call of that kind fail after `after` more that succeed; it goes on failing until [`clear`].
+/// Makes calls of that kind fail after `after` more successful ones; they keep failing until [`clear`].
 pub fn inject(fault: Fault, after: u64) {
     ARMED.lock().expect("no panic while held").push((fault, after));
     ANY.store(true, Relaxed);
@@ -30,7 +30,7 @@ pub fn clear() {
     ANY.store(false, Relaxed);
 }
 
-/// Called by a backend where `fault` could happen: whether it happens now.
+/// Returns whether `fault` happens now. Backends call this at every point where it could happen.
 pub fn strikes(fault: Fault) -> bool {
     if !ANY.load(Relaxed) {
         return false;

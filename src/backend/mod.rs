@@ -14,7 +14,7 @@ use crate::ops::Counts;
 use crate::tensor::WeightSource;
 use crate::{Error, Result};
 
-/// Which backend something runs on.
+/// The kind of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BackendKind {
     /// A Vulkan device.
@@ -33,14 +33,14 @@ impl BackendKind {
     }
 }
 
-/// What limits a batch.
+/// The limits of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchLimits {
-    /// Most tokens of one batch; one longer text still runs alone up to `longest_text`.
+    /// Most tokens per batch; a single longer text still runs alone, up to `longest_text`.
     pub tokens: usize,
-    /// Most tokens the device can take at all.
+    /// Most tokens the device can process at all.
     pub longest_text: usize,
-    /// How many batches may be under way at once.
+    /// Most batches in flight at once.
     pub in_flight: usize,
 }
 
@@ -51,21 +51,21 @@ pub struct Feed<'a> {
     pub counts: Counts,
     /// The inputs' elements.
     pub inputs: Vec<&'a [u8]>,
-    /// Which of `Graph::outputs` are wanted, by position.
+    /// The requested entries of `Graph::outputs`, by position.
     pub outputs: Vec<usize>,
 }
 
-/// What reads an output where it lies: its place among those asked for, and its elements.
+/// Reads an output in place: its position among the requested outputs, and its elements.
 pub type Reader<'a> = &'a mut dyn FnMut(usize, &[f32]) -> Result<()>;
 
-/// A batch under way. Dropped without being waited for, it gives its place back once the device has finished with it.
+/// A batch in flight. If it is dropped without a wait, its slot is freed once the device has finished with it.
 pub trait Pending: Send {
-    /// Waits and gives the wanted outputs to `reader`, in the order asked for.
+    /// Waits, then passes the requested outputs to `reader` in the order requested.
     ///
     /// # Errors
-    /// A device fault, after which the batch may run elsewhere, or what `reader` says.
+    /// A device fault, after which the batch may run elsewhere, or the error that `reader` returns.
     fn read(self: Box<Self>, reader: Reader<'_>) -> Result<()>;
-    /// Waits and returns copies of the wanted outputs, in the order asked for.
+    /// Waits and returns copies of the requested outputs, in the order requested.
     ///
     /// # Errors
     /// As [`Pending::read`].
@@ -79,23 +79,23 @@ pub trait Pending: Send {
     }
 }
 
-/// A plan made ready on a backend, with its weights in place. Dropping it frees them.
+/// A plan prepared on a backend, with its weights loaded. Dropping it frees them.
 pub trait Program: Send + Sync {
-    /// What a batch may hold.
+    /// Returns the limits of a batch.
     fn limits(&self) -> BatchLimits;
-    /// Starts a batch. With `in_flight` batches under way it waits for the device, never for another caller.
+    /// Starts a batch. With `in_flight` batches already in flight it waits for the device, never for another caller.
     ///
     /// # Errors
     /// A device fault, or `OutOfMemory`.
     fn submit(&self, feed: &Feed<'_>) -> Result<Box<dyn Pending>>;
 }
 
-/// What a caller may ask of a program.
+/// Options a caller may set for a program.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ProgramOptions {
-    /// CPU threads; `None` for as many as the process may use.
+    /// CPU threads; `None` for all that the process may use.
     pub num_threads: Option<usize>,
-    /// Most bytes of device memory, weights included; `None` for what the device has.
+    /// Most bytes of device memory, weights included; `None` for no limit but the device's own.
     pub memory_limit: Option<u64>,
 }
 
@@ -104,55 +104,55 @@ pub struct ProgramOptions {
 pub struct Memory(Arc<dyn Any + Send + Sync>);
 
 impl Memory {
-    /// Memory that only the backend which made it looks into.
+    /// Wraps memory whose content only the creating backend reads.
     pub fn new(content: impl Any + Send + Sync) -> Self {
         Memory(Arc::new(content))
     }
 
-    /// That of an array without elements.
+    /// The memory of an array without elements.
     pub fn empty() -> Self {
         Memory::new(())
     }
 
-    /// Whether it is that of an array without elements.
+    /// Whether this is [`Memory::empty`].
     pub fn is_empty(&self) -> bool {
         self.content::<()>().is_some()
     }
 
-    /// What the backend put in, to be changed; `None` also where another clone sees it.
+    /// The backend's own content, for mutation; `None` also where another clone shares it.
     pub fn content_mut<T: Any>(&mut self) -> Option<&mut T> {
         Arc::get_mut(&mut self.0)?.downcast_mut()
     }
 
-    /// What the backend put in; `None` for another backend's memory, and for [`Memory::empty`].
+    /// The backend's own content; `None` for another backend's memory, and for [`Memory::empty`].
     pub fn content<T: Any>(&self) -> Option<&T> {
         self.0.downcast_ref()
     }
 }
 
-/// A plan that a backend has made ready to run on its arrays.
+/// A plan that a backend has prepared to run on its arrays.
 pub struct Prepared(Box<dyn Any + Send + Sync>);
 
 impl Prepared {
-    /// What only the backend that made it looks into.
+    /// Wraps content that only the creating backend reads.
     pub fn new(content: impl Any + Send + Sync) -> Self {
         Prepared(Box::new(content))
     }
 
-    /// What the backend put in.
+    /// The backend's own content.
     ///
     /// # Errors
-    /// `InvalidArgument` when another backend did.
+    /// `InvalidArgument` when another backend created it.
     pub fn content<T: Any>(&self) -> Result<&T> {
         self.0.downcast_ref().ok_or_else(|| Error::InvalidArgument("another backend's plan".into()))
     }
 }
 
-/// A user's shader with all that it runs with but its buffers.
+/// A dispatch of a user's shader, without its buffers.
 #[cfg(feature = "vulkan")]
 #[derive(Debug, Clone)]
 pub struct UserDispatch {
-    /// What runs.
+    /// The shader variant.
     pub variant: &'static vulkan::Variant,
     /// Workgroups along x, y and z.
     pub groups: [u32; 3],
@@ -162,26 +162,26 @@ pub struct UserDispatch {
     pub constants: Vec<u32>,
 }
 
-/// Runs plans on arrays that stay where they are, in place of batches that come and go.
+/// Runs plans on arrays that stay in place, instead of on separate batches.
 pub trait ArrayEngine: Send + Sync {
-    /// Memory that holds `bytes`, which are not empty.
+    /// Allocates memory with the content `bytes`, which is not empty.
     ///
     /// # Errors
     /// `OutOfMemory` or a device fault.
     fn upload(&self, bytes: &[u8]) -> Result<Memory>;
-    /// Makes ready a plan without weights.
+    /// Prepares a plan without weights.
     ///
     /// # Errors
-    /// `Unsupported`, also for operands of 16 bits that are to be widened before; `OutOfMemory`, or a device fault.
+    /// `Unsupported`, also for 16-bit operands that must be widened first; `OutOfMemory`, or a device fault.
     fn prepare(&self, plan: Plan, counts: Counts) -> Result<Prepared>;
-    /// Runs a plan; `inputs` and `states` are those of its graph. A state is written where it is, or first copied if a clone of
-    /// it is held elsewhere. The outputs may be still under way when this returns.
+    /// Runs a plan; `inputs` and `states` are in the order of its graph. A state is updated in place, or copied first
+    /// if a clone of it exists. The outputs may still be in flight on return.
     ///
     /// # Errors
-    /// `OutOfMemory`, `IndexOutOfRange`, or a device fault; states then hold what was written before.
+    /// `OutOfMemory`, `IndexOutOfRange`, or a device fault; states then contain whatever had been written.
     fn run(&self, prepared: &Prepared, inputs: &[&Memory], states: &mut [Memory]) -> Result<Vec<Memory>>;
-    /// Runs a user's shader on buffers in the order of its bindings. One that it writes is written where it is, or first copied
-    /// if a clone of it is held elsewhere.
+    /// Runs a user's shader on buffers in the order of its bindings. A buffer that it writes is updated in place, or
+    /// copied first if a clone of it exists.
     ///
     /// # Errors
     /// `Unsupported`, `PipelineCreationFailed`, `OutOfMemory`, or a device fault.
@@ -193,7 +193,7 @@ pub trait ArrayEngine: Send + Sync {
             reason: "a shader runs on Vulkan devices alone".into(),
         })
     }
-    /// Copies the first bytes of `memory` to the host, waiting for what computes them.
+    /// Copies the first bytes of `memory` to the host, after waiting for the work that computes them.
     ///
     /// # Errors
     /// A device fault.
@@ -207,13 +207,13 @@ pub trait ArrayEngine: Send + Sync {
     fn usable(&self) -> bool;
 }
 
-/// Something plans run on.
+/// A device that plans run on.
 pub trait Backend: Send + Sync {
-    /// Which kind it is.
+    /// The kind of this backend.
     fn kind(&self) -> BackendKind;
-    /// The device's name, for people.
+    /// The device's name, for display.
     fn device_name(&self) -> &str;
-    /// Puts the weights in place and makes everything that does not depend on a batch.
+    /// Loads the weights and prepares everything that does not depend on a batch.
     ///
     /// # Errors
     /// `Unsupported` naming op and reason, `OutOfMemory`, or a device fault.
@@ -223,7 +223,7 @@ pub trait Backend: Send + Sync {
         weights: Arc<dyn WeightSource>,
         options: ProgramOptions,
     ) -> Result<Arc<dyn Program>>;
-    /// What arrays live on: without `own` the same for every call, with it one of the caller's own within these options.
+    /// Returns the engine for arrays: one shared by all calls without `own`, or a private one with these options.
     ///
     /// # Errors
     /// `Unsupported`, or a device fault.

@@ -1,4 +1,4 @@
-//! Arrays in the host's memory, and plans run on them at once.
+//! Arrays in host memory, and plans that run on them synchronously.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,7 +20,7 @@ use crate::stats::COUNTERS;
 use crate::tensor::NoWeights;
 use crate::{Error, Result};
 
-/// Fewer elements than this are not worth waking other threads for.
+/// With fewer elements than this, waking other threads does not pay.
 const FEW_ELEMENTS: usize = 1 << 14;
 
 pub(super) struct CpuArrays {
@@ -28,11 +28,11 @@ pub(super) struct CpuArrays {
     arch: Arch,
 }
 
-/// Those of the process, which all names of the CPU share.
+/// The engine of the process, shared by all device strings of the CPU.
 static SHARED: Mutex<Option<Arc<CpuArrays>>> = Mutex::new(None);
 
 impl CpuArrays {
-    /// The process' arrays, or with `own` some with settings of their own.
+    /// Returns the process' engine, or with `own` a private one with its own settings.
     pub(super) fn open(own: Option<ProgramOptions>) -> Result<Arc<dyn ArrayEngine>> {
         if own.is_some() {
             return Ok(Arc::new(CpuArrays::new(own)?));
@@ -50,7 +50,7 @@ impl CpuArrays {
     }
 }
 
-/// A plan with all that does not depend on its inputs.
+/// A plan with everything that does not depend on its inputs.
 struct Ready {
     plan: Plan,
     counts: Counts,
@@ -126,7 +126,7 @@ impl ArrayEngine for CpuArrays {
             Team::Alone => run(),
             Team::All(_) => self.threads.run(run).and_then(|done| done),
         };
-        // Also what a step that failed has left: the caller's states stay his.
+        // Also after a failed step: the states go back to the caller with whatever was written.
         for (memory, floats) in states.iter_mut().zip(std::mem::take(&mut written.states)) {
             *memory = Memory::new(floats);
         }

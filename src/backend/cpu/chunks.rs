@@ -1,4 +1,4 @@
-//! Cutting a batch into chunks of whole texts.
+//! Splits a batch into chunks of whole texts.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -12,19 +12,19 @@ use crate::graph::Plan;
 use crate::ops::{Counts, Dim};
 use crate::{Error, Result};
 
-/// Tokens of a chunk that one thread takes through the plan: few enough for its activations to stay in a second-level
-/// cache of 1 to 2 MB, enough to read the weights seldom.
+/// Tokens of a chunk that one thread runs through the plan: few enough for its activations to fit a second-level cache
+/// of 1 to 2 MB, enough to amortize reading the weights.
 const CHUNK_TOKENS: usize = 512;
 
-/// Fewer tokens a thread than this are better shared: each chunk reads all the weights.
+/// With fewer tokens per thread than this, sharing every step is faster: each chunk reads all the weights.
 const LEAST_TOKENS: usize = 64;
 
 /// Some texts of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
-    /// Rows of what is counted in tokens.
+    /// Its rows of values counted in tokens.
     pub tokens: Range<usize>,
-    /// Rows of what is counted in texts.
+    /// Its rows of values counted in texts.
     pub texts: Range<usize>,
 }
 
@@ -34,7 +34,7 @@ impl Chunk {
         Counts { tokens: self.tokens.len(), texts: self.texts.len() }
     }
 
-    /// The rows it has of something counted in `dim`; `None` for what every chunk sees whole.
+    /// Its rows of a value counted in `dim`; `None` for values that every chunk reads whole.
     pub fn rows(&self, dim: Dim) -> Option<Range<usize>> {
         match dim {
             Dim::Tokens => Some(self.tokens.clone()),
@@ -45,19 +45,19 @@ impl Chunk {
     }
 }
 
-/// A batch cut up.
+/// A batch split into chunks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
     /// In the batch's order.
     pub chunks: Vec<Chunk>,
-    /// Who works on one chunk.
+    /// The threads that work on each chunk.
     pub team: Team,
 }
 
-/// Cuts a batch for `threads`; 0 forbids cutting.
+/// Splits a batch for `threads`; 0 forbids splitting.
 ///
 /// # Errors
-/// `InvalidArgument` for offsets that do not rise from 0 to the number of tokens.
+/// `InvalidArgument` for offsets that do not increase from 0 to the number of tokens.
 pub fn cut(plan: &Plan, feed: &Feed<'_>, threads: usize) -> Result<Cut> {
     let counts = feed.counts;
     let mut boundaries: Option<Cow<'_, [u32]>> = None;
@@ -95,7 +95,8 @@ pub fn cut(plan: &Plan, feed: &Feed<'_>, threads: usize) -> Result<Cut> {
     let rounds = counts.tokens.div_ceil(threads * CHUNK_TOKENS);
     let own = deal(&offsets, rounds * threads);
     let most = own.iter().map(|chunk| chunk.tokens.len()).max().unwrap_or(0);
-    // Chunks of unequal size leave threads idle at the end; sharing every step costs about as much as an eighth of a chunk.
+    // Chunks of unequal size leave threads idle at the end; sharing every step costs about as much as an eighth of a
+    // chunk.
     let fair = most * threads * rounds <= counts.tokens + counts.tokens / 8;
     if fair && own.len() >= threads && counts.tokens >= threads * LEAST_TOKENS {
         return Ok(Cut { chunks: own, team: Team::Alone });
@@ -103,7 +104,7 @@ pub fn cut(plan: &Plan, feed: &Feed<'_>, threads: usize) -> Result<Cut> {
     Ok(shared(threads * CHUNK_TOKENS))
 }
 
-/// At most `parts` chunks of whole texts with nearly equal numbers of tokens; at least one.
+/// Splits into at most `parts` chunks, and at least one, of whole texts with nearly equal numbers of tokens.
 fn deal(offsets: &[u32], parts: usize) -> Vec<Chunk> {
     let texts = offsets.len() - 1;
     let tokens = offsets[texts] as usize;
@@ -112,7 +113,7 @@ fn deal(offsets: &[u32], parts: usize) -> Vec<Chunk> {
     let mut first = 0;
     for part in 1..=parts {
         let goal = tokens * part / parts;
-        // The boundary nearest to the goal; the last chunk takes what is left, texts without tokens included.
+        // The boundary nearest to the goal; the last chunk takes the remainder, texts without tokens included.
         let after = offsets.partition_point(|offset| (*offset as usize) < goal).clamp(first, texts);
         let nearer = after > first && goal - (offsets[after - 1] as usize) < (offsets[after] as usize).abs_diff(goal);
         let end = if part == parts { texts } else { after - usize::from(nearer) };
@@ -124,8 +125,8 @@ fn deal(offsets: &[u32], parts: usize) -> Vec<Chunk> {
     chunks
 }
 
-/// How much a batch may hold: about a second of work by a slow estimate, so that a caller who stops between batches
-/// does not wait long, and never so little that threads run dry.
+/// The limits of a batch: about a second of work by a conservative estimate, so that a caller who stops between batches
+/// does not wait long, but always enough to keep the threads busy.
 pub fn limits(plan: &Plan, threads: usize) -> BatchLimits {
     const FLOPS: u64 = 40_000_000_000;
     let one = plan.flops(Counts { tokens: 1, texts: 1 }).max(1);
@@ -137,7 +138,7 @@ pub fn limits(plan: &Plan, threads: usize) -> BatchLimits {
     }
 }
 
-/// The elements in place if the bytes are aligned, a copy if not.
+/// The elements in place if the bytes are aligned, or a copy.
 pub fn aligned<T: Pod>(bytes: &[u8]) -> Cow<'_, [T]> {
     match bytemuck::try_cast_slice(bytes) {
         Ok(elements) => Cow::Borrowed(elements),

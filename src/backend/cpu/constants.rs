@@ -1,4 +1,5 @@
-//! A plan's weights in the form its steps read: products packed, vectors as floats, embedding tables in place.
+//! A plan's weights in the form its steps read: matrices of products packed, vectors as floats, embedding tables in
+//! place.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -49,7 +50,7 @@ impl Constants {
     /// `Weights` for a tensor that is missing, `InvalidArgument` for one of the wrong size, `OutOfMemory`.
     pub fn new(plan: &Plan, source: Arc<dyn WeightSource>, arch: Arch) -> Result<Self> {
         let mut constants = Constants { packed: HashMap::new(), floats: HashMap::new(), source };
-        // Two values of the same tensors share what is made of them.
+        // Two values made of the same tensors share the result.
         let mut packed: HashMap<&[Part], Arc<Packed>> = HashMap::new();
         let mut floats: HashMap<&[Part], Arc<Floats>> = HashMap::new();
         for node in &plan.graph.nodes {
@@ -98,7 +99,7 @@ impl Constants {
         Ok(views)
     }
 
-    /// `[rows, depth]`, the parts one below the other.
+    /// Packs a `[rows, depth]` matrix from its parts, stacked by rows.
     fn pack(&self, parts: &[Part], rows: usize, depth: usize, arch: Arch) -> Result<Packed> {
         let views = self.views(parts, rows * depth)?;
         let mut places = Vec::with_capacity(rows);
@@ -116,7 +117,7 @@ impl Constants {
         })
     }
 
-    /// All elements, one part after the other, padded with zeros as a product wants its bias.
+    /// Reads all elements, the parts concatenated, padded with zeros as the bias of a product requires.
     fn read(&self, parts: &[Part], elements: usize, arch: Arch) -> Result<Floats> {
         let widest = simd::PANEL.max(PANEL_VECTORS * simd::lanes(arch));
         let mut floats = Floats::zeros(elements + widest, "a weight vector")?;
@@ -129,7 +130,7 @@ impl Constants {
         Ok(floats)
     }
 
-    /// The matrix of a product.
+    /// The packed matrix of a product.
     pub fn packed(&self, id: ValueId) -> Option<&Packed> {
         self.packed.get(&id).map(|packed| &**packed)
     }
@@ -139,7 +140,7 @@ impl Constants {
         self.floats.get(&id).map(|floats| &floats[..])
     }
 
-    /// The tensors of a table, one below the other, as they lie in the file.
+    /// The tensors of a table, stacked by rows, as stored in the file.
     ///
     /// # Errors
     /// As [`Constants::new`].

@@ -1,4 +1,4 @@
-//! Growable memory for floats, aligned to the widest vectors and to cache lines.
+//! Growable float memory, aligned to the widest vectors and to cache lines.
 
 use std::ops::{Deref, DerefMut};
 
@@ -9,7 +9,7 @@ use crate::{Error, Result};
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 struct Line([f32; 16]);
 
-/// Floats that start on a cache line.
+/// Floats aligned to a cache line.
 #[derive(Default)]
 pub struct Floats {
     lines: Vec<Line>,
@@ -17,7 +17,7 @@ pub struct Floats {
 }
 
 impl Floats {
-    /// None.
+    /// No floats.
     pub const EMPTY: Floats = Floats { lines: Vec::new(), length: 0 };
 
     /// `length` zeros.
@@ -30,8 +30,7 @@ impl Floats {
         Ok(floats)
     }
 
-    /// Changes the length; what is in the part that was there before and is not cut off stays, zeros or leftovers
-    /// follow it.
+    /// Changes the length. Elements within both the old and the new length are kept; zeros or old values follow.
     ///
     /// # Errors
     /// `OutOfMemory` naming the purpose.

@@ -1,9 +1,9 @@
-//! Products with weights that were cut into panels once.
+//! Products with weights that are packed into panels once.
 //!
-//! A weight `[N, K]` of the checkpoint is kept as `K x N`, cut into panels as wide as a tile: the inner loop reads it
-//! front to back. Per batch only the rows of wide products are packed; bias, activation and residual are done while a tile
-//! is in cache, and every element's chain of sums is the same whatever the number of rows or threads (see `simd/tile.rs`
-//! and `simd/tiles.rs`).
+//! A weight `[N, K]` of the checkpoint is stored as `K x N`, split into panels as wide as a tile, so that the inner
+//! loop reads it sequentially. Per batch only the rows of wide products are packed; bias, activation and residual are
+//! applied while a tile is in cache, and every element's chain of sums is the same whatever the number of rows or
+//! threads (see `simd/tile.rs` and `simd/tiles.rs`).
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,12 +22,14 @@ pub struct Packed {
     columns: usize,
     depth: usize,
     width: usize,
-    /// Who multiplies, which says how a panel is laid out: none for `[depth][width]` floats, else as `simd/tiles.rs` has it.
+    /// The unit that multiplies, which determines the panel layout: `None` for `[depth][width]` floats, else that of
+    /// `simd/tiles.rs`.
     tiles: Option<TileUnit>,
 }
 
 impl Packed {
-    /// Packs the matrix whose row `n` (of `columns`) `read` writes into a slice of `depth`. Runs on rayon's current pool.
+    /// Packs the matrix whose row `n` (of `columns`) `read` writes into a slice of `depth`. Runs on rayon's current
+    /// pool.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -49,7 +51,7 @@ impl Packed {
         Ok(Packed { panels, columns, depth, width, tiles: None })
     }
 
-    /// None if some weight has no parts: then the vectors multiply.
+    /// `None` if some weight cannot be split into parts: then the vector unit multiplies.
     fn for_tiles(
         arch: Arch,
         unit: TileUnit,
@@ -68,17 +70,17 @@ impl Packed {
         Ok(good.into_inner().then_some(packed))
     }
 
-    /// Columns a bias must be padded to.
+    /// The number of columns that a bias must be padded to.
     pub fn padded_columns(&self) -> usize {
         self.columns.div_ceil(self.width) * self.width
     }
 
-    /// Floats of a panel.
+    /// Floats per panel.
     fn panel(&self) -> usize {
         if self.tiles.is_some() { simd::panel_floats(self.depth) } else { self.depth * self.width }
     }
 
-    /// `out [rows, columns]` of the columns from panel `first` on.
+    /// Computes the columns of `out [rows, columns]` from panel `first` on.
     fn multiply(
         &self,
         arch: Arch,
@@ -122,7 +124,8 @@ impl Packed {
     }
 }
 
-/// Panels of `width` columns in `floats` floats each; `pack` gets a panel's rows of the weight, `depth` floats each.
+/// Builds panels of `width` columns, `floats` floats each; `pack` receives a panel's rows of the weight, `depth` floats
+/// each.
 fn panels(
     columns: usize,
     depth: usize,
@@ -148,18 +151,18 @@ fn panels(
     Ok(panels)
 }
 
-/// What follows the product.
+/// The operations that follow the product.
 #[derive(Clone, Copy, Default)]
 pub struct Epilogue<'a> {
     /// `[N]`, padded to [`Packed::padded_columns`]; empty for none.
     pub bias: &'a [f32],
-    /// After the bias.
+    /// Applied after the bias.
     pub activation: Option<ActivationKind>,
     /// `[M, N]`, added last.
     pub residual: Option<&'a [f32]>,
 }
 
-/// Rows below which a team shares the columns instead: then each thread reads a part of the weights only.
+/// With fewer rows than this a team shares the columns instead, so that each thread reads only part of the weights.
 const FEW_ROWS: usize = 128;
 
 /// `y [M, N] = act(x [M, K] W^T + bias) + residual`
@@ -187,7 +190,7 @@ pub fn multiply(
             weight.multiply(arch, &x[first * depth..], 0, columns, epilogue, out)
         });
     }
-    // Each task owns some panels' columns and writes them to its own [rows, width] pieces; rows are put together after.
+    // Each task computes some panels' columns in its own [rows, width] pieces; rows are assembled afterwards.
     let each = panels.div_ceil(2 * team.size()).max(1);
     let mut pieces = vec![0.0f32; rows * panels * width];
     pieces.par_chunks_mut(rows * each * width).enumerate().try_for_each(|(task, out)| {
@@ -243,7 +246,7 @@ mod tests {
         }
     }
 
-    /// Wide products pack their rows, narrow ones read them where they lie; blocks of rows end in tiles of any height.
+    /// Wide products pack their rows, narrow ones read them in place; blocks of rows end in tiles of any height.
     #[test]
     fn packed_rows_give_the_same_bits() {
         for arch in archs() {

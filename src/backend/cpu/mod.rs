@@ -30,7 +30,7 @@ pub fn backend() -> Arc<dyn Backend> {
     Arc::new(Cpu)
 }
 
-/// The widest instructions in use: `"amx"`, `"avx512"`, `"avx2"`, `"neon"` or `"scalar"`.
+/// The widest instruction set in use: `"amx"`, `"avx512"`, `"avx2"`, `"neon"` or `"scalar"`.
 pub fn instructions() -> &'static str {
     simd::Arch::new().name()
 }

@@ -1,8 +1,8 @@
-//! A plan made ready: how a batch is cut into chunks of whole texts, and how a chunk runs through all steps.
+//! A prepared plan: how a batch is split into chunks of whole texts, and how a chunk runs through all steps.
 //!
-//! With texts enough, each thread takes chunks of its own through the whole plan: no waiting between steps, and a
-//! chunk's activations stay in that thread's cache. With few, all threads share every step. Either way a row's result
-//! is the same, bit for bit.
+//! With enough texts, each thread runs its own chunks through the whole plan: no waiting between steps, and a chunk's
+//! activations stay in that thread's cache. With few texts, all threads share every step. Either way a row's result is
+//! the same, bit for bit.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
@@ -30,15 +30,15 @@ pub struct CpuProgram {
     constants: Constants,
     threads: Threads,
     arch: Arch,
-    /// By output: the steps it needs.
+    /// For each output, the steps it needs.
     needs: Vec<Vec<bool>>,
     limits: BatchLimits,
-    /// Memory of chunks that are done, for the next.
+    /// Memory of finished chunks, for reuse.
     arenas: Mutex<Vec<Written>>,
 }
 
 impl CpuProgram {
-    /// Packs the weights. What a plan computes in a narrower type is held as float32.
+    /// Packs the weights. Values that a plan computes in 16 bits are stored as float32.
     ///
     /// # Errors
     /// As [`Constants::new`] and [`Threads::new`].
@@ -46,7 +46,7 @@ impl CpuProgram {
         plan.check_stateless()?;
         let value = |id| plan.graph.value(id);
         let narrow = |node: &&Node| node.operands.iter().chain(&node.results).any(|id| value(*id).dtype.is_narrow());
-        // Its bytes would be those of 16 bits, where all else is held as float32.
+        // The op would read 16-bit elements, while every other value is stored as float32.
         if let Some(node) = plan.graph.nodes.iter().filter(narrow).find(|node| node.op.operand(0).role == Role::Any) {
             let reason = "a batch on the CPU is held as float32".into();
             return Err(Error::Unsupported { what: format!("{} in 16 bits", node.name), reason });
@@ -98,7 +98,7 @@ impl CpuProgram {
         Ok(inputs)
     }
 
-    /// Runs one chunk and copies the wanted outputs' rows into `outputs`.
+    /// Runs one chunk and copies the requested outputs' rows into `outputs`.
     fn run_chunk(&self, feed: &Feed<'_>, chunk: &Chunk, team: Team, outputs: Vec<&mut [f32]>) -> Result<()> {
         let inputs = self.inputs(feed, chunk)?;
         let counts = chunk.counts();
@@ -186,7 +186,7 @@ impl Program for CpuProgram {
     }
 }
 
-/// A batch that is done already.
+/// A batch that is already finished.
 struct Finished(Vec<Vec<f32>>);
 
 impl Pending for Finished {
@@ -195,7 +195,7 @@ impl Pending for Finished {
     }
 }
 
-/// Which steps lead to output `output`.
+/// The steps that output `output` depends on.
 fn steps_for(plan: &Plan, output: usize) -> Vec<bool> {
     let nodes = &plan.graph.nodes;
     let mut needed = vec![plan.graph.outputs[output]];
@@ -209,7 +209,7 @@ fn steps_for(plan: &Plan, output: usize) -> Vec<bool> {
     steps
 }
 
-/// The error for an input of a type that no kernel reads.
+/// The error for an input of a type that no kernel supports.
 pub(super) fn not_taken(name: &str, dtype: DType) -> Error {
     Error::Unsupported { what: name.into(), reason: format!("no kernel of the CPU reads {}", dtype.name()) }
 }

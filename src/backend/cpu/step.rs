@@ -1,4 +1,4 @@
-//! What a kernel sees of the batch it runs in: its operands, wherever they live, and who works on it.
+//! The batch as a kernel reads it: its operands, in whatever storage, and the threads to use.
 
 use std::borrow::Cow;
 
@@ -20,24 +20,24 @@ pub enum Given<'a> {
     Indices(Cow<'a, [u32]>),
 }
 
-/// The view of one batch, or of some texts of it.
+/// A view of one batch, or of some of its texts.
 #[derive(Clone, Copy)]
 pub struct Step<'a> {
-    /// What runs.
+    /// The plan.
     pub plan: &'a Plan,
-    /// Instruction set.
+    /// The instruction set.
     pub arch: Arch,
-    /// Who works.
+    /// The threads to use.
     pub team: Team,
-    /// What the step reads; everything below names them by place.
+    /// The step's operands; the methods below refer to them by position.
     pub operands: &'a [ValueId],
-    /// Sizes.
+    /// The sizes of the batch.
     pub counts: Counts,
     /// The weights.
     pub constants: &'a Constants,
     /// The inputs, in the graph's order.
     pub inputs: &'a [Given<'a>],
-    /// What steps have written; the step's own results are not in it.
+    /// Values that steps have written, without this step's own results.
     pub written: &'a Written,
 }
 
@@ -50,17 +50,17 @@ impl<'a> Step<'a> {
         self.plan.storage[self.operands[place].0]
     }
 
-    /// Whether there is an operand of this place.
+    /// Whether there is an operand at this position.
     pub fn given(&self, place: usize) -> bool {
         place < self.operands.len()
     }
 
-    /// Axes of an operand.
+    /// The axes of an operand.
     pub fn shape(&self, place: usize) -> &'a Shape {
         &self.value(place).shape
     }
 
-    /// Element type of an operand.
+    /// The element type of an operand.
     pub fn dtype(&self, place: usize) -> DType {
         self.value(place).dtype
     }
@@ -69,10 +69,10 @@ impl<'a> Step<'a> {
         Error::InvalidArgument(format!("{}: expected {expected}", self.value(place).name))
     }
 
-    /// The floats of an operand, rows one after the other.
+    /// The floats of an operand, in row order.
     ///
     /// # Errors
-    /// `InvalidArgument` when it is not made of floats.
+    /// `InvalidArgument` when its elements are not floats.
     pub fn floats(&self, place: usize) -> Result<&'a [f32]> {
         let elements = self.shape(place).elements(self.counts);
         let all: &[f32] = match self.storage(place) {
@@ -92,7 +92,7 @@ impl<'a> Step<'a> {
     /// The indices of an operand.
     ///
     /// # Errors
-    /// `InvalidArgument` when it is not an input of u32.
+    /// `InvalidArgument` when it is not a u32 input.
     pub fn indices(&self, place: usize) -> Result<&'a [u32]> {
         match self.storage(place) {
             Storage::Input(input) => match &self.inputs[input] {
@@ -103,7 +103,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// An input's words, whatever they hold, or a computed value's.
+    /// The words of an input of any type, or of a computed value.
     ///
     /// # Errors
     /// `InvalidArgument` when it is a weight.
@@ -119,7 +119,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// A constant's tensors; `None` when the operand is no constant.
+    /// A constant's tensors; `None` when the operand is not a constant.
     pub fn parts(&self, place: usize) -> Option<&'a [Part]> {
         match &self.value(place).source {
             Source::Weight(weight) => Some(&weight.parts),

@@ -1,4 +1,4 @@
-//! What the kernels' tests share: one-op programs over given arrays, instruction sets, data and float64 references.
+//! Shared by the kernels' tests: one-op programs over given arrays, instruction sets, data and float64 references.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::tensor::{TensorView, WeightSource};
 pub struct Tensors(HashMap<String, (Vec<usize>, DType, Vec<u8>)>);
 
 impl Tensors {
-    /// Adds a tensor as `stored`; one byte into its allocation, so that it is not aligned.
+    /// Adds a tensor as `stored`, offset by one byte in its allocation so that it is not aligned.
     pub fn insert(&mut self, name: &str, shape: &[usize], stored: DType, values: &[f32]) {
         let mut bytes = vec![0; 1 + stored.bytes(values.len())];
         stored.encode(values, &mut bytes[1..]);
@@ -47,7 +47,7 @@ pub fn archs() -> Vec<Arch> {
     Arch::all()
 }
 
-/// Runs one op as a plan of its own.
+/// Runs one op as its own plan.
 pub fn try_run(
     op: impl Into<Op>,
     operands: &[Operand<'_>],
@@ -83,7 +83,7 @@ pub fn try_run(
     Ok(program.submit(&Feed { counts, inputs, outputs: vec![0] })?.wait()?.remove(0))
 }
 
-/// As [`try_run`], for what must work; checks that thread counts change no bit.
+/// As [`try_run`], but must succeed; also checks that thread counts change no bit.
 pub fn run(op: impl Into<Op>, operands: &[Operand<'_>], counts: Counts, arch: Arch) -> Vec<f32> {
     let op = op.into();
     let alone = try_run(op.clone(), operands, counts, arch, 1).expect("the op runs");
@@ -94,12 +94,12 @@ pub fn run(op: impl Into<Op>, operands: &[Operand<'_>], counts: Counts, arch: Ar
     alone
 }
 
-/// Equal in every bit.
+/// Whether the arrays are equal in every bit.
 pub fn same_bits(a: &[f32], b: &[f32]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
 }
 
-/// Numbers in about -2..2, the same for the same seed (Steele, Lea, Flood 2014: SplitMix64; sums of four uniforms).
+/// Numbers in about -2..2, reproducible from the seed (Steele, Lea, Flood 2014: SplitMix64; sums of four uniforms).
 pub fn numbers(count: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(1);
     let mut uniform = move || {
@@ -112,7 +112,7 @@ pub fn numbers(count: usize, seed: u64) -> Vec<f32> {
     (0..count).map(|_| (uniform() + uniform() + uniform() + uniform() - 2.0) * 1.5).collect()
 }
 
-/// Checks `found` against `expected` within `tolerance(i)`; NaN must meet NaN.
+/// Checks `found` against `expected` within `tolerance(i)`; NaN must match NaN.
 pub fn assert_close(found: &[f32], expected: &[f64], what: &str, tolerance: impl Fn(usize) -> f64) {
     assert_eq!(found.len(), expected.len(), "{what}");
     for (i, (x, y)) in found.iter().zip(expected).enumerate() {
@@ -120,7 +120,7 @@ pub fn assert_close(found: &[f32], expected: &[f64], what: &str, tolerance: impl
             assert!((y.is_nan() && x.is_nan()) || *x == *y as f32, "{what}: element {i} is {x}, expected {y}");
             continue;
         }
-        // Equal is close, also where a tolerance is relative to an infinite argument.
+        // Equal values pass even where a tolerance is relative to an infinite argument.
         let error = (f64::from(*x) - y).abs();
         assert!(
             error == 0.0 || error <= tolerance(i),

@@ -1,28 +1,28 @@
-//! Who works: a pool of threads of the program's own, and how a step's rows are dealt out to them.
+//! A program's own thread pool, and how the rows of a step are distributed over it.
 
 use rayon::prelude::*;
 
 use crate::{Error, Result};
 
-/// Processors this process may use: affinity and cgroup quotas (v1 and v2) are respected.
+/// Processors this process may use; affinity and cgroup quotas (v1 and v2) are respected.
 pub fn available() -> usize {
     std::thread::available_parallelism().map_or(1, |n| n.get())
 }
 
 /// The threads of one program.
 pub struct Threads {
-    /// None for one thread: the caller's own does the work.
+    /// `None` for one thread: the caller's own thread does the work.
     pool: Option<rayon::ThreadPool>,
     count: usize,
-    /// A child of `fork` has the pool's memory and none of its threads.
+    /// The process that created the pool: a child of `fork` has the pool's memory but none of its threads.
     process: u32,
 }
 
 impl Threads {
-    /// `count` threads, or as many as the process may use.
+    /// Starts `count` threads, or as many as the process may use.
     ///
     /// # Errors
-    /// `InvalidArgument` for zero; `Unsupported` when the system gives no threads.
+    /// `InvalidArgument` for zero; `Unsupported` when the system cannot create threads.
     pub fn new(count: Option<usize>) -> Result<Self> {
         let count = count.unwrap_or_else(available);
         if count == 0 {
@@ -37,12 +37,12 @@ impl Threads {
         Ok(Threads { pool, count, process: crate::process::id() })
     }
 
-    /// How many threads work.
+    /// The number of threads.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Whether this process made the threads, and not the one it was forked from.
+    /// Whether this process created the threads, rather than the process it was forked from.
     pub fn owned(&self) -> bool {
         crate::process::id() == self.process
     }
@@ -50,7 +50,7 @@ impl Threads {
     /// Runs `work` on the pool and waits for it.
     ///
     /// # Errors
-    /// `Unusable` in a child of the process that made the pool.
+    /// `Unusable` in a forked child of the process that created the pool.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         if crate::process::id() != self.process {
             return Err(Error::Unusable(format!(
@@ -66,11 +66,11 @@ impl Threads {
     }
 }
 
-/// Who works on one step: the thread that runs it, or all threads of the pool it runs on. Never changes a bit of the
-/// result: pieces are whole rows or whole columns, and no sum is split.
+/// The threads of one step: the calling thread alone, or all threads of its pool. Never changes a bit of the result:
+/// pieces are whole rows or whole columns, and no sum is split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Team {
-    /// The caller alone.
+    /// The calling thread alone.
     Alone,
     /// That many threads.
     All(usize),
@@ -85,7 +85,7 @@ impl Team {
         }
     }
 
-    /// Cuts `out` into pieces of whole rows, at least `least` rows each, and gives each to `work` with the number of
+    /// Splits `out` into pieces of whole rows, at least `least` rows each, and passes each to `work` with the index of
     /// its first row.
     pub fn rows(self, out: &mut [f32], columns: usize, least: usize, work: impl Fn(usize, &mut [f32]) + Sync) {
         let done = self.try_rows(out, columns, least, |first, piece| {
@@ -95,10 +95,10 @@ impl Team {
         debug_assert!(done.is_ok());
     }
 
-    /// [`Team::rows`] of work that may fail.
+    /// As [`Team::rows`], for work that may fail.
     ///
     /// # Errors
-    /// Those of `work`.
+    /// The errors of `work`.
     pub fn try_rows(
         self,
         out: &mut [f32],

@@ -1,4 +1,4 @@
-//! Memory that the steps of a plan write, and the run of one step in it.
+//! The memory that the steps of a plan write, and how a step runs in it.
 
 use super::floats::Floats;
 use super::kernels::{self, Memory};
@@ -7,7 +7,7 @@ use crate::graph::{Node, Plan, Storage, ValueId};
 use crate::ops::Counts;
 use crate::{Error, Result};
 
-/// A plan's buffers, and what stays from run to run.
+/// A plan's buffers, and its states, which persist between runs.
 #[derive(Default)]
 pub struct Written {
     /// In the order of `Plan::buffers`.
@@ -18,10 +18,10 @@ pub struct Written {
 }
 
 impl Written {
-    /// None: what a step sees that is not run yet.
+    /// Nothing written: for a step that is not run yet.
     pub const NONE: &'static Written = &Written { buffers: Vec::new(), states: Vec::new(), scratch: Floats::EMPTY };
 
-    /// Makes room for a batch.
+    /// Allocates memory for a batch.
     ///
     /// # Errors
     /// `OutOfMemory`
@@ -39,7 +39,7 @@ impl Written {
         }
     }
 
-    /// Runs a node of the plan of `step`, which sees this memory without the node's own results.
+    /// Runs a node of the plan of `step`, which reads this memory without the node's own results.
     ///
     /// # Errors
     /// As [`kernels::run`].

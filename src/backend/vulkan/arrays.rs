@@ -1,7 +1,8 @@
 //! Arrays in device memory, and plans run on them.
 //!
-//! A call adds its dispatches to a list; the list is recorded and submitted when something is read, or when it is long
-//! or heavy enough. Arrays are never changed once made, so only what a list itself writes can be a hazard in it.
+//! A call appends its dispatches to a list; the list is recorded and submitted when something is read, or when it is
+//! long or expensive enough. Arrays never change once made, except for unshared states, so only what a list itself
+//! writes can be a hazard in it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -24,28 +25,28 @@ use crate::ops::Counts;
 use crate::stats::COUNTERS;
 use crate::{Error, Result};
 
-/// Dispatches after which a list is submitted, so that the device starts while the host goes on; fewer if it has nothing to
-/// do, so that little is left to do when the host waits.
+/// Number of dispatches at which a list is submitted, so that the device starts early. Fewer while the device is idle,
+/// so that little remains when the host waits.
 const LONG: usize = 256;
 const SHORT: usize = 64;
-/// Lists under way at once.
+/// Most lists in flight at once.
 const MOST_RECORDINGS: usize = 8;
-/// Sizes of packed batches whose counts are kept on the device.
+/// Most packed-batch sizes whose counts are cached on the device.
 const MOST_COUNTS: usize = 64;
-/// At most this part of the device's memory is kept for the next results.
+/// At most this fraction (1/8) of the device's memory is retained for later results.
 const KEPT: u64 = 8;
-/// Bytes of staging memory after which a list is submitted.
+/// Bytes of staging memory at which a list is submitted.
 const MUCH_STAGING: u64 = 256 << 20;
 
 pub(super) struct VulkanArrays {
     opened: Arc<Opened>,
     budget: Arc<Budget>,
     list: Mutex<List>,
-    /// For the arrays, which free their memory through it.
+    /// Passed to the arrays, which free their memory through it.
     own: Weak<VulkanArrays>,
 }
 
-/// What waits to be submitted, and what is under way.
+/// The work waiting to be submitted, and the work in flight.
 #[derive(Default)]
 struct List {
     commands: Vec<Command>,
@@ -56,33 +57,33 @@ struct List {
     copied: bool,
     /// Buffers used since the last barrier between dispatches, by address.
     used: HashMap<usize, Access>,
-    /// Under way, the oldest first.
+    /// In flight, oldest first.
     running: VecDeque<Recording>,
-    /// Finished and empty.
+    /// Finished and cleared, ready for reuse.
     rested: Vec<Recording>,
     last: Ticket,
     counts: HashMap<Counts, Arc<Buffer>>,
-    /// Bound in the place of operands without elements.
+    /// Bound in place of operands without elements.
     nothing: Option<Arc<Buffer>>,
     spare: Spare,
 }
 
-/// Bytes behind a result that must stay as they were, while guard bands are on.
+/// Length in bytes of the guard band behind a result, which must stay unchanged while guard bands are on.
 const GUARD: u64 = 256;
 const MARK: u8 = 0xA7;
 
 static GUARDED: AtomicBool = AtomicBool::new(false);
 
-/// Turns guard bands on or off: marked bytes behind every result, which reading it checks. For tests.
+/// Turns guard bands on or off: marked bytes behind every result, checked when it is read. For tests.
 pub fn guard_bands(on: bool) {
     GUARDED.store(on, Relaxed);
 }
 
-/// An array's memory. When the last clone goes, it is freed at once if the device has finished with it, and else is kept
-/// for the next result of its size: commands run in order, so that result may be written there.
+/// An array's memory. When the last clone is dropped, it is freed at once if the device has finished with it, and is
+/// otherwise retained for the next result of its size: commands run in order, so that result may reuse it.
 struct Held {
     buffer: Option<Arc<Buffer>>,
-    /// Where its guard band begins, if it has one.
+    /// Start of its guard band, if it has one.
     guard: Option<u64>,
     arrays: Weak<VulkanArrays>,
 }
@@ -94,7 +95,7 @@ impl Drop for Held {
             && !arrays.opened.device.forked()
             && let Ok(mut list) = arrays.list.try_lock()
         {
-            // A failure shows at the next submission.
+            // A failure is reported by the next submission.
             let _ = list.let_go();
             if let Some(buffer) = buffer.filter(|_| self.guard.is_none()) {
                 list.spare.keep(buffer, arrays.opened.device.capabilities.memory / KEPT);
@@ -104,11 +105,11 @@ impl Drop for Held {
 }
 
 impl List {
-    /// Frees what finished recordings kept alive, after taking their times, and of the memory of arrays that are gone what
+    /// Frees what finished recordings kept alive, after reading their times, and those buffers of dropped arrays that
     /// no command uses any more.
     fn let_go(&mut self) -> Result<()> {
         let before = self.rested.len();
-        // They finish in order, so one that is not finished ends the search.
+        // They finish in order, so the first unfinished one ends the search.
         while let Some(oldest) = self.running.front_mut()
             && oldest.finished()?
         {
@@ -122,7 +123,7 @@ impl List {
         Ok(())
     }
 
-    /// Whether all that was submitted is done.
+    /// Whether all submitted work is done.
     fn idle(&mut self) -> Result<bool> {
         self.let_go()?;
         Ok(self.running.is_empty())
@@ -135,7 +136,7 @@ impl List {
 }
 
 impl VulkanArrays {
-    /// Arrays within `options`.
+    /// Creates an engine within `options`.
     pub(super) fn new(opened: &Arc<Opened>, options: Option<ProgramOptions>) -> Arc<Self> {
         let limit = options.and_then(|options| options.memory_limit).unwrap_or(u64::MAX);
         let memory = (opened.device.capabilities.memory / 16 * 15).min(limit);
@@ -151,7 +152,7 @@ impl VulkanArrays {
         Memory::new(Held { buffer: Some(buffer), guard, arrays: self.own.clone() })
     }
 
-    /// A copy of marks to where the guard band of a buffer begins.
+    /// Adds a copy of the marks to the start of a buffer's guard band.
     fn mark(&self, list: &mut List, buffer: &Arc<Buffer>, guard: u64) -> Result<()> {
         let marks = self.buffer(list, Kind::Staging, GUARD)?;
         marks.map(0, GUARD, |memory| memory.fill(MARK))?;
@@ -163,7 +164,7 @@ impl VulkanArrays {
         Ok(())
     }
 
-    /// A buffer; when memory is short, everything is finished first and what is no longer needed freed.
+    /// Allocates a buffer. When memory is short, waits for all work and frees unneeded buffers first.
     fn buffer(&self, list: &mut List, kind: Kind, bytes: u64) -> Result<Arc<Buffer>> {
         let device = &self.opened.device;
         match Buffer::new(device, kind, bytes.next_multiple_of(16), &self.budget) {
@@ -178,7 +179,7 @@ impl VulkanArrays {
         }
     }
 
-    /// Memory for what a dispatch writes.
+    /// Memory for a dispatch's result.
     fn result(&self, list: &mut List, bytes: u64) -> Result<Arc<Buffer>> {
         let bytes = bytes.max(4).next_multiple_of(16);
         match list.spare.take(bytes).filter(|_| !GUARDED.load(Relaxed)) {
@@ -187,7 +188,7 @@ impl VulkanArrays {
         }
     }
 
-    /// Submits what waits.
+    /// Submits the pending work.
     fn submit(&self, list: &mut List) -> Result<()> {
         if list.commands.is_empty() {
             return Ok(());
@@ -216,7 +217,7 @@ impl VulkanArrays {
         Ok(())
     }
 
-    /// Submits a list that is long, or long enough for a device that waits.
+    /// Submits the list if it is long, or long enough for an idle device.
     fn submit_long(&self, list: &mut List) -> Result<()> {
         if list.dispatches >= LONG || (list.dispatches >= SHORT && list.idle()?) {
             return self.submit(list);
@@ -253,7 +254,7 @@ impl VulkanArrays {
         Ok(buffer)
     }
 
-    /// The buffer of memory that nobody else holds, or in its place a copy of which that is true.
+    /// The buffer of `memory` if it is unshared, or of a copy that replaces it.
     fn own(&self, list: &mut List, memory: &mut Memory) -> Result<Arc<Buffer>> {
         if memory.is_empty() {
             return self.input(list, memory);
@@ -275,7 +276,7 @@ impl VulkanArrays {
         Ok(copy)
     }
 
-    /// The buffer that holds a batch's counts.
+    /// The buffer with a batch's counts.
     fn counts(&self, list: &mut List, counts: Counts) -> Result<Arc<Buffer>> {
         if let Some(buffer) = list.counts.get(&counts) {
             return Ok(buffer.clone());
@@ -290,7 +291,7 @@ impl VulkanArrays {
         Ok(buffer)
     }
 
-    /// An operand's buffer; one without elements binds a few bytes, from which no kernel takes a value.
+    /// An operand's buffer. An operand without elements gets a few bytes, which no kernel uses.
     fn input(&self, list: &mut List, memory: &Memory) -> Result<Arc<Buffer>> {
         if memory.is_empty() {
             let nothing = match list.nothing.take() {
@@ -305,7 +306,7 @@ impl VulkanArrays {
 }
 
 impl List {
-    /// Adds a dispatch, behind a barrier where it needs one.
+    /// Adds a dispatch, after a barrier where it needs one.
     fn dispatch(&mut self, launch: &Arc<Launch>, buffers: Vec<Slice>) {
         let accesses = || buffers.iter().zip(launch.pipeline.variant.bindings.iter().map(|b| b.access));
         if self.copied {
@@ -365,7 +366,7 @@ impl ArrayEngine for VulkanArrays {
             bound.states.push(self.own(list, memory)?);
         }
         let heavy = flops_per_submission(device.capabilities.device_type);
-        // Layers are alike, and so what their dispatches take.
+        // Layers are alike, so their dispatches cost about the same.
         let flops = ready.flops.div_ceil(ready.dispatches().max(1) as u64);
         for dispatch in ready.bind(&bound) {
             let (launch, buffers) = dispatch?;
@@ -385,7 +386,7 @@ impl ArrayEngine for VulkanArrays {
             let own = || self.memory(buffers[*place].clone(), guard(*place));
             outputs.push(same.map_or_else(own, |earlier| outputs[earlier].clone()));
         }
-        // What lies between the steps is done with after them, as memory of arrays that are gone.
+        // Intermediate buffers are released after the steps, like those of dropped arrays.
         let most = device.capabilities.memory / KEPT;
         let between = bound.buffers.into_iter().enumerate().filter(|(place, _)| !ready.outputs.contains(place));
         between.for_each(|(_, buffer)| list.spare.keep(buffer, most));

@@ -1,4 +1,4 @@
-//! What Vulkan leaves to the driver: a device is asked once, when it is opened, by a dispatch that shows it.
+//! Driver behaviour that Vulkan does not specify, probed once by a dispatch when a device is opened.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use super::raw::{Buffer, Command, Device, Grid, Kind, Launch, Pipeline, Recordin
 use crate::Result;
 use crate::dtype::DType;
 
-/// Lanes of a subgroup whose matrices are known.
+/// Subgroup size at which the matrix layout is known.
 const LANES: u32 = 32;
 
 type Question = fn(&Arc<Device>) -> Result<bool>;
 
-/// Notes the features that the device is seen to have. A failure to find out is not one of the device: it then runs what
-/// needs not know.
+/// Adds the features that probing finds. A failure to probe is not a device failure: the device then runs variants that
+/// do not need the feature.
 pub(super) fn ask(mut device: Arc<Device>) -> Arc<Device> {
     let questions: [(Feature, Question); 2] =
         [(Feature::MatrixRowsInQuads, rows_in_quads), (Feature::PacksToNearest, packs_to_nearest)];
@@ -30,19 +30,19 @@ pub(super) fn ask(mut device: Arc<Device>) -> Arc<Device> {
             Err(error) => log::warn!(target: "grilly", "{}: {}: {error}", device.capabilities.name, feature.name()),
         }
     }
-    // Nothing holds the device yet but the caller.
+    // Only the caller holds the device so far.
     Arc::get_mut(&mut device).into_iter().for_each(|device| device.capabilities.features.append(&mut seen));
     device
 }
 
-/// Which lane holds which element of a matrix.
+/// Whether matrix elements are distributed over the lanes as `matrix-layout.glsl` states.
 fn rows_in_quads(device: &Arc<Device>) -> Result<bool> {
     let capabilities = &device.capabilities;
     let Ok(variant) = matrix_layout::KERNEL.own(DType::F16, capabilities) else { return Ok(false) };
     Ok(capabilities.subgroup_size == LANES && run(device, variant, &[], LANES as usize)?.iter().all(|word| *word == 1))
 }
 
-/// Whether numbers become float16 as `half.glsl` rounds them, in all their ranges.
+/// Whether conversion to float16 rounds as `half.glsl` does, over the whole range.
 fn packs_to_nearest(device: &Arc<Device>) -> Result<bool> {
     let numbers = numbers();
     let variant = half_packing::KERNEL.own(DType::F32, &device.capabilities)?;
@@ -55,20 +55,20 @@ fn packs_to_nearest(device: &Arc<Device>) -> Result<bool> {
     Ok(found.zip(&numbers).all(same))
 }
 
-/// 128 numbers: halfway between two of float16 and beside, at the ends of its ranges, and some of every magnitude.
+/// 128 numbers: float16 midpoints and their neighbours, the ends of its ranges, and samples of every magnitude.
 fn numbers() -> Vec<f32> {
     let unit = |power: i32| 2f32.powi(power);
     let mut found = vec![0.0, 1.0, 1.0 + unit(-11), 1.0 + 3.0 * unit(-11), 1.0 + unit(-11) + unit(-23)];
     found.extend([1.0 + unit(-11) - unit(-23), 65504.0, 65519.996, 65520.0, 1e30, f32::INFINITY, f32::NAN]);
     found.extend([unit(-14), unit(-14) - unit(-25), unit(-14) - unit(-26), unit(-24), unit(-25), 3.0 * unit(-25)]);
     found.extend([unit(-25) + unit(-48), 5.0 * unit(-25), unit(-26), 1e-40]);
-    // From 2^-27 to 2^18, mantissas as they come.
+    // From 2^-27 to 2^18, with arbitrary mantissas.
     found.extend((0..64 - found.len() as u32).map(|i| f32::from_bits(0x3200_0000 + i * 0x008a_bcd7)));
     let negative: Vec<f32> = found.iter().map(|x| -x).collect();
     [found, negative].concat()
 }
 
-/// The words that one workgroup of a shader writes from what it reads, if it reads something.
+/// The words that one workgroup of a shader writes; `numbers` is its input, if it has one.
 fn run(device: &Arc<Device>, variant: &'static Variant, numbers: &[f32], words: usize) -> Result<Vec<u32>> {
     let budget = Budget::new(u64::MAX);
     let slice = |buffer: &Arc<Buffer>, bytes| Slice { buffer: buffer.clone(), offset: 0, bytes };
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_device_is_asked_when_it_is_opened() {
-        // As the other tests of this process, which share the instance, want it.
+        // The same settings as the other tests of this process, which share the instance.
         let settings = Settings { allow_cpu_vulkan: true, debug: true, ..Settings::default() };
         match open_device(None, &settings) {
             Ok((opened, _)) => {
@@ -119,7 +119,7 @@ mod tests {
                 let (name, known) = (&device.capabilities.name, device.capabilities.has(Feature::PacksToNearest));
                 println!("{name}: float16 to the nearest: {known}");
                 assert_eq!(packs_to_nearest(device).unwrap(), known, "{name}");
-                // Mesa's compiler rounds so.
+                // Mesa's compiler rounds this way.
                 assert!(known || !name.contains("llvmpipe"), "{name}");
             }
             Err(error) if test_requires("vulkan") => panic!("{error}"),
@@ -132,7 +132,7 @@ mod tests {
         let numbers = numbers();
         assert_eq!(numbers.len(), 128);
         let nearest: Vec<u16> = numbers.iter().map(|x| f16::from_f32(*x).to_bits()).collect();
-        // Towards zero, and with what is below 2^-14 taken for 0, other bits come out.
+        // Rounding toward zero, with values below 2^-14 flushed to 0, changes the bits.
         let magnitude = |x: &f32| f16::from_bits(f16::from_f32(*x).to_bits() & 0x7fff).to_f32();
         assert!(numbers.iter().filter(|x| x.is_finite() && magnitude(x) > x.abs()).count() > 20);
         assert!(numbers.iter().filter(|x| x.is_finite() && magnitude(x) < x.abs()).count() > 20);

@@ -1,4 +1,4 @@
-//! Files of caches: written whole or not at all, and taken for absent when damaged.
+//! Cache files: written completely or not at all, and ignored when damaged.
 //!
 //! `magic [8] | FNV-1a of the data [8] | data`
 
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 const MAGIC: &[u8; 8] = b"grilly-1";
 
-/// Nothing that is cached comes near this.
+/// Far above the size of anything that is cached.
 const LARGEST_FILE: u64 = 64 << 20;
 
-/// `grilly` in `$XDG_CACHE_HOME`, or in what the platform uses in its place.
+/// The folder `grilly` in `$XDG_CACHE_HOME`, or in the platform's equivalent.
 pub(crate) fn folder() -> Option<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let folder = if let Some(folder) = variable("XDG_CACHE_HOME") {
@@ -24,9 +24,9 @@ pub(crate) fn folder() -> Option<PathBuf> {
     Some(folder.join("grilly"))
 }
 
-/// The data of a file; `None` when it is not there, cannot be read, or was torn.
+/// The data of a file; `None` when it is missing, unreadable or damaged.
 pub(crate) fn read(file: &Path) -> Option<Vec<u8>> {
-    // Asked before opening: opening a pipe would wait for its other end.
+    // Checked before opening: opening a pipe would block until its other end opens.
     let about = std::fs::metadata(file).ok()?;
     if !about.is_file() || about.len() > LARGEST_FILE {
         return None;
@@ -37,7 +37,8 @@ pub(crate) fn read(file: &Path) -> Option<Vec<u8>> {
     (magic == MAGIC && sum == checksum(data).to_le_bytes()).then(|| data.to_vec())
 }
 
-/// Through a file of its own name and a rename, so that a reader finds the old or the new, never a half.
+/// Writes a uniquely named file and renames it, so that a reader finds the old file or the new one, never a partial
+/// one.
 pub(crate) fn write(file: &Path, data: &[u8]) -> std::io::Result<()> {
     static WRITES: AtomicU32 = AtomicU32::new(0);
     let folder = file.parent().unwrap_or(Path::new("."));
@@ -57,7 +58,7 @@ pub(crate) fn checksum(data: &[u8]) -> u64 {
     data.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// FNV-1a of 128 bits: no two texts that anybody writes share it.
+/// FNV-1a of 128 bits: collisions between sources are not expected in practice.
 pub(crate) fn content_hash(data: &[u8]) -> u128 {
     let step = |hash: u128, byte: &u8| (hash ^ u128::from(*byte)).wrapping_mul((1 << 88) + 0x13b);
     data.iter().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, step)

@@ -1,23 +1,23 @@
-//! What a Vulkan device offers, as plain numbers; every choice between shader variants asks this and nothing else.
+//! What a Vulkan device supports, as plain numbers: the only input to the choice between shader variants.
 
-/// What kind of hardware is behind a device.
+/// The kind of hardware of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeviceType {
-    /// A graphics card of its own.
+    /// A discrete graphics card.
     Discrete,
-    /// A GPU inside the processor.
+    /// A GPU integrated into the processor.
     Integrated,
-    /// A GPU lent by a hypervisor.
+    /// A virtual GPU provided by a hypervisor.
     Virtual,
-    /// Something else.
+    /// Any other kind.
     Other,
-    /// A rasteriser in software.
+    /// A software rasteriser.
     Software,
 }
 
 macro_rules! features {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
-        /// An optional feature a shader variant may need; the names stand in the shaders.
+        /// An optional feature that a shader variant may need; the names are those in the shaders.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Feature { $($(#[$doc])* $variant,)* }
 
@@ -39,7 +39,7 @@ features! {
     SubgroupArithmetic = "subgroup_arithmetic",
     /// Votes of a subgroup in compute shaders.
     SubgroupVote = "subgroup_vote",
-    /// Passing values between the lanes of a subgroup in compute shaders.
+    /// Shuffles between the lanes of a subgroup in compute shaders.
     SubgroupShuffle = "subgroup_shuffle",
     /// Arithmetic on 16-bit floats.
     Float16 = "float16",
@@ -53,22 +53,22 @@ features! {
     IntegerDotProduct = "integer_dot_product",
     /// `VK_KHR_cooperative_matrix`: f16 x f16 -> f32 at 16x16x16, subgroup scope.
     CooperativeMatrixF16 = "coopmat_f16_f32_16x16x16",
-    /// Matrices of these lie in a subgroup as `matrix-layout.glsl` says: found on an open device, by asking.
+    /// Matrices of this feature are laid out in a subgroup as in `matrix-layout.glsl`: probed on the open device.
     MatrixRowsInQuads = "matrix_rows_in_quads",
-    /// `packHalf2x16` rounds to the nearest float16, ties to even: found on an open device, by asking.
+    /// `packHalf2x16` rounds to the nearest float16, ties to even: probed on the open device.
     PacksToNearest = "packs_to_nearest",
-    /// 64-bit addresses of buffers.
+    /// 64-bit buffer addresses.
     BufferDeviceAddress = "buffer_device_address",
 }
 
 /// Limits and features of one device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Capabilities {
-    /// As the driver names it.
+    /// The driver's name for the device.
     pub name: String,
     /// PCI vendor number.
     pub vendor: u32,
-    /// Driver's name and version.
+    /// The driver's name and version.
     pub driver: String,
     /// Vulkan version as (major, minor, patch).
     pub api: (u32, u32, u32),
@@ -76,17 +76,17 @@ pub struct Capabilities {
     pub device_type: DeviceType,
     /// Bytes of device-local memory.
     pub memory: u64,
-    /// Largest range one binding may cover, bytes.
+    /// Largest range of one binding, bytes.
     pub storage_buffer_range: u64,
-    /// Alignment of a binding's first byte.
+    /// Alignment of a binding's offset, bytes.
     pub storage_buffer_alignment: u64,
     /// Largest single allocation, bytes.
     pub allocation: u64,
-    /// Shared memory of a workgroup, bytes.
+    /// Shared memory per workgroup, bytes.
     pub shared_memory: u32,
-    /// Most invocations of a workgroup.
+    /// Most invocations per workgroup.
     pub invocations: u32,
-    /// Most invocations of a workgroup along each axis.
+    /// Most invocations per workgroup along each axis.
     pub workgroup_size: [u32; 3],
     /// Most workgroups along each axis.
     pub workgroup_count: [u32; 3],
@@ -94,13 +94,13 @@ pub struct Capabilities {
     pub push_constants: u32,
     /// Most storage buffers one shader may bind.
     pub storage_buffers: u32,
-    /// Invocations of a subgroup.
+    /// Invocations per subgroup.
     pub subgroup_size: u32,
-    /// Nanoseconds of one timestamp tick; 0 when there are none.
+    /// Nanoseconds per timestamp tick; 0 when timestamps are not supported.
     pub timestamp_period: f32,
-    /// The optional features it has.
+    /// The supported optional features.
     pub features: Vec<Feature>,
-    /// What it lacks to be usable at all; empty for a usable device.
+    /// Missing requirements; empty for a usable device.
     pub missing: Vec<String>,
 }
 
@@ -110,7 +110,7 @@ impl Capabilities {
         self.features.contains(&feature)
     }
 
-    /// The portable floor every kernel must run on: what Vulkan guarantees and nothing more.
+    /// The portable floor that every kernel must run on: exactly what Vulkan guarantees.
     pub fn floor() -> Self {
         Capabilities {
             name: "floor".into(),

@@ -1,4 +1,4 @@
-//! The process' one instance, and one logical device for each physical device in use.
+//! The single instance of the process, and one logical device per physical device in use.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, TryLockError, Weak};
@@ -37,7 +37,7 @@ impl Opened {
 #[derive(Default)]
 struct Registry {
     instance: Option<Arc<Instance>>,
-    /// By position in Vulkan's list.
+    /// By index in Vulkan's list.
     opened: Vec<(usize, Arc<Opened>)>,
 }
 
@@ -49,9 +49,9 @@ static OWNER: AtomicU32 = AtomicU32::new(0);
 /// Whether a shader that prints was compiled in this process.
 static PRINTING: AtomicBool = AtomicBool::new(false);
 
-/// To be called when a shader that prints is compiled: an instance that is made from then on shows what it prints. The
-/// layer's help is not free (it rewrites every shader, which then takes half as long again on a software device), so it is
-/// asked for only then.
+/// Called when a shader that prints is compiled: instances created from then on show the output. It is requested only
+/// then because it is expensive: the layer rewrites every shader, which makes each take 1.5 times as long on a software
+/// device.
 pub(crate) fn expect_prints() {
     PRINTING.store(true, SeqCst);
     if lock(&REGISTRY).instance.as_ref().is_some_and(|instance| instance.validated && !instance.prints) {
@@ -63,11 +63,11 @@ pub(crate) fn expect_prints() {
     }
 }
 
-/// How long the end of the process waits for devices.
+/// The longest wait for devices at process exit.
 const LAST_WAIT: Duration = Duration::from_millis(1000);
 
 impl Registry {
-    /// The instance, made on first use.
+    /// The instance, created on first use.
     fn instance(&mut self, settings: &Settings) -> Result<Arc<Instance>> {
         if let Some(instance) = &self.instance {
             return Ok(instance.clone());
@@ -78,7 +78,7 @@ impl Registry {
         Ok(instance)
     }
 
-    /// The device at `index`, opened on first use, or again when it was lost.
+    /// The device at `index`, opened on first use and reopened after a loss.
     fn open(&mut self, index: usize, instance: &Arc<Instance>, physical: &Physical) -> Result<Arc<Opened>> {
         self.opened.retain(|(_, opened)| !opened.device.lost());
         if let Some((_, opened)) = self.opened.iter().find(|(i, _)| *i == index) {
@@ -111,7 +111,7 @@ fn claim() -> Result<()> {
 /// Opens the usable device at `position`, or the best one.
 ///
 /// # Errors
-/// `DeviceUnavailable` saying what was found and what it lacks; `IndexOutOfRange`; `Unusable` after a fork.
+/// `DeviceUnavailable` stating what was found and what it lacks; `IndexOutOfRange`; `Unusable` after a fork.
 pub fn open(position: Option<usize>, settings: &Settings) -> Result<Choice> {
     let (opened, reason) = open_device(position, settings)?;
     Ok(Choice { backend: Arc::new(Vulkan { opened }), reason })
@@ -127,7 +127,7 @@ pub(super) fn open_device(position: Option<usize>, settings: &Settings) -> Resul
     Ok((registry.open(index, &instance, &physical[index])?, reason))
 }
 
-/// Lists every Vulkan device, usable or not, and the choice.
+/// Lists every Vulkan device, usable or not, and the chosen one.
 ///
 /// # Errors
 /// `DeviceUnavailable` when there is no loader or no driver; `Unusable` after a fork.
@@ -138,19 +138,19 @@ pub fn devices(settings: &Settings) -> Result<Inventory> {
     Ok(Inventory::new(physical.into_iter().map(|p| p.capabilities).collect(), settings))
 }
 
-/// Whether the validation layer watches; it does when the first use of Vulkan had `GRILLY_DEBUG` and the layer is
-/// installed.
+/// Whether the validation layer is active: it is when `GRILLY_DEBUG` was set at the first use of Vulkan and the layer
+/// is installed.
 pub fn validated() -> bool {
     !forked() && lock(&REGISTRY).instance.as_ref().is_some_and(|instance| instance.validated)
 }
 
-/// Whether Vulkan is in use, so that its mode can no longer be chosen.
+/// Whether Vulkan is already in use, so that its settings can no longer change.
 pub fn in_use() -> bool {
     lock(&REGISTRY).instance.is_some()
 }
 
-/// To be called when the process is about to end: waits under way end with `Interrupted`, then the devices get up to
-/// 1 s to run dry. Whether they have.
+/// Called when the process is about to end: pending waits end with `Interrupted`, then the devices get up to 1 s to
+/// become idle. Returns whether they did.
 pub fn shut_down() -> bool {
     let deadline = Instant::now() + LAST_WAIT;
     close_all(&[], deadline);
@@ -168,8 +168,8 @@ pub fn shut_down() -> bool {
     close_all(&devices, deadline)
 }
 
-/// To be called last, when a device is still at work or a thread has not come back from it: the process then ends without
-/// the handlers that take a driver down while it runs.
+/// Called last, when a device is still busy or a thread has not returned from it: the process then ends without running
+/// the exit handlers that unload a driver while it runs.
 pub fn abandon() {
     if OWNER.load(SeqCst) == std::process::id() {
         raw::skip_exit_handlers();
@@ -227,7 +227,7 @@ mod tests {
         }
     }
 
-    /// A device of the test's own: it is about to be spoilt.
+    /// A device private to the test, which is about to break it.
     fn own_device(test: &str) -> Option<Arc<Opened>> {
         let settings = Settings { allow_cpu_vulkan: true, debug: true, ..Settings::default() };
         let opened = claim().and_then(|()| {
@@ -273,7 +273,7 @@ mod tests {
         refused(prepare().err());
         drop(given_up);
         drop(doomed);
-        // In the process that owns the device, all goes on as if nothing had been.
+        // The process that owns the device is not affected.
         opened.device.pretend_forked(false);
         assert_eq!(program.submit(&feed).unwrap().wait().unwrap(), [[2.0, 4.0, 6.0, 8.0]]);
     }

@@ -1,4 +1,4 @@
-//! Which of the devices are usable, in which order, and which is taken.
+//! Which devices are usable, their order, and the choice.
 
 use super::{Capabilities, DeviceType};
 use crate::settings::Settings;
@@ -13,21 +13,21 @@ pub struct Listed {
     pub position: Option<usize>,
     /// Why it is not usable.
     pub unusable: Option<String>,
-    /// What it offers and lacks.
+    /// Its capabilities, with what it lacks.
     pub capabilities: Capabilities,
 }
 
-/// All devices and the choice.
+/// All devices, and the chosen one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Inventory {
     /// In the order of Vulkan's list.
     pub devices: Vec<Listed>,
-    /// Index in that list of the device `"vulkan"` means, and why; or why there is none.
+    /// Index in that list of the device that `"vulkan"` selects and why, or why there is none.
     pub chosen: std::result::Result<(usize, String), String>,
 }
 
 impl Inventory {
-    /// Sorts devices out under the settings.
+    /// Classifies the devices under the settings.
     pub(super) fn new(capabilities: Vec<Capabilities>, settings: &Settings) -> Self {
         let mut devices: Vec<Listed> = capabilities
             .into_iter()
@@ -40,7 +40,7 @@ impl Inventory {
             })
             .collect();
         let mut usable: Vec<usize> = devices.iter().filter(|d| d.unusable.is_none()).map(|d| d.index).collect();
-        // Stable: devices of one type stay in the driver's order.
+        // Stable sort: devices of one type keep the driver's order.
         usable.sort_by_key(|&index| devices[index].capabilities.device_type);
         for (position, &index) in usable.iter().enumerate() {
             devices[index].position = Some(position);

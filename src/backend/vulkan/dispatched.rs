@@ -1,4 +1,4 @@
-//! Which pipelines this process has dispatched, and how often: tests tell from it what ran.
+//! Which pipelines this process has dispatched, and how often; tests verify from it which variants ran.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,12 +15,12 @@ type Counts = BTreeMap<(&'static str, Vec<u32>), Arc<AtomicU64>>;
 
 static COUNTS: Mutex<Counts> = Mutex::new(BTreeMap::new());
 
-/// The count of a variant with these constants, which all devices share.
+/// The count of a variant with these constants, shared by all devices.
 pub(super) fn count(variant: &Variant, constants: &[u32]) -> Arc<AtomicU64> {
     lock(&COUNTS).entry((variant.name, constants.to_vec())).or_default().clone()
 }
 
-/// Each variant with the constants it was dispatched with, and how often that was.
+/// Each variant with the constants of its dispatches, and their number.
 pub fn dispatched() -> Vec<(&'static str, Vec<u32>, u64)> {
     let counts = lock(&COUNTS);
     let count = |((name, constants), count): (&(&'static str, Vec<u32>), &Arc<AtomicU64>)| {
@@ -34,9 +34,9 @@ pub fn dispatched() -> Vec<(&'static str, Vec<u32>, u64)> {
 pub struct Built {
     /// Its full name.
     pub name: &'static str,
-    /// What a device must have for it.
+    /// The features a device must have for it.
     pub needs: &'static [Feature],
-    /// Whether its invocations see the size of their subgroup.
+    /// Whether its invocations read the subgroup size.
     pub subgroups: bool,
 }
 

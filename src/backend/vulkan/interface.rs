@@ -1,4 +1,4 @@
-//! What the host must know to run a module, as data: what reflection finds, in the build script and at run time.
+//! The interface of a module as plain data, found by reflection in the build script and at run time.
 
 /// How a shader uses a storage buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -7,11 +7,11 @@ pub enum Access {
     Read,
     /// `writeonly`
     Write,
-    /// neither
+    /// Neither qualifier.
     ReadWrite,
 }
 
-/// A number's type: what push constants and specialization constants may be.
+/// The scalar type of a push constant or specialization constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scalar {
     /// `float`
@@ -52,11 +52,11 @@ impl Scalar {
 /// One storage buffer of set 0.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Binding {
-    /// The block's instance name, or its only member's where the block has no instance name.
+    /// The block's instance name, or the name of its only member if the block has none.
     pub name: String,
-    /// Its place.
+    /// Its binding index.
     pub index: u32,
-    /// From `readonly` and `writeonly`.
+    /// Derived from `readonly` and `writeonly`.
     pub access: Access,
 }
 
@@ -67,7 +67,7 @@ pub struct PushMember {
     pub name: String,
     /// Its type.
     pub scalar: Scalar,
-    /// First byte.
+    /// Byte offset.
     pub offset: u32,
 }
 
@@ -80,11 +80,11 @@ pub struct Constant {
     pub id: u32,
     /// Its type.
     pub scalar: Scalar,
-    /// Its default's bits.
+    /// Bits of its default.
     pub default: u32,
 }
 
-/// What the host must know to run a module.
+/// What the host needs to dispatch a module.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Interface {
     /// By index, from 0 without gaps.

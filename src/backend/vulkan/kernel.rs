@@ -1,4 +1,4 @@
-//! A shader variant and a dispatch of it, both as plain data: nothing here calls Vulkan.
+//! A shader variant and a dispatch of it, both as plain data: no Vulkan calls here.
 
 use super::{Capabilities, Feature};
 use crate::dtype::DType;
@@ -19,7 +19,7 @@ pub struct Binding {
     pub access: Access,
 }
 
-/// One member of the push-constant block, 4 bytes; the place in the list gives the offset.
+/// One member of the push-constant block, 4 bytes; its position in the list determines its offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PushMember {
     /// Its name in GLSL.
@@ -31,13 +31,13 @@ pub struct PushMember {
 /// One specialization constant of a shader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Constant {
-    /// Its name in GLSL, in small letters.
+    /// Its name in GLSL, in lower case.
     pub name: &'static str,
     /// `layout(constant_id = id)`.
     pub id: u32,
     /// Its type.
     pub scalar: Scalar,
-    /// Its default's bits.
+    /// Bits of its default.
     pub default: u32,
 }
 
@@ -48,7 +48,7 @@ pub struct Variant {
     pub name: &'static str,
     /// How activations and matrices are stored.
     pub stored: DType,
-    /// Its GLSL; empty for a user's.
+    /// Its GLSL source; empty for a user's shader.
     pub source: &'static str,
     /// Macros it is built with.
     pub defines: &'static [(&'static str, &'static str)],
@@ -80,10 +80,10 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The first of grilly's own variants for elements of a type whose needs the device meets.
+    /// The first of grilly's own variants for an element type whose required features the device has.
     ///
     /// # Errors
-    /// `Unsupported` naming the type, or what the device lacks.
+    /// `Unsupported` naming the type, or the missing feature.
     pub fn own(&self, stored: DType, capabilities: &Capabilities) -> Result<&'static Variant> {
         let mut variants = self.variants.iter().filter(|v| v.stored == stored).peekable();
         let reason = match variants.peek() {
@@ -95,14 +95,14 @@ impl Kernel {
     }
 }
 
-/// The specialization constants of a kernel, with the push block and the shader that belong to them; the build writes one
-/// for each kernel.
+/// The specialization constants of a kernel, with its push block and shader; the build generates one implementation per
+/// kernel.
 pub trait Specialization {
     /// The push-constant block; kernels whose blocks have the same members share the type.
     type Push: bytemuck::Pod;
     /// The shader with its variants.
     const KERNEL: &'static Kernel;
-    /// Bits of the constants that `variant` has, in its order.
+    /// Bits of the constants of `variant`, in its order.
     fn values(&self, variant: &Variant) -> Vec<u32>;
 }
 
@@ -111,9 +111,9 @@ pub trait Specialization {
 pub enum Resource {
     /// The batch's counts: `uint tokens, texts`.
     Counts,
-    /// An input, by its place among `Graph::inputs`.
+    /// An input, by its position in `Graph::inputs`.
     Input(usize),
-    /// What stays from run to run, by its place among `Graph::states`.
+    /// A state, which persists between runs, by its position in `Graph::states`.
     State(usize),
     /// A constant.
     Weight(ValueId),
@@ -121,14 +121,14 @@ pub enum Resource {
     Buffer(usize),
 }
 
-/// The part of a resource that is bound.
+/// The bound part of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
-    /// Whose bytes.
+    /// The resource.
     pub resource: Resource,
     /// First byte, a multiple of the device's storage-buffer alignment.
     pub offset: u64,
-    /// Bytes; `None` for all that follow.
+    /// Length in bytes; `None` for everything after `offset`.
     pub bytes: Option<u64>,
 }
 
@@ -142,18 +142,18 @@ impl Range {
 /// Workgroups along one axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Extent {
-    /// Always as many.
+    /// A constant number.
     Fixed(u32),
-    /// `ceil(size of dim / per)`: read from the batch, so one recording serves all.
+    /// `ceil(size of dim / per)`, evaluated per batch, so that one recording serves all.
     Tiles {
-        /// What is divided.
+        /// The dimension that is divided.
         dim: Dim,
-        /// Rows a workgroup takes.
+        /// Rows per workgroup.
         per: u32,
     },
-    /// `floor(tokens / per) + texts`: enough for tiles of `per` tokens that begin with each text's first.
+    /// `floor(tokens / per) + texts`: enough for tiles of `per` tokens that each start at a text's first token.
     TextTiles {
-        /// Tokens a workgroup takes.
+        /// Tokens per workgroup.
         per: u32,
     },
 }
@@ -162,7 +162,7 @@ impl Extent {
     /// One workgroup.
     pub const ONE: Extent = Extent::Fixed(1);
 
-    /// Workgroups in a batch.
+    /// Workgroups for a batch.
     pub fn groups(self, counts: Counts) -> u32 {
         match self {
             Extent::Fixed(n) => n,
@@ -172,16 +172,16 @@ impl Extent {
     }
 }
 
-/// One dispatch, complete and unrecorded.
+/// One complete dispatch, not yet recorded.
 #[derive(Debug, Clone)]
 pub struct Dispatch {
     /// The node's name, for debug labels and profiles.
     pub label: String,
-    /// What runs.
+    /// The shader variant.
     pub variant: &'static Variant,
     /// Values of [`Variant::constants`], in their order.
     pub constants: Vec<u32>,
-    /// What is bound to [`Variant::bindings`], in their order.
+    /// The ranges bound to [`Variant::bindings`], in their order.
     pub bindings: Vec<Range>,
     /// The push block's bytes.
     pub push: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What a batch may hold on a device.
+//! The limits of a batch on a device.
 
 use super::kernel::{Dispatch, Extent};
 use super::{Capabilities, DeviceType};
@@ -6,14 +6,14 @@ use crate::backend::BatchLimits;
 use crate::graph::{Plan, Storage};
 use crate::ops::{Counts, Dim};
 
-/// The tokens that keep any GPU busy; more only cost memory.
+/// Enough tokens to keep any GPU busy; more only cost memory.
 const MOST_TOKENS: usize = 32 << 10;
 
-/// A text is taken to have at least this many tokens when memory is shared out.
+/// Assumed minimum tokens per text when memory is divided.
 const SHORT_TEXT: usize = 4;
 
-/// Flops of one submission. A GPU shared with the screen must answer before its watchdog does; a rasteriser
-/// (about 11 GFLOP/s) soon enough for Ctrl-C.
+/// Flops per submission. A GPU shared with the display must finish before its watchdog resets it; a software rasteriser
+/// (about 11 GFLOP/s) must finish soon enough to react to Ctrl-C.
 pub(super) fn flops_per_submission(device_type: DeviceType) -> u64 {
     match device_type {
         DeviceType::Discrete => 2_000_000_000_000,
@@ -26,7 +26,7 @@ fn in_flight(device_type: DeviceType) -> usize {
     if device_type == DeviceType::Software { 2 } else { 3 }
 }
 
-/// The limits of a plan, of which `memory` bytes may be used for batches.
+/// The limits of a plan whose batches may use `memory` bytes.
 pub(super) fn limits(plan: &Plan, dispatches: &[Dispatch], capabilities: &Capabilities, memory: u64) -> BatchLimits {
     let in_flight = in_flight(capabilities.device_type);
     let row = widest_token_row(plan) as u64;
@@ -40,14 +40,14 @@ pub(super) fn limits(plan: &Plan, dispatches: &[Dispatch], capabilities: &Capabi
     BatchLimits { tokens: tokens as usize, longest_text: longest_text as usize, in_flight }
 }
 
-/// Bytes a row of the widest tensor with a row a token, computed or given.
+/// Bytes per row of the widest tensor, input or computed, that has one row per token.
 fn widest_token_row(plan: &Plan) -> usize {
     let given = plan.graph.inputs.iter().map(|id| plan.graph.value(*id));
     let rows = given.filter(|value| value.shape.rows() == Dim::Tokens);
     rows.map(|value| value.dtype.bytes(value.shape.columns())).fold(plan.widest_token_row().max(4), usize::max)
 }
 
-/// Bytes that a batch of these sizes holds: inputs, computed values and a copy of every output.
+/// Bytes that a batch of these sizes needs: inputs, computed values and a copy of every output.
 pub(super) fn batch_bytes(plan: &Plan, counts: Counts) -> usize {
     let given_and_taken = plan.graph.inputs.iter().chain(&plan.graph.outputs);
     plan.buffer_bytes(counts) + given_and_taken.map(|id| plan.graph.value(*id).bytes(counts)).sum::<usize>()
@@ -59,13 +59,13 @@ fn bytes_per_token(plan: &Plan) -> u64 {
     (batch_bytes(plan, counts).div_ceil(tokens) as u64).max(1)
 }
 
-/// In texts of 128 tokens: what attention adds for longer ones is left out.
+/// Assumes texts of 128 tokens; the additional cost of attention in longer ones is ignored.
 fn flops_per_token(plan: &Plan) -> u64 {
     let counts = Counts { tokens: 1024, texts: 8 };
     plan.flops(counts).div_ceil(1024).max(1)
 }
 
-/// The tokens at which some dispatch would have more workgroups than the device takes.
+/// The number of tokens at which some dispatch would exceed the device's workgroup count.
 fn most_groups(dispatches: &[Dispatch], capabilities: &Capabilities) -> u64 {
     let extents = dispatches.iter().flat_map(|d| d.grid.iter().zip(capabilities.workgroup_count));
     let most = extents.filter_map(|(extent, most)| match extent {
@@ -75,10 +75,10 @@ fn most_groups(dispatches: &[Dispatch], capabilities: &Capabilities) -> u64 {
     most.min().unwrap_or(u64::MAX)
 }
 
-/// Sizes to make room for when a batch of `counts` comes: powers of two, so that growth ends soon, up to the limit.
+/// The sizes to allocate for a batch of `counts`: powers of two up to the limit, so that reallocation soon stops.
 pub(super) fn capacity(counts: Counts, limits: BatchLimits) -> Counts {
     let round = |n: usize, least: usize| n.max(least).next_power_of_two();
-    // A batch over the token budget is one long text, and comes seldom: it gets the room it needs.
+    // A batch over the token budget is one long text, which is rare: it gets exactly the room it needs.
     let most = if counts.tokens <= limits.tokens { limits.tokens } else { counts.tokens };
     Counts { tokens: round(counts.tokens, 128).min(most), texts: round(counts.texts, 16) }
 }
@@ -109,7 +109,7 @@ mod tests {
         let plan = plan(1024);
         let mut capabilities = Capabilities::floor();
         let wide = limits(&plan, &[], &capabilities, 1 << 40);
-        // 128 MiB of storage-buffer range over 4 KiB a row.
+        // 128 MiB of storage-buffer range, at 4 KiB per row.
         assert_eq!(wide.longest_text, 32 << 10);
         assert_eq!(wide.tokens, MOST_TOKENS);
         capabilities.device_type = DeviceType::Software;

@@ -1,4 +1,4 @@
-//! A node on its way to dispatches: what its kernels ask for, and the one place where a dispatch is made.
+//! Lowers a node to dispatches: what kernels need of the node, and the only place where a dispatch is created.
 
 use super::kernel::{Dispatch, Extent, Kernel, Range, Resource, Specialization, Variant};
 use super::{Capabilities, Feature, registry};
@@ -7,40 +7,40 @@ use crate::graph::{Node, Plan, Storage, Value, ValueId};
 use crate::ops::{Op, Shape};
 use crate::{Error, Result};
 
-/// Bindings that a shader calls otherwise than an op its operand.
+/// Bindings whose name in a shader differs from the op's operand name.
 const RENAMED: [(&str, &str); 6] =
     [("a", "q"), ("b", "k"), ("cosine", "cos"), ("sine", "sin"), ("values", "v"), ("x", "logits")];
 
-/// Which builds of 16 bits may run.
+/// Which 16-bit builds may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Narrow {
-    /// All: a model holds what it computes so.
+    /// All: a model stores its computed values in 16 bits.
     Every,
-    /// Of `linear` and `attention` those on matrix cores alone: a single call without them computes in float32.
+    /// For `linear` and `attention` only those on matrix cores: a single call without matrix cores computes in float32.
     OnMatrixCores,
 }
 
-/// For what a plan is lowered.
+/// The target a plan is lowered for.
 #[derive(Clone, Copy)]
 pub struct Target<'a> {
-    /// What it must run on.
+    /// The device's capabilities.
     pub capabilities: &'a Capabilities,
-    /// Which builds it may have.
+    /// The 16-bit builds that are allowed.
     pub narrow: Narrow,
 }
 
-/// A node being turned into dispatches for one device.
+/// A node being lowered to dispatches for one device.
 pub struct Lowering<'a> {
     plan: &'a Plan,
     node: &'a Node,
-    /// What it must run on.
+    /// The device's capabilities.
     pub capabilities: &'a Capabilities,
     target: Target<'a>,
-    /// What has come out so far.
+    /// The dispatches so far.
     pub dispatches: Vec<Dispatch>,
 }
 
-/// A shader with the values that it runs with.
+/// A shader variant with its push block and constants.
 pub struct Build {
     variant: &'static Variant,
     constants: Vec<u32>,
@@ -48,17 +48,17 @@ pub struct Build {
 }
 
 impl Build {
-    /// A variant of the kernel that the constants belong to.
+    /// Creates a build from a variant of the kernel that the constants belong to.
     pub fn new<C: Specialization>(variant: &'static Variant, push: C::Push, constants: C) -> Self {
         Build { variant, constants: constants.values(variant), push: bytemuck::bytes_of(&push).to_vec() }
     }
 }
 
-/// What is bound to the binding of a name, where no rule says it.
+/// The range bound to a binding, by name, where no rule determines it.
 pub type Given = (&'static str, Range);
 
 impl<'a> Lowering<'a> {
-    /// Of one node of a plan.
+    /// Starts the lowering of one node of a plan.
     pub fn new(plan: &'a Plan, node: &'a Node, target: Target<'a>) -> Self {
         Lowering { plan, node, capabilities: target.capabilities, target, dispatches: Vec::new() }
     }
@@ -68,27 +68,27 @@ impl<'a> Lowering<'a> {
         &self.node.op
     }
 
-    /// How many operands it has.
+    /// The number of operands.
     pub fn operands(&self) -> usize {
         self.node.operands.len()
     }
 
-    /// The shape of the operand at a place.
+    /// The shape of the operand at a position.
     pub fn shape(&self, place: usize) -> &'a Shape {
         &self.plan.graph.value(self.node.operands[place]).shape
     }
 
-    /// How the operand at a place is stored.
+    /// The stored type of the operand at a position.
     pub fn dtype(&self, place: usize) -> DType {
         self.plan.graph.value(self.node.operands[place]).dtype
     }
 
-    /// The memory of the operand at a place.
+    /// The memory of the operand at a position.
     pub fn operand(&self, place: usize) -> Range {
         self.range(self.node.operands[place])
     }
 
-    /// What is computed.
+    /// The node's result.
     pub fn result(&self) -> &'a Value {
         self.plan.graph.value(self.node.results[0])
     }
@@ -103,7 +103,7 @@ impl<'a> Lowering<'a> {
         })
     }
 
-    /// The node's scratch memory, of which its op says what stands at which place.
+    /// The node's scratch memory at a position; the op defines what each position contains.
     ///
     /// # Errors
     /// `Unsupported` where the plan has none for it.
@@ -112,15 +112,15 @@ impl<'a> Lowering<'a> {
         self.node.scratch.get(place).map(|id| self.range(*id)).ok_or_else(missing)
     }
 
-    /// The error of a node that cannot run so.
+    /// The error for a node that cannot run this way.
     pub fn unsupported(&self, reason: String) -> Error {
         Error::Unsupported { what: self.node.name.clone(), reason }
     }
 
-    /// The user's shader that is registered in a kernel's place for the node, or grilly's own for its element type.
+    /// The user's shader registered for the node in place of a kernel, or grilly's own for its element type.
     ///
     /// # Errors
-    /// `PipelineCreationFailed` or `Unsupported` naming what the device lacks, or what has no narrow form.
+    /// `PipelineCreationFailed` or `Unsupported` naming the missing feature, or the op without a 16-bit form.
     pub fn select(&self, kernel: &Kernel) -> Result<&'static Variant> {
         let stored = self.stored()?;
         let Some(variant) = self.replaced(kernel) else { return kernel.own(stored, self.capabilities) };
@@ -131,7 +131,7 @@ impl<'a> Lowering<'a> {
         registry::fits(variant, self.capabilities).map(|()| variant)
     }
 
-    /// The shader that is registered under a name for an architecture.
+    /// The shader registered under a name for an architecture.
     ///
     /// # Errors
     /// As [`registry::select`].
@@ -139,12 +139,12 @@ impl<'a> Lowering<'a> {
         registry::select(&self.plan.shaders, shader, architecture, self.capabilities)
     }
 
-    /// The user's shader that is registered in a kernel's place for the node.
+    /// The user's shader registered for the node in place of a kernel.
     pub fn replaced(&self, kernel: &Kernel) -> Option<&'static Variant> {
         registry::in_place_of(kernel, self.op(), self.operands(), &self.plan.architecture, &self.plan.shaders)
     }
 
-    /// Refuses a build for a type that is not on matrix cores, where it must be.
+    /// Rejects a 16-bit build that is not on matrix cores, where matrix cores are required.
     ///
     /// # Errors
     /// `Unsupported`
@@ -155,11 +155,11 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// How the node's operands are stored: a narrow type if one has it.
+    /// The stored type of the node's values: a 16-bit type if any operand or result has one.
     ///
     /// # Errors
-    /// `Unsupported` for narrow rows that cannot be read four elements at a time, and where only some of what a kernel takes
-    /// so is narrow.
+    /// `Unsupported` for 16-bit rows that cannot be read four elements at a time, and where only some of the operands
+    /// and results that the kernel supports in 16 bits are stored so.
     fn stored(&self) -> Result<DType> {
         let (op, results) = (self.op(), &self.node.results);
         let value = |id: &ValueId| self.plan.graph.value(*id);
@@ -183,8 +183,8 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// What is bound to a binding, whose name is that of a result or an operand, or `counts`. An operand that is left out is
-    /// the first: nothing reads it, but a binding must hold something.
+    /// The range of a binding named after a result or an operand, or `counts`. For an omitted operand the first operand
+    /// is bound: no shader reads it, but a binding must not be empty.
     fn bound(&self, name: &str) -> Range {
         if name == "counts" {
             return Range::whole(Resource::Counts);
@@ -196,7 +196,7 @@ impl<'a> Lowering<'a> {
         self.operand(place.unwrap_or(0))
     }
 
-    /// Adds a dispatch of the shader that [`Lowering::select`] gives for the kernel of these constants.
+    /// Adds a dispatch of the shader that [`Lowering::select`] returns for the kernel of these constants.
     ///
     /// # Errors
     /// As [`Lowering::select`] and [`Lowering::add`].
@@ -205,8 +205,8 @@ impl<'a> Lowering<'a> {
         self.add(Build::new(variant, push, constants), "", &[], grid)
     }
 
-    /// Adds a dispatch, of a part of the node if it has several, after checking it against the device's limits. A constant
-    /// that is named as a feature says whether the device has it.
+    /// Adds a dispatch, for one part of the node if it has several, after checking it against the device's limits. A
+    /// constant named after a feature is set to whether the device has the feature.
     ///
     /// # Errors
     /// `Unsupported` naming the limit.
@@ -235,7 +235,7 @@ impl<'a> Lowering<'a> {
     }
 }
 
-/// The place of the operand that a binding is called by.
+/// The position of the operand that a binding is named after.
 pub fn operand_of(op: &Op, binding: &str) -> Option<usize> {
     let renamed = RENAMED.iter().filter(|(name, _)| *name == binding).map(|(_, operand)| *operand);
     [binding].into_iter().chain(renamed).find_map(|name| op.place_of(name, 0))

@@ -1,4 +1,4 @@
-//! Arenas: several regions in few buffers, paid for from a budget.
+//! Arenas: several regions in few buffers, charged to a budget.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -7,10 +7,10 @@ use super::raw::{Buffer, Device, Kind, Slice};
 use crate::Result;
 use crate::stats::COUNTERS;
 
-/// No buffer is made larger than this to hold several regions; one region may be larger.
+/// Largest buffer shared by several regions; a single region may be larger.
 const LARGEST_SHARED: u64 = 256 << 20;
 
-/// How much device memory one program may hold.
+/// Limit on the device memory of one program.
 #[derive(Debug)]
 pub(super) struct Budget {
     limit: u64,
@@ -23,7 +23,7 @@ impl Budget {
         Arc::new(Budget { limit, held: AtomicU64::new(0) })
     }
 
-    /// Takes `bytes`, if there are as many.
+    /// Reserves `bytes`, if the budget has them left.
     pub(super) fn charge(self: &Arc<Self>, bytes: u64) -> Option<Charge> {
         let add = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= self.limit);
         self.held.fetch_update(Relaxed, Relaxed, add).ok()?;
@@ -31,14 +31,14 @@ impl Budget {
         Some(Charge { budget: self.clone(), bytes })
     }
 
-    /// Bytes held now.
+    /// Bytes reserved now.
     #[cfg(test)]
     pub(super) fn held(&self) -> u64 {
         self.held.load(Relaxed)
     }
 }
 
-/// Bytes taken from a budget, given back when dropped.
+/// Bytes reserved from a budget, released on drop.
 #[derive(Debug)]
 pub(super) struct Charge {
     budget: Arc<Budget>,
@@ -53,7 +53,7 @@ impl Drop for Charge {
     }
 }
 
-/// A region's place.
+/// The location of a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     buffer: usize,
@@ -68,8 +68,8 @@ struct Layout {
     places: Vec<Place>,
 }
 
-/// Gives each region a place at a multiple of `alignment`. Regions share a buffer as long as it stays within
-/// `largest`; lengths are rounded up to 16 bytes, so that shaders may read the last vector whole.
+/// Places each region at a multiple of `alignment`. Regions share a buffer while it stays within `largest`; lengths are
+/// rounded up to 16 bytes, so that shaders may read the last vector in full.
 fn lay_out(sizes: &[u64], alignment: u64, largest: u64) -> Layout {
     let alignment = alignment.max(16);
     let mut layout = Layout { buffers: Vec::new(), places: Vec::with_capacity(sizes.len()) };
@@ -98,10 +98,10 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    /// One region for each size, in order.
+    /// Allocates one region per size, in order.
     ///
     /// # Errors
-    /// `OutOfMemory`, or the driver's.
+    /// `OutOfMemory`, or a driver error.
     pub(super) fn new(device: &Arc<Device>, kind: Kind, sizes: &[u64], budget: &Arc<Budget>) -> Result<Self> {
         let capabilities = &device.capabilities;
         let largest = LARGEST_SHARED.min(capabilities.allocation);
@@ -116,7 +116,7 @@ impl Arena {
         Slice { buffer: self.buffers[place.buffer].clone(), offset: place.offset, bytes: place.bytes }
     }
 
-    /// Bytes of all buffers.
+    /// Total bytes of all buffers.
     pub(super) fn bytes(&self) -> u64 {
         self.buffers.iter().map(|b| b.bytes).sum()
     }

@@ -51,19 +51,20 @@ pub(crate) use raw::spirv_tools;
 pub use raw::validation_messages;
 pub use registry::{builtin, select};
 
-/// Invocations and bytes of shared memory of a build's workgroup at values of its specialization constants, in their order.
+/// Invocations and shared-memory bytes of a build's workgroup, given the values of its specialization constants in
+/// order.
 pub(crate) fn sizes(variant: &Variant, values: &[u32]) -> ([u32; 3], u32) {
     let constants = variant.constants.iter().map(|constant| constant.id).zip(values.iter().copied());
     reflect::sizes(variant.spirv, &constants.collect::<Vec<_>>()).unwrap_or((variant.local_size, variant.shared_bytes))
 }
 
-/// As [`sizes`], the bytes alone.
+/// The shared-memory bytes of [`sizes`].
 pub(crate) fn shared_bytes(variant: &Variant, values: &[u32]) -> u32 {
     sizes(variant, values).1
 }
 
-/// What build.rs made of `shaders/`: one module a kernel, whose structs have the shader's names for fields. A name the
-/// shader does not have is an error of the Rust compiler:
+/// Code that build.rs generates from `shaders/`: one module per kernel, with structs whose fields are the shader's
+/// names. A name that the shader does not have is a compile error:
 ///
 /// ```
 /// let push = grilly::backend::vulkan::generated::layer_norm::Push { eps: 1e-5, ..Default::default() };
@@ -71,7 +72,7 @@ pub(crate) fn shared_bytes(variant: &Variant, values: &[u32]) -> u32 {
 /// ```compile_fail,E0560
 /// let push = grilly::backend::vulkan::generated::layer_norm::Push { epsilon: 1e-5, ..Default::default() };
 /// ```
-/// So is a constant that is left out:
+/// So is an omitted constant:
 /// ```compile_fail,E0063
 /// let constants = grilly::backend::vulkan::generated::rope::Constants {};
 /// ```

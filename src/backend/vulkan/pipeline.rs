@@ -1,7 +1,6 @@
-//! Pipelines of a device, each compiled once, and the driver's cache of them on disk.
+//! The pipelines of a device, each compiled once, and the driver's pipeline cache on disk.
 //!
-//! File: `grilly/pipelines/VENDOR-DEVICE-DRIVER-UUID.bin` in the user's cache folder, as
-//! `cache_file.rs` has it.
+//! File: `grilly/pipelines/VENDOR-DEVICE-DRIVER-UUID.bin` in the user's cache folder, in the format of `cache_file.rs`.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -12,7 +11,7 @@ use super::raw::{Device, Identity, Pipeline, lock};
 use super::{Variant, cache_file};
 use crate::Result;
 
-/// A variant, by its place in memory (two users' shaders may share a name), and the values of its constants.
+/// A variant, by its address (two user shaders may share a name), and the values of its constants.
 type Key = (usize, Vec<u32>);
 
 /// The pipelines of one device.
@@ -20,12 +19,12 @@ pub(super) struct Pipelines {
     file: Option<PathBuf>,
     made: Mutex<HashMap<Key, Arc<Pipeline>>>,
     saved: Mutex<u64>,
-    /// Whether a pipeline was made since the last [`Pipelines::save`].
+    /// Whether a pipeline was created since the last [`Pipelines::save`].
     unsaved: AtomicBool,
 }
 
 impl Pipelines {
-    /// None yet, and what the driver wrote on an earlier run.
+    /// Starts without pipelines, and loads the driver's cache data from an earlier run.
     pub(super) fn load(identity: &Identity) -> (Self, Vec<u8>) {
         let file = cache_file::folder().map(|folder| folder.join("pipelines").join(file_name(identity)));
         let data = file.as_deref().and_then(cache_file::read).unwrap_or_default();
@@ -36,7 +35,7 @@ impl Pipelines {
     /// The pipeline of a variant with these constants.
     ///
     /// # Errors
-    /// `Unsupported`, or the driver's.
+    /// `Unsupported`, or a driver error.
     pub(super) fn get(
         &self,
         device: &Arc<Device>,
@@ -45,7 +44,7 @@ impl Pipelines {
     ) -> Result<Arc<Pipeline>> {
         device.check("a compilation")?;
         let key = (std::ptr::from_ref(variant) as usize, constants.to_vec());
-        // Held while compiling: a second thread wants the very same pipelines.
+        // Locked while compiling: a second thread needs the same pipelines.
         let mut made = lock(&self.made);
         if let Some(pipeline) = made.get(&key) {
             return Ok(pipeline.clone());
@@ -56,7 +55,8 @@ impl Pipelines {
         Ok(pipeline)
     }
 
-    /// Writes the driver's cache to disk if it has changed. A folder that cannot be written costs time, not results.
+    /// Writes the driver's cache to disk if it has changed. If the folder is not writable, later runs only start
+    /// slower.
     pub(super) fn save(&self, device: &Device) {
         let Some(file) = self.file.as_ref().filter(|_| self.unsaved.swap(false, Relaxed)) else { return };
         let data = device.cached_pipelines();

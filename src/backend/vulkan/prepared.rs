@@ -1,4 +1,4 @@
-//! A plan lowered for a device: what its batches share, or its runs on arrays.
+//! A plan lowered for a device, shared by its batches or its runs on arrays.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use crate::graph::{Plan, ValueId};
 use crate::tensor::WeightSource;
 use crate::{Error, Result};
 
-/// Dispatches with their pipelines and constants, which lack the memory of a run.
+/// Dispatches with their pipelines and constants, but without the memory of a run.
 pub(super) struct Prepared {
     pub(super) plan: Arc<Plan>,
     pub(super) dispatches: Vec<Dispatch>,
-    /// One a dispatch.
+    /// One per dispatch.
     pipelines: Vec<Arc<Pipeline>>,
     weights: Arena,
-    /// Regions of the weights.
+    /// Arena regions of the weights.
     regions: HashMap<ValueId, usize>,
 }
 
 impl Prepared {
-    /// Compiles the pipelines and puts the constants in place.
+    /// Compiles the pipelines and uploads the constants.
     ///
     /// # Errors
-    /// `PipelineCreationFailed`, `OutOfMemory`, a device fault, or what `weights` says.
+    /// `PipelineCreationFailed`, `OutOfMemory`, a device fault, or the error that `weights` returns.
     pub(super) fn new(
         opened: &Opened,
         plan: Arc<Plan>,
@@ -49,17 +49,17 @@ impl Prepared {
         self.weights.bytes()
     }
 
-    /// A dispatch of so many workgroups.
+    /// A dispatch with the given grid.
     pub(super) fn launch(&self, step: usize, grid: Grid) -> Arc<Launch> {
         let Dispatch { push, label, .. } = &self.dispatches[step];
         let pipeline = self.pipelines[step].clone();
         Arc::new(Launch { pipeline, push: push.clone(), grid, label: label.clone() })
     }
 
-    /// What is bound to a dispatch, in memory that a run has for each resource but the constants.
+    /// The buffers bound to a dispatch; `memory` returns the run's memory of each resource but the constants.
     ///
     /// # Errors
-    /// `Unsupported` for a range that does not exist or that the device cannot bind.
+    /// `Unsupported` for a range that does not exist or exceeds what the device can bind.
     pub(super) fn bind(&self, step: usize, memory: impl Fn(Resource) -> Option<Slice>) -> Result<Vec<Slice>> {
         let dispatch = &self.dispatches[step];
         let unsupported = |reason: String| Error::Unsupported { what: dispatch.label.clone(), reason };
@@ -83,7 +83,7 @@ impl Prepared {
     }
 }
 
-/// The slice, if the device can bind as much.
+/// Returns the slice if the device can bind its size.
 ///
 /// # Errors
 /// `Unsupported` naming the limit.

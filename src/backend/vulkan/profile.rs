@@ -12,16 +12,16 @@ static TIMES: Mutex<Times> = Mutex::new(BTreeMap::new());
 /// By label (a node of a plan, an operation on arrays) and by the kernel's name.
 pub type Times = BTreeMap<(String, &'static str), Entry>;
 
-/// What the dispatches of one label and kernel took so far.
+/// Time used so far by the dispatches of one label and kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Entry {
-    /// How many there were.
+    /// Number of dispatches.
     pub count: u64,
-    /// All of them together.
+    /// Their total time.
     pub nanoseconds: f64,
 }
 
-/// Turns profiling on or off for the batches to come; turning it on forgets earlier times.
+/// Turns profiling on or off for later batches; turning it on clears earlier times.
 pub fn profile(on: bool) {
     if on {
         lock(&TIMES).clear();
@@ -29,7 +29,7 @@ pub fn profile(on: bool) {
     ON.store(on, Relaxed);
 }
 
-/// The times so far. A device without timestamps leaves none.
+/// The times so far; empty on a device without timestamps.
 pub fn times() -> Times {
     lock(&TIMES).clone()
 }

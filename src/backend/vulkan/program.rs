@@ -1,8 +1,8 @@
 //! A plan on a device: its weights, its pipelines, and the slots in which batches run.
 //!
-//! A batch takes a free slot, or makes one while there are fewer than `in_flight`, or finishes the oldest batch on its
-//! owner's behalf and takes that one's: so nobody waits for a caller, only for the device, and callers that hold
-//! several batches at once cannot lock each other out.
+//! A batch takes a free slot, or creates one while there are fewer than `in_flight`, or finishes the oldest batch on
+//! its owner's behalf and reuses its slot. So a caller waits only for the device, never for another caller, and callers
+//! with several batches in flight cannot deadlock each other.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -22,7 +22,7 @@ use crate::graph::Plan;
 use crate::tensor::WeightSource;
 use crate::{Error, Result};
 
-/// Makes a plan ready; in float32 where the device or a user's shader does not take narrower elements.
+/// Prepares a plan; in float32 where the device or a user's shader does not support 16-bit elements.
 ///
 /// # Errors
 /// `Unsupported`, `OutOfMemory`, or a device fault.
@@ -57,7 +57,7 @@ pub(super) fn prepare_dispatches(
     if !outputs_are_computed(&plan) {
         return Err(Error::Unsupported { what: "outputs".into(), reason: "an input or a weight is one".into() });
     }
-    // The driver needs some of the device's memory for itself.
+    // The driver needs part of the device's memory for itself.
     let memory = options.memory_limit.unwrap_or(u64::MAX).min(device.capabilities.memory / 16 * 15);
     let budget = Budget::new(memory);
     let barriers = barriers(&dispatches);
@@ -81,9 +81,9 @@ struct Slots {
 #[derive(Default)]
 struct Pool {
     free: Vec<Slot>,
-    /// Batches under way, oldest first.
+    /// Batches in flight, oldest first.
     busy: VecDeque<Arc<Job>>,
-    /// Slots there are, wherever they be.
+    /// Existing slots, free or in use.
     slots: usize,
 }
 
@@ -120,7 +120,7 @@ impl Program for VulkanProgram {
 }
 
 impl Slots {
-    /// Whether the feed fits the plan and the device.
+    /// Checks that the feed fits the plan and the device.
     fn check(&self, feed: &Feed<'_>) -> Result<()> {
         let graph = &self.shared.prepared.plan.graph;
         if feed.inputs.len() != graph.inputs.len() {
@@ -154,7 +154,7 @@ impl Slots {
         Ok(())
     }
 
-    /// A slot, or `None` when one may be made.
+    /// Returns a slot, or `None` when a new one may be created.
     fn acquire(&self) -> Result<Option<Slot>> {
         loop {
             self.shared.device.check("a batch")?;
@@ -183,7 +183,8 @@ impl Slots {
         }
     }
 
-    /// Finishes a batch on its owner's behalf and takes its slot; `None` when the owner was faster, or it failed.
+    /// Finishes a batch on its owner's behalf and returns its slot; `None` when the owner was faster, or the batch
+    /// failed.
     fn finish(&self, job: &Job) -> Option<Slot> {
         let mut state = lock(&job.state);
         match std::mem::replace(&mut *state, State::Taken) {
@@ -205,13 +206,13 @@ impl Slots {
         None
     }
 
-    /// The slot itself when the batch fits, or one that is large enough in its place.
+    /// Returns the slot if the batch fits, or a larger one instead.
     fn make_room(&self, slot: Option<Slot>, feed: &Feed<'_>) -> Result<Slot> {
         if let Some(slot) = slot {
             if slot.holds(feed.counts) {
                 return Ok(slot);
             }
-            // Given back before the larger one is asked for.
+            // Freed before the larger one is allocated.
             drop(slot);
         }
         let capacity = capacity(feed.counts, self.shared.limits);
@@ -223,7 +224,7 @@ impl Slots {
         }
     }
 
-    /// Frees the memory of an idle slot, or else of the oldest batch's. `false` when there is none.
+    /// Frees the memory of an idle slot, or else of the oldest batch's. Returns `false` when there is none.
     fn give_up_a_slot(&self) -> bool {
         let idle = lock(&self.pool).free.pop();
         if let Some(slot) = idle {
@@ -240,7 +241,7 @@ impl Slots {
         true
     }
 
-    /// Counts slots that are gone.
+    /// Subtracts released slots from the count.
     fn retire(&self, slots: usize) {
         lock(&self.pool).slots -= slots;
         self.freed.notify_all();
@@ -288,10 +289,10 @@ impl Pending for Batch {
 }
 
 impl Drop for Batch {
-    /// A batch that nobody waits for gives its slot back as it is; whoever takes the slot waits.
+    /// A dropped batch returns its slot without waiting; the next user of the slot waits.
     fn drop(&mut self) {
         if self.slots.shared.device.forked() {
-            // A thread that this process does not have may hold the locks.
+            // The locks may be held by a thread that does not exist in this process.
             return;
         }
         let state = std::mem::replace(&mut *lock(&self.job.state), State::Taken);

@@ -1,4 +1,4 @@
-//! Plans made ready to run on arrays, with fixed counts: what lacks nothing but buffers.
+//! Plans prepared to run on arrays, with fixed counts: complete but for their buffers.
 
 use std::sync::Arc;
 
@@ -14,16 +14,16 @@ use crate::ops::Counts;
 use crate::tensor::NoWeights;
 use crate::{Error, Result};
 
-/// A plan made ready.
+/// A prepared plan.
 pub(super) struct Ready {
     prepared: Prepared,
     /// The batch's counts.
     counts: Arc<Buffer>,
     /// Bytes of each buffer.
     pub(super) sizes: Vec<u64>,
-    /// Which of them hold the outputs.
+    /// Which buffers contain the outputs.
     pub(super) outputs: Vec<usize>,
-    /// One a dispatch.
+    /// One per dispatch.
     launches: Vec<Arc<Launch>>,
     pub(super) flops: u64,
 }
@@ -32,7 +32,7 @@ pub(super) struct Ready {
 pub(super) struct Bound {
     pub(super) inputs: Vec<Arc<Buffer>>,
     pub(super) states: Vec<Arc<Buffer>>,
-    /// Of [`Ready::sizes`].
+    /// One per entry of [`Ready::sizes`].
     pub(super) buffers: Vec<Arc<Buffer>>,
 }
 
@@ -69,7 +69,7 @@ impl Ready {
         Ok(Ready { prepared, counts: buffer, sizes, outputs, launches, flops })
     }
 
-    /// How many dispatches a run has.
+    /// The number of dispatches per run.
     pub(super) fn dispatches(&self) -> usize {
         self.launches.len()
     }
@@ -77,7 +77,7 @@ impl Ready {
     /// The dispatches of a run.
     ///
     /// # Errors
-    /// `Unsupported` for what the device cannot bind.
+    /// `Unsupported` for a range that the device cannot bind.
     pub(super) fn bind<'a>(&'a self, bound: &'a Bound) -> impl Iterator<Item = Result<(&'a Arc<Launch>, Vec<Slice>)>> {
         let memory = move |resource| {
             let buffer = match resource {

@@ -1,10 +1,11 @@
-//! From dispatches to commands, as pure data: where barriers stand, and which grids the host fills in.
+//! Turns dispatches into commands, as pure data: where barriers are needed, and which grids the host evaluates per
+//! batch.
 
 use super::kernel::{Access, Dispatch, Extent, Range};
 use crate::ops::Counts;
 
-/// Whether each dispatch needs a barrier before it: an earlier one since the last barrier wrote what it reads or
-/// writes, or reads what it writes.
+/// Whether each dispatch needs a barrier before it: since the last barrier an earlier one wrote what it reads or
+/// writes, or read what it writes.
 pub(super) fn barriers(dispatches: &[Dispatch]) -> Vec<bool> {
     let mut since: Vec<(Range, Access)> = Vec::new();
     let mut barriers = Vec::with_capacity(dispatches.len());
@@ -30,26 +31,26 @@ fn overlap(a: Range, b: Range) -> bool {
     a.resource == b.resource && a.offset < end(b) && b.offset < end(a)
 }
 
-/// Where a dispatch has its workgroups from.
+/// The source of a dispatch's workgroup count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Groups {
     /// The same in every batch.
     Fixed([u32; 3]),
-    /// A place in [`Grids::table`].
+    /// An index into [`Grids::table`].
     Counted(usize),
 }
 
-/// The grids of a list of dispatches; those that depend on the batch stand in a table, each once.
+/// The grids of a list of dispatches; those that depend on the batch are in a table, without duplicates.
 #[derive(Debug, Default)]
 pub(super) struct Grids {
-    /// One a dispatch.
+    /// One per dispatch.
     pub(super) groups: Vec<Groups>,
-    /// What the host evaluates for each batch.
+    /// Evaluated by the host for each batch.
     pub(super) table: Vec<[Extent; 3]>,
 }
 
 impl Grids {
-    /// Sorts the dispatches' grids.
+    /// Separates the fixed grids from those that depend on the batch.
     pub(super) fn new(dispatches: &[Dispatch]) -> Self {
         let mut grids = Grids::default();
         for dispatch in dispatches {
@@ -65,7 +66,7 @@ impl Grids {
         grids
     }
 
-    /// The table's workgroups in a batch.
+    /// The table's workgroup counts for a batch.
     pub(super) fn evaluate(&self, counts: Counts) -> Vec<[u32; 3]> {
         self.table.iter().map(|grid| grid.map(|extent| extent.groups(counts))).collect()
     }
@@ -113,7 +114,7 @@ mod tests {
             dispatch(buffer(0), buffer(1)),
             dispatch(buffer(0), buffer(2)), // reads what was read, writes elsewhere
             dispatch(buffer(1), buffer(3)), // reads what was written
-            dispatch(buffer(2), buffer(4)), // that write is behind the barrier already
+            dispatch(buffer(2), buffer(4)), // that write already precedes the barrier
             dispatch(buffer(5), buffer(1)), // writes what is being read
             dispatch(buffer(6), buffer(1)), // writes what is being written
         ];

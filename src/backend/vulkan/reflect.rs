@@ -1,6 +1,6 @@
-//! SPIR-V to a description of its interface: storage buffers, push constants, specialization constants, sizes.
+//! Reflects a SPIR-V module's interface: storage buffers, push constants, specialization constants, sizes.
 //!
-//! The build script reads it for grilly's own shaders, the run-time compiler for users'.
+//! Used by the build script for grilly's own shaders, and by the run-time compiler for users' shaders.
 
 use std::collections::HashMap;
 
@@ -9,20 +9,20 @@ use rspirv::spirv::{Decoration, ExecutionMode, ExecutionModel, Op, StorageClass,
 
 use super::interface::{Access, Binding, Constant, Interface, PushMember, Scalar};
 
-/// What a module tells of its names.
+/// How complete a module's names are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Names {
-    /// Everything has one, and every declared binding is there: an unoptimised module with debug information.
+    /// All names and all declared bindings are present: an unoptimised module with debug information.
     Required,
-    /// Any may be missing, and so may bindings that are not used: a module from somewhere else.
-    #[allow(dead_code)] // the build script reads its own modules alone
+    /// Any name may be missing, and so may unused bindings: a module of external origin.
+    #[allow(dead_code)] // the build script reads only its own modules
     Optional,
 }
 
-/// A module's instructions. rspirv does not know `OpExecutionModeId`, which has the form of `OpExecutionMode`.
+/// Loads a module's instructions. rspirv does not support `OpExecutionModeId`, which has the form of `OpExecutionMode`.
 ///
 /// # Errors
-/// What rspirv finds wrong.
+/// The parse error of rspirv.
 pub fn load(words: &[u32]) -> Result<Module, String> {
     let mut words = words.to_vec();
     let mut at = 5;
@@ -31,7 +31,7 @@ pub fn load(words: &[u32]) -> Result<Module, String> {
         if opcode == Op::ExecutionModeId as u32 {
             *word = (*word & 0xffff_0000) | Op::ExecutionMode as u32;
         }
-        // Modes stand before the first function.
+        // Execution modes precede the first function.
         let length = (*word >> 16) as usize;
         if opcode == Op::Function as u32 || length == 0 {
             break;
@@ -44,7 +44,7 @@ pub fn load(words: &[u32]) -> Result<Module, String> {
 /// Reads the interface of a module.
 ///
 /// # Errors
-/// Whatever makes it unusable as a compute shader of grilly's, in words.
+/// A description of what makes it unusable as a compute shader of grilly's.
 pub fn reflect(words: &[u32], names: Names) -> Result<Interface, String> {
     let module = load(words)?;
     let reader = Reader::new(&module, names);
@@ -58,12 +58,12 @@ pub fn reflect(words: &[u32], names: Names) -> Result<Interface, String> {
     })
 }
 
-/// Invocations and bytes of shared memory of a workgroup of a module whose specialization constants have these values, by id;
-/// others their defaults.
+/// Invocations and shared-memory bytes of a module's workgroup, with specialization constants set by id and defaults
+/// for the others.
 ///
 /// # Errors
 /// As [`reflect`].
-#[allow(dead_code)] // the build script has no values but the defaults
+#[allow(dead_code)] // the build script uses only the defaults
 pub fn sizes(words: &[u32], constants: &[(u32, u32)]) -> Result<([u32; 3], u32), String> {
     let module = load(words)?;
     let mut reader = Reader::new(&module, Names::Optional);
@@ -78,7 +78,7 @@ struct Reader<'a> {
     names: HashMap<Word, &'a str>,
     member_names: HashMap<(Word, u32), &'a str>,
     required: bool,
-    /// Of specialization constants, by `constant_id`, where they are not the defaults.
+    /// Values of specialization constants that differ from their defaults, by `constant_id`.
     values: HashMap<u32, u32>,
 }
 
@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
         self.declared.get(&id).copied().ok_or_else(|| format!("id {id} is not declared"))
     }
 
-    /// The literal of a decoration of `id`, or 0 for one without a literal; `None` when it is not there.
+    /// The literal of a decoration of `id`, or 0 for one without a literal; `None` when it is absent.
     fn decoration(&self, id: Word, decoration: Decoration) -> Option<u32> {
         self.module.annotations.iter().find_map(|a| match (a.class.opcode, a.operands.as_slice()) {
             (Op::Decorate, [Operand::IdRef(to), Operand::Decoration(what), rest @ ..])
@@ -144,7 +144,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Global variables of a storage class, each with the type its pointer points to.
+    /// Global variables of a storage class, each with its pointee type.
     fn variables(&self, class: StorageClass) -> Result<Vec<(Word, &'a Instruction)>, String> {
         let mut found = Vec::new();
         for instruction in &self.module.types_global_values {
@@ -195,7 +195,7 @@ impl<'a> Reader<'a> {
                 (false, true) => Access::Write,
                 (false, false) => Access::ReadWrite,
             };
-            // Two blocks may view one binding, say as float and as vec4: the shorter name stands for both.
+            // Two blocks may alias one binding, say as float and as vec4: the shorter name is used for both.
             match bindings.iter_mut().find(|b| b.index == index) {
                 Some(first) if first.access != access => {
                     return Err(format!("{name} and {} share binding {index} and differ in access", first.name));
@@ -266,7 +266,7 @@ impl<'a> Reader<'a> {
             constants.push(Constant { name: name.to_owned(), id: number, scalar, default });
         }
         constants.sort_by_key(|c| c.id);
-        // glslang repeats the constant of `local_size_x_id`, without its name.
+        // glslang emits the constant of `local_size_x_id` twice, the second time without its name.
         constants.dedup_by(|b, a| {
             let twin = a.id == b.id && a.scalar == b.scalar && (a.name.is_empty() || b.name.is_empty());
             if twin && a.name.is_empty() {
@@ -304,7 +304,7 @@ impl<'a> Reader<'a> {
         Ok(match declaration.class.opcode {
             Op::TypeFloat | Op::TypeInt => literal(declaration.operands.first()) / 8,
             Op::TypeBool => 4,
-            // A vector of three takes the place of four.
+            // A vector of three occupies the space of four.
             Op::TypeVector => {
                 let lanes = literal(declaration.operands.get(1)).next_power_of_two();
                 lanes * self.bytes(self.declaration(operand_id(declaration, 0)?)?)?
@@ -324,7 +324,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// An integer constant, with specialization constants at their values.
+    /// Evaluates an integer constant, with the current values of specialization constants.
     fn evaluate(&self, id: Word) -> Result<u32, String> {
         let declaration = self.declaration(id)?;
         let value = self.decoration(id, Decoration::SpecId).and_then(|number| self.values.get(&number));

@@ -1,4 +1,4 @@
-//! The shader a kernel dispatches: grilly's own, or the one a user put in its place.
+//! The shader that a kernel dispatches: grilly's own, or the user's that replaces it.
 
 use std::sync::{PoisonError, RwLock};
 
@@ -10,7 +10,7 @@ use crate::graph::shaders::{NAMES, Registry};
 use crate::ops::Op;
 use crate::{Error, Result};
 
-/// Users' shaders, by number. None is ever taken out: programs keep the numbers of those they were prepared with.
+/// Users' shaders, by number. None is ever removed: programs store the numbers of those they were prepared with.
 static USERS: RwLock<Vec<&'static Variant>> = RwLock::new(Vec::new());
 
 /// One of grilly's own kernels, by the name of its shader or of a generic shader.
@@ -19,7 +19,7 @@ pub fn builtin(shader: &str) -> Option<&'static Kernel> {
     ALL.iter().copied().find(|kernel| kernel.name == name)
 }
 
-/// Makes a user's shader known; rows with the number returned dispatch it.
+/// Adds a user's shader; registry rows with the returned number dispatch it.
 pub(crate) fn add(variant: &'static Variant) -> usize {
     let mut users = USERS.write().unwrap_or_else(PoisonError::into_inner);
     users.iter().position(|known| std::ptr::eq(*known, variant)).unwrap_or_else(|| {
@@ -32,11 +32,12 @@ fn user(number: usize) -> Option<&'static Variant> {
     USERS.read().unwrap_or_else(PoisonError::into_inner).get(number).copied()
 }
 
-/// The variant that `shader` means in a registry for an architecture or `model_type` (empty for none) on a device.
+/// The variant that `shader` resolves to in a registry, for an architecture or `model_type` (empty for none) on a
+/// device.
 ///
 /// # Errors
 /// `PipelineCreationFailed` naming the feature that a user's shader needs and the device lacks; `ShaderNotFound` for a
-/// name without a row; `Unsupported` when no variant of grilly's own fits.
+/// name without a row; `Unsupported` when none of grilly's own variants fits.
 pub fn select(
     registry: &Registry,
     shader: &str,
@@ -52,7 +53,7 @@ pub fn select(
     builtin(&row.file).ok_or_else(missing)?.own(DType::F32, capabilities)
 }
 
-/// The user's shader that runs `op` in the place of `kernel`.
+/// The user's shader that runs `op` in place of `kernel`.
 pub(super) fn in_place_of(
     kernel: &Kernel,
     op: &Op,
@@ -60,16 +61,16 @@ pub(super) fn in_place_of(
     architecture: &str,
     registry: &Registry,
 ) -> Option<&'static Variant> {
-    // An op's other kernels have other interfaces.
+    // The op's other kernels have different interfaces.
     let serving = NAMES.iter().filter(|name| name.kernel == kernel.name && (name.serves)(op, operands));
     let names = serving.map(|name| name.shader).chain([kernel.name]);
     names.filter_map(|name| registry.find(name, architecture)?.user).find_map(user)
 }
 
-/// Whether a device has what a user's shader needs.
+/// Checks that a device has the features a user's shader needs.
 ///
 /// # Errors
-/// `PipelineCreationFailed` naming the feature it lacks.
+/// `PipelineCreationFailed` naming the missing feature.
 pub(super) fn fits(variant: &Variant, capabilities: &Capabilities) -> Result<()> {
     let lacks = |feature: &&Feature| !capabilities.has(**feature);
     match variant.needs.iter().find(lacks) {

@@ -1,7 +1,7 @@
-//! A slot: the memory of one batch under way, with the command buffers recorded for it.
+//! A slot: the memory of one batch in flight, with the command buffers recorded for it.
 //!
-//! A batch is one submission. Only a text too long for one (a watchdog would reset the device, or Ctrl-C go unheard) is
-//! submitted in parts, each when the one before it is done.
+//! A batch is one submission. Only a text too long for one (a watchdog would reset the device, or Ctrl-C would go
+//! unnoticed) is submitted in parts, each when the previous one is done.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,11 +21,11 @@ use crate::graph::{Storage, ValueId};
 use crate::ops::Counts;
 use crate::stats::COUNTERS;
 
-/// What all slots of a program share.
+/// State shared by all slots of a program.
 pub(super) struct Shared {
     pub(super) device: Arc<Device>,
     pub(super) prepared: Prepared,
-    /// Whether a barrier stands before the dispatch.
+    /// Whether a barrier precedes the dispatch.
     pub(super) barriers: Vec<bool>,
     pub(super) grids: Grids,
     pub(super) budget: Arc<Budget>,
@@ -37,7 +37,7 @@ impl Shared {
         self.prepared.plan.graph.value(id).bytes(counts).next_multiple_of(4) as u64
     }
 
-    /// Submissions that a batch is spread over: one, unless it is a text longer than the token budget.
+    /// The number of submissions per batch: one, except for a text longer than the token budget.
     fn submissions(&self, counts: Counts) -> usize {
         if counts.tokens <= self.limits.tokens {
             return 1;
@@ -58,12 +58,12 @@ pub(super) struct Slot {
     capacity: Counts,
     inputs: Arena,
     activations: Arena,
-    /// The dispatches: several recordings where a full slot is too much for one submission.
+    /// The dispatches: several recordings where a full slot is too much work for one submission.
     parts: Vec<Recording>,
-    /// Parts of the batch under way that are submitted.
+    /// How many parts of the batch in flight are submitted.
     submitted: usize,
     timing: Timing,
-    /// The copies of the wanted outputs' rows, recorded anew when a batch wants others.
+    /// The copies of the requested outputs' rows, recorded again when the requested outputs or the counts change.
     read_back: Recording,
     results: Option<Arc<Buffer>>,
     recorded: Option<(Vec<usize>, Counts)>,
@@ -71,7 +71,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// A slot for batches up to `capacity`.
+    /// Creates a slot for batches up to `capacity`.
     ///
     /// # Errors
     /// `OutOfMemory` or a device fault.
@@ -98,7 +98,7 @@ impl Slot {
         Ok(slot)
     }
 
-    /// Whether a batch has room.
+    /// Whether a batch fits.
     pub(super) fn holds(&self, counts: Counts) -> bool {
         counts.tokens <= self.capacity.tokens && counts.texts <= self.capacity.texts
     }
@@ -109,7 +109,7 @@ impl Slot {
         while self.parts.len() < parts {
             self.parts.push(Recording::new(&shared.device)?);
         }
-        // Layers are alike, so parts of equally many dispatches are about equally long.
+        // Layers are alike, so parts with equal numbers of dispatches take about equally long.
         let length = shared.prepared.dispatches.len().div_ceil(parts).max(1);
         for part in 0..parts {
             let mut commands = vec![Command::Start];
@@ -142,14 +142,14 @@ impl Slot {
         Ok(Command::Dispatch { launch: shared.prepared.launch(step, grid), buffers: buffers? })
     }
 
-    /// Writes a batch's inputs and submits it. The feed fits the plan and the slot.
+    /// Writes a batch's inputs and submits it. The feed must fit the plan and the slot.
     ///
     /// # Errors
     /// `OutOfMemory` or a device fault.
     pub(super) fn start(&mut self, shared: &Shared, feed: &Feed<'_>) -> Result<()> {
         let device = &shared.device;
         device.check("a batch")?;
-        // A batch given up by its caller may still be under way here.
+        // An abandoned batch may still be in flight here.
         if !device.reached(self.ticket)? {
             device.wait(self.ticket)?;
         }
@@ -177,7 +177,7 @@ impl Slot {
         Ok(())
     }
 
-    /// Submits what is left of the batch when it fits one submission, or else its next part.
+    /// Submits the rest of the batch if it fits one submission, or else its next part.
     fn submit(&mut self, device: &Device, submissions: usize) -> Result<()> {
         let all = self.parts.len();
         let end = if submissions > 1 { self.submitted + 1 } else { all };
@@ -222,10 +222,10 @@ impl Slot {
         self.read_back.record(commands, Timing::Off)
     }
 
-    /// Waits for the batch under way and gives the outputs it wanted to `reader`.
+    /// Waits for the batch in flight and passes its requested outputs to `reader`.
     ///
     /// # Errors
-    /// A device fault, `Interrupted`, or what `reader` says.
+    /// A device fault, `Interrupted`, or the error that `reader` returns.
     pub(super) fn finish(&mut self, shared: &Shared, reader: Reader<'_>) -> Result<()> {
         shared.device.wait(self.ticket)?;
         while self.submitted < self.parts.len() {

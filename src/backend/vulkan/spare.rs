@@ -1,16 +1,16 @@
-//! Memory of arrays that are gone, for the next results of their size.
+//! Free list of array memory, for later results of the same size.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::raw::Buffer;
 
-/// Buffers from this size on are allocations of their own, which take the driver milliseconds: they are kept for the next
-/// result of their size.
+/// Buffers of at least this size are dedicated allocations, which cost milliseconds in the driver: they are retained
+/// for the next result of their size.
 const LARGE: u64 = 64 << 20;
 
-/// Buffers that nobody will read any more, by size; the longest unused goes first, for it is the likeliest to be free of
-/// hazards.
+/// Buffers that will not be read again, by size. The least recently used is reused first, as it is the least likely to
+/// cause a hazard.
 #[derive(Default)]
 pub(super) struct Spare {
     buffers: HashMap<u64, VecDeque<Arc<Buffer>>>,
@@ -18,7 +18,8 @@ pub(super) struct Spare {
 }
 
 impl Spare {
-    /// Keeps a buffer if commands still use it, or if its memory is slow to get and there are at most `most` bytes.
+    /// Retains a buffer if commands still use it, or if its memory is slow to allocate and at most `most` bytes are
+    /// retained.
     pub(super) fn keep(&mut self, buffer: Arc<Buffer>, most: u64) {
         let bytes = buffer.bytes;
         if Arc::strong_count(&buffer) > 1 || (bytes >= LARGE && self.bytes + bytes <= most) {
@@ -27,14 +28,14 @@ impl Spare {
         }
     }
 
-    /// A buffer of that size.
+    /// Takes a buffer of that size.
     pub(super) fn take(&mut self, bytes: u64) -> Option<Arc<Buffer>> {
         let buffer = self.buffers.get_mut(&bytes)?.pop_front()?;
         self.bytes -= bytes;
         Some(buffer)
     }
 
-    /// Frees what was kept for commands that are done.
+    /// Frees the buffers of completed commands.
     pub(super) fn free_unused(&mut self) {
         self.buffers.retain(|bytes, buffers| {
             buffers.retain(|buffer| *bytes >= LARGE || Arc::strong_count(buffer) > 1);
@@ -48,7 +49,7 @@ impl Spare {
         *self = Spare::default();
     }
 
-    /// Whether there is nothing.
+    /// Whether the list is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.buffers.is_empty()
     }

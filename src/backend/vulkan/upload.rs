@@ -1,4 +1,4 @@
-//! Weights to the device, through a ring of staging buffers, straight from the checkpoint's mapped file.
+//! Uploads weights to the device through a ring of staging buffers, straight from the checkpoint's mapped file.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,10 +16,11 @@ use crate::{Error, Result};
 const SEGMENTS: usize = 2;
 const SEGMENT_BYTES: u64 = 4 << 20;
 
-/// Puts `weights` into new regions of device memory, in that order, as their values are stored and with their parts stacked.
+/// Uploads `weights` to new regions of device memory, in that order, in their values' stored types and with their parts
+/// stacked.
 ///
 /// # Errors
-/// What `source` says; `OutOfMemory` or a device fault.
+/// The error that `source` returns; `OutOfMemory` or a device fault.
 pub(super) fn upload(
     device: &Arc<Device>,
     graph: &Graph,
@@ -89,7 +90,7 @@ impl<'a> Ring<'a> {
         Ok(Ring { device, segments: (0..SEGMENTS).map(make).collect::<Result<_>>()?, current: 0 })
     }
 
-    /// Copies a tensor to the start of `target` as `dtype` and moves that start behind it.
+    /// Copies a tensor to the start of `target` as `dtype` and advances that start past it.
     fn write(&mut self, tensor: &TensorView<'_>, dtype: DType, target: &mut Slice) -> Result<()> {
         let mut first = 0;
         while first < tensor.elements() {
@@ -111,7 +112,7 @@ impl<'a> Ring<'a> {
         Ok(())
     }
 
-    /// Sends the current segment off and makes the next one ready to be filled.
+    /// Submits the current segment and prepares the next one for filling.
     fn flush(&mut self) -> Result<()> {
         let segment = &mut self.segments[self.current];
         if !segment.copies.is_empty() {

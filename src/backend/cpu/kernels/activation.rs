@@ -22,7 +22,7 @@ mod tests {
 
     const EPS: f64 = f32::EPSILON as f64;
 
-    /// Value in float64, and how far the argument's own rounding is amplified, in units of the result.
+    /// The value in float64, and the amplification of the argument's own rounding, in units of the result.
     fn reference(kind: ActivationKind, x: f64) -> (f64, f64) {
         let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
         match kind {
@@ -91,7 +91,7 @@ mod tests {
         }
     }
 
-    /// All there are, with parameters that are neither 0 nor 1.
+    /// All activations, with parameters that are neither 0 nor 1.
     fn all() -> impl Iterator<Item = Activation> {
         let others = [
             ActivationKind::Softplus,
@@ -109,7 +109,7 @@ mod tests {
     fn an_element_has_the_same_bits_at_any_place() {
         const N: usize = 200;
         let (mut x, g) = (numbers(N, 6), numbers(N, 7));
-        // An angle that is reduced with more care.
+        // An angle that needs a more careful reduction.
         x[N - 3] = 3e6;
         for arch in archs() {
             let bits = |op: Op, from: usize, count: usize| {

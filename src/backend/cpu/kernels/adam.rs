@@ -5,7 +5,7 @@ use crate::backend::cpu::step::Step;
 use crate::ops::Adam;
 use crate::{Error, Result};
 
-/// Elements of a thread at least.
+/// Minimum elements per thread.
 const LEAST: usize = 1 << 13;
 
 pub(super) fn adam(step: &Step<'_>, op: &Adam, results: &mut [&mut [f32]]) -> Result<()> {

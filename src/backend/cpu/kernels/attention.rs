@@ -1,12 +1,12 @@
-//! Attention of packed texts, one text and head at a time, all of it in the nearest caches.
+//! Attention of packed texts, one text and head at a time, within the first-level caches.
 //!
 //! ```text
 //! pack:    K^T in panels [key panel][head_dim][width],  V in panels [column panel][L][width]
 //! attend:  a few queries at a time: scores = scale Q K^T, e = exp(scores - max), y = (e V) / sum e
 //! ```
-//! A row of scores is whole (no rescaling), and its sums over keys start at the text's first key: neighbours in the
-//! batch, the number of queries done at once and the number of threads change no bit. Whole chains of keys that no query
-//! of a block sees are left out; the weights of the others that a query does not see are zeros, which add nothing.
+//! A row of scores is complete (no rescaling), and its sums over keys start at the text's first key: neighbours in the
+//! batch, the number of queries processed together and the number of threads change no bit. Whole chains of keys that
+//! are hidden from every query of a block are skipped; hidden keys elsewhere have zero weights, which add nothing.
 
 mod attend;
 mod weights;
@@ -21,10 +21,10 @@ use crate::backend::cpu::threads::Team;
 use crate::ops::Attention;
 use crate::{Error, Result};
 
-/// Scores held at once, in floats: a third of a first-level cache.
+/// Scores in memory at a time, in floats: a third of a first-level cache.
 const SCORES: usize = 4096;
 
-/// One operand: rows of tokens, of which a head has some columns.
+/// One operand: rows of tokens; each head owns some of their columns.
 #[derive(Clone, Copy)]
 struct Operand<'a> {
     values: &'a [f32],
@@ -37,14 +37,14 @@ impl<'a> Operand<'a> {
         Ok(Operand { values: step.floats(place)?, stride: step.shape(place).columns(), column })
     }
 
-    /// From the first element of a head in row `row` on.
+    /// The elements from the first one of a head in row `row` on.
     #[inline(always)]
     fn head(&self, row: usize, head: usize, head_dim: usize) -> &'a [f32] {
         &self.values[row * self.stride + self.column + head * head_dim..]
     }
 }
 
-/// Vectors that cover `columns`, dealt out evenly to panels.
+/// The vectors that cover `columns`, distributed evenly over panels.
 #[derive(Clone, Copy)]
 struct Panels {
     vectors: usize,
@@ -65,9 +65,9 @@ impl Panels {
 #[derive(Clone, Copy)]
 struct Text<'a> {
     op: &'a Attention,
-    /// Its number in the batch.
+    /// Its index in the batch.
     number: usize,
-    /// Biases by distance, a row after the other, and their columns.
+    /// Biases by distance, in rows, and their columns.
     bias: &'a [f32],
     reach: usize,
     q: Operand<'a>,
@@ -81,14 +81,14 @@ struct Text<'a> {
     start: usize,
     /// Keys.
     length: usize,
-    /// Of the scores' columns, one a key.
+    /// Panels of the scores' columns, one column per key.
     keys: Panels,
-    /// Of a head's columns.
+    /// Panels of a head's columns.
     columns: Panels,
 }
 
 impl Text<'_> {
-    /// Floats of one head's keys, then of its values.
+    /// Floats of one head's packed keys, then of its values.
     fn packed(&self) -> (usize, usize) {
         (self.op.head_dim * self.keys.padded, self.length * self.columns.padded)
     }
@@ -97,12 +97,12 @@ impl Text<'_> {
         (SCORES / self.keys.padded).clamp(8, 64) / 8 * 8
     }
 
-    /// Floats [`Attend`] needs besides: scores and one factor a row.
+    /// Additional floats for [`Attend`]: scores and one factor per row.
     fn working(&self) -> usize {
         self.query_rows() * (self.keys.padded + 1)
     }
 
-    /// Writes a head's keys and values.
+    /// Packs a head's keys and values.
     fn pack(&self, head: usize, packed: &mut [f32]) {
         let (keys, values) = packed.split_at_mut(self.packed().0);
         let dim = self.op.head_dim;
@@ -122,14 +122,15 @@ impl Text<'_> {
             for (j, line) in panel.chunks_exact_mut(width).enumerate() {
                 line[..count].copy_from_slice(&self.v.head(self.start + j, head, dim)[first..first + count]);
                 if self.op.hides() {
-                    // Zero times a hidden NaN or infinity would not be zero: `Attend` adds them where they are seen.
+                    // Zero times a hidden NaN or infinity would not be zero: `Attend` adds these where they are
+                    // visible.
                     line.iter_mut().filter(|x| !x.is_finite()).for_each(|x| *x = 0.0);
                 }
             }
         }
     }
 
-    /// Where a query stands among the keys.
+    /// The position of a query among the keys.
     fn place(&self, query: usize) -> i64 {
         self.op.place(query, self.queries, self.length)
     }
@@ -156,7 +157,7 @@ pub(super) fn attention(step: &Step<'_>, op: &Attention, (out, scratch): (&mut [
     let rows = |place: usize| step.shape(place).rows().size(step.counts);
     let (bias, reach) = if step.given(5) { (step.floats(5)?, step.shape(5).columns() / 2) } else { (&[][..], 0) };
     let texts = queries.len().saturating_sub(1);
-    // Keys may have room for more: a cache.
+    // A cache may have room for more keys.
     for (name, offsets, least, rows, texts) in
         [("q_offsets", queries, rows(0), rows(0), texts), ("kv_offsets", keys, 0, rows(1), texts / op.shared_by)]
     {
@@ -187,7 +188,7 @@ pub(super) fn attention(step: &Step<'_>, op: &Attention, (out, scratch): (&mut [
     Ok(())
 }
 
-/// Head after head: one head's keys and values at a time.
+/// One head's keys and values at a time.
 fn alone(arch: Arch, text: Text<'_>, scratch: &mut Floats, out: &mut [f32]) -> Result<()> {
     let (keys, values) = text.packed();
     scratch.resize(keys + values + text.working(), "attention")?;
@@ -201,7 +202,7 @@ fn alone(arch: Arch, text: Text<'_>, scratch: &mut Floats, out: &mut [f32]) -> R
     Ok(())
 }
 
-/// All heads packed at once, then the queries shared out.
+/// Packs all heads at once, then distributes the queries over the threads.
 fn together(arch: Arch, threads: usize, text: Text<'_>, scratch: &mut Floats, out: &mut [f32]) -> Result<()> {
     let (keys, values) = text.packed();
     let (one, group, stride) = (keys + values, text.op.heads / text.op.kv_heads, text.op.heads * text.op.head_dim);

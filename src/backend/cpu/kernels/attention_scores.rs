@@ -1,4 +1,4 @@
-//! Products of queries and keys, head by head: those of `matmul` with other strides.
+//! Products of queries and keys, head by head: `matmul` with other strides.
 
 use super::matmul::products;
 use crate::Result;

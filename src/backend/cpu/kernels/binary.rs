@@ -23,7 +23,7 @@ fn walk(step: &Step<'_>, out: &mut [f32], f: impl Fn(f32, f32) -> f32 + Copy + S
         });
         return Ok(());
     };
-    // The batch counts the only axis: 0 stands for all there are.
+    // The batch determines the size of the only axis: 0 means all elements.
     let columns = if inner.size == 0 { out.len() } else { inner.size };
     step.team.rows(out, columns, 1 + 4096 / columns, |first, part| {
         let rows = part.chunks_exact_mut(columns).zip(a[first * columns..].chunks_exact(columns));
@@ -38,11 +38,11 @@ fn walk(step: &Step<'_>, out: &mut [f32], f: impl Fn(f32, f32) -> f32 + Copy + S
     Ok(())
 }
 
-/// Where `b` begins for a row, counted over the axes `outer`.
+/// The offset of a row in `b`, from the axes `outer`.
 fn start(outer: &[BroadcastAxis], mut row: usize) -> usize {
     let mut at = 0;
     for axis in outer {
-        // The slowest axis may be the batch's, of any size.
+        // The slowest axis may have any size that the batch determines.
         let size = if axis.size == 0 { usize::MAX } else { axis.size };
         at += row % size * axis.stride;
         row /= size;

@@ -7,7 +7,7 @@ use crate::ops::BinaryCrossEntropy;
 
 pub(super) fn binary_cross_entropy(step: &Step<'_>, _: &BinaryCrossEntropy, out: &mut [f32]) -> Result<()> {
     let (p, t) = (step.floats(0)?, step.floats(1)?);
-    // A comparison is false for NaN, which stays.
+    // The comparison is false for NaN, which is preserved.
     let bounded = |log: f32| if log < -100.0 { -100.0 } else { log };
     step.team.rows(out, 1, 1024, |first, part| {
         vectorized(

@@ -1,4 +1,4 @@
-//! Conversion between element types; float16 lies two to a word, the lower half first.
+//! Conversion between element types; float16 is packed two per word, the first in the lower half.
 
 use half::f16;
 
@@ -7,7 +7,7 @@ use crate::backend::cpu::step::Step;
 use crate::dtype::DType;
 use crate::ops::Cast;
 
-/// `out` holds the result's words.
+/// Converts operand 0; `out` receives the words of the result.
 ///
 /// # Errors
 /// As [`Step::floats`].

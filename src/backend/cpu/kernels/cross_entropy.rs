@@ -8,7 +8,7 @@ use crate::ops::cross_entropy::IGNORED;
 use crate::ops::{CrossEntropy, CrossEntropyBackward};
 use crate::{Error, Result};
 
-/// What both directions read.
+/// The operands of both directions.
 struct Losses<'a> {
     /// `[rows, classes]`
     logits: &'a [f32],
@@ -16,7 +16,7 @@ struct Losses<'a> {
     targets: &'a [u32],
     weight: Option<&'a [f32]>,
     label_smoothing: f32,
-    /// Set when a target is no class.
+    /// Set when a target is not a valid class.
     outside: AtomicBool,
 }
 

@@ -6,7 +6,7 @@ use crate::backend::cpu::step::Step;
 use crate::ops::Dropout;
 use crate::ops::rng::uniforms;
 
-/// Elements whose random numbers are made together, four a block.
+/// Elements whose random numbers are generated together, four per block.
 const GROUP: usize = 64;
 
 pub(super) fn dropout(step: &Step<'_>, op: &Dropout, out: &mut [f32]) -> Result<()> {
@@ -31,13 +31,13 @@ pub(super) fn dropout(step: &Step<'_>, op: &Dropout, out: &mut [f32]) -> Result<
     Ok(())
 }
 
-/// In place, elements `first ..` of a tensor.
+/// In place, on elements `first ..` of a tensor.
 #[inline(always)]
 pub(super) fn drop_out(op: &Dropout, first: usize, mut part: &mut [f32]) {
     let kept = 1.0 - op.p;
     let mut start = first;
     while !part.is_empty() {
-        // Groups begin at multiples of their length, whatever part of them is this thread's.
+        // Groups begin at multiples of their length, whatever part of them belongs to this thread.
         let (group, skipped) = (start / GROUP * (GROUP / 4), start % GROUP);
         let (now, later) = part.split_at_mut(part.len().min(GROUP - skipped));
         let u = uniforms::<{ GROUP / 4 }>(op.seed, (group as u64).wrapping_add(op.offset));
@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn an_element_is_kept_by_the_random_number_of_its_place() {
         let op = Dropout { p: 0.4, seed: 9, offset: u64::MAX - 1 };
-        // Threads share the longest, at places that are not multiples of a group.
+        // Threads share the longest tensor, at boundaries that are not multiples of a group.
         for n in [1, 3, 63, 65, 100_003] {
             let x = vec![1.0; n];
             for arch in archs() {

@@ -1,4 +1,4 @@
-//! `y[t] = sum_i table_i[index_i[t]]`; the rows are read where the checkpoint lies in memory.
+//! `y[t] = sum_i table_i[index_i[t]]`; the rows are read in place from the mapped checkpoint.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -7,16 +7,16 @@ use crate::ops::EmbeddingSum;
 use crate::tensor::TensorView;
 use crate::{Error, Result};
 
-/// Rows of one table, wherever they are.
+/// Rows of one table, in either storage.
 enum Table<'a> {
-    /// Tensors of the checkpoint, one below the other.
+    /// Tensors of the checkpoint, stacked by rows.
     Stored(Vec<TensorView<'a>>),
-    /// Floats of the batch.
+    /// Floats of an input.
     Given(&'a [f32]),
 }
 
 impl Table<'_> {
-    /// Copies row `row`, false when there is none.
+    /// Copies row `row`; returns false when it does not exist.
     fn read(&self, row: usize, out: &mut [f32]) -> bool {
         let columns = out.len();
         match self {

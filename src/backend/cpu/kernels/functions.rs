@@ -9,13 +9,13 @@ use crate::ops::{Activation, ActivationKind};
 /// `sqrt(2 / pi)`
 const SCALE: f32 = FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 
-/// Elements that are looked at together for angles too large.
+/// Elements that are checked together for angles that are too large.
 const BLOCK: usize = 64;
 
 /// `values = act(values)`
 pub(super) fn activate(arch: Arch, function: &Activation, values: &mut [f32]) {
     use ActivationKind::*;
-    /// A loop a function, each without a branch on the kind.
+    /// One loop per function, each without a branch on the kind.
     macro_rules! map {
         ($x:ident => $y:expr) => {
             simd::vectorized(
@@ -60,7 +60,7 @@ pub(super) fn activate(arch: Arch, function: &Activation, values: &mut [f32]) {
     }
 }
 
-/// `values *= act'(x)`; the derivative is 0 at the corner of relu and `a` at that of leaky relu.
+/// `values *= act'(x)`; at the corner the derivative is 0 for relu and `a` for leaky relu.
 pub(super) fn times_slope(arch: Arch, function: &Activation, x: &[f32], values: &mut [f32]) {
     use ActivationKind::*;
     /// As above.
@@ -149,7 +149,7 @@ fn swish_slope(x: f32, a: f32, b: f32) -> f32 {
     s + b * (x + a) * s * logistic(-b * x)
 }
 
-/// NaN for NaN, which comparisons drop.
+/// NaN for NaN, which comparisons would drop.
 #[inline(always)]
 fn or_nan(x: f32, y: f32) -> f32 {
     if x.is_nan() { x } else { y }

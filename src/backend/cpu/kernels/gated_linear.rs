@@ -1,4 +1,4 @@
-//! `y = act(x gate^T) (x up^T)`, some rows at a time, so that no second result is held.
+//! `y = act(x gate^T) (x up^T)`, some rows at a time, so that no second result is stored.
 
 use super::linear::packed;
 use crate::Result;
@@ -7,7 +7,7 @@ use crate::backend::cpu::matmul::{Epilogue, multiply};
 use crate::backend::cpu::step::Step;
 use crate::ops::GatedLinear;
 
-/// Rows whose gates are held.
+/// Number of rows whose gates are stored at a time.
 const ROWS: usize = 256;
 
 pub(super) fn gated_linear(step: &Step<'_>, op: &GatedLinear, (out, scratch): (&mut [f32], &mut Floats)) -> Result<()> {

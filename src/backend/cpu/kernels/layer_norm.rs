@@ -1,5 +1,5 @@
-//! `y = (x - mean) / sqrt(var + eps) * weight + bias` and its gradient, two passes over a row that stays in the nearest
-//! cache.
+//! `y = (x - mean) / sqrt(var + eps) * weight + bias` and its gradient, in two passes over a row that stays in the
+//! first-level cache.
 
 use pulp::{Simd, WithSimd};
 
@@ -52,7 +52,7 @@ pub(super) fn layer_norm(step: &Step<'_>, op: &LayerNorm, out: &mut [f32]) -> Re
     Ok(())
 }
 
-/// Rows of `x`, as many as `out` has, by weight and bias.
+/// Normalises rows of `x`, as many as `out` has, with weight and bias.
 pub(super) fn normalize(arch: Arch, op: &LayerNorm, x: &[f32], (weight, bias): (&[f32], &[f32]), out: &mut [f32]) {
     arch.dispatch(Rows { x, weight, bias, eps: op.eps, out });
 }
@@ -127,8 +127,8 @@ mod tests {
                         *outlier = 300.0;
                     }
                     let (y, expected) = layer_norm(&x, n, arch);
-                    // The mean is off by less than n / lanes + 5 roundings of the largest element, seen in units of the
-                    // deviation; the factor by as many, relative.
+                    // The error of the mean is less than n / lanes + 5 roundings of the largest element, in units of
+                    // the deviation; the factor has the same relative error.
                     let tolerance = |i: usize| {
                         let row = &x[i / n * n..][..n];
                         let most = row.iter().fold(0f64, |m, x| m.max(f64::from(x.abs())));

@@ -1,4 +1,4 @@
-//! `y = act(layer_norm(x) W^T + b)`, some rows at a time, so that no second operand is held.
+//! `y = act(layer_norm(x) W^T + b)`, some rows at a time, so that the normalised operand is never stored in full.
 
 use super::layer_norm::normalize;
 use super::linear::{packed, padded};
@@ -8,7 +8,7 @@ use crate::backend::cpu::matmul::{Epilogue, multiply};
 use crate::backend::cpu::step::Step;
 use crate::ops::LayerNormLinear;
 
-/// Rows that are held normalised.
+/// Number of normalised rows stored at a time.
 const ROWS: usize = 256;
 
 pub(super) fn layer_norm_linear(

@@ -17,7 +17,7 @@ pub(super) fn linear(step: &Step<'_>, op: &Linear, out: &mut [f32]) -> Result<()
     multiply(step.arch, step.team, x, weight, epilogue, out)
 }
 
-/// A bias with the zeros that a product wants behind it; nothing for none.
+/// A bias padded with the zeros that a product requires; empty for none.
 pub(super) fn padded<'a>(step: &Step<'a>, bias: Option<usize>, weight: &Packed) -> Result<Cow<'a, [f32]>> {
     let Some(bias) = bias else { return Ok(Cow::Borrowed(&[])) };
     if let Some(padded) = step.constants.floats(step.operands[bias]) {
@@ -28,7 +28,7 @@ pub(super) fn padded<'a>(step: &Step<'a>, bias: Option<usize>, weight: &Packed) 
     Ok(Cow::Owned(padded))
 }
 
-/// A weight in panels; one that comes with the batch is packed for this batch, into `own`.
+/// A weight in panels; a weight that is an input of the batch is packed for this batch, into `own`.
 pub(super) fn packed<'a>(step: &Step<'a>, weight: usize, own: &'a mut Option<Packed>) -> Result<&'a Packed> {
     if let Some(packed) = step.constants.packed(step.operands[weight]) {
         return Ok(packed);
@@ -101,7 +101,7 @@ mod tests {
                     scale.push(size);
                 }
             }
-            // Partial sums are as large as the terms' root sum of squares, and there are k of them to round.
+            // Partial sums are as large as the root of the terms' sum of squares, and k of them are rounded.
             let what = format!("[{tokens}, {}] x [{}, {}] {arch:?}", self.k, self.n, self.k);
             let roundings = 2.0 + (self.k as f64).sqrt();
             assert_close(&y, &expected, &what, |i| f64::from(f32::EPSILON) * roundings * scale[i]);
@@ -179,7 +179,7 @@ mod tests {
         }
     }
 
-    /// Numbers that tile registers cannot take apart are multiplied as they are.
+    /// Numbers that cannot be split for the tile registers are multiplied directly.
     #[test]
     fn extreme_numbers_behave_as_floats() {
         for arch in archs() {

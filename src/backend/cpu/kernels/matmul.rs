@@ -1,10 +1,10 @@
-//! `y = scale a b`, a batch of products of matrices that come with the batch.
+//! `y = scale a b`: a batch of products of matrices that are both inputs.
 //!
 //! ```text
 //! few large:   b in panels, packed by all threads; rows of y shared out  (as `linear`)
 //! many small:  products shared out; each thread packs b into memory of its own, once for all products that share it
 //! ```
-//! Either way an element is the chain of sums of `simd/tile.rs`, in an order that the depth alone fixes.
+//! Either way an element is the chain of sums of `simd/tile.rs`, in an order determined by the depth alone.
 
 use rayon::prelude::*;
 
@@ -16,7 +16,7 @@ use crate::backend::cpu::step::Step;
 use crate::backend::cpu::threads::Team;
 use crate::ops::{Matmul, Strided};
 
-/// Pieces of a batch a thread gets, so that none waits long for another.
+/// Pieces of a batch per thread, so that no thread waits long for another.
 const PIECES: usize = 4;
 
 pub(super) fn matmul(step: &Step<'_>, op: &Matmul, (out, scratch): (&mut [f32], &mut Floats)) -> Result<()> {
@@ -24,7 +24,7 @@ pub(super) fn matmul(step: &Step<'_>, op: &Matmul, (out, scratch): (&mut [f32], 
     products(step, &op.strided(&shapes)?.0, scratch, out)
 }
 
-/// All products; `attention_scores` is some, too.
+/// Computes all products; also used by `attention_scores`.
 pub(super) fn products(step: &Step<'_>, product: &Strided, scratch: &mut Floats, out: &mut [f32]) -> Result<()> {
     if product.depth == 0 {
         out.fill(0.0);
@@ -49,7 +49,7 @@ pub(super) fn products(step: &Step<'_>, product: &Strided, scratch: &mut Floats,
     }
 }
 
-/// Vectors a panel of `b` has, and its panels.
+/// The vectors per panel of `b`, and its number of panels.
 struct Panels {
     vectors: usize,
     width: usize,
@@ -77,7 +77,7 @@ impl Batch<'_> {
         self.product.a[1] == 1 || self.product.depth == 1
     }
 
-    /// The products from number `first` on, one after the other.
+    /// Computes the products from index `first` on, in order.
     fn run(&self, first: usize, scratch: &mut Floats, out: &mut [f32]) -> Result<()> {
         let Strided { rows, columns, depth, .. } = *self.product;
         let panels = self.panels();
@@ -117,13 +117,13 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// One product by all threads.
+    /// Computes one product with all threads.
     fn together(&self, number: usize, team: Team, scratch: &mut Floats, out: &mut [f32]) -> Result<()> {
         let Strided { rows, columns, depth, scale, .. } = *self.product;
         let (a, b) = self.product.starts(number);
         let (a, b) = (&self.a[a..], &self.b[b..]);
         let [column, term, ..] = self.product.b;
-        // As `run`: splitting a b of its own costs many small products more than the tile unit saves them.
+        // As in `run`: splitting a separate b for many small products costs more than the tile unit saves.
         let packed = Packed::new(self.arch.without_tiles(), columns, depth, |n, row| {
             let column = &b[n * column..];
             if term == 1 {
@@ -146,7 +146,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Cuts a matrix of `b` into panels `[panel][depth][width]`.
+    /// Splits a matrix of `b` into panels `[panel][depth][width]`.
     fn pack(&self, b: &[f32], panels: &Panels, packed: &mut [f32]) {
         let Strided { columns, depth, b: [column, term, ..], .. } = *self.product;
         let width = panels.width;
@@ -170,7 +170,7 @@ impl Batch<'_> {
     /// Copies rows of `a` so that each is contiguous.
     fn turn(&self, a: &[f32], rows: &mut [f32]) {
         let Strided { depth, a: [row, term, ..], .. } = *self.product;
-        // A few rows at a time: their lines stay in the nearest cache while the terms pass by.
+        // A few rows at a time, so that their lines stay in the first-level cache during the loop over terms.
         for (block, lines) in rows.chunks_mut(16 * depth).enumerate() {
             for k in 0..depth {
                 for (i, line) in lines.chunks_exact_mut(depth).enumerate() {

@@ -1,4 +1,4 @@
-//! One file an op, of the op's name, with its gradient: how a step runs on the CPU.
+//! One file per op, named after it and including its gradient: how a step runs on the CPU.
 
 mod functions;
 
@@ -7,11 +7,11 @@ use super::step::Step;
 use crate::Result;
 use crate::ops::{Op, each_op};
 
-/// What a kernel may write; it takes the results, or the first of them with the scratch memory or without.
+/// The memory a kernel writes: the results, or the first of them, with or without the scratch memory.
 pub struct Memory<'a, 'b> {
-    /// Exactly as long as the results; one that is written in an operand's place holds that operand.
+    /// Exactly as long as the results; a result computed in place initially contains that operand.
     pub results: &'a mut [&'b mut [f32]],
-    /// Belongs to the caller's arena.
+    /// Owned by the caller's arena.
     pub scratch: &'a mut Floats,
 }
 
@@ -37,7 +37,7 @@ macro_rules! kernels {
     ($($file:ident { $($variant:ident = $name:ident),+ })*) => {
         $(mod $file;)*
 
-        /// Runs one step, by the function of the op's name.
+        /// Runs one step, by the function named after the op.
         ///
         /// # Errors
         /// `InvalidArgument` or `IndexOutOfRange` for operands that contradict the plan, `OutOfMemory` for scratch memory.

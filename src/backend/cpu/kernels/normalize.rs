@@ -68,7 +68,7 @@ mod tests {
                     let divisor = if norm < 1e-12 { 1e-12 } else { norm };
                     expected.extend(row.iter().map(|x| f64::from(*x) / divisor));
                 }
-                // Half the sum's relative error, a root and a division.
+                // Half the relative error of the sum, a square root and a division.
                 let tolerance =
                     |i: usize| f64::from(f32::EPSILON) * (0.5 * (n as f64).sqrt() + 3.0) * expected[i].abs();
                 assert_close(&y, &expected, &format!("{n} columns {arch:?}"), tolerance);

@@ -1,4 +1,4 @@
-//! One vector a text from its tokens' vectors; tokens are added in their order.
+//! One vector per text from its tokens' vectors; tokens are added in order.
 
 use crate::Result;
 use crate::backend::cpu::step::Step;
@@ -21,7 +21,7 @@ pub(super) fn pool(step: &Step<'_>, op: &Pool, out: &mut [f32]) -> Result<()> {
     Ok(())
 }
 
-/// One mode of one text; `tokens [n, columns]`, of which the first `skipped` are left out.
+/// One mode of one text; `tokens [n, columns]`, of which the first `skipped` are excluded.
 fn one(mode: PoolMode, tokens: &[f32], skipped: usize, y: &mut [f32]) {
     let columns = y.len();
     let rows = tokens.chunks_exact(columns);
@@ -40,7 +40,7 @@ fn one(mode: PoolMode, tokens: &[f32], skipped: usize, y: &mut [f32]) {
             y.fill(f32::NEG_INFINITY);
             for row in rows.skip(skipped) {
                 for (y, x) in y.iter_mut().zip(row) {
-                    // A NaN stays.
+                    // NaN is preserved.
                     *y = if *x > *y || x.is_nan() { *x } else { *y };
                 }
             }

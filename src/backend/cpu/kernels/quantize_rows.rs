@@ -5,7 +5,7 @@ use crate::backend::cpu::step::Step;
 use crate::ops::QuantizeRows;
 use crate::{Error, Result};
 
-/// Words of a thread at least.
+/// Minimum words per thread.
 const LEAST: usize = 1 << 12;
 
 pub(super) fn quantize_rows(step: &Step<'_>, _: &QuantizeRows, results: &mut [&mut [f32]]) -> Result<()> {
@@ -24,10 +24,10 @@ pub(super) fn quantize_rows(step: &Step<'_>, _: &QuantizeRows, results: &mut [&m
         );
     });
     let scale = &**scale;
-    // Four to a word; a word may hold the end of one row and the start of the next.
+    // Four per word; a word may contain the end of one row and the start of the next.
     step.team.rows(q, 1, LEAST, |first, part| {
         for (byte, place) in bytemuck::cast_slice_mut::<f32, i8>(part).iter_mut().zip(4 * first..x.len()) {
-            // A conversion from float to int8 takes what is too large to the nearest that it has.
+            // The conversion from float to int8 saturates.
             *byte = (x[place] * scale[place / columns]).round_ties_even() as i8;
         }
     });

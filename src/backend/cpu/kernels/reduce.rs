@@ -1,4 +1,4 @@
-//! Sum, mean, maximum and deviation over one axis, whole or in chunks.
+//! Sum, mean, maximum and deviation over one axis, in one pass or in chunks.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::backend::cpu::step::Step;
 use crate::ops::reduce::Stage;
 use crate::ops::{Reduce, ReduceKind};
 
-/// Rows that are added in order before their sum is added to what came before.
+/// Number of rows that are summed in order before their sum is added to the total.
 const BLOCK: usize = 32;
 
 /// One index of the axes before `axis`.
@@ -101,7 +101,8 @@ fn finish(kind: ReduceKind, weighted: bool, n: usize, value: f32, second: f32) -
     }
 }
 
-/// Parts `[chunks, planes, inner]` of one index of the axes before to the planes of the whole at column `c`.
+/// Combines parts `[chunks, planes, inner]` of one index of the preceding axes into the planes of the whole at column
+/// `c`.
 fn join(op: &Reduce, parts: &[f32], planes: usize, inner: usize, n: usize, c: usize) -> (f32, f32) {
     let chunks = || (0..parts.len() / (planes * inner)).map(|k| &parts[k * planes * inner..][..planes * inner]);
     let second = |chunk: &[f32]| if planes > 1 { chunk[inner + c] } else { 0.0 };

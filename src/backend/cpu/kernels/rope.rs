@@ -1,4 +1,4 @@
-//! Pairs of columns turned by an angle of the row.
+//! Pairs of columns rotated by an angle per row.
 
 use crate::Result;
 use crate::backend::cpu::step::Step;
@@ -10,7 +10,7 @@ pub(super) fn rope(step: &Step<'_>, _: &Rope, out: &mut [f32]) -> Result<()> {
     };
     let half = columns / 2;
     let [x, cos, sin] = [step.floats(0)?, step.floats(1)?, step.floats(2)?];
-    // Rows of a table that all items of the batch share come around again.
+    // A table shared by all items of the batch is repeated for each.
     let table = if step.shape(1).0.len() == 2 { rows } else { usize::MAX };
     step.team.rows(out, columns, 64, |first, part| {
         for (i, (y, x)) in part.chunks_exact_mut(columns).zip(x[first * columns..].chunks_exact(columns)).enumerate() {

@@ -6,7 +6,7 @@ use crate::ops::softmax::Broadcast;
 use crate::ops::{Softmax, SoftmaxBackward};
 use crate::{Error, Result};
 
-/// `y` holds the row, entries that are left out at negative infinity; whether any is kept.
+/// `y` contains the row, with masked entries at negative infinity. Returns whether any entry is unmasked.
 #[inline(always)]
 fn weights(y: &mut [f32], any: bool) {
     if !any {
@@ -26,7 +26,7 @@ pub(super) fn softmax(step: &Step<'_>, op: &Softmax, out: &mut [f32]) -> Result<
     rows(step, op, out, |_, _| {})
 }
 
-/// Each row, and then what `then` makes of it, given the place of its first element.
+/// Computes each row, then calls `then` on it with the position of its first element.
 pub(super) fn rows(
     step: &Step<'_>,
     op: &Softmax,

@@ -13,7 +13,7 @@ fn polynomial<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
 #[inline(always)]
 pub fn exponential(x: f32) -> f32 {
     const MAGIC: f32 = 12_582_912.0; // 1.5 * 2^23: adding it rounds to an integer, held in the low bits
-    // NaN stays.
+    // NaN is preserved.
     let bounded = x.clamp(-104.0, 89.0);
     let shifted = bounded * std::f32::consts::LOG2_E + MAGIC;
     let n = shifted - MAGIC;
@@ -76,10 +76,10 @@ fn logarithm_near(f: f32, n: f32) -> f32 {
 #[inline(always)]
 pub fn logarithm(x: f32) -> f32 {
     let bits = x.to_bits();
-    // Denormal numbers count in units of 2^-149.
+    // Denormal numbers are measured in units of 2^-149.
     let small = bits < 0x0080_0000;
     let scaled = if small { (bits as i32 as f32).to_bits() } else { bits };
-    // The exponent of the power of two that leaves sqrt(1/2) .. sqrt(2).
+    // The exponent of the power of two that leaves a quotient in sqrt(1/2) .. sqrt(2).
     let n = (scaled.wrapping_sub(0x3f35_04f3) as i32) >> 23;
     let f = f32::from_bits(scaled.wrapping_sub((n as u32) << 23)) - 1.0;
     let y = logarithm_near(f, (if small { n - 149 } else { n }) as f32);
@@ -91,7 +91,7 @@ pub fn logarithm(x: f32) -> f32 {
 /// `ln(1 - x)`
 #[inline(always)]
 pub fn logarithm_of_rest(x: f32) -> f32 {
-    // Where x is small, 1 - x would lose it.
+    // Where x is small, 1 - x would lose its low bits.
     if x.abs() < 0.25 { logarithm_near(-x, 0.0) } else { logarithm(1.0 - x) }
 }
 
@@ -105,7 +105,7 @@ pub fn softplus(x: f32) -> f32 {
     if x > 0.0 { x + tail } else { tail }
 }
 
-/// Up to this size, angles are [`turned`].
+/// Largest angle for which [`turned`] is used.
 pub const MOST_ANGLE: f32 = 1e6;
 
 /// `sin x` and `cos x` within 2^-33, `|x|` up to [`MOST_ANGLE`]; polynomials of least maximum error.
@@ -133,7 +133,8 @@ pub fn turned(x: f64) -> (f64, f64) {
 mod tests {
     use super::*;
 
-    /// Largest distance in units in the last place, results below the normal numbers in units of the least of them.
+    /// Largest error in units in the last place; for results below the normal numbers, in units of 2^-149, the least
+    /// denormal number.
     fn farthest(f: impl Fn(f32) -> f32, exact: impl Fn(f64) -> f64, x: impl Iterator<Item = f32>) -> f64 {
         x.map(|x| {
             let (y, expected) = (f64::from(f(x)), exact(f64::from(x)));
@@ -143,7 +144,7 @@ mod tests {
         .fold(0.0, f64::max)
     }
 
-    /// Numbers of every size from 2^-149 on, up to `most`.
+    /// Numbers of every magnitude from 2^-149 to `most`.
     fn sizes(most: f32) -> impl Iterator<Item = f32> {
         (1u32..most.to_bits()).step_by(4099).map(f32::from_bits)
     }

@@ -38,11 +38,11 @@ pub fn exp<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
         simd.transmute_f32s_u32s(simd.wrapping_dyn_shl_u32s(biased, simd.splat_u32s(23)))
     };
     let y = simd.mul_f32s(simd.mul_f32s(p, power(half)), power(other));
-    // Bounding may have swallowed a NaN.
+    // Clamping may have dropped a NaN.
     simd.select_f32s(simd.equal_f32s(x, x), y, x)
 }
 
-/// `e^x` for `x <= 0`, in fewer steps than [`exp`]: what is below the normal numbers, at -87.7, becomes 0.
+/// `e^x` for `x <= 0`, in fewer steps than [`exp`]: results below the normal numbers, at -87.7, become 0.
 #[inline(always)]
 pub fn exp_falling<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
     const SHIFT: f32 = 12_582_912.0 + 127.0; // as in `exp`, and an exponent's bias
@@ -54,7 +54,7 @@ pub fn exp_falling<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
         polynomial(simd, r, [1.378_059_4e-3, 8.373_124_5e-3, 4.166_953_6e-2, 1.666_647_2e-1, 4.999_998_5e-1, 1.0, 1.0]);
     let power = simd.wrapping_dyn_shl_u32s(simd.transmute_u32s_f32s(shifted), simd.splat_u32s(23));
     let y = simd.mul_f32s(p, simd.transmute_f32s_u32s(power));
-    // Below -88 the exponent's bits are not a number's; NaN is not below.
+    // Below -88 the exponent bits are not valid; NaN does not compare as less.
     simd.select_f32s(simd.less_than_f32s(x, simd.splat_f32s(-88.0)), simd.splat_f32s(0.0), y)
 }
 
@@ -69,9 +69,9 @@ fn sigmoid<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
 
 /// `x (1 + erf(x / sqrt 2)) / 2`, within 0.9 units in the last place of `x`; from -1 on within 2.5 of the result.
 ///
-/// What the normal distribution leaves beyond `|x|` is `2^p(|x|)` from zero on, which serves the negative side as it is:
-/// `1 + erf` would cancel there. The polynomial's leading coefficient is negative, so it falls for ever; what is below
-/// the normal numbers, at -13, becomes 0.
+/// The upper tail of the normal distribution beyond `|x|` is `2^p(|x|)` for `|x| >= 0`, and is used directly for
+/// negative `x`, where `1 + erf` would cancel. The polynomial's leading coefficient is negative, so it keeps
+/// decreasing; results below the normal numbers, at -13, become 0.
 #[inline(always)]
 fn gelu_erf<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
     const SHIFT: f32 = 12_582_912.0 + 127.0; // as in `exp`, and an exponent's bias
@@ -100,7 +100,7 @@ fn gelu_erf<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
         r,
         [1.535_336_2e-4, 1.339_887_5e-3, 9.618_437e-3, 5.550_332_4e-2, 2.402_264_8e-1, 6.931_472e-1, 1.0],
     );
-    // The exponent's bits are the lowest of `shifted`: 0, which makes the number 0, up to 126.
+    // The exponent bits are the lowest of `shifted`: 0, which makes the number 0, up to 126.
     let power = simd.wrapping_dyn_shl_u32s(simd.transmute_u32s_f32s(shifted), simd.splat_u32s(23));
     let tail = simd.mul_f32s(root, simd.transmute_f32s_u32s(power));
     let negative = simd.less_than_f32s(x, simd.splat_f32s(0.0));
@@ -130,8 +130,8 @@ fn gelu_tanh<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
     simd.mul_f32s(x, sigmoid(simd, twice))
 }
 
-/// Applies one function to every element; what is left over after whole vectors takes the same instructions. The
-/// function is a closure that is always inlined: the name of a function would be called, for the baseline's instructions.
+/// Applies one function to every element; the remainder after whole vectors uses the same instructions. The function is
+/// an always-inlined closure: a named function would be called, with the baseline's instructions.
 #[inline(always)]
 fn map<S: Simd>(simd: S, values: &mut [f32], f: impl Fn(S, S::f32s) -> S::f32s) {
     let (vectors, rest) = S::as_mut_simd_f32s(values);
@@ -144,7 +144,7 @@ fn map<S: Simd>(simd: S, values: &mut [f32], f: impl Fn(S, S::f32s) -> S::f32s) 
     }
 }
 
-/// `x = act(x)`, for those that [`ActivationKind::ends_linear`].
+/// `x = act(x)`, for the activations where [`ActivationKind::ends_linear`] holds.
 #[inline(always)]
 pub fn activate<S: Simd>(simd: S, kind: ActivationKind, values: &mut [f32]) {
     match kind {
@@ -167,7 +167,7 @@ pub fn activate<S: Simd>(simd: S, kind: ActivationKind, values: &mut [f32]) {
             #[inline(always)]
             |simd, x| {
                 let zero = simd.splat_f32s(0.0);
-                // False for NaN, which stays.
+                // False for NaN, which is preserved.
                 simd.select_f32s(simd.less_than_f32s(x, zero), zero, x)
             },
         ),

@@ -1,11 +1,12 @@
 //! Vector arithmetic, written once over [`pulp::Simd`] and compiled for AVX-512, AVX2, NEON and plain scalars; products
 //! on tile registers (`tiles.rs`) where the processor has them.
 //!
-//! pulp checks at run time what the processor has and hands out the token (`simd: S`) that proves it, so nothing here
-//! but the tile instructions is `unsafe`. Everything that takes such a token is `#[inline(always)]`: code that is not
-//! inlined into the function pulp compiled for the instruction set would fall back to the baseline's instructions.
+//! pulp detects the processor's features at run time and returns the token (`simd: S`) that proves them, so nothing
+//! here but the tile instructions is `unsafe`. Every function with such a token is `#[inline(always)]`: code that is
+//! not inlined into the function pulp compiled for the instruction set would use the baseline's instructions.
 //!
-//! Lanes per vector differ between machines, and sums over lanes with them: bits are those of a machine, not of all.
+//! Lanes per vector differ between machines, and with them sums over lanes: results are reproducible bit for bit on one
+//! machine, not across machines.
 
 mod elementary;
 mod math;
@@ -31,7 +32,7 @@ pub struct Arch {
 }
 
 impl Arch {
-    /// The best that the processor has.
+    /// The best instruction sets of the processor.
     pub fn new() -> Self {
         let vectors = pulp::Arch::new();
         #[cfg(target_arch = "x86_64")]
@@ -41,7 +42,7 @@ impl Arch {
         Arch { vectors, tiles }
     }
 
-    /// All that this machine can run, the best first.
+    /// All that this machine supports, the best first.
     #[cfg(test)]
     pub fn all() -> Vec<Self> {
         let best = Arch::new();
@@ -63,17 +64,17 @@ impl Arch {
         self.vectors.dispatch(op)
     }
 
-    /// The vectors alone.
+    /// The vector instructions alone.
     pub fn without_tiles(self) -> Self {
         Arch { tiles: None, ..self }
     }
 
-    /// The tile registers.
+    /// The tile registers, if available.
     pub fn tiles(self) -> Option<TileUnit> {
         self.tiles
     }
 
-    /// As `grilly.info()` calls it.
+    /// The name reported by `grilly.info()`.
     pub fn name(self) -> &'static str {
         match self.vectors {
             _ if self.tiles.is_some() => "amx",
@@ -88,7 +89,7 @@ impl Arch {
     }
 }
 
-/// Sum of `values`, lane by lane in four chains, then lanes, then what is left over: an order fixed by the length.
+/// Sum of `values`, lane by lane in four chains, then over lanes, then the remainder: an order fixed by the length.
 #[inline(always)]
 pub fn sum<S: Simd>(simd: S, values: &[f32]) -> f32 {
     sum_of(simd, values, |_, x| x, |x| x)

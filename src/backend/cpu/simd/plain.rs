@@ -1,14 +1,15 @@
-//! Loops over rows in plain Rust, for LLVM to vectorise: everything here is inlined into a function that
-//! [`vectorized`] compiles for the instruction set. Sums run in chains whose number no machine changes, so
-//! bits are the same everywhere.
+//! Loops over rows in plain Rust, for LLVM to vectorize: everything here is inlined into a function that [`vectorized`]
+//! compiles for the instruction set. Sums run in a number of chains that is the same on every machine, so bits are the
+//! same everywhere.
 
 use pulp::{Simd, WithSimd};
 
 use super::Arch;
 
-/// Runs loops compiled for the instruction set in use. `body` and all that it calls is `#[inline(always)]`, too.
+/// Runs loops compiled for the instruction set in use. `body` and everything it calls must be `#[inline(always)]`, too.
 ///
-/// It may not be an `FnOnce`: a closure called through that trait may sit in a function of its own, for the baseline.
+/// `body` must not be an `FnOnce`: a closure called through that trait may become a separate function, compiled for the
+/// baseline.
 pub fn vectorized(arch: Arch, body: impl FnMut()) {
     struct Body<F>(F);
 
@@ -23,10 +24,10 @@ pub fn vectorized(arch: Arch, body: impl FnMut()) {
     arch.dispatch(Body(body));
 }
 
-/// Sums that run side by side.
+/// Number of sums that run side by side.
 const CHAINS: usize = 32;
 
-/// Folds `f` of the operands' elements, which are as many in each, in chains and then as a tree.
+/// Folds `f` of the operands' elements, equally many in each, in chains and then as a tree.
 #[inline(always)]
 fn fold<const K: usize>(
     operands: [&[f32]; K],
@@ -70,7 +71,7 @@ pub fn sum_by<const K: usize>(operands: [&[f32]; K], f: impl Fn([f32; K]) -> f32
 /// The larger of two, NaN if either is NaN.
 #[inline(always)]
 pub fn nan_max(a: f32, b: f32) -> f32 {
-    // False for a NaN in `a`, which stays.
+    // False for a NaN in `a`, which is preserved.
     if a < b || b.is_nan() { b } else { a }
 }
 

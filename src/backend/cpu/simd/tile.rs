@@ -1,12 +1,12 @@
-//! The inner loop of products on vectors: a few rows of A against one panel of B, sums held in registers.
+//! The inner loop of products on vectors: a few rows of A times one panel of B, with sums kept in registers.
 //!
 //! ```text
 //!            panel: [depth, V vectors]
 //!            b00 b01 b02      each element of the result is its own chain of multiply-adds over k = 0, 1, 2 ...,
 //! a0 a1 ...  ─▶ + + +         cut into chains of CHAIN whose sums are added in order.
 //! ```
-//! The chain is the same for every tile height and width, for every neighbour and for every split of the work, so
-//! the order of summation depends on the depth alone.
+//! The chain is the same for every tile height and width, for all neighbouring rows and for every division of the work,
+//! so the order of summation depends on the depth alone.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -19,10 +19,11 @@ use crate::ops::ActivationKind;
 /// Vectors side by side in a panel of weights: 8 rows x 3 vectors of sums leave registers for one row of B.
 pub const PANEL_VECTORS: usize = 3;
 
-/// Terms of a chain: shorter chains round less, and a panel's block stays in the nearest cache. Every panel's width divides it.
+/// Terms per chain: shorter chains round less, and a panel's block stays in the first-level cache. A multiple of every
+/// panel width.
 pub const CHAIN: usize = 384;
 
-/// Floats of one vector.
+/// Floats per vector.
 pub fn lanes(arch: Arch) -> usize {
     struct Lanes;
     impl WithSimd for Lanes {
@@ -35,21 +36,21 @@ pub fn lanes(arch: Arch) -> usize {
     arch.dispatch(Lanes)
 }
 
-/// Factor on the sums.
+/// The factor applied to the sums.
 #[derive(Clone, Copy)]
 pub enum Scale<'a> {
-    /// One for all.
+    /// One factor for all rows.
     All(f32),
-    /// One a row.
+    /// One factor per row.
     Rows(&'a [f32]),
 }
 
-/// What happens to a finished sum while it is still near.
+/// The epilogue, applied to a finished sum while it is still in cache.
 #[derive(Clone, Copy, Default)]
 pub struct Finish<'a> {
     /// Applied first.
     pub activation: Option<ActivationKind>,
-    /// Added last; laid out as the result.
+    /// Added last; same layout as the result.
     pub residual: Option<&'a [f32]>,
 }
 
@@ -70,13 +71,13 @@ impl Finish<'_> {
 pub struct Product<'a> {
     /// `[rows, depth]`, rows `a_stride` apart.
     pub a: &'a [f32],
-    /// Elements from a row of A to the next.
+    /// Stride between rows of A, in elements.
     pub a_stride: usize,
     /// Rows of A and of the result.
     pub rows: usize,
     /// Columns of A, rows of B.
     pub depth: usize,
-    /// Whole chains that are left out: terms that are known to be zeros; empty for none.
+    /// Whole chains to skip, whose terms are known to be zeros; empty for none.
     pub skip: Range<usize>,
     /// B cut into panels of `vectors` vectors: `[panel][panel_depth][vectors * lanes]`, padded with zeros.
     pub panels: &'a [f32],
@@ -86,34 +87,35 @@ pub struct Product<'a> {
     pub vectors: usize,
     /// Columns of the result.
     pub columns: usize,
-    /// On the sums.
+    /// Applied to the sums.
     pub scale: Scale<'a>,
     /// Added to the scaled sums, padded like the panels; empty for none.
     pub bias: &'a [f32],
-    /// After the bias.
+    /// Applied after the bias.
     pub finish: Finish<'a>,
     /// `[rows, columns]`, rows `out_stride` apart.
     pub out: &'a mut [f32],
-    /// Elements from a row of the result to the next.
+    /// Stride between rows of the result, in elements.
     pub out_stride: usize,
 }
 
-/// Rows that pass by a panel's chain while it stays in the second-level cache.
+/// Rows that are multiplied with one chain of a panel while it stays in the second-level cache.
 const BLOCK_ROWS: usize = 512;
 
-/// Panels from which on packing A costs less than it saves: each reads all rows again.
+/// Number of panels from which on packing A costs less than it saves: each panel reads all rows again.
 const PANELS_TO_PACK: usize = 16;
 
-/// Fewer rows stay in the nearest cache as they are.
+/// Fewer rows than this stay in the first-level cache unpacked.
 const LEAST_PACKED: usize = 32;
 
 thread_local! {
-    /// Rows of A, packed: a thread's own, kept from product to product.
+    /// Packed rows of A, per thread, reused between products.
     static PACKED_ROWS: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Product<'_> {
-    /// Computes it. One function an instruction set, whoever calls: the tiles are much code.
+    /// Computes the product. One function per instruction set, shared by all callers, because the tiles are a lot of
+    /// code.
     #[inline(never)]
     pub fn run(self, arch: Arch) {
         PACKED_ROWS.with_borrow_mut(|packed| {
@@ -122,7 +124,7 @@ impl Product<'_> {
                 && self.columns >= PANELS_TO_PACK * PANEL_VECTORS * lanes(arch);
             // Whole tiles of up to 8 rows.
             let floats = if pays { self.rows.min(BLOCK_ROWS).next_multiple_of(8) * self.depth.min(CHAIN) } else { 0 };
-            // Without room A is read where it lies: the same bits.
+            // Without memory A is read in place: the same bits.
             let room = packed.try_reserve_exact(floats.saturating_sub(packed.len())).is_ok();
             if room && floats > packed.len() {
                 packed.resize(floats, 0.0);
@@ -132,11 +134,11 @@ impl Product<'_> {
     }
 }
 
-/// A product, block of rows by block of rows and chain by chain: while the rows of a block pass by a panel, its chain
-/// stays near. Between chains the sums wait in the result.
+/// A product, computed by blocks of rows and by chains: while the rows of a block are multiplied with a panel, its
+/// chain stays in cache. Between chains the partial sums are stored in the result.
 struct Blocks<'a, 'p> {
     product: Product<'p>,
-    /// Room for a chain of a block's rows; empty to read A where it lies.
+    /// Memory for a chain of a block's rows; empty to read A in place.
     packed: &'a mut [f32],
 }
 
@@ -150,7 +152,7 @@ struct Chain {
 }
 
 impl Chain {
-    /// What is stored of a sum: with the last chain all of it, scaled, and the bias.
+    /// The value stored for a sum: after the last chain it is scaled, with the bias added.
     #[inline(always)]
     fn end<S: Simd>(self, simd: S, before: S::f32s, sum: S::f32s, scale: S::f32s, bias: S::f32s) -> S::f32s {
         let sum = simd.add_f32s(before, sum);
@@ -168,7 +170,7 @@ impl WithSimd for Blocks<'_, '_> {
         for first in (0..product.rows).step_by(BLOCK_ROWS) {
             let count = BLOCK_ROWS.min(product.rows - first);
             // The tallest tile whose sums fit in registers. The last tile of a block is moved up to end with it, and
-            // stores what is not `done`.
+            // stores only the rows that are not `done`.
             let most = if S::REGISTER_COUNT >= 32 { 8 } else { 4 };
             let tall = if count >= most { most } else { 1 << count.ilog2() };
             let tiles =
@@ -208,9 +210,9 @@ impl WithSimd for Blocks<'_, '_> {
 /// Some rows of one panel's columns.
 #[derive(Clone, Copy)]
 struct Tile {
-    /// The first.
+    /// The first row.
     row: usize,
-    /// Rows that the tile before has stored.
+    /// Rows that the previous tile has stored.
     done: usize,
     column: usize,
     chain: Chain,
@@ -229,16 +231,16 @@ impl Product<'_> {
         if from + CHAIN == self.skip.start { self.skip.end } else { from + CHAIN }
     }
 
-    /// The chain that begins at `from`; without a term if nothing is left.
+    /// The chain that begins at `from`; without terms if nothing is left.
     fn chain(&self, from: usize, first: bool) -> Chain {
         let from = from.min(self.depth);
         Chain { from, terms: CHAIN.min(self.depth - from), first, last: self.start_after(from) >= self.depth }
     }
 
-    /// `R` rows of A from `row` on, `[R, terms]`, as `[terms, R]`: one piece of memory for a tile to read.
+    /// Transposes `R` rows of A from `row` on, `[R, terms]`, to `[terms, R]`: contiguous memory for a tile to read.
     #[inline(always)]
     fn pack<const R: usize>(&self, chain: Chain, row: usize, out: &mut [f32]) {
-        /// Turned at once, in registers.
+        /// Columns transposed at once, in registers.
         const TURNED: usize = 16;
         let rows: [&[f32]; R] = self.rows_of(chain, row);
         let out = out.as_chunks_mut::<R>().0;
@@ -259,7 +261,7 @@ impl Product<'_> {
         }
     }
 
-    /// A chain's terms of `R` rows: slices of one known length, so that loops over them are free of bounds checks.
+    /// The terms of a chain in `R` rows: slices of one known length, so that loops over them have no bounds checks.
     #[inline(always)]
     fn rows_of<const R: usize>(&self, chain: Chain, row: usize) -> [&[f32]; R] {
         let mut rows: [&[f32]; R] = [&[]; R];
@@ -269,7 +271,7 @@ impl Product<'_> {
         rows
     }
 
-    /// The tile of `tall` rows; `packed` begins with them, if A is packed.
+    /// Computes the tile of `tall` rows; `packed` begins with them, if A is packed.
     #[inline(always)]
     fn tiles<S: Simd, const V: usize>(&mut self, simd: S, tall: usize, tile: Tile, packed: Option<&[f32]>) {
         match (tall, packed) {
@@ -285,7 +287,7 @@ impl Product<'_> {
         }
     }
 
-    /// One chain of the tile's sums.
+    /// Computes one chain of the tile's sums.
     #[inline(always)]
     fn tile<S: Simd, const R: usize, const V: usize>(&mut self, simd: S, tile: Tile, packed: Option<&[f32]>) {
         let Tile { row, done, column, chain } = tile;
@@ -324,7 +326,7 @@ impl Product<'_> {
             bias.copy_from_slice(S::as_simd_f32s(&self.bias[column..][..width]).0);
         }
         let whole = column + width <= self.columns;
-        // A loop, not unrolled code: it runs once a chain.
+        // A loop rather than unrolled code: it runs once per chain.
         for (i, sums) in sums.iter().enumerate().skip(done) {
             let scale = simd.splat_f32s(match self.scale {
                 Scale::All(scale) => scale,
@@ -347,7 +349,7 @@ impl Product<'_> {
         }
     }
 
-    /// Activation and residual of a tile that was just stored.
+    /// Applies activation and residual to a tile that was just stored.
     #[inline(always)]
     fn finish<S: Simd>(&mut self, simd: S, rows: std::ops::Range<usize>, column: usize, width: usize) {
         if self.finish.activation.is_none() && self.finish.residual.is_none() {

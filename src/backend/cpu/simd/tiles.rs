@@ -1,8 +1,8 @@
-//! Products on the processor's tile registers (AMX), in float32's precision.
+//! Products on the processor's tile registers (AMX), with the precision of float32.
 //!
-//! The tile unit multiplies bfloat16 and sums in float32, sixteen times as many terms a cycle as the vector unit. A
-//! float is exactly the sum of three bfloat16 numbers, `x = x0 + x1 + x2` with `|x1| <= 2^-8 |x|`, `|x2| <= 2^-16 |x|`,
-//! so six products of parts give what one product of floats gives:
+//! The tile unit multiplies bfloat16 and sums in float32, at sixteen times as many terms per cycle as the vector unit.
+//! A float is exactly the sum of three bfloat16 numbers, `x = x0 + x1 + x2` with `|x1| <= 2^-8 |x|`, `|x2| <= 2^-16
+//! |x|`, so six products of parts replace one product of floats:
 //!
 //! ```text
 //! a b = a0 b2 + a0 b1 + a1 b1 + a1 b0 + a2 b0 + a0 b0      (a1 b2 + a2 b1 + a2 b2 < 2^-23 |a b| are left out)
@@ -27,30 +27,30 @@ use crate::backend::cpu::floats::Floats;
 /// Rows of A, and columns of B, that are multiplied at a time: two tiles.
 pub const PANEL: usize = 32;
 
-/// Terms of one tile product.
+/// Terms per tile product.
 const BLOCK: usize = 32;
 
-/// Floats' room of a tile, and of a block of a panel: three parts of two tiles.
+/// Size in floats of a tile, and of a block of a panel: three parts of two tiles.
 const TILE: usize = 256;
 const PANEL_BLOCK: usize = 3 * 2 * TILE;
 
-/// Bytes of A's parts that stay in the second-level cache while all panels of B pass by.
+/// Bytes of A's parts that stay in the second-level cache during the loop over all panels of B.
 const CACHED: usize = 1152 << 10;
 
-/// Room of a panel `depth` deep, in floats.
+/// Size in floats of a panel of depth `depth`.
 pub fn panel_floats(depth: usize) -> usize {
     depth.div_ceil(BLOCK) * PANEL_BLOCK
 }
 
-/// The nearest bfloat16, as the upper half of a word; the carry goes into the exponent as it should.
+/// The nearest bfloat16, as the upper half of a word; a carry correctly propagates into the exponent.
 #[inline(always)]
 fn nearest<S: Simd>(simd: S, x: S::f32s) -> S::u32s {
     let rounded = simd.add_u32s(simd.transmute_u32s_f32s(x), simd.splat_u32s(0x8000));
     simd.and_u32s(rounded, simd.splat_u32s(0xffff_0000))
 }
 
-/// The three parts of 32 floats, each as 16 words: the k-th in the lower half, the (k + 16)-th in the upper. False if
-/// one of them has no parts: not a number, or 2^127 and more.
+/// Splits 32 floats into three parts, each as 16 words: the k-th in the lower half, the (k + 16)-th in the upper.
+/// Returns false if one of them cannot be split: NaN, infinite, or 2^127 and more.
 #[inline(always)]
 fn split<S: Simd>(simd: S, x: &[f32; BLOCK], parts: &mut [[f32; 16]; 3]) -> bool {
     let sixteen = simd.splat_u32s(16);
@@ -72,7 +72,7 @@ fn split<S: Simd>(simd: S, x: &[f32; BLOCK], parts: &mut [[f32; 16]; 3]) -> bool
     simd.reduce_sum_f32s(finite) == 0.0
 }
 
-/// Splits `count` floats from `x` on, zeros after them.
+/// Splits `count` floats from `x` on, padded with zeros.
 #[inline(always)]
 fn split_some<S: Simd>(simd: S, x: &[f32], parts: &mut [[f32; 16]; 3]) -> bool {
     match x.first_chunk::<BLOCK>() {
@@ -91,12 +91,12 @@ pub struct PackPanel<'a> {
     pub rows: &'a [f32],
     /// Terms.
     pub depth: usize,
-    /// [`panel_floats`], zeros.
+    /// [`panel_floats`] zeros, to be filled.
     pub panel: &'a mut [f32],
 }
 
 impl WithSimd for PackPanel<'_> {
-    /// Whether all of it has parts.
+    /// Whether all of its numbers can be split.
     type Output = bool;
 
     #[inline(always)]
@@ -118,7 +118,7 @@ impl WithSimd for PackPanel<'_> {
     }
 }
 
-/// `B[k, j]` from its parts.
+/// `B[k, j]`, reassembled from its parts.
 fn unpacked(panels: &[f32], depth: usize, k: usize, j: usize) -> f32 {
     let panel = &panels[j / PANEL * panel_floats(depth)..];
     let block = &panel[k / BLOCK * PANEL_BLOCK..];
@@ -143,21 +143,21 @@ pub struct TileProduct<'a> {
     pub columns: usize,
     /// Added to the sums, padded like the panels; empty for none.
     pub bias: &'a [f32],
-    /// After the bias.
+    /// Applied after the bias.
     pub finish: Finish<'a>,
     /// `[rows, columns]`, rows `out_stride` apart.
     pub out: &'a mut [f32],
-    /// Elements from a row of the result to the next.
+    /// Stride between rows of the result, in elements.
     pub out_stride: usize,
 }
 
 thread_local! {
-    /// A's parts: a thread's own, kept from product to product.
+    /// A's parts, per thread, reused between products.
     static PARTS: RefCell<Floats> = RefCell::default();
 }
 
 impl TileProduct<'_> {
-    /// Computes it.
+    /// Computes the product.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -200,7 +200,7 @@ impl TileProduct<'_> {
     }
 }
 
-/// Some rows of a product, few enough for their parts to stay near.
+/// Some rows of a product, few enough for their parts to stay in cache.
 struct Rows<'a, 'p> {
     product: &'a mut TileProduct<'p>,
     configured: &'a Configured,
@@ -231,7 +231,7 @@ impl WithSimd for Rows<'_, '_> {
             }
         }
         let mut sums = Sums([0.0; PANEL * PANEL]);
-        // While the rows pass by a panel of B, the next one comes nearer, a share with each 32 of them.
+        // While the rows are multiplied with a panel of B, the next panel is prefetched, a share per 32 rows.
         let share = panel / rows.len().div_ceil(PANEL).max(1);
         for column in (0..product.columns).step_by(PANEL) {
             let b = &product.panels[column / PANEL * panel..][..panel];
@@ -245,7 +245,7 @@ impl WithSimd for Rows<'_, '_> {
                 }
             }
         }
-        // Infinity has no parts: times a part that is zero it would be no number. Such rows are summed as they are.
+        // Infinity cannot be split: its product with a zero part would be NaN. Such rows are multiplied directly.
         for row in bad {
             let a = &product.a[row * depth..][..depth];
             for j in 0..product.columns {
@@ -267,7 +267,7 @@ struct Sums([f32; PANEL * PANEL]);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TileUnit(());
 
-/// Proof that this thread's tile registers are set up; they are given back with it.
+/// Proof that this thread's tile registers are configured; they are released on drop.
 struct Configured(std::marker::PhantomData<*const ()>);
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -278,7 +278,8 @@ mod unit {
 
     use super::{Configured, PANEL, PANEL_BLOCK, Sums, TileUnit};
 
-    /// Asks the system for the tile registers; the answer holds for the life of the process and its children.
+    /// Requests the tile registers from the system; the permission is valid for the life of the process and its
+    /// children.
     fn available() -> bool {
         if !is_x86_feature_detected!("avx512f") {
             return false;
@@ -292,7 +293,7 @@ mod unit {
         const ARCH_REQ_XCOMP_PERM: u64 = 0x1023;
         const TILE_DATA: u64 = 18;
         let mut result = ARCH_PRCTL;
-        // SAFETY: a system call that reads no memory of ours; it fails where the kernel knows no tiles.
+        // SAFETY: a system call that reads no memory of ours; it fails where the kernel does not support tiles.
         unsafe {
             asm!("syscall", inout("rax") result, in("rdi") ARCH_REQ_XCOMP_PERM, in("rsi") TILE_DATA,
                 out("rcx") _, out("r11") _, options(nostack));
@@ -319,7 +320,7 @@ mod unit {
     };
 
     impl TileUnit {
-        /// The processor's, if it has one and the system lets this process use it.
+        /// The tile unit, if the processor has one and the system lets this process use it.
         pub fn try_new() -> Option<TileUnit> {
             static AVAILABLE: OnceLock<bool> = OnceLock::new();
             AVAILABLE.get_or_init(available).then_some(TileUnit(()))
@@ -334,14 +335,14 @@ mod unit {
 
     impl Drop for Configured {
         fn drop(&mut self) {
-            // SAFETY: only a thread that has tiles set up holds a `Configured`.
+            // SAFETY: only a thread with configured tiles has a `Configured`.
             unsafe { asm!("tilerelease", options(nostack, nomem)) };
         }
     }
 
     impl Configured {
-        /// `sums = a b` of the first `rows` rows, rounded up to 16, of a panel of A and a panel of B. Meanwhile `next`
-        /// is brought into the second-level cache.
+        /// Computes `sums = a b` for the first `rows` rows, rounded up to 16, of a panel of A and a panel of B.
+        /// Meanwhile `next` is prefetched into the second-level cache.
         #[inline(always)]
         pub(super) fn multiply(&self, a: &[f32], b: &[f32], rows: usize, next: &[f32], sums: &mut Sums) {
             assert!(a.len() == b.len() && a.len().is_multiple_of(PANEL_BLOCK));
@@ -349,7 +350,8 @@ mod unit {
             if blocks == 0 {
                 sums.0 = [0.0; PANEL * PANEL];
             } else if rows <= 16 {
-                // SAFETY: the tiles are set up; both panels hold `blocks` blocks of six tiles, `sums` four tiles.
+                // SAFETY: the tiles are configured; both panels have `blocks` blocks of six tiles, `sums` has four
+                // tiles.
                 unsafe { one_high(a.as_ptr(), b.as_ptr(), blocks, sums) };
             } else {
                 // SAFETY: as above.
@@ -358,10 +360,10 @@ mod unit {
         }
     }
 
-    /// Two tiles of A by two of B. Tiles 0 to 3 are sums, 4 and 5 a part of A, 6 and 7 a part of B. Twelve lines ahead
-    /// a block are what a panel of eight times 32 rows needs; a prefetch beyond the end does nothing.
+    /// Two tiles of A by two of B. Tiles 0 to 3 are sums, 4 and 5 a part of A, 6 and 7 a part of B. Prefetching twelve
+    /// lines per block covers a panel in eight times 32 rows; a prefetch beyond the end does nothing.
     unsafe fn two_high(a: *const f32, b: *const f32, blocks: usize, next: &[f32], sums: &mut Sums) {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             asm!(
                 "tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3",
@@ -405,7 +407,7 @@ mod unit {
 
     /// One tile of A by two of B, in the order of [`two_high`].
     unsafe fn one_high(a: *const f32, b: *const f32, blocks: usize, sums: &mut Sums) {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             asm!(
                 "tilezero tmm0", "tilezero tmm1",
@@ -438,7 +440,7 @@ mod unit {
     use super::{Configured, Sums, TileUnit};
 
     impl TileUnit {
-        /// None: only processors of the x86-64 family have tile registers, and only Linux is asked for them.
+        /// Always `None`: only x86-64 processors have tile registers, and only Linux is supported.
         pub fn try_new() -> Option<TileUnit> {
             None
         }
@@ -495,8 +497,8 @@ mod tests {
         assert!(pack(&[1.7e38; 40], 40).1);
     }
 
-    /// Six products of parts round less than one product of floats: terms of one sign, where nothing cancels what is
-    /// left out.
+    /// Six products of parts round less than one product of floats: terms of one sign, so that the omitted products do
+    /// not cancel.
     #[test]
     fn what_is_left_out_is_below_a_rounding() {
         for arch in archs().into_iter().filter(|arch| arch.tiles().is_some()) {
@@ -520,7 +522,7 @@ mod tests {
                 let terms = |k: usize| f64::from(a[i / 32 * depth + k]) * f64::from(b[i % 32 * depth + k]);
                 let sum: f64 = (0..depth).map(terms).sum();
                 let error = (f64::from(*y) - sum).abs() / sum;
-                // Eight blocks of six products are added one after the other.
+                // Eight blocks of six products are added in sequence.
                 assert!(error < 2.0f64.powi(-23) + 48.0f64.sqrt() * 2.0f64.powi(-24), "{i}: {error:e}");
             }
         }

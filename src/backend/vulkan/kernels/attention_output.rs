@@ -7,7 +7,7 @@ use crate::backend::vulkan::lowering::{Build, Lowering};
 use crate::graph::shaders::ATTENTION_OUTPUT;
 use crate::ops::AttentionOutput;
 
-/// Queries of one head for which there is one workgroup.
+/// Queries of one head per workgroup.
 const TILE: usize = 64;
 
 /// Adds the node's dispatch.

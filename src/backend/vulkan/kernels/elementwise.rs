@@ -1,4 +1,4 @@
-//! Elementwise ops, of one dispatch each, and how their shaders walk over a tensor: `shaders/include/elements.glsl`.
+//! Elementwise ops, one dispatch each, and how their shaders iterate over a tensor: `shaders/include/elements.glsl`.
 
 use super::rows::{Rows, along};
 use crate::Result;
@@ -44,7 +44,7 @@ pub fn adam(to: &mut Lowering<'_>, op: &Adam) -> Result<()> {
     walk(to, to.shape(0), adam::Constants {}, |walk| adam::Push { beta1, beta2, eps, decay, ..walk })
 }
 
-/// `set_rows`: over the rows that are written.
+/// `set_rows`: over the rows to write.
 pub fn set_rows(to: &mut Lowering<'_>, _: &SetRows) -> Result<()> {
     let (table, width) = (to.shape(0), to.shape(0).columns() as u32);
     let places = table.rows().size(Counts::default()) as u32;
@@ -82,7 +82,7 @@ pub fn gated(to: &mut Lowering<'_>, Gated(op): &Gated) -> Result<()> {
     walk(to, &to.result().shape, constants, |walk| gated::Push { width, a: op.a, b: op.b, ..walk })
 }
 
-/// `gated_backward`: over the gradient, which has half the result's columns.
+/// `gated_backward`: over the gradient, which has half as many columns as the result.
 pub fn gated_backward(to: &mut Lowering<'_>, GatedBackward(op): &GatedBackward) -> Result<()> {
     let width = to.shape(0).columns() as u32;
     let constants = gated_backward::Constants { activation: op.kind as u32, vector: width.is_multiple_of(4) };
@@ -112,7 +112,7 @@ pub fn binary(to: &mut Lowering<'_>, op: &Binary) -> Result<()> {
     })
 }
 
-/// `cast`: over words of the result, by a shader that no user replaces.
+/// `cast`: over the words of the result, by a shader that users cannot replace.
 pub fn cast(to: &mut Lowering<'_>, op: &Cast) -> Result<()> {
     let conversion = match (to.dtype(0), op.to) {
         (DType::F32, DType::F16) => 0,
@@ -122,7 +122,7 @@ pub fn cast(to: &mut Lowering<'_>, op: &Cast) -> Result<()> {
         (DType::F32, DType::F32) | (DType::F16, DType::F16) => 4,
         (from, _) => return Err(op.unsupported(from)),
     };
-    // Arrays alone are cast, and their sizes are known.
+    // Only arrays are cast, and their sizes are known.
     let elements = to.shape(0).elements(Counts::default());
     let words = op.to.bytes(elements).div_ceil(4) as u32;
     let walk = Elements::of(&Shape::fixed(&[words as usize]), to.capabilities)?;
@@ -131,29 +131,29 @@ pub fn cast(to: &mut Lowering<'_>, op: &Cast) -> Result<()> {
     to.add(Build::new(variant, push, cast::Constants { conversion }), "", &[], along(walk.groups))
 }
 
-/// Elements of a workgroup: four an invocation, and four times as many where that still makes groups enough.
+/// Elements per workgroup: four per invocation, and four times as many where that still leaves enough workgroups.
 const FEW: u32 = 1024;
 const MANY: u32 = 4096;
-/// Workgroups that fill any device.
+/// Enough workgroups to fill any device.
 const ENOUGH: u32 = 4096;
 
-/// The head of an elementwise shader's push block, and its grid.
+/// The leading members of an elementwise shader's push block, and its grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Elements {
     /// `rows_of` of `shaders/include/counts.glsl`.
     pub rows_of: u32,
-    /// Rows where they are fixed.
+    /// The number of rows where it is fixed.
     pub rows: u32,
-    /// Columns; 1 where all axes are fixed, and every element is a row.
+    /// Columns; 1 where all axes are fixed, so that every element is a row.
     pub columns: u32,
-    /// Rows of a workgroup; with the columns a multiple of four.
+    /// Rows per workgroup; times the columns, a multiple of four.
     pub rows_per_group: u32,
     /// Workgroups along x.
     pub groups: Extent,
 }
 
 impl Elements {
-    /// The walk over a tensor.
+    /// How a shader iterates over a tensor of this shape.
     ///
     /// # Errors
     /// As [`Rows::of`].

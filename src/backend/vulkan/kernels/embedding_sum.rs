@@ -1,4 +1,5 @@
-//! Dispatches of `embedding_sum`: up to three tables per dispatch; a table too large to bind, one dispatch per slice.
+//! Dispatches of `embedding_sum`: up to three tables per dispatch; for a table too large to bind, one dispatch per
+//! slice.
 
 use super::rows::{Rows, Slice, along, slices};
 use crate::Result;
@@ -7,19 +8,19 @@ use crate::backend::vulkan::kernel::Range;
 use crate::backend::vulkan::lowering::{Build, Lowering};
 use crate::ops::{Counts, EmbeddingSum};
 
-/// Rows one workgroup takes.
+/// Rows per workgroup.
 const ROWS_PER_GROUP: u32 = 4;
-/// Tables one dispatch adds: two bindings each, beside counts and result, make eight.
+/// Tables per dispatch: two bindings each, plus counts and result, make eight.
 const MOST_TERMS: usize = 3;
 
-/// An index with the table it points into, or a slice of it.
+/// An index and the table, or slice of a table, that it points into.
 #[derive(Clone, Copy)]
 struct Term {
     index: Range,
     table: Slice,
 }
 
-/// What one dispatch does.
+/// The work of one dispatch.
 struct Step {
     terms: Vec<Term>,
     sliced: bool,
@@ -28,7 +29,7 @@ struct Step {
 /// Adds the node's dispatches.
 pub fn embedding_sum(to: &mut Lowering<'_>, _: &EmbeddingSum) -> Result<()> {
     let rows = Rows::of(&to.result().shape)?;
-    // Groups of steps; the first group writes, each later one adds to what is there.
+    // Groups of steps; the first group writes, each later one accumulates.
     let mut groups: Vec<Vec<Step>> = Vec::new();
     let mut open = false;
     for place in (0..to.operands()).step_by(2) {
@@ -45,7 +46,7 @@ pub fn embedding_sum(to: &mut Lowering<'_>, _: &EmbeddingSum) -> Result<()> {
     }
     let variant = to.select(&KERNEL)?;
     for (place, Step { terms, sliced }) in groups.iter().enumerate().flat_map(|(i, g)| g.iter().map(move |s| (i, s))) {
-        // Bindings without a term repeat the first: they must hold something, and nothing reads it.
+        // Bindings without a term repeat the first: they must not be empty, and no shader reads them.
         let [one, two, three] = [0, 1, 2].map(|i| *terms.get(i).unwrap_or(&terms[0]));
         let given = [
             ("index_0", one.index),

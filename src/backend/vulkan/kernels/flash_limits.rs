@@ -1,6 +1,6 @@
-//! On a device: `validate_config` refuses what the validation layer finds too large, and nothing else.
+//! On a device: `validate_config` rejects exactly the configurations that the validation layer finds too large.
 //!
-//! `cargo test --release --lib flash_limits -- --nocapture` tells what was compiled on whatever device is there.
+//! `cargo test --release --lib flash_limits -- --nocapture` prints what was compiled on the present device.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::kernels::flash::{
 };
 use crate::settings::{Settings, test_requires};
 
-/// As much shared memory as a constant says.
+/// A shader whose shared-memory size is a constant.
 const WORDS: &str = "#version 460
 layout(local_size_x = 64) in;
 layout(constant_id = 0) const uint WORDS = 1;
@@ -39,7 +39,7 @@ fn words() -> &'static Variant {
     function.variant
 }
 
-/// Whether the layer says that a pipeline has more shared memory than there is; no driver sees one that has.
+/// Whether the layer reports that a pipeline exceeds the device's shared memory; no driver receives such a pipeline.
 fn is_too_large(device: &Arc<Device>, variant: &'static Variant, constants: &[u32]) -> bool {
     let about_memory =
         || validation_messages().iter().filter(|line| line.contains("maxComputeSharedMemorySize")).count();
@@ -52,7 +52,7 @@ fn is_too_large(device: &Arc<Device>, variant: &'static Variant, constants: &[u3
     too_large
 }
 
-/// Whether shaders with cooperative matrices can be tried: layers older than the extension refuse them all.
+/// Whether shaders with cooperative matrices can be tested: layers older than the extension reject them all.
 fn takes_matrices(device: &Arc<Device>) -> bool {
     let block_q = 16 * 128 / device.capabilities.subgroup_size.max(1);
     let smallest = FlashAttentionConfig { block_q, block_kv: 16, head_dim: 16, half_precision: true };
@@ -64,7 +64,7 @@ fn takes_matrices(device: &Arc<Device>) -> bool {
     STOPS.store(true, SeqCst);
     let made = Pipeline::new(device, variant, &constants);
     STOPS.store(false, SeqCst);
-    // As the layer writes the capability CooperativeMatrixKHR where it does not know it.
+    // How the layer reports the capability CooperativeMatrixKHR if it does not support it.
     let unknown = validation_messages()[before..].iter().any(|line| line.contains("6022"));
     if unknown {
         println!("the validation layer is older than cooperative matrices: attention on them is left out");
@@ -73,7 +73,7 @@ fn takes_matrices(device: &Arc<Device>) -> bool {
     !unknown
 }
 
-/// Every way to cut attention into blocks.
+/// Every block size of attention.
 fn configurations() -> Vec<FlashAttentionConfig> {
     let mut found: Vec<_> = TunedConfigs::ALL.iter().map(|(_, config)| *config).chain([DEFAULT_CONFIG]).collect();
     for block_q in [16, 32, 64, 128] {
@@ -83,7 +83,7 @@ fn configurations() -> Vec<FlashAttentionConfig> {
             }
         }
     }
-    // Each of float32 takes a driver a while to compile.
+    // A float32 configuration takes a driver a while to compile.
     for (block_q, block_kv) in [(16, 16), (16, 256), (32, 128), (128, 16), (128, 64), (256, 256)] {
         found.push(FlashAttentionConfig { block_q, block_kv, head_dim: 32, half_precision: false });
     }
@@ -108,7 +108,7 @@ fn configurations_are_refused_where_the_layer_complains() {
         skip("no validation layer: only what is allowed is compiled");
     }
     let words = words();
-    // What a shader of this many words may have, and one more.
+    // The most words a shader may have, and one more.
     assert!(!is_too_large(&device, words, &[limit / 4]));
     assert!(!validated() || is_too_large(&device, words, &[limit / 4 + 1]));
     let matrices = takes_matrices(&device);
@@ -121,7 +121,7 @@ fn configurations_are_refused_where_the_layer_complains() {
         let need = u32::try_from(required_shared_memory(config)).unwrap();
         assert_eq!(is_too_large(&device, words, &[need / 4]), refuses, "{config} needs {need} of {limit} bytes");
         *(if refuses { &mut refused } else { &mut accepted }) += 1;
-        // The kernel itself, where the device can have it.
+        // The kernel itself, where the device can run it.
         let lanes = device.capabilities.subgroup_size.max(1);
         let can = match config.half_precision {
             true => matrices && config.block_q * lanes == 16 * 128 && config.head_dim <= 128,
@@ -140,7 +140,7 @@ fn configurations_are_refused_where_the_layer_complains() {
     assert!(accepted > 20 && kernels > 0 && (refused > 20 || !validated()));
 }
 
-/// A second driver, with a limit of its own.
+/// A second driver, with its own limit.
 #[test]
 fn configurations_on_swiftshader() {
     let driver = "/usr/lib/chromium/vk_swiftshader_icd.json";

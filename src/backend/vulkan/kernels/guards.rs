@@ -1,5 +1,5 @@
-//! On a device: no kernel writes past its last row. The result's buffer is filled with a mark, then the op runs on
-//! fewer rows than the buffer has.
+//! On a device: no kernel writes past its last row. The result's buffer is filled with a marker value, then the op runs
+//! on fewer rows than the buffer has.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const MARK: f32 = 777.0;
 /// Rows past the last.
 const GUARD: usize = 9;
 
-/// Every weight is all ones.
+/// A weight source that returns ones.
 struct Ones(HashMap<String, (Vec<usize>, Vec<u8>)>);
 
 impl WeightSource for Ones {
@@ -32,13 +32,13 @@ impl WeightSource for Ones {
     }
 }
 
-/// What runs, and how many columns its result has.
+/// An op, and the number of columns of its result.
 struct Guarded {
     op: Op,
     columns: usize,
-    /// Columns of the operands that are given with the batch.
+    /// Columns of the operands that are inputs of the batch.
     given: Vec<usize>,
-    /// Axes of the weights, which follow.
+    /// Axes of the weights, which follow the inputs.
     weights: Vec<Vec<usize>>,
 }
 
@@ -63,7 +63,7 @@ fn cases() -> Vec<Guarded> {
     ]
 }
 
-/// The op's dispatches behind one that fills its result with the first input.
+/// The op's dispatches, preceded by one that fills its result with the first input.
 fn dispatches(
     case: &Guarded,
     rows: usize,
@@ -89,7 +89,7 @@ fn dispatches(
     let y = *all.last().unwrap().bindings.last().unwrap();
     *all[0].bindings.last_mut().unwrap() = y;
     for dispatch in &mut all[1..] {
-        // rows_of and rows, which every one of these kernels has first.
+        // rows_of and rows, the first members in all of these kernels.
         dispatch.push[..8].copy_from_slice(bytemuck::cast_slice(&[0u32, rows as u32]));
     }
     all
@@ -115,7 +115,7 @@ fn nothing_is_written_past_the_last_row() {
             let program = prepare_dispatches(&opened, plan, all, &Ones(weights), ProgramOptions::default()).unwrap();
             let tokens = rows + GUARD;
             let marks = vec![MARK; tokens * case.columns];
-            // Zeros serve as numbers and as ids.
+            // Zeros are valid as numbers and as ids.
             let given: Vec<Vec<f32>> = case.given.iter().map(|n| vec![0.0; tokens * (*n).max(1)]).collect();
             let inputs = std::iter::once(&marks).chain(&given).map(|v| bytemuck::cast_slice(v)).collect();
             let feed = Feed { counts: Counts { tokens, texts: 1 }, inputs, outputs: vec![1] };

@@ -1,4 +1,4 @@
-//! Dispatches of `matmul`, and of `attention_scores`, which is the same with other strides: one.
+//! Dispatches of `matmul`, and of `attention_scores`, which is the same product with other strides: one.
 
 use crate::Result;
 use crate::backend::vulkan::generated::matmul::{Constants, Push};
@@ -6,22 +6,23 @@ use crate::backend::vulkan::kernel::Extent;
 use crate::backend::vulkan::lowering::Lowering;
 use crate::ops::{AttentionScores, Matmul, Strided};
 
-/// Fewer tiles of 128 x 128 than this leave a large device idle: then tiles are smaller. Bits do not depend on it.
+/// Fewer tiles of 128 x 128 than this leave a large device idle: then tiles are smaller. The result is the same bit for
+/// bit.
 const FEW_TILES: usize = 256;
 
-/// How a shader reads a tile; the numbers of `A_LOAD` and `B_LOAD`.
+/// How a shader loads a tile; the values of `A_LOAD` and `B_LOAD`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Load {
     /// Along the terms of a sum.
     Terms = 0,
-    /// The same, four at once.
+    /// The same, four at a time.
     Quads = 1,
     /// Along rows of the matrix.
     Rows = 2,
 }
 
 impl Load {
-    /// Of a matrix with these strides (row, term, outer batch, inner batch).
+    /// For a matrix with these strides (row, term, outer batch, inner batch).
     fn of(strides: [usize; 4], depth: usize) -> Load {
         let [row, term, outer, inner] = strides;
         match term {
@@ -44,7 +45,7 @@ pub fn attention_scores(to: &mut Lowering<'_>, op: &AttentionScores) -> Result<(
     products(to, &product)
 }
 
-/// A dispatch for all products of a node.
+/// Adds a dispatch for all products of a node.
 fn products(to: &mut Lowering<'_>, product: &Strided) -> Result<()> {
     let (tile_m, tile_n, tile_k) = tiles(product);
     let constants = Constants {

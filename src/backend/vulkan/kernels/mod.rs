@@ -1,4 +1,5 @@
-//! How each op runs on a Vulkan device: a function of the op's name, in `elementwise.rs`, `rowwise.rs` or a file of its own.
+//! How each op runs on a Vulkan device: a function named after the op, in `elementwise.rs`, `rowwise.rs` or its own
+//! file.
 
 pub mod attention;
 mod attention_mask;
@@ -35,7 +36,7 @@ use crate::Result;
 use crate::graph::Plan;
 use crate::ops::{Op, each_op};
 
-/// Lowers every node of the plan to the shaders that its registry has for its architecture.
+/// Lowers every node of the plan to the shaders registered for its architecture.
 ///
 /// # Errors
 /// `Unsupported` when an op has no variant for the device.
@@ -43,7 +44,7 @@ pub fn lower(plan: &Plan, capabilities: &Capabilities) -> Result<Vec<Dispatch>> 
     lower_for(plan, Target { capabilities, narrow: Narrow::Every })
 }
 
-/// As [`lower`], with the builds that the target may have.
+/// As [`lower`], with the builds that the target allows.
 ///
 /// # Errors
 /// As [`lower`].
@@ -59,7 +60,7 @@ pub fn lower_for(plan: &Plan, target: Target<'_>) -> Result<Vec<Dispatch>> {
 
 macro_rules! lowerings {
     ($($file:ident { $($variant:ident = $name:ident),+ })*) => {
-        /// Adds the dispatches of a node, by the function of the op's name.
+        /// Adds the dispatches of a node, by the function named after the op.
         fn lower_node(to: &mut Lowering<'_>) -> Result<()> {
             match to.op() { $($(Op::$variant(op) => $name(to, op),)+)* }
         }

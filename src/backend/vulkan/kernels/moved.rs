@@ -1,5 +1,5 @@
-//! What fused ops move: the ranges they bind are their work's bytes, and nothing of an operand's size stands between
-//! their steps.
+//! Memory traffic of fused ops: the ranges they bind add up to the bytes of their work, and nothing of an operand's
+//! size is stored between their steps.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ fn the_ranges_a_fused_op_binds_are_its_works_bytes() {
     }
 }
 
-/// One dispatch, which binds the operands and the result; before it, one that fills each scratch memory.
+/// One dispatch, which binds the operands and the result, after one dispatch per scratch memory that fills it.
 fn moves_its_work(plan: &Plan, stored: DType, device: &Capabilities) {
     let node = &plan.graph.nodes[0];
     let name = format!("{} in {} on {}", node.op.name(), stored.name(), device.name);
@@ -67,7 +67,7 @@ fn moves_its_work(plan: &Plan, stored: DType, device: &Capabilities) {
     assert_eq!((dispatches.len(), plan.buffers.len()), (made, made), "{name}: nothing but the result is made");
     let result = plan.graph.value(plan.graph.outputs[0]);
     assert_eq!((plan.buffer_bytes(counts), result.dtype), (result.bytes(counts) + scratch, stored), "{name}");
-    // Vectors: of two numbers a row, or a column.
+    // Vectors: two numbers per row, or one per column.
     let matrices = node.operands.iter().filter(|id| plan.graph.value(**id).shape.0.len() > 1).map(bytes);
     let least = matrices.min().unwrap();
     assert!(node.scratch.iter().all(|id| 4 * bytes(id) < least), "{name}: {scratch} bytes of scratch memory");

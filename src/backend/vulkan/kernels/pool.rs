@@ -6,7 +6,7 @@ use crate::backend::vulkan::kernel::Extent;
 use crate::backend::vulkan::lowering::Lowering;
 use crate::ops::{Dim, Pool};
 
-/// Columns one workgroup takes.
+/// Columns per workgroup.
 const COLUMNS_PER_GROUP: u32 = 64;
 
 /// Adds the node's dispatches.

@@ -1,4 +1,4 @@
-//! Dispatches of quantised rows and their products.
+//! Dispatches of row quantisation, and of products of quantised rows.
 
 use super::elementwise::{Elements, walk};
 use super::rows::{along, spread};
@@ -8,7 +8,7 @@ use crate::backend::vulkan::kernel::Extent;
 use crate::backend::vulkan::lowering::{Build, Lowering};
 use crate::ops::{DequantizeRows, IntegerLinear, QuantizeRows, Shape};
 
-/// How many of `places` a workgroup takes, and the workgroups.
+/// How many of `places` each workgroup processes, and the grid.
 fn share(to: &Lowering<'_>, places: usize) -> Result<(u32, [Extent; 3])> {
     let walk = Elements::of(&Shape::fixed(&[places]), to.capabilities)?;
     Ok((walk.rows_per_group, along(walk.groups)))
@@ -20,7 +20,7 @@ fn rows(to: &Lowering<'_>, place: usize) -> Result<(usize, usize)> {
     to.shape(place).as_rows().ok_or_else(unknown)
 }
 
-/// `quantize_rows`: the scales, then the rows by them.
+/// `quantize_rows`: first the scales, then the scaled rows.
 pub fn quantize_rows(to: &mut Lowering<'_>, _: &QuantizeRows) -> Result<()> {
     let (count, columns) = rows(to, 0)?;
     let (elements, words) = ((count * columns) as u32, (count * columns).div_ceil(4));

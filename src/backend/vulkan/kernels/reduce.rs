@@ -8,11 +8,11 @@ use crate::backend::vulkan::lowering::{Build, Lowering};
 use crate::ops::Reduce;
 use crate::ops::reduce::Stage;
 
-/// Invocations of a workgroup that take neighbouring columns, and those that share a column: by the shape alone. With
-/// quads, a column is four.
+/// Invocations of a workgroup along neighbouring columns, and invocations that share a column: determined by the shape
+/// alone. With quads, a column is four elements wide.
 fn layout(n: usize, inner: usize) -> (u32, u32) {
     let columns = inner.next_power_of_two().min(32);
-    // Sixteen elements an invocation: fewer, and the tree over the lanes takes longer than the loads.
+    // Sixteen elements per invocation: with fewer, the tree over the lanes takes longer than the loads.
     let lanes = n.div_ceil(16).next_power_of_two().min(256 / columns);
     (columns as u32, lanes as u32)
 }
@@ -24,13 +24,13 @@ pub fn reduce(to: &mut Lowering<'_>, op: &Reduce) -> Result<()> {
         Stage::Whole => (0, n.max(1), n, to.operands() > 1),
         Stage::Chunks => (1, Reduce::chunk(n), n, to.operands() > 1),
         Stage::Join { n: all, weighted } => {
-            // Behind the axis of parts stands that of their planes.
+            // The axis of planes follows the axis of parts.
             inner /= op.planes(weighted);
             (2, n.max(1), all, weighted)
         }
     };
     let chunks = n.div_ceil(chunk).max(1);
-    // A user's shader has the interface of the one for single columns.
+    // A user's shader has the interface of the single-column build.
     let quads = inner > 0 && inner.is_multiple_of(4) && to.replaced(&KERNEL).is_none();
     if quads {
         inner /= 4;

@@ -1,4 +1,4 @@
-//! How tensors are seen as rows of columns, and cut into slices a device can bind.
+//! Views tensors as rows of columns, and cuts them into slices that a device can bind.
 
 use crate::backend::vulkan::Capabilities;
 use crate::backend::vulkan::kernel::{Extent, Range};
@@ -9,36 +9,36 @@ use crate::{Error, Result};
 /// device adds in the same order.
 pub const LANES: u32 = 32;
 
-/// Rows one workgroup of `shaders/include/row-sum.glsl` takes.
+/// Rows per workgroup of `shaders/include/row-sum.glsl`.
 pub const fn rows_per_group(lanes: u32) -> u32 {
     256 / lanes
 }
 
-/// Workgroups of 256 invocations that walk over `places` together, about four each.
+/// Workgroups of 256 invocations for a loop over `places`, about four per invocation.
 pub fn walkers(places: u32) -> [Extent; 3] {
     along(Extent::Fixed(places.div_ceil(4 * 256).min(65_535)))
 }
 
-/// Workgroups along x alone.
+/// A grid along x only.
 pub fn along(x: Extent) -> [Extent; 3] {
     [x, Extent::ONE, Extent::ONE]
 }
 
-/// A tensor as rows times columns, rows contiguous.
+/// A tensor as rows times columns; rows are contiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rows {
     /// What the rows count.
     pub count: Dim,
     /// `rows_of` of `shaders/include/counts.glsl`.
     pub rows_of: u32,
-    /// The number of rows where it is fixed; 0 where the batch knows it.
+    /// The number of rows where it is fixed; 0 where the batch determines it.
     pub rows: u32,
-    /// Columns: the last axis, or 1 for a vector counted by the batch.
+    /// Columns: the last axis, or 1 for a vector whose length the batch determines.
     pub columns: u32,
 }
 
 impl Rows {
-    /// So many rows of so many columns.
+    /// Rows of `columns` columns, with their number given by `count`.
     pub fn new(count: Dim, columns: u32) -> Rows {
         let (rows_of, rows) = match count {
             Dim::Fixed(n) => (0, n as u32),
@@ -53,7 +53,7 @@ impl Rows {
     /// Rows of a shape.
     ///
     /// # Errors
-    /// `Unsupported` for more than two axes of which one is counted by the batch.
+    /// `Unsupported` for more than two axes of which the batch determines one.
     pub fn of(shape: &Shape) -> Result<Rows> {
         let count = match shape.0.as_slice() {
             [] | [Dim::Fixed(_)] => Dim::Fixed(1),
@@ -71,7 +71,7 @@ impl Rows {
         Ok(Rows::new(count, shape.columns() as u32))
     }
 
-    /// Rows of one column each, as many as a shape has elements.
+    /// One row of one column per element of a shape.
     ///
     /// # Errors
     /// As [`Rows::of`].
@@ -90,20 +90,20 @@ impl Rows {
     }
 }
 
-/// Workgroups along x and, where x does not take them all, along y; shaders number them `y * groups along x + x`.
+/// A grid along x and, where x is too short, along y; shaders number the workgroups `y * groups along x + x`.
 pub fn spread(groups: u64) -> [Extent; 3] {
     const MOST: u64 = 65_535;
     let y = groups.div_ceil(MOST).max(1);
     [Extent::Fixed(groups.div_ceil(y) as u32), Extent::Fixed(y as u32), Extent::ONE]
 }
 
-/// How `shaders/include/held-rows.glsl` deals a row out to invocations: by its columns alone, so that a row has the same
-/// bits among any others.
+/// How `shaders/include/held-rows.glsl` distributes a row over invocations: determined by its columns alone, so that a
+/// row's bits do not depend on the other rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
     /// Invocations that share a row.
     pub lanes: u32,
-    /// Groups of four columns an invocation keeps, if it keeps any.
+    /// Groups of four columns per invocation, if the row is kept in registers.
     pub quads: u32,
     /// Whether a row is kept in registers.
     pub held: bool,
@@ -112,9 +112,9 @@ pub struct Held {
 }
 
 impl Held {
-    /// For rows of so many columns.
+    /// The distribution for rows of `columns` columns.
     pub fn of(columns: u32) -> Held {
-        /// Groups of four columns that an invocation may keep in registers.
+        /// Most groups of four columns that an invocation may keep in registers.
         const MOST: u32 = 8;
         let lanes = if columns <= 4 * MOST * LANES { LANES } else { 256 };
         let quads = columns.div_ceil(4 * lanes).max(1);
@@ -139,19 +139,20 @@ pub struct Slice {
     pub first: u32,
     /// Rows.
     pub rows: u32,
-    /// What is bound.
+    /// The range to bind.
     pub range: Range,
 }
 
-/// Cuts a matrix of `rows` rows of `row_bytes` bytes into slices that `capabilities` can bind; one slice if it can be.
+/// Cuts a matrix of `rows` rows of `row_bytes` bytes into slices that `capabilities` can bind; one slice if possible.
 ///
 /// # Errors
-/// `Unsupported` when not even the fewest rows whose start is aligned fit.
+/// `Unsupported` when even the smallest number of rows with an aligned end does not fit.
 pub fn slices(matrix: Range, rows: usize, row_bytes: u64, capabilities: &Capabilities) -> Result<Vec<Slice>> {
     if rows as u64 * row_bytes <= capabilities.storage_buffer_range {
         return Ok(vec![Slice { first: 0, rows: rows as u32, range: matrix }]);
     }
-    // The least number of rows after which a row starts at an aligned byte, and a product's column at a multiple of four.
+    // The least number of rows after which a row starts at an aligned byte, and a product's column at a multiple of
+    // four.
     let alignment = capabilities.storage_buffer_alignment.max(4);
     let step = (alignment / greatest_common_divisor(alignment, row_bytes)).max(4);
     let most = capabilities.storage_buffer_range / row_bytes / step * step;
@@ -196,7 +197,7 @@ mod tests {
     #[test]
     fn slices_cover_the_table_start_aligned_and_fit() {
         let floor = Capabilities::floor();
-        // mBERT's word table.
+        // The word table of mBERT.
         let rows = 119_547;
         let cut = slices(Range::whole(Resource::Buffer(0)), rows, 4 * 768, &floor).unwrap();
         assert_eq!(cut.len(), 3);
@@ -208,13 +209,13 @@ mod tests {
             next += slice.rows;
         }
         assert_eq!(next as usize, rows);
-        // In float16 it takes half the range.
+        // In float16 it needs half the range.
         assert_eq!(slices(Range::whole(Resource::Buffer(0)), rows, 2 * 768, &floor).unwrap().len(), 2);
         // 100 columns: only every 16th row starts at a multiple of 256 bytes.
         for slice in slices(Range::whole(Resource::Buffer(0)), 1_000_000, 4 * 100, &floor).unwrap() {
             assert_eq!(slice.range.offset % 256, 0);
         }
-        // Four numbers of a product's row stand together, in whichever slice.
+        // Four numbers of a product's row are adjacent, in every slice.
         for slice in slices(Range::whole(Resource::Buffer(0)), 1_000_000, 1280, &floor).unwrap() {
             assert_eq!(slice.first % 4, 0);
         }

@@ -1,4 +1,4 @@
-//! Ops whose kernels hold rows in registers, of one dispatch each: `shaders/include/held-rows.glsl`.
+//! Ops whose kernels keep rows in registers, one dispatch each: `shaders/include/held-rows.glsl`.
 
 use super::rows::{Held, LANES, Rows, along, rows_per_group};
 use crate::backend::vulkan::generated::{
@@ -93,7 +93,7 @@ pub fn softmax_dropout(to: &mut Lowering<'_>, op: &SoftmaxDropout) -> Result<()>
     to.dispatch(push, constants, form.grid(rows))
 }
 
-/// `cross_entropy`: a row per class number.
+/// `cross_entropy`: one row per class number.
 pub fn cross_entropy(to: &mut Lowering<'_>, op: &CrossEntropy) -> Result<()> {
     let rows = Rows { columns: to.shape(0).columns() as u32, ..Rows::of_elements(to.shape(1))? };
     let form = Held::of(rows.columns);
@@ -110,19 +110,19 @@ pub fn cross_entropy_backward(to: &mut Lowering<'_>, op: &CrossEntropyBackward) 
     let push = cross_entropy::Push { label_smoothing: op.label_smoothing, ..rows.into() };
     let constants = cross_entropy_backward::Constants { weighted, smoothed, ..form.into() };
     let build = Build::new(to.select(&cross_entropy_backward::KERNEL)?, push, constants);
-    // Without weights, nothing reads them, and the logits stand in their place.
+    // Without weights the logits are bound instead, and nothing reads them.
     let weight = to.operand(if weighted { 3 } else { 1 });
     to.add(build, "", &[("weight", weight)], form.grid(rows))
 }
 
 /// `normalize`
 pub fn normalize(to: &mut Lowering<'_>, op: &Normalize) -> Result<()> {
-    /// Columns, or fours of them, that a lane keeps at hand.
+    /// Columns, or groups of four columns, that a lane keeps in registers.
     const MOST_HELD: u32 = 8;
     let rows = Rows::of(&to.result().shape)?;
     let vector = rows.columns % 4 == 0;
     let units = if vector { rows.columns / 4 } else { rows.columns };
-    // As few lanes as can keep the row at hand, so that a workgroup has rows enough to hide its barriers.
+    // The fewest lanes that can keep the row in registers, so that a workgroup has enough rows to hide its barriers.
     let lanes = [LANES, 2 * LANES, 4 * LANES].into_iter().find(|lanes| units <= MOST_HELD * lanes).unwrap_or(8 * LANES);
     let held = Some(units.div_ceil(lanes)).filter(|held| *held <= MOST_HELD).unwrap_or(0);
     let groups = match rows.tiles(rows_per_group(lanes)) {
@@ -161,7 +161,7 @@ pub fn rms_norm_rope(to: &mut Lowering<'_>, op: &RmsNormRope) -> Result<()> {
     to.dispatch(push, rms_norm_rope::Constants::from(form), form.grid(rows))
 }
 
-/// How `keep` lies over the rows, in the shader's numbers.
+/// How `keep` broadcasts over the rows, in the shader's terms.
 struct Mask {
     /// `MASK`
     kind: u32,
@@ -172,10 +172,10 @@ struct Mask {
 }
 
 impl Mask {
-    /// That of a softmax' node.
+    /// The mask of a softmax node.
     ///
     /// # Errors
-    /// `InvalidArgument` for one that does not broadcast.
+    /// `InvalidArgument` for a mask that does not broadcast.
     fn of(to: &Lowering<'_>) -> Result<Mask> {
         let shape = &to.result().shape;
         let queries = shape.0.iter().rev().nth(1).map_or(1, |dim| dim.size(Counts::default())) as u32;

@@ -12,16 +12,16 @@ use crate::backend::vulkan::Capabilities;
 use crate::backend::vulkan::memory::{Budget, Charge};
 use crate::{Error, Result};
 
-/// What a buffer is for, and with that where its memory lies.
+/// The use of a buffer, which determines where its memory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::backend::vulkan) enum Kind {
-    /// The model's constants: in the device's memory.
+    /// The model's constants: device-local.
     Weights,
-    /// Computed values: in the device's memory.
+    /// Computed values: device-local.
     Activations,
-    /// Arrays of users, on the device.
+    /// Users' arrays: device-local.
     Arrays,
-    /// Written by the host, read by shaders and indirect dispatches: in the device's memory where the host reaches it.
+    /// Written by the host, read by shaders and indirect dispatches: device-local memory that the host can map.
     Inputs,
     /// Copied to by the device and read by the host.
     Results,
@@ -74,10 +74,10 @@ pub(in crate::backend::vulkan) struct Buffer {
 }
 
 impl Buffer {
-    /// A buffer of at least one byte, paid for from `budget`.
+    /// A buffer of at least one byte, charged to `budget`.
     ///
     /// # Errors
-    /// `OutOfMemory`, or the driver's.
+    /// `OutOfMemory`, or a driver error.
     pub(in crate::backend::vulkan) fn new(
         device: &Arc<Device>,
         kind: Kind,
@@ -122,7 +122,7 @@ impl Buffer {
             // SAFETY: nothing uses the buffer yet.
             unsafe { device.handle.destroy_buffer(handle, None) };
         })?;
-        // SAFETY: the allocation meets the buffer's requirements and lives as long as it.
+        // SAFETY: the allocation meets the buffer's requirements and lives as long as the buffer.
         let bound = unsafe { device.handle.bind_buffer_memory(handle, memory.memory(), memory.offset()) };
         device.name(handle, kind.name());
         let buffer =
@@ -131,16 +131,16 @@ impl Buffer {
         Ok(Arc::new(buffer))
     }
 
-    /// What its device offers.
+    /// The capabilities of its device.
     pub(in crate::backend::vulkan) fn limits(&self) -> &Capabilities {
         &self.device.capabilities
     }
 
-    /// Hands `use_it` the bytes `offset..offset + length` of a buffer that the host reaches. The caller sees to it that
-    /// the device is not at the same bytes: otherwise they hold one or the other's.
+    /// Passes the bytes `offset..offset + length` of a host-visible buffer to `use_it`. The caller ensures that the
+    /// device is not accessing these bytes; otherwise they contain a mixture of both sides' writes.
     ///
     /// # Errors
-    /// `Unusable` after a fork; `Device` when the range is outside or the host does not reach the buffer.
+    /// `Unusable` after a fork; `Device` when the range is out of bounds or the buffer is not host-visible.
     pub(in crate::backend::vulkan) fn map<R>(
         &self,
         offset: u64,
@@ -165,11 +165,11 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // Who submits work that names the buffer keeps it until the work is done, so nothing is waited for here.
+        // The submitter keeps the buffer alive until its work is done, so there is nothing to wait for here.
         if self.device.forked() {
             return;
         }
-        // SAFETY: the last owner is here, recordings own what they name, and they settle before they let go.
+        // SAFETY: this is the last owner; recordings own the buffers they use, and settle before they release them.
         unsafe { self.device.handle.destroy_buffer(self.handle, None) };
         if let Some(memory) = lock(&self.memory).take()
             && let Some(allocator) = lock(&self.device.allocator).as_mut()
@@ -189,7 +189,7 @@ pub(in crate::backend::vulkan) struct Slice {
 }
 
 impl Slice {
-    /// Whether it lies in its buffer.
+    /// Whether the slice lies in its buffer.
     pub(super) fn fits(&self) -> bool {
         self.bytes > 0 && self.offset.checked_add(self.bytes).is_some_and(|end| end <= self.buffer.bytes)
     }

@@ -1,4 +1,4 @@
-//! A logical device with its queue, its allocator and the one timeline that counts its submissions.
+//! A logical device with its queue, its allocator and the single timeline that counts its submissions.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -15,13 +15,13 @@ use crate::backend::vulkan::{Capabilities, Feature};
 use crate::stats::COUNTERS;
 use crate::{Error, Result, exit};
 
-/// A wait looks up this often for a lost device or the end of the process.
+/// How often a wait checks for a lost device or the end of the process.
 const LOOK_UP: Duration = Duration::from_millis(100);
 
-/// How long destruction waits for the device before it rather leaks.
+/// How long destruction waits for the device before it leaks instead.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A submission's number on its device; the device has finished it when its timeline has reached the number.
+/// The number of a submission on its device; it is finished when the device's timeline has reached the number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::backend::vulkan) struct Ticket(u64);
 
@@ -38,11 +38,11 @@ pub(in crate::backend::vulkan) struct Device {
     pub(super) pipeline_cache: vk::PipelineCache,
     pub(super) queue_family: u32,
     pub(super) timestamp_bits: u32,
-    /// What it offers.
+    /// Its capabilities.
     pub(in crate::backend::vulkan) capabilities: Capabilities,
     queue: Mutex<Queue>,
     timeline: vk::Semaphore,
-    /// The highest value the timeline was seen at.
+    /// The highest observed value of the timeline.
     seen: AtomicU64,
     lost: AtomicBool,
     process: AtomicU32,
@@ -51,10 +51,10 @@ pub(in crate::backend::vulkan) struct Device {
 }
 
 impl Device {
-    /// Opens a usable device. `cached` is what [`Device::cached_pipelines`] gave on an earlier run, or empty.
+    /// Opens a usable device. `cached` is what [`Device::cached_pipelines`] returned on an earlier run, or empty.
     ///
     /// # Errors
-    /// `Device` or `OutOfMemory`, as the driver answers.
+    /// `Device` or `OutOfMemory`, as reported by the driver.
     pub(in crate::backend::vulkan) fn open(
         instance: &Arc<Instance>,
         physical: &Physical,
@@ -79,8 +79,8 @@ impl Device {
             physical_device: physical.handle,
             debug_settings,
             buffer_device_address: false,
-            // A model's arenas are larger and get memory of their own, which goes back when they end. Arrays up to this
-            // size share blocks, of which one stays: asking the driver takes some drivers a quarter of a millisecond.
+            // A model's arenas are larger and get dedicated memory, which is freed with them. Arrays up to this size
+            // share blocks, one of which is retained: an allocation takes some drivers a quarter of a millisecond.
             allocation_sizes: AllocationSizes::new(64 << 20, 4 << 20),
         });
         let allocator = allocator.map_err(|cause| Error::Device {
@@ -89,7 +89,7 @@ impl Device {
             cause: cause.to_string(),
         })?;
         let cache = vk::PipelineCacheCreateInfo::default().initial_data(cached);
-        // SAFETY: the device is alive. The data is what this driver wrote, by its checksum.
+        // SAFETY: the device is alive. The checksum shows that the data was written by this driver.
         let pipeline_cache = unsafe { handle.create_pipeline_cache(&cache, None) }
             .map_err(|cause| failed("vkCreatePipelineCache", cause))?;
         COUNTERS.devices.fetch_add(1, Relaxed);
@@ -112,7 +112,7 @@ impl Device {
         Ok(device)
     }
 
-    /// Whether this process was forked from the one that opened the device; nothing of it may be touched then.
+    /// Whether this process was forked from the one that opened the device; then no part of it may be used.
     pub(in crate::backend::vulkan) fn forked(&self) -> bool {
         self.process.load(Relaxed) != crate::process::id()
     }
@@ -122,7 +122,7 @@ impl Device {
         self.lost.load(SeqCst)
     }
 
-    /// Fails when the device cannot be used any more.
+    /// Fails when the device can no longer be used.
     ///
     /// # Errors
     /// `Unusable` after a fork, `DeviceLost`, `Interrupted` at the process' end.
@@ -140,7 +140,7 @@ impl Device {
         if exit::begun() { Err(Error::Interrupted) } else { Ok(()) }
     }
 
-    /// The error for a failed call; remembers the loss of the device.
+    /// The error for a failed call; records the loss of the device.
     pub(super) fn failure(&self, call: &str, cause: vk::Result) -> Error {
         if cause == vk::Result::ERROR_DEVICE_LOST {
             self.lost.store(true, SeqCst);
@@ -148,7 +148,7 @@ impl Device {
         failure(&self.capabilities.name, call, cause)
     }
 
-    /// An error of ours rather than the driver's: a command that does not fit what it names.
+    /// An error in grilly rather than in the driver: a command that does not match its operands.
     pub(super) fn misuse(&self, call: &str, cause: String) -> Error {
         Error::Device { device: self.capabilities.name.clone(), call: call.into(), cause }
     }
@@ -157,7 +157,7 @@ impl Device {
     pub(super) fn name<T: vk::Handle>(&self, object: T, name: &str) {
         if let (Some(debug), Ok(name)) = (&self.debug, std::ffi::CString::new(name)) {
             let info = vk::DebugUtilsObjectNameInfoEXT::default().object_handle(object).object_name(&name);
-            // SAFETY: the object is alive and this thread's alone: callers name what they have just made.
+            // SAFETY: the object is alive and used by this thread only: callers name objects they have just created.
             let _ = unsafe { debug.set_debug_utils_object_name(&info) };
         }
     }
@@ -165,7 +165,7 @@ impl Device {
     /// Submits recordings, which run in order, in one call.
     ///
     /// # Errors
-    /// As [`Device::check`], and the driver's.
+    /// As [`Device::check`], or a driver error.
     pub(in crate::backend::vulkan) fn submit(&self, recordings: &mut [&mut Recording]) -> Result<Ticket> {
         self.check("a submission")?;
         for recording in recordings.iter() {
@@ -176,7 +176,7 @@ impl Device {
             }
         }
         let mut queue = lock(&self.queue);
-        // Asked again under the lock: who ends the process counts the submissions under it.
+        // Checked again under the lock, because shutdown counts the submissions under it.
         self.check("a submission")?;
         if strikes(Fault::DeviceLost) {
             self.lost.store(true, SeqCst);
@@ -190,8 +190,8 @@ impl Device {
             .value(ticket.0)
             .stage_mask(vk::PipelineStageFlags2::ALL_COMMANDS)];
         let submit = [vk::SubmitInfo2::default().command_buffer_infos(&buffers).signal_semaphore_infos(&signal)];
-        // SAFETY: the queue is held by the lock; the command buffers are recorded and not under way, as checked above
-        // while borrowed alone; all that they name is kept alive by their recordings until the ticket is reached.
+        // SAFETY: the lock guards the queue; the command buffers are recorded and not in flight, as checked above while
+        // borrowed exclusively; everything they use is kept alive by their recordings until the ticket is reached.
         let result = unsafe { self.handle.queue_submit2(queue.handle, &submit, vk::Fence::null()) };
         result.map_err(|cause| self.failure("vkQueueSubmit2", cause))?;
         queue.last = ticket;
@@ -206,7 +206,7 @@ impl Device {
     /// Whether a submission is finished.
     ///
     /// # Errors
-    /// The driver's.
+    /// A driver error.
     pub(in crate::backend::vulkan) fn reached(&self, ticket: Ticket) -> Result<bool> {
         if ticket.0 <= self.seen.load(Acquire) {
             return Ok(true);
@@ -221,7 +221,7 @@ impl Device {
     /// Waits until a submission is finished.
     ///
     /// # Errors
-    /// As [`Device::check`], and the driver's.
+    /// As [`Device::check`], or a driver error.
     pub(in crate::backend::vulkan) fn wait(&self, ticket: Ticket) -> Result<()> {
         COUNTERS.waits.fetch_add(1, Relaxed);
         loop {
@@ -246,7 +246,8 @@ impl Device {
         }
     }
 
-    /// Whether what a submission uses may be destroyed: waits a while for it. `false` means: leak it.
+    /// Waits for a limited time until the resources of a submission may be destroyed. `false` means that they must be
+    /// leaked.
     pub(super) fn settle(&self, ticket: Ticket) -> bool {
         if self.forked() {
             return false;
@@ -258,20 +259,20 @@ impl Device {
                 Ok(true) => return true,
                 Ok(false) if started.elapsed() < PATIENCE && !closing => {}
                 Ok(false) => return false,
-                // A lost device runs nothing any more.
+                // A lost device executes nothing more.
                 Err(Error::DeviceLost { .. }) => return true,
                 Err(_) => return false,
             }
         }
     }
 
-    /// What the driver would like to find next time.
+    /// The driver's pipeline cache, for the next run.
     pub(in crate::backend::vulkan) fn cached_pipelines(&self) -> Vec<u8> {
         // SAFETY: the cache lives as long as the device.
         unsafe { self.handle.get_pipeline_cache_data(self.pipeline_cache) }.unwrap_or_default()
     }
 
-    /// Makes the device believe that this process was forked (or is not).
+    /// Simulates a forked process (or ends the simulation).
     #[cfg(test)]
     pub(in crate::backend::vulkan) fn pretend_forked(&self, forked: bool) {
         self.process.store(if forked { 0 } else { crate::process::id() }, SeqCst);
@@ -282,12 +283,12 @@ impl Drop for Device {
     fn drop(&mut self) {
         let last = lock(&self.queue).last;
         if !self.settle(last) {
-            // The allocator's own destruction would free memory: it stays, too.
+            // Dropping the allocator would free memory, so it is leaked, too.
             std::mem::forget(lock(&self.allocator).take());
             return;
         }
         *lock(&self.allocator) = None;
-        // SAFETY: every object made from the device holds an `Arc` of it, so none is left, and nothing runs.
+        // SAFETY: every object created from the device holds an `Arc` of it, so none is left, and nothing is running.
         unsafe {
             self.handle.destroy_pipeline_cache(self.pipeline_cache, None);
             self.handle.destroy_semaphore(self.timeline, None);
@@ -296,8 +297,8 @@ impl Drop for Device {
     }
 }
 
-/// Ends every wait of the process with `Interrupted`, then waits for the devices to run dry, until `deadline` at most.
-/// Whether they have.
+/// Ends every wait of the process with `Interrupted`, then waits until the devices are idle or `deadline` has passed.
+/// Returns whether they are idle.
 pub(in crate::backend::vulkan) fn close_all(devices: &[Arc<Device>], deadline: Instant) -> bool {
     exit::begin();
     let mut idle = true;
@@ -338,7 +339,7 @@ fn create(instance: &Instance, physical: &Physical) -> Result<ash::Device, vk::R
     if physical.extensions.contains(&khr::cooperative_matrix::NAME) {
         info = info.push_next(&mut matrix);
     }
-    // SAFETY: the device is the instance's; extensions and features are those it was found to offer, and every
+    // SAFETY: the device belongs to the instance; extensions and features are those it was found to support, and every
     // pointer of `info` outlives the call.
     unsafe { instance.handle.create_device(physical.handle, &info, None) }
 }

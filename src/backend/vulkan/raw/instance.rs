@@ -1,4 +1,4 @@
-//! The loader and the one instance.
+//! The Vulkan loader and the single instance.
 
 use std::ffi::CStr;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,31 +14,31 @@ const VALIDATION: &CStr = c"VK_LAYER_KHRONOS_validation";
 /// A Vulkan instance; it lives until the process ends.
 pub(in crate::backend::vulkan) struct Instance {
     pub(super) handle: ash::Instance,
-    /// Whether objects can be named.
+    /// Whether debug names can be set.
     pub(super) debug_utils: bool,
-    /// Whether the validation layer is in.
+    /// Whether the validation layer is enabled.
     pub(in crate::backend::vulkan) validated: bool,
-    /// Whether what shaders print is shown.
+    /// Whether the output of shader prints is shown.
     pub(in crate::backend::vulkan) prints: bool,
     // Unloads the loader when dropped, so it comes after the handle.
     pub(super) entry: ash::Entry,
 }
 
 impl Instance {
-    /// Loads Vulkan and creates an instance, with `debug` under the validation layer, which with `prints` shows what
-    /// shaders print, and with `sync` looks for accesses that no barrier orders.
+    /// Loads Vulkan and creates an instance. `debug` enables the validation layer; with it, `prints` shows the output
+    /// of shader prints, and `sync` reports accesses that no barrier orders.
     ///
     /// # Errors
-    /// `DeviceUnavailable` saying what is missing: the loader, a driver, or a new enough version.
+    /// `DeviceUnavailable` naming what is missing: the loader, a driver, or a recent enough version.
     pub(in crate::backend::vulkan) fn create(debug: bool, prints: bool, sync: bool) -> Result<Self> {
-        // SAFETY: loading the system's Vulkan loader runs its initialisers, which the platform vouches for.
+        // SAFETY: loading the system's Vulkan loader runs its initialisers, which the platform is trusted for.
         let entry = unsafe { ash::Entry::load() }.map_err(|cause| {
             Error::DeviceUnavailable(format!("no Vulkan loader: {cause} (Debian and Ubuntu: apt install libvulkan1)"))
         })?;
-        // SAFETY: the entry is loaded; so for the enumerations below.
+        // SAFETY: the entry is loaded; this also applies to the enumerations below.
         let version = unsafe { entry.try_enumerate_instance_version() };
         let version = version.map_err(|cause| unavailable("vkEnumerateInstanceVersion", cause))?;
-        // An instance of 1.0 refuses a newer application outright, any later one takes it.
+        // An instance of 1.0 rejects newer applications; any later one accepts them.
         if version.unwrap_or(vk::API_VERSION_1_0) < vk::API_VERSION_1_1 {
             return Err(Error::DeviceUnavailable(
                 "the Vulkan loader is of version 1.0; 1.3 devices need a newer one".into(),
@@ -57,7 +57,7 @@ impl Instance {
         }
         let offers = validated && layer_offers(&entry, ext::validation_features::NAME);
         let prints = prints && offers;
-        // What shaders write with debugPrintfEXT comes as messages.
+        // The output of debugPrintfEXT arrives as messages.
         let wanted = [
             (prints, vk::ValidationFeatureEnableEXT::DEBUG_PRINTF),
             (sync && offers, vk::ValidationFeatureEnableEXT::SYNCHRONIZATION_VALIDATION),
@@ -73,7 +73,7 @@ impl Instance {
         if !wanted.is_empty() {
             names.push(ext::validation_features::NAME.as_ptr());
         }
-        // MoltenVK hides itself from whoever does not ask for portability devices.
+        // MoltenVK is listed only for applications that request portability devices.
         if offered(khr::portability_enumeration::NAME) {
             names.push(khr::portability_enumeration::NAME.as_ptr());
             flags |= vk::InstanceCreateFlags::ENUMERATE_PORTABILITY_KHR;
@@ -96,7 +96,7 @@ impl Instance {
         if !wanted.is_empty() {
             info = info.push_next(&mut features);
         }
-        // SAFETY: every pointer of `info` outlives the call; extensions and layers are offered.
+        // SAFETY: every pointer of `info` outlives the call; extensions and layers are supported.
         let handle = unsafe { entry.create_instance(&info, None) }.map_err(|cause| match cause {
             vk::Result::ERROR_INCOMPATIBLE_DRIVER => Error::DeviceUnavailable(
                 "the Vulkan loader found no driver (Debian and Ubuntu: mesa-vulkan-drivers, or the maker's driver)"
@@ -107,8 +107,8 @@ impl Instance {
         COUNTERS.instances.fetch_add(1, Relaxed);
         if debug_utils {
             let utils = ext::debug_utils::Instance::new(&entry, &handle);
-            // SAFETY: the extension is enabled and the callback is a static function. The messenger lives as long
-            // as the instance, which is never destroyed.
+            // SAFETY: the extension is enabled and the callback is a static function. The messenger lives as long as
+            // the instance, which is never destroyed.
             if let Err(cause) = unsafe { utils.create_debug_utils_messenger(&messages::create_info(), None) } {
                 log::warn!(target: "grilly", "no Vulkan validation messages: {cause}");
             }
@@ -119,7 +119,7 @@ impl Instance {
     /// Every physical device, in the driver's order, usable or not.
     ///
     /// # Errors
-    /// `DeviceUnavailable` when the list cannot be had.
+    /// `DeviceUnavailable` when the devices cannot be enumerated.
     pub(in crate::backend::vulkan) fn physical_devices(&self) -> Result<Vec<Physical>> {
         // SAFETY: the instance is alive.
         let handles = unsafe { self.handle.enumerate_physical_devices() };
@@ -131,7 +131,7 @@ impl Instance {
     }
 }
 
-/// Whether the validation layer brings an instance extension.
+/// Whether the validation layer provides an instance extension.
 fn layer_offers(entry: &ash::Entry, name: &CStr) -> bool {
     // SAFETY: the entry is loaded, and the layer is installed.
     let extensions = unsafe { entry.enumerate_instance_extension_properties(Some(VALIDATION)) };

@@ -1,10 +1,10 @@
-//! The end of a process whose device is still at work.
+//! The end of a process whose device is still busy.
 
-/// Ends the process as soon as it calls `exit`, with its status and with C's streams flushed, before the handlers of other
-/// libraries run.
+/// Ends the process as soon as it calls `exit`, with its exit status and with C's streams flushed, before the exit
+/// handlers of other libraries run.
 ///
-/// A driver's own threads go on while those handlers run, and what they use is taken down under them: lavapipe's are in
-/// LLVM, and end with signal 11.
+/// A driver's own threads continue while those handlers run and destroy what the threads use: those of lavapipe are in
+/// LLVM, and crash with signal 11.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub(in crate::backend::vulkan) fn skip_exit_handlers() {
     use std::ffi::{c_int, c_uint, c_void};
@@ -19,24 +19,24 @@ pub(in crate::backend::vulkan) fn skip_exit_handlers() {
     const PRIO_PROCESS: c_int = 0;
 
     extern "C" fn leave(status: c_int, _: *mut c_void) {
-        // The thread that dies last frees the memory. Where that is one that a driver has made nice, a busy machine lets it
-        // wait for seconds. Without the right to do this, the end is as late.
+        // The thread that dies last frees the memory. If a driver has lowered the priority of that thread, it can wait
+        // for seconds on a busy machine. Without the permission for this call, the process ends later.
         let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
         for thread in threads.filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
-            // SAFETY: a call that takes numbers.
+            // SAFETY: the call takes only integers.
             unsafe { setpriority(PRIO_PROCESS, thread, 0) };
         }
-        // SAFETY: null means every stream; `exit` would flush them here too.
+        // SAFETY: null means every stream, which `exit` would also flush.
         unsafe {
             fflush(null_mut());
             _exit(status)
         }
     }
 
-    // SAFETY: the handler lives as long as the program and reads no argument. The last one registered runs first.
+    // SAFETY: the handler lives as long as the program and reads no argument. The handler registered last runs first.
     unsafe { on_exit(leave, null_mut()) };
 }
 
-/// There is no such handler on this system.
+/// This system has no such handler.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(in crate::backend::vulkan) fn skip_exit_handlers() {}

@@ -1,4 +1,4 @@
-//! What the validation layers say, logged and kept, and what shaders print.
+//! Logs and stores the validation layer's messages, and shows the output of shader prints.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Mutex;
@@ -9,10 +9,10 @@ use super::lock;
 
 static MESSAGES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Enough to see what is wrong; a fault in every dispatch must not fill the memory.
+/// Enough to diagnose a fault; a message from every dispatch must not exhaust the memory.
 const MOST_KEPT: usize = 1000;
 
-/// Warnings and errors of type validation so far; empty unless `GRILLY_DEBUG` is set and the layer is installed.
+/// Validation warnings and errors so far; empty unless `GRILLY_DEBUG` is set and the layer is installed.
 pub fn validation_messages() -> Vec<String> {
     lock(&MESSAGES).clone()
 }
@@ -60,7 +60,8 @@ unsafe extern "system" fn receive(
     stops()
 }
 
-/// Whether the call that a message is about is left out. Tests ask for it, so that no driver sees what is wrong on purpose.
+/// Whether the call that a message is about is skipped. Set by tests, so that no driver receives deliberately invalid
+/// calls.
 #[cfg(test)]
 pub(in crate::backend::vulkan) static STOPS: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
@@ -74,7 +75,7 @@ fn stops() -> vk::Bool32 {
     vk::FALSE
 }
 
-/// What a shader wrote, without what the layer puts before it: `... | MessageID = 0x92394c89 | text`.
+/// The output of a shader, without the prefix added by the layer: `... | MessageID = 0x92394c89 | text`.
 fn printed(message: &str) -> &str {
     let after = |text| message.split_once(text).map(|(_, rest): (_, &str)| rest);
     let rest = after("MessageID = 0x").and_then(|rest| rest.split_once(" | ")).map(|(_, rest)| rest);
@@ -97,7 +98,7 @@ mod tests {
     use crate::backend::vulkan::device::open_device;
     use crate::settings::{Settings, test_requires};
 
-    /// The control of every test that asks for silence: what is wrong is heard.
+    /// Counterpart of every test that expects no messages: a violation is reported.
     #[test]
     fn a_wrong_call_is_reported() {
         let settings = Settings { allow_cpu_vulkan: true, debug: true, ..Settings::default() };
@@ -111,7 +112,7 @@ mod tests {
             return println!("skipped: a_wrong_call_is_reported: no validation layer");
         }
         let empty = vk::BufferCreateInfo::default().size(0).usage(vk::BufferUsageFlags::STORAGE_BUFFER);
-        // SAFETY: a size of 0 breaks a rule of Vulkan on purpose; no memory is bound, and the buffer is never used.
+        // SAFETY: a size of 0 violates the Vulkan rules on purpose; no memory is bound, and the buffer is never used.
         unsafe {
             if let Ok(buffer) = device.handle.create_buffer(&empty, None) {
                 device.handle.destroy_buffer(buffer, None);

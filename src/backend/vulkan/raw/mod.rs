@@ -1,8 +1,8 @@
-//! The one home of Vulkan's `unsafe`: what leaves this folder is safe to call in any order and from any thread.
+//! The only module with `unsafe` Vulkan calls: its interface is safe to call in any order and from any thread.
 //!
-//! How it is kept safe: every object holds an `Arc` of what it was made from, a [`Recording`] holds all that its
-//! commands name, and nothing is destroyed before the device has finished with it ([`Device::settle`]). In a process
-//! forked from the one that made them, objects answer `Unusable` and their destruction does nothing.
+//! Invariants: every object holds an `Arc` of its parent, a [`Recording`] holds everything its commands use, and
+//! nothing is destroyed before the device has finished with it ([`Device::settle`]). In a forked child process, objects
+//! return `Unusable` and their destruction does nothing.
 #![allow(unsafe_code)]
 
 mod buffer;
@@ -28,8 +28,7 @@ pub(super) use recording::{Command, Grid, Launch, Recording, Timing};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The guard of a mutex, whatever became of the threads that held it before: all that is guarded here is valid
-/// between any two statements.
+/// Locks a mutex and ignores poisoning: everything guarded here is valid between any two statements.
 pub(super) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

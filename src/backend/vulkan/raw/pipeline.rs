@@ -9,7 +9,7 @@ use super::Device;
 use crate::backend::vulkan::{Variant, dispatched};
 use crate::{Error, Result};
 
-/// A shader variant with its constants set, ready to dispatch.
+/// A shader variant with its constants set, ready for dispatch.
 pub(in crate::backend::vulkan) struct Pipeline {
     pub(super) handle: vk::Pipeline,
     pub(super) layout: vk::PipelineLayout,
@@ -24,7 +24,7 @@ impl Pipeline {
     /// Compiles `variant` with `constants`, which follow the order of [`Variant::constants`].
     ///
     /// # Errors
-    /// `PipelineCreationFailed` naming the limit or the feature, or the driver's.
+    /// `PipelineCreationFailed` naming the limit or the feature, or a driver error.
     pub(in crate::backend::vulkan) fn new(
         device: &Arc<Device>,
         variant: &'static Variant,
@@ -47,7 +47,7 @@ impl Pipeline {
         // SAFETY: the device is alive.
         let sets = unsafe { device.handle.create_descriptor_set_layout(&sets, None) }
             .map_err(|cause| device.failure("vkCreateDescriptorSetLayout", cause))?;
-        // From here on `pipeline` destroys what has been made, also when the rest fails.
+        // From here on `pipeline` destroys what has been created, also after a later failure.
         let mut pipeline = Pipeline {
             handle: vk::Pipeline::null(),
             layout: vk::PipelineLayout::null(),
@@ -81,8 +81,8 @@ fn compile(
     layout: vk::PipelineLayout,
 ) -> Result<vk::Pipeline, vk::Result> {
     let module = vk::ShaderModuleCreateInfo::default().code(variant.spirv);
-    // SAFETY: the code was validated when grilly was built, or when a user's was compiled, and its needs were matched
-    // with the device's features.
+    // SAFETY: the code was validated when grilly was built, or when a user's shader was compiled, and its requirements
+    // were checked against the device's features.
     let module = unsafe { device.handle.create_shader_module(&module, None) }?;
     let entries: Vec<_> = variant
         .constants
@@ -103,12 +103,12 @@ fn compile(
     let info = [vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout)];
     // SAFETY: every pointer of `info` outlives the call; the cache synchronises itself.
     let made = unsafe { device.handle.create_compute_pipelines(device.pipeline_cache, &info, None) };
-    // SAFETY: a pipeline does not need its module once it is made.
+    // SAFETY: a pipeline does not need its module once it is created.
     unsafe { device.handle.destroy_shader_module(module, None) };
     made.map(|pipelines| pipelines[0]).map_err(|(_, cause)| cause)
 }
 
-/// What the driver says against a shader, told from what it says of the device.
+/// Distinguishes a driver's rejection of a shader from a device error.
 fn refused(error: Error, variant: &Variant) -> Error {
     match error {
         Error::Device { device, cause, .. } => Error::PipelineCreationFailed {
@@ -158,7 +158,7 @@ impl Drop for Pipeline {
         if self.device.forked() {
             return;
         }
-        // SAFETY: the last owner is here; recordings own what they name and settle before they let go. Null handles
+        // SAFETY: this is the last owner; recordings own what they use and settle before they release it. Null handles
         // are allowed.
         unsafe {
             self.device.handle.destroy_pipeline(self.handle, None);

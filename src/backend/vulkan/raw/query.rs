@@ -1,4 +1,4 @@
-//! What a physical device offers, read into [`Capabilities`].
+//! Queries a physical device's properties and features into [`Capabilities`].
 
 use std::ffi::CStr;
 
@@ -14,13 +14,13 @@ pub(in crate::backend::vulkan) struct Identity {
     pub(in crate::backend::vulkan) vendor: u32,
     /// PCI device.
     pub(in crate::backend::vulkan) device: u32,
-    /// Driver's version, in the maker's own coding.
+    /// Driver version, in the vendor's encoding.
     pub(in crate::backend::vulkan) driver: u32,
-    /// The driver's own word for which caches it takes.
+    /// The driver's UUID for compatible caches.
     pub(in crate::backend::vulkan) cache: [u8; 16],
 }
 
-/// A device that could be opened.
+/// A device that can be opened.
 #[derive(Clone)]
 pub(in crate::backend::vulkan) struct Physical {
     pub(super) handle: vk::PhysicalDevice,
@@ -28,13 +28,13 @@ pub(in crate::backend::vulkan) struct Physical {
     pub(super) timestamp_bits: u32,
     /// Optional extensions to enable.
     pub(super) extensions: Vec<&'static CStr>,
-    /// What it offers and lacks.
+    /// Its capabilities, with what it lacks.
     pub(in crate::backend::vulkan) capabilities: Capabilities,
     /// For the pipeline cache.
     pub(in crate::backend::vulkan) identity: Identity,
 }
 
-/// What every kernel may count on, beside Vulkan 1.3.
+/// What every kernel may rely on, besides Vulkan 1.3.
 const LEAST_SHARED_MEMORY: u32 = 32 << 10;
 const LEAST_INVOCATIONS: u32 = 256;
 const LEAST_STORAGE_BUFFERS: u32 = 8;
@@ -55,7 +55,7 @@ pub(super) fn physical(instance: &Instance, handle: vk::PhysicalDevice) -> Physi
     } else {
         let mut properties =
             vk::PhysicalDeviceProperties2::default().push_next(&mut p11).push_next(&mut p12).push_next(&mut p13);
-        // SAFETY: the device is of version 1.3, which knows every structure of the chain.
+        // SAFETY: the device is of version 1.3, which defines every structure of the chain.
         unsafe { instance.handle.get_physical_device_properties2(handle, &mut properties) };
         let offered = offered_extensions(instance, handle);
         let found = Found::query(instance, handle, &p11, &offered);
@@ -115,7 +115,7 @@ pub(super) fn physical(instance: &Instance, handle: vk::PhysicalDevice) -> Physi
     Physical { handle, queue_family, timestamp_bits, extensions, capabilities, identity }
 }
 
-/// What a device of version 1.3 has and lacks.
+/// Properties and features of a device of version 1.3.
 struct Found {
     features: Vec<Feature>,
     missing: Vec<String>,
@@ -141,11 +141,11 @@ impl Found {
         }
         // SAFETY: the device is of version 1.3, and the last structure is there only with its extension.
         unsafe { instance.handle.get_physical_device_features2(handle, &mut all) };
-        // Matrices need the memory model; under it, atomics of other shaders need its device scope.
+        // Matrices need the memory model; with it enabled, atomics of other shaders need its device scope.
         let memory_model = f12.vulkan_memory_model == vk::TRUE && f12.vulkan_memory_model_device_scope == vk::TRUE;
         let matrices = matrix.cooperative_matrix == vk::TRUE && memory_model && f12.shader_float16 == vk::TRUE;
         let mut extensions = Vec::new();
-        // A device that offers this one demands that it be enabled.
+        // A device that offers this extension requires that it be enabled.
         if offers(khr::portability_subset::NAME) {
             extensions.push(khr::portability_subset::NAME);
         }
@@ -165,7 +165,7 @@ impl Found {
                 Feature::Storage8 => f12.storage_buffer8_bit_access == vk::TRUE,
                 Feature::IntegerDotProduct => f13.shader_integer_dot_product == vk::TRUE,
                 Feature::CooperativeMatrixF16 => matrices && has_f16_matrices(instance, handle),
-                // An open device is asked.
+                // Probed on the open device.
                 Feature::MatrixRowsInQuads | Feature::PacksToNearest => false,
                 Feature::BufferDeviceAddress => f12.buffer_device_address == vk::TRUE,
             };
@@ -206,7 +206,8 @@ fn offered_extensions(instance: &Instance, handle: vk::PhysicalDevice) -> Vec<vk
     unsafe { instance.handle.enumerate_device_extension_properties(handle) }.unwrap_or_default()
 }
 
-/// The first family that computes (families that also draw come first and are the best fed), with its timestamps' bits.
+/// The first queue family with compute (families that also support graphics come first and get the most resources),
+/// with its timestamp bits.
 fn compute_family(instance: &Instance, handle: vk::PhysicalDevice) -> Option<(u32, u32)> {
     // SAFETY: `handle` was enumerated from `instance`, which is alive.
     let families = unsafe { instance.handle.get_physical_device_queue_family_properties(handle) };

@@ -1,4 +1,4 @@
-//! Command buffers with all that they name.
+//! Command buffers with all the resources they use.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,18 +9,18 @@ use super::{Device, Pipeline, Slice, Ticket};
 use crate::Result;
 use crate::stats::COUNTERS;
 
-/// Workgroups of a dispatch.
+/// Workgroup counts of a dispatch.
 #[derive(Clone)]
 pub(in crate::backend::vulkan) enum Grid {
-    /// Known when it is recorded.
+    /// Fixed at recording.
     Direct([u32; 3]),
     /// Three u32 that the host writes before each submission.
     Indirect(Slice),
 }
 
-/// A dispatch but for its buffers.
+/// A dispatch without its buffers.
 pub(in crate::backend::vulkan) struct Launch {
-    /// What runs.
+    /// The pipeline.
     pub(in crate::backend::vulkan) pipeline: Arc<Pipeline>,
     /// The push block.
     pub(in crate::backend::vulkan) push: Vec<u8>,
@@ -30,7 +30,7 @@ pub(in crate::backend::vulkan) struct Launch {
     pub(in crate::backend::vulkan) label: String,
 }
 
-/// One command; memory barriers are global and stand where a hazard is.
+/// One command. Memory barriers are global and are placed where a hazard is.
 #[derive(Clone)]
 pub(in crate::backend::vulkan) enum Command {
     /// All earlier work, of this submission or another, is done and visible to the dispatches that follow.
@@ -39,7 +39,8 @@ pub(in crate::backend::vulkan) enum Command {
     BetweenDispatches,
     /// Earlier dispatches and copies are done and visible to the copies that follow.
     BeforeCopies,
-    /// Earlier copies are visible to the host, once it has waited, and to later dispatches, which may write over them.
+    /// Earlier copies are visible to the host, after its wait, and to later dispatches, which may overwrite the copied
+    /// buffers.
     AfterCopies,
     /// A dispatch.
     Dispatch {
@@ -57,7 +58,7 @@ pub(in crate::backend::vulkan) enum Command {
     },
 }
 
-/// A command buffer that can be submitted again and again, and recorded anew when it is not under way.
+/// A command buffer that can be submitted repeatedly, and recorded again when it is not in flight.
 pub(in crate::backend::vulkan) struct Recording {
     pub(super) device: Arc<Device>,
     pub(super) buffer: vk::CommandBuffer,
@@ -69,7 +70,7 @@ pub(in crate::backend::vulkan) struct Recording {
     pool: vk::CommandPool,
     descriptors: vk::DescriptorPool,
     queries: vk::QueryPool,
-    // Keeps alive what the command buffer names.
+    // Keeps alive what the command buffer uses.
     commands: Vec<Command>,
 }
 
@@ -77,7 +78,7 @@ impl Recording {
     /// An empty recording.
     ///
     /// # Errors
-    /// The driver's.
+    /// A driver error.
     pub(in crate::backend::vulkan) fn new(device: &Arc<Device>) -> Result<Self> {
         device.check("setting up a recording")?;
         let info = vk::CommandPoolCreateInfo::default().queue_family_index(device.queue_family);
@@ -99,16 +100,17 @@ impl Recording {
             .command_pool(pool)
             .level(vk::CommandBufferLevel::PRIMARY)
             .command_buffer_count(1);
-        // SAFETY: the pool was just made and is this thread's.
+        // SAFETY: the pool was just created and is used by this thread only.
         let buffers = unsafe { device.handle.allocate_command_buffers(&info) };
         recording.buffer = buffers.map_err(|cause| device.failure("vkAllocateCommandBuffers", cause))?[0];
         Ok(recording)
     }
 
-    /// Replaces what is recorded. With `Timing::On`, [`Recording::times`] tells afterwards how long each dispatch took.
+    /// Replaces the recorded commands. With `Timing::On`, [`Recording::times`] later returns the duration of each
+    /// dispatch.
     ///
     /// # Errors
-    /// `Device` when a command does not fit what it names, or the driver's; it cannot be submitted then.
+    /// `Device` when a command does not match its operands, or a driver error; the recording then cannot be submitted.
     pub(in crate::backend::vulkan) fn record(&mut self, commands: Vec<Command>, timing: Timing) -> Result<()> {
         self.device.check("recording")?;
         if !self.device.reached(self.ticket)? {
@@ -141,8 +143,8 @@ impl Recording {
             self.queries =
                 unsafe { device.handle.create_query_pool(&info, None) }.map_err(failed("vkCreateQueryPool"))?;
         }
-        // SAFETY: the pool and the buffer are this recording's alone, borrowed mutably, and not under way. Handles
-        // named by the commands are alive, for the commands own them; sizes were checked in `check`.
+        // SAFETY: the pool and the buffer belong to this recording alone, borrowed mutably, and are not in flight.
+        // Handles used by the commands are alive, because the commands own them; sizes were checked in `check`.
         unsafe {
             let begin = vk::CommandBufferBeginInfo::default();
             device.handle.begin_command_buffer(self.buffer, &begin).map_err(failed("vkBeginCommandBuffer"))?;
@@ -153,14 +155,14 @@ impl Recording {
     }
 
     /// # Safety
-    /// The command buffer is being recorded, and `sets` has one set for each dispatch, in order.
+    /// The command buffer is being recorded, and `sets` contains one set per dispatch, in order.
     unsafe fn write_commands(&self, sets: &[vk::DescriptorSet]) {
         let (vulkan, buffer) = (&self.device.handle, self.buffer);
         let timed = self.queries != vk::QueryPool::null();
         let stage = vk::PipelineStageFlags2::COMPUTE_SHADER;
         let mut bound = vk::Pipeline::null();
         let mut place = 0;
-        // SAFETY: by this function's contract; all handles are alive, for `self.commands` owns them.
+        // SAFETY: by this function's contract; all handles are alive, because `self.commands` owns them.
         unsafe {
             if timed {
                 vulkan.cmd_reset_query_pool(buffer, self.queries, 0, self.dispatches as u32 + 1);
@@ -217,12 +219,12 @@ impl Recording {
 
     fn end_label(&self) {
         if let Some(debug) = &self.device.debug {
-            // SAFETY: as above, and a label was begun.
+            // SAFETY: as above, and a label has been begun.
             unsafe { debug.cmd_end_debug_utils_label(self.buffer) };
         }
     }
 
-    /// One set a dispatch, written.
+    /// One written descriptor set per dispatch.
     fn descriptor_sets(&mut self) -> Result<Vec<vk::DescriptorSet>> {
         let device = &self.device;
         let mut layouts = Vec::new();
@@ -246,7 +248,8 @@ impl Recording {
         self.descriptors = unsafe { device.handle.create_descriptor_pool(&pool, None) }
             .map_err(|cause| device.failure("vkCreateDescriptorPool", cause))?;
         let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(self.descriptors).set_layouts(&layouts);
-        // SAFETY: the pool was just made, for as many sets and buffers; the layouts are their pipelines'.
+        // SAFETY: the pool was just created, for exactly these sets and buffers; the layouts are those of their
+        // pipelines.
         let sets = unsafe { device.handle.allocate_descriptor_sets(&info) }
             .map_err(|cause| device.failure("vkAllocateDescriptorSets", cause))?;
         let mut writes = Vec::new();
@@ -265,12 +268,12 @@ impl Recording {
                 );
             }
         }
-        // SAFETY: sets and buffers are alive, the ranges lie in them (`check`), and no one else knows the sets yet.
+        // SAFETY: sets and buffers are alive, the ranges lie in them (`check`), and the sets are not shared yet.
         unsafe { device.handle.update_descriptor_sets(&writes, &[]) };
         Ok(sets)
     }
 
-    /// Whether a command fits what it names; Vulkan itself would not look.
+    /// Checks that a command matches its operands; Vulkan itself does not check this.
     fn check(&self, command: &Command) -> Result<()> {
         let limits = &self.device.capabilities;
         let wrong = |what: &str, cause: &str| Err(self.device.misuse(what, cause.to_owned()));
@@ -314,14 +317,14 @@ impl Recording {
     /// Nanoseconds of each dispatch in the last submission, which must be finished; empty unless timing was on.
     ///
     /// # Errors
-    /// The driver's.
+    /// A driver error.
     pub(in crate::backend::vulkan) fn times(&self) -> Result<Vec<(&Launch, f64)>> {
         if self.queries == vk::QueryPool::null() || self.ticket == Ticket::default() {
             return Ok(Vec::new());
         }
         let mut ticks = vec![0u64; self.dispatches as usize + 1];
         let flags = vk::QueryResultFlags::TYPE_64;
-        // SAFETY: the pool has as many queries as `ticks` has places, all written by the last submission.
+        // SAFETY: the pool has as many queries as `ticks` has elements, all written by the last submission.
         let result = unsafe { self.device.handle.get_query_pool_results(self.queries, 0, &mut ticks, flags) };
         result.map_err(|cause| self.device.failure("vkGetQueryPoolResults", cause))?;
         let mask = u64::MAX >> (64 - self.device.timestamp_bits.clamp(1, 64));
@@ -345,18 +348,18 @@ impl Recording {
         })
     }
 
-    /// Whether something was recorded and submitted, and is done.
+    /// Whether something was recorded and submitted, and is finished.
     ///
     /// # Errors
-    /// The driver's.
+    /// A driver error.
     pub(in crate::backend::vulkan) fn finished(&self) -> Result<bool> {
         Ok(!self.commands.is_empty() && self.ticket != Ticket::default() && self.device.reached(self.ticket)?)
     }
 
-    /// Forgets what was recorded, so that it is freed, if the last submission is finished; whether it is.
+    /// Clears the recording, which frees its resources, if the last submission is finished. Returns whether it is.
     ///
     /// # Errors
-    /// The driver's.
+    /// A driver error.
     pub(in crate::backend::vulkan) fn let_go(&mut self) -> Result<bool> {
         if self.commands.is_empty() {
             return Ok(true);
@@ -369,7 +372,7 @@ impl Recording {
         Ok(done)
     }
 
-    /// Forgets what was recorded; nothing of it is under way.
+    /// Clears the recording, which must not be in flight.
     fn clear(&mut self) -> Result<()> {
         self.dispatches = 0;
         // SAFETY: the last submission is finished, so neither pool is in use; null handles are allowed.
@@ -423,12 +426,13 @@ fn memory_barrier(command: &Command) -> vk::MemoryBarrier2<'static> {
 impl Drop for Recording {
     fn drop(&mut self) {
         if !self.device.settle(self.ticket) {
-            // Whatever the device may still use stays where it is.
+            // Leaks what the device may still use.
             std::mem::forget(std::mem::take(&mut self.commands));
             return;
         }
         let vulkan = &self.device.handle;
-        // SAFETY: the last submission is finished or the device lost, so nothing is in use; null handles are allowed.
+        // SAFETY: the last submission is finished or the device is lost, so nothing is in use; null handles are
+        // allowed.
         unsafe {
             vulkan.destroy_command_pool(self.pool, None);
             vulkan.destroy_descriptor_pool(self.descriptors, None);

@@ -1,6 +1,6 @@
-//! SPIRV-Tools, which libshaderc carries inside: validation and optimisation without external programs.
+//! SPIRV-Tools, as bundled in libshaderc: validation and optimisation without external programs.
 //!
-//! The build script checks grilly's own shaders with it, the run-time compiler users'.
+//! Used by the build script for grilly's own shaders, and by the run-time compiler for users' shaders.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -56,9 +56,9 @@ unsafe extern "C" {
 /// Checks a module against the rules of Vulkan 1.3.
 ///
 /// # Errors
-/// What the validator says.
+/// The validator's message.
 pub fn validate(words: &[u32]) -> Result<(), String> {
-    // SAFETY: the signatures are those of libspirv.h, which libshaderc_combined carries; the context and the
+    // SAFETY: the signatures are those of libspirv.h, which libshaderc_combined includes; the context and the
     // diagnostic are destroyed exactly once, after their last use in this function; `words` outlives the call.
     unsafe {
         let context = spvContextCreate(SPV_ENV_VULKAN_1_3);
@@ -79,7 +79,7 @@ pub fn validate(words: &[u32]) -> Result<(), String> {
     }
 }
 
-/// What an optimisation is for.
+/// The goal of an optimisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(dead_code)] // the build script leaves it to shaderc
 pub enum Aim {
@@ -87,17 +87,17 @@ pub enum Aim {
     Speed,
     /// Fewer words.
     Size,
-    /// Nothing.
+    /// No optimisation.
     None,
 }
 
-/// Rewrites a valid module; `names` keeps debug information, which is dropped otherwise.
+/// Optimises a valid module; `names` preserves debug information, which is otherwise removed.
 ///
 /// # Errors
-/// When the optimiser refuses the module.
+/// When the optimiser rejects the module.
 #[allow(dead_code)] // the build script leaves it to shaderc
 pub fn optimise(words: &[u32], aim: Aim, names: bool) -> Result<Vec<u32>, String> {
-    // SAFETY: the signatures are those of libspirv.h; what is created here is destroyed exactly once, after its last
+    // SAFETY: the signatures are those of libspirv.h; everything created here is destroyed exactly once, after its last
     // use; `words` outlives the call, and the result is copied before it is freed.
     unsafe {
         let optimizer = spvOptimizerCreate(SPV_ENV_VULKAN_1_3);
@@ -125,7 +125,7 @@ pub fn optimise(words: &[u32], aim: Aim, names: bool) -> Result<Vec<u32>, String
 }
 
 /// Name and version of the library.
-#[allow(dead_code)] // the build script compiles anew each time
+#[allow(dead_code)] // the build script recompiles every time
 pub fn version() -> String {
     // SAFETY: a static, terminated string.
     unsafe { CStr::from_ptr(spvSoftwareVersionString()) }.to_string_lossy().into_owned()

@@ -11,7 +11,7 @@ pub(super) struct Attend<'a> {
     pub(super) text: Text<'a>,
     /// Query heads.
     pub(super) heads: Range<usize>,
-    /// Queries, counted from the text's first.
+    /// Queries, relative to the text's first.
     pub(super) queries: Range<usize>,
     pub(super) packed: &'a [f32],
     pub(super) working: &'a mut [f32],
@@ -19,14 +19,14 @@ pub(super) struct Attend<'a> {
     pub(super) out: &'a mut [f32],
 }
 
-/// The keys that are worked on for some queries: those before `end` but for `skip`, which are whole chains.
+/// The keys processed for some queries: those before `end` without `skip`, which consists of whole chains.
 struct Span {
     end: usize,
     skip: Range<usize>,
 }
 
 impl Span {
-    /// Of all keys that some of the queries see.
+    /// The span of all keys visible to any of the queries.
     fn of(text: &Text<'_>, queries: Range<usize>) -> Self {
         let (mut leading, mut begin, mut end) = (0, text.length, 0);
         for query in queries {
@@ -41,7 +41,7 @@ impl Span {
         Span { end, skip: if skip.is_empty() { 0..0 } else { skip } }
     }
 
-    /// What comes before `skip` and what after it, up to `end`.
+    /// The keys before `skip` and those after it, up to `end`.
     fn parts(&self, end: usize) -> [Range<usize>; 2] {
         [0..self.skip.start, self.skip.end..end]
     }
@@ -59,7 +59,7 @@ impl Attend<'_> {
         }
     }
 
-    /// One head's results for the queries with these numbers among ours.
+    /// Computes one head's results for the queries at these positions of ours.
     fn block(&mut self, arch: Arch, head: usize, own: Range<usize>) {
         let Text { op, keys, columns, length, .. } = self.text;
         let (dim, stride, rows) = (op.head_dim, op.heads * op.head_dim, own.len());
@@ -72,7 +72,7 @@ impl Attend<'_> {
         }
         let (packed_keys, packed_values) = self.packed.split_at(self.text.packed().0);
         let (scores, factors) = self.working.split_at_mut(self.text.query_rows() * keys.padded);
-        // Whole vectors.
+        // Rounded up to whole vectors.
         let padded = if span.end < length { span.end.next_multiple_of(keys.width / keys.vectors) } else { keys.padded };
         let parts = span.parts(padded);
         for part in parts.clone().into_iter().filter(|part| !part.is_empty()) {
@@ -122,7 +122,7 @@ impl Attend<'_> {
         if !op.hides() {
             return;
         }
-        // Values that are no numbers were left out of the sums; they reach the queries that see them.
+        // NaN and infinite values were excluded from the sums; they are added to the queries that see them.
         for key in span.parts(span.end).into_iter().flatten() {
             let value = &self.text.v.head(self.text.start + key, head * op.kv_heads / op.heads, dim)[..dim];
             if value.iter().all(|x| x.is_finite()) {

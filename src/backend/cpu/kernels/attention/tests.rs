@@ -1,4 +1,4 @@
-//! Attention against float64, and in bits against itself.
+//! Attention against a float64 reference, and bit for bit against itself.
 
 use super::*;
 use crate::backend::cpu::testing::{Operand as Given, archs, assert_close, numbers, run as run_op, same_bits};
@@ -20,7 +20,7 @@ fn op(heads: usize, kv_heads: usize, head_dim: usize) -> Attention {
     }
 }
 
-/// Queries, keys and values side by side, after one column that belongs to nobody.
+/// Queries, keys and values side by side, after one unused column.
 fn width(op: &Attention) -> usize {
     op.v_column + op.kv_heads * op.head_dim
 }
@@ -161,7 +161,7 @@ fn causal_queries_see_no_later_key_and_touch_none() {
     }
 }
 
-/// Chains of 384 keys: one before, one after and some around the window are left out.
+/// Chains of 384 keys: one before, one after and some around the window are skipped.
 #[test]
 fn chains_that_nobody_sees_are_left_out_and_change_no_bit() {
     for (window, global_tokens, causal) in [(1, 0, false), (50, 3, false), (400, 0, true), (9, 385, true)] {

@@ -7,19 +7,19 @@ use pulp::{Simd, WithSimd};
 use super::Text;
 use crate::backend::cpu::simd;
 
-/// `row = exp(row + bias - max)` over the keys that a row's query sees, zeros at the others; `factor = 1 / sum`, 0 for a
-/// query that sees none.
+/// `row = exp(row + bias - max)` over the keys visible to a row's query, zeros at the others; `factor = 1 / sum`, 0 for
+/// a query without visible keys.
 pub(super) struct Weights<'a> {
     pub(super) text: Text<'a>,
     /// Query of the first row.
     pub(super) first: usize,
     /// By distance; empty for none.
     pub(super) biases: &'a [f32],
-    /// Columns in use: both begin at whole vectors and end with one.
+    /// Columns in use: both ranges begin at a whole vector and end with one.
     pub(super) parts: [Range<usize>; 2],
-    /// Rows of the text's keys.
+    /// One row per query, one column per key of the text.
     pub(super) scores: &'a mut [f32],
-    /// One a row.
+    /// One per row.
     pub(super) factors: &'a mut [f32],
 }
 
@@ -51,7 +51,7 @@ impl WithSimd for Weights<'_> {
                     most = simd.max_f32s(most, *x);
                 }
             }
-            // A NaN that the maximum drops is still among the scores, and makes the sum NaN.
+            // A NaN that the maximum dropped is still among the scores, and makes the sum NaN.
             let most = simd.splat_f32s(simd.reduce_max_f32s(most));
             let mut sum = simd.splat_f32s(0.0);
             for part in &self.parts {
@@ -65,7 +65,7 @@ impl WithSimd for Weights<'_> {
     }
 }
 
-/// Adds the biases of the distances from `from` on, those beyond `reach` that of `reach`.
+/// Adds the biases of the distances from `from` on; beyond `reach`, the bias of `reach`.
 #[inline(always)]
 fn add_biases(row: &mut [f32], from: i64, biases: &[f32], reach: i64) {
     let within = |distance: i64| (distance - from).clamp(0, row.len() as i64) as usize;

@@ -1,4 +1,4 @@
-//! Which blocks `attention` has in float16 on matrix cores.
+//! Block sizes of `attention` in float16 on matrix cores.
 
 use std::ops::RangeInclusive;
 
@@ -10,22 +10,22 @@ use crate::backend::vulkan::{Feature, shared_bytes};
 use crate::dtype::DType;
 use crate::ops::Attention;
 
-/// Invocations of a workgroup and keys that are worked on together. Small blocks let more workgroups share a
-/// multiprocessor: on an H200, 64 keys take heads of 64 columns 1.2 times as long.
+/// Invocations per workgroup, and keys per step. Small blocks let more workgroups share a multiprocessor: on an H200,
+/// 64 keys take 1.2 times as long for heads of 64 columns.
 const SMALL: [u32; 2] = [128, 32];
-/// Wide heads take it the other way: 0.85 of the time at 128 columns.
+/// Wide heads are faster with large blocks: 0.85 of the time at 128 columns.
 const LARGE: [u32; 2] = [256, 64];
 const WIDE_HEAD: RangeInclusive<usize> = 97..=128;
 
-/// The variant for the device and its blocks, if it computes attention of the node so; blocks that the op asks for are taken
-/// as they are.
+/// The variant for the device and its blocks, if the node's attention can run on matrix cores; blocks that the op
+/// requests are used as they are.
 pub fn choose(to: &Lowering<'_>, op: &Attention) -> Option<(&'static Variant, Blocks)> {
     let capabilities = to.capabilities;
     let variant = KERNEL.own(DType::F16, capabilities).ok()?;
     let in_quads = variant.needs.contains(&Feature::MatrixRowsInQuads);
     let [q, k, v] = [0, 1, 2].map(|place| to.shape(place).columns());
     let steps = [q, op.q_column, k, op.k_column, v, op.v_column];
-    // Where nobody knows which lane holds which value, a weight of zero would not silence a hidden one that is no number.
+    // Where the matrix layout is unknown, a weight of zero would not suppress a hidden NaN or infinity.
     let most_head_dim = if in_quads { 256 } else { 128 };
     let whole = op.head_dim.is_multiple_of(16) && steps.iter().all(|step| step.is_multiple_of(8));
     if !whole || !(16..=most_head_dim).contains(&op.head_dim) || (op.hides() && !in_quads) {

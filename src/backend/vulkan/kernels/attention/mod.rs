@@ -11,33 +11,33 @@ use crate::kernels::flash::{DEFAULT_CONFIG, FlashAttentionConfig, required_share
 use crate::ops::{Attention, Counts, Dim};
 use crate::{Error, Result};
 
-/// A wider head's results would not fit the registers of an invocation.
+/// The results of a wider head would not fit an invocation's registers.
 const MOST_HEAD_DIM: usize = 256;
 
-/// Farther than any text reaches, and far from the end of the shader's whole numbers.
+/// Beyond the length of any text, and far from overflow of the shader's integers.
 const FAR: u32 = 1 << 30;
 
 /// The push block of all builds.
 type Push = attention::Push;
 
-/// What a build is made with, by the shaders' names.
+/// The constants of a build, by the shaders' names.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Blocks {
     /// Columns of a head.
     pub head_dim: u32,
     /// Whether rows are read four elements at a time.
     pub vector: bool,
-    /// What hides keys or moves scores.
+    /// What masks keys or changes scores.
     pub causal: bool,
     pub window: bool,
     pub bias: bool,
-    /// Queries of a workgroup, and keys that are worked on together.
+    /// Queries per workgroup, and keys per step.
     pub block_q: u32,
     pub block_kv: u32,
-    /// The same of the build for matrix cores, whose subgroups take 16 queries each.
+    /// The same for the matrix-core build, whose subgroups process 16 queries each.
     pub keys: u32,
     pub subgroups: u32,
-    /// Of a workgroup.
+    /// Invocations per workgroup.
     pub invocations: u32,
 }
 
@@ -69,7 +69,7 @@ pub fn attention(to: &mut Lowering<'_>, op: &Attention) -> Result<()> {
         return Err(Error::Unsupported { what: format!("attention in {}", variant.stored.name()), reason });
     }
     let config = asked(op, false, to.capabilities)?.unwrap_or_else(|| chosen(to.capabilities));
-    // A shader of the user that has no constant for it has tiles of 64.
+    // A user's shader without this constant has tiles of 64.
     let told = variant.constants.iter().any(|constant| constant.name == "block_q");
     let FlashAttentionConfig { block_q, block_kv, .. } = if told { config } else { DEFAULT_CONFIG };
     let blocks = Blocks { vector, block_q, block_kv, invocations: 4 * block_q, ..Blocks::of(op) };
@@ -81,14 +81,14 @@ pub fn attention(to: &mut Lowering<'_>, op: &Attention) -> Result<()> {
 }
 
 impl Blocks {
-    /// What the op says.
+    /// The constants that follow from the op.
     fn of(op: &Attention) -> Self {
         let (causal, window, bias) = (op.causal, op.window > 0, op.bias);
         Blocks { head_dim: op.head_dim as u32, causal, window, bias, ..Blocks::default() }
     }
 }
 
-/// What all builds are told: lengths of rows and columns count `unit` elements.
+/// The push block of all builds: lengths of rows and columns are in units of `unit` elements.
 fn push(to: &Lowering<'_>, op: &Attention, unit: usize) -> Push {
     let units = |columns: usize| (columns / unit) as u32;
     let [q_stride, k_stride, v_stride] = [0, 1, 2].map(|place| units(to.shape(place).columns()));
@@ -112,7 +112,8 @@ fn push(to: &Lowering<'_>, op: &Attention, unit: usize) -> Push {
     }
 }
 
-/// Blocks that the op asks for, if the device can have them; `half_precision` says whether matrix cores are to work on them.
+/// The blocks that the op requests, if the device supports them; `half_precision` states whether they are for matrix
+/// cores.
 fn asked(op: &Attention, half_precision: bool, capabilities: &Capabilities) -> Result<Option<FlashAttentionConfig>> {
     let Some([block_q, block_kv]) = op.blocks else { return Ok(None) };
     let config = FlashAttentionConfig { block_q, block_kv, head_dim: op.head_dim as u32, half_precision };
@@ -126,8 +127,9 @@ fn asked(op: &Attention, half_precision: bool, capabilities: &Capabilities) -> R
     Ok(Some(config))
 }
 
-/// What the engine takes without matrix cores: more queries share the keys that are loaded, where a workgroup may be as large.
-/// 1.2 to 1.35 times as fast as 64 queries on an H200; as many keys, so that no bit differs.
+/// The engine's choice without matrix cores: where a larger workgroup is possible, more queries share the loaded keys.
+/// 1.2 to 1.35 times as fast as 64 queries on an H200; the number of keys is the same, so the result is identical bit
+/// for bit.
 fn chosen(capabilities: &Capabilities) -> FlashAttentionConfig {
     let large = FlashAttentionConfig { block_q: 128, ..DEFAULT_CONFIG };
     let fits = required_shared_memory(large) <= capabilities.shared_memory.into() && capabilities.invocations >= 512;

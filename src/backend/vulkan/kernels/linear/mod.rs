@@ -1,5 +1,5 @@
-//! Dispatches of `linear`, and of the products that are fused with more: `gated_linear` and `layer_norm_linear`. One, or one
-//! per slice of the weights' rows where they are too large to bind. Which build runs is chosen here.
+//! Dispatches of `linear`, and of the fused products `gated_linear` and `layer_norm_linear`: one, or one per slice of
+//! the weight's rows where it is too large to bind. The build is chosen here.
 
 mod normed;
 mod tile;
@@ -18,16 +18,16 @@ use crate::backend::vulkan::lowering::{Build, Given, Lowering};
 use crate::dtype::DType;
 use crate::ops::{ActivationKind, Counts, GatedLinear, Linear, Residual};
 
-/// What is computed besides the product.
+/// What is fused with the product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// Bias, activation and residual.
     Plain,
-    /// A second product that the first gates.
+    /// A second product, gated by the first.
     Gated,
-    /// A norm of the rows before it.
+    /// A preceding norm of the rows.
     Normed,
-    /// The same in 16 bits, the norm folded into the product.
+    /// The same in 16 bits, with the norm folded into the product.
     Folded,
 }
 
@@ -42,13 +42,13 @@ enum How {
     Tiled,
 }
 
-/// Columns of a tile of shared memory whose halves are gates and what they gate.
+/// Columns of a shared-memory tile whose halves are the gates and the values they gate.
 const GATED_TILE: u32 = 128;
-/// Row tiles on matrix cores that walk all columns together.
+/// Row tiles on matrix cores that iterate over all columns together.
 const GROUP: u32 = 8;
 
 impl Form {
-    /// Weights whose columns a tile has side by side.
+    /// The number of weights whose columns are side by side in a tile.
     fn weights(self) -> u32 {
         if self == Form::Gated { 2 } else { 1 }
     }
@@ -57,7 +57,7 @@ impl Form {
 use Form::{Folded, Gated, Normed, Plain};
 use How::{Matrix, Shuffle, Tiled};
 
-/// Every build. Of those of a form, the first that the device can run and that serves the operands is taken.
+/// Every build. The first of the form that the device can run and that supports the operands is chosen.
 const BUILDS: [(Form, How, Make); 10] = [
     (Plain, Matrix, make::<linear_matrix::Constants>),
     (Plain, Shuffle, make::<linear_shuffle::Constants>),
@@ -80,16 +80,16 @@ where
     Ok(Build::new(to.select(C::KERNEL)?, product.into(), C::from(tile)))
 }
 
-/// What a product is told, by the shaders' names.
+/// The parameters of a product, by the shaders' names.
 #[derive(Debug, Clone, Copy)]
 pub struct Product {
-    /// What the rows count, and how many there are where that is fixed.
+    /// What the rows count, and their number where it is fixed.
     pub rows_of: u32,
     pub rows: u32,
-    /// Columns of the result that are computed, and the terms of each sum.
+    /// Computed columns of the result, and terms per sum.
     pub n: u32,
     pub k: u32,
-    /// The result's first column that is written.
+    /// The first column of the result that is written.
     pub column: u32,
     /// All columns of the result.
     pub y_columns: u32,
@@ -109,8 +109,8 @@ struct Chosen {
 }
 
 impl Chosen {
-    /// Of operand 0 and the weight at a place, with what `epilogue` says of its results. A user's shader in the place of
-    /// `kernel` has the interface of the tiled build.
+    /// Chooses for operand 0 and the weight at a position; `epilogue` is applied to the results. A user's shader in
+    /// place of `kernel` has the interface of the tiled build.
     fn new(to: &Lowering<'_>, form: Form, kernel: &Kernel, weight: usize, epilogue: Tile) -> Result<Self> {
         let rows = Rows::of(&to.result().shape)?;
         let (n, k) = (to.shape(weight).rows().size(Counts::default()), to.shape(weight).columns());
@@ -133,7 +133,7 @@ impl Chosen {
         Ok(Chosen { form, how: *how, make: *make, tile, rows, n, k })
     }
 
-    /// The weight at a place, in slices of rows.
+    /// The weight at a position, in slices of rows.
     fn slices(&self, to: &Lowering<'_>, weight: usize) -> Result<Vec<Slice>> {
         slices(to.operand(weight), self.n, to.dtype(weight).bytes(self.k) as u64, to.capabilities)
     }
@@ -145,7 +145,7 @@ impl Chosen {
         let product = Product {
             rows_of: self.rows.rows_of,
             rows: self.rows.rows,
-            // The gates and what they gate stand side by side, in whole tiles.
+            // Gates and gated values are side by side, in whole tiles.
             n: if (self.form, self.how) == (Gated, Tiled) { across * n } else { slice.rows },
             k: self.k as u32,
             column: slice.first,
@@ -153,7 +153,7 @@ impl Chosen {
             width: slice.rows,
         };
         let build = (self.make)(to, product, self.tile)?;
-        // On matrix cores, row tiles of a group walk all columns together.
+        // On matrix cores, the row tiles of a group iterate over all columns together.
         let group = if self.how == Matrix { GROUP } else { 1 };
         to.add(build, "", given, [Extent::Fixed(group * across), self.rows.tiles(group * m), Extent::ONE])
     }

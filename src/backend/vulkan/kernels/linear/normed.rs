@@ -1,5 +1,5 @@
-//! Dispatches of `layer_norm_linear`: the rows' moments, then the product. In 16 bits the norm is folded into the product,
-//! for which the columns' sums are made between the two.
+//! Dispatches of `layer_norm_linear`: the rows' moments, then the product. In 16 bits the norm is folded into the
+//! product, and the column sums this requires are computed between the two.
 
 use super::{Chosen, Form, How, Tile, number};
 use crate::Result;
@@ -8,7 +8,7 @@ use crate::backend::vulkan::kernels::rows::{Held, Rows, Slice};
 use crate::backend::vulkan::lowering::{Build, Given, Lowering};
 use crate::ops::{Dim, LayerNormLinear};
 
-/// Places of the op's scratch memory.
+/// Positions in the op's scratch memory.
 const MOMENTS: usize = 0;
 const COLUMNS: usize = 1;
 
@@ -20,7 +20,7 @@ pub fn layer_norm_linear(to: &mut Lowering<'_>, op: &LayerNormLinear) -> Result<
     let epilogue = Tile { bias: op.bias, activation: number(op.activation), ..Tile::default() };
     let product = Chosen::new(to, form, &layer_norm_linear::KERNEL, 3, epilogue)?;
     for slice in product.slices(to, 3)? {
-        // Without bias, something that is read anyway stands in its place.
+        // Without a bias, an operand that is read anyway is bound instead.
         let bias = to.operand(if op.bias { 4 } else { 2 });
         let mut given = vec![("moments", to.scratch(MOMENTS)?), ("weight", slice.range), ("bias", bias)];
         if form == Form::Folded {
@@ -33,12 +33,12 @@ pub fn layer_norm_linear(to: &mut Lowering<'_>, op: &LayerNormLinear) -> Result<
     Ok(())
 }
 
-/// What a slice's columns need of the norm that is folded into them.
+/// Computes the per-column terms of the norm that is folded into a slice.
 fn columns(to: &mut Lowering<'_>, product: &Chosen, slice: Slice, given: &[Given]) -> Result<()> {
     let Held { lanes, quads, held, .. } = Held::of(product.k as u32);
     let push =
         layer_norm_columns::Push { rows: slice.rows, first: slice.first, n: product.n as u32, k: product.k as u32 };
-    // Matrix cores want what the norm's weight and the matrix give together rounded.
+    // On matrix cores the product of the norm's weight and the matrix is rounded.
     let rounded = product.how == How::Matrix;
     let constants = layer_norm_columns::Constants { lanes, quads, held, bias: product.tile.bias, rounded };
     let build = Build::new(to.select(&layer_norm_columns::KERNEL)?, push, constants);

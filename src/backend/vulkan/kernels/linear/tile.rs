@@ -1,4 +1,5 @@
-//! What a workgroup of a product computes, and which devices can have it so. No tile changes a bit.
+//! The part of a product that a workgroup computes, and which devices support it. No tile size changes a bit of the
+//! result.
 
 use super::How;
 use crate::backend::vulkan::generated::linear_matrix::KERNEL;
@@ -7,28 +8,28 @@ use crate::backend::vulkan::{Capabilities, DeviceType, Feature};
 use crate::dtype::DType;
 use crate::ops::{Counts, Dim, Shape};
 
-/// Invocations of a workgroup of `linear-shuffle.glsl`.
+/// Invocations per workgroup of `linear-shuffle.glsl`.
 const SHUFFLE_INVOCATIONS: u32 = 64;
-/// Invocations of a workgroup of `linear-matrix.glsl`.
+/// Invocations per workgroup of `linear-matrix.glsl`.
 const MATRIX_INVOCATIONS: u32 = 256;
-/// Fewer tiles than this leave multiprocessors idle: smaller ones are taken, which give the same bits.
+/// Fewer tiles than this leave multiprocessors idle: then tiles are smaller, with the same result bit for bit.
 const FEW_TILES: u32 = 128;
 
-/// What a build is made with, by the shaders' names.
+/// The constants of a build, by the shaders' names.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Tile {
-    /// Rows and columns of a workgroup, and how far it goes along k at a time.
+    /// Rows and columns per workgroup, and the step along k.
     pub tile_m: u32,
     pub tile_n: u32,
     pub tile_k: u32,
-    /// Whether no step hangs over the end of a row.
+    /// Whether the steps divide the row exactly.
     pub whole: bool,
-    /// On matrix cores.
+    /// Subgroups, on matrix cores.
     pub subgroups: u32,
-    /// Rows and columns of an invocation whose lanes are fed by shuffles.
+    /// Rows and columns per invocation, where shuffles feed the lanes.
     pub rows: u32,
     pub columns: u32,
-    /// Whether operands, and results, are taken four elements at a time.
+    /// Whether operands and results are accessed four elements at a time.
     pub vector: bool,
     pub vector_y: bool,
     /// What is applied to the results.
@@ -38,7 +39,7 @@ pub struct Tile {
 }
 
 impl Tile {
-    /// In shared memory: 128 x 128, narrower for few columns; of k as much as fits rows and memory.
+    /// In shared memory: 128 x 128, narrower for few columns; the step along k as long as row and memory permit.
     pub fn shared(n: u32, k: u32, capabilities: &Capabilities) -> Tile {
         let tile = |step| Tile {
             tile_m: 128,
@@ -51,17 +52,17 @@ impl Tile {
         if long.whole && long.shared_bytes() <= capabilities.shared_memory { long } else { tile(16) }
     }
 
-    /// Of `linear.glsl`: rows of x and of the weight in groups of four k, with one more.
+    /// Shared memory of `linear.glsl`: rows of x and of the weight in groups of four k, plus one group.
     fn shared_bytes(self) -> u32 {
         (self.tile_m + self.tile_n) * (self.tile_k / 4 + 1) * 16
     }
 
-    /// By shuffles.
+    /// Tile of the shuffle build.
     pub fn shuffled(n: u32, stored: DType) -> Tile {
         Tile { rows: 16, columns: if n <= 64 && !stored.is_narrow() { 1 } else { 4 }, ..Tile::default() }
     }
 
-    /// The largest that keeps the device busy and fits its shared memory.
+    /// The largest tile that keeps the device busy and fits its shared memory.
     pub fn on_matrix_cores(rows: Dim, n: u32, k: u32, capabilities: &Capabilities) -> Tile {
         let subgroups = MATRIX_INVOCATIONS / capabilities.subgroup_size.max(1);
         let few = |m: u32| matches!(rows, Dim::Fixed(rows) if (rows as u32).div_ceil(m) * n.div_ceil(128) < FEW_TILES);
@@ -72,15 +73,16 @@ impl Tile {
         tiles.find(|tile| tile.matrix_bytes() <= capabilities.shared_memory).unwrap_or(small)
     }
 
-    /// Of `linear-matrix.glsl`: operands in rows of k, then half of the result's columns; beside them, where a norm is folded
-    /// in, two numbers of each row and column and two steps of the norm's weight, and otherwise at most the bias.
+    /// Shared memory of `linear-matrix.glsl`: operands in rows of k, then half of the result's columns; in addition,
+    /// with a folded norm, two numbers per row and column and two steps of the norm's weight, and otherwise at most the
+    /// bias.
     fn matrix_bytes(self) -> u32 {
         let rows = |count: u32, columns: u32| count * (columns / 8 + 1) * 16;
         let Tile { tile_m: m, tile_n: n, tile_k: k, .. } = self;
         rows(m + n, k).max(rows(m, n / 2)) + 8 * (m + n) + 4 * k
     }
 
-    /// Rows and columns of a workgroup.
+    /// Rows and columns per workgroup.
     pub(super) fn workgroup(self, how: How) -> (u32, u32) {
         match how {
             How::Shuffle => (self.rows, SHUFFLE_INVOCATIONS * self.columns),
@@ -89,15 +91,15 @@ impl Tile {
     }
 }
 
-/// Whether lanes are better fed by shuffles than from shared memory: so it is where shared memory is emulated.
-/// Both builds give the same bits.
+/// Whether shuffles feed the lanes better than shared memory does: they do where shared memory is emulated. Both builds
+/// give the same bits.
 pub fn shuffles(capabilities: &Capabilities) -> bool {
     capabilities.device_type == DeviceType::Software
         && capabilities.has(Feature::SubgroupShuffle)
         && SHUFFLE_INVOCATIONS.is_multiple_of(capabilities.subgroup_size.max(1))
 }
 
-/// Whether the device multiplies operand 0 and the weight at a place on matrix cores.
+/// Whether the device multiplies operand 0 and the weight at a position on matrix cores.
 pub fn fits_matrices(to: &Lowering<'_>, weight: usize) -> bool {
     let (x, weight, capabilities) = (to.shape(0), to.shape(weight), to.capabilities);
     let bytes = |shape: &Shape| 2 * shape.elements(Counts::default()) as u64;

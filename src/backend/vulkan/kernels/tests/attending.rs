@@ -60,7 +60,7 @@ fn attention_takes_the_blocks_it_is_asked_for_or_says_why_not() {
     let lanes = fault(DType::F32, [256, 16], &Capabilities { shared_memory: 64 << 10, ..able.clone() });
     assert!(lanes.contains("block_q takes 1024 invocations, floor has 512"), "{lanes}");
     assert!(fault(DType::F16, [48, 48], &able).contains("block_q is 48, expected a power of two"));
-    // With matrix cores of which everything is known.
+    // With matrix cores and every optional feature.
     (able.features, able.subgroup_size) = (Feature::ALL.to_vec(), 32);
     let names = ["subgroups", "keys", "invocations"];
     let matrix = found(DType::F16, [48, 48], &able).unwrap();
@@ -93,7 +93,7 @@ fn attention_in_float16_takes_matrix_cores_where_heads_fit() {
     assert_eq!(push(&matrix), [1, 80, 0, 80, 16, 80, 40, 16, 0.5f32.to_bits(), 0, 0, 0, 0, 1, 1]);
     let blocks = |found: &Dispatch| ["head_dim", "keys", "subgroups", "invocations"].map(|n| constant(found, n));
     assert_eq!(blocks(&matrix), [64, 32, 4, 128]);
-    // Texts of 0, 1, 64 and 65 tokens have no more tiles than the grid.
+    // Texts of 0, 1, 64 and 65 tokens need no more tiles than the grid has.
     let counts = Counts { tokens: 130, texts: 4 };
     assert_eq!(matrix.grid[0].groups(counts), 6);
     let wide = found(DType::F16, op(128, 128, false), &Capabilities { shared_memory: 48 << 10, ..able.clone() });
@@ -101,7 +101,7 @@ fn attention_in_float16_takes_matrix_cores_where_heads_fit() {
     assert_eq!(blocks(&found(DType::F16, op(128, 128, false), &able)), [128, 32, 4, 128], "32 KiB are too few");
     let masked = found(DType::F16, Attention { window: 5, shared_by: 2, ..op(64, 128, true) }, &able);
     assert_eq!(["causal", "window", "bias"].map(|n| constant(&masked, n)), [1, 1, 0]);
-    // Where nobody knows how matrices lie, keys are not hidden and heads are narrower.
+    // Where the matrix layout is unknown, keys are not hidden and heads are narrower.
     let mut unknown = able.clone();
     unknown.features.retain(|feature| *feature != Feature::MatrixRowsInQuads);
     let portable = found(DType::F16, op(64, 128, false), &unknown);

@@ -7,7 +7,7 @@ use super::*;
 use crate::backend::vulkan::kernel::Kernel;
 use crate::ops::signature::with_all_operands;
 
-/// Those that know all sizes when they are recorded, or that no batch calls.
+/// Shaders for which all sizes are known at recording, or that no batch uses.
 const UNCOUNTED: [&str; 13] = [
     "attention-mask",
     "attention-output",
@@ -24,14 +24,14 @@ const UNCOUNTED: [&str; 13] = [
     "rope",
 ];
 
-/// Those that some devices have no variant of: on matrix cores.
+/// Shaders without a variant for some devices: those on matrix cores.
 const OPTIONAL: [&str; 5] =
     ["attention-matrix", "gated-linear-matrix", "layer-norm-linear-matrix", "linear-matrix", "matrix-layout"];
 
-/// Those that are dispatched when a device is opened, for no op.
+/// Shaders that probe a device when it is opened, for no op.
 const QUESTIONS: [&str; 2] = ["half-packing", "matrix-layout"];
 
-/// Bindings that no operand is called by: what lowering gives for them.
+/// Bindings not named after an operand: lowering provides their ranges.
 const GIVEN: [(&str, &[&str]); 3] = [
     ("embedding_sum", &["index_0", "table_0", "index_1", "table_1", "index_2", "table_2"]),
     // A slice of the gate's rows.
@@ -40,7 +40,7 @@ const GIVEN: [(&str, &[&str]); 3] = [
     ("layer_norm_linear", &["moments", "columns"]),
 ];
 
-/// The op that a kernel belongs to, with all operands.
+/// The op of a kernel, with all operands.
 fn op_of(kernel: &Kernel) -> Op {
     let parts = ["layer-norm-moments", "layer-norm-columns"];
     let is = |name: &&&str| kernel.name == **name || kernel.name.starts_with(&format!("{name}-"));
@@ -91,7 +91,7 @@ fn every_variant_keeps_to_the_floor() {
             assert_eq!(variant.bindings[0].name == "counts", !uncounted, "{name}");
             let bindings = variant.bindings.iter();
             let writes: Vec<&str> = bindings.filter(|b| b.access != Access::Read).map(|b| b.name).collect();
-            // A kernel of several dispatches writes one of the op's results.
+            // A kernel of an op with several dispatches writes one of its results.
             let result = |name: &&str| op_of(kernel).results().iter().any(|result| result.name == *name);
             let expected: Vec<&str> = match QUESTIONS.contains(&kernel.name) {
                 true => vec!["y"],
@@ -106,9 +106,10 @@ fn every_variant_keeps_to_the_floor() {
     }
 }
 
-/// What a module may declare with OpCapability (17): Shader (1), and 64-bit, 16-bit, 8-bit or float features nowhere but on
-/// matrix cores, which a device is asked for by name: Float16 (9), the Vulkan memory model (5345), cooperative matrices (6022),
-/// and in a subgroup (61) votes (62), arithmetic (63) and shuffles (65), of which builds for software devices have the last.
+/// Values that a module may declare with OpCapability (17): Shader (1), and 64-bit, 16-bit, 8-bit or float features
+/// only on matrix cores, which a device is queried for by name: Float16 (9), the Vulkan memory model (5345),
+/// cooperative matrices (6022), and in a subgroup (61) votes (62), arithmetic (63) and shuffles (65), of which builds
+/// for software devices use the last.
 fn allowed(kernel: &Kernel, variant: &Variant) -> &'static [u32] {
     match variant.needs {
         [] if kernel.name.ends_with("-shuffle") => &[1, 61, 65],
@@ -137,7 +138,7 @@ fn reflection_gives_names_defaults_and_sizes() {
         ]
     );
     assert_eq!(variant.local_size, [256, 1, 1]);
-    // The arrays' sizes are computed from constants: two of 128 rows of 5 quads.
+    // The arrays' sizes are computed from constants: two arrays of 128 rows of 5 quads.
     assert_eq!(variant.shared_bytes, 2 * 128 * 5 * 16);
     assert_eq!(generated::embedding_sum::KERNEL.variants[0].bindings[7].access, Access::ReadWrite);
     assert_eq!(variant.push_bytes as usize, size_of::<generated::linear::Push>());

@@ -12,7 +12,7 @@ use crate::dtype::DType;
 use crate::graph::{Graph, Plan, ValueId};
 use crate::ops::{Dim, Op, Shape};
 
-/// What an operand of a one-node plan is.
+/// The kind of an operand of a one-node plan.
 enum Operand {
     Rows(usize),
     Ids,
@@ -69,7 +69,7 @@ fn tokens(per: u32) -> Extent {
     Extent::Tiles { dim: Dim::Tokens, per }
 }
 
-/// What a recording relies on.
+/// Checks what recording relies on.
 fn check(dispatch: &Dispatch) {
     let variant = dispatch.variant;
     assert_eq!(dispatch.constants.len(), variant.constants.len(), "{}", variant.name);

@@ -28,7 +28,7 @@ fn tiles_of_linear_fit_shared_memory() {
     for n in [1, 64, 65, 1536] {
         let dispatch = &on_floor(Linear::default(), &[Rows(64), Weight(vec![n, 64])])[0];
         let [m, n, k] = ["tile_m", "tile_n", "tile_k"].map(|name| constant(dispatch, name));
-        // Rows of four-wide quads, one of padding.
+        // Rows of quads, one of which is padding.
         assert!((m + n) * (k / 4 + 1) * 16 <= Capabilities::floor().shared_memory);
         assert_eq!((m * k % 1024, n * k % 1024), (0, 0), "every invocation loads as much");
     }
@@ -36,7 +36,7 @@ fn tiles_of_linear_fit_shared_memory() {
 
 #[test]
 fn a_weight_over_the_binding_range_is_cut() {
-    // mBERT's vocabulary as a product: 367 MB.
+    // The vocabulary of mBERT as a product: 367 MB.
     let found = on_floor(
         Linear { bias: true, ..Linear::default() },
         &[Rows(768), Weight(vec![119_547, 768]), Weight(vec![119_547])],
@@ -98,7 +98,7 @@ fn narrow_operands_get_the_variant_of_their_type() {
     let software = Capabilities { device_type: DeviceType::Software, ..able.clone() };
     let software = Capabilities { features: vec![Feature::SubgroupShuffle], ..software };
     assert_eq!(name(DType::F16, linear(), &product(12, 20), &software).unwrap().1, "linear-shuffle-float16");
-    // A weight over the binding range is cut, and what is cut runs without matrix cores.
+    // A weight over the binding range is cut, and its slices run without matrix cores.
     assert_eq!(name(DType::F16, linear(), &product(119_547 / 8 * 8, 768), &able).unwrap(), (2, "linear-float16"));
     let norm = [Rows(384), Weight(vec![384]), Weight(vec![384])];
     let norm = name(DType::F16, LayerNorm { eps: 1e-5 }.into(), &norm, &floor).unwrap();
@@ -121,7 +121,7 @@ fn narrow_operands_get_the_variant_of_their_type() {
         (linear(), &product(6, 8)[..], "float16 takes multiples of four"),
         (linear(), &product(8, 6), "float16 takes multiples of four"),
         (Normalize::default().into(), &[Rows(8)], "no variant for float16"),
-        // A vector of weights is float32.
+        // A vector weight is float32.
         (Binary::from(BinaryKind::Add).into(), &[Rows(8), Weight(vec![8])], "operand 1 is float32, expected float16"),
     ] {
         let error = name(DType::F16, op, operands, &able).unwrap_err();
