@@ -90,8 +90,8 @@ impl Plan {
         plan
     }
 
-    /// The plan for batches with exactly these counts, whose texts have one length: axes that contain that length
-    /// become fixed.
+    /// The plan for batches with exactly these counts, whose texts have one length: the shapes of values with an axis
+    /// [`Dim::Length`] become fixed.
     pub fn of_one_length(&self, counts: Counts) -> Self {
         let mut plan = self.clone();
         for value in plan.graph.values.iter_mut().filter(|value| value.shape.0.contains(&Dim::Length)) {
