@@ -85,7 +85,7 @@ fn users(shader: &str, found: &super::ComputeFunction) -> Result<usize> {
     Ok(vulkan::registry::add(variant))
 }
 
-/// Checks that `file` is one of grilly's own shaders with the interface of `shader`; else returns `missing`.
+/// Checks that `file` is one of grilly's own shaders, returning `missing` if not, and has the interface of `shader`.
 fn own(shader: &str, file: &str, missing: Error) -> Result<()> {
     if Registry::generic().find(shader, "").is_some_and(|row| row.file == file) {
         return Ok(());

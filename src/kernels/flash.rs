@@ -170,8 +170,9 @@ pub fn nearest_config(config: FlashAttentionConfig, max_shared_memory: u64) -> O
 /// Rejects a configuration that needs more shared memory than available, or for which there is no kernel.
 ///
 /// # Errors
-/// `SharedMemory` with need, limit and the nearest configuration that fits; `InvalidArgument` for columns of zero or, in
-/// float16, no multiple of 16, and for blocks that are no multiples of 16 or, in float32, no powers of two.
+/// `SharedMemory` with the required bytes, the limit and the nearest configuration that fits; `InvalidArgument` for a
+/// head of zero columns or, in float16, not a multiple of 16, and for blocks that are not multiples of 16 or, in
+/// float32, not powers of two.
 pub fn validate_config(config: FlashAttentionConfig, max_shared_memory: u64) -> Result<()> {
     let fault = |name: &str, size: u32, expected: &str| {
         Err(Error::InvalidArgument(format!("flash attention, {config}: {name} is {size}, expected {expected}")))
