@@ -45,7 +45,7 @@ pub(super) fn read(file: &std::path::Path) -> Option<Compiled> {
     let words: Vec<u32> = bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
     let (count, rest) = words.split_first()?;
     let (named, spirv) = rest.split_at_checked(*count as usize)?;
-    // Validated whoever wrote the file, since drivers must get valid modules only.
+    // Validated whatever the origin of the file, since only valid modules may be passed to a driver.
     let valid = [named, spirv].into_iter().all(|module| spirv_tools::validate(module).is_ok());
     valid.then(|| Compiled { named: named.to_vec(), spirv: spirv.to_vec() })
 }

@@ -248,7 +248,7 @@ impl EmbeddingModel {
     }
 }
 
-/// Starts as many batches as the program allows, then finishes the oldest; returns the number of texts finished.
+/// Starts batches up to the program's limit in flight, then finishes the oldest; returns the number of texts finished.
 fn step(
     runner: &Runner,
     work: &Work<'_>,

@@ -173,7 +173,7 @@ impl Graph {
         }
     }
 
-    /// As [`Graph::apply`], as exactly one node, for operands known not to have been updated.
+    /// As [`Graph::apply`], but adds exactly one node, for operands that have not been updated.
     pub(crate) fn add(&mut self, name: &str, op: Op, operands: &[ValueId]) -> Result<Vec<ValueId>> {
         let results = self.infer(name, &op, operands)?;
         self.insert(name, op, operands, results)

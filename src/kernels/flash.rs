@@ -109,7 +109,7 @@ pub fn required_shared_memory(config: FlashAttentionConfig) -> u64 {
         let (chunks, scores) = ((queries + keys) * 9, queries * (keys / 4 + 1));
         return 16 * (chunks.max(scores) + 8 * keys + queries) + 4 * queries;
     }
-    // Row strides of eight halves per quad of 16 bytes (or four floats) plus one padding quad; one factor per query.
+    // Row strides in quads of 16 bytes (eight halves or four floats), plus one quad; one factor per query.
     let (quads, scores) = (columns / 8, keys / 4);
     (2 * keys).max(queries) * (quads + 1) * 16 + queries * (scores + 1) * 16 + queries * 4
 }

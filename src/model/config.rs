@@ -30,7 +30,7 @@ const TRANSFORMER_CONFIGS: [&str; 7] = [
 /// `config_sentence_transformers.json` and `sentence_bert_config.json`, with their defaults filled in.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SentenceConfig {
-    /// Prompts by name: `query` and `document` (empty unless the file gives them), then the file's others in its order.
+    /// Prompts by name: `query` and `document` (empty if missing in the file), then the file's others in its order.
     pub prompts: Vec<(String, String)>,
     /// Name of the prompt used by default.
     pub default_prompt_name: Option<String>,

@@ -234,8 +234,9 @@ fn map_file(path: &Path) -> Result<Mmap> {
     }
     let file = File::open(path).map_err(unreadable)?;
     // SAFETY: the map is only ever read, and every range read from it was checked against its length by `header::read`.
-    // That no other process changes or truncates the file while it is mapped cannot be enforced here; whoever installs
-    // models keeps it (package managers and the hub's cache replace files instead of writing into them). Reads of changed
-    // bytes give other numbers; reads past a new, smaller end are ended by the operating system with a signal.
+    // No other process may change or truncate the file while it is mapped; this cannot be enforced here and is left to
+    // whoever installs models (package managers and the hub's cache replace files instead of writing into them). Reads
+    // of changed bytes return other numbers; reads past a new, smaller end are terminated by the operating system with
+    // a signal.
     unsafe { Mmap::map(&file) }.map_err(|e| fault(format!("cannot be mapped into memory: {e}")))
 }
