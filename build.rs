@@ -52,8 +52,8 @@ fn generate(_out: &std::path::Path) -> Result<String, String> {
     Ok(String::new())
 }
 
-/// Writes the modules and returns the text of `kernels.rs`, or the faults of all shaders, one per line, as `file:line:
-/// error: what`.
+/// Writes the modules and returns the text of `kernels.rs`, or the faults of all shaders, one per line, as
+/// `file:line: error: what`.
 #[cfg(feature = "vulkan")]
 fn generate(out: &std::path::Path) -> Result<String, String> {
     let shaders = std::path::Path::new("shaders");

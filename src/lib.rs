@@ -1,7 +1,7 @@
 //! grilly: text embeddings and transformer kernels on any Vulkan GPU, with automatic fallback to the CPU.
 //!
-//! The data flow, from top to bottom. `embed` runs it from end to end; dependencies point down, `embed -> model ->
-//! graph -> ops`, and the backends run plans of `graph`:
+//! The data flow, from top to bottom. `embed` runs it from end to end; dependencies point down,
+//! `embed -> model -> graph -> ops`, and the backends run plans of `graph`:
 //!
 //! ```text
 //! texts ── text::tokenizer ─▶ ids ── text::packing ─▶ PackedBatch {ids, positions, offsets, order}

@@ -181,7 +181,7 @@ fn numbers<T: bytemuck::Pod>(bytes: &[u8]) -> Vec<T> {
 /// Splits a batch into groups of adjacent texts of one length, at most `most(length)` texts each.
 ///
 /// # Errors
-/// `InvalidArgument` for offsets that do not increase from 0 to the number of tokens.
+/// `InvalidArgument` for offsets that decrease, or do not run from 0 to the number of tokens.
 fn groups(offsets: &[u32], tokens: usize, most: impl Fn(usize) -> usize) -> Result<Vec<Group>> {
     let ends = (offsets.first(), offsets.last().map(|last| *last as usize));
     if ends != (Some(&0), Some(tokens)) || offsets.windows(2).any(|pair| pair[0] > pair[1]) {

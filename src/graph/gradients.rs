@@ -1,6 +1,5 @@
 //! Derivatives appended to a graph: reverse accumulation over the nodes with each op's
-//! [`vjp`](crate::ops::Operation::vjp)
-//! (Griewank and Walther 2008).
+//! [`vjp`](crate::ops::Operation::vjp) (Griewank and Walther 2008).
 
 use std::collections::{HashMap, HashSet};
 

@@ -59,7 +59,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Fuses nodes where possible, drops nodes that no output needs, and assigns memory to every value.
+    /// Fuses nodes where possible, drops nodes that neither an output nor a state needs, and assigns memory to every
+    /// value.
     pub fn new(graph: Graph) -> Self {
         Plan::with(graph, &Fusion::default())
     }

@@ -151,7 +151,7 @@ pub(crate) fn features(half_precision: bool) -> Vec<Feature> {
 /// Smallest block size: one matrix.
 const LEAST: u32 = 16;
 
-/// The nearest configuration within the limit: halves `block_kv` as long as that helps, then `block_q`; `None` if none
+/// The nearest configuration within the limit: halves `block_kv` down to the minimum, then `block_q`; `None` if none
 /// fits.
 pub fn nearest_config(config: FlashAttentionConfig, max_shared_memory: u64) -> Option<FlashAttentionConfig> {
     let mut nearest = config;

@@ -6,8 +6,9 @@ use crate::tensor::{Part, Recipe};
 /// Biases of scores by distance, `[buckets, heads]`, as in T5 for both directions (Raffel et al. 2020).
 ///
 /// Half of the buckets are for keys after the query. Of `n` such buckets, distances below `n / 2` have one each; larger
-/// distances share buckets logarithmically: `n / 2 + floor(n / 2 * log(distance / (n / 2)) / log(max_distance / (n /
-/// 2)))`, at most `n - 1`. Reference: `relative_position_bucket` of transformers' MPNet.
+/// distances share buckets logarithmically:
+/// `n / 2 + floor(n / 2 * log(distance / (n / 2)) / log(max_distance / (n / 2)))`, at most `n - 1`. Reference:
+/// `relative_position_bucket` of transformers' MPNet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelativeBiases {
     /// The table; it has at least `buckets` rows, and only those are read.

@@ -190,8 +190,8 @@ impl Operation for Attention {
         Ok(())
     }
 
-    /// False if the number of keys is not the batch's number of tokens, since texts then have separate key offsets, and
-    /// if biases depend on the number of the text.
+    /// False if texts share keys, if the number of keys is not the batch's number of tokens, since texts then have
+    /// separate key offsets, and if biases depend on the number of the text.
     fn is_separable(&self, operands: &[&Shape]) -> bool {
         self.shared_by == 1
             && operands[1].rows() == Dim::Tokens

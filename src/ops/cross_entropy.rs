@@ -7,8 +7,8 @@ use crate::Result;
 /// The target of rows that are left out; -1 as a signed integer.
 pub const IGNORED: u32 = u32::MAX;
 
-/// `w[t] (logsumexp(x) - x[t])` per row, 0 where the target `t` is [`IGNORED`]. With label smoothing `s`, that times `1
-/// - s`, plus `s / C` times the sum of `w[c] (logsumexp(x) - x[c])` over all classes, as in torch.
+/// `w[t] (logsumexp(x) - x[t])` per row, 0 where the target `t` is [`IGNORED`]. With label smoothing `s`, that times
+/// `1 - s`, plus `s / C` times the sum of `w[c] (logsumexp(x) - x[c])` over all classes, as in torch.
 ///
 /// Operands: `logits [..., C]`, `targets [...]` (integers), then, if classes have weights, `weight [C]`.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]

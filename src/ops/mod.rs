@@ -63,7 +63,7 @@ pub trait Operation {
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         definition::infer(self, of)
     }
-    /// Checks of operands whose shapes fit that need the counts of a batch.
+    /// Runs the checks that need a batch's counts, on operands whose shapes fit.
     ///
     /// # Errors
     /// As [`Operation::infer`].
