@@ -1,4 +1,4 @@
-//! Compiles `shaders/` to SPIR-V and writes their Rust interfaces to `$OUT_DIR/kernels.rs`, the modules beside it.
+//! Compiles `shaders/` to SPIR-V and writes their Rust interfaces to `$OUT_DIR/kernels.rs`, with the modules beside it.
 //!
 //! ```text
 //! shaders/**/*.glsl ── manifest ─▶ rows ── compile ─▶ SPIR-V ── validate, reflect ─▶ interfaces ── emit ─▶ kernels.rs
@@ -26,7 +26,7 @@ mod reflect;
 #[path = "src/backend/vulkan/raw/spirv_tools.rs"]
 mod spirv_tools;
 
-/// The features a manifest may name are the ones a device is asked for.
+/// The features that a manifest may name are those for which a device is queried.
 #[cfg(feature = "vulkan")]
 #[allow(dead_code)]
 #[path = "src/backend/vulkan/capabilities.rs"]
@@ -52,7 +52,7 @@ fn generate(_out: &std::path::Path) -> Result<String, String> {
     Ok(String::new())
 }
 
-/// Writes the modules and gives the text of `kernels.rs`; all shaders' faults at once, one a line, as
+/// Writes the modules and returns the text of `kernels.rs`, or the faults of all shaders, one per line, as
 /// `file:line: error: what`.
 #[cfg(feature = "vulkan")]
 fn generate(out: &std::path::Path) -> Result<String, String> {

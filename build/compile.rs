@@ -1,4 +1,4 @@
-//! One variant of a shader to SPIR-V 1.6 for Vulkan 1.3.
+//! Compiles a variant of a shader to SPIR-V 1.6 for Vulkan 1.3.
 
 use std::path::Path;
 
@@ -7,13 +7,13 @@ use crate::manifest::{Kernel, Variant};
 
 /// One variant, compiled twice.
 pub struct Module {
-    /// What the device runs.
+    /// The module that the device runs.
     pub optimised: Vec<u32>,
-    /// Unoptimised: every binding, push constant and specialization constant with its name, used or not.
+    /// Unoptimised, with every binding, push constant and specialization constant under its name, used or not.
     pub named: Vec<u32>,
 }
 
-/// Compiles one variant; the error lists what the compiler said as `file:line: error: what`.
+/// Compiles one variant; the error contains the compiler's messages as `file:line: error: what`.
 pub fn compile(kernel: &Kernel, variant: &Variant, shaders: &Path) -> Result<Module, String> {
     let file = kernel.file.display().to_string();
     let text = std::fs::read_to_string(&kernel.file).map_err(|e| format!("{file}: error: {e}"))?;

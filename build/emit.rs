@@ -1,4 +1,4 @@
-//! Interfaces to Rust: one module a kernel, with structs whose fields are the shader's names.
+//! Generates Rust from interfaces: one module per kernel, with structs whose fields have the shader's names.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ pub struct Kernel {
     pub name: String,
     /// The GLSL file.
     pub file: PathBuf,
-    /// As in the shader's lines.
+    /// The variants declared in the shader.
     pub variants: Vec<Variant>,
 }
 
 /// One build of a shader.
 pub struct Variant {
-    /// The shader's row.
+    /// The variant's row in the manifest.
     pub row: manifest::Variant,
     /// The module.
     pub spirv: Vec<u32>,
@@ -27,7 +27,7 @@ pub struct Variant {
     pub interface: Interface,
 }
 
-/// The whole of `kernels.rs`.
+/// The complete text of `kernels.rs`.
 pub fn emit(kernels: &[Kernel]) -> Result<String, String> {
     let (mut out, mut errors, mut blocks) = (String::new(), String::new(), Vec::new());
     for kernel in kernels {
@@ -43,7 +43,7 @@ pub fn emit(kernels: &[Kernel]) -> Result<String, String> {
     if errors.is_empty() { Ok(out) } else { Err(errors) }
 }
 
-/// The texts of the files that shaders include, by name: users' shaders may include them, too.
+/// The texts of the files in `shaders/include`, by name, since users' shaders may include them, too.
 pub fn includes(folder: &Path) -> Result<String, String> {
     let fail = |e: std::io::Error| format!("{}: error: {e}", folder.display());
     let mut files = Vec::new();
@@ -58,7 +58,7 @@ pub fn includes(folder: &Path) -> Result<String, String> {
     Ok(out)
 }
 
-/// Fails where the variants' interfaces differ in more than constants and sizes; returns all constants that callers set.
+/// Checks that the variants' interfaces differ only in constants and sizes; returns all constants set by callers.
 fn constants(kernel: &Kernel) -> Result<Vec<Constant>, String> {
     let first = &kernel.variants[0];
     let mut constants = first.interface.constants.clone();
@@ -83,13 +83,13 @@ fn constants(kernel: &Kernel) -> Result<Vec<Constant>, String> {
             }
         }
     }
-    // One that is named as a feature has its value from the device.
+    // A constant named after a feature gets its value from the device.
     constants.retain(|c| Feature::named(&c.name.to_lowercase()).is_none());
     constants.sort_by_key(|c| c.id);
     Ok(constants)
 }
 
-/// A Rust literal and type for 32 bits of a scalar; a bool is 0 or 1.
+/// The Rust type and literal of a 32-bit scalar; a bool is 0 or 1.
 fn value(scalar: Scalar, bits: u32) -> (&'static str, String) {
     match scalar {
         Scalar::F32 => ("f32", format!("f32::from_bits({bits})")),
@@ -110,17 +110,18 @@ fn bits(constant: &Constant) -> String {
     }
 }
 
-/// A Rust struct whose members have the names of shaders' constants: each block that fits it is made from it.
+/// A Rust struct whose members have the names of shader constants; each block that matches it is converted from it.
 struct Source {
-    /// In `backend::vulkan::kernels`.
+    /// Path in `backend::vulkan::kernels`.
     path: &'static str,
     /// Its members.
     members: &'static str,
-    /// The folder of the shaders whose blocks have no other members; `None` for blocks that have all of these, and others.
+    /// The folder of the shaders whose blocks have exactly these members; `None` for blocks that contain all of these
+    /// and others.
     alone_in: Option<&'static str>,
 }
 
-/// A block is made from the first that fits it.
+/// A block is converted from the first source that matches.
 const SOURCES: [Source; 6] = [
     Source { path: "elementwise::Elements", members: "rows_of rows columns rows_per_group", alone_in: None },
     Source { path: "rows::Rows", members: "rows_of rows columns", alone_in: None },
@@ -142,7 +143,7 @@ const SOURCES: [Source; 6] = [
     },
 ];
 
-/// The conversion to a block, if there is what it can be made from.
+/// The conversion to a block, if there is a source for it.
 fn conversion(kernel: &Kernel, block: &str, names: &[String]) -> Option<String> {
     let known = |source: &Source, name: &String| source.members.split(' ').any(|member| member == name);
     let fits = |source: &&Source| match source.alone_in {
@@ -162,7 +163,7 @@ fn conversion(kernel: &Kernel, block: &str, names: &[String]) -> Option<String> 
     ))
 }
 
-/// Push blocks that have a struct already, by the module it stands in: blocks with the same members are one type.
+/// Push blocks that already have a struct, by the module that contains it: blocks with equal members share one type.
 type Blocks<'a> = Vec<(&'a [PushMember], String)>;
 
 fn module<'a>(kernel: &'a Kernel, blocks: &mut Blocks<'a>) -> Result<String, String> {
@@ -176,7 +177,7 @@ fn module<'a>(kernel: &'a Kernel, blocks: &mut Blocks<'a>) -> Result<String, Str
         out.push('\n');
     };
     line(format!("/// Interface of `{file}`.\npub mod {name} {{"));
-    // A shader without constants names no Constant.
+    // A shader without constants does not use `Constant`.
     line("#[allow(unused_imports)]".into());
     line("use crate::backend::vulkan::kernel::{".into());
     line("Access, Binding, Constant, Kernel, PushMember, Scalar, Specialization, Variant};".into());
@@ -276,7 +277,7 @@ fn variant_row(kernel: &Kernel, variant: &Variant) -> Result<String, String> {
     Ok(out)
 }
 
-/// The file beside `kernels.rs` that holds a variant's module.
+/// The file of a variant's module, beside `kernels.rs`.
 pub fn spirv_file(kernel: &Kernel, variant: &Variant) -> String {
     format!("{}.{}.spv", kernel.name, variant.row.name)
 }

@@ -1,19 +1,19 @@
-//! Reads which kernels the shaders are, and in which variants: each tells it in its lines that start with `//#`, as TOML.
-//! One without such lines is the kernel of its file's name, with one variant that needs nothing.
+//! Reads the kernels and their variants from the shaders, which declare them as TOML in lines that start with `//#`. A
+//! shader without such lines is the kernel named after its file, with one variant that requires nothing.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-/// One shader with its variants, the most demanding first.
+/// One shader with its variants, in order of decreasing requirements.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Kernel {
     /// The op's name with hyphens.
     pub name: String,
     /// The GLSL file.
     pub file: PathBuf,
-    /// At least one; the last needs nothing.
+    /// At least one; the last requires nothing.
     pub variants: Vec<Variant>,
 }
 
@@ -22,15 +22,15 @@ pub struct Kernel {
 pub struct Variant {
     /// `kernel` or `kernel-variant`.
     pub name: String,
-    /// How activations and matrices are stored: one of [`STORED`].
+    /// Storage type of activations and matrices: one of [`STORED`].
     pub stored: String,
-    /// Names of the features the device must have.
+    /// Names of the required device features.
     pub needs: Vec<String>,
     /// Macros, in the order of their names.
     pub defines: BTreeMap<String, String>,
 }
 
-/// What a kernel may be built for, as `shaders/include/stored.glsl` names it in capitals.
+/// The storage types for which a kernel may be built; `shaders/include/stored.glsl` has them in capitals.
 pub const STORED: [&str; 3] = ["float32", "float16", "bfloat16"];
 
 #[derive(Deserialize)]
@@ -47,11 +47,11 @@ fn one() -> Vec<KernelRow> {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 struct KernelRow {
-    /// That of the file if left out.
+    /// The name of the file if omitted.
     name: Option<String>,
-    /// Whether some devices may have no variant; who lowers to it asks first.
+    /// Whether some devices may have no variant; code that lowers to the kernel must check first.
     optional: bool,
-    /// Element types, each with all variants; float32 if left out.
+    /// Element types, each with all variants; float32 if omitted.
     stored: Option<Vec<String>>,
     variants: Vec<VariantRow>,
 }
@@ -64,7 +64,7 @@ struct VariantRow {
     defines: BTreeMap<String, String>,
 }
 
-/// All kernels under `folder`, sorted by name. `features` are the names that `needs` may hold.
+/// Reads all kernels under `folder`, sorted by name. `features` are the valid names in `needs`.
 pub fn read(folder: &Path, features: &[&str]) -> Result<Vec<Kernel>, String> {
     let mut kernels = Vec::new();
     for path in shaders(folder)? {
@@ -78,10 +78,10 @@ pub fn read(folder: &Path, features: &[&str]) -> Result<Vec<Kernel>, String> {
     }
 }
 
-/// The kernels of the shader at `path`.
+/// Parses the kernels of the shader at `path`.
 pub fn parse(text: &str, path: &Path, features: &[&str]) -> Result<Vec<Kernel>, String> {
     let at = |fault: String| format!("{}: error: {fault}", path.display());
-    // Every line keeps its number.
+    // Lines keep their numbers for error messages.
     let lines: Vec<&str> = text.lines().map(|line| line.strip_prefix("//#").unwrap_or_default()).collect();
     let file: File = toml::from_str(&lines.join("\n")).map_err(|e| at(e.to_string().replace('\n', " ")))?;
     file.kernel.into_iter().map(|row| kernel(row, path, features).map_err(at)).collect()
@@ -103,7 +103,7 @@ fn kernel(row: KernelRow, path: &Path, features: &[&str]) -> Result<Kernel, Stri
             return Err(format!("{kernel}: unknown feature {unknown:?}, expected one of {}", features.join(", ")));
         }
         let float32 = stored == STORED[0];
-        // The types need telling apart only where there are several.
+        // A suffix is needed only to distinguish several types.
         let suffix = if float32 || types.len() == 1 { "" } else { stored };
         let words = [&*kernel, &variant.name, suffix].into_iter().filter(|word| !word.is_empty());
         let name = words.collect::<Vec<_>>().join("-");
@@ -122,7 +122,7 @@ fn kernel(row: KernelRow, path: &Path, features: &[&str]) -> Result<Kernel, Stri
     Ok(Kernel { name: kernel, file: path.into(), variants })
 }
 
-/// Every file of `folder` that is no include.
+/// All shader files of `folder` except includes.
 fn shaders(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let fail = |e: std::io::Error| format!("{}: {e}", folder.display());
     let mut found = Vec::new();

@@ -1,8 +1,8 @@
-//! Arrays on a device, and ops run on them one by one: what `grilly.functional` and `VulkanTensor` stand on.
+//! Arrays on a device, and ops run on them one by one: the basis of `grilly.functional` and `VulkanTensor`.
 //!
-//! A call is a graph of one op (with casts around it where an operand is float16) that runs on arrays in place of a
-//! batch. On Vulkan a call is only recorded; what is recorded is submitted when something is read, or when enough has
-//! gathered, so a chain of calls is one submission and moves no data.
+//! A call is a graph of one op (with casts around it where an operand is float16) that runs on arrays instead of a
+//! batch. On Vulkan a call is only recorded; recorded work is submitted when an array is read or when enough has
+//! accumulated, so a chain of calls is one submission and moves no data.
 
 mod by_length;
 mod call;
@@ -32,15 +32,15 @@ use crate::ops::Op;
 use crate::settings::Settings;
 use crate::{Error, Result};
 
-/// A device on which arrays live and ops run; one for each device string, for the whole process.
+/// A device on which arrays are stored and ops run; one per device string and process.
 pub struct Engine {
     backend: Arc<dyn ArrayEngine>,
     kind: BackendKind,
     device: String,
     reason: String,
-    /// Whose shaders run; empty for the generic ones.
+    /// Architecture whose shaders run; empty for the generic ones.
     architecture: String,
-    /// Which shader serves whom; `None` for the process' registry as it is at each call.
+    /// The registry of shaders; `None` for the process' registry as of each call.
     shaders: Option<Arc<Registry>>,
     calls: calls::Calls,
     filled: steps::Filled,
@@ -69,7 +69,7 @@ impl Engine {
         }
         let choice = choose::open(device.parse()?, &Settings::from_env()?)?;
         let backend = choice.backend.arrays(None)?;
-        // Two names of one device are one engine, so that their arrays go together.
+        // Two names of one device share one engine, so that their arrays can be combined.
         let same = |engine: &&Arc<Engine>| std::ptr::addr_eq(Arc::as_ptr(&engine.backend), Arc::as_ptr(&backend));
         if let Some(engine) = engines.values().find(same).cloned() {
             engines.insert(device.to_owned(), engine.clone());
@@ -89,13 +89,13 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Those that [`Engine::of`] has opened.
+    /// The engines opened by [`Engine::of`].
     pub fn opened() -> Vec<Arc<Engine>> {
         let engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
         engines.iter().flat_map(HashMap::values).cloned().collect()
     }
 
-    /// An engine of the caller's own, which runs the shaders of a plan.
+    /// A separate engine that runs the shaders of a plan.
     fn own(backend: &dyn Backend, plan: &Plan, options: ProgramOptions) -> Result<Arc<Engine>> {
         Ok(Arc::new(Engine {
             backend: backend.arrays(Some(options))?,
@@ -109,12 +109,12 @@ impl Engine {
         }))
     }
 
-    /// Those that a call made now runs.
+    /// The registry used by a call made now.
     fn shaders(&self) -> Arc<Registry> {
         self.shaders.clone().unwrap_or_else(shaders::read)
     }
 
-    /// Where it runs.
+    /// The backend.
     pub fn kind(&self) -> BackendKind {
         self.kind
     }
@@ -124,15 +124,15 @@ impl Engine {
         &self.device
     }
 
-    /// Why this device.
+    /// The reason why this device was chosen.
     pub fn reason(&self) -> &str {
         &self.reason
     }
 
-    /// An array of `shape` with the given elements, little endian.
+    /// Uploads an array of `shape` with the given elements, little endian.
     ///
     /// # Errors
-    /// `InvalidArgument` when the bytes are not those of the shape, `OutOfMemory`, or a device fault.
+    /// `InvalidArgument` when the number of bytes does not match the shape, `OutOfMemory`, or a device fault.
     pub fn upload(self: &Arc<Self>, dtype: DType, shape: &[usize], bytes: &[u8]) -> Result<Array> {
         let elements = elements(shape)?;
         if bytes.len() != dtype.bytes(elements) {
@@ -159,11 +159,11 @@ impl Engine {
         Ok(Array { engine: self.clone(), memory, shape: shape.to_vec(), dtype, bounds, falls })
     }
 
-    /// The result of one op.
+    /// Runs an op and returns its result.
     ///
     /// # Errors
     /// `InvalidArgument` for operands that do not fit the op, `IndexOutOfRange` for ids outside a table, `Unsupported`
-    /// naming the limit for what the device cannot take, `OutOfMemory`, or a device fault.
+    /// naming the limit that the device does not meet, `OutOfMemory`, or a device fault.
     pub fn call(self: &Arc<Self>, op: &Op, operands: &[&Array]) -> Result<Array> {
         self.call_as(&self.architecture, op, operands)
     }
@@ -176,7 +176,8 @@ impl Engine {
         Ok(self.call_all(architecture, &Hashed::from(op.clone()), operands)?.swap_remove(0))
     }
 
-    /// All results of one op, in its order; an operand that it updates is left as it is, and the result is a copy.
+    /// Runs an op and returns all its results, in order. An operand that the op updates is unchanged; the result is a
+    /// copy.
     ///
     /// # Errors
     /// As [`Engine::call`].
@@ -192,7 +193,7 @@ impl Engine {
         call::run(self, architecture, op, operands)
     }
 
-    /// Waits until everything recorded so far is done.
+    /// Waits until all recorded work is done.
     ///
     /// # Errors
     /// A device fault.
@@ -203,8 +204,8 @@ impl Engine {
 
 /// The number of elements of a shape.
 ///
-/// # Errors
-/// `InvalidArgument` when it does not fit 64 bits, or its bytes do not.
+/// `InvalidArgument` when the number of elements, or of bytes, overflows.
+/// `InvalidArgument` when the number of elements, or of bytes, does not fit 64 bits.
 fn elements(shape: &[usize]) -> Result<usize> {
     let product = shape.iter().try_fold(1usize, |product, n| product.checked_mul(*n));
     product.filter(|n| n.checked_mul(4).is_some_and(|bytes| bytes <= isize::MAX as usize)).ok_or_else(|| {
@@ -212,7 +213,7 @@ fn elements(shape: &[usize]) -> Result<usize> {
     })
 }
 
-/// A tensor on a device: contiguous, never changed once made. Clones share its memory; the last one frees it.
+/// A contiguous, immutable tensor on a device. Clones share its memory, which is freed with the last one.
 #[derive(Clone)]
 pub struct Array {
     engine: Arc<Engine>,
@@ -220,7 +221,7 @@ pub struct Array {
     shape: Vec<usize>,
     dtype: DType,
     bounds: Option<(i64, i64)>,
-    /// Whether an integer is less than one before it.
+    /// Whether an integer is less than its predecessor.
     falls: bool,
 }
 
@@ -239,7 +240,7 @@ impl Array {
         self.dtype
     }
 
-    /// Where it lives.
+    /// The engine that owns it.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
@@ -249,12 +250,12 @@ impl Array {
         self.shape.iter().product()
     }
 
-    /// Least and largest element of an array of int32 or uint32 that is not empty.
+    /// The least and the largest element of a non-empty int32 or uint32 array.
     pub fn bounds(&self) -> Option<(i64, i64)> {
         self.bounds
     }
 
-    /// The same elements in another shape; shares the memory.
+    /// The same elements in another shape; the memory is shared.
     ///
     /// # Errors
     /// `InvalidArgument` when the number of elements differs.
@@ -265,7 +266,7 @@ impl Array {
         Ok(Array { shape: shape.to_vec(), ..self.clone() })
     }
 
-    /// The elements, little endian; waits for what computes them.
+    /// Returns the elements, little endian; waits for pending work that computes them.
     ///
     /// # Errors
     /// A device fault.

@@ -1,4 +1,4 @@
-//! Element types, and numbers to and from their bits.
+//! Element types and conversion of numbers to and from their bits.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -7,38 +7,38 @@ use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
 
 use crate::Error;
 
-/// How an element is stored: in a graph, an array, a file and a shader alike.
+/// Storage type of an element, in graphs, arrays, files and shaders alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Deserialize)]
 #[serde(try_from = "String")]
 pub enum DType {
     /// IEEE binary32.
     #[default]
     F32,
-    /// IEEE binary16, two to a word.
+    /// IEEE binary16, two per 32-bit word.
     F16,
-    /// The upper half of a binary32, two to a word.
+    /// bfloat16: the upper half of a binary32, two per word.
     Bf16,
     /// Signed 32-bit integer: ids, positions, masks.
     I32,
     /// Unsigned 32-bit integer: ids, positions, offsets.
     U32,
-    /// Signed 8-bit integer, four to a word.
+    /// Signed 8-bit integer, four per word.
     I8,
-    /// Unsigned 8-bit integer, four to a word.
+    /// Unsigned 8-bit integer, four per word.
     U8,
-    /// Less than a byte.
+    /// A type of less than one byte.
     Packed(Packed),
 }
 
-/// Numbers of one or two bits side by side in words, the first in the lowest bits; neighbours in a row share a scale, which
-/// is a tensor of its own.
+/// Numbers of one or two bits, packed in words from the lowest bits up; groups of adjacent numbers in a row share a
+/// scale, stored in a separate tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Packed {
     levels: Levels,
     group: u32,
 }
 
-/// What a packed number may be.
+/// The values of a packed number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Levels {
     /// -1 or 1, in one bit.
@@ -48,10 +48,10 @@ pub enum Levels {
 }
 
 impl Packed {
-    /// Numbers of which `group` neighbours share a scale.
+    /// Packed numbers of which each `group` adjacent ones share a scale.
     ///
     /// # Errors
-    /// `InvalidArgument` for a group that is not made of whole words of 32 bits.
+    /// `InvalidArgument` for a group that does not fill whole 32-bit words.
     ///
     /// ```
     /// use grilly::dtype::{DType, Levels, Packed};
@@ -66,18 +66,18 @@ impl Packed {
         Ok(Packed { levels, group })
     }
 
-    /// What a number may be.
+    /// The values of a number.
     pub fn levels(self) -> Levels {
         self.levels
     }
 
-    /// Neighbours that share a scale.
+    /// Number of adjacent numbers that share a scale.
     pub fn group(self) -> usize {
         self.group as usize
     }
 }
 
-/// Elements converted at a time.
+/// Number of elements converted per iteration.
 const BLOCK: usize = 1024;
 
 impl DType {
@@ -92,7 +92,7 @@ impl DType {
         }
     }
 
-    /// Bytes of so many elements side by side.
+    /// Bytes of `elements` contiguous elements.
     pub fn bytes(self, elements: usize) -> usize {
         match self.bits() {
             bits @ (8 | 16 | 32) => elements * (bits / 8),
@@ -100,7 +100,7 @@ impl DType {
         }
     }
 
-    /// NumPy's name, or that of the packing with its group.
+    /// NumPy's name of the type, or the name of the packing with its group size.
     pub fn name(self) -> Cow<'static, str> {
         let name = match self {
             DType::F32 => "float32",
@@ -121,17 +121,17 @@ impl DType {
         matches!(self, DType::F32 | DType::F16 | DType::Bf16)
     }
 
-    /// Whether it is an integer of 32 bits, as ids and offsets are.
+    /// Whether it is a 32-bit integer, as used for ids and offsets.
     pub fn is_index(self) -> bool {
         matches!(self, DType::I32 | DType::U32)
     }
 
-    /// Whether it is a float of 16 bits.
+    /// Whether it is a 16-bit float.
     pub fn is_narrow(self) -> bool {
         matches!(self, DType::F16 | DType::Bf16)
     }
 
-    /// The nearest number of the type in place of each number, ties to even.
+    /// Rounds each number to the nearest value of the type, ties to even.
     pub fn round(self, values: &mut [f32]) {
         match self {
             DType::F16 => values.iter_mut().for_each(|v| *v = half::f16::from_f32(*v).to_f32()),
@@ -140,7 +140,7 @@ impl DType {
         }
     }
 
-    /// Writes numbers as elements of a floating-point type, rounded as [`DType::round`] does.
+    /// Writes numbers as elements of a floating-point type, rounded as by [`DType::round`].
     pub fn encode(self, values: &[f32], bytes: &mut [u8]) {
         let mut block = [0u16; BLOCK];
         for (values, bytes) in values.chunks(BLOCK).zip(bytes.chunks_mut(self.bytes(BLOCK))) {
@@ -158,7 +158,7 @@ impl DType {
         }
     }
 
-    /// The numbers of elements of a floating-point type, as many as `values` has room for.
+    /// Decodes elements of a floating-point type into `values`, as many as fit.
     pub fn decode_into(self, bytes: &[u8], values: &mut [f32]) {
         let pairs = bytes.chunks_exact(2).map(|pair| [pair[0], pair[1]]);
         match self {
@@ -175,7 +175,7 @@ impl DType {
         }
     }
 
-    /// The numbers of elements of a floating-point type.
+    /// Decodes elements of a floating-point type.
     pub fn decode(self, bytes: &[u8]) -> Vec<f32> {
         let mut values = vec![0.0; bytes.len() * 8 / self.bits()];
         self.decode_into(bytes, &mut values);
@@ -195,7 +195,7 @@ impl TryFrom<String> for DType {
 impl FromStr for DType {
     type Err = Error;
 
-    /// The floating-point types, by NumPy's names.
+    /// Parses NumPy's name of a floating-point type.
     fn from_str(name: &str) -> Result<Self, Error> {
         let known = [DType::F32, DType::F16, DType::Bf16].into_iter().find(|dtype| dtype.name() == name);
         known.ok_or_else(|| {

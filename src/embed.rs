@@ -1,4 +1,4 @@
-//! The whole path from texts to embeddings.
+//! The complete path from texts to embeddings.
 
 mod load;
 mod parts;
@@ -27,19 +27,20 @@ use crate::{Error, Result};
 use parts::Parts;
 use run::Runner;
 
-/// How a model is loaded.
+/// Options of loading a model.
 #[derive(Debug, Clone)]
 pub struct LoadOptions {
     /// `"vulkan"`, `"vulkan:N"` or `"cpu"`.
     pub device: String,
-    /// What weights are rounded to, and what holds the encoder's numbers on a device; on the CPU they are float32.
+    /// The type to which weights are rounded, and in which a device stores the encoder's numbers; the CPU stores
+    /// float32.
     pub dtype: DTypeChoice,
-    /// Most tokens of a text; `None` for the model's own limit. A larger value than the position table allows is
-    /// lowered to it with a warning.
+    /// Maximum tokens of a text; `None` for the model's own limit. A value above the limit of the position table is
+    /// reduced to that limit with a warning.
     pub max_seq_length: Option<usize>,
-    /// CPU threads; `None` for as many as the process may use.
+    /// CPU threads; `None` for all that the process may use.
     pub num_threads: Option<usize>,
-    /// Most bytes of device memory.
+    /// Maximum bytes of device memory.
     pub memory_limit: Option<u64>,
 }
 
@@ -55,14 +56,14 @@ impl Default for LoadOptions {
     }
 }
 
-/// How texts are encoded.
+/// Options of encoding texts.
 #[derive(Debug, Clone)]
 pub struct EncodeOptions {
-    /// Put before every text.
+    /// Prefix of every text.
     pub prompt: String,
-    /// Most texts of one batch.
+    /// Maximum texts per batch.
     pub batch_size: usize,
-    /// Whether the tokens' vectors are wanted too.
+    /// Whether to return the tokens' vectors too.
     pub tokens: bool,
 }
 
@@ -72,14 +73,14 @@ impl Default for EncodeOptions {
     }
 }
 
-/// What [`EmbeddingModel::encode`] gives, in the order of the texts.
+/// The result of [`EmbeddingModel::encode`], in the order of the texts.
 #[derive(Debug, Clone, Default)]
 pub struct Encoded {
-    /// One row a text, as the model's modules leave it (normalised only if the model says so).
+    /// One row per text, as computed by the model's modules (normalised only if the model has such a module).
     pub sentences: Array2<f32>,
-    /// The encoder's last hidden state of each text, `[tokens, hidden]`; empty unless asked for.
+    /// The encoder's last hidden state of each text, `[tokens, hidden]`; empty unless [`EncodeOptions::tokens`] is set.
     pub tokens: Vec<Array2<f32>>,
-    /// Token ids of each text; empty unless the tokens' vectors were asked for.
+    /// Token ids of each text; empty unless [`EncodeOptions::tokens`] is set.
     pub ids: Vec<Vec<u32>>,
 }
 
@@ -100,11 +101,11 @@ pub struct EmbeddingModel {
     modules: Modules,
     spec: EncoderSpec,
     tokenizer: Tokenizer,
-    /// The tokenizer's threads, if their number was asked for; otherwise the process' own.
+    /// The tokenizer's own threads if their number was given; otherwise it uses the process' threads.
     tokenizer_threads: Option<rayon::ThreadPool>,
     weights: Arc<Weights>,
     plan: Arc<Plan>,
-    /// What the plan's inputs are given.
+    /// The contents of the plan's inputs.
     inputs: Vec<Input>,
     options: LoadOptions,
     settings: Settings,
@@ -117,8 +118,8 @@ pub struct EmbeddingModel {
 }
 
 impl EmbeddingModel {
-    /// Embeddings of `texts`. `progress` is called with the number of texts done so far, after each batch and each
-    /// part of the tokenizing; its error stops the run.
+    /// Computes the embeddings of `texts`. `progress` is called with the number of texts done so far, after each batch
+    /// and each part of the tokenizing; an error that it returns stops the run.
     ///
     /// # Errors
     /// `InvalidArgument` for a batch size of 0, `NotFinite` naming the texts, `Unusable` after `close` or a fork,
@@ -169,7 +170,7 @@ impl EmbeddingModel {
         Ok(self.tokens_of(texts, 0..texts.len(), "")?.into_iter().map(|t| t.ids).collect())
     }
 
-    /// The tokens of some of the texts, checked against the embedding tables.
+    /// The tokens of some of the texts, with ids checked against the embedding tables.
     fn tokens_of(&self, texts: &[String], part: Range<usize>, prompt: &str) -> Result<Vec<Tokens>> {
         let (first, most) = (part.start, self.max_seq_length());
         let texts = &texts[part];
@@ -209,7 +210,7 @@ impl EmbeddingModel {
         Ok(tokens)
     }
 
-    /// How many leading tokens of every text pooling leaves out.
+    /// Number of leading tokens of every text that pooling leaves out.
     fn unpooled_tokens(&self, prompt: &str) -> Result<usize> {
         if prompt.is_empty() || self.include_prompt.load(Relaxed) {
             return Ok(0);
@@ -232,12 +233,12 @@ impl EmbeddingModel {
         runner.clone().ok_or_else(|| Error::Unusable("the model is closed".into()))
     }
 
-    /// Where batches run now; changes when a device fault has made the CPU take over.
+    /// The backend that runs batches now; it changes to the CPU after a device fault.
     pub fn backend(&self) -> BackendKind {
         self.runner().map_or(BackendKind::Cpu, |runner| runner.kind)
     }
 
-    /// Name of that device, and why it was chosen.
+    /// Name of that device, and the reason for its choice.
     pub fn device(&self) -> (String, String) {
         self.runner().map_or_else(
             |error| ("none".to_owned(), error.to_string()),
@@ -259,12 +260,12 @@ impl EmbeddingModel {
         self.plan.graph.value(self.plan.graph.outputs[output]).shape.columns()
     }
 
-    /// Most tokens of a text.
+    /// Maximum tokens of a text.
     pub fn max_seq_length(&self) -> usize {
         self.max_seq_length.load(Relaxed)
     }
 
-    /// Changes the limit; lowered with a warning to what the position table allows.
+    /// Changes the limit; a value above the limit of the position table is reduced to it with a warning.
     pub fn set_max_seq_length(&self, most: usize) {
         self.max_seq_length.store(load::clamp_length(most, &self.spec), Relaxed);
     }
@@ -274,7 +275,7 @@ impl EmbeddingModel {
         self.include_prompt.load(Relaxed)
     }
 
-    /// The type that the weights are rounded to.
+    /// The type to which the weights are rounded.
     pub fn dtype(&self) -> DType {
         self.weights.rounded
     }
@@ -318,7 +319,7 @@ impl EmbeddingModel {
         modules
     }
 
-    /// The plan, one line a step.
+    /// The plan as text, one line per step.
     pub fn plan_text(&self) -> String {
         self.plan.to_string()
     }

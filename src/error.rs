@@ -1,41 +1,41 @@
-//! Every way grilly can fail, as one enum whose variants carry facts.
+//! All errors of grilly in one enum, whose variants carry the facts.
 //!
-//! Each variant maps to one Python exception class (see `python/src/error.rs`), so a new variant is a decision
-//! about what a Python user catches.
+//! Each variant maps to one Python exception class (see `python/src/error.rs`), so a new variant affects what Python
+//! users catch.
 
 use std::path::PathBuf;
 
 /// The result of every fallible function of the crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, with the facts a person needs to mend it.
+/// An error, with the facts needed to correct it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A model's name leads nowhere.
+    /// A model's name cannot be resolved.
     #[error("no model called {name:?}: {}", tried.join("; "))]
     ModelNotFound {
         /// The name as the caller gave it.
         name: String,
-        /// Each place that was looked at and what was found there.
+        /// Each location tried, with what was found there.
         tried: Vec<String>,
     },
-    /// A file of a model cannot be used as it is (configuration, tokenizer, module list, weights' container).
+    /// A file of a model is unusable (configuration, tokenizer, module list, weights' container).
     #[error("{}: {problem}", path.display())]
     ModelFormat {
         /// The file or folder.
         path: PathBuf,
-        /// What is wrong with it and, where there is one, the remedy.
+        /// The fault and, if there is one, the remedy.
         problem: String,
     },
-    /// The tensors of a model are not those its architecture asks for; every fault is named at once.
+    /// The tensors of a model do not match its architecture; all faults are reported together.
     #[error("{}: {}", path.display(), problems.join("; "))]
     Weights {
         /// The weights file, or the folder of the shards.
         path: PathBuf,
-        /// One entry a fault, e.g. `missing encoder.layer.0.output.dense.weight [384, 1536]`.
+        /// One entry per fault, e.g. `missing encoder.layer.0.output.dense.weight [384, 1536]`.
         problems: Vec<String>,
     },
-    /// An argument has the right type and an impossible value.
+    /// An argument has the right type but an invalid value.
     #[error("{0}")]
     InvalidArgument(String),
     /// An argument has the wrong type.
@@ -44,15 +44,15 @@ pub enum Error {
     /// An index (token id, device number) is outside its range.
     #[error("{0}")]
     IndexOutOfRange(String),
-    /// The thing asked for is well formed, and this build, device or version does not do it.
+    /// The request is valid, but this build, device or version does not support it.
     #[error("{what}: {reason}")]
     Unsupported {
         /// Operation, module, architecture or option.
         what: String,
-        /// Why not, naming the limit or feature.
+        /// The reason, naming the limit or feature.
         reason: String,
     },
-    /// No usable device of the kind asked for, and falling back is not allowed.
+    /// No usable device of the requested kind, and falling back is not allowed.
     #[error("{0}")]
     DeviceUnavailable(String),
     /// A Vulkan call failed.
@@ -60,30 +60,30 @@ pub enum Error {
     Device {
         /// The device's name.
         device: String,
-        /// What was being done.
+        /// The operation.
         call: String,
-        /// The driver's answer.
+        /// The driver's error.
         cause: String,
     },
-    /// The device was lost (reset, removed or hung) and every later call on it fails.
+    /// The device was lost (reset, removed or hung); every later call on it fails.
     #[error("{device}: device lost during {during}")]
     DeviceLost {
         /// The device's name.
         device: String,
-        /// What was being done.
+        /// The operation.
         during: String,
     },
-    /// Memory for a buffer could not be had.
+    /// Memory for a buffer could not be allocated.
     #[error("{device}: out of memory allocating {bytes} bytes for {purpose}")]
     OutOfMemory {
         /// The device's name, or `cpu`.
         device: String,
         /// Size of the allocation that failed.
         bytes: u64,
-        /// What it was for.
+        /// The purpose of the allocation.
         purpose: String,
     },
-    /// A shader's name leads to no file.
+    /// A shader's name does not match any file.
     #[error(
         "shader {name:?} not found: looked for {}; give the path of a .glsl or .spv file, or name the folder with \
          ShaderCompilerConfig(shader_directory=...)", tried.join(", ")
@@ -91,7 +91,7 @@ pub enum Error {
     ShaderNotFound {
         /// The name as the caller gave it.
         name: String,
-        /// Each file that was looked for.
+        /// Each path tried.
         tried: Vec<String>,
     },
     /// A folder of shaders cannot be read.
@@ -100,12 +100,12 @@ pub enum Error {
         folder.display()
     )]
     ShaderFolder {
-        /// The folder as it was configured.
+        /// The configured folder.
         folder: PathBuf,
-        /// The system's words.
+        /// The system's error message.
         cause: String,
     },
-    /// A shader file has no function of the name.
+    /// A shader file has no function with the requested name.
     #[error(
         "function {function:?} not found in shader {shader:?}, which has {}; declare it with a line \
          \"// function: {function}\" and build it under \"#ifdef ENTRY_{function}\"", known.join(", ")
@@ -113,19 +113,19 @@ pub enum Error {
     FunctionNotFound {
         /// The shader.
         shader: String,
-        /// The name that was asked for.
+        /// The requested name.
         function: String,
-        /// The functions it has.
+        /// The functions in the file.
         known: Vec<String>,
     },
-    /// A shader does not compile, or is not what it must be.
+    /// A shader does not compile, or does not have the required interface.
     #[error("shader {shader:?} does not compile:\n{problem}\n{remedy}")]
     CompilationFailed {
         /// The shader.
         shader: String,
-        /// The compiler's text, each line beginning with `file:line`, or what differs from the interface.
+        /// The compiler's messages, each line beginning with `file:line`, or the differences from the interface.
         problem: String,
-        /// What to do about it.
+        /// The remedy.
         remedy: String,
     },
     /// A device cannot run a shader.
@@ -133,37 +133,37 @@ pub enum Error {
     PipelineCreationFailed {
         /// The shader.
         shader: String,
-        /// The feature or limit that is missing, or the driver's answer.
+        /// The missing feature or limit, or the driver's error.
         reason: String,
-        /// What to do about it.
+        /// The remedy.
         remedy: String,
     },
-    /// A kernel's configuration needs more shared memory than a workgroup has.
+    /// A kernel's configuration requires more shared memory than a workgroup has.
     #[error("flash attention, {config}: it needs {need} bytes of shared memory, the limit is {limit}; {}",
         match nearest { Some([q, kv]) => format!("{q} x {kv} fits"), None => "no smaller configuration fits".into() })]
     SharedMemory {
         /// The configuration.
         config: String,
-        /// Bytes it needs.
+        /// Bytes required.
         need: u64,
-        /// Bytes there are.
+        /// Bytes available.
         limit: u64,
-        /// Queries and keys of the nearest that fits.
+        /// Blocks of queries and keys of the nearest configuration that fits.
         nearest: Option<[u32; 2]>,
     },
-    /// A result holds NaN or infinity.
+    /// A result contains NaN or infinity.
     #[error("{0}")]
     NotFinite(String),
-    /// The object was closed, or belongs to the process this one was forked from.
+    /// The object was closed, or belongs to the parent of a forked process.
     #[error("{0}")]
     Unusable(String),
-    /// The caller asked to stop (Ctrl-C, or the interpreter is exiting).
+    /// The caller requested a stop (Ctrl-C, or the interpreter is exiting).
     #[error("interrupted")]
     Interrupted,
 }
 
-/// What a parser says, at most 200 characters of it: it may quote a value of any length, between what is wrong with it and
-/// where.
+/// A parser's message, shortened to 200 characters: it may quote a value of any length between the problem and its
+/// position.
 pub fn brief(fault: impl std::fmt::Display) -> String {
     const START: usize = 140;
     const END: usize = 57;
@@ -176,7 +176,7 @@ pub fn brief(fault: impl std::fmt::Display) -> String {
 }
 
 impl Error {
-    /// Whether the batch may be run again on the CPU: the fault is the device's, not the input's.
+    /// Whether the batch may be rerun on the CPU, because the fault is the device's and not the input's.
     pub fn is_device_fault(&self) -> bool {
         matches!(self, Error::Device { .. } | Error::DeviceLost { .. } | Error::OutOfMemory { .. })
     }

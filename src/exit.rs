@@ -1,15 +1,15 @@
-//! Whether the process is about to exit, so that long work can stop between two steps.
+//! A flag that the process is about to exit, so that long work can stop between two steps.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
 
-/// Tells every running call to stop; there is no way back.
+/// Requests every running call to stop; this cannot be undone.
 pub fn begin() {
     BEGUN.store(true, SeqCst);
 }
 
-/// Whether running calls should return [`crate::Error::Interrupted`] as soon as they can.
+/// Whether running calls should return [`crate::Error::Interrupted`] as soon as possible.
 pub fn begun() -> bool {
     BEGUN.load(SeqCst)
 }

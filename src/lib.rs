@@ -1,6 +1,7 @@
-//! grilly: text embeddings and transformer kernels on any Vulkan GPU, with a CPU that takes over by itself.
+//! grilly: text embeddings and transformer kernels on any Vulkan GPU, with automatic fallback to the CPU.
 //!
-//! The way of the data, which is also the order of the modules and the direction of knowledge (nothing points up):
+//! The data flow, from top to bottom. `embed` runs it from end to end; dependencies point down,
+//! `embed -> model -> graph -> ops`, and the backends run plans of `graph`:
 //!
 //! ```text
 //! texts ── text::tokenizer ─▶ ids ── text::packing ─▶ PackedBatch {ids, positions, offsets, order}

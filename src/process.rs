@@ -1,12 +1,12 @@
-//! Which process this is: what belongs to one may not be touched in another that was forked from it.
+//! The id of the current process: objects of a process must not be used in its forks.
 
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// This process' id where [`remember`] was called, else 0.
+/// The id of this process after [`remember`], else 0.
 static ID: AtomicU32 = AtomicU32::new(0);
 
-/// The id of this process. The system is asked each time, unless it is remembered.
+/// The id of this process, queried from the system each time unless it is cached.
 ///
 /// ```
 /// assert_eq!(grilly::process::id(), std::process::id());
@@ -18,8 +18,8 @@ pub fn id() -> u32 {
     }
 }
 
-/// Remembers the id of this process. Only who calls this again in every process forked from here, before anything else
-/// runs there, may call it at all.
+/// Caches the id of this process. May be called only by code that calls it again in every process forked from here,
+/// before anything else runs there.
 pub fn remember() {
     ID.store(process::id(), Relaxed);
 }

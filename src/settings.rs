@@ -1,35 +1,35 @@
-//! The environment variables, read once: they choose a device, log, or raise, and never change a number.
+//! The environment variables, read once: they select a device, logging, or raising, and never affect numerical results.
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 /// The settings of this process.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
-    /// `VK_GPU_INDEX`: position in the raw Vulkan enumeration, software rasterisers included.
+    /// `VK_GPU_INDEX`: index in the raw Vulkan enumeration, software rasterisers included.
     pub gpu_index: Option<usize>,
     /// `ALLOW_CPU_VULKAN=1`: a software rasteriser counts as a usable Vulkan device.
     pub allow_cpu_vulkan: bool,
-    /// `GRILLY_DEBUG=1`: log choices and fallbacks, name Vulkan objects, turn the validation layer on.
+    /// `GRILLY_DEBUG=1`: log choices and fallbacks, name Vulkan objects, enable the validation layer.
     pub debug: bool,
-    /// `GRILLY_DEBUG=printf`: the same, and what shaders write with `debugPrintfEXT` is shown whenever they were compiled.
-    /// It makes every shader slower.
+    /// `GRILLY_DEBUG=printf`: as 1, and print the output of `debugPrintfEXT` in shaders, whenever they were compiled.
+    /// Slows every shader down.
     pub prints: bool,
-    /// `GRILLY_DEBUG=sync`: the same as 1, and the validation layer looks for accesses to memory that no barrier orders.
+    /// `GRILLY_DEBUG=sync`: as 1, and the validation layer checks for memory accesses without a barrier between them.
     pub sync: bool,
-    /// `GRILLY_STRICT=1` (or upstream's `GRILLY_BRIDGE_STRICT`): raise in place of falling back to the CPU.
+    /// `GRILLY_STRICT=1` (or upstream's `GRILLY_BRIDGE_STRICT`): raise instead of falling back to the CPU.
     pub strict: bool,
 }
 
-/// What [`configure_debug`] chose: 0 nothing, 1 release mode, 2 debug mode.
+/// The choice made by [`configure_debug`]: 0 none, 1 release mode, 2 debug mode.
 static CHOSEN: AtomicU8 = AtomicU8::new(0);
 
-/// Chooses debug mode, or release mode, whatever `GRILLY_DEBUG` says. Devices that are in use keep the mode they have.
+/// Selects debug mode or release mode, overriding `GRILLY_DEBUG`. Devices already in use keep their mode.
 pub fn configure_debug(debug: bool) {
     CHOSEN.store(1 + u8::from(debug), Relaxed);
 }
 
 impl Settings {
-    /// Reads the variables as they are now, and what [`configure_debug`] chose.
+    /// Reads the current variables and the choice made by [`configure_debug`].
     ///
     /// # Errors
     /// `InvalidArgument` when `VK_GPU_INDEX` is not a number.
@@ -42,7 +42,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Reads the variables through `lookup`, so that tests need not touch the environment.
+    /// Reads the variables through `lookup`, so that tests do not modify the environment.
     ///
     /// # Errors
     /// `InvalidArgument` when `VK_GPU_INDEX` is not a number.
@@ -78,8 +78,8 @@ impl Settings {
     }
 }
 
-/// Whether `GRILLY_REQUIRE`, a list of names separated by commas, holds `what`: a test that needs it and does not find
-/// it then fails in place of skipping.
+/// Whether `GRILLY_REQUIRE`, a comma-separated list of names, contains `what`: a test that needs it then fails instead
+/// of skipping when it is missing.
 ///
 /// ```
 /// assert!(!grilly::settings::test_requires("a thing nobody requires"));

@@ -1,4 +1,4 @@
-//! Counters of what this process did on its devices; `grilly.stats()` shows them.
+//! Counters of this process' work on its devices, returned by `grilly.stats()`.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -8,14 +8,14 @@ macro_rules! counters {
         #[derive(Debug, Default)]
         pub struct Counters { $($(#[$doc])* pub $name: AtomicU64,)* }
 
-        /// The counters at one moment.
+        /// The counters at one point in time.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         pub struct Snapshot { $($(#[$doc])* pub $name: u64,)* }
 
         impl Counters {
             /// Reads every counter.
             pub fn snapshot(&self) -> Snapshot { Snapshot { $($name: self.$name.load(Relaxed),)* } }
-            /// Sets every counter to zero but `bytes_held`, which tells of now and not of the past.
+            /// Sets every counter to zero except `bytes_held`, which is a current amount.
             pub fn reset(&self) {
                 $(if stringify!($name) != "bytes_held" { self.$name.store(0, Relaxed); })*
             }
@@ -48,7 +48,8 @@ counters! {
     batches_cpu,
     /// Ops on arrays run on the CPU backend.
     ops_cpu,
-    /// Arithmetic of the batches and ops begun on Vulkan devices, in thousands of operations, which 64 bits hold for years.
+    /// Floating-point operations of the batches and ops started on Vulkan devices, in thousands; 64 bits suffice for
+    /// years.
     kiloflops_vulkan,
     /// The same on the CPU backend.
     kiloflops_cpu,
@@ -58,8 +59,8 @@ counters! {
     bytes_up,
     /// Bytes of results read back from devices.
     bytes_down,
-    /// Bytes of device memory held now.
+    /// Bytes of device memory currently allocated.
     bytes_held,
-    /// Times work meant for a device went to the CPU instead.
+    /// Number of times that work meant for a device ran on the CPU instead.
     fallbacks,
 }

@@ -1,4 +1,4 @@
-//! Tensors of a checkpoint where they lie, who has them, and how a constant is made of them.
+//! Tensors of a checkpoint in place, the source that provides them, and the recipe from tensors to a constant.
 
 use std::ops::Range;
 
@@ -10,35 +10,35 @@ use crate::{Error, Result};
 pub struct Part {
     /// Its name.
     pub name: String,
-    /// Its axes in the checkpoint; `None` for those of the constant.
+    /// Its axes in the checkpoint; `None` for the axes of the constant.
     pub shape: Option<Vec<usize>>,
-    /// What is done to it, in order. Nothing is copied for it: elements are found when they are read.
+    /// The steps applied to it, in order. No copy is made: elements are located when they are read.
     pub recipe: Vec<Recipe>,
 }
 
-/// A step from a tensor as it is stored, seen as a matrix whose columns are all axes but the first, to a constant.
+/// A step from a stored tensor, viewed as a matrix whose columns are all axes but the first, to a constant.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Recipe {
-    /// Rows become columns.
+    /// Swaps rows and columns.
     Transposed,
-    /// Some neighbouring rows.
+    /// A range of adjacent rows.
     Rows(Range<usize>),
-    /// Rows in another order, each as often as it is named.
+    /// Rows by index, in any order and with repetitions.
     Gathered(Vec<usize>),
-    /// Every element plus one, in float32.
+    /// Adds one to every element, in float32.
     PlusOne,
-    /// Every element times a float32 of these bits.
+    /// Multiplies every element by the float32 with these bits.
     Scaled(u32),
 }
 
 impl Recipe {
-    /// Every element times `factor`.
+    /// Multiplies every element by `factor`.
     pub fn scaled(factor: f32) -> Self {
         Recipe::Scaled(factor.to_bits())
     }
 
-    /// Rows that stand head by head, in each `parts` blocks of `rows`, put part by part: the queries of all heads, then the
-    /// keys, then the values.
+    /// Reorders rows that are stored per head, each head in `parts` blocks of `rows`, so that they are stored per part:
+    /// the queries of all heads, then the keys, then the values.
     pub fn part_by_part(heads: usize, parts: usize, rows: usize) -> Self {
         let row = move |part: usize, head: usize| (0..rows).map(move |row| (head * parts + part) * rows + row);
         Recipe::Gathered((0..parts).flat_map(|part| (0..heads).flat_map(move |head| row(part, head))).collect())
@@ -73,7 +73,7 @@ impl From<&str> for Part {
     }
 }
 
-/// Where the elements along an axis stand.
+/// Positions of the elements along an axis.
 #[derive(Debug, Clone)]
 enum Places {
     Even { first: usize, step: usize, count: usize },
@@ -100,7 +100,7 @@ impl Places {
     }
 }
 
-/// A tensor of a checkpoint as it lies in the mapped file, seen as a matrix.
+/// A tensor of a checkpoint in the mapped file, viewed as a matrix.
 #[derive(Debug, Clone)]
 pub struct TensorView<'a> {
     stored: DType,
@@ -108,13 +108,13 @@ pub struct TensorView<'a> {
     bytes: &'a [u8],
     rows: Places,
     columns: Places,
-    /// Factors and summands, in order, after rounding.
+    /// Factors and addends, in order, applied after rounding.
     changes: Vec<(f32, f32)>,
 }
 
 impl<'a> TensorView<'a> {
-    /// Elements of type `stored` along the axes of `shape`, little endian and not necessarily aligned, whose numbers are
-    /// rounded to `rounded` before anything is computed with them (float32 for not at all).
+    /// Elements of type `stored` along the axes of `shape`, little endian and possibly unaligned. Numbers are rounded
+    /// to `rounded` before any computation (float32 for no rounding).
     pub fn new(stored: DType, rounded: DType, shape: &[usize], bytes: &'a [u8]) -> Self {
         let rows = shape.first().copied().unwrap_or(1);
         let width = shape.iter().skip(1).product();
@@ -123,7 +123,7 @@ impl<'a> TensorView<'a> {
         TensorView { stored, rounded, bytes, rows, columns, changes: Vec::new() }
     }
 
-    /// The same after a step of a recipe.
+    /// The view after a step of a recipe.
     fn after(self, step: &Recipe) -> Self {
         match step {
             Recipe::Transposed => TensorView { rows: self.columns, columns: self.rows, ..self },
@@ -150,7 +150,7 @@ impl<'a> TensorView<'a> {
         self.rows.len() * self.columns.len()
     }
 
-    /// Whether the file has all elements.
+    /// Whether the file contains all elements.
     pub fn is_whole(&self) -> bool {
         let end = |places: &Places| match places {
             Places::Even { first, step, count } => first + count.saturating_sub(1) * step,
@@ -159,7 +159,7 @@ impl<'a> TensorView<'a> {
         self.elements() == 0 || self.stored.bytes(end(&self.rows) + end(&self.columns) + 1) <= self.bytes.len()
     }
 
-    /// Where the elements begin that stand in the file as they are read; `None` where they do not.
+    /// Offset of the elements if they can be read from the file unchanged and in order; `None` if not.
     fn contiguous(&self) -> Option<usize> {
         match (&self.rows, &self.columns) {
             (Places::Even { first, step, count }, Places::Even { first: 0, step: 1, count: width })
@@ -171,7 +171,7 @@ impl<'a> TensorView<'a> {
         }
     }
 
-    /// Writes elements from `first` on as `dtype`, as many as `out` has room for.
+    /// Reads elements from `first` on as `dtype`, as many as fit in `out`.
     pub fn read(&self, first: usize, dtype: DType, out: &mut [u8]) {
         let as_they_are = self.stored.is_narrow()
             && self.stored == dtype
@@ -191,7 +191,7 @@ impl<'a> TensorView<'a> {
         }
     }
 
-    /// Writes elements `first..first + out.len()` as f32.
+    /// Reads elements `first..first + out.len()` as f32.
     pub fn read_f32(&self, first: usize, out: &mut [f32]) {
         let decode = |start: usize, out: &mut [f32]| {
             let bytes = &self.bytes[self.stored.bytes(start)..self.stored.bytes(start + out.len())];
@@ -225,16 +225,16 @@ impl<'a> TensorView<'a> {
     }
 }
 
-/// Where a plan's constants come from; kept alive by the program, so that a backend may read in place.
+/// The source of a plan's constants; kept alive by the program, so that a backend may read in place.
 pub trait WeightSource: Send + Sync {
-    /// The tensor called `name`, already checked for shape by the model.
+    /// The tensor called `name`, whose shape the model has already checked.
     ///
     /// # Errors
-    /// `Weights` when there is none of that name.
+    /// `Weights` if there is no tensor of that name.
     fn tensor(&self, name: &str) -> Result<TensorView<'_>>;
 }
 
-/// For a plan that has none.
+/// The source for a plan without constants.
 pub struct NoWeights;
 
 impl WeightSource for NoWeights {
@@ -263,7 +263,7 @@ mod tests {
             assert!(view.is_whole());
             let mut whole = vec![0.0; view.elements()];
             view.read_f32(0, &mut whole);
-            // Pieces of any length, from any element on, are those of the whole.
+            // Reads of any length, from any first element, equal the corresponding part of the whole.
             for first in 0..whole.len() {
                 let mut piece = vec![0.0; (whole.len() - first).min(5)];
                 view.read_f32(first, &mut piece);

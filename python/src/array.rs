@@ -23,19 +23,19 @@ pub(crate) fn engine(py: Python<'_>, device: Name) -> PyResult<Engine> {
     Ok(Engine(engine))
 }
 
-/// Every op's name.
+/// The names of all ops.
 #[pyfunction]
 pub(crate) fn op_names() -> Vec<&'static str> {
     Op::NAMES.to_vec()
 }
 
-/// Marked bytes behind every result on Vulkan devices, checked when it is read.
+/// Turns on or off the marked bytes after every result on Vulkan devices, which are checked when the result is read.
 #[pyfunction]
 pub(crate) fn guard_bands(on: bool) {
     grilly::backend::vulkan::guard_bands(on);
 }
 
-/// A device on which arrays live and ops run.
+/// A device on which arrays are stored and ops run.
 #[pyclass(frozen, module = "grilly._core")]
 pub(crate) struct Engine(Arc<array::Engine>);
 
@@ -53,13 +53,13 @@ impl Engine {
         self.0.device()
     }
 
-    /// Why this device.
+    /// The reason why this device was chosen.
     #[getter]
     fn reason(&self) -> &str {
         self.0.reason()
     }
 
-    /// A contiguous NumPy array of float32, float16, int32, uint32, int8 or uint8 on the device.
+    /// Uploads a contiguous NumPy array of float32, float16, int32, uint32, int8 or uint8 to the device.
     fn upload(slf: &Bound<'_, Self>, array: &Bound<'_, PyUntypedArray>) -> PyResult<Array> {
         let shape = array.shape().to_vec();
         let engine = &slf.get().0;
@@ -81,7 +81,7 @@ impl Engine {
         Err(Error::InvalidType(format!("upload: {} is none of {known}", array.dtype())).into())
     }
 
-    /// The result of one op, by the shaders registered for `architecture`.
+    /// Runs an op with the shaders registered for `architecture` and returns its result.
     #[pyo3(signature = (op, operands, attributes, architecture=None))]
     fn call(
         slf: &Bound<'_, Self>,
@@ -93,7 +93,7 @@ impl Engine {
         Ok(Engine::call_all(slf, op, operands, attributes, architecture)?.swap_remove(0))
     }
 
-    /// All results of one op; an operand that it updates is left as it is.
+    /// Runs an op and returns all its results; an operand that it updates is unchanged.
     #[pyo3(signature = (op, operands, attributes, architecture=None))]
     fn call_all(
         slf: &Bound<'_, Self>,
@@ -110,7 +110,7 @@ impl Engine {
         Ok(found.into_iter().map(|array| Array::new(slf, array)).collect())
     }
 
-    /// The result of a fused op by its definition, step by step.
+    /// Runs the definition of a fused op step by step and returns its result.
     fn call_apart(
         slf: &Bound<'_, Self>,
         op: &str,
@@ -124,7 +124,7 @@ impl Engine {
         Ok(Array::new(slf, array))
     }
 
-    /// The gradients of an op's operands, given that of its result.
+    /// The gradients of an op's operands, given the gradient of its result.
     #[pyo3(signature = (op, operands, gradient, attributes, architecture=None))]
     fn vjp(
         slf: &Bound<'_, Self>,
@@ -142,7 +142,7 @@ impl Engine {
         Ok(found.into_iter().map(|gradient| gradient.map(|array| Array::new(slf, array))).collect())
     }
 
-    /// Waits until everything recorded so far is done.
+    /// Waits until all recorded work is done.
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
         lock::without(py, || self.0.synchronize())
     }
@@ -163,7 +163,7 @@ impl Engine {
 /// [`bytes_of`] for one type.
 type Bytes = fn(&Bound<'_, PyUntypedArray>) -> PyResult<Option<Vec<u8>>>;
 
-/// The bytes of a contiguous array of `T`, copied from where Python may change them; `None` for another type.
+/// The bytes of a contiguous array of `T`, copied because Python may change them; `None` for another type.
 fn bytes_of<T: Element + bytemuck::Pod>(array: &Bound<'_, PyUntypedArray>) -> PyResult<Option<Vec<u8>>> {
     let Ok(typed) = array.cast::<PyArrayDyn<T>>() else { return Ok(None) };
     let borrowed = typed.readonly();
@@ -173,10 +173,10 @@ fn bytes_of<T: Element + bytemuck::Pod>(array: &Bound<'_, PyUntypedArray>) -> Py
     }
 }
 
-/// A tensor on a device: contiguous, never changed.
+/// A contiguous, immutable tensor on a device.
 #[pyclass(frozen, module = "grilly._core")]
 pub(crate) struct Array {
-    /// `None` only while it is being dropped.
+    /// `None` only during drop.
     array: Option<array::Array>,
     engine: Py<Engine>,
     process: u32,
@@ -187,7 +187,7 @@ impl Array {
         Array { array: Some(array), engine: engine.clone().unbind(), process: process::id() }
     }
 
-    /// An array of the same engine.
+    /// Wraps an array of the same engine.
     pub(crate) fn beside(&self, py: Python<'_>, array: array::Array) -> Self {
         Array { array: Some(array), engine: self.engine.clone_ref(py), process: process::id() }
     }
@@ -217,27 +217,27 @@ impl Array {
         })
     }
 
-    /// Bytes of its elements.
+    /// Size of its elements in bytes.
     #[getter]
     fn nbytes(&self) -> PyResult<usize> {
         let array = self.array()?;
         Ok(array.dtype().bytes(array.elements()))
     }
 
-    /// Where it lives.
+    /// The engine that owns it.
     #[getter]
     fn engine(&self, py: Python<'_>) -> PyResult<Py<Engine>> {
         self.array()?;
         Ok(self.engine.clone_ref(py))
     }
 
-    /// Least and largest value of an integer array; `None` for others and empty ones.
+    /// Least and largest value of a non-empty integer array; `None` for other arrays.
     #[getter]
     fn bounds(&self) -> PyResult<Option<(i64, i64)>> {
         Ok(self.array()?.bounds())
     }
 
-    /// The elements in a new NumPy array; waits for what computes them.
+    /// Returns the elements as a new NumPy array; waits for pending work that computes them.
     fn numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let array = self.array()?;
         let bytes = lock::without(py, || array.read())?;
@@ -255,7 +255,7 @@ impl Array {
         })
     }
 
-    /// The same elements in another shape; shares the memory.
+    /// The same elements in another shape; the memory is shared.
     fn reshape(&self, py: Python<'_>, shape: Vec<usize>) -> PyResult<Array> {
         Ok(Array::new(self.engine.bind(py), self.array()?.reshape(&shape)?))
     }
@@ -265,7 +265,7 @@ impl Array {
     }
 }
 
-/// NumPy itself gives the shape: it has more axes than the binding knows.
+/// The shape is set by NumPy itself, which supports more axes than the binding.
 fn host<'py, T: Element + bytemuck::Pod>(
     py: Python<'py>,
     shape: &[usize],

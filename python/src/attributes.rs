@@ -1,4 +1,4 @@
-//! Attributes of ops from Python: read once, and found again by their bits.
+//! Attributes of ops from Python, parsed once and cached by their bits.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,11 +12,11 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use crate::error::PyResult;
 
-/// Most ops that a thread keeps.
+/// Maximum number of ops cached per thread.
 const MOST: usize = 512;
 
 thread_local! {
-    /// By name and attributes as [`key`] writes them.
+    /// Ops by name and attributes in the form of [`key`].
     static KNOWN: RefCell<HashMap<Vec<u8>, Rc<Hashed>>> = RefCell::default();
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn parsed(op: &str, attributes: &Bound<'_, PyDict>) -> PyResult<Rc<Ha
     Ok(made)
 }
 
-/// Name and attributes in bytes, in the order given; `None` for attributes of other kinds than numbers and texts.
+/// Name and attributes as bytes, in the given order; `None` if an attribute is neither a number nor a string.
 fn key(op: &str, attributes: &Bound<'_, PyDict>) -> PyResult<Option<Vec<u8>>> {
     let mut key = Vec::with_capacity(64);
     let text = |key: &mut Vec<u8>, text: &str| {
@@ -48,7 +48,7 @@ fn key(op: &str, attributes: &Bound<'_, PyDict>) -> PyResult<Option<Vec<u8>>> {
     text(&mut key, op);
     for (name, value) in attributes {
         let Ok(name) = name.cast::<PyString>() else { return Ok(None) };
-        // What is no valid text is refused where it is read.
+        // Invalid text is rejected where it is parsed.
         let Ok(name) = name.to_str() else { return Ok(None) };
         text(&mut key, name);
         if let Ok(flag) = value.cast::<PyBool>() {
@@ -72,7 +72,7 @@ fn key(op: &str, attributes: &Bound<'_, PyDict>) -> PyResult<Option<Vec<u8>>> {
     Ok(Some(key))
 }
 
-/// Attributes as the ops read them.
+/// Attributes as JSON, in the form that the ops parse.
 pub(crate) fn json(value: &Bound<'_, PyAny>) -> PyResult<serde_json::Value> {
     use serde_json::Value;
     if value.is_none() {

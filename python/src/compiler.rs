@@ -1,4 +1,4 @@
-//! `grilly._core.ShaderCompiler`, what it makes, and the table of shaders.
+//! `grilly._core.ShaderCompiler`, its compiled functions, and the registry of shaders.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,7 @@ use grilly::compiler::{self, CompilerConfig, Place};
 use grilly::graph::shaders::{ATTENTION_OUTPUT, Registry, Row};
 use grilly::model::shaders;
 
-/// Chooses debug or release mode before Vulkan is first used.
+/// Selects debug or release mode before Vulkan is first used.
 #[pyfunction]
 pub(crate) fn configure(py: Python<'_>, validation: bool) -> PyResult<()> {
     if lock::briefly_without(py, vulkan::in_use) {
@@ -33,7 +33,7 @@ pub(crate) fn configure(py: Python<'_>, validation: bool) -> PyResult<()> {
     Ok(())
 }
 
-/// Compiles the shaders of a folder. A compilation may take any time, and nothing stops it: see `without_waiting`.
+/// Compiles the shaders of a folder. A compilation may take any time and cannot be stopped: see `without_waiting`.
 #[pyclass(frozen, module = "grilly._core")]
 pub(crate) struct ShaderCompiler(Arc<compiler::ShaderCompiler>);
 
@@ -76,7 +76,7 @@ impl ShaderCompiler {
         }))))
     }
 
-    /// How often GLSL was compiled, and not found in the cache.
+    /// Number of compilations of GLSL, excluding cache hits.
     #[getter]
     fn compilations(&self) -> u64 {
         self.0.compilations()
@@ -92,7 +92,7 @@ impl ShaderCompiler {
         lock::without(py, || self.0.functions(&shader.0))
     }
 
-    /// Every function of these shaders.
+    /// Compiles every function of these shaders.
     fn compile_all(&self, py: Python<'_>, shaders: Vec<Name>) -> PyResult<Vec<ComputeFunction>> {
         let compiler = self.0.clone();
         let shaders: Vec<String> = shaders.into_iter().map(|shader| shader.0).collect();
@@ -100,7 +100,7 @@ impl ShaderCompiler {
         Ok(all.into_iter().map(ComputeFunction).collect())
     }
 
-    /// One function of a shader.
+    /// Compiles one function of a shader.
     fn compile(&self, py: Python<'_>, shader: Name, function: Name) -> PyResult<ComputeFunction> {
         let compiler = self.0.clone();
         let compiled = lock::without_waiting(py, move || compiler.get_compute_function(&shader.0, &function.0));
@@ -114,7 +114,7 @@ pub(crate) struct ComputeFunction(compiler::ComputeFunction);
 
 #[pymethods]
 impl ComputeFunction {
-    /// The file's name without its ending.
+    /// The file's name without its extension.
     #[getter]
     fn shader(&self) -> &str {
         &self.0.shader
@@ -151,25 +151,26 @@ impl ComputeFunction {
         self.0.variant.constants.iter().map(|c| (c.id, c.name, c.scalar.glsl())).collect()
     }
 
-    /// Invocations of a workgroup along x, y and z.
+    /// Invocations per workgroup along x, y and z.
     #[getter]
     fn local_size(&self) -> (u32, u32, u32) {
         self.0.variant.local_size.into()
     }
 
-    /// Bytes of shared memory.
+    /// Bytes of shared memory per workgroup.
     #[getter]
     fn shared_bytes(&self) -> u32 {
         self.0.variant.shared_bytes
     }
 
-    /// Names of the features a device must have.
+    /// Names of the required device features.
     #[getter]
     fn needs(&self) -> Vec<&'static str> {
         self.0.variant.needs.iter().map(|feature| feature.name()).collect()
     }
 
-    /// Dispatches it on arrays of one device; returns, by name, those that it does not declare `readonly`, after it.
+    /// Dispatches it on arrays of one device; returns, by name, the arrays not declared `readonly`, with their new
+    /// contents.
     fn dispatch(
         &self,
         py: Python<'_>,
@@ -201,10 +202,11 @@ impl ComputeFunction {
     }
 }
 
-/// Shaders by name and architecture: the process' own table, which decides what is dispatched, or a list of names.
+/// Shaders by name and architecture: the process' registry, which determines the dispatched shaders, or a list of
+/// names.
 #[pyclass(frozen, module = "grilly._core")]
 pub(crate) struct ShaderTable {
-    /// `None` for the process'.
+    /// `None` for the process' registry.
     own: Option<Mutex<Registry>>,
 }
 
@@ -224,7 +226,8 @@ impl ShaderTable {
         ShaderTable { own: (!process).then(|| Mutex::new(shaders::shipped())) }
     }
 
-    /// Makes a file the shader of an architecture, or of all without an own; only the process' table compiles it.
+    /// Registers a file as the shader of an architecture, or of all without their own; only the process' registry
+    /// compiles it.
     #[pyo3(signature = (shader, architecture, file, compiler))]
     fn register(
         &self,
@@ -246,7 +249,7 @@ impl ShaderTable {
         Ok(())
     }
 
-    /// Puts grilly's own in the place of an architecture's entry, or of the generic one.
+    /// Restores grilly's own shader for an architecture, or the generic one.
     #[pyo3(signature = (shader, architecture))]
     fn unregister(&self, shader: Name, architecture: Option<Name>) {
         let (shader, architecture) = (&shader.0, architecture.as_ref().map(|name| name.0.as_str()));
@@ -268,7 +271,7 @@ impl ShaderTable {
         Ok(())
     }
 
-    /// The file that serves an architecture; `None` for an unknown shader.
+    /// The file registered for an architecture; `None` for an unknown shader.
     fn find(&self, shader: Name, architecture: Name) -> Option<String> {
         self.read(|registry| registry.find(&shader.0, &architecture.0).map(|row| row.file.clone()))
     }
@@ -279,7 +282,8 @@ impl ShaderTable {
         self.read(|registry| registry.list(architecture.as_ref().map(|name| name.0.as_str())))
     }
 
-    /// The options of sparse attention that the shader of an architecture reads; `None` for a user's, which may read all.
+    /// The options of sparse attention that an architecture's shader reads; `None` for a user's shader, which may read
+    /// any.
     fn options(&self, architecture: Name) -> Option<&'static [&'static str]> {
         self.read(|registry| {
             let row = registry.find(ATTENTION_OUTPUT, &architecture.0).filter(|row| row.user.is_none())?;

@@ -17,7 +17,7 @@ use grilly::model::dtype::DTypeChoice;
 use grilly::model::registry::ARCHITECTURES;
 use grilly::{EncodeOptions, Error};
 
-/// The first process of this program that loaded a model: after a fork, threads and devices are the parent's.
+/// Id of the first process that loaded a model: in a fork of it, threads and devices belong to the parent.
 static FIRST_USE: OnceLock<u32> = OnceLock::new();
 
 fn check_process() -> grilly::Result<()> {
@@ -31,7 +31,7 @@ fn check_process() -> grilly::Result<()> {
     ))
 }
 
-/// The values of `model_type` in config.json that load.
+/// The supported values of `model_type` in config.json.
 #[pyfunction]
 pub(crate) fn architectures() -> Vec<&'static str> {
     ARCHITECTURES.iter().map(|row| row.model_type).collect()
@@ -40,14 +40,14 @@ pub(crate) fn architectures() -> Vec<&'static str> {
 /// A sentence-embedding model, ready on a device.
 #[pyclass(frozen, module = "grilly._core")]
 pub(crate) struct EmbeddingModel {
-    /// `None` only while it is being dropped.
+    /// `None` only during drop.
     model: Option<grilly::EmbeddingModel>,
-    /// The process that loaded it.
+    /// Id of the process that loaded it.
     process: u32,
 }
 
 type Matrix = Py<PyArray2<f32>>;
-/// Numbers of the tokens of each text.
+/// Token ids of each text.
 type Ids = Vec<Vec<u32>>;
 
 impl EmbeddingModel {
@@ -59,8 +59,8 @@ impl EmbeddingModel {
 
 #[pymethods]
 impl EmbeddingModel {
-    /// Loads the model in `folder`. `dtype` is a type's name, `"auto"` for what config.json says or else the checkpoint,
-    /// or `None` for what the Transformer module's settings say or else as `"auto"`.
+    /// Loads the model in `folder`. `dtype` is a type's name, `"auto"` for the type in config.json or else the
+    /// checkpoint's, or `None` for the type in the Transformer module's settings or else as `"auto"`.
     #[staticmethod]
     #[pyo3(signature = (folder, device, dtype=None, max_seq_length=None, num_threads=None, memory_limit=None))]
     fn load(
@@ -83,10 +83,10 @@ impl EmbeddingModel {
         Ok(EmbeddingModel { model: Some(model), process: process::id() })
     }
 
-    /// Embeddings `[N, D]`, tokens' vectors (one `[T, H]` a text, if asked for) and token ids (likewise).
+    /// Embeddings `[N, D]`, token vectors (one `[T, H]` per text, if `tokens`) and token ids (likewise).
     ///
-    /// `progress` is called with the number of texts done after each batch; an exception in it, or a signal's
-    /// handler, ends the run.
+    /// `progress` is called with the number of texts done after each batch; an exception in it, or in a signal handler,
+    /// stops the run.
     #[pyo3(signature = (texts, prompt, batch_size, tokens, progress=None))]
     fn encode(
         &self,
@@ -132,20 +132,20 @@ impl EmbeddingModel {
         lock::without(py, || model.tokenize(&texts))
     }
 
-    /// How many leading tokens of `prompt` and a text are the prompt's.
+    /// The number of leading tokens of `prompt` and a text that belong to the prompt.
     fn prompt_length(&self, py: Python<'_>, prompt: &Bound<'_, PyAny>) -> PyResult<usize> {
         let model = self.model()?;
         let prompt = text::string(prompt, || "prompt".into())?;
         Ok(lock::briefly_without(py, || model.prompt_length(&prompt))?)
     }
 
-    /// The type that the weights are rounded to.
+    /// The type to which the weights are rounded.
     #[getter]
     fn dtype(&self) -> PyResult<Cow<'static, str>> {
         Ok(self.model()?.dtype().name())
     }
 
-    /// The same, and the segment of each token.
+    /// As `tokenize`, with the segment of each token.
     fn tokenize_with_segments(&self, py: Python<'_>, texts: &Bound<'_, PyList>) -> PyResult<(Ids, Ids)> {
         let model = self.model()?;
         let texts = text::strings(texts)?;
@@ -153,32 +153,32 @@ impl EmbeddingModel {
         Ok(tokens.into_iter().map(|text| (text.ids, text.type_ids)).unzip())
     }
 
-    /// Id of what the tokenizer pads with, if it has such a token.
+    /// Id of the padding token, if the tokenizer has one.
     #[getter]
     fn pad_id(&self) -> PyResult<Option<u32>> {
         Ok(self.model()?.pad_id())
     }
 
-    /// `"right"` or `"left"`: where the tokenizer puts padding.
+    /// The side on which the tokenizer pads: `"right"` or `"left"`.
     #[getter]
     fn padding_side(&self) -> PyResult<&'static str> {
         Ok(self.model()?.padding_side().name())
     }
 
-    /// Whether the tokenizer gives the model segments; where it does not, all are 0.
+    /// Whether the tokenizer passes segments to the model; if not, all are 0.
     #[getter]
     fn gives_segments(&self) -> PyResult<bool> {
         Ok(self.model()?.gives_segments())
     }
 
-    /// `"vulkan"` or `"cpu"`: where batches run now.
+    /// The backend that runs batches now: `"vulkan"` or `"cpu"`.
     #[getter]
     fn backend(&self, py: Python<'_>) -> PyResult<&'static str> {
         let model = self.model()?;
         Ok(lock::briefly_without(py, || model.backend()).name())
     }
 
-    /// Name of that device, and why it was chosen.
+    /// Name of that device, and the reason for its choice.
     #[getter]
     fn device(&self, py: Python<'_>) -> PyResult<(String, String)> {
         let model = self.model()?;
@@ -191,14 +191,14 @@ impl EmbeddingModel {
         Ok(self.model()?.dimension())
     }
 
-    /// Most tokens of a text.
+    /// Maximum tokens of a text.
     #[getter]
     fn max_seq_length(&self, py: Python<'_>) -> PyResult<usize> {
         let model = self.model()?;
         Ok(lock::briefly_without(py, || model.max_seq_length()))
     }
 
-    /// Changes the limit; lowered with a warning to what the position table allows.
+    /// Changes the limit; a value above the limit of the position table is reduced to it with a warning.
     fn set_max_seq_length(&self, py: Python<'_>, most: usize) -> PyResult<()> {
         let model = self.model()?;
         lock::briefly_without(py, || model.set_max_seq_length(most));
@@ -230,19 +230,19 @@ impl EmbeddingModel {
         Ok(self.model()?.sentence_config().prompts.clone())
     }
 
-    /// The prompt used when none is asked for.
+    /// Name of the prompt used by default.
     #[getter]
     fn default_prompt_name(&self) -> PyResult<Option<String>> {
         Ok(self.model()?.sentence_config().default_prompt_name.clone())
     }
 
-    /// `cosine`, `dot`, `euclidean` or `manhattan`, if the folder says.
+    /// `cosine`, `dot`, `euclidean` or `manhattan`, if configured in the folder.
     #[getter]
     fn similarity_fn_name(&self) -> PyResult<Option<String>> {
         Ok(self.model()?.sentence_config().similarity_fn_name.clone())
     }
 
-    /// Dimensions kept of each embedding, if the folder says.
+    /// Number of leading dimensions kept of each embedding, if configured in the folder.
     #[getter]
     fn truncate_dim(&self) -> PyResult<Option<usize>> {
         Ok(self.model()?.sentence_config().truncate_dim)
@@ -254,13 +254,13 @@ impl EmbeddingModel {
         Ok(self.model()?.modules())
     }
 
-    /// The plan, one line a step.
+    /// The plan as text, one line per step.
     #[getter]
     fn plan_text(&self) -> PyResult<String> {
         Ok(self.model()?.plan_text())
     }
 
-    /// Frees the device memory; later calls fail with `UnusableError`. A fork's copy only forgets it.
+    /// Frees the device memory; later calls fail with `UnusableError`. In a forked process it only forgets the memory.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         match &self.model {
             Some(model) if self.process == process::id() => lock::briefly_without(py, || model.close()),
@@ -274,11 +274,11 @@ impl Drop for EmbeddingModel {
     fn drop(&mut self) {
         let Some(model) = self.model.take() else { return };
         if self.process != process::id() {
-            // The device belongs to the parent process: touching it here could hang both.
+            // The device belongs to the parent process: using it here could block both.
             mem::forget(model);
             return;
         }
-        // Waiting for the device with the lock held would stop threads that log.
+        // Waiting for the device with the lock held would block threads that log.
         let mut held = Some(model);
         Python::try_attach(|py| lock::briefly_without(py, || held = None));
     }

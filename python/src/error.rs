@@ -1,4 +1,4 @@
-//! One Python exception class for each way to fail; the classes are in `grilly/errors.py`.
+//! One Python exception class per kind of error; the classes are in `grilly/errors.py`.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -6,10 +6,10 @@ use pyo3::types::PyType;
 
 use grilly::Error;
 
-/// What a function of the module returns: `?` takes grilly's errors as well as Python's exceptions.
+/// The result type of the module's functions: `?` accepts grilly's errors as well as Python's exceptions.
 pub(crate) type PyResult<T> = Result<T, Raised>;
 
-/// The exception that is raised.
+/// The exception to raise.
 pub(crate) struct Raised(PyErr);
 
 impl From<Raised> for PyErr {
@@ -62,7 +62,8 @@ fn class_name(error: &Error) -> &'static str {
     }
 }
 
-/// Sets the attributes that `grilly/errors.py` promises; `nearest` is blocks, which Python makes a configuration of.
+/// Sets the attributes documented in `grilly/errors.py`; `nearest` is a pair of blocks, which Python converts to a
+/// configuration.
 fn with_facts(py: Python<'_>, exception: PyErr, error: &Error) -> PyErr {
     if let Error::SharedMemory { need, limit, nearest, .. } = error {
         let value = exception.value(py);

@@ -25,20 +25,20 @@ pub(crate) fn flash_rows() -> Vec<(&'static str, Blocks)> {
     TunedConfigs::ALL.into_iter().chain([default]).map(|(name, row)| (name, blocks(row))).collect()
 }
 
-/// Bytes of shared memory that a configuration needs, and those that its compiled shader declares.
+/// Bytes of shared memory that a configuration requires, and that its compiled shader declares.
 #[pyfunction]
 pub(crate) fn flash_shared_memory(blocks: Blocks) -> (u64, u32) {
     (flash::required_shared_memory(config(blocks)), flash::reflected_shared_memory(config(blocks)))
 }
 
-/// Refuses a configuration that does not fit.
+/// Rejects a configuration that does not fit.
 #[pyfunction]
 pub(crate) fn flash_validate(blocks: Blocks, limit: u64) -> PyResult<()> {
     Ok(flash::validate_config(config(blocks), limit)?)
 }
 
-/// Vendor, architecture and configuration of the device at a place in Vulkan's own order, or of what `"vulkan"` means;
-/// without a usable device those of one that nobody knows.
+/// Vendor, architecture and configuration of the device at an index in Vulkan's own order, or of the device of
+/// `"vulkan"`; without a usable device those of an unknown device.
 #[pyfunction]
 #[pyo3(signature = (index, head_dim))]
 pub(crate) fn flash_select(

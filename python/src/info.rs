@@ -11,10 +11,10 @@ use grilly::backend::faults::{self, Fault};
 use grilly::settings::Settings;
 use grilly::stats::COUNTERS;
 
-/// What `device="vulkan"` means: the device's place in the list and the reason, or why there is none.
+/// The device selected by `device="vulkan"`: its index in the list and the reason, or why there is none.
 type Chosen = std::result::Result<(usize, String), String>;
 
-/// Every Vulkan device, usable or not, one dict each, and what `device="vulkan"` means.
+/// Every Vulkan device, usable or not, one dict per device, and the one selected by `device="vulkan"`.
 #[pyfunction]
 pub(crate) fn inventory(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let settings = Settings::from_env()?;
@@ -77,7 +77,7 @@ fn describe<'py>(py: Python<'py>, device: &grilly::backend::vulkan::Listed) -> P
     Ok(row)
 }
 
-/// The host: threads this process may use and the widest instructions in use.
+/// The host: the number of threads this process may use and the widest instruction set in use.
 #[pyfunction]
 pub(crate) fn host(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let row = PyDict::new(py);
@@ -86,7 +86,7 @@ pub(crate) fn host(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(row)
 }
 
-/// The environment variables as grilly reads them now.
+/// The settings that grilly reads from the environment now.
 #[pyfunction]
 pub(crate) fn settings(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let settings = Settings::from_env()?;
@@ -114,7 +114,7 @@ pub(crate) fn reset_stats() {
     COUNTERS.reset();
 }
 
-/// Makes a device fail: `kind` is `"allocation"` or `"device_lost"`.
+/// Injects a fault into a device: `kind` is `"allocation"` or `"device_lost"`.
 #[pyfunction]
 #[pyo3(signature = (kind, after=0))]
 pub(crate) fn inject_fault(kind: Name, after: u64) -> PyResult<()> {
@@ -131,35 +131,35 @@ pub(crate) fn inject_fault(kind: Name, after: u64) -> PyResult<()> {
     Ok(())
 }
 
-/// Disarms every fault.
+/// Disarms all injected faults.
 #[pyfunction]
 pub(crate) fn clear_faults() {
     faults::clear();
 }
 
-/// What the validation layer has said so far; empty unless `GRILLY_DEBUG=1` turned it on.
+/// The messages of the validation layer so far; empty unless `GRILLY_DEBUG=1` enabled it.
 #[pyfunction]
 pub(crate) fn validation_messages() -> Vec<String> {
     grilly::backend::vulkan::validation_messages()
 }
 
-/// Takes the time of every dispatch from now on, forgetting earlier ones, or stops.
+/// Starts timing every dispatch, discarding earlier times, or stops.
 #[pyfunction]
 pub(crate) fn profile(on: bool) {
     grilly::backend::vulkan::profile(on);
 }
 
-/// How many dispatches of each label and kernel there were, and their nanoseconds on the device.
+/// Number of dispatches per label and kernel, and their nanoseconds on the device.
 #[pyfunction]
 pub(crate) fn dispatch_times() -> Vec<(String, &'static str, u64, f64)> {
     let times = grilly::backend::vulkan::times();
     times.into_iter().map(|((label, kernel), e)| (label, kernel, e.count, e.nanoseconds)).collect()
 }
 
-/// Each variant with the constants it was dispatched with, and how often that was; calls that wait are submitted first.
+/// Each dispatched variant with its constants, and the number of dispatches; pending calls are submitted first.
 #[pyfunction]
 pub(crate) fn dispatched(py: Python<'_>) -> Vec<(&'static str, Vec<u32>, u64)> {
-    // A lost device has nothing that waits.
+    // A lost device has no pending work.
     let _ = crate::lock::without(py, || {
         grilly::array::Engine::opened().iter().for_each(|engine| drop(engine.synchronize()));
         Ok(())
@@ -167,7 +167,7 @@ pub(crate) fn dispatched(py: Python<'_>) -> Vec<(&'static str, Vec<u32>, u64)> {
     grilly::backend::vulkan::dispatched()
 }
 
-/// Every variant of the build: its name, the features it needs, and whether it sees the size of its subgroups.
+/// Every variant of the build: its name, the features it requires, and whether it reads the subgroup size.
 #[pyfunction]
 pub(crate) fn built_variants() -> Vec<(&'static str, Vec<&'static str>, bool)> {
     let row = |built: &grilly::backend::vulkan::Built| {

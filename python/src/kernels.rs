@@ -30,34 +30,34 @@ impl Kernel {
         Ok(Kernel(grilly::kernels::Kernel::get(&name.0, json(options)?)?))
     }
 
-    /// Element type and axes of each operand for so many rows.
+    /// Element type and axes of each operand for a number of rows.
     fn operands(&self, rows: usize) -> Vec<(Cow<'static, str>, Vec<usize>)> {
         self.0.operands(rows).into_iter().map(|(dtype, axes)| (dtype.name(), axes)).collect()
     }
 
-    /// Name and role of each operand, those that may be left out included.
+    /// Name and role of each operand, including optional ones.
     fn signature(&self) -> Vec<(&'static str, &'static str)> {
         self.0.op().operands().iter().map(|operand| (operand.name, operand.role.name())).collect()
     }
 
-    /// Names of the operations it stands for.
+    /// Names of the operations in its definition.
     fn definition(&self) -> PyResult<Vec<&'static str>> {
         Ok(self.0.definition()?)
     }
 
-    /// One dict a shader, then flops and bytes, for so many rows.
+    /// One dict per shader, then flops and bytes, for a number of rows.
     fn describe<'py>(&self, py: Python<'py>, rows: usize) -> PyResult<(Vec<Bound<'py, PyDict>>, u64, u64)> {
         let description = self.0.describe(rows)?;
         let shaders = description.shaders.iter().map(|shader| describe(py, shader)).collect::<PyResult<_>>()?;
         Ok((shaders, description.work.flops, description.work.bytes))
     }
 
-    /// The result on arrays of one device.
+    /// Runs it on arrays of one device and returns the result.
     fn call(&self, py: Python<'_>, operands: Vec<PyRef<'_, Array>>) -> PyResult<Array> {
         self.run(py, &operands, grilly::kernels::Kernel::call)
     }
 
-    /// The same by its definition, step by step.
+    /// As `call`, but unfused, by its definition.
     fn call_apart(&self, py: Python<'_>, operands: Vec<PyRef<'_, Array>>) -> PyResult<Array> {
         self.run(py, &operands, grilly::kernels::Kernel::call_apart)
     }
@@ -72,7 +72,7 @@ impl Kernel {
     ) -> PyResult<Array> {
         let arrays = operands.iter().map(|array| array.array()).collect::<Result<Vec<_>>>()?;
         let result = lock::without(py, || call(&self.0, &arrays))?;
-        // The kernel refuses a call without operands.
+        // The kernel rejects a call without operands.
         Ok(operands[0].beside(py, result))
     }
 }

@@ -1,4 +1,4 @@
-//! The extension module `grilly._core`: conversion of arguments, results and errors, and nothing else.
+//! The extension module `grilly._core`: only conversion of arguments, results and errors.
 
 mod array;
 mod attributes;
@@ -43,7 +43,7 @@ mod _core {
         let py = module.py();
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         crate::lock::remember_process();
-        // The first of all such calls that know of this module: functions run in the order in which they are registered.
+        // Registered before all other such callbacks of this module, since they run in the order of registration.
         let again = [("after_in_child", module.getattr("remember_process")?)].into_py_dict(py)?;
         py.import("os")?.call_method("register_at_fork", (), Some(&again))?;
         crate::log_bridge::install(py)?;

@@ -1,8 +1,8 @@
-//! Letting go of the interpreter's lock and taking it again, safely while the interpreter is exiting.
+//! Releasing and reacquiring the interpreter's lock, safely while the interpreter is exiting.
 //!
-//! A thread that asks for the lock of a finalising interpreter is ended by it in the middle of Rust code, which
-//! aborts the process. So every call that lets go of the lock is counted until it holds it again; at exit
-//! [`shut_down`] waits for those calls, and threads that are later than its patience are parked for good.
+//! A thread that requests the lock of a finalising interpreter is terminated in the middle of Rust code, which aborts
+//! the process. Therefore every call that releases the lock is counted until it has reacquired it; at exit
+//! [`shut_down`] waits for those calls, and threads that exceed its time limit are parked forever.
 
 use std::panic::resume_unwind;
 use std::process;
@@ -16,21 +16,21 @@ use pyo3::prelude::*;
 use crate::error::PyResult;
 use grilly::Error;
 
-/// How long exit waits for running calls to stop.
+/// Time that exit waits for running calls to stop.
 const PATIENCE: Duration = Duration::from_millis(1200);
-/// How long exit then waits for threads that are already asking for the lock.
+/// Time that exit then waits for threads that are already requesting the lock.
 const LAST_CALL: Duration = Duration::from_millis(200);
-/// How often a call that waits for work asks for signals.
+/// Interval at which a call that waits for work checks for signals.
 const SIGNALS: Duration = Duration::from_millis(50);
 
 struct State {
-    /// The interpreter is exiting: no new call begins.
+    /// The interpreter is exiting: no new call may begin.
     closing: bool,
-    /// Exit has gone on: nobody may ask for the lock any more.
+    /// Exit has proceeded: no thread may request the lock any more.
     abandoned: bool,
-    /// Calls that have let go of the lock and do not hold it again yet.
+    /// Calls that have released the lock and not yet reacquired it.
     inside: usize,
-    /// Those, and others, that are asking for the lock now.
+    /// Threads, of those calls or others, that are now requesting the lock.
     returning: usize,
 }
 
@@ -42,14 +42,14 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Notes the process that imported the module, to tell it from its forks, and now the fork that this is.
+/// Records the id of the process that imported the module, to distinguish it from its forks, or the id of a fork.
 #[pyfunction]
 pub(crate) fn remember_process() {
     PROCESS.get_or_init(process::id);
     grilly::process::remember();
 }
 
-/// Counts a call; dropping it, with the lock held again, ends the count.
+/// Counts a running call until dropped, which happens with the lock held again.
 struct Inside;
 
 impl Inside {
@@ -68,7 +68,7 @@ impl Drop for Inside {
         let mut state = state();
         state.inside = state.inside.saturating_sub(1);
         state.returning = state.returning.saturating_sub(1);
-        // Only exit waits.
+        // Only exit waits on the condition variable.
         if state.closing {
             CHANGED.notify_all();
         }
@@ -90,11 +90,11 @@ pub(crate) fn without<T: Send>(py: Python<'_>, work: impl FnOnce() -> grilly::Re
     Ok(result?)
 }
 
-/// [`without`] for work that nothing can stop: it runs in a thread of its own, and when a signal's handler raises, nobody
-/// waits for it any longer.
+/// [`without`] for work that cannot be stopped: it runs in its own thread, which is abandoned when a signal handler
+/// raises.
 ///
 /// # Errors
-/// As [`without`], and what the handler raises.
+/// As [`without`], and the exception of the handler.
 pub(crate) fn without_waiting<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> grilly::Result<T> + Send + 'static,
@@ -102,7 +102,7 @@ pub(crate) fn without_waiting<T: Send + 'static>(
     let mut raised = None;
     let result = without(py, || {
         let (sender, receiver) = mpsc::channel();
-        // When nobody waits any longer, nobody wants the result.
+        // If the caller no longer waits, the result is dropped.
         let thread = thread::Builder::new().name("grilly-work".into()).spawn(move || drop(sender.send(work())));
         let thread = thread.map_err(|e| Error::Unsupported { what: "a thread".into(), reason: e.to_string() })?;
         loop {
@@ -128,7 +128,7 @@ pub(crate) fn without_waiting<T: Send + 'static>(
 
 /// Runs `work` without the interpreter's lock if the interpreter is not exiting, and with it otherwise.
 ///
-/// For short work that must always happen: waiting for another thread that logs needs the lock let go.
+/// For short work that must always be done: waiting for another thread that logs requires releasing the lock.
 pub(crate) fn briefly_without<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> T {
     match Inside::enter() {
         Err(_) => work(),
@@ -144,7 +144,7 @@ pub(crate) fn briefly_without<T: Send>(py: Python<'_>, work: impl FnOnce() -> T 
     }
 }
 
-/// Announces that this thread asks for the lock next; never returns once exit has gone on without it.
+/// Announces that this thread will request the lock next; never returns once exit has proceeded without it.
 fn may_return() {
     let mut state = state();
     if !state.abandoned {
@@ -157,7 +157,7 @@ fn may_return() {
     }
 }
 
-/// Runs `work` with the lock, from any thread; `None` when the interpreter is exiting.
+/// Runs `work` with the lock held, from any thread; `None` when the interpreter is exiting.
 pub(crate) fn with<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
     {
         let mut state = state();
@@ -173,7 +173,7 @@ pub(crate) fn with<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
     result
 }
 
-/// Stops the calls that are running and lets no new one begin; registered with `atexit`.
+/// Stops the running calls and prevents new ones; registered with `atexit`.
 #[pyfunction]
 pub(crate) fn shut_down(py: Python<'_>) {
     if PROCESS.get() != Some(&process::id()) {

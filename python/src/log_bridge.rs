@@ -1,4 +1,4 @@
-//! The crate's log records in Python's `logging`, under the logger `grilly`.
+//! Forwards the crate's log records to Python's `logging`, under the logger `grilly`.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -17,14 +17,14 @@ impl Log for Bridge {
             return;
         }
         let (level, message) = (number(record.level()), record.args().to_string());
-        // A record that cannot be delivered (exit, a broken handler) must not fail the work it tells of.
+        // A record that cannot be delivered (exit, a failing handler) must not fail the work that logged it.
         let _ = crate::lock::with(|py| deliver(py, level, &message).map_err(|error| error.write_unraisable(py, None)));
     }
 
     fn flush(&self) {}
 }
 
-/// Python's numbers of the levels.
+/// Python's numeric log levels.
 fn number(level: Level) -> u32 {
     match level {
         Level::Error => 40,
@@ -56,7 +56,7 @@ pub(crate) fn install(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// Sends records of every level to stderr as well, from now on.
+/// From now on also sends records of every level to stderr.
 pub(crate) fn to_stderr(py: Python<'_>) -> PyResult<()> {
     static SENT: AtomicBool = AtomicBool::new(false);
     if SENT.swap(true, Relaxed) {

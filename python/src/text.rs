@@ -1,4 +1,4 @@
-//! Python's strings as Rust's.
+//! Conversion of Python strings to Rust.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ impl FromPyObject<'_, '_> for Name {
     }
 }
 
-/// An argument that is a path; one that no file system has is refused as a [`Name`] is.
+/// An argument that is a path; one that is invalid on every file system is rejected as a [`Name`] is.
 pub(crate) struct Location(pub PathBuf);
 
 impl FromPyObject<'_, '_> for Location {
@@ -42,7 +42,7 @@ impl FromPyObject<'_, '_> for Location {
     }
 }
 
-/// An argument as a message quotes it.
+/// An argument as quoted in messages.
 fn shown(object: &Bound<'_, PyAny>) -> String {
     object.repr().map_or_else(|_| "an argument".into(), |text| brief(text.to_string_lossy()))
 }
@@ -50,12 +50,12 @@ fn shown(object: &Bound<'_, PyAny>) -> String {
 /// The items of `texts`, each checked to be a str that UTF-8 can hold.
 ///
 /// # Errors
-/// `InvalidType` and `InvalidArgument` naming the first offender.
+/// `InvalidType` and `InvalidArgument` naming the first invalid item.
 pub(crate) fn strings(texts: &Bound<'_, PyList>) -> Result<Vec<String>> {
     texts.iter().enumerate().map(|(index, item)| string(&item, || format!("texts[{index}]"))).collect()
 }
 
-/// One str; `name` says in messages what it is.
+/// One str; `name` returns its name for messages.
 ///
 /// # Errors
 /// `InvalidType` for another type, `InvalidArgument` for a lone surrogate.

@@ -1,6 +1,7 @@
-//! A plan for texts of one length, run on arrays: what a batch runs on when an op must see whole texts.
+//! A plan for texts of one length, run on arrays: used for batches when an op requires whole texts.
 //!
-//! A batch's texts stand by length already, so neighbours of one length make a group, and each group is a run of the plan.
+//! A batch's texts are already sorted by length, so adjacent texts of one length form a group, and each group is one
+//! run of the plan.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -16,25 +17,25 @@ use crate::stats::COUNTERS;
 use crate::tensor::{Part, WeightSource};
 use crate::{Error, Result};
 
-/// Most bytes of one tensor of a group of several texts.
+/// Maximum bytes of one tensor of a group with several texts.
 const MOST_BYTES: usize = 64 << 20;
-/// Tokens of a batch.
+/// Maximum tokens per batch.
 const TOKENS: usize = 8192;
-/// Sizes of groups for which the plan stays prepared.
+/// Maximum number of group sizes for which a prepared program is cached.
 const MOST_PREPARED: usize = 64;
 
 /// A plan with its weights as arrays.
 pub struct ByLength {
     engine: Arc<Engine>,
-    /// Its weights are inputs after those of a batch.
+    /// The weights are inputs, after those of a batch.
     plan: Plan,
     weights: Vec<Array>,
     prepared: Mutex<HashMap<Counts, Arc<program::Program>>>,
-    /// Which input holds the boundaries of texts.
+    /// Index of the input that holds the boundaries of texts.
     offsets: usize,
 }
 
-/// Neighbouring texts of one length.
+/// Adjacent texts of one length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Group {
     texts: Range<usize>,
@@ -48,7 +49,8 @@ impl Group {
 }
 
 impl ByLength {
-    /// Puts the weights on a device, as float32, and runs one token, so that what the device cannot do shows now.
+    /// Uploads the weights as float32 and runs one token, so that unsupported features of the device are reported
+    /// early.
     ///
     /// # Errors
     /// `Unsupported`, `PipelineCreationFailed`, `OutOfMemory`, or a device fault.
@@ -81,7 +83,7 @@ impl ByLength {
         graph.inputs[..graph.inputs.len() - self.weights.len()].iter().map(|id| graph.value(*id))
     }
 
-    /// A text of one token, of which all inputs are zero.
+    /// Runs a text of one token with all inputs zero, but for the last boundary.
     fn try_one(&self) -> Result<()> {
         let group = Group { texts: 0..1, tokens: 0..1 };
         let counts = group.counts();
@@ -91,14 +93,14 @@ impl ByLength {
         self.run(&inputs, &group)?.iter().try_for_each(|array| array.read().map(drop))
     }
 
-    /// Bytes of the largest tensor of one text.
+    /// Bytes of the largest tensor for one text.
     fn bytes(&self, length: usize) -> usize {
         let counts = Counts { tokens: length, texts: 1 };
         let shapes = self.plan.graph.nodes.iter().map(|node| &self.plan.graph.value(node.results[0]).shape);
         4 * shapes.map(|shape| shape.elements(counts)).max().unwrap_or(0)
     }
 
-    /// The plan for groups of these counts.
+    /// The prepared program for groups with these counts, cached.
     fn program(&self, counts: Counts) -> Result<Arc<program::Program>> {
         let lock = || self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lock().get(&counts) {
@@ -113,7 +115,7 @@ impl ByLength {
         Ok(made)
     }
 
-    /// The outputs of a group.
+    /// Runs a group and returns its outputs.
     fn run(&self, inputs: &[&[u8]], group: &Group) -> Result<Vec<Array>> {
         let given = self.inputs().zip(inputs).map(|(value, bytes)| input(&self.engine, value, bytes, group));
         let given = given.collect::<Result<Vec<_>>>()?;
@@ -133,7 +135,7 @@ impl ByLength {
     }
 }
 
-/// A weight's tensors, one below the other.
+/// Uploads a weight: its tensors stacked along the first axis.
 fn upload(engine: &Arc<Engine>, value: &Value, parts: &[Part], weights: &dyn WeightSource) -> Result<Array> {
     let shape = value.shape.sizes(Counts::default());
     let mut floats = vec![0.0f32; shape.iter().product()];
@@ -148,7 +150,7 @@ fn upload(engine: &Arc<Engine>, value: &Value, parts: &[Part], weights: &dyn Wei
     engine.upload(DType::F32, &shape, bytemuck::cast_slice(&floats))
 }
 
-/// A group's rows of an input; boundaries are counted from the group's first token.
+/// A group's rows of an input; boundaries count from the group's first token.
 fn input(engine: &Arc<Engine>, value: &Value, bytes: &[u8], group: &Group) -> Result<Array> {
     let rows = match value.shape.rows() {
         Dim::Tokens => group.tokens.clone(),
@@ -176,10 +178,10 @@ fn numbers<T: bytemuck::Pod>(bytes: &[u8]) -> Vec<T> {
     numbers
 }
 
-/// Cuts a batch into neighbours of one length, of which `most(length)` texts may go together.
+/// Splits a batch into groups of adjacent texts of one length, at most `most(length)` texts each.
 ///
 /// # Errors
-/// `InvalidArgument` for offsets that do not rise from 0 to the number of tokens.
+/// `InvalidArgument` for offsets that decrease, or do not run from 0 to the number of tokens.
 fn groups(offsets: &[u32], tokens: usize, most: impl Fn(usize) -> usize) -> Result<Vec<Group>> {
     let ends = (offsets.first(), offsets.last().map(|last| *last as usize));
     if ends != (Some(&0), Some(tokens)) || offsets.windows(2).any(|pair| pair[0] > pair[1]) {
@@ -226,7 +228,7 @@ impl Program for ByLength {
     }
 }
 
-/// By output, the arrays of all groups.
+/// The arrays of all groups, by output.
 struct UnderWay(Vec<Vec<Array>>);
 
 impl Pending for UnderWay {

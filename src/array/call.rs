@@ -1,4 +1,4 @@
-//! One op on arrays: its graph, what it must not be given, and its results.
+//! A call of one op on arrays: its graph, the checks of its operands, and its results.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::ops::signature::Role;
 use crate::ops::{Cast, Counts, Dim, Op, Operand, Shape};
 use crate::{Error, Result};
 
-/// Runs `op`; all operands live on `engine`.
+/// Runs `op`; all operands are on `engine`.
 pub(super) fn run(engine: &Arc<Engine>, architecture: &str, op: &Hashed, operands: &[&Array]) -> Result<Vec<Array>> {
     let shaders = engine.shaders();
     let fusion = Fusion { architecture, shaders: &shaders, ..Fusion::default() };
@@ -29,16 +29,16 @@ pub(super) fn run(engine: &Arc<Engine>, architecture: &str, op: &Hashed, operand
     Ok(results.map(|(memory, (shape, dtype))| Array::computed(engine, memory, shape.clone(), *dtype)).collect())
 }
 
-/// How float16 operands reach the op.
+/// How float16 operands are passed to the op.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Halves {
-    /// As they are, where kernels have a form for them.
+    /// As float16, where kernels have a form for it.
     Kept,
-    /// In float32.
+    /// Cast to float32.
     Widened,
 }
 
-/// The call in 16 bits where the device has a kernel that takes all it is given so, and else in float32.
+/// Prepares the call in 16 bits if the device has a kernel for these operands, else in float32.
 fn prepare(engine: &Engine, fusion: &Fusion<'_>, op: &Op, operands: &[&Array]) -> Result<Call> {
     let mut call = Call::new(fusion.architecture, op, operands);
     op.check_number(operands.len())?;
@@ -67,7 +67,7 @@ fn prepare(engine: &Engine, fusion: &Fusion<'_>, op: &Op, operands: &[&Array]) -
     Ok(call)
 }
 
-/// The op on operands, with casts around it where they are to be widened; the call learns of its results.
+/// The graph of the op, with casts around it for widened operands; records the results' shapes and types in `call`.
 fn graph(call: &mut Call, op: &Op, operands: &[&Array], halves: Halves) -> Result<(Graph, Counts)> {
     let mut counted = Counted::default();
     let mut graph = Graph::new();
@@ -84,7 +84,7 @@ fn graph(call: &mut Call, op: &Op, operands: &[&Array], halves: Halves) -> Resul
     let shapes: Vec<&Shape> = shapes.iter().collect();
     op.infer(&shapes)?;
     op.check_counts(&shapes, counts)?;
-    // A result is stored as the first operand, but that of an op that converts, and one that has a type of its own.
+    // A result has the type of the first operand, except for ops that convert and results with a type of their own.
     let first = operands[0].dtype;
     let converts = op.operand(0).role == Role::Any;
     let half = if converts { op.result_type(&[first]) } else { first } == DType::F16;
@@ -102,7 +102,7 @@ fn graph(call: &mut Call, op: &Op, operands: &[&Array], halves: Halves) -> Resul
     Ok((graph, counts))
 }
 
-/// What the operands seen so far count.
+/// Counts of tokens and texts found in the operands so far.
 #[derive(Default)]
 struct Counted {
     tokens: Option<usize>,
@@ -114,7 +114,7 @@ impl Counted {
         Counts { tokens: self.tokens.unwrap_or(0), texts: self.texts.unwrap_or(0) }
     }
 
-    /// The shape of an operand, with the first axis counted by the batch where the op has it so.
+    /// The shape of an operand, with its first axis counted by the batch where the signature says so.
     fn shape(&mut self, operand: &Operand, axes: &[usize]) -> Shape {
         let mut shape = Shape::fixed(axes);
         let (Some(dim), Some(rows)) = (operand.counted, axes.first().copied()) else { return shape };
@@ -131,19 +131,19 @@ impl Counted {
     }
 }
 
-/// An input, followed by a cast to float32 if it is to be widened.
+/// An input, followed by a cast to float32 if `widen`.
 fn given(graph: &mut Graph, name: &str, shape: Shape, operand: &Array, widen: bool) -> Result<ValueId> {
     if !widen {
         return Ok(graph.input(name, shape, operand.dtype));
     }
-    // A cast counts elements, whatever the op counts them by.
+    // A cast works on elements, so its input has fixed axes however the op counts them.
     let value = graph.input(name, Shape::fixed(&operand.shape), operand.dtype);
     let cast = graph.node("to float32", Cast { to: DType::F32 }, &[value])?;
     graph.values[cast.0].shape = shape;
     Ok(cast)
 }
 
-/// An op alone on operands of these types and axes, all stored as they are given, and what the batch counts there.
+/// The graph of a single op on operands of these types and axes, without casts, and the counts of the batch.
 ///
 /// # Errors
 /// `InvalidArgument` for operands that do not fit the op.
@@ -159,7 +159,7 @@ pub(crate) fn op_graph(op: &Op, operands: &[(DType, Vec<usize>)]) -> Result<(Gra
     Ok((graph, counted.counts()))
 }
 
-/// Ids inside their table, offsets that never decrease.
+/// Checks that ids are inside their tables and that offsets never decrease.
 fn check_values(op: &Op, operands: &[&Array]) -> Result<()> {
     for (place, array) in operands.iter().enumerate() {
         let Some(bounds) = array.bounds else { continue };

@@ -1,4 +1,4 @@
-//! Calls made ready, for the next of their kind: most programs make the same few calls over and over.
+//! Cache of prepared calls: most programs repeat a small set of calls.
 
 use std::collections::HashMap;
 use std::fmt::{self, Write};
@@ -13,7 +13,7 @@ use crate::graph::fuse::Fusion;
 use crate::graph::shaders::Registry;
 use crate::ops::Op;
 
-/// An op with a hash of its attributes, made once for many calls.
+/// An op with a hash of its attributes, computed once for many calls.
 ///
 /// ```
 /// use grilly::array::Hashed;
@@ -35,27 +35,27 @@ impl Hashed {
 }
 
 impl<T: Into<Op>> From<T> for Hashed {
-    /// By the attributes as text: a comparison would not tell 0 from -0.
+    /// Hashes the attributes as text, since a comparison would not distinguish 0 from -0.
     fn from(op: T) -> Self {
         let op = op.into();
         let mut hasher = Text(DefaultHasher::new());
-        // Writing to a hasher does not fail.
+        // Writing to a hasher cannot fail.
         let _ = write!(hasher, "{op:?}");
         Hashed { hash: hasher.0.finish(), op }
     }
 }
 
-/// Calls of a generation; there are two of them.
+/// Calls per generation; there are two generations.
 const MOST: usize = 256;
 
-/// What all calls of an op on operands of the same shapes and types share.
+/// The prepared form of an op for operands of given shapes and types.
 pub(super) struct Call {
     op: Op,
     architecture: String,
     operands: Vec<(Vec<usize>, DType)>,
-    /// Of the results.
+    /// Shapes and types of the results.
     pub(super) results: Vec<(Vec<usize>, DType)>,
-    /// `None` for results without elements.
+    /// `None` if the results have no elements.
     pub(super) prepared: Option<Prepared>,
 }
 
@@ -79,14 +79,14 @@ impl Call {
     }
 }
 
-/// Those of an engine. A generation that is full takes the place of the one before it, of which then only those calls
-/// are left that were made meanwhile.
+/// The cached calls of an engine. A full generation replaces the previous one; calls used since then have been moved to
+/// the current one and survive.
 #[derive(Default)]
 pub(super) struct Calls(Mutex<Generations>);
 
 #[derive(Default)]
 struct Generations {
-    /// What was registered when they were made ready.
+    /// The registry for which the calls were prepared.
     shaders: Option<Arc<Registry>>,
     young: HashMap<u64, Arc<Call>>,
     old: HashMap<u64, Arc<Call>>,
@@ -102,7 +102,7 @@ impl Generations {
 }
 
 impl Calls {
-    /// The call, made ready by `make` unless it is known for the same registry of shaders.
+    /// Returns the cached call for the same registry of shaders, or prepares it with `make`.
     ///
     /// # Errors
     /// As `make`.
@@ -139,7 +139,8 @@ impl Calls {
     }
 }
 
-/// Whether programs call it again with the same attributes: not so if one of them is a place in a random sequence.
+/// Whether programs are likely to repeat a call with the same attributes; not if one of them is a counter of random
+/// numbers.
 fn recurs(op: &Op) -> bool {
     !matches!(op, Op::Dropout(_) | Op::SoftmaxDropout(_))
 }
@@ -153,7 +154,7 @@ fn key(architecture: &str, op: &Hashed, operands: &[&Array]) -> u64 {
     hasher.finish()
 }
 
-/// Hashes what is written.
+/// Hashes the text that is written to it.
 struct Text(DefaultHasher);
 
 impl fmt::Write for Text {

@@ -1,4 +1,4 @@
-//! A user's compiled function, dispatched on arrays of the caller's.
+//! Dispatch of a user's compiled function on arrays.
 
 use std::sync::Arc;
 
@@ -8,29 +8,29 @@ use crate::backend::{Memory, UserDispatch};
 use crate::compiler::ComputeFunction;
 use crate::{Error, Result};
 
-/// A dispatch of one function; buffers and numbers go by their names in the shader.
+/// A dispatch of one function; buffers and numbers are identified by their names in the shader.
 #[derive(Debug, Clone)]
 pub struct Dispatch<'a> {
-    /// What runs.
+    /// The function.
     pub function: &'a ComputeFunction,
     /// Workgroups along x, y and z.
     pub groups: [u32; 3],
-    /// Every storage buffer.
+    /// All storage buffers, by name.
     pub buffers: Vec<(String, Array)>,
-    /// Every member of the push block.
+    /// All members of the push-constant block.
     pub push: Vec<(String, f64)>,
-    /// Specialization constants; those left out have their defaults.
+    /// Specialization constants; omitted ones have their defaults.
     pub constants: Vec<(String, f64)>,
 }
 
 impl Engine {
-    /// Dispatches a function and returns, by name, the buffers that it does not declare `readonly`, as they are after it. An
-    /// array that somebody else holds is not changed: its copy is written.
+    /// Dispatches a function. Returns, by name and with their new contents, the buffers that it does not declare
+    /// `readonly`. An array that is also referenced elsewhere is not changed: a copy is written instead.
     ///
     /// # Errors
-    /// `InvalidArgument` for a buffer, member or constant that the function does not have or that is missing, or a number
-    /// that its type does not hold; `Unsupported` on the CPU and for more workgroups than the device takes;
-    /// `PipelineCreationFailed` naming what the device lacks; `OutOfMemory` or a device fault.
+    /// `InvalidArgument` for a buffer, member or constant that is unknown or missing, or a number outside the range of
+    /// its type; `Unsupported` on the CPU and for more workgroups than the device allows; `PipelineCreationFailed`
+    /// naming the missing device feature; `OutOfMemory` or a device fault.
     ///
     /// ```
     /// use grilly::array::{Dispatch, Engine};
@@ -87,7 +87,7 @@ fn missing(variant: &Variant, what: &str, name: &str) -> Error {
     Error::InvalidArgument(format!("{}: the {what} {name:?} is missing", variant.name))
 }
 
-/// Refuses names that the function does not have, and those given twice.
+/// Rejects names that the function does not have, and duplicates.
 fn known<'a>(variant: &Variant, what: &str, given: impl Iterator<Item = &'a str>, mut names: Vec<&str>) -> Result<()> {
     let all = names.clone();
     for name in given {
@@ -100,7 +100,7 @@ fn known<'a>(variant: &Variant, what: &str, given: impl Iterator<Item = &'a str>
     Ok(())
 }
 
-/// The bits of numbers in the order of `expected`: their names, types and defaults.
+/// Converts numbers to bits, in the order of `expected`, which holds names, types and defaults.
 fn numbers(
     variant: &Variant,
     what: &str,

@@ -1,4 +1,4 @@
-//! A graph made ready on a device and run again and again on arrays: a training step, a decoding step.
+//! A graph prepared on a device and run repeatedly on arrays, such as a training step or a decoding step.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,7 +10,7 @@ use crate::graph::{Graph, Plan, Source, Value, ValueId};
 use crate::ops::{Counts, Op, Shape};
 use crate::{Error, Result};
 
-/// A graph with fixed counts on an engine. Its states stay on the device from run to run, where nodes write in their place.
+/// A graph with fixed counts on an engine. Its states stay on the device between runs and are updated in place.
 pub struct Program {
     engine: Arc<Engine>,
     prepared: Prepared,
@@ -20,14 +20,14 @@ pub struct Program {
     states: Mutex<Vec<Array>>,
 }
 
-/// A value that the caller gives or gets.
+/// Name, shape and type of an input, a state or an output.
 struct Declared {
     name: String,
     shape: Vec<usize>,
     dtype: DType,
 }
 
-/// An input that a node reads as indices into other operands, whose shapes are kept.
+/// An input that a node reads as indices into other operands, with the shapes of these operands.
 struct Read {
     input: usize,
     op: Op,
@@ -65,10 +65,10 @@ fn count(what: &str, found: usize, expected: usize) -> Result<()> {
 }
 
 impl Program {
-    /// Makes a graph ready, in which the batch counts `counts`; `states` are what its states begin with.
+    /// Prepares a graph for a batch of `counts`; `states` are the initial values of its states.
     ///
     /// # Errors
-    /// `InvalidArgument` or `InvalidType` for states that are not the graph's, `Unsupported` naming op and reason,
+    /// `InvalidArgument` or `InvalidType` for states that do not match the graph's, `Unsupported` naming op and reason,
     /// `OutOfMemory`, or a device fault.
     ///
     /// ```
@@ -96,7 +96,7 @@ impl Program {
         Program::prepare(engine, Plan::with(graph, &fusion), counts, states)
     }
 
-    /// As [`Program::new`], of a plan without weights.
+    /// As [`Program::new`], for a plan without weights.
     pub(super) fn prepare(engine: &Arc<Engine>, plan: Plan, counts: Counts, states: &[&Array]) -> Result<Program> {
         let graph = &plan.graph;
         let declared =
@@ -110,18 +110,19 @@ impl Program {
         Ok(Program { engine: engine.clone(), prepared, inputs, outputs, reads, states })
     }
 
-    /// Runs it once and returns the graph's outputs, which may be still under way.
+    /// Runs the graph once and returns its outputs, whose computation may still be in flight.
     ///
     /// # Errors
-    /// `InvalidArgument` or `InvalidType` for inputs that are not the graph's, `IndexOutOfRange` for an index outside its
-    /// table: then nothing has run. `OutOfMemory` or a device fault: the states may hold what some nodes have written.
+    /// `InvalidArgument` or `InvalidType` for inputs that do not match the graph's, `IndexOutOfRange` for an index
+    /// outside its table; in these cases nothing has run. `OutOfMemory` or a device fault: the states may be partly
+    /// updated.
     pub fn run(&self, inputs: &[&Array]) -> Result<Vec<Array>> {
         count("inputs", inputs.len(), self.inputs.len())?;
         self.inputs.iter().zip(inputs).try_for_each(|(input, array)| input.check(&self.engine, array))?;
         self.reads.iter().try_for_each(|read| read.check(inputs[read.input]))?;
         let inputs: Vec<&Memory> = inputs.iter().map(|array| &array.memory).collect();
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        // An array whose memory is taken out holds nothing until the run is over.
+        // The memory of the states is taken out of their arrays until the run is over.
         let mut memories: Vec<Memory> =
             states.iter_mut().map(|state| std::mem::replace(&mut state.memory, Memory::empty())).collect();
         let done = self.engine.backend.run(&self.prepared, &inputs, &mut memories);
@@ -130,7 +131,7 @@ impl Program {
         Ok(outputs.map(|(memory, o)| Array::computed(&self.engine, memory, o.shape.clone(), o.dtype)).collect())
     }
 
-    /// The states as they are now, in the graph's order. While such an array is held, the next run copies its state first.
+    /// The current states, in the graph's order. While a returned array is alive, the next run copies that state first.
     pub fn states(&self) -> Vec<Array> {
         self.states.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -144,7 +145,7 @@ impl Read {
     }
 }
 
-/// Inputs that nodes read as integers.
+/// The inputs that nodes read as integers.
 fn reads(graph: &Graph, counts: Counts) -> Vec<Read> {
     let at = |id: &ValueId| Shape::fixed(&graph.value(*id).shape.sizes(counts));
     let mut reads = Vec::new();

@@ -1,4 +1,4 @@
-//! What an op is made of, step by step on arrays: a fused op's definition, and the gradients of an op's operands.
+//! Stepwise evaluation on arrays: the definition of a fused op, and the gradients of an op's operands.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,18 +10,18 @@ use crate::ops::definition::{Origin, Step, Term};
 use crate::ops::{Op, Shape};
 use crate::{Error, Result};
 
-/// Most arrays of one number that an engine keeps.
+/// Maximum number of constant arrays that an engine caches.
 const MOST_FILLED: usize = 32;
 
-/// Memory of arrays of one number, by its bits and their axes.
+/// Memory of constant arrays, by the number's bits and the axes.
 #[derive(Default)]
 pub(super) struct Filled(Mutex<HashMap<(u32, Vec<usize>), Memory>>);
 
 impl Engine {
-    /// The result of a fused op by its definition, one step after the other, each rounded to the type of its operands.
+    /// Runs the definition of a fused op step by step, each result rounded to the type of its operands.
     ///
     /// # Errors
-    /// `InvalidArgument` for an op that stands for itself, else as [`Engine::call`].
+    /// `InvalidArgument` for an op that is not fused, else as [`Engine::call`].
     ///
     /// ```
     /// use grilly::array::Engine;
@@ -45,8 +45,9 @@ impl Engine {
         results.pop().ok_or_else(|| Error::InvalidArgument(format!("{} stands for itself", op.name())))
     }
 
-    /// The gradients of an op's operands, given that of its result; `None` for an operand that has none, such as indices. A
-    /// derivative that is written with the result (that of softmax) computes it anew where it is not given.
+    /// The gradients of an op's operands, given the gradient of its result; `None` for an operand that has none, such
+    /// as indices. If the derivative uses the result (as softmax's does), the result is recomputed when it is not
+    /// passed.
     ///
     /// # Errors
     /// `Unsupported` for an op without a derivative, else as [`Engine::call`].
@@ -91,7 +92,7 @@ impl Engine {
             None if vjp.reads_result() => Some(self.call_as(architecture, op, operands)?),
             _ => None,
         };
-        // Where no step reads the result, the gradient holds its place.
+        // Where no step reads the result, the gradient serves as a placeholder.
         let result = result.or(computed.as_ref()).unwrap_or(gradient);
         let given: Vec<&Array> = operands.iter().copied().chain([result, gradient]).chain(&constants).collect();
         let results = self.run_steps(architecture, op, &vjp.steps, &given)?;
@@ -99,7 +100,7 @@ impl Engine {
         vjp.gradients.iter().map(taken).collect()
     }
 
-    /// An array of one number, which stays on the device for later calls.
+    /// An array filled with one number, cached on the device for later calls.
     fn filled(self: &Arc<Self>, number: f32, axes: &[usize]) -> Result<Array> {
         let key = (number.to_bits(), axes.to_vec());
         let lock = || self.filled.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -117,7 +118,7 @@ impl Engine {
         Ok(made)
     }
 
-    /// The results of steps over `given`, in order.
+    /// Runs steps over `given` and returns their results, in order.
     fn run_steps(
         self: &Arc<Self>,
         architecture: &str,
@@ -134,7 +135,7 @@ impl Engine {
     }
 }
 
-/// An operand of a step: something given or an earlier step's result, in the shape the step sees.
+/// The operand of a step: a given array or the result of an earlier step, in the shape that the step takes.
 fn take(op: &Op, term: &Term, given: &[&Array], results: &[Array]) -> Result<Array> {
     let array = match term.from {
         Origin::Operand(place) => given[place].clone(),

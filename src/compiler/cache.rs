@@ -1,7 +1,7 @@
-//! Compiled modules on disk, by the hash of all that they are made from.
+//! On-disk cache of compiled modules, keyed by a hash of all their inputs.
 //!
-//! A file is written under a name of its own and renamed, so several processes may share a folder; one that was torn
-//! or damaged is compiled anew. `words of the named module [1] | named module | module to run`
+//! A file is written under a unique name and then renamed, so several processes may share a folder; a truncated or
+//! damaged file is compiled again. `words of the named module [1] | named module | module to run`
 
 use std::path::PathBuf;
 
@@ -11,13 +11,13 @@ use crate::backend::vulkan::{cache_file, spirv_tools};
 /// A compiled function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Compiled {
-    /// Unoptimised, with every name.
+    /// The unoptimised module with all names.
     pub(super) named: Vec<u32>,
-    /// What a device runs.
+    /// The module that a device runs.
     pub(super) spirv: Vec<u32>,
 }
 
-/// The file for a preprocessed text; `None` when there is no place to keep it.
+/// The cache file for a preprocessed text; `None` if there is no cache folder.
 pub(super) fn file(config: &CompilerConfig, preprocessed: &str) -> Option<PathBuf> {
     if !config.enable_caching {
         return None;
@@ -26,7 +26,7 @@ pub(super) fn file(config: &CompilerConfig, preprocessed: &str) -> Option<PathBu
         Some(folder) => folder.clone(),
         None => cache_file::folder()?.join("shaders"),
     };
-    // Macros are already in the text.
+    // The text already contains the macros.
     let options = format!(
         "{} | {} | {:?} | {:?} | {} | {}\n",
         env!("CARGO_PKG_VERSION"),
@@ -45,7 +45,7 @@ pub(super) fn read(file: &std::path::Path) -> Option<Compiled> {
     let words: Vec<u32> = bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
     let (count, rest) = words.split_first()?;
     let (named, spirv) = rest.split_at_checked(*count as usize)?;
-    // Whoever wrote it: what goes to a driver is valid.
+    // Validated whatever the origin of the file, since only valid modules may be passed to a driver.
     let valid = [named, spirv].into_iter().all(|module| spirv_tools::validate(module).is_ok());
     valid.then(|| Compiled { named: named.to_vec(), spirv: spirv.to_vec() })
 }

@@ -1,11 +1,11 @@
-//! Whether a shader can stand in the place of another: what it declares must be what the other declares.
+//! Checks whether a shader can replace another: both must declare the same interface.
 
 use crate::backend::vulkan::{Access, Interface, Variant};
 
-/// What a shader declares otherwise than `generic`; empty when it fits.
+/// Differences between a shader's declarations and those of `generic`; empty if it fits.
 ///
-/// A shader may leave out what it does not use, and have further specialization constants, which keep their defaults.
-/// Names are compared where the module has them: a precompiled one may not.
+/// A shader may omit what it does not use and have additional specialization constants, which keep their defaults.
+/// Names are compared where the module contains them: a precompiled one may not.
 pub(super) fn differences(generic: &Variant, found: &Interface) -> Vec<String> {
     let mut faults = Vec::new();
     let named = |name: &str| !name.is_empty();

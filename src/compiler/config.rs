@@ -1,4 +1,4 @@
-//! How users' shaders are compiled.
+//! Settings for compiling users' shaders.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,14 +7,14 @@ use crate::backend::vulkan::spirv_tools::Aim;
 use crate::settings::Settings;
 use crate::{Error, Result};
 
-/// What the optimiser does before the driver sees the module.
+/// Optimisation of a module before it is passed to the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OptimizationLevel {
-    /// Nothing.
+    /// No optimisation.
     None,
-    /// Makes it small.
+    /// Optimises for size.
     Size,
-    /// Makes it fast.
+    /// Optimises for speed.
     Full,
 }
 
@@ -43,7 +43,7 @@ impl std::str::FromStr for OptimizationLevel {
     }
 }
 
-/// The Vulkan version whose rules a shader is compiled by; each has its newest SPIR-V.
+/// The Vulkan version for which a shader is compiled, with the newest SPIR-V that it supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TargetEnv {
     /// SPIR-V 1.3.
@@ -79,7 +79,7 @@ impl std::str::FromStr for TargetEnv {
     }
 }
 
-/// How users' shaders are compiled.
+/// Settings for compiling users' shaders.
 ///
 /// ```
 /// use grilly::compiler::{CompilerConfig, OptimizationLevel};
@@ -88,28 +88,29 @@ impl std::str::FromStr for TargetEnv {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompilerConfig {
-    /// Where shaders lie, in folders of any depth.
+    /// Folder of the shaders, searched at any depth.
     pub shader_directory: PathBuf,
-    /// Where else, in this order, a shader is looked for that does not lie there.
+    /// Further folders, searched in this order for shaders that are not in the first.
     pub fallback_directories: Vec<PathBuf>,
-    /// Whether compiled modules are kept on disk.
+    /// Whether compiled modules are cached on disk.
     pub enable_caching: bool,
-    /// Where they are kept; `None` for `grilly/shaders` in the user's cache folder.
+    /// Folder of the cache; `None` for `grilly/shaders` in the user's cache folder.
     pub cache_directory: Option<PathBuf>,
-    /// Whether modules keep names and lines for the validation layer and debuggers.
+    /// Whether modules contain names and lines for the validation layer and debuggers.
     pub debug_info: bool,
-    /// What the optimiser does.
+    /// The level of optimisation.
     pub optimization_level: OptimizationLevel,
-    /// Vulkan's version.
+    /// The Vulkan version.
     pub target_env: TargetEnv,
-    /// Whether the driver may contract `a * b + c` to one rounding; `false` decorates float arithmetic NoContraction.
+    /// Whether the driver may contract `a * b + c` to one rounding; `false` decorates float arithmetic with
+    /// NoContraction.
     pub fast_math: bool,
-    /// Macros, name and value.
+    /// Macros by name, with their values.
     pub defines: BTreeMap<String, String>,
 }
 
 impl CompilerConfig {
-    /// Optimised, with the least information.
+    /// Optimised, without debug information.
     pub fn release() -> Self {
         CompilerConfig {
             shader_directory: PathBuf::from("."),
@@ -124,14 +125,14 @@ impl CompilerConfig {
         }
     }
 
-    /// Not optimised, with names and lines.
+    /// Unoptimised, with names and lines.
     pub fn debug() -> Self {
         CompilerConfig { debug_info: true, optimization_level: OptimizationLevel::None, ..Self::release() }
     }
 }
 
 impl Default for CompilerConfig {
-    /// As the process' mode is: [`CompilerConfig::debug`] in debug mode, else [`CompilerConfig::release`].
+    /// [`CompilerConfig::debug`] if the process is in debug mode, else [`CompilerConfig::release`].
     fn default() -> Self {
         if Settings::from_env().is_ok_and(|settings| settings.debug) { Self::debug() } else { Self::release() }
     }

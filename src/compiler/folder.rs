@@ -1,4 +1,4 @@
-//! A folder of shaders: which there are, and all of them compiled.
+//! A folder of shaders: their names, and their compilation.
 
 use std::path::Path;
 
@@ -6,8 +6,8 @@ use super::{ComputeFunction, ShaderCompiler};
 use crate::{Error, Result};
 
 impl ShaderCompiler {
-    /// Names of the shaders in the folder and the folders in it (but for `include`), sorted: paths without their
-    /// endings, parts joined by `/`.
+    /// Names of the shaders in the folder and its subfolders (except `include`), sorted: paths without extensions, with
+    /// parts joined by `/`.
     ///
     /// # Errors
     /// `ShaderFolder` when it cannot be read.
@@ -22,7 +22,7 @@ impl ShaderCompiler {
         Ok(names)
     }
 
-    /// Every function of every shader in the folder.
+    /// Compiles every function of every shader in the folder.
     ///
     /// # Errors
     /// `ShaderFolder`, and as [`ShaderCompiler::compile_shaders`].
@@ -30,7 +30,7 @@ impl ShaderCompiler {
         self.compile_shaders(&self.shaders()?)
     }
 
-    /// Every function of these shaders.
+    /// Compiles every function of these shaders.
     ///
     /// # Errors
     /// One `CompilationFailed` with the faults of all shaders; else as [`ShaderCompiler::get_compute_function`].

@@ -1,7 +1,7 @@
-//! The functions of a shader file: each a build of it.
+//! The functions of a shader file, each compiled separately.
 //!
-//! A line of its own, `// function: name`, declares a function; it is built with `-DENTRY_name`, and its entry point is
-//! `main` as ever. A file without such lines has one function, `main`, built without a macro.
+//! A separate line `// function: name` declares a function; it is built with `-DENTRY_name`, and its entry point is
+//! still `main`. A file without such lines has one function, `main`, built without a macro.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::{Error, Result};
 /// The function of a file that declares none.
 pub(super) const MAIN: &str = "main";
 
-/// The functions a file declares, in its order.
+/// The functions that a file declares, in order.
 ///
 /// # Errors
-/// `CompilationFailed` for a name that is no identifier, or stands twice.
+/// `CompilationFailed` for a name that is not an identifier or is a duplicate.
 pub(super) fn declared(shader: &str, file: &str, text: &str) -> Result<Vec<String>> {
     let mut functions: Vec<String> = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -41,7 +41,7 @@ pub(super) fn declared(shader: &str, file: &str, text: &str) -> Result<Vec<Strin
     Ok(functions)
 }
 
-/// `defines` and the macro of a function.
+/// `defines` with the macro of a function added.
 pub(super) fn defines(defines: &BTreeMap<String, String>, function: &str) -> BTreeMap<String, String> {
     let mut defines = defines.clone();
     if function != MAIN {

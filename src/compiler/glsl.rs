@@ -1,4 +1,4 @@
-//! GLSL to SPIR-V through shaderc; the build script and the run-time compiler share it.
+//! GLSL to SPIR-V through shaderc, shared by the build script and the run-time compiler.
 
 use std::collections::BTreeMap;
 
@@ -10,23 +10,23 @@ pub struct Request<'a> {
     pub file: &'a str,
     /// Macros.
     pub defines: &'a BTreeMap<String, String>,
-    /// Vulkan's version and the newest SPIR-V it takes.
+    /// The Vulkan version and the newest SPIR-V version that it supports.
     pub target: (shaderc::EnvVersion, shaderc::SpirvVersion),
-    /// With names and lines, and nothing optimised away; optimised otherwise.
+    /// Whether to keep names and lines and optimise nothing away; optimised otherwise.
     pub named: bool,
     /// Whether a warning is an error.
     pub strict: bool,
 }
 
-/// An included file: its name in messages and its text. Asked for by its name, that of the file which asks, and how deep
-/// that one is.
+/// An included file: its name in messages and its text. The callback gets the requested name, the name of the including
+/// file, and the include depth of that file.
 pub type Included = Result<(String, String), String>;
 
 impl Request<'_> {
-    /// The module, and what the compiler warned of.
+    /// Compiles the text; returns the module and the compiler's warnings.
     ///
     /// # Errors
-    /// What the compiler says, lines as `file:line: error: what`.
+    /// The compiler's messages, lines as `file:line: error: what`.
     pub fn compile(&self, include: impl Fn(&str, &str, usize) -> Included) -> Result<(Vec<u32>, String), String> {
         let compiler = self.compiler()?;
         let options = self.options(include)?;
@@ -35,7 +35,7 @@ impl Request<'_> {
         made.map(|m| (m.as_binary().to_vec(), m.get_warning_messages())).map_err(|e| self.fault(e))
     }
 
-    /// The text with includes and macros in place and without comments.
+    /// The preprocessed text: includes and macros expanded, comments removed.
     ///
     /// # Errors
     /// As [`Request::compile`].

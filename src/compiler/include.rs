@@ -1,4 +1,5 @@
-//! `#include`: beside the file that asks, in the shaders' folder, in its `include`, and then grilly's own files.
+//! Resolution of `#include`: beside the including file, in the shaders' folder, in its `include`, then grilly's own
+//! files.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -7,15 +8,15 @@ use super::glsl::Included;
 use super::text;
 use crate::backend::vulkan::generated::INCLUDES;
 
-/// What stands before the names of grilly's own files.
+/// Prefix of the names of grilly's own files.
 const OWN: &str = "<grilly>/";
-/// Files inside files. Each level holds its text and the parser's state.
+/// Maximum include depth. Each level holds its text and the parser's state.
 const DEEPEST: usize = 64;
-/// Files that one shader includes, each as often as it is read: files without guards that include each other twice have
-/// two to the power of their number.
+/// Maximum number of inclusions in one shader, counting repeated ones: `n` files without guards that each include the
+/// next twice amount to `2^n`.
 const MOST_FILES: usize = 4096;
 
-/// The files of one compilation, whose number and size are bounded.
+/// The included files of one compilation, limited in number and size.
 pub(super) struct Includes<'a> {
     directory: &'a Path,
     files: Cell<usize>,
@@ -23,12 +24,12 @@ pub(super) struct Includes<'a> {
 }
 
 impl<'a> Includes<'a> {
-    /// Of a shader in the folder `directory`.
+    /// For a shader in the folder `directory`.
     pub(super) fn new(directory: &'a Path) -> Self {
         Includes { directory, files: Cell::new(0), bytes: Cell::new(0) }
     }
 
-    /// The file that `#include "requested"` in the file called `from`, `depth` files deep, means.
+    /// The file that `#include "requested"` refers to in the file `from`, which is at include depth `depth`.
     pub(super) fn resolve(&self, requested: &str, from: &str, depth: usize) -> Included {
         let circle = "does a file include itself, without `#ifndef NAME`, `#define NAME` and `#endif` around it?";
         if depth > DEEPEST {
@@ -48,7 +49,7 @@ impl<'a> Includes<'a> {
 
     fn find(&self, requested: &str, from: &str) -> Included {
         let mut tried = Vec::new();
-        // A file of grilly's own means its neighbours, whatever the user has.
+        // grilly's own files include their own neighbours, whatever files the user has.
         if !from.starts_with(OWN) {
             let beside = Path::new(from).parent().unwrap_or(Path::new("")).to_owned();
             for folder in [beside, self.directory.to_owned(), self.directory.join("include")] {

@@ -1,4 +1,4 @@
-//! Users' shaders at run time: GLSL to SPIR-V, a cache on disk, and the place of a shader in grilly's own.
+//! Users' shaders at run time: GLSL to SPIR-V, a cache on disk, and registration in place of grilly's own shaders.
 //!
 //! ```text
 //! file.glsl ── functions.rs ─▶ builds ── include.rs, glsl.rs ─▶ SPIR-V ── module.rs, spirv_tools ─▶ cache.rs
@@ -37,9 +37,9 @@ use include::Includes;
 /// A compiled function of a shader file.
 #[derive(Debug, Clone)]
 pub struct ComputeFunction {
-    /// The file's name without its ending.
+    /// The file's name without its extension.
     pub shader: String,
-    /// The function's name; the entry point of the module is `main` all the same.
+    /// The function's name; the entry point of the module is always `main`.
     pub function: String,
     /// The module and its interface.
     pub variant: &'static Variant,
@@ -74,17 +74,17 @@ enum Source {
 }
 
 impl ShaderCompiler {
-    /// A compiler of the shaders of a folder; nothing is read yet.
+    /// A compiler for the shaders of a folder; reads nothing yet.
     pub fn new(config: CompilerConfig) -> Self {
         ShaderCompiler { config, compilations: AtomicU64::new(0) }
     }
 
-    /// How it compiles.
+    /// Its settings.
     pub fn config(&self) -> &CompilerConfig {
         &self.config
     }
 
-    /// How often GLSL was compiled, and not found in the cache.
+    /// Number of compilations of GLSL, excluding cache hits.
     pub fn compilations(&self) -> u64 {
         self.compilations.load(Relaxed)
     }
@@ -92,7 +92,7 @@ impl ShaderCompiler {
     /// The functions of a shader, in the order of its file.
     ///
     /// # Errors
-    /// `ShaderNotFound`, or `CompilationFailed` for a line that declares no function.
+    /// `ShaderNotFound`, or `CompilationFailed` for an invalid declaration of a function.
     pub fn functions(&self, shader: &str) -> Result<Vec<String>> {
         match self.find(shader)? {
             Source::Glsl(path) => functions::declared(shader, &path.display().to_string(), &read(shader, &path)?),
@@ -100,11 +100,11 @@ impl ShaderCompiler {
         }
     }
 
-    /// One function of a shader; `main` is that of a file which declares none.
+    /// Compiles one function of a shader; a file that declares none has the function `main`.
     ///
     /// # Errors
     /// `ShaderNotFound`, `FunctionNotFound`, `CompilationFailed` with file and line, or `PipelineCreationFailed` naming
-    /// a capability that no device is asked for.
+    /// a capability that grilly never enables on a device.
     pub fn get_compute_function(&self, shader: &str, function: &str) -> Result<ComputeFunction> {
         let source = self.find(shader)?;
         let known = self.functions(shader)?;
@@ -145,7 +145,8 @@ impl ShaderCompiler {
         }
     }
 
-    /// In the first folder that has it, the GLSL of a shader, or the SPIR-V where there is no GLSL or its ending is given.
+    /// The file of a shader in the first folder that has it: GLSL, or SPIR-V if there is no GLSL or the extension is
+    /// given.
     fn find(&self, shader: &str) -> Result<Source> {
         let candidates = |folder: &PathBuf| {
             let path = folder.join(shader);
@@ -177,7 +178,7 @@ impl ShaderCompiler {
             strict: false,
         };
         let failed = |text| self.failure(shader, text);
-        // How long the included files are is not known yet.
+        // The size of included files is not yet known.
         let most = text.len() + if text.contains("include") { text::LONGEST } else { 0 };
         let preprocessed = text::on_deep_stack(most, || {
             let files = Includes::new(&self.config.shader_directory);

@@ -1,4 +1,4 @@
-//! SPIR-V modules read and rewritten: what a module needs of a device, and arithmetic that must stay as written.
+//! Analysis and rewriting of SPIR-V modules: required device features, and exact float arithmetic.
 
 use std::collections::HashSet;
 
@@ -8,10 +8,10 @@ use rspirv::spirv::{Capability, Decoration, Op};
 
 use crate::backend::vulkan::{Feature, reflect};
 
-/// The features of [`Feature::ALL`] a module needs.
+/// The features of [`Feature::ALL`] that a module requires.
 ///
 /// # Errors
-/// The name of a capability that no device is asked for.
+/// The name of a capability that grilly never enables on a device.
 pub(super) fn needs(words: &[u32]) -> Result<Vec<Feature>, String> {
     let module = reflect::load(words)?;
     let mut needs = Vec::new();
@@ -53,7 +53,7 @@ pub(super) fn prints(words: &[u32]) -> bool {
     })
 }
 
-/// Float arithmetic that a driver may otherwise contract with its neighbours.
+/// Float arithmetic that a driver may contract with neighbouring instructions.
 fn is_float_arithmetic(op: Op) -> bool {
     matches!(
         op,
@@ -74,7 +74,7 @@ fn is_float_arithmetic(op: Op) -> bool {
     )
 }
 
-/// Decorates the result of every float arithmetic instruction `NoContraction`.
+/// Decorates the result of every float arithmetic instruction with `NoContraction`.
 ///
 /// # Errors
 /// When the module cannot be parsed.

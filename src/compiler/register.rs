@@ -1,4 +1,4 @@
-//! A user's shader in the place of one of grilly's.
+//! Registration of users' shaders in place of grilly's own.
 
 use super::functions::MAIN;
 use super::{ShaderCompiler, check, variant};
@@ -7,30 +7,30 @@ use crate::graph::shaders::{Registry, Row, instead_of};
 use crate::model::shaders;
 use crate::{Error, Result};
 
-/// Whom a shader serves.
+/// The architectures that a shader serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place<'a> {
-    /// Every architecture that has no own.
+    /// Every architecture without its own shader.
     Generic,
     /// One architecture, or one `model_type`.
     Architecture(&'a str),
 }
 
-/// Makes `file` the shader called `shader` for the architectures of `place`.
+/// Registers `file` as the shader called `shader` for the architectures of `place`.
 ///
-/// `file` is a GLSL or SPIR-V file in the compiler's folder (its ending may be left out; `file#function` for a function
-/// that is not `main`), or the name of one of grilly's own shaders. It is compiled, and its interface must be that of
-/// grilly's own shader of the name. Models that are loaded and calls that are made from then on dispatch it; a model that
-/// was loaded before keeps its shaders.
+/// `file` is a GLSL or SPIR-V file in the compiler's folder (the extension is optional; `file#function` for a function
+/// other than `main`), or the name of one of grilly's own shaders. It is compiled, and its interface must match that of
+/// grilly's own shader of the name. Models loaded and calls made afterwards dispatch it; models loaded before keep
+/// their shaders.
 ///
 /// # Errors
-/// `ShaderNotFound`, `FunctionNotFound` and `CompilationFailed` as the compiler; `PipelineCreationFailed` naming what
-/// differs from the interface; `Unsupported` for a name that no kernel runs under, with the one to register instead.
+/// `ShaderNotFound`, `FunctionNotFound` and `CompilationFailed` as in the compiler; `PipelineCreationFailed` naming the
+/// difference from the interface; `Unsupported` for a name that no kernel uses, with the name to register instead.
 pub fn register(shader: &str, place: Place<'_>, file: &str, compiler: &ShaderCompiler) -> Result<()> {
     enter(shader, place, row(shader, file, compiler)?)
 }
 
-/// What [`register`] enters: `file`, compiled and compared with the interface of `shader`.
+/// The entry that [`register`] adds: `file`, compiled and compared with the interface of `shader`.
 ///
 /// # Errors
 /// As [`register`].
@@ -43,7 +43,7 @@ pub fn row(shader: &str, file: &str, compiler: &ShaderCompiler) -> Result<Row> {
     }
 }
 
-/// Makes a row the one of its place.
+/// Adds an entry to the process' registry.
 ///
 /// # Errors
 /// `InvalidArgument` for an empty name.
@@ -61,7 +61,7 @@ pub fn enter(shader: &str, place: Place<'_>, row: Row) -> Result<()> {
     Ok(())
 }
 
-/// Checks a user's shader and makes it known; returns its number.
+/// Checks a user's shader and adds it to the Vulkan registry; returns its number.
 fn users(shader: &str, found: &super::ComputeFunction) -> Result<usize> {
     let Some(generic) = vulkan::builtin(shader).and_then(|kernel| kernel.variants.last()) else {
         if let Some(instead) = instead_of(shader) {
@@ -70,7 +70,7 @@ fn users(shader: &str, found: &super::ComputeFunction) -> Result<usize> {
                 reason: instead.into(),
             });
         }
-        // A name of the user's own: nothing of grilly's dispatches it, so there is no interface to keep to.
+        // A name not used by grilly: no kernel dispatches it, so there is no interface to match.
         return Ok(vulkan::registry::add(found.variant));
     };
     let differences = check::differences(generic, &found.interface);
@@ -85,7 +85,7 @@ fn users(shader: &str, found: &super::ComputeFunction) -> Result<usize> {
     Ok(vulkan::registry::add(variant))
 }
 
-/// Whether `file` is one of grilly's own that has the interface of `shader`; else `missing`.
+/// Checks that `file` is one of grilly's own shaders, returning `missing` if not, and has the interface of `shader`.
 fn own(shader: &str, file: &str, missing: Error) -> Result<()> {
     if Registry::generic().find(shader, "").is_some_and(|row| row.file == file) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The compiler on files of its own; nothing here needs a device.
+//! Tests of the compiler on temporary files, without a device.
 
 mod compiling;
 mod precompiled;
@@ -58,7 +58,7 @@ fn elementwise(expression: &str) -> String {
     )
 }
 
-/// A shader of attention-output by its author's own declarations.
+/// A shader for attention-output with its author's own declarations.
 fn attention(bindings: &str, push: &str) -> String {
     format!(
         "{HEAD}{bindings}layout(push_constant) uniform Push {{ {push} }} push;\n\

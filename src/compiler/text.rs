@@ -1,23 +1,23 @@
-//! The text of a shader's file, and how much of it the compiler takes.
+//! Reading of shader files, and limits on their size.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// Most bytes of a shader with what it includes and what its macros stand for.
+/// Maximum bytes of a shader, including included files and expanded macros.
 pub(super) const LONGEST: usize = 1 << 20;
-/// Stack of the compiler, and how much more for each byte of text: it walks an expression such as `a+a+...` by recursion, some
-/// 400 bytes a term, and so do conditions (`#if ((...`) and macros in the arguments of macros.
+/// Base size of the compiler's stack, to which some bytes per byte of text are added: it recurses over expressions such
+/// as `a+a+...`, using about 400 bytes per term, over conditions (`#if ((...`), and over macros in macro arguments.
 const STACK: usize = 8 << 20;
 const STACK_PER_BYTE: usize = 512;
 
-/// Reads a whole file of UTF-8.
+/// Reads a whole UTF-8 file.
 ///
 /// # Errors
-/// What is wrong with it, for a message that names it.
+/// The problem, for a message that names the file.
 pub(super) fn read(path: &Path) -> Result<String, String> {
     let fault = |what: &str| format!("{} {what}", path.display());
-    // Asked before opening: opening a pipe would wait for its other end, and a device may have no end.
+    // Checked before opening: opening a pipe would block until its other end opens, and reading a device may never end.
     if !path.is_file() {
         return Err(fault("is not a regular file"));
     }
@@ -35,10 +35,10 @@ pub(super) fn read(path: &Path) -> Result<String, String> {
     }
 }
 
-/// Runs the compiler on a stack that is deep enough for `bytes` of text.
+/// Runs the compiler on a thread whose stack is large enough for `bytes` of text.
 ///
 /// # Errors
-/// When there is no memory for that stack.
+/// If there is no memory for the stack.
 pub(super) fn on_deep_stack<T: Send>(
     bytes: usize,
     run: impl FnOnce() -> Result<T, String> + Send,

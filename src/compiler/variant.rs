@@ -1,4 +1,4 @@
-//! Compiled modules as variants, which live as long as the process: they are then dispatched as grilly's own.
+//! Compiled modules as variants with the lifetime of the process, dispatched like grilly's own.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -8,7 +8,7 @@ use crate::backend::vulkan::{Binding, Constant, Interface, PushMember, Variant, 
 use crate::dtype::DType;
 use crate::{Error, Result};
 
-/// By the hash of name, interface and code: the same shader compiled again is the same variant.
+/// Variants by the hash of name, interface and code: recompiling the same shader returns the same variant.
 static MADE: LazyLock<Mutex<HashMap<u128, &'static Variant>>> = LazyLock::new(Mutex::default);
 
 fn leak<T>(items: Vec<T>) -> &'static [T] {
@@ -19,10 +19,10 @@ fn text(text: &str) -> &'static str {
     Box::leak(text.to_owned().into_boxed_str())
 }
 
-/// A module on its own, or in the place of `generic`, whose bindings and push block it then has in full.
+/// The variant of a module by itself, or as a replacement of `generic`, with all of whose bindings and push block.
 ///
 /// # Errors
-/// `PipelineCreationFailed` naming a capability that grilly asks no device for.
+/// `PipelineCreationFailed` naming a capability that grilly never enables on a device.
 pub(super) fn of(
     name: &str,
     spirv: &[u32],

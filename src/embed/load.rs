@@ -1,4 +1,4 @@
-//! From a folder to a model that is ready on a device.
+//! Loading: from a folder to a model ready on a device.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -23,8 +23,8 @@ impl EmbeddingModel {
     /// Loads the model in `folder`.
     ///
     /// # Errors
-    /// `ModelFormat`, `Weights`, `Unsupported` for what is wrong with the folder; `IndexOutOfRange` and
-    /// `DeviceUnavailable` for the device.
+    /// `ModelFormat`, `Weights`, `Unsupported` for faults of the folder; `IndexOutOfRange` and `DeviceUnavailable` for
+    /// the device.
     pub fn load(folder: &Path, options: &LoadOptions) -> Result<Self> {
         let settings = Settings::from_env()?;
         let modules = heads::read_modules(folder)?;
@@ -95,7 +95,7 @@ impl EmbeddingModel {
     }
 }
 
-/// The limit on a text's tokens that the model can honour.
+/// The token limit per text, reduced to what the model supports.
 pub(super) fn clamp_length(most: usize, spec: &EncoderSpec) -> usize {
     let longest = spec.positions.longest_text();
     if most > longest {

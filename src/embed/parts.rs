@@ -1,4 +1,4 @@
-//! Texts become tokens part by part: on a device while the parts before are under way there.
+//! Tokenizing in parts, so that later parts are tokenized while a device computes earlier ones.
 
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -7,9 +7,9 @@ use std::thread::{Builder, Scope};
 use crate::text::tokenizer::Tokens;
 use crate::{Error, Result};
 
-/// Bytes of a part, about two batches: large enough to share among threads, small enough to begin soon.
+/// Bytes per part, about two batches: large enough to share among threads, small enough to start soon.
 const BYTES: usize = 256 << 10;
-/// Parts that wait to be taken.
+/// Maximum number of tokenized parts waiting in the channel.
 const AHEAD: usize = 2;
 
 /// Whether to wait for a part that is not ready.
@@ -19,28 +19,28 @@ pub(super) enum Patience {
     Look,
 }
 
-/// The tokens of all texts, in their order.
+/// The tokens of all texts, in order.
 pub(super) struct Parts<'a> {
     from: From<'a>,
-    /// Not yet taken.
+    /// Parts not yet taken.
     left: usize,
 }
 
 enum From<'a> {
-    /// Each part is tokenized when it is taken: there are no threads to spare.
+    /// Each part is tokenized when taken, as there are no free threads.
     Turn(Box<dyn Iterator<Item = Result<Vec<Tokens>>> + 'a>),
-    /// A thread is ahead.
+    /// A thread tokenizes ahead.
     Thread(Receiver<Result<Vec<Tokens>>>),
 }
 
 impl<'a> Parts<'a> {
-    /// Tokenizes a part when it is taken.
+    /// Tokenizes each part when it is taken.
     pub(super) fn in_turn(texts: &[String], tokenize: impl Fn(Range<usize>) -> Result<Vec<Tokens>> + 'a) -> Self {
         let parts = cut(texts);
         Parts { left: parts.len(), from: From::Turn(Box::new(parts.into_iter().map(tokenize))) }
     }
 
-    /// Tokenizes parts on a thread of the scope while the taker does something else.
+    /// Tokenizes parts on a thread of the scope while the caller does other work.
     pub(super) fn ahead<'scope>(
         scope: &'scope Scope<'scope, '_>,
         texts: &[String],
@@ -56,7 +56,7 @@ impl<'a> Parts<'a> {
         let thread = Builder::new().name("grilly-tokenizer".into()).spawn_scoped(scope, move || {
             for tokens in parts.into_iter().map(work) {
                 let failed = tokens.is_err();
-                // Nobody takes parts any more when the run has failed.
+                // After a failed run there is no receiver.
                 if send.send(tokens).is_err() || failed {
                     return;
                 }
@@ -68,12 +68,12 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Parts to come.
+    /// Number of parts not yet taken.
     pub(super) fn left(&self) -> usize {
         self.left
     }
 
-    /// The next part; `None` if there is no other, or none that is ready.
+    /// The next part; `None` if there is no further part, or none that is ready.
     pub(super) fn take(&mut self, patience: Patience) -> Option<Result<Vec<Tokens>>> {
         if self.left == 0 {
             return None;
@@ -92,7 +92,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Runs of texts of about [`BYTES`] each.
+/// Splits the texts into ranges of about [`BYTES`] each.
 fn cut(texts: &[String]) -> Vec<Range<usize>> {
     let (mut parts, mut start, mut bytes) = (Vec::new(), 0, 0);
     for (place, text) in texts.iter().enumerate() {

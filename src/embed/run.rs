@@ -1,4 +1,4 @@
-//! Batches through a program, several under way at once, with the CPU taking over when a device fails.
+//! Runs batches through a program, several in flight at once, and continues on the CPU when a device fails.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::text::packing::{self, Batch};
 use crate::text::tokenizer::Tokens;
 use crate::{Error, Result};
 
-/// A program and the device under it.
+/// A program and its device.
 pub(super) struct Runner {
     pub kind: BackendKind,
     pub device: String,
@@ -30,7 +30,7 @@ pub(super) struct Runner {
 }
 
 impl Runner {
-    /// Chooses the device and puts the weights on it; a device that cannot take them leaves the work to the CPU.
+    /// Chooses the device and uploads the weights; if the device cannot run the plan, the CPU does.
     pub fn open(
         options: &LoadOptions,
         settings: &Settings,
@@ -53,7 +53,7 @@ impl Runner {
         }
     }
 
-    /// The CPU in place of a device that failed with `error`.
+    /// Replaces a device that failed with `error` by the CPU.
     fn take_over(
         error: &Error,
         options: ProgramOptions,
@@ -77,7 +77,7 @@ impl Runner {
     }
 }
 
-/// The plan as the backend runs it, or on arrays where its batches must hold texts of one length.
+/// The plan as a program of the backend, or on arrays where all texts of a batch must have one length.
 fn prepare(
     backend: &dyn Backend,
     plan: &Arc<Plan>,
@@ -90,31 +90,31 @@ fn prepare(
     backend.prepare(plan.clone(), weights.clone(), options)
 }
 
-/// Whether the CPU may do what the device could not.
+/// Whether the CPU may run the work after this error of the device.
 fn may_move(error: &Error) -> bool {
     error.is_device_fault() || matches!(error, Error::Unsupported { .. } | Error::PipelineCreationFailed { .. })
 }
 
-/// What a batch may want, tokens last.
+/// The possible outputs of a batch, token vectors last.
 const OUTPUTS: [usize; 2] = [outputs::SENTENCES, outputs::TOKENS];
 
-/// What one call of `encode` works on.
+/// The state of one call of `encode`.
 pub(super) struct Work<'a> {
-    /// Of the program.
+    /// Inputs of the program.
     pub inputs: &'a [Input],
-    /// Columns of a token's vector.
+    /// Columns of a token vector.
     pub hidden: usize,
-    /// Those that have been made so far.
+    /// Tokens of the texts tokenized so far.
     pub tokens: Vec<Tokens>,
-    /// Tokens of every text that pooling leaves out.
+    /// Number of leading tokens of every text that pooling leaves out.
     pub first: usize,
     pub with_tokens: bool,
-    /// Of a batch.
+    /// Maximum texts per batch.
     pub most_texts: usize,
 }
 
 impl Work<'_> {
-    /// Splits texts into batches, of which all but the last are full.
+    /// Splits texts into batches; all but the last are full.
     fn pack(&self, texts: &[usize], most_tokens: usize) -> VecDeque<Batch> {
         let lengths: Vec<usize> = texts.iter().map(|&text| self.tokens[text].ids.len()).collect();
         let mut batches = packing::pack(&lengths, most_tokens, self.most_texts);
@@ -124,20 +124,20 @@ impl Work<'_> {
         batches.into()
     }
 
-    /// What an input is given for a batch.
+    /// The contents of an input for a batch.
     fn fill(&self, input: Input, batch: &Batch) -> Vec<u32> {
         let texts = || batch.texts.iter().map(|&text| &self.tokens[text]);
         match input {
             Input::Words => texts().flat_map(|text| &text.ids).copied().collect(),
             Input::Positions(rows) => texts().flat_map(|text| rows.of(&text.ids)).collect(),
             Input::Offsets => packing::offsets(texts().map(|text| text.ids.len())),
-            // A prompt that fills a truncated text leaves nothing to pool.
+            // A prompt that fills a truncated text leaves no tokens to pool.
             Input::FirstPooled => texts().map(|text| self.first.min(text.ids.len()) as u32).collect(),
             Input::Segments => texts().flat_map(|text| &text.type_ids).copied().collect(),
         }
     }
 
-    /// Starts a batch.
+    /// Submits a batch.
     fn start(&self, program: &dyn Program, batch: &Batch) -> Result<Box<dyn Pending>> {
         let inputs: Vec<Vec<u32>> = self.inputs.iter().map(|input| self.fill(*input, batch)).collect();
         let feed = Feed {
@@ -148,7 +148,7 @@ impl Work<'_> {
         program.submit(&feed)
     }
 
-    /// Puts the rows of a finished batch's output, one of [`OUTPUTS`], where their texts stand.
+    /// Copies the rows of a finished batch's output, one of [`OUTPUTS`], to the positions of their texts.
     fn place(&self, batch: &Batch, place: usize, rows: &[f32], encoded: &mut Encoded) -> Result<()> {
         if OUTPUTS[place] == outputs::TOKENS {
             let hidden = matrix(rows, batch.tokens, self.hidden)?;
@@ -172,7 +172,7 @@ impl Work<'_> {
 }
 
 fn matrix(values: &[f32], rows: usize, columns: usize) -> Result<ArrayView2<'_, f32>> {
-    // A device may give the rows of its capacity; the batch's come first.
+    // A device may return rows up to its capacity; the batch's come first.
     ArrayView2::from_shape((rows, columns), values.get(..rows * columns).unwrap_or(&[])).map_err(|_| Error::Device {
         device: "result".into(),
         call: "read back".into(),
@@ -183,8 +183,8 @@ fn matrix(values: &[f32], rows: usize, columns: usize) -> Result<ArrayView2<'_, 
 type UnderWay = VecDeque<(Batch, Box<dyn Pending>)>;
 
 impl EmbeddingModel {
-    /// Runs all texts in batches, which begin as soon as one is full; after a device fault the unfinished ones run on the
-    /// CPU.
+    /// Runs all texts in batches, each started as soon as it is full; after a device fault the unfinished batches run
+    /// on the CPU.
     pub(super) fn run(
         &self,
         mut runner: Arc<Runner>,
@@ -195,7 +195,7 @@ impl EmbeddingModel {
     ) -> Result<()> {
         let mut waiting = VecDeque::new();
         let mut under_way = UnderWay::new();
-        // Texts that do not fill a batch yet.
+        // Texts that do not yet fill a batch.
         let mut loose = Vec::new();
         let mut done = 0;
         while !(parts.left() == 0 && waiting.is_empty() && under_way.is_empty()) {
@@ -217,7 +217,7 @@ impl EmbeddingModel {
                     progress(done)?;
                 }
                 Err(error) if runner.kind == BackendKind::Vulkan && error.is_device_fault() => {
-                    // Nothing of these batches was kept, so they can run again from the start.
+                    // No results of these batches were stored, so they can be rerun from the start.
                     for (batch, pending) in under_way.drain(..).rev() {
                         drop(pending);
                         waiting.push_front(batch);
@@ -233,7 +233,7 @@ impl EmbeddingModel {
         Ok(())
     }
 
-    /// Puts the CPU in the place of `failed`, unless another thread has done so already.
+    /// Replaces `failed` by the CPU, unless another thread has already done so.
     fn replace(&self, failed: &Arc<Runner>, error: &Error) -> Result<Arc<Runner>> {
         let mut current = self.runner.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         match current.as_ref() {
@@ -248,7 +248,7 @@ impl EmbeddingModel {
     }
 }
 
-/// Starts what may be started, then finishes the oldest batch; returns how many texts that finished.
+/// Starts batches up to the program's limit in flight, then finishes the oldest; returns the number of texts finished.
 fn step(
     runner: &Runner,
     work: &Work<'_>,

@@ -1,11 +1,11 @@
-//! What a model's tokenizer makes of texts, for whoever pads them himself.
+//! Tokenizer output for callers that pad the texts themselves.
 
 use super::EmbeddingModel;
 use crate::Result;
 use crate::text::tokenizer::{Side, Tokens};
 
 impl EmbeddingModel {
-    /// What [`EmbeddingModel::tokenize`] gives, with the segment of each token.
+    /// As [`EmbeddingModel::tokenize`], with the segment of each token.
     ///
     /// # Errors
     /// As [`EmbeddingModel::encode`].
@@ -14,22 +14,22 @@ impl EmbeddingModel {
         self.tokens_of(texts, 0..texts.len(), "")
     }
 
-    /// Id of what the tokenizer pads with; nothing where it has no such token.
+    /// Id of the padding token; `None` if the tokenizer has no such token.
     pub fn pad_id(&self) -> Option<u32> {
         self.tokenizer.pad_id()
     }
 
-    /// Where the tokenizer puts padding.
+    /// The side on which the tokenizer pads.
     pub fn padding_side(&self) -> Side {
         self.tokenizer.padding_side()
     }
 
-    /// Whether the tokenizer gives the model segments; where it does not, all are 0.
+    /// Whether the tokenizer passes segments to the model; if not, all are 0.
     pub fn gives_segments(&self) -> bool {
         self.tokenizer.gives_segments()
     }
 
-    /// How many leading tokens of `prompt + text` are the prompt's.
+    /// The number of leading tokens of `prompt + text` that belong to the prompt.
     ///
     /// # Errors
     /// As [`EmbeddingModel::encode`].

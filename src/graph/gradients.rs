@@ -1,5 +1,5 @@
-//! Derivatives appended to a graph: reverse accumulation over the nodes, each by its op's [`vjp`](crate::ops::Operation::vjp)
-//! (Griewank and Walther 2008).
+//! Derivatives appended to a graph: reverse accumulation over the nodes with each op's
+//! [`vjp`](crate::ops::Operation::vjp) (Griewank and Walther 2008).
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,12 +9,13 @@ use crate::ops::{Binary, BinaryKind, Shape};
 use crate::{Error, Result};
 
 impl Graph {
-    /// Appends the nodes that compute the gradients of `with_respect_to`, given `gradient`, that of `of`; a value on which `of`
-    /// does not depend has a gradient of zeros. Gradients that meet are added in the order of the nodes, from the last back.
+    /// Appends the nodes that compute the gradients with respect to `with_respect_to`, where `gradient` is the gradient
+    /// of `of`. A value on which `of` does not depend has a gradient of zeros. Contributions to a gradient are summed
+    /// in the reverse order of the nodes.
     ///
     /// # Errors
-    /// `Unsupported` naming a node between them whose op has no derivative; `InvalidArgument` for a gradient of another shape
-    /// than its value's.
+    /// `Unsupported` naming a node on the path whose op has no derivative; `InvalidArgument` for a gradient whose shape
+    /// differs from its value's.
     ///
     /// ```
     /// use grilly::dtype::DType;
@@ -70,7 +71,7 @@ impl Graph {
         Ok(gradients)
     }
 
-    /// The gradients of a node's operands that are `active`, each in the shape of the value that it belongs to.
+    /// The gradients of a node's `active` operands, each in the shape of its value.
     fn backward(
         &mut self,
         node: &Node,
@@ -103,7 +104,7 @@ impl Graph {
         Ok(gradients)
     }
 
-    /// An operand of a step, in the shape in which it is seen.
+    /// An operand of a step, in the shape that the step takes.
     fn term(&mut self, term: &Term, given: &[ValueId], results: &[ValueId]) -> ValueId {
         let id = match term.from {
             Origin::Operand(place) => given[place],
@@ -115,7 +116,7 @@ impl Graph {
         }
     }
 
-    /// A value in a shape: itself, or a view of it.
+    /// The value in the given shape: itself, or a view of it.
     fn shaped(&mut self, id: ValueId, shape: &Shape) -> ValueId {
         if self.value(id).shape == *shape {
             return id;

@@ -1,4 +1,4 @@
-//! What is to be computed (`Graph`), made cheaper (`fuse`) and put in order (`Plan`).
+//! Computation graphs (`Graph`), their optimisation (`fuse`) and their execution order (`Plan`).
 
 pub mod fuse;
 mod gradients;

@@ -1,55 +1,55 @@
-//! A graph of operations over inputs and weights, in the order they were added.
+//! A graph of operations over inputs and weights, in the order in which they were added.
 
 use crate::dtype::DType;
 use crate::ops::{Cast, Counts, Dim, Op, Shape, Work};
 use crate::tensor::Part;
 use crate::{Error, Result};
 
-/// A value's place in [`Graph::values`].
+/// Index of a value in [`Graph::values`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ValueId(pub usize);
 
 /// A constant: one or more tensors of the checkpoint stacked along the first axis.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Weight {
-    /// The tensors, in order; `q`, `k` and `v` become one product this way.
+    /// The tensors, in order; this makes `q`, `k` and `v` a single product.
     pub parts: Vec<Part>,
 }
 
-/// Where a value comes from.
+/// Source of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Source {
-    /// The caller gives it with each batch; the number is its place among the inputs.
+    /// Passed by the caller with each batch; the number is its index among the inputs.
     Input(usize),
-    /// It stays from run to run and nodes may update it; the number is its place among the states.
+    /// Persistent between runs, and updatable by nodes; the number is its index among the states.
     State(usize),
-    /// It is the model's.
+    /// A tensor of the model.
     Weight(Weight),
-    /// All its elements are the float32 of these bits.
+    /// A constant whose elements are all the float32 with these bits.
     Filled(u32),
-    /// A node computes it.
+    /// The result of a node.
     Node,
-    /// It is another value's elements in another shape.
+    /// The elements of another value in another shape.
     View(ValueId),
-    /// It is another value after a node has written in its place.
+    /// Another value after a node has updated it in place.
     Update(ValueId),
 }
 
 /// One tensor of the graph.
 #[derive(Debug, Clone)]
 pub struct Value {
-    /// For messages and debug names.
+    /// Used in messages and debug names.
     pub name: String,
     /// Axes.
     pub shape: Shape,
     /// Element type.
     pub dtype: DType,
-    /// Origin.
+    /// Its source.
     pub source: Source,
 }
 
 impl Value {
-    /// Bytes in a batch.
+    /// Size in bytes in a batch.
     pub fn bytes(&self, counts: Counts) -> usize {
         self.dtype.bytes(self.shape.elements(counts))
     }
@@ -58,30 +58,30 @@ impl Value {
 /// One operation applied to values.
 #[derive(Debug, Clone)]
 pub struct Node {
-    /// Where in the model, e.g. `layer 3 attention output`.
+    /// Location in the model, e.g. `layer 3 attention output`.
     pub name: String,
-    /// What is computed.
+    /// The operation.
     pub op: Op,
     /// Operands, in the op's order.
     pub operands: Vec<ValueId>,
     /// Results, in the op's order.
     pub results: Vec<ValueId>,
-    /// Memory that lives while it runs, as its op wants.
+    /// Scratch memory required by its op, live only while the node runs.
     pub scratch: Vec<ValueId>,
 }
 
-/// Values and the nodes that make them. Nodes stand in an order in which they can run.
+/// Values and the nodes that compute them. The order of the nodes is a valid execution order.
 #[derive(Debug, Clone, Default)]
 pub struct Graph {
     /// All tensors.
     pub values: Vec<Value>,
     /// All operations.
     pub nodes: Vec<Node>,
-    /// Values the caller gives, in order.
+    /// Values passed by the caller, in order.
     pub inputs: Vec<ValueId>,
-    /// Values that stay from run to run, in order.
+    /// Values that persist between runs, in order.
     pub states: Vec<ValueId>,
-    /// Values the caller gets, in order.
+    /// Values returned to the caller, in order.
     pub outputs: Vec<ValueId>,
     /// Values that are others after a node has written in their place.
     updates: Vec<ValueId>,
@@ -98,7 +98,7 @@ impl Graph {
         ValueId(self.values.len() - 1)
     }
 
-    /// Adds a tensor that the caller gives with each batch.
+    /// Adds a tensor that the caller passes with each batch.
     pub fn input(&mut self, name: &str, shape: Shape, dtype: DType) -> ValueId {
         let source = Source::Input(self.inputs.len());
         let id = self.push(Value { name: name.to_owned(), shape, dtype, source });
@@ -106,7 +106,7 @@ impl Graph {
         id
     }
 
-    /// Adds a tensor that stays from run to run, such as a parameter in training or a cache.
+    /// Adds a tensor that persists between runs, such as a parameter in training or a cache.
     pub fn state(&mut self, name: &str, shape: Shape, dtype: DType) -> ValueId {
         let source = Source::State(self.states.len());
         let id = self.push(Value { name: name.to_owned(), shape, dtype, source });
@@ -114,7 +114,7 @@ impl Graph {
         id
     }
 
-    /// Turns the weights that nodes read into inputs, after those that there are; returns them with their tensors.
+    /// Turns the weights that nodes read into inputs, appended to the present ones; returns them with their tensors.
     pub fn weights_as_inputs(&mut self) -> Vec<(ValueId, Vec<Part>)> {
         let mut given = Vec::new();
         let operands: Vec<ValueId> =
@@ -130,18 +130,18 @@ impl Graph {
         given
     }
 
-    /// Adds a constant in float32 of which all elements are one number.
+    /// Adds a float32 constant with all elements equal to `number`.
     pub fn filled(&mut self, number: f32, shape: Shape) -> ValueId {
         let (name, source) = (format!("{number}"), Source::Filled(number.to_bits()));
         self.push(Value { name, shape, dtype: DType::F32, source })
     }
 
-    /// Adds a constant of the model in float32, `parts` stacked along the first axis; `shape` is that of the whole.
+    /// Adds a float32 constant of the model: `parts` stacked along the first axis; `shape` is the shape of the whole.
     pub fn weight(&mut self, parts: Vec<Part>, shape: Shape) -> ValueId {
         self.weight_as(DType::F32, parts, shape)
     }
 
-    /// Adds a constant of the model that is stored as `dtype`.
+    /// Adds a constant of the model stored as `dtype`.
     pub fn weight_as(&mut self, dtype: DType, parts: Vec<Part>, shape: Shape) -> ValueId {
         let name = parts.iter().map(|part| part.name.as_str()).collect::<Vec<_>>().join("+");
         self.push(Value { name, shape, dtype, source: Source::Weight(Weight { parts }) })
@@ -155,11 +155,11 @@ impl Graph {
         Ok(self.apply(name, op, operands)?[0])
     }
 
-    /// Adds an operation and returns its results. A result that bears an operand's name is written in that operand's place,
-    /// which nothing can read any more afterwards; an input or a constant is copied first.
+    /// Adds an operation and returns its results. A result with the name of an operand is written in place of that
+    /// operand, which cannot be read afterwards; an input or a constant is copied first.
     ///
     /// # Errors
-    /// `InvalidArgument` when the operands do not fit the op, or one of them was updated; prefixed by the node's name.
+    /// `InvalidArgument`, prefixed by the node's name, when the operands do not fit the op or one of them was updated.
     pub fn apply(&mut self, name: &str, op: impl Into<Op>, operands: &[ValueId]) -> Result<Vec<ValueId>> {
         for id in operands {
             if let Some(place) = self.updated_by(*id) {
@@ -175,7 +175,7 @@ impl Graph {
         }
     }
 
-    /// As [`Graph::apply`], in one node, where it is known that no operand was updated before.
+    /// As [`Graph::apply`], but adds exactly one node, for operands that have not been updated.
     pub(crate) fn add(&mut self, name: &str, op: Op, operands: &[ValueId]) -> Result<Vec<ValueId>> {
         let results = self.infer(name, &op, operands)?;
         self.insert(name, op, operands, results)
@@ -186,7 +186,7 @@ impl Graph {
         results.map_err(|error| Error::InvalidArgument(format!("{name}: {error}")))
     }
 
-    /// Adds the node of an op whose results have these shapes.
+    /// Adds the node of an op with results of these shapes.
     fn insert(&mut self, name: &str, op: Op, operands: &[ValueId], results: Vec<Shape>) -> Result<Vec<ValueId>> {
         let mut operands = operands.to_vec();
         let updates: Vec<Option<usize>> = op.results().iter().map(|result| op.place_of(result.name, 0)).collect();
@@ -213,7 +213,7 @@ impl Graph {
         Ok(ids)
     }
 
-    /// The place of the node that has written in the place of a value, after which the value cannot be read.
+    /// The index of the node that updated a value in place, after which the value cannot be read.
     pub(super) fn updated_by(&self, id: ValueId) -> Option<usize> {
         let updates = |result: &&ValueId| match self.value(**result).source {
             Source::Update(of) => self.seen(of) == self.seen(id),
@@ -222,7 +222,7 @@ impl Graph {
         self.updates.iter().filter(updates).find_map(|result| self.producer(*result)).map(|(place, _)| place)
     }
 
-    /// A value that a node may write in the place of: itself, or a copy of what the caller or the model owns.
+    /// A value that a node may overwrite: the value itself, or a copy of one that the caller or the model owns.
     fn writable(&mut self, id: ValueId) -> Result<ValueId> {
         match self.value(self.viewed(id)).source {
             Source::Input(_) | Source::Weight(_) | Source::Filled(_) => {
@@ -238,18 +238,19 @@ impl Graph {
         values.iter().map(|id| &self.value(*id).shape).collect()
     }
 
-    /// The value behind an id.
+    /// The value with an id.
     pub fn value(&self, id: ValueId) -> &Value {
         &self.values[id.0]
     }
 
-    /// Adds a view of a value: the same elements in another shape, which has as many.
+    /// Adds a view of a value: the same elements in another shape with the same number of elements.
     pub fn view(&mut self, name: &str, of: ValueId, shape: Shape) -> ValueId {
         let dtype = self.value(of).dtype;
         self.push(Value { name: name.to_owned(), shape, dtype, source: Source::View(of) })
     }
 
-    /// The value in whose memory another lies: what a view shows, what an update has written in the place of, or itself.
+    /// The value that owns the memory of another: the source of a view, the operand that an update overwrote, or
+    /// itself.
     pub fn viewed(&self, id: ValueId) -> ValueId {
         match self.value(id).source {
             Source::View(of) | Source::Update(of) => self.viewed(of),
@@ -257,7 +258,7 @@ impl Graph {
         }
     }
 
-    /// The value whose elements a view shows, and any other value itself.
+    /// The source of a view; any other value itself.
     pub(super) fn seen(&self, id: ValueId) -> ValueId {
         match self.value(id).source {
             Source::View(of) => self.seen(of),
@@ -265,20 +266,21 @@ impl Graph {
         }
     }
 
-    /// The node that computes a value, and which of its results that is.
+    /// The node that computes a value, and the index of the value among the node's results.
     pub fn producer(&self, id: ValueId) -> Option<(usize, usize)> {
         let id = self.seen(id);
         let place = |node: &Node| node.results.iter().position(|result| *result == id);
         self.nodes.iter().enumerate().find_map(|(index, node)| Some((index, place(node)?)))
     }
 
-    /// How often nodes read the value, itself or a view of it, plus one if it is an output.
+    /// The number of reads by nodes, of the value or of a view of it, plus one if it is an output.
     pub fn uses(&self, id: ValueId) -> usize {
         let read = self.nodes.iter().flat_map(|n| &n.operands).filter(|v| self.viewed(**v) == id).count();
         read + usize::from(self.outputs.iter().any(|v| self.viewed(*v) == id))
     }
 
-    /// The last step that makes or reads each value, itself or a view of it; `usize::MAX` for outputs, which outlive all steps.
+    /// The last step that computes or reads each value or a view of it; `usize::MAX` for outputs, which outlive all
+    /// steps.
     pub fn last_uses(&self) -> Vec<usize> {
         let mut last = vec![0; self.values.len()];
         for (step, node) in self.nodes.iter().enumerate() {
@@ -292,18 +294,18 @@ impl Graph {
         last
     }
 
-    /// Whether a batch must hold texts of one length: some value has an axis of [`Dim::Length`].
+    /// Whether all texts of a batch must have the same length: some value has an axis of [`Dim::Length`].
     pub fn needs_one_length(&self) -> bool {
         let results = self.nodes.iter().flat_map(|node| &node.results);
         results.into_iter().any(|id| self.value(*id).shape.0.contains(&Dim::Length))
     }
 
-    /// Flops of a node, and the bytes of its operands and its results, each read or written once, and of its scratch
-    /// memory, written and read.
+    /// Flops of a node, and the bytes of its operands and results, each read or written once, and of its scratch
+    /// memory, written and read once.
     pub fn work(&self, node: &Node, counts: Counts) -> Work {
         let shapes = self.shapes(&node.operands);
         let mut values = [&node.operands[..], &node.results].concat();
-        // What stands in two places is read once.
+        // A value that is an operand twice is read once.
         values.sort();
         values.dedup();
         let bytes = |id: &ValueId| self.value(*id).bytes(counts) as u64;

@@ -1,4 +1,4 @@
-//! A graph put in order, with a buffer for each value that is computed or given.
+//! A graph in execution order, with a buffer for each computed value.
 
 use std::sync::Arc;
 
@@ -9,62 +9,63 @@ use crate::graph::fuse::{Fusion, Outcome};
 use crate::ops::{Counts, Dim, Op, Shape, definition};
 use crate::{Error, Result};
 
-/// A piece of memory whose size depends on the batch.
+/// A block of memory whose size depends on the batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Buffer {
-    /// What the rows count.
+    /// The count of its rows.
     pub rows: Dim,
-    /// Bytes a row: the most that any of the values sharing the buffer needs.
+    /// Bytes per row: the maximum over the values that share the buffer.
     pub row_bytes: usize,
 }
 
 impl Buffer {
-    /// Bytes needed in a batch, whole words.
+    /// Bytes needed in a batch, rounded up to whole words.
     pub fn bytes(&self, counts: Counts) -> usize {
         (self.rows.size(counts) * self.row_bytes).next_multiple_of(4)
     }
 }
 
-/// Where a value lives while a plan runs.
+/// Location of a value while a plan runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Storage {
-    /// Written by the host before the batch: place among [`Graph::inputs`].
+    /// Written by the host before the batch: index in [`Graph::inputs`].
     Input(usize),
-    /// Stays from run to run: place among [`Graph::states`].
+    /// Persistent between runs: index in [`Graph::states`].
     State(usize),
     /// Constant.
     Weight,
-    /// A place in [`Plan::buffers`].
+    /// Index in [`Plan::buffers`].
     Buffer(usize),
 }
 
-/// What runs, in order, and where everything lives.
+/// The operations in execution order, and the memory of their values.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The operations, already fused.
+    /// The operations after fusion.
     pub graph: Graph,
-    /// Whose shaders run it, an architecture or a `model_type`; empty for the generic ones.
+    /// Architecture or `model_type` whose shaders run; empty for the generic ones.
     pub architecture: String,
-    /// Which shader serves whom.
+    /// The registry of shaders.
     pub shaders: Arc<Registry>,
-    /// What each fusion pass did.
+    /// The outcomes of the fusion passes.
     pub outcomes: Vec<Outcome>,
-    /// Shared memory of the computed values: values whose lives do not overlap share a buffer. Outputs share none. A plan
-    /// for texts of one length has none: each group of them has its own.
+    /// Memory of the computed values: values whose lifetimes do not overlap share a buffer, outputs share none. A plan
+    /// for texts of one length has no buffers: each group of texts has its own.
     pub buffers: Vec<Buffer>,
-    /// Where each value lives, by value id.
+    /// Location of each value, by value id.
     pub storage: Vec<Storage>,
-    /// What is computed in terms of ops that are not fused, with the shapes of their operands: flops are counted by them.
+    /// The computation as unfused ops, with the shapes of their operands, from which flops are counted.
     plain: Vec<(Op, Vec<Shape>)>,
 }
 
 impl Plan {
-    /// Fuses what can be fused, drops nodes no output needs, and gives every value its place.
+    /// Fuses nodes where possible, drops nodes that neither an output nor a state needs, and assigns memory to every
+    /// value.
     pub fn new(graph: Graph) -> Self {
         Plan::with(graph, &Fusion::default())
     }
 
-    /// As [`Plan::new`] for the architecture of `fusion`, leaving alone what it wants apart.
+    /// As [`Plan::new`] for the architecture of `fusion`, without fusing the ops that it requires unfused.
     pub fn with(mut graph: Graph, fusion: &Fusion<'_>) -> Self {
         drop_unused(&mut graph);
         let outcomes = super::fuse::all(&mut graph, fusion);
@@ -81,7 +82,7 @@ impl Plan {
         self.plain.iter().map(flops).sum()
     }
 
-    /// The same plan with all it computes and all weights in float32, for what cannot hold narrower elements.
+    /// The same plan with all computed values and all weights in float32, for devices without narrower elements.
     pub fn widened(&self) -> Self {
         let mut plan = self.clone();
         let held = |value: &&mut Value| value.dtype.is_narrow() && !matches!(value.source, Source::Input(_));
@@ -90,7 +91,8 @@ impl Plan {
         plan
     }
 
-    /// The plan of batches of these counts alone, whose texts have one length: axes of texts and of their length are numbers.
+    /// The plan for batches with exactly these counts, whose texts have one length: the shapes of values with an axis
+    /// [`Dim::Length`] become fixed.
     pub fn of_one_length(&self, counts: Counts) -> Self {
         let mut plan = self.clone();
         for value in plan.graph.values.iter_mut().filter(|value| value.shape.0.contains(&Dim::Length)) {
@@ -100,7 +102,7 @@ impl Plan {
         plan
     }
 
-    /// Refuses what stays from run to run, for a program whose batches know nothing of each other.
+    /// Rejects state that persists between runs, for a program whose batches are independent.
     ///
     /// # Errors
     /// `Unsupported` naming the first state.
@@ -114,7 +116,7 @@ impl Plan {
         self.graph.states.first().map_or(Ok(()), refuse)
     }
 
-    /// The type of 16 bits in which it computes, if there is one.
+    /// The 16-bit type in which it computes, if there is one.
     pub fn narrow(&self) -> Option<DType> {
         let results = self.graph.nodes.iter().flat_map(|node| &node.results).map(|id| self.graph.value(*id).dtype);
         results.into_iter().find(|dtype| dtype.is_narrow())
@@ -125,14 +127,14 @@ impl Plan {
         self.buffers.iter().map(|b| b.bytes(counts)).sum()
     }
 
-    /// Bytes a row of the widest buffer whose rows are tokens: what a device's storage-buffer range limits.
+    /// Bytes per row of the widest buffer whose rows are tokens; limited by a device's storage-buffer range.
     pub fn widest_token_row(&self) -> usize {
         let widest = self.buffers.iter().filter(|b| b.rows == Dim::Tokens).map(|b| b.row_bytes).max();
         widest.unwrap_or(4)
     }
 }
 
-/// Buffers for what is computed, and where each value lives.
+/// Assigns buffers to the computed values; returns the buffers and the location of each value.
 fn place(graph: &Graph) -> (Vec<Buffer>, Vec<Storage>) {
     let last_use = graph.last_uses();
     let by_length = graph.needs_one_length();
@@ -159,7 +161,7 @@ fn place(graph: &Graph) -> (Vec<Buffer>, Vec<Storage>) {
             storage[id.0] = Storage::Buffer(*buffer);
         }
         free.extend(scratch);
-        // A result never overwrites an operand of its own step, so operands are given back only now.
+        // A result must not overwrite an operand of its own step, so operands are freed only now.
         let values = node.operands.iter().chain(&node.results).map(|v| graph.viewed(*v));
         let mut ended: Vec<ValueId> = values.filter(|v| last_use[v.0] == step).collect();
         ended.sort();
@@ -194,11 +196,11 @@ fn drop_unused(graph: &mut Graph) {
     graph.nodes.retain(|_| keep.next().unwrap_or(true));
 }
 
-/// A free buffer with the same kind of rows (widened if need be), or a new one.
+/// Takes a free buffer with the same kind of rows, widened if necessary, or a new one.
 fn take_buffer(buffers: &mut Vec<Buffer>, free: &mut Vec<usize>, value: &Value, shared: bool) -> usize {
     let (rows, row_bytes) = (value.shape.rows(), value.dtype.bytes(value.shape.row_elements()));
     let fitting = free.iter().enumerate().filter(|(_, b)| buffers[**b].rows == rows);
-    // The closest in width wastes least.
+    // The closest width wastes the least memory.
     let best = fitting.min_by_key(|(_, b)| buffers[**b].row_bytes.abs_diff(row_bytes)).map(|(i, _)| i);
     match best.filter(|_| shared) {
         Some(position) => {
@@ -214,7 +216,7 @@ fn take_buffer(buffers: &mut Vec<Buffer>, free: &mut Vec<usize>, value: &Value, 
 }
 
 impl std::fmt::Display for Plan {
-    /// One line a step, then the buffers and what fusion did.
+    /// Formats one line per step, then the buffers and the outcomes of fusion.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (step, node) in self.graph.nodes.iter().enumerate() {
             let operands: Vec<String> = node

@@ -1,11 +1,11 @@
-//! Which shader serves an architecture: names only, whatever runs them.
+//! Selection of shaders by architecture: names only, independent of the backend.
 //!
 //! ```text
 //! model_type ── architectures ─▶ architecture ─┐
 //! shader's name ───────────────────────────────┴ specific, else generic ─▶ Row {file, user, pattern}
 //! Op, attributes ── NAMES ─▶ shader's names, kernel
 //! ```
-//! A plan keeps the registry that it was made with. Others of the type are lists of names.
+//! A plan keeps the registry with which it was made. Other values of the type are lists of names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
@@ -15,16 +15,16 @@ use crate::ops::reduce::Stage;
 use crate::ops::{ActivationKind, Binary, BinaryKind, Op, Pattern};
 use crate::{Error, Result};
 
-/// The name under which `attention_output` looks for its shader.
+/// The name under which the shader of `attention_output` is looked up.
 pub const ATTENTION_OUTPUT: &str = "attention-output";
 
-/// A name under which a shader can be registered; the generic entry is grilly's own.
+/// A name under which a shader can be registered; its generic entry is one of grilly's own shaders.
 pub struct Name {
     /// The name.
     pub shader: &'static str,
     /// The kernel whose interface it has.
     pub kernel: &'static str,
-    /// Whether it serves an op with so many operands.
+    /// Whether it serves an op with this number of operands.
     pub serves: fn(&Op, usize) -> bool,
 }
 
@@ -32,7 +32,7 @@ const fn name(shader: &'static str, kernel: &'static str, serves: fn(&Op, usize)
     Name { shader, kernel, serves }
 }
 
-/// All of them, in alphabetical order. A shader can be registered under the name of any kernel, too.
+/// All names, in alphabetical order. A shader can also be registered under the name of any kernel.
 pub const NAMES: &[Name] = &[
     name("activation-gelu", "activation", |op, _| activation(op, &[ActivationKind::GeluErf, ActivationKind::GeluTanh])),
     name("activation-relu", "activation", |op, _| activation(op, &[ActivationKind::Relu])),
@@ -46,7 +46,7 @@ pub const NAMES: &[Name] = &[
     name("embedding-lookup", "embedding-sum", |op, operands| matches!(op, Op::EmbeddingSum(_)) && operands == 2),
     name("embedding-normalize", "normalize", |op, _| matches!(op, Op::Normalize(_))),
     name("embedding-pool", "pool", |op, _| matches!(op, Op::Pool(_))),
-    // With a weight for each token.
+    // With a weight per token.
     name("embedding-pool-mask", "reduce", |op, operands| match op {
         Op::Reduce(reduce) => operands == 2 || matches!(reduce.stage, Stage::Join { weighted: true, .. }),
         _ => false,
@@ -62,15 +62,15 @@ fn activation(op: &Op, kinds: &[ActivationKind]) -> bool {
     matches!(op, Op::Activation(activation) if kinds.contains(&activation.kind))
 }
 
-/// The names under which a shader can be registered to run an op, the most particular first: its own, that of the kernel
-/// behind them, and the op's with hyphens.
+/// The names under which a shader can be registered to run an op, most specific first: the op's entries in [`NAMES`],
+/// the names of their kernels, and the op's own name with hyphens.
 fn names_of(op: &Op, operands: usize) -> impl Iterator<Item = String> {
     let serving = || NAMES.iter().filter(move |name| (name.serves)(op, operands));
     let names: Vec<&str> = serving().map(|name| name.shader).chain(serving().map(|name| name.kernel)).collect();
     names.into_iter().map(str::to_owned).chain([op.name().replace('_', "-")])
 }
 
-/// What to register in place of a name that no kernel runs under.
+/// Advice on what to register instead of a name that no kernel uses.
 pub fn instead_of(shader: &str) -> Option<&'static str> {
     match shader {
         "attention-concat-heads" => Some(
@@ -81,15 +81,15 @@ pub fn instead_of(shader: &str) -> Option<&'static str> {
     }
 }
 
-/// One entry.
+/// One entry of a [`Registry`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// The file's name as it was registered, without its ending.
+    /// The file's name as registered, without its extension.
     pub file: String,
-    /// Which of the users' shaders it is, by the number that the backend gave it; `None` for one of grilly's own.
+    /// Index of a user's shader, as assigned by the backend; `None` for one of grilly's own.
     pub user: Option<usize>,
-    /// Of `attention_output`: which weights it takes as they are. What a user's shader leaves out, only the shader knows:
-    /// with weights of zero there it makes no difference.
+    /// For `attention_output`: the weights that the shader uses unchanged. What a user's shader leaves out is unknown
+    /// here, which makes no difference where the weights are zero.
     pub pattern: Pattern,
 }
 
@@ -100,7 +100,7 @@ impl Row {
         Row { file: shader.to_owned(), user: None, pattern: family.map_or(Pattern::Full, |family| family.pattern) }
     }
 
-    /// A user's shader, by its number.
+    /// A user's shader with its index.
     pub fn users(file: &str, number: usize) -> Self {
         Row { file: file.to_owned(), user: Some(number), pattern: Pattern::Full }
     }
@@ -109,15 +109,15 @@ impl Row {
 /// Shaders by name and architecture.
 #[derive(Debug, Clone)]
 pub struct Registry {
-    /// By name and architecture, `None` for the generic one.
+    /// Entries by name and architecture, `None` for the generic entry.
     rows: BTreeMap<(String, Option<String>), Row>,
     architectures: BTreeMap<String, String>,
-    /// What grilly ships; `None` in that itself.
+    /// The registry as shipped; `None` in the shipped registry itself.
     shipped: Option<Arc<Registry>>,
 }
 
 impl Default for Registry {
-    /// The shaders that grilly ships for every architecture.
+    /// The shaders that grilly ships, for every architecture.
     fn default() -> Self {
         let rows = NAMES.iter().map(|name| (key(name.shader, None), Row::own(name.shader))).collect();
         Registry { rows, architectures: BTreeMap::new(), shipped: None }
@@ -125,24 +125,23 @@ impl Default for Registry {
 }
 
 impl Registry {
-    /// The registry of a plan for no architecture.
+    /// The registry of plans without an architecture.
     pub fn generic() -> &'static Arc<Self> {
         static ALL: LazyLock<Arc<Registry>> = LazyLock::new(Arc::default);
         &ALL
     }
 
-    /// One that begins with what grilly ships.
+    /// A registry that starts as a copy of the shipped one.
     pub fn over(shipped: &Arc<Self>) -> Self {
         Registry { shipped: Some(shipped.clone()), ..Registry::clone(shipped) }
     }
 
-    /// Makes `row` the shader of one architecture, or of every one that has no own.
+    /// Makes `row` the shader of one architecture, or of every architecture without its own.
     pub fn register(&mut self, shader: &str, architecture: Option<&str>, row: Row) {
         self.rows.insert(key(shader, architecture), row);
     }
 
-    /// Puts what grilly ships in the place of the entry of one architecture, or of the generic one; if it ships none,
-    /// there is none then.
+    /// Restores the shipped entry of one architecture, or the generic one; removes the entry if none is shipped.
     pub fn unregister(&mut self, shader: &str, architecture: Option<&str>) {
         let key = key(shader, architecture);
         match self.shipped.as_ref().and_then(|shipped| shipped.rows.get(&key)) {
@@ -171,7 +170,8 @@ impl Registry {
         named.and_then(|_| entry(named).or_else(of_type)).or_else(|| entry(None))
     }
 
-    /// Name and entry of what runs `op` for an architecture in place of what grilly ships; `None` where grilly's own runs.
+    /// Name and entry of the shader that replaces the shipped one for `op` and an architecture; `None` where grilly's
+    /// own runs.
     pub fn in_place_of(&self, op: &Op, operands: usize, architecture: &str) -> Option<(String, &Row)> {
         let shipped = self.shipped.as_deref().unwrap_or(self);
         let changed = |name: String| {
@@ -182,7 +182,7 @@ impl Registry {
         names_of(op, operands).find_map(changed)
     }
 
-    /// Names of all shaders, or of those with an entry of the architecture's own or a generic one; sorted.
+    /// Names of all shaders, sorted; for an architecture, of those with an entry of its own or a generic one.
     pub fn list(&self, architecture: Option<&str>) -> Vec<String> {
         let found = |name: &&String| architecture.is_none_or(|architecture| self.find(name, architecture).is_some());
         let names: BTreeSet<&String> = self.rows.keys().map(|(name, _)| name).filter(found).collect();

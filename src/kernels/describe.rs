@@ -1,4 +1,4 @@
-//! What runs for an op, as data: shaders with their text and interface, and what the op costs.
+//! Description of the shaders and the cost of an op, as data: shaders with their source and interface.
 
 use super::Operand;
 use super::flash::{self, FlashAttentionConfig};
@@ -11,26 +11,26 @@ use crate::ops::{Op, Work};
 /// A shader as one dispatch of an op runs it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shader {
-    /// The compiled build.
+    /// Name of the compiled variant.
     pub name: &'static str,
-    /// Its GLSL, with what it includes and defines: it compiles by itself.
+    /// Its GLSL with includes and macros expanded, so that it compiles standalone.
     pub source: String,
-    /// Storage buffers: index, name and use.
+    /// Storage buffers: index, name and access.
     pub bindings: Vec<(u32, &'static str, &'static str)>,
     /// Push constants in order: name and GLSL type.
     pub push_constants: Vec<(&'static str, &'static str)>,
     /// Specialization constants: id, name, GLSL type and the value's bits.
     pub constants: Vec<(u32, &'static str, &'static str, u32)>,
-    /// Invocations of a workgroup.
+    /// Invocations per workgroup along x, y and z.
     pub local_size: [u32; 3],
-    /// Bytes of shared memory of a workgroup at these constants.
+    /// Bytes of shared memory per workgroup with these constants.
     pub shared_memory: u32,
 }
 
-/// An op on operands of some sizes.
+/// An op on operands of given sizes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Description {
-    /// Shaders, a dispatch each, as a device without optional features runs them.
+    /// One shader per dispatch, as on a device without optional features.
     pub shaders: Vec<Shader>,
     /// Flops, and bytes of operands, result and scratch memory.
     pub work: Work,
@@ -45,7 +45,7 @@ pub(super) fn describe(op: &Op, operands: &[Operand], config: Option<FlashAttent
     Ok(Description { shaders, work })
 }
 
-/// One without optional features, or one that can have a configuration.
+/// A device without optional features, or with those that a configuration requires.
 fn device(config: Option<FlashAttentionConfig>) -> Capabilities {
     let floor = Capabilities::floor();
     match config {
@@ -74,8 +74,8 @@ fn shader(variant: &'static Variant, values: &[u32]) -> Shader {
     }
 }
 
-/// The text of a build, with the files it includes in their places and its macros behind the version, without the lines that
-/// say which builds there are.
+/// The source of a variant, with its included files in place and its macros after the version, without the `//#` lines
+/// that declare variants.
 fn source(variant: &Variant) -> String {
     let mut text = String::new();
     for line in variant.source.lines().filter(|line| !line.starts_with("//#")) {
@@ -114,7 +114,7 @@ mod tests {
         for row in ROWS {
             for use_half in [false, true] {
                 let description = kernel(row.name, serde_json::json!({"use_half": use_half})).describe(2).unwrap();
-                // The rows' moments, and in 16 bits the columns' sums.
+                // The moments of the rows, and in 16 bits the sums of the columns.
                 let before = if row.name == "layer_norm_linear" { 1 + usize::from(use_half) } else { 0 };
                 assert_eq!(description.shaders.len(), 1 + before, "{}", row.name);
                 for shader in &description.shaders {
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn shared_memory_follows_the_constants() {
         let described = kernel("swiglu", serde_json::json!({})).describe(1).unwrap();
-        // Tiles of 128 rows of 16 columns, five quads apart.
+        // Tiles of 128 rows of 16 columns, at a stride of five quads.
         assert_eq!(described.shaders[0].shared_memory, 2 * 128 * 5 * 16);
     }
 

@@ -1,4 +1,4 @@
-//! Configurations of flash attention: tuned rows, what each needs of shared memory, and which one a device takes.
+//! Configurations of flash attention: tuned rows, their shared memory, and the choice for a device.
 //!
 //! ```
 //! use grilly::kernels::flash::{TunedConfigs, required_shared_memory, validate_config};
@@ -11,15 +11,15 @@ use crate::backend::vulkan::generated::{attention, attention_matrix};
 use crate::backend::vulkan::{Capabilities, Feature, Specialization, Variant, shared_bytes};
 use crate::{Error, Result};
 
-/// Blocks of flash attention.
+/// Block sizes of flash attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlashAttentionConfig {
-    /// Queries of a workgroup.
+    /// Queries per workgroup.
     pub block_q: u32,
-    /// Keys that are worked on together.
+    /// Keys processed together.
     pub block_kv: u32,
-    /// Columns of a head.
+    /// Columns per head.
     pub head_dim: u32,
     /// Whether operands are float16, on matrix cores where the device has them.
     pub half_precision: bool,
@@ -36,10 +36,10 @@ const fn config(block_q: u32, block_kv: u32, head_dim: u32, half_precision: bool
     FlashAttentionConfig { block_q, block_kv, head_dim, half_precision }
 }
 
-/// What every device can run.
+/// The configuration that every device can run.
 pub const DEFAULT_CONFIG: FlashAttentionConfig = config(64, 64, 64, false);
 
-/// A row for each architecture.
+/// The tuned configurations, one per architecture.
 pub struct TunedConfigs;
 
 impl TunedConfigs {
@@ -57,10 +57,10 @@ impl TunedConfigs {
     pub const INTEL_XE: FlashAttentionConfig = config(64, 64, 64, true);
     /// M1 and later.
     pub const APPLE: FlashAttentionConfig = config(64, 64, 64, true);
-    /// Any other.
+    /// Any other device.
     pub const FALLBACK: FlashAttentionConfig = config(32, 32, 64, false);
 
-    /// All of them, by name.
+    /// All rows, by name.
     pub const ALL: [(&'static str, FlashAttentionConfig); 8] = [
         ("ampere", Self::AMPERE),
         ("apple", Self::APPLE),
@@ -73,10 +73,10 @@ impl TunedConfigs {
     ];
 }
 
-/// Vendors by their PCI number.
+/// Vendors by PCI id.
 const VENDORS: [(u32, &str); 4] = [(0x10de, "nvidia"), (0x1002, "amd"), (0x8086, "intel"), (0x106b, "apple")];
 
-/// Words in the names of a vendor's devices, and the row they take; the first that stands in the name counts.
+/// Words in the names of a vendor's devices, and the row they select; the first word found in the name counts.
 const DEVICES: &[(&str, &[&str], &str)] = &[
     ("nvidia", &["B100", "B200", "B300", "RTX 50", "Blackwell"], "blackwell"),
     ("nvidia", &["H100", "H200", "H800", "GH200", "RTX 40", "L40", "RTX 6000 Ada"], "hopper"),
@@ -92,24 +92,24 @@ pub fn vendor(device: &Capabilities) -> &'static str {
     VENDORS.iter().find(|(number, _)| *number == device.vendor).map_or("unknown", |(_, name)| name)
 }
 
-/// The row of a device's architecture, `"fallback"` for one that no row names.
+/// The name of the row for a device's architecture; `"fallback"` if no row matches.
 pub fn architecture(device: &Capabilities) -> &'static str {
     let own = |words: &[&str]| words.iter().any(|word| device.name.to_lowercase().contains(&word.to_lowercase()));
     let row = DEVICES.iter().find(|(maker, words, _)| *maker == vendor(device) && own(words));
     row.map_or("fallback", |(_, _, name)| name)
 }
 
-/// Bytes of shared memory of a workgroup: what the kernel's arrays take at these constants, whether a device can have them
-/// or not. Float16: keys and values of a block, or the queries in their place, and their scores; a device that is known to hold
-/// rows in quads of lanes needs no memory for scores. Float32: 32 columns of the queries and the keys, or the scores in their
-/// place, as many of the values, and five numbers a query.
+/// Bytes of shared memory per workgroup: the kernel's arrays with these constants, whether or not a device has that
+/// much. Float16: keys and values of a block, or the queries in the same memory, and their scores; no memory for scores
+/// on a device known to keep rows in quads of lanes. Float32: 32 columns of the queries and of the keys, or the scores
+/// in the same memory, as many columns of the values, and five numbers per query.
 pub fn required_shared_memory(config: FlashAttentionConfig) -> u64 {
     let [queries, keys, columns] = [config.block_q, config.block_kv, config.head_dim].map(u64::from);
     if !config.half_precision {
         let (chunks, scores) = ((queries + keys) * 9, queries * (keys / 4 + 1));
         return 16 * (chunks.max(scores) + 8 * keys + queries) + 4 * queries;
     }
-    // Rows of eight halves a quad of 16 bytes, or of four floats, and one quad more; a factor a query.
+    // Row strides in quads of 16 bytes (eight halves or four floats), plus one quad; one factor per query.
     let (quads, scores) = (columns / 8, keys / 4);
     (2 * keys).max(queries) * (quads + 1) * 16 + queries * (scores + 1) * 16 + queries * 4
 }
@@ -120,7 +120,7 @@ pub fn reflected_shared_memory(config: FlashAttentionConfig) -> u32 {
     shared_bytes(variant, &values)
 }
 
-/// The shader of a configuration, and its specialization constants.
+/// The shader of a configuration and its specialization constants.
 pub(crate) fn shader(config: FlashAttentionConfig) -> (&'static Variant, Vec<u32>) {
     if config.half_precision {
         let constants = attention_matrix::Constants {
@@ -129,7 +129,7 @@ pub(crate) fn shader(config: FlashAttentionConfig) -> (&'static Variant, Vec<u32
             subgroups: config.block_q / 16,
             ..attention_matrix::Constants::default()
         };
-        // The build that any device with matrix cores runs.
+        // The variant for any device with matrix cores.
         let variant = &attention_matrix::KERNEL.variants[1];
         (variant, constants.values(variant))
     } else {
@@ -142,15 +142,17 @@ pub(crate) fn shader(config: FlashAttentionConfig) -> (&'static Variant, Vec<u32
     }
 }
 
-/// What a device has that runs a configuration's kernel: in float16 the build that any device with matrix cores runs.
+/// The features that a configuration's kernel requires; for float16 those of the variant for any device with matrix
+/// cores.
 pub(crate) fn features(half_precision: bool) -> Vec<Feature> {
     if half_precision { attention_matrix::KERNEL.variants[1].needs.to_vec() } else { Vec::new() }
 }
 
-/// Least blocks: a matrix each way.
+/// Smallest block size: one matrix.
 const LEAST: u32 = 16;
 
-/// The nearest configuration within a limit: `block_kv` halved as often as it helps, then `block_q`; `None` if none is.
+/// The nearest configuration within the limit: halves `block_kv` down to the minimum, then `block_q`; `None` if none
+/// fits.
 pub fn nearest_config(config: FlashAttentionConfig, max_shared_memory: u64) -> Option<FlashAttentionConfig> {
     let mut nearest = config;
     while required_shared_memory(nearest) > max_shared_memory {
@@ -165,11 +167,12 @@ pub fn nearest_config(config: FlashAttentionConfig, max_shared_memory: u64) -> O
     Some(nearest)
 }
 
-/// Refuses a configuration that needs more shared memory than there is, or that no kernel has.
+/// Rejects a configuration that needs more shared memory than available, or for which there is no kernel.
 ///
 /// # Errors
-/// `SharedMemory` with need, limit and the nearest configuration that fits; `InvalidArgument` for columns of zero or, in
-/// float16, no multiple of 16, and for blocks that are no multiples of 16 or, in float32, no powers of two.
+/// `SharedMemory` with the required bytes, the limit and the nearest configuration that fits; `InvalidArgument` for a
+/// head of zero columns or, in float16, not a multiple of 16, and for blocks that are not multiples of 16 or, in
+/// float32, not powers of two.
 pub fn validate_config(config: FlashAttentionConfig, max_shared_memory: u64) -> Result<()> {
     let fault = |name: &str, size: u32, expected: &str| {
         Err(Error::InvalidArgument(format!("flash attention, {config}: {name} is {size}, expected {expected}")))
@@ -202,11 +205,12 @@ pub fn validate_config(config: FlashAttentionConfig, max_shared_memory: u64) -> 
     })
 }
 
-/// The row of the device's architecture for heads of so many columns, or the nearest that the device can run: float16 only
-/// on matrix cores, as many queries as its subgroups have rows for, and no more shared memory than it has.
+/// The row of the device's architecture for heads of `head_dim` columns, or the nearest that the device can run:
+/// float16 only on matrix cores, at most as many queries as its subgroups can process, and no more shared memory than
+/// available.
 ///
 /// # Errors
-/// `InvalidArgument` for heads of no columns, `SharedMemory` where not even the least blocks fit.
+/// `InvalidArgument` for heads of zero columns, `SharedMemory` where even the smallest blocks do not fit.
 pub fn select_config(device: &Capabilities, head_dim: u32) -> Result<FlashAttentionConfig> {
     let name = architecture(device);
     let tuned = TunedConfigs::ALL.iter().find(|(known, _)| *known == name).map_or(TunedConfigs::FALLBACK, |row| row.1);
@@ -283,11 +287,12 @@ mod tests {
         }
     }
 
-    /// Devices as drivers report them: name, vendor, subgroup, shared memory, matrix cores; and the row each takes.
+    /// Devices as reported by drivers: name, vendor, subgroup size, shared memory, matrix cores; and the expected row.
     ///
-    /// The H200's is from benchmarks/results/gpu-float16-minilm-nvidia-h200-2026-11-22.json, llvmpipe's what the tests run
-    /// on. The others are lines that ggml's Vulkan backend printed, in threads of ggml-org/llama.cpp by the number beside
-    /// them, matrix cores where it found KHR_coopmat or NV_coopmat2; vendors by the PCI registry. Not recorded: A100, H100.
+    /// The H200's values are from benchmarks/results/gpu-float16-minilm-nvidia-h200-2026-11-22.json, llvmpipe's from
+    /// the device on which the tests run. The others are lines printed by ggml's Vulkan backend, in the
+    /// ggml-org/llama.cpp threads with the given numbers; matrix cores where it found KHR_coopmat or NV_coopmat2;
+    /// vendors by the PCI registry. Not recorded: A100, H100.
     #[rustfmt::skip]
     const RECORDED: [(&str, u32, u32, u32, bool, &str); 14] = [
         ("NVIDIA H200", 0x10de, 32, 49_152, true, "hopper"),

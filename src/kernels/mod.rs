@@ -1,5 +1,5 @@
-//! Kernels as objects: named, made with options, described without a device, called on arrays. They are the ops of
-//! [`crate::ops`] and the shaders that every model runs.
+//! Kernels as objects: selected by name, configured by options, described without a device, called on arrays. They are
+//! the ops of [`crate::ops`] and the shaders that every model runs.
 //!
 //! ```
 //! use grilly::array::Engine;
@@ -38,11 +38,11 @@ pub struct Kernel {
     options: Options,
 }
 
-/// What a kernel takes: element type and axes.
+/// An operand of a kernel: element type and axes.
 pub type Operand = (DType, Vec<usize>);
 
 impl Kernel {
-    /// The kernel called `name`; options left out have the defaults of [`Options`].
+    /// The kernel called `name`; omitted options have the defaults of [`Options`].
     ///
     /// # Errors
     /// `InvalidArgument` for an unknown name, an option that the kernel does not have, and a value of the wrong type or
@@ -70,7 +70,7 @@ impl Kernel {
         Ok(kernel)
     }
 
-    /// Its row.
+    /// Its row in the table.
     pub fn row(&self) -> &'static Row {
         self.row
     }
@@ -80,12 +80,12 @@ impl Kernel {
         &self.options
     }
 
-    /// The op that it is.
+    /// The op that it runs.
     pub fn op(&self) -> Op {
         (self.row.op)(&self.options)
     }
 
-    /// What it takes for so many rows: tokens, places of a text, or rows of scores.
+    /// Its operands for a number of rows: tokens, positions of a text, or rows of scores.
     pub fn operands(&self, rows: usize) -> Vec<Operand> {
         let op = self.op();
         let axes = (self.row.operands)(&self.options, rows);
@@ -96,10 +96,10 @@ impl Kernel {
         typed.collect()
     }
 
-    /// Names of the ops it stands for; of itself if it is not fused.
+    /// Names of the ops in its definition; its own op if it is not fused.
     ///
     /// # Errors
-    /// None for a kernel that [`Kernel::get`] made.
+    /// None for a kernel created by [`Kernel::get`].
     pub fn definition(&self) -> Result<Vec<&'static str>> {
         let (op, shapes) = (self.op(), shapes(&self.operands(1)));
         let steps = op.definition(&shapes.iter().collect::<Vec<_>>())?;
@@ -107,16 +107,16 @@ impl Kernel {
         Ok(if names.is_empty() { vec![op.name()] } else { names })
     }
 
-    /// Its shaders, as a device without optional features runs them, or where a configuration is given one that can have it;
-    /// and its work on so many rows.
+    /// Its shaders on a device without optional features, or, for a given configuration, on a device that supports it;
+    /// and its work for a number of rows.
     ///
     /// # Errors
-    /// `Unsupported` for sizes that no device takes.
+    /// `Unsupported` for sizes that no device supports.
     pub fn describe(&self, rows: usize) -> Result<Description> {
         describe::describe(&self.op(), &self.operands(rows), self.options.config)
     }
 
-    /// Its result on arrays of one device.
+    /// Runs it on arrays of one device and returns the result.
     ///
     /// # Errors
     /// `InvalidArgument` for arrays that contradict the options, else as [`crate::array::Engine::call`].
@@ -124,15 +124,15 @@ impl Kernel {
         self.check(operands)?.engine().call(&self.op(), operands)
     }
 
-    /// The same by its definition, step by step.
+    /// As [`Kernel::call`], but unfused, by its definition.
     ///
     /// # Errors
-    /// As [`Kernel::call`], and for a kernel that stands for itself.
+    /// As [`Kernel::call`], and for a kernel that is not fused.
     pub fn call_apart(&self, operands: &[&Array]) -> Result<Array> {
         self.check(operands)?.engine().call_apart(&self.op(), operands)
     }
 
-    /// The first operand; its axes must be those the options give, from the last on, and weights' all.
+    /// Returns the first operand, after checking its trailing axes and all axes of the weights against the options.
     fn check<'a>(&self, operands: &[&'a Array]) -> Result<&'a Array> {
         let first = *operands.first().ok_or_else(|| self.fault("no operands".into()))?;
         let rows = first.shape().iter().rev().nth(self.row.row_axis).copied().unwrap_or(1);
@@ -160,7 +160,7 @@ fn shapes(operands: &[Operand]) -> Vec<Shape> {
     operands.iter().map(|(_, axes)| Shape::fixed(axes)).collect()
 }
 
-/// The Rust of the guide compiles and runs: a doctest reads it from there.
+/// A doctest that compiles and runs the Rust code of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/guides/kernels.md")]
 mod guide {}

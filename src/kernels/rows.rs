@@ -1,4 +1,4 @@
-//! The table of kernels: a row each, with the options it has and what it takes.
+//! The table of kernels: one row per kernel, with its options and operands.
 
 use super::flash::{FlashAttentionConfig, validate_config};
 use crate::ops::{
@@ -7,34 +7,34 @@ use crate::ops::{
 };
 use crate::{Error, Result};
 
-/// What kernels are made with.
+/// Options of kernels.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Options {
-    /// Columns of a row; default 1024.
+    /// Columns per row; default 1024.
     pub hidden_dim: usize,
     /// Columns between two products; 0, the default, for `hidden_dim`.
     pub intermediate_dim: usize,
-    /// Columns of a head; default 64.
+    /// Columns per head; default 64.
     pub head_dim: usize,
-    /// Most places of a text; default 512.
+    /// Maximum positions of a text; default 512.
     pub max_seq_len: usize,
     /// Whether activations and matrices are stored as float16; default false.
     pub use_half: bool,
-    /// Added under the root; 0, the default, for 1e-5 of layer norms and 1e-6 of RMS norms.
+    /// Added under the square root; 0, the default, for 1e-5 in layer norms and 1e-6 in RMS norms.
     pub eps: f32,
-    /// Which GELU; default by tanh.
+    /// The variant of GELU; default tanh.
     pub approximate: Approximate,
-    /// The share that dropout sets to zero; default 0.1.
+    /// Probability with which dropout sets an element to zero; default 0.1.
     pub p: f32,
     /// Key of dropout's random numbers; default 0.
     pub seed: u64,
-    /// Counter of the first of them; default 0.
+    /// Counter of the first random number; default 0.
     pub offset: u64,
-    /// Whether places see only those before them and themselves; default false.
+    /// Whether a position sees only itself and earlier ones; default false.
     pub causal: bool,
-    /// Blocks, head and element type of flash attention in place of `head_dim` and `use_half`; none, the default, for the
-    /// blocks that the engine takes.
+    /// Blocks, head and element type of flash attention, replacing `head_dim` and `use_half`; `None`, the default, for
+    /// the engine's choice of blocks.
     pub config: Option<FlashAttentionConfig>,
 }
 
@@ -58,7 +58,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// A configuration has a head and an element type.
+    /// Takes over the head and the element type of the configuration, if any.
     pub(super) fn configured(self) -> Self {
         match self.config {
             Some(config) => Options { head_dim: config.head_dim as usize, use_half: config.half_precision, ..self },
@@ -111,20 +111,20 @@ impl Options {
     }
 }
 
-/// One kernel.
+/// A row of the table of kernels.
 #[derive(Debug)]
 pub struct Row {
     /// Its name.
     pub name: &'static str,
-    /// What it computes.
+    /// The formula it computes.
     pub formula: &'static str,
-    /// The options it has.
+    /// Names of its options.
     pub options: &'static [&'static str],
-    /// The op it is.
+    /// The op with given options.
     pub op: fn(&Options) -> Op,
-    /// Axes of its operands for so many rows.
+    /// Axes of its operands for given options and a number of rows.
     pub operands: fn(&Options, usize) -> Vec<Vec<usize>>,
-    /// Where, counted from the last, the axis of rows stands in the first operand.
+    /// Index of the axis of rows in the first operand, counted from the last axis.
     pub row_axis: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The small JSON files of a model's folder.
+//! The JSON configuration files of a model's folder.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,12 +11,12 @@ use super::fields::{Fields, shown};
 use crate::error::brief;
 use crate::{Error, Result};
 
-/// Longest configuration file that is read; the index of a large sharded checkpoint has a few megabytes.
+/// Maximum size of a configuration file in bytes; the index of a large sharded checkpoint has a few megabytes.
 const LONGEST_FILE: u64 = 100_000_000;
-/// No text is longer than this many tokens; tokenizers without a limit of their own say 1e30.
+/// Upper bound on the tokens of a text; tokenizers without a limit state 1e30.
 const LONGEST_TEXT: usize = i32::MAX as usize;
 const SIMILARITIES: [&str; 4] = ["cosine", "dot", "euclidean", "manhattan"];
-/// Names under which sentence-transformers has saved the Transformer module's settings.
+/// File names under which versions of sentence-transformers save the settings of the Transformer module.
 const TRANSFORMER_CONFIGS: [&str; 7] = [
     "sentence_bert_config.json",
     "sentence_roberta_config.json",
@@ -30,15 +30,15 @@ const TRANSFORMER_CONFIGS: [&str; 7] = [
 /// `config_sentence_transformers.json` and `sentence_bert_config.json`, with their defaults filled in.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SentenceConfig {
-    /// Prompts by name: `query` and `document` (empty unless the file gives them), then the file's others in its order.
+    /// Prompts by name: `query` and `document` (empty if missing in the file), then the file's others in its order.
     pub prompts: Vec<(String, String)>,
-    /// The prompt used when none is asked for.
+    /// Name of the prompt used by default.
     pub default_prompt_name: Option<String>,
     /// `cosine`, `dot`, `euclidean` or `manhattan`.
     pub similarity_fn_name: Option<String>,
-    /// Dimensions kept of each embedding.
+    /// Number of leading dimensions kept of each embedding.
     pub truncate_dim: Option<usize>,
-    /// The model's own limit of tokens a text, before that of its position table.
+    /// The model's own limit of tokens per text; the position table may limit it further.
     pub max_seq_length: Option<usize>,
     /// Whether texts are lower-cased before tokenizing.
     pub do_lower_case: bool,
@@ -46,11 +46,11 @@ pub struct SentenceConfig {
 
 /// Reads both files where they exist (`transformer` is the path of the Transformer module's folder, `folder` included).
 ///
-/// As in sentence-transformers, a folder without `modules.json` is a bare transformer: neither file is looked at, and
-/// only the tokenizer limits the texts.
+/// As in sentence-transformers, a folder without `modules.json` is a bare transformer: neither file is read, and only
+/// the tokenizer limits the length of texts.
 ///
 /// # Errors
-/// `ModelFormat` for files that cannot be read or hold absurd values; `Unsupported` for other kinds of models.
+/// `ModelFormat` for files that cannot be read or have invalid values; `Unsupported` for other kinds of models.
 pub fn read_sentence_config(folder: &Path, transformer: &Path) -> Result<SentenceConfig> {
     let mut config = SentenceConfig { prompts: default_prompts(), ..SentenceConfig::default() };
     if folder.join("modules.json").exists() {
@@ -111,7 +111,7 @@ fn read_model_settings(path: &Path, config: &mut SentenceConfig) -> Result<()> {
     fields.done()
 }
 
-/// The first of the settings' files that says anything.
+/// The first settings file that is not empty.
 pub(super) fn transformer_settings(transformer: &Path) -> Result<Option<(PathBuf, Map<String, Value>)>> {
     for path in TRANSFORMER_CONFIGS.map(|name| transformer.join(name)) {
         if !path.exists() {
@@ -141,7 +141,8 @@ fn read_transformer_settings(transformer: &Path, config: &mut SentenceConfig) ->
     fields.done()
 }
 
-/// A Transformer module can also give scores or generate; only token vectors of text are known here.
+/// Checks the kind of Transformer module: it can also compute scores or generate, but only token vectors of text are
+/// supported.
 fn check_transformer_kind(fields: &mut Fields<'_>, path: &Path) -> Result<()> {
     let unsupported = |key: &str, value: &str, known: &str| {
         let what = format!("{}: {key} {value:?}", path.display());
@@ -166,7 +167,7 @@ fn check_transformer_kind(fields: &mut Fields<'_>, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// `model_max_length` of the tokenizer, unless it is the huge number that stands for none; no more than the model's
+/// `model_max_length` of the tokenizer, unless it is the huge number that means no limit; at most the model's
 /// `max_position_embeddings`, as in the reference.
 fn tokenizer_limit(transformer: &Path) -> Result<Option<usize>> {
     let path = transformer.join("tokenizer_config.json");
@@ -183,8 +184,8 @@ fn tokenizer_limit(transformer: &Path) -> Result<Option<usize>> {
     Ok(limit.map(|limit| limit.min(position_limit(transformer).unwrap_or(limit))))
 }
 
-/// `max_position_embeddings` of config.json, or what stands for it; what is wrong with that file is for the architecture's
-/// reader to say.
+/// `max_position_embeddings` of config.json, or its equivalent. Errors in that file are left to the architecture's
+/// reader.
 fn position_limit(transformer: &Path) -> Option<usize> {
     let config = read_json(&transformer.join("config.json")).ok()?;
     let stated = ["max_position_embeddings", "n_positions"].iter().find_map(|key| config.get(*key)?.as_u64());
@@ -208,7 +209,7 @@ pub fn read_json(path: &Path) -> Result<Map<String, Value>> {
 /// Reads a whole configuration file.
 ///
 /// # Errors
-/// `ModelFormat` for a file that is missing, unreadable, no regular file or larger than any configuration.
+/// `ModelFormat` for a file that is missing, unreadable, not a regular file or too large for a configuration.
 pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
     let fault = |problem: String| Error::ModelFormat { path: path.to_owned(), problem };
     let unreadable = |e: std::io::Error| match e.kind() {
@@ -225,7 +226,7 @@ pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).map_err(unreadable)
 }
 
-/// The prompts in the file's order, which `serde_json::Map` does not keep.
+/// The prompts in the order of the file, which `serde_json::Map` does not preserve.
 #[derive(Default)]
 struct PromptList(Vec<(String, Value)>);
 

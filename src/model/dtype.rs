@@ -1,4 +1,4 @@
-//! Which element type a model is in where its user names none: as transformers 5 decides.
+//! The default element type of a model, chosen as in transformers 5.
 
 use std::path::{Path, PathBuf};
 
@@ -10,23 +10,23 @@ use super::weights::Weights;
 use crate::dtype::DType;
 use crate::{Error, Result};
 
-/// Names of torch's types besides NumPy's.
+/// Names of torch types in addition to NumPy's.
 const OTHER_NAMES: [(&str, DType); 2] = [("float", DType::F32), ("half", DType::F16)];
 
-/// What weights are to be rounded to.
+/// How the type to which weights are rounded is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DTypeChoice {
     /// This type.
     Given(DType),
-    /// What config.json says; else what the checkpoint is stored in.
+    /// The type in config.json, or else the checkpoint's.
     Auto,
-    /// What the Transformer module's settings say; else as `Auto`.
+    /// The type in the Transformer module's settings, or else as `Auto`.
     Model,
 }
 
-/// Where a model may say its type.
+/// The places where a model may state its type.
 pub struct Sources<'a> {
-    /// The Transformer module's folder, where its settings count: beside `modules.json`.
+    /// Folder of the Transformer module, beside `modules.json`, if its settings apply.
     pub settings: Option<&'a Path>,
     /// config.json.
     pub config: &'a Map<String, Value>,
@@ -40,7 +40,8 @@ impl Sources<'_> {
     /// The type of the model.
     ///
     /// # Errors
-    /// `Unsupported` for a type that is not computed in, `ModelFormat` for what names none; both with file and key.
+    /// `Unsupported` for a type without arithmetic here, `ModelFormat` for a value that is not the name of a type; both
+    /// with file and key.
     pub fn dtype(&self, choice: DTypeChoice) -> Result<DType> {
         if let DTypeChoice::Given(dtype) = choice {
             return Ok(dtype);
@@ -48,7 +49,7 @@ impl Sources<'_> {
         if let (DTypeChoice::Model, Some(folder)) = (choice, self.settings)
             && let Some((path, values)) = transformer_settings(folder)?
         {
-            // The older name hides the newer one, as in sentence-transformers.
+            // The older key overrides the newer one, as in sentence-transformers.
             let kwargs = ["model_args", "model_kwargs"].iter().find_map(|key| values.get(*key)?.as_object());
             if let Some((key, value)) = kwargs.and_then(entry).filter(|(_, value)| value.as_str() != Some("auto")) {
                 return named(&path, key, value);
@@ -60,7 +61,7 @@ impl Sources<'_> {
         }
     }
 
-    /// The type that the checkpoint's index states, or of its first tensor of floating-point numbers.
+    /// The type stated in the checkpoint's index, or else the type of its first floating-point tensor.
     fn stored(&self) -> Result<DType> {
         let Some(stated) = self.weights.stored_dtype() else { return Ok(DType::F32) };
         named(&stated.file, &stated.key, &Value::String(stated.name.clone()))
@@ -72,7 +73,7 @@ fn entry(values: &Map<String, Value>) -> Option<(&'static str, &Value)> {
     ["dtype", "torch_dtype"].into_iter().find_map(|key| Some((key, values.get(key).filter(|value| !value.is_null())?)))
 }
 
-/// The type that `value` names; a map by part of the model names the whole model's under "".
+/// The type that `value` names; in a map by part of the model, the key "" names the type of the whole model.
 fn named(path: &Path, key: &str, value: &Value) -> Result<DType> {
     let name = match value {
         Value::String(name) => name.as_str(),

@@ -1,4 +1,4 @@
-//! The one builder: `EncoderSpec` and heads to a graph.
+//! The graph builder: from `EncoderSpec` and heads to a graph.
 
 use super::heads::Head;
 use super::spec::{EncoderSpec, Matrices, NormPlace, PositionRows, Positions, Table};
@@ -12,7 +12,7 @@ use crate::ops::{
 use crate::tensor::{Part, Recipe};
 use crate::{Error, Result};
 
-/// What a batch gives an input of the graph: u32 each.
+/// The contents of a graph input in a batch; all u32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
     /// Word ids `[T]`.
@@ -21,7 +21,7 @@ pub enum Input {
     Positions(PositionRows),
     /// First token of each text `[B + 1]`.
     Offsets,
-    /// Tokens of each text left out of pooling `[B]`.
+    /// Number of leading tokens of each text left out of pooling `[B]`.
     FirstPooled,
     /// Segments `[T]`.
     Segments,
@@ -39,15 +39,15 @@ impl Input {
     }
 }
 
-/// Places of the outputs among `Graph::outputs`.
+/// Indices of the outputs in `Graph::outputs`.
 pub mod outputs {
-    /// One vector a text `[B, D]`.
+    /// One vector per text `[B, D]`.
     pub const SENTENCES: usize = 0;
     /// The encoder's last hidden state `[T, hidden]`.
     pub const TOKENS: usize = 1;
 }
 
-/// A graph, and what each of its inputs is given.
+/// A graph and the contents of its inputs.
 #[derive(Debug)]
 pub struct Encoder {
     /// Outputs: the sentence embedding, then the hidden state.
@@ -56,8 +56,8 @@ pub struct Encoder {
     pub inputs: Vec<Input>,
 }
 
-/// Builds the graph of an encoder and what follows it. Tables, matrices and everything up to pooling are stored as `dtype`;
-/// vectors of weights and what follows as float32.
+/// Builds the graph of an encoder and its heads. Tables, matrices and all results before pooling are stored as `dtype`;
+/// vectors of weights and later results as float32.
 ///
 /// # Errors
 /// `InvalidArgument` when modules do not fit together.
@@ -79,7 +79,7 @@ pub fn build(spec: &EncoderSpec, heads: &[Head], dtype: DType) -> Result<Encoder
     Ok(Encoder { graph: builder.graph, inputs: builder.inputs })
 }
 
-/// Names and shapes, as they are stored, of all the tensors that a graph reads.
+/// Names and stored shapes of all tensors that a graph reads.
 pub fn needed(graph: &Graph) -> Vec<Needed> {
     let mut needed = Vec::new();
     for value in &graph.values {
@@ -100,7 +100,7 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// The value of an input, which is made when it is first asked for.
+    /// The value of an input, created on first use.
     fn input(&mut self, input: Input) -> ValueId {
         if let Some(place) = self.inputs.iter().position(|known| *known == input) {
             return self.graph.inputs[place];
@@ -115,7 +115,7 @@ impl Builder<'_> {
         self.graph.weight_as(self.dtype, vec![table.name.clone().into()], shape)
     }
 
-    /// Word, then segment, then position: the order in which the reference adds them.
+    /// Adds word, segment and position embeddings, in the reference's order.
     fn embeddings(&mut self) -> Result<ValueId> {
         let spec = self.spec;
         let mut operands = vec![self.input(Input::Words), self.table(&spec.words)];
@@ -141,12 +141,12 @@ impl Builder<'_> {
         self.graph.node(node, LayerNorm { eps }, &[x, weight, bias])
     }
 
-    /// `x W^T + b` with a tensor of torch's `Linear`.
+    /// `x W^T + b` with the tensors of a torch `Linear`.
     fn linear(&mut self, node: &str, name: &str, x: ValueId, columns: usize, bias: bool) -> Result<ValueId> {
         self.products(node, &[(name.to_owned(), columns)], x, Matrices::ByResult, bias)
     }
 
-    /// `x W^T + b` with the tensors `parts`, each of which gives so many columns.
+    /// `x W^T + b` with the tensors `parts`, each of `columns` columns.
     fn products(
         &mut self,
         node: &str,
@@ -187,12 +187,12 @@ impl Builder<'_> {
         })
     }
 
-    /// A product of a layer.
+    /// A matrix product of a layer.
     fn product(&mut self, node: &str, name: String, x: ValueId, columns: usize) -> Result<ValueId> {
         self.products(node, &[(name, columns)], x, self.spec.matrices, true)
     }
 
-    /// A part of a layer with what is added to it, and the norm called `name` where the encoder has it.
+    /// One part of a layer with its residual, and the norm called `name` at the encoder's place for it.
     fn residual(
         &mut self,
         node: &str,
@@ -303,7 +303,7 @@ impl Builder<'_> {
         if pooled { Ok(x) } else { self.pool(vec![PoolMode::Mean], x) }
     }
 
-    /// A module's own statement of its input against what the module before it gives.
+    /// Checks the input width that a module states against the output of the module before it.
     fn check_columns(&self, x: ValueId, stated: usize, key: &str) -> Result<()> {
         let columns = self.graph.value(x).shape.columns();
         if columns == stated {

@@ -1,4 +1,4 @@
-//! Values of a configuration read strictly: every fault of a file is collected and named at once.
+//! Strict reading of configuration values: all faults of a file are collected and reported together.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use crate::{Error, Result};
 
-/// The keys of one JSON object. A reading method that finds a fault notes it and returns a harmless value;
-/// [`Fields::done`] turns the faults into one error.
+/// The keys of one JSON object. A reading method that finds a fault records it and returns a harmless value;
+/// [`Fields::done`] turns the recorded faults into one error.
 pub struct Fields<'a> {
     values: &'a Map<String, Value>,
     path: PathBuf,
@@ -16,7 +16,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Reads `values`, which come from the file `path`.
+    /// A reader of `values`, which come from the file `path`.
     pub fn new(values: &'a Map<String, Value>, path: &Path) -> Self {
         Fields { values, path: path.to_owned(), problems: Vec::new() }
     }
@@ -26,12 +26,12 @@ impl<'a> Fields<'a> {
         self.values.get(key).filter(|value| !value.is_null())
     }
 
-    /// Notes a fault of the file.
+    /// Records a fault of the file.
     pub fn fault(&mut self, problem: String) {
         self.problems.push(problem);
     }
 
-    /// Whether the key is there with something other than null, false, or an empty list or object.
+    /// Whether the key is present with a value other than null, false, or an empty list or object.
     pub fn is_set(&self, key: &str) -> bool {
         match self.get(key) {
             None | Some(Value::Bool(false)) => false,
@@ -41,7 +41,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A whole number that has to be there.
+    /// A required integer.
     pub fn size(&mut self, key: &str, range: RangeInclusive<usize>) -> usize {
         if self.get(key).is_none() {
             self.fault(format!("{key} is missing"));
@@ -51,7 +51,7 @@ impl<'a> Fields<'a> {
         self.optional_size(key, range).unwrap_or(least)
     }
 
-    /// A whole number, if it is there.
+    /// An optional integer.
     pub fn optional_size(&mut self, key: &str, range: RangeInclusive<usize>) -> Option<usize> {
         let value = self.get(key)?;
         match value.as_u64().and_then(|size| usize::try_from(size).ok()) {
@@ -77,7 +77,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A string, if it is there.
+    /// An optional string.
     pub fn text(&mut self, key: &str) -> Option<&'a str> {
         let value = self.get(key)?;
         if value.as_str().is_none() {
@@ -86,7 +86,7 @@ impl<'a> Fields<'a> {
         value.as_str()
     }
 
-    /// True or false, or `default`.
+    /// A boolean, or `default`.
     pub fn flag_or(&mut self, key: &str, default: bool) -> bool {
         let Some(value) = self.get(key) else { return default };
         value.as_bool().unwrap_or_else(|| {
@@ -95,7 +95,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// An object, if it is there.
+    /// An optional object.
     pub fn object(&mut self, key: &str) -> Option<&'a Map<String, Value>> {
         let value = self.get(key)?;
         if value.as_object().is_none() {
@@ -107,7 +107,7 @@ impl<'a> Fields<'a> {
     /// Ends the reading.
     ///
     /// # Errors
-    /// `ModelFormat` with every fault that was noted.
+    /// `ModelFormat` with every recorded fault.
     pub fn done(self) -> Result<()> {
         if self.problems.is_empty() {
             return Ok(());
@@ -116,7 +116,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A value as a message quotes it: the start of its JSON.
+/// A value as quoted in messages: the start of its JSON.
 pub fn shown(value: &Value) -> String {
     const MOST: usize = 60;
     let text = value.to_string();

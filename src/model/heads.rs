@@ -1,4 +1,4 @@
-//! What follows the encoder: the modules of `modules.json`, read into data and added to the graph.
+//! The modules of `modules.json` after the encoder, read into data and added to the graph.
 
 use std::path::{Component, Path};
 
@@ -12,7 +12,7 @@ use crate::{Error, Result};
 /// One module after the Transformer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Head {
-    /// Token vectors to one vector a text.
+    /// Pools token vectors into one vector per text.
     Pooling {
         /// Concatenated in this order.
         modes: Vec<PoolMode>,
@@ -23,15 +23,15 @@ pub enum Head {
     Dense {
         /// Folder of the module, relative to the model: prefix of the tensors' names.
         path: String,
-        /// Columns in.
+        /// Input columns.
         input: usize,
-        /// Columns out.
+        /// Output columns.
         output: usize,
         /// Whether there is a bias.
         bias: bool,
         /// Nonlinearity.
         activation: ActivationKind,
-        /// Whether `x` is added to the result, through `PATH/residual.weight` where the columns differ.
+        /// Whether `x` is added to the result, multiplied by `PATH/residual.weight` where the columns differ.
         residual: bool,
     },
     /// Layer normalisation, eps 1e-5; tensors `PATH/norm.weight` and `PATH/norm.bias`.
@@ -50,7 +50,7 @@ pub enum Head {
 pub struct Modules {
     /// Folder of the Transformer module, relative to the model (often empty).
     pub transformer: String,
-    /// What follows it; Dropout modules are left out.
+    /// The modules after it, without Dropout.
     pub heads: Vec<Head>,
 }
 
@@ -69,11 +69,11 @@ impl Modules {
     }
 }
 
-/// Columns of a Dense or LayerNorm module; far above any model that exists.
+/// Maximum columns of a Dense or LayerNorm module, far above any existing model.
 const MOST_COLUMNS: usize = 1 << 20;
-/// No model pools in more ways than this.
+/// Maximum number of pooling modes of a module.
 const MOST_MODES: usize = 32;
-/// Names of the pooling modes, and of the booleans that older files have, in the order in which those concatenate.
+/// Names of the pooling modes, and of the booleans in older files, in the order in which the booleans concatenate.
 const MODES: [(&str, &str, PoolMode); 6] = [
     ("cls", "pooling_mode_cls_token", PoolMode::Cls),
     ("max", "pooling_mode_max_tokens", PoolMode::Max),
@@ -91,11 +91,11 @@ const ACTIVATIONS: [(&str, ActivationKind); 6] = [
     ("Sigmoid", ActivationKind::Sigmoid),
 ];
 
-/// Reads `modules.json` and each module's configuration; without one, mean pooling.
+/// Reads `modules.json` and each module's configuration; mean pooling if there is no `modules.json`.
 ///
 /// # Errors
-/// `ModelFormat` for unreadable or absurd files and paths that leave the folder; `Unsupported` for a module or
-/// activation that is not known.
+/// `ModelFormat` for unreadable or invalid files and paths that leave the folder; `Unsupported` for an unknown module
+/// or activation.
 pub fn read_modules(folder: &Path) -> Result<Modules> {
     if !folder.is_dir() {
         return Err(Error::ModelFormat { path: folder.to_owned(), problem: "not a folder".into() });
@@ -130,7 +130,7 @@ pub fn read_modules(folder: &Path) -> Result<Modules> {
 struct Row {
     /// Last component of the class's name, e.g. `Pooling`.
     kind: String,
-    /// Folder, checked to stay inside the model.
+    /// Folder, verified to stay inside the model's.
     path: String,
 }
 
@@ -158,7 +158,7 @@ fn read_rows(path: &Path) -> Result<Vec<Row>> {
         if !stays_inside(place) {
             return Err(fault(format!("the path {place:?} leaves the model's folder")));
         }
-        // A class of another package may share a name with one of these and mean something else.
+        // A class of another package may have the same name with a different meaning.
         let kind = class.strip_prefix("sentence_transformers.").and_then(|rest| rest.rsplit('.').next());
         let kind = kind.ok_or_else(|| unsupported(path, format!("module {class:?}"), KNOWN_MODULES))?;
         rows.push(Row { kind: kind.to_owned(), path: place.to_owned() });
@@ -166,7 +166,7 @@ fn read_rows(path: &Path) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Whether a relative path names the folder itself or something below it. Judged by its text alone: in the hub's cache
+/// Whether a relative path names the folder itself or something below it. Only the text is checked: in the hub's cache
 /// each file is a link to a store outside the folder.
 fn stays_inside(path: &str) -> bool {
     let foreign = path.contains(['\\', ':', '\0']);
@@ -176,7 +176,7 @@ fn stays_inside(path: &str) -> bool {
 const KNOWN_MODULES: &str =
     "known are Transformer, Pooling, Dense, LayerNorm, Normalize and Dropout of sentence_transformers";
 
-/// A module after the Transformer; nothing for one that does nothing.
+/// A module after the Transformer; `None` for one without effect.
 fn read_head(folder: &Path, listing: &Path, row: &Row) -> Result<Option<Head>> {
     let config = folder.join(&row.path).join("config.json");
     Ok(match row.kind.as_str() {
@@ -190,7 +190,7 @@ fn read_head(folder: &Path, listing: &Path, row: &Row) -> Result<Option<Head>> {
             Some(Head::LayerNorm { path: row.path.clone(), dimension })
         }
         "Normalize" => {
-            // Older versions save neither folder nor configuration.
+            // Older versions save neither a folder nor a configuration.
             if config.exists() {
                 let values = read_json(&config)?;
                 let mut fields = Fields::new(&values, &config);
@@ -256,7 +256,7 @@ fn read_dense(values: &Map<String, Value>, path: &Path, folder: &str) -> Result<
     Ok(Head::Dense { path: folder.to_owned(), input, output, bias, activation: *kind, residual })
 }
 
-/// Modules can be told to read or write another feature than the sentence's vector.
+/// Rejects modules configured to read or write a feature other than the sentence's vector.
 fn check_features(fields: &mut Fields<'_>, path: &Path) -> Result<()> {
     for key in ["module_input_name", "module_output_name"] {
         if let Some(name) = fields.text(key).filter(|name| *name != "sentence_embedding") {

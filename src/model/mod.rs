@@ -1,8 +1,8 @@
 //! From a model's folder to a graph and its weights.
 //!
 //! `registry` maps a configuration's `model_type` to an architecture; `arch/*` turns configurations into data
-//! (`EncoderSpec`), and `encoder` is the one place that builds graphs from it. `shaders` is the process' registry of
-//! shaders, which starts with those of `arch`.
+//! (`EncoderSpec`), and `encoder` alone builds graphs from it. `shaders` is the process' registry of shaders,
+//! initialised with those of `arch`.
 
 pub mod arch;
 pub mod config;

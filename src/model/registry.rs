@@ -1,4 +1,4 @@
-//! `model_type` of config.json to architecture.
+//! Maps `model_type` of config.json to an architecture.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use super::fields::Fields;
 use super::spec::{EncoderSpec, NameRules};
 use crate::{Error, Result};
 
-/// The specification of the model of a [`model_type`] that is configured by `path`.
+/// The specification of the model of a [`model_type`] with configuration `config`, read from `path`.
 ///
 /// # Errors
-/// `Unsupported` for an unknown `model_type`, naming those that are known; `ModelFormat` for missing or absurd values.
+/// `Unsupported` for an unknown `model_type`, listing the known ones; `ModelFormat` for missing or invalid values.
 pub fn read_spec(model_type: &str, config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
     let Some(architecture) = ARCHITECTURES.iter().find(|row| row.model_type == model_type) else {
         let known: Vec<&str> = ARCHITECTURES.iter().map(|row| row.model_type).collect();
@@ -24,10 +24,10 @@ pub fn read_spec(model_type: &str, config: &Map<String, Value>, path: &Path) -> 
     (architecture.read)(config, path)
 }
 
-/// `model_type` of a configuration, or what its `architectures` say where that is missing.
+/// `model_type` of a configuration, or its equivalent from `architectures` if missing.
 ///
 /// # Errors
-/// `ModelFormat` when neither names one.
+/// `ModelFormat` when neither identifies an architecture.
 pub fn model_type<'a>(config: &'a Map<String, Value>, path: &Path) -> Result<&'a str> {
     let mut fields = Fields::new(config, path);
     let stated = fields.text("model_type");
@@ -45,7 +45,7 @@ pub fn model_type<'a>(config: &'a Map<String, Value>, path: &Path) -> Result<&'a
     Ok(found.unwrap_or_default())
 }
 
-/// What is said of a checkpoint that does not fit `model_type`, but has the names of another architecture.
+/// The message for a checkpoint that does not fit `model_type` but has the tensor names of another architecture.
 pub fn other_architecture<'a>(names: impl Iterator<Item = &'a str>, model_type: &str) -> Option<String> {
     let names: Vec<&str> = names.collect();
     let marked = |row: &&Architecture| row.marks.iter().any(|mark| names.iter().any(|name| name.starts_with(mark)));

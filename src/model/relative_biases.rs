@@ -1,25 +1,26 @@
-//! Biases of attention by the distance of two tokens: stored by bucket, read by distance.
+//! Attention biases by the distance of two tokens: stored per bucket, read per distance.
 
 use super::spec::Table;
 use crate::tensor::{Part, Recipe};
 
-/// Biases of scores by distance, `[buckets, heads]`, as T5 has them for both directions (Raffel et al. 2020).
+/// Biases of scores by distance, `[buckets, heads]`, as in T5 for both directions (Raffel et al. 2020).
 ///
-/// Half of the buckets are for keys after the query. Of `n` such buckets, distances below `n / 2` have one each; larger ones
-/// share them by their logarithm: `n / 2 + floor(n / 2 * log(distance / (n / 2)) / log(max_distance / (n / 2)))`, at most
-/// `n - 1`. Reference: `relative_position_bucket` of transformers' MPNet.
+/// Half of the buckets are for keys after the query. Of `n` such buckets, distances below `n / 2` have one each; larger
+/// distances share buckets logarithmically:
+/// `n / 2 + floor(n / 2 * log(distance / (n / 2)) / log(max_distance / (n / 2)))`, at most `n - 1`. Reference:
+/// `relative_position_bucket` of transformers' MPNet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelativeBiases {
     /// The table; it has at least `buckets` rows, and only those are read.
     pub table: Table,
-    /// Buckets of both directions.
+    /// Number of buckets for both directions.
     pub buckets: usize,
-    /// Distance from which on all share the last bucket, but for rounding.
+    /// Distance at which the last bucket begins, up to rounding.
     pub max_distance: usize,
 }
 
 impl RelativeBiases {
-    /// The bucket of a key that stands `distance` places after the query.
+    /// The bucket of a key `distance` positions after the query.
     pub fn bucket(&self, distance: i64) -> usize {
         let buckets = self.buckets / 2;
         let exact = buckets / 2;
@@ -27,23 +28,23 @@ impl RelativeBiases {
         if length < exact {
             return after + length;
         }
-        // In float32 as the reference, so that a distance at the edge of two buckets falls into the same.
+        // In float32 as in the reference, so that a distance at a bucket boundary is assigned to the same bucket.
         let ratio = (length as f32 / exact as f32).ln() / (self.max_distance as f64 / exact as f64).ln() as f32;
         after + (exact + (ratio * (buckets - exact) as f32) as usize).min(buckets - 1)
     }
 
-    /// The least distance from which on all have the last bucket of their direction.
+    /// The smallest distance from which on all distances are in the last bucket of their direction.
     fn reach(&self) -> usize {
         let last = self.buckets / 2 - 1;
         (0..self.max_distance).find(|distance| self.bucket(-(*distance as i64)) == last).unwrap_or(self.max_distance)
     }
 
-    /// Columns of the biases that attention reads: `reach + d` is for keys `d` places after the query.
+    /// Columns of the biases that attention reads: column `reach + d` is for keys `d` positions after the query.
     pub fn distances(&self) -> usize {
         2 * self.reach() + 1
     }
 
-    /// The biases that attention reads, `[heads, distances]`, made of the table when they are read.
+    /// The biases that attention reads, `[heads, distances]`, computed from the table when read.
     pub fn part(&self, heads: usize) -> Part {
         let reach = self.reach() as i64;
         let buckets = (-reach..=reach).map(|distance| self.bucket(distance)).collect();

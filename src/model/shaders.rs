@@ -1,4 +1,4 @@
-//! The process' registry of shaders: what grilly ships for the architectures of `arch`, and what users register over it.
+//! The process' registry of shaders: those that grilly ships for the architectures of `arch`, and users' registrations.
 
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
@@ -20,12 +20,12 @@ static SHIPPED: LazyLock<Arc<Registry>> = LazyLock::new(|| {
 
 static REGISTRY: LazyLock<RwLock<Arc<Registry>>> = LazyLock::new(|| RwLock::new(Arc::new(shipped())));
 
-/// What grilly ships.
+/// The registry as shipped.
 pub fn shipped() -> Registry {
     Registry::over(&SHIPPED)
 }
 
-/// The process' registry as it is now; later changes leave what is returned alone.
+/// A snapshot of the process' registry; later changes do not affect it.
 pub fn read() -> Arc<Registry> {
     REGISTRY.read().unwrap_or_else(PoisonError::into_inner).clone()
 }
@@ -62,7 +62,7 @@ mod tests {
         registry.register_architecture("My_Model", "T5").unwrap();
         assert_eq!(file(&registry, "my_model"), "attention-output-t5");
         assert!(registry.register_architecture("", "t5").is_err());
-        // A row of the type's own goes before that of its architecture.
+        // An entry for the type itself precedes that of its architecture.
         registry.register(ATTENTION_OUTPUT, Some("Gpt2"), Row::users("mine", 0));
         assert_eq!((file(&registry, "gpt2"), file(&registry, "gpt")), ("mine".into(), "attention-output-gpt".into()));
         registry.unregister(ATTENTION_OUTPUT, Some("GPT2"));
@@ -98,12 +98,12 @@ mod tests {
             (changed(&registry, &gelu, "bert"), changed(&registry, &relu, "bert")),
             (Some("my-gelu".into()), None)
         );
-        // Ops without a name of their own have that of their kernel.
+        // Ops without a registered name use the name of their kernel.
         registry.register("rms-norm", Some("bert"), Row::users("my-norm", 3));
         let norm = (RmsNorm { eps: 1e-6 }.into(), 2);
         let norms = ["bert", "roberta"].map(|name| changed(&registry, &norm, name));
         assert_eq!(norms, [Some("my-norm".into()), None]);
-        // One of grilly's own in another's place is a change, in its own place it is none.
+        // One of grilly's own shaders replacing another is a change; in its own place it is not.
         registry.register_architecture("roberta", "gpt").unwrap();
         assert_eq!(changed(&registry, &output, "roberta"), Some("attention-output-gpt".into()));
         registry.register(ATTENTION_OUTPUT, Some("bert"), Row::own("attention-output"));
@@ -120,7 +120,7 @@ mod tests {
         }
         let pattern = |registry: &Registry, name: &str| registry.find(ATTENTION_OUTPUT, name).unwrap().pattern;
         assert_eq!((pattern(&registry, "GPT2"), pattern(&registry, "bert")), (Pattern::Causal, Pattern::Full));
-        // A user's file is his own, whatever it is called.
+        // A file registered by a user is the user's, whatever its name.
         registry.register(ATTENTION_OUTPUT, Some("mine"), Row::users("attention-output-gpt", 0));
         assert_eq!(pattern(&registry, "mine"), Pattern::Full);
     }

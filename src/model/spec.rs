@@ -3,7 +3,7 @@
 use super::relative_biases::RelativeBiases;
 use crate::ops::ActivationKind;
 
-/// Where a layer's norms stand.
+/// Position of a layer's norms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NormPlace {
     /// `x = norm(x + f(x))`, as BERT.
@@ -12,34 +12,34 @@ pub enum NormPlace {
     Pre,
 }
 
-/// How the matrices of products are stored.
+/// Storage order of the matrices of products.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Matrices {
-    /// `[columns of the result, columns of x]`, as torch's `Linear`.
+    /// `[columns of the result, columns of x]`, as in torch's `Linear`.
     ByResult,
-    /// `[columns of x, columns of the result]`, as GPT-2's `Conv1D`.
+    /// `[columns of x, columns of the result]`, as in GPT-2's `Conv1D`.
     ByOperand,
 }
 
-/// How a token's place in its text enters the model.
+/// How a token's position in its text enters the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Positions {
-    /// A learned table, added to the word's row.
+    /// A learned table, added to the word's embedding.
     Learned {
         /// The table.
         table: Table,
-        /// Which row a token has.
+        /// The row of each token.
         rows: PositionRows,
     },
 }
 
-/// Rows of the tokens of a text in the table of positions.
+/// Row numbers of a text's tokens in the position table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PositionRows {
-    /// 0, 1, 2, ... as BERT.
+    /// 0, 1, 2, ... as in BERT.
     Counted,
-    /// `pad + n` for the n-th token that is not the padding token `pad`, counted from 1; `pad` for the padding token itself,
-    /// which a text may contain. As RoBERTa's `create_position_ids_from_input_ids`.
+    /// `pad + n` for the n-th token other than the padding token `pad`, counted from 1; `pad` for the padding token
+    /// itself, which a text may contain. As in RoBERTa's `create_position_ids_from_input_ids`.
     AfterPadding {
         /// Id of the padding token.
         pad: u32,
@@ -64,7 +64,7 @@ impl PositionRows {
 }
 
 impl Positions {
-    /// Most tokens of a text, whatever tokens they are.
+    /// Maximum tokens of a text, for any tokens.
     pub fn longest_text(&self) -> usize {
         let Positions::Learned { table, rows } = self;
         match *rows {
@@ -83,10 +83,10 @@ pub struct Table {
     pub rows: usize,
 }
 
-/// Names of one layer's tensors, without `.weight` and `.bias`; `{}` stands for the layer's number.
+/// Names of one layer's tensors, without `.weight` and `.bias`; `{}` is replaced by the layer's number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayerNames {
-    /// Projections of the queries, the keys and the values, or one of all three, in this order.
+    /// Projections of the queries, the keys and the values, or a single projection of all three, in this order.
     pub query_key_value: Vec<String>,
     /// Projection of the heads' results, `[hidden, heads * head_dim]`.
     pub attention_output: String,
@@ -100,7 +100,7 @@ pub struct LayerNames {
     pub feed_forward_norm: String,
 }
 
-/// Everything the graph builder needs to know of an encoder.
+/// Description of an encoder for the graph builder.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EncoderSpec {
     /// Columns of the hidden state.
@@ -117,17 +117,17 @@ pub struct EncoderSpec {
     pub head_dim: usize,
     /// Columns between the two products of the feed-forward part.
     pub intermediate: usize,
-    /// Between the two products of the feed-forward part.
+    /// Activation between the two products of the feed-forward part.
     pub activation: ActivationKind,
     /// Added to the variance in every norm.
     pub norm_eps: f32,
-    /// Where the norms stand.
+    /// Position of the norms.
     pub norm_place: NormPlace,
     /// Word embeddings.
     pub words: Table,
     /// Segment embeddings, if the model has them.
     pub token_types: Option<Table>,
-    /// How positions enter.
+    /// Position information.
     pub positions: Positions,
     /// Norm after the embeddings, if there is one.
     pub embedding_norm: Option<String>,
@@ -135,31 +135,31 @@ pub struct EncoderSpec {
     pub embedding_projection: Option<String>,
     /// Biases of the scores by distance, one table for all layers.
     pub relative_biases: Option<RelativeBiases>,
-    /// Whether tokens see only those before them and themselves.
+    /// Whether a token sees only itself and earlier tokens.
     pub causal: bool,
     /// Norm after the last layer, if there is one.
     pub final_norm: Option<String>,
-    /// How the layers' matrices are stored.
+    /// Storage order of the layers' matrices.
     pub matrices: Matrices,
     /// Names of the layers' tensors.
     pub names: LayerNames,
 }
 
-/// A checkpoint's names, made uniform before `EncoderSpec`'s names are looked up in it.
+/// Rules that make a checkpoint's names uniform before `EncoderSpec`'s names are looked up.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NameRules {
-    /// Leading parts to drop, e.g. `bert.`.
+    /// Prefixes to drop, e.g. `bert.`.
     pub prefixes: Vec<String>,
-    /// Endings to rewrite, e.g. `LayerNorm.gamma` to `LayerNorm.weight`.
+    /// Suffixes to rewrite, e.g. `LayerNorm.gamma` to `LayerNorm.weight`.
     pub endings: Vec<(String, String)>,
-    /// Names, after the above, that may be there and are not used: exact, or with a `*` at one end.
+    /// Names, after these rewrites, that may be present and are not used: exact, or with a `*` at one end.
     pub ignored: Vec<String>,
 }
 
 impl NameRules {
     /// The uniform name of the tensor stored as `stored`; `None` for one that is not used.
     ///
-    /// One prefix is dropped (the longest that fits), then one ending is rewritten, then the ignored names are left out.
+    /// Drops the longest matching prefix, then rewrites one suffix, then leaves out the ignored names.
     pub fn uniform(&self, stored: &str) -> Option<String> {
         let dropped = self.prefixes.iter().filter(|p| stored.starts_with(p.as_str())).map(|p| p.len()).max();
         let mut name = stored[dropped.unwrap_or(0)..].to_owned();

@@ -20,13 +20,13 @@ use crate::dtype::DType;
 use crate::tensor::{TensorView, WeightSource};
 use crate::{Error, Result};
 
-/// More faults of one checkpoint than this are counted, not named.
+/// Maximum number of faults of a checkpoint that are listed; further ones are only counted.
 const MOST_PROBLEMS: usize = 1000;
 
-/// A tensor a graph needs: name and shape.
+/// Name and shape of a tensor that a graph needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Needed {
-    /// Uniform name (`NameRules` applied); tensors of a module's own folder carry it as prefix: `2_Dense/linear.weight`.
+    /// Uniform name (after `NameRules`); tensors of a module's own folder have it as a prefix: `2_Dense/linear.weight`.
     pub name: String,
     /// Expected axes.
     pub shape: Vec<usize>,
@@ -34,38 +34,38 @@ pub struct Needed {
 
 /// All tensors of a model, mapped into memory.
 pub struct Weights {
-    /// What error messages name: the Transformer's one file, or its folder when there are shards.
+    /// Path for error messages: the Transformer's single file, or its folder if sharded.
     path: PathBuf,
     maps: Vec<Mmap>,
     tensors: BTreeMap<String, Entry>,
     stored: Option<StatedType>,
-    /// What all numbers are rounded to, as if the checkpoint were stored so; float32 for not at all.
+    /// The type to which all numbers are rounded, as if the checkpoint were stored in it; float32 for no rounding.
     pub rounded: DType,
 }
 
-/// The type that a checkpoint is stored in, and where that stands.
+/// The type in which a checkpoint is stored, and where it is stated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatedType {
     /// The file.
     pub file: PathBuf,
-    /// The key of it, or what says so there.
+    /// The key, or a description of the tensor that determines it.
     pub key: String,
     /// The type's name.
     pub name: String,
 }
 
-/// One tensor that may be asked for.
+/// One available tensor.
 struct Entry {
     /// Name in the file.
     stored_name: String,
     dtype: Dtype,
     shape: Vec<usize>,
-    /// One of `Weights::maps`, and the elements' bytes in it.
+    /// Index into `Weights::maps`, and the byte range of the elements in it.
     bytes: (usize, Range<usize>),
 }
 
 impl Entry {
-    /// The type, of those that weights may have.
+    /// The type, if it is one that weights may have.
     fn stored_type(&self) -> Option<DType> {
         match self.dtype {
             Dtype::F32 => Some(DType::F32),
@@ -77,11 +77,12 @@ impl Entry {
 }
 
 impl Weights {
-    /// Maps the checkpoint in `transformer` under `rules`, and each folder of `modules` (relative to `folder`; named twice,
-    /// mapped once) as it is.
+    /// Maps the checkpoint in `transformer` under `rules`, and each folder of `modules` (relative to `folder`;
+    /// duplicates are mapped once) without renaming.
     ///
     /// # Errors
-    /// `ModelFormat` for a container that is truncated, corrupt or lies; for `pytorch_model.bin` alone, saying how to convert.
+    /// `ModelFormat` for a container that is truncated, corrupt or inconsistent; if there is only `pytorch_model.bin`,
+    /// with instructions to convert it.
     pub fn open(folder: &Path, transformer: &str, modules: &[String], rules: &NameRules) -> Result<Self> {
         let checkpoint = files::checkpoint(&folder.join(transformer))?;
         let path = checkpoint.shown.clone();
@@ -101,8 +102,8 @@ impl Weights {
         Ok(weights)
     }
 
-    /// Maps a file and enters its tensors under the names that `uniform` gives; `None` leaves a tensor out.
-    /// `promised` are the tensors that an index says are in this file.
+    /// Maps a file and adds its tensors under the names returned by `uniform`; `None` leaves a tensor out. `promised`
+    /// are the tensors that an index assigns to this file.
     fn map(&mut self, path: &Path, promised: &[String], uniform: impl Fn(&str) -> Option<String>) -> Result<()> {
         let fault = |problem: String| Error::ModelFormat { path: path.to_owned(), problem };
         let map = map_file(path)?;
@@ -150,10 +151,10 @@ impl Weights {
         self.tensors.values().map(|entry| entry.stored_name.as_str())
     }
 
-    /// Compares what is there with what is needed.
+    /// Compares the available tensors with the needed ones.
     ///
     /// # Errors
-    /// `Weights` naming every missing, misshapen and unexpected tensor at once.
+    /// `Weights` listing every missing, misshapen and unexpected tensor.
     pub fn check(&self, needed: &[Needed]) -> Result<()> {
         let mut problems = Vec::new();
         let mut expected: HashMap<&str, &[usize]> = HashMap::new();
@@ -182,7 +183,7 @@ impl Weights {
     }
 }
 
-/// The first tensor of floating-point numbers by name, or else the first; with the name of its type.
+/// The first floating-point tensor by name, or else the first tensor; with the name of its type.
 fn first_float(stored: &[header::Stored]) -> Option<(&str, String)> {
     let float = |tensor: &header::Stored| match tensor.dtype {
         Dtype::F64 => Some("float64"),
@@ -196,7 +197,7 @@ fn first_float(stored: &[header::Stored]) -> Option<(&str, String)> {
     floats.min().or_else(|| others.min())
 }
 
-/// What keeps a tensor that is there from being used.
+/// The reason why an existing tensor cannot be used.
 fn fault(name: &str, shape: &[usize], entry: &Entry) -> Option<String> {
     if entry.shape != shape {
         return Some(format!("{name} has shape {:?}, expected {shape:?}", entry.shape));
@@ -223,7 +224,7 @@ impl WeightSource for Weights {
 fn map_file(path: &Path) -> Result<Mmap> {
     let fault = |problem: String| Error::ModelFormat { path: path.to_owned(), problem };
     let unreadable = |e: std::io::Error| fault(format!("cannot be read: {e}"));
-    // Asked before opening: opening a pipe would wait for its other end.
+    // Checked before opening, since opening a pipe would block until its other end opens.
     let about = std::fs::metadata(path).map_err(unreadable)?;
     if !about.is_file() {
         return Err(fault("not a regular file".into()));
@@ -233,8 +234,9 @@ fn map_file(path: &Path) -> Result<Mmap> {
     }
     let file = File::open(path).map_err(unreadable)?;
     // SAFETY: the map is only ever read, and every range read from it was checked against its length by `header::read`.
-    // That no other process changes or truncates the file while it is mapped cannot be enforced here; whoever installs
-    // models keeps it (package managers and the hub's cache replace files instead of writing into them). Reads of changed
-    // bytes give other numbers; reads past a new, smaller end are ended by the operating system with a signal.
+    // No other process may change or truncate the file while it is mapped; this cannot be enforced here and is left to
+    // whoever installs models (package managers and the hub's cache replace files instead of writing into them). Reads
+    // of changed bytes return other numbers; reads past a new, smaller end are terminated by the operating system with
+    // a signal.
     unsafe { Mmap::map(&file) }.map_err(|e| fault(format!("cannot be mapped into memory: {e}")))
 }

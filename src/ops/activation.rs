@@ -4,7 +4,7 @@ use super::definition::Origin;
 use super::{ActivationBackward, Counts, Operand, Operation, Shape, Shapes, Vjp};
 use crate::Result;
 
-/// The nonlinearities; those a model's configuration can ask for come first.
+/// The nonlinearities; those that a model's configuration can name come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u32)]
@@ -29,7 +29,7 @@ pub enum ActivationKind {
     Softplus = 8,
     /// `x cos(x)`
     Gcu = 9,
-    /// `x`, below zero `a x`
+    /// `x` where `x >= 0`, else `a x`
     LeakyRelu = 10,
     /// `(x + a) sigmoid(b x) - a / 2`
     Roswish = 11,
@@ -42,7 +42,7 @@ pub enum ActivationKind {
 }
 
 impl ActivationKind {
-    /// Whether `linear` can end with it: those a model's layers use, none of which reads `a` or `b`.
+    /// Whether `linear` can apply it as an epilogue: the kinds used by model layers, none of which reads `a` or `b`.
     ///
     /// ```
     /// use grilly::ops::ActivationKind;
@@ -52,7 +52,7 @@ impl ActivationKind {
         self as u32 <= Self::QuickGelu as u32
     }
 
-    /// The activation a Hugging Face configuration calls `name`; `None` when there is none of that name.
+    /// The activation that a Hugging Face configuration calls `name`; `None` for an unknown name.
     ///
     /// ```
     /// use grilly::ops::ActivationKind;
@@ -78,12 +78,12 @@ impl ActivationKind {
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Activation {
-    /// Which nonlinearity.
+    /// The nonlinearity.
     pub kind: ActivationKind,
-    /// First parameter: `leaky_relu`'s slope, `roswish`'s shift; default 1.
+    /// First parameter: slope of `leaky_relu`, shift of `roswish`; default 1.
     #[serde(default = "one")]
     pub a: f32,
-    /// Second parameter: `roswish`'s steepness; default 1.
+    /// Second parameter: steepness of `roswish`; default 1.
     #[serde(default = "one")]
     pub b: f32,
 }

@@ -3,7 +3,7 @@
 use super::{Activation, Counts, Operand, Operation, Shape, Shapes};
 use crate::Result;
 
-/// `y = g act'(x)`, elementwise, `relu'(0) = 0`; attributes as [`Activation`]. Operands: `g`, `x`, of one shape.
+/// `y = g act'(x)`, elementwise, with `relu'(0) = 0`; attributes as [`Activation`]. Operands: `g`, `x`, of equal shape.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 pub struct ActivationBackward(pub Activation);
 

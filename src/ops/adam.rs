@@ -9,8 +9,8 @@ use crate::dtype::DType;
 /// `m = beta1 m + (1 - beta1) g`, `v = beta2 v + (1 - beta2) g^2`,
 /// `parameter = parameter - rate ((m / c1) / (sqrt(v / c2) + eps) + decay parameter)`
 ///
-/// Operands: `parameter`, `m`, `v`, `g`, of one shape, and `rates [3]`: `rate`, `c1 = 1 - beta1^t` and `c2 = 1 - beta2^t` in
-/// step `t`, from 1. Results: `parameter`, `m` and `v`, in their places.
+/// Operands: `parameter`, `m`, `v`, `g`, of equal shape, and `rates [3]`: `rate`, `c1 = 1 - beta1^t` and
+/// `c2 = 1 - beta2^t` in step `t`, counted from 1. Results: `parameter`, `m` and `v`, updated in place.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Adam {

@@ -5,18 +5,18 @@ use std::ops::Range;
 use super::{Counts, Dim, Operand, Operation, Shape, Shapes};
 use crate::Result;
 
-/// Attention of every query of a text to the keys of its text that it sees.
+/// Attention of each query of a text to the keys of the same text that it may see.
 ///
 /// `y[i, h] = sum_j softmax_j(scale * q[i, h] . k[j, g] + bias[h, clamp(j - p, -R, R) + R]) v[j, g]`, `g = h * kv_heads / heads`
 ///
 /// Operands: `q [T, *]`, `k [S, *]`, `v [S, *]` (floats), `q_offsets [B + 1]`, `kv_offsets [B / shared_by + 1]` (u32), then
-/// `bias [N, 2 R + 1]` (f32) if `bias`: head `h` of text `t` has row `(t * heads + h) mod N`. The first three may be one
-/// tensor, and so may the last two: head `h` of `q` is columns `q_column + h * head_dim ..` of its operand, and so for `k`
-/// and `v`. Result: `[T, heads * head_dim]`.
+/// `bias [N, 2 R + 1]` (f32) if `bias`: head `h` of text `t` uses row `(t * heads + h) mod N`. `q`, `k` and `v` may be
+/// the same tensor, and so may the two offsets: head `h` of `q` is columns `q_column + h * head_dim ..` of its operand,
+/// likewise for `k` and `v`. Result: `[T, heads * head_dim]`.
 ///
-/// Query `i` of a text stands at the place `p = i`, with `align_end` at `p = i + keys - queries`. A query that sees no key
-/// gives zeros, and a key that is hidden is not touched, whatever it holds. Sums over keys run in blocks counted from the
-/// text's own start, so that a text's result does not depend on its neighbours.
+/// Query `i` of a text has position `p = i`, or `p = i + keys - queries` with `align_end`. The result of a query that
+/// sees no key is zero, and hidden keys are never read, whatever they contain. Sums over keys run in blocks counted
+/// from the start of the text, so a text's result does not depend on its neighbours.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attention {
@@ -37,26 +37,27 @@ pub struct Attention {
     /// First column of the values in their operand.
     #[serde(default)]
     pub v_column: usize,
-    /// Whether a query sees the keys up to its own place alone.
+    /// Whether a query sees only the keys up to its own position.
     #[serde(default)]
     pub causal: bool,
-    /// How far from its place a query sees keys; 0 for any distance.
+    /// Largest distance from its position at which a query sees keys; 0 for any distance.
     #[serde(default)]
     pub window: u32,
-    /// With a window: the first places of a text, which see all keys and which all queries see. `causal` still holds.
+    /// With a window: the number of leading positions of a text that see all keys and that all queries see. `causal`
+    /// still applies.
     #[serde(default)]
     pub global_tokens: u32,
-    /// Whether the last query stands at the last key, else the first at the first.
+    /// Whether positions align the last query with the last key, instead of the first with the first.
     #[serde(default)]
     pub align_end: bool,
     /// Whether there is a table of biases by distance.
     #[serde(default)]
     pub bias: bool,
-    /// Texts of queries, one after the other, that a text of keys serves: heads that lie apart are texts of their own.
+    /// Number of consecutive texts of queries that share one text of keys: heads stored separately are separate texts.
     #[serde(default = "one")]
     pub shared_by: usize,
-    /// Queries of a workgroup and keys that are worked on together, `None` for what the engine takes; a GPU alone asks. Sums
-    /// are in their order, so another pair gives other bits.
+    /// Block sizes: queries per workgroup and keys processed together; `None` for the engine's choice. Used on GPUs
+    /// only. Sums follow the blocks, so another pair changes the result's bits.
     #[serde(default)]
     pub blocks: Option<[u32; 2]>,
 }
@@ -86,12 +87,12 @@ impl Default for Attention {
     }
 }
 
-/// The keys of a text that a query sees: those before `leading`, and those in `near`.
+/// The keys of a text that a query sees: those before `leading` and those in `near`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sight {
-    /// Keys from the first on.
+    /// Number of visible keys counted from the first.
     pub leading: usize,
-    /// Keys around the query's place.
+    /// Keys around the query's position.
     pub near: Range<usize>,
 }
 
@@ -103,17 +104,17 @@ impl Sight {
 }
 
 impl Attention {
-    /// Whether some query may see less than all keys of its text.
+    /// Whether some query may see only part of the keys of its text.
     pub fn hides(&self) -> bool {
         self.causal || self.window > 0
     }
 
-    /// Where query `query`, one of `queries`, stands among `keys`.
+    /// Position of query `query` of `queries` relative to `keys` keys.
     pub fn place(&self, query: usize, queries: usize, keys: usize) -> i64 {
         query as i64 + if self.align_end { keys as i64 - queries as i64 } else { 0 }
     }
 
-    /// What a query at `place` sees of `keys`.
+    /// The keys, out of `keys`, that a query at position `place` sees.
     pub fn sight(&self, place: i64, keys: usize) -> Sight {
         let within = |key: i64| key.clamp(0, keys as i64) as usize;
         let last = if self.causal { within(place + 1) } else { keys };
@@ -144,7 +145,7 @@ impl Operation for Attention {
             let (heads, kv_heads) = (self.heads, self.kv_heads);
             return Err(of.fault(format!("{heads} heads are not a multiple of {kv_heads} key-value heads")));
         }
-        // Keys and values are counted by the batch as the queries are, or their number is known.
+        // The batch counts keys and values as it counts queries, unless their number is fixed.
         let keys = if matches!(of["k"].rows(), Dim::Fixed(_)) { of["k"].rows() } else { Dim::Tokens };
         let needs = [
             ("q", Dim::Tokens, self.q_column + self.heads * self.head_dim),
@@ -189,14 +190,15 @@ impl Operation for Attention {
         Ok(())
     }
 
-    /// Keys of another number than the queries belong to texts by offsets of their own; biases of texts by their number.
+    /// False if texts share keys, if the number of keys is not the batch's number of tokens, since texts then have
+    /// separate key offsets, and if biases depend on the number of the text.
     fn is_separable(&self, operands: &[&Shape]) -> bool {
         self.shared_by == 1
             && operands[1].rows() == Dim::Tokens
             && operands.get(5).is_none_or(|bias| bias.rows() == Dim::Fixed(self.heads))
     }
 
-    /// Counted as if all texts had the batch's mean length.
+    /// Counts all texts at the mean length of the batch.
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         let keys = (operands[1].rows().size(counts) * self.shared_by).div_ceil(counts.texts.max(1));
         let near = match self.window as usize {

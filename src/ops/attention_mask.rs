@@ -1,4 +1,4 @@
-//! Scores of attention with those of hidden keys pushed down.
+//! Attention scores with a large negative value added for hidden keys.
 
 use super::{Counts, Operand, Operation, Shape, Shapes};
 use crate::Result;
@@ -10,7 +10,7 @@ use crate::Result;
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AttentionMask {
-    /// Whether row `i` sees keys `0..=i` alone; default true.
+    /// Whether row `i` sees only keys `0..=i`; default true.
     pub causal: bool,
     /// Added to hidden scores, once; default -1e9.
     pub mask_value: f32,

@@ -1,4 +1,4 @@
-//! Weighted sums of values: the last step of attention, apart from the others.
+//! Weighted sums of values: the last step of unfused attention.
 
 use super::{Counts, Operand, Operation, Shape, Shapes};
 use crate::{Error, Result};
@@ -7,22 +7,22 @@ use crate::{Error, Result};
 ///
 /// Operands: `weights [B, H, Sq, Sk]`, `v [B, Sk, G, D]`, `G` divides `H`. Result: `[B, Sq, H, D]`.
 ///
-/// An architecture names the shader that runs (see `graph::shaders`). One of grilly's shaders with a pattern takes the
-/// weights outside of it as zero, on every backend; which pattern it is stands in [`FAMILIES`].
+/// The architecture selects the shader that runs (see `graph::shaders`). One of grilly's shaders with a pattern treats
+/// the weights outside of it as zero, on every backend; [`FAMILIES`] lists the patterns.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AttentionOutput {
     /// Architecture or `model_type`, as registered; empty for the generic shader.
     pub architecture: String,
-    /// Keys at most this far from the query's place count; 0 for any distance.
+    /// Largest distance from the query's position at which keys count; 0 for any distance.
     pub window: u32,
-    /// First places of the text, which see all keys and are seen by all queries.
+    /// Number of leading positions of the text that see all keys and are seen by all queries.
     pub global_tokens: u32,
-    /// Blocks of keys drawn for each block of queries.
+    /// Blocks of keys drawn at random per block of queries.
     pub random_blocks: u32,
-    /// Places of a block.
+    /// Positions per block.
     pub block: u32,
-    /// Of the draw.
+    /// Seed of the random blocks.
     pub seed: u32,
 }
 
@@ -42,19 +42,19 @@ pub struct AttentionSizes {
     pub heads: usize,
     /// Heads of the values.
     pub kv_heads: usize,
-    /// Queries of a text.
+    /// Queries per text.
     pub q_len: usize,
-    /// Keys of a text.
+    /// Keys per text.
     pub kv_len: usize,
-    /// Columns of a head.
+    /// Columns per head.
     pub head_dim: usize,
 }
 
 impl AttentionOutput {
-    /// The sizes that two shapes give.
+    /// The sizes of two operand shapes.
     ///
     /// # Errors
-    /// `InvalidArgument` naming the operand, its shape and the one expected.
+    /// `InvalidArgument` naming the operand, its shape and the expected shape.
     pub fn sizes(&self, weights: &Shape, values: &Shape) -> Result<AttentionSizes> {
         let axes = |shape: &Shape| shape.sizes(Counts::default());
         let fault = |text: String| Err(Error::InvalidArgument(format!("attention_output: {text}")));
@@ -67,7 +67,7 @@ impl AttentionOutput {
         if (value_batch, value_len) != (batch, kv_len) {
             return fault(format!("v has shape {values}, expected [{batch}, {kv_len}, G, D] (weights {weights})"));
         }
-        // No heads at all are a multiple of none.
+        // A multiple of zero heads is not defined; equal counts of zero are valid.
         if heads != kv_heads && (kv_heads == 0 || !heads.is_multiple_of(kv_heads)) {
             return fault(format!("{heads} heads are not a multiple of {kv_heads} key-value heads"));
         }
@@ -94,18 +94,18 @@ impl Operation for AttentionOutput {
     }
 }
 
-/// One of grilly's shaders for [`AttentionOutput`]. Which architectures it serves stands in `model::arch`.
+/// One of grilly's shaders for [`AttentionOutput`]. `model::arch` lists the architectures that each serves.
 #[derive(Debug)]
 pub struct Family {
-    /// What an architecture's row calls it.
+    /// Its name in an architecture's row.
     pub name: &'static str,
     /// The shader's name.
     pub shader: &'static str,
-    /// Which weights it takes as they are.
+    /// The weights it uses unchanged.
     pub pattern: Pattern,
 }
 
-/// All of them; the first serves every architecture that names none.
+/// All families; the first serves every architecture that names none.
 pub const FAMILIES: &[Family] = &[
     Family { name: "full", shader: "attention-output", pattern: Pattern::Full },
     Family { name: "causal", shader: "attention-output-gpt", pattern: Pattern::Causal },
@@ -116,23 +116,23 @@ pub const FAMILIES: &[Family] = &[
     Family { name: "random-blocks", shader: "attention-output-bigbird", pattern: Pattern::RandomBlocks },
 ];
 
-/// Which weights a shader takes as they are; the others count as zero.
+/// The weights that a shader uses unchanged; all others count as zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pattern {
     /// All.
     Full,
-    /// Keys up to the query's own place.
+    /// Keys up to the query's own position.
     Causal,
-    /// Keys at most `window` away.
+    /// Keys at a distance of at most `window`.
     Windowed,
-    /// Those, and whatever has a global place at one end.
+    /// As `Windowed`, and every pair in which the query or the key has a global position.
     GlobalWindow,
-    /// Those, and the blocks that are drawn.
+    /// As `GlobalWindow`, and the blocks drawn at random.
     RandomBlocks,
 }
 
 impl Pattern {
-    /// The attributes of [`AttentionOutput`] that it depends on.
+    /// The attributes of [`AttentionOutput`] that the pattern depends on.
     pub fn options(self) -> &'static [&'static str] {
         match self {
             Pattern::Full | Pattern::Causal => &[],
@@ -142,7 +142,7 @@ impl Pattern {
         }
     }
 
-    /// Whether query `row` may see `key`, one of `kv_len`.
+    /// Whether query `row` may see `key` of `kv_len` keys.
     pub fn allows(self, op: &AttentionOutput, row: usize, key: usize, kv_len: usize) -> bool {
         let near = op.window == 0 || row.abs_diff(key) <= op.window as usize;
         let global = row.min(key) < op.global_tokens as usize;
@@ -161,7 +161,7 @@ impl Pattern {
 }
 
 impl AttentionOutput {
-    /// The block of keys, one of `blocks`, that the draw numbered `draw` gives a block of queries:
+    /// The block of keys, one of `blocks`, selected for a block of queries by the draw numbered `draw`:
     /// `scatter(seed + scatter(block * random_blocks + draw)) mod blocks`.
     pub fn drawn(&self, block: u32, draw: u32, blocks: usize) -> usize {
         let place = block.wrapping_mul(self.random_blocks).wrapping_add(draw);
@@ -169,7 +169,7 @@ impl AttentionOutput {
     }
 }
 
-/// Wellons' lowbias32: every bit of `x` moves every bit of the result.
+/// Wellons' lowbias32: each bit of `x` affects every bit of the result.
 fn scatter(x: u32) -> u32 {
     let x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);
     let x = (x ^ (x >> 15)).wrapping_mul(0x846c_a68b);
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn the_draw_is_the_written_formula() {
-        // scatter(0) = 0; scatter(1), worked out apart from this code.
+        // scatter(0) = 0; scatter(1) was computed independently of this code.
         assert_eq!((scatter(0), scatter(1)), (0, 1_753_845_952));
         let op = AttentionOutput { random_blocks: 2, seed: 7, ..AttentionOutput::default() };
         let drawn: Vec<usize> =

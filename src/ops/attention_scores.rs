@@ -1,4 +1,4 @@
-//! Products of queries and keys, head by head.
+//! Products of queries and keys per head.
 
 use super::{Counts, Dim, Operand, Operation, Shape, Shapes, Strided};
 use crate::{Error, Result};
@@ -13,7 +13,7 @@ pub struct AttentionScores {
     pub scale: f32,
 }
 
-/// `[batch, rows, heads, depth]` and `[batch, keys, groups, depth]`.
+/// The shapes `[batch, rows, heads, depth]` and `[batch, keys, groups, depth]`.
 fn axes<'a>(operands: &[&'a Shape]) -> Result<(&'a Shape, &'a Shape)> {
     let (q, k) = (operands[0], operands[1]);
     let [batch, _, heads @ Dim::Fixed(all), depth] = q.0[..] else {
@@ -32,7 +32,7 @@ fn axes<'a>(operands: &[&'a Shape]) -> Result<(&'a Shape, &'a Shape)> {
 }
 
 impl AttentionScores {
-    /// The same as a product of matrices: batches are the batch's items, and within them the query heads.
+    /// The same as a batched matrix product: the outer batches are the batch's items, the inner ones the query heads.
     ///
     /// # Errors
     /// `InvalidArgument` naming the operand, the shape found and the shape expected.

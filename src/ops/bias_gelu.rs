@@ -1,16 +1,16 @@
-//! GELU of rows with a bias.
+//! GELU of rows plus a bias.
 
 use super::definition::{self, Origin, SUM, Sought, Step};
 use super::{Activation, ActivationKind, Binary, BinaryKind, Op, Operand, Operation, Shape, Shapes};
 use crate::Result;
 
-/// Which GELU.
+/// The variant of GELU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Approximate {
-    /// By erf.
+    /// Exact, with erf.
     None,
-    /// By tanh.
+    /// The tanh approximation.
     #[default]
     Tanh,
 }
@@ -29,7 +29,7 @@ impl Approximate {
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BiasGelu {
-    /// Default by tanh.
+    /// The variant; default tanh.
     pub approximate: Approximate,
 }
 

@@ -18,11 +18,12 @@ pub enum BinaryKind {
     Divide = 3,
 }
 
-/// `y = a + b`, or `-`, `*`, `/`, elementwise. Operands: `a`; `b`, which broadcasts to `a`'s shape by NumPy's rules.
+/// `y = a + b`, or `-`, `*`, `/`, elementwise. Operands: `a`, and `b`, which broadcasts to `a`'s shape by NumPy's
+/// rules.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Binary {
-    /// Which operation.
+    /// The operation.
     pub kind: BinaryKind,
 }
 
@@ -32,16 +33,17 @@ impl From<BinaryKind> for Binary {
     }
 }
 
-/// An axis of `a`, or several neighbours merged, as `b` is walked.
+/// How `b` is indexed along an axis of `a`, or along several adjacent axes merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BroadcastAxis {
-    /// Elements along it; 0 for the slowest where the batch counts it.
+    /// Elements along it; 0 for the slowest axis where the batch counts it.
     pub size: usize,
-    /// Elements of `b` between two of its indices: 0 where `b` is repeated.
+    /// Elements of `b` between consecutive indices; 0 where `b` is broadcast.
     pub stride: usize,
 }
 
-/// How `b` is walked along `a`, fastest axis first, neighbours of one kind merged; empty when the shapes are one.
+/// How `b` is indexed along the axes of `a`, fastest first, adjacent axes of the same kind merged; empty when the
+/// shapes are equal.
 ///
 /// # Errors
 /// `InvalidArgument` when `b` does not broadcast to `a`.

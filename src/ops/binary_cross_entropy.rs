@@ -1,9 +1,9 @@
-//! Cross entropy of probabilities.
+//! Binary cross entropy of probabilities.
 
 use super::{Counts, Operand, Operation, Shape, Shapes};
 use crate::Result;
 
-/// `y = -(t max(log p, -100) + (1 - t) max(log(1 - p), -100))`, elementwise. Operands: `p`, `t`, of one shape.
+/// `y = -(t max(log p, -100) + (1 - t) max(log(1 - p), -100))`, elementwise. Operands: `p`, `t`, of equal shape.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BinaryCrossEntropy {}

@@ -4,17 +4,17 @@ use super::{Counts, Operand, Operation, Shape, Shapes};
 use crate::dtype::DType;
 use crate::{Error, Result};
 
-/// The same numbers in another element type. Operands: `x` (float32, float16, or int32 made float32).
+/// Conversion to another element type. Operands: `x` (float32, float16, or int32 to be converted to float32).
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Cast {
-    /// The result's element type, float32 or float16 (rounded to nearest, ties to even; too large becomes infinity); default
-    /// float32.
+    /// Element type of the result, float32 or float16 (round to nearest, ties to even; overflow becomes infinity);
+    /// default float32.
     pub to: DType,
 }
 
 impl Cast {
-    /// The error for an operand that is not converted.
+    /// The error for an operand of a type that cannot be converted.
     pub fn unsupported(&self, from: DType) -> Error {
         Error::Unsupported { what: format!("cast to {}", self.to.name()), reason: format!("x is {}", from.name()) }
     }
@@ -29,7 +29,7 @@ impl Operation for Cast {
         if !matches!(self.to, DType::F32 | DType::F16) {
             return Err(of.fault(format!("to is {:?}, expected \"float32\" or \"float16\"", self.to.name())));
         }
-        // Kernels take the number of elements as it is when a plan is made.
+        // Kernels fix the number of elements when a plan is made.
         of.axes("x")?;
         Ok(vec![of["x"].clone()])
     }

@@ -1,20 +1,20 @@
-//! Cross entropy of logits with class numbers.
+//! Cross entropy of logits and class indices.
 
 use super::definition::Origin;
 use super::{Counts, Dim, Operand, Operation, Shape, Shapes, Vjp};
 use crate::Result;
 
-/// The target that leaves a row out; as a signed number -1.
+/// The target of rows that are left out; -1 as a signed integer.
 pub const IGNORED: u32 = u32::MAX;
 
-/// `w[t] (logsumexp(x) - x[t])` a row, 0 where the target `t` is [`IGNORED`]. With label smoothing `s` that is taken
-/// `1 - s` times, and `s / C` times the sum of `w[c] (logsumexp(x) - x[c])` over all classes added, as torch does.
+/// `w[t] (logsumexp(x) - x[t])` per row, 0 where the target `t` is [`IGNORED`]. With label smoothing `s`, that times
+/// `1 - s`, plus `s / C` times the sum of `w[c] (logsumexp(x) - x[c])` over all classes, as in torch.
 ///
 /// Operands: `logits [..., C]`, `targets [...]` (integers), then, if classes have weights, `weight [C]`.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CrossEntropy {
-    /// Part of the target that is spread over all classes; default 0.
+    /// Share of the target that is spread evenly over all classes; default 0.
     pub label_smoothing: f32,
 }
 
@@ -26,7 +26,7 @@ pub struct CrossEntropyBackward {
     pub label_smoothing: f32,
 }
 
-/// The shape of the targets, once logits, targets and weight fit together.
+/// The shape of the targets, after checking that logits, targets and weight fit together.
 fn targets_of(of: &Shapes<'_>) -> Result<Shape> {
     let mut expected = of["logits"].clone();
     let Some(Dim::Fixed(_)) = expected.0.pop() else { return Err(of.wrong("logits", "[..., classes]")) };

@@ -1,12 +1,12 @@
-//! What a fused op stands for: steps of other ops, from which its shapes, its work and its meaning follow.
+//! Definitions of fused ops: steps of other ops, from which shapes, work and meaning follow.
 
 use super::{Binary, BinaryKind, Counts, Op, Operation, Shape, Shapes};
 use crate::{Error, Result};
 
-/// Where an operand of a step comes from.
+/// Source of a step's operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// The fused op's operand of this place.
+    /// The fused op's operand at this index.
     Operand(usize),
     /// The result of an earlier step.
     Step(usize),
@@ -15,19 +15,19 @@ pub enum Origin {
 /// An operand of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Term {
-    /// Its elements.
+    /// Source of its elements.
     pub from: Origin,
-    /// Its shape, where that is another one.
+    /// The shape it is viewed in, if another than its own.
     pub shape: Option<Shape>,
 }
 
 impl Term {
-    /// In the shape it comes with.
+    /// The operand in its own shape.
     pub(super) fn whole(from: Origin) -> Self {
         Term { from, shape: None }
     }
 
-    /// Seen as `shape`.
+    /// The same operand viewed as `shape`.
     pub(super) fn seen(self, shape: Shape) -> Self {
         Term { shape: Some(shape), ..self }
     }
@@ -36,50 +36,50 @@ impl Term {
 /// One op of a definition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// What it does.
+    /// The op.
     pub op: Op,
-    /// With what.
+    /// Its operands.
     pub operands: Vec<Term>,
 }
 
 impl Step {
-    /// A step whose operands have the shapes they come with.
+    /// A step whose operands keep their own shapes.
     pub(super) fn new(op: impl Into<Op>, operands: &[Origin]) -> Step {
         let operands = operands.iter().copied().map(Term::whole).collect();
         Step { op: op.into(), operands }
     }
 
-    /// The same with operand `place` seen as `shape`.
+    /// The same step with operand `place` viewed as `shape`.
     pub(super) fn viewing(mut self, place: usize, shape: Shape) -> Step {
         self.operands[place].shape = Some(shape);
         self
     }
 }
 
-/// What a step is called, and which ops can be it.
+/// The label of a step, and a test for the ops that can be it.
 pub type Kind = (&'static str, fn(&Op) -> bool);
 
-/// How a fused op is found in plans: the last step is the candidate, and every other one feeds it.
+/// Pattern by which a fused op is found in plans: the last step is the candidate, and every other step feeds it.
 pub struct Sought {
     /// Its steps.
     pub steps: &'static [Kind],
-    /// The op with the attributes of its steps, if it has a form for them.
+    /// The fused op with the attributes of its steps; `None` if it has no form for them.
     pub op: fn(&[&Op]) -> Option<Op>,
 }
 
-/// Steps of several fused ops.
+/// A step common to several fused ops.
 pub const SUM: Kind = ("a sum", |op| matches!(op, Op::Binary(Binary { kind: BinaryKind::Add })));
 pub(super) const PRODUCT: Kind = ("a product", |op| matches!(op, Op::Binary(Binary { kind: BinaryKind::Multiply })));
 pub(super) const LINEAR: Kind = ("linear", |op| matches!(op, Op::Linear(_)));
 pub(super) const LAYER_NORM: Kind = ("layer_norm", |op| matches!(op, Op::LayerNorm(_)));
 pub(super) const RMS_NORM: Kind = ("rms_norm", |op| matches!(op, Op::RmsNorm(_)));
 
-/// The fused op's own operands `first .. last`.
+/// The fused op's own operands `first .. last` as sources.
 pub(super) fn given(places: std::ops::Range<usize>) -> Vec<Origin> {
     places.map(Origin::Operand).collect()
 }
 
-/// Results of the steps, given the fused op's operands.
+/// Calls `see` for each step in order and returns the shapes of the results, given the fused op's operands.
 fn walk(steps: &[Step], operands: &[&Shape], mut see: impl FnMut(&Op, &[&Shape])) -> Result<Vec<Shape>> {
     let mut results: Vec<Shape> = Vec::new();
     for step in steps {
@@ -100,7 +100,7 @@ fn walk(steps: &[Step], operands: &[&Shape], mut see: impl FnMut(&Op, &[&Shape])
 /// [`Operation::infer`] of a fused op.
 ///
 /// # Errors
-/// `InvalidArgument` naming the fused op and what a step of its definition refuses.
+/// `InvalidArgument` naming the fused op and the error of the step that fails.
 pub(super) fn infer(op: &(impl Operation + ?Sized), of: &Shapes<'_>) -> Result<Vec<Shape>> {
     let steps = op.definition(of.all())?;
     let mut results = walk(&steps, of.all(), |_, _| {}).map_err(|error| match error {
@@ -110,7 +110,7 @@ pub(super) fn infer(op: &(impl Operation + ?Sized), of: &Shapes<'_>) -> Result<V
     Ok(results.pop().into_iter().collect())
 }
 
-/// The ops that are not fused themselves, with the shapes of their operands, that `op` on `operands` stands for.
+/// The unfused ops that `op` on `operands` consists of, with the shapes of their operands.
 ///
 /// # Errors
 /// As [`infer`].
@@ -130,10 +130,10 @@ pub fn plain(op: &Op, operands: &[&Shape]) -> Result<Vec<(Op, Vec<Shape>)>> {
     Ok(plain)
 }
 
-/// [`Operation::flops`] of a fused op: those of its steps.
+/// [`Operation::flops`] of a fused op: the sum over its steps.
 pub(super) fn flops(op: &(impl Operation + ?Sized), operands: &[&Shape], counts: Counts) -> u64 {
     let mut flops = 0;
-    // Operands that do not fit were refused when the node was made.
+    // Operands that do not fit were rejected when the node was made.
     if let Ok(steps) = op.definition(operands) {
         let _ = walk(&steps, operands, |op, shapes| flops += op.flops(shapes, counts));
     }

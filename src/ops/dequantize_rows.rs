@@ -1,10 +1,10 @@
-//! Integer sums as floats.
+//! Integer sums converted back to floats.
 
 use super::{Counts, Operand, Operation, Shape, Shapes};
 use crate::Result;
 use crate::dtype::DType;
 
-/// `y[m, n] = x[m, n] / (scale[m] weight_scale[n])`: what sums of quantised rows and weights stand for.
+/// `y[m, n] = x[m, n] / (scale[m] weight_scale[n])`: the real values of sums of products of quantised rows and weights.
 ///
 /// Operands: `x [..., N]` (int32), `scale [...]`, `weight_scale [N]`. Result: `[..., N]`.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]

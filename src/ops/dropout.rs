@@ -1,19 +1,19 @@
-//! Elements set to zero by chance.
+//! Elements set to zero at random.
 
 use super::definition::Origin;
 use super::{Counts, Operand, Operation, Shape, Shapes, Vjp};
 use crate::Result;
 use crate::dtype::DType;
 
-/// `y = x / (1 - p)` where `u >= p`, else 0, elementwise. Operands: `x`, and `key [4]` (u32) if the numbers change from run to
-/// run of a plan: the words of `seed` and `offset`, each low word first, in the place of the attributes.
+/// `y = x / (1 - p)` where `u >= p`, else 0, elementwise. Operands: `x`, then `key [4]` (u32) if the random numbers
+/// change between runs of a plan: `seed` and `offset`, each as its low and its high word, which replace the attributes.
 ///
 /// `u` of element `i` is `(word >> 8) 2^-24` of word `i % 4` of [`super::rng::philox`] at counter `i / 4 + offset` and
 /// key `seed`: the same on every device.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dropout {
-    /// The share that becomes zero, 0 to 1.
+    /// Probability of an element to become zero, 0 to 1.
     pub p: f32,
     /// Key of the random numbers.
     pub seed: u64,
@@ -37,7 +37,7 @@ impl Operation for Dropout {
         Ok(vec![of["x"].clone()])
     }
 
-    // An element's random number is that of its place in the whole tensor.
+    // The random number of an element depends on its index in the whole tensor.
     fn is_separable(&self, _: &[&Shape]) -> bool {
         false
     }
@@ -48,7 +48,7 @@ impl Operation for Dropout {
 
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
         let n = operands.len();
-        // The same elements are dropped.
+        // The gradient drops the same elements.
         let terms: Vec<Origin> = std::iter::once(Vjp::gradient(n)).chain((1..n).map(Origin::Operand)).collect();
         Some(Vjp::single(n, self.clone(), &terms))
     }

@@ -1,12 +1,12 @@
-//! The gradient of a lookup in its table.
+//! Gradient of an embedding lookup in its table.
 
 use super::{Counts, Dim, Operand, Operation, Shape, Shapes};
 use crate::Result;
 
 /// Row `v` of the result is the sum of `g[order[i]]` over `i` in `starts[v]..starts[v + 1]`, in that order.
 ///
-/// Operands: `g [T, D]`, `order [T]` (token places, sorted stably by id), `starts [V + 1]` (where each id's places
-/// begin). Result: `[V, D]`.
+/// Operands: `g [T, D]`, `order [T]` (token positions, sorted stably by id), `starts [V + 1]` (first index in `order`
+/// of each id). Result: `[V, D]`.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EmbeddingBackward {}

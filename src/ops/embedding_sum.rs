@@ -5,8 +5,8 @@ use crate::Result;
 
 /// `y[t] = sum_i table_i[index_i[t]]`, added in the operands' order.
 ///
-/// Operands: `index_0 [...]`, `table_0 [V0, H]`, `index_1 [...]`, `table_1 [V1, H]`, ... Indices are u32 and below
-/// the table's rows, which the caller has checked; all have one shape. Result: `[..., H]`.
+/// Operands: `index_0 [...]`, `table_0 [V0, H]`, `index_1 [...]`, `table_1 [V1, H]`, ... Indices are u32 and less than
+/// the number of rows of their table, which the caller has checked; all have the same shape. Result: `[..., H]`.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EmbeddingSum {}

@@ -1,4 +1,4 @@
-//! Halves of rows of which one gates the other.
+//! Rows of which one half gates the other.
 
 use super::definition::Origin;
 use super::{Activation, Counts, Dim, GatedBackward, Operand, Operation, Shape, Shapes, Vjp};

@@ -10,7 +10,7 @@ use crate::Result;
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GatedLinear {
-    /// What is made of the gates: a kind that can end [`Linear`].
+    /// Activation of the gates; must be a kind that can end [`Linear`].
     pub kind: ActivationKind,
 }
 

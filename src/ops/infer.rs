@@ -1,4 +1,4 @@
-//! What `Operation::infer` is given: the operands' shapes by the names that the signature has.
+//! The argument of `Operation::infer`: the operands' shapes under their names in the signature.
 
 use std::fmt::Display;
 use std::ops::Index;
@@ -7,7 +7,7 @@ use super::signature::Presence;
 use super::{Op, Operand, Shape};
 use crate::{Error, Result};
 
-/// The shapes of an op's operands, by name. Of an op that takes groups of operands, names are those of the first group.
+/// The shapes of an op's operands, by name. For an op with groups of operands, the names are those of the first group.
 #[derive(Debug, Clone, Copy)]
 pub struct Shapes<'a> {
     op: &'static str,
@@ -16,7 +16,7 @@ pub struct Shapes<'a> {
 }
 
 impl<'a> Shapes<'a> {
-    /// Of `op` on operands of these shapes.
+    /// The shapes of the operands of `op`.
     ///
     /// # Errors
     /// As [`Op::check_number`].
@@ -25,29 +25,29 @@ impl<'a> Shapes<'a> {
         Ok(Shapes { op: op.name(), operands: op.operands(), shapes })
     }
 
-    /// All of them, in order.
+    /// All shapes, in order.
     pub fn all(&self) -> &'a [&'a Shape] {
         self.shapes
     }
 
-    /// That of an operand; `None` if it is left out.
+    /// The shape of an operand; `None` if it is left out.
     pub fn get(&self, name: &str) -> Option<&'a Shape> {
         let place = self.operands.iter().position(|operand| operand.name == name)?;
         self.shapes.get(place).copied()
     }
 
-    /// Its axes, of which the batch counts none.
+    /// The axes of an operand, none of which may be counted by the batch.
     ///
     /// # Errors
-    /// `InvalidArgument` where the batch counts one.
+    /// `InvalidArgument` where the batch counts an axis.
     pub fn axes(&self, name: &str) -> Result<Vec<usize>> {
         self[name].fixed_axes(self.op, name)
     }
 
-    /// An operand that is given must have this shape.
+    /// Checks that an operand, if present, has the shape `expected`.
     ///
     /// # Errors
-    /// `InvalidArgument` with the shape found, the one expected, and `why`.
+    /// `InvalidArgument` with the shape found, the shape expected, and `why`.
     pub fn expect(&self, name: &str, expected: &Shape, why: impl Display) -> Result<()> {
         match self.get(name) {
             Some(found) if found != expected => Err(self.wrong(name, format!("{expected} ({why})"))),
@@ -55,7 +55,7 @@ impl<'a> Shapes<'a> {
         }
     }
 
-    /// An operand must have another's shape.
+    /// Checks that an operand has the shape of another.
     ///
     /// # Errors
     /// As [`Shapes::expect`].
@@ -63,7 +63,7 @@ impl<'a> Shapes<'a> {
         self.expect(name, &self[other], format_args!("that of {other}"))
     }
 
-    /// A vector must have an element per column of another operand.
+    /// Checks that a vector has one element per column of another operand.
     ///
     /// # Errors
     /// As [`Shapes::expect`].
@@ -71,22 +71,22 @@ impl<'a> Shapes<'a> {
         self.expect(name, &Shape::fixed(&[self[other].columns()]), format_args!("last axis of {other}"))
     }
 
-    /// The error for an operand whose shape is not what is expected.
+    /// The error for an operand of unexpected shape.
     pub fn wrong(&self, name: &str, expected: impl Display) -> Error {
         self.fault(format!("{name} has shape {}, expected {expected}", self[name]))
     }
 
-    /// An error that begins with the op's name.
+    /// An error prefixed by the op's name.
     pub fn fault(&self, what: impl Display) -> Error {
         Error::InvalidArgument(format!("{}: {what}", self.op))
     }
 }
 
 impl Op {
-    /// Checks how many operands there are.
+    /// Checks the number of operands.
     ///
     /// # Errors
-    /// `InvalidArgument` with the names of those that the op takes.
+    /// `InvalidArgument` with the names of the operands that the op takes.
     pub fn check_number(&self, found: usize) -> Result<()> {
         let operands = self.operands();
         let most = operands.len();
@@ -117,7 +117,7 @@ impl Index<&str> for Shapes<'_> {
     type Output = Shape;
 
     /// # Panics
-    /// For a name that the signature has not, and for an operand that is left out.
+    /// For a name that is not in the signature, and for an operand that is left out.
     fn index(&self, name: &str) -> &Shape {
         self.get(name).unwrap_or_else(|| panic!("{} has no operand {name}", self.op))
     }

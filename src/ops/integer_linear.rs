@@ -4,14 +4,14 @@ use super::{Counts, Dim, Operand, Operation, Shape, Shapes};
 use crate::Result;
 use crate::dtype::DType;
 
-/// `y[m, n] = sum_k q[m, k] weight[n, k]`, exact: sums of 32 bits hold `K` up to 2^17.
+/// `y[m, n] = sum_k q[m, k] weight[n, k]`, exact: 32-bit sums hold every `K` below 2^17.
 ///
 /// Operands: `q [..., K]` (int8), `weight [N, K]` (int8). Result: `[..., N]` (int32).
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IntegerLinear {}
 
-/// The first `K` at which a sum of the largest products does not fit: `K 2^14 = 2^31`.
+/// The smallest `K` at which the sum of the largest products overflows: `K 2^14 = 2^31`.
 const TOO_LONG: usize = 1 << 17;
 
 impl Operation for IntegerLinear {

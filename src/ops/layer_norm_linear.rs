@@ -8,13 +8,13 @@ use crate::dtype::DType;
 /// `y = act(layer_norm(x) weight^T + bias)`.
 ///
 /// Operands: `x [..., K]`, `norm_weight [K]`, `norm_bias [K]`, `weight [N, K]`, then `bias [N]` if `bias`. Result:
-/// `[..., N]`. Kernels may keep the mean `m` of each row and what its elements are multiplied by, `r`, as scratch memory,
-/// `[..., 2]`, and nothing of an operand's size. Sums run as in [`LayerNorm`] and [`Linear`].
+/// `[..., N]`. Kernels may store the mean `m` of each row and its scale factor `r` in scratch memory, `[..., 2]`, but
+/// nothing as large as an operand. Sums run as in [`LayerNorm`] and [`Linear`].
 ///
-/// In 16 bits kernels may fold the norm into the product: `y = act(r (x (g weight)^T - m s) + c)`, where `g` is the norm's
-/// weight, and `s` and `c` are sums over each row of `weight` times `g` and times the norm's bias, which with `g` are scratch
-/// memory, `[N + K / 4, 2]`. `g` and `g weight` may be rounded to the type then, instead of the normalised rows, so both must
-/// be in its range.
+/// In 16 bits kernels may fold the norm into the product: `y = act(r (x (g weight)^T - m s) + c)`, where `g` is the
+/// norm's weight, and `s` and `c` are sums over each row of `weight` times `g` and times the norm's bias. `s`, `c` and
+/// `g` are scratch memory, `[N + K / 4, 2]`. Then `g` and `g weight` may be rounded to the 16-bit type instead of the
+/// normalised rows, so both must be in its range.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LayerNormLinear {
@@ -33,12 +33,12 @@ impl Default for LayerNormLinear {
 }
 
 impl LayerNormLinear {
-    /// What comes first.
+    /// The first step.
     pub fn norm(&self) -> LayerNorm {
         LayerNorm { eps: self.eps }
     }
 
-    /// What follows.
+    /// The second step.
     pub fn linear(&self) -> Linear {
         Linear { bias: self.bias, activation: self.activation, residual: Residual::None }
     }

@@ -4,7 +4,7 @@ use super::definition::{Origin, Term};
 use super::{ActivationKind, Counts, Dim, Matmul, Operand, Operation, Reduce, ReduceKind, Shape, Shapes, Vjp};
 use crate::Result;
 
-/// Whether a product ends by adding a residual.
+/// Whether a residual is added to the product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Residual {
@@ -19,16 +19,17 @@ pub enum Residual {
 ///
 /// `y[m, n] = act(sum_k x[m, k] * weight[n, k] + bias[n]) + residual[m, n]`
 ///
-/// Operands: `x [..., K]`, `weight [N, K]`, then `bias [N]` if `bias`, then `residual [..., N]` if asked for.
+/// Operands: `x [..., K]`, `weight [N, K]`, then `bias [N]` if `bias`, then `residual [..., N]` if `residual` is
+/// `Added`.
 /// The sum runs over `k` in an order fixed by `(N, K, dtype, device)`, never by `M`.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Linear {
-    /// Whether a bias operand is there.
+    /// Whether there is a bias operand.
     pub bias: bool,
     /// Applied to the biased product; `None` for the identity.
     pub activation: Option<ActivationKind>,
-    /// Whether a residual operand is there.
+    /// Whether there is a residual operand.
     pub residual: Residual,
 }
 
@@ -71,7 +72,7 @@ impl Operation for Linear {
 
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
         if self.activation.is_some() || self.residual == Residual::Added {
-            // Its definition has one: a product, an activation, a sum.
+            // The gradient follows from the definition: a product, an activation, a sum.
             return None;
         }
         let (x, weight) = (operands[0], operands[1]);

@@ -1,13 +1,12 @@
-//! Product of matrices, one for each index of the axes before them.
+//! Matrix product, batched over all axes but the last two.
 
 use super::{Counts, Operand, Operation, Shape, Shapes};
 use crate::{Error, Result};
 
 /// `y[.., m, n] = scale * sum_k a[.., m, k] b[.., k, n]`
 ///
-/// Operands: `a [.., M, K]` (`[.., K, M]` if `transpose_a`), `b [.., K, N]` (`[.., N, K]` if `transpose_b`); the axes
-/// before these are equal, or `b` has none of them. The sum runs over `k` in an order fixed by `(N, K)`; of no terms it
-/// is 0.
+/// Operands: `a [.., M, K]` (`[.., K, M]` if `transpose_a`), `b [.., K, N]` (`[.., N, K]` if `transpose_b`); the
+/// leading axes are equal, or `b` has none. The sum runs over `k` in an order fixed by `(N, K)`; it is 0 if `K = 0`.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Matmul {
@@ -25,7 +24,7 @@ impl Default for Matmul {
     }
 }
 
-/// A batch of products in terms of memory: what backends compute. The results, `[outer, inner, rows, columns]`, are
+/// A batch of products described by strides, as backends compute it. The results, `[outer, inner, rows, columns]`, are
 /// contiguous.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Strided {
@@ -33,17 +32,17 @@ pub struct Strided {
     pub rows: usize,
     /// Columns of a result, `N`.
     pub columns: usize,
-    /// Terms of a sum, `K`.
+    /// Terms per sum, `K`.
     pub depth: usize,
-    /// Batches of batches.
+    /// Outer batches.
     pub outer: usize,
-    /// Batches in each.
+    /// Inner batches per outer batch.
     pub inner: usize,
     /// Inner batches that share one matrix of `b`.
     pub group: usize,
-    /// Elements of `a` from a row, term, outer and inner batch to the next.
+    /// Strides of `a` in elements: row, term, outer batch, inner batch.
     pub a: [usize; 4],
-    /// Elements of `b` from a column, term, outer and (shared) inner batch to the next.
+    /// Strides of `b` in elements: column, term, outer batch, (shared) inner batch.
     pub b: [usize; 4],
     /// Factor on the sums.
     pub scale: f32,
@@ -55,12 +54,12 @@ impl Strided {
         self.outer * self.inner
     }
 
-    /// A multiply-add counts two.
+    /// Floating-point operations; a multiply-add counts two.
     pub fn flops(&self) -> u64 {
         2 * (self.batches() * self.rows * self.columns * self.depth) as u64
     }
 
-    /// Where the matrices of a product begin in `a` and `b`.
+    /// Offsets of the matrices of product `batch` in `a` and `b`.
     pub fn starts(&self, batch: usize) -> (usize, usize) {
         let (outer, inner) = (batch / self.inner, batch % self.inner);
         (outer * self.a[2] + inner * self.a[3], outer * self.b[2] + inner / self.group * self.b[3])
@@ -68,7 +67,7 @@ impl Strided {
 }
 
 impl Matmul {
-    /// What is to be computed, and the result's axes.
+    /// The strided product and the axes of the result.
     ///
     /// # Errors
     /// `InvalidArgument` naming the operand, the shape found and the shape expected.
@@ -104,7 +103,7 @@ impl Matmul {
         };
         if own.is_empty() {
             product.b[3] = 0;
-            // One matrix for all: the batches' rows are rows of one product.
+            // One matrix `b` for all: the rows of all batches are the rows of a single product.
             if !self.transpose_a {
                 (product.rows, product.inner) = (rows * batches, 1);
             }

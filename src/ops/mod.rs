@@ -1,8 +1,9 @@
-//! What a step of a plan means: one row an op in the table of `each_op!`, one file an op.
+//! The ops that a plan consists of: one row per op in the table of `each_op!`, one file per op.
 //!
-//! An op's file holds its attributes, its `operands` as data (`signature.rs`), `infer` (checks the shapes of its operands,
-//! gives that of its result) and `flops`; a fused op's has its `definition`, the steps of other ops that it stands for. How
-//! it runs is the backends' matter: `backend/{cpu,vulkan}/kernels/<op>.rs`, with the shader of the same name (`_` is `-`).
+//! An op's file contains its attributes, its `operands` as data (`signature.rs`), `infer` (checks the operands' shapes
+//! and returns the result's) and `flops`; a fused op's file contains its `definition`, the steps of other ops that it
+//! consists of. Execution belongs to the backends: `backend/{cpu,vulkan}/kernels/<op>.rs`, with the shader of the same
+//! name (`_` is `-`).
 
 pub mod definition;
 mod infer;
@@ -32,7 +33,7 @@ pub use vjp::Vjp;
 use crate::dtype::DType;
 use crate::{Error, Result};
 
-/// Operations and bytes a step costs: each input read once, each output written once, scratch memory both.
+/// Operations and bytes of a step: each input is read once, each output written once, scratch memory both.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Work {
     /// Floating-point operations (a multiply-add counts two).
@@ -41,28 +42,28 @@ pub struct Work {
     pub bytes: u64,
 }
 
-/// What every op's attributes answer.
+/// Properties of an op, derived from its attributes.
 pub trait Operation {
-    /// What the operands are, in their order; of an op that takes groups of operands, those of one group.
+    /// The operands in order; for an op with groups of operands, those of one group.
     fn operands(&self) -> &'static [Operand];
-    /// Whether operands come in groups, as many as the caller likes.
+    /// Whether operands come in groups, of which there may be any number.
     fn grouped(&self) -> bool {
         false
     }
-    /// What the results are, in their order. One that bears an operand's name is that operand, written in its place.
+    /// The results in order. A result with the name of an operand is that operand, written in place.
     fn results(&self) -> &'static [Operand] {
         const WIDE: &[Operand] = &[Operand::rows("y")];
         const NARROW: &[Operand] = &[Operand::rows("y").narrow()];
         if self.operands()[0].narrow { NARROW } else { WIDE }
     }
-    /// Checks the operands' shapes and returns the results' shapes; of a fused op those of its steps.
+    /// Checks the operands' shapes and returns the results' shapes; for a fused op those of its steps.
     ///
     /// # Errors
     /// `InvalidArgument` naming op, operand, the shape found and the shape expected.
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         definition::infer(self, of)
     }
-    /// Checks what only a batch's counts can tell of operands whose shapes fit.
+    /// Runs the checks that need a batch's counts, on operands whose shapes fit.
     ///
     /// # Errors
     /// As [`Operation::infer`].
@@ -70,36 +71,36 @@ pub trait Operation {
         let _ = (of, counts);
         Ok(())
     }
-    /// Whether texts of a batch can be taken apart: no text's result depends on its place among them.
+    /// Whether the texts of a batch can run separately: no text's result depends on its position in the batch.
     fn is_separable(&self, operands: &[&Shape]) -> bool {
         let _ = operands;
         true
     }
-    /// Floating-point operations at the given counts; of a fused op those of its steps.
+    /// Floating-point operations at the given counts; for a fused op the sum over its steps.
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         definition::flops(self, operands, counts)
     }
-    /// Element type of the results that have none of their own, given those of the operands: that of the first which is no
-    /// index.
+    /// Element type of the results that have no type of their own, given the operands' types: the type of the first
+    /// non-index operand.
     fn result_type(&self, operands: &[DType]) -> DType {
         operands.iter().copied().find(|dtype| dtype.is_float()).unwrap_or(DType::F32)
     }
-    /// What a fused op stands for, step by step; nothing for an op that stands for itself.
+    /// The steps that a fused op consists of; empty for an op that is not fused.
     ///
     /// # Errors
-    /// `InvalidArgument` for operands of which no step can be made.
+    /// `InvalidArgument` for operands from which no step can be made.
     fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
         let _ = operands;
         Ok(Vec::new())
     }
-    /// How a fused op is found in plans.
+    /// The pattern by which a fused op is found in plans.
     fn sought() -> Option<Sought>
     where
         Self: Sized,
     {
         None
     }
-    /// A fused op as tests take it, with its operands' axes.
+    /// A fused op as used by tests, with its operands' axes.
     #[cfg(test)]
     fn examples() -> Vec<(Op, Vec<&'static [usize]>)>
     where
@@ -112,20 +113,21 @@ pub trait Operation {
         let _ = operands;
         None
     }
-    /// Float32 memory that kernels may keep something in while the op runs, by its axes, given how the result is stored;
-    /// less than any operand of rows.
+    /// Axes of the float32 scratch memory that kernels may use while the op runs, given the stored type of the result;
+    /// smaller than any operand of rows.
     fn scratch(&self, operands: &[&Shape], stored: DType) -> Vec<Shape> {
         let _ = (operands, stored);
         Vec::new()
     }
-    /// Ops that do the same one after the other: the first takes the operands, each next one the result before it.
+    /// Equivalent ops run in sequence: the first takes the operands, each of the others the result before it.
     fn steps(&self, operands: &[&Shape]) -> Option<Vec<Op>> {
         let _ = operands;
         None
     }
 }
 
-/// Every op, by the file it stands in: here, and the CPU's kernel of the same name. `each_op!(make)` hands the table to `make!`.
+/// Table of all ops by the name of their file, here and in the CPU's kernels. `each_op!(make)` passes the table to
+/// `make!`.
 macro_rules! each_op {
     ($make:ident) => {
         $make! {
@@ -186,10 +188,10 @@ macro_rules! ops {
             /// Every op's name, in the table's order.
             pub const NAMES: &'static [&'static str] = &[$($(stringify!($name)),+),*];
 
-            /// The op's one name: file, shader, test case and Python use it too.
+            /// The op's name, also used for its file, shader, test case and Python function.
             pub fn name(&self) -> &'static str { match self { $($(Op::$variant(_) => stringify!($name),)+)* } }
 
-            /// The op called `name` with the given attributes, those left out at their defaults.
+            /// The op called `name` with the given attributes; missing ones have their defaults.
             ///
             /// # Errors
             /// `InvalidArgument` for an unknown name or attribute, and for a value of the wrong type.
@@ -208,13 +210,13 @@ macro_rules! ops {
                 }
             }
 
-            /// The fused ops by name. Where two could take a node of a plan, the first does.
+            /// The patterns of the fused ops, by name. Where two match a node of a plan, the first is used.
             pub(crate) fn sought() -> Vec<(&'static str, Sought)> {
                 let all = [$($((stringify!($name), $variant::sought())),+),*];
                 all.into_iter().filter_map(|(name, sought)| Some((name, sought?))).collect()
             }
 
-            /// As [`Operation::examples`], of all.
+            /// As [`Operation::examples`], for all ops.
             #[cfg(test)]
             pub(crate) fn examples() -> Vec<(Op, Vec<&'static [usize]>)> { [$($($variant::examples()),+),*].concat() }
 
@@ -231,7 +233,7 @@ impl Op {
     /// Shapes of the results.
     ///
     /// # Errors
-    /// As [`Operation::infer`], and `InvalidArgument` for another number of operands than the op takes.
+    /// As [`Operation::infer`], and `InvalidArgument` for a wrong number of operands.
     pub fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         self.operation().infer(&Shapes::new(self, operands)?)
     }
@@ -275,13 +277,13 @@ impl Op {
         self.operation().results()
     }
 
-    /// What the operand at a place is.
+    /// The signature of the operand at a place.
     pub fn operand(&self, place: usize) -> &'static Operand {
         let operands = self.operands();
         &operands[place % operands.len()]
     }
 
-    /// The place of the operand called `name` that belongs to the one at `place`.
+    /// The place of the operand called `name` in the group of the operand at `place`.
     pub fn place_of(&self, name: &str, place: usize) -> Option<usize> {
         let operands = self.operands();
         let own = operands.iter().position(|operand| operand.name == name)?;

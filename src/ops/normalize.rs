@@ -3,7 +3,7 @@
 use super::{Counts, Operand, Operation, Shape, Shapes};
 use crate::Result;
 
-/// How a norm is kept from being zero.
+/// How division by zero is avoided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u32)]
@@ -19,9 +19,9 @@ pub enum Floor {
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Normalize {
-    /// Smallest divisor, or what is added to it; default 1e-12, as sentence-transformers has it.
+    /// Smallest divisor, or the term added to it; default 1e-12, as in sentence-transformers.
     pub eps: f32,
-    /// Which of the two; default `max`.
+    /// Which of the two forms; default `max`.
     pub floor: Floor,
 }
 

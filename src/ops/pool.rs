@@ -1,10 +1,10 @@
-//! One vector a text from its tokens' vectors.
+//! One vector per text, pooled from the vectors of its tokens.
 
 use super::{Counts, Dim, Operand, Operation, Shape, Shapes};
 use crate::Result;
 use crate::dtype::DType;
 
-/// How a text's token vectors become one; `n` is the number of pooled tokens.
+/// How the token vectors of a text become one; `n` is the number of pooled tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u32)]
@@ -24,7 +24,7 @@ pub enum PoolMode {
 }
 
 impl PoolMode {
-    /// The mode as sentence-transformers' `pooling_mode` names it.
+    /// The value of sentence-transformers' `pooling_mode` for this mode.
     pub fn name(self) -> &'static str {
         match self {
             PoolMode::Cls => "cls",
@@ -37,15 +37,15 @@ impl PoolMode {
     }
 }
 
-/// Pooling, several modes side by side in the order given.
+/// Pooling with one or more modes, concatenated in the given order.
 ///
-/// Operands: `x [T, H]`, `offsets [B + 1]` (u32), `first [B]` (u32): tokens of text `i` before
-/// `offsets[i] + first[i]` are left out (a prompt that is not to be pooled). Result: `[B, modes * H]`, float32.
-/// A text with no pooled token gives zeros, and for `Max` negative infinity, as sentence-transformers 6.2 does.
+/// Operands: `x [T, H]`, `offsets [B + 1]` (u32), `first [B]` (u32): tokens of text `i` before `offsets[i] + first[i]`
+/// are left out (a prompt that is not to be pooled). Result: `[B, modes * H]`, float32. A text with no pooled token
+/// yields zeros, and negative infinity for `Max`, as in sentence-transformers 6.2.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pool {
-    /// The modes, concatenated.
+    /// The modes, in the order of concatenation.
     pub modes: Vec<PoolMode>,
 }
 
@@ -74,7 +74,7 @@ impl Operation for Pool {
         (self.modes.len() * operands[0].elements(counts)) as u64
     }
 
-    /// Few and final: float32, whatever the tokens are.
+    /// Results are small and final, so they are float32 whatever the type of the tokens.
     fn result_type(&self, _operands: &[DType]) -> DType {
         DType::F32
     }

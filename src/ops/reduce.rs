@@ -3,7 +3,7 @@
 use super::{Counts, Dim, Op, Operand, Operation, Shape, Shapes};
 use crate::Result;
 
-/// What a [`Reduce`] makes of the elements along its axis; `w` are weights.
+/// The reduction of the elements `x` along the axis of a [`Reduce`]; `w` are weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u32)]
@@ -12,26 +12,26 @@ pub enum ReduceKind {
     Sum = 0,
     /// `sum x / n`, or `sum w x / max(sum w, 1e-9)`.
     Mean = 1,
-    /// The largest, or the largest with `w > 0`, and 0 if there is none. NaN if one of them is.
+    /// The largest `x`, or the largest with `w > 0`; 0 if there is none, NaN if one of them is NaN.
     Max = 2,
     /// `sqrt(sum (x - mean)^2 / n)`; not with weights.
     Deviation = 3,
 }
 
-/// What part of the work one step does. A long axis is cut into chunks, whose partial results are then joined in order:
-/// the cut depends on the axis' length alone.
+/// The part of the work that one step does. A long axis is split into chunks, whose partial results are then combined
+/// in order; the split depends only on the length of the axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Stage {
-    /// All of it.
+    /// All of the work.
     #[default]
     Whole,
-    /// Each chunk: axis `n` becomes two, chunks and [`Reduce::planes`].
+    /// Reduces each chunk: axis `n` becomes two, chunks and [`Reduce::planes`].
     Chunks,
-    /// From the chunks' parts to the result.
+    /// Combines the partial results of the chunks.
     Join {
-        /// Length of the axis that was cut.
+        /// Length of the axis that was split.
         n: usize,
-        /// Whether it had weights.
+        /// Whether there were weights.
         weighted: bool,
     },
 }
@@ -43,28 +43,28 @@ pub enum Stage {
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reduce {
-    /// Which axis, counted from the first.
+    /// The axis, counted from the first.
     pub axis: usize,
-    /// What of it.
+    /// The reduction.
     pub kind: ReduceKind,
-    /// Not the caller's: [`Operation::steps`] chooses it.
+    /// Set by [`Operation::steps`], not by the caller.
     #[serde(skip)]
     pub stage: Stage,
 }
 
 impl Reduce {
-    /// Over the first axis.
+    /// A reduction over the first axis.
     pub fn rows(kind: ReduceKind) -> Self {
         Reduce { axis: 0, kind, stage: Stage::Whole }
     }
 
-    /// Elements of an axis of `n` that are reduced at once: about its square root, and 1024 at least.
+    /// Elements per chunk of an axis of length `n`: about its square root, and at least 1024.
     pub fn chunk(n: usize) -> usize {
         n.isqrt().next_power_of_two().max(1024)
     }
 
-    /// Values a chunk is kept as: the sum, the largest, or the squared deviations; then the sum of weights, whether any
-    /// is positive, or the mean.
+    /// Number of values stored per chunk: the sum, the largest, or the squared deviations; then the sum of weights,
+    /// whether any weight is positive, or the mean.
     pub fn planes(&self, weighted: bool) -> usize {
         match self.kind {
             ReduceKind::Deviation => 2,
@@ -73,7 +73,7 @@ impl Reduce {
         }
     }
 
-    /// `x` as `[outer, n, inner]`.
+    /// The axes of `x` as `[outer, n, inner]`.
     pub fn axes(&self, x: &Shape) -> [usize; 3] {
         let product = |dims: &[Dim]| dims.iter().map(|d| d.size(Counts::default())).product();
         [product(&x.0[..self.axis]), product(&x.0[self.axis..=self.axis]), product(&x.0[self.axis + 1..])]

@@ -6,8 +6,8 @@ use crate::{Error, Result};
 
 /// `y = rope(rms_norm(x))`; attributes as [`RmsNorm`].
 ///
-/// Operands: `x [B, S, H, D]`, `weight [H D]` to normalise all heads of a place as one row, or `[D]` for each head by
-/// itself; `cos [S, D/2]` or `[B, S, D/2]`, `sin` likewise. Result: `x`'s shape.
+/// Operands: `x [B, S, H, D]`, `weight [H D]` to normalise all heads of a position as one row, or `[D]` to normalise
+/// each head separately; `cos [S, D/2]` or `[B, S, D/2]`, `sin` likewise. Result: `x`'s shape.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 pub struct RmsNormRope(pub RmsNorm);
 

@@ -1,7 +1,6 @@
-//! Random numbers that are a function of key and counter (Salmon, Moraes, Dror, Shaw 2011), as
-//! `shaders/include/philox.glsl` has them.
+//! Counter-based random numbers (Salmon, Moraes, Dror, Shaw 2011), as in `shaders/include/philox.glsl`.
 
-/// Philox4x32-10: four words of a counter, least significant first, and a key.
+/// Philox4x32-10 of a counter of four words, least significant first, and a key.
 ///
 /// ```
 /// assert_eq!(grilly::ops::rng::philox([0; 4], [0; 2])[0], 0x6627_e8d5);
@@ -10,7 +9,7 @@ pub fn philox(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
     philox_of_many::<1>(counter.map(|word| [word]), key).map(|[word]| word)
 }
 
-/// [`philox`] of `N` counters side by side, for LLVM to vectorise.
+/// [`philox`] of `N` counters at once, so that LLVM vectorises it.
 #[inline(always)]
 fn philox_of_many<const N: usize>(mut counters: [[u32; N]; 4], [mut k0, mut k1]: [u32; 2]) -> [[u32; N]; 4] {
     for _ in 0..10 {
@@ -27,7 +26,7 @@ fn philox_of_many<const N: usize>(mut counters: [[u32; N]; 4], [mut k0, mut k1]:
     counters
 }
 
-/// Uniform numbers in 0 .. 1, multiples of 2^-24: four of each of the blocks `block .. block + N` of a seed.
+/// Uniform numbers in 0 .. 1, multiples of 2^-24: four per block, for blocks `block .. block + N` of a seed.
 #[inline(always)]
 pub fn uniforms<const N: usize>(seed: u64, block: u64) -> [[f32; 4]; N] {
     let places: [u64; N] = std::array::from_fn(|i| block.wrapping_add(i as u64));
@@ -46,7 +45,7 @@ pub fn uniforms<const N: usize>(seed: u64, block: u64) -> [[f32; 4]; N] {
 mod tests {
     use super::*;
 
-    /// Rows `philox4x32 10` of Random123's `kat_vectors`.
+    /// The rows `philox4x32 10` of Random123's `kat_vectors`.
     #[test]
     fn philox_gives_the_published_words() {
         assert_eq!(philox([0; 4], [0; 2]), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
@@ -62,7 +61,7 @@ mod tests {
         let all = blocks.as_flattened();
         assert!(all.iter().all(|u| (0.0..1.0).contains(u)));
         let mean = all.iter().sum::<f32>() / all.len() as f32;
-        // Eight deviations of the mean of 4000.
+        // Eight standard deviations of the mean of 4000 numbers.
         assert!((mean - 0.5).abs() < 8.0 * 0.2887 / 4000f32.sqrt(), "{mean}");
     }
 }

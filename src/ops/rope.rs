@@ -1,9 +1,9 @@
-//! Rotary positions: pairs of columns turned by an angle of the row.
+//! Rotary position embedding: pairs of columns rotated by an angle that depends on the row.
 
 use super::{Counts, Operand, Operation, Shape, Shapes};
 use crate::Result;
 
-/// Column `d` of a head's first half and of its second are turned as one pair:
+/// Rotates column `d` of a head's first half with column `d` of its second half:
 /// `(x1 cos - x2 sin, x2 cos + x1 sin)`.
 ///
 /// Operands: `x [B, S, H, D]`, `cos [S, D/2]` or `[B, S, D/2]`, `sin` likewise. Result: `x`'s shape.

@@ -4,9 +4,9 @@ use super::{Counts, Operand, Operation, Shape, Shapes};
 use crate::Result;
 use crate::dtype::DType;
 
-/// Row `index[i]` of `table` becomes row `i` of `x`; all others stay. The indices are distinct.
+/// Replaces row `index[i]` of `table` by row `i` of `x`; other rows are unchanged. The indices are distinct.
 ///
-/// Operands: `table [N, D]`, `x [T, D]`, `index [T]`. Result: `table`, in its place.
+/// Operands: `table [N, D]`, `x [T, D]`, `index [T]`. Result: `table`, updated in place.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SetRows {}

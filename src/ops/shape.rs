@@ -2,19 +2,19 @@
 
 use crate::{Error, Result};
 
-/// The sizes a batch brings along.
+/// The sizes that vary from batch to batch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Counts {
-    /// Tokens of all texts of the batch.
+    /// Tokens of all texts in the batch.
     pub tokens: usize,
-    /// Texts of the batch.
+    /// Texts in the batch.
     pub texts: usize,
 }
 
-/// One axis.
+/// The size of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Dim {
-    /// Known when the plan is made.
+    /// Fixed when the plan is made.
     Fixed(usize),
     /// The batch's tokens, `T`.
     Tokens,
@@ -22,12 +22,12 @@ pub enum Dim {
     Texts,
     /// The boundaries between texts, `B + 1`: text `i` owns tokens `offsets[i]..offsets[i + 1]`.
     Boundaries,
-    /// The tokens of one text, `S`, in a batch whose texts all have as many.
+    /// The tokens of each text, `S`, in a batch whose texts all have the same length.
     Length,
 }
 
 impl Dim {
-    /// The axis' size in a batch.
+    /// The size of the axis in a batch.
     pub fn size(self, counts: Counts) -> usize {
         match self {
             Dim::Fixed(n) => n,
@@ -66,7 +66,7 @@ impl Shape {
         Shape(vec![n])
     }
 
-    /// All axes known.
+    /// A shape of fixed axes.
     pub fn fixed(dims: &[usize]) -> Self {
         Shape(dims.iter().map(|&n| Dim::Fixed(n)).collect())
     }
@@ -84,15 +84,15 @@ impl Shape {
         self.0.first().copied().unwrap_or(Dim::Fixed(1))
     }
 
-    /// Elements behind one index of the first axis; all later axes are fixed.
+    /// Elements per index of the first axis; all later axes are fixed.
     pub fn row_elements(&self) -> usize {
         self.0.iter().skip(1).map(|dim| dim.size(Counts::default())).product()
     }
 
-    /// All axes, for an op whose operands no batch counts.
+    /// All axes, for an op on operands without axes counted by the batch.
     ///
     /// # Errors
-    /// `InvalidArgument` naming op and operand when a batch counts one.
+    /// `InvalidArgument` naming op and operand when the batch counts an axis.
     pub fn fixed_axes(&self, op: &str, operand: &str) -> Result<Vec<usize>> {
         let size = |dim: &Dim| match dim {
             Dim::Fixed(n) => Ok(*n),
@@ -101,7 +101,7 @@ impl Shape {
         self.0.iter().map(size).collect()
     }
 
-    /// Rows and columns when all axes but the last count as one; `None` where the batch counts an axis.
+    /// Rows and columns, with all axes but the last merged; `None` where the batch counts an axis.
     pub fn as_rows(&self) -> Option<(usize, usize)> {
         let fixed = self.0.iter().all(|dim| matches!(dim, Dim::Fixed(_)));
         let (_, leading) = self.0.split_last()?;

@@ -1,4 +1,4 @@
-//! What an op's operands are, as data: their names, what their elements mean, and which types kernels take.
+//! Signatures of ops as data: names of operands, the meaning of their elements, and the types that kernels take.
 
 use super::{Counts, Dim, Shape};
 use crate::dtype::DType;
@@ -7,73 +7,73 @@ use crate::{Error, Result};
 /// One operand of an op.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operand {
-    /// Its name, as the op's documentation and its errors have it.
+    /// Its name in the op's documentation and errors.
     pub name: &'static str,
-    /// What its elements are.
+    /// The meaning of its elements.
     pub role: Role,
-    /// Whether kernels have a form that reads it in 16 bits; vectors of weights stay float32.
+    /// Whether kernels can read it in 16 bits; vectors of weights stay float32.
     pub narrow: bool,
-    /// The only type it can have; `None` for what its role allows.
+    /// The only type it can have; `None` for any type that its role allows.
     pub stored: Option<DType>,
-    /// Whether it is always there.
+    /// When it is present.
     pub presence: Presence,
-    /// What the batch counts its first axis by. Of a call on arrays the first operand of such a count gives it, and others
-    /// are counted so if they have as many rows.
+    /// The batch's count along its first axis. In a call on arrays the first operand with such a count sets it; later
+    /// operands use the count if they have the same number of rows.
     pub counted: Option<Dim>,
 }
 
-/// When an operand is there.
+/// When an operand is present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
     /// Always.
     Required,
-    /// If the caller gives it; it stands last.
+    /// If the caller passes it; it is the last operand.
     Optional,
-    /// If the attribute of its name asks for it: the signature of an op that does not has no such operand.
+    /// If the attribute of its name is set; otherwise the op's signature does not contain it.
     Attribute,
 }
 
-/// What an operand's elements are.
+/// The meaning of an operand's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Activations, row after row.
     Rows,
     /// Elements of any type.
     Any,
-    /// The matrix of a product's weights, `[N, K]`.
+    /// The weight matrix of a product, `[N, K]`.
     Matrix,
-    /// A matrix of which rows are looked up.
+    /// A matrix whose rows are looked up.
     Table,
     /// One number per column: a gain, a bias.
     Vector,
-    /// Numbers that change from one run of a plan to the next: a learning rate, a seed.
+    /// Numbers that change between runs of a plan: a learning rate, a seed.
     Scalar,
-    /// Integers of which 0 leaves something out.
+    /// Integers; 0 leaves an element out.
     Mask,
-    /// Integers from `least` on that number the rows, or the columns, of another operand.
+    /// Integers, `least` or greater, that index rows or columns of another operand.
     Index {
-        /// That operand's name.
+        /// Name of the indexed operand.
         into: &'static str,
-        /// What they number.
+        /// The indexed axis.
         axis: Axis,
-        /// 0, or -1 where that means none.
+        /// Smallest value: 0, or -1 where that means none.
         least: i64,
     },
-    /// Boundaries between the rows of another operand: they never decrease, and the last may stand behind the last row.
+    /// Boundaries between the rows of another operand: they never decrease, and the last is at most the number of rows.
     Offsets {
-        /// That operand's name.
+        /// Name of that operand.
         of: &'static str,
-        /// Whether each row lies between two of them: the first is 0, the last stands behind the last row.
+        /// Whether the boundaries cover all rows: the first is 0, the last the number of rows.
         all: bool,
     },
     /// Integers from 0 to the number of rows of another operand.
     Count {
-        /// That operand's name.
+        /// Name of that operand.
         of: &'static str,
     },
 }
 
-/// What an index numbers.
+/// The axis that an index refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Axis {
     /// The first axis.
@@ -115,7 +115,7 @@ impl Operand {
         Operand::new(name, Role::Any)
     }
 
-    /// A matrix of which rows are looked up.
+    /// A matrix whose rows are looked up.
     pub(super) const fn table(name: &'static str) -> Self {
         Operand::new(name, Role::Table)
     }
@@ -130,22 +130,22 @@ impl Operand {
         Operand::new(name, Role::Vector)
     }
 
-    /// Numbers that change from run to run.
+    /// Numbers that change between runs.
     pub(super) const fn scalar(name: &'static str) -> Self {
         Operand::new(name, Role::Scalar)
     }
 
-    /// Integers of which 0 leaves something out.
+    /// Integers; 0 leaves an element out.
     pub(super) const fn mask(name: &'static str) -> Self {
         Operand::new(name, Role::Mask)
     }
 
-    /// Numbers of rows of the operand `into`.
+    /// Row indices of the operand `into`.
     pub(super) const fn index(name: &'static str, into: &'static str) -> Self {
         Operand::new(name, Role::Index { into, axis: Axis::Rows, least: 0 })
     }
 
-    /// Numbers of columns of the operand `into`; -1 for none.
+    /// Column indices of the operand `into`; -1 for none.
     pub(super) const fn column_or_none(name: &'static str, into: &'static str) -> Self {
         Operand::new(name, Role::Index { into, axis: Axis::Columns, least: -1 })
     }
@@ -155,7 +155,7 @@ impl Operand {
         Operand::new(name, Role::Offsets { of, all: false })
     }
 
-    /// Boundaries between the rows of the operand `of`, from 0 to their number.
+    /// Boundaries between the rows of the operand `of`, from 0 to the number of rows.
     pub(super) const fn offsets_of_all(name: &'static str, of: &'static str) -> Self {
         Operand::new(name, Role::Offsets { of, all: true })
     }
@@ -165,27 +165,27 @@ impl Operand {
         Operand::new(name, Role::Count { of })
     }
 
-    /// The same, with kernels that read it in 16 bits.
+    /// The same operand, with kernels that read it in 16 bits.
     pub(super) const fn narrow(self) -> Self {
         Operand { narrow: true, ..self }
     }
 
-    /// The same, of one type alone.
+    /// The same operand, restricted to one type.
     pub(super) const fn stored(self, dtype: DType) -> Self {
         Operand { stored: Some(dtype), ..self }
     }
 
-    /// The same, with a first axis that the batch counts.
+    /// The same operand, with a first axis counted by the batch.
     pub(super) const fn counted(self, dim: Dim) -> Self {
         Operand { counted: Some(dim), ..self }
     }
 
-    /// The same, when a caller may leave it out.
+    /// The same operand, which the caller may leave out.
     pub(super) const fn optional(self) -> Self {
         Operand { presence: Presence::Optional, ..self }
     }
 
-    /// The same, when the attribute of its name asks for it.
+    /// The same operand, present if the attribute of its name is set.
     pub(super) const fn by_attribute(self) -> Self {
         Operand { presence: Presence::Attribute, ..self }
     }
@@ -195,7 +195,7 @@ impl Operand {
         matches!(self.role, Role::Mask | Role::Index { .. } | Role::Offsets { .. } | Role::Count { .. })
     }
 
-    /// How it is stored where what has a 16-bit form is stored as `stored`.
+    /// The type it is stored as when operands with a 16-bit form are stored as `stored`.
     pub fn dtype(&self, stored: DType) -> DType {
         match self.stored {
             Some(dtype) => dtype,
@@ -205,7 +205,7 @@ impl Operand {
         }
     }
 
-    /// What an array has to be made of.
+    /// Checks the type of an array for this operand.
     ///
     /// # Errors
     /// `InvalidType` naming op, operand, the type found and the types expected.
@@ -222,10 +222,10 @@ impl Operand {
         Err(Error::InvalidType(format!("{op}: {} is {}, expected {expected}", self.name, found.name())))
     }
 
-    /// Checks integers of which least and largest are known, and whether one is less than the one before it.
+    /// Checks integers by their least and largest values and whether any is less than its predecessor.
     ///
     /// # Errors
-    /// `IndexOutOfRange` for one outside [`Operand::limits`], `InvalidArgument` for offsets that decrease.
+    /// `IndexOutOfRange` for values outside [`Operand::limits`], `InvalidArgument` for offsets that decrease.
     pub fn check_values(
         &self,
         op: &str,
@@ -244,7 +244,8 @@ impl Operand {
         Ok(())
     }
 
-    /// Checks that offsets leave out no rows where all lie between them; a cache may have rows that nothing has written yet.
+    /// Checks that offsets which must cover all rows do so. Other offsets may leave rows out: a cache may have rows not
+    /// yet written.
     ///
     /// # Errors
     /// `InvalidArgument`
@@ -261,8 +262,8 @@ impl Operand {
         Error::InvalidArgument(format!("{op}: {} does not rise from 0 to {}", self.name, end - 1))
     }
 
-    /// The least number that its elements may be, and the first that they may not; `None` where there is no limit.
-    /// `shape_of` gives the shapes of the other operands by name.
+    /// Half-open range of valid elements, as the least valid number and the first invalid one; `None` where there is no
+    /// limit. `shape_of` returns the shape of another operand by name.
     pub fn limits(&self, shape_of: impl Fn(&str) -> Option<Shape>) -> Option<(i64, i64)> {
         let rows = |name| Some(shape_of(name)?.rows().size(Counts::default()) as i64);
         match self.role {
@@ -274,7 +275,7 @@ impl Operand {
     }
 }
 
-/// An op of this name with attributes that ask for all the operands it can have.
+/// The op of this name with all its optional operands enabled by attributes.
 #[cfg(test)]
 pub(crate) fn with_all_operands(name: &str) -> super::Op {
     use serde_json::json;

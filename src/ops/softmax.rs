@@ -1,11 +1,12 @@
-//! Softmax over the last axis, with a mask.
+//! Softmax over the last axis with an optional mask.
 
 use super::{Counts, Dim, Operand, Operation, Shape, Shapes, Vjp};
 use crate::Result;
 
-/// `y = e^x / sum e^x` over the entries of the last axis that are kept, 0 elsewhere and in rows without any.
+/// `y = e^x / sum e^x` over the entries of the last axis that are not masked; 0 at masked entries and in rows that are
+/// all masked.
 ///
-/// Operands: `x [..., N]`, then, if there is a mask, `keep` (integers, 0 leaves an entry out), which broadcasts to `x`.
+/// Operands: `x [..., N]`, then optionally `keep` (integers; 0 masks an entry), which broadcasts to `x`.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Softmax {
@@ -13,25 +14,25 @@ pub struct Softmax {
     pub causal: bool,
 }
 
-/// Where `keep` has the element of a row: rows as three axes, and the steps along them.
+/// Strides of `keep` over the rows of `x`, with the rows as three axes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Broadcast {
-    /// Rows of the three axes.
+    /// Sizes of the three axes of rows.
     pub sizes: [usize; 3],
-    /// Elements of `keep` from one row to the next along each; 0 where it is broadcast.
+    /// Strides of `keep` in elements along each; 0 where it is broadcast.
     pub steps: [usize; 3],
-    /// Whether `keep` has an element for each column, or one for all.
+    /// Whether `keep` has an element per column; otherwise one element serves all columns.
     pub by_column: bool,
 }
 
 impl Broadcast {
-    /// First element of row `row`.
+    /// Index in `keep` of the first element of row `row`.
     pub fn start(&self, row: usize) -> usize {
         let [_, b, c] = self.sizes;
         row / (b * c) * self.steps[0] + row / c % b * self.steps[1] + row % c * self.steps[2]
     }
 
-    /// How `keep` lies over `x`; `None` when it does not broadcast or takes more than three axes of rows.
+    /// The strides of `keep` over `x`; `None` when it does not broadcast or needs more than three axes of rows.
     pub fn of(x: &Shape, keep: &Shape) -> Option<Broadcast> {
         let sizes = |shape: &Shape| shape.sizes(Counts::default());
         let (x, keep) = (sizes(x), sizes(keep));
@@ -48,7 +49,7 @@ impl Broadcast {
         }
         let mut axes = axes.into_iter();
         let by_column = axes.next().is_some_and(|(_, step)| step == 1);
-        // Axes of one row vanish; two along which `keep` goes on evenly are one.
+        // Axes of size 1 are dropped; adjacent axes with one common stride are merged.
         let mut rows: Vec<(usize, usize)> = Vec::new();
         for (size, step) in axes.filter(|(size, _)| *size != 1) {
             match rows.last_mut() {
@@ -59,7 +60,7 @@ impl Broadcast {
         if rows.len() > 3 {
             return None;
         }
-        // The first axis' size, which a batch may count, plays no part.
+        // The size of the first axis, which a batch may count, is not used.
         rows.reverse();
         rows.resize(3, (1, 0));
         let (sizes, steps): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
@@ -130,7 +131,7 @@ mod tests {
         let one = of(&[2, 5], &[1]).unwrap();
         assert_eq!((one.steps, one.by_column), ([0, 0, 0], false));
         assert!(of(&[4], &[2, 4]).is_none() && of(&[4, 6], &[3]).is_none());
-        // Rows that alternate four times between broadcast and not.
+        // Rows that alternate four times between broadcast and not broadcast.
         assert!(of(&[2, 2, 2, 2, 2, 5], &[2, 1, 2, 1, 2, 5]).is_none());
     }
 }

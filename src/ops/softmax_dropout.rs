@@ -1,12 +1,12 @@
-//! Softmax with some of its results set to zero by chance.
+//! Softmax followed by dropout.
 
 use super::definition::{self, Origin, Sought, Step};
 use super::{Dropout, Op, Operand, Operation, Shape, Softmax};
 use crate::Result;
 
-/// `y = dropout(softmax(x))`: the mask is that of [`Dropout`] at the same seed and offset.
+/// `y = dropout(softmax(x))`: the mask equals that of [`Dropout`] with the same seed and offset.
 ///
-/// Operands as [`Softmax`]: `x [..., N]`, and `keep`, which broadcasts to it, if there is one. Result: `x`'s shape.
+/// Operands as [`Softmax`]: `x [..., N]`, then optionally `keep`, which broadcasts to it. Result: `x`'s shape.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SoftmaxDropout {
@@ -23,12 +23,12 @@ pub struct SoftmaxDropout {
 }
 
 impl SoftmaxDropout {
-    /// What comes first.
+    /// The first step.
     pub fn softmax(&self) -> Softmax {
         Softmax { causal: self.causal }
     }
 
-    /// What follows.
+    /// The second step.
     pub fn dropout(&self) -> Dropout {
         Dropout { p: self.p, seed: self.seed, offset: self.offset }
     }

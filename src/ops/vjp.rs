@@ -1,5 +1,5 @@
-//! Derivatives: the steps of other ops that give the gradients of an op's operands from that of its result
-//! (a vector-Jacobian product, Griewank and Walther 2008).
+//! Derivatives: steps of other ops that compute the gradients of an op's operands from the gradient of its result
+//! (vector-Jacobian product, Griewank and Walther 2008).
 
 use super::definition::{Origin, Step, Term};
 use super::{Op, Shape};
@@ -8,21 +8,21 @@ use super::{Op, Shape};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Vjp {
     operands: usize,
-    /// Constants that the steps read, each of one number.
+    /// Constants that the steps read, each filled with one number.
     pub filled: Vec<(f32, Shape)>,
     /// Steps over the op's operands, its result, the gradient of the result and the constants, in this order.
     pub steps: Vec<Step>,
-    /// The gradient of each operand; `None` for one that has none, such as indices.
+    /// The gradient of each operand; `None` for an operand without one, such as indices.
     pub gradients: Vec<Option<Term>>,
 }
 
 impl Vjp {
-    /// Of an op on so many operands, none of which has a gradient yet.
+    /// The derivative of an op with this number of operands, none of which has a gradient yet.
     pub(super) fn new(operands: usize) -> Self {
         Vjp { operands, filled: Vec::new(), steps: Vec::new(), gradients: vec![None; operands] }
     }
 
-    /// That of an op of which one other op gives the gradient in the first operand, from `terms`.
+    /// The derivative of an op whose first operand's gradient is a single op on `terms`.
     pub(super) fn single(operands: usize, op: impl Into<Op>, terms: &[Origin]) -> Self {
         let mut vjp = Vjp::new(operands);
         let gradient = vjp.step(op, terms.iter().copied().map(Term::whole));
@@ -46,7 +46,7 @@ impl Vjp {
         Origin::Operand(operands + 1)
     }
 
-    /// A constant.
+    /// Adds a constant filled with `number`.
     pub(super) fn filled(&mut self, number: f32, shape: Shape) -> Term {
         self.filled.push((number, shape));
         Term::whole(Origin::Operand(self.operands + 1 + self.filled.len()))
@@ -58,7 +58,7 @@ impl Vjp {
         Term::whole(Origin::Step(self.steps.len() - 1))
     }
 
-    /// The gradient of the operand at a place.
+    /// Sets the gradient of the operand at a place.
     pub(super) fn give(&mut self, place: usize, gradient: Term) {
         self.gradients[place] = Some(gradient);
     }

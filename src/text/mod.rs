@@ -1,4 +1,4 @@
-//! From strings to packed batches of token ids. A leaf: knows nothing of models or devices.
+//! From strings to packed batches of token ids. Independent of models and devices.
 
 pub mod packing;
 pub mod tokenizer;

@@ -1,20 +1,20 @@
-//! Batches without padding: the tokens of several texts end to end, longest texts first.
+//! Batches without padding: the tokens of several texts concatenated, longest texts first.
 
 use std::ops::Range;
 
-/// The texts of one batch, by position in the caller's list.
+/// The texts of one batch, by index in the caller's list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
-    /// Positions of the texts, in the batch's order.
+    /// Indices of the texts, in the batch's order.
     pub texts: Vec<usize>,
-    /// Tokens of all of them.
+    /// Total number of tokens.
     pub tokens: usize,
 }
 
 /// Splits texts of the given lengths into batches.
 ///
-/// Texts are taken from the longest to the shortest (ties in the caller's order). A batch ends before it would
-/// exceed `most_tokens` or `most_texts`; a single text longer than `most_tokens` makes a batch of its own.
+/// Texts are taken from the longest to the shortest (ties in the caller's order). A batch ends before it would exceed
+/// `most_tokens` or `most_texts`; a single text longer than `most_tokens` is a batch of its own.
 ///
 /// ```
 /// let batches = grilly::text::packing::pack(&[3, 9, 4], 10, 32);
@@ -46,7 +46,7 @@ pub fn offsets(lengths: impl Iterator<Item = usize>) -> Vec<u32> {
     offsets
 }
 
-/// The rows of text `i`.
+/// The token rows of text `i`.
 pub fn rows(offsets: &[u32], i: usize) -> Range<usize> {
     offsets[i] as usize..offsets[i + 1] as usize
 }

@@ -1,4 +1,4 @@
-//! Token ids exactly as the reference tokenizer makes them.
+//! Token ids identical to those of the reference tokenizer.
 
 mod classes;
 mod cuts;
@@ -26,34 +26,34 @@ pub use files::Side;
 pub struct Tokens {
     /// Ids in the vocabulary.
     pub ids: Vec<u32>,
-    /// Segment of each token: what the tokenizer's template says where it gives the model segments, else 0.
+    /// Segment of each token: from the tokenizer's template if the model takes segments, else 0.
     pub type_ids: Vec<u32>,
 }
 
-/// The tokenizer of a model's folder; truncation and padding baked into tokenizer.json are overridden.
+/// The tokenizer of a model's folder; truncation and padding set in tokenizer.json are overridden.
 pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
-    /// Tokens that the template puts around a text.
+    /// Number of tokens that the template adds around a text.
     added: usize,
-    /// What they are, if they are the same around every text.
+    /// Those tokens, if they are the same around every text.
     surroundings: Option<Surroundings>,
-    /// Which end of a long text is lost.
+    /// The end at which a long text is truncated.
     truncation_side: Side,
     padding_side: Side,
     pad_id: Option<u32>,
     gives_segments: bool,
     /// Ids of the special tokens.
     special: HashSet<u32>,
-    /// Where a text may be cut without changing the tokens before the cut.
+    /// Positions at which a text may be cut without changing the tokens before the cut.
     cuts: Cuts,
 }
 
 impl Tokenizer {
-    /// Reads `tokenizer.json` of `folder`, or the vocabulary's own files where there are only those. `lower_case` puts
-    /// a lower-casing step before the tokenizer's own normalisation.
+    /// Reads `tokenizer.json` of `folder`, or the vocabulary files if there is none. `lower_case` adds a lower-casing
+    /// step before the tokenizer's own normalisation.
     ///
     /// # Errors
-    /// `ModelFormat` when they are missing or cannot be read.
+    /// `ModelFormat` when the files are missing or cannot be read.
     pub fn load(folder: &Path, lower_case: bool) -> Result<Self> {
         let loaded = files::load(folder, lower_case)?;
         let (inner, path) = (loaded.tokenizer, loaded.path);
@@ -71,7 +71,7 @@ impl Tokenizer {
             },
             inner,
         };
-        // A template that asks for what is not there shows itself with the first text.
+        // A template that refers to missing tokens fails on the first text.
         let unusable =
             |e: tokenizers::Error| Error::ModelFormat { path, problem: format!("cannot be used: {}", brief(e)) };
         guarded(|| tokenizer.encode_one("", 0)).map_err(unusable)?;
@@ -81,7 +81,7 @@ impl Tokenizer {
     /// Tokens of each text, in parallel on the current rayon pool, truncated to `most` tokens (special tokens kept).
     ///
     /// # Errors
-    /// `InvalidArgument` when the tokenizer refuses a text, or `most` is smaller than the number of special tokens.
+    /// `InvalidArgument` when the tokenizer rejects a text, or `most` is less than the number of special tokens.
     pub fn encode(&self, texts: &[String], most: usize) -> Result<Vec<Tokens>> {
         let Some(room) = most.checked_sub(self.added) else {
             return Err(Error::InvalidArgument(format!(
@@ -94,13 +94,13 @@ impl Tokenizer {
         };
         let encode = |(i, text): (usize, &String)| guarded(|| self.encode_one(text, room)).map_err(|e| fault((i, e)));
         match texts {
-            // Not worth waking other threads.
+            // A single text is not worth waking other threads.
             [text] => Ok(vec![encode((0, text))?]),
             _ => texts.par_iter().enumerate().map(encode).collect(),
         }
     }
 
-    /// Tokens of one text, at most `room` without the special ones.
+    /// Tokens of one text, at most `room` not counting special tokens.
     fn encode_one(&self, text: &str, room: usize) -> tokenizers::Result<Tokens> {
         let mut ids = self.plain_ids(text, room)?;
         if ids.len() > room {
@@ -119,15 +119,15 @@ impl Tokenizer {
         Ok(tokens)
     }
 
-    /// Ids without special tokens: all of them, or at least the first `room`.
+    /// Ids without special tokens: all, or at least the first `room`.
     ///
-    /// The start of a long text is enough where the tokenizer allows it: with a limit of 256 tokens, a book costs no
-    /// more than a page.
+    /// Only the start of a long text is tokenized where the tokenizer allows it: with a limit of 256 tokens, a book
+    /// costs no more than a page.
     fn plain_ids(&self, text: &str, room: usize) -> tokenizers::Result<Vec<u32>> {
-        // English has 4 to 5 bytes a token and few texts have over 8; those are tried again with more.
+        // English has 4 to 5 bytes per token, and few texts have over 8; those are retried with more bytes.
         let mut bytes = room.saturating_mul(8).max(1024);
         while bytes < text.len() {
-            // A space is one byte and never part of another character, so the cut falls between characters.
+            // A space is one byte and never part of another character, so the cut is between characters.
             let Some(space) = self.cuts.first(text, bytes) else { break };
             let start = self.inner.encode_fast(&text[..space], false)?;
             if start.len() >= room {
@@ -138,8 +138,8 @@ impl Tokenizer {
         Ok(self.inner.encode_fast(text, false)?.get_ids().to_vec())
     }
 
-    /// How many leading tokens of `prompt + text` are the prompt's when texts are truncated to `most`: its own tokens
-    /// with specials, less the trailing one.
+    /// The number of leading tokens of `prompt + text` that belong to the prompt when texts are truncated to `most`:
+    /// the prompt's own tokens with special tokens, less the trailing one.
     ///
     /// # Errors
     /// As [`Tokenizer::encode`].
@@ -153,36 +153,37 @@ impl Tokenizer {
         Ok(ids.len() - usize::from(trailing))
     }
 
-    /// Id of what padding is made of, if the tokenizer has such a token.
+    /// Id of the padding token, if the tokenizer has one.
     pub fn pad_id(&self) -> Option<u32> {
         self.pad_id
     }
 
-    /// Where padding is put.
+    /// The side of padding.
     pub fn padding_side(&self) -> Side {
         self.padding_side
     }
 
-    /// Whether the tokenizer gives the model segments; where it does not, all are 0.
+    /// Whether the tokenizer passes segments to the model; if not, all are 0.
     pub fn gives_segments(&self) -> bool {
         self.gives_segments
     }
 
-    /// One more than the largest id, added tokens included: the fewest rows the word table can have.
+    /// The largest id, added tokens included, plus one: the minimum number of rows of the word table.
     pub fn vocabulary_size(&self) -> usize {
         let largest = self.inner.get_vocab(true).into_values().max();
         largest.map_or(0, |id| id as usize + 1)
     }
 }
 
-/// What the template makes of a text's ids.
+/// The ids of a text with the template applied.
 fn post_process(inner: &tokenizers::Tokenizer, ids: &[u32]) -> tokenizers::Result<Tokens> {
     let bare = ids.iter().map(|id| Token { id: *id, value: String::new(), offsets: (0, 0) }).collect();
     let whole = inner.post_process(Encoding::from_tokens(bare, 0), None, true)?;
     Ok(Tokens { ids: whole.get_ids().to_vec(), type_ids: whole.get_type_ids().to_vec() })
 }
 
-/// What a template puts before and after every text; asking the library for it takes as long as a third of the tokens.
+/// The tokens that a template adds before and after every text; applying the template through the library takes a third
+/// of the time of tokenizing.
 #[derive(Debug, PartialEq)]
 struct Surroundings {
     before: Tokens,
@@ -192,7 +193,7 @@ struct Surroundings {
 }
 
 impl Surroundings {
-    /// Those of a tokenizer, unless its template does something else to texts of 0 to 3 tokens.
+    /// The surroundings of a tokenizer; `None` if its template treats texts of 0 to 3 tokens differently.
     fn of(inner: &tokenizers::Tokenizer) -> tokenizers::Result<Option<Self>> {
         let marks = [u32::MAX, u32::MAX - 1, u32::MAX - 2];
         let one = post_process(inner, &marks[..1])?;
@@ -221,9 +222,9 @@ impl Surroundings {
     }
 }
 
-/// Runs a part of the tokenizers library, which panics on some files that contradict themselves.
+/// Runs code of the tokenizers library, which panics on some inconsistent files.
 fn guarded<T>(part: impl FnOnce() -> tokenizers::Result<T>) -> tokenizers::Result<T> {
-    // Nothing of ours is left half changed: what the part makes is dropped with it.
+    // No state of ours is left inconsistent: the closure's result is dropped with it.
     catch_unwind(AssertUnwindSafe(part)).unwrap_or_else(|panic| {
         let message = panic.downcast_ref::<String>().map(String::as_str);
         let message = message.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no message");

@@ -9,9 +9,9 @@ fn a_fault_names_file_and_line() {
     let error = folder.compiler().get_compute_function("broken", "main").unwrap_err();
     let Error::CompilationFailed { shader, problem, .. } = &error else { panic!("{error}") };
     assert_eq!(shader, "broken");
-    // The version line, two more of the head, two buffers, main and i come first.
+    // Preceded by the version line, two more lines of the head, two buffers, main and i.
     assert!(problem.contains("broken.glsl:8: error: 'oops' : undeclared identifier"), "{problem}");
-    // All faults of a folder at once.
+    // All faults of a folder are reported together.
     folder.write("worse/also.glsl", b"#version 460\nvoid main( {}\n");
     let error = folder.compiler().compile_all_shaders().unwrap_err().to_string();
     assert!(error.contains("broken.glsl:8:") && error.contains("also.glsl:2:"), "{error}");
@@ -68,7 +68,7 @@ fn includes_are_found_beside_in_the_folder_and_among_grillys_own() {
     ]);
     let compiler = folder.compiler();
     let first = compiler.get_compute_function("sub/user", "main").unwrap();
-    // A changed include is a changed shader.
+    // A change of an included file changes the shader.
     folder.write("include/far.glsl", b"const float far = 4.0;\n");
     let second = compiler.get_compute_function("sub/user", "main").unwrap();
     assert_ne!(first.variant.spirv, second.variant.spirv);
@@ -102,7 +102,7 @@ fn the_cache_serves_the_same_text_and_options_alone() {
     ] {
         assert_eq!(compile(&other).1, 1, "{other:?}");
     }
-    // A comment changes nothing, the text does.
+    // A comment does not change the cache key; the code does.
     folder.write("a.glsl", (elementwise("x[i] * FACTOR") + "// a comment\n").as_bytes());
     assert_eq!(compile(&config).1, 0);
     folder.write("a.glsl", elementwise("FACTOR - x[i]").as_bytes());
@@ -117,7 +117,7 @@ fn a_damaged_cache_is_compiled_anew() {
     let good = folder.compiler().get_compute_function("a", "main").unwrap().variant.spirv;
     let [file] = folder.cached().try_into().unwrap();
     let bytes = std::fs::read(&file).unwrap();
-    // Torn, another's, empty, and whole but no valid SPIR-V.
+    // Truncated, another shader's, empty, and complete but invalid SPIR-V.
     let mut invalid = [5u32.to_le_bytes().to_vec(), vec![0; 60]].concat();
     cache_file::write(&file, &invalid).unwrap();
     invalid = std::fs::read(&file).unwrap();
@@ -179,7 +179,7 @@ fn debug_information_stays_where_it_is_asked_for() {
     assert!(debug.0 > 0 && release.0 == 0 && release.1 < debug.1, "{debug:?} {release:?}");
 }
 
-/// What a shader that includes `first` is refused with, soon and with little memory.
+/// The error for a shader that includes `first`; reported quickly and with little memory.
 fn refused(files: &[(&str, &str)], first: &str) -> String {
     let text = elementwise("x[i]").replace("void main()", &format!("#include \"{first}\"\nvoid main()"));
     let folder = Folder::new(&[files, &[("shader.glsl", text.as_str())]].concat());
@@ -197,7 +197,7 @@ fn includes_in_circles_end() {
     let two = "#include \"b.inc\"\n#include \"b.inc\"\n";
     let pair = refused(&[("a.inc", two), ("b.inc", &two.replace("b.inc", "a.inc"))], "a.inc");
     assert!(pair.contains("does a file include itself"), "{pair}");
-    // No circle, and two to the power of 25 files.
+    // Without a cycle, but 2^25 inclusions.
     let chain: Vec<(String, String)> = (0..25)
         .map(|i| (format!("{i}.inc"), format!("#include \"{}.inc\"\n", i + 1).repeat(2)))
         .chain([("25.inc".to_owned(), "\n".to_owned())])
@@ -262,7 +262,7 @@ fn a_shader_is_looked_for_in_one_folder_after_the_other() {
     };
     let compiler = ShaderCompiler::new(config);
     let found = |shader: &str| compiler.find(shader).map(|source| source.path().to_owned());
-    // The folder goes before the ending.
+    // The folder takes precedence over the extension.
     assert_eq!(found("both").unwrap(), lie(&first).join("both.spv"));
     assert_eq!(found("both.glsl").unwrap(), lie(&second).join("both.glsl"));
     assert_eq!(found("only").unwrap(), lie(&second).join("spv/only.spv"));

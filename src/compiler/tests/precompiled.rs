@@ -1,4 +1,4 @@
-//! SPIR-V files in the place of GLSL.
+//! SPIR-V files instead of GLSL.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn precompiled_modules_are_taken_with_and_without_names() {
     folder.write("stripped.spv", &bytes(named(folder.config())));
     let debug = CompilerConfig { shader_directory: folder.config().shader_directory, ..CompilerConfig::debug() };
     folder.write("named.spv", &bytes(named(debug)));
-    // What `glslc` makes unless told otherwise: SPIR-V of Vulkan 1.0, where a storage buffer is a decorated uniform.
+    // The default output of `glslc`: SPIR-V of Vulkan 1.0, where a storage buffer is a decorated uniform.
     let old = glsl::Request {
         text: &attention(BINDINGS, PUSH),
         file: "old",
@@ -29,7 +29,7 @@ fn precompiled_modules_are_taken_with_and_without_names() {
         assert_eq!(variant.bindings[1].name, "values", "{name}: as the generic shader has them");
         assert_eq!(variant.push_bytes, 24, "{name}");
     }
-    // Beside GLSL of the same name it is taken when it is named with its ending.
+    // Beside GLSL of the same name it is used only if named with its extension.
     folder.write("source.spv", &bytes(named(folder.config())));
     let compiler = folder.compiler();
     compiler.get_compute_function("source.spv", "main").unwrap();

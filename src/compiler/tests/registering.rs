@@ -1,4 +1,4 @@
-//! What may be registered, and what then runs.
+//! Valid and invalid registrations, and the shaders that run afterwards.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ fn a_registered_shader_is_the_one_selected() {
     let variant = select_on_floor("attention-output", "Selected-Arch").unwrap();
     assert_eq!((variant.name, variant.push_bytes, variant.local_size), ("mine", 24, [64, 1, 1]));
     assert_eq!(shaders::read().find("attention-output", "selected-arch").unwrap().file, "mine");
-    // Others keep theirs.
+    // Other architectures keep their shaders.
     assert_eq!(select_on_floor("attention-output", "").unwrap().name, "attention-output");
     assert_eq!(select_on_floor("attention-output", "gpt2").unwrap().name, "attention-output-gpt");
-    // One of grilly's own may serve, too.
+    // One of grilly's own shaders can be registered, too.
     register("attention-output", Place::Architecture("other-arch"), "attention-output-t5", &folder.compiler()).unwrap();
     assert_eq!(select_on_floor("attention-output", "other-arch").unwrap().name, "attention-output-t5");
     let error = register("attention-output", Place::Architecture("x"), "layer-norm", &folder.compiler()).unwrap_err();
@@ -50,7 +50,7 @@ fn what_differs_from_the_interface_is_named() {
     let constant = |line: &str| attention(&format!("{line}\n{BINDINGS}"), PUSH).replace("values[0]", "values[WIDTH]");
     refused(constant("layout(constant_id = 1) const uint WIDTH = 0;"), "constant_id 1 is called \"WIDTH\"");
     assert_eq!(select_on_floor("attention-output", "refused").unwrap().name, "attention-output");
-    // A further constant, and less than the whole push block, are the shader's own matter.
+    // A further constant, or only part of the push block, is allowed.
     let folder = Folder::new(&[
         ("more.glsl", &constant("layout(constant_id = 9) const uint WIDTH = 0;")),
         ("less.glsl", &attention(BINDINGS, "uint batch;")),
@@ -98,11 +98,11 @@ fn a_name_that_would_never_be_dispatched_is_refused() {
     let error = register("attention-concat-heads", Place::Generic, "mine", &folder.compiler()).unwrap_err();
     assert!(matches!(error, Error::Unsupported { .. }), "{error}");
     assert!(error.to_string().contains("register \"attention-output\""), "{error}");
-    // The names that upstream registers lead nowhere new.
+    // The names that upstream registers add no new interface.
     for name in ["activation-gelu", "attention-concat-heads"] {
         register(name, Place::Generic, name, &folder.compiler()).unwrap();
     }
-    // A name of the user's own is kept with its file.
+    // A user's own name is stored with its file.
     register("my-own-shader", Place::Generic, "mine", &folder.compiler()).unwrap();
     assert_eq!(shaders::read().find("my-own-shader", "gpt").unwrap().file, "mine");
     let error = register("attention-output", Place::Architecture("a"), "nothing", &folder.compiler()).unwrap_err();
@@ -117,7 +117,7 @@ fn activation() -> String {
 #[test]
 fn a_shared_kernel_is_replaced_for_the_attributes_that_a_name_stands_for() {
     let folder = Folder::new(&[("gelu.glsl", &activation()), ("all.glsl", &activation())]);
-    // For architectures of the test's own: the registry is the process'.
+    // Under architectures used only by this test, since the registry is shared by the process.
     let place = Place::Architecture("shared-kernels");
     register("activation-gelu", place, "gelu", &folder.compiler()).unwrap();
     let before = shaders::read();

@@ -1,7 +1,7 @@
-//! `attention` stands for scores, softmax and weighted sums; where one of them must stay apart, it is taken apart again.
+//! Expansion of `attention` into scores, softmax and weighted sums where one of them must stay unfused.
 //!
-//! The three do not know texts of several lengths, so what is taken apart runs on texts of one length at a time:
-//! [`Dim::Length`]. The product behind queries, keys and values becomes three.
+//! The three ops do not support texts of different lengths, so after expansion texts of one length run at a time:
+//! [`Dim::Length`]. The joint product of queries, keys and values becomes three products.
 
 use super::{Fusion, Outcome};
 use crate::graph::{Graph, Source, ValueId};
@@ -10,7 +10,7 @@ use crate::tensor::{Part, Recipe};
 
 const PASS: &str = "attention";
 
-/// Decides for every `attention`.
+/// Keeps or expands every `attention`.
 pub(super) fn run(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     let mut index = 0;
@@ -33,13 +33,13 @@ pub(super) fn run(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
     outcomes
 }
 
-/// The three ops that node `index` stands for.
+/// The three ops that node `index` is equivalent to.
 fn parts(op: &Attention, architecture: &str) -> (AttentionScores, Softmax, AttentionOutput) {
     let output = AttentionOutput { architecture: architecture.to_owned(), ..AttentionOutput::default() };
     (AttentionScores { scale: op.scale }, Softmax { causal: op.causal }, output)
 }
 
-/// Why the node must not stay fused.
+/// The reason why the node must not stay fused.
 fn reason(graph: &Graph, index: usize, fusion: &Fusion<'_>) -> Option<String> {
     let Op::Attention(op) = &graph.nodes[index].op else { return None };
     let (scores, softmax, output) = parts(op, fusion.architecture);
@@ -47,7 +47,7 @@ fn reason(graph: &Graph, index: usize, fusion: &Fusion<'_>) -> Option<String> {
     ops.iter().find_map(|(op, operands)| (fusion.apart)(op, *operands))
 }
 
-/// Puts the three ops in the place of node `index`.
+/// Replaces node `index` by the three ops.
 fn take_apart(graph: &mut Graph, index: usize, architecture: &str) -> Result<(), String> {
     let node = graph.nodes[index].clone();
     let Op::Attention(op) = &node.op else { return Err("it is no attention".into()) };
@@ -83,7 +83,7 @@ fn take_apart(graph: &mut Graph, index: usize, architecture: &str) -> Result<(),
     Ok(())
 }
 
-/// The weights of three products in place of one, whose rows are `rows`.
+/// The weights of three products that replace a joint one; `rows` are their numbers of rows.
 fn split(graph: &mut Graph, id: ValueId, rows: [usize; 3]) -> Option<[ValueId; 3]> {
     let value = graph.value(id);
     let Source::Weight(weight) = &value.source else { return None };
@@ -203,7 +203,7 @@ mod tests {
         let Op::Softmax(softmax) = &plan.graph.nodes[4].op else { panic!() };
         assert!(softmax.causal);
         assert!(plan.storage.iter().all(|storage| !matches!(storage, Storage::Buffer(_))));
-        // The view of the result is what the next product reads.
+        // The next product reads the view of the result.
         let read = plan.graph.nodes[6].operands[0];
         assert_eq!(plan.graph.viewed(read), plan.graph.nodes[5].results[0]);
         assert_eq!(plan.graph.last_uses()[plan.graph.nodes[2].results[0].0], 5, "the values live until the last op");

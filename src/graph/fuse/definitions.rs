@@ -1,14 +1,14 @@
-//! Nodes that are the steps of a fused op, by its definition, become that op, if it says how it is sought.
+//! Replaces nodes that match the definition of a fused op by that op, if the op has a search pattern.
 //!
-//! The last step is the candidate; every other step feeds it. What is found is put together as the fused op, whose
-//! definition must then be what was found.
+//! The last step is the candidate; every other step feeds it. The fused op is built from the matched nodes, and its
+//! definition must then equal them.
 
 use super::{Fusion, Outcome};
 use crate::graph::{Graph, Node, Source, ValueId};
 use crate::ops::definition::{Origin, SUM, Sought, Term};
 use crate::ops::{Linear, Op, Residual, Shape};
 
-/// Fuses every candidate that can be.
+/// Fuses every candidate where possible.
 pub(super) fn run(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
     let rows = Op::sought();
     let mut outcomes = Vec::new();
@@ -17,7 +17,7 @@ pub(super) fn run(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
         let is_last =
             |(_, sought): &&(_, Sought)| sought.steps.last().is_some_and(|(_, fits)| fits(&graph.nodes[index].op));
         for (pass, row) in rows.iter().filter(is_last).collect::<Vec<_>>() {
-            // Steps side by side may stand in either order.
+            // Parallel steps may occur in either order.
             let found = find(graph, index, (pass, row), fusion, Order::Given);
             let other = || find(graph, index, (pass, row), fusion, Order::Turned).ok();
             let found = found.or_else(|reason| other().filter(|_| row.steps.len() > 2).ok_or(reason));
@@ -47,13 +47,13 @@ enum Order {
 /// A fused op in a graph.
 pub(super) struct Found {
     pub(super) op: Op,
-    /// Its operands, each in the shape in which it takes them.
+    /// Its operands, each in the shape that the op takes.
     pub(super) operands: Vec<(ValueId, Shape)>,
-    /// Nodes of its steps, the last one's place last.
+    /// Indices of the nodes of its steps, the last step at the end.
     pub(super) places: Vec<usize>,
 }
 
-/// The steps of a row that end with node `index`, or why they are not there.
+/// The steps of a pattern that end with node `index`, or the reason why it does not match.
 fn find(
     graph: &Graph,
     index: usize,
@@ -81,14 +81,14 @@ fn find(
     }
     let unlike = || format!("these are no steps of {pass}");
     let op = (row.op)(&ops).ok_or_else(unlike)?;
-    // What the steps read and none of them makes; those side by side read the same rows.
+    // The inputs of the steps that none of the steps computes; parallel steps read the same rows.
     let mut operands: Vec<(ValueId, Shape)> = Vec::new();
     for (step, node) in steps.iter().enumerate() {
         let first = usize::from(step > 0 && step < before);
         let own = if step < before { &node.operands[first..] } else { &last_operands[before..] };
         operands.extend(own.iter().map(|id| (*id, graph.value(*id).shape.clone())));
     }
-    // Rows that are normalised together and turned head by head are taken as heads.
+    // Where rows are normalised as a whole and then rotated per head, the fused op takes the shape with heads.
     if let (Some(x), Some(read)) = (operands.first_mut(), fed.first()) {
         let (made, read) = (graph.value(steps[0].results[0]), graph.value(*read));
         if x.1 == made.shape {
@@ -114,7 +114,7 @@ fn find(
     if same { Ok(Found { op, operands, places }) } else { Err(unlike()) }
 }
 
-/// The node that makes a value, which must be a step of this kind and read by nothing else.
+/// The node that computes a value; it must be a step of this kind with no other reader.
 pub(super) fn producer(graph: &Graph, id: ValueId, label: &str, fits: fn(&Op) -> bool) -> Result<usize, String> {
     let id = graph.viewed(id);
     let Some((place, _)) = graph.producer(id) else {
@@ -135,7 +135,7 @@ pub(super) fn producer(graph: &Graph, id: ValueId, label: &str, fits: fn(&Op) ->
     Ok(place)
 }
 
-/// Activations and matrices must be stored as the result is, all else as the op has it.
+/// Checks that activations and matrices have the type of the result, and all others the type the op requires.
 fn check_types(graph: &Graph, op: &Op, operands: &[(ValueId, Shape)], last: &Node) -> Result<(), String> {
     let stored = graph.value(last.results[0]).dtype;
     for (place, (id, _)) in operands.iter().enumerate() {
@@ -148,10 +148,10 @@ fn check_types(graph: &Graph, op: &Op, operands: &[(ValueId, Shape)], last: &Nod
     Ok(())
 }
 
-/// Puts the op in the place of the last of its steps and drops the others; returns where it stands then.
+/// Replaces the last step by the op and removes the other steps; returns the op's new index.
 pub(super) fn replace(graph: &mut Graph, index: usize, found: Found) -> Result<usize, String> {
     let Found { op, operands, mut places } = found;
-    // The steps before the last are done later than they were.
+    // The steps before the last now run later.
     let updated = |(id, _): &&(ValueId, Shape)| graph.updated_by(*id).is_some_and(|place| place < index);
     if let Some((id, _)) = operands.iter().find(updated) {
         return Err(format!("{} is updated before {}", graph.value(*id).name, graph.nodes[index].name));
@@ -164,7 +164,7 @@ pub(super) fn replace(graph: &mut Graph, index: usize, found: Found) -> Result<u
     }
     let result = graph.add(&name, op, &ids).map_err(|error| error.to_string())?[0];
     let last = graph.nodes.swap_remove(index);
-    // Its readers and the outputs keep what they read.
+    // Readers and outputs keep their ids.
     graph.values[result.0].source = Source::View(last.results[0]);
     graph.nodes[index].results = last.results;
     places.pop();

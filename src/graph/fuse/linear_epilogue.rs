@@ -28,8 +28,8 @@ pub(super) fn run(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
     outcomes
 }
 
-/// The product with node `index` as its epilogue, or why there is none. Of two products that are added the later one takes
-/// the sum.
+/// The product with node `index` as its epilogue, or the reason why there is none. If both terms of a sum are products,
+/// the later one takes the sum.
 fn find(graph: &Graph, index: usize, fusion: &Fusion<'_>) -> Result<Found, String> {
     let node = &graph.nodes[index];
     if let Some(reason) = (fusion.apart)(&node.op, node.operands.len()) {
@@ -51,7 +51,7 @@ fn find(graph: &Graph, index: usize, fusion: &Fusion<'_>) -> Result<Found, Strin
     Ok(Found { op: op.into(), operands, places: vec![place, index] })
 }
 
-/// The place of the product that makes a value, and what it is with `epilogue`, which adds `other` if there is one.
+/// The index of the product that computes a value, and the product with `epilogue`, which adds `other` if present.
 fn with_epilogue(graph: &Graph, epilogue: &Op, id: ValueId, other: Option<ValueId>) -> Result<(usize, Linear), String> {
     let place = producer(graph, id, "linear", |op| matches!(op, Op::Linear(_)))?;
     let Op::Linear(product) = &graph.nodes[place].op else { return Err("it reads no product".into()) };
@@ -119,7 +119,7 @@ mod tests {
         graph.outputs = vec![y];
         let outcomes = run(&mut graph, &Fusion::default());
         let names: Vec<&str> = graph.nodes.iter().map(|node| node.name.as_str()).collect();
-        // The activation's product is the later one then.
+        // Here the activation's product is the later one.
         assert_eq!(names, ["product", "norm", "product + gelu + both", "sum"]);
         assert_eq!(graph.nodes[2].operands[2], second);
         let last = outcomes.last().unwrap().to_string();

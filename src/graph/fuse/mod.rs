@@ -1,4 +1,4 @@
-//! Passes that replace several nodes by one. Each says what it fused and why it declined elsewhere.
+//! Passes that replace several nodes by one. Each reports what it fused and why it declined a candidate.
 
 mod attention;
 mod definitions;
@@ -10,23 +10,23 @@ use super::Graph;
 use super::shaders::Registry;
 use crate::ops::Op;
 
-/// What a pass did at one candidate.
+/// Outcome of a pass at one candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The candidate became one node.
     Fused {
         /// The pass.
         pass: &'static str,
-        /// The node that stands for all.
+        /// The resulting node.
         node: String,
     },
-    /// The candidate stays as it was.
+    /// The candidate is unchanged.
     Declined {
         /// The pass.
         pass: &'static str,
-        /// The node looked at.
+        /// The candidate.
         node: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
@@ -40,25 +40,25 @@ impl std::fmt::Display for Outcome {
     }
 }
 
-/// For whom a graph is fused.
+/// Parameters of the fusion of a graph.
 #[derive(Clone, Copy)]
 pub struct Fusion<'a> {
     /// Architecture or `model_type`; empty for none.
     pub architecture: &'a str,
-    /// Which shader serves whom.
+    /// The registry of shaders.
     pub shaders: &'a Arc<Registry>,
-    /// Why an op with so many operands must stay a step of its own; `None` where nothing speaks against fusing it.
+    /// The reason why an op with this number of operands must stay unfused; `None` if it may be fused.
     pub apart: &'a dyn Fn(&Op, usize) -> Option<String>,
 }
 
 impl Default for Fusion<'_> {
-    /// For no architecture, and nothing must stay apart.
+    /// No architecture; every op may be fused.
     fn default() -> Self {
         Fusion { architecture: "", shaders: Registry::generic(), apart: &|_, _| None }
     }
 }
 
-/// Runs every pass and tells what each did.
+/// Runs every pass and returns the outcomes.
 pub fn all(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
     let mut outcomes = attention::run(graph, fusion);
     outcomes.extend(linear_epilogue::run(graph, fusion));

@@ -26,7 +26,7 @@ fn values_whose_lives_overlap_never_share_a_buffer() {
     }
     graph.outputs = vec![x];
     let plan = Plan::new(graph);
-    // Two buffers to alternate between, and the output's own.
+    // Two alternating buffers, and the output's own.
     assert_eq!(plan.buffers.len(), 3);
     assert_eq!(plan.narrow(), None);
     for node in &plan.graph.nodes {
@@ -49,7 +49,7 @@ fn an_update_lies_where_its_operand_does_and_is_never_dropped() {
     let after = graph.node("write", SetRows {}, &[table, y, at]).unwrap();
     let error = graph.node("late", silu.clone(), &[table]).unwrap_err().to_string();
     assert_eq!(error, "late: table was updated by write");
-    // Of a table that the caller owns, a copy is written.
+    // A table owned by the caller is copied, and the copy is updated.
     let given = graph.input("given", Shape::fixed(&[4, 8]), DType::F32);
     let own = graph.node("write too", SetRows {}, &[given, y, at]).unwrap();
     let read = graph.node("read", silu, &[after]).unwrap();
@@ -60,7 +60,7 @@ fn an_update_lies_where_its_operand_does_and_is_never_dropped() {
     let ops: Vec<&str> = plan.graph.nodes.iter().map(|node| node.op.name()).collect();
     assert_eq!(ops, ["activation", "set_rows", "cast", "set_rows", "activation"]);
     assert!(plan.check_stateless().unwrap_err().to_string().contains("table"));
-    // Nobody reads what it writes, but the state is there for the next run.
+    // No node reads the update, but the state persists to the next run.
     let mut graph = Graph::new();
     let table = graph.state("table", Shape::fixed(&[4, 8]), DType::F32);
     let (at, x) = (graph.input("at", Shape::fixed(&[1]), DType::I32), graph.input("x", row, DType::F32));
@@ -100,7 +100,7 @@ fn scratch_memory_is_no_value_that_lives() {
         let own = |id: &ValueId| plan.storage[id.0] == scratch;
         assert!(matches!(scratch, Storage::Buffer(_)) && !node.operands.iter().chain(&node.results).any(own));
     }
-    // Two results, one memory of two numbers a row for both, and the output's own.
+    // Two results share one buffer of two numbers per row; the output has its own.
     let counts = Counts { tokens: 10, texts: 1 };
     assert_eq!((plan.buffers.len(), plan.buffer_bytes(counts)), (4, 4 * 10 * (8 + 8 + 2 + 8)));
     assert_eq!(plan.graph.work(&plan.graph.nodes[0], counts).bytes, 4 * (2 * 80 + 8 + 64 + 2 * 20));

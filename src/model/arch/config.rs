@@ -1,4 +1,4 @@
-//! What the configurations of BERT and its relatives say alike.
+//! Configuration keys shared by BERT and related architectures.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::model::spec::{EncoderSpec, LayerNames, Matrices, NameRules, NormPlace
 use crate::ops::ActivationKind;
 use crate::{Error, Result};
 
-// Far above any model that exists, and so low that no product of sizes overflows.
+// Far above any existing model, and low enough that no product of sizes overflows.
 pub(super) const MOST_COLUMNS: usize = 1 << 20;
 pub(super) const MOST_ROWS: usize = 1 << 28;
 const MOST_LAYERS: usize = 10_000;
@@ -20,12 +20,12 @@ pub(super) struct Keys {
     pub layers: &'static str,
     pub heads: &'static str,
     pub intermediate: &'static str,
-    /// What `intermediate` is in terms of `hidden` where the configuration says none; `None` where it has to.
+    /// `intermediate` as a multiple of `hidden` if missing in the configuration; `None` if it is required.
     pub expansion: Option<usize>,
     pub positions: &'static str,
-    /// With its default.
+    /// Key and default value.
     pub activation: (&'static str, &'static str),
-    /// With its default; `None` where the reference has 1e-12 whatever the configuration says.
+    /// Key and default value; `None` where the reference uses 1e-12 regardless of the configuration.
     pub norm_eps: Option<(&'static str, f64)>,
 }
 
@@ -54,10 +54,10 @@ pub(super) struct Common {
 }
 
 impl Common {
-    /// Reads them, and with `own` what the architecture has besides; all faults are named at once.
+    /// Reads the keys, and with `own` those specific to the architecture; all faults are reported together.
     ///
     /// # Errors
-    /// `ModelFormat` naming the values that are missing or absurd; `Unsupported` for variants with another meaning.
+    /// `ModelFormat` naming missing or invalid values; `Unsupported` for variants with another meaning.
     pub fn read<'a, T>(
         config: &'a Map<String, Value>,
         path: &Path,
@@ -111,7 +111,7 @@ impl Common {
         Ok((common, own))
     }
 
-    /// The encoder of these sizes with BERT's tables, without segments.
+    /// The encoder of these sizes with BERT's tables, without segment embeddings.
     pub fn spec(self, names: LayerNames) -> EncoderSpec {
         EncoderSpec {
             hidden: self.hidden,
@@ -137,14 +137,14 @@ impl Common {
         }
     }
 
-    /// The same with a text's places counted after the padding token.
+    /// The same encoder, with positions counted after the padding token.
     pub fn spec_after_padding(self, names: LayerNames, pad: u32) -> EncoderSpec {
         let table = table("position", self.positions);
         let positions = Positions::Learned { table, rows: PositionRows::AfterPadding { pad } };
         EncoderSpec { positions, ..self.spec(names) }
     }
 
-    /// Notes a table of positions that has no row after the padding token's.
+    /// Records a fault if the position table has no row after the padding token's.
     pub fn check_padding(&self, fields: &mut Fields<'_>, pad: usize) {
         if self.positions <= pad + 1 {
             fields.fault(format!(
@@ -158,12 +158,12 @@ impl Common {
     }
 }
 
-/// A table of BERT's embeddings.
+/// An embedding table with BERT's name.
 pub(super) fn table(name: &str, rows: usize) -> Table {
     Table { name: format!("embeddings.{name}_embeddings.weight"), rows }
 }
 
-/// BERT's segments: two unless the configuration says otherwise, or none.
+/// BERT's segment table: two rows unless configured otherwise; `None` for zero rows.
 pub(super) fn segments(fields: &mut Fields<'_>) -> Option<Table> {
     let rows = fields.optional_size("type_vocab_size", 0..=MOST_ROWS).unwrap_or(2);
     (rows > 0).then(|| table("token_type", rows))
@@ -182,7 +182,8 @@ pub(super) fn layer_names() -> LayerNames {
     }
 }
 
-/// Checkpoints of `...For...` classes carry a prefix and a head, which is not used; the oldest say gamma and beta.
+/// The rules for checkpoints of `...For...` classes, which have a prefix and an unused head; the oldest use gamma and
+/// beta.
 pub(super) fn name_rules(prefix: &str, heads: &[&str]) -> NameRules {
     let ending = |old: &str, new: &str| (format!("LayerNorm.{old}"), format!("LayerNorm.{new}"));
     let everywhere =

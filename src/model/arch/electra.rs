@@ -1,4 +1,4 @@
-//! ELECTRA (Clark et al. 2020): BERT with embeddings of their own width, projected to the encoder's.
+//! ELECTRA (Clark et al. 2020): BERT with embeddings of a separate width, projected to the encoder's.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::config::{BERT_KEYS, Common, MOST_COLUMNS, layer_names, name_rules, se
 use crate::Result;
 use crate::model::spec::{EncoderSpec, NameRules};
 
-/// `embedding_size` where the configuration says none.
+/// `embedding_size` if missing in the configuration.
 const EMBEDDING: usize = 128;
 
 /// Reads a `model_type: "electra"` configuration.

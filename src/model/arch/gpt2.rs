@@ -1,4 +1,4 @@
-//! GPT-2 (Radford et al. 2019): pre-norm, causal, learned positions, matrices stored the other way round.
+//! GPT-2 (Radford et al. 2019): pre-norm, causal, learned positions, transposed matrices.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ const KEYS: Keys = Keys {
 /// Reads a `model_type: "gpt2"` configuration.
 ///
 /// # Errors
-/// As [`Common::read`]; `Unsupported` for scores that are scaled in another way.
+/// As [`Common::read`]; `Unsupported` for other scalings of the scores.
 pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
     let (common, [scaled, by_layer]) = Common::read(config, path, &KEYS, |fields, _| {
         [fields.flag_or("scale_attn_weights", true), fields.flag_or("scale_attn_by_inverse_layer_idx", false)]
@@ -53,7 +53,7 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
         matrices: Matrices::ByOperand,
         ..common.spec(names)
     };
-    // Heads of other classes, and the masks that older files hold.
+    // Heads of other classes, and the masks in older files.
     let heads = ["lm_head.*", "score.*", "classifier.*", "qa_outputs.*", "multiple_choice_head.*"];
     let ignored = heads.iter().chain(&["*.attn.bias", "*.attn.masked_bias"]);
     let rules = NameRules {

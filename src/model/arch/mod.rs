@@ -17,16 +17,16 @@ pub use shaders::{SHADERS, Shaders};
 use super::spec::{EncoderSpec, NameRules};
 use crate::Result;
 
-/// Turns a configuration into data.
+/// Reads a configuration into data.
 pub type ReadSpec = fn(&Map<String, Value>, &Path) -> Result<(EncoderSpec, NameRules)>;
 
 /// A row of [`ARCHITECTURES`].
 pub struct Architecture {
     /// `model_type` of config.json.
     pub model_type: &'static str,
-    /// How its classes in `architectures` begin, before `Model` or `For`.
+    /// Prefix of its class names in `architectures`, before `Model` or `For`.
     pub class: &'static str,
-    /// Starts of stored names that show a checkpoint to be of this architecture, or of another with the same marks.
+    /// Prefixes of stored names that identify a checkpoint of this architecture, or of another with the same prefixes.
     pub marks: &'static [&'static str],
     /// The reader of its configuration.
     pub read: ReadSpec,

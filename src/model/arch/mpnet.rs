@@ -1,4 +1,4 @@
-//! MPNet (Song et al. 2020): RoBERTa without segments, and with biases by distance that all layers share.
+//! MPNet (Song et al. 2020): RoBERTa without segments, with biases by distance shared by all layers.
 
 use std::path::Path;
 
@@ -9,9 +9,9 @@ use crate::Result;
 use crate::model::relative_biases::RelativeBiases;
 use crate::model::spec::{EncoderSpec, LayerNames, NameRules, Table};
 
-/// The reference counts positions from this id, whatever `pad_token_id` says.
+/// The reference counts positions from this id, regardless of `pad_token_id`.
 const PAD: u32 = 1;
-/// The reference uses so many buckets, however many the table has.
+/// The reference uses this number of buckets, regardless of the rows of the table.
 const BUCKETS: usize = 32;
 const MAX_DISTANCE: usize = 128;
 

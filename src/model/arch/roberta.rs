@@ -22,7 +22,7 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
     Ok((spec, name_rules("roberta.", &["lm_head.*"])))
 }
 
-/// `pad_token_id`, which counts positions and so must be in both tables.
+/// `pad_token_id`, from which positions are counted; it must be in both tables.
 fn padding(config: &Map<String, Value>, fields: &mut Fields<'_>, common: &Common) -> u32 {
     if config.get("pad_token_id").is_some_and(Value::is_null) {
         fields.fault(

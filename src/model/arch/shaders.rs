@@ -1,16 +1,16 @@
-//! Which shaders of `attention_output` serve which architecture.
+//! The shaders of `attention_output` for each architecture.
 
 /// A row of [`SHADERS`].
 pub struct Shaders {
-    /// The architecture, as shaders are registered for it.
+    /// The architecture under which shaders are registered.
     pub architecture: &'static str,
     /// Name of its row in `ops::attention_output::FAMILIES`.
     pub family: &'static str,
-    /// Every `model_type` that has these shaders and another name.
+    /// Every `model_type` with another name that uses these shaders.
     pub model_types: &'static [&'static str],
 }
 
-/// Architectures with shaders of their own; the others have the generic one.
+/// Architectures with their own shaders; all others use the generic one.
 pub const SHADERS: &[Shaders] = &[
     Shaders { architecture: "bigbird", family: "random-blocks", model_types: &["big_bird", "bigbird_pegasus"] },
     Shaders {

@@ -1,4 +1,4 @@
-//! What each architecture's reader makes of a configuration, and what it refuses.
+//! Reading of configurations by each architecture, and the errors of invalid ones.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ fn spec(model_type: &str, changes: Value) -> EncoderSpec {
     reading(model_type, changes).unwrap().0
 }
 
-/// The fault of a configuration that cannot be used.
+/// The error for a configuration that cannot be used.
 fn fault(model_type: &str, changes: Value) -> String {
     match reading(model_type, changes.clone()) {
         Err(error @ Error::ModelFormat { .. }) => error.to_string(),
@@ -168,7 +168,7 @@ fn every_row_of_shaders_names_a_family() {
     }
 }
 
-/// Files outside of `model/arch` that may name an architecture.
+/// Files outside `model/arch` that may name an architecture.
 const NAMING: &[(&str, &str)] = &[
     ("text/tokenizer/classes.rs", "which class a tokenizer without one has; text/ knows no other folder"),
     ("text/tokenizer/settings.rs", "the class of a tokenizer whose model has no config.json"),

@@ -5,7 +5,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A folder with `modules.json` and the given files; strings are written as they are.
+/// A folder with `modules.json` and the given files; strings are written verbatim.
 fn folder(files: &[(&str, Value)]) -> TempDir {
     let folder = bare(files);
     fs::write(folder.path().join("modules.json"), "[]").unwrap();
@@ -70,7 +70,7 @@ fn limits_have_an_order() {
     assert_eq!(limit(&[positions, (TRANSFORMER, json!({"max_seq_length": 40}))]), Some(40));
     let unlimited = json!(r#"{"model_max_length": 1000000000000000019884624838656}"#);
     assert_eq!(limit(&[("tokenizer_config.json", unlimited)]), None);
-    // An empty file counts as none; the next name is looked at.
+    // An empty file counts as missing; the next name is tried.
     let older = ("sentence_roberta_config.json", json!({"max_seq_length": 77}));
     assert_eq!(limit(&[(TRANSFORMER, json!({})), older, tokenizer]), Some(77));
 }

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::model::spec::NameRules;
 
-/// A safetensors file with one number a tensor.
+/// A safetensors file with one number per tensor.
 fn checkpoint(tensors: &[(&str, &str, usize)]) -> Vec<u8> {
     let (mut header, mut data) = (Map::new(), Vec::new());
     for (name, dtype, size) in tensors {
@@ -26,7 +26,7 @@ fn folder(files: &[(&str, Vec<u8>)]) -> TempDir {
     folder
 }
 
-/// The type of a model with this config.json, these settings of its Transformer module, and this checkpoint.
+/// The type of a model with this config.json, Transformer settings and checkpoint.
 fn found(choice: DTypeChoice, config: Value, settings: Value, tensors: &[(&str, &str, usize)]) -> Result<DType> {
     let settings = ("sentence_bert_config.json", settings.to_string().into_bytes());
     let folder = folder(&[("model.safetensors", checkpoint(tensors)), settings]);

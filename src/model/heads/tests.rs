@@ -103,7 +103,7 @@ fn new_class_names_and_subfolders_are_known() {
 fn pooling_modes_of_both_kinds_of_files() {
     use PoolMode::*;
     assert_eq!(modes(json!({"pooling_mode": "lasttoken"})), [LastToken]);
-    // A list keeps its own order, the booleans have a fixed one.
+    // A list keeps its own order; the booleans have a fixed one.
     assert_eq!(modes(json!({"pooling_mode": ["mean", "cls"]})), [Mean, Cls]);
     assert_eq!(modes(json!({"pooling_mode_mean_tokens": true, "pooling_mode_cls_token": true})), [Cls, Mean]);
     let all: serde_json::Map<String, Value> =

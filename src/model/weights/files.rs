@@ -1,4 +1,4 @@
-//! Which files of a folder hold its tensors.
+//! The files of a folder that contain its tensors.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,11 +14,11 @@ const INDEX: &str = "model.safetensors.index.json";
 
 /// The files of one checkpoint.
 pub(super) struct Checkpoint {
-    /// What messages name.
+    /// Path for messages.
     pub shown: PathBuf,
-    /// Each file, with the tensors that an index says are in it.
+    /// Each file, with the tensors that an index assigns to it.
     pub files: Vec<(PathBuf, Vec<String>)>,
-    /// The index, if it states the type of the tensors, and that.
+    /// The path of the index and the type that it states, if it states one.
     pub stated: Option<(PathBuf, String)>,
 }
 
@@ -68,12 +68,12 @@ fn shards(folder: &Path, index: &Path, values: &Map<String, Value>) -> Result<Ve
     Ok(shards.into_iter().map(|(name, tensors)| (folder.join(name), tensors)).collect())
 }
 
-/// Whether the name is that of a file right in the folder.
+/// Whether the name is a plain file name, directly in the folder.
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\', ':', '\0'])
 }
 
-/// A checkpoint in a format that is not read.
+/// The error for a checkpoint in an unsupported format.
 fn other_format(folder: &Path) -> Option<String> {
     let exact = ["pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack"];
     exact.iter().find(|name| folder.join(name).exists()).map(|name| (*name).to_owned())
@@ -83,7 +83,7 @@ fn remedy(folder: &Path, name: &str) -> String {
     if name != "pytorch_model.bin" {
         return "save the model anew with `save_pretrained(FOLDER, safe_serialization=True)` of transformers".into();
     }
-    // Clones, because safetensors refuses tensors that share memory.
+    // Clones, because safetensors rejects tensors that share memory.
     format!(
         "convert it once, where PyTorch is installed:\n\
          import torch\n\

@@ -1,4 +1,4 @@
-//! The header of a safetensors file, read strictly: nothing it says is believed before it is checked.
+//! Strict reading of the header of a safetensors file: every statement is checked before use.
 //!
 //! Layout: 8 bytes little-endian length of the header, the header (JSON), then the tensors' bytes end to end.
 
@@ -11,9 +11,9 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 
 use crate::error::brief;
 
-/// Bytes of the length before the header.
+/// Bytes of the length field before the header.
 const LENGTH: usize = 8;
-/// The format's own limit of the header.
+/// The format's own limit on the header's length.
 const LONGEST_HEADER: u64 = 100_000_000;
 
 /// A tensor of a file; its size has been checked against its shape and type.
@@ -25,11 +25,11 @@ pub(super) struct Stored {
     pub dtype: Dtype,
     /// Axes, slowest first.
     pub shape: Vec<usize>,
-    /// Place of the elements in the file.
+    /// Byte range of the elements in the file.
     pub bytes: Range<usize>,
 }
 
-/// All tensors of a file, in the order of their bytes.
+/// Reads all tensors of a file, in the order of their bytes.
 pub(super) fn read(file: &[u8]) -> Result<Vec<Stored>, String> {
     let Some((length, rest)) = file.split_first_chunk::<LENGTH>() else {
         return Err(format!("truncated: {} bytes, too short for a safetensors file", file.len()));
@@ -60,7 +60,7 @@ pub(super) fn read(file: &[u8]) -> Result<Vec<Stored>, String> {
     Ok(tensors)
 }
 
-/// One tensor alone: its offsets lie in the data, and their distance is what shape and type ask for.
+/// Checks one tensor: its offsets are inside the data, and their difference matches shape and type.
 fn check_extent(name: &str, info: &TensorInfo, data: usize) -> Result<(), String> {
     let (begin, end) = info.data_offsets;
     if begin > end {
@@ -86,7 +86,7 @@ fn check_extent(name: &str, info: &TensorInfo, data: usize) -> Result<(), String
     }
 }
 
-/// All tensors together: each byte of the data belongs to exactly one.
+/// Checks all tensors: each byte of the data belongs to exactly one.
 fn check_cover(tensors: &[Stored], start: usize, end: usize) -> Result<(), String> {
     let mut reached = start;
     let mut before = None;
@@ -106,7 +106,7 @@ fn check_cover(tensors: &[Stored], start: usize, end: usize) -> Result<(), Strin
     }
 }
 
-/// The header's tensors in the file's order; a name that stands there twice is an error.
+/// The header's tensors in the file's order; a duplicate name is an error.
 struct Header(Vec<(String, TensorInfo)>);
 
 impl<'de> Deserialize<'de> for Header {

@@ -14,7 +14,7 @@ fn container(header: &str, data: &[u8]) -> Vec<u8> {
     file
 }
 
-/// An honest file of the given tensors: name, type, axes; element `i` of each tensor is `i`.
+/// A valid file of the given tensors: name, type, axes; element `i` of each tensor is `i`.
 fn honest(tensors: &[(&str, &str, &[usize])]) -> Vec<u8> {
     let (mut header, mut data) = (serde_json::Map::new(), Vec::new());
     header.insert("__metadata__".into(), json!({"format": "pt"}));
@@ -261,7 +261,7 @@ fn empty_tensors_are_allowed() {
     assert_eq!(weights.tensor("c").unwrap().elements(), 0);
 }
 
-/// Seeded damage: never a panic, and what is accepted here the reference parser accepts too.
+/// Random corruption with a fixed seed: never a panic, and a file accepted here is accepted by the reference parser.
 #[test]
 fn random_damage_never_panics() {
     let whole = honest(&[("bert.a", "F32", &[2, 3]), ("b.norm.gamma", "F16", &[3]), ("position_ids", "I64", &[2])]);
@@ -305,7 +305,7 @@ impl Random {
             0 => file.truncate(place),
             1 => file.insert(place, self.below(256) as u8),
             2 if place < file.len() => drop(file.remove(place)),
-            // Digits for digits keep the JSON whole and make it lie.
+            // Replacing digits by digits keeps the JSON valid but its statements false.
             3 | 4 => {
                 let digits: Vec<usize> = (8..file.len()).filter(|i| file[*i].is_ascii_digit()).collect();
                 if !digits.is_empty() {

@@ -1,8 +1,8 @@
-//! The reference's tokenizer classes that build a tokenizer themselves, as data.
+//! The reference's tokenizer classes that build their tokenizer in code, as data.
 //!
-//! Such a class takes from tokenizer.json the pieces, the added tokens and the map of characters; normaliser,
+//! Such a class reads the pieces, the added tokens and the character map from tokenizer.json; normaliser,
 //! pre-tokenizer, template and the model's settings follow from the class and the arguments in tokenizer_config.json.
-//! With any other class tokenizer.json is used as it is.
+//! For any other class tokenizer.json is used unchanged.
 
 use tokenizers::models::ModelWrapper;
 use tokenizers::models::bpe::BPE;
@@ -21,51 +21,51 @@ use super::settings::Settings;
 use super::vocabulary::Vocabulary;
 use crate::Result;
 
-/// What one class builds.
+/// Description of the tokenizer that a class builds.
 pub(super) struct Class {
-    /// The class and those that are the same under another name, each without the ending `Fast`.
+    /// Names of the class and its aliases, each without the suffix `Fast`.
     names: &'static [&'static str],
-    /// Each `model_type` whose folders have this class when they name none.
+    /// Each `model_type` for which this class is the default.
     model_types: &'static [&'static str],
     pub kind: Kind,
-    /// Default of each special token, by role.
+    /// Default special tokens, by role.
     tokens: &'static [(&'static str, &'static str)],
-    /// Whether a mask token that is given as a mere string takes the spaces before it.
+    /// Whether a mask token given as a plain string also consumes the spaces before it.
     pub mask_takes_spaces: bool,
-    /// Default of the special tokens without a role.
+    /// Default special tokens without a role.
     pub extra: &'static [&'static str],
-    /// What stands around every text.
+    /// The tokens around every text.
     pub around: Around,
-    /// Whether the model is given segments.
+    /// Whether segments are passed to the model.
     pub gives_segments: bool,
 }
 
-/// What a class puts around every text.
+/// The tokens that a class adds around every text.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Around {
     /// The tokens of two roles, one before and one after.
     Roles([&'static str; 2]),
-    /// What tokenizer.json has; in a folder without one, what `add_bos_token` and `add_eos_token` ask for.
+    /// Those in tokenizer.json; without that file, those selected by `add_bos_token` and `add_eos_token`.
     Asked,
 }
 
-/// How a text becomes pieces.
+/// How a text is split into pieces.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Kind {
     /// WordPiece over words and punctuation, after BERT's normalisation.
     Words,
-    /// BPE over the bytes of words, each with the space before it.
+    /// BPE over the bytes of words, each including the space before it.
     Bytes,
-    /// Unigram over words that start with a mark, after the file's own map of characters.
+    /// Unigram over words prefixed by a mark, after the file's own character map.
     Sentences(Unknown),
 }
 
-/// Which piece of a Unigram model stands for what it does not know.
+/// The piece of a Unigram model that represents unknown text.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Unknown {
-    /// The one with this id, whatever its name.
+    /// The piece with this id, whatever its name.
     Id(usize),
-    /// The first with the name of the unknown token; the first of all where none has.
+    /// The first piece with the name of the unknown token; the first piece if there is none.
     Named,
 }
 
@@ -156,13 +156,13 @@ static CLASSES: [Class; 7] = [
 ];
 
 impl Class {
-    /// The class of a name, if it builds a tokenizer itself.
+    /// The class with this name, if it builds its tokenizer in code.
     pub fn named(name: &str) -> Option<&'static Class> {
         let name = name.strip_suffix("Fast").unwrap_or(name);
         CLASSES.iter().find(|class| class.names.contains(&name))
     }
 
-    /// The class of a folder that names none.
+    /// The default class of a `model_type`.
     pub fn of_model_type(model_type: &str) -> Option<&'static Class> {
         CLASSES.iter().find(|class| class.model_types.contains(&model_type))
     }
@@ -171,7 +171,7 @@ impl Class {
         self.names[0]
     }
 
-    /// The class' own token of a role.
+    /// The class' default token for a role.
     pub fn token(&self, role: &str) -> Option<&'static str> {
         self.tokens.iter().find(|(known, _)| *known == role).map(|(_, token)| *token)
     }

@@ -1,32 +1,32 @@
-//! Where a long text may be cut so that the tokens before the cut are those of the whole text.
+//! Positions at which a long text may be cut so that the tokens before the cut equal those of the whole text.
 
 use tokenizers::normalizers::NormalizerWrapper;
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::{NormalizedString, Normalizer, Tokenizer};
 
-/// Which spaces a text may be cut at; the space goes with what follows.
+/// The spaces at which a text may be cut; the space belongs to the part after the cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cuts {
     /// None.
     Nowhere,
-    /// Those between two visible ASCII characters.
+    /// Spaces between two visible ASCII characters.
     BetweenWords,
-    /// All.
+    /// All spaces.
     Spaces,
 }
 
 impl Cuts {
-    /// Those of a tokenizer. In every case no added token holds white space, so none reaches over a space, and what
-    /// such a token takes beside itself is white space alone.
+    /// The cuts of a tokenizer. In every case no added token contains white space, so none extends over a space, and
+    /// such a token consumes only white space beside itself.
     ///
-    /// A normaliser that looks at single characters, followed by BERT's splitting at white space, lets a text be cut at
-    /// any space.
+    /// With a normaliser that works on single characters, followed by BERT's splitting at white space, a text may be
+    /// cut at any space.
     ///
-    /// A map of characters looks at what is seen as one character. Between two visible ASCII characters a space is one
-    /// by itself, so the map does the same to what stands before it, whatever follows; it has to leave a space as it is.
-    /// Splitting at white space then ends a word there, and marks and pieces are made of each word alone. The words of
-    /// byte-level BPE hold a space only as their first character: one that starts before the cut ends at the visible
-    /// character before it, with or without what follows.
+    /// A character map works on graphemes. A space between two visible ASCII characters is a grapheme of its own, so
+    /// the text before it is mapped in the same way whatever follows; the map must leave a space unchanged. Splitting
+    /// at white space then ends a word there, and marks and pieces depend on each word alone. The words of byte-level
+    /// BPE contain a space only as their first character: a word that starts before the cut ends at the visible
+    /// character before it, with or without the text that follows.
     pub fn of(tokenizer: &Tokenizer) -> Self {
         let normalizer = tokenizer.get_normalizer();
         let normalized = |text: &str| {
@@ -58,7 +58,7 @@ impl Cuts {
         }
     }
 
-    /// The first space, as a place in the text's bytes, at or after `from` at which the text may be cut.
+    /// Byte position of the first space at or after `from` at which the text may be cut.
     pub fn first(self, text: &str, from: usize) -> Option<usize> {
         let bytes = text.as_bytes();
         let visible = |place: usize| bytes.get(place).is_some_and(u8::is_ascii_graphic);
@@ -73,11 +73,11 @@ impl Cuts {
     }
 }
 
-/// How much of a text a normaliser looks at to write one character of it.
+/// The context that a normaliser needs to normalise one character.
 #[derive(PartialEq, PartialOrd, Ord, Eq)]
 enum Reach {
     Character,
-    /// What is seen as one character.
+    /// The grapheme that contains the character.
     Grapheme,
     Text,
 }

@@ -1,4 +1,4 @@
-//! A tokenizer from the files of a model's folder, as the reference builds it from them.
+//! Builds a tokenizer from the files of a model's folder, as the reference does.
 
 use std::path::{Path, PathBuf};
 
@@ -38,24 +38,24 @@ impl Side {
     }
 }
 
-/// A tokenizer without truncation and padding of its own.
+/// A tokenizer without built-in truncation and padding.
 pub(super) struct Loaded {
     pub tokenizer: Tokenizer,
-    /// Which end of a long text is lost.
+    /// The end at which a long text is truncated.
     pub truncation_side: Side,
-    /// Where padding is put.
+    /// The side of padding.
     pub padding_side: Side,
-    /// What padding is made of.
+    /// Id of the padding token.
     pub pad_id: Option<u32>,
-    /// Whether the model is given segments.
+    /// Whether segments are passed to the model.
     pub gives_segments: bool,
     /// Ids of the special tokens.
     pub special: Vec<u32>,
-    /// The file it comes from, for messages.
+    /// The source file, for messages.
     pub path: PathBuf,
 }
 
-/// What tokenizer.json says of truncation and padding; tokenizer_config.json goes first.
+/// Truncation and padding as set in tokenizer.json; tokenizer_config.json takes precedence.
 #[derive(Default)]
 pub(super) struct Baked {
     pub truncation_side: Option<Side>,
@@ -63,7 +63,7 @@ pub(super) struct Baked {
     pub pad_token: Option<String>,
 }
 
-/// A tokenizer that lacks what all kinds share.
+/// A tokenizer before the steps common to all kinds.
 struct Begun {
     tokenizer: Tokenizer,
     added: Vec<(u32, Added)>,
@@ -96,7 +96,7 @@ pub(super) fn load(folder: &Path, lower_case: bool) -> Result<Loaded> {
     if let Some(class) = settings.class {
         let roles = match class.around {
             Around::Roles(roles) => roles.map(Some),
-            // Of a folder with tokenizer.json the reference does not look at the flags.
+            // In a folder with tokenizer.json the reference ignores the flags.
             Around::Asked if folder.join("tokenizer.json").exists() => [None, None],
             Around::Asked => [asked(&settings, &specials, "bos_token")?, asked(&settings, &specials, "eos_token")?],
         };
@@ -118,7 +118,7 @@ pub(super) fn load(folder: &Path, lower_case: bool) -> Result<Loaded> {
     })
 }
 
-/// The tokenizer that a class builds from its arguments and what the files hold for it.
+/// The tokenizer that a class builds from its arguments and the files' contents.
 fn built(settings: &Settings, class: &Class, source: Source) -> Result<Begun> {
     let Source { vocabulary, characters, added, baked, around, path } = source;
     let unusable = |e: tokenizers::Error| fault(&path, format!("cannot make a {}: {}", class.name(), brief(e)));
@@ -129,7 +129,7 @@ fn built(settings: &Settings, class: &Class, source: Source) -> Result<Begun> {
     tokenizer.with_normalizer(class.normalizer(settings, characters)?).map_err(unusable)?;
     tokenizer.with_pre_tokenizer(Some(class.pre_tokenizer(settings)?));
     if path.file_name().is_none_or(|name| name != "tokenizer.json") {
-        // Nothing but these files says which tokens there are.
+        // These files are the only source of the tokens.
         let roles: &[&str] = if let Around::Roles(roles) = &class.around { roles } else { &[] };
         let around = roles.iter().filter_map(|role| specials.of(role));
         let mut needed = (class.kind == Kind::Words).then_some(unknown).into_iter().chain(around);
@@ -140,7 +140,7 @@ fn built(settings: &Settings, class: &Class, source: Source) -> Result<Begun> {
     Ok(Begun { tokenizer, added, baked, around, path })
 }
 
-/// tokenizer.json as it is.
+/// The tokenizer of an unchanged tokenizer.json.
 fn as_it_is(path: PathBuf) -> Result<Begun> {
     let unusable = |e: tokenizers::Error| fault(&path, format!("is not a tokenizer: {}", brief(e)));
     let bytes = read(&path)?;
@@ -163,13 +163,13 @@ fn as_it_is(path: PathBuf) -> Result<Begun> {
     Ok(Begun { tokenizer, added, baked, around: None, path })
 }
 
-/// The role of a token that a flag asks for, if there is such a token.
+/// The role of a token enabled by a flag, if there is such a token.
 fn asked(settings: &Settings, specials: &Specials, role: &'static str) -> Result<Option<&'static str>> {
     let flag = settings.flag(&format!("add_{role}"))?;
     Ok(Some(role).filter(|role| flag.unwrap_or(false) && specials.of(role).is_some()))
 }
 
-/// The tokens of two roles before and after each text, all of segment 0; none where there is no role.
+/// A template that puts the tokens of two roles before and after each text, all of segment 0; `None` for no token.
 fn template(
     tokenizer: &Tokenizer,
     class: &Class,
@@ -194,7 +194,7 @@ fn template(
         .map_err(|e| e.to_string())
 }
 
-/// Lower case before the tokenizer's own normalisation, unless lower-casing is already one of its steps.
+/// Adds lower-casing before the tokenizer's own normalisation, unless it is already one of its steps.
 fn put_lower_case_first(tokenizer: &mut Tokenizer) -> tokenizers::Result<()> {
     let mut steps = vec![NormalizerWrapper::Lowercase(Lowercase)];
     match tokenizer.get_normalizer() {
@@ -213,14 +213,14 @@ pub(super) fn fault(path: &Path, problem: String) -> Error {
 }
 
 pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
-    // Asked before reading: reading a pipe would wait for its other end.
+    // Checked before reading, since reading a pipe would block until its other end opens.
     if !path.is_file() {
         return Err(fault(path, "not a regular file".into()));
     }
     std::fs::read(path).map_err(|e| fault(path, format!("cannot be read: {e}")))
 }
 
-/// A JSON file as an object; nothing when there is no such file.
+/// A JSON file as an object; `None` if there is no such file.
 pub(super) fn read_object(path: &Path) -> Result<Option<Map<String, Value>>> {
     if !path.exists() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! tokenizer_config.json, with what older files beside it add.
+//! The settings in tokenizer_config.json, combined with older files beside it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,9 +10,9 @@ use super::files::{Side, fault, read_object};
 use super::special::{Added, Given, ROLES};
 use crate::{Error, Result};
 
-/// Names of the class that uses tokenizer.json as it is, without the ending `Fast`.
+/// Names of classes that use tokenizer.json unchanged, without the suffix `Fast`.
 const AS_IT_IS: [&str; 3] = ["TokenizersBackend", "PreTrainedTokenizer", "PythonBackend"];
-/// Special tokens without a role, under today's key and the one before it.
+/// Special tokens without a role, under the current key and its predecessor.
 const EXTRA: &str = "extra_special_tokens";
 const ADDITIONAL: &str = "additional_special_tokens";
 
@@ -20,13 +20,13 @@ const ADDITIONAL: &str = "additional_special_tokens";
 pub(super) struct Settings {
     path: PathBuf,
     values: Map<String, Value>,
-    /// Special tokens that are listed with roles of their own.
+    /// Special tokens with roles specific to the model.
     others: Map<String, Value>,
-    /// Nothing where tokenizer.json is used as it is.
+    /// `None` where tokenizer.json is used unchanged.
     pub class: Option<&'static Class>,
-    /// Added tokens of tokenizer_config.json, by id; where it has them, no other file's count.
+    /// Added tokens of tokenizer_config.json, by id; if present, those of other files are ignored.
     added: Option<BTreeMap<u32, Added>>,
-    /// Added tokens of added_tokens.json, likewise.
+    /// Added tokens of added_tokens.json, by id.
     older: BTreeMap<u32, Added>,
 }
 
@@ -49,7 +49,8 @@ impl Settings {
         Ok(settings)
     }
 
-    /// special_tokens_map.json and added_tokens.json: they count where tokenizer_config.json lists no added tokens.
+    /// Reads special_tokens_map.json and added_tokens.json, which apply where tokenizer_config.json lists no added
+    /// tokens.
     fn read_older(&mut self, folder: &Path) -> Result<()> {
         for (key, mut value) in read_object(&folder.join("special_tokens_map.json"))?.unwrap_or_default() {
             if let (Value::Object(token), true) = (&mut value, key != EXTRA) {
@@ -85,7 +86,7 @@ impl Settings {
         }
     }
 
-    /// Added tokens by id: those of tokenizer_config.json, else those of the older file and of tokenizer.json.
+    /// Added tokens by id: those of tokenizer_config.json, or else those of the older file and of tokenizer.json.
     pub fn added(&self, of_file: Vec<(u32, Added)>) -> BTreeMap<u32, Added> {
         self.added.clone().unwrap_or_else(|| self.older.clone().into_iter().chain(of_file).collect())
     }
@@ -121,7 +122,7 @@ impl Settings {
         }
     }
 
-    /// Whether the model is given segments. Without a list, and with no class of its own, it is not.
+    /// Whether segments are passed to the model. False without a list of inputs and without a class of its own.
     pub fn gives_segments(&self) -> Result<bool> {
         match self.values.get("model_input_names") {
             None => Ok(self.class.is_some_and(|class| class.gives_segments)),
@@ -130,7 +131,7 @@ impl Settings {
         }
     }
 
-    /// What is said of a role's token: a string, or an object with its `content` and flags.
+    /// The setting of a role's token: a string, or an object with `content` and flags.
     pub fn token(&self, role: &str) -> Result<Given<'_>> {
         match self.values.get(role) {
             None => Ok(Given::Absent),
@@ -145,7 +146,7 @@ impl Settings {
         Added::of_value(value).ok_or_else(wrong)
     }
 
-    /// Special tokens of roles that only this model has.
+    /// Special tokens with roles specific to this model.
     pub fn other_tokens(&self) -> Result<Vec<(String, Added)>> {
         let other = |key: &str| key.ends_with("_token") && !ROLES.contains(&key);
         let own = self.values.iter().filter(|(key, value)| other(key) && content_of(value).is_some());
@@ -153,8 +154,8 @@ impl Settings {
         own.chain(&self.others).map(token).collect()
     }
 
-    /// Special tokens without a role. The older key counts only where the newer is absent, and null there means
-    /// the class' own.
+    /// Special tokens without a role. The older key applies only if the newer one is absent; there null means the
+    /// class' default.
     pub fn extra_tokens(&self) -> Result<Vec<Added>> {
         let tokens = |key: &str, value: &Value| match value {
             Value::Array(list) => list.iter().map(|token| self.added_token(key, token)).collect(),
@@ -185,8 +186,8 @@ fn content_of(token: &Value) -> Option<&str> {
     token.as_str().or_else(|| token.get("content")?.as_str())
 }
 
-/// The class that tokenizer_config.json names, else config.json, else the one of the `model_type`. A named class is
-/// trusted even where the `model_type` has another.
+/// The class named by tokenizer_config.json, or else by config.json, or else the default of the `model_type`. A named
+/// class takes precedence even if the `model_type` has another default.
 fn class_of(values: &Map<String, Value>, model: &Map<String, Value>, path: &Path) -> Option<&'static Class> {
     let named = |values: &Map<String, Value>| {
         values.get("tokenizer_class").and_then(Value::as_str).filter(|name| !name.is_empty()).map(str::to_owned)

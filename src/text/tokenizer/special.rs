@@ -1,4 +1,4 @@
-//! Tokens that stand for themselves in a text: special ones, and what was added to a vocabulary.
+//! Tokens matched verbatim in a text: special tokens, and tokens added to a vocabulary.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -13,7 +13,7 @@ use crate::Result;
 pub(super) const ROLES: [&str; 7] =
     ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
 
-/// A token as the files write it.
+/// A token as written in the files.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(super) struct Added {
     pub content: String,
@@ -23,7 +23,7 @@ pub(super) struct Added {
     lstrip: bool,
     #[serde(default)]
     rstrip: bool,
-    /// Whether it is looked for after normalisation; where this is not said, a special token is not.
+    /// Whether it is matched after normalisation; if unspecified, false for special tokens.
     #[serde(default)]
     normalized: Option<bool>,
     #[serde(default)]
@@ -31,13 +31,13 @@ pub(super) struct Added {
 }
 
 impl Added {
-    /// A special token that is given as a mere string.
+    /// A special token given as a plain string.
     pub fn special(content: &str) -> Self {
         let content = content.to_owned();
         Added { content, single_word: false, lstrip: false, rstrip: false, normalized: None, special: true }
     }
 
-    /// A string, or an object with the token's `content`.
+    /// A token given as a string or an object with `content`.
     pub fn of_value(value: &Value) -> Option<Self> {
         match value {
             Value::String(content) => Some(Added::special(content)),
@@ -63,13 +63,13 @@ impl From<AddedToken> for Added {
 
 /// The special tokens of a tokenizer.
 pub(super) struct Specials {
-    /// By role; the roles of [`ROLES`] first.
+    /// Tokens by role; the roles of [`ROLES`] first.
     named: Vec<(String, Added)>,
     extra: Vec<Added>,
 }
 
 impl Specials {
-    /// Those that the configuration names, else the class', else for padding `pad`.
+    /// Reads the tokens from the configuration, or else the class' defaults, or else, for padding, `pad`.
     pub fn read(settings: &Settings, pad: Option<&str>) -> Result<Self> {
         let class = settings.class;
         let mut named = Vec::new();
@@ -94,13 +94,13 @@ impl Specials {
         self.named.iter().find(|(known, _)| known == role).map(|(_, token)| token.content.as_str())
     }
 
-    /// Every special token, as often as it has roles.
+    /// Every special token, once per role.
     pub fn all(&self) -> impl Iterator<Item = &str> {
         self.named.iter().map(|(_, token)| token).chain(&self.extra).map(|token| token.content.as_str())
     }
 
-    /// What is to be added, in order, to a tokenizer that has the tokens `known`: those of `added` that it lacks or has
-    /// otherwise, then the special tokens that neither has.
+    /// The tokens to add, in order, to a tokenizer that has the tokens `known`: those of `added` that are missing or
+    /// differ, then the special tokens missing in both.
     pub fn to_add(&self, added: &BTreeMap<u32, Added>, known: &[AddedToken]) -> Vec<AddedToken> {
         let mut tokens: Vec<Added> =
             added.values().filter(|token| !known.contains(&token.library())).cloned().collect();
@@ -122,10 +122,10 @@ impl Specials {
     }
 }
 
-/// What a configuration says of one special token.
+/// The setting of one special token in a configuration.
 pub(super) enum Given<'a> {
     Absent,
-    /// That there is none.
+    /// No such token.
     None,
     Text(&'a str),
     Token(Added),

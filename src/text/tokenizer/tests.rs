@@ -22,7 +22,7 @@ fn ids(tokens: &[&str]) -> Vec<u32> {
     tokens.iter().map(|token| id(token)).collect()
 }
 
-/// tokenizer.json with truncation and padding baked in, as many models have it.
+/// tokenizer.json with truncation and padding enabled, as in many models.
 fn tokenizer_json() -> Value {
     let special = |i: usize| {
         json!({"id": i, "content": VOCABULARY[i], "single_word": false, "lstrip": false, "rstrip": false,
@@ -51,7 +51,7 @@ fn tokenizer_json() -> Value {
     })
 }
 
-/// A folder with the given files; strings are written as they are.
+/// A folder with the given files; strings are written verbatim.
 fn folder(files: &[(&str, Value)]) -> TempDir {
     let folder = TempDir::new().unwrap();
     for (name, content) in files {
@@ -69,7 +69,7 @@ fn load(files: &[(&str, Value)]) -> Tokenizer {
     Tokenizer::load(folder(files).path(), false).unwrap()
 }
 
-/// The class that uses tokenizer.json as it is.
+/// The class that uses tokenizer.json unchanged.
 fn as_it_is() -> (&'static str, Value) {
     let names = ["input_ids", "token_type_ids"];
     ("tokenizer_config.json", json!({"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": names}))

@@ -1,4 +1,4 @@
-//! What a class that builds its tokenizer itself takes from the folder's files.
+//! The contents of a folder's files for a class that builds its tokenizer in code.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use super::special::Added;
 use crate::Result;
 use crate::error::brief;
 
-/// The pieces of a model, and for BPE which pairs become one.
+/// The pieces of a model and, for BPE, the merges.
 pub(super) struct Vocabulary {
     pub pieces: Pieces,
     pub merges: Vec<(String, String)>,
@@ -27,7 +27,7 @@ pub(super) struct Vocabulary {
 #[serde(untagged)]
 pub(super) enum Pieces {
     Numbered(HashMap<String, u32>),
-    /// With the logarithm of each piece's frequency; its place is its id.
+    /// Pieces with the logarithm of their frequency; the index of a piece is its id.
     Scored(Vec<(String, f64)>),
 }
 
@@ -47,21 +47,21 @@ impl Pieces {
     }
 }
 
-/// Everything that a class takes from the files.
+/// All data that a class reads from the files.
 pub(super) struct Source {
     pub vocabulary: Vocabulary,
-    /// How characters are written before they are looked up, for Unigram.
+    /// The map applied to characters before look-up, for Unigram.
     pub characters: Option<Precompiled>,
     /// Added tokens with their ids.
     pub added: Vec<(u32, Added)>,
     pub baked: Baked,
-    /// What tokenizer.json puts around texts.
+    /// The post-processor of tokenizer.json.
     pub around: Option<PostProcessorWrapper>,
-    /// The file that holds the vocabulary.
+    /// The file of the vocabulary.
     pub path: PathBuf,
 }
 
-/// The parts of tokenizer.json that a class looks at.
+/// The parts of tokenizer.json that a class uses.
 #[derive(Deserialize)]
 struct TokenizerFile {
     #[serde(default)]
@@ -109,12 +109,12 @@ struct Model {
 #[serde(untagged)]
 enum Merge {
     Pair(String, String),
-    /// Both with one space between them, as older files have it.
+    /// Both parts separated by one space, as in older files.
     Line(String),
 }
 
 impl Source {
-    /// From tokenizer.json.
+    /// Reads tokenizer.json.
     pub fn of_file(path: &Path) -> Result<Self> {
         let unusable = |problem: String| fault(path, format!("is not a tokenizer: {}", brief(problem)));
         let file: TokenizerFile = serde_json::from_slice(&read(path)?).map_err(|e| unusable(e.to_string()))?;
@@ -124,7 +124,7 @@ impl Source {
         });
         let merges = merges.collect::<Result<_>>()?;
         let characters = character_map(&file.normalizer).map(|map| {
-            // The map is read from text alone, so it becomes text again.
+            // The map can only be parsed from text, so it is serialised again.
             guarded(|| Ok(serde_json::from_str(&map.to_string())?)).map_err(|e| unusable(e.to_string()))
         });
         Ok(Source {
@@ -141,7 +141,7 @@ impl Source {
         })
     }
 
-    /// From the files that older folders have instead: one piece a line, or pieces and merges.
+    /// Reads the files of older folders instead: one piece per line, or pieces and merges.
     pub fn of_folder(folder: &Path, class: &Class) -> Result<Self> {
         let names: &[&str] = match class.kind {
             Kind::Words => &["vocab.txt"],
@@ -172,18 +172,18 @@ impl Source {
 fn post_processor(value: Value) -> tokenizers::Result<Option<PostProcessorWrapper>> {
     match value {
         Value::Null => Ok(None),
-        // As text: the library cannot read every one from a value.
+        // Through text, since the library cannot parse every post-processor from a value.
         value => guarded(|| Ok(serde_json::from_str(&value.to_string())?)).map(Some),
     }
 }
 
-/// The error of a folder without tokenizer.json, `instead` being what might have stood in for it.
+/// The error for a folder without tokenizer.json; `instead` names the possible substitutes.
 pub(super) fn missing(folder: &Path, instead: &str) -> crate::Error {
     let made = "save it with `AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)` of transformers";
     fault(folder, format!("has no tokenizer.json{instead}; {made}"))
 }
 
-/// The first map of characters among the steps of a normaliser, as the reference looks for it.
+/// The first character map among the steps of a normaliser, in the reference's order of search.
 fn character_map(normalizer: &Value) -> Option<&Value> {
     let steps = match normalizer.get("type")?.as_str()? {
         "Sequence" => normalizer.get("normalizers")?.as_array()?.as_slice(),
@@ -192,7 +192,7 @@ fn character_map(normalizer: &Value) -> Option<&Value> {
     steps.iter().find(|step| step["type"] == "Precompiled" && step.get("precompiled_charsmap").is_some())
 }
 
-/// merges.txt: a pair a line, below a line that says the version.
+/// Reads merges.txt: one pair per line, after a line with the version.
 fn merges_of(path: &Path) -> Result<Vec<(String, String)>> {
     let text = String::from_utf8(read(path)?).map_err(|e| fault(path, format!("is not text: {e}")))?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.starts_with("#version"));

@@ -1,4 +1,4 @@
-//! Fused ops in graphs: found in their definitions, and why not elsewhere.
+//! Fused ops in graphs: where their definitions match, and why not elsewhere.
 
 use super::*;
 use crate::dtype::DType;
@@ -9,7 +9,7 @@ use crate::ops::{
 
 const ROWS_OF: [usize; 2] = [40, 64];
 
-/// The steps of a fused op, whose operands are the inputs.
+/// The steps of a fused op, with inputs as operands.
 fn apart(op: &Op, operands: &[&[usize]], stored: DType) -> Graph {
     let mut graph = Graph::new();
     for (place, axes) in operands.iter().enumerate() {
@@ -87,7 +87,7 @@ fn gates_are_found_on_either_side() {
     graph.nodes[2].operands.reverse();
     let plan = Plan::new(graph);
     assert_eq!((&plan.graph.nodes[0].op, &plan.graph.nodes[0].operands), (&op, &plan.graph.inputs), "{plan}");
-    // Two products without a nonlinearity are no gates, nor are those of different rows.
+    // Two products without a nonlinearity are not gates, nor are products of different rows.
     let mut plain = apart(&op, &[&ROWS_OF, &[96, 64], &[96, 64]], DType::F32);
     plain.nodes[0].op = Linear::default().into();
     declined(&Plan::new(plain), "gated_linear: declined at binary: these are no steps of gated_linear");
@@ -125,7 +125,7 @@ fn types_and_shaders_that_no_fused_kernel_has_are_left_alone() {
     let plan = Plan::with(apart(&norm, &axes, DType::F32), &Fusion { apart: &own, ..Fusion::default() });
     assert_eq!(plan.graph.nodes.len(), 2);
     declined(&plan, "residual_layer_norm: declined at layer_norm: a shader of the user");
-    // A bias of another shape is a sum, and GELU follows it.
+    // A bias of another shape is a plain sum, followed by GELU.
     let mut graph = Graph::new();
     let [x, other] = ["x", "other"].map(|name| graph.input(name, Shape::fixed(&ROWS_OF), DType::F32));
     let y = graph.node("sum", Binary::from(BinaryKind::Add), &[x, other]).unwrap();

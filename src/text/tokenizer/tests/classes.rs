@@ -1,4 +1,4 @@
-//! What each class builds from small hand-made files.
+//! The tokenizers that each class builds from small hand-made files.
 
 use super::*;
 
@@ -36,7 +36,7 @@ pub(super) fn byte_file() -> Value {
     })
 }
 
-/// tokenizer.json of Unigram, with a map of characters.
+/// tokenizer.json of Unigram, with a character map.
 pub(super) fn piece_file(map: Option<&[u8]>) -> Value {
     json!({
         "version": "1.0",
@@ -59,15 +59,15 @@ fn base64(bytes: &[u8]) -> String {
     bytes.chunks(3).map(four).collect()
 }
 
-/// A map of characters as sentencepiece writes it: the size of a double array over bytes, the array, and the texts that
-/// stand for the keys. Keys have at most 4 bytes and differ in the first.
+/// A character map in sentencepiece's format: the size of a double array over bytes, the array, and the replacements of
+/// the keys. Keys have at most 4 bytes and differ in the first.
 pub(super) fn character_map(pairs: &[(&str, &str)]) -> Vec<u8> {
     let (mut array, mut texts) = (vec![0u32; 256 * (2 + 4 * pairs.len())], String::new());
     for (number, (key, text)) in pairs.iter().enumerate() {
         let mut place = 0;
         for (depth, byte) in key.bytes().enumerate() {
             let here = place ^ usize::from(byte);
-            // The next level has 256 places of its own, so that no two keys meet.
+            // The next level has its own 256 entries, so that no two keys collide.
             place = 256 * (1 + 4 * number + depth);
             let ends = u32::from(depth + 1 == key.len());
             array[here] = u32::from(byte) | ends << 8 | ((here ^ place) as u32) << 10;
@@ -81,17 +81,17 @@ pub(super) fn character_map(pairs: &[(&str, &str)]) -> Vec<u8> {
     size.to_le_bytes().into_iter().chain(array).chain(texts.into_bytes()).collect()
 }
 
-/// No-break spaces become spaces, the ligature ﬁ its letters, and a space below an accent a letter.
+/// Maps no-break spaces to spaces, the ligature ﬁ to its letters, and a space below an accent to a letter.
 pub(super) fn no_break_spaces() -> Vec<u8> {
     character_map(&[("\u{a0}", " "), ("ﬁ", "fi"), (" \u{301}", "b")])
 }
 
-/// The tokenizer of a file with the configuration of a class.
+/// The tokenizer of a file with the configuration for a class.
 fn of(file: Value, config: Value) -> Tokenizer {
     load(&[("tokenizer.json", file), ("tokenizer_config.json", config)])
 }
 
-/// The ids between the tokens around every text.
+/// The ids of the text without the tokens around it.
 fn own(tokenizer: &Tokenizer, text: &str) -> Vec<u32> {
     let ids = encode(tokenizer, text, 512);
     ids[1..ids.len() - 1].to_vec()
@@ -129,7 +129,7 @@ fn sentence_pieces_have_their_unknown_piece_by_id_or_by_name() {
 
 #[test]
 fn a_mask_takes_the_spaces_before_it_where_the_class_says_so() {
-    // Splitting at white space hides it, but not where the map makes a letter of a space.
+    // Splitting at white space hides it, except where the map turns a space into a letter.
     let mut file = piece_file(Some(&character_map(&[("\u{a0}", "b")])));
     file["added_tokens"] = json!([]);
     for (class, ids) in [("CamembertTokenizer", vec![5, 10, 5]), ("XLMRobertaTokenizer", vec![9, 10, 5])] {
@@ -153,7 +153,7 @@ fn the_class_is_the_named_one_or_that_of_the_model() {
         let files = [("tokenizer.json", byte_file()), ("tokenizer_config.json", config), ("config.json", model)];
         Tokenizer::load(folder(&files).path(), false).map(|tokenizer| encode(&tokenizer, "a a", 9)).ok()
     };
-    // tokenizer.json itself puts a space before the text, splits nothing and has no template.
+    // This tokenizer.json itself puts a space before the text, has no splitting and no template.
     let (bytes, as_it_is) = (Some(vec![0, 4, 7, 2]), Some(vec![7, 7]));
     assert_eq!(kind(None, json!({"model_type": "roberta"})), bytes);
     assert_eq!(kind(None, json!({"model_type": "gpt2"})), Some(vec![4, 7]));

@@ -1,9 +1,9 @@
-//! A long text cut at a space has, before the cut, the tokens of the whole text.
+//! The tokens of a text cut at a space equal the first tokens of the whole text.
 
 use super::classes::{PIECES, byte_file, no_break_spaces, piece_file};
 use super::*;
 
-/// Pieces of text that stand beside spaces in every way; the last are no white space alone but may become part of it.
+/// Strings beside spaces in all relevant combinations; the last are not white space alone but may become part of it.
 const AROUND: &[&str] = &[
     "rains",
     "Spain",
@@ -36,7 +36,7 @@ const AROUND: &[&str] = &[
     "   ",
 ];
 
-/// Texts of so many pieces, with spaces between about half of them.
+/// Texts of this number of strings, with spaces between about half of them.
 fn texts(lengths: &[usize]) -> impl Iterator<Item = String> {
     let mut state = 1u64;
     lengths.iter().map(move |length| {
@@ -162,7 +162,7 @@ fn what_might_reach_over_a_space_is_not_cut() {
     let mut spaced = words.clone();
     spaced["added_tokens"][4]["content"] = json!("the rain");
     assert_eq!(cuts(spaced, &as_it_is), Cuts::Nowhere);
-    // What is looked for after normalisation may hold a space only then.
+    // Tokens matched after normalisation may contain a space only then.
     let mut chinese = words.clone();
     let vocabulary = chinese["model"]["vocab"].clone();
     chinese["added_tokens"].as_array_mut().unwrap().push(json!({"id": vocabulary["我"], "content": "我",
