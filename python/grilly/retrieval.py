@@ -45,7 +45,7 @@ def semantic_search(
         A list for each query, of dicts with `corpus_id` and `score`, the highest score first.
 
     Raises:
-        InvalidArgumentError: Shapes that do not fit, or a size below 1.
+        InvalidArgumentError: Incompatible shapes, or a size below 1.
 
     Source: `sentence_transformers.util.semantic_search`, version 6.2.
 
