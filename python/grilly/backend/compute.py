@@ -101,7 +101,7 @@ class Compute:
         return self._engine.backend
 
     def set_architecture(self, arch: str | None) -> None:
-        """Chooses the shaders of an architecture, such as `"gpt"`, where the registry has one; None for the generic ones.
+        """Selects the shaders of an architecture, such as `"gpt"`, where registered; None for the generic ones.
 
         Example:
             >>> import grilly

@@ -58,7 +58,7 @@ def attention(
         InvalidArgumentError: Incompatible shapes.
 
     Source: upstream's `functional.attention`; `torch.nn.functional.scaled_dot_product_attention`; windows and global
-    positions of Beltagy et al., Longformer (2020).
+        positions of Beltagy et al., Longformer (2020).
 
     Example:
         >>> from grilly import functional

@@ -47,7 +47,7 @@ class FlashAttentionConfig:
 def _blocks(config: FlashAttentionConfig) -> tuple[int, int, int, bool]:
     q, kv, head, half = astuple(config)
     named = (("block_q", q), ("block_kv", kv), ("head_dim", head))
-    # Larger values are clamped here and then rejected there.
+    # Clamped to fit the core's integers; the core rejects anything that large.
     q, kv, head = (min(whole("flash attention", name, size), 2**31) for name, size in named)
     return q, kv, head, bool(half)
 

@@ -216,7 +216,7 @@ def bias_gelu(x: Operand, bias: Operand, approximate: str = "tanh") -> Result:
 def softmax_dropout(
     x: Operand, p: float, seed: int, mask: Operand | None = None, causal: bool = False, offset: int = 0
 ) -> Result:
-    """Softmax over the last axis, then dropout: elements become 0 with probability `p`, the others are divided by `1 - p`.
+    """Softmax over the last axis, then dropout: 0 with probability `p`, else divided by `1 - p`.
 
     The dropped elements are those of `functional.dropout` with the same `seed`.
 

@@ -148,7 +148,7 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
         return self._device
 
     def operand(self, beside: Any = None) -> Any:
-        """The operand for operations: the copy on the device, or the NumPy array if there is no copy or `beside` is a NumPy array.
+        """The copy on the device, or the NumPy array if there is no copy or `beside` is a NumPy array.
 
         Example:
             >>> from grilly import nn
