@@ -1,4 +1,4 @@
-"""Sentence embeddings with sentence-transformers' numbers on any Vulkan GPU, with a CPU that takes over.
+"""Sentence embeddings with sentence-transformers' numbers on any Vulkan GPU, with fallback to the CPU.
 
 Nothing is loaded, and no device is touched, before a name is used.
 """

@@ -180,7 +180,7 @@ def shut_down() -> None: ...
 
 @final
 class Engine:
-    """A device on which arrays live and ops run; `engine` gives the one of a device string."""
+    """A device that holds arrays and runs ops; `engine` returns the one for a device string."""
 
     @property
     def backend(self) -> str: ...
@@ -210,7 +210,7 @@ class Engine:
 
 @final
 class Array:
-    """A tensor on a device: contiguous, never changed."""
+    """A tensor on a device: contiguous, immutable."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...

@@ -1,4 +1,4 @@
-"""Arrays that stay on a device: `to_vulkan` puts data there, `from_vulkan` brings it back."""
+"""Arrays that stay on a device: `to_vulkan` uploads data, `from_vulkan` downloads it."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def to_vulkan(x: Any, device: str | bool = "vulkan", *, keep_on_gpu: bool = True
 
     Args:
         x: A NumPy array, number, nested lists, torch tensor or anything else with `__array__` or `__dlpack__`; any
-            strides. float16 stays, float32 and float64 become float32, and integers and bool become int32: ids, or
-            masks of 0 and 1. A tensor that is already there is returned as it is.
+            strides. float16 is kept, float32 and float64 become float32, and integers and bool become int32: ids, or
+            masks of 0 and 1. A tensor that is already on the device is returned unchanged.
         device: `"vulkan"`, `"vulkan:N"` or `"cpu"`; default `"vulkan"`, which is the CPU where there is no usable GPU.
         keep_on_gpu: Upstream's option, without effect: the result is always on the device, and NumPy can read it.
 
@@ -62,7 +62,7 @@ def to_vulkan_gpu(x: Any, device: str = "vulkan") -> VulkanTensor:
 
 
 def to_vulkan_batch(tensors: Any, device: str = "vulkan") -> Any:
-    """`to_vulkan` of every item of a list or tuple, in the same kind of container; of anything else, of itself.
+    """`to_vulkan` of every item of a list or tuple, in the same kind of container; anything else is converted itself.
 
     Example:
         >>> import grilly
@@ -79,7 +79,7 @@ def from_vulkan(x: Any, device: str | None = None) -> npt.NDArray[Any]:
     """The elements of an array on a device, in a new NumPy array; other arrays become NumPy arrays.
 
     Args:
-        x: A `VulkanTensor`, or what NumPy takes.
+        x: A `VulkanTensor`, or anything convertible by NumPy.
         device: Upstream's option, without effect: it named a torch device.
 
     Example:
@@ -91,7 +91,7 @@ def from_vulkan(x: Any, device: str | None = None) -> npt.NDArray[Any]:
 
 
 def ensure_vulkan_compatible(x: Any) -> npt.NDArray[Any]:
-    """A NumPy array as a device takes it: contiguous, integers as they are, float16 or float32.
+    """A NumPy array in the form that devices accept: contiguous, integers unchanged, float16 or float32.
 
     Raises:
         InvalidTypeError: Not numbers.
@@ -106,10 +106,10 @@ def ensure_vulkan_compatible(x: Any) -> npt.NDArray[Any]:
 
 
 def from_dlpack(x: Any, device: str = "vulkan") -> VulkanTensor:
-    """`to_vulkan` of an array of another library that speaks DLPack, such as a torch tensor on the CPU.
+    """`to_vulkan` of an array of another library that supports DLPack, such as a torch tensor on the CPU.
 
     Raises:
-        InvalidTypeError: No `__dlpack__`, or one that gives no array in memory that the host can read.
+        InvalidTypeError: No `__dlpack__`, or one that returns no array in host-readable memory.
 
     Example:
         >>> import grilly, numpy as np

@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> int:
 
 
 def sources(shaders: list[str], folder: Path, output: Path | None) -> list[str]:
-    """The shaders of a folder without those that an earlier run wrote to `output` within it.
+    """The shaders of a folder, except those that an earlier run wrote to `output` inside it.
 
     Example:
         >>> from pathlib import Path

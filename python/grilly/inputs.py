@@ -1,4 +1,4 @@
-"""What callers pass, checked and made uniform before any work begins."""
+"""Validation and normalisation of callers' arguments, before any work begins."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ __all__ = [
 ]
 
 DTYPES = ("float32", "float16", "bfloat16")
-# Names of a GPU: this package's own, and torch's.
+# Names for a GPU: this package's own and torch's.
 ACCELERATORS = ("vulkan", "gpu", "cuda", "mps")
-# torch's name of its type for each of this package's, where it differs.
+# torch's type names that differ from this package's.
 TORCH_DTYPES = {"half": "float16", "float": "float32"}
 
 
@@ -49,7 +49,7 @@ def as_list(texts: Any) -> tuple[list[Any], bool]:
 
 
 def path_text(path: Any, name: str) -> str:
-    """A path as a str that can be the name of a file."""
+    """A path as a str that is a valid file name."""
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(text, str):
         raise InvalidTypeError(f"{name} is of type {type(path).__name__}, expected str or a path")
@@ -74,7 +74,7 @@ def positive(value: Any, name: str) -> int:
 
 
 def check_dtype(dtype: Any, name: str = "dtype") -> str:
-    """The name of an element type that is given by name, as NumPy's or as torch's; also `"auto"`."""
+    """The name of an element type given by name or as NumPy's or torch's type; also `"auto"`."""
     text = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", None) or str(dtype)
     text = text.removeprefix("torch.")
     text = TORCH_DTYPES.get(text, text)
@@ -84,9 +84,9 @@ def check_dtype(dtype: Any, name: str = "dtype") -> str:
 
 
 def choose_dtype(dtype: Any, default: str | None, given: Mapping[str, Any]) -> str | None:
-    """The one element type of the argument `dtype` and of what `given` names; where both speak, they must agree.
+    """The element type from the argument `dtype` and the options `given`; if both name one, they must agree.
 
-    An argument that is the default gives way. `"auto"` and None leave the choice to the model's files.
+    A `dtype` equal to the default is overridden. `"auto"` and None leave the choice to the model's files.
     """
     named = {} if dtype is None else {"dtype": check_dtype(dtype)}
     named |= {name: check_dtype(value, name) for name, value in given.items() if value is not None}
@@ -98,7 +98,7 @@ def choose_dtype(dtype: Any, default: str | None, given: Mapping[str, Any]) -> s
 
 
 def device_name(device: Any, name: str = "device") -> str:
-    """`"cpu"`, `"vulkan"` or `"vulkan:N"` for what names a device here or in torch; None is the best GPU."""
+    """`"cpu"`, `"vulkan"` or `"vulkan:N"` for a device name of this package or torch; None is the best GPU."""
     if device is None:
         return "vulkan"
     if isinstance(device, int) and not isinstance(device, bool):
@@ -118,7 +118,7 @@ def device_name(device: Any, name: str = "device") -> str:
 
 
 def check_device(device: Any, devices: Any) -> Any:
-    """The one device of `device` and `devices`."""
+    """The single device given by `device` or `devices`."""
     if devices is not None:
         if isinstance(devices, str) or not isinstance(devices, Iterable):
             raise InvalidTypeError(f"devices is of type {type(devices).__name__}, expected a list of device strings")
@@ -132,7 +132,7 @@ def check_device(device: Any, devices: Any) -> Any:
 
 
 def merge_prompts(given: Any, configured: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The caller's prompts before the model's own; `query` and `document` are always there, empty by default."""
+    """The caller's prompts override the model's own; `query` and `document` always exist, empty by default."""
     if given is not None and not isinstance(given, Mapping):
         raise InvalidTypeError(f"prompts is of type {type(given).__name__}, expected a dict of str to str")
     prompts: dict[str, str | None] = {"query": None, "document": None, **(given or {})}

@@ -1,4 +1,4 @@
-"""Pairing and grouping embeddings: sentence-transformers' functions, in NumPy."""
+"""Paraphrase mining and clustering of embeddings: sentence-transformers' functions, in NumPy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def paraphrase_mining(
     prompt_name: str | None = None,
     prompt: str | None = None,
 ) -> list[list[float | int]]:
-    """Pairs of texts that are most alike: `encode`, then `paraphrase_mining_embeddings`.
+    """The most similar pairs of texts: `encode`, then `paraphrase_mining_embeddings`.
 
     Args:
         model: A model of this package.
@@ -38,9 +38,9 @@ def paraphrase_mining(
         show_progress_bar: As in the model's `encode`, like `batch_size`, `truncate_dim`, `prompt_name` and `prompt`.
         batch_size: As in `encode`.
         query_chunk_size: As in `paraphrase_mining_embeddings`, like the following.
-        corpus_chunk_size: Texts that a text is compared with at a time.
-        max_pairs: Most pairs given.
-        top_k: Most partners looked at for a text.
+        corpus_chunk_size: Texts that each is compared with at a time.
+        max_pairs: Maximum pairs returned.
+        top_k: Maximum partners considered per text.
         score_function: Of two matrices; default: cosine.
         truncate_dim: Dimensions kept of each embedding.
         prompt_name: Name of a prompt of the model.
@@ -74,15 +74,15 @@ def paraphrase_mining_embeddings(
     top_k: int = 100,
     score_function: Score = cos_sim,
 ) -> list[list[float | int]]:
-    """Pairs of rows with the highest scores, by comparing all with all.
+    """Pairs of rows with the highest scores, by exhaustive comparison.
 
     Args:
         embeddings: `(N, D)`; an array, a torch tensor, or a list of either.
         query_chunk_size: Rows compared at a time.
         corpus_chunk_size: Rows that they are compared with at a time.
-        max_pairs: Most pairs given.
-        top_k: Most partners looked at for a row.
-        score_function: Of two matrices, the same for (a, b) and (b, a); default: cosine.
+        max_pairs: Maximum pairs returned.
+        top_k: Maximum partners considered per row.
+        score_function: A symmetric function of two matrices; default: cosine.
 
     Returns:
         Lists `[score, i, j]` with `i < j`, the highest score first.
@@ -122,7 +122,7 @@ def paraphrase_mining_embeddings(
 def nearest(
     part: Any, rows: Any, size: int, count: int, score_function: Score
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """For each row of `part` the `count` rows with the highest scores and these; `size` rows are compared at a time."""
+    """For each row of `part`, the `count` highest scores and their row indices; `size` rows are compared at a time."""
     best: tuple[npt.NDArray[Any], npt.NDArray[np.int64]] | None = None
     for start, chunk in chunks(rows, size):
         scores = matrix(score_function(part, chunk))
@@ -149,12 +149,12 @@ def community_detection(
     Args:
         embeddings: `(N, D)`; an array, a torch tensor, or a list of either.
         threshold: Lowest cosine with the central row.
-        min_community_size: Fewest rows of a group.
+        min_community_size: Minimum rows of a group.
         batch_size: Rows that are compared with all others at a time.
         show_progress_bar: Whether to show a tqdm bar.
 
     Returns:
-        A list for each group, of rows' numbers, the central one first; the largest group first.
+        A list of row indices for each group, the central row first; the largest group first.
 
     Source: `sentence_transformers.util.community_detection`, version 6.2.
 
@@ -197,7 +197,7 @@ def community_detection(
 
 
 def shown(steps: range, bar: bool) -> Any:
-    """The steps, with a progress bar if wanted."""
+    """The steps, with a progress bar if `bar`."""
     if not bar:
         return steps
     from tqdm.auto import tqdm

@@ -1,4 +1,4 @@
-"""What callers pass as arrays, made into what a device takes: contiguous float32, float16 or int32."""
+"""Conversion of callers' arrays to the form that devices accept: contiguous float32, float16 or int32."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def host_array(value: Any, name: str) -> Host:
     if isinstance(value, np.ma.MaskedArray):
         raise InvalidTypeError(f"{name} is a masked array, whose mask would be lost; fill it: x.filled(value)")
     try:
-        detach = getattr(value, "detach", None)  # a torch tensor that wants gradients refuses __array__
+        detach = getattr(value, "detach", None)  # a torch tensor that requires gradients refuses __array__
         if callable(detach):
             value = detach()
         found = None if not hasattr(value, "__array__") and hasattr(value, "__dlpack__") else np.asarray(value)
@@ -38,7 +38,7 @@ def host_array(value: Any, name: str) -> Host:
 
 
 def read_dlpack(value: Any, name: str) -> Host:
-    """The array that `value.__dlpack__` gives."""
+    """The array that `value.__dlpack__` returns."""
     try:
         return np.from_dlpack(value)
     except (AttributeError, TypeError, ValueError, RuntimeError, BufferError) as error:
@@ -47,7 +47,7 @@ def read_dlpack(value: Any, name: str) -> Host:
 
 
 def as_floats(value: Any, name: str) -> Host:
-    """float16 stays; float32, float64, bool and integers become float32; other types are refused."""
+    """Keeps float16; converts float32, float64, bool and integers to float32; rejects other types."""
     array = host_array(value, name)
     if array.dtype.kind not in "fbiu":
         raise InvalidTypeError(f"{name} is of type {array.dtype}, expected numbers")

@@ -1,4 +1,4 @@
-"""From the model's rows to what the caller asked for: truncated, then normalised, then converted."""
+"""Conversion of the model's rows to the requested result: truncated, then normalised, then converted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 __all__ = ["normalize_rows", "stored", "to_tensor", "token_features"]
 
-# Rows that are normalised at a time: their float64 copy stays small.
+# Rows normalised per block, so that their float64 copy stays small.
 ROWS = 1024
 
 
@@ -46,7 +46,7 @@ def stored(rows: npt.NDArray[np.float32], dtype: str) -> npt.NDArray[np.floating
 def token_features(
     sentences: npt.NDArray[np.floating[Any]], tokens: list[npt.NDArray[np.floating[Any]]], ids: list[list[int]]
 ) -> list[dict[str, npt.NDArray[Any]]]:
-    """What `output_value=None` gives: everything known of each text, without padding."""
+    """The result of `output_value=None`: ids, mask, token and sentence embeddings per text, without padding."""
     return [
         {
             "input_ids": np.array(row_ids, dtype=np.int64),

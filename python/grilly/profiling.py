@@ -1,4 +1,4 @@
-"""How long each kernel takes on a Vulkan device."""
+"""Kernel times on a Vulkan device."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["KernelTime", "Profile", "profile"]
 
 @dataclass(frozen=True)
 class KernelTime:
-    """What the dispatches of one kernel took that have one label.
+    """Time of the dispatches of one kernel under one label.
 
     Attributes:
         label: The step of a model's plan, such as `layer 0 attention`, or the operation on arrays.
         kernel: The shader that ran, with its variant: one of grilly's, or a user's.
-        count: How many dispatches there were.
-        seconds: All of them together, by the device's clock.
+        count: Number of dispatches.
+        seconds: Their total time, by the device clock.
 
     Example:
         >>> from grilly.profiling import KernelTime
@@ -36,10 +36,10 @@ class KernelTime:
 
 @dataclass
 class Profile:
-    """What `profile` measured; empty before its block ends.
+    """The measurements of `profile`; empty until its block ends.
 
     Attributes:
-        times: One entry a label and kernel, the longest first.
+        times: One entry per label and kernel, the longest first.
 
     Example:
         >>> from grilly.profiling import KernelTime, Profile
@@ -52,11 +52,11 @@ class Profile:
 
     @property
     def seconds(self) -> float:
-        """All dispatches together."""
+        """Total of all dispatches."""
         return sum(entry.seconds for entry in self.times)
 
     def by_kernel(self) -> dict[str, float]:
-        """Seconds of each kernel, the longest first."""
+        """Seconds per kernel, the longest first."""
         found: dict[str, float] = {}
         for entry in self.times:
             found[entry.kernel] = found.get(entry.kernel, 0.0) + entry.seconds
@@ -76,11 +76,11 @@ class Profile:
 def profile() -> Iterator[Profile]:
     """Measures every dispatch on Vulkan devices within a `with` block, by the devices' own timestamps.
 
-    Work on the CPU, and on a device without timestamps, leaves no entries. One block at a time: an inner one ends the
-    outer one's measuring. Measuring keeps dispatches apart, so the whole may take longer than without.
+    Work on the CPU, and on a device without timestamps, adds no entries. Blocks do not nest: an inner one ends the
+    measurement of the outer one. Measuring serialises dispatches, so the total may be longer than without.
 
     Returns:
-        A context manager that gives a `Profile`, which is filled when the block ends.
+        A context manager that yields a `Profile`, which is filled when the block ends.
 
     Source: `vkCmdWriteTimestamp2` between the dispatches.
 
@@ -104,7 +104,7 @@ def profile() -> Iterator[Profile]:
 
 
 def _synchronize() -> None:
-    """Waits for calls on arrays that are under way: their times are taken when they are done."""
+    """Waits for array calls in flight: their times are recorded on completion."""
     try:
         _core.engine("vulkan").synchronize()
     except DeviceError:

@@ -11,7 +11,7 @@ __all__ = ["progress"]
 
 @contextmanager
 def progress(total: int, shown: bool | None) -> Iterator[Callable[[int], object] | None]:
-    """What to call with the number of texts done, or None without a bar."""
+    """Yields a callback for the number of texts done, or None without a bar."""
     if shown is None:
         shown = logging.getLogger("grilly").isEnabledFor(logging.INFO)
     if not shown:

@@ -1,4 +1,4 @@
-"""Embeddings with fewer bits: the precisions of sentence-transformers, by its formulas."""
+"""Quantisation of embeddings: the precisions of sentence-transformers, with its formulas."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["PRECISIONS", "quantize_embeddings"]
 logger = logging.getLogger("grilly")
 
 PRECISIONS = ("float32", "int8", "uint8", "binary", "ubinary")
-# With fewer embeddings than this their own range says little about the ranges of others.
+# With fewer embeddings than this, their range is a poor estimate for others.
 FEW = 100
 
 
@@ -26,11 +26,11 @@ def quantize_embeddings(
     ranges: npt.ArrayLike | None = None,
     calibration_embeddings: npt.ArrayLike | None = None,
 ) -> Any:
-    """Stores embeddings `(N, D)` with fewer bits.
+    """Quantises embeddings `(N, D)` to fewer bits.
 
     `int8` and `uint8` cut each column's range `[low, high]` into 255 steps: `q = floor((x - low) / step)`, clipped to
     0..255; `step = (high - low) / 255`, and 1 where that is 0; `int8` is `q - 128`. `ubinary` packs the signs `x > 0`,
-    eight columns a byte, first column in the highest bit; `binary` is that minus 128. `float32` only converts.
+    eight columns per byte, first column in the highest bit; `binary` is that minus 128. `float32` only converts.
 
     Args:
         embeddings: `(N, D)`, an array or a torch tensor; or a list of `(T, D)`, which share one range and give a list.

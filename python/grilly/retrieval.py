@@ -28,24 +28,24 @@ def semantic_search(
     top_k: int = 10,
     score_function: Score = cos_sim,
 ) -> list[list[dict[str, int | float]]]:
-    """For each query the `top_k` rows of the corpus with the highest scores, by comparing all with all.
+    """For each query the `top_k` rows of the corpus with the highest scores, by exhaustive comparison.
 
-    No more scores are held at a time than one chunk of queries has with one chunk of the corpus. Of rows with equal
-    scores the first in the corpus comes first; sentence-transformers leaves their order to torch.
+    At most the scores of one query chunk with one corpus chunk are in memory. Rows with equal scores are in corpus
+    order; in sentence-transformers torch determines their order.
 
     Args:
         query_embeddings: `(N, D)` or `(D,)`; an array, a torch tensor, or a list of either.
         corpus_embeddings: `(M, D)`, likewise.
         query_chunk_size: Queries compared at a time.
         corpus_chunk_size: Rows of the corpus compared at a time.
-        top_k: Most rows given for a query.
-        score_function: Of two matrices; default: cosine. It is called with chunks of what was given.
+        top_k: Maximum rows returned per query.
+        score_function: Of two matrices; default: cosine. It is called with chunks of the input.
 
     Returns:
         A list for each query, of dicts with `corpus_id` and `score`, the highest score first.
 
     Raises:
-        InvalidArgumentError: Shapes that do not fit, or a size below 1.
+        InvalidArgumentError: Incompatible shapes, or a size below 1.
 
     Source: `sentence_transformers.util.semantic_search`, version 6.2.
 
@@ -87,7 +87,7 @@ def largest(scores: npt.NDArray[Any], count: int) -> tuple[npt.NDArray[Any], npt
     for row, chosen in zip(scores, places, strict=True):
         candidates = np.arange(len(row))
         if len(chosen) < len(row):
-            # Only numbers that reach the last one chosen are sorted.
+            # Sort only the numbers not below the smallest selected one.
             candidates = np.flatnonzero(~(row < np.partition(row, -len(chosen))[-len(chosen)]))
         order = np.argsort(-row[candidates], kind="stable")
         chosen[:] = candidates[order[: len(chosen)]]
@@ -124,13 +124,13 @@ def chunks(rows: Any, size: int) -> Iterator[tuple[int, Any]]:
 
 
 def products(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """`a @ b.T`, of rows that are as wide."""
+    """`a @ b.T` for rows of equal width."""
     if b.ndim != 2 or a.shape[1] != b.shape[1]:
         raise InvalidArgumentError(f"embeddings have shapes {a.shape} and {b.shape}, expected (N, D), (M, D)")
     return np.asarray(a @ b.T)
 
 
 def matrix(scores: Any) -> npt.NDArray[Any]:
-    """What a score function gives, as float32 or float64."""
+    """The result of a score function, as float32 or float64."""
     array = np.asarray(as_array(scores))
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float32)

@@ -1,4 +1,4 @@
-"""How alike embeddings are: the four functions of sentence-transformers, in NumPy; tensors give tensors."""
+"""Similarity of embeddings: the four functions of sentence-transformers, in NumPy; tensors give tensors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 Array = npt.NDArray[np.floating[Any]]
-# Most elements of a block of differences, so that distances need megabytes and not N x M x D.
+# Maximum elements of a block of differences, so that distances need megabytes and not N x M x D elements.
 BLOCK = 1 << 21
 
 
@@ -160,7 +160,7 @@ def matrices(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Array, Array]:
 
 
 def pairs(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Array, Array]:
-    """Both with the same shape, or one that broadcasts to the other's."""
+    """Both as arrays whose shapes broadcast."""
     first, second = floats(a), floats(b)
     try:
         np.broadcast_shapes(first.shape, second.shape)

@@ -1,4 +1,4 @@
-"""torch tensors in and out of functions that compute with NumPy; torch itself is never imported."""
+"""Conversion of torch tensors for functions that compute with NumPy; torch itself is never imported."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def holds_tensors(values: Any) -> bool:
 
 
 def as_array(values: Any) -> Any:
-    """Tensors as arrays, bfloat16 ones as float32; everything else as it is.
+    """Converts tensors to arrays, bfloat16 to float32; everything else is returned unchanged.
 
     Example:
         >>> from grilly.tensors import as_array
@@ -44,7 +44,7 @@ def as_array(values: Any) -> Any:
 
 
 def as_given(result: Any, *given: Any) -> Any:
-    """An array as a tensor on the CPU, if one of `given` holds tensors.
+    """Converts an array to a tensor on the CPU if any of `given` holds tensors.
 
     Example:
         >>> import numpy as np
@@ -58,7 +58,7 @@ def as_given(result: Any, *given: Any) -> Any:
 
 
 def takes_tensors(function: Function) -> Function:
-    """Lets a function of arrays take tensors by position or by name, and then give one.
+    """Lets a function of arrays accept tensors, positional or by keyword, and then return one.
 
     Example:
         >>> import numpy as np

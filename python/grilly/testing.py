@@ -1,4 +1,4 @@
-"""For tests: faults on request, what the validation layer said, and two shaders side by side."""
+"""For tests: fault injection, messages of the validation layer, and comparison of two shaders."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def inject_fault(kind: str, after: int = 0) -> None:
 
     Args:
         kind: `"allocation"` (no device memory is left), `"device_lost"` (at a submission) or `"barrier"` (one between
-            dispatches is left out: what follows may read what is not written yet).
+            dispatches is omitted: later dispatches may read data not yet written).
         after: Calls of that kind that still succeed; default 0.
 
     Raises:
-        InvalidArgumentError: Another kind.
+        InvalidArgumentError: Unknown kind.
 
     Example:
         >>> from grilly import testing
@@ -38,7 +38,7 @@ def inject_fault(kind: str, after: int = 0) -> None:
 
 
 def clear_faults() -> None:
-    """Ends what `inject_fault` began.
+    """Ends the effect of `inject_fault`.
 
     Example:
         >>> from grilly import testing
@@ -60,13 +60,13 @@ def validation_messages() -> list[str]:
 
 @dataclass(frozen=True)
 class ShaderComparison:
-    """What `compare_shaders` found.
+    """Result of `compare_shaders`.
 
     Args:
-        largest_difference: Between an element of one result and of the other.
-        same_bits: Whether there is no difference at all.
-        specific_seconds: One dispatch of the specific shader, the fastest of several rounds.
-        generic_seconds: One of the generic shader.
+        largest_difference: Largest absolute difference between elements of the two results.
+        same_bits: Whether the results are bit-identical.
+        specific_seconds: Time of one dispatch of the specific shader, the fastest of several rounds.
+        generic_seconds: The same for the generic shader.
     """
 
     largest_difference: float
@@ -76,7 +76,7 @@ class ShaderComparison:
 
     @property
     def speedup(self) -> float:
-        """How many times as fast the specific shader is."""
+        """Speed of the specific shader relative to the generic one."""
         return self.generic_seconds / self.specific_seconds
 
 
@@ -95,19 +95,19 @@ def compare_shaders(
     """Runs two `attention-output` shaders on the same tensors and compares results and time.
 
     Args:
-        specific: A file as `register_architecture_shader` takes it, or one of grilly's own.
+        specific: A file as for `register_architecture_shader`, or one of grilly's own.
         generic: The other; default the generic shader.
         compiler: Compiles the files; default as `register_architecture_shader`.
-        weights: `[batch, heads, q_len, kv_len]`, zero where the specific shader's mask has it so; default random
+        weights: `[batch, heads, q_len, kv_len]`, zero where the specific shader's mask is; default random
             causal weights for 2 texts, 8 heads and 512 tokens.
         values: `[batch, kv_len, kv_heads, head_dim]`; default random ones that fit.
         device: `"vulkan"` or `"vulkan:N"`.
-        rounds: How often the time is taken.
-        repeats: Dispatches of a round.
+        rounds: Number of timings.
+        repeats: Dispatches per round.
         **attributes: `window`, `global_tokens`, `random_blocks`, `block`, `seed`.
 
     Raises:
-        DeviceUnavailableError: There is no Vulkan device, so nothing would be compared.
+        DeviceUnavailableError: There is no Vulkan device.
         ShaderNotFound, FunctionNotFound, CompilationFailed, PipelineCreationFailed: As on registration.
         InvalidArgumentError: The shapes do not fit.
 
@@ -136,7 +136,7 @@ def compare_shaders(
             table.register("attention-output", name, file, built)
         calls = [{"architecture": name, **attributes} for name in names]
         results = [engine.call("attention_output", operands, call).numpy() for call in calls]
-        # A GPU that was idle runs slowly for a while.
+        # Warm up: an idle GPU runs slowly at first.
         warm = time.perf_counter() + 0.2
         while time.perf_counter() < warm:
             _seconds(engine, operands, calls[0], repeats)
@@ -154,7 +154,7 @@ def compare_shaders(
 
 
 def _seconds(engine: _core.Engine, operands: list[_core.Array], attributes: dict[str, object], repeats: int) -> float:
-    """One dispatch's time by the device's own clock, or by the host's where it has none."""
+    """Time of one dispatch by the device clock, or by the host clock if it has none."""
     engine.synchronize()
     _core.profile(True)
     try:

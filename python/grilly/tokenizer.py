@@ -1,4 +1,4 @@
-"""The model's tokenizer as Python code expects one."""
+"""The model's tokenizer with a Python interface."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Tokenizer", "check_padding_side"]
 
 
 class Held(Protocol):
-    """What has a core, now this one and now another."""
+    """An object with a core that may be replaced."""
 
     core: _core.EmbeddingModel
 
@@ -59,7 +59,7 @@ class Tokenizer:
     def preprocess(
         self, texts: Any, prompt: str | None = None, options: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """What a model's `preprocess` gives: rows of equal length, padded with the tokenizer's pad token on its side.
+        """Result of a model's `preprocess`: rows of equal length, padded with the tokenizer's pad token on its side.
 
         Example:
             >>> model.tokenizer.preprocess(["Hello", ""])["input_ids"].tolist()
@@ -99,7 +99,7 @@ class Tokenizer:
 
 
 def padded(rows: list[list[int]], filler: int, left: bool) -> npt.NDArray[np.int64]:
-    """Rows as one array, filled up to the longest on one side."""
+    """Rows as one array, padded on one side to the longest."""
     longest = max(len(row) for row in rows)
     result = np.full((len(rows), longest), filler, dtype=np.int64)
     for place, row in zip(result, rows, strict=True):
@@ -108,7 +108,7 @@ def padded(rows: list[list[int]], filler: int, left: bool) -> npt.NDArray[np.int
 
 
 def as_tensor(rows: npt.NDArray[np.int64]) -> Any:
-    """The same as a torch tensor, where torch is installed."""
+    """Converts rows to a torch tensor if torch is installed."""
     try:
         torch = importlib.import_module("torch")
     except ImportError:
@@ -117,7 +117,7 @@ def as_tensor(rows: npt.NDArray[np.int64]) -> Any:
 
 
 def check_padding_side(side: Any, core: _core.EmbeddingModel) -> None:
-    """Refuses another side than the model's, which would move its positions."""
+    """Rejects a side other than the model's, which would shift its positions."""
     if side is not None and side != core.padding_side:
         raise UnsupportedError(
             f"processor_kwargs['padding_side'] is {side!r}, and the model's is {core.padding_side!r}; change "

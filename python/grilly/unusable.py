@@ -1,4 +1,4 @@
-"""What stands for a pickled model or array that could not be made again."""
+"""Placeholder for a pickled model or array that could not be restored."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["Unusable"]
 
 
 class Unusable:
-    """In the place of the compiled part of a model or an array: every use raises why there is none.
+    """Replaces the compiled part of a model or an array: every use raises the error of the restore.
 
-    Unpickling itself must not raise: it would end a worker of `multiprocessing`, and the pool would wait for ever.
+    Unpickling itself must not raise: it would end a worker of `multiprocessing`, and the pool would wait forever.
 
     Example:
         >>> from grilly.errors import UnusableError
@@ -27,7 +27,7 @@ class Unusable:
         self._why = type(error), str(error)
 
     def close(self) -> None:
-        """There is nothing to free."""
+        """Does nothing: there is nothing to free."""
 
     def __getattr__(self, name: str) -> NoReturn:
         kind, text = self._why

@@ -1,4 +1,4 @@
-"""Names of upstream's package that this one leaves out, so that the error can say so."""
+"""Upstream names that this package does not support, so that the error can say so."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ PARTS = {
     "experimental modules": "experimental",
 }
 
-#: The part that a later version will have.
+#: The part planned for a later version.
 LATER = "training"
 
 
 def part_of(name: str) -> str | None:
-    """The part of upstream that `name` belongs to, if this package leaves it out.
+    """The part of upstream that `name` belongs to, if this package does not support it.
 
     Example:
         >>> from grilly.upstream import part_of
@@ -81,7 +81,7 @@ def part_of(name: str) -> str | None:
 
 
 def missing(place: str, name: str) -> AttributeError:
-    """What `place.name` raises: for a name of upstream's that is left out, whose part it was.
+    """The error of `place.name`; for an unsupported upstream name it says which part the name belonged to.
 
     Example:
         >>> from grilly.upstream import missing

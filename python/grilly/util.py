@@ -1,8 +1,8 @@
 """The functions of `sentence_transformers.util` that search, compare and shrink embeddings, without torch.
 
-Where they are given torch tensors they give tensors, on the CPU, and else NumPy arrays. The other names of that module,
-looked up as `grilly.util.NAME`, raise an `UnsupportedNameError` that says what to do in their place. `from grilly.util
-import NAME` gives Python's own ImportError for them: Python puts it in the place of every AttributeError there.
+For torch tensors they return tensors, on the CPU, otherwise NumPy arrays. The other names of that module, looked up as
+`grilly.util.NAME`, raise an `UnsupportedNameError` that states the alternative. `from grilly.util import NAME` raises
+Python's ImportError for them: Python replaces every AttributeError there.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ SPARSE = "sparse embeddings are not part of this package"
 TOKENS = "embeddings with a vector for each token are not part of this package"
 FILES = "grilly.hub.resolve finds a model's folder, and grilly.SentenceTransformer loads it"
 
-#: Name of `sentence_transformers.util` -> why it is left out, or what to do in its place.
+#: Name of `sentence_transformers.util` -> why it is not supported, or the alternative.
 REMEDIES: dict[str, str] = {
     **dict.fromkeys(
         (
@@ -115,7 +115,7 @@ class SimilarityFunction(Enum):
 
     @staticmethod
     def to_similarity_fn(similarity_function: Any) -> Any:
-        """The function of every row with every row.
+        """The function that compares every row with every row.
 
         Example:
             >>> from grilly.util import SimilarityFunction, dot_score
@@ -126,7 +126,7 @@ class SimilarityFunction(Enum):
 
     @staticmethod
     def to_similarity_pairwise_fn(similarity_function: Any) -> Any:
-        """The function of row with row.
+        """The function that compares row by row.
 
         Example:
             >>> from grilly.util import SimilarityFunction, pairwise_dot_score

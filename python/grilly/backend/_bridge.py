@@ -1,4 +1,4 @@
-"""Counters of the work that ran on the CPU in a device's place, under upstream's names."""
+"""Counters of work that fell back to the CPU, under upstream's names."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def get_fallback_stats() -> dict[str, Any]:
     """How often work meant for a device ran on the CPU.
 
     Returns:
-        A dict with `total`, a count; `operations`, the part that were operations of `grilly.functional`, by name; and
-        `backend`, `"vulkan"` or `"cpu"`, where the default device is now.
+        A dict with `total`, a count; `operations`, the part from operations of `grilly.functional`, by name; and
+        `backend`, `"vulkan"` or `"cpu"`, the backend of the default device.
 
     Source: upstream 1.0's `backend._bridge.get_fallback_stats`.
 
@@ -44,7 +44,7 @@ def get_fallback_stats() -> dict[str, Any]:
 
 
 def reset_fallback_stats() -> None:
-    """Sets the counts to zero, and with them those of `grilly.stats`.
+    """Resets these counts and those of `grilly.stats` to zero.
 
     Source: upstream 1.0's `backend._bridge.reset_fallback_stats`.
 

@@ -1,4 +1,4 @@
-"""Bytes on the device, as upstream's `Compute.create_buffer` and its companions have them."""
+"""Byte buffers on the device, for upstream's `Compute.create_buffer` and related methods."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["Buffer", "Core"]
 
 
 class Buffer:
-    """Bytes on a device; upstream's pair of a buffer and its memory are twice this.
+    """Bytes on a device; returned twice in place of upstream's pair of buffer and memory.
 
     Args:
-        engine: Where the bytes are.
+        engine: The engine that holds the bytes.
         data: A NumPy array, bytes, or a number of bytes, which are then 0.
 
     Example:
@@ -34,7 +34,7 @@ class Buffer:
         self._array: _core.Array | None = engine.upload(as_words(self._bytes))
 
     def write(self, data: Any) -> None:
-        """Replaces the first bytes by those of `data`.
+        """Overwrites the first bytes with `data`.
 
         Raises:
             InvalidArgumentError: `data` is larger than the buffer.
@@ -75,7 +75,7 @@ class Buffer:
         return self._array.numpy().view(np.uint8)[:count].view(dtype)
 
     def free(self) -> None:
-        """Gives the device's memory back.
+        """Frees the device memory.
 
         Example:
             >>> import grilly
@@ -115,7 +115,7 @@ def as_bytes(data: Any) -> npt.NDArray[np.uint8]:
 
 
 def as_words(held: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32]:
-    """Whole words of 4 bytes, the last filled up with 0."""
+    """Whole words of 4 bytes, the last one zero-padded."""
     return np.frombuffer(held.tobytes() + b"\0" * (-held.size % 4), np.uint32).copy()
 
 
@@ -138,11 +138,11 @@ class Core:
         return self._engine.device
 
     def create_buffer(self, data_or_size: Any, usage: str = "storage") -> tuple[Buffer, Buffer]:
-        """Bytes on the device: those of an array or of bytes, or a number of bytes that are 0.
+        """Creates a buffer on the device: the bytes of an array or a bytes object, or a number of zero bytes.
 
         Args:
             data_or_size: A NumPy array, bytes, or a whole number.
-            usage: Upstream's option, without effect: every buffer is one of storage.
+            usage: Upstream's option, without effect: every buffer is a storage buffer.
 
         Returns:
             The buffer twice, in place of upstream's handles of buffer and memory.
@@ -193,7 +193,7 @@ class Core:
         return as_buffer(memory).read(size, dtype)
 
     def cleanup(self) -> None:
-        """Frees the buffers made here.
+        """Frees the buffers created by this object.
 
         Example:
             >>> import grilly

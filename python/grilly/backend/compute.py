@@ -1,4 +1,4 @@
-"""`Compute`: upstream's object of operations, over the process's one device."""
+"""`Compute`: upstream's object of operations, on the process-wide device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from grilly.upstream import missing
 
 __all__ = ["Compute", "VulkanCompute"]
 
-# Where the methods of upstream's `Compute` that pass on to a part are found: its name, and the method's there.
+# Methods of upstream's `Compute` that delegate to a part: the name of the part, and of the method there.
 _DELEGATES = {
     "create_buffer": ("core", "create_buffer"),
     "upload_buffer": ("core", "upload_buffer"),
@@ -36,15 +36,15 @@ _DELEGATES = {
 
 
 class Compute:
-    """Upstream's object of operations, over the process's default device; making one is cheap.
+    """Upstream's object of operations, on the process's default device; creating one is cheap.
 
-    Operations take NumPy arrays or `VulkanTensor`s, as those of `grilly.functional` do, and are found on the parts or,
-    for upstream's flat names, on the object itself.
+    Operations take NumPy arrays or `VulkanTensor`s, like those of `grilly.functional`, and are attributes of the parts
+    or, for upstream's flat names, of the object itself.
 
     Args:
-        shader_dir: A folder of your own shaders, GLSL or SPIR-V: `grilly.backend.shader_registry` looks there from now
-            on for what is registered without a compiler, before `shaders` and `shaders/spv` of the current folder.
-            Default: where it looked before, at first the current folder. Grilly's own shaders are part of the package.
+        shader_dir: A folder of your own shaders, GLSL or SPIR-V: from now on `grilly.backend.shader_registry` searches
+            it for shaders registered without a compiler, before `shaders` and `shaders/spv` of the current folder.
+            Default: the folder set before, initially the current one. Grilly's own shaders are part of the package.
 
     Attributes:
         core: `create_buffer`, `upload_buffer`, `read_buffer`.
@@ -54,14 +54,14 @@ class Compute:
         pooling: `mean_pool`.
         learning: `embedding_lookup`, `embedding_backward`, `whitening_transform`.
         device: The device's name.
-        architecture: What `set_architecture` was given, or None.
+        architecture: The argument of `set_architecture`, or None.
 
     Raises:
         DeviceUnavailableError: No usable device, and `GRILLY_STRICT=1`.
         ShaderNotFound: `shader_dir` is not a folder.
-        AttributeError: A name of upstream's that is not part of this package, which it says.
+        AttributeError: An upstream name that is not part of this package; the message says so.
 
-    Source: upstream's `grilly.Compute`, which made a Vulkan device each time.
+    Source: upstream's `grilly.Compute`, which created a Vulkan device each time.
 
     Example:
         >>> import grilly
@@ -101,7 +101,7 @@ class Compute:
         return self._engine.backend
 
     def set_architecture(self, arch: str | None) -> None:
-        """Chooses the shaders of an architecture, such as `"gpt"`, where the registry has one; None for the generic.
+        """Selects the shaders of an architecture, such as `"gpt"`, where registered; None for the generic ones.
 
         Example:
             >>> import grilly
@@ -113,7 +113,7 @@ class Compute:
         self.architecture = None if arch is None else str(arch).lower()
 
     def cleanup(self) -> None:
-        """Frees the buffers made here; the device belongs to the process and stays.
+        """Frees the buffers created by this object; the device belongs to the process and stays open.
 
         Example:
             >>> import grilly

@@ -1,4 +1,4 @@
-"""`Compute.fnn`: upstream's names of layers, activations and their derivatives."""
+"""`Compute.fnn`: layers, activations and their derivatives under upstream's names."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Fnn(Part):
         return functional.gcu_backward(grad_output, input_data)
 
     def activation_swiglu(self, input_data: Operand) -> Result:
-        """`functional.swiglu`: halves `x1` and `x2` of the last axis, `x1 silu(x2)`.
+        """`functional.swiglu`: `x1 silu(x2)` of the halves `x1` and `x2` of the last axis.
 
         Example:
             >>> import grilly
@@ -218,9 +218,9 @@ class Fnn(Part):
         return functional.dropout(x, dropout_prob, is_training, seed)
 
     def xavier_init(self, input_dim: int, output_dim: int, seed: int = 42) -> npt.NDArray[np.float32]:
-        """Weights `(output_dim, input_dim)` from a normal distribution of deviation `sqrt(2 / input_dim)`.
+        """Weights `(output_dim, input_dim)` from a normal distribution with standard deviation `sqrt(2 / input_dim)`.
 
-        The same seed gives the same weights, as upstream's does; layers of `grilly.nn` draw seeds of their own.
+        The same seed gives the same weights, as in upstream; layers of `grilly.nn` draw their own seeds.
 
         Example:
             >>> import grilly

@@ -1,4 +1,4 @@
-"""The parts of `Compute`: upstream's methods over `grilly.functional`."""
+"""The parts of `Compute`: upstream's methods on `grilly.functional`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["Attention", "Learning", "Part", "Pooling"]
 class Part:
     """A part of `Compute`: its methods run the shaders registered for the architecture that `Compute` is set to.
 
-    Names of upstream's that are left out raise an error that says so.
+    Unsupported upstream names raise an error that says so.
 
     Args:
-        architecture: A function that tells the architecture of the `Compute` that this belongs to.
+        architecture: A function that returns the architecture of the owning `Compute`.
 
     Example:
         >>> import grilly
@@ -63,7 +63,7 @@ class Part:
 
 
 class Attention(Part):
-    """`Compute.attention`; the layout is (batch, place, head, column), scores are (batch, head, query, key).
+    """`Compute.attention`; the layout is (batch, position, head, column), scores are (batch, head, query, key).
 
     Example:
         >>> import grilly
@@ -108,7 +108,7 @@ class Attention(Part):
         mask: Operand | None = None,
         causal: bool = False,
     ) -> Result:
-        """Attention in one piece: `softmax(scale q k^T + mask) v`, head by head.
+        """Complete attention: `softmax(scale q k^T + mask) v`, head by head.
 
         Args:
             queries: `(B, Sq, H, D)` or `(B, Sq, H * D)`.
@@ -119,15 +119,15 @@ class Attention(Part):
             tile_size_q: Upstream's option, without effect: tiles are chosen for the device.
             tile_size_k: Likewise.
             scale: Default `1 / sqrt(D)`.
-            mask: `(B, Sk)`, not 0 where a key is kept, or what broadcasts to `(B, H, Sq, Sk)` as in
+            mask: `(B, Sk)`, not 0 where a key is kept, or a mask that broadcasts to `(B, H, Sq, Sk)` as in
                 `functional.attention`; default none.
-            causal: Whether keys after the query's own place are left out; default False.
+            causal: Whether keys after the query's position are masked; default False.
 
         Returns:
             `(B, Sq, H, D)`.
 
         Raises:
-            InvalidArgumentError: Shapes that do not belong together.
+            InvalidArgumentError: Incompatible shapes.
 
         Example:
             >>> import grilly
@@ -183,7 +183,7 @@ class Learning(Part):
         return functional.embedding_lookup(embedding_table, token_ids)
 
     def adam_update(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Not in this version, which has no training.
+        """Not supported in this version, which has no training.
 
         Raises:
             UnsupportedError: Always (also a `NotImplementedError`).

@@ -1,7 +1,7 @@
-"""Which shader serves an architecture; what is registered here is what is dispatched.
+"""The shader of each architecture; the shaders registered here are the ones dispatched.
 
-A shader is looked for under its name and an architecture (or a `model_type`, see `register_architecture`): first the
-architecture's own entry, then the generic one. `attention-output` has entries of its own for GPT-like, T5, LLaMA-like,
+A shader is looked up by name and architecture (or a `model_type`, see `register_architecture`): first the
+architecture's own entry, then the generic one. `attention-output` has separate entries for GPT-like, T5, LLaMA-like,
 ModernBERT, Longformer and BigBird models.
 """
 
@@ -30,9 +30,9 @@ logger = logging.getLogger("grilly")
 class ShaderRegistry:
     """Shaders by name and architecture.
 
-    `get_registry()` is the one that decides what is dispatched: there a file is compiled when it is registered, and its
-    interface compared with that of the shader it replaces. Models that are loaded later run it; one that is loaded
-    keeps its shaders. Any other registry is a list of names that starts with grilly's own.
+    `get_registry()` determines the shaders that are dispatched: its files are compiled on registration, and their
+    interfaces checked against the shaders they replace. Models loaded later use them; loaded models keep their shaders.
+    Any other registry is a list of names, initially grilly's own.
 
     Example:
         >>> from grilly.backend.shader_registry import ShaderRegistry
@@ -48,23 +48,23 @@ class ShaderRegistry:
     def register_generic(
         self, shader_name: str, shader_file: str | os.PathLike[str], *, compiler: ShaderCompiler | None = None
     ) -> None:
-        """Makes a file the shader of every architecture that has none of its own.
+        """Makes a file the shader of every architecture without an entry of its own.
 
         Args:
             shader_name: Such as `"attention-output"`.
             shader_file: A GLSL or SPIR-V file, with or without its ending, `"file#function"` for a function of it, or
-                the name of one of grilly's own shaders. It is looked for in the compiler's folders first.
-            compiler: Compiles it; by default one with the default configuration that looks in the folder given to
-                `Compute(shader_dir=...)`, else in the current one, then in `shaders` and `shaders/spv` of the current
-                one; in each for `.glsl`, then for `.spv`.
+                the name of one of grilly's own shaders. The compiler's folders are searched first.
+            compiler: Compiles it; default: one with the default configuration, which searches the folder given to
+                `Compute(shader_dir=...)`, else the current one, then `shaders` and `shaders/spv` of the current one; in
+                each, `.glsl` before `.spv`.
 
         Raises:
-            ShaderNotFound: There is no such file, nor a shader of grilly's of that name.
+            ShaderNotFound: There is neither such a file nor a grilly shader of that name.
             FunctionNotFound: The file has no such function.
             CompilationFailed: The file does not compile; the message names file and line.
-            PipelineCreationFailed: Its interface is not that of grilly's shader of the name; the message says what
-                differs.
-            UnsupportedError: No kernel runs under the name; the message says which to register instead.
+            PipelineCreationFailed: Its interface differs from grilly's shader of that name; the message names the
+                difference.
+            UnsupportedError: No kernel runs under this name; the message names the one to register instead.
         """
         self._register(shader_name, None, shader_file, compiler)
 
@@ -90,25 +90,25 @@ class ShaderRegistry:
         self._table.register(shader_name, architecture, path_text(shader_file, "shader_file"), compiler._compiler)
 
     def unregister(self, shader_name: str, architecture: str | None = None) -> None:
-        """Takes back what was registered for an architecture, or for all that have none of their own.
+        """Removes the registration for an architecture, or the generic one.
 
-        Grilly's own entry is there again, if it has one. What was never registered stays as it is.
+        Grilly's own entry is restored, if there is one. Without a registration, nothing changes.
         """
         self._table.unregister(shader_name, architecture)
 
     def register_architecture(self, model_type: str, architecture: str) -> None:
-        """Makes models of a type use an architecture's shaders, where the type has no entry of its own."""
+        """Maps a `model_type` to an architecture, whose shaders it uses where the type has no entry of its own."""
         self._table.register_architecture(model_type, architecture)
 
     def get_shader(self, shader_name: str, architecture: str | None = None) -> str | None:
-        """The file that serves an architecture or `model_type`: its own, else the generic one; None if neither is."""
+        """The file for an architecture or `model_type`: its own, else the generic one; None if there is neither."""
         found = self._table.find(shader_name, architecture or "")
         if found is None:
             logger.warning("no shader is registered under %r; list_shaders() has the names", shader_name)
         return found
 
     def list_shaders(self, architecture: str | None = None) -> list[str]:
-        """The names that `get_shader` knows for an architecture, sorted."""
+        """The names that `get_shader` resolves for an architecture, sorted."""
         return self._table.list(architecture)
 
     def __repr__(self) -> str:
@@ -125,7 +125,7 @@ _registry = _process_registry()
 
 
 def get_registry() -> ShaderRegistry:
-    """The registry that decides what is dispatched.
+    """The registry that determines the shaders that are dispatched.
 
     Example:
         >>> from grilly.backend.shader_registry import get_registry

@@ -1,7 +1,7 @@
 """The operations as functions: NumPy in and out, or arrays on a device in and out; any rank and strides.
 
-An operand on a device keeps the work and the result there. Without one the default device computes, and the result is a
-NumPy array. float16 stays float16, computed in float32; other numbers become float32.
+With an operand on a device, the operation runs there and the result stays there. Otherwise it runs on the default
+device, and the result is a NumPy array. float16 stays float16, computed in float32; other numbers become float32.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from grilly.functional.rotary import __all__ as _rotary
 from grilly.functional.whitening import *
 from grilly.functional.whitening import __all__ as _whitening
 
-# What the families list, in the families' order. Type checkers follow the imports; they take no such list.
+# The `__all__` of the family modules, in their order. Type checkers follow the imports; they reject a computed list.
 if not TYPE_CHECKING:
     __all__ = [
         *_activation_gradients,

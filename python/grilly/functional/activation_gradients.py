@@ -36,11 +36,11 @@ def relu_backward(grad_output: Operand, x: Operand) -> Result:
     """Derivative of `relu`: `grad_output` where `x > 0`, else 0.
 
     Args:
-        grad_output: Gradient of the loss by the result, in `x`'s shape.
-        x: What the function was given.
+        grad_output: Gradient of the loss with respect to the result, in `x`'s shape.
+        x: Input of the forward function.
 
     Returns:
-        Gradient of the loss by `x`.
+        Gradient of the loss with respect to `x`.
 
     Raises:
         InvalidArgumentError: The shapes differ.
@@ -59,15 +59,15 @@ def gelu_backward(grad_output: Operand, x: Operand, approximate: str = "tanh") -
     """Derivative of `gelu`.
 
     Args:
-        grad_output: Gradient of the loss by the result, in `x`'s shape.
-        x: What the function was given.
+        grad_output: Gradient of the loss with respect to the result, in `x`'s shape.
+        x: Input of the forward function.
         approximate: As in `gelu`; default `"tanh"`.
 
     Returns:
-        Gradient of the loss by `x`.
+        Gradient of the loss with respect to `x`.
 
     Raises:
-        InvalidArgumentError: The shapes differ, or another approximation.
+        InvalidArgumentError: The shapes differ, or an unknown approximation.
 
     Source: upstream's `Compute.fnn.activation_gelu_backward`.
 
@@ -83,11 +83,11 @@ def silu_backward(grad_output: Operand, x: Operand) -> Result:
     """Derivative of `silu`: `grad_output s (1 + x (1 - s))`, `s = sigmoid(x)`.
 
     Args:
-        grad_output: Gradient of the loss by the result, in `x`'s shape.
-        x: What the function was given.
+        grad_output: Gradient of the loss with respect to the result, in `x`'s shape.
+        x: Input of the forward function.
 
     Returns:
-        Gradient of the loss by `x`.
+        Gradient of the loss with respect to `x`.
 
     Raises:
         InvalidArgumentError: The shapes differ.
@@ -106,11 +106,11 @@ def softplus_backward(grad_output: Operand, x: Operand) -> Result:
     """Derivative of `softplus`: `grad_output sigmoid(x)`.
 
     Args:
-        grad_output: Gradient of the loss by the result, in `x`'s shape.
-        x: What the function was given.
+        grad_output: Gradient of the loss with respect to the result, in `x`'s shape.
+        x: Input of the forward function.
 
     Returns:
-        Gradient of the loss by `x`.
+        Gradient of the loss with respect to `x`.
 
     Raises:
         InvalidArgumentError: The shapes differ.
@@ -129,11 +129,11 @@ def sigmoid_backward(grad_output: Operand, x: Operand) -> Result:
     """Derivative of `sigmoid`: `grad_output s (1 - s)`, `s = sigmoid(x)`.
 
     Args:
-        grad_output: Gradient of the loss by the result, in `x`'s shape.
-        x: What the function was given.
+        grad_output: Gradient of the loss with respect to the result, in `x`'s shape.
+        x: Input of the forward function.
 
     Returns:
-        Gradient of the loss by `x`.
+        Gradient of the loss with respect to `x`.
 
     Raises:
         InvalidArgumentError: The shapes differ.
@@ -152,11 +152,11 @@ def tanh_backward(grad_output: Operand, x: Operand) -> Result:
     """Derivative of `tanh`: `grad_output (1 - tanh(x)^2)`.
 
     Args:
-        grad_output: Gradient of the loss by the result, in `x`'s shape.
-        x: What the function was given.
+        grad_output: Gradient of the loss with respect to the result, in `x`'s shape.
+        x: Input of the forward function.
 
     Returns:
-        Gradient of the loss by `x`.
+        Gradient of the loss with respect to `x`.
 
     Raises:
         InvalidArgumentError: The shapes differ.
@@ -175,12 +175,12 @@ def leaky_relu_backward(grad_output: Operand, x: Operand, negative_slope: float 
     """Derivative of `leaky_relu`: `grad_output` where `x > 0`, else `negative_slope grad_output`.
 
     Args:
-        grad_output: Gradient of the loss by the result, in `x`'s shape.
-        x: What the function was given.
+        grad_output: Gradient of the loss with respect to the result, in `x`'s shape.
+        x: Input of the forward function.
         negative_slope: Factor below 0; default 0.01.
 
     Returns:
-        Gradient of the loss by `x`.
+        Gradient of the loss with respect to `x`.
 
     Raises:
         InvalidArgumentError: The shapes differ.
@@ -201,11 +201,11 @@ def quick_gelu_backward(grad_output: Operand, x: Operand) -> Result:
     """Derivative of `quick_gelu`.
 
     Args:
-        grad_output: Gradient of the loss by the result, in `x`'s shape.
-        x: What the function was given.
+        grad_output: Gradient of the loss with respect to the result, in `x`'s shape.
+        x: Input of the forward function.
 
     Returns:
-        Gradient of the loss by `x`.
+        Gradient of the loss with respect to `x`.
 
     Raises:
         InvalidArgumentError: The shapes differ.
@@ -224,11 +224,11 @@ def gcu_backward(grad_output: Operand, x: Operand) -> Result:
     """Derivative of `gcu`: `grad_output (cos(x) - x sin(x))`.
 
     Args:
-        grad_output: Gradient of the loss by the result, in `x`'s shape.
-        x: What the function was given.
+        grad_output: Gradient of the loss with respect to the result, in `x`'s shape.
+        x: Input of the forward function.
 
     Returns:
-        Gradient of the loss by `x`.
+        Gradient of the loss with respect to `x`.
 
     Raises:
         InvalidArgumentError: The shapes differ.
@@ -244,16 +244,16 @@ def gcu_backward(grad_output: Operand, x: Operand) -> Result:
 
 
 def roswish_backward(grad_output: Operand, x: Operand, alpha: float = 1.0, beta: float = 1.0) -> Result:
-    """Derivative of `roswish` by `x`.
+    """Derivative of `roswish` with respect to `x`.
 
     Args:
-        grad_output: Gradient of the loss by the result, in `x`'s shape.
-        x: What the function was given.
+        grad_output: Gradient of the loss with respect to the result, in `x`'s shape.
+        x: Input of the forward function.
         alpha: Shift; default 1.0.
         beta: Steepness; default 1.0.
 
     Returns:
-        Gradient of the loss by `x`.
+        Gradient of the loss with respect to `x`.
 
     Raises:
         InvalidArgumentError: The shapes differ.

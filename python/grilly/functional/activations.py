@@ -25,7 +25,7 @@ def _forward(name: str, x: Operand, kind: str, **attributes: float) -> Result:
 
 
 def gelu_kind(name: str, approximate: str) -> str:
-    """The kernel's name of an approximation."""
+    """Kernel name of an approximation."""
     return APPROXIMATIONS[one_of(name, "approximate", approximate, tuple(APPROXIMATIONS))]
 
 
@@ -63,7 +63,7 @@ def gelu(x: Operand, approximate: str = "tanh") -> Result:
 
     Raises:
         InvalidTypeError: Not numbers.
-        InvalidArgumentError: Another approximation.
+        InvalidArgumentError: Unknown approximation.
 
     Source: upstream's `functional.gelu`; `torch.nn.functional.gelu`, whose default is `"none"`.
 
@@ -188,7 +188,7 @@ def leaky_relu(x: Operand, negative_slope: float = 0.01) -> Result:
 
 
 def quick_gelu(x: Operand) -> Result:
-    """The sigmoid's approximation of `gelu`: `x sigmoid(1.702 x)`.
+    """Sigmoid approximation of `gelu`: `x sigmoid(1.702 x)`.
 
     Args:
         x: Any shape; float16 stays float16, other numbers become float32.

@@ -1,4 +1,4 @@
-"""How attention in the layout (head, place, column) runs: fused, or by its parts."""
+"""How attention in the layout (head, position, column) runs: fused or unfused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from grilly.functional.rotary import rope_table
 
 @dataclass(frozen=True)
 class Masks:
-    """Which keys a query sees, by their places alone."""
+    """The keys visible to a query, determined by positions only."""
 
     causal: bool
     window: int
@@ -39,7 +39,7 @@ class Masks:
 
     @classmethod
     def of(cls, name: str, causal: bool, window: int, global_tokens: int, align_end: bool) -> Masks:
-        """Checks what a user gave."""
+        """Checks the user's arguments."""
         return cls(
             flag(name, "causal", causal),
             whole(name, "window", window, least=0),
@@ -48,22 +48,22 @@ class Masks:
         )
 
     def first_place(self, queries: int, keys: int) -> int:
-        """The place of the first query."""
+        """Position of the first query among the keys."""
         return keys - queries if self.align_end else 0
 
     @property
     def plain(self) -> bool:
-        """Whether softmax's own `causal` says it all."""
+        """Whether the `causal` option of softmax alone expresses the mask."""
         return self.window == 0 and not (self.causal and self.align_end)
 
 
 def distances(masks: Masks, queries: int, keys: int) -> npt.NDArray[np.int64]:
-    """Key's place less query's: `[Sq, Sk]`."""
+    """Key position minus query position: `[Sq, Sk]`."""
     return np.arange(keys) - (np.arange(queries) + masks.first_place(queries, keys))[:, None]
 
 
 def visible(masks: Masks, queries: int, keys: int) -> npt.NDArray[np.int32]:
-    """1 where a query sees a key: `[Sq, Sk]`."""
+    """1 where a key is visible to a query: `[Sq, Sk]`."""
     distance, key = distances(masks, queries, keys), np.arange(keys)
     place = key - distance
     seen = np.ones((queries, keys), dtype=bool)
@@ -101,7 +101,7 @@ def attend(
     if flag(name, "use_rope", use_rope) and width % 2:
         raise InvalidArgumentError(f"{name}: query has {width} columns, and rotation needs an even number")
     factor, need_weights = default_scale(name, scale, width), flag(name, "need_weights", need_weights)
-    # Heads are texts of their own; those that share keys follow one another.
+    # Each head is a separate text; heads that share keys are adjacent.
     rows, groups, heads, scores_shape = count(batch), count(key_batch), (batch or [1])[-1], (*batch, queries, keys)
     table = bias_operand(name, bias, heads)
     fused = mask is None and not need_weights and value_width == width
@@ -147,7 +147,7 @@ def attend(
 
 
 def heads_to_a_key(batch: list[int], key_batch: list[int]) -> int:
-    """Query heads, the last of the axes before place and column, to a key head; 0 if these do not belong together."""
+    """Query heads per key head (heads are the last axis before position and column); 0 if the shapes do not match."""
     if batch == key_batch:
         return 1
     if not batch or len(batch) != len(key_batch) or batch[:-1] != key_batch[:-1] or not key_batch[-1]:
@@ -156,7 +156,7 @@ def heads_to_a_key(batch: list[int], key_batch: list[int]) -> int:
 
 
 def bias_operand(name: str, bias: Operand | None, heads: int) -> Prepared | None:
-    """A table of biases by distance: a row a head, or one for all."""
+    """A table of biases by distance: one row per head, or one for all."""
     if bias is None:
         return None
     table = floats(bias, "bias")
@@ -169,18 +169,18 @@ def bias_operand(name: str, bias: Operand | None, heads: int) -> Prepared | None
 
 
 def bias_matrix(table: npt.NDArray[Any], masks: Masks, scores: tuple[int, ...], heads: int) -> npt.NDArray[Any]:
-    """The biases of all scores, with as many axes as broadcast to them."""
+    """The biases of all scores, in a shape that broadcasts to them."""
     *before, queries, keys = scores
     reach = table.shape[-1] // 2
     biases = table[:, np.clip(distances(masks, queries, keys), -reach, reach) + reach]
     if len(table) == 1 or len(before) != 1 or before[0] == heads:
         return np.asarray(biases if before else biases[0])
-    # The axes before were too many and are one.
+    # Leading axes beyond the limit were merged into one.
     return np.tile(biases, (before[0] // heads, 1, 1))
 
 
 def both(mask: Prepared, seen: npt.NDArray[np.int32]) -> Prepared:
-    """Where a mask and the places' own keep."""
+    """A mask combined with the positional mask: kept where both keep."""
     if isinstance(mask, VulkanTensor):
         return place(mask, integers_of(mask) & seen)
     return np.asarray(mask & seen, order="C")
@@ -191,7 +191,7 @@ def default_scale(name: str, scale: float | None, width: int) -> float:
 
 
 def mask_operand(name: str, mask: Operand | None, scores: tuple[int, ...]) -> tuple[Prepared | None, bool, bool]:
-    """A mask that broadcasts to the scores' last axes, at most 4, and whether it keeps or is added."""
+    """A mask that broadcasts to the scores' last axes, at most 4, and whether it is a keep mask or added."""
     if mask is None:
         return None, False, False
     prepared, keep = mask_values(mask, "mask")
@@ -214,5 +214,5 @@ def mask_operand(name: str, mask: Operand | None, scores: tuple[int, ...]) -> tu
 
 
 def place(beside: VulkanTensor, values: Any) -> VulkanTensor:
-    """Values on the device of another array."""
+    """Uploads values to the device of another array."""
     return wrap(beside._array.engine.upload(np.asarray(values, order="C")))

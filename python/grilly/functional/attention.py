@@ -1,4 +1,4 @@
-"""Attention in one piece."""
+"""Complete attention."""
 
 from __future__ import annotations
 
@@ -26,39 +26,39 @@ def attention(
     align_end: bool = False,
     bias: Operand | None = None,
 ) -> tuple[Result, Result | None]:
-    """Scaled dot-product attention: `softmax(scale q k^T + bias + mask) v` over the keys that a query sees.
+    """Scaled dot-product attention: `softmax(scale q k^T + bias + mask) v` over the keys visible to a query.
 
-    Query `i` stands at the place `p = i` among the keys, with `align_end` at `p = i + Sk - Sq`.
+    Query `i` has position `p = i` among the keys, with `align_end` `p = i + Sk - Sq`.
 
     Args:
-        query: `(..., H, Sq, D)`, or `(Sq, D)`; the axes before `H` are batches, and the same in all three.
-        key: `(..., G, Sk, D)`, or `(Sk, D)`; `G` divides `H`, and query head `h` has key head `h // (H // G)`, as with
+        query: `(..., H, Sq, D)`, or `(Sq, D)`; the axes before `H` are batch axes, equal in all three operands.
+        key: `(..., G, Sk, D)`, or `(Sk, D)`; `G` divides `H`, and query head `h` uses key head `h // (H // G)`, as with
             `enable_gqa` in PyTorch.
         value: `(..., G, Sk, Dv)`, or `(Sk, Dv)`.
-        mask: Broadcasts to `(..., H, Sq, Sk)`. Bool or integers: True, or not 0, keeps; a query without keys has
-            weights and output 0. Floats are added to the scores. Default none.
-        causal: Whether a query sees only keys at its own place and before; default False.
+        mask: Broadcasts to `(..., H, Sq, Sk)`. Bool or integers: a key is kept where True or not 0; a query without
+            keys has weights and output 0. Floats are added to the scores. Default none.
+        causal: Whether a query attends only to keys up to its own position; default False.
         scale: Factor on the scores; default `1 / sqrt(D)`.
         need_weights: Whether to return the weights; default True. Without them and without a mask the fused kernel
             runs.
-        window: A query sees keys `j` with `|p - j| <= window`; default 0, any distance.
-        global_tokens: With a window, the first so many places see all keys and are seen by all queries (`causal` still
-            holds); default 0.
-        align_end: Whether the last query stands at the last key, as in decoding with a cache; default False: the first
-            at the first. A query that then sees no key has weights and output 0.
-        bias: `(H, 2 R + 1)`, or `(2 R + 1,)` or `(1, 2 R + 1)` for all heads alike: `bias[h, clamp(j - p, -R, R) + R]`
-            is added to the scaled score of key `j`. Finite numbers. `alibi_bias` and `relative_bias` make such tables.
-            Default none.
+        window: A query attends to keys `j` with `|p - j| <= window`; default 0, any distance.
+        global_tokens: With a window, the number of leading positions that attend to all keys and are attended to by all
+            queries (`causal` still applies); default 0.
+        align_end: Whether the last query is aligned with the last key, as in decoding with a cache; default False: the
+            first with the first. A query that then has no visible key has weights and output 0.
+        bias: `(H, 2 R + 1)`, or `(2 R + 1,)` or `(1, 2 R + 1)` for all heads: `bias[h, clamp(j - p, -R, R) + R]`
+            is added to the scaled score of key `j`. Finite numbers. `alibi_bias` and `relative_bias` create such
+            tables. Default none.
 
     Returns:
         `(output, weights)` of shapes `(..., H, Sq, Dv)` and `(..., H, Sq, Sk)`; `weights` is None without
         `need_weights`.
 
     Raises:
-        InvalidArgumentError: Shapes that do not belong together.
+        InvalidArgumentError: Incompatible shapes.
 
     Source: upstream's `functional.attention`; `torch.nn.functional.scaled_dot_product_attention`; windows and global
-        places of Beltagy et al., Longformer (2020).
+        positions of Beltagy et al., Longformer (2020).
 
     Example:
         >>> from grilly import functional
@@ -86,13 +86,13 @@ def flash_attention2(
     align_end: bool = False,
     bias: Operand | None = None,
 ) -> Result:
-    """`attention` by the fused kernel, which never stores the weights; with a mask by its parts.
+    """`attention` by the fused kernel, which never stores the weights; with a mask, unfused.
 
     Args:
         query: `(..., H, Sq, D)`, or `(Sq, D)`.
         key: `(..., G, Sk, D)`, or `(Sk, D)`; `G` divides `H`.
         value: `(..., G, Sk, Dv)`, or `(Sk, Dv)`.
-        use_rope: Whether queries and keys are rotated by their places first, as `apply_rope` does; default False.
+        use_rope: Whether queries and keys are rotated by their positions first, as `apply_rope` does; default False.
         mask: As in `attention`; default none.
         causal: As in `attention`; default False.
         scale: Factor on the scores; default `1 / sqrt(D)`.
@@ -105,7 +105,7 @@ def flash_attention2(
         `(..., H, Sq, Dv)`.
 
     Raises:
-        InvalidArgumentError: Shapes that do not belong together.
+        InvalidArgumentError: Incompatible shapes.
 
     Source: upstream's `functional.flash_attention2`; Dao, FlashAttention-2 (2023).
 
@@ -121,12 +121,12 @@ def flash_attention2(
 
 
 def embedding_attention(embeddings: Operand, num_heads: int = 8, head_dim: int | None = None) -> Result:
-    """Self-attention of token vectors as they are: queries, keys and values are `embeddings`, cut into heads.
+    """Self-attention without projections: queries, keys and values are `embeddings`, split into heads.
 
     Args:
         embeddings: `(..., S, D)`.
         num_heads: Heads; default 8.
-        head_dim: Columns of a head; default `D / num_heads`, and no other fits.
+        head_dim: Columns of a head; default `D / num_heads`, the only valid value.
 
     Returns:
         The same shape.

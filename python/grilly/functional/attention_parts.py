@@ -1,4 +1,4 @@
-"""Attention's parts, in the layout (batch, place, head, column)."""
+"""The separate steps of attention, in the layout (batch, position, head, column)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def attention_scores(
 
     Args:
         queries: `(B, Sq, H, D)` or `(B, Sq, H * D)`.
-        keys: `(B, Sk, G, D)` or `(B, Sk, G * D)`; `G` divides `H`, and `H / G` queries share a key.
+        keys: `(B, Sk, G, D)` or `(B, Sk, G * D)`; `G` divides `H`, and `H / G` query heads share a key head.
         num_heads: `H`; default as in `queries`, which then has 4 axes.
         head_dim: `D`; default likewise.
         scale: Default `1 / sqrt(D)`.
@@ -78,7 +78,7 @@ def attention_scores(
         `(B, H, Sq, Sk)`.
 
     Raises:
-        InvalidArgumentError: Shapes that do not belong together.
+        InvalidArgumentError: Incompatible shapes.
 
     Source: upstream's `Compute.attention.attention_scores`.
 
@@ -113,11 +113,11 @@ def check_groups(name: str, label: str, axes: list[int], batch: int, heads: int)
 def attention_mask(
     attention_scores: Operand, use_causal: bool = True, mask_value: float = -1e9, custom_mask: Operand | None = None
 ) -> Result:
-    """Adds `mask_value` to the scores that are masked: keys after the query, and keys that `custom_mask` leaves out.
+    """Adds `mask_value` to the scores that are masked: keys after the query, and keys that `custom_mask` excludes.
 
     Args:
         attention_scores: `(B, H, Sq, Sk)` or `(B, Sq, Sk)`.
-        use_causal: Whether keys after the query's own place are masked; default True.
+        use_causal: Whether keys after the query's position are masked; default True.
         mask_value: Default -1e9.
         custom_mask: `(B, Sk)`, not 0 where a key is kept; default all.
 
@@ -125,7 +125,7 @@ def attention_mask(
         The same shape.
 
     Raises:
-        InvalidArgumentError: Shapes that do not belong together.
+        InvalidArgumentError: Incompatible shapes.
 
     Source: upstream's `Compute.attention.attention_mask`.
 
@@ -166,15 +166,15 @@ def attention_output(
         values: `(B, Sk, G, D)` or `(B, Sk, G * D)`; `G` divides `H`.
         num_heads: `H`, for a check; default none.
         head_dim: `D`; default as in `values`, which then has 4 axes, or by `num_heads`.
-        architecture: Whose shader runs, by `grilly.backend.shader_registry`; default the generic one.
+        architecture: The architecture whose shader runs, from `grilly.backend.shader_registry`; default the generic
+            one.
         **pattern: `window`, `global_tokens`, `random_blocks`, `block` and `seed` of sparse attention.
 
     Returns:
         `(B, Sq, H, D)`.
 
     Raises:
-        InvalidArgumentError: Shapes that do not belong together, or a pattern's option that the architecture's shader
-            does not have.
+        InvalidArgumentError: Incompatible shapes, or a pattern option that the architecture's shader does not support.
 
     Source: upstream's `Compute.attention.attention_output`.
 
@@ -199,7 +199,7 @@ def attention_output(
 
 
 def check_pattern(pattern: Mapping[str, Any], architecture: str) -> None:
-    """Refuses options that there are not, and those that the shader of an architecture would leave unread."""
+    """Rejects unknown options, and options that the shader of an architecture ignores."""
     for label, size in pattern.items():
         if label not in PATTERN:
             raise InvalidArgumentError(f"attention_output: no option is called {label!r}")
@@ -216,7 +216,7 @@ def check_pattern(pattern: Mapping[str, Any], architecture: str) -> None:
 
 
 def attention_concat_heads(attention_output: Operand) -> Result:
-    """Heads side by side: `(B, S, H, D)` as `(B, S, H * D)`.
+    """Concatenates heads: `(B, S, H, D)` to `(B, S, H * D)`.
 
     Args:
         attention_output: `(B, S, H, D)`.

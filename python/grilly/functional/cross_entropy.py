@@ -49,15 +49,15 @@ def cross_entropy(
         target: Classes `(...)`, integers of any type.
         weight: `(C,)`; default ones.
         reduction: `"mean"` (divided by the sum of `w[t]`), `"sum"` or `"none"`; default `"mean"`.
-        ignore_index: A class that counts nothing; default -100.
-        label_smoothing: Share of every class in the target; default 0.
+        ignore_index: A class that contributes nothing; default -100.
+        label_smoothing: Probability mass spread over all classes of the target; default 0.
 
     Returns:
         A number, or `(...)` for `"none"`.
 
     Raises:
         IndexOutOfRangeError: A class outside `0 .. C - 1`.
-        InvalidArgumentError: Shapes that do not belong together, or another reduction.
+        InvalidArgumentError: Incompatible shapes, or an unknown reduction.
 
     Source: upstream's `functional.cross_entropy`; `torch.nn.functional.cross_entropy`, which has the classes on axis 1.
 
@@ -93,10 +93,10 @@ def cross_entropy_backward(
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> Result:
-    """Derivative of `cross_entropy`: `g w[t] (softmax(x) - onehot(t))`, divided as the reduction does.
+    """Derivative of `cross_entropy`: `g w[t] (softmax(x) - onehot(t))`, scaled according to the reduction.
 
     Args:
-        grad_output: Gradient by the loss: a number, or `(...)` for `"none"`.
+        grad_output: Gradient with respect to the loss: a number, or `(...)` for `"none"`.
         input: Logits `(..., C)`.
         target: Classes `(...)`.
         weight: As in `cross_entropy`; default ones.
@@ -109,9 +109,9 @@ def cross_entropy_backward(
 
     Raises:
         IndexOutOfRangeError: A class outside `0 .. C - 1`.
-        InvalidArgumentError: Shapes that do not belong together, or another reduction.
+        InvalidArgumentError: Incompatible shapes, or an unknown reduction.
 
-    Source: upstream's `Compute.fnn.cross_entropy_backward`, which is that of `"sum"`.
+    Source: upstream's `Compute.fnn.cross_entropy_backward`, which implements `"sum"`.
 
     Example:
         >>> from grilly import functional
@@ -140,7 +140,7 @@ def cross_entropy_backward(
 def classes(
     name: str, input: Operand, target: Operand, weight: Operand | None, ignore_index: int
 ) -> tuple[Prepared, Prepared | None, npt.NDArray[np.int32]]:
-    """Logits, weights, and targets in which those to ignore are -1."""
+    """Logits, weights, and targets with the ignored ones set to -1."""
     x, w = floats(input, "input"), optional(weight, "weight")
     axes = need_axes(name, "input", x, 1)
     need_shape(name, "weight", w, axes[-1:])

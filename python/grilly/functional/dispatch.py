@@ -16,9 +16,9 @@ from grilly.errors import DeviceError, IndexOutOfRangeError, InvalidArgumentErro
 from grilly.functional.kept import kept
 from grilly.operands import as_floats, as_ids, host_array
 
-#: What an operation takes: a NumPy array or what becomes one, or an array on a device.
+#: An operand: a NumPy array or anything convertible to one, or an array on a device.
 Operand: TypeAlias = "npt.ArrayLike | VulkanTensor"
-#: What it returns: an array on the device when an operand was one, else a NumPy array.
+#: A result: an array on the device if an operand was one, else a NumPy array.
 Result: TypeAlias = Any
 Prepared: TypeAlias = "npt.NDArray[Any] | VulkanTensor"
 
@@ -28,7 +28,7 @@ SHADERS_OF: ContextVar[str] = ContextVar("grilly_shaders_of", default="")
 
 
 class Recorder:
-    """One engine's operations, written as calls."""
+    """The operations of one engine, as method calls."""
 
     __slots__ = ("engine",)
 
@@ -41,38 +41,38 @@ class Recorder:
     def vjp(
         self, operation: str, gradient: _core.Array, *operands: _core.Array, **attributes: Any
     ) -> list[_core.Array | None]:
-        """The gradients of an operation's operands, given that of its result."""
+        """The gradients of an operation's operands, from the gradient of its result."""
         return self.engine.vjp(operation, list(operands), gradient, attributes, SHADERS_OF.get())
 
     def constant(self, values: npt.ArrayLike) -> _core.Array:
-        """Numbers that do not depend on data."""
+        """Uploads numbers that do not depend on data."""
         values = np.asarray(values)
         return self.engine.upload(
             values if values.dtype == np.int32 else np.asarray(values, dtype=np.float32, order="C")
         )
 
     def kept(self, make: Callable[..., npt.NDArray[Any]], *key: Any) -> _core.Array:
-        """The numbers `make(*key)`, which stay on the device for later calls."""
+        """The numbers `make(*key)`, cached on the device for later calls."""
         return kept(self.engine, make, *key)
 
     def wide(self, x: _core.Array) -> _core.Array:
-        """In float32, so that steps between are not rounded to float16."""
+        """Converts to float32, so that intermediate steps are not rounded to float16."""
         return self("cast", x, to="float32") if x.dtype == "float16" else x
 
     def like(self, y: _core.Array, x: _core.Array) -> _core.Array:
-        """`y` with the type of `x`."""
+        """`y` converted to the type of `x`."""
         return y if y.dtype == x.dtype else self("cast", y, to=x.dtype)
 
 
 def evaluate(operation: str, body: Callable[..., Any], *operands: Prepared | None, alike: int = 0) -> Result:
     """Runs `body(recorder, *arrays)`, which records the operation and returns an array, or a tuple of them.
 
-    The first `alike` operands stand on the same footing: float16 beside float32 becomes float32, as in NumPy and torch.
-    The others (weights, biases, tables) leave the type of the result alone.
+    The first `alike` operands are peers: a mix of float16 and float32 becomes float32, as in NumPy and torch. The
+    others (weights, biases, tables) do not affect the type of the result.
 
-    With a device array among the operands: on its device, and the results stay there. Else on the default device, and
-    the results are NumPy arrays; there a fault of the device makes the CPU take over, with a warning, unless
-    `GRILLY_STRICT=1`.
+    With a device array among the operands, it runs on that device, and the results stay there. Otherwise it runs on the
+    default device, and the results are NumPy arrays; if that device fails, the call falls back to the CPU, with a
+    warning, unless `GRILLY_STRICT=1`.
     """
     device: _core.Engine | None = None
     for operand in operands:
@@ -129,7 +129,7 @@ def _read(result: Any) -> Any:
 
 
 def floats(value: Any, name: str) -> Prepared:
-    """An operand of float32 or float16; integers on a device become float32 there."""
+    """A float32 or float16 operand; integers on a device are converted to float32 there."""
     if isinstance(value, VulkanTensor):
         if value._array.dtype == "int32":
             return wrap(value._array.engine.upload(as_floats(integers_of(value), name)))
@@ -161,7 +161,7 @@ def ids(value: Any, name: str, rows: int) -> tuple[Prepared, npt.NDArray[np.int3
 
 
 def mask_values(value: Any, name: str) -> tuple[Prepared, bool]:
-    """A mask as an operand, and whether it is one of bits: bool and integers keep where they are not 0."""
+    """A mask as an operand, and whether it is a keep mask: bool and integers keep where they are not 0."""
     if isinstance(value, VulkanTensor):
         if value._array.dtype != "int32":
             return value, False
@@ -193,13 +193,13 @@ def need_axes(operation: str, name: str, operand: Prepared, least: int, most: in
 
 
 def need_shape(operation: str, name: str, operand: Prepared | None, expected: Sequence[int]) -> None:
-    """Refuses an operand of another shape."""
+    """Rejects an operand of another shape."""
     if operand is not None and shape(operand) != tuple(expected):
         raise InvalidArgumentError(f"{operation}: {name} has shape {list(shape(operand))}, expected {list(expected)}")
 
 
 def flag(operation: str, name: str, value: Any) -> bool:
-    """True or False; an array here is an argument in the wrong place."""
+    """True or False; an array here is a misplaced argument."""
     if not isinstance(value, bool | int | np.bool_):
         raise InvalidTypeError(f"{operation}: {name} is of type {type(value).__name__}, expected bool")
     return bool(value)

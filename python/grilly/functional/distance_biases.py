@@ -16,14 +16,15 @@ __all__ = ["alibi_bias", "relative_bias"]
 
 
 def alibi_bias(heads: int, length: int) -> npt.NDArray[np.float32]:
-    """Biases that fall with the distance: `-m[h] |j - p|`, a slope a head.
+    """Biases that decrease with distance: `-m[h] |j - p|`, one slope per head.
 
-    With a power of two `n` of heads `m[h] = 2^(-8 (h + 1) / n)`. Other numbers of heads have the slopes of the power of
-    two `n` below, then every other one of the next, `2^(-4 (2 i + 1) / n)` for head `n + i`.
+    If the number of heads is a power of two `n`, `m[h] = 2^(-8 (h + 1) / n)`. Otherwise the first `n` slopes are those
+    of the next lower power of two `n`, followed by every other slope of the next higher one, `2^(-4 (2 i + 1) / n)` for
+    head `n + i`.
 
     Args:
         heads: `H`.
-        length: Places, the longest text's: farther distances count as `length - 1`.
+        length: Length of the longest text: larger distances count as `length - 1`.
 
     Returns:
         `(H, 2 length - 1)`, a NumPy array for `bias` of `attention`.
@@ -31,7 +32,8 @@ def alibi_bias(heads: int, length: int) -> npt.NDArray[np.float32]:
     Raises:
         InvalidArgumentError: `heads` or `length` below 1.
 
-    Source: Press, Smith and Lewis, Train Short, Test Long (2022); the slopes of other numbers are those of their code.
+    Source: Press, Smith and Lewis, Train Short, Test Long (2022); the slopes for other numbers of heads are from their
+    code.
 
     Example:
         >>> from grilly import functional
@@ -48,18 +50,18 @@ def alibi_bias(heads: int, length: int) -> npt.NDArray[np.float32]:
 def relative_bias(
     weight: Operand, length: int, *, max_distance: int = 128, bidirectional: bool = True
 ) -> npt.NDArray[np.float32]:
-    """T5's biases: one a head for each bucket of distances, `weight[bucket(j - p), h]`.
+    """T5's biases: one per head and bucket of distances, `weight[bucket(j - p), h]`.
 
-    Of the `n` buckets of a direction the first half are distances 0, 1, 2 ..., the others, `n / 2 + floor(n / 2 *
-    log(distance / (n / 2)) / log(max_distance / (n / 2)))`, grow like powers up to `max_distance`, and the last has all
-    that is farther.
+    Of the `n` buckets of a direction, the first half are the distances 0, 1, 2 ...; the others, `n / 2 + floor(n / 2 *
+    log(distance / (n / 2)) / log(max_distance / (n / 2)))`, grow exponentially up to `max_distance`, and the last holds
+    all larger distances.
 
     Args:
         weight: `(B, H)`, as in a checkpoint: `B` buckets, T5 has 32.
-        length: Places, the longest text's.
-        max_distance: Where the last bucket begins at the latest; default 128.
-        bidirectional: Whether keys after the query have buckets of their own, the second half; default True, as in an
-            encoder. Otherwise they count as distance 0, for a decoder, which does not see them.
+        length: Length of the longest text.
+        max_distance: Distance at which the last bucket begins at the latest; default 128.
+        bidirectional: Whether keys after the query have separate buckets, the second half; default True, as in an
+            encoder. Otherwise they count as distance 0, for a decoder, in which they are masked.
 
     Returns:
         `(H, 2 R + 1)`, `R = min(length - 1, max_distance)`, a NumPy array for `bias` of `attention`.

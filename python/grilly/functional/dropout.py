@@ -13,13 +13,14 @@ __all__ = ["dropout", "dropout_backward"]
 def dropout(input: Operand, p: float = 0.5, training: bool = True, seed: int | None = None) -> Result:
     """Sets elements to 0 with probability `p` and divides the others by `1 - p`.
 
-    The choice for an element depends on `seed` and its place alone (Philox4x32-10).
+    Whether an element is dropped depends only on `seed` and its position (Philox4x32-10).
 
     Args:
         input: Any shape.
         p: In 0 .. 1; default 0.5.
         training: Whether anything is dropped; default True.
-        seed: 0 .. 2^64 - 1; default one from NumPy's global generator, so that `numpy.random.seed` repeats it.
+        seed: 0 .. 2^64 - 1; default one from NumPy's global generator, so that `numpy.random.seed` makes it
+            reproducible.
 
     Returns:
         The same shape.
@@ -43,10 +44,10 @@ def dropout(input: Operand, p: float = 0.5, training: bool = True, seed: int | N
 
 
 def dropout_backward(grad_output: Operand, p: float, seed: int) -> Result:
-    """Derivative of `dropout` with the same `p` and `seed`: what was dropped there is 0 here.
+    """Derivative of `dropout` with the same `p` and `seed`: elements dropped there have gradient 0.
 
     Args:
-        grad_output: Gradient of the loss by the result.
+        grad_output: Gradient of the loss with respect to the result.
         p: As in `dropout`.
         seed: As in `dropout`.
 

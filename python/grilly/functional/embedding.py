@@ -55,9 +55,9 @@ def embedding_lookup(weight: Operand, indices: Operand) -> Result:
 
 
 def embedding_backward(grad_output: Operand, token_ids: Operand, vocab_size: int, embedding_dim: int) -> Result:
-    """Derivative of `embedding_lookup` by its table: row `v` is the sum of the gradients where the index is `v`.
+    """Derivative of `embedding_lookup` with respect to its table: row `v` sums the gradients of index `v`.
 
-    The sum's order is that of the places, so that its bits are the same every time.
+    Sums run in index order, so that the result is bit-identical every time.
 
     Args:
         grad_output: `token_ids`' shape and `(embedding_dim,)`.
@@ -70,7 +70,7 @@ def embedding_backward(grad_output: Operand, token_ids: Operand, vocab_size: int
 
     Raises:
         IndexOutOfRangeError: An index outside the table.
-        InvalidArgumentError: Shapes that do not belong together.
+        InvalidArgumentError: Incompatible shapes.
 
     Source: upstream's `Compute.learning.embedding_backward`.
 

@@ -1,4 +1,4 @@
-"""Activations of one half of the last axis that gate the other, and their derivatives."""
+"""Gated activations, in which one half of the last axis gates the other, and their derivatives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = [
 
 
 def swiglu(x: Operand) -> Result:
-    """Gated swish: the last axis in halves `x1` and `x2`, `x1 silu(x2)`.
+    """Gated swish: `x1 silu(x2)`, where `x1` and `x2` are the halves of the last axis.
 
     Args:
         x: `(..., 2 N)`.
@@ -39,17 +39,17 @@ def swiglu(x: Operand) -> Result:
 
 
 def swiglu_backward(grad_output: Operand, x: Operand) -> Result:
-    """Derivative of `swiglu`: gradients of both halves, side by side.
+    """Derivative of `swiglu`: the gradients of both halves, concatenated.
 
     Args:
         grad_output: `(..., N)`.
-        x: `(..., 2 N)`, what the function was given.
+        x: `(..., 2 N)`, the input of the forward function.
 
     Returns:
         `(..., 2 N)`.
 
     Raises:
-        InvalidArgumentError: The shapes do not belong together.
+        InvalidArgumentError: Incompatible shapes.
 
     Source: upstream's `Compute.fnn.activation_swiglu_backward`.
 
@@ -62,7 +62,7 @@ def swiglu_backward(grad_output: Operand, x: Operand) -> Result:
 
 
 def geglu(x: Operand, approximate: str = "tanh") -> Result:
-    """Gated `gelu`: the last axis in halves `x1` and `x2`, `x1 gelu(x2)`.
+    """Gated `gelu`: `x1 gelu(x2)`, where `x1` and `x2` are the halves of the last axis.
 
     Args:
         x: `(..., 2 N)`.
@@ -72,7 +72,7 @@ def geglu(x: Operand, approximate: str = "tanh") -> Result:
         `(..., N)`.
 
     Raises:
-        InvalidArgumentError: The last axis is not even, or another approximation.
+        InvalidArgumentError: The last axis is not even, or an unknown approximation.
 
     Source: Shazeer, GLU Variants Improve Transformer (2020), with the gate in the second half as in `swiglu`.
 
@@ -85,18 +85,18 @@ def geglu(x: Operand, approximate: str = "tanh") -> Result:
 
 
 def geglu_backward(grad_output: Operand, x: Operand, approximate: str = "tanh") -> Result:
-    """Derivative of `geglu`: gradients of both halves, side by side.
+    """Derivative of `geglu`: the gradients of both halves, concatenated.
 
     Args:
         grad_output: `(..., N)`.
-        x: `(..., 2 N)`, what the function was given.
+        x: `(..., 2 N)`, the input of the forward function.
         approximate: As in `gelu`; default `"tanh"`.
 
     Returns:
         `(..., 2 N)`.
 
     Raises:
-        InvalidArgumentError: The shapes do not belong together, or another approximation.
+        InvalidArgumentError: Incompatible shapes, or an unknown approximation.
 
     Source: the derivative of `geglu`.
 
@@ -125,7 +125,7 @@ def _gated_backward(name: str, grad_output: Operand, x: Operand, kind: str) -> R
 
 
 def halves(name: str, x: Operand) -> Prepared:
-    """An operand whose last axis has two halves."""
+    """Checks and returns an operand with an even last axis."""
     prepared = floats(x, "x")
     columns = need_axes(name, "x", prepared, 1)[-1]
     if columns % 2:

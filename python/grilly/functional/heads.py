@@ -1,4 +1,4 @@
-"""Attention in the layout (batch, place, head, column): what layers and `Compute` use."""
+"""Attention in the layout (batch, position, head, column): what layers and `Compute` use."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def attend_by_heads(
     """`softmax(scale q k^T + mask) v`, head by head; `(output, weights)`.
 
     Queries are `(B, Sq, H, D)` or `(B, Sq, H * D)`, keys and values `(B, Sk, G, D)` or `(B, Sk, G * D)`; the output is
-    `(B, Sq, H, D)`. Without a mask and weights the fused kernel runs. `rope` is a base and a scaling: queries and keys
-    are then rotated by their places first.
+    `(B, Sq, H, D)`. Without a mask and weights the fused kernel runs. `rope` is a pair of base and scaling: queries and
+    keys are then rotated by their positions first.
     """
     heads, width = sizes(name, num_heads, head_dim)
     q, k, v = (floats(x, label) for x, label in zip(operands, ("queries", "keys", "values"), strict=True))
@@ -73,7 +73,7 @@ def attend_by_heads(
 
 
 def four_axes(name: str, mask: Operand, batch: int, queries: int, keys: int, heads: int) -> tuple[Prepared, bool]:
-    """A mask as one that broadcasts to `(B, H, Sq, Sk)`, and whether it keeps or is added.
+    """A mask that broadcasts to `(B, H, Sq, Sk)`, and whether it is a keep mask or added.
 
     Two axes are (batch, key) or (query, key), three are (batch, query, key).
     """
@@ -104,7 +104,7 @@ def four_axes(name: str, mask: Operand, batch: int, queries: int, keys: int, hea
 
 
 def key_mask(mask: Operand, batch: int, keys: int) -> Operand:
-    """Upstream's masks of shape (B, Sk), of any type, keep where they are not 0; others are left as they are."""
+    """Converts upstream's (B, Sk) masks of any type to keep masks (kept where not 0); other masks are unchanged."""
     prepared, keep = mask_values(mask, "mask")
     if shape(prepared) != (batch, keys):
         return mask

@@ -1,4 +1,4 @@
-"""Small constants of the operations, kept on each device between calls so that a chain of operations moves nothing."""
+"""Small constants of the operations, cached on each device so that a chain of operations transfers nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from grilly import _core
 
 __all__ = ["filled", "kept", "offsets"]
 
-#: Bytes that are kept at most, over all devices.
+#: Maximum size of the cache in bytes, over all devices.
 MOST = 16 << 20
 
 _held: OrderedDict[Any, _core.Array] = OrderedDict()
@@ -23,7 +23,7 @@ _lock = threading.Lock()
 
 
 def _begin_anew() -> None:
-    """A process that was forked off cannot use its parent's arrays, nor a lock that a thread of the parent held."""
+    """Resets the cache: a forked process cannot use its parent's arrays, nor a lock that a parent's thread held."""
     global _lock
     _lock = threading.Lock()
     _held.clear()
@@ -33,7 +33,7 @@ os.register_at_fork(after_in_child=_begin_anew)
 
 
 def kept(engine: _core.Engine, make: Callable[..., npt.NDArray[Any]], *key: Any) -> _core.Array:
-    """`make(*key)` on a device, from an earlier call if it is still there; those used longest ago go first.
+    """Returns `make(*key)` on a device, from the cache if present; eviction is least recently used first.
 
     Example:
         >>> from grilly import _core
@@ -57,7 +57,7 @@ def kept(engine: _core.Engine, make: Callable[..., npt.NDArray[Any]], *key: Any)
 
 
 def filled(value: float, shape: int | tuple[int, ...] = ()) -> npt.NDArray[np.float32]:
-    """The same number again and again.
+    """An array filled with one number.
 
     Example:
         >>> from grilly.functional.kept import filled
@@ -68,7 +68,7 @@ def filled(value: float, shape: int | tuple[int, ...] = ()) -> npt.NDArray[np.fl
 
 
 def offsets(rows: int, length: int) -> npt.NDArray[np.int32]:
-    """Where rows of one length begin and the last ends.
+    """Boundaries of rows of equal length: the start of each, and the end of the last.
 
     Example:
         >>> from grilly.functional.kept import offsets

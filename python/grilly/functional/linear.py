@@ -1,4 +1,4 @@
-"""Linear layers, matrix products, feed-forward parts."""
+"""Linear layers, matrix products, feed-forward blocks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from grilly.functional.dispatch import (
 
 __all__ = ["embedding_ffn", "linear", "linear_backward", "matmul", "residual"]
 
-# Activations that the kernel of a linear layer can end with.
+# Activations that the kernel of a linear layer can apply to its result.
 FUSED = ("gelu_erf", "gelu_tanh", "relu", "silu", "tanh", "sigmoid", "quick_gelu")
 ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu", "silu": "silu"}
 
@@ -41,7 +41,7 @@ def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Resu
         `(..., out_features)`; float16 when `input` is.
 
     Raises:
-        InvalidArgumentError: Shapes that do not belong together.
+        InvalidArgumentError: Incompatible shapes.
         InvalidTypeError: Not numbers.
 
     Source: upstream's `functional.linear`; `torch.nn.functional.linear`.
@@ -57,7 +57,7 @@ def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Resu
 def fused_linear(
     name: str, input: Operand, weight: Operand, bias: Operand | None, activation: str | None, **attributes: float
 ) -> Result:
-    """`linear`, followed by an activation: in the same kernel where that can end with it."""
+    """`linear` followed by an activation, in the same kernel if it supports the activation."""
     x, w, b = floats(input, "input"), floats(weight, "weight"), optional(bias, "bias")
     check_linear(name, x, w, b)
     fused = activation if activation in FUSED else None
@@ -88,7 +88,7 @@ def linear_backward(
 
     Args:
         grad_output: `(..., out_features)`.
-        x: `(..., in_features)`, what the layer was given.
+        x: `(..., in_features)`, the input of the layer.
         weights: `(out_features, in_features)`.
         bias: The layer's bias, if it has one; its values do not matter.
 
@@ -96,7 +96,7 @@ def linear_backward(
         `(grad_input, grad_weight, grad_bias)` in the shapes of `x`, `weights` and `bias`, the last None without `bias`.
 
     Raises:
-        InvalidArgumentError: Shapes that do not belong together.
+        InvalidArgumentError: Incompatible shapes.
 
     Source: upstream's `Compute.fnn.linear_backward`.
 
@@ -121,7 +121,7 @@ def linear_backward(
 
 
 def matmul(a: Operand, b: Operand) -> Result:
-    """Matrix product by NumPy's rules: the last two axes are matrices, those before broadcast, vectors are allowed.
+    """Matrix product by NumPy's rules: the last two axes are matrices, leading axes broadcast, vectors are allowed.
 
     Args:
         a: `(..., M, K)` or `(K,)`.
@@ -131,7 +131,7 @@ def matmul(a: Operand, b: Operand) -> Result:
         `(..., M, N)`, without the axis of an operand that is a vector; float16 when both are.
 
     Raises:
-        InvalidArgumentError: Shapes that do not belong together.
+        InvalidArgumentError: Incompatible shapes.
 
     Source: `numpy.matmul`; upstream's `Compute.fnn.gemm`.
 
@@ -165,7 +165,7 @@ def matmul(a: Operand, b: Operand) -> Result:
 
 
 def repeated(r: Any, x: Any, batch: Sequence[int]) -> Any:
-    """Matrices repeated along the axes before them until these are `batch`."""
+    """Matrices repeated along their leading axes to the shape `batch`."""
     own = tuple(x.shape[:-2])
     if own == tuple(batch):
         return x
@@ -200,14 +200,14 @@ def residual(x: Operand, module_output: Operand) -> Result:
 
 
 def arithmetic(name: str, kind: str, a: Prepared, b: Prepared) -> Result:
-    """`a` with `b` broadcast to it."""
+    """Elementwise arithmetic of `a` and `b`, broadcast to `a`."""
     return evaluate(name, lambda r, a, b: r("binary", a, b, kind=kind), a, b, alike=2)
 
 
 def embedding_ffn(
     embeddings: Operand, W1: Operand, b1: Operand, W2: Operand, b2: Operand, activation: str = "gelu"
 ) -> Result:
-    """Feed-forward part of a transformer: `act(x W1^T + b1) W2^T + b2`.
+    """Feed-forward block of a transformer: `act(x W1^T + b1) W2^T + b2`.
 
     Args:
         embeddings: `(..., D)`.
@@ -221,7 +221,7 @@ def embedding_ffn(
         `(..., D)`.
 
     Raises:
-        InvalidArgumentError: Shapes that do not belong together, or another activation.
+        InvalidArgumentError: Incompatible shapes, or an unknown activation.
 
     Source: upstream's `functional.embedding_ffn`.
 

@@ -1,4 +1,4 @@
-"""Losses of one number each, and their derivatives."""
+"""Losses that reduce to one number, and their derivatives."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = ["binary_cross_entropy", "binary_cross_entropy_backward", "mse_loss", 
 
 
 def reduced(r: Any, losses: Any, kind: str) -> Any:
-    """The losses themselves, their sum or their mean."""
+    """The unreduced losses, their sum or their mean."""
     if kind == "none":
         return losses
     return r("reduce", losses.reshape([count(losses.shape)]), axis=0, kind=kind)
 
 
 def spread(r: Any, g: Any, axes: tuple[int, ...], kind: str) -> Any:
-    """A gradient by a reduced loss as one by every element."""
+    """Spreads the gradient of a reduced loss over all elements."""
     if kind == "none":
         return g
     each = 1.0 / max(count(axes), 1) if kind == "mean" else 1.0
@@ -46,7 +46,7 @@ def pair(name: str, input: Operand, target: Operand) -> tuple[Prepared, Prepared
 def binary_cross_entropy(
     input: Operand, target: Operand, weight: Operand | None = None, reduction: str = "mean"
 ) -> Result:
-    """Binary cross entropy of probabilities: `-w (t log(p) + (1 - t) log(1 - p))`, logarithms not below -100.
+    """Binary cross entropy of probabilities: `-w (t log(p) + (1 - t) log(1 - p))`, with logarithms clamped at -100.
 
     Args:
         input: Probabilities, any shape.
@@ -58,7 +58,7 @@ def binary_cross_entropy(
         A number, or `input`'s shape for `"none"`.
 
     Raises:
-        InvalidArgumentError: Shapes that do not belong together, or another reduction.
+        InvalidArgumentError: Incompatible shapes, or an unknown reduction.
 
     Source: upstream's `functional.binary_cross_entropy`; `torch.nn.functional.binary_cross_entropy`.
 
@@ -84,7 +84,7 @@ def binary_cross_entropy_backward(
     """Derivative of `binary_cross_entropy`: `g w (p - t) / max(p (1 - p), 1e-12)`.
 
     Args:
-        grad_output: Gradient by the loss: a number, or `input`'s shape for `"none"`.
+        grad_output: Gradient with respect to the loss: a number, or `input`'s shape for `"none"`.
         input: As in `binary_cross_entropy`.
         target: As in `binary_cross_entropy`.
         weight: As in `binary_cross_entropy`; default ones.
@@ -94,7 +94,7 @@ def binary_cross_entropy_backward(
         `input`'s shape.
 
     Raises:
-        InvalidArgumentError: Shapes that do not belong together, or another reduction.
+        InvalidArgumentError: Incompatible shapes, or an unknown reduction.
 
     Source: `torch.nn.functional.binary_cross_entropy`'s derivative.
 
@@ -131,7 +131,7 @@ def mse_loss(input: Operand, target: Operand, reduction: str = "mean") -> Result
         A number, or `input`'s shape for `"none"`.
 
     Raises:
-        InvalidArgumentError: The shapes differ, or another reduction.
+        InvalidArgumentError: The shapes differ, or an unknown reduction.
 
     Source: upstream's `nn.MSELoss`; `torch.nn.functional.mse_loss`.
 
@@ -153,7 +153,7 @@ def mse_loss_backward(grad_output: Operand, input: Operand, target: Operand, red
     """Derivative of `mse_loss`: `2 g (x - t)`, divided by the number of elements for `"mean"`.
 
     Args:
-        grad_output: Gradient by the loss: a number, or `input`'s shape for `"none"`.
+        grad_output: Gradient with respect to the loss: a number, or `input`'s shape for `"none"`.
         input: As in `mse_loss`.
         target: As in `mse_loss`.
         reduction: As in `mse_loss`; default `"mean"`.
@@ -162,7 +162,7 @@ def mse_loss_backward(grad_output: Operand, input: Operand, target: Operand, red
         `input`'s shape.
 
     Raises:
-        InvalidArgumentError: Shapes that do not belong together, or another reduction.
+        InvalidArgumentError: Incompatible shapes, or an unknown reduction.
 
     Source: upstream's `nn.MSELoss.backward`.
 

@@ -41,7 +41,7 @@ def softmax(x: Operand, dim: int = -1) -> Result:
         dim: The axis; default the last.
 
     Returns:
-        The same shape. A row that holds NaN or plus infinity, or only minus infinity, is NaN, as in NumPy.
+        The same shape. A row that contains NaN or plus infinity, or only minus infinity, is NaN, as in NumPy.
 
     Raises:
         IndexOutOfRangeError: There is no axis `dim`.
@@ -76,7 +76,7 @@ def softmax_backward(grad_output: Operand, softmax_output: Operand, dim: int = -
     """Derivative of `softmax`: `y (g - sum(g y))`.
 
     Args:
-        grad_output: Gradient of the loss by the result.
+        grad_output: Gradient of the loss with respect to the result.
         softmax_output: The result, in the same shape.
         dim: The axis; default the last.
 
@@ -117,11 +117,11 @@ def layer_norm(
     bias: Operand | None = None,
     eps: float = 1e-5,
 ) -> Result:
-    """Layer norm: `(x - mean) / sqrt(variance + eps) * weight + bias` over the last axes, variance by two passes.
+    """Layer norm: `(x - mean) / sqrt(variance + eps) * weight + bias` over the last axes, with two-pass variance.
 
     Args:
         input: `(..., *normalized_shape)`.
-        normalized_shape: The last axis' size, or the last axes' sizes.
+        normalized_shape: Size of the last axis, or sizes of the last axes.
         weight: In that shape; default ones.
         bias: In that shape; default zeros.
         eps: Added to the variance; default 1e-5.
@@ -130,7 +130,7 @@ def layer_norm(
         `input`'s shape; float16 when `input` is.
 
     Raises:
-        InvalidArgumentError: Shapes that do not belong together.
+        InvalidArgumentError: Incompatible shapes.
 
     Source: upstream's `functional.layer_norm`; `torch.nn.functional.layer_norm`.
 
@@ -152,7 +152,7 @@ def layer_norm(
 
 
 def normalized(name: str, x: Prepared, given: int | Sequence[int], **weights: Prepared | None) -> list[int]:
-    """Rows and columns of `x` when its last axes, which are `given`, count as one."""
+    """Rows and columns of `x` with its last axes, of sizes `given`, merged into one."""
     sizes = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
     last = tuple(whole(name, "normalized_shape", size, least=0) for size in sizes)
     axes = shape(x)
@@ -169,10 +169,10 @@ def layer_norm_backward(
     """Derivative of `layer_norm` over the last axes.
 
     Args:
-        grad_output: Gradient of the loss by the result, in `x`'s shape.
-        x: What the norm was given.
+        grad_output: Gradient of the loss with respect to the result, in `x`'s shape.
+        x: Input of the norm.
         gamma: Its weight, in the shape that was normalised.
-        mean: Upstream's argument, without effect: the mean is taken from `x`.
+        mean: Upstream's argument, without effect: the mean is computed from `x`.
         var: Likewise.
         eps: As in `layer_norm`; default 1e-5.
 
@@ -180,7 +180,7 @@ def layer_norm_backward(
         `(grad_input, grad_gamma, grad_beta)`.
 
     Raises:
-        InvalidArgumentError: Shapes that do not belong together.
+        InvalidArgumentError: Incompatible shapes.
 
     Source: upstream's `Compute.fnn.layernorm_backward`.
 
@@ -198,7 +198,7 @@ def layer_norm_backward(
 
     def body(r: Any, g: Any, x: Any, w: Any) -> Any:
         g, wide, weight = r.wide(g).reshape(rows), r.wide(x).reshape(rows), w.reshape([rows[1]])
-        # The bias' numbers play no part, so the weight stands in for it.
+        # The values of the bias do not matter, so the weight is passed in its place.
         grads = r.vjp("layer_norm", g, wide, weight, weight, eps=small)
         grad_input, grad_gamma, grad_beta = grads[0].reshape(axes), grads[1].reshape(last), grads[2].reshape(last)
         return r.like(grad_input, x), r.like(grad_gamma, w), r.like(grad_beta, w)
@@ -214,7 +214,7 @@ def rms_norm(
 
     Args:
         input: `(..., *normalized_shape)`.
-        normalized_shape: The last axis' size, or the last axes' sizes.
+        normalized_shape: Size of the last axis, or sizes of the last axes.
         weight: In that shape; default ones.
         eps: Added to the mean; default 1e-6.
 
@@ -222,7 +222,7 @@ def rms_norm(
         `input`'s shape; float16 when `input` is.
 
     Raises:
-        InvalidArgumentError: Shapes that do not belong together.
+        InvalidArgumentError: Incompatible shapes.
 
     Source: `torch.nn.functional.rms_norm`, with LLaMA's `eps`.
 
@@ -246,8 +246,8 @@ def rms_norm_backward(grad_output: Operand, x: Operand, weight: Operand, eps: fl
     """Derivative of `rms_norm` over the last axes.
 
     Args:
-        grad_output: Gradient of the loss by the result, in `x`'s shape.
-        x: What the norm was given.
+        grad_output: Gradient of the loss with respect to the result, in `x`'s shape.
+        x: Input of the norm.
         weight: Its weight, in the shape that was normalised.
         eps: As in `rms_norm`; default 1e-6.
 
@@ -255,7 +255,7 @@ def rms_norm_backward(grad_output: Operand, x: Operand, weight: Operand, eps: fl
         `(grad_input, grad_weight)`.
 
     Raises:
-        InvalidArgumentError: Shapes that do not belong together.
+        InvalidArgumentError: Incompatible shapes.
 
     Source: the derivative of `rms_norm`.
 

@@ -1,4 +1,4 @@
-"""One vector from the vectors of a text's tokens."""
+"""Pooling of token vectors to one vector per text."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def mean_pool(embeddings: Operand, mask: Operand | None = None, mode: str = "mea
         `(..., D)`; zeros where the mask has no weight above 0. Without a mask, the mean of no vectors is NumPy's NaN.
 
     Raises:
-        InvalidArgumentError: Shapes that do not belong together, or another mode.
+        InvalidArgumentError: Incompatible shapes, or an unknown mode.
 
-    Source: upstream's `Compute.pooling.mean_pool`, which took weights above 0.5 for 1.
+    Source: upstream's `Compute.pooling.mean_pool`, which treated weights above 0.5 as 1.
 
     Example:
         >>> from grilly import functional
@@ -49,7 +49,7 @@ def mean_pool(embeddings: Operand, mask: Operand | None = None, mode: str = "mea
 
 
 def embedding_pool(embeddings: Operand, pool_type: str = "mean") -> Result:
-    """Pools token vectors, each with the same weight.
+    """Pools token vectors, with equal weights.
 
     Args:
         embeddings: `(..., S, D)`.
@@ -59,7 +59,7 @@ def embedding_pool(embeddings: Operand, pool_type: str = "mean") -> Result:
         `(..., D)`.
 
     Raises:
-        InvalidArgumentError: Fewer than 2 axes, or another type.
+        InvalidArgumentError: Fewer than 2 axes, or an unknown type.
 
     Source: upstream's `functional.embedding_pool`.
 
@@ -77,6 +77,6 @@ def embedding_pool(embeddings: Operand, pool_type: str = "mean") -> Result:
 
 
 def need_places(name: str, axes: tuple[int, ...]) -> None:
-    """Refuses a maximum of nothing."""
+    """Rejects the maximum over an empty axis."""
     if not axes[-2] and count(axes[:-2]) * axes[-1]:
         raise InvalidArgumentError(f"{name}: embeddings has shape {list(axes)}, and no vectors have no maximum")

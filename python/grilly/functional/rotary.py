@@ -1,4 +1,4 @@
-"""Positions: rotation of queries and keys, and the sinusoids of the first transformer."""
+"""Position encodings: rotation of queries and keys, and the sinusoids of the original transformer."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def apply_rope(
     Raises:
         InvalidArgumentError: `D` is odd, or positions of another shape.
 
-    Source: upstream's `Compute.attention.apply_rope`; Su et al., RoFormer (2021), in the halves' form of LLaMA.
+    Source: upstream's `Compute.attention.apply_rope`; Su et al., RoFormer (2021), in LLaMA's half-split form.
 
     Example:
         >>> from grilly import functional
@@ -96,11 +96,11 @@ def as_positions(position_ids: Operand, batch: int, places: int) -> npt.NDArray[
 
 
 def embedding_position(embeddings: Operand, max_seq_len: int = 512, dim: int | None = None) -> Result:
-    """Adds sinusoids: column `2 i` of place `p` gets `sin(p / 10000^(2 i / D))`, column `2 i + 1` the cosine.
+    """Adds sinusoids: `sin(p / 10000^(2 i / D))` to column `2 i` of position `p`, the cosine to column `2 i + 1`.
 
     Args:
         embeddings: `(..., S, D)`.
-        max_seq_len: Most places; default 512.
+        max_seq_len: Maximum number of positions; default 512.
         dim: `D`, for a check; default none.
 
     Returns:
@@ -129,6 +129,6 @@ def embedding_position(embeddings: Operand, max_seq_len: int = 512, dim: int | N
 
 
 def sinusoids(places: int, columns: int) -> npt.NDArray[np.float32]:
-    """What `embedding_position` adds."""
+    """The table that `embedding_position` adds."""
     angles = np.arange(places)[:, None] * 10000.0 ** (-2.0 * (np.arange(columns) // 2) / max(columns, 1))
     return np.where(np.arange(columns) % 2, np.cos(angles), np.sin(angles)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Columns with mean 0 and deviation 1."""
+"""Whitening: columns with mean 0 and standard deviation 1."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ EPS = 1e-8
 def whitening_transform(
     data: Operand, mean: Operand | None = None, std: Operand | None = None
 ) -> tuple[Result, Result, Result]:
-    """`(data - mean) / (std + 1e-8)`, with statistics over the first axis where none are given.
+    """`(data - mean) / (std + 1e-8)`, with statistics over the first axis unless given.
 
     Args:
         data: `(N, ...)`.
         mean: `(...)`; default the mean over `N`.
-        std: `(...)`; default the population's standard deviation over `N`.
+        std: `(...)`; default the population standard deviation over `N`.
 
     Returns:
         `(whitened, mean, std)`.
 
     Raises:
-        InvalidArgumentError: Shapes that do not belong together.
+        InvalidArgumentError: Incompatible shapes.
 
     Source: upstream's `functional.whitening_transform`.
 
@@ -60,7 +60,7 @@ def whitening_apply(data: Operand, mean: Operand, std: Operand) -> Result:
         `data`'s shape.
 
     Raises:
-        InvalidArgumentError: Shapes that do not belong together.
+        InvalidArgumentError: Incompatible shapes.
 
     Source: upstream's `functional.whitening_apply`.
 
@@ -75,7 +75,7 @@ def whitening_apply(data: Operand, mean: Operand, std: Operand) -> Result:
 
 
 def whitening_batch_stats(data: Operand) -> tuple[Result, Result]:
-    """Mean and population's standard deviation over the first axis.
+    """Mean and population standard deviation over the first axis.
 
     Args:
         data: `(N, ...)`.

@@ -1,6 +1,6 @@
 """The kernels that models run, as objects, and the fused ones as functions.
 
-`get(name, **options)` makes a kernel and `names()` lists them.
+`get(name, **options)` creates a kernel and `names()` lists them.
 """
 
 from grilly.errors import SharedMemoryError

@@ -1,4 +1,4 @@
-"""Configurations of flash attention: tuned rows, what each needs, and which one a device takes."""
+"""Configurations of flash attention: tuned rows, their shared memory, and selection for a device."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class FlashAttentionConfig:
     """Blocks of flash attention.
 
     Args:
-        block_q: Queries of a workgroup.
-        block_kv: Keys that are worked on together.
+        block_q: Queries per workgroup.
+        block_kv: Keys processed together.
         head_dim: Columns of a head.
         half_precision: Whether operands are float16, on matrix cores where the device has them.
 
@@ -47,19 +47,19 @@ class FlashAttentionConfig:
 def _blocks(config: FlashAttentionConfig) -> tuple[int, int, int, bool]:
     q, kv, head, half = astuple(config)
     named = (("block_q", q), ("block_kv", kv), ("head_dim", head))
-    # Whatever is too large is refused there by a smaller number.
+    # Clamped to fit the core's integers; the core rejects anything that large.
     q, kv, head = (min(whole("flash attention", name, size), 2**31) for name, size in named)
     return q, kv, head, bool(half)
 
 
 _ROWS = {name: FlashAttentionConfig(*blocks) for name, blocks in _core.flash_rows()}
 
-#: What every device can run.
+#: The configuration that every device can run.
 default_config = _ROWS["default"]
 
 
 class TunedConfigs:
-    """A row for each architecture: block of queries, block of keys, head, and whether in float16.
+    """One row per architecture: block of queries, block of keys, head, and whether operands are float16.
 
     Example:
         >>> from grilly.kernels import TunedConfigs
@@ -78,7 +78,7 @@ class TunedConfigs:
 
 
 def required_shared_memory(config: FlashAttentionConfig) -> int:
-    """Shared memory of a workgroup in bytes, as the kernel declares it, whether a device can have it or not.
+    """Shared memory of a workgroup in bytes, as the kernel declares it, whether or not a device has that much.
 
     With q queries, k keys and a head of d columns, in float16 `16 max(2 k, q) (d / 8 + 1) + 16 q (k / 4 + 1) + 4 q`, in
     float32 `16 (max(9 (q + k), q (k / 4 + 1)) + 8 k + q) + 4 q`.
@@ -103,16 +103,16 @@ def required_shared_memory(config: FlashAttentionConfig) -> int:
 
 
 def validate_config(config: FlashAttentionConfig, max_shared_memory: int) -> None:
-    """Refuses a configuration that needs more shared memory than there is.
+    """Rejects a configuration that needs more shared memory than available.
 
     Args:
         config: The blocks.
         max_shared_memory: Bytes that a workgroup may have: `limits["shared_memory"]` of a device in `grilly.info()`.
 
     Raises:
-        SharedMemoryError: It needs more; `need`, `limit` and `nearest`, the nearest configuration that fits (`block_kv`
-            halved, then `block_q`; None if none does), are its attributes.
-        InvalidArgumentError: A block is no multiple of 16 or, in float32, no power of two.
+        SharedMemoryError: It needs more. Attributes: `need`, `limit` and `nearest`, the nearest configuration that fits
+            (`block_kv` halved, then `block_q`; None if none does).
+        InvalidArgumentError: A block is not a multiple of 16 or, in float32, not a power of two.
 
     Source: `requiredSharedMemory` and `validateConfig` of the Zig kernels.
 
@@ -131,7 +131,7 @@ def validate_config(config: FlashAttentionConfig, max_shared_memory: int) -> Non
 
 @contextmanager
 def naming_nearest(config: FlashAttentionConfig | None) -> Iterator[None]:
-    """Makes a configuration of the nearest blocks in an error about shared memory, which only a configuration meets."""
+    """Converts the nearest blocks in a shared-memory error to a configuration; only a configuration raises it."""
     try:
         yield
     except SharedMemoryError as error:
@@ -142,12 +142,12 @@ def naming_nearest(config: FlashAttentionConfig | None) -> Iterator[None]:
 
 
 def detect_vendor() -> str:
-    """Who made the device that `"vulkan"` means.
+    """Vendor of the device that `"vulkan"` means.
 
     Returns:
         `"nvidia"`, `"amd"`, `"intel"`, `"apple"` or `"unknown"`.
 
-    Source: vendor detection of the Zig kernels; the vendor's PCI number.
+    Source: vendor detection of the Zig kernels; PCI vendor ids.
 
     Example:
         >>> from grilly import kernels
@@ -160,14 +160,14 @@ def detect_vendor() -> str:
 def select_config(device: Mapping[str, Any] | None = None, head_dim: int = 64) -> FlashAttentionConfig:
     """The tuned row of a device's architecture, or the nearest that the device can run.
 
-    Float16 only on matrix cores; as many queries as its subgroups have rows for; no more shared memory than it has.
+    Float16 only on matrix cores; at most the queries that its subgroups have rows for; at most its shared memory.
 
     Args:
         device: One of `grilly.info()["devices"]`; default the one that `"vulkan"` means.
         head_dim: Columns of a head; default 64.
 
     Returns:
-        The configuration, `TunedConfigs.fallback` with its head for a device that no row names.
+        The configuration; `TunedConfigs.fallback` with the given head for a device without a row.
 
     Raises:
         IndexOutOfRangeError: There is no such device.

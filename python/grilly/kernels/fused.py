@@ -45,7 +45,7 @@ def swiglu(x: Operand, w_gate: Operand, w_up: Operand) -> Result:
         `(..., N)`.
 
     Raises:
-        InvalidArgumentError: Shapes that do not belong together.
+        InvalidArgumentError: Incompatible shapes.
 
     Source: Shazeer, GLU Variants Improve Transformer (2020).
 
@@ -70,7 +70,7 @@ def geglu(x: Operand, w_gate: Operand, w_up: Operand, approximate: str = "tanh")
         `(..., N)`.
 
     Raises:
-        InvalidArgumentError: Shapes that do not belong together, or another approximation.
+        InvalidArgumentError: Incompatible shapes, or an unknown approximation.
 
     Source: Shazeer, GLU Variants Improve Transformer (2020).
 
@@ -112,7 +112,7 @@ def layer_norm_linear(
         `(..., N)`.
 
     Raises:
-        InvalidArgumentError: Shapes that do not belong together, or another activation.
+        InvalidArgumentError: Incompatible shapes, or an unknown activation.
 
     Source: Ba, Kiros, Hinton, Layer Normalization (2016), before the products of a pre-norm transformer.
 
@@ -146,7 +146,7 @@ def residual_layer_norm(x: Operand, residual: Operand, weight: Operand, bias: Op
         `x`'s shape.
 
     Raises:
-        InvalidArgumentError: Shapes that do not belong together.
+        InvalidArgumentError: Incompatible shapes.
 
     Source: Vaswani et al., Attention Is All You Need (2017), "Add & Norm".
 
@@ -173,7 +173,7 @@ def residual_rms_norm(x: Operand, residual: Operand, weight: Operand, eps: float
         `x`'s shape.
 
     Raises:
-        InvalidArgumentError: Shapes that do not belong together.
+        InvalidArgumentError: Incompatible shapes.
 
     Source: Zhang, Sennrich, Root Mean Square Layer Normalization (2019), behind a residual connection.
 
@@ -188,7 +188,7 @@ def residual_rms_norm(x: Operand, residual: Operand, weight: Operand, eps: float
 
 
 def bias_gelu(x: Operand, bias: Operand, approximate: str = "tanh") -> Result:
-    """GELU of a sum: `gelu(x + bias)`.
+    """GELU of a biased input: `gelu(x + bias)`.
 
     Args:
         x: `(..., N)`.
@@ -199,7 +199,7 @@ def bias_gelu(x: Operand, bias: Operand, approximate: str = "tanh") -> Result:
         `x`'s shape.
 
     Raises:
-        InvalidArgumentError: Shapes that do not belong together, or another approximation.
+        InvalidArgumentError: Incompatible shapes, or an unknown approximation.
 
     Source: Hendrycks, Gimpel, Gaussian Error Linear Units (2016).
 
@@ -216,15 +216,15 @@ def bias_gelu(x: Operand, bias: Operand, approximate: str = "tanh") -> Result:
 def softmax_dropout(
     x: Operand, p: float, seed: int, mask: Operand | None = None, causal: bool = False, offset: int = 0
 ) -> Result:
-    """Softmax over the last axis, of whose results a share `p` becomes 0 and the others are divided by `1 - p`.
+    """Softmax over the last axis, then dropout: 0 with probability `p`, else divided by `1 - p`.
 
-    The elements that become 0 are those of `functional.dropout` with the same `seed`.
+    The dropped elements are those of `functional.dropout` with the same `seed`.
 
     Args:
         x: `(..., N)`.
         p: In 0 .. 1.
         seed: Key of the random numbers, 0 .. 2^64 - 1.
-        mask: What broadcasts to `x`: 0 or False for entries left out of the softmax; default none.
+        mask: Broadcasts to `x`: 0 or False for entries excluded from the softmax; default none.
         causal: Whether row `i` of axis -2 keeps only its entries up to `i`; default False.
         offset: Counter of the first random numbers; default 0.
 
@@ -232,7 +232,7 @@ def softmax_dropout(
         `x`'s shape.
 
     Raises:
-        InvalidArgumentError: `p` is out of its range, or a mask that does not fit.
+        InvalidArgumentError: `p` is out of range, or the mask does not broadcast to `x`.
 
     Source: Srivastava et al., Dropout (2014), behind softmax; Salmon et al., Parallel Random Numbers (2011).
 
@@ -257,21 +257,21 @@ def softmax_dropout(
 
 
 def rms_norm_rope(x: Operand, weight: Operand, eps: float = 1e-6, rope_base: float = 10000.0) -> Result:
-    """Rotary positions of normalised heads: `rope(rms_norm(x) weight)` at places 0, 1, 2 ...
+    """RMS norm, then rotary positions: `rope(rms_norm(x) weight)` at positions 0, 1, 2 ...
 
     Args:
         x: `(B, S, H, D)`.
-        weight: `(H D,)` to normalise all heads of a place together, or `(D,)` for each head by itself.
+        weight: `(H D,)` to normalise all heads of a position together, or `(D,)` for each head separately.
         eps: Added to the mean of squares; default 1e-6.
-        rope_base: Angles are `place rope_base^(-2 i / D)`; default 10000.
+        rope_base: Angles are `position rope_base^(-2 i / D)`; default 10000.
 
     Returns:
         `x`'s shape.
 
     Raises:
-        InvalidArgumentError: Shapes that do not belong together.
+        InvalidArgumentError: Incompatible shapes.
 
-    Source: Zhang, Sennrich (2019), then Su et al., RoFormer (2021), in the halves' form of LLaMA.
+    Source: Zhang, Sennrich (2019), then Su et al., RoFormer (2021), in LLaMA's half-split form.
 
     Example:
         >>> from grilly import kernels
@@ -290,5 +290,5 @@ def rms_norm_rope(x: Operand, weight: Operand, eps: float = 1e-6, rope_base: flo
 
 
 def angles(r: Recorder, places: int, width: int, base: float) -> list[_core.Array]:
-    """Cosines and sines of places 0, 1, 2 ..., `(places, width / 2)` each."""
+    """Cosines and sines of positions 0, 1, 2 ..., `(places, width / 2)` each."""
     return [r.kept(rope_table, part, places, width, base, 1.0) for part in (0, 1)]

@@ -21,13 +21,13 @@ __all__ = ["Interface", "Kernel", "Work", "get", "names"]
 
 @dataclass(frozen=True)
 class Interface:
-    """What a shader is bound to, reflected from its SPIR-V.
+    """Interface of a shader, reflected from its SPIR-V.
 
     Attributes:
         bindings: Index, name and `"readonly"`, `"writeonly"` or `"readwrite"` of each storage buffer.
         push_constants: Name and GLSL type of each member of the push block, 4 bytes each.
         constants: `constant_id`, name, GLSL type and value of each specialization constant.
-        local_size: Invocations of a workgroup along x, y and z.
+        local_size: Invocations per workgroup along x, y and z.
 
     Example:
         >>> from grilly import kernels
@@ -43,7 +43,7 @@ class Interface:
 
 @dataclass(frozen=True)
 class Work:
-    """What a call costs: floating-point operations, and bytes of operands and result, each once, and of scratch memory.
+    """Cost of a call: floating-point operations, and bytes of operands and result, each once, and of scratch memory.
 
     Example:
         >>> from grilly import kernels
@@ -62,7 +62,7 @@ def _value(kind: str, bits: int) -> int | float | bool:
 
 
 class Kernel:
-    """A kernel with its options, made by `get`. It is called with the operands that `operands` lists.
+    """A kernel with its options, created by `get`. It is called with the operands that `operands` lists.
 
     Args:
         name: One of `names()`.
@@ -88,15 +88,15 @@ class Kernel:
 
     @property
     def definition(self) -> list[str]:
-        """The operations it stands for, in order; itself if it is not fused."""
+        """The operations that it fuses, in order; the kernel itself if it is not fused."""
         return self._kernel.definition()
 
     @property
     def source(self) -> str:
-        """The GLSL text, which compiles by itself: what it includes and defines is in it.
+        """The self-contained GLSL source, with includes and macros in place.
 
-        Of `layer_norm_linear` it is the product's, as are `interface` and `shared_memory`; the shader before it writes
-        each row's mean and the factor of its elements, and with `use_half` another one two sums of each column.
+        For `layer_norm_linear` it is the shader of the product, as are `interface` and `shared_memory`; a preceding
+        shader writes the mean and scale factor of each row, and with `use_half` another one writes two sums per column.
         """
         return str(self._shader()["source"])
 
@@ -109,15 +109,15 @@ class Kernel:
 
     @property
     def shared_memory(self) -> int:
-        """Bytes of shared memory of a workgroup, reflected at the specialization constants of these options."""
+        """Shared memory per workgroup in bytes, reflected at the specialization constants of these options."""
         return int(self._shader()["shared_memory"])
 
     def operands(self, rows: int = 1) -> list[tuple[str, tuple[int, ...]]]:
-        """Type and shape of each operand for so many rows: tokens, places of a text, or rows of scores."""
+        """Type and shape of each operand for a number of rows: tokens, positions of a text, or rows of scores."""
         return [(dtype, tuple(axes)) for dtype, axes in self._kernel.operands(rows)]
 
     def work(self, rows: int = 1) -> Work:
-        """Floating-point operations and bytes of a call on so many rows."""
+        """Floating-point operations and bytes of a call on a number of rows."""
         _, flops, moved = self._kernel.describe(rows)
         return Work(flops, moved)
 
@@ -126,11 +126,11 @@ class Kernel:
         return shaders[-1]
 
     def __call__(self, *operands: Operand) -> Result:
-        """The result, on the device of the operands; `rms_norm_rope` makes its angles if they are left out."""
+        """The result, on the device of the operands; `rms_norm_rope` computes its angles if they are omitted."""
         return self._run(self._kernel.call, operands)
 
     def apart(self, *operands: Operand) -> Result:
-        """The same by the operations it stands for, one after the other."""
+        """The result of the unfused definition, computed step by step."""
         return self._run(self._kernel.call_apart, operands)
 
     def _run(self, call: Callable[[list[_core.Array]], _core.Array], operands: tuple[Operand, ...]) -> Result:
@@ -166,7 +166,7 @@ def names() -> list[str]:
     """The kernels' names, sorted.
 
     Returns:
-        What `get` takes.
+        The names that `get` accepts.
 
     Example:
         >>> from grilly import kernels
@@ -180,21 +180,21 @@ def get(name: str, **options: Any) -> Kernel:
     """The kernel called `name`.
 
     Args:
-        name: One of `names()`; `python -m grilly kernels` prints what each computes and which options it has.
-        options: Those the kernel has of `hidden_dim` (columns of a row; default 1024), `intermediate_dim` (columns
-            between two products; default `hidden_dim`), `head_dim` (default 64), `max_seq_len` (most places of a text;
-            default 512), `use_half` (float16 storage of activations and matrices, float32 inside; default False), `eps`
-            (default 1e-5 for layer norms, 1e-6 for RMS norms), `approximate` (of GELU, `"tanh"` or `"none"`; default
-            `"tanh"`), `p` (the share that becomes 0; default 0.1), `seed` and `offset` (of the random numbers; default
-            0), `causal` (default False) and `config` (a `FlashAttentionConfig` in place of `head_dim` and `use_half`;
-            default the blocks that the engine takes; the CPU takes its own in any case).
+        name: One of `names()`; `python -m grilly kernels` prints what each computes and its options.
+        options: The applicable ones of `hidden_dim` (columns of a row; default 1024), `intermediate_dim` (columns
+            between two products; default `hidden_dim`), `head_dim` (default 64), `max_seq_len` (maximum positions of a
+            text; default 512), `use_half` (float16 storage of activations and matrices, float32 inside; default False),
+            `eps` (default 1e-5 for layer norms, 1e-6 for RMS norms), `approximate` (of GELU, `"tanh"` or `"none"`;
+            default `"tanh"`), `p` (dropout probability; default 0.1), `seed` and `offset` (of the random numbers;
+            default 0), `causal` (default False) and `config` (a `FlashAttentionConfig` in place of `head_dim` and
+            `use_half`; default the blocks that the engine selects; the CPU always uses its own).
 
     Returns:
         The kernel.
 
     Raises:
-        InvalidArgumentError: There is no such kernel, or it has no such option, or a value is impossible. A call raises
-            `SharedMemoryError` where the device cannot have the blocks of `config`.
+        InvalidArgumentError: Unknown kernel, unknown option, or invalid value. A call raises `SharedMemoryError` if the
+            device does not support the blocks of `config`.
 
     Example:
         >>> from grilly import kernels

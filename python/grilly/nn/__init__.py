@@ -1,4 +1,4 @@
-"""Layers with upstream's signatures, over `grilly.functional`: NumPy in and out, or arrays on a device in and out."""
+"""Layers with upstream's signatures, on `grilly.functional`: NumPy in and out, or arrays on a device in and out."""
 
 from __future__ import annotations
 

@@ -20,21 +20,21 @@ def head_width(name: str, embed_dim: int, num_heads: int) -> int:
 
 
 class MultiheadAttention(Module):
-    """Attention of several heads with projections before and after.
+    """Multi-head attention with input and output projections.
 
     Args:
         embed_dim: Columns.
         num_heads: Heads; divides `embed_dim`.
-        dropout: Share of the result dropped while training; default 0.
+        dropout: Dropout probability of the result in training mode; default 0.
 
     Attributes:
         q_proj, k_proj, v_proj, out_proj: `Linear(embed_dim, embed_dim)`.
 
     Masks are `(B, Sk)` or broadcast to `(B, H, Sq, Sk)`, with two axes also `(Sq, Sk)`, with three `(B, Sq, Sk)`. Bool
-    and integers keep where they are not 0, floats are added to the scores. A mask of two axes that could be both is
-    refused. None is no mask: every place sees every other.
+    and integers keep where they are not 0, floats are added to the scores. An ambiguous mask of two axes is rejected.
+    None means no mask: every position attends to every other.
 
-    Source: upstream's `nn.MultiheadAttention`, which was causal where a mask of None was passed by position.
+    Source: upstream's `nn.MultiheadAttention`, which was causal if a mask of None was passed positionally.
 
     Example:
         >>> import numpy as np
@@ -76,9 +76,9 @@ class MultiheadAttention(Module):
             key: `(B, Sk, D)`.
             value: `(B, Sk, D)`.
             mask: Default none.
-            causal: Whether keys after the query's own place are left out; default False.
+            causal: Whether keys after the query's position are masked; default False.
             need_weights: Whether weights are returned; without them and a mask the fused kernel runs. Default True.
-            rope: Rotates queries and keys by their places; default none.
+            rope: Rotates queries and keys by their positions; default none.
 
         Example:
             >>> import numpy as np
@@ -101,12 +101,12 @@ class MultiheadAttention(Module):
 
 
 class FlashAttention2(Module):
-    """Attention of several heads, without projections, by the fused kernel.
+    """Multi-head attention without projections, by the fused kernel.
 
     Args:
         embed_dim: Columns.
         num_heads: Heads; divides `embed_dim`.
-        use_rope: Whether queries and keys are rotated by their places; default False.
+        use_rope: Whether queries and keys are rotated by their positions; default False.
 
     Source: upstream's `nn.FlashAttention2`, which returned float64 and masked queries in place of keys.
 
@@ -146,7 +146,7 @@ class FlashAttention2(Module):
 
 
 class RoPE(Module):
-    """`functional.apply_rope` with fixed numbers.
+    """`functional.apply_rope` with fixed options.
 
     Args:
         head_dim: Columns of a head; even.

@@ -1,4 +1,4 @@
-"""Modules made of modules."""
+"""Modules that contain modules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Residual", "Sequential"]
 
 
 class Sequential(Module):
-    """Modules one after the other.
+    """Modules applied in sequence.
 
     Args:
         *modules: The modules, named "0", "1" ... in the state.

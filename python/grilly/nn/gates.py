@@ -1,4 +1,4 @@
-"""Activations with halves or numbers of their own, as layers."""
+"""Activations with gates or parameters, as layers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["RoSwish", "SwiGLU"]
 
 
 class SwiGLU(Module):
-    """`functional.swiglu`: halves `x1`, `x2` of the last axis, `x1 silu(x2)`.
+    """`functional.swiglu`: `x1 silu(x2)` of the halves `x1` and `x2` of the last axis.
 
     Source: upstream's `nn.SwiGLU`.
 
@@ -78,7 +78,7 @@ class RoSwish(Module):
             self.register_buffer("beta", beta)
 
     def forward(self, x: Operand) -> Result:
-        """`functional.roswish` with the layer's numbers.
+        """`functional.roswish` with the layer's parameters.
 
         Example:
             >>> from grilly import nn
@@ -88,7 +88,7 @@ class RoSwish(Module):
         return functional.roswish(x, self.alpha.item(), self.beta.item())
 
     def backward(self, grad_output: Operand, x: Operand) -> Result:
-        """`functional.roswish_backward`, the derivative by `x`; alpha and beta get none in this version.
+        """`functional.roswish_backward`, with respect to `x`; alpha and beta get no gradient in this version.
 
         Example:
             >>> from grilly import nn

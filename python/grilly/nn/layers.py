@@ -18,7 +18,7 @@ __all__ = ["Dropout", "Embedding", "Linear"]
 
 
 def drawn(shape: tuple[int, ...], deviation: float) -> Parameter:
-    """Normal numbers, seeded by NumPy's global generator: no two layers begin alike."""
+    """Normally distributed numbers, seeded from NumPy's global generator: every layer is initialised differently."""
     values = np.random.default_rng(draw_seed()).normal(0.0, deviation, shape)
     return Parameter(values.astype(np.float32))
 
@@ -37,10 +37,10 @@ class Linear(Module):
         bias: Whether there is a bias; default True.
 
     Attributes:
-        weight: `(out_features, in_features)`, at first normal with deviation `sqrt(2 / in_features)`.
-        bias: `(out_features,)`, at first zeros; None without.
+        weight: `(out_features, in_features)`, initially normal with standard deviation `sqrt(2 / in_features)`.
+        bias: `(out_features,)`, initially zeros; None without.
 
-    Source: upstream's `nn.Linear`, whose layers of one shape all began alike.
+    Source: upstream's `nn.Linear`, whose layers of one shape were all initialised alike.
 
     Example:
         >>> import numpy as np
@@ -70,11 +70,11 @@ class Linear(Module):
         return functional.linear(x, self.weight.operand(), None if self.bias is None else self.bias.operand())
 
     def backward(self, grad_output: Operand, x: Operand) -> Result:
-        """Adds to the parameters' gradients, and gives the input's.
+        """Accumulates the parameters' gradients and returns the gradient of the input.
 
         Args:
-            grad_output: Gradient by the result.
-            x: What the layer was given.
+            grad_output: Gradient with respect to the result.
+            x: Input of the layer.
 
         Example:
             >>> import numpy as np
@@ -102,7 +102,7 @@ class Embedding(Module):
         embedding_dim: Columns.
 
     Attributes:
-        weight: `(num_embeddings, embedding_dim)`, at first normal with deviation 1.
+        weight: `(num_embeddings, embedding_dim)`, initially normal with standard deviation 1.
 
     Raises:
         IndexOutOfRangeError: On call, an index outside the table (also an `IndexError`).
@@ -134,7 +134,7 @@ class Embedding(Module):
         return functional.embedding_lookup(self.weight.operand(), x)
 
     def backward(self, grad_output: Operand, x: Operand) -> None:
-        """Adds to the table's gradient; indices have none.
+        """Accumulates the table's gradient; indices have none.
 
         Example:
             >>> import numpy as np
@@ -152,10 +152,10 @@ class Embedding(Module):
 
 
 class Dropout(Module):
-    """`functional.dropout` while training, nothing in evaluation.
+    """`functional.dropout` in training mode, the identity in evaluation mode.
 
     Args:
-        p: Probability of 0; default 0.5.
+        p: Probability that an element is dropped; default 0.5.
         inplace: Upstream's option, without effect: inputs are never changed.
 
     Source: upstream's `nn.Dropout`.

@@ -42,7 +42,7 @@ class MSELoss(Module):
         return functional.mse_loss(input, target, self.reduction)
 
     def backward(self, grad_output: Operand | None, input: Operand, target: Operand) -> Result:
-        """`functional.mse_loss_backward`; None in place of the first gradient means 1.
+        """`functional.mse_loss_backward`; a first gradient of None means 1.
 
         Example:
             >>> from grilly import nn
@@ -57,7 +57,7 @@ class CrossEntropyLoss(Module):
 
     Args:
         reduction: `"mean"`, `"sum"` or `"none"`; default `"mean"`.
-        ignore_index: A class that counts nothing; default -100.
+        ignore_index: A class that contributes nothing; default -100.
 
     Source: upstream's `nn.CrossEntropyLoss`.
 
@@ -83,7 +83,7 @@ class CrossEntropyLoss(Module):
         return functional.cross_entropy(input, target, None, self.reduction, ignore_index=self.ignore_index)
 
     def backward(self, grad_output: Operand | None, input: Operand, target: Operand) -> Result:
-        """`functional.cross_entropy_backward`; None in place of the first gradient means 1.
+        """`functional.cross_entropy_backward`; a first gradient of None means 1.
 
         Example:
             >>> from grilly import nn
@@ -123,7 +123,7 @@ class BCELoss(Module):
         return functional.binary_cross_entropy(input, target, None, self.reduction)
 
     def backward(self, grad_output: Operand | None, input: Operand, target: Operand) -> Result:
-        """`functional.binary_cross_entropy_backward`; None in place of the first gradient means 1.
+        """`functional.binary_cross_entropy_backward`; a first gradient of None means 1.
 
         Example:
             >>> from grilly import nn
@@ -135,7 +135,7 @@ class BCELoss(Module):
 
 
 def first(grad_output: Operand | None, reduction: str, like: Operand) -> Operand:
-    """The gradient by the loss; ones where none is given."""
+    """The gradient with respect to the loss; ones if none is given."""
     if grad_output is not None:
         return grad_output
     return np.ones(np.shape(like) if reduction == "none" else (), np.float32)

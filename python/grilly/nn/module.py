@@ -1,4 +1,4 @@
-"""`Module`: parameters, modules within, training mode, state."""
+"""`Module`: parameters, submodules, training mode, state."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["Module"]
 
 
 class Module:
-    """The base of every layer: what is assigned to an attribute is registered if it is a `Parameter` or a `Module`.
+    """The base of every layer: `Parameter`s and `Module`s assigned to attributes are registered.
 
     Attributes:
-        training: Whether dropout and the like are active; default True.
+        training: Whether dropout and similar layers are active; default True.
 
-    A layer of your own defines `forward`, and calls operations of `grilly.functional` or other modules there.
+    A custom layer defines `forward`, which calls operations of `grilly.functional` or other modules.
 
     Source: upstream's `nn.Module`; `torch.nn.Module`.
 
@@ -98,10 +98,10 @@ class Module:
         return next((p.placed for p in self.parameters() if p.placed is not None), None)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the layer computes; every layer defines its own.
+        """Computes the layer; every layer defines its own.
 
         Raises:
-            UnsupportedError: The layer does not.
+            UnsupportedError: The layer does not define it.
 
         Example:
             >>> from grilly import nn
@@ -124,7 +124,7 @@ class Module:
         raise UnsupportedError(f"{type(self).__name__} has no backward in this version")
 
     def train(self, mode: bool = True) -> Module:
-        """Sets training mode here and in every module within; returns the module.
+        """Sets training mode here and in every submodule; returns the module.
 
         Example:
             >>> from grilly import nn
@@ -146,7 +146,7 @@ class Module:
         return self.train(False)
 
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
-        """This module and all within, with their dotted names.
+        """This module and all submodules, with their dotted names.
 
         Example:
             >>> from grilly import nn
@@ -184,7 +184,7 @@ class Module:
             yield parameter
 
     def zero_grad(self) -> None:
-        """Forgets every gradient.
+        """Clears every gradient.
 
         Example:
             >>> from grilly import nn
@@ -194,7 +194,7 @@ class Module:
             parameter.zero_grad()
 
     def register_parameter(self, name: str, param: Any) -> None:
-        """Registers a parameter, an array that becomes one, or None for none.
+        """Registers a parameter, an array that is converted to one, or None.
 
         Example:
             >>> from grilly import nn
@@ -206,7 +206,7 @@ class Module:
         setattr(self, name, param if param is None or isinstance(param, Parameter) else Parameter(param))
 
     def register_buffer(self, name: str, values: Any) -> None:
-        """Registers an array that belongs to the state and is not learned.
+        """Registers an array that is part of the state but not trained.
 
         Example:
             >>> from grilly import nn
@@ -218,7 +218,7 @@ class Module:
         self._buffers[name] = np.array(host_array(values, name))
 
     def state_dict(self) -> dict[str, Any]:
-        """Copies of parameters and buffers by name, those of modules within in dicts of their own.
+        """Copies of parameters and buffers by name, those of submodules in nested dicts.
 
         Example:
             >>> from grilly import nn
@@ -235,8 +235,8 @@ class Module:
         """Writes values into the parameters and buffers, which keep their identity.
 
         Args:
-            state_dict: As `state_dict` gives it, or flat with dotted names, or a mixture.
-            strict: Whether every name must be there and known; default True.
+            state_dict: As returned by `state_dict`, or flat with dotted names, or a mixture.
+            strict: Whether names must match exactly, none missing or unknown; default True.
 
         Raises:
             InvalidArgumentError: Names missing or unknown under `strict`, or a value of another shape; nothing is
@@ -255,8 +255,8 @@ class Module:
     def to(self, device: str | None = None) -> Module:
         """Keeps a copy of every parameter on a device: `"vulkan"`, `"vulkan:N"` or `"cpu"`; returns the module.
 
-        On `"cpu"`, where a module begins, parameters are NumPy arrays alone, and every call with arrays on a device
-        copies them there.
+        On `"cpu"`, the initial state, parameters are NumPy arrays only, and every call with arrays on a device copies
+        them there.
 
         Raises:
             InvalidArgumentError: Another device string.

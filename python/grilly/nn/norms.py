@@ -19,12 +19,12 @@ class LayerNorm(Module):
     """Layer norm over the last axis or axes, with weight and bias.
 
     Args:
-        normalized_shape: The last axis' size, or the last axes' sizes.
+        normalized_shape: Size of the last axis, or sizes of the last axes.
         eps: Added to the variance; default 1e-5.
 
     Attributes:
-        weight: At first ones.
-        bias: At first zeros.
+        weight: Initially ones.
+        bias: Initially zeros.
 
     Source: upstream's `nn.LayerNorm`.
 
@@ -56,7 +56,7 @@ class LayerNorm(Module):
         return functional.layer_norm(x, self.normalized_shape, self.weight.operand(), self.bias.operand(), self.eps)
 
     def backward(self, grad_output: Operand, x: Operand) -> Result:
-        """Adds to the parameters' gradients, and gives the input's.
+        """Accumulates the parameters' gradients and returns the gradient of the input.
 
         Example:
             >>> import numpy as np
@@ -79,11 +79,11 @@ class RMSNorm(Module):
     """RMS norm over the last axis or axes, with a weight.
 
     Args:
-        normalized_shape: The last axis' size, or the last axes' sizes.
+        normalized_shape: Size of the last axis, or sizes of the last axes.
         eps: Added to the mean square; default 1e-6.
 
     Attributes:
-        weight: At first ones.
+        weight: Initially ones.
 
     Source: `torch.nn.RMSNorm`.
 
@@ -113,7 +113,7 @@ class RMSNorm(Module):
         return functional.rms_norm(x, self.normalized_shape, self.weight.operand(), self.eps)
 
     def backward(self, grad_output: Operand, x: Operand) -> Result:
-        """Adds to the weight's gradient, and gives the input's.
+        """Accumulates the weight's gradient and returns the gradient of the input.
 
         Example:
             >>> import numpy as np

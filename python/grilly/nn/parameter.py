@@ -1,4 +1,4 @@
-"""`Parameter`: a NumPy array that a module learns, with a copy on the module's device."""
+"""`Parameter`: a trainable NumPy array, with a copy on the module's device."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["Parameter"]
 
 
 class Parameter(np.ndarray[Any, np.dtype[Any]]):
-    """A NumPy array that a module learns.
+    """A trainable NumPy array.
 
     Args:
         data: Numbers; float32 unless they are float16. Copied.
-        requires_grad: Whether gradients are kept; default True.
+        requires_grad: Whether gradients are accumulated; default True.
 
     Attributes:
         grad: The gradient in the same shape, or None.
         requires_grad: As given; may be changed.
 
     A module on a device keeps a copy of its parameters there. Writing through the parameter (`p[...] = x`, `p += x`, a
-    ufunc's `out=p`) renews it at the next call; after writing through a view of it, call `p.touch()`.
+    ufunc's `out=p`) updates it at the next call; after writing through a view of it, call `p.touch()`.
 
     Source: upstream's `nn.Parameter`.
 
@@ -80,7 +80,7 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
         return made
 
     def touch(self) -> None:
-        """Tells that the numbers have changed, so that a copy on a device is made again.
+        """Marks the numbers as changed, so that a copy on a device is updated.
 
         Example:
             >>> from grilly import nn
@@ -103,7 +103,7 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
         self.touch()
 
     def zero_grad(self) -> None:
-        """Forgets the gradient.
+        """Clears the gradient.
 
         Example:
             >>> from grilly import nn
@@ -116,7 +116,7 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
         self.grad = None
 
     def accumulate(self, gradient: Any) -> None:
-        """Adds to the gradient, if one is wanted.
+        """Accumulates the gradient, if `requires_grad`.
 
         Example:
             >>> import numpy as np
@@ -131,7 +131,7 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
             self.grad = found.copy() if self.grad is None else self.grad + found
 
     def place(self, device: str | None) -> None:
-        """Chooses where the copy is: a device string, or None for none.
+        """Sets the device of the copy: a device string, or None for no copy.
 
         Example:
             >>> from grilly import nn
@@ -144,11 +144,11 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
 
     @property
     def placed(self) -> str | None:
-        """Where `place` put the copy, or None."""
+        """The device set by `place`, or None."""
         return self._device
 
     def operand(self, beside: Any = None) -> Any:
-        """What operations are given: the copy on the device, or the NumPy array where there is none or `beside` is one.
+        """The copy on the device, or the NumPy array if there is no copy or `beside` is a NumPy array.
 
         Example:
             >>> from grilly import nn
@@ -163,7 +163,7 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
 
 
 def restored(data: npt.NDArray[Any], requires_grad: bool, device: str | None) -> Parameter:
-    """A parameter with the numbers and the place of another."""
+    """A parameter with the numbers and the device of another."""
     made = Parameter(data, requires_grad)
     made.place(device)
     return made

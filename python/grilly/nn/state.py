@@ -1,4 +1,4 @@
-"""Values into a module's parameters and buffers."""
+"""Loading of values into a module's parameters and buffers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transformer layers with the norm before each part."""
+"""Pre-norm transformer layers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ACTIVATIONS: dict[str, type[Module]] = {"gelu": GELU, "relu": ReLU, "silu": SiLU
 
 
 class TransformerLayer(Module):
-    """What encoder and decoder layers share: self-attention, the feed-forward part and their dropout."""
+    """Common parts of encoder and decoder layers: self-attention, feed-forward block and their dropout."""
 
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int | None, dropout: float, activation: str, use_rope: bool
@@ -51,11 +51,11 @@ class TransformerEncoderLayer(TransformerLayer):
     Args:
         d_model: Columns.
         nhead: Heads.
-        dim_feedforward: Columns within the feed-forward part; default `4 d_model`.
-        dropout: Share dropped while training; default 0.1.
+        dim_feedforward: Hidden columns of the feed-forward block; default `4 d_model`.
+        dropout: Dropout probability in training mode; default 0.1.
         activation: `"gelu"` (by tanh), `"relu"` or `"silu"`; default `"gelu"`.
-        use_rope: Whether queries and keys are rotated by their places; default False.
-        use_prosody: Not in this package.
+        use_rope: Whether queries and keys are rotated by their positions; default False.
+        use_prosody: Not supported.
 
     Raises:
         UnsupportedError: `use_prosody` (also a `NotImplementedError`).
@@ -86,7 +86,7 @@ class TransformerEncoderLayer(TransformerLayer):
         self.dropout1, self.dropout2, self.dropout3 = Dropout(dropout), Dropout(dropout), Dropout(dropout)
 
     def forward(self, src: Operand, src_mask: Operand | None = None, prosody: None = None) -> Result:
-        """`(B, S, d_model)` of `src` in the same shape; masks as in `MultiheadAttention`, None for none.
+        """Maps `src` `(B, S, d_model)` to the same shape; masks as in `MultiheadAttention`, None for none.
 
         Example:
             >>> import numpy as np
@@ -103,15 +103,15 @@ class TransformerEncoderLayer(TransformerLayer):
 
 
 class TransformerDecoderLayer(TransformerLayer):
-    """An encoder layer with attention to another sequence between its parts.
+    """An encoder layer with cross-attention between self-attention and feed-forward block.
 
     Args:
         d_model: Columns.
         nhead: Heads.
-        dim_feedforward: Columns within the feed-forward part; default `4 d_model`.
-        dropout: Share dropped while training; default 0.1.
+        dim_feedforward: Hidden columns of the feed-forward block; default `4 d_model`.
+        dropout: Dropout probability in training mode; default 0.1.
         activation: `"gelu"` (by tanh), `"relu"` or `"silu"`; default `"gelu"`.
-        use_rope: Whether queries and keys of the self-attention are rotated by their places; default False.
+        use_rope: Whether queries and keys of the self-attention are rotated by their positions; default False.
 
     Source: upstream's `nn.TransformerDecoderLayer`.
 
@@ -145,7 +145,7 @@ class TransformerDecoderLayer(TransformerLayer):
         tgt_mask: Operand | None = None,
         memory_mask: Operand | None = None,
     ) -> Result:
-        """`(B, S, d_model)` of `tgt` in the same shape; masks as in `MultiheadAttention`, None for none.
+        """Maps `tgt` `(B, S, d_model)` to the same shape; masks as in `MultiheadAttention`, None for none.
 
         Example:
             >>> import numpy as np

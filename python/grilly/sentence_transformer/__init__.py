@@ -1,4 +1,4 @@
-"""The two embedding models: sentence-transformers' class, and upstream's, which differ in their defaults alone."""
+"""The two embedding models, sentence-transformers' class and upstream's: they differ in argument order and defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The texts of a call, under each of the names that they have had."""
+"""The texts argument of a call, under its current and former names."""
 
 from __future__ import annotations
 

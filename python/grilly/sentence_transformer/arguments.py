@@ -1,4 +1,4 @@
-"""What the constructors are given, and what sentence-transformers would pass on to other libraries."""
+"""Constructor arguments, including those that sentence-transformers passes on to other libraries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from grilly.inputs import choose_dtype, device_name, positive
 __all__ = ["Arguments", "Choices", "choose"]
 
 DTYPE_KEYS = ("dtype", "torch_dtype")
-# Keys that find files or choose an implementation, and change no number: accepted, with one line in the log.
+# Keys that locate files or select an implementation and change no number: accepted, with one log line.
 HARMLESS = {
     "model_kwargs": (
         "attn_implementation add_pooling_layer low_cpu_mem_usage use_safetensors use_cache trust_remote_code token "
@@ -72,7 +72,7 @@ class Arguments:
 
 @dataclass(frozen=True)
 class Choices:
-    """What the arguments come to, and a line for the log for each that does something else here."""
+    """The checked arguments, and a log line for each that behaves differently here."""
 
     device: str
     dtype: str | None
@@ -83,7 +83,7 @@ class Choices:
 
 
 def choose(given: Arguments) -> tuple[str | os.PathLike[str], Choices]:
-    """Checks what needs no model: its name, and everything else."""
+    """Checks all arguments that can be checked without loading the model."""
     if given.name is None:
         raise InvalidTypeError("model_name is None, expected the name or the folder of a model" + build(given))
     processor = one_of(given)
@@ -130,14 +130,14 @@ def choose(given: Arguments) -> tuple[str | os.PathLike[str], Choices]:
 
 
 def build(given: Arguments) -> str:
-    """What else to say where modules were given in place of a name."""
+    """Additional hint if modules were given instead of a name."""
     if given.modules is None:
         return ""
     return "; modules are not run here: save them there, SentenceTransformer(modules=...).save(folder)"
 
 
 def one_of(given: Arguments) -> Any:
-    """The arguments for the tokenizer, under whichever of their two names."""
+    """The tokenizer arguments, under either of their two names."""
     if given.tokenizer_kwargs is not None and given.processor_kwargs is not None:
         raise InvalidArgumentError("both processor_kwargs and tokenizer_kwargs are given; they are one argument")
     return given.processor_kwargs if given.tokenizer_kwargs is None else given.tokenizer_kwargs
@@ -153,7 +153,7 @@ def checked(values: Any, name: str) -> dict[str, Any]:
 
 
 def notes_on(given: Arguments) -> Iterator[str]:
-    """Lines on the arguments that are accepted and do something else."""
+    """Log lines for the arguments that are accepted but behave differently."""
     if given.backend not in ("torch", None):
         raise UnsupportedError(
             f"backend is {given.backend!r}: models run in this package's own engine; leave the argument out, and "
@@ -168,7 +168,7 @@ def notes_on(given: Arguments) -> Iterator[str]:
 
 
 def dtype_of(given: Arguments, kwargs: dict[str, dict[str, Any]]) -> str | None:
-    """The element type by name, `"auto"`, or None where nothing was said."""
+    """The element type by name, `"auto"`, or None if not given."""
     named = {f"model_kwargs[{key!r}]": kwargs["model_kwargs"].get(key) for key in DTYPE_KEYS}
     chosen = choose_dtype(given.dtype, given.default_dtype, named)
     configured = {f"config_kwargs[{key!r}]": kwargs["config_kwargs"].get(key) for key in DTYPE_KEYS}
@@ -192,7 +192,7 @@ def limit_of(given: Arguments, processor: dict[str, Any]) -> int | None:
 
 
 def token_of(given: Arguments) -> bool | str | None:
-    """The hub's token, under its present or its older name."""
+    """The hub token, under its current or its older name."""
     if given.token is not None and given.use_auth_token is not None:
         raise InvalidArgumentError("both token and use_auth_token are given; use_auth_token is the older name of token")
     return given.use_auth_token if given.token is None else given.token

@@ -1,4 +1,4 @@
-"""From texts to embeddings: what both classes' `encode` does once its arguments have names."""
+"""From texts to embeddings: the shared implementation of both classes' `encode`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Texts = str | Sequence[str] | npt.NDArray[Any]
 Output = Literal["sentence_embedding", "token_embeddings"]
 OUTPUTS = (None, "sentence_embedding", "token_embeddings")
 DOCUMENT_PROMPTS = ("document", "passage", "corpus")
-# Whether there is a prompt of that name, and the names to look for, by task.
+# Prompt names to look up, by task.
 PROMPTS = {"query": ("query",), "document": DOCUMENT_PROMPTS}
 
 
@@ -47,7 +47,7 @@ class Wanted:
     pool: Any
     chunk_size: int | None
     options: Mapping[str, Any]
-    # Whose prompts are looked for where none is named.
+    # The task whose prompts are looked up if none is named.
     task: str | None = None
 
     @classmethod
@@ -61,7 +61,7 @@ class Encoding(Settings):
     """A model that encodes, alone or for a pool."""
 
     def _encode(self, texts: Any, wanted: Wanted) -> Any:
-        """What `encode`, `encode_query` and `encode_document` give."""
+        """The result of `encode`, `encode_query` and `encode_document`."""
         check(wanted)
         size = positive(wanted.batch_size, "batch_size")
         kept = self.truncate_dim if wanted.truncate_dim is None else positive(wanted.truncate_dim, "truncate_dim")
@@ -97,7 +97,7 @@ class Encoding(Settings):
         return result[0] if single else result
 
     def _one_device(self, wanted: Wanted) -> Any:
-        """The device of a call; None for the model's own, which also does the work of a pool and of several devices."""
+        """The device of a call; None for the model's own, which is also used for pools and several devices."""
         if wanted.pool is not None:
             pool_devices(wanted.pool)
         elif isinstance(wanted.device, list | tuple):
@@ -109,7 +109,7 @@ class Encoding(Settings):
         return None
 
     def _prompt(self, wanted: Wanted) -> str:
-        """The text to put before every input."""
+        """The text prepended to every input."""
         prompt, prompt_name = wanted.prompt, wanted.prompt_name
         if prompt is not None:
             if not isinstance(prompt, str):
@@ -127,7 +127,7 @@ class Encoding(Settings):
     # ------------------------------------------------------------------------------------------- pools of processes
 
     def start_multi_process_pool(self, target_devices: Iterable[Any] | None = None) -> dict[str, Any]:
-        """What `encode` takes as `pool`. No process is started: one uses the model's whole device.
+        """The `pool` argument of `encode`. No process is started: a single one uses the model's whole device.
 
         Args:
             target_devices: Devices by name; they are checked, logged once and not used. Default: the model's own.
@@ -136,7 +136,7 @@ class Encoding(Settings):
             A dict with the keys `input`, `output` and `processes`, as in sentence-transformers.
 
         Raises:
-            InvalidArgumentError: A name that is no device's, or no device.
+            InvalidArgumentError: Not a device name, or an empty list.
 
         Source: `sentence_transformers.SentenceTransformer.start_multi_process_pool`, version 6.2.
 
@@ -154,7 +154,7 @@ class Encoding(Settings):
 
     @staticmethod
     def stop_multi_process_pool(pool: dict[str, Any]) -> None:
-        """Ends a pool; `encode` refuses it from then on.
+        """Ends a pool; `encode` rejects it afterwards.
 
         Example:
             >>> pool = model.start_multi_process_pool()
@@ -177,7 +177,7 @@ def pool_devices(pool: Any) -> list[str]:
 
 
 def check(wanted: Wanted) -> None:
-    """Refuses what is impossible whatever the texts are."""
+    """Rejects invalid arguments, independently of the texts."""
     if wanted.output_value not in OUTPUTS:
         raise InvalidArgumentError(
             f"output_value is {wanted.output_value!r}, expected 'sentence_embedding', 'token_embeddings' or None"

@@ -1,4 +1,4 @@
-"""The compiled core of a model: loaded, replaced by one of another type or device, freed, pickled."""
+"""The compiled core of a model: loading, replacement on a change of type or device, freeing, pickling."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Loaded", "restore"]
 logger = logging.getLogger("grilly")
 
 Self = TypeVar("Self", bound="Loaded")
-# What a pickled model keeps besides its arguments.
+# State that a pickled model keeps besides its arguments.
 SETTINGS = (
     "model_name",
     "prompts",
@@ -40,13 +40,13 @@ SETTINGS = (
 
 
 class Held:
-    """The core that a model has now; what needs it holds this, and not the model, which must not be part of a cycle."""
+    """Reference to a model's current core; users hold this instead of the model, to avoid reference cycles."""
 
     core: EmbeddingModel
 
 
 class Loaded:
-    """A model's core, which a reload replaces: calls under way keep the one they began with."""
+    """A model's core, which a reload replaces; calls in flight keep the old one."""
 
     model_name: str
     device: str
@@ -77,7 +77,7 @@ class Loaded:
         self._folder = Path(os.path.abspath(found.folder))
         self.model_name = os.fspath(name)
         self.device, self.dtype = choices.device, self._core.dtype
-        # What a copy in another process needs.
+        # State needed by a copy in another process.
         self._arguments = replace(
             arguments,
             name=str(self._folder) if found.found == "path" else self.model_name,
@@ -91,11 +91,11 @@ class Loaded:
 
     @property
     def _core(self) -> EmbeddingModel:
-        """The core of now."""
+        """The current core."""
         return self._held.core
 
     def _say(self, line: str) -> None:
-        """One line in the log, once for this model."""
+        """Logs a line once for this model."""
         if line not in self._said:
             self._said.add(line)
             logger.info("%s: %s", self.model_name, line)
@@ -122,7 +122,7 @@ class Loaded:
         return core
 
     def _core_on(self, device: Any) -> EmbeddingModel:
-        """The core for a call on `device`: the model's own, or a second one that is kept for the next such call."""
+        """The core for a call on `device`: the model's own, or a second one that is cached for the next such call."""
         if device is None:
             return self._core
         name = device_name(device)
@@ -162,7 +162,7 @@ class Loaded:
         self.close()
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """By name and arguments: the copy loads the model again."""
+        """Pickles by name and arguments: the copy loads the model again."""
         arguments = replace(
             self._arguments, device=self.device, dtype=self.dtype, model_kwargs=None, processor_kwargs=None,
             tokenizer_kwargs=None, config_kwargs=None, prompts=None, default_prompt_name=None, truncate_dim=None,

@@ -1,4 +1,4 @@
-"""What both classes are."""
+"""Common base of both classes."""
 
 from __future__ import annotations
 

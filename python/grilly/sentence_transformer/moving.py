@@ -14,28 +14,28 @@ Self = TypeVar("Self", bound="Moving")
 
 
 class Moving(Loaded):
-    """A model that can be loaded anew; calls of other threads finish with the weights they began with."""
+    """A model that can be reloaded; calls in flight in other threads finish with the old weights."""
 
     def to(
         self: Self, *arguments: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False, **more: Any
     ) -> Self:
         """The same object on another device, in another element type, or both.
 
-        The weights are read again from the model's files, so `half().float()` gives back what was there first. Until it
-        returns, old and new weights are in memory.
+        The weights are read again from the model's files, so `half().float()` restores the original numbers. Until it
+        returns, old and new weights are both in memory.
 
         Args:
             *arguments: A device, an element type, both in that order, or a tensor that has them.
             device: As in the constructor: `"cpu"`, `"vulkan:1"`, `"cuda"`, a torch device, a number.
             dtype: `"float32"`, `"float16"` or `"bfloat16"`, or NumPy's or torch's type.
-            non_blocking: Changes nothing.
-            **more: `copy` and `memory_format` change nothing.
+            non_blocking: No effect.
+            **more: `copy` and `memory_format` have no effect.
 
         Returns:
             The model itself.
 
         Raises:
-            InvalidArgumentError: What is no device and no such type.
+            InvalidArgumentError: Neither a device nor a supported type.
             UnusableError: After `close()`.
 
         Source: `torch.nn.Module.to`.
@@ -102,7 +102,7 @@ class Moving(Loaded):
         return self.to(device="cpu")
 
     def cuda(self: Self, device: Any = None) -> Self:
-        """On the best Vulkan device, and on the CPU with a warning where there is none; or on number `device`.
+        """Moves to the best Vulkan device, or to the CPU with a warning if there is none; or to number `device`.
 
         Example:
             >>> from grilly import SentenceTransformer
@@ -140,7 +140,7 @@ class Moving(Loaded):
 
 
 def is_dtype(value: Any) -> bool:
-    """Whether `value` names an element type, and not a device."""
+    """Whether `value` names an element type rather than a device."""
     if isinstance(value, str):
         return value in DTYPES
     return isinstance(value, type) or (hasattr(value, "itemsize") and not hasattr(value, "shape"))

@@ -1,4 +1,4 @@
-"""Names of sentence-transformers' classes that this package leaves out, each with what to do in its place."""
+"""Names of sentence-transformers' classes that this package does not support, each with the alternative."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UPLOAD = "save_pretrained(folder) writes the files, and huggingface_hub's HfApi(
 CARD = "the model card is README.md of the model's folder; save_pretrained writes it"
 TENSORS = "there is no torch module: the weights are in the model.safetensors of the model's folder"
 
-#: Name -> what to do in its place.
+#: Name -> the alternative.
 REMEDIES: dict[str, str] = {
     **dict.fromkeys(
         ("fit", "old_fit", "smart_batching_collate", "gradient_checkpointing_enable", "best_score"), TRAINING,
@@ -52,7 +52,7 @@ REMEDIES: dict[str, str] = {
 
 
 class Refused:
-    """A name that is refused wherever it is looked up, on the class and on a model."""
+    """An unsupported name: lookup raises, on the class and on a model."""
 
     def __init__(self, name: str) -> None:
         self.name = name

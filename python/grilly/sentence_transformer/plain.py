@@ -19,41 +19,41 @@ __all__ = ["SentenceTransformer"]
 class SentenceTransformer(Model):
     """A sentence-embedding model with the interface of `sentence_transformers.SentenceTransformer`, without torch.
 
-    Code written for that class runs after its import line is changed. What differs is in the guide "From
-    sentence-transformers": results that are tensors there are NumPy arrays here unless `convert_to_tensor=True` asks
-    for a tensor, and names that are left out raise `UnsupportedNameError`, which is also an `AttributeError`.
+    Code written for that class runs after changing its import line. The guide "From sentence-transformers" lists the
+    differences: results that are tensors there are NumPy arrays here unless `convert_to_tensor=True`, and unsupported
+    names raise `UnsupportedNameError`, which is also an `AttributeError`.
 
     Args:
         model_name_or_path: A folder, a name on the Hugging Face hub, or a bare name there of the organisation
             sentence-transformers; see `grilly.hub.resolve`.
-        modules: Refused without a name: modules are torch's. Beside a name they are ignored, as there.
+        modules: Rejected without a name, because modules are torch's. With a name they are ignored, as there.
         device: `"cuda"`, `"mps"` or None for the best Vulkan device, and the CPU with a warning where there is none;
             `"cuda:N"` or `"vulkan:N"` for number N; `"cpu"`.
-        prompts: Texts by name, to be put before inputs; taken before the model's own.
+        prompts: Texts by name, prepended to inputs; override the model's own.
         default_prompt_name: The prompt used when a call names none; default: the model's own.
         cache_folder: Root of the Hugging Face cache; default: `$SENTENCE_TRANSFORMERS_HOME`, else Hugging Face's own.
-        trust_remote_code: Accepted; no code of a model's repository is run, and the log says so.
+        trust_remote_code: Accepted; no code of a model's repository is run, and this is logged.
         revision: Branch, tag or commit on the hub; default `"main"`.
-        local_files_only: Whether to leave the hub out.
-        token: For private models on the hub; not kept when the model is pickled.
+        local_files_only: Whether to skip the hub.
+        token: For private models on the hub; not pickled with the model.
         use_auth_token: The older name of `token`.
         model_kwargs: `dtype` or `torch_dtype`; `device_map` with one device. Others that change no number are logged.
         processor_kwargs: `model_max_length`.
         config_kwargs: `dtype` or `torch_dtype`, where `model_kwargs` names none.
         model_card_data: Ignored.
-        backend: `"torch"`, which means this package's own engine.
+        backend: `"torch"`, which selects this package's own engine.
         similarity_fn_name: `"cosine"`, `"dot"`, `"euclidean"` or `"manhattan"`; default: the model's own, else cosine.
         truncate_dim: Dimensions kept of each embedding; default: the model's own, usually all.
         tokenizer_kwargs: The older name of `processor_kwargs`.
-        dtype: `"float32"`, `"float16"` or `"bfloat16"`, NumPy's or torch's type. None or `"auto"`, with no other
-            argument that names one: what config.json says, else the checkpoint's own, as in transformers 5.
-        max_seq_length: Most tokens of a text; default: the model's own.
-        num_threads: CPU threads; default: what the process may use, cgroup limits included.
-        memory_limit: Most bytes of device memory for this model; default: no limit but the device's.
+        dtype: `"float32"`, `"float16"` or `"bfloat16"`, NumPy's or torch's type. None or `"auto"`, if no other argument
+            names one: the type in config.json, else the checkpoint's own, as in transformers 5.
+        max_seq_length: Maximum tokens per text; default: the model's own.
+        num_threads: CPU threads; default: the number the process may use, cgroup limits included.
+        memory_limit: Maximum device memory for this model, in bytes; default: the limit of the device.
 
     Attributes:
         model_name: The name as it was given.
-        device: The device as it was asked for, as a str; `backend` and `device_name` say where batches really run.
+        device: The requested device, as a str; `backend` and `device_name` report where batches actually run.
         prompts: Texts by name; may be changed.
         default_prompt_name: The prompt used when a call names none; may be changed.
         truncate_dim: Dimensions kept of each embedding, or None for all; may be changed.
@@ -62,14 +62,14 @@ class SentenceTransformer(Model):
         config: The model's config.json, as a dict.
 
     Raises:
-        ModelNotFoundError: The name leads nowhere (also an `OSError`).
-        ModelFormatError: The folder cannot be used as it is (also a `ValueError`); `WeightsError` for its tensors.
-        UnsupportedError: An architecture, a module or an option that this version does not do.
+        ModelNotFoundError: The name cannot be resolved (also an `OSError`).
+        ModelFormatError: The folder cannot be used (also a `ValueError`); `WeightsError` for its tensors.
+        UnsupportedError: An architecture, a module or an option that this version does not support.
         IndexOutOfRangeError: There is no device N (also an `IndexError`).
         DeviceUnavailableError: No usable device, and `GRILLY_STRICT=1` (also a `RuntimeError`).
 
     The object is a context manager, and `close()`, the end of a `with` block and `del` free its device memory. Threads
-    may share it. It pickles by its name and settings.
+    may share it. It is pickled by name and settings.
 
     Source: `sentence_transformers.SentenceTransformer`, version 6.2.
 
@@ -148,34 +148,34 @@ class SentenceTransformer(Model):
         chunk_size: int | None = None,
         **options: Any,
     ) -> Any:
-        """Embeddings of `inputs`: `pool(encoder(prompt + text))`, cut to `truncate_dim`.
+        """Embeddings of `inputs`: `pool(encoder(prompt + text))`, truncated to `truncate_dim`.
 
         Args:
             inputs: A str, or a list, tuple or NumPy array of str; also under the names `sentences` and `texts`.
             prompt_name: Name of a prompt in `prompts`.
-            prompt: A prompt itself; taken before `prompt_name`.
-            batch_size: Most texts of one batch; a device's token budget may make it smaller. No number depends on it.
+            prompt: A prompt itself; takes precedence over `prompt_name`.
+            batch_size: Maximum texts per batch; a device's token budget may reduce it. No number depends on it.
             show_progress_bar: Whether to show a tqdm bar; None: if the logger `grilly` logs at level INFO.
             output_value: `"sentence_embedding"`; `"token_embeddings"` for the encoder's last hidden state `(T, H)` of
-                each text, as a list; None for a dict of each text, with `input_ids`, `attention_mask`,
+                each text, as a list; None for a dict per text, with `input_ids`, `attention_mask`,
                 `token_embeddings` and `sentence_embedding`, without padding and not normalised.
             precision: `"float32"`, `"int8"`, `"uint8"`, `"binary"` or `"ubinary"`, as `grilly.util` has them.
-            convert_to_numpy: False gives a list of the rows, as arrays.
-            convert_to_tensor: True gives a torch tensor on the CPU, where torch is installed.
-            device: The device of this call alone; a list of devices is a pool of them.
+            convert_to_numpy: False returns a list of the rows, as arrays.
+            convert_to_tensor: True returns a torch tensor on the CPU, where torch is installed.
+            device: The device for this call only; a list of devices acts as a pool.
             normalize_embeddings: Whether each row is divided by `max(norm, 1e-12)`.
             truncate_dim: Dimensions kept in this call; default: `self.truncate_dim`.
-            pool: What `start_multi_process_pool` gives; the rows are the same without.
+            pool: Returned by `start_multi_process_pool`; the rows are the same without.
             chunk_size: Accepted with a pool; no number depends on it.
-            **options: `task` changes nothing in a model without a router.
+            **options: `task` has no effect in a model without a router.
 
         Returns:
             float32 `(N, D)`, or `(D,)` for a str, float16 for a model of that dtype; `np.array([])` for an empty list.
 
         Raises:
             InvalidTypeError: An item is not a str (also a `TypeError`).
-            InvalidArgumentError: An impossible value, an unknown keyword, a lone surrogate (also a `ValueError`).
-            NotFiniteError: An embedding holds NaN or infinity.
+            InvalidArgumentError: An invalid value, an unknown keyword, a lone surrogate (also a `ValueError`).
+            NotFiniteError: An embedding contains NaN or infinity.
             UnusableError: After `close()` or a fork.
 
         Source: `sentence_transformers.SentenceTransformer.encode`, version 6.2.
@@ -209,8 +209,8 @@ class SentenceTransformer(Model):
     ) -> Any:
         """`encode` with the prompt called `query`, unless one is given.
 
-        Every model has that prompt; it is empty unless the model or the constructor says otherwise, and then takes the
-        place of the default prompt. Arguments and results are those of `encode`.
+        Every model has that prompt; it is empty unless the model or the constructor defines it, and replaces the
+        default prompt even when empty. Arguments and results are those of `encode`.
 
         Source: `sentence_transformers.SentenceTransformer.encode_query`, version 6.2.
 
@@ -241,7 +241,7 @@ class SentenceTransformer(Model):
         chunk_size: int | None = None,
         **options: Any,
     ) -> Any:
-        """`encode` with the first there is of the prompts `document`, `passage` and `corpus`, unless one is given.
+        """`encode` with the first existing prompt of `document`, `passage` and `corpus`, unless one is given.
 
         Arguments and results are those of `encode`.
 

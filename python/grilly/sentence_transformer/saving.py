@@ -1,4 +1,4 @@
-"""A model's files written to another folder, with the settings as they now stand."""
+"""Saving of a model's files to another folder, with the current settings."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from grilly.sentence_transformer.settings import Settings
 
 __all__ = ["Saving"]
 
-# What describes a model, its tokenizer and its weights; other formats of the weights stay behind.
+# Files of a model, its tokenizer and its weights; other weight formats are not copied.
 COPIED = (".json", ".safetensors", ".txt", ".model", ".jinja", ".md")
-# Among the arguments that those settings hold for other libraries: what the saved files say in their own places.
+# Keys of the settings' arguments for other libraries that the saved files record elsewhere.
 WRITTEN_ELSEWHERE = ("model_max_length", "dtype", "torch_dtype")
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
-# Names under which sentence-transformers has kept the settings of the Transformer module, in its order.
+# File names of the Transformer module's settings in sentence-transformers, in its order.
 TRANSFORMER_SETTINGS = [
     "sentence_bert_config.json",
     *(
@@ -28,7 +28,7 @@ TRANSFORMER_SETTINGS = [
         for name in ("roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
     ),
 ]
-# What a folder without modules.json means.
+# Modules implied by a folder without modules.json.
 BARE_MODULES = [
     {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
     {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
@@ -52,7 +52,7 @@ embeddings = model.encode(["A text.", "Another."])
 
 
 class Saving(Settings):
-    """A model that can be written."""
+    """A model that can be saved."""
 
     def save_pretrained(
         self,
@@ -65,14 +65,14 @@ class Saving(Settings):
         """Writes the model to the folder `path`, which sentence-transformers and this package load.
 
         The files are those the model was loaded from. Prompts, the default prompt, `max_seq_length`, `truncate_dim`,
-        the similarity, the pooling of prompts and, in config.json, the element type are written as they now stand. The
-        weights themselves are copied as they are: after `half()`, float32 files are rounded again at each loading.
+        the similarity, the pooling of prompts and, in config.json, the element type are written with their current
+        values. The weights are copied unchanged: after `half()`, float32 files are rounded again at each load.
 
-        Each file is complete before it takes its place, so that a folder may be saved over itself; files of `path` that
-        are not the model's stay.
+        Each file is replaced only when the new one is complete, so that a model may be saved over its own folder; other
+        files in `path` are not touched.
 
         Args:
-            path: A folder; made if it is not there.
+            path: A folder; created if missing.
             model_name: The model's name in a new README.md.
             create_model_card: Whether README.md is written: the model's own, or else a short one.
             train_datasets: Accepted as in sentence-transformers; not used.
@@ -98,7 +98,7 @@ class Saving(Settings):
         if not safe_serialization:
             self._say("safe_serialization=False: weights are written as safetensors all the same")
         target.mkdir(parents=True, exist_ok=True)
-        # Beside the files to replace, so that each takes its place by a rename.
+        # In the same folder as the files to replace, so that a rename replaces each.
         with tempfile.TemporaryDirectory(prefix=".saving-", dir=target) as place:
             made = self._write(Path(place), target, create_model_card, model_name)
             put(Path(place), target, made)
@@ -121,7 +121,7 @@ class Saving(Settings):
         self.save_pretrained(path, model_name, create_model_card, train_datasets, safe_serialization)
 
     def _write(self, place: Path, target: Path, card: bool, name: str | None) -> list[str]:
-        """Writes the model's files into the empty folder `place`; their relative paths, those that stay included."""
+        """Writes the model's files into the empty folder `place`; returns their relative paths, with unchanged files."""
         rows = read_list(self._folder / "modules.json") or BARE_MODULES
         folders = list(dict.fromkeys(["", *(str(row.get("path") or "") for row in rows)]))
         made = [file for folder in folders for file in copy(self._folder, folder, place, target)]
@@ -156,10 +156,10 @@ class Saving(Settings):
         return list(dict.fromkeys([*made, *changed]))
 
     def _model_settings(self) -> dict[str, Any]:
-        """config_sentence_transformers.json as it now stands."""
+        """config_sentence_transformers.json with the current settings."""
         before = read_object(self._folder / "config_sentence_transformers.json")
         if not (self._folder / "modules.json").exists():
-            before = {}  # not looked at while the model was loaded
+            before = {}  # not read when the model was loaded
         now = before | {
             "model_type": "SentenceTransformer",
             "prompts": dict(self.prompts),
@@ -170,7 +170,7 @@ class Saving(Settings):
         return {key: value for key, value in now.items() if key != "truncate_dim" or value is not None}
 
     def _transformer_settings(self, transformer: str) -> dict[str, Any]:
-        """The first of the Transformer module's settings that says anything, with the limit and type of now."""
+        """The first non-empty settings file of the Transformer module, with the current limit and type."""
         values: dict[str, Any] = {}
         if (self._folder / "modules.json").exists():
             found = (read_object(self._folder / transformer / name) for name in TRANSFORMER_SETTINGS)
@@ -183,7 +183,7 @@ class Saving(Settings):
         return values
 
     def _configuration(self, transformer: str) -> dict[str, Any]:
-        """config.json with the element type of now."""
+        """config.json with the current element type."""
         before = read_object(self._folder / transformer / "config.json")
         return {key: value for key, value in before.items() if key != "torch_dtype"} | {"dtype": self.dtype}
 
@@ -195,7 +195,7 @@ def folder_of(rows: list[dict[str, Any]], kind: str) -> str:
 
 
 def copy(source: Path, folder: str, place: Path, target: Path) -> list[str]:
-    """Copies the files of one folder of a model; weights that already stand in `target` are left there."""
+    """Copies the files of one folder of a model; weights already in `target` are not replaced."""
     (place / folder).mkdir(parents=True, exist_ok=True)
     made = []
     for file in sorted((source / folder).iterdir()) if (source / folder).is_dir() else ():
@@ -212,7 +212,7 @@ def copy(source: Path, folder: str, place: Path, target: Path) -> list[str]:
 
 
 def put(place: Path, target: Path, made: list[str]) -> None:
-    """Moves finished files to their places, the weights first, and removes weights of another form beside them."""
+    """Moves finished files into place, the weights first, and removes weights in another format."""
     for path in sorted(made, key=lambda path: (not path.endswith(".safetensors"), path)):
         if (place / path).exists():
             (target / path).parent.mkdir(parents=True, exist_ok=True)

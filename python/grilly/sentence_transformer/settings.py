@@ -1,4 +1,4 @@
-"""What a model is set to: prompts, limits, similarity, and what can be read of it."""
+"""Settings of a model: prompts, limits, similarity, and read-only properties."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Settings(Loaded):
         truncate_dim = None if arguments.truncate_dim is None else positive(arguments.truncate_dim, "truncate_dim")
         self._similarity_fn_name: str | None = None
         self.similarity_fn_name = arguments.similarity_fn_name
-        merge_prompts(arguments.prompts, ())  # a wrong type is told before the model is looked for
+        merge_prompts(arguments.prompts, ())  # report a wrong type before searching for the model
         for name in ("num_threads", "memory_limit"):
             if getattr(arguments, name) is not None:
                 positive(getattr(arguments, name), name)
@@ -50,7 +50,7 @@ class Settings(Loaded):
 
     @property
     def similarity_fn_name(self) -> str:
-        """`"cosine"`, `"dot"`, `"euclidean"` or `"manhattan"`: what `similarity` computes; may be set."""
+        """`"cosine"`, `"dot"`, `"euclidean"` or `"manhattan"`: the function of `similarity`; may be set."""
         return self._similarity_fn_name or "cosine"
 
     @similarity_fn_name.setter
@@ -61,11 +61,11 @@ class Settings(Loaded):
         self._similarity_fn_name = name
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
-        """How alike every row of the first is to every row of the second: `(N, D)`, `(M, D)` give `(N, M)`.
+        """Similarity of every row of the first to every row of the second: `(N, D)`, `(M, D)` give `(N, M)`.
 
-        The functions are those of `grilly.similarity`; distances are negative, so that more is always more alike. The
-        result is a torch tensor where one of the two is, and else a NumPy array, where sentence-transformers gives a
-        tensor.
+        The functions are those of `grilly.similarity`; distances are negated, so that larger always means more similar.
+        The result is a torch tensor if one of the two is, otherwise a NumPy array, where sentence-transformers returns
+        a tensor.
 
         Example:
             >>> a, b = model.encode(["A cat.", "A kitten."]), model.encode(["A cat."])
@@ -76,7 +76,7 @@ class Settings(Loaded):
         return SIMILARITIES[self.similarity_fn_name][0](embeddings1, embeddings2)
 
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
-        """How alike row i of the first is to row i of the second: `(N, D)` twice gives `(N,)`, as `similarity` does.
+        """Similarity of row i of the first to row i of the second: `(N, D)` twice gives `(N,)`, as `similarity` does.
 
         Example:
             >>> a = model.encode(["A cat.", "A kitten."])
@@ -88,7 +88,7 @@ class Settings(Loaded):
     # ---------------------------------------------------------------------------------------------------- dimensions
 
     def get_embedding_dimension(self) -> int:
-        """Columns of an embedding, `truncate_dim` considered.
+        """Columns of an embedding, after `truncate_dim`.
 
         Example:
             >>> model.get_embedding_dimension()
@@ -137,7 +137,7 @@ class Settings(Loaded):
 
     @property
     def max_seq_length(self) -> int:
-        """Most tokens of a text, special ones included; may be set, up to the model's position table."""
+        """Maximum tokens per text, special ones included; may be set, up to the model's position table."""
         return self._core.max_seq_length
 
     @max_seq_length.setter
@@ -169,11 +169,11 @@ class Settings(Loaded):
 
         Args:
             inputs: A list of str.
-            prompt: Put before every text.
-            **options: `task` and other keywords of sentence-transformers that change nothing without a router.
+            prompt: Prepended to every text.
+            **options: `task` and other keywords of sentence-transformers that have no effect without a router.
 
         Returns:
-            `input_ids` and `attention_mask` `(N, T)`, and `token_type_ids` where the tokenizer gives segments: torch
+            `input_ids` and `attention_mask` `(N, T)`, and `token_type_ids` if the tokenizer produces segments: torch
             tensors where torch is installed, else int64 arrays; with them `modality`, and `prompt_length` for a prompt.
             An empty dict for no texts.
 
@@ -198,11 +198,11 @@ class Settings(Loaded):
 
     @property
     def modalities(self) -> list[str]:
-        """What the model takes: `["text"]`."""
+        """Supported modalities: `["text"]`."""
         return ["text"]
 
     def supports(self, modality: Any) -> bool:
-        """Whether the model takes `modality`, which only `"text"` is.
+        """Whether the model supports `modality`; only `"text"` is supported.
 
         Example:
             >>> model.supports("text"), model.supports("image")
@@ -230,7 +230,7 @@ class Settings(Loaded):
 
     @property
     def backend(self) -> str:
-        """`"vulkan"` or `"cpu"`: where batches run now; it changes when a failed device has made the CPU take over."""
+        """`"vulkan"` or `"cpu"`: where batches run; it changes when a device fails and the CPU takes over."""
         return self._core.backend
 
     def get_backend(self) -> str:
@@ -244,7 +244,7 @@ class Settings(Loaded):
 
     @property
     def device_name(self) -> str:
-        """Name of the device that batches run on now."""
+        """Name of the device that batches run on."""
         return self._core.device[0]
 
     @property
@@ -254,7 +254,7 @@ class Settings(Loaded):
 
     @property
     def plan(self) -> str:
-        """What a batch runs, as text: the steps in order, their buffers, and each fusion or why it was declined.
+        """The plan of a batch as text: the steps in order, their buffers, and each fusion or why it was declined.
 
         Example:
             >>> "attention: fused into layer 0 attention" in model.plan

@@ -26,35 +26,36 @@ class VulkanSentenceTransformer(Model):
 
     Args:
         model_name: A folder in sentence-transformers' format, a name on the Hugging Face hub, or a bare name there of
-            the organisation sentence-transformers; see `grilly.hub.resolve` for the places that are looked at.
+            the organisation sentence-transformers; see `grilly.hub.resolve` for the search order.
         device: `"vulkan"` (the best GPU), `"vulkan:N"` (position N among the usable devices of `grilly.info()`) or
             `"cpu"`; torch's `"cuda"`, `"cuda:N"` and `"mps"` mean the same devices.
-        max_seq_length: Most tokens of a text, special ones included; longer texts are truncated. Default: the model's
-            own. More than the model's position table has is lowered to it with a warning.
+        max_seq_length: Maximum tokens per text, special ones included; longer texts are truncated. Default: the model's
+            own. More than the size of the model's position table is reduced to it with a warning.
         dtype: `"float32"`, `"float16"` or `"bfloat16"`, or NumPy's or torch's type; `"auto"` for the model's own. The
-            narrow types round all weights, and on a GPU hold weights and the encoder's numbers in half the memory, with
+            narrow types round all weights, and on a GPU store weights and activations in half the memory, with
             sums, norms, softmax and pooling in float32; the CPU computes in float32 with the rounded weights. As in
             sentence-transformers, embeddings of float16 are float16 and those of the other two float32.
         devices: A list in place of `device`; one entry.
-        prompts: Texts by name, to be put before inputs; taken before the model's own.
+        prompts: Texts by name, prepended to inputs; override the model's own.
         default_prompt_name: The prompt used when a call names none; default: the model's own.
         truncate_dim: Dimensions kept of each embedding; default: the model's own, usually all.
         cache_folder: Root of the Hugging Face cache; default: `$SENTENCE_TRANSFORMERS_HOME`, else Hugging Face's own.
         revision: Branch, tag or commit on the hub; default `"main"`.
-        local_files_only: Whether to leave the hub out.
-        token: For private models on the hub; not kept when the model is pickled.
-        model_kwargs: As for `SentenceTransformer`; a `dtype` there goes before the argument.
+        local_files_only: Whether to skip the hub.
+        token: For private models on the hub; not pickled with the model.
+        model_kwargs: As for `SentenceTransformer`; a `dtype` there overrides the default of the argument; otherwise
+            both must agree.
         processor_kwargs: `model_max_length`; also under its older name, `tokenizer_kwargs`.
         config_kwargs: As there.
         model_name_or_path: Another name of `model_name`.
         modules: As there, like `trust_remote_code`, `use_auth_token`, `model_card_data` and `backend`.
         similarity_fn_name: `"cosine"`, `"dot"`, `"euclidean"` or `"manhattan"`; default: the model's own, else cosine.
-        num_threads: CPU threads; default: what the process may use, cgroup limits included.
-        memory_limit: Most bytes of device memory for this model; default: no limit but the device's.
+        num_threads: CPU threads; default: the number the process may use, cgroup limits included.
+        memory_limit: Maximum device memory for this model, in bytes; default: the limit of the device.
 
     Attributes:
         model_name: The name as it was given.
-        device: The device as it was asked for; `backend` and `device_name` say where batches really run.
+        device: The requested device; `backend` and `device_name` report where batches actually run.
         prompts: Texts by name; may be changed.
         default_prompt_name: The prompt used when a call names none; may be changed.
         truncate_dim: Dimensions kept of each embedding, or None for all; may be changed.
@@ -63,18 +64,18 @@ class VulkanSentenceTransformer(Model):
         config: The model's config.json.
         model_type: The architecture's name there.
         pooling_type: Pooling modes, joined by `+`, or `"none"`; `normalize`: whether the model itself normalises.
-        st_model: None, like `transformer_model`; upstream kept another library's model here.
+        st_model: None, like `transformer_model`; in upstream, another library's model.
 
     Raises:
-        ModelNotFoundError: The name leads nowhere (also an `OSError`).
-        ModelFormatError: The folder cannot be used as it is (also a `ValueError`); `WeightsError` for its tensors.
-        UnsupportedError: An architecture, module or option that this version does not do (also a
+        ModelNotFoundError: The name cannot be resolved (also an `OSError`).
+        ModelFormatError: The folder cannot be used (also a `ValueError`); `WeightsError` for its tensors.
+        UnsupportedError: An architecture, module or option that this version does not support (also a
             `NotImplementedError` and a `ValueError`).
         IndexOutOfRangeError: There is no device N (also an `IndexError`).
         DeviceUnavailableError: No usable device, and `GRILLY_STRICT=1` (also a `RuntimeError`).
 
     The object is a context manager, and `close()`, the end of a `with` block and `del` free its device memory. Threads
-    may share it. It pickles by its name and settings; after a fork its use raises `UnusableError`.
+    may share it. It is pickled by name and settings; after a fork its use raises `UnusableError`.
 
     Source: the class of the same name in upstream's `grilly.utils.vulkan_sentence_transformer`; options and numbers of
     `sentence_transformers.SentenceTransformer`, version 6.2.
@@ -161,34 +162,34 @@ class VulkanSentenceTransformer(Model):
         chunk_size: int | None = None,
         **options: Any,
     ) -> Any:
-        """Embeddings of `texts`: `pool(encoder(prompt + text))`, cut to `truncate_dim`, then divided by the norm.
+        """Embeddings of `texts`: `pool(encoder(prompt + text))`, truncated to `truncate_dim`, then divided by the norm.
 
         Args:
             texts: A str, or a list, tuple or NumPy array of str; also under the names `sentences` and `inputs`.
-            batch_size: Most texts of one batch; a device's token budget may make it smaller. No number depends on it.
+            batch_size: Maximum texts per batch; a device's token budget may reduce it. No number depends on it.
             show_progress_bar: Whether to show a tqdm bar; None: if the logger `grilly` logs at level INFO.
             normalize_embeddings: Whether each row is divided by `max(norm, 1e-12)`.
             prompt_name: Name of a prompt in `prompts`.
-            prompt: A prompt itself; taken before `prompt_name`.
+            prompt: A prompt itself; takes precedence over `prompt_name`.
             output_value: `"sentence_embedding"`; `"token_embeddings"` for the encoder's last hidden state `(T, H)` of
-                each text, as a list; None for a dict of each text, with `input_ids`, `attention_mask`,
+                each text, as a list; None for a dict per text, with `input_ids`, `attention_mask`,
                 `token_embeddings` and `sentence_embedding`, without padding and not normalised.
             precision: `"float32"`, `"int8"`, `"uint8"`, `"binary"` or `"ubinary"`, by `grilly.quantization`.
-            convert_to_numpy: False gives a list of the rows.
-            convert_to_tensor: True gives a torch tensor on the CPU, where torch is installed.
-            device: The device of this call alone; a list of devices is a pool of them.
+            convert_to_numpy: False returns a list of the rows.
+            convert_to_tensor: True returns a torch tensor on the CPU, where torch is installed.
+            device: The device for this call only; a list of devices acts as a pool.
             truncate_dim: Dimensions kept in this call; default: `self.truncate_dim`.
-            pool: What `start_multi_process_pool` gives; the rows are the same without.
+            pool: Returned by `start_multi_process_pool`; the rows are the same without.
             chunk_size: Accepted with a pool; no number depends on it.
-            **options: `task` changes nothing in a model without a router.
+            **options: `task` has no effect in a model without a router.
 
         Returns:
             float32 `(N, D)`, or `(D,)` for a str, float16 for a model of that dtype; `np.array([])` for an empty list.
 
         Raises:
             InvalidTypeError: An item is not a str (also a `TypeError`).
-            InvalidArgumentError: An impossible value, an unknown keyword, a lone surrogate (also a `ValueError`).
-            NotFiniteError: An embedding holds NaN or infinity.
+            InvalidArgumentError: An invalid value, an unknown keyword, a lone surrogate (also a `ValueError`).
+            NotFiniteError: An embedding contains NaN or infinity.
             UnusableError: After `close()` or a fork.
             KeyboardInterrupt: At Ctrl-C, between two batches.
 
@@ -225,8 +226,8 @@ class VulkanSentenceTransformer(Model):
     ) -> Any:
         """`encode` with the prompt called `query`, unless one is given.
 
-        Every model has that prompt; it is empty unless the model or the constructor says otherwise, and then takes the
-        place of the default prompt. Arguments and results are those of `encode`.
+        Every model has that prompt; it is empty unless the model or the constructor defines it, and replaces the
+        default prompt even when empty. Arguments and results are those of `encode`.
 
         Source: `sentence_transformers.SentenceTransformer.encode_query`, version 6.2.
 
@@ -256,7 +257,7 @@ class VulkanSentenceTransformer(Model):
         chunk_size: int | None = None,
         **options: Any,
     ) -> Any:
-        """`encode` with the first there is of the prompts `document`, `passage` and `corpus`, unless one is given.
+        """`encode` with the first existing prompt of `document`, `passage` and `corpus`, unless one is given.
 
         Arguments and results are those of `encode`.
 
