@@ -20,7 +20,7 @@ class SentenceTransformer(Model):
     """A sentence-embedding model with the interface of `sentence_transformers.SentenceTransformer`, without torch.
 
     Code written for that class runs after changing its import line. The guide "From sentence-transformers" lists the
-    differences: results that are tensors there are NumPy arrays here unless `convert_to_tensor=True`, and unsupported
+    differences. Results that are tensors there are NumPy arrays here unless `convert_to_tensor=True`, and unsupported
     names raise `UnsupportedNameError`, which is also an `AttributeError`.
 
     Args:
