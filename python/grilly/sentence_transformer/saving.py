@@ -121,7 +121,7 @@ class Saving(Settings):
         self.save_pretrained(path, model_name, create_model_card, train_datasets, safe_serialization)
 
     def _write(self, place: Path, target: Path, card: bool, name: str | None) -> list[str]:
-        """Writes the model's files into the empty folder `place`; returns relative paths, unchanged files included."""
+        """Writes the model's files into the empty folder `place`; returns their paths, with unchanged files."""
         rows = read_list(self._folder / "modules.json") or BARE_MODULES
         folders = list(dict.fromkeys(["", *(str(row.get("path") or "") for row in rows)]))
         made = [file for folder in folders for file in copy(self._folder, folder, place, target)]
