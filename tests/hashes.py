@@ -30,6 +30,7 @@ def case_rows(device: str) -> dict[str, str]:
     from cases import CASES
 
     from grilly import _core
+    from grilly.errors import GrillyError
 
     engine = _core.engine(device)
     rows = {}
@@ -37,7 +38,10 @@ def case_rows(device: str) -> dict[str, str]:
     call = getattr(engine, "call_all", lambda *given: [engine.call(*given)])
     for case in (case for case in CASES if case.op in _core.op_names()):
         operands = [engine.upload(np.asarray(value, order="C")) for value in case.operands()]
-        results = call(case.op, operands, case.attributes)
+        try:
+            results = call(case.op, operands, case.attributes)
+        except GrillyError:  # a row of what the build does not have yet; one that is lost is named by the comparison
+            continue
         rows[f"{case.op}: {case.id}"] = "".join(digest(result.numpy()) for result in results)
     return rows
 
