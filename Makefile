@@ -123,7 +123,7 @@ shaders: setup-build ## Compile, validate and reflect the shaders only (part of 
 
 .PHONY: docs
 docs: setup-test $(STAMPS)/docs ## The documentation pages, in site/
-	cargo test -q --workspace --release --locked --test operations_page
+	cargo test -q --workspace --release --locked --lib every_op_is_on_the_page
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -q
 
 .PHONY: notices

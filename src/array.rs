@@ -13,6 +13,7 @@ mod program;
 mod steps;
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use by_length::ByLength;
@@ -182,15 +183,21 @@ impl Engine {
     /// # Errors
     /// As [`Engine::call`].
     pub fn call_all(self: &Arc<Self>, architecture: &str, op: &Hashed, operands: &[&Array]) -> Result<Vec<Array>> {
-        if let Some(other) = operands.iter().find(|a| !Arc::ptr_eq(&a.engine, self)) {
-            return Err(Error::InvalidArgument(format!(
-                "{}: an operand is on {:?} and not on {:?}",
-                op.op().name(),
-                other.engine.device,
-                self.device
-            )));
-        }
+        let name = op.op().name();
+        operands.iter().try_for_each(|array| self.check_owns(array, format_args!("{name}: an operand")))?;
         call::run(self, architecture, op, operands)
+    }
+
+    /// Checks that an array, called `what` in the message, is on this engine.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming both devices.
+    fn check_owns(self: &Arc<Self>, array: &Array, what: impl Display) -> Result<()> {
+        if Arc::ptr_eq(&array.engine, self) {
+            return Ok(());
+        }
+        let (found, expected) = (&array.engine.device, &self.device);
+        Err(Error::InvalidArgument(format!("{what} is on {found:?} and not on {expected:?}")))
     }
 
     /// Waits until all recorded work is done.

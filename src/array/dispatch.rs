@@ -64,11 +64,8 @@ impl Engine {
             let place = buffers.iter().position(|(given, _)| given == name);
             arrays.push(buffers.swap_remove(place.ok_or_else(|| missing(variant, "buffer", name))?).1);
         }
-        if let Some(other) = arrays.iter().find(|array| !Arc::ptr_eq(&array.engine, self)) {
-            let (found, expected) = (&other.engine.device, &self.device);
-            let problem = format!("{}: a buffer is on {found:?} and not on {expected:?}", variant.name);
-            return Err(Error::InvalidArgument(problem));
-        }
+        let what = format!("{}: a buffer", variant.name);
+        arrays.iter().try_for_each(|array| self.check_owns(array, &what))?;
         let members: Vec<_> = variant.push.iter().map(|m| (m.name, m.scalar, None)).collect();
         let defaults: Vec<_> = variant.constants.iter().map(|c| (c.name, c.scalar, Some(c.default))).collect();
         let push = numbers(variant, "push constant", &push, &members)?;

@@ -41,10 +41,7 @@ impl Declared {
     }
 
     fn check(&self, engine: &Arc<Engine>, array: &Array) -> Result<()> {
-        if !Arc::ptr_eq(engine, &array.engine) {
-            let (found, expected) = (&array.engine.device, &engine.device);
-            return Err(Error::InvalidArgument(format!("{} is on {found:?} and not on {expected:?}", self.name)));
-        }
+        engine.check_owns(array, &self.name)?;
         if array.dtype != self.dtype && !(array.dtype.is_index() && self.dtype.is_index()) {
             let (found, expected) = (array.dtype.name(), self.dtype.name());
             return Err(Error::InvalidType(format!("{} is {found}, expected {expected}", self.name)));

@@ -70,13 +70,21 @@ pub trait Pending: Send {
     /// # Errors
     /// As [`Pending::read`].
     fn wait(self: Box<Self>) -> Result<Vec<Vec<f32>>> {
-        let mut outputs = Vec::new();
-        self.read(&mut |_, elements| {
-            outputs.push(elements.to_vec());
-            Ok(())
-        })?;
-        Ok(outputs)
+        copies(|reader| self.read(reader))
     }
+}
+
+/// Returns copies of the outputs that `read` passes to its reader.
+///
+/// # Errors
+/// As `read`.
+fn copies(read: impl FnOnce(Reader<'_>) -> Result<()>) -> Result<Vec<Vec<f32>>> {
+    let mut outputs = Vec::new();
+    read(&mut |_, elements| {
+        outputs.push(elements.to_vec());
+        Ok(())
+    })?;
+    Ok(outputs)
 }
 
 /// A plan prepared on a backend, with its weights loaded. Dropping it frees them.

@@ -295,4 +295,6 @@ pub(crate) fn with_all_operands(name: &str) -> super::Op {
 }
 
 #[cfg(test)]
+mod page;
+#[cfg(test)]
 mod tests;

@@ -342,7 +342,7 @@ impl ArrayEngine for VulkanArrays {
     fn prepare(&self, plan: Plan, counts: Counts) -> Result<Prepared> {
         self.opened.device.check("an operation")?;
         let buffer = self.counts(&mut lock(&self.list), counts)?;
-        Ok(Prepared::new(Ready::new(plan, (counts, buffer), &self.opened, &self.budget)?))
+        Ok(Prepared::new(Ready::new(&plan, (counts, buffer), &self.opened, &self.budget)?))
     }
 
     fn run(&self, prepared: &Prepared, inputs: &[&Memory], states: &mut [Memory]) -> Result<Vec<Memory>> {

@@ -8,13 +8,12 @@ use super::kernel::{Dispatch, Range, Resource};
 use super::memory::{Arena, Budget};
 use super::raw::{Grid, Launch, Pipeline, Slice};
 use super::upload::upload;
-use crate::graph::{Plan, ValueId};
+use crate::graph::{Graph, ValueId};
 use crate::tensor::WeightSource;
 use crate::{Error, Result};
 
 /// Dispatches with their pipelines and constants, but without the memory of a run.
 pub(super) struct Prepared {
-    pub(super) plan: Arc<Plan>,
     pub(super) dispatches: Vec<Dispatch>,
     /// One per dispatch.
     pipelines: Vec<Arc<Pipeline>>,
@@ -30,7 +29,7 @@ impl Prepared {
     /// `PipelineCreationFailed`, `OutOfMemory`, a device fault, or the error that `weights` returns.
     pub(super) fn new(
         opened: &Opened,
-        plan: Arc<Plan>,
+        graph: &Graph,
         dispatches: Vec<Dispatch>,
         weights: &dyn WeightSource,
         budget: &Arc<Budget>,
@@ -39,9 +38,9 @@ impl Prepared {
         let compile = |d: &Dispatch| opened.pipelines.get(device, d.variant, &d.constants);
         let pipelines = dispatches.iter().map(compile).collect::<Result<_>>()?;
         let ids = bound_weights(&dispatches);
-        let weights = upload(device, &plan.graph, &ids, weights, budget)?;
+        let weights = upload(device, graph, &ids, weights, budget)?;
         let regions = ids.into_iter().enumerate().map(|(region, id)| (id, region)).collect();
-        Ok(Prepared { plan, dispatches, pipelines, weights, regions })
+        Ok(Prepared { dispatches, pipelines, weights, regions })
     }
 
     /// Bytes of the constants.

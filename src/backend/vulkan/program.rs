@@ -17,7 +17,7 @@ use super::prepared::Prepared;
 use super::raw::lock;
 use super::record::{Grids, barriers};
 use super::slot::{Shared, Slot};
-use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions, Reader};
+use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions, Reader, copies};
 use crate::graph::Plan;
 use crate::tensor::WeightSource;
 use crate::{Error, Result};
@@ -62,11 +62,11 @@ pub(super) fn prepare_dispatches(
     let budget = Budget::new(memory);
     let barriers = barriers(&dispatches);
     let grids = Grids::new(&dispatches);
-    let prepared = Prepared::new(opened, plan, dispatches, weights, &budget)?;
+    let prepared = Prepared::new(opened, &plan.graph, dispatches, weights, &budget)?;
     opened.pipelines.save(device);
     let left = memory.saturating_sub(prepared.weight_bytes());
-    let limits = limits(&prepared.plan, &prepared.dispatches, &device.capabilities, left);
-    let shared = Shared { device: device.clone(), prepared, barriers, grids, budget, limits };
+    let limits = limits(&plan, &prepared.dispatches, &device.capabilities, left);
+    let shared = Shared { device: device.clone(), plan, prepared, barriers, grids, budget, limits };
     Ok(Arc::new(VulkanProgram(Arc::new(Slots { shared, pool: Mutex::default(), freed: Condvar::new() }))))
 }
 
@@ -122,7 +122,7 @@ impl Program for VulkanProgram {
 impl Slots {
     /// Checks that the feed fits the plan and the device.
     fn check(&self, feed: &Feed<'_>) -> Result<()> {
-        let graph = &self.shared.prepared.plan.graph;
+        let graph = &self.shared.plan.graph;
         if feed.inputs.len() != graph.inputs.len() {
             let (given, expected) = (feed.inputs.len(), graph.inputs.len());
             return Err(Error::InvalidArgument(format!("batch: {given} inputs, expected {expected}")));
@@ -189,13 +189,9 @@ impl Slots {
         let mut state = lock(&job.state);
         match std::mem::replace(&mut *state, State::Taken) {
             State::Running(mut slot) => {
-                let mut outputs = Vec::new();
-                let result = slot.finish(&self.shared, &mut |_, elements| {
-                    outputs.push(elements.to_vec());
-                    Ok(())
-                });
+                let result = copies(|reader| slot.finish(&self.shared, reader));
                 let failed = result.is_err();
-                *state = State::Done(result.map(|()| outputs));
+                *state = State::Done(result);
                 if !failed {
                     return Some(*slot);
                 }

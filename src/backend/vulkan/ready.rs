@@ -42,7 +42,7 @@ impl Ready {
     /// # Errors
     /// `Unsupported`, `OutOfMemory`, or a device fault.
     pub(super) fn new(
-        plan: Plan,
+        plan: &Plan,
         counts: (Counts, Arc<Buffer>),
         opened: &Opened,
         budget: &Arc<Budget>,
@@ -60,13 +60,12 @@ impl Ready {
         }
         let target = Target { capabilities: &opened.device.capabilities, narrow: Narrow::OnMatrixCores };
         let grid = |grid: [Extent; 3]| grid.map(|extent| extent.groups(counts));
-        let mut dispatches = lower_for(&plan, target)?;
+        let mut dispatches = lower_for(plan, target)?;
         dispatches.retain(|dispatch| !grid(dispatch.grid).contains(&0));
-        let flops = plan.flops(counts);
-        let prepared = Prepared::new(opened, Arc::new(plan), dispatches, &NoWeights, budget)?;
+        let prepared = Prepared::new(opened, &plan.graph, dispatches, &NoWeights, budget)?;
         let launch = |(step, d): (usize, &Dispatch)| prepared.launch(step, Grid::Direct(grid(d.grid)));
         let launches = prepared.dispatches.iter().enumerate().map(launch).collect();
-        Ok(Ready { prepared, counts: buffer, sizes, outputs, launches, flops })
+        Ok(Ready { prepared, counts: buffer, sizes, outputs, launches, flops: plan.flops(counts) })
     }
 
     /// The number of dispatches per run.

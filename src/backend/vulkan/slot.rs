@@ -17,13 +17,14 @@ use crate::Result;
 use crate::backend::faults::{self, Fault};
 use crate::backend::{BatchLimits, Feed, Reader};
 use crate::dtype::DType;
-use crate::graph::{Storage, ValueId};
+use crate::graph::{Plan, Storage, ValueId};
 use crate::ops::Counts;
 use crate::stats::COUNTERS;
 
 /// State shared by all slots of a program.
 pub(super) struct Shared {
     pub(super) device: Arc<Device>,
+    pub(super) plan: Arc<Plan>,
     pub(super) prepared: Prepared,
     /// Whether a barrier precedes the dispatch.
     pub(super) barriers: Vec<bool>,
@@ -34,7 +35,7 @@ pub(super) struct Shared {
 
 impl Shared {
     fn shape_bytes(&self, id: ValueId, counts: Counts) -> u64 {
-        self.prepared.plan.graph.value(id).bytes(counts).next_multiple_of(4) as u64
+        self.plan.graph.value(id).bytes(counts).next_multiple_of(4) as u64
     }
 
     /// The number of submissions per batch: one, except for a text longer than the token budget.
@@ -42,8 +43,7 @@ impl Shared {
         if counts.tokens <= self.limits.tokens {
             return 1;
         }
-        let parts =
-            self.prepared.plan.flops(counts).div_ceil(flops_per_submission(self.device.capabilities.device_type));
+        let parts = self.plan.flops(counts).div_ceil(flops_per_submission(self.device.capabilities.device_type));
         (parts as usize).clamp(1, self.prepared.dispatches.len().max(1))
     }
 }
@@ -77,10 +77,10 @@ impl Slot {
     /// `OutOfMemory` or a device fault.
     pub(super) fn new(shared: &Shared, capacity: Counts) -> Result<Self> {
         let device = &shared.device;
-        let inputs = shared.prepared.plan.graph.inputs.iter().map(|id| shared.shape_bytes(*id, capacity));
+        let inputs = shared.plan.graph.inputs.iter().map(|id| shared.shape_bytes(*id, capacity));
         let sizes: Vec<u64> = [8, 12 * shared.grids.table.len() as u64].into_iter().chain(inputs).collect();
         let inputs = Arena::new(device, Kind::Inputs, &sizes, &shared.budget)?;
-        let sizes: Vec<u64> = shared.prepared.plan.buffers.iter().map(|b| b.bytes(capacity) as u64).collect();
+        let sizes: Vec<u64> = shared.plan.buffers.iter().map(|b| b.bytes(capacity) as u64).collect();
         let activations = Arena::new(device, Kind::Activations, &sizes, &shared.budget)?;
         let mut slot = Slot {
             capacity,
@@ -132,7 +132,7 @@ impl Slot {
                 Grid::Indirect(Slice { offset: table.offset + 12 * place as u64, bytes: 12, ..table })
             }
         };
-        let plan = &shared.prepared.plan;
+        let plan = &shared.plan;
         let buffers = shared.prepared.bind(step, |resource| match resource {
             Resource::Counts => Some(self.inputs.slice(COUNTS)),
             Resource::Input(place) if place < plan.graph.inputs.len() => Some(self.inputs.slice(INPUTS + place)),
@@ -173,7 +173,7 @@ impl Slot {
         self.submit(device, shared.submissions(feed.counts))?;
         COUNTERS.bytes_up.fetch_add(sent, Relaxed);
         COUNTERS.batches_vulkan.fetch_add(1, Relaxed);
-        COUNTERS.kiloflops_vulkan.fetch_add(shared.prepared.plan.flops(feed.counts).div_ceil(1000), Relaxed);
+        COUNTERS.kiloflops_vulkan.fetch_add(shared.plan.flops(feed.counts).div_ceil(1000), Relaxed);
         Ok(())
     }
 
@@ -199,7 +199,7 @@ impl Slot {
     }
 
     fn record_read_back(&mut self, shared: &Shared, outputs: &[usize], counts: Counts) -> Result<()> {
-        let ids: Vec<ValueId> = outputs.iter().map(|place| shared.prepared.plan.graph.outputs[*place]).collect();
+        let ids: Vec<ValueId> = outputs.iter().map(|place| shared.plan.graph.outputs[*place]).collect();
         let needed: u64 = ids.iter().map(|id| shared.shape_bytes(*id, counts)).sum();
         let results = match self.results.take().filter(|buffer| buffer.bytes >= needed) {
             Some(buffer) => buffer,
@@ -209,7 +209,7 @@ impl Slot {
         let mut end = 0;
         for id in ids {
             let bytes = shared.shape_bytes(id, counts);
-            if let Storage::Buffer(place) = shared.prepared.plan.storage[id.0]
+            if let Storage::Buffer(place) = shared.plan.storage[id.0]
                 && bytes > 0
             {
                 let from = Slice { bytes, ..self.activations.slice(place) };
@@ -242,8 +242,8 @@ impl Slot {
         };
         let mut start = 0;
         for (number, place) in outputs.iter().enumerate() {
-            let id = shared.prepared.plan.graph.outputs[*place];
-            let value = shared.prepared.plan.graph.value(id);
+            let id = shared.plan.graph.outputs[*place];
+            let value = shared.plan.graph.value(id);
             let elements = value.bytes(*counts) as u64;
             results.map(start, elements, |memory| match value.dtype {
                 DType::F32 => reader(number, bytemuck::cast_slice(memory)),

@@ -3,9 +3,8 @@
 use std::fmt::Write;
 use std::fs;
 
-use grilly::ops::signature::{Axis, Presence, Role};
-use grilly::ops::{Op, Operand};
-use serde_json::{Value, json};
+use super::{Axis, Operand, Presence, Role, with_all_operands};
+use crate::ops::Op;
 
 const PAGE: &str = "docs/reference/operations.md";
 
@@ -16,27 +15,6 @@ What `grilly.functional`, models and kernels are made of, by the name that files
 activations, a *matrix* `[N, K]` and *vectors* are weights, rows of a *table* are looked up, an *index* numbers rows or columns of
 another operand, *offsets* are boundaries between its rows, a *scalar* may change from run to run.
 ";
-
-/// Attributes with which an op has all its operands.
-fn attributes(name: &str) -> Value {
-    let random = json!({"p": 0.5, "seed": 0});
-    match name {
-        "activation" | "activation_backward" | "gated" | "gated_backward" | "gated_linear" => json!({"kind": "relu"}),
-        "attention" => json!({"heads": 1, "kv_heads": 1, "head_dim": 1, "scale": 1.0, "bias": true}),
-        "attention_scores" => json!({"scale": 1.0}),
-        "binary" => json!({"kind": "add"}),
-        "dropout" | "softmax_dropout" => random,
-        "layer_norm_linear" => json!({"bias": true}),
-        "linear" => json!({"bias": true, "residual": "added"}),
-        "pool" => json!({"modes": ["mean"]}),
-        "reduce" => json!({"axis": 0, "kind": "sum"}),
-        _ => json!({}),
-    }
-}
-
-fn signature(name: &str) -> Op {
-    Op::from_attributes(name, attributes(name)).unwrap_or_else(|error| panic!("{error}"))
-}
 
 /// The comment of an op's struct, which is its name in camel case.
 fn comment(name: &str) -> String {
@@ -93,7 +71,7 @@ fn row(text: &mut String, operand: &Operand) {
 fn page() -> String {
     let mut text = INTRODUCTION.to_owned();
     for name in Op::NAMES {
-        let op = signature(name);
+        let op = with_all_operands(name);
         write!(text, "\n## {name}\n\n{}\n\n| operand | role | types | |\n|---|---|---|---|\n", comment(name)).unwrap();
         op.operands().iter().for_each(|operand| row(&mut text, operand));
         let result = |result: &Operand| {
