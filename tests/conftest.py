@@ -16,6 +16,8 @@ TESTS = Path(__file__).parent
 
 os.environ.setdefault("ALLOW_CPU_VULKAN", "1")
 os.environ.setdefault("GRILLY_DEBUG", "1")  # the validation layer, before grilly makes an instance
+# Threads of NumPy that wait for work take a core from the other test process.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 if not {"VK_DRIVER_FILES", "VK_ICD_FILENAMES"} & set(os.environ):
     for driver in sorted(Path("/usr/share/vulkan/icd.d").glob("lvp_icd*.json")):
         os.environ["VK_DRIVER_FILES"] = os.environ["VK_ICD_FILENAMES"] = str(driver)
@@ -32,6 +34,8 @@ import dispatched  # noqa: E402
 import lavapipe  # noqa: E402
 from models import variant_list, variants  # noqa: E402, F401
 
+#: Whether to run what takes a software driver minutes (`make test-long`).
+LONG = "GRILLY_TEST_LONG" in os.environ
 SUPPRESSIONS = tomllib.loads((TESTS / "validation_suppressions.toml").read_text()).get("suppression", [])
 
 
@@ -147,14 +151,19 @@ def pytest_configure(config) -> None:
         os.environ.setdefault(variable, value)
 
 
+#: What the tests so far dispatched in this process.
+totals = dispatched.Totals({}, 0)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    before, start = dispatched.counts(), time.monotonic()
+    global totals
+    before, start = totals, time.monotonic()
     try:
         return (yield)
     finally:
-        dispatched.add(item.nodeid, before, dispatched.counts())
-        dispatched.seconds[item.nodeid] = time.monotonic() - start
+        seconds, totals = time.monotonic() - start, dispatched.Totals.now()
+        dispatched.add(item.nodeid, before, totals, seconds)
 
 
 def pytest_sessionfinish() -> None:

@@ -2,7 +2,7 @@
 
 A mode is how lavapipe compiled, how wide its vectors were, and whether the validation layer watched. Each test process
 adds to the file of its mode, `target/coverage-of-variants-MODE.json`: the pipelines of each test with their dispatches,
-and how long it took.
+and its cost.
 """
 
 import fcntl
@@ -23,8 +23,11 @@ Counts = dict[str, int]
 Tests = dict[str, Counts]
 
 tests: Tests = {}
-#: How long each test of this process took, whether it or a process that it started dispatches.
-seconds: dict[str, float] = {}
+#: The seconds that each test of this process takes, if lavapipe does not optimise, whether it or a process that it
+#: started dispatches.
+costs: dict[str, float] = {}
+#: Arithmetic operations per second on lavapipe without its optimiser.
+RATE = 3e8
 
 
 @dataclass(frozen=True)
@@ -64,30 +67,44 @@ def built() -> dict[str, Variant]:
     return {name: Variant(needs, subgroups) for name, needs, subgroups in _core.built_variants()}
 
 
-def name_of(variant: str, constants: list[int]) -> str:
+@functools.cache
+def name_of(variant: str, constants: tuple[int, ...]) -> str:
     """Without the last constant of shaders/include/half.glsl: the device's answer in this process, no test's choice."""
     answered = variant == "cast" or variant.endswith("-float16")
-    return f"{variant} {constants[:-1] if answered else constants}"
+    return f"{variant} {list(constants[:-1] if answered else constants)}"
 
 
-def counts() -> Counts:
-    """Dispatches of this process so far, of grilly's own shaders."""
-    found: Counts = {}
-    if "grilly" in sys.modules:
-        from grilly import _core
+@dataclass
+class Totals:
+    """Of this process so far, by grilly's own shaders."""
 
-        for variant, constants, count in _core.dispatched():
-            if variant in built():
-                name = name_of(variant, constants)
-                found[name] = found.get(name, 0) + count
-    return found
+    counts: Counts
+    flops: int
+
+    @classmethod
+    def now(cls) -> "Totals":
+        found = cls({}, 0)
+        if "grilly" in sys.modules:
+            import grilly
+            from grilly import _core
+
+            for variant, constants, count in _core.dispatched():
+                if variant in built():
+                    name = name_of(variant, tuple(constants))
+                    found.counts[name] = found.counts.get(name, 0) + count
+            found.flops = grilly.stats()["flops_vulkan"]
+        return found
 
 
-def add(test: str, before: Counts, after: Counts) -> None:
-    """What a test dispatched between two counts."""
-    spent = {name: count - before.get(name, 0) for name, count in after.items() if count > before.get(name, 0)}
+def add(test: str, before: Totals, after: Totals, seconds: float = 0.0) -> None:
+    """What a test spent between two totals."""
+    had = before.counts
+    spent = {name: count - had.get(name, 0) for name, count in after.counts.items() if count > had.get(name, 0)}
     if spent:
         tests.setdefault(test, {}).update(spent)
+    # A test that resets grilly.stats() counts from zero.
+    flops = after.flops - before.flops if after.flops >= before.flops else after.flops
+    costs[test] = seconds + flops / RATE
 
 
 def save() -> None:
@@ -99,20 +116,21 @@ def save() -> None:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
         text = file.read()
-        found = json.loads(text) if text else {"tests": {}, "seconds": {}}
+        found = json.loads(text) if text else {"tests": {}, "costs": {}}
         for test, spent in tests.items():
             found["tests"].setdefault(test, {}).update(spent)
-        found["seconds"] |= seconds
+        for test, cost in costs.items():
+            found["costs"][test] = max(cost, found["costs"].get(test, 0.0))
         file.seek(0)
         file.truncate()
         json.dump(found, file, indent=0, sort_keys=True)
     tests.clear()
-    seconds.clear()
+    costs.clear()
 
 
 def save_process() -> None:
     """For a process that a test started: all that it dispatched is that test's."""
-    add(os.environ.get("PYTEST_CURRENT_TEST", "no test").rpartition(" ")[0], {}, counts())
+    add(os.environ.get("PYTEST_CURRENT_TEST", "no test").rpartition(" ")[0], Totals({}, 0), Totals.now())
     save()
 
 
@@ -126,10 +144,10 @@ def read() -> dict[Mode, Tests]:
     return {mode: record["tests"] for mode, record in records().items()}
 
 
-def durations() -> dict[str, float]:
-    """The longest time that each test took in any mode."""
-    longest: dict[str, float] = {}
+def highest_costs() -> dict[str, float]:
+    """Those of each test in any mode."""
+    highest: dict[str, float] = {}
     for record in records().values():
-        for test, took in record["seconds"].items():
-            longest[test] = max(took, longest.get(test, 0.0))
-    return longest
+        for test, cost in record["costs"].items():
+            highest[test] = max(cost, highest.get(test, 0.0))
+    return highest

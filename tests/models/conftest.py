@@ -1,27 +1,39 @@
 """What the tests of real weights share; each module has a `model` of its own."""
 
-import os
-
 import numpy as np
 import pytest
+
+from conftest import LONG
 
 import grilly
 
 from .golden import per_text
 
 
-@pytest.fixture(scope="module")
-def some(minilm_golden):
-    """Every 29th text and the first of the longest: few tokens, many kinds."""
-    lengths = [len(ids) for ids in per_text(minilm_golden["ids"])]
-    return sorted({*range(0, len(lengths), 29), lengths.index(max(lengths))})
+@pytest.fixture(scope="session")
+def lengths(minilm_golden):
+    return [len(ids) for ids in per_text(minilm_golden["ids"])]
 
 
 @pytest.fixture(scope="module")
-def sample(device, texts, some):
-    """The texts of `embeddings`: all, and every fifth and `some` where a software driver takes minutes for all."""
-    slow = device == "vulkan" and "llvmpipe" in grilly.info()["choice"]["name"] and "GRILLY_TEST_LONG" not in os.environ
-    return sorted({*range(0, len(texts), 5 if slow else 1), *some})
+def slow(device):
+    """Whether a software driver takes minutes for all texts."""
+    return device == "vulkan" and "llvmpipe" in grilly.info()["choice"]["name"] and not LONG
+
+
+@pytest.fixture(scope="module")
+def some(lengths, slow):
+    """Every 29th text and one of the longest, or of 129 tokens: few tokens, many kinds."""
+    return sorted({*range(0, len(lengths), 29), lengths.index(129 if slow else max(lengths))})
+
+
+@pytest.fixture(scope="module")
+def sample(lengths, slow, some):
+    """The texts of `embeddings`: all, or every tenth of at most 64 tokens, one of the longest and `some`."""
+    if not slow:
+        return list(range(len(lengths)))
+    tenth = (index for index in range(0, len(lengths), 10) if lengths[index] <= 64)
+    return sorted({*tenth, lengths.index(max(lengths)), *some})
 
 
 @pytest.fixture(scope="module")

@@ -106,7 +106,7 @@ def test_half_the_bytes_and_no_more_dispatches(vulkan, tmp_path, dtype):
     assert spent[dtype]["fallbacks"] == 0
 
 
-@pytest.mark.parametrize("hidden, heads, inner", [(96, 3, 200), (40, 2, 68), (48, 12, 36)])
+@pytest.mark.parametrize("hidden, heads, inner", [(96, 3, 200), (40, 2, 68), (48, 12, 36), (384, 6, 64)])
 def test_other_widths(tmp_path, device, dtype, hidden, heads, inner):
     checkpoint = sized(52, hidden_size=hidden, num_attention_heads=heads, intermediate_size=inner)
     checkpoint.write(tmp_path / "bert")
