@@ -2,14 +2,17 @@
 layout(std430, binding = 0) readonly buffer Counts {
     uint tokens;
     uint texts;
+    uint others[6];
 } counts;
 
-// Rows of a tensor in this batch: `rows_of` is 0 for `fixed_rows`, 1 for tokens, 2 for texts, 3 for texts + 1.
+// Rows of a tensor in this batch: `rows_of` is 0 for `fixed_rows`, 1 for tokens, 2 for texts, 3 for texts + 1, and 4 + n
+// for `others[n]`.
 uint batch_rows(uint rows_of, uint fixed_rows) {
     switch (rows_of) {
         case 1u: return counts.tokens;
         case 2u: return counts.texts;
         case 3u: return counts.texts + 1u;
-        default: return fixed_rows;
+        case 0u: return fixed_rows;
+        default: return counts.others[rows_of - 4u];
     }
 }

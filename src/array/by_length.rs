@@ -44,7 +44,7 @@ struct Group {
 
 impl Group {
     fn counts(&self) -> Counts {
-        Counts { tokens: self.tokens.len(), texts: self.texts.len() }
+        Counts::new(self.tokens.len(), self.texts.len())
     }
 }
 
@@ -95,7 +95,7 @@ impl ByLength {
 
     /// Bytes of the largest tensor for one text.
     fn bytes(&self, length: usize) -> usize {
-        let counts = Counts { tokens: length, texts: 1 };
+        let counts = Counts::new(length, 1);
         let shapes = self.plan.graph.nodes.iter().map(|node| &self.plan.graph.value(node.results[0]).shape);
         4 * shapes.map(|shape| shape.elements(counts)).max().unwrap_or(0)
     }
@@ -157,6 +157,10 @@ fn input(engine: &Arc<Engine>, value: &Value, bytes: &[u8], group: &Group) -> Re
         Dim::Texts => group.texts.clone(),
         Dim::Boundaries => group.texts.start..group.texts.end + 1,
         dim @ (Dim::Fixed(_) | Dim::Length) => 0..dim.size(group.counts()),
+        dim @ Dim::Counted(_) => {
+            let reason = "texts that run by their length count tokens and texts alone".into();
+            return Err(Error::Unsupported { what: format!("{} with {dim} rows", value.name), reason });
+        }
     };
     let width = 4 * value.shape.row_elements();
     let shape = value.shape.sizes(group.counts());

@@ -111,7 +111,7 @@ struct Counted {
 
 impl Counted {
     fn counts(&self) -> Counts {
-        Counts { tokens: self.tokens.unwrap_or(0), texts: self.texts.unwrap_or(0) }
+        Counts::new(self.tokens.unwrap_or(0), self.texts.unwrap_or(0))
     }
 
     /// The shape of an operand, with its first axis counted by the batch where the signature says so.
@@ -122,7 +122,7 @@ impl Counted {
             Dim::Tokens => _ = self.tokens.get_or_insert(rows),
             Dim::Texts => _ = self.texts.get_or_insert(rows),
             Dim::Boundaries => _ = self.texts.get_or_insert(rows.saturating_sub(1)),
-            Dim::Fixed(_) | Dim::Length => {}
+            Dim::Fixed(_) | Dim::Length | Dim::Counted(_) => {}
         }
         if dim.size(self.counts()) == rows {
             shape.0[0] = dim;

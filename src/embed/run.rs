@@ -141,7 +141,7 @@ impl Work<'_> {
     fn start(&self, program: &dyn Program, batch: &Batch) -> Result<Box<dyn Pending>> {
         let inputs: Vec<Vec<u32>> = self.inputs.iter().map(|input| self.fill(*input, batch)).collect();
         let feed = Feed {
-            counts: Counts { tokens: batch.tokens, texts: batch.texts.len() },
+            counts: Counts::new(batch.tokens, batch.texts.len()),
             inputs: inputs.iter().map(|input| bytemuck::cast_slice(input)).collect(),
             outputs: OUTPUTS[..if self.with_tokens { 2 } else { 1 }].to_vec(),
         };

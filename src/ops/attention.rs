@@ -145,8 +145,8 @@ impl Operation for Attention {
             let (heads, kv_heads) = (self.heads, self.kv_heads);
             return Err(of.fault(format!("{heads} heads are not a multiple of {kv_heads} key-value heads")));
         }
-        // The batch counts keys and values as it counts queries, unless their number is fixed.
-        let keys = if matches!(of["k"].rows(), Dim::Fixed(_)) { of["k"].rows() } else { Dim::Tokens };
+        // Keys and values are those of the same tokens, or a fixed number, or rows of another sequence.
+        let keys = if matches!(of["k"].rows(), Dim::Fixed(_) | Dim::Counted(_)) { of["k"].rows() } else { Dim::Tokens };
         let needs = [
             ("q", Dim::Tokens, self.q_column + self.heads * self.head_dim),
             ("k", keys, self.k_column + self.kv_heads * self.head_dim),

@@ -1,4 +1,5 @@
-//! Shapes whose leading axis may be counted per batch: tokens, texts, or the boundaries between texts.
+//! Shapes whose leading axis may be counted per batch: tokens, texts, the boundaries between texts, or rows of another
+//! kind.
 
 use crate::{Error, Result};
 
@@ -9,6 +10,38 @@ pub struct Counts {
     pub tokens: usize,
     /// Texts in the batch.
     pub texts: usize,
+    /// Sizes of [`Dim::Counted`], by number.
+    pub others: [usize; Counts::OTHERS],
+}
+
+impl Counts {
+    /// Number of sizes beside tokens and texts; `others` of `shaders/include/counts.glsl`.
+    pub const OTHERS: usize = 6;
+
+    /// The counts of a batch without other sizes.
+    ///
+    /// ```
+    /// use grilly::ops::{Counts, Dim};
+    /// let counts = Counts::new(7, 2).with(1, 30);
+    /// assert_eq!((Dim::Tokens.size(counts), Dim::Counted(1).size(counts)), (7, 30));
+    /// ```
+    pub const fn new(tokens: usize, texts: usize) -> Self {
+        Counts { tokens, texts, others: [0; Counts::OTHERS] }
+    }
+
+    /// The same counts with another size of [`Dim::Counted`].
+    ///
+    /// # Panics
+    /// If the number is not less than [`Counts::OTHERS`].
+    pub const fn with(mut self, number: usize, size: usize) -> Self {
+        self.others[number] = size;
+        self
+    }
+
+    /// All sizes, in the order of `shaders/include/counts.glsl`.
+    pub fn all(self) -> impl Iterator<Item = usize> {
+        [self.tokens, self.texts].into_iter().chain(self.others)
+    }
 }
 
 /// The size of an axis.
@@ -24,6 +57,9 @@ pub enum Dim {
     Boundaries,
     /// The tokens of each text, `S`, in a batch whose texts all have the same length.
     Length,
+    /// Rows that are neither tokens nor texts, `R<number>`: tokens of a second sequence, rows routed to an expert, rows
+    /// of a cache. The number is less than [`Counts::OTHERS`].
+    Counted(usize),
 }
 
 impl Dim {
@@ -35,6 +71,7 @@ impl Dim {
             Dim::Texts => counts.texts,
             Dim::Boundaries => counts.texts + 1,
             Dim::Length => counts.tokens / counts.texts.max(1),
+            Dim::Counted(number) => counts.others[number],
         }
     }
 }
@@ -47,6 +84,7 @@ impl std::fmt::Display for Dim {
             Dim::Texts => f.write_str("B"),
             Dim::Boundaries => f.write_str("B+1"),
             Dim::Length => f.write_str("S"),
+            Dim::Counted(number) => write!(f, "R{number}"),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use grilly::Error;
 use grilly::backend::{Backend, Feed, Program, cpu};
 use grilly::dtype::DType;
-use grilly::ops::{Counts, Op};
+use grilly::ops::{Counts, Dim, Op};
 
 use engines::{absent, bits};
 use rows::Row;
@@ -75,6 +75,11 @@ fn check(backend: &dyn Backend, rows: &[Row], mut done: impl FnMut(&Row)) {
 fn rows_on_the_cpu() {
     let Some(rows) = table("rows_on_the_cpu", &[]) else { return };
     check(&*cpu::backend(), &rows, |_| {});
+    for (number, least) in [(rows::ROWS, 100), (rows::KEYS, 8)] {
+        let counted = |row: &&Row| row.shapes().0.iter().any(|shape| shape.rows() == Dim::Counted(number));
+        let found = rows.iter().filter(counted).count();
+        assert!(found >= least, "{found} rows have count {number}");
+    }
     // Integers are no output of a plan of batches.
     let absent: Vec<_> = Op::NAMES.iter().filter(|name| !rows.iter().any(|row| row.op.name() == **name)).collect();
     assert_eq!(absent, [&"integer_linear", &"quantize_rows"], "have no row");

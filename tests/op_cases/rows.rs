@@ -19,7 +19,13 @@ pub struct Row {
     pub op: Op,
     pub operands: Vec<Operand>,
     pub results: Vec<Expected>,
+    /// Whether rows that are no text's tokens have a count of their own; a number of every other row of the table.
+    others: bool,
 }
+
+/// The count of rows beside tokens, and that of the keys of another sequence.
+pub const ROWS: usize = 1;
+pub const KEYS: usize = 4;
 
 /// An operand as a plan has it.
 pub struct Operand {
@@ -51,14 +57,15 @@ struct Listed {
 pub fn read(bytes: &[u8], wanted: &[&str]) -> Vec<Row> {
     let (_, header) = SafeTensors::read_metadata(bytes).unwrap();
     let listed = &header.metadata().as_ref().unwrap()["rows"];
-    let mut listed: Vec<Listed> = serde_json::from_str(listed).unwrap();
-    listed.retain(|row| wanted.is_empty() || wanted.contains(&row.name.as_str()));
+    let listed: Vec<Listed> = serde_json::from_str(listed).unwrap();
+    let listed = listed.into_iter().enumerate();
+    let listed = listed.filter(|(_, row)| wanted.is_empty() || wanted.contains(&row.name.as_str()));
     let file = SafeTensors::deserialize(bytes).unwrap();
-    listed.into_iter().filter_map(|row| Row::read(&file, row)).filter(Row::has_quads).collect()
+    listed.filter_map(|(place, row)| Row::read(&file, row, place % 2 == 1)).filter(Row::has_quads).collect()
 }
 
 impl Row {
-    fn read(file: &SafeTensors<'_>, listed: Listed) -> Option<Row> {
+    fn read(file: &SafeTensors<'_>, listed: Listed, others: bool) -> Option<Row> {
         let op = Op::from_attributes(&listed.op, listed.attributes).unwrap();
         let types = listed.types.iter().enumerate();
         let mut narrow =
@@ -93,7 +100,7 @@ impl Row {
             return None;
         }
         let results = types.into_iter().enumerate().map(result).collect();
-        Some(Row { name: listed.name, op, operands, results })
+        Some(Row { name: listed.name, op, operands, results, others })
     }
 
     /// The type of 16 bits in which it is computed, if it is.
@@ -111,8 +118,8 @@ impl Row {
 
     /// What the batch counts the operands' first axes by.
     ///
-    /// Where the signature counts nothing, tokens count the first matrix of activations, or index, and all that have as many rows.
-    /// A parameter's and a cache's axes, which are written in place, are known.
+    /// Where the signature counts nothing, tokens or another count are the rows of the first matrix of activations, or index,
+    /// and of all that have as many. A parameter's and a cache's axes, which are written in place, are known.
     fn dims(&self) -> Vec<Option<Dim>> {
         let places = 0..self.operands.len();
         let signature: Vec<_> = places.clone().map(|place| self.op.operand(place).counted).collect();
@@ -124,7 +131,8 @@ impl Row {
         let rows = self.operands.iter().find(given).map(|x| x.axes[0]);
         let counted =
             |x: &Operand| rows.is_some() && !x.constant && x.axes.len() <= 2 && x.axes.first().copied() == rows;
-        self.operands.iter().map(|x| counted(x).then_some(Dim::Tokens)).collect()
+        let dim = if self.others { Dim::Counted(ROWS) } else { Dim::Tokens };
+        self.operands.iter().map(|x| counted(x).then_some(dim)).collect()
     }
 
     /// Shapes of the operands, and what the batch counts; an op that does not take them so has axes of known size.
@@ -133,8 +141,16 @@ impl Row {
         let rows = |place: usize| self.operands[place].axes.first().copied();
         let size = |dim: Dim| dims.iter().position(|found| *found == Some(dim)).and_then(rows);
         let texts = size(Dim::Texts).or(size(Dim::Boundaries).map(|rows| rows - 1));
-        let counts = Counts { tokens: size(Dim::Tokens).unwrap_or(1), texts: texts.unwrap_or(1) };
-        let fits = |place: usize| dims[place].filter(|dim| rows(place) == Some(dim.size(counts)));
+        let counts = Counts::new(size(Dim::Tokens).unwrap_or(1), texts.unwrap_or(1));
+        let counts = counts.with(ROWS, size(Dim::Counted(ROWS)).unwrap_or(1));
+        // Tokens of another number are those of another sequence.
+        let other = |place: &usize| dims[*place] == Some(Dim::Tokens) && rows(*place) != Some(counts.tokens);
+        let keys = (0..dims.len()).find(other).and_then(rows).filter(|_| self.others);
+        let counts = counts.with(KEYS, keys.unwrap_or(0));
+        let fits = |place: usize| match dims[place] {
+            Some(Dim::Tokens) if keys.is_some() && rows(place) == keys => Some(Dim::Counted(KEYS)),
+            dim => dim.filter(|dim| rows(place) == Some(dim.size(counts))),
+        };
         let shape = |place: usize| {
             let mut shape = Shape::fixed(&self.operands[place].axes);
             // Boundaries between rows of known number are no batch's.
@@ -150,7 +166,7 @@ impl Row {
         let shapes: Vec<Shape> = (0..dims.len()).map(shape).collect();
         match self.op.infer(&shapes.iter().collect::<Vec<_>>()) {
             Ok(_) => (shapes, counts),
-            Err(_) => (self.operands.iter().map(|x| Shape::fixed(&x.axes)).collect(), Counts { tokens: 1, texts: 1 }),
+            Err(_) => (self.operands.iter().map(|x| Shape::fixed(&x.axes)).collect(), Counts::new(1, 1)),
         }
     }
 
@@ -161,6 +177,7 @@ impl Row {
         let ends = self.operands.iter().zip(&shapes).filter(|(_, shape)| shape.rows() == Dim::Boundaries);
         let ends: Vec<usize> = ends.map(|(operand, _)| operand.words[1] as usize).collect();
         let tokens = ends.first().copied().unwrap_or(whole.tokens / 2);
+        let rows = whole.others[ROWS] / 2;
         let results = self.op.infer(&shapes).ok()?;
         let counted = results.iter().all(|shape| !matches!(shape.rows(), Dim::Fixed(_)));
         let fixed = |place: usize| match self.op.operand(place).role {
@@ -171,7 +188,7 @@ impl Row {
         };
         let apart = self.op.is_separable(&shapes) && counted && (0..shapes.len()).all(fixed);
         let apart = apart && ends.iter().all(|end| *end == tokens);
-        (apart && tokens > 0).then_some(Counts { tokens, texts: 1 })
+        (apart && tokens.max(rows) > 0).then_some(Counts::new(tokens, 1).with(ROWS, rows))
     }
 
     /// The row as a plan, ready to run.

@@ -58,7 +58,7 @@ fn sixty_four_steps_over_a_cache_are_one_pass_in_bits() {
 
         // What a cache holds before its rows are written must not matter.
         let cache = floats(&engine, &[TOKENS, KV_WIDTH], &[f32::NAN; TOKENS * KV_WIDTH]);
-        let counts = Counts { tokens: 1, texts: 1 };
+        let counts = Counts::new(1, 1);
         let program = Program::new(&engine, step(), counts, &[&cache, &cache]).unwrap();
         for token in 0..TOKENS {
             let row = |values: &[f32], width: usize| floats(&engine, &[1, width], &values[token * width..][..width]);

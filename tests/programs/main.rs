@@ -3,6 +3,8 @@
 
 mod cache;
 mod quantized;
+#[cfg(feature = "vulkan")]
+mod second_sequence;
 mod training;
 
 #[path = "../engines/mod.rs"]

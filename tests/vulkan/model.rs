@@ -116,7 +116,7 @@ pub fn prepare(device: &Arc<dyn Backend>, options: ProgramOptions) -> grilly::Re
 pub fn start(program: &Arc<dyn Program>, x: &[f32], outputs: &[usize]) -> grilly::Result<Box<dyn Pending>> {
     let tokens = x.len() / COLUMNS;
     program.submit(&Feed {
-        counts: Counts { tokens, texts: tokens.min(1) },
+        counts: Counts::new(tokens, tokens.min(1)),
         inputs: vec![bytemuck::cast_slice(x)],
         outputs: outputs.to_vec(),
     })

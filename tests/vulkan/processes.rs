@@ -109,7 +109,7 @@ fn ends_with_a_long_batch() {
     let program =
         device.prepare(Plan::new(graph).into(), std::sync::Arc::new(tensors), ProgramOptions::default()).unwrap();
     let x = vec![0.0f32; tokens * columns];
-    let feed = Feed { counts: Counts { tokens, texts: 1 }, inputs: vec![bytemuck::cast_slice(&x)], outputs: vec![0] };
+    let feed = Feed { counts: Counts::new(tokens, 1), inputs: vec![bytemuck::cast_slice(&x)], outputs: vec![0] };
     let batches: Vec<_> = (0..program.limits().in_flight).map(|_| program.submit(&feed).unwrap()).collect();
     let asked = Instant::now();
     vulkan::shut_down();

@@ -134,7 +134,7 @@ fn a_feed_that_does_not_fit_is_refused() {
     let x = input(4, 0);
     let feed = |tokens, inputs: Vec<&[f32]>, outputs: Vec<usize>| {
         let inputs = inputs.into_iter().map(bytemuck::cast_slice).collect();
-        program.submit(&Feed { counts: Counts { tokens, texts: 1 }, inputs, outputs }).err().map(|e| e.to_string())
+        program.submit(&Feed { counts: Counts::new(tokens, 1), inputs, outputs }).err().map(|e| e.to_string())
     };
     assert!(feed(4, vec![&x], vec![0]).is_none());
     assert!(feed(5, vec![&x], vec![0]).unwrap().contains("x has 640 bytes, expected 800 for shape [T, 40]"));
@@ -204,7 +204,7 @@ fn large_weights_pass_through_the_ring_whole() {
     for (row, column) in chosen.iter().enumerate() {
         x[row * columns + column] = 1.0;
     }
-    let counts = Counts { tokens: chosen.len(), texts: 1 };
+    let counts = Counts::new(chosen.len(), 1);
     let feed = Feed { counts, inputs: vec![bytemuck::cast_slice(&x)], outputs: vec![0] };
     let found = program.submit(&feed).unwrap().wait().unwrap().remove(0);
     for (row, column) in chosen.iter().enumerate() {
@@ -245,7 +245,7 @@ fn a_text_over_the_budget_runs_in_parts() {
     let tokens = limits.tokens * 2 + 5;
     let x: Vec<f32> = (0..tokens * columns).map(|i| value("x", i)).collect();
     let feed = |rows: std::ops::Range<usize>, outputs: Vec<usize>| Feed {
-        counts: Counts { tokens: rows.len(), texts: 1 },
+        counts: Counts::new(rows.len(), 1),
         inputs: vec![bytemuck::cast_slice(&x[rows.start * columns..rows.end * columns])],
         outputs,
     };

@@ -8,7 +8,8 @@ use bytemuck::Pod;
 use super::threads::Team;
 use crate::backend::{BatchLimits, Feed};
 use crate::dtype::DType;
-use crate::graph::Plan;
+use crate::graph::{Graph, Node, Plan, ValueId};
+use crate::ops::signature::Role;
 use crate::ops::{Counts, Dim};
 use crate::{Error, Result};
 
@@ -29,9 +30,9 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// Its sizes.
-    pub fn counts(&self) -> Counts {
-        Counts { tokens: self.tokens.len(), texts: self.texts.len() }
+    /// Its sizes in a batch of `counts`.
+    pub fn counts(&self, counts: Counts) -> Counts {
+        Counts { others: counts.others, ..Counts::new(self.tokens.len(), self.texts.len()) }
     }
 
     /// Its rows of a value counted in `dim`; `None` for values that every chunk reads whole.
@@ -40,9 +41,42 @@ impl Chunk {
             Dim::Tokens => Some(self.tokens.clone()),
             Dim::Texts => Some(self.texts.clone()),
             Dim::Boundaries => Some(self.texts.start..self.texts.end + 1),
-            Dim::Fixed(_) | Dim::Length => None,
+            Dim::Fixed(_) | Dim::Length | Dim::Counted(_) => None,
         }
     }
+}
+
+/// What determines how batches of a plan may be split.
+pub struct Texts {
+    /// Whether each text can be computed without the others.
+    separable: bool,
+    /// For each input of boundaries, the rows that they divide; `None` for other inputs.
+    divided: Vec<Option<Dim>>,
+}
+
+impl Texts {
+    /// Those of a plan.
+    pub fn of(plan: &Plan) -> Self {
+        let graph = &plan.graph;
+        let alone = graph.nodes.iter().all(|node| node.op.is_separable(&graph.shapes(&node.operands)));
+        let counted = graph.values.iter().any(|value| matches!(value.shape.rows(), Dim::Counted(_)));
+        let divided = graph.inputs.iter().map(|id| {
+            let value = graph.value(*id);
+            let boundaries = value.shape.rows() == Dim::Boundaries && value.dtype == DType::U32;
+            boundaries.then(|| divided(graph, *id).unwrap_or(Dim::Tokens))
+        });
+        Texts { separable: alone && !counted, divided: divided.collect() }
+    }
+}
+
+/// The rows that boundaries divide, by the signature of an op that reads them.
+fn divided(graph: &Graph, boundaries: ValueId) -> Option<Dim> {
+    let rows = |node: &Node| {
+        let place = node.operands.iter().position(|id| *id == boundaries)?;
+        let Role::Offsets { of, .. } = node.op.operand(place).role else { return None };
+        Some(graph.value(node.operands[node.op.place_of(of, place)?]).shape.rows())
+    };
+    graph.nodes.iter().find_map(rows)
 }
 
 /// A batch split into chunks.
@@ -57,31 +91,27 @@ pub struct Cut {
 /// Splits a batch for `threads`; 0 forbids splitting.
 ///
 /// # Errors
-/// `InvalidArgument` for offsets that do not increase from 0 to the number of tokens.
-pub fn cut(plan: &Plan, feed: &Feed<'_>, threads: usize) -> Result<Cut> {
+/// `InvalidArgument` for offsets that do not increase from 0 to the number of rows that they divide.
+pub fn cut(plan: &Plan, texts: &Texts, feed: &Feed<'_>, threads: usize) -> Result<Cut> {
     let counts = feed.counts;
     let mut boundaries: Option<Cow<'_, [u32]>> = None;
-    let mut agree = true;
-    for (id, bytes) in plan.graph.inputs.iter().zip(&feed.inputs) {
-        let value = plan.graph.value(*id);
-        if value.shape.rows() != Dim::Boundaries || value.dtype != DType::U32 {
-            continue;
-        }
+    let mut agree = texts.separable;
+    for ((id, bytes), divided) in plan.graph.inputs.iter().zip(&feed.inputs).zip(&texts.divided) {
+        let Some(rows) = divided else { continue };
         let offsets = aligned::<u32>(bytes);
         let rising = offsets.windows(2).all(|pair| pair[0] <= pair[1]);
         let ends = (offsets.first().copied(), offsets.last().map(|end| *end as usize));
-        if offsets.len() != counts.texts + 1 || !rising || ends != (Some(0), Some(counts.tokens)) {
+        if offsets.len() != counts.texts + 1 || !rising || ends != (Some(0), Some(rows.size(counts))) {
             return Err(Error::InvalidArgument(format!(
                 "{}: expected {} offsets rising from 0 to {}",
-                value.name,
+                plan.graph.value(*id).name,
                 counts.texts + 1,
-                counts.tokens
+                rows.size(counts)
             )));
         }
         agree &= boundaries.as_ref().is_none_or(|other| *other == offsets);
         boundaries = Some(offsets);
     }
-    agree &= plan.graph.nodes.iter().all(|node| node.op.is_separable(&plan.graph.shapes(&node.operands)));
     let whole = Chunk { tokens: 0..counts.tokens, texts: 0..counts.texts };
     let everyone = if threads == 1 { Team::Alone } else { Team::All(threads.max(1)) };
     let Some(offsets) = boundaries.filter(|_| agree && threads > 0) else {
@@ -129,7 +159,7 @@ fn deal(offsets: &[u32], parts: usize) -> Vec<Chunk> {
 /// does not wait long, but always enough to keep the threads busy.
 pub fn limits(plan: &Plan, threads: usize) -> BatchLimits {
     const FLOPS: u64 = 40_000_000_000;
-    let one = plan.flops(Counts { tokens: 1, texts: 1 }).max(1);
+    let one = plan.flops(Counts::new(1, 1)).max(1);
     let tokens = (threads as u64 * FLOPS / one) as usize;
     BatchLimits {
         tokens: tokens.clamp(threads * CHUNK_TOKENS, threads * 8 * CHUNK_TOKENS),

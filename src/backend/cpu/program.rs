@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use rayon::prelude::*;
 
-use super::chunks::{self, Chunk};
+use super::chunks::{self, Chunk, Texts};
 use super::constants::Constants;
 use super::simd::Arch;
 use super::step::{Given, Step};
@@ -27,6 +27,7 @@ use crate::{Error, Result};
 /// A plan on the host's processor.
 pub struct CpuProgram {
     plan: Arc<Plan>,
+    texts: Texts,
     constants: Constants,
     threads: Threads,
     arch: Arch,
@@ -56,7 +57,8 @@ impl CpuProgram {
         let constants = threads.run(|| Constants::new(&plan, weights, arch))??;
         let needs = (0..plan.graph.outputs.len()).map(|output| steps_for(&plan, output)).collect();
         let limits = chunks::limits(&plan, threads.count());
-        Ok(CpuProgram { plan, constants, threads, arch, needs, limits, arenas: Mutex::new(Vec::new()) })
+        let texts = Texts::of(&plan);
+        Ok(CpuProgram { plan, texts, constants, threads, arch, needs, limits, arenas: Mutex::new(Vec::new()) })
     }
 
     /// The inputs of one chunk, aligned and counted from its own first token.
@@ -101,7 +103,7 @@ impl CpuProgram {
     /// Runs one chunk and copies the requested outputs' rows into `outputs`.
     fn run_chunk(&self, feed: &Feed<'_>, chunk: &Chunk, team: Team, outputs: Vec<&mut [f32]>) -> Result<()> {
         let inputs = self.inputs(feed, chunk)?;
-        let counts = chunk.counts();
+        let counts = chunk.counts(feed.counts);
         let mut arena = self.arenas.lock().expect("no panic while held").pop().unwrap_or_default();
         arena.make_room(&self.plan, counts)?;
         let step = Step {
@@ -136,7 +138,7 @@ impl CpuProgram {
             feed.outputs.iter().map(|o| &self.plan.graph.value(self.plan.graph.outputs[*o]).shape).collect();
         let mut outputs: Vec<Vec<f32>> = shapes.iter().map(|s| vec![0.0; s.elements(feed.counts)]).collect();
         let split = shapes.iter().all(|s| matches!(s.rows(), Dim::Tokens | Dim::Texts));
-        let cut = chunks::cut(&self.plan, feed, if split { self.threads.count() } else { 0 })?;
+        let cut = chunks::cut(&self.plan, &self.texts, feed, if split { self.threads.count() } else { 0 })?;
         // Each chunk gets its rows of every output.
         let mut rest: Vec<&mut [f32]> = outputs.iter_mut().map(|o| &mut o[..]).collect();
         let mut work: Vec<(&Chunk, Vec<&mut [f32]>)> = Vec::with_capacity(cut.chunks.len());
@@ -144,7 +146,7 @@ impl CpuProgram {
             let mut own = Vec::with_capacity(shapes.len());
             let mut after = Vec::with_capacity(shapes.len());
             for (rows, shape) in rest.into_iter().zip(&shapes) {
-                let count = if cut.chunks.len() == 1 { rows.len() } else { shape.elements(chunk.counts()) };
+                let count = if cut.chunks.len() == 1 { rows.len() } else { shape.elements(chunk.counts(feed.counts)) };
                 let (mine, others) = rows.split_at_mut(count);
                 own.push(mine);
                 after.push(others);

@@ -284,9 +284,10 @@ impl VulkanArrays {
         if list.counts.len() >= MOST_COUNTS {
             list.counts.clear();
         }
-        let buffer = self.buffer(list, Kind::Inputs, 16)?;
-        let words = [counts.tokens as u32, counts.texts as u32];
-        buffer.map(0, 8, |memory| memory.copy_from_slice(bytemuck::cast_slice(&words)))?;
+        let words: Vec<u32> = counts.all().map(|size| size as u32).collect();
+        let bytes: &[u8] = bytemuck::cast_slice(&words);
+        let buffer = self.buffer(list, Kind::Inputs, bytes.len() as u64)?;
+        buffer.map(0, bytes.len() as u64, |memory| memory.copy_from_slice(bytes))?;
         list.counts.insert(counts, buffer.clone());
         Ok(buffer)
     }

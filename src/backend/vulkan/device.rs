@@ -259,8 +259,7 @@ mod tests {
         let prepare = || backend.prepare(plan.clone(), Arc::new(Nothing), ProgramOptions::default());
         let (program, doomed) = (prepare().unwrap(), prepare().unwrap());
         let x = [1.0f32, 2.0, 3.0, 4.0];
-        let feed =
-            Feed { counts: Counts { tokens: 1, texts: 1 }, inputs: vec![bytemuck::cast_slice(&x)], outputs: vec![0] };
+        let feed = Feed { counts: Counts::new(1, 1), inputs: vec![bytemuck::cast_slice(&x)], outputs: vec![0] };
         assert_eq!(program.submit(&feed).unwrap().wait().unwrap(), [[2.0, 4.0, 6.0, 8.0]]);
         let (under_way, given_up) = (program.submit(&feed).unwrap(), doomed.submit(&feed).unwrap());
         opened.device.pretend_forked(true);

@@ -109,7 +109,7 @@ pub trait Specialization {
 /// What a binding refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Resource {
-    /// The batch's counts: `uint tokens, texts`.
+    /// The batch's [`Counts::all`].
     Counts,
     /// An input, by its position in `Graph::inputs`.
     Input(usize),

@@ -55,13 +55,14 @@ pub(super) fn batch_bytes(plan: &Plan, counts: Counts) -> usize {
 
 fn bytes_per_token(plan: &Plan) -> u64 {
     let tokens = 4096;
-    let counts = Counts { tokens, texts: tokens / SHORT_TEXT };
+    // A second sequence is as long as the first.
+    let counts = Counts { others: [tokens; Counts::OTHERS], ..Counts::new(tokens, tokens / SHORT_TEXT) };
     (batch_bytes(plan, counts).div_ceil(tokens) as u64).max(1)
 }
 
 /// Assumes texts of 128 tokens; the additional cost of attention in longer ones is ignored.
 fn flops_per_token(plan: &Plan) -> u64 {
-    let counts = Counts { tokens: 1024, texts: 8 };
+    let counts = Counts { others: [1024; Counts::OTHERS], ..Counts::new(1024, 8) };
     plan.flops(counts).div_ceil(1024).max(1)
 }
 
@@ -80,7 +81,8 @@ pub(super) fn capacity(counts: Counts, limits: BatchLimits) -> Counts {
     let round = |n: usize, least: usize| n.max(least).next_power_of_two();
     // A batch over the token budget is one long text, which is rare: it gets exactly the room it needs.
     let most = if counts.tokens <= limits.tokens { limits.tokens } else { counts.tokens };
-    Counts { tokens: round(counts.tokens, 128).min(most), texts: round(counts.texts, 16) }
+    let others = counts.others.map(|n| if n == 0 { 0 } else { round(n, 128) });
+    Counts { others, ..Counts::new(round(counts.tokens, 128).min(most), round(counts.texts, 16)) }
 }
 
 /// Whether every output can be read back: only computed values can.
@@ -124,10 +126,10 @@ mod tests {
     #[test]
     fn capacities_are_powers_of_two_within_the_limit() {
         let limits = BatchLimits { tokens: 3000, longest_text: 9000, in_flight: 2 };
-        let of = |tokens, texts| capacity(Counts { tokens, texts }, limits);
-        assert_eq!(of(0, 0), Counts { tokens: 128, texts: 16 });
-        assert_eq!(of(129, 17), Counts { tokens: 256, texts: 32 });
-        assert_eq!(of(2999, 16), Counts { tokens: 3000, texts: 16 });
-        assert_eq!(of(8191, 1), Counts { tokens: 8191, texts: 16 });
+        let of = |tokens, texts| capacity(Counts::new(tokens, texts), limits);
+        assert_eq!(of(0, 0), Counts::new(128, 16));
+        assert_eq!(of(129, 17), Counts::new(256, 32));
+        assert_eq!(of(2999, 16), Counts::new(3000, 16));
+        assert_eq!(of(8191, 1), Counts::new(8191, 16));
     }
 }

@@ -140,7 +140,7 @@ mod tests {
         list.push(Dispatch { grid: [Extent::Fixed(7), Extent::Fixed(1), Extent::Fixed(1)], ..list[0].clone() });
         let grids = Grids::new(&list);
         assert_eq!(grids.groups, [Groups::Counted(0), Groups::Counted(0), Groups::Fixed([7, 1, 1])]);
-        assert_eq!(grids.evaluate(Counts { tokens: 9, texts: 2 }), [[3, 1, 1]]);
+        assert_eq!(grids.evaluate(Counts::new(9, 2)), [[3, 1, 1]]);
         assert_eq!(grids.evaluate(Counts::default()), [[0, 1, 1]]);
     }
 }

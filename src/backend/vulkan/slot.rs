@@ -50,6 +50,7 @@ impl Shared {
 
 /// Regions of a slot's input arena: counts, then grids, then the graph's inputs.
 const COUNTS: usize = 0;
+const COUNTS_BYTES: u64 = 4 * (2 + Counts::OTHERS as u64);
 const GRIDS: usize = 1;
 const INPUTS: usize = 2;
 
@@ -78,7 +79,7 @@ impl Slot {
     pub(super) fn new(shared: &Shared, capacity: Counts) -> Result<Self> {
         let device = &shared.device;
         let inputs = shared.plan.graph.inputs.iter().map(|id| shared.shape_bytes(*id, capacity));
-        let sizes: Vec<u64> = [8, 12 * shared.grids.table.len() as u64].into_iter().chain(inputs).collect();
+        let sizes: Vec<u64> = [COUNTS_BYTES, 12 * shared.grids.table.len() as u64].into_iter().chain(inputs).collect();
         let inputs = Arena::new(device, Kind::Inputs, &sizes, &shared.budget)?;
         let sizes: Vec<u64> = shared.plan.buffers.iter().map(|b| b.bytes(capacity) as u64).collect();
         let activations = Arena::new(device, Kind::Activations, &sizes, &shared.budget)?;
@@ -100,7 +101,7 @@ impl Slot {
 
     /// Whether a batch fits.
     pub(super) fn holds(&self, counts: Counts) -> bool {
-        counts.tokens <= self.capacity.tokens && counts.texts <= self.capacity.texts
+        counts.all().zip(self.capacity.all()).all(|(size, most)| size <= most)
     }
 
     fn record(&mut self, shared: &Shared) -> Result<()> {
@@ -156,7 +157,7 @@ impl Slot {
         if (self.timing == Timing::On) != profile::is_on() {
             self.record(shared)?;
         }
-        let counts = [feed.counts.tokens as u32, feed.counts.texts as u32];
+        let counts: Vec<u32> = feed.counts.all().map(|size| size as u32).collect();
         let grids = shared.grids.evaluate(feed.counts);
         let mut sent = self.write(COUNTS, bytemuck::cast_slice(&counts))?;
         sent += self.write(GRIDS, bytemuck::cast_slice(grids.as_flattened()))?;

@@ -197,7 +197,7 @@ mod tests {
         let shape = |node: usize, counts| -> Vec<usize> {
             plan.graph.value(plan.graph.nodes[node].results[0]).shape.sizes(counts)
         };
-        let counts = Counts { tokens: 15, texts: 3 };
+        let counts = Counts::new(15, 3);
         assert_eq!((shape(1, counts), shape(3, counts)), (vec![15, 6], vec![3, 4, 5, 5]));
         assert_eq!((shape(5, counts), shape(6, counts)), (vec![3, 5, 4, 3], vec![15, 8]));
         let Op::Softmax(softmax) = &plan.graph.nodes[4].op else { panic!() };

@@ -101,7 +101,7 @@ fn scratch_memory_is_no_value_that_lives() {
         assert!(matches!(scratch, Storage::Buffer(_)) && !node.operands.iter().chain(&node.results).any(own));
     }
     // Two results share one buffer of two numbers per row; the output has its own.
-    let counts = Counts { tokens: 10, texts: 1 };
+    let counts = Counts::new(10, 1);
     assert_eq!((plan.buffers.len(), plan.buffer_bytes(counts)), (4, 4 * 10 * (8 + 8 + 2 + 8)));
     assert_eq!(plan.graph.work(&plan.graph.nodes[0], counts).bytes, 4 * (2 * 80 + 8 + 64 + 2 * 20));
     let flops: u64 = plan.graph.nodes.iter().map(|node| plan.graph.work(node, counts).flops).sum();
@@ -125,7 +125,7 @@ fn a_narrow_plan_takes_half_the_memory_and_can_be_widened() {
     assert!(plan.to_string().contains("linear (rows[T, 8], w[8, 8], rows[T, 8]) -> float16[T, 8]"), "{plan}");
     let wide = plan.widened();
     assert_eq!((plan.narrow(), wide.narrow()), (Some(DType::F16), None));
-    let counts = Counts { tokens: 10, texts: 1 };
+    let counts = Counts::new(10, 1);
     assert_eq!((plan.buffer_bytes(counts), wide.buffer_bytes(counts)), (3 * 160, 3 * 320));
     assert!(wide.graph.values.iter().all(|value| !value.dtype.is_narrow()));
     assert_eq!(wide.storage, plan.storage);

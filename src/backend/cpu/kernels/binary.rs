@@ -65,7 +65,7 @@ mod tests {
                 }
                 let shape = Shape::matrix(Dim::Tokens, 7);
                 let operands = [Operand::Floats(shape.clone(), &a), Operand::Floats(shape, &b)];
-                let y = run(Binary::from(BinaryKind::Add), &operands, Counts { tokens, texts: 1 }, arch);
+                let y = run(Binary::from(BinaryKind::Add), &operands, Counts::new(tokens, 1), arch);
                 for ((y, a), b) in y.iter().zip(&a).zip(&b) {
                     assert!(*y == a + b || (y.is_nan() && (a + b).is_nan()));
                 }

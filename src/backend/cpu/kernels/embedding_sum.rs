@@ -101,7 +101,7 @@ mod tests {
                 Operand::Indices(Shape::vector(Dim::Tokens), &kind),
                 Operand::Floats(Shape::fixed(&[2, 19]), &types),
             ];
-            let y = run(EmbeddingSum {}, &operands, Counts { tokens, texts: 1 }, Arch::new());
+            let y = run(EmbeddingSum {}, &operands, Counts::new(tokens, 1), Arch::new());
             for (t, row) in y.chunks_exact(columns).enumerate() {
                 for (c, y) in row.iter().enumerate() {
                     assert_eq!(*y, words[word[t] as usize * 19 + c] + types[kind[t] as usize * 19 + c]);
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn an_index_outside_the_table_is_an_error() {
         let operands = [Operand::Indices(Shape::vector(Dim::Tokens), &[1, 2]), Operand::Weight(&[2, 3], &[0.0; 6])];
-        let error = try_run(EmbeddingSum {}, &operands, Counts { tokens: 2, texts: 1 }, Arch::new(), 1);
+        let error = try_run(EmbeddingSum {}, &operands, Counts::new(2, 1), Arch::new(), 1);
         assert!(matches!(error, Err(Error::IndexOutOfRange(_))));
     }
 }

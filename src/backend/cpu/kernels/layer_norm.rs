@@ -106,7 +106,7 @@ mod tests {
 
     fn layer_norm(x: &[f32], n: usize, arch: simd::Arch) -> (Vec<f32>, Vec<f64>) {
         let (weight, bias) = (numbers(n, 2), numbers(n, 3));
-        let counts = Counts { tokens: x.len() / n, texts: 1 };
+        let counts = Counts::new(x.len() / n, 1);
         let operands = [
             Operand::Floats(Shape::matrix(Dim::Tokens, n), x),
             Operand::Weight(&[n], &weight),

@@ -72,7 +72,7 @@ mod tests {
             if self.op.residual == Residual::Added {
                 operands.push(Operand::Floats(Shape::matrix(Dim::Tokens, self.n), residual));
             }
-            run(self.op.clone(), &operands, Counts { tokens, texts: 1 }, arch)
+            run(self.op.clone(), &operands, Counts::new(tokens, 1), arch)
         }
 
         fn check(&self, tokens: usize, arch: Arch) {
@@ -210,7 +210,7 @@ mod tests {
             Operand::Floats(Shape::fixed(&[50, 40]), &case.w),
             Operand::Floats(Shape::fixed(&[50]), &case.b),
         ];
-        let given = run(case.op.clone(), &operands, Counts { tokens: 20, texts: 1 }, Arch::new());
+        let given = run(case.op.clone(), &operands, Counts::new(20, 1), Arch::new());
         assert!(same_bits(&packed, &given));
     }
 }

@@ -61,7 +61,7 @@ mod tests {
                 x[2 * n] = f32::NAN;
                 x[3 * n..4 * n].fill(1e-14 / n as f32);
                 let operands = [Operand::Floats(Shape::matrix(Dim::Texts, n), &x)];
-                let y = run(Normalize::default(), &operands, Counts { tokens: 0, texts: 6 }, arch);
+                let y = run(Normalize::default(), &operands, Counts::new(0, 6), arch);
                 let mut expected = Vec::new();
                 for row in x.chunks_exact(n) {
                     let norm = row.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();

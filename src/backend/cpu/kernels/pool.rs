@@ -108,7 +108,7 @@ mod tests {
             Operand::Indices(Shape::vector(Dim::Boundaries), &offsets),
             Operand::Indices(Shape::vector(Dim::Texts), &first),
         ];
-        let y = run(Pool { modes: ALL.to_vec() }, &operands, Counts { tokens, texts: 6 }, Arch::new());
+        let y = run(Pool { modes: ALL.to_vec() }, &operands, Counts::new(tokens, 6), Arch::new());
         let mut expected = Vec::new();
         for text in 0..6 {
             let rows: Vec<&[f32]> = x.chunks_exact(columns).collect();
@@ -132,7 +132,7 @@ mod tests {
         let pool = Pool { modes: ALL.to_vec() };
         assert!(run(pool.clone(), &operands(&[], &[0], &[]), Counts::default(), Arch::new()).is_empty());
         let x = [1.0, f32::NAN, 2.0, 3.0];
-        let y = run(pool, &operands(&x, &[0, 2], &[0]), Counts { tokens: 2, texts: 1 }, Arch::new());
+        let y = run(pool, &operands(&x, &[0, 2], &[0]), Counts::new(2, 1), Arch::new());
         assert!(y[3].is_nan() && y[5].is_nan() && y[2] == 2.0 && y[4] == 1.5);
     }
 }

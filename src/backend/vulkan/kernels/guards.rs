@@ -118,7 +118,7 @@ fn nothing_is_written_past_the_last_row() {
             // Zeros are valid as numbers and as ids.
             let given: Vec<Vec<f32>> = case.given.iter().map(|n| vec![0.0; tokens * (*n).max(1)]).collect();
             let inputs = std::iter::once(&marks).chain(&given).map(|v| bytemuck::cast_slice(v)).collect();
-            let feed = Feed { counts: Counts { tokens, texts: 1 }, inputs, outputs: vec![1] };
+            let feed = Feed { counts: Counts::new(tokens, 1), inputs, outputs: vec![1] };
             let found = program.submit(&feed).unwrap().wait().unwrap().remove(0);
             let (own, guard) = found.split_at(rows * case.columns);
             assert!(own.iter().all(|v| *v != MARK), "{}: not all of {rows} rows are written", case.op.name());

@@ -46,6 +46,7 @@ impl Rows {
             Dim::Tokens => (1, 0),
             Dim::Texts => (2, 0),
             Dim::Boundaries => (3, 0),
+            Dim::Counted(number) => (4 + number as u32, 0),
         };
         Rows { count, rows_of, rows, columns }
     }

@@ -35,7 +35,7 @@ fn attention(op: &Attention, x: &[f32], lengths: &[usize], arch: Arch) -> Vec<f3
         Given::Indices(Shape::vector(Dim::Boundaries), &offsets),
         Given::Indices(Shape::vector(Dim::Boundaries), &offsets),
     ];
-    run_op(op.clone(), &operands, Counts { tokens: lengths.iter().sum(), texts: lengths.len() }, arch)
+    run_op(op.clone(), &operands, Counts::new(lengths.iter().sum(), lengths.len()), arch)
 }
 
 fn reference(op: &Attention, x: &[f32], lengths: &[usize]) -> Vec<f64> {
@@ -200,7 +200,7 @@ fn queries_of_one_text_see_keys_of_another_and_zeros_where_there_are_none() {
             Given::Indices(Shape::vector(Dim::Boundaries), queries),
             Given::Indices(Shape::fixed(&[keys.len()]), keys),
         ];
-        let counts = Counts { tokens: *queries.last().unwrap() as usize, texts: queries.len() - 1 };
+        let counts = Counts::new(*queries.last().unwrap() as usize, queries.len() - 1);
         run_op(op.clone(), &operands, counts, Arch::new())
     };
     let y = run(&[0, 3, 5, 9], &[0, 40, 40, 40]);

@@ -94,7 +94,7 @@ fn attention_in_float16_takes_matrix_cores_where_heads_fit() {
     let blocks = |found: &Dispatch| ["head_dim", "keys", "subgroups", "invocations"].map(|n| constant(found, n));
     assert_eq!(blocks(&matrix), [64, 32, 4, 128]);
     // Texts of 0, 1, 64 and 65 tokens need no more tiles than the grid has.
-    let counts = Counts { tokens: 130, texts: 4 };
+    let counts = Counts::new(130, 4);
     assert_eq!(matrix.grid[0].groups(counts), 6);
     let wide = found(DType::F16, op(128, 128, false), &Capabilities { shared_memory: 48 << 10, ..able.clone() });
     assert_eq!((blocks(&wide), wide.grid[0]), ([128, 64, 8, 256], Extent::TextTiles { per: 128 }));

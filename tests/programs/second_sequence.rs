@@ -1,0 +1,147 @@
+//! Batches of two sequences per text: queries of tokens see keys of other rows, which the batch counts apart.
+
+use std::sync::Arc;
+
+use grilly::Error;
+use grilly::backend::{Backend, BackendKind, Feed, Program, ProgramOptions, cpu};
+use grilly::dtype::DType;
+use grilly::graph::{Graph, Plan};
+use grilly::ops::{Attention, Counts, Dim, Linear, Shape};
+use grilly::tensor::{TensorView, WeightSource};
+
+use crate::engines::{bits, device};
+use crate::{assert_valid, numbers, turn};
+
+const HEADS: usize = 2;
+const HEAD: usize = 8;
+const WIDTH: usize = HEADS * HEAD;
+const STATE: usize = 12;
+const SCALE: f64 = 0.5;
+
+struct Weight(Vec<u8>);
+
+impl WeightSource for Weight {
+    fn tensor(&self, _: &str) -> grilly::Result<TensorView<'_>> {
+        Ok(TensorView::new(DType::F32, DType::F32, &[2 * WIDTH, STATE], &self.0))
+    }
+}
+
+/// `attention(x, s W^T)`, with `s [R0, 12]`.
+fn prepare(backend: &dyn Backend, weight: &[f32]) -> Arc<dyn Program> {
+    let mut graph = Graph::new();
+    let x = graph.input("x", Shape::matrix(Dim::Tokens, WIDTH), DType::F32);
+    let states = graph.input("states", Shape::matrix(Dim::Counted(0), STATE), DType::F32);
+    let [own, other] =
+        ["offsets", "state offsets"].map(|name| graph.input(name, Shape::vector(Dim::Boundaries), DType::U32));
+    let weight_id = graph.weight(vec!["weight".into()], Shape::fixed(&[2 * WIDTH, STATE]));
+    let kv = graph.node("keys and values", Linear::default(), &[states, weight_id]).unwrap();
+    let op = Attention {
+        heads: HEADS,
+        kv_heads: HEADS,
+        head_dim: HEAD,
+        scale: SCALE as f32,
+        v_column: WIDTH,
+        ..Attention::default()
+    };
+    graph.outputs = vec![graph.node("attention", op, &[x, kv, kv, own, other]).unwrap(), kv];
+    let weight = Weight(bytemuck::cast_slice(weight).to_vec());
+    backend.prepare(Arc::new(Plan::new(graph)), Arc::new(weight), ProgramOptions::default()).unwrap()
+}
+
+/// Queries and states of texts with these lengths.
+struct Batch {
+    lengths: Vec<(usize, usize)>,
+    x: Vec<f32>,
+    states: Vec<f32>,
+}
+
+impl Batch {
+    fn new(lengths: &[(usize, usize)]) -> Self {
+        let of = |seed: usize, rows: usize, width: usize| numbers(seed as u64, rows * width);
+        let texts = || lengths.iter().enumerate();
+        Batch {
+            lengths: lengths.to_vec(),
+            x: texts().flat_map(|(text, (queries, _))| of(2 * text + 1, *queries, WIDTH)).collect(),
+            states: texts().flat_map(|(text, (_, keys))| of(2 * text + 2, *keys, STATE)).collect(),
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        Counts::new(self.x.len() / WIDTH, self.lengths.len()).with(0, self.states.len() / STATE)
+    }
+
+    fn run(&self, program: &dyn Program, shift: u32) -> grilly::Result<Vec<Vec<f32>>> {
+        let offsets = |of: fn(&(usize, usize)) -> usize| {
+            let ends = self.lengths.iter().scan(0, |end, lengths| {
+                *end += of(lengths) as u32;
+                Some(*end)
+            });
+            [0].into_iter().chain(ends).collect::<Vec<u32>>()
+        };
+        let (own, mut other) = (offsets(|lengths| lengths.0), offsets(|lengths| lengths.1));
+        *other.last_mut().unwrap() += shift;
+        let inputs: [&[u8]; 4] = [
+            bytemuck::cast_slice(&self.x),
+            bytemuck::cast_slice(&self.states),
+            bytemuck::cast_slice(&own),
+            bytemuck::cast_slice(&other),
+        ];
+        program.submit(&Feed { counts: self.counts(), inputs: inputs.to_vec(), outputs: vec![0, 1] })?.wait()
+    }
+
+    /// In float64.
+    fn expected(&self, weight: &[f32]) -> Vec<f64> {
+        let mut y = Vec::new();
+        let (mut query, mut first) = (0, 0);
+        for (queries, keys) in &self.lengths {
+            let kv = |key: usize, column: usize| -> f64 {
+                let state = &self.states[(first + key) * STATE..][..STATE];
+                let row = &weight[column * STATE..][..STATE];
+                state.iter().zip(row).map(|(s, w)| f64::from(*s) * f64::from(*w)).sum()
+            };
+            for row in self.x[query * WIDTH..][..queries * WIDTH].chunks_exact(WIDTH) {
+                for head in 0..HEADS {
+                    let columns = head * HEAD..(head + 1) * HEAD;
+                    let score = |key| columns.clone().map(|c| f64::from(row[c]) * kv(key, c)).sum::<f64>() * SCALE;
+                    let e: Vec<f64> = (0..*keys).map(|key| score(key).exp()).collect();
+                    let sum: f64 = e.iter().sum();
+                    let value = |c: usize| e.iter().enumerate().map(|(key, e)| e / sum * kv(key, WIDTH + c)).sum();
+                    y.extend(columns.clone().map(|c| if *keys > 0 { value(c) } else { 0.0 }));
+                }
+            }
+            (query, first) = (query + queries, first + keys);
+        }
+        y
+    }
+}
+
+#[test]
+fn a_second_sequence_has_its_own_count() {
+    let _turn = turn();
+    let test = "a_second_sequence_has_its_own_count";
+    let weight = numbers(99, 2 * WIDTH * STATE);
+    for backend in [Some(cpu::backend() as Arc<dyn Backend>), device(test)].into_iter().flatten() {
+        let (name, program) = (backend.device_name(), prepare(&*backend, &weight));
+        // Larger and smaller batches, in either sequence.
+        for lengths in [&[(3, 5), (0, 4), (7, 0), (2, 300)][..], &[(200, 1)], &[(1, 700), (64, 64)], &[(3, 0)]] {
+            let batch = Batch::new(lengths);
+            let found = batch.run(&*program, 0).unwrap();
+            assert_eq!(found[1].len(), batch.counts().others[0] * 2 * WIDTH);
+            for (place, (y, expected)) in found[0].iter().zip(batch.expected(&weight)).enumerate() {
+                assert!((f64::from(*y) - expected).abs() < 1e-5, "{name}, {lengths:?}: {place}: {y}, {expected}");
+            }
+            let alone = Batch::new(&lengths[..1]).run(&*program, 0).unwrap();
+            assert_eq!(bits(&alone[0]), bits(&found[0][..alone[0].len()]), "{name}, {lengths:?}");
+        }
+        // Past the last state: an error, or what the shader clamps.
+        let beyond = Batch::new(&[(3, 5), (2, 4)]).run(&*program, 1);
+        if backend.kind() == BackendKind::Cpu {
+            let error = beyond.unwrap_err();
+            assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
+            assert!(error.to_string().contains("state offsets: expected 3 offsets rising from 0 to 9"), "{error}");
+        } else {
+            beyond.unwrap();
+        }
+    }
+    assert_valid();
+}
