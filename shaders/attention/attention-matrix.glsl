@@ -21,7 +21,6 @@
 //#
 //# [[kernel.variants]]
 //# needs = ["coopmat_f16_f32_16x16x16", "float16", "storage16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"]
-#extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require

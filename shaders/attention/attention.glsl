@@ -15,7 +15,6 @@
 //# name = "attention-masked"
 //# stored = ["float32", "float16", "bfloat16"]
 //# variants = [{ defines = { MASKS = "1" } }]
-#extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "numbers.glsl"
 #include "stored.glsl"

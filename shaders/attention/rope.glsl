@@ -5,7 +5,6 @@
 // Assumes: fewer than 2^32 elements; with VECTOR, D a multiple of 8.
 //# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
-#extension GL_GOOGLE_include_directive : require
 #include "stored.glsl"
 
 layout(local_size_x = 256) in;

@@ -11,7 +11,6 @@
 //# name = "bias-gelu"
 //# stored = ["float32", "float16", "bfloat16"]
 //# variants = [{ defines = { BIAS = "1" } }]
-#extension GL_GOOGLE_include_directive : require
 #include "elements.glsl"
 #include "functions.glsl"
 #include "stored.glsl"

@@ -4,7 +4,6 @@
 // Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows.
 // Reduction order: none.
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4; rates = [rate, c1, c2].
-#extension GL_GOOGLE_include_directive : require
 #include "elements.glsl"
 
 layout(std430, binding = 1) buffer Parameter { float parameter[]; };

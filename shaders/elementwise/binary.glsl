@@ -5,7 +5,6 @@
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4; in 16 bits, b has a's last axis.
 //# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
-#extension GL_GOOGLE_include_directive : require
 #include "elements.glsl"
 #include "stored.glsl"
 

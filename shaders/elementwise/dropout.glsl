@@ -11,7 +11,6 @@
 //# name = "dropout-keyed"
 //# stored = ["float32", "float16", "bfloat16"]
 //# variants = [{ defines = { KEYED = "1" } }]
-#extension GL_GOOGLE_include_directive : require
 #include "elements.glsl"
 #include "philox.glsl"
 #include "stored.glsl"

@@ -5,7 +5,6 @@
 // Assumes: elements of x < 2^32; rows_per_group * columns is a multiple of 4, and width with VECTOR.
 //# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
-#extension GL_GOOGLE_include_directive : require
 #include "elements.glsl"
 #include "functions.glsl"
 #include "stored.glsl"

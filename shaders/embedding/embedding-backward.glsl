@@ -3,7 +3,6 @@
 // Grid: x = ceil(rows / (256 / LANES)) * ceil(quads of a row / LANES), continued along y.
 // Reduction order: i in order, on every device.
 // Assumes: order below tokens, starts at most the length of order; with VECTOR, columns are a multiple of 4.
-#extension GL_GOOGLE_include_directive : require
 #include "counts.glsl"
 
 layout(local_size_x = 256) in;

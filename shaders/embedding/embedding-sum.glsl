@@ -5,7 +5,6 @@
 // Assumes: indices are inside their tables; SLICED has one table, of which rows first .. first + slice_rows are bound.
 //# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
-#extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "counts.glsl"
 #include "stored.glsl"

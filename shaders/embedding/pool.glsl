@@ -6,7 +6,6 @@
 // Assumes: offsets [B + 1] increase to T; tokens before offsets[i] + first[i] are excluded.
 //# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
-#extension GL_GOOGLE_include_directive : require
 #include "counts.glsl"
 #include "numbers.glsl"
 #include "stored.glsl"

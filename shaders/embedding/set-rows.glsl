@@ -4,7 +4,6 @@
 // Reduction order: none.
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4; indices are distinct. Rows outside the table
 // are not written.
-#extension GL_GOOGLE_include_directive : require
 #include "elements.glsl"
 
 layout(std430, binding = 1) buffer Table { float table[]; };

@@ -7,7 +7,6 @@
 // Assumes: K a multiple of 4; N even where g is read eight at a time.
 //# [[kernel]]
 //# stored = ["float16", "bfloat16"]
-#extension GL_GOOGLE_include_directive : require
 #include "held-rows.glsl"
 
 layout(constant_id = 4) const bool BIAS = false;

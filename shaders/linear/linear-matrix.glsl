@@ -23,7 +23,6 @@
 //# stored = ["float16"]
 //# optional = true
 //# variants = [{ needs = ["coopmat_f16_f32_16x16x16", "float16", "storage16"], defines = { FOLDED = "1" } }]
-#extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require

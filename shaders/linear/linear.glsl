@@ -24,7 +24,6 @@
 //# name = "layer-norm-linear-folded"
 //# stored = ["float16", "bfloat16"]
 //# variants = [{ defines = { FOLDED = "1" } }]
-#extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "linear-interface.glsl"
 

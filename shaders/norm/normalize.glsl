@@ -4,7 +4,6 @@
 // Reduction order: lane i sums squares of columns i, i + LANES, ... (VECTOR: of four columns each); lanes sum as a
 // tree.
 // Assumes: LANES is a power of two up to 256; with VECTOR, columns are a multiple of 4.
-#extension GL_GOOGLE_include_directive : require
 #include "counts.glsl"
 #include "numbers.glsl"
 #include "row-sum.glsl"

@@ -11,7 +11,6 @@
 //# [[kernel]]
 //# name = "reduce-quads"
 //# variants = [{ defines = { QUADS = "1" } }]
-#extension GL_GOOGLE_include_directive : require
 #include "numbers.glsl"
 
 layout(local_size_x = 256) in;
