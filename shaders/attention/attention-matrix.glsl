@@ -21,13 +21,8 @@
 //#
 //# [[kernel.variants]]
 //# needs = ["coopmat_f16_f32_16x16x16", "float16", "storage16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"]
-#extension GL_EXT_control_flow_attributes : require
-#extension GL_EXT_shader_16bit_storage : require
-#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
-#extension GL_KHR_cooperative_matrix : require
-#extension GL_KHR_memory_scope_semantics : require
+#include "cooperative-matrix.glsl"
 #extension GL_KHR_shader_subgroup_arithmetic : require
-#extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_KHR_shader_subgroup_vote : require
 #include "counts.glsl"
@@ -62,11 +57,6 @@ const uint LOADS = (BLOCK + INVOCATIONS - 1u) / INVOCATIONS;
 // Columns of matrices per head, and per block of keys.
 const uint SLICES = HEAD_DIM / 16u;
 const uint WIDE = KEYS / 16u;
-
-#define SUM coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
-#define HALF coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
-#define LEFT coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA>
-#define RIGHT coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB>
 
 // The block's keys, then its values; before the loop the tile's queries, after it its results.
 const uint VALUES = KEYS * STRIDE;

@@ -2,6 +2,7 @@
 // QUADS groups of four columns, which it keeps in registers if HELD, so that a row is read once. Needs no subgroup
 // operation: any subgroup size gives the same bits. `src/backend/vulkan/kernels/rows.rs` chooses the constants from the
 // columns alone.
+#extension GL_EXT_control_flow_attributes : require
 #include "stored.glsl"
 
 layout(local_size_x = 256) in;

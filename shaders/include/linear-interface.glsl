@@ -2,6 +2,7 @@
 // replace the one, gate and up, with 64 rows each per tile of 128 columns, and y = act(x gate^T) (x up^T). With NORMED
 // or FOLDED x is normalised by its rows' moments, m = mean and r = 1 / sqrt(var + eps): with NORMED as it is loaded,
 // with FOLDED in the result, y = act(r (x (g w)^T - m s) + c), where s and c are column sums (layer-norm-columns.glsl).
+#extension GL_EXT_control_flow_attributes : require
 #include "counts.glsl"
 #include "activate.glsl"
 #include "stored.glsl"

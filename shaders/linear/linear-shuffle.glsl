@@ -16,7 +16,6 @@
 //# name = "layer-norm-linear-folded-shuffle"
 //# stored = ["float16", "bfloat16"]
 //# variants = [{ defines = { FOLDED = "1" } }]
-#extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #include "linear-interface.glsl"
 

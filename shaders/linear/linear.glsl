@@ -24,7 +24,6 @@
 //# name = "layer-norm-linear-folded"
 //# stored = ["float16", "bfloat16"]
 //# variants = [{ defines = { FOLDED = "1" } }]
-#extension GL_EXT_control_flow_attributes : require
 #include "linear-interface.glsl"
 
 layout(local_size_x = 256) in;

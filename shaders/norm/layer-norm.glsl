@@ -18,7 +18,6 @@
 //# name = "layer-norm-moments"
 //# stored = ["float32", "float16", "bfloat16"]
 //# variants = [{ defines = { MOMENTS = "1" } }]
-#extension GL_EXT_control_flow_attributes : require
 #include "normed-rows.glsl"
 
 #ifdef MOMENTS

@@ -3,7 +3,6 @@
 // Grid: x = ceil(rows / (256 / LANES)), continued along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4.
-#extension GL_EXT_control_flow_attributes : require
 #include "counts.glsl"
 #include "held-rows.glsl"
 

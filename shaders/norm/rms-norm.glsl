@@ -16,7 +16,6 @@
 //# name = "rms-norm-rope"
 //# stored = ["float32", "float16", "bfloat16"]
 //# variants = [{ defines = { ROTARY = "1" } }]
-#extension GL_EXT_control_flow_attributes : require
 #include "normed-rows.glsl"
 
 layout(std430, binding = NEXT) readonly buffer Weight { float weight[]; };

@@ -12,7 +12,6 @@
 //# name = "softmax-dropout"
 //# stored = ["float32", "float16", "bfloat16"]
 //# variants = [{ defines = { DROPOUT = "1" } }]
-#extension GL_EXT_control_flow_attributes : require
 #include "counts.glsl"
 #include "numbers.glsl"
 #include "held-rows.glsl"
