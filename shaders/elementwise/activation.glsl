@@ -17,19 +17,16 @@
 
 layout(constant_id = 0) const uint ACTIVATION = 0;
 
-layout(std430, binding = 1) readonly buffer X { float x[]; };
-layout(std430, binding = 1) readonly buffer X4 { QUAD x_4[]; };
+INPUT(1, x, QUAD)
 #ifdef BIAS
 // Whether a group of four elements never crosses the end of a row.
 ALIGNED_ROWS(VECTOR, 1);
-layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
-layout(std430, binding = 2) readonly buffer Bias4 { vec4 bias_4[]; };
+INPUT(2, bias, vec4)
 #define LAST 3
 #else
 #define LAST 2
 #endif
-layout(std430, binding = LAST) writeonly buffer Y { float y[]; };
-layout(std430, binding = LAST) writeonly buffer Y4 { QUAD y_4[]; };
+OUTPUT(LAST, y, QUAD)
 
 layout(push_constant) uniform Push {
     uint rows_of;

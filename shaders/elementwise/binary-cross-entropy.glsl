@@ -5,13 +5,11 @@
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4.
 #include "elements.glsl"
 #include "numbers.glsl"
+#include "stored.glsl"
 
-layout(std430, binding = 1) readonly buffer P { float p[]; };
-layout(std430, binding = 1) readonly buffer P4 { vec4 p_4[]; };
-layout(std430, binding = 2) readonly buffer T { float t[]; };
-layout(std430, binding = 2) readonly buffer T4 { vec4 t_4[]; };
-layout(std430, binding = 3) writeonly buffer Y { float y[]; };
-layout(std430, binding = 3) writeonly buffer Y4 { vec4 y_4[]; };
+INPUT(1, p, vec4)
+INPUT(2, t, vec4)
+OUTPUT(3, y, vec4)
 
 layout(push_constant) uniform Push {
     uint rows_of;

@@ -15,12 +15,9 @@ layout(constant_id = 1) const uint AXES = 0;
 // Whether a group of four elements never crosses the end of the fastest axis.
 ALIGNED_ROWS(VECTOR, 2);
 
-layout(std430, binding = 1) readonly buffer A { float a[]; };
-layout(std430, binding = 1) readonly buffer A4 { QUAD a_4[]; };
-layout(std430, binding = 2) readonly buffer B { float b[]; };
-layout(std430, binding = 2) readonly buffer B4 { QUAD b_4[]; };
-layout(std430, binding = 3) writeonly buffer Y { float y[]; };
-layout(std430, binding = 3) writeonly buffer Y4 { QUAD y_4[]; };
+INPUT(1, a, QUAD)
+INPUT(2, b, QUAD)
+OUTPUT(3, y, QUAD)
 
 layout(push_constant) uniform Push {
     uint rows_of;

@@ -5,16 +5,14 @@
 // Assumes: elements of x < 2^32; rows_per_group * columns is a multiple of 4, and width with VECTOR.
 #include "elements.glsl"
 #include "functions.glsl"
+#include "stored.glsl"
 
 layout(constant_id = 0) const uint ACTIVATION = 0;
 layout(constant_id = 1) const bool VECTOR = false;
 
-layout(std430, binding = 1) readonly buffer G { float g[]; };
-layout(std430, binding = 1) readonly buffer G4 { vec4 g_4[]; };
-layout(std430, binding = 2) readonly buffer X { float x[]; };
-layout(std430, binding = 2) readonly buffer X4 { vec4 x_4[]; };
-layout(std430, binding = 3) writeonly buffer Y { float y[]; };
-layout(std430, binding = 3) writeonly buffer Y4 { vec4 y_4[]; };
+INPUT(1, g, vec4)
+INPUT(2, x, vec4)
+OUTPUT(3, y, vec4)
 
 layout(push_constant) uniform Push {
     uint rows_of;

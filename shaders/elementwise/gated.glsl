@@ -12,10 +12,8 @@
 layout(constant_id = 0) const uint ACTIVATION = 0;
 ALIGNED_ROWS(VECTOR, 1);
 
-layout(std430, binding = 1) readonly buffer X { float x[]; };
-layout(std430, binding = 1) readonly buffer X4 { QUAD x_4[]; };
-layout(std430, binding = 2) writeonly buffer Y { float y[]; };
-layout(std430, binding = 2) writeonly buffer Y4 { QUAD y_4[]; };
+INPUT(1, x, QUAD)
+OUTPUT(2, y, QUAD)
 
 layout(push_constant) uniform Push {
     uint rows_of;

@@ -6,14 +6,10 @@
 #include "counts.glsl"
 #include "held-rows.glsl"
 
-layout(std430, binding = 1) readonly buffer G { float g[]; };
-layout(std430, binding = 1) readonly buffer G4 { vec4 g_4[]; };
-layout(std430, binding = 2) readonly buffer X { float x[]; };
-layout(std430, binding = 2) readonly buffer X4 { vec4 x_4[]; };
-layout(std430, binding = 3) readonly buffer Weight { float weight[]; };
-layout(std430, binding = 3) readonly buffer Weight4 { vec4 weight_4[]; };
-layout(std430, binding = 4) writeonly buffer Y { float y[]; };
-layout(std430, binding = 4) writeonly buffer Y4 { vec4 y_4[]; };
+INPUT_ROWS(1, g, vec4)
+INPUT_ROWS(2, x, vec4)
+INPUT_ROWS(3, weight, vec4)
+OUTPUT_ROWS(4, y, vec4)
 
 layout(push_constant) uniform Push {
     uint rows_of;
@@ -21,11 +17,6 @@ layout(push_constant) uniform Push {
     uint columns;
     float eps;
 } push;
-
-LOAD(load_g, g, g_4)
-LOAD(load_x, x, x_4)
-LOAD(load_weight, weight, weight_4)
-STORE(store_y, y, y_4)
 
 vec4 held_x[QUADS];
 vec4 held_h[QUADS];

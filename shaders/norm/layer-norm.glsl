@@ -23,12 +23,9 @@
 #ifdef MOMENTS
 layout(std430, binding = NEXT) writeonly buffer Y { vec2 y[]; };
 #else
-layout(std430, binding = NEXT) readonly buffer Weight { float weight[]; };
-layout(std430, binding = NEXT) readonly buffer Weight4 { vec4 weight_4[]; };
-layout(std430, binding = NEXT + 1) readonly buffer Bias { float bias[]; };
-layout(std430, binding = NEXT + 1) readonly buffer Bias4 { vec4 bias_4[]; };
-layout(std430, binding = NEXT + 2) writeonly buffer Y { float y[]; };
-layout(std430, binding = NEXT + 2) writeonly buffer Y4 { QUAD y_4[]; };
+INPUT_ROWS(NEXT, weight, vec4)
+INPUT_ROWS(NEXT + 1, bias, vec4)
+OUTPUT_ROWS(NEXT + 2, y, QUAD)
 #endif
 
 layout(push_constant) uniform Push {
@@ -37,12 +34,6 @@ layout(push_constant) uniform Push {
     uint columns;
     float eps;
 } push;
-
-#ifndef MOMENTS
-LOAD(load_weight, weight, weight_4)
-LOAD(load_bias, bias, bias_4)
-STORE(store_y, y, y_4)
-#endif
 
 vec4 held[QUADS];
 

@@ -11,13 +11,10 @@ layout(constant_id = 4) const bool WEIGHTED = false;
 layout(constant_id = 5) const bool SMOOTHED = false;
 
 layout(std430, binding = 1) readonly buffer G { float g[]; };
-layout(std430, binding = 2) readonly buffer X { float x[]; };
-layout(std430, binding = 2) readonly buffer X4 { vec4 x_4[]; };
+INPUT_ROWS(2, x, vec4)
 layout(std430, binding = 3) readonly buffer Targets { uint targets[]; };
-layout(std430, binding = 4) readonly buffer Weight { float weight[]; };
-layout(std430, binding = 4) readonly buffer Weight4 { vec4 weight_4[]; };
-layout(std430, binding = 5) writeonly buffer Y { float y[]; };
-layout(std430, binding = 5) writeonly buffer Y4 { vec4 y_4[]; };
+INPUT_ROWS(4, weight, vec4)
+OUTPUT_ROWS(5, y, vec4)
 
 layout(push_constant) uniform Push {
     uint rows_of;
@@ -25,10 +22,6 @@ layout(push_constant) uniform Push {
     uint columns;
     float label_smoothing;
 } push;
-
-LOAD(load_x, x, x_4)
-LOAD(load_weight, weight, weight_4)
-STORE(store_y, y, y_4)
 
 vec4 held[QUADS];
 

@@ -10,11 +10,9 @@
 layout(constant_id = 4) const bool WEIGHTED = false;
 layout(constant_id = 5) const bool SMOOTHED = false;
 
-layout(std430, binding = 1) readonly buffer X { float x[]; };
-layout(std430, binding = 1) readonly buffer X4 { vec4 x_4[]; };
+INPUT_ROWS(1, x, vec4)
 layout(std430, binding = 2) readonly buffer Targets { uint targets[]; };
-layout(std430, binding = 3) readonly buffer Weight { float weight[]; };
-layout(std430, binding = 3) readonly buffer Weight4 { vec4 weight_4[]; };
+INPUT_ROWS(3, weight, vec4)
 layout(std430, binding = 4) writeonly buffer Y { float y[]; };
 
 layout(push_constant) uniform Push {
@@ -23,9 +21,6 @@ layout(push_constant) uniform Push {
     uint columns;
     float label_smoothing;
 } push;
-
-LOAD(load_x, x, x_4)
-LOAD(load_weight, weight, weight_4)
 
 vec4 held[QUADS];
 

@@ -24,12 +24,10 @@ layout(constant_id = 4) const uint MASK = 0;
 // Whether keys j after the row's position in its axis are masked.
 layout(constant_id = 5) const bool CAUSAL = false;
 
-layout(std430, binding = 1) readonly buffer X { float x[]; };
-layout(std430, binding = 1) readonly buffer X4 { QUAD x_4[]; };
+INPUT_ROWS(1, x, QUAD)
 layout(std430, binding = 2) readonly buffer Keep { uint keep[]; };
 layout(std430, binding = 2) readonly buffer Keep4 { uvec4 keep_4[]; };
-layout(std430, binding = 3) writeonly buffer Y { float y[]; };
-layout(std430, binding = 3) writeonly buffer Y4 { QUAD y_4[]; };
+OUTPUT_ROWS(3, y, QUAD)
 
 layout(push_constant) uniform Push {
     uint rows_of;
@@ -51,9 +49,6 @@ layout(push_constant) uniform Push {
     uint offset_1;
 #endif
 } push;
-
-LOAD(load_x, x, x_4)
-STORE(store_y, y, y_4)
 
 bvec4 both(bvec4 a, bvec4 b) {
     return bvec4(a.x && b.x, a.y && b.y, a.z && b.z, a.w && b.w);
