@@ -10,16 +10,15 @@
 // eights here, are integers; subgroups of INVOCATIONS / SUBGROUPS invocations, 16 to 64; 16 x 16 x 16 matrices. With
 // ROWS_IN_QUADS subgroups of 32, with the matrix layout that matrix-layout.glsl tests; without it no keys are hidden.
 //# # float16 on matrix cores: in registers where it is known which lane holds which element.
-//# [[kernel]]
 //# stored = ["float16"]
 //# optional = true
 //#
-//# [[kernel.variants]]
+//# [[variants]]
 //# name = "rows-in-quads"
 //# needs = ["matrix_rows_in_quads", "coopmat_f16_f32_16x16x16", "float16", "storage16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"]
 //# defines = { ROWS_IN_QUADS = "1" }
 //#
-//# [[kernel.variants]]
+//# [[variants]]
 //# needs = ["coopmat_f16_f32_16x16x16", "float16", "storage16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"]
 #include "cooperative-matrix.glsl"
 #extension GL_KHR_shader_subgroup_arithmetic : require

@@ -5,7 +5,6 @@
 // Reduction order: none.
 // Assumes: subgroups of 32. The driver determines the layout; the result holds for all shaders on the device.
 //# # Not an operation: asked once when a device is opened (src/backend/vulkan/asked.rs).
-//# [[kernel]]
 //# stored = ["float16"]
 //# optional = true
 //# variants = [{ needs = ["coopmat_f16_f32_16x16x16", "float16"] }]

@@ -3,7 +3,6 @@
 // Grid: x = workgroups of 256 invocations that together loop over all pairs, or over quads of pairs.
 // Reduction order: none.
 // Assumes: fewer than 2^32 elements; with VECTOR, D a multiple of 8.
-//# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
 #include "stored.glsl"
 

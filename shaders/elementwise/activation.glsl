@@ -3,14 +3,10 @@
 // Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows.
 // Reduction order: none.
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4, and width with VECTOR.
-//# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
 //#
-//# # A fused operation: a build of activation.
-//# [[kernel]]
-//# name = "bias-gelu"
-//# stored = ["float32", "float16", "bfloat16"]
-//# variants = [{ defines = { BIAS = "1" } }]
+//# [builds]
+//# bias-gelu = { define = "BIAS" }  # a fused operation
 #include "elements.glsl"
 #include "functions.glsl"
 #include "stored.glsl"

@@ -4,13 +4,10 @@
 // Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows.
 // Reduction order: none.
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4.
-//# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
 //#
-//# [[kernel]]
-//# name = "dropout-keyed"
-//# stored = ["float32", "float16", "bfloat16"]
-//# variants = [{ defines = { KEYED = "1" } }]
+//# [builds]
+//# dropout-keyed = { define = "KEYED" }
 #include "elements.glsl"
 #include "philox.glsl"
 #include "stored.glsl"

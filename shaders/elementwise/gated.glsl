@@ -3,7 +3,6 @@
 // Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows.
 // Reduction order: none.
 // Assumes: elements of x < 2^32; rows_per_group * columns is a multiple of 4, and width with VECTOR.
-//# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
 #include "elements.glsl"
 #include "functions.glsl"

@@ -3,7 +3,6 @@
 // Grid: x = ceil(rows / 4); 64 invocations loop over the columns of each row, with VECTOR four columns at a time.
 // Reduction order: y (with ACCUMULATE), then the tables in order.
 // Assumes: indices are inside their tables; SLICED has one table, of which rows first .. first + slice_rows are bound.
-//# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
 #extension GL_EXT_control_flow_attributes : require
 #include "counts.glsl"

@@ -5,7 +5,6 @@
 // Grid: x = ceil(N / (256 / LANES)), continued along y.
 // Reduction order: by held-rows.glsl, fixed by K: quads of a lane, then lanes.
 // Assumes: K a multiple of 4; N even where g is read eight at a time.
-//# [[kernel]]
 //# stored = ["float16", "bfloat16"]
 #include "held-rows.glsl"
 

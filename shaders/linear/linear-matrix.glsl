@@ -9,20 +9,13 @@
 // cores.
 // Assumes: k a multiple of TILE_K, n of 8; 16 x 16 x 16 matrices; subgroups of 256 / SUBGROUPS invocations.
 //# # float16 on matrix cores; where there are none, `linear` runs: an encoder in float16, a single operation in float32.
-//# [[kernel]]
 //# stored = ["float16"]
 //# optional = true
 //# variants = [{ needs = ["coopmat_f16_f32_16x16x16", "float16", "storage16"] }]
-//# [[kernel]]
-//# name = "gated-linear-matrix"
-//# stored = ["float16"]
-//# optional = true
-//# variants = [{ needs = ["coopmat_f16_f32_16x16x16", "float16", "storage16"], defines = { GATED = "1" } }]
-//# [[kernel]]
-//# name = "layer-norm-linear-matrix"
-//# stored = ["float16"]
-//# optional = true
-//# variants = [{ needs = ["coopmat_f16_f32_16x16x16", "float16", "storage16"], defines = { FOLDED = "1" } }]
+//#
+//# [builds]
+//# gated-linear-matrix = { define = "GATED" }
+//# layer-norm-linear-matrix = { define = "FOLDED" }
 #include "cooperative-matrix.glsl"
 layout(local_size_x = 256) in;
 layout(constant_id = 3) const uint TILE_M = 64;

@@ -4,20 +4,11 @@
 // Grid: x = ceil(rows / (256 / LANES)), continued along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes. Mean first, then variance.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4.
-//# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
 //#
-//# # Fused operations: builds of the norms above.
-//# [[kernel]]
-//# name = "residual-layer-norm"
-//# stored = ["float32", "float16", "bfloat16"]
-//# variants = [{ defines = { RESIDUAL = "1" } }]
-//#
-//# # What layer-norm-linear normalises by: each row's mean and 1 / sqrt(var + eps).
-//# [[kernel]]
-//# name = "layer-norm-moments"
-//# stored = ["float32", "float16", "bfloat16"]
-//# variants = [{ defines = { MOMENTS = "1" } }]
+//# [builds]
+//# residual-layer-norm = { define = "RESIDUAL" }  # a fused operation
+//# layer-norm-moments = { define = "MOMENTS" }  # what layer-norm-linear normalises by
 #include "normed-rows.glsl"
 
 #ifdef MOMENTS

@@ -4,18 +4,11 @@
 // Grid: x = ceil(rows / (256 / LANES)), continued along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4, and half a head's.
-//# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
 //#
-//# [[kernel]]
-//# name = "residual-rms-norm"
-//# stored = ["float32", "float16", "bfloat16"]
-//# variants = [{ defines = { RESIDUAL = "1" } }]
-//#
-//# [[kernel]]
-//# name = "rms-norm-rope"
-//# stored = ["float32", "float16", "bfloat16"]
-//# variants = [{ defines = { ROTARY = "1" } }]
+//# [builds]
+//# residual-rms-norm = { define = "RESIDUAL" }
+//# rms-norm-rope = { define = "ROTARY" }
 #include "normed-rows.glsl"
 
 INPUT_ROWS(NEXT, weight, vec4)

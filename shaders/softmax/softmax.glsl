@@ -4,14 +4,10 @@
 // Grid: x = ceil(rows / (256 / LANES)), continued along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4; at most three axes of rows.
-//# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
 //#
-//# # A fused operation: a build of softmax.
-//# [[kernel]]
-//# name = "softmax-dropout"
-//# stored = ["float32", "float16", "bfloat16"]
-//# variants = [{ defines = { DROPOUT = "1" } }]
+//# [builds]
+//# softmax-dropout = { define = "DROPOUT" }  # a fused operation
 #include "counts.glsl"
 #include "numbers.glsl"
 #include "held-rows.glsl"
