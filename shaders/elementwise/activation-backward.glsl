@@ -14,10 +14,7 @@ INPUT(2, x, vec4)
 OUTPUT(3, y, vec4)
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
-    uint rows_per_group;
+    ELEMENT_MEMBERS
     float a;
     float b;
 } push;
@@ -30,6 +27,4 @@ void one(uint place) {
     y[place] = g[place] * slope(ACTIVATION, x[place], push.a, push.b);
 }
 
-void main() {
-    walk(own_elements(push.rows_of, push.rows, push.columns, push.rows_per_group));
-}
+#include "elements-main.glsl"

@@ -25,10 +25,7 @@ INPUT(2, bias, vec4)
 OUTPUT(LAST, y, QUAD)
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
-    uint rows_per_group;
+    ELEMENT_MEMBERS
     float a;
     float b;
 #ifdef BIAS
@@ -56,6 +53,4 @@ void one(uint place) {
 #endif
 }
 
-void main() {
-    walk(own_elements(push.rows_of, push.rows, push.columns, push.rows_per_group));
-}
+#include "elements-main.glsl"

@@ -12,10 +12,7 @@ INPUT(2, t, vec4)
 OUTPUT(3, y, vec4)
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
-    uint rows_per_group;
+    ELEMENT_MEMBERS
 } push;
 
 // log(1 - p); where p is small, 1 - p would lose its low bits.
@@ -39,6 +36,4 @@ void one(uint place) {
     y[place] = loss(p[place], t[place]);
 }
 
-void main() {
-    walk(own_elements(push.rows_of, push.rows, push.columns, push.rows_per_group));
-}
+#include "elements-main.glsl"

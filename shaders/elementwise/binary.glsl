@@ -19,10 +19,7 @@ INPUT(2, b, QUAD)
 OUTPUT(3, y, QUAD)
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
-    uint rows_per_group;
+    ELEMENT_MEMBERS
     uint size_0;
     uint size_1;
     uint size_2;
@@ -93,6 +90,4 @@ void one(uint place) {
 #endif
 }
 
-void main() {
-    walk(own_elements(push.rows_of, push.rows, push.columns, push.rows_per_group));
-}
+#include "elements-main.glsl"

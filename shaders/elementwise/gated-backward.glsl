@@ -15,10 +15,7 @@ INPUT(2, x, vec4)
 OUTPUT(3, y, vec4)
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
-    uint rows_per_group;
+    ELEMENT_MEMBERS
     uint width;
     float a;
     float b;

@@ -17,9 +17,7 @@ layout(std430, binding = 3) readonly buffer Starts { uint starts[]; };
 OUTPUT(4, y, vec4)
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
+    ROW_MEMBERS
     uint places_of;
     uint places;
     // Workgroups that share a row.

@@ -26,9 +26,7 @@ layout(std430, binding = 7) buffer Y { float y[]; };
 layout(std430, binding = 7) buffer Y4 { QUAD y_4[]; };
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
+    ROW_MEMBERS
     uint first;
     uint slice_rows;
 } push;

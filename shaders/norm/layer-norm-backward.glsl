@@ -12,9 +12,7 @@ INPUT_ROWS(3, weight, vec4)
 OUTPUT_ROWS(4, y, vec4)
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
+    ROW_MEMBERS
     float eps;
 } push;
 

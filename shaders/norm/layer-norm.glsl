@@ -20,9 +20,7 @@ OUTPUT_ROWS(NEXT + 2, y, QUAD)
 #endif
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
+    ROW_MEMBERS
     float eps;
 } push;
 

@@ -19,9 +19,7 @@ INPUT(1, x, vec4)
 OUTPUT(2, y, vec4)
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
+    ROW_MEMBERS
     float eps;
 } push;
 

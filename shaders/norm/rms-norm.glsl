@@ -22,9 +22,7 @@ INPUT(NEXT + 2, sine, vec4)
 OUTPUT_ROWS(LAST, y, QUAD)
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
+    ROW_MEMBERS
     float eps;
 #ifdef ROTARY
     // Columns of half a head, rows per position, and rows of the angle tables.

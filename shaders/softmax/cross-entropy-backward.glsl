@@ -17,9 +17,7 @@ INPUT_ROWS(4, weight, vec4)
 OUTPUT_ROWS(5, y, vec4)
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
+    ROW_MEMBERS
     float label_smoothing;
 } push;
 

@@ -16,9 +16,7 @@ INPUT_ROWS(3, weight, vec4)
 layout(std430, binding = 4) writeonly buffer Y { float y[]; };
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
+    ROW_MEMBERS
     float label_smoothing;
 } push;
 

@@ -11,9 +11,7 @@ INPUT_ROWS(2, p, vec4)
 OUTPUT_ROWS(3, y, vec4)
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
+    ROW_MEMBERS
 } push;
 
 vec4 held_g[QUADS];

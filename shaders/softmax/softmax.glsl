@@ -26,9 +26,7 @@ layout(std430, binding = 2) readonly buffer Keep4 { uvec4 keep_4[]; };
 OUTPUT_ROWS(3, y, QUAD)
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
+    ROW_MEMBERS
     // Rows of axis -2, for CAUSAL.
     uint queries;
     // Rows as axes [.., size_1, size_2], and the strides of `keep` along them; 0 where it is broadcast.
