@@ -3,28 +3,11 @@
 // Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows.
 // Reduction order: none.
 // Assumes: elements of x < 2^32; rows_per_group * columns is a multiple of 4, and width with VECTOR.
-#include "elements.glsl"
-#include "functions.glsl"
-#include "stored.glsl"
-
-layout(constant_id = 0) const uint ACTIVATION = 0;
-layout(constant_id = 1) const bool VECTOR = false;
+#include "gated-halves.glsl"
 
 INPUT(1, g, vec4)
 INPUT(2, x, vec4)
 OUTPUT(3, y, vec4)
-
-layout(push_constant) uniform Push {
-    ELEMENT_MEMBERS
-    uint width;
-    float a;
-    float b;
-} push;
-
-// The index in x and y that corresponds to an element of g.
-uint first_half(uint place) {
-    return place + place / push.width * push.width;
-}
 
 void four(uint quad) {
     uint at = first_half(4u * quad);

@@ -4,27 +4,10 @@
 // Reduction order: none.
 // Assumes: elements of x < 2^32; rows_per_group * columns is a multiple of 4, and width with VECTOR.
 //# stored = ["float32", "float16", "bfloat16"]
-#include "elements.glsl"
-#include "functions.glsl"
-#include "stored.glsl"
-
-layout(constant_id = 0) const uint ACTIVATION = 0;
-ALIGNED_ROWS(VECTOR, 1);
+#include "gated-halves.glsl"
 
 INPUT(1, x, QUAD)
 OUTPUT(2, y, QUAD)
-
-layout(push_constant) uniform Push {
-    ELEMENT_MEMBERS
-    uint width;
-    float a;
-    float b;
-} push;
-
-// The index in x that corresponds to an element of y.
-uint first_half(uint place) {
-    return place + place / push.width * push.width;
-}
 
 void four(uint quad) {
 #if STORED == FLOAT32

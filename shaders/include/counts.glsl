@@ -4,7 +4,7 @@ layout(std430, binding = 0) readonly buffer Counts {
     uint texts;
 } counts;
 
-// The first members of the push block of a shader over rows: their number, as the arguments of `batch_rows`, and columns.
+// The first members of the push block of a shader over rows: the arguments of `batch_rows`, and columns.
 #define ROW_MEMBERS                                                                                                    \
     uint rows_of;                                                                                                      \
     uint rows;                                                                                                         \

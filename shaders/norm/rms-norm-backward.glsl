@@ -3,21 +3,7 @@
 // Grid: x = ceil(rows / (256 / LANES)), continued along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4.
-#include "counts.glsl"
-#include "held-rows.glsl"
-
-INPUT_ROWS(1, g, vec4)
-INPUT_ROWS(2, x, vec4)
-INPUT_ROWS(3, weight, vec4)
-OUTPUT_ROWS(4, y, vec4)
-
-layout(push_constant) uniform Push {
-    ROW_MEMBERS
-    float eps;
-} push;
-
-vec4 held_x[QUADS];
-vec4 held_h[QUADS];
+#include "norm-gradient.glsl"
 
 void main() {
     uint row = own_row();

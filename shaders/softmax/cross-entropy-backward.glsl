@@ -3,25 +3,13 @@
 // Grid: x = ceil(rows / (256 / LANES)), continued along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4; targets below C or -1, that is 2^32 - 1.
-#include "counts.glsl"
-#include "numbers.glsl"
-#include "held-rows.glsl"
-
-layout(constant_id = 4) const bool WEIGHTED = false;
-layout(constant_id = 5) const bool SMOOTHED = false;
+#include "cross-entropy-rows.glsl"
 
 layout(std430, binding = 1) readonly buffer G { float g[]; };
 INPUT_ROWS(2, x, vec4)
 layout(std430, binding = 3) readonly buffer Targets { uint targets[]; };
 INPUT_ROWS(4, weight, vec4)
 OUTPUT_ROWS(5, y, vec4)
-
-layout(push_constant) uniform Push {
-    ROW_MEMBERS
-    float label_smoothing;
-} push;
-
-vec4 held[QUADS];
 
 void main() {
     uint row = own_row();

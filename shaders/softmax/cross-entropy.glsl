@@ -3,24 +3,12 @@
 // Grid: x = ceil(rows / (256 / LANES)), continued along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4; targets below C or -1, that is 2^32 - 1.
-#include "counts.glsl"
-#include "numbers.glsl"
-#include "held-rows.glsl"
-
-layout(constant_id = 4) const bool WEIGHTED = false;
-layout(constant_id = 5) const bool SMOOTHED = false;
+#include "cross-entropy-rows.glsl"
 
 INPUT_ROWS(1, x, vec4)
 layout(std430, binding = 2) readonly buffer Targets { uint targets[]; };
 INPUT_ROWS(3, weight, vec4)
 layout(std430, binding = 4) writeonly buffer Y { float y[]; };
-
-layout(push_constant) uniform Push {
-    ROW_MEMBERS
-    float label_smoothing;
-} push;
-
-vec4 held[QUADS];
 
 void main() {
     uint row = own_row();
