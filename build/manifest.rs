@@ -1,5 +1,5 @@
 //! Reads the kernels and their variants from the shaders, which declare them as TOML in lines that start with `//#`. A
-//! shader without such lines is the kernel named after its file, with one variant that requires nothing.
+//! shader is the kernel named after its file, and without such lines has one variant, which requires nothing.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -33,27 +33,28 @@ pub struct Variant {
 /// The storage types for which a kernel may be built; `shaders/include/stored.glsl` has them in capitals.
 pub const STORED: [&str; 3] = ["float32", "float16", "bfloat16"];
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    #[serde(default = "one")]
-    kernel: Vec<KernelRow>,
-}
-
-fn one() -> Vec<KernelRow> {
-    vec![KernelRow::default()]
-}
-
-#[derive(Deserialize, Default)]
+/// What a file declares: the kernel of its own name, and other kernels that are builds of the same source.
+#[derive(Deserialize, Default, Clone)]
 #[serde(deny_unknown_fields, default)]
-struct KernelRow {
-    /// The name of the file if omitted.
-    name: Option<String>,
+struct Declaration {
     /// Whether some devices may have no variant; code that lowers to the kernel must check first.
     optional: bool,
     /// Element types, each with all variants; float32 if omitted.
     stored: Option<Vec<String>>,
+    /// One that needs nothing if omitted.
     variants: Vec<VariantRow>,
+    /// The other kernels, by name.
+    builds: BTreeMap<String, Build>,
+}
+
+/// A kernel with all variants of the file, each with one macro more.
+#[derive(Deserialize, Clone)]
+#[serde(deny_unknown_fields)]
+struct Build {
+    /// The macro; its value is 1.
+    define: String,
+    /// Element types, if not the file's.
+    stored: Option<Vec<String>>,
 }
 
 #[derive(Deserialize, Default, Clone)]
@@ -83,22 +84,32 @@ pub fn parse(text: &str, path: &Path, features: &[&str]) -> Result<Vec<Kernel>, 
     let at = |fault: String| format!("{}: error: {fault}", path.display());
     // Lines keep their numbers for error messages.
     let lines: Vec<&str> = text.lines().map(|line| line.strip_prefix("//#").unwrap_or_default()).collect();
-    let file: File = toml::from_str(&lines.join("\n")).map_err(|e| at(e.to_string().replace('\n', " ")))?;
-    file.kernel.into_iter().map(|row| kernel(row, path, features).map_err(at)).collect()
+    let mut file: Declaration = toml::from_str(&lines.join("\n")).map_err(|e| at(e.to_string().replace('\n', " ")))?;
+    if file.variants.is_empty() {
+        file.variants.push(VariantRow::default());
+    }
+    let own = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let mut rows = vec![(own, file.clone())];
+    for (name, build) in std::mem::take(&mut file.builds) {
+        let mut row = file.clone();
+        row.stored = build.stored.or(row.stored);
+        row.variants.iter_mut().for_each(|variant| variant.defines.extend([(build.define.clone(), "1".into())]));
+        rows.push((name, row));
+    }
+    rows.into_iter().map(|(name, row)| kernel(name, row, path, features).map_err(at)).collect()
 }
 
-fn kernel(row: KernelRow, path: &Path, features: &[&str]) -> Result<Kernel, String> {
-    let own = || path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let (kernel, types) = (row.name.unwrap_or_else(own), row.stored.unwrap_or_else(|| vec![STORED[0].into()]));
+fn kernel(kernel: String, row: Declaration, path: &Path, features: &[&str]) -> Result<Kernel, String> {
+    let types = row.stored.unwrap_or_else(|| vec![STORED[0].into()]);
     if kernel.is_empty() || !kernel.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-') {
         return Err(format!("kernel name {kernel:?} is not lower-case words joined by hyphens"));
     }
     if let Some(unknown) = types.iter().find(|s| !STORED.contains(&s.as_str())) {
         return Err(format!("{kernel}: stored names {unknown:?}, expected some of {}", STORED.join(", ")));
     }
-    let rows = if row.variants.is_empty() { vec![VariantRow::default()] } else { row.variants };
     let mut variants: Vec<Variant> = Vec::new();
-    for (stored, variant) in types.iter().flat_map(|stored| rows.iter().map(move |row| (stored, row.clone()))) {
+    let each = types.iter().flat_map(|stored| row.variants.iter().cloned().map(move |variant| (stored, variant)));
+    for (stored, variant) in each {
         if let Some(unknown) = variant.needs.iter().find(|n| !features.contains(&n.as_str())) {
             return Err(format!("{kernel}: unknown feature {unknown:?}, expected one of {}", features.join(", ")));
         }

@@ -20,7 +20,7 @@ const SHADER: &str = "shaders/norm/layer-norm.glsl";
 /// The kernels of a shader with these lines.
 fn parse(text: &str) -> Result<Vec<manifest::Kernel>, String> {
     let lines: String = text.lines().map(|line| format!("//# {line}\n")).collect();
-    let shader = format!("#version 460\n// Computes: [[kernel]]\n{lines}\nvoid main() {{}}\n");
+    let shader = format!("#version 460\n// Computes: [[variants]]\n{lines}\nvoid main() {{}}\n");
     manifest::parse(&shader, Path::new(SHADER), &["float16", "int8"])
 }
 
@@ -28,27 +28,29 @@ fn parse(text: &str) -> Result<Vec<manifest::Kernel>, String> {
 fn a_shader_gives_kernels_with_named_variants() {
     let kernels = parse(
         r#"
-        [[kernel]]
-        [[kernel.variants]]
+        [[variants]]
         name = "half"
         needs = ["float16"]
         defines = { HALF = "1" }
-        [[kernel.variants]]
-        [[kernel]]
-        name = "normalize"
+        [[variants]]
+        [builds]
+        normalize = { define = "UNSCALED" }
         "#,
     )
     .unwrap();
     assert!(kernels.iter().all(|kernel| kernel.file == Path::new(SHADER)));
     let names: Vec<&str> = kernels.iter().flat_map(|k| &k.variants).map(|v| v.name.as_str()).collect();
-    assert_eq!(names, ["layer-norm-half", "layer-norm", "normalize"]);
-    assert_eq!(kernels[0].variants[0].defines["HALF"], "1");
+    assert_eq!(names, ["layer-norm-half", "layer-norm", "normalize-half", "normalize"]);
+    let defines: Vec<Vec<&str>> =
+        kernels.iter().flat_map(|k| &k.variants).map(|v| v.defines.keys().map(|name| &**name).collect()).collect();
+    assert_eq!(defines, [vec!["HALF"], vec![], vec!["HALF", "UNSCALED"], vec!["UNSCALED"]]);
+    assert!(kernels.iter().flat_map(|k| &k.variants).all(|v| v.defines.values().all(|value| value == "1")));
 }
 
 #[test]
 fn a_shader_that_says_nothing_is_one_kernel_in_float32() {
     let kernels = parse("").unwrap();
-    assert_eq!(kernels, parse("[[kernel]]").unwrap());
+    assert_eq!(kernels, parse("[[variants]]").unwrap());
     let [manifest::Kernel { name, variants, .. }] = &kernels[..] else { panic!("{kernels:?}") };
     assert_eq!((&**name, variants.len(), &*variants[0].name), ("layer-norm", 1, "layer-norm"));
     assert!(variants[0].needs.is_empty() && variants[0].defines.is_empty() && variants[0].stored == "float32");
@@ -57,32 +59,39 @@ fn a_shader_that_says_nothing_is_one_kernel_in_float32() {
 #[test]
 fn every_variant_is_built_for_every_element_type() {
     let rows = "variants = [{ name = 'wide', needs = ['int8'] }, {}]";
-    let kernels = parse(&format!("[[kernel]]\nname = 'a'\nstored = ['float32', 'float16']\n{rows}"));
-    let variants = &kernels.unwrap()[0].variants;
+    let builds = "[builds]\nb = { define = 'B' }\nc = { define = 'C', stored = ['float16'] }";
+    let kernels = parse(&format!("stored = ['float32', 'float16']\n{rows}\n{builds}")).unwrap();
+    let variants = &kernels[0].variants;
     let names: Vec<(&str, &str)> = variants.iter().map(|v| (&*v.name, &*v.stored)).collect();
-    let expected = [("a-wide", "float32"), ("a", "float32"), ("a-wide-float16", "float16"), ("a-float16", "float16")];
+    let expected = [
+        ("layer-norm-wide", "float32"),
+        ("layer-norm", "float32"),
+        ("layer-norm-wide-float16", "float16"),
+        ("layer-norm-float16", "float16"),
+    ];
     assert_eq!(names, expected);
     let defines: Vec<Option<&str>> = variants.iter().map(|v| v.defines.get("STORED").map(|s| &**s)).collect();
     assert_eq!(defines, [None, None, Some("FLOAT16"), Some("FLOAT16")]);
-    let alone = parse("[[kernel]]\nname = 'a'\nstored = ['float16']").unwrap();
-    assert_eq!(alone[0].variants[0].name, "a");
-    let wrong = parse("[[kernel]]\nname = 'a'\nstored = ['half']").unwrap_err();
+    assert_eq!(kernels[1].variants.len(), 4, "a build has the file's types");
+    let names: Vec<(&str, &str)> = kernels[2].variants.iter().map(|v| (&*v.name, &*v.stored)).collect();
+    assert_eq!(names, [("c-wide", "float16"), ("c", "float16")], "unless it declares its own");
+    let wrong = parse("stored = ['half']").unwrap_err();
     assert!(wrong.contains("stored names \"half\", expected some of float32, float16, bfloat16"), "{wrong}");
 }
 
 #[test]
 fn a_row_with_a_fault_is_refused_by_name() {
     let refused = |text: &str| parse(text).unwrap_err();
-    let unknown = refused("[[kernel]]\nname = 'a'\nvariants = [{ name = 'b', needs = ['flaot16'] }, {}]");
+    let unknown = refused("variants = [{ name = 'b', needs = ['flaot16'] }, {}]");
     assert_eq!(
         unknown,
-        "shaders/norm/layer-norm.glsl: error: a: unknown feature \"flaot16\", expected one of float16, int8"
+        "shaders/norm/layer-norm.glsl: error: layer-norm: unknown feature \"flaot16\", expected one of float16, int8"
     );
-    let demanding = refused("[[kernel]]\nname = 'a'\nvariants = [{ name = 'b', needs = ['int8'] }]");
+    let demanding = refused("variants = [{ name = 'b', needs = ['int8'] }]");
     assert!(demanding.contains("the last variant must need nothing"), "{demanding}");
-    assert!(refused("[[kernel]]\nname = 'layer_norm'").contains("hyphens"));
-    assert!(refused("[[kernel]]\nname = 'a'\nvariants = [{}, {}]").contains("two variants"));
-    assert!(refused("[[kernel]]\nfile = 'a.glsl'").contains("line 4, column"));
+    assert!(refused("[builds]\nrms_norm = { define = 'RMS' }").contains("hyphens"));
+    assert!(refused("variants = [{}, {}]").contains("two variants"));
+    assert!(refused("file = 'a.glsl'").contains("line 3, column"));
 }
 
 #[test]

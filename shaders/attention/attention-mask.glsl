@@ -3,18 +3,16 @@
 // Grid: x = workgroups of 256 invocations that together loop over all quads of scores, or over single scores.
 // Reduction order: none.
 // Assumes: fewer than 2^32 elements; with VECTOR, K a multiple of 4.
+#include "stored.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const bool VECTOR = false;
 layout(constant_id = 1) const bool CAUSAL = true;
 layout(constant_id = 2) const bool MASK = false;
 
-layout(std430, binding = 0) readonly buffer Scores { float scores[]; };
-layout(std430, binding = 0) readonly buffer Scores4 { vec4 scores_4[]; };
-layout(std430, binding = 1) readonly buffer Mask { float mask[]; };
-layout(std430, binding = 1) readonly buffer Mask4 { vec4 mask_4[]; };
-layout(std430, binding = 2) writeonly buffer Y { float y[]; };
-layout(std430, binding = 2) writeonly buffer Y4 { vec4 y_4[]; };
+INPUT(0, scores, vec4)
+INPUT(1, mask, vec4)
+OUTPUT(2, y, vec4)
 
 layout(push_constant) uniform Push {
     uint elements;

@@ -10,25 +10,18 @@
 // eights here, are integers; subgroups of INVOCATIONS / SUBGROUPS invocations, 16 to 64; 16 x 16 x 16 matrices. With
 // ROWS_IN_QUADS subgroups of 32, with the matrix layout that matrix-layout.glsl tests; without it no keys are hidden.
 //# # float16 on matrix cores: in registers where it is known which lane holds which element.
-//# [[kernel]]
 //# stored = ["float16"]
 //# optional = true
 //#
-//# [[kernel.variants]]
+//# [[variants]]
 //# name = "rows-in-quads"
 //# needs = ["matrix_rows_in_quads", "coopmat_f16_f32_16x16x16", "float16", "storage16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"]
 //# defines = { ROWS_IN_QUADS = "1" }
 //#
-//# [[kernel.variants]]
+//# [[variants]]
 //# needs = ["coopmat_f16_f32_16x16x16", "float16", "storage16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"]
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
-#extension GL_EXT_shader_16bit_storage : require
-#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
-#extension GL_KHR_cooperative_matrix : require
-#extension GL_KHR_memory_scope_semantics : require
+#include "cooperative-matrix.glsl"
 #extension GL_KHR_shader_subgroup_arithmetic : require
-#extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_KHR_shader_subgroup_vote : require
 #include "counts.glsl"
@@ -63,11 +56,6 @@ const uint LOADS = (BLOCK + INVOCATIONS - 1u) / INVOCATIONS;
 // Columns of matrices per head, and per block of keys.
 const uint SLICES = HEAD_DIM / 16u;
 const uint WIDE = KEYS / 16u;
-
-#define SUM coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
-#define HALF coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
-#define LEFT coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA>
-#define RIGHT coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB>
 
 // The block's keys, then its values; before the loop the tile's queries, after it its results.
 const uint VALUES = KEYS * STRIDE;

@@ -3,8 +3,6 @@
 // Grid: x = ceil(q_len / 64), y = heads, z = batch; 256 invocations, 64 rows of one head.
 // Reduction order: one fma per key, j = 0, 1, ... kv_len - 1, from zero, within the window.
 // Assumes: kv_heads divides heads; with VECTOR, kv_len and head_dim multiples of four.
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
 #include "attention-output-interface.glsl"
 #include "attention-window.glsl"
 

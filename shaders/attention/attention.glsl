@@ -7,15 +7,10 @@
 // Assumes: offsets [B + 1] increase to the rows of q and k; with VECTOR, HEAD_DIM and all strides and columns are
 // multiples of 4; BLOCK_Q and BLOCK_KV are powers of two from 16 on, BLOCK_KV at most 16 BLOCK_Q; INVOCATIONS = 4
 // BLOCK_Q.
-//# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
 //#
-//# # The same with masks and biases.
-//# [[kernel]]
-//# name = "attention-masked"
-//# stored = ["float32", "float16", "bfloat16"]
-//# variants = [{ defines = { MASKS = "1" } }]
-#extension GL_GOOGLE_include_directive : require
+//# [builds]
+//# attention-masked = { define = "MASKS" }  # the same with masks and biases
 #extension GL_EXT_control_flow_attributes : require
 #include "numbers.glsl"
 #include "stored.glsl"

@@ -5,14 +5,10 @@
 // Reduction order: none.
 // Assumes: subgroups of 32. The driver determines the layout; the result holds for all shaders on the device.
 //# # Not an operation: asked once when a device is opened (src/backend/vulkan/asked.rs).
-//# [[kernel]]
 //# stored = ["float16"]
 //# optional = true
 //# variants = [{ needs = ["coopmat_f16_f32_16x16x16", "float16"] }]
-#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
-#extension GL_KHR_cooperative_matrix : require
-#extension GL_KHR_memory_scope_semantics : require
-#extension GL_KHR_shader_subgroup_basic : require
+#include "cooperative-matrix.glsl"
 
 layout(local_size_x = 32) in;
 layout(std430, binding = 0) writeonly buffer Y { uint y[]; };
@@ -30,9 +26,9 @@ void main() {
     vec4 high = low + 4.0;
     narrow[lane] = uvec4(packHalf2x16(low.xy), packHalf2x16(low.zw), packHalf2x16(high.xy), packHalf2x16(high.zw));
     barrier();
-    coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> sum;
+    SUM sum;
     coopMatLoad(sum, wide, 0u, 4u, gl_CooperativeMatrixLayoutRowMajor);
-    coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> left;
+    LEFT left;
     coopMatLoad(left, narrow, 0u, 2u, gl_CooperativeMatrixLayoutRowMajor);
     bool same = sum.length() == 8 && left.length() == 8;
     for (uint e = 0u; e < 8u && same; e++) {

@@ -3,22 +3,16 @@
 // Grid: x = workgroups of 256 invocations that together loop over all pairs, or over quads of pairs.
 // Reduction order: none.
 // Assumes: fewer than 2^32 elements; with VECTOR, D a multiple of 8.
-//# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
-#extension GL_GOOGLE_include_directive : require
 #include "stored.glsl"
 
 layout(local_size_x = 256) in;
 ALIGNED_ROWS(VECTOR, 0);
 
-layout(std430, binding = 0) readonly buffer X { float x[]; };
-layout(std430, binding = 0) readonly buffer X4 { QUAD x_4[]; };
-layout(std430, binding = 1) readonly buffer Cos { float cosine[]; };
-layout(std430, binding = 1) readonly buffer Cos4 { vec4 cosine_4[]; };
-layout(std430, binding = 2) readonly buffer Sin { float sine[]; };
-layout(std430, binding = 2) readonly buffer Sin4 { vec4 sine_4[]; };
-layout(std430, binding = 3) writeonly buffer Y { float y[]; };
-layout(std430, binding = 3) writeonly buffer Y4 { QUAD y_4[]; };
+INPUT(0, x, QUAD)
+INPUT(1, cosine, vec4)
+INPUT(2, sine, vec4)
+OUTPUT(3, y, QUAD)
 
 layout(push_constant) uniform Push {
     // Pairs of all rows, or quads of them.

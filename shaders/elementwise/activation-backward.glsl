@@ -3,24 +3,18 @@
 // Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows.
 // Reduction order: none.
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4.
-#extension GL_GOOGLE_include_directive : require
 #include "elements.glsl"
 #include "functions.glsl"
+#include "stored.glsl"
 
 layout(constant_id = 0) const uint ACTIVATION = 0;
 
-layout(std430, binding = 1) readonly buffer G { float g[]; };
-layout(std430, binding = 1) readonly buffer G4 { vec4 g_4[]; };
-layout(std430, binding = 2) readonly buffer X { float x[]; };
-layout(std430, binding = 2) readonly buffer X4 { vec4 x_4[]; };
-layout(std430, binding = 3) writeonly buffer Y { float y[]; };
-layout(std430, binding = 3) writeonly buffer Y4 { vec4 y_4[]; };
+INPUT(1, g, vec4)
+INPUT(2, x, vec4)
+OUTPUT(3, y, vec4)
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
-    uint rows_per_group;
+    ELEMENT_MEMBERS
     float a;
     float b;
 } push;
@@ -33,6 +27,4 @@ void one(uint place) {
     y[place] = g[place] * slope(ACTIVATION, x[place], push.a, push.b);
 }
 
-void main() {
-    walk(own_elements(push.rows_of, push.rows, push.columns, push.rows_per_group));
-}
+#include "elements-main.glsl"

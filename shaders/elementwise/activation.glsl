@@ -3,40 +3,29 @@
 // Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows.
 // Reduction order: none.
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4, and width with VECTOR.
-//# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
 //#
-//# # A fused operation: a build of activation.
-//# [[kernel]]
-//# name = "bias-gelu"
-//# stored = ["float32", "float16", "bfloat16"]
-//# variants = [{ defines = { BIAS = "1" } }]
-#extension GL_GOOGLE_include_directive : require
+//# [builds]
+//# bias-gelu = { define = "BIAS" }  # a fused operation
 #include "elements.glsl"
 #include "functions.glsl"
 #include "stored.glsl"
 
 layout(constant_id = 0) const uint ACTIVATION = 0;
 
-layout(std430, binding = 1) readonly buffer X { float x[]; };
-layout(std430, binding = 1) readonly buffer X4 { QUAD x_4[]; };
+INPUT(1, x, QUAD)
 #ifdef BIAS
 // Whether a group of four elements never crosses the end of a row.
 ALIGNED_ROWS(VECTOR, 1);
-layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
-layout(std430, binding = 2) readonly buffer Bias4 { vec4 bias_4[]; };
+INPUT(2, bias, vec4)
 #define LAST 3
 #else
 #define LAST 2
 #endif
-layout(std430, binding = LAST) writeonly buffer Y { float y[]; };
-layout(std430, binding = LAST) writeonly buffer Y4 { QUAD y_4[]; };
+OUTPUT(LAST, y, QUAD)
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
-    uint rows_per_group;
+    ELEMENT_MEMBERS
     float a;
     float b;
 #ifdef BIAS
@@ -64,6 +53,4 @@ void one(uint place) {
 #endif
 }
 
-void main() {
-    walk(own_elements(push.rows_of, push.rows, push.columns, push.rows_per_group));
-}
+#include "elements-main.glsl"

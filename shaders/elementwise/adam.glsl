@@ -4,7 +4,6 @@
 // Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows.
 // Reduction order: none.
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4; rates = [rate, c1, c2].
-#extension GL_GOOGLE_include_directive : require
 #include "elements.glsl"
 
 layout(std430, binding = 1) buffer Parameter { float parameter[]; };
@@ -14,10 +13,7 @@ layout(std430, binding = 4) readonly buffer G { float g[]; };
 layout(std430, binding = 5) readonly buffer Rates { float rates[]; };
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
-    uint rows_per_group;
+    ELEMENT_MEMBERS
     float beta1;
     float beta2;
     float eps;
@@ -35,12 +31,5 @@ void one(uint place) {
     parameter[place] = old - change;
 }
 
-void four(uint quad) {
-    for (uint i = 0u; i < 4u; i++) {
-        one(4u * quad + i);
-    }
-}
-
-void main() {
-    walk(own_elements(push.rows_of, push.rows, push.columns, push.rows_per_group));
-}
+#define SINGLY
+#include "elements-main.glsl"

@@ -3,22 +3,16 @@
 // Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows.
 // Reduction order: none.
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4.
-#extension GL_GOOGLE_include_directive : require
 #include "elements.glsl"
 #include "numbers.glsl"
+#include "stored.glsl"
 
-layout(std430, binding = 1) readonly buffer P { float p[]; };
-layout(std430, binding = 1) readonly buffer P4 { vec4 p_4[]; };
-layout(std430, binding = 2) readonly buffer T { float t[]; };
-layout(std430, binding = 2) readonly buffer T4 { vec4 t_4[]; };
-layout(std430, binding = 3) writeonly buffer Y { float y[]; };
-layout(std430, binding = 3) writeonly buffer Y4 { vec4 y_4[]; };
+INPUT(1, p, vec4)
+INPUT(2, t, vec4)
+OUTPUT(3, y, vec4)
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
-    uint rows_per_group;
+    ELEMENT_MEMBERS
 } push;
 
 // log(1 - p); where p is small, 1 - p would lose its low bits.
@@ -42,6 +36,4 @@ void one(uint place) {
     y[place] = loss(p[place], t[place]);
 }
 
-void main() {
-    walk(own_elements(push.rows_of, push.rows, push.columns, push.rows_per_group));
-}
+#include "elements-main.glsl"

@@ -3,9 +3,7 @@
 // Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows.
 // Reduction order: none.
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4; in 16 bits, b has a's last axis.
-//# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
-#extension GL_GOOGLE_include_directive : require
 #include "elements.glsl"
 #include "stored.glsl"
 
@@ -16,18 +14,12 @@ layout(constant_id = 1) const uint AXES = 0;
 // Whether a group of four elements never crosses the end of the fastest axis.
 ALIGNED_ROWS(VECTOR, 2);
 
-layout(std430, binding = 1) readonly buffer A { float a[]; };
-layout(std430, binding = 1) readonly buffer A4 { QUAD a_4[]; };
-layout(std430, binding = 2) readonly buffer B { float b[]; };
-layout(std430, binding = 2) readonly buffer B4 { QUAD b_4[]; };
-layout(std430, binding = 3) writeonly buffer Y { float y[]; };
-layout(std430, binding = 3) writeonly buffer Y4 { QUAD y_4[]; };
+INPUT(1, a, QUAD)
+INPUT(2, b, QUAD)
+OUTPUT(3, y, QUAD)
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
-    uint rows_per_group;
+    ELEMENT_MEMBERS
     uint size_0;
     uint size_1;
     uint size_2;
@@ -98,6 +90,4 @@ void one(uint place) {
 #endif
 }
 
-void main() {
-    walk(own_elements(push.rows_of, push.rows, push.columns, push.rows_per_group));
-}
+#include "elements-main.glsl"

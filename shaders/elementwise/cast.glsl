@@ -3,7 +3,6 @@
 // Grid: x = ceil(words / push.words_per_group); 256 invocations loop over the words of the result.
 // Reduction order: none.
 // Assumes: elements < 2^32; words_per_group is a multiple of 4.
-#extension GL_GOOGLE_include_directive : require
 #include "half.glsl"
 
 layout(local_size_x = 256) in;

@@ -4,28 +4,19 @@
 // Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows.
 // Reduction order: none.
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4.
-//# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
 //#
-//# [[kernel]]
-//# name = "dropout-keyed"
-//# stored = ["float32", "float16", "bfloat16"]
-//# variants = [{ defines = { KEYED = "1" } }]
-#extension GL_GOOGLE_include_directive : require
+//# [builds]
+//# dropout-keyed = { define = "KEYED" }
 #include "elements.glsl"
 #include "philox.glsl"
 #include "stored.glsl"
 
-layout(std430, binding = 1) readonly buffer X { float x[]; };
-layout(std430, binding = 1) readonly buffer X4 { QUAD x_4[]; };
-layout(std430, binding = 2) writeonly buffer Y { float y[]; };
-layout(std430, binding = 2) writeonly buffer Y4 { QUAD y_4[]; };
+INPUT(1, x, QUAD)
+OUTPUT(2, y, QUAD)
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
-    uint rows_per_group;
+    ELEMENT_MEMBERS
     float p;
     // Key, and counter of the first four elements, least significant word first.
     uint seed_0;
@@ -57,6 +48,4 @@ void one(uint place) {
 #endif
 }
 
-void main() {
-    walk(own_elements(push.rows_of, push.rows, push.columns, push.rows_per_group));
-}
+#include "elements-main.glsl"

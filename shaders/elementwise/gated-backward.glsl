@@ -3,34 +3,11 @@
 // Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows.
 // Reduction order: none.
 // Assumes: elements of x < 2^32; rows_per_group * columns is a multiple of 4, and width with VECTOR.
-#extension GL_GOOGLE_include_directive : require
-#include "elements.glsl"
-#include "functions.glsl"
+#include "gated-halves.glsl"
 
-layout(constant_id = 0) const uint ACTIVATION = 0;
-layout(constant_id = 1) const bool VECTOR = false;
-
-layout(std430, binding = 1) readonly buffer G { float g[]; };
-layout(std430, binding = 1) readonly buffer G4 { vec4 g_4[]; };
-layout(std430, binding = 2) readonly buffer X { float x[]; };
-layout(std430, binding = 2) readonly buffer X4 { vec4 x_4[]; };
-layout(std430, binding = 3) writeonly buffer Y { float y[]; };
-layout(std430, binding = 3) writeonly buffer Y4 { vec4 y_4[]; };
-
-layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
-    uint rows_per_group;
-    uint width;
-    float a;
-    float b;
-} push;
-
-// The index in x and y that corresponds to an element of g.
-uint first_half(uint place) {
-    return place + place / push.width * push.width;
-}
+INPUT(1, g, vec4)
+INPUT(2, x, vec4)
+OUTPUT(3, y, vec4)
 
 void four(uint quad) {
     uint at = first_half(4u * quad);

@@ -3,35 +3,11 @@
 // Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows.
 // Reduction order: none.
 // Assumes: elements of x < 2^32; rows_per_group * columns is a multiple of 4, and width with VECTOR.
-//# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
-#extension GL_GOOGLE_include_directive : require
-#include "elements.glsl"
-#include "functions.glsl"
-#include "stored.glsl"
+#include "gated-halves.glsl"
 
-layout(constant_id = 0) const uint ACTIVATION = 0;
-ALIGNED_ROWS(VECTOR, 1);
-
-layout(std430, binding = 1) readonly buffer X { float x[]; };
-layout(std430, binding = 1) readonly buffer X4 { QUAD x_4[]; };
-layout(std430, binding = 2) writeonly buffer Y { float y[]; };
-layout(std430, binding = 2) writeonly buffer Y4 { QUAD y_4[]; };
-
-layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
-    uint rows_per_group;
-    uint width;
-    float a;
-    float b;
-} push;
-
-// The index in x that corresponds to an element of y.
-uint first_half(uint place) {
-    return place + place / push.width * push.width;
-}
+INPUT(1, x, QUAD)
+OUTPUT(2, y, QUAD)
 
 void four(uint quad) {
 #if STORED == FLOAT32
@@ -57,6 +33,4 @@ void one(uint place) {
 #endif
 }
 
-void main() {
-    walk(own_elements(push.rows_of, push.rows, push.columns, push.rows_per_group));
-}
+#include "elements-main.glsl"

@@ -3,25 +3,21 @@
 // Grid: x = ceil(rows / (256 / LANES)) * ceil(quads of a row / LANES), continued along y.
 // Reduction order: i in order, on every device.
 // Assumes: order below tokens, starts at most the length of order; with VECTOR, columns are a multiple of 4.
-#extension GL_GOOGLE_include_directive : require
 #include "counts.glsl"
+#include "stored.glsl"
 
 layout(local_size_x = 256) in;
 // Invocations that share a row, a power of two.
 layout(constant_id = 0) const uint LANES = 64;
 layout(constant_id = 1) const bool VECTOR = false;
 
-layout(std430, binding = 1) readonly buffer G { float g[]; };
-layout(std430, binding = 1) readonly buffer G4 { vec4 g_4[]; };
+INPUT(1, g, vec4)
 layout(std430, binding = 2) readonly buffer Order { uint order[]; };
 layout(std430, binding = 3) readonly buffer Starts { uint starts[]; };
-layout(std430, binding = 4) writeonly buffer Y { float y[]; };
-layout(std430, binding = 4) writeonly buffer Y4 { vec4 y_4[]; };
+OUTPUT(4, y, vec4)
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
+    ROW_MEMBERS
     uint places_of;
     uint places;
     // Workgroups that share a row.

@@ -3,9 +3,7 @@
 // Grid: x = ceil(rows / 4); 64 invocations loop over the columns of each row, with VECTOR four columns at a time.
 // Reduction order: y (with ACCUMULATE), then the tables in order.
 // Assumes: indices are inside their tables; SLICED has one table, of which rows first .. first + slice_rows are bound.
-//# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
-#extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "counts.glsl"
 #include "stored.glsl"
@@ -19,21 +17,16 @@ ALIGNED_ROWS(VECTOR, 3);
 const uint FLIGHT = 4u;
 
 layout(std430, binding = 1) readonly buffer Index0 { uint index_0[]; };
-layout(std430, binding = 2) readonly buffer Table0 { float table_0[]; };
-layout(std430, binding = 2) readonly buffer Table04 { QUAD table_0_4[]; };
+INPUT(2, table_0, QUAD)
 layout(std430, binding = 3) readonly buffer Index1 { uint index_1[]; };
-layout(std430, binding = 4) readonly buffer Table1 { float table_1[]; };
-layout(std430, binding = 4) readonly buffer Table14 { QUAD table_1_4[]; };
+INPUT(4, table_1, QUAD)
 layout(std430, binding = 5) readonly buffer Index2 { uint index_2[]; };
-layout(std430, binding = 6) readonly buffer Table2 { float table_2[]; };
-layout(std430, binding = 6) readonly buffer Table24 { QUAD table_2_4[]; };
+INPUT(6, table_2, QUAD)
 layout(std430, binding = 7) buffer Y { float y[]; };
 layout(std430, binding = 7) buffer Y4 { QUAD y_4[]; };
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
+    ROW_MEMBERS
     uint first;
     uint slice_rows;
 } push;

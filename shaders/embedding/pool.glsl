@@ -4,9 +4,7 @@
 // Grid: x = ceil(columns / 64), y = texts; an invocation owns one column of one text.
 // Reduction order: tokens in order, in blocks of 32 from the first pooled token, whose sums are then added in order.
 // Assumes: offsets [B + 1] increase to T; tokens before offsets[i] + first[i] are excluded.
-//# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
-#extension GL_GOOGLE_include_directive : require
 #include "counts.glsl"
 #include "numbers.glsl"
 #include "stored.glsl"

@@ -4,7 +4,6 @@
 // Reduction order: none.
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4; indices are distinct. Rows outside the table
 // are not written.
-#extension GL_GOOGLE_include_directive : require
 #include "elements.glsl"
 
 layout(std430, binding = 1) buffer Table { float table[]; };
@@ -12,10 +11,7 @@ layout(std430, binding = 2) readonly buffer X { float x[]; };
 layout(std430, binding = 3) readonly buffer Index { uint index[]; };
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
-    uint rows_per_group;
+    ELEMENT_MEMBERS
     uint width;
     uint places;
 } push;
@@ -27,12 +23,5 @@ void one(uint place) {
     }
 }
 
-void four(uint quad) {
-    for (uint i = 0u; i < 4u; i++) {
-        one(4u * quad + i);
-    }
-}
-
-void main() {
-    walk(own_elements(push.rows_of, push.rows, push.columns, push.rows_per_group));
-}
+#define SINGLY
+#include "elements-main.glsl"

@@ -6,6 +6,7 @@
 //   PREPARED       if it needs void prepare(uint first, uint last) and void prepare_row(uint slot, uint row) before
 //   GROUPED        the rows of all heads that share values are stacked, 128 at once instead of 64
 //   FEW_ROWS       in a partial tile, absent rows are not computed
+#extension GL_EXT_control_flow_attributes : require
 
 layout(local_size_x = 256) in;
 

@@ -3,12 +3,16 @@
 
 layout(local_size_x = 256) in;
 
+// The first members of the push block. Rows per workgroup times columns are a multiple of four.
+#define ELEMENT_MEMBERS                                                                                                \
+    ROW_MEMBERS                                                                                                        \
+    uint rows_per_group;
+
 // The shader's work on elements 4 quad .. 4 quad + 3, and on one element.
 void four(uint quad);
 void one(uint place);
 
-// The first element of this workgroup and the end of its range. Rows per workgroup times columns are a multiple of
-// four.
+// The first element of this workgroup and the end of its range.
 uvec2 own_elements(uint rows_of, uint rows, uint columns, uint rows_per_group) {
     uint first = gl_WorkGroupID.x * rows_per_group;
     uint last = min(first + rows_per_group, batch_rows(rows_of, rows));

@@ -2,6 +2,7 @@
 // QUADS groups of four columns, which it keeps in registers if HELD, so that a row is read once. Needs no subgroup
 // operation: any subgroup size gives the same bits. `src/backend/vulkan/kernels/rows.rs` chooses the constants from the
 // columns alone.
+#extension GL_EXT_control_flow_attributes : require
 #include "stored.glsl"
 
 layout(local_size_x = 256) in;
@@ -48,32 +49,35 @@ vec4 within(vec4 value, uint i, uint columns, float other) {
     return mix(vec4(other), value, inside(i, columns));
 }
 
-// Declares `vec4 NAME(start, i, columns)`: group i of the row from element `start`. Loads are unconditional, at a valid
-// index; the caller discards values past the row's end.
-#define LOAD(NAME, SCALARS, VECTORS)                                                                                   \
-    vec4 NAME(uint start, uint i, uint columns) {                                                                      \
+// Declares an operand as INPUT does, and `vec4 load_NAME(start, i, columns)`: group i of the row from element `start`.
+// Loads are unconditional, at a valid index; the caller discards values past the row's end.
+#define INPUT_ROWS(INDEX, NAME, FOUR)                                                                                  \
+    INPUT(INDEX, NAME, FOUR)                                                                                           \
+    vec4 load_##NAME(uint start, uint i, uint columns) {                                                               \
         uvec4 c = columns_of(i);                                                                                       \
         if (VECTOR) {                                                                                                  \
-            return wide(VECTORS[c.x < columns ? (start + c.x) / 4u : 0u]);                                             \
+            return wide(NAME##_4[c.x < columns ? (start + c.x) / 4u : 0u]);                                            \
         }                                                                                                              \
         uvec4 at = mix(uvec4(0u), start + c, inside(i, columns));                                                      \
-        return vec4(SCALARS[at.x], SCALARS[at.y], SCALARS[at.z], SCALARS[at.w]);                                       \
+        return vec4(NAME[at.x], NAME[at.y], NAME[at.z], NAME[at.w]);                                                   \
     }
 
-// Declares `void NAME(start, i, columns, value)`, which writes the elements inside the row.
-#define STORE(NAME, SCALARS, VECTORS)                                                                                  \
-    void NAME(uint start, uint i, uint columns, vec4 value) {                                                          \
+// Declares a result as OUTPUT does, and `void store_NAME(start, i, columns, value)`, which writes the elements inside
+// the row.
+#define OUTPUT_ROWS(INDEX, NAME, FOUR)                                                                                 \
+    OUTPUT(INDEX, NAME, FOUR)                                                                                          \
+    void store_##NAME(uint start, uint i, uint columns, vec4 value) {                                                  \
         uvec4 c = columns_of(i);                                                                                       \
         if (VECTOR) {                                                                                                  \
             if (c.x < columns) {                                                                                       \
-                VECTORS[(start + c.x) / 4u] = narrow(value);                                                           \
+                NAME##_4[(start + c.x) / 4u] = narrow(value);                                                          \
             }                                                                                                          \
             return;                                                                                                    \
         }                                                                                                              \
-        if (c.x < columns) { SCALARS[start + c.x] = value.x; }                                                         \
-        if (c.y < columns) { SCALARS[start + c.y] = value.y; }                                                         \
-        if (c.z < columns) { SCALARS[start + c.z] = value.z; }                                                         \
-        if (c.w < columns) { SCALARS[start + c.w] = value.w; }                                                         \
+        if (c.x < columns) { NAME[start + c.x] = value.x; }                                                            \
+        if (c.y < columns) { NAME[start + c.y] = value.y; }                                                            \
+        if (c.z < columns) { NAME[start + c.z] = value.z; }                                                            \
+        if (c.w < columns) { NAME[start + c.w] = value.w; }                                                            \
     }
 
 float sum_of(vec4 v) {

@@ -2,6 +2,7 @@
 // replace the one, gate and up, with 64 rows each per tile of 128 columns, and y = act(x gate^T) (x up^T). With NORMED
 // or FOLDED x is normalised by its rows' moments, m = mean and r = 1 / sqrt(var + eps): with NORMED as it is loaded,
 // with FOLDED in the result, y = act(r (x (g w)^T - m s) + c), where s and c are column sums (layer-norm-columns.glsl).
+#extension GL_EXT_control_flow_attributes : require
 #include "counts.glsl"
 #include "activate.glsl"
 #include "stored.glsl"
@@ -24,37 +25,30 @@ layout(constant_id = 3) const bool RESIDUAL = false;
 // Whether rows of the result do.
 ALIGNED_ROWS(VECTOR_Y, 7);
 
-layout(std430, binding = 1) readonly buffer X { float x[]; };
-layout(std430, binding = 1) readonly buffer X4 { QUAD x_4[]; };
+INPUT(1, x, QUAD)
 #if defined(NORMED) || defined(FOLDED)
 layout(std430, binding = 2) readonly buffer Moments { vec2 moments[]; };
-layout(std430, binding = 3) readonly buffer NormWeight { float norm_weight[]; };
-layout(std430, binding = 3) readonly buffer NormWeight4 { vec4 norm_weight_4[]; };
+INPUT(3, norm_weight, vec4)
 #define WEIGHT 5
 #else
 #define WEIGHT 2
 #endif
 #ifdef NORMED
-layout(std430, binding = 4) readonly buffer NormBias { float norm_bias[]; };
-layout(std430, binding = 4) readonly buffer NormBias4 { vec4 norm_bias_4[]; };
+INPUT(4, norm_bias, vec4)
 #endif
 #ifdef FOLDED
 layout(std430, binding = 4) readonly buffer Columns { vec2 columns[]; };
 #endif
-layout(std430, binding = WEIGHT) readonly buffer Weight { float weight[]; };
-layout(std430, binding = WEIGHT) readonly buffer Weight4 { QUAD weight_4[]; };
+INPUT(WEIGHT, weight, QUAD)
 #ifdef GATED
-layout(std430, binding = 3) readonly buffer Up { float up[]; };
-layout(std430, binding = 3) readonly buffer Up4 { QUAD up_4[]; };
+INPUT(3, up, QUAD)
 #define RESULT 4
 #endif
 #ifdef BIASED
-layout(std430, binding = WEIGHT + 1) readonly buffer Bias { float bias[]; };
-layout(std430, binding = WEIGHT + 1) readonly buffer Bias4 { vec4 bias_4[]; };
+INPUT(WEIGHT + 1, bias, vec4)
 #endif
 #ifdef ADDS
-layout(std430, binding = 4) readonly buffer Residual { float residual[]; };
-layout(std430, binding = 4) readonly buffer Residual4 { QUAD residual_4[]; };
+INPUT(4, residual, QUAD)
 #define RESULT 5
 #endif
 #ifdef NORMED
@@ -63,8 +57,7 @@ layout(std430, binding = 4) readonly buffer Residual4 { QUAD residual_4[]; };
 #ifdef FOLDED
 #define RESULT 6
 #endif
-layout(std430, binding = RESULT) writeonly buffer Y { float y[]; };
-layout(std430, binding = RESULT) writeonly buffer Y4 { QUAD y_4[]; };
+OUTPUT(RESULT, y, QUAD)
 
 layout(push_constant) uniform Push {
     uint rows_of;

@@ -18,6 +18,15 @@
 #define QUAD uvec2
 #endif
 
+// Declare the operand, or the result, NAME at binding INDEX: `NAME` has its elements and `NAME_4` groups of four, each
+// FOUR: a QUAD, or vec4 for what is float32 in every build.
+#define INPUT(INDEX, NAME, FOUR)                                                                                       \
+    layout(std430, binding = INDEX) readonly buffer NAME##_elements { float NAME[]; };                                 \
+    layout(std430, binding = INDEX) readonly buffer NAME##_quads { FOUR NAME##_4[]; };
+#define OUTPUT(INDEX, NAME, FOUR)                                                                                      \
+    layout(std430, binding = INDEX) writeonly buffer NAME##_elements { float NAME[]; };                                \
+    layout(std430, binding = INDEX) writeonly buffer NAME##_quads { FOUR NAME##_4[]; };
+
 // Four stored elements, converted to float32.
 vec4 wide(vec4 quad) {
     return quad;

@@ -5,9 +5,7 @@
 // Grid: x = ceil(N / (256 / LANES)), continued along y.
 // Reduction order: by held-rows.glsl, fixed by K: quads of a lane, then lanes.
 // Assumes: K a multiple of 4; N even where g is read eight at a time.
-//# [[kernel]]
 //# stored = ["float16", "bfloat16"]
-#extension GL_GOOGLE_include_directive : require
 #include "held-rows.glsl"
 
 layout(constant_id = 4) const bool BIAS = false;

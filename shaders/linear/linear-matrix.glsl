@@ -9,27 +9,14 @@
 // cores.
 // Assumes: k a multiple of TILE_K, n of 8; 16 x 16 x 16 matrices; subgroups of 256 / SUBGROUPS invocations.
 //# # float16 on matrix cores; where there are none, `linear` runs: an encoder in float16, a single operation in float32.
-//# [[kernel]]
 //# stored = ["float16"]
 //# optional = true
 //# variants = [{ needs = ["coopmat_f16_f32_16x16x16", "float16", "storage16"] }]
-//# [[kernel]]
-//# name = "gated-linear-matrix"
-//# stored = ["float16"]
-//# optional = true
-//# variants = [{ needs = ["coopmat_f16_f32_16x16x16", "float16", "storage16"], defines = { GATED = "1" } }]
-//# [[kernel]]
-//# name = "layer-norm-linear-matrix"
-//# stored = ["float16"]
-//# optional = true
-//# variants = [{ needs = ["coopmat_f16_f32_16x16x16", "float16", "storage16"], defines = { FOLDED = "1" } }]
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
-#extension GL_EXT_shader_16bit_storage : require
-#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
-#extension GL_KHR_cooperative_matrix : require
-#extension GL_KHR_memory_scope_semantics : require
-#extension GL_KHR_shader_subgroup_basic : require
+//#
+//# [builds]
+//# gated-linear-matrix = { define = "GATED" }
+//# layer-norm-linear-matrix = { define = "FOLDED" }
+#include "cooperative-matrix.glsl"
 layout(local_size_x = 256) in;
 layout(constant_id = 3) const uint TILE_M = 64;
 layout(constant_id = 4) const uint TILE_N = 64;
@@ -67,9 +54,6 @@ const uint STEP = 256u / QUADS;
 
 #include "linear-matrix-interface.glsl"
 #include "linear-matrix-tiles.glsl"
-
-#define SUM coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
-#define HALF coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
 
 void main() {
     uint rows = batch_rows(push.rows_of, push.rows);
@@ -161,12 +145,12 @@ void main() {
         // barrier and the stores.
         uint next = min(step, steps - 1u);
         [[unroll]] for (uint k = 0u; k < DEPTH; k++) {
-            coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> a[ROWS];
+            LEFT a[ROWS];
             [[unroll]] for (uint i = 0u; i < ROWS; i++) {
                 uint at = (own_row + 16u * i) * STRIDE + 2u * k;
                 coopMatLoad(a[i], tile, at, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
             }
-            coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b[COLUMNS];
+            RIGHT b[COLUMNS];
             [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
                 uint at = (TILE_M + own_column + 16u * j) * STRIDE + 2u * k;
                 coopMatLoad(b[j], tile, at, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);

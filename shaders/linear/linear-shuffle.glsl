@@ -5,19 +5,11 @@
 // Assumes: full subgroups, of a size that divides 64; with VECTOR, K a multiple of 4, with VECTOR_Y, N.
 //# # Chosen by device type in src/backend/vulkan/kernels/linear.rs, so it is a kernel of its own: a variant would be taken
 //# # wherever its needs are met.
-//# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
 //#
-//# [[kernel]]
-//# name = "layer-norm-linear-shuffle"
-//# variants = [{ defines = { NORMED = "1" } }]
-//#
-//# [[kernel]]
-//# name = "layer-norm-linear-folded-shuffle"
-//# stored = ["float16", "bfloat16"]
-//# variants = [{ defines = { FOLDED = "1" } }]
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
+//# [builds]
+//# layer-norm-linear-shuffle = { define = "NORMED", stored = ["float32"] }
+//# layer-norm-linear-folded-shuffle = { define = "FOLDED", stored = ["float16", "bfloat16"] }
 #extension GL_KHR_shader_subgroup_shuffle : require
 #include "linear-interface.glsl"
 

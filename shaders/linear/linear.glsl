@@ -5,27 +5,14 @@
 // Reduction order: one fma per step, k = 0, 1, ... K - 1, from zero: the same for every tile size and every M.
 // Assumes: TILE_M a multiple of 16, TILE_N of 64, times TILE_K of 1024; with VECTOR, K a multiple of 4, with VECTOR_Y, N;
 // with WHOLE, K a multiple of TILE_K and of 4; TILE_K at least 16 with GATED.
-//# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
 //#
-//# # A fused operation: two products of one x in one build of linear.
-//# [[kernel]]
-//# name = "gated-linear"
-//# stored = ["float32", "float16", "bfloat16"]
-//# variants = [{ defines = { GATED = "1" } }]
-//#
-//# # Another: x is normalised on its way into shared memory, by moments that layer-norm-moments writes.
-//# [[kernel]]
-//# name = "layer-norm-linear"
-//# variants = [{ defines = { NORMED = "1" } }]
-//#
-//# # In 16 bits the norm is folded into the product, by moments and by sums that layer-norm-columns writes.
-//# [[kernel]]
-//# name = "layer-norm-linear-folded"
-//# stored = ["float16", "bfloat16"]
-//# variants = [{ defines = { FOLDED = "1" } }]
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
+//# [builds]
+//# gated-linear = { define = "GATED" }  # two products of one x
+//# # x is normalised on its way into shared memory, by moments that layer-norm-moments writes; in 16 bits the norm is
+//# # folded into the product, by moments and by sums that layer-norm-columns writes.
+//# layer-norm-linear = { define = "NORMED", stored = ["float32"] }
+//# layer-norm-linear-folded = { define = "FOLDED", stored = ["float16", "bfloat16"] }
 #include "linear-interface.glsl"
 
 layout(local_size_x = 256) in;

@@ -6,6 +6,7 @@
 // Reduction order: one fma per step, k = 0, 1, ... K - 1, from zero: the same for every tile size and every M.
 // Assumes: TILE_M, TILE_N multiples of 16, times TILE_K multiples of 1024; fewer than 2^32 elements.
 #extension GL_EXT_control_flow_attributes : require
+#include "stored.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint TILE_M = 64;
@@ -16,10 +17,8 @@ layout(constant_id = 2) const uint TILE_K = 16;
 layout(constant_id = 3) const uint A_LOAD = 0;
 layout(constant_id = 4) const uint B_LOAD = 0;
 
-layout(std430, binding = 0) readonly buffer A { float a[]; };
-layout(std430, binding = 0) readonly buffer A4 { vec4 a_4[]; };
-layout(std430, binding = 1) readonly buffer B { float b[]; };
-layout(std430, binding = 1) readonly buffer B4 { vec4 b_4[]; };
+INPUT(0, a, vec4)
+INPUT(1, b, vec4)
 layout(std430, binding = 2) writeonly buffer Y { float y[]; };
 
 layout(push_constant) uniform Push {

@@ -4,47 +4,25 @@
 // Grid: x = ceil(rows / (256 / LANES)), continued along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes. Mean first, then variance.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4.
-//# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
 //#
-//# # Fused operations: builds of the norms above.
-//# [[kernel]]
-//# name = "residual-layer-norm"
-//# stored = ["float32", "float16", "bfloat16"]
-//# variants = [{ defines = { RESIDUAL = "1" } }]
-//#
-//# # What layer-norm-linear normalises by: each row's mean and 1 / sqrt(var + eps).
-//# [[kernel]]
-//# name = "layer-norm-moments"
-//# stored = ["float32", "float16", "bfloat16"]
-//# variants = [{ defines = { MOMENTS = "1" } }]
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
+//# [builds]
+//# residual-layer-norm = { define = "RESIDUAL" }  # a fused operation
+//# layer-norm-moments = { define = "MOMENTS" }  # what layer-norm-linear normalises by
 #include "normed-rows.glsl"
 
 #ifdef MOMENTS
 layout(std430, binding = NEXT) writeonly buffer Y { vec2 y[]; };
 #else
-layout(std430, binding = NEXT) readonly buffer Weight { float weight[]; };
-layout(std430, binding = NEXT) readonly buffer Weight4 { vec4 weight_4[]; };
-layout(std430, binding = NEXT + 1) readonly buffer Bias { float bias[]; };
-layout(std430, binding = NEXT + 1) readonly buffer Bias4 { vec4 bias_4[]; };
-layout(std430, binding = NEXT + 2) writeonly buffer Y { float y[]; };
-layout(std430, binding = NEXT + 2) writeonly buffer Y4 { QUAD y_4[]; };
+INPUT_ROWS(NEXT, weight, vec4)
+INPUT_ROWS(NEXT + 1, bias, vec4)
+OUTPUT_ROWS(NEXT + 2, y, QUAD)
 #endif
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
+    ROW_MEMBERS
     float eps;
 } push;
-
-#ifndef MOMENTS
-LOAD(load_weight, weight, weight_4)
-LOAD(load_bias, bias, bias_4)
-STORE(store_y, y, y_4)
-#endif
 
 vec4 held[QUADS];
 

@@ -4,10 +4,10 @@
 // Reduction order: lane i sums squares of columns i, i + LANES, ... (VECTOR: of four columns each); lanes sum as a
 // tree.
 // Assumes: LANES is a power of two up to 256; with VECTOR, columns are a multiple of 4.
-#extension GL_GOOGLE_include_directive : require
 #include "counts.glsl"
 #include "numbers.glsl"
 #include "row-sum.glsl"
+#include "stored.glsl"
 
 layout(constant_id = 1) const bool VECTOR = false;
 // As `Floor`: 0 max, 1 add.
@@ -15,15 +15,11 @@ layout(constant_id = 2) const uint FLOOR = 0;
 // Columns, or groups of four, that a lane keeps in registers, 8 at most; 0 where rows are too long and are read twice.
 layout(constant_id = 3) const uint HELD = 0;
 
-layout(std430, binding = 1) readonly buffer X { float x[]; };
-layout(std430, binding = 1) readonly buffer X4 { vec4 x_4[]; };
-layout(std430, binding = 2) writeonly buffer Y { float y[]; };
-layout(std430, binding = 2) writeonly buffer Y4 { vec4 y_4[]; };
+INPUT(1, x, vec4)
+OUTPUT(2, y, vec4)
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
+    ROW_MEMBERS
     float eps;
 } push;
 

@@ -3,34 +3,7 @@
 // Grid: x = ceil(rows / (256 / LANES)), continued along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4.
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
-#include "counts.glsl"
-#include "held-rows.glsl"
-
-layout(std430, binding = 1) readonly buffer G { float g[]; };
-layout(std430, binding = 1) readonly buffer G4 { vec4 g_4[]; };
-layout(std430, binding = 2) readonly buffer X { float x[]; };
-layout(std430, binding = 2) readonly buffer X4 { vec4 x_4[]; };
-layout(std430, binding = 3) readonly buffer Weight { float weight[]; };
-layout(std430, binding = 3) readonly buffer Weight4 { vec4 weight_4[]; };
-layout(std430, binding = 4) writeonly buffer Y { float y[]; };
-layout(std430, binding = 4) writeonly buffer Y4 { vec4 y_4[]; };
-
-layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
-    float eps;
-} push;
-
-LOAD(load_g, g, g_4)
-LOAD(load_x, x, x_4)
-LOAD(load_weight, weight, weight_4)
-STORE(store_y, y, y_4)
-
-vec4 held_x[QUADS];
-vec4 held_h[QUADS];
+#include "norm-gradient.glsl"
 
 void main() {
     uint row = own_row();

@@ -4,40 +4,25 @@
 // Grid: x = ceil(rows / (256 / LANES)), continued along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4, and half a head's.
-//# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
 //#
-//# [[kernel]]
-//# name = "residual-rms-norm"
-//# stored = ["float32", "float16", "bfloat16"]
-//# variants = [{ defines = { RESIDUAL = "1" } }]
-//#
-//# [[kernel]]
-//# name = "rms-norm-rope"
-//# stored = ["float32", "float16", "bfloat16"]
-//# variants = [{ defines = { ROTARY = "1" } }]
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
+//# [builds]
+//# residual-rms-norm = { define = "RESIDUAL" }
+//# rms-norm-rope = { define = "ROTARY" }
 #include "normed-rows.glsl"
 
-layout(std430, binding = NEXT) readonly buffer Weight { float weight[]; };
-layout(std430, binding = NEXT) readonly buffer Weight4 { vec4 weight_4[]; };
+INPUT_ROWS(NEXT, weight, vec4)
 #ifdef ROTARY
 #define LAST NEXT + 3
-layout(std430, binding = NEXT + 1) readonly buffer Cos { float cosine[]; };
-layout(std430, binding = NEXT + 1) readonly buffer Cos4 { vec4 cosine_4[]; };
-layout(std430, binding = NEXT + 2) readonly buffer Sin { float sine[]; };
-layout(std430, binding = NEXT + 2) readonly buffer Sin4 { vec4 sine_4[]; };
+INPUT(NEXT + 1, cosine, vec4)
+INPUT(NEXT + 2, sine, vec4)
 #else
 #define LAST NEXT + 1
 #endif
-layout(std430, binding = LAST) writeonly buffer Y { float y[]; };
-layout(std430, binding = LAST) writeonly buffer Y4 { QUAD y_4[]; };
+OUTPUT_ROWS(LAST, y, QUAD)
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
+    ROW_MEMBERS
     float eps;
 #ifdef ROTARY
     // Columns of half a head, rows per position, and rows of the angle tables.
@@ -46,9 +31,6 @@ layout(push_constant) uniform Push {
     uint angles;
 #endif
 } push;
-
-LOAD(load_weight, weight, weight_4)
-STORE(store_y, y, y_4)
 
 #ifdef ROTARY
 // The row's columns `at`; columns outside it are read from a valid index.

@@ -3,7 +3,6 @@
 // Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows.
 // Reduction order: none.
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4.
-#extension GL_GOOGLE_include_directive : require
 #include "elements.glsl"
 
 layout(std430, binding = 1) readonly buffer X { int x[]; };
@@ -12,10 +11,7 @@ layout(std430, binding = 3) readonly buffer WeightScale { float weight_scale[]; 
 layout(std430, binding = 4) writeonly buffer Y { float y[]; };
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
-    uint rows_per_group;
+    ELEMENT_MEMBERS
     uint width;
 } push;
 
@@ -24,12 +20,5 @@ void one(uint place) {
     y[place] = float(x[place]) / divisor;
 }
 
-void four(uint quad) {
-    for (uint i = 0u; i < 4u; i++) {
-        one(4u * quad + i);
-    }
-}
-
-void main() {
-    walk(own_elements(push.rows_of, push.rows, push.columns, push.rows_per_group));
-}
+#define SINGLY
+#include "elements-main.glsl"

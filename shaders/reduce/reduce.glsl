@@ -5,13 +5,8 @@
 // Reduction order: lane i takes elements i, i + LANES, ... of a chunk in four chains; then lanes as a tree; chunks likewise.
 // Assumes: LANES and COLUMNS are powers of two with a product up to 256; chunks = ceil(n / chunk). With QUADS, a
 // column, and the unit of `inner`, is four columns of the tensor.
-//# [[kernel]]
-//#
-//# # Chosen by the shape in src/backend/vulkan/kernels/reduce.rs.
-//# [[kernel]]
-//# name = "reduce-quads"
-//# variants = [{ defines = { QUADS = "1" } }]
-#extension GL_GOOGLE_include_directive : require
+//# [builds]
+//# reduce-quads = { define = "QUADS" }  # chosen by the shape in src/backend/vulkan/kernels/reduce.rs
 #include "numbers.glsl"
 
 layout(local_size_x = 256) in;

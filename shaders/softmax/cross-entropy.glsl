@@ -3,33 +3,12 @@
 // Grid: x = ceil(rows / (256 / LANES)), continued along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4; targets below C or -1, that is 2^32 - 1.
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
-#include "counts.glsl"
-#include "numbers.glsl"
-#include "held-rows.glsl"
+#include "cross-entropy-rows.glsl"
 
-layout(constant_id = 4) const bool WEIGHTED = false;
-layout(constant_id = 5) const bool SMOOTHED = false;
-
-layout(std430, binding = 1) readonly buffer X { float x[]; };
-layout(std430, binding = 1) readonly buffer X4 { vec4 x_4[]; };
+INPUT_ROWS(1, x, vec4)
 layout(std430, binding = 2) readonly buffer Targets { uint targets[]; };
-layout(std430, binding = 3) readonly buffer Weight { float weight[]; };
-layout(std430, binding = 3) readonly buffer Weight4 { vec4 weight_4[]; };
+INPUT_ROWS(3, weight, vec4)
 layout(std430, binding = 4) writeonly buffer Y { float y[]; };
-
-layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
-    float label_smoothing;
-} push;
-
-LOAD(load_x, x, x_4)
-LOAD(load_weight, weight, weight_4)
-
-vec4 held[QUADS];
 
 void main() {
     uint row = own_row();

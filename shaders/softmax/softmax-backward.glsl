@@ -3,27 +3,16 @@
 // Grid: x = ceil(rows / (256 / LANES)), continued along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4.
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
 #include "counts.glsl"
 #include "held-rows.glsl"
 
-layout(std430, binding = 1) readonly buffer G { float g[]; };
-layout(std430, binding = 1) readonly buffer G4 { vec4 g_4[]; };
-layout(std430, binding = 2) readonly buffer P { float p[]; };
-layout(std430, binding = 2) readonly buffer P4 { vec4 p_4[]; };
-layout(std430, binding = 3) writeonly buffer Y { float y[]; };
-layout(std430, binding = 3) writeonly buffer Y4 { vec4 y_4[]; };
+INPUT_ROWS(1, g, vec4)
+INPUT_ROWS(2, p, vec4)
+OUTPUT_ROWS(3, y, vec4)
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
+    ROW_MEMBERS
 } push;
-
-LOAD(load_g, g, g_4)
-LOAD(load_p, p, p_4)
-STORE(store_y, y, y_4)
 
 vec4 held_g[QUADS];
 vec4 held_p[QUADS];

@@ -4,16 +4,10 @@
 // Grid: x = ceil(rows / (256 / LANES)), continued along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4; at most three axes of rows.
-//# [[kernel]]
 //# stored = ["float32", "float16", "bfloat16"]
 //#
-//# # A fused operation: a build of softmax.
-//# [[kernel]]
-//# name = "softmax-dropout"
-//# stored = ["float32", "float16", "bfloat16"]
-//# variants = [{ defines = { DROPOUT = "1" } }]
-#extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
+//# [builds]
+//# softmax-dropout = { define = "DROPOUT" }  # a fused operation
 #include "counts.glsl"
 #include "numbers.glsl"
 #include "held-rows.glsl"
@@ -26,17 +20,13 @@ layout(constant_id = 4) const uint MASK = 0;
 // Whether keys j after the row's position in its axis are masked.
 layout(constant_id = 5) const bool CAUSAL = false;
 
-layout(std430, binding = 1) readonly buffer X { float x[]; };
-layout(std430, binding = 1) readonly buffer X4 { QUAD x_4[]; };
+INPUT_ROWS(1, x, QUAD)
 layout(std430, binding = 2) readonly buffer Keep { uint keep[]; };
 layout(std430, binding = 2) readonly buffer Keep4 { uvec4 keep_4[]; };
-layout(std430, binding = 3) writeonly buffer Y { float y[]; };
-layout(std430, binding = 3) writeonly buffer Y4 { QUAD y_4[]; };
+OUTPUT_ROWS(3, y, QUAD)
 
 layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint columns;
+    ROW_MEMBERS
     // Rows of axis -2, for CAUSAL.
     uint queries;
     // Rows as axes [.., size_1, size_2], and the strides of `keep` along them; 0 where it is broadcast.
@@ -53,9 +43,6 @@ layout(push_constant) uniform Push {
     uint offset_1;
 #endif
 } push;
-
-LOAD(load_x, x, x_4)
-STORE(store_y, y, y_4)
 
 bvec4 both(bvec4 a, bvec4 b) {
     return bvec4(a.x && b.x, a.y && b.y, a.z && b.z, a.w && b.w);
