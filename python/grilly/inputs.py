@@ -12,6 +12,7 @@ import numpy as np
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 
 __all__ = [
+    "as_int",
     "as_list",
     "check_device",
     "check_dtype",
@@ -62,12 +63,17 @@ def path_text(path: Any, name: str) -> str:
     return text
 
 
-def positive(value: Any, name: str) -> int:
-    """A whole number above 0."""
+def as_int(value: Any, name: str) -> int:
+    """A whole number of any type that has `__index__`."""
     try:
-        number = operator.index(value)
+        return int(operator.index(value))
     except TypeError:
         raise InvalidTypeError(f"{name} is of type {type(value).__name__}, expected int") from None
+
+
+def positive(value: Any, name: str) -> int:
+    """A whole number above 0."""
+    number = as_int(value, name)
     if number <= 0:
         raise InvalidArgumentError(f"{name} is {number}, expected at least 1")
     return min(number, 2**62)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from grilly.functional.activations import gelu_kind
-from grilly.functional.dispatch import Operand, Result, evaluate, floats, need_shape, number, shape
+from grilly.functional.checks import need_shape, number
+from grilly.functional.dispatch import Operand, Result, evaluate, floats
 
 __all__ = [
     "gcu_backward",
@@ -23,7 +24,7 @@ __all__ = [
 
 def _backward(name: str, grad_output: Operand, x: Operand, kind: str, **attributes: float) -> Result:
     g, given = floats(grad_output, "grad_output"), floats(x, "x")
-    need_shape(name, "grad_output", g, shape(given))
+    need_shape(name, "grad_output", g, given.shape)
 
     def body(r: Any, g: Any, x: Any) -> Any:
         (gradient,) = r.vjp("activation", g, x, kind=kind, **attributes)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from grilly.functional.dispatch import Operand, Result, evaluate, floats, number, one_of
+from grilly.functional.checks import number, one_of
+from grilly.functional.dispatch import Operand, Result, evaluate, floats
 
 __all__ = [
     "gcu",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,20 +11,8 @@ import numpy.typing as npt
 
 from grilly.device_array import VulkanTensor, integers_of, wrap
 from grilly.errors import InvalidArgumentError
-from grilly.functional.dispatch import (
-    Operand,
-    Prepared,
-    Result,
-    count,
-    evaluate,
-    flag,
-    floats,
-    mask_values,
-    need_axes,
-    number,
-    shape,
-    whole,
-)
+from grilly.functional.checks import flag, need_axes, number, whole
+from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, mask_values
 from grilly.functional.kept import offsets
 from grilly.functional.rotary import rope_table
 
@@ -94,15 +83,16 @@ def attend(
     share = heads_to_a_key(batch, key_batch)
     if not share or key_width != width:
         raise InvalidArgumentError(
-            f"{name}: key has shape {list(shape(k))}, expected {[*batch, 'Sk', width]}, or a divisor of the heads"
+            f"{name}: key has shape {list(k.shape)}, expected {[*batch, 'Sk', width]}, or a divisor of the heads"
         )
     if value_batch != key_batch or values != keys:
-        raise InvalidArgumentError(f"{name}: value has shape {list(shape(v))}, expected {[*key_batch, keys, 'Dv']}")
+        raise InvalidArgumentError(f"{name}: value has shape {list(v.shape)}, expected {[*key_batch, keys, 'Dv']}")
     if flag(name, "use_rope", use_rope) and width % 2:
         raise InvalidArgumentError(f"{name}: query has {width} columns, and rotation needs an even number")
     factor, need_weights = default_scale(name, scale, width), flag(name, "need_weights", need_weights)
     # Each head is a separate text; heads that share keys are adjacent.
-    rows, groups, heads, scores_shape = count(batch), count(key_batch), (batch or [1])[-1], (*batch, queries, keys)
+    rows, groups, heads = math.prod(batch), math.prod(key_batch), (batch or [1])[-1]
+    scores_shape = (*batch, queries, keys)
     table = bias_operand(name, bias, heads)
     fused = mask is None and not need_weights and value_width == width
     given, keep, add = mask_operand(name, mask, scores_shape)
@@ -163,9 +153,9 @@ def bias_operand(name: str, bias: Operand | None, heads: int) -> Prepared | None
     *rows, columns = need_axes(name, "bias", table, 1, 2)
     if rows not in ([], [1], [heads]) or columns % 2 == 0:
         raise InvalidArgumentError(
-            f"{name}: bias has shape {list(shape(table))}, expected {[heads, '2 R + 1']} or ['2 R + 1']"
+            f"{name}: bias has shape {list(table.shape)}, expected {[heads, '2 R + 1']} or ['2 R + 1']"
         )
-    return table.reshape((count(rows), columns))
+    return table.reshape((math.prod(rows), columns))
 
 
 def bias_matrix(table: npt.NDArray[Any], masks: Masks, scores: tuple[int, ...], heads: int) -> npt.NDArray[Any]:
@@ -195,7 +185,7 @@ def mask_operand(name: str, mask: Operand | None, scores: tuple[int, ...]) -> tu
     if mask is None:
         return None, False, False
     prepared, keep = mask_values(mask, "mask")
-    axes = shape(prepared)
+    axes = prepared.shape
     try:
         fits = np.broadcast_shapes(axes, scores) == scores
     except ValueError:
@@ -205,7 +195,7 @@ def mask_operand(name: str, mask: Operand | None, scores: tuple[int, ...]) -> tu
             f"{name}: mask has shape {list(axes)}, expected one that broadcasts to {list(scores)}"
         )
     if len(scores) > 4 and len(axes) > 2:
-        whole_shape = (count(scores[:-2]), *scores[-2:])
+        whole_shape = (math.prod(scores[:-2]), *scores[-2:])
         if isinstance(prepared, VulkanTensor):
             host = integers_of(prepared) if keep else prepared.numpy()
             return place(prepared, np.broadcast_to(host, scores).reshape(whole_shape)), keep, not keep

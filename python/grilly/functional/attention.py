@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from grilly.errors import InvalidArgumentError
 from grilly.functional.attending import Masks, attend, default_scale
-from grilly.functional.dispatch import Operand, Result, count, evaluate, floats, need_axes, whole
+from grilly.functional.checks import need_axes, whole
+from grilly.functional.dispatch import Operand, Result, evaluate, floats
 from grilly.functional.kept import offsets
 
 __all__ = ["attention", "embedding_attention", "flash_attention2"]
@@ -149,7 +151,7 @@ def embedding_attention(embeddings: Operand, num_heads: int = 8, head_dim: int |
         raise InvalidArgumentError(
             f"embedding_attention: {heads} heads of {width} columns do not fill {columns} columns"
         )
-    texts = count(batch)
+    texts = math.prod(batch)
 
     def body(r: Any, x: Any) -> Any:
         packed = x.reshape([texts * places, columns])

@@ -10,19 +10,8 @@ import numpy as np
 from grilly import _core
 from grilly.errors import InvalidArgumentError
 from grilly.functional.attending import default_scale
-from grilly.functional.dispatch import (
-    Operand,
-    Prepared,
-    Result,
-    evaluate,
-    flag,
-    floats,
-    mask_values,
-    need_axes,
-    need_shape,
-    number,
-    whole,
-)
+from grilly.functional.checks import flag, need_axes, need_shape, number, whole
+from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, mask_values
 
 __all__ = ["attention_concat_heads", "attention_mask", "attention_output", "attention_scores"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, TypeAlias
@@ -173,63 +172,3 @@ def mask_values(value: Any, name: str) -> tuple[Prepared, bool]:
     if array.dtype.kind in "biu":
         return np.asarray(array != 0, dtype=np.int32, order="C"), True
     return as_floats(array, name), False
-
-
-def shape(operand: Prepared) -> tuple[int, ...]:
-    return operand.shape
-
-
-def count(axes: Sequence[int]) -> int:
-    return math.prod(axes)
-
-
-def need_axes(operation: str, name: str, operand: Prepared, least: int, most: int | None = None) -> tuple[int, ...]:
-    """The shape of an operand that has between `least` and `most` axes."""
-    found = shape(operand)
-    if len(found) < least or (most is not None and len(found) > most):
-        expected = f"{least}" if most == least else f"at least {least}" if most is None else f"{least} to {most}"
-        raise InvalidArgumentError(f"{operation}: {name} has shape {list(found)}, expected {expected} axes")
-    return found
-
-
-def need_shape(operation: str, name: str, operand: Prepared | None, expected: Sequence[int]) -> None:
-    """Rejects an operand of another shape."""
-    if operand is not None and shape(operand) != tuple(expected):
-        raise InvalidArgumentError(f"{operation}: {name} has shape {list(shape(operand))}, expected {list(expected)}")
-
-
-def flag(operation: str, name: str, value: Any) -> bool:
-    """True or False; an array here is a misplaced argument."""
-    if not isinstance(value, bool | int | np.bool_):
-        raise InvalidTypeError(f"{operation}: {name} is of type {type(value).__name__}, expected bool")
-    return bool(value)
-
-
-def one_of(operation: str, name: str, value: Any, allowed: Sequence[str]) -> str:
-    if not isinstance(value, str):
-        raise InvalidTypeError(f"{operation}: {name} is of type {type(value).__name__}, expected str")
-    if value not in allowed:
-        raise InvalidArgumentError(f"{operation}: {name} is {value!r}, expected one of {', '.join(map(repr, allowed))}")
-    return str(value)
-
-
-def number(operation: str, name: str, value: Any) -> float:
-    """A finite number."""
-    try:
-        found = float(value)
-    except (TypeError, ValueError):
-        raise InvalidTypeError(f"{operation}: {name} is of type {type(value).__name__}, expected a number") from None
-    if not math.isfinite(found):
-        raise InvalidArgumentError(f"{operation}: {name} is {found}, expected a finite number")
-    return found
-
-
-def whole(operation: str, name: str, value: Any, least: int = 1) -> int:
-    """A whole number of at least `least`."""
-    try:
-        found = int(value.__index__())
-    except (AttributeError, TypeError):
-        raise InvalidTypeError(f"{operation}: {name} is of type {type(value).__name__}, expected int") from None
-    if found < least:
-        raise InvalidArgumentError(f"{operation}: {name} is {found}, expected at least {least}")
-    return found

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError
-from grilly.functional.dispatch import Operand, flag, floats, need_axes, whole
+from grilly.functional.checks import flag, need_axes, whole
+from grilly.functional.dispatch import Operand, floats
 from grilly.operands import host_array
 
 __all__ = ["alibi_bias", "relative_bias"]

@@ -10,7 +10,8 @@ from grilly.arrays import VulkanTensor
 from grilly.errors import InvalidArgumentError
 from grilly.functional.attending import default_scale
 from grilly.functional.attention_parts import by_heads, check_groups, need_heads, sizes
-from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, flag, floats, mask_values, shape
+from grilly.functional.checks import flag
+from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, mask_values
 from grilly.functional.kept import offsets
 from grilly.functional.rotary import rope_table
 
@@ -78,7 +79,7 @@ def four_axes(name: str, mask: Operand, batch: int, queries: int, keys: int, hea
     Two axes are (batch, key) or (query, key), three are (batch, query, key).
     """
     prepared, keep = mask_values(mask, "mask")
-    axes = shape(prepared)
+    axes = prepared.shape
     if len(axes) == 2 and axes == (batch, keys) == (queries, keys) and batch > 1:
         raise InvalidArgumentError(
             f"{name}: a mask of shape {list(axes)} may mean (batch, key) or (query, key); give it as "
@@ -106,7 +107,7 @@ def four_axes(name: str, mask: Operand, batch: int, queries: int, keys: int, hea
 def key_mask(mask: Operand, batch: int, keys: int) -> Operand:
     """Converts upstream's (B, Sk) masks of any type to keep masks (kept where not 0); other masks are unchanged."""
     prepared, keep = mask_values(mask, "mask")
-    if shape(prepared) != (batch, keys):
+    if prepared.shape != (batch, keys):
         return mask
     if not keep:
         host = prepared.numpy() if isinstance(prepared, VulkanTensor) else prepared

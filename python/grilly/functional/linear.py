@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from grilly.errors import InvalidArgumentError
-from grilly.functional.dispatch import (
-    Operand,
-    Prepared,
-    Result,
-    count,
-    evaluate,
-    floats,
-    need_axes,
-    need_shape,
-    one_of,
-    optional,
-    shape,
-)
+from grilly.functional.checks import need_axes, need_shape, one_of
+from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, optional
 
 __all__ = ["embedding_ffn", "linear", "linear_backward", "matmul", "residual"]
 
@@ -108,7 +98,7 @@ def linear_backward(
     g, x, w = floats(grad_output, "grad_output"), floats(x, "x"), floats(weights, "weights")
     b = optional(bias, "bias")
     check_linear("linear_backward", x, w, b)
-    axes, rows = shape(x), shape(w)[0]
+    axes, rows = x.shape, w.shape[0]
     need_shape("linear_backward", "grad_output", g, (*axes[:-1], rows))
 
     def body(r: Any, g: Any, x: Any, w: Any, b: Any) -> Any:
@@ -155,7 +145,7 @@ def matmul(a: Operand, b: Operand) -> Result:
     def body(r: Any, a: Any, b: Any) -> Any:
         wide_a, wide_b = a.reshape(list(left)), b.reshape(list(right))
         wide_a = repeated(r, wide_a, batch)
-        if right[:-2] != batch and count(right[:-2]) == 1:
+        if right[:-2] != batch and math.prod(right[:-2]) == 1:
             wide_b = wide_b.reshape(list(right[-2:]))
         elif right[:-2] != batch:
             wide_b = repeated(r, wide_b, batch)
@@ -170,8 +160,8 @@ def repeated(r: Any, x: Any, batch: Sequence[int]) -> Any:
     if own == tuple(batch):
         return x
     matrix = tuple(x.shape[-2:])
-    ids = np.broadcast_to(np.arange(count(own), dtype=np.int32).reshape(own), batch)
-    rows = x.reshape([count(own), count(matrix)])
+    ids = np.broadcast_to(np.arange(math.prod(own), dtype=np.int32).reshape(own), batch)
+    rows = x.reshape([math.prod(own), math.prod(matrix)])
     gathered = r("embedding_sum", r.constant(np.asarray(ids, order="C")), rows)
     return r.like(gathered, x).reshape([*batch, *matrix])
 

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from grilly.errors import InvalidArgumentError
-from grilly.functional.dispatch import (
-    Operand,
-    Prepared,
-    Result,
-    count,
-    evaluate,
-    floats,
-    need_axes,
-    need_shape,
-    number,
-    optional,
-    shape,
-    whole,
-)
+from grilly.functional.checks import need_axes, need_shape, number, whole
+from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, optional
 from grilly.functional.kept import filled
 from grilly.operands import normal_axis
 
@@ -54,13 +43,13 @@ def softmax(x: Operand, dim: int = -1) -> Result:
         [[0.5, 0.5], [1.0, 0.0]]
     """
     prepared = floats(x, "x")
-    axes = shape(prepared)
+    axes = prepared.shape
     axis = normal_axis(dim, len(axes), "dim")
 
     def body(r: Any, x: Any) -> Any:
         if axis == len(axes) - 1:
             return r("softmax", x)
-        if not count(axes):
+        if not math.prod(axes):
             return x
         column = [*axes[:axis], 1, *axes[axis + 1 :]]
         wide = r.wide(x)
@@ -95,7 +84,7 @@ def softmax_backward(grad_output: Operand, softmax_output: Operand, dim: int = -
         [0.25, -0.25]
     """
     g, y = floats(grad_output, "grad_output"), floats(softmax_output, "softmax_output")
-    axes = shape(y)
+    axes = y.shape
     need_shape("softmax_backward", "grad_output", g, axes)
     axis = normal_axis(dim, len(axes), "dim")
 
@@ -141,7 +130,7 @@ def layer_norm(
     """
     x, w, b = floats(input, "input"), optional(weight, "weight"), optional(bias, "bias")
     rows = normalized("layer_norm", x, normalized_shape, weight=w, bias=b)
-    axes, small = list(shape(x)), number("layer_norm", "eps", eps)
+    axes, small = list(x.shape), number("layer_norm", "eps", eps)
 
     def body(r: Any, x: Any, w: Any, b: Any) -> Any:
         w = r.kept(filled, 1.0, rows[1]) if w is None else w.reshape([rows[1]])
@@ -155,12 +144,12 @@ def normalized(name: str, x: Prepared, given: int | Sequence[int], **weights: Pr
     """Rows and columns of `x` with its last axes, of sizes `given`, merged into one."""
     sizes = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
     last = tuple(whole(name, "normalized_shape", size, least=0) for size in sizes)
-    axes = shape(x)
+    axes = x.shape
     if not last or axes[-len(last) :] != last:
         raise InvalidArgumentError(f"{name}: input has shape {list(axes)}, expected [..., {', '.join(map(str, last))}]")
     for label, weight in weights.items():
         need_shape(name, label, weight, last)
-    return [count(axes[: len(axes) - len(last)]), count(last)]
+    return [math.prod(axes[: len(axes) - len(last)]), math.prod(last)]
 
 
 def layer_norm_backward(
@@ -192,8 +181,8 @@ def layer_norm_backward(
     """
     g, x, w = floats(grad_output, "grad_output"), floats(x, "x"), floats(gamma, "gamma")
     need_axes("layer_norm_backward", "gamma", w, 1)
-    rows = normalized("layer_norm_backward", x, shape(w))
-    axes, last, small = list(shape(x)), list(shape(w)), number("layer_norm_backward", "eps", eps)
+    rows = normalized("layer_norm_backward", x, w.shape)
+    axes, last, small = list(x.shape), list(w.shape), number("layer_norm_backward", "eps", eps)
     need_shape("layer_norm_backward", "grad_output", g, axes)
 
     def body(r: Any, g: Any, x: Any, w: Any) -> Any:
@@ -233,7 +222,7 @@ def rms_norm(
     """
     x, w = floats(input, "input"), optional(weight, "weight")
     rows = normalized("rms_norm", x, normalized_shape, weight=w)
-    axes, small = list(shape(x)), number("rms_norm", "eps", eps)
+    axes, small = list(x.shape), number("rms_norm", "eps", eps)
 
     def body(r: Any, x: Any, w: Any) -> Any:
         w = r.kept(filled, 1.0, rows[1]) if w is None else w.reshape([rows[1]])
@@ -267,8 +256,8 @@ def rms_norm_backward(grad_output: Operand, x: Operand, weight: Operand, eps: fl
     """
     g, x, w = floats(grad_output, "grad_output"), floats(x, "x"), floats(weight, "weight")
     need_axes("rms_norm_backward", "weight", w, 1)
-    rows = normalized("rms_norm_backward", x, shape(w))
-    axes, last, small = list(shape(x)), list(shape(w)), number("rms_norm_backward", "eps", eps)
+    rows = normalized("rms_norm_backward", x, w.shape)
+    axes, last, small = list(x.shape), list(w.shape), number("rms_norm_backward", "eps", eps)
     need_shape("rms_norm_backward", "grad_output", g, axes)
 
     def body(r: Any, g: Any, x: Any, w: Any) -> Any:

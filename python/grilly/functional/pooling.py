@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from grilly.errors import InvalidArgumentError
-from grilly.functional.dispatch import Operand, Result, count, evaluate, floats, need_axes, need_shape, one_of, optional
+from grilly.functional.checks import need_axes, need_shape, one_of
+from grilly.functional.dispatch import Operand, Result, evaluate, floats, optional
 
 __all__ = ["embedding_pool", "mean_pool"]
 
@@ -78,5 +80,5 @@ def embedding_pool(embeddings: Operand, pool_type: str = "mean") -> Result:
 
 def need_places(name: str, axes: tuple[int, ...]) -> None:
     """Rejects the maximum over an empty axis."""
-    if not axes[-2] and count(axes[:-2]) * axes[-1]:
+    if not axes[-2] and math.prod(axes[:-2]) * axes[-1]:
         raise InvalidArgumentError(f"{name}: embeddings has shape {list(axes)}, and no vectors have no maximum")

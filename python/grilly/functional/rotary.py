@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError
-from grilly.functional.dispatch import Operand, Result, evaluate, floats, need_axes, number, whole
+from grilly.functional.checks import need_axes, number, whole
+from grilly.functional.dispatch import Operand, Result, evaluate, floats
 from grilly.operands import host_array
 
 __all__ = ["apply_rope", "embedding_position"]

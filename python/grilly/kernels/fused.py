@@ -5,19 +5,8 @@ from __future__ import annotations
 from grilly import _core
 from grilly.errors import InvalidTypeError
 from grilly.functional.activations import gelu_kind
-from grilly.functional.dispatch import (
-    Operand,
-    Recorder,
-    Result,
-    evaluate,
-    flag,
-    floats,
-    mask_values,
-    number,
-    one_of,
-    shape,
-    whole,
-)
+from grilly.functional.checks import flag, number, one_of, whole
+from grilly.functional.dispatch import Operand, Recorder, Result, evaluate, floats, mask_values
 from grilly.functional.linear import FUSED
 from grilly.functional.rotary import rope_table
 
@@ -279,7 +268,7 @@ def rms_norm_rope(x: Operand, weight: Operand, eps: float = 1e-6, rope_base: flo
         [[[[1.0, 1.0]]]]
     """
     rows, scale = floats(x, "x"), floats(weight, "weight")
-    axes, small = shape(rows), number("rms_norm_rope", "eps", eps)
+    axes, small = rows.shape, number("rms_norm_rope", "eps", eps)
     base = number("rms_norm_rope", "rope_base", rope_base)
 
     def body(r: Recorder, x: _core.Array, weight: _core.Array) -> _core.Array:

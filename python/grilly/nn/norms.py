@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from grilly import functional
-from grilly.functional.dispatch import Operand, Result, whole
+from grilly.functional.checks import whole
+from grilly.functional.dispatch import Operand, Result
 from grilly.nn.layers import beside
 from grilly.nn.module import Module
 from grilly.nn.parameter import Parameter
