@@ -61,7 +61,7 @@ def cross_entropy(
 
     def body(r: Any, x: Any, w: Any) -> Any:
         wide = r.wide(x)
-        losses = r("cross_entropy", wide, r.constant(host), *([] if w is None else [w]), label_smoothing=smoothing)
+        losses = r("cross_entropy", wide, r.constant(host), w, label_smoothing=smoothing)
         if kind == "none":
             return r.like(losses, x)
         total = r("reduce", losses.reshape([host.size]), axis=0, kind="sum")
@@ -119,8 +119,7 @@ def cross_entropy_backward(
             if kind == "mean":
                 g = r("binary", g, divisor(r, w, host), kind="divide")
             g = r("binary", r.constant(np.ones(host.shape)), g, kind="multiply")
-        targets, weights = r.constant(host), [] if w is None else [w]
-        gradient, *_ = r.vjp("cross_entropy", g, x, targets, *weights, label_smoothing=smoothing)
+        gradient, *_ = r.vjp("cross_entropy", g, x, r.constant(host), w, label_smoothing=smoothing)
         return r.like(gradient, x)
 
     return evaluate("cross_entropy_backward", body, g, x, w)

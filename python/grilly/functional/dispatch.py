@@ -27,21 +27,22 @@ SHADERS_OF: ContextVar[str] = ContextVar("grilly_shaders_of", default="")
 
 
 class Recorder:
-    """The operations of one engine, as method calls."""
+    """The operations of one engine, as method calls. Operands that are None are left out."""
 
     __slots__ = ("engine",)
 
     def __init__(self, engine: _core.Engine) -> None:
         self.engine = engine
 
-    def __call__(self, operation: str, *operands: _core.Array, **attributes: Any) -> _core.Array:
-        return self.engine.call(operation, list(operands), attributes, SHADERS_OF.get())
+    def __call__(self, operation: str, *operands: _core.Array | None, **attributes: Any) -> _core.Array:
+        return self.engine.call(operation, [x for x in operands if x is not None], attributes, SHADERS_OF.get())
 
     def vjp(
-        self, operation: str, gradient: _core.Array, *operands: _core.Array, **attributes: Any
+        self, operation: str, gradient: _core.Array, *operands: _core.Array | None, **attributes: Any
     ) -> list[_core.Array | None]:
         """The gradients of an operation's operands, from the gradient of its result."""
-        return self.engine.vjp(operation, list(operands), gradient, attributes, SHADERS_OF.get())
+        given = [x for x in operands if x is not None]
+        return self.engine.vjp(operation, given, gradient, attributes, SHADERS_OF.get())
 
     def constant(self, values: npt.ArrayLike) -> _core.Array:
         """Uploads numbers that do not depend on data."""
@@ -84,15 +85,15 @@ def evaluate(operation: str, body: Callable[..., Any], *operands: Prepared | Non
                 )
             device = engine
     if device is not None:
-        return _wrapped(_record(device, body, operands, alike))
+        return _each(wrap, _record(device, body, operands, alike))
     try:
         engine = _core.engine("vulkan")
-        return _read(_record(engine, body, operands, alike))
+        return _each(_core.Array.numpy, _record(engine, body, operands, alike))
     except DeviceError as error:
         if fallbacks.strict() or _on_cpu():
             raise
         fallbacks.note(operation, error)
-    return _read(_record(_core.engine("cpu"), body, operands, alike))
+    return _each(_core.Array.numpy, _record(_core.engine("cpu"), body, operands, alike))
 
 
 def _on_cpu() -> bool:
@@ -115,16 +116,11 @@ def _record(engine: _core.Engine, body: Callable[..., Any], operands: Sequence[P
     return body(recorder, *arrays)
 
 
-def _wrapped(result: Any) -> Any:
+def _each(convert: Callable[[_core.Array], Any], result: Any) -> Any:
+    """The result, or each one of a tuple that is not None, converted."""
     if isinstance(result, tuple):
-        return tuple(None if part is None else wrap(part) for part in result)
-    return wrap(result)
-
-
-def _read(result: Any) -> Any:
-    if isinstance(result, tuple):
-        return tuple(None if part is None else part.numpy() for part in result)
-    return result.numpy()
+        return tuple(None if part is None else convert(part) for part in result)
+    return convert(result)
 
 
 def floats(value: Any, name: str) -> Prepared:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -79,7 +78,7 @@ def embedding_backward(grad_output: Operand, token_ids: Operand, vocab_size: int
     starts = np.searchsorted(flat[order], np.arange(rows + 1)).astype(np.int32)
 
     def body(r: Any, g: Any) -> Any:
-        packed = g.reshape([math.prod(host.shape), columns])
+        packed = g.reshape([host.size, columns])
         return r("embedding_backward", packed, r.constant(order), r.constant(starts))
 
     return evaluate("embedding_backward", body, g)
@@ -108,6 +107,6 @@ def embedding_normalize(embeddings: Operand, eps: float = 1e-8) -> Result:
     x = floats(embeddings, "embeddings")
     need_axes("embedding_normalize", "embeddings", x, 1)
     small = number("embedding_normalize", "eps", eps)
-    if not math.prod(x.shape):
+    if not x.size:
         return evaluate("embedding_normalize", lambda r, x: x, x)
     return evaluate("embedding_normalize", lambda r, x: r("normalize", x, eps=small, floor="add"), x)
