@@ -8,7 +8,7 @@ from grilly.functional.activations import gelu_kind
 from grilly.functional.checks import flag, number, one_of, whole
 from grilly.functional.dispatch import Operand, Recorder, Result, evaluate, floats, mask_values
 from grilly.functional.linear import FUSED
-from grilly.functional.rotary import rope_table
+from grilly.functional.rotary import angles
 
 __all__ = [
     "bias_gelu",
@@ -276,8 +276,3 @@ def rms_norm_rope(x: Operand, weight: Operand, eps: float = 1e-6, rope_base: flo
         return r("rms_norm_rope", x, weight, *tables, eps=small)
 
     return evaluate("rms_norm_rope", body, rows, scale)
-
-
-def angles(r: Recorder, places: int, width: int, base: float) -> list[_core.Array]:
-    """Cosines and sines of positions 0, 1, 2 ..., `(places, width / 2)` each."""
-    return [r.kept(rope_table, part, places, width, base, 1.0) for part in (0, 1)]
