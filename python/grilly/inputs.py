@@ -16,6 +16,7 @@ __all__ = [
     "as_list",
     "check_device",
     "check_dtype",
+    "check_options",
     "choose_dtype",
     "device_name",
     "merge_prompts",
@@ -87,6 +88,15 @@ def check_dtype(dtype: Any, name: str = "dtype") -> str:
     if text in (*DTYPES, "auto"):
         return text
     raise InvalidArgumentError(f"{name} is {text!r}, expected one of {', '.join(DTYPES)}, or 'auto'")
+
+
+def check_options(method: str, options: Mapping[str, Any]) -> None:
+    """Accepts `task` and empty `processing_kwargs`, sentence-transformers' keywords that change nothing here."""
+    for name, value in options.items():
+        if name not in ("task", "processing_kwargs"):
+            raise InvalidArgumentError(f"{method}() does not know the keyword {name!r}")
+        if name == "processing_kwargs" and value:
+            raise UnsupportedError(f"processing_kwargs={value!r}: a call has no limits of its own; set max_seq_length")
 
 
 def choose_dtype(dtype: Any, default: str | None, given: Mapping[str, Any]) -> str | None:

@@ -151,11 +151,15 @@ def _norm(
     return evaluate(operation, body, x, *weights.values())
 
 
+def sizes_of(name: str, given: int | Sequence[int]) -> tuple[int, ...]:
+    """The sizes of the last axes that `normalized_shape` gives."""
+    sizes = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
+    return tuple(whole(name, "normalized_shape", size, least=0) for size in sizes)
+
+
 def normalized(name: str, x: Prepared, given: int | Sequence[int], **weights: Prepared | None) -> list[int]:
     """Rows and columns of `x` with its last axes, of sizes `given`, merged into one."""
-    sizes = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
-    last = tuple(whole(name, "normalized_shape", size, least=0) for size in sizes)
-    axes = x.shape
+    last, axes = sizes_of(name, given), x.shape
     if not last or axes[-len(last) :] != last:
         raise InvalidArgumentError(f"{name}: input has shape {list(axes)}, expected [..., {', '.join(map(str, last))}]")
     for label, weight in weights.items():
