@@ -6,7 +6,7 @@ from grilly import _core
 from grilly.errors import InvalidTypeError
 from grilly.functional.activations import gelu_kind
 from grilly.functional.checks import flag, number, one_of, whole
-from grilly.functional.dispatch import Operand, Recorder, Result, evaluate, floats, mask_values
+from grilly.functional.dispatch import Operand, Recorder, Result, evaluate, floats, mask_values, optional
 from grilly.functional.linear import FUSED
 from grilly.functional.rotary import angles
 
@@ -114,9 +114,7 @@ def layer_norm_linear(
     if activation is not None:
         one_of(name, "activation", activation, FUSED)
     norms = floats(norm_weight, "norm_weight"), floats(norm_bias, "norm_bias")
-    given = [floats(x, "x"), *norms, floats(weight, "weight")]
-    if bias is not None:
-        given.append(floats(bias, "bias"))
+    given = floats(x, "x"), *norms, floats(weight, "weight"), optional(bias, "bias")
     ends = {"eps": number(name, "eps", eps), "bias": bias is not None, "activation": activation}
     return evaluate(name, lambda r, *xs: r("layer_norm_linear", *xs, **ends), *given)
 
