@@ -74,18 +74,12 @@ def evaluate(operation: str, body: Callable[..., Any], *operands: Prepared | Non
     default device, and the results are NumPy arrays; if that device fails, the call falls back to the CPU, with a
     warning, unless `GRILLY_STRICT=1`.
     """
-    device: _core.Engine | None = None
-    for operand in operands:
-        if isinstance(operand, VulkanTensor):
-            engine = operand._array.engine
-            if device is not None and engine is not device and engine != device:
-                names = " and ".join(sorted({device.device, engine.device}))
-                raise InvalidArgumentError(
-                    f"{operation}: operands are on different devices, {names}; to_vulkan moves one"
-                )
-            device = engine
-    if device is not None:
-        return _each(wrap, _record(device, body, operands, alike))
+    engines = {operand._array.engine for operand in operands if isinstance(operand, VulkanTensor)}
+    if len(engines) > 1:
+        names = " and ".join(sorted({engine.device for engine in engines}))
+        raise InvalidArgumentError(f"{operation}: operands are on different devices, {names}; to_vulkan moves one")
+    if engines:
+        return _each(wrap, _record(engines.pop(), body, operands, alike))
     try:
         engine = _core.engine("vulkan")
         return _each(_core.Array.numpy, _record(engine, body, operands, alike))
