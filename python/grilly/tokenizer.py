@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +13,11 @@ from grilly import _core
 from grilly.errors import InvalidTypeError, UnsupportedError
 from grilly.inputs import as_list, check_options
 
-__all__ = ["Tokenizer", "check_padding_side"]
+__all__ = ["Held", "Tokenizer", "check_padding_side"]
 
 
-class Held(Protocol):
-    """An object with a core that may be replaced."""
+class Held:
+    """Reference to a model's current core; users hold this instead of the model, to avoid reference cycles."""
 
     core: _core.EmbeddingModel
 

@@ -24,9 +24,8 @@ logger = logging.getLogger("grilly")
 Texts = str | Sequence[str] | npt.NDArray[Any]
 Output = Literal["sentence_embedding", "token_embeddings"]
 OUTPUTS = (None, "sentence_embedding", "token_embeddings")
-DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 # Prompt names to look up, by task.
-PROMPTS = {"query": ("query",), "document": DOCUMENT_PROMPTS}
+PROMPTS = {"query": ("query",), "document": ("document", "passage", "corpus")}
 
 
 @dataclass(frozen=True, kw_only=True)
