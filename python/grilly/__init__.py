@@ -62,32 +62,25 @@ __all__ = [
     "to_vulkan_gpu",
 ]
 
+# Name -> the module that has it.
 _HOMES = {
-    "Compute": "grilly.backend.compute",
-    **dict.fromkeys(
-        ("SentenceTransformer", "VulkanSentenceTransformer", "get_vulkan_sentence_transformer"),
-        "grilly.sentence_transformer",
-    ),
-    **dict.fromkeys(
-        (
-            "VulkanTensor",
-            "ensure_vulkan_compatible",
-            "from_dlpack",
-            "from_vulkan",
-            "to_vulkan",
-            "to_vulkan_batch",
-            "to_vulkan_gpu",
+    name: home
+    for home, names in {
+        "grilly._core": "__version__",
+        "grilly.arrays": (
+            "VulkanTensor ensure_vulkan_compatible from_dlpack from_vulkan to_vulkan to_vulkan_batch to_vulkan_gpu"
         ),
-        "grilly.arrays",
-    ),
-    **dict.fromkeys(("ComputeFunction", "ShaderCompiler", "ShaderCompilerConfig"), "grilly.compiler"),
-    **dict.fromkeys(
-        ("CompilationFailed", "FunctionNotFound", "PipelineCreationFailed", "ShaderNotFound"), "grilly.errors"
-    ),
-    "SimilarityFunction": "grilly.util",
-    "profile": "grilly.profiling",
-    **dict.fromkeys(("configure", "info", "stats", "reset_stats"), "grilly.devices"),
-    "__version__": "grilly._core",
+        "grilly.backend.compute": "Compute",
+        "grilly.compiler": "ComputeFunction ShaderCompiler ShaderCompilerConfig",
+        "grilly.devices": "configure info reset_stats stats",
+        "grilly.errors": "CompilationFailed FunctionNotFound PipelineCreationFailed ShaderNotFound",
+        "grilly.profiling": "profile",
+        "grilly.sentence_transformer": (
+            "SentenceTransformer VulkanSentenceTransformer get_vulkan_sentence_transformer"
+        ),
+        "grilly.util": "SimilarityFunction",
+    }.items()
+    for name in names.split()
 }
 _SUBMODULES = (
     "arrays",

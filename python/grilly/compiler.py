@@ -91,17 +91,8 @@ class ShaderCompiler:
             )
         if not isinstance(given.defines, Mapping):
             raise InvalidTypeError(f"defines is of type {type(given.defines).__name__}, expected a dict")
-        self._compiler = _core.ShaderCompiler(
-            given.shader_directory,
-            given.enable_caching,
-            given.cache_directory,
-            given.debug_info,
-            given.optimization_level,
-            given.target_env,
-            given.fast_math,
-            {name: str(value) for name, value in given.defines.items()},
-            given.fallback_directories,
-        )
+        defines = {name: str(value) for name, value in given.defines.items()}
+        self._compiler = _core.ShaderCompiler(**{**vars(given), "defines": defines})
 
     @property
     def compilations(self) -> int:

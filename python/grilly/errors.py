@@ -1,28 +1,4 @@
-"""Exceptions of grilly: each class also derives from the built-in class that a Python user would catch."""
-
-__all__ = [
-    "CompilationFailed",
-    "DeviceError",
-    "DeviceLostError",
-    "DeviceMemoryError",
-    "DeviceUnavailableError",
-    "FunctionNotFound",
-    "GrillyError",
-    "IndexOutOfRangeError",
-    "InvalidArgumentError",
-    "InvalidTypeError",
-    "ModelFormatError",
-    "ModelNotFoundError",
-    "NotFiniteError",
-    "PipelineCreationFailed",
-    "ShaderNotFound",
-    "SharedMemoryError",
-    "StoppedError",
-    "UnsupportedError",
-    "UnsupportedNameError",
-    "UnusableError",
-    "WeightsError",
-]
+"""Exceptions of grilly, all public: each also derives from the built-in class that a Python user would catch."""
 
 
 class GrillyError(Exception):

@@ -12,9 +12,11 @@ import numpy as np
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 
 __all__ = [
+    "as_int",
     "as_list",
     "check_device",
     "check_dtype",
+    "check_options",
     "choose_dtype",
     "device_name",
     "merge_prompts",
@@ -62,12 +64,17 @@ def path_text(path: Any, name: str) -> str:
     return text
 
 
-def positive(value: Any, name: str) -> int:
-    """A whole number above 0."""
+def as_int(value: Any, name: str) -> int:
+    """A whole number of any type that has `__index__`."""
     try:
-        number = operator.index(value)
+        return int(operator.index(value))
     except TypeError:
         raise InvalidTypeError(f"{name} is of type {type(value).__name__}, expected int") from None
+
+
+def positive(value: Any, name: str) -> int:
+    """A whole number above 0."""
+    number = as_int(value, name)
     if number <= 0:
         raise InvalidArgumentError(f"{name} is {number}, expected at least 1")
     return min(number, 2**62)
@@ -81,6 +88,15 @@ def check_dtype(dtype: Any, name: str = "dtype") -> str:
     if text in (*DTYPES, "auto"):
         return text
     raise InvalidArgumentError(f"{name} is {text!r}, expected one of {', '.join(DTYPES)}, or 'auto'")
+
+
+def check_options(method: str, options: Mapping[str, Any]) -> None:
+    """Accepts `task` and empty `processing_kwargs`, sentence-transformers' keywords that change nothing here."""
+    for name, value in options.items():
+        if name not in ("task", "processing_kwargs"):
+            raise InvalidArgumentError(f"{method}() does not know the keyword {name!r}")
+        if name == "processing_kwargs" and value:
+            raise UnsupportedError(f"processing_kwargs={value!r}: a call has no limits of its own; set max_seq_length")
 
 
 def choose_dtype(dtype: Any, default: str | None, given: Mapping[str, Any]) -> str | None:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly.errors import IndexOutOfRangeError, InvalidArgumentError, InvalidTypeError
+from grilly.inputs import as_int
 
 __all__ = ["as_floats", "as_ids", "host_array", "normal_axis", "read_dlpack"]
 
@@ -73,10 +74,7 @@ def as_ids(value: Any, name: str) -> Host:
 
 def normal_axis(axis: Any, rank: int, name: str) -> int:
     """`axis` counted from the front."""
-    try:
-        number = int(axis.__index__())
-    except (AttributeError, TypeError):
-        raise InvalidTypeError(f"{name} is of type {type(axis).__name__}, expected int") from None
+    number = as_int(axis, name)
     if not -rank <= number < rank:
         raise IndexOutOfRangeError(f"{name} is {number}, and the array has {rank} axes")
     return number % rank

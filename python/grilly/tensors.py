@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["as_array", "as_given", "holds_tensors", "takes_tensors"]
+__all__ = ["as_array", "holds_tensors", "takes_tensors"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -43,20 +43,6 @@ def as_array(values: Any) -> Any:
     return (tensor.float() if "bfloat16" in str(tensor.dtype) else tensor).numpy()
 
 
-def as_given(result: Any, *given: Any) -> Any:
-    """Converts an array to a tensor on the CPU if any of `given` holds tensors.
-
-    Example:
-        >>> import numpy as np
-        >>> from grilly.tensors import as_given
-        >>> as_given(np.ones(2), [1.0])
-        array([1., 1.])
-    """
-    if not any(holds_tensors(values) for values in given):
-        return result
-    return sys.modules["torch"].as_tensor(result)
-
-
 def takes_tensors(function: Function) -> Function:
     """Lets a function of arrays accept tensors, positional or by keyword, and then return one.
 
@@ -73,6 +59,6 @@ def takes_tensors(function: Function) -> Function:
         if not any(holds_tensors(values) for values in given):
             return function(*arguments, **options)
         result = function(*map(as_array, arguments), **{name: as_array(value) for name, value in options.items()})
-        return as_given(result, *given)
+        return sys.modules["torch"].as_tensor(result)
 
     return wrapped  # type: ignore[return-value]

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from grilly import _core
 from grilly.compiler import ShaderCompiler, default_compiler
 from grilly.errors import DeviceUnavailableError
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 __all__ = ["ShaderComparison", "clear_faults", "compare_shaders", "inject_fault", "validation_messages"]
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from grilly import _core
-from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
-from grilly.inputs import as_list
+from grilly.errors import InvalidTypeError, UnsupportedError
+from grilly.inputs import as_list, check_options
 
-__all__ = ["Tokenizer", "check_padding_side"]
+__all__ = ["Held", "Tokenizer", "check_padding_side"]
 
 
-class Held(Protocol):
-    """An object with a core that may be replaced."""
+class Held:
+    """Reference to a model's current core; users hold this instead of the model, to avoid reference cycles."""
 
     core: _core.EmbeddingModel
 
@@ -65,13 +65,7 @@ class Tokenizer:
             >>> model.tokenizer.preprocess(["Hello", ""])["input_ids"].tolist()
             [[101, 7592, 102], [101, 102, 0]]
         """
-        for name, value in (options or {}).items():
-            if name == "processing_kwargs" and value:
-                raise UnsupportedError(
-                    f"processing_kwargs={value!r}: a call has no limits of its own; set max_seq_length"
-                )
-            if name not in ("task", "processing_kwargs"):
-                raise InvalidArgumentError(f"preprocess() does not know the keyword {name!r}")
+        check_options("preprocess", options or {})
         items, _ = as_list(texts)
         if not items:
             return {}

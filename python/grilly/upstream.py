@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["missing", "part_of"]
+from collections.abc import Mapping
+
+__all__ = ["by_name", "missing", "part_of"]
 
 PARTS = {
     "spiking networks": (
@@ -69,6 +71,17 @@ PARTS = {
 LATER = "training"
 
 
+def by_name(groups: Mapping[str, str]) -> dict[str, str]:
+    """Name -> group, from groups that list their names in one text, separated by spaces.
+
+    Example:
+        >>> from grilly.upstream import by_name
+        >>> by_name({"vowels": "a e", "consonants": "b"})
+        {'a': 'vowels', 'e': 'vowels', 'b': 'consonants'}
+    """
+    return {name: group for group, names in groups.items() for name in names.split()}
+
+
 def part_of(name: str) -> str | None:
     """The part of upstream that `name` belongs to, if this package does not support it.
 
@@ -77,7 +90,7 @@ def part_of(name: str) -> str | None:
         >>> part_of("HuggingFaceBridge")
         'Hugging Face bridge'
     """
-    return next((part for part, names in PARTS.items() if name in names.split()), None)
+    return by_name(PARTS).get(name)
 
 
 def missing(place: str, name: str) -> AttributeError:

@@ -31,6 +31,7 @@ from grilly.similarity import (
     unit,
 )
 from grilly.tensors import takes_tensors
+from grilly.upstream import by_name
 
 __all__ = [
     "SimilarityFunction",
@@ -59,43 +60,30 @@ TOKENS = "embeddings with a vector for each token are not part of this package"
 FILES = "grilly.hub.resolve finds a model's folder, and grilly.SentenceTransformer loads it"
 
 #: Name of `sentence_transformers.util` -> why it is not supported, or the alternative.
-REMEDIES: dict[str, str] = {
-    **dict.fromkeys(
-        (
-            "mine_hard_negatives", "resolve_ids", "pairwise_angle_sim", "semantic_search_faiss",
-            "semantic_search_usearch",
+REMEDIES: dict[str, str] = by_name(
+    {
+        LATER: "mine_hard_negatives resolve_ids pairwise_angle_sim semantic_search_faiss semantic_search_usearch",
+        TRAINING: (
+            "all_gather all_gather_padded all_gather_with_grad get_rank get_world_size check_teacher_targets "
+            "is_training_available is_accelerate_available is_datasets_available is_dist_initialized "
+            "disable_datasets_caching append_to_last_row"
         ),
-        LATER,
-    ),
-    **dict.fromkeys(
-        (
-            "all_gather", "all_gather_padded", "all_gather_with_grad", "get_rank", "get_world_size",
-            "check_teacher_targets", "is_training_available", "is_accelerate_available", "is_datasets_available",
-            "is_dist_initialized", "disable_datasets_caching", "append_to_last_row",
+        SPARSE: "compute_count_vector select_max_active_dims to_scipy_coo",
+        TOKENS: (
+            "maxsim maxsim_pairwise mean_maxsim mean_maxsim_pairwise cat_padded_token_embeddings "
+            "stack_padded_token_embeddings repad_flattened_features"
         ),
-        TRAINING,
-    ),
-    **dict.fromkeys(("compute_count_vector", "select_max_active_dims", "to_scipy_coo"), SPARSE),
-    **dict.fromkeys(
-        (
-            "maxsim", "maxsim_pairwise", "mean_maxsim", "mean_maxsim_pairwise", "cat_padded_token_embeddings",
-            "stack_padded_token_embeddings", "repad_flattened_features",
+        FILES: "is_sentence_transformer_model load_dir_path load_file_path http_get",
+        "it serves sentence-transformers itself": (
+            "check_package_availability check_version_requirements fullname similarity_fct_name import_from_string "
+            "import_module_class save_to_hub_args_decorator disabled_tqdm ORIGINAL_TRANSFORMER_MODELS"
         ),
-        TOKENS,
-    ),
-    **dict.fromkeys(("is_sentence_transformer_model", "load_dir_path", "load_file_path", "http_get"), FILES),
-    **dict.fromkeys(
-        ("check_package_availability", "check_version_requirements", "fullname", "similarity_fct_name",
-         "import_from_string", "import_module_class", "save_to_hub_args_decorator", "disabled_tqdm",
-         "ORIGINAL_TRANSFORMER_MODELS"),
-        "it serves sentence-transformers itself",
-    ),
-    **dict.fromkeys(
-        ("LoggingHandler", "install_logger", "disable_logging"), 'logging.getLogger("grilly") is the logger'
-    ),
+        'logging.getLogger("grilly") is the logger': "LoggingHandler install_logger disable_logging",
+    }
+) | {
     "get_device_name": "device=None chooses the best device, and model.backend says which kind it is",
     "batch_to_device": "encode moves what it needs to the device itself",
-}  # fmt: skip
+}
 
 
 class SimilarityFunction(Enum):

@@ -29,9 +29,9 @@ class Buffer:
 
     def __init__(self, engine: _core.Engine, data: Any) -> None:
         self._engine = engine
-        self._bytes = as_bytes(data) if not is_size(data) else np.zeros(size_of(data), np.uint8)
-        self.nbytes = int(self._bytes.size)
-        self._array: _core.Array | None = engine.upload(as_words(self._bytes))
+        held = as_bytes(data) if not is_size(data) else np.zeros(size_of(data), np.uint8)
+        self.nbytes = int(held.size)
+        self._array: _core.Array | None = engine.upload(as_words(held))
 
     def write(self, data: Any) -> None:
         """Overwrites the first bytes with `data`.

@@ -10,29 +10,22 @@ from grilly.backend.buffers import Core
 from grilly.backend.fnn import Fnn
 from grilly.backend.parts import Attention, Learning, Pooling
 from grilly.compiler import set_default_folder
-from grilly.upstream import missing
+from grilly.upstream import by_name, missing
 
 __all__ = ["Compute", "VulkanCompute"]
 
-# Methods of upstream's `Compute` that delegate to a part: the name of the part, and of the method there.
-_DELEGATES = {
-    "create_buffer": ("core", "create_buffer"),
-    "upload_buffer": ("core", "upload_buffer"),
-    "read_buffer": ("core", "read_buffer"),
-    **{
-        name: ("fnn", name)
-        for name in (
-            "activation_relu", "activation_gelu", "activation_gcu", "activation_roswish", "activation_swiglu",
-            "activation_silu", "activation_softmax", "xavier_init", "layernorm", "linear", "linear_backward",
-        )
-    },
-    **{
-        name: ("attention", name)
-        for name in ("attention_scores", "attention_mask", "attention_output", "attention_concat_heads")
-    },
-    "whitening_transform": ("learning", "whitening_transform"),
-    "embedding_lookup": ("learning", "embedding_lookup"),
-}  # fmt: skip
+# Methods of upstream's `Compute` that are those of a part, and the name of the part.
+_DELEGATES = by_name(
+    {
+        "core": "create_buffer upload_buffer read_buffer",
+        "fnn": (
+            "activation_relu activation_gelu activation_gcu activation_roswish activation_swiglu activation_silu "
+            "activation_softmax xavier_init layernorm linear linear_backward"
+        ),
+        "attention": "attention_scores attention_mask attention_output attention_concat_heads",
+        "learning": "whitening_transform embedding_lookup",
+    }
+)
 
 
 class Compute:
@@ -123,8 +116,7 @@ class Compute:
 
     def __getattr__(self, name: str) -> Any:
         if name in _DELEGATES:
-            part, method = _DELEGATES[name]
-            return getattr(getattr(self, part), method)
+            return getattr(getattr(self, _DELEGATES[name]), name)
         raise missing("Compute", name)
 
     def __dir__(self) -> list[str]:

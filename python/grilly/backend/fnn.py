@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from grilly import functional
 from grilly.backend.parts import Part
-from grilly.functional.dispatch import Operand, Result, floats, shape
+from grilly.functional.dispatch import Operand, Result, floats
 from grilly.functional.linear import fused_linear
 
 __all__ = ["Fnn"]
@@ -193,7 +193,7 @@ class Fnn(Part):
             [[-1.0, 1.0]]
         """
         found = floats(x, "x")
-        return functional.layer_norm(found, shape(found)[-1:], gamma, beta, eps)
+        return functional.layer_norm(found, found.shape[-1:], gamma, beta, eps)
 
     def cross_entropy_backward(self, logits: Operand, targets: Operand) -> Result:
         """`softmax(logits) - onehot(targets)`, not divided by the number of rows.

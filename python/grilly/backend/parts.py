@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from grilly import functional
 from grilly.errors import UnsupportedError
-from grilly.functional.dispatch import SHADERS_OF, Operand, Result, floats, shape
+from grilly.functional.dispatch import SHADERS_OF, Operand, Result, floats
 from grilly.functional.heads import attend_by_heads, key_mask
 from grilly.upstream import missing
 
@@ -135,7 +135,7 @@ class Attention(Part):
             [[[[3.0]]]]
         """
         if mask is not None:
-            first, second = shape(floats(queries, "queries")), shape(floats(keys, "keys"))
+            first, second = floats(queries, "queries").shape, floats(keys, "keys").shape
             mask = key_mask(mask, first[0], second[1]) if len(first) > 2 and len(second) > 2 else mask
         operands = (queries, keys, values)
         return attend_by_heads(

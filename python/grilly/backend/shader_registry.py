@@ -115,13 +115,9 @@ class ShaderRegistry:
         return f"ShaderRegistry({len(self.list_shaders())} shaders)"
 
 
-def _process_registry() -> ShaderRegistry:
-    registry = ShaderRegistry()
-    registry._table = _core.ShaderTable(True)
-    return registry
-
-
-_registry = _process_registry()
+# The registry that models and operations read.
+_registry = ShaderRegistry()
+_registry._table = _core.ShaderTable(True)
 
 
 def get_registry() -> ShaderRegistry:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from grilly.functional.activations import gelu_kind
-from grilly.functional.dispatch import Operand, Result, evaluate, floats, need_shape, number, shape
+from grilly.functional.checks import need_shape, number
+from grilly.functional.dispatch import Operand, Result, evaluate, floats
 
 __all__ = [
     "gcu_backward",
@@ -21,15 +22,17 @@ __all__ = [
 ]
 
 
-def _backward(name: str, grad_output: Operand, x: Operand, kind: str, **attributes: float) -> Result:
+def _backward(
+    activation: str, grad_output: Operand, x: Operand, kind: str | None = None, **attributes: float
+) -> Result:
     g, given = floats(grad_output, "grad_output"), floats(x, "x")
-    need_shape(name, "grad_output", g, shape(given))
+    need_shape(f"{activation}_backward", "grad_output", g, given.shape)
 
     def body(r: Any, g: Any, x: Any) -> Any:
-        (gradient,) = r.vjp("activation", g, x, kind=kind, **attributes)
+        (gradient,) = r.vjp("activation", g, x, kind=kind or activation, **attributes)
         return r.like(gradient, x)
 
-    return evaluate(name, body, g, given, alike=2)
+    return evaluate(f"{activation}_backward", body, g, given, alike=2)
 
 
 def relu_backward(grad_output: Operand, x: Operand) -> Result:
@@ -52,7 +55,7 @@ def relu_backward(grad_output: Operand, x: Operand) -> Result:
         >>> functional.relu_backward([1.0, 1.0], [-1.0, 2.0]).tolist()
         [0.0, 1.0]
     """
-    return _backward("relu_backward", grad_output, x, "relu")
+    return _backward("relu", grad_output, x)
 
 
 def gelu_backward(grad_output: Operand, x: Operand, approximate: str = "tanh") -> Result:
@@ -76,7 +79,7 @@ def gelu_backward(grad_output: Operand, x: Operand, approximate: str = "tanh") -
         >>> functional.gelu_backward([2.0], [0.0]).tolist()
         [1.0]
     """
-    return _backward("gelu_backward", grad_output, x, gelu_kind("gelu_backward", approximate))
+    return _backward("gelu", grad_output, x, gelu_kind("gelu_backward", approximate))
 
 
 def silu_backward(grad_output: Operand, x: Operand) -> Result:
@@ -99,7 +102,7 @@ def silu_backward(grad_output: Operand, x: Operand) -> Result:
         >>> functional.silu_backward([2.0], [0.0]).tolist()
         [1.0]
     """
-    return _backward("silu_backward", grad_output, x, "silu")
+    return _backward("silu", grad_output, x)
 
 
 def softplus_backward(grad_output: Operand, x: Operand) -> Result:
@@ -122,7 +125,7 @@ def softplus_backward(grad_output: Operand, x: Operand) -> Result:
         >>> functional.softplus_backward([2.0], [0.0]).tolist()
         [1.0]
     """
-    return _backward("softplus_backward", grad_output, x, "softplus")
+    return _backward("softplus", grad_output, x)
 
 
 def sigmoid_backward(grad_output: Operand, x: Operand) -> Result:
@@ -145,7 +148,7 @@ def sigmoid_backward(grad_output: Operand, x: Operand) -> Result:
         >>> functional.sigmoid_backward([4.0], [0.0]).tolist()
         [1.0]
     """
-    return _backward("sigmoid_backward", grad_output, x, "sigmoid")
+    return _backward("sigmoid", grad_output, x)
 
 
 def tanh_backward(grad_output: Operand, x: Operand) -> Result:
@@ -168,7 +171,7 @@ def tanh_backward(grad_output: Operand, x: Operand) -> Result:
         >>> functional.tanh_backward([2.0], [0.0]).tolist()
         [2.0]
     """
-    return _backward("tanh_backward", grad_output, x, "tanh")
+    return _backward("tanh", grad_output, x)
 
 
 def leaky_relu_backward(grad_output: Operand, x: Operand, negative_slope: float = 0.01) -> Result:
@@ -192,9 +195,8 @@ def leaky_relu_backward(grad_output: Operand, x: Operand, negative_slope: float 
         >>> functional.leaky_relu_backward([1.0, 1.0], [-4.0, 2.0], negative_slope=0.25).tolist()
         [0.25, 1.0]
     """
-    return _backward(
-        "leaky_relu_backward", grad_output, x, "leaky_relu", a=number("leaky_relu", "negative_slope", negative_slope)
-    )
+    slope = number("leaky_relu", "negative_slope", negative_slope)
+    return _backward("leaky_relu", grad_output, x, a=slope)
 
 
 def quick_gelu_backward(grad_output: Operand, x: Operand) -> Result:
@@ -217,7 +219,7 @@ def quick_gelu_backward(grad_output: Operand, x: Operand) -> Result:
         >>> functional.quick_gelu_backward([2.0], [0.0]).tolist()
         [1.0]
     """
-    return _backward("quick_gelu_backward", grad_output, x, "quick_gelu")
+    return _backward("quick_gelu", grad_output, x)
 
 
 def gcu_backward(grad_output: Operand, x: Operand) -> Result:
@@ -240,7 +242,7 @@ def gcu_backward(grad_output: Operand, x: Operand) -> Result:
         >>> functional.gcu_backward([2.0], [0.0]).tolist()
         [2.0]
     """
-    return _backward("gcu_backward", grad_output, x, "gcu")
+    return _backward("gcu", grad_output, x)
 
 
 def roswish_backward(grad_output: Operand, x: Operand, alpha: float = 1.0, beta: float = 1.0) -> Result:
@@ -265,11 +267,5 @@ def roswish_backward(grad_output: Operand, x: Operand, alpha: float = 1.0, beta:
         >>> functional.roswish_backward([4.0], [0.0]).tolist()
         [3.0]
     """
-    return _backward(
-        "roswish_backward",
-        grad_output,
-        x,
-        "roswish",
-        a=number("roswish", "alpha", alpha),
-        b=number("roswish", "beta", beta),
-    )
+    a, b = number("roswish", "alpha", alpha), number("roswish", "beta", beta)
+    return _backward("roswish", grad_output, x, a=a, b=b)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from grilly.functional.dispatch import Operand, Result, evaluate, floats, number, one_of
+from grilly.functional.checks import number, one_of
+from grilly.functional.dispatch import Operand, Result, evaluate, floats
 
 __all__ = [
     "gcu",
@@ -20,8 +21,8 @@ __all__ = [
 APPROXIMATIONS = {"tanh": "gelu_tanh", "none": "gelu_erf"}
 
 
-def _forward(name: str, x: Operand, kind: str, **attributes: float) -> Result:
-    return evaluate(name, lambda r, x: r("activation", x, kind=kind, **attributes), floats(x, "x"))
+def _forward(name: str, x: Operand, kind: str | None = None, **attributes: float) -> Result:
+    return evaluate(name, lambda r, x: r("activation", x, kind=kind or name, **attributes), floats(x, "x"))
 
 
 def gelu_kind(name: str, approximate: str) -> str:
@@ -48,7 +49,7 @@ def relu(x: Operand) -> Result:
         >>> functional.relu([-1.0, 2.0]).tolist()
         [0.0, 2.0]
     """
-    return _forward("relu", x, "relu")
+    return _forward("relu", x)
 
 
 def gelu(x: Operand, approximate: str = "tanh") -> Result:
@@ -94,7 +95,7 @@ def silu(x: Operand) -> Result:
         >>> functional.silu([0.0, 100.0]).tolist()
         [0.0, 100.0]
     """
-    return _forward("silu", x, "silu")
+    return _forward("silu", x)
 
 
 def softplus(x: Operand) -> Result:
@@ -116,7 +117,7 @@ def softplus(x: Operand) -> Result:
         >>> functional.softplus([100.0]).tolist()
         [100.0]
     """
-    return _forward("softplus", x, "softplus")
+    return _forward("softplus", x)
 
 
 def sigmoid(x: Operand) -> Result:
@@ -138,7 +139,7 @@ def sigmoid(x: Operand) -> Result:
         >>> functional.sigmoid([0.0]).tolist()
         [0.5]
     """
-    return _forward("sigmoid", x, "sigmoid")
+    return _forward("sigmoid", x)
 
 
 def tanh(x: Operand) -> Result:
@@ -160,7 +161,7 @@ def tanh(x: Operand) -> Result:
         >>> functional.tanh([0.0]).tolist()
         [0.0]
     """
-    return _forward("tanh", x, "tanh")
+    return _forward("tanh", x)
 
 
 def leaky_relu(x: Operand, negative_slope: float = 0.01) -> Result:
@@ -184,7 +185,7 @@ def leaky_relu(x: Operand, negative_slope: float = 0.01) -> Result:
         >>> functional.leaky_relu([-4.0, 2.0], negative_slope=0.25).tolist()
         [-1.0, 2.0]
     """
-    return _forward("leaky_relu", x, "leaky_relu", a=number("leaky_relu", "negative_slope", negative_slope))
+    return _forward("leaky_relu", x, a=number("leaky_relu", "negative_slope", negative_slope))
 
 
 def quick_gelu(x: Operand) -> Result:
@@ -206,7 +207,7 @@ def quick_gelu(x: Operand) -> Result:
         >>> functional.quick_gelu([0.0, 100.0]).tolist()
         [0.0, 100.0]
     """
-    return _forward("quick_gelu", x, "quick_gelu")
+    return _forward("quick_gelu", x)
 
 
 def gcu(x: Operand) -> Result:
@@ -228,7 +229,7 @@ def gcu(x: Operand) -> Result:
         >>> functional.gcu([0.0]).tolist()
         [0.0]
     """
-    return _forward("gcu", x, "gcu")
+    return _forward("gcu", x)
 
 
 def roswish(x: Operand, alpha: float = 1.0, beta: float = 1.0) -> Result:
@@ -253,4 +254,4 @@ def roswish(x: Operand, alpha: float = 1.0, beta: float = 1.0) -> Result:
         >>> functional.roswish([0.0]).tolist()
         [0.0]
     """
-    return _forward("roswish", x, "roswish", a=number("roswish", "alpha", alpha), b=number("roswish", "beta", beta))
+    return _forward("roswish", x, a=number("roswish", "alpha", alpha), b=number("roswish", "beta", beta))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,22 +11,10 @@ import numpy.typing as npt
 
 from grilly.device_array import VulkanTensor, integers_of, wrap
 from grilly.errors import InvalidArgumentError
-from grilly.functional.dispatch import (
-    Operand,
-    Prepared,
-    Result,
-    count,
-    evaluate,
-    flag,
-    floats,
-    mask_values,
-    need_axes,
-    number,
-    shape,
-    whole,
-)
+from grilly.functional.checks import broadcasts, flag, need_axes, number, whole
+from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, mask_values
 from grilly.functional.kept import offsets
-from grilly.functional.rotary import rope_table
+from grilly.functional.rotary import angles
 
 
 @dataclass(frozen=True)
@@ -94,56 +83,58 @@ def attend(
     share = heads_to_a_key(batch, key_batch)
     if not share or key_width != width:
         raise InvalidArgumentError(
-            f"{name}: key has shape {list(shape(k))}, expected {[*batch, 'Sk', width]}, or a divisor of the heads"
+            f"{name}: key has shape {list(k.shape)}, expected {[*batch, 'Sk', width]}, or a divisor of the heads"
         )
     if value_batch != key_batch or values != keys:
-        raise InvalidArgumentError(f"{name}: value has shape {list(shape(v))}, expected {[*key_batch, keys, 'Dv']}")
+        raise InvalidArgumentError(f"{name}: value has shape {list(v.shape)}, expected {[*key_batch, keys, 'Dv']}")
     if flag(name, "use_rope", use_rope) and width % 2:
         raise InvalidArgumentError(f"{name}: query has {width} columns, and rotation needs an even number")
     factor, need_weights = default_scale(name, scale, width), flag(name, "need_weights", need_weights)
     # Each head is a separate text; heads that share keys are adjacent.
-    rows, groups, heads, scores_shape = count(batch), count(key_batch), (batch or [1])[-1], (*batch, queries, keys)
+    rows, groups, heads = math.prod(batch), math.prod(key_batch), (batch or [1])[-1]
+    scores_shape = (*batch, queries, keys)
     table = bias_operand(name, bias, heads)
     fused = mask is None and not need_weights and value_width == width
-    given, keep, add = mask_operand(name, mask, scores_shape)
+    given, keep = mask_operand(name, mask, scores_shape)
     if keep and not masks.plain and given is not None:
         given = both(given, visible(masks, queries, keys))
     short = scores_shape if len(scores_shape) <= 4 else (rows, queries, keys)
 
     def rotate(r: Any, x: Any, texts: int, first: int, places: int) -> Any:
-        tables = [r.kept(rope_table, part, places, width, 10000.0, 1.0, first) for part in (0, 1)]
-        return r("rope", x.reshape([texts, places, 1, width]), *tables)
+        return r("rope", x.reshape([texts, places, 1, width]), *angles(r, places, width, 10000.0, first=first))
 
     def body(r: Any, q: Any, k: Any, v: Any, mask: Any, table: Any) -> Any:
         if use_rope:
             q = rotate(r, q, rows, masks.first_place(queries, keys), queries)
             k = rotate(r, k, groups, 0, keys)
         if fused:
-            packed = [
-                x.reshape([texts * length, width])
-                for x, texts, length in ((q, rows, queries), (k, groups, keys), (v, groups, keys))
-            ]
-            packed += [r.kept(offsets, texts, length) for texts, length in ((rows, queries), (groups, keys))]
-            packed += [] if table is None else [table]
+            q = q.reshape([rows, queries, width])
+            k, v = (x.reshape([groups, keys, width]) for x in (k, v))
             sizes = {"heads": 1, "kv_heads": 1, "head_dim": width, "scale": factor, "shared_by": share}
-            given = {**sizes, **asdict(masks), "bias": table is not None}
-            return r("attention", *packed, **given).reshape([*batch, queries, width])
+            return attend_packed(r, q, k, v, table, **sizes, **asdict(masks)).reshape([*batch, queries, width])
         q, k = q.reshape([groups, share * queries, width]), k.reshape([groups, keys, width])
         scores = r("matmul", q, k, transpose_b=True, scale=factor).reshape(list(short))
         if table is not None:
             scores = r("binary", scores, r.constant(bias_matrix(table.numpy(), masks, short, heads)), kind="add")
-        if add:
+        if mask is not None and not keep:
             scores = r("binary", scores, mask, kind="add")
-        if masks.plain:
-            weights = r("softmax", scores, *([mask] if keep else []), causal=masks.causal)
-        else:
-            weights = r("softmax", scores, mask if keep else r.kept(visible, masks, queries, keys))
+        seen = mask if keep else None
+        if not keep and not masks.plain:
+            seen = r.kept(visible, masks, queries, keys)
+        weights = r("softmax", scores, seen, causal=masks.causal and masks.plain)
         weights = weights.reshape([groups, share * queries, keys])
         output = r("matmul", weights, v.reshape([groups, keys, value_width])).reshape([*batch, queries, value_width])
         return output, weights.reshape(list(scores_shape)) if need_weights else None
 
     found = evaluate(name, body, q, k, v, given, table, alike=3)
     return (found, None) if fused else (found[0], found[1])
+
+
+def attend_packed(r: Any, q: Any, k: Any, v: Any, table: Any = None, **attributes: Any) -> Any:
+    """Attention by the fused kernel, on queries, keys and values of shape `(texts, length, columns)`."""
+    packed = [x.reshape([x.shape[0] * x.shape[1], x.shape[2]]) for x in (q, k, v)]
+    bounds = [r.kept(offsets, x.shape[0], x.shape[1]) for x in (q, k)]
+    return r("attention", *packed, *bounds, table, bias=table is not None, **attributes)
 
 
 def heads_to_a_key(batch: list[int], key_batch: list[int]) -> int:
@@ -163,9 +154,9 @@ def bias_operand(name: str, bias: Operand | None, heads: int) -> Prepared | None
     *rows, columns = need_axes(name, "bias", table, 1, 2)
     if rows not in ([], [1], [heads]) or columns % 2 == 0:
         raise InvalidArgumentError(
-            f"{name}: bias has shape {list(shape(table))}, expected {[heads, '2 R + 1']} or ['2 R + 1']"
+            f"{name}: bias has shape {list(table.shape)}, expected {[heads, '2 R + 1']} or ['2 R + 1']"
         )
-    return table.reshape((count(rows), columns))
+    return table.reshape((math.prod(rows), columns))
 
 
 def bias_matrix(table: npt.NDArray[Any], masks: Masks, scores: tuple[int, ...], heads: int) -> npt.NDArray[Any]:
@@ -190,27 +181,23 @@ def default_scale(name: str, scale: float | None, width: int) -> float:
     return (width**-0.5 if width else 1.0) if scale is None else number(name, "scale", scale)
 
 
-def mask_operand(name: str, mask: Operand | None, scores: tuple[int, ...]) -> tuple[Prepared | None, bool, bool]:
+def mask_operand(name: str, mask: Operand | None, scores: tuple[int, ...]) -> tuple[Prepared | None, bool]:
     """A mask that broadcasts to the scores' last axes, at most 4, and whether it is a keep mask or added."""
     if mask is None:
-        return None, False, False
+        return None, False
     prepared, keep = mask_values(mask, "mask")
-    axes = shape(prepared)
-    try:
-        fits = np.broadcast_shapes(axes, scores) == scores
-    except ValueError:
-        fits = False
-    if not fits:
+    axes = prepared.shape
+    if not broadcasts(axes, scores):
         raise InvalidArgumentError(
             f"{name}: mask has shape {list(axes)}, expected one that broadcasts to {list(scores)}"
         )
     if len(scores) > 4 and len(axes) > 2:
-        whole_shape = (count(scores[:-2]), *scores[-2:])
+        whole_shape = (math.prod(scores[:-2]), *scores[-2:])
         if isinstance(prepared, VulkanTensor):
             host = integers_of(prepared) if keep else prepared.numpy()
-            return place(prepared, np.broadcast_to(host, scores).reshape(whole_shape)), keep, not keep
+            return place(prepared, np.broadcast_to(host, scores).reshape(whole_shape)), keep
         prepared = np.asarray(np.broadcast_to(prepared, scores).reshape(whole_shape), order="C")
-    return prepared, keep, not keep
+    return prepared, keep
 
 
 def place(beside: VulkanTensor, values: Any) -> VulkanTensor:

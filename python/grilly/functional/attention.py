@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from grilly.errors import InvalidArgumentError
-from grilly.functional.attending import Masks, attend, default_scale
-from grilly.functional.dispatch import Operand, Result, count, evaluate, floats, need_axes, whole
-from grilly.functional.kept import offsets
+from grilly.functional.attending import Masks, attend, attend_packed, default_scale
+from grilly.functional.checks import need_axes, whole
+from grilly.functional.dispatch import Operand, Result, evaluate, floats
 
 __all__ = ["attention", "embedding_attention", "flash_attention2"]
 
@@ -149,12 +150,11 @@ def embedding_attention(embeddings: Operand, num_heads: int = 8, head_dim: int |
         raise InvalidArgumentError(
             f"embedding_attention: {heads} heads of {width} columns do not fill {columns} columns"
         )
-    texts = count(batch)
+    texts = math.prod(batch)
 
     def body(r: Any, x: Any) -> Any:
-        packed = x.reshape([texts * places, columns])
-        bounds = r.kept(offsets, texts, places)
+        packed = x.reshape([texts, places, columns])
         sizes = {"heads": heads, "kv_heads": heads, "head_dim": width, "scale": default_scale("", None, width)}
-        return r("attention", packed, packed, packed, bounds, bounds, **sizes).reshape([*batch, places, columns])
+        return attend_packed(r, packed, packed, packed, **sizes).reshape([*batch, places, columns])
 
     return evaluate("embedding_attention", body, x)

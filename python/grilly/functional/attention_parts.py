@@ -10,19 +10,8 @@ import numpy as np
 from grilly import _core
 from grilly.errors import InvalidArgumentError
 from grilly.functional.attending import default_scale
-from grilly.functional.dispatch import (
-    Operand,
-    Prepared,
-    Result,
-    evaluate,
-    flag,
-    floats,
-    mask_values,
-    need_axes,
-    need_shape,
-    number,
-    whole,
-)
+from grilly.functional.checks import flag, need_axes, need_shape, number, whole
+from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, mask_values
 
 __all__ = ["attention_concat_heads", "attention_mask", "attention_output", "attention_scores"]
 
@@ -94,13 +83,11 @@ def attention_scores(
     need_heads("attention_scores", "queries", first[2], heads)
     check_groups("attention_scores", "keys", second, first[0], first[2])
     factor = default_scale("attention_scores", scale, first[3])
-    return evaluate(
-        "attention_scores",
-        lambda r, q, k: r("attention_scores", q.reshape(first), k.reshape(second), scale=factor),
-        q,
-        k,
-        alike=2,
-    )
+
+    def body(r: Any, q: Any, k: Any) -> Any:
+        return r("attention_scores", q.reshape(first), k.reshape(second), scale=factor)
+
+    return evaluate("attention_scores", body, q, k, alike=2)
 
 
 def check_groups(name: str, label: str, axes: list[int], batch: int, heads: int) -> None:
@@ -143,11 +130,7 @@ def attention_mask(
         need_shape("attention_mask", "custom_mask", mask, (axes[0], axes[-1]))
     causal = flag("attention_mask", "use_causal", use_causal)
     given = {"causal": causal, "mask_value": number("attention_mask", "mask_value", mask_value)}
-
-    def body(r: Any, scores: Any, mask: Any) -> Any:
-        return r("attention_mask", scores, *([] if mask is None else [mask]), **given)
-
-    return evaluate("attention_mask", body, scores, mask)
+    return evaluate("attention_mask", lambda r, scores, mask: r("attention_mask", scores, mask, **given), scores, mask)
 
 
 def attention_output(

@@ -8,20 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly.device_array import VulkanTensor, integers_of
-from grilly.errors import IndexOutOfRangeError, InvalidArgumentError, InvalidTypeError
-from grilly.functional.dispatch import (
-    Operand,
-    Prepared,
-    Result,
-    evaluate,
-    floats,
-    need_axes,
-    need_shape,
-    number,
-    one_of,
-    optional,
-    whole,
-)
+from grilly.errors import IndexOutOfRangeError, InvalidTypeError
+from grilly.functional.checks import fraction, need_axes, need_shape, one_of, whole
+from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, optional
 from grilly.operands import as_ids
 
 __all__ = [
@@ -68,11 +57,11 @@ def cross_entropy(
     """
     kind = one_of("cross_entropy", "reduction", reduction, REDUCTIONS)
     x, w, host = classes("cross_entropy", input, target, weight, ignore_index)
-    smoothing = share("cross_entropy", label_smoothing)
+    smoothing = fraction("cross_entropy", "label_smoothing", label_smoothing)
 
     def body(r: Any, x: Any, w: Any) -> Any:
         wide = r.wide(x)
-        losses = r("cross_entropy", wide, r.constant(host), *([] if w is None else [w]), label_smoothing=smoothing)
+        losses = r("cross_entropy", wide, r.constant(host), w, label_smoothing=smoothing)
         if kind == "none":
             return r.like(losses, x)
         total = r("reduce", losses.reshape([host.size]), axis=0, kind="sum")
@@ -120,7 +109,7 @@ def cross_entropy_backward(
     """
     kind = one_of("cross_entropy_backward", "reduction", reduction, REDUCTIONS)
     x, w, host = classes("cross_entropy_backward", input, target, weight, ignore_index)
-    smoothing = share("cross_entropy_backward", label_smoothing)
+    smoothing = fraction("cross_entropy_backward", "label_smoothing", label_smoothing)
     g = floats(grad_output, "grad_output")
     need_shape("cross_entropy_backward", "grad_output", g, host.shape if kind == "none" else ())
 
@@ -130,8 +119,7 @@ def cross_entropy_backward(
             if kind == "mean":
                 g = r("binary", g, divisor(r, w, host), kind="divide")
             g = r("binary", r.constant(np.ones(host.shape)), g, kind="multiply")
-        targets, weights = r.constant(host), [] if w is None else [w]
-        gradient, *_ = r.vjp("cross_entropy", g, x, targets, *weights, label_smoothing=smoothing)
+        gradient, *_ = r.vjp("cross_entropy", g, x, r.constant(host), w, label_smoothing=smoothing)
         return r.like(gradient, x)
 
     return evaluate("cross_entropy_backward", body, g, x, w)
@@ -163,10 +151,3 @@ def divisor(r: Any, w: Any, host: npt.NDArray[np.int32]) -> Any:
     places = r.constant(np.where(host == IGNORED, 0, host).astype(np.int32))
     picked = r("embedding_sum", places, w.reshape([w.shape[0], 1]))
     return r("reduce", picked.reshape([host.size]), r.constant(kept.reshape(-1)), axis=0, kind="sum")
-
-
-def share(name: str, label_smoothing: float) -> float:
-    found = number(name, "label_smoothing", label_smoothing)
-    if not 0 <= found <= 1:
-        raise InvalidArgumentError(f"{name}: label_smoothing is {found}, expected 0 to 1")
-    return found

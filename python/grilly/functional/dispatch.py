@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, TypeAlias
@@ -28,21 +27,22 @@ SHADERS_OF: ContextVar[str] = ContextVar("grilly_shaders_of", default="")
 
 
 class Recorder:
-    """The operations of one engine, as method calls."""
+    """The operations of one engine, as method calls. Operands that are None are left out."""
 
     __slots__ = ("engine",)
 
     def __init__(self, engine: _core.Engine) -> None:
         self.engine = engine
 
-    def __call__(self, operation: str, *operands: _core.Array, **attributes: Any) -> _core.Array:
-        return self.engine.call(operation, list(operands), attributes, SHADERS_OF.get())
+    def __call__(self, operation: str, *operands: _core.Array | None, **attributes: Any) -> _core.Array:
+        return self.engine.call(operation, [x for x in operands if x is not None], attributes, SHADERS_OF.get())
 
     def vjp(
-        self, operation: str, gradient: _core.Array, *operands: _core.Array, **attributes: Any
+        self, operation: str, gradient: _core.Array, *operands: _core.Array | None, **attributes: Any
     ) -> list[_core.Array | None]:
         """The gradients of an operation's operands, from the gradient of its result."""
-        return self.engine.vjp(operation, list(operands), gradient, attributes, SHADERS_OF.get())
+        given = [x for x in operands if x is not None]
+        return self.engine.vjp(operation, given, gradient, attributes, SHADERS_OF.get())
 
     def constant(self, values: npt.ArrayLike) -> _core.Array:
         """Uploads numbers that do not depend on data."""
@@ -74,26 +74,20 @@ def evaluate(operation: str, body: Callable[..., Any], *operands: Prepared | Non
     default device, and the results are NumPy arrays; if that device fails, the call falls back to the CPU, with a
     warning, unless `GRILLY_STRICT=1`.
     """
-    device: _core.Engine | None = None
-    for operand in operands:
-        if isinstance(operand, VulkanTensor):
-            engine = operand._array.engine
-            if device is not None and engine is not device and engine != device:
-                names = " and ".join(sorted({device.device, engine.device}))
-                raise InvalidArgumentError(
-                    f"{operation}: operands are on different devices, {names}; to_vulkan moves one"
-                )
-            device = engine
-    if device is not None:
-        return _wrapped(_record(device, body, operands, alike))
+    engines = {operand._array.engine for operand in operands if isinstance(operand, VulkanTensor)}
+    if len(engines) > 1:
+        names = " and ".join(sorted({engine.device for engine in engines}))
+        raise InvalidArgumentError(f"{operation}: operands are on different devices, {names}; to_vulkan moves one")
+    if engines:
+        return _each(wrap, _record(engines.pop(), body, operands, alike))
     try:
         engine = _core.engine("vulkan")
-        return _read(_record(engine, body, operands, alike))
+        return _each(_core.Array.numpy, _record(engine, body, operands, alike))
     except DeviceError as error:
         if fallbacks.strict() or _on_cpu():
             raise
         fallbacks.note(operation, error)
-    return _read(_record(_core.engine("cpu"), body, operands, alike))
+    return _each(_core.Array.numpy, _record(_core.engine("cpu"), body, operands, alike))
 
 
 def _on_cpu() -> bool:
@@ -116,16 +110,11 @@ def _record(engine: _core.Engine, body: Callable[..., Any], operands: Sequence[P
     return body(recorder, *arrays)
 
 
-def _wrapped(result: Any) -> Any:
+def _each(convert: Callable[[_core.Array], Any], result: Any) -> Any:
+    """The result, or each one of a tuple that is not None, converted."""
     if isinstance(result, tuple):
-        return tuple(None if part is None else wrap(part) for part in result)
-    return wrap(result)
-
-
-def _read(result: Any) -> Any:
-    if isinstance(result, tuple):
-        return tuple(None if part is None else part.numpy() for part in result)
-    return result.numpy()
+        return tuple(None if part is None else convert(part) for part in result)
+    return convert(result)
 
 
 def floats(value: Any, name: str) -> Prepared:
@@ -173,63 +162,3 @@ def mask_values(value: Any, name: str) -> tuple[Prepared, bool]:
     if array.dtype.kind in "biu":
         return np.asarray(array != 0, dtype=np.int32, order="C"), True
     return as_floats(array, name), False
-
-
-def shape(operand: Prepared) -> tuple[int, ...]:
-    return operand.shape
-
-
-def count(axes: Sequence[int]) -> int:
-    return math.prod(axes)
-
-
-def need_axes(operation: str, name: str, operand: Prepared, least: int, most: int | None = None) -> tuple[int, ...]:
-    """The shape of an operand that has between `least` and `most` axes."""
-    found = shape(operand)
-    if len(found) < least or (most is not None and len(found) > most):
-        expected = f"{least}" if most == least else f"at least {least}" if most is None else f"{least} to {most}"
-        raise InvalidArgumentError(f"{operation}: {name} has shape {list(found)}, expected {expected} axes")
-    return found
-
-
-def need_shape(operation: str, name: str, operand: Prepared | None, expected: Sequence[int]) -> None:
-    """Rejects an operand of another shape."""
-    if operand is not None and shape(operand) != tuple(expected):
-        raise InvalidArgumentError(f"{operation}: {name} has shape {list(shape(operand))}, expected {list(expected)}")
-
-
-def flag(operation: str, name: str, value: Any) -> bool:
-    """True or False; an array here is a misplaced argument."""
-    if not isinstance(value, bool | int | np.bool_):
-        raise InvalidTypeError(f"{operation}: {name} is of type {type(value).__name__}, expected bool")
-    return bool(value)
-
-
-def one_of(operation: str, name: str, value: Any, allowed: Sequence[str]) -> str:
-    if not isinstance(value, str):
-        raise InvalidTypeError(f"{operation}: {name} is of type {type(value).__name__}, expected str")
-    if value not in allowed:
-        raise InvalidArgumentError(f"{operation}: {name} is {value!r}, expected one of {', '.join(map(repr, allowed))}")
-    return str(value)
-
-
-def number(operation: str, name: str, value: Any) -> float:
-    """A finite number."""
-    try:
-        found = float(value)
-    except (TypeError, ValueError):
-        raise InvalidTypeError(f"{operation}: {name} is of type {type(value).__name__}, expected a number") from None
-    if not math.isfinite(found):
-        raise InvalidArgumentError(f"{operation}: {name} is {found}, expected a finite number")
-    return found
-
-
-def whole(operation: str, name: str, value: Any, least: int = 1) -> int:
-    """A whole number of at least `least`."""
-    try:
-        found = int(value.__index__())
-    except (AttributeError, TypeError):
-        raise InvalidTypeError(f"{operation}: {name} is of type {type(value).__name__}, expected int") from None
-    if found < least:
-        raise InvalidArgumentError(f"{operation}: {name} is {found}, expected at least {least}")
-    return found

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError
-from grilly.functional.dispatch import Operand, flag, floats, need_axes, whole
+from grilly.functional.checks import flag, need_axes, whole
+from grilly.functional.dispatch import Operand, floats
 from grilly.operands import host_array
 
 __all__ = ["alibi_bias", "relative_bias"]
@@ -77,7 +77,7 @@ def relative_bias(
         >>> functional.relative_bias([[0.0], [1.0], [2.0], [3.0]], 3, max_distance=2).tolist()
         [[1.0, 1.0, 0.0, 3.0, 3.0]]
     """
-    values = host_floats(weight)
+    values = np.asarray(floats(host_array(weight, "weight"), "weight"), dtype=np.float32)
     buckets, _ = need_axes("relative_bias", "weight", values, 2, 2)
     length = whole("relative_bias", "length", length)
     most = whole("relative_bias", "max_distance", max_distance)
@@ -96,8 +96,3 @@ def relative_bias(
     bucket = np.where(size < exact, size, np.minimum(far.astype(np.int64), own - 1))
     bucket += np.where((distance > 0) & bidirectional, own, 0)
     return np.ascontiguousarray(values[bucket].T)
-
-
-def host_floats(weight: Operand) -> npt.NDArray[Any]:
-    """In float32, on the host."""
-    return np.asarray(floats(host_array(weight, "weight"), "weight"), dtype=np.float32)

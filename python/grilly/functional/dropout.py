@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from grilly.errors import InvalidArgumentError
-from grilly.functional.dispatch import Operand, Result, evaluate, flag, floats, number, whole
+from grilly.functional.checks import flag, fraction, whole
+from grilly.functional.dispatch import Operand, Result, evaluate, floats
 
 __all__ = ["dropout", "dropout_backward"]
 
@@ -35,7 +36,7 @@ def dropout(input: Operand, p: float = 0.5, training: bool = True, seed: int | N
         >>> bool((functional.dropout([1.0] * 4, seed=1) == functional.dropout([1.0] * 4, seed=1)).all())
         True
     """
-    share = probability("dropout", p)
+    share = fraction("dropout", "p", p)
     x = floats(input, "input")
     if not flag("dropout", "training", training) or share == 0:
         return evaluate("dropout", lambda r, x: x, x)
@@ -64,17 +65,9 @@ def dropout_backward(grad_output: Operand, p: float, seed: int) -> Result:
         >>> functional.dropout_backward([2.0, 3.0], p=0.0, seed=1).tolist()
         [2.0, 3.0]
     """
-    share, key = probability("dropout_backward", p), seed_value("dropout_backward", seed)
-    return evaluate(
-        "dropout_backward", lambda r, g: r("dropout", g, p=share, seed=key), floats(grad_output, "grad_output")
-    )
-
-
-def probability(name: str, p: float) -> float:
-    share = number(name, "p", p)
-    if not 0 <= share <= 1:
-        raise InvalidArgumentError(f"{name}: p is {share}, expected 0 to 1")
-    return share
+    share, key = fraction("dropout_backward", "p", p), seed_value("dropout_backward", seed)
+    g = floats(grad_output, "grad_output")
+    return evaluate("dropout_backward", lambda r, g: r("dropout", g, p=share, seed=key), g)
 
 
 def seed_value(name: str, seed: int) -> int:

@@ -6,19 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from grilly.functional.dispatch import (
-    Operand,
-    Result,
-    count,
-    evaluate,
-    floats,
-    ids,
-    need_axes,
-    need_shape,
-    number,
-    shape,
-    whole,
-)
+from grilly.functional.checks import need_axes, need_shape, number, whole
+from grilly.functional.dispatch import Operand, Result, evaluate, floats, ids
 
 __all__ = ["embedding_backward", "embedding_lookup", "embedding_normalize"]
 
@@ -89,7 +78,7 @@ def embedding_backward(grad_output: Operand, token_ids: Operand, vocab_size: int
     starts = np.searchsorted(flat[order], np.arange(rows + 1)).astype(np.int32)
 
     def body(r: Any, g: Any) -> Any:
-        packed = g.reshape([count(host.shape), columns])
+        packed = g.reshape([host.size, columns])
         return r("embedding_backward", packed, r.constant(order), r.constant(starts))
 
     return evaluate("embedding_backward", body, g)
@@ -118,6 +107,6 @@ def embedding_normalize(embeddings: Operand, eps: float = 1e-8) -> Result:
     x = floats(embeddings, "embeddings")
     need_axes("embedding_normalize", "embeddings", x, 1)
     small = number("embedding_normalize", "eps", eps)
-    if not count(shape(x)):
+    if not x.size:
         return evaluate("embedding_normalize", lambda r, x: x, x)
     return evaluate("embedding_normalize", lambda r, x: r("normalize", x, eps=small, floor="add"), x)

@@ -6,7 +6,8 @@ from typing import Any
 
 from grilly.errors import InvalidArgumentError
 from grilly.functional.activations import gelu_kind
-from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, need_axes, need_shape, shape
+from grilly.functional.checks import need_axes, need_shape
+from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats
 
 __all__ = [
     "geglu",
@@ -119,7 +120,7 @@ def _gated_backward(name: str, grad_output: Operand, x: Operand, kind: str) -> R
         return r.like(gradient, x)
 
     prepared, g = halves(name, x), floats(grad_output, "grad_output")
-    *batch, columns = shape(prepared)
+    *batch, columns = prepared.shape
     need_shape(name, "grad_output", g, (*batch, columns // 2))
     return evaluate(name, body, g, prepared, alike=2)
 
@@ -129,5 +130,5 @@ def halves(name: str, x: Operand) -> Prepared:
     prepared = floats(x, "x")
     columns = need_axes(name, "x", prepared, 1)[-1]
     if columns % 2:
-        raise InvalidArgumentError(f"{name}: x has shape {list(shape(prepared))}, expected an even last axis")
+        raise InvalidArgumentError(f"{name}: x has shape {list(prepared.shape)}, expected an even last axis")
     return prepared

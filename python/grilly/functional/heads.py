@@ -8,11 +8,11 @@ import numpy as np
 
 from grilly.arrays import VulkanTensor
 from grilly.errors import InvalidArgumentError
-from grilly.functional.attending import default_scale
+from grilly.functional.attending import attend_packed, default_scale
 from grilly.functional.attention_parts import by_heads, check_groups, need_heads, sizes
-from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, flag, floats, mask_values, shape
-from grilly.functional.kept import offsets
-from grilly.functional.rotary import rope_table
+from grilly.functional.checks import broadcasts, flag
+from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, mask_values
+from grilly.functional.rotary import angles
 
 __all__ = ["attend_by_heads", "key_mask"]
 
@@ -49,23 +49,18 @@ def attend_by_heads(
 
     def rotated(r: Any, x: Any, axes: list[int]) -> Any:
         x = x.reshape(axes)
-        if rope is None:
-            return x
-        return r("rope", x, *(r.kept(rope_table, part, axes[1], width, *rope) for part in (0, 1)))
+        return x if rope is None else r("rope", x, *angles(r, axes[1], width, *rope))
 
     def body(r: Any, q: Any, k: Any, v: Any, mask: Any) -> Any:
         q, k, v = rotated(r, q, first), rotated(r, k, second), v.reshape(second)
         if mask is None and not need_weights:
-            packed = [
-                x.reshape([axes[0] * axes[1], axes[2] * width]) for x, axes in ((q, first), (k, second), (v, second))
-            ]
-            bounds = [r.kept(offsets, batch, length) for length in (queries, second[1])]
+            packed = [x.reshape([batch, x.shape[1], x.shape[2] * width]) for x in (q, k, v)]
             given = {"heads": heads, "kv_heads": second[2], "head_dim": width, "scale": factor, "causal": causal}
-            return r("attention", *packed, *bounds, **given).reshape(first), None
+            return attend_packed(r, *packed, **given).reshape(first), None
         scores = r("attention_scores", q, k, scale=factor)
         if mask is not None and not keep:
             scores = r("binary", scores, mask, kind="add")
-        weights = r("softmax", scores, *([mask] if keep else []), causal=causal)
+        weights = r("softmax", scores, mask if keep else None, causal=causal)
         return r("attention_output", weights, v), weights if need_weights else None
 
     found: tuple[Result, Result | None] = evaluate(name, body, q, k, v, given, alike=3)
@@ -78,7 +73,7 @@ def four_axes(name: str, mask: Operand, batch: int, queries: int, keys: int, hea
     Two axes are (batch, key) or (query, key), three are (batch, query, key).
     """
     prepared, keep = mask_values(mask, "mask")
-    axes = shape(prepared)
+    axes = prepared.shape
     if len(axes) == 2 and axes == (batch, keys) == (queries, keys) and batch > 1:
         raise InvalidArgumentError(
             f"{name}: a mask of shape {list(axes)} may mean (batch, key) or (query, key); give it as "
@@ -91,11 +86,7 @@ def four_axes(name: str, mask: Operand, batch: int, queries: int, keys: int, hea
         wanted = (axes[0], 1, *axes[1:])
     else:
         wanted = (*[1] * (4 - len(axes)), *axes)
-    try:
-        fits = np.broadcast_shapes(wanted, (batch, heads, queries, keys)) == (batch, heads, queries, keys)
-    except ValueError:
-        fits = False
-    if not fits:
+    if not broadcasts(wanted, (batch, heads, queries, keys)):
         raise InvalidArgumentError(
             f"{name}: mask has shape {list(axes)}, expected one that broadcasts to {[batch, heads, queries, keys]}, "
             f"{[batch, keys]} or {[queries, keys]}"
@@ -106,7 +97,7 @@ def four_axes(name: str, mask: Operand, batch: int, queries: int, keys: int, hea
 def key_mask(mask: Operand, batch: int, keys: int) -> Operand:
     """Converts upstream's (B, Sk) masks of any type to keep masks (kept where not 0); other masks are unchanged."""
     prepared, keep = mask_values(mask, "mask")
-    if shape(prepared) != (batch, keys):
+    if prepared.shape != (batch, keys):
         return mask
     if not keep:
         host = prepared.numpy() if isinstance(prepared, VulkanTensor) else prepared

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from grilly.errors import InvalidArgumentError
-from grilly.functional.dispatch import (
-    Operand,
-    Prepared,
-    Result,
-    count,
-    evaluate,
-    floats,
-    need_axes,
-    need_shape,
-    one_of,
-    optional,
-    shape,
-)
+from grilly.functional.checks import need_axes, need_shape, one_of
+from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, optional
 
 __all__ = ["embedding_ffn", "linear", "linear_backward", "matmul", "residual"]
 
@@ -63,7 +53,7 @@ def fused_linear(
     fused = activation if activation in FUSED else None
 
     def body(r: Any, x: Any, w: Any, b: Any) -> Any:
-        y = r("linear", x, w, *([] if b is None else [b]), bias=b is not None, activation=fused)
+        y = r("linear", x, w, b, bias=b is not None, activation=fused)
         return y if fused == activation else r("activation", y, kind=activation, **attributes)
 
     return evaluate(name, body, x, w, b)
@@ -108,13 +98,12 @@ def linear_backward(
     g, x, w = floats(grad_output, "grad_output"), floats(x, "x"), floats(weights, "weights")
     b = optional(bias, "bias")
     check_linear("linear_backward", x, w, b)
-    axes, rows = shape(x), shape(w)[0]
+    axes, rows = x.shape, w.shape[0]
     need_shape("linear_backward", "grad_output", g, (*axes[:-1], rows))
 
     def body(r: Any, g: Any, x: Any, w: Any, b: Any) -> Any:
-        found = r.vjp("linear", g, x, w, *([] if b is None else [b]), bias=b is not None)
-        grad_bias = None if b is None else found[2]
-        return r.like(found[0], x), r.like(found[1], w), grad_bias
+        grad_x, grad_w, *grad_bias = r.vjp("linear", g, x, w, b, bias=b is not None)
+        return r.like(grad_x, x), r.like(grad_w, w), grad_bias[0] if grad_bias else None
 
     found: tuple[Result, Result, Result] = evaluate("linear_backward", body, g, x, w, b, alike=2)
     return found
@@ -153,11 +142,10 @@ def matmul(a: Operand, b: Operand) -> Result:
     result = batch + (() if len(axes_a) == 1 else left[-2:-1]) + (() if len(axes_b) == 1 else right[-1:])
 
     def body(r: Any, a: Any, b: Any) -> Any:
-        wide_a, wide_b = a.reshape(list(left)), b.reshape(list(right))
-        wide_a = repeated(r, wide_a, batch)
-        if right[:-2] != batch and count(right[:-2]) == 1:
+        wide_a, wide_b = repeated(r, a.reshape(list(left)), batch), b.reshape(list(right))
+        if right[:-2] != batch and math.prod(right[:-2]) == 1:
             wide_b = wide_b.reshape(list(right[-2:]))
-        elif right[:-2] != batch:
+        else:
             wide_b = repeated(r, wide_b, batch)
         return r("matmul", wide_a, wide_b).reshape(list(result))
 
@@ -170,8 +158,8 @@ def repeated(r: Any, x: Any, batch: Sequence[int]) -> Any:
     if own == tuple(batch):
         return x
     matrix = tuple(x.shape[-2:])
-    ids = np.broadcast_to(np.arange(count(own), dtype=np.int32).reshape(own), batch)
-    rows = x.reshape([count(own), count(matrix)])
+    ids = np.broadcast_to(np.arange(math.prod(own), dtype=np.int32).reshape(own), batch)
+    rows = x.reshape([math.prod(own), math.prod(matrix)])
     gathered = r("embedding_sum", r.constant(np.asarray(ids, order="C")), rows)
     return r.like(gathered, x).reshape([*batch, *matrix])
 
@@ -242,7 +230,7 @@ def embedding_ffn(
     need_shape("embedding_ffn", "b2", bias2, (rows,))
 
     def body(r: Any, x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
-        inner = r("linear", x, w1, *([] if b1 is None else [b1]), bias=b1 is not None, activation=kind)
-        return r("linear", inner, w2, *([] if b2 is None else [b2]), bias=b2 is not None)
+        inner = r("linear", x, w1, b1, bias=b1 is not None, activation=kind)
+        return r("linear", inner, w2, b2, bias=b2 is not None)
 
     return evaluate("embedding_ffn", body, x, first, bias1, second, bias2)

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from grilly.functional.checks import need_shape, one_of
 from grilly.functional.cross_entropy import REDUCTIONS
-from grilly.functional.dispatch import (
-    Operand,
-    Prepared,
-    Result,
-    count,
-    evaluate,
-    floats,
-    need_shape,
-    one_of,
-    optional,
-    shape,
-)
+from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, optional
 from grilly.functional.kept import filled
 
 __all__ = ["binary_cross_entropy", "binary_cross_entropy_backward", "mse_loss", "mse_loss_backward"]
@@ -26,20 +17,20 @@ def reduced(r: Any, losses: Any, kind: str) -> Any:
     """The unreduced losses, their sum or their mean."""
     if kind == "none":
         return losses
-    return r("reduce", losses.reshape([count(losses.shape)]), axis=0, kind=kind)
+    return r("reduce", losses.reshape([math.prod(losses.shape)]), axis=0, kind=kind)
 
 
 def spread(r: Any, g: Any, axes: tuple[int, ...], kind: str) -> Any:
     """Spreads the gradient of a reduced loss over all elements."""
     if kind == "none":
         return g
-    each = 1.0 / max(count(axes), 1) if kind == "mean" else 1.0
+    each = 1.0 / max(math.prod(axes), 1) if kind == "mean" else 1.0
     return r("binary", r.kept(filled, each, tuple(axes)), r.wide(g), kind="multiply")
 
 
 def pair(name: str, input: Operand, target: Operand) -> tuple[Prepared, Prepared]:
     x, t = floats(input, "input"), floats(target, "target")
-    need_shape(name, "target", t, shape(x))
+    need_shape(name, "target", t, x.shape)
     return x, t
 
 
@@ -105,7 +96,7 @@ def binary_cross_entropy_backward(
     """
     kind = one_of("binary_cross_entropy_backward", "reduction", reduction, REDUCTIONS)
     x, t = pair("binary_cross_entropy_backward", input, target)
-    axes, g = shape(x), floats(grad_output, "grad_output")
+    axes, g = x.shape, floats(grad_output, "grad_output")
     need_shape("binary_cross_entropy_backward", "grad_output", g, axes if kind == "none" else ())
 
     def body(r: Any, g: Any, x: Any, t: Any, w: Any) -> Any:
@@ -173,7 +164,7 @@ def mse_loss_backward(grad_output: Operand, input: Operand, target: Operand, red
     """
     kind = one_of("mse_loss_backward", "reduction", reduction, REDUCTIONS)
     x, t = pair("mse_loss_backward", input, target)
-    axes, g = shape(x), floats(grad_output, "grad_output")
+    axes, g = x.shape, floats(grad_output, "grad_output")
     need_shape("mse_loss_backward", "grad_output", g, axes if kind == "none" else ())
 
     def body(r: Any, g: Any, x: Any, t: Any) -> Any:

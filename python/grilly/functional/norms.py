@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from grilly.errors import InvalidArgumentError
-from grilly.functional.dispatch import (
-    Operand,
-    Prepared,
-    Result,
-    count,
-    evaluate,
-    floats,
-    need_axes,
-    need_shape,
-    number,
-    optional,
-    shape,
-    whole,
-)
+from grilly.functional.checks import need_axes, need_shape, number, whole
+from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, optional
 from grilly.functional.kept import filled
 from grilly.operands import normal_axis
 
@@ -31,6 +20,9 @@ __all__ = [
     "softmax",
     "softmax_backward",
 ]
+
+# Elements of the weights that are not given.
+DEFAULTS = {"weight": 1.0, "bias": 0.0}
 
 
 def softmax(x: Operand, dim: int = -1) -> Result:
@@ -54,13 +46,13 @@ def softmax(x: Operand, dim: int = -1) -> Result:
         [[0.5, 0.5], [1.0, 0.0]]
     """
     prepared = floats(x, "x")
-    axes = shape(prepared)
+    axes = prepared.shape
     axis = normal_axis(dim, len(axes), "dim")
 
     def body(r: Any, x: Any) -> Any:
         if axis == len(axes) - 1:
             return r("softmax", x)
-        if not count(axes):
+        if not math.prod(axes):
             return x
         column = [*axes[:axis], 1, *axes[axis + 1 :]]
         wide = r.wide(x)
@@ -95,7 +87,7 @@ def softmax_backward(grad_output: Operand, softmax_output: Operand, dim: int = -
         [0.25, -0.25]
     """
     g, y = floats(grad_output, "grad_output"), floats(softmax_output, "softmax_output")
-    axes = shape(y)
+    axes = y.shape
     need_shape("softmax_backward", "grad_output", g, axes)
     axis = normal_axis(dim, len(axes), "dim")
 
@@ -139,28 +131,40 @@ def layer_norm(
         >>> functional.layer_norm([[1.0, 3.0]], 2, eps=0.0).tolist()
         [[-1.0, 1.0]]
     """
-    x, w, b = floats(input, "input"), optional(weight, "weight"), optional(bias, "bias")
-    rows = normalized("layer_norm", x, normalized_shape, weight=w, bias=b)
-    axes, small = list(shape(x)), number("layer_norm", "eps", eps)
+    return _norm("layer_norm", input, normalized_shape, eps, weight=weight, bias=bias)
 
-    def body(r: Any, x: Any, w: Any, b: Any) -> Any:
-        w = r.kept(filled, 1.0, rows[1]) if w is None else w.reshape([rows[1]])
-        b = r.kept(filled, 0.0, rows[1]) if b is None else b.reshape([rows[1]])
-        return r("layer_norm", x.reshape(rows), w, b, eps=small).reshape(axes)
 
-    return evaluate("layer_norm", body, x, w, b)
+def _norm(
+    operation: str, input: Operand, normalized_shape: int | Sequence[int], eps: float, **given: Operand | None
+) -> Result:
+    x, weights = floats(input, "input"), {label: optional(weight, label) for label, weight in given.items()}
+    rows = normalized(operation, x, normalized_shape, **weights)
+    axes, small = list(x.shape), number(operation, "eps", eps)
+
+    def body(r: Any, x: Any, *found: Any) -> Any:
+        flat = [
+            r.kept(filled, DEFAULTS[label], rows[1]) if weight is None else weight.reshape([rows[1]])
+            for label, weight in zip(weights, found, strict=True)
+        ]
+        return r(operation, x.reshape(rows), *flat, eps=small).reshape(axes)
+
+    return evaluate(operation, body, x, *weights.values())
+
+
+def sizes_of(name: str, given: int | Sequence[int]) -> tuple[int, ...]:
+    """The sizes of the last axes that `normalized_shape` gives."""
+    sizes = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
+    return tuple(whole(name, "normalized_shape", size, least=0) for size in sizes)
 
 
 def normalized(name: str, x: Prepared, given: int | Sequence[int], **weights: Prepared | None) -> list[int]:
     """Rows and columns of `x` with its last axes, of sizes `given`, merged into one."""
-    sizes = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
-    last = tuple(whole(name, "normalized_shape", size, least=0) for size in sizes)
-    axes = shape(x)
+    last, axes = sizes_of(name, given), x.shape
     if not last or axes[-len(last) :] != last:
         raise InvalidArgumentError(f"{name}: input has shape {list(axes)}, expected [..., {', '.join(map(str, last))}]")
     for label, weight in weights.items():
         need_shape(name, label, weight, last)
-    return [count(axes[: len(axes) - len(last)]), count(last)]
+    return [math.prod(axes[: len(axes) - len(last)]), math.prod(last)]
 
 
 def layer_norm_backward(
@@ -190,21 +194,28 @@ def layer_norm_backward(
         >>> found[1].tolist(), found[2].tolist()
         ([-1.0, 2.0], [1.0, 2.0])
     """
-    g, x, w = floats(grad_output, "grad_output"), floats(x, "x"), floats(gamma, "gamma")
-    need_axes("layer_norm_backward", "gamma", w, 1)
-    rows = normalized("layer_norm_backward", x, shape(w))
-    axes, last, small = list(shape(x)), list(shape(w)), number("layer_norm_backward", "eps", eps)
-    need_shape("layer_norm_backward", "grad_output", g, axes)
+    found: tuple[Result, Result, Result] = _norm_backward("layer_norm", grad_output, x, "gamma", gamma, eps, weights=2)
+    return found
+
+
+def _norm_backward(
+    operation: str, grad_output: Operand, x: Operand, label: str, weight: Operand, eps: float, weights: int
+) -> Result:
+    """The gradients of the input and of the weights, of which there are one or two."""
+    name = f"{operation}_backward"
+    g, x, w = floats(grad_output, "grad_output"), floats(x, "x"), floats(weight, label)
+    need_axes(name, label, w, 1)
+    rows = normalized(name, x, w.shape)
+    axes, last, small = list(x.shape), list(w.shape), number(name, "eps", eps)
+    need_shape(name, "grad_output", g, axes)
 
     def body(r: Any, g: Any, x: Any, w: Any) -> Any:
-        g, wide, weight = r.wide(g).reshape(rows), r.wide(x).reshape(rows), w.reshape([rows[1]])
         # The values of the bias do not matter, so the weight is passed in its place.
-        grads = r.vjp("layer_norm", g, wide, weight, weight, eps=small)
-        grad_input, grad_gamma, grad_beta = grads[0].reshape(axes), grads[1].reshape(last), grads[2].reshape(last)
-        return r.like(grad_input, x), r.like(grad_gamma, w), r.like(grad_beta, w)
+        flat = [w.reshape([rows[1]])] * weights
+        grad_x, *others = r.vjp(operation, r.wide(g).reshape(rows), r.wide(x).reshape(rows), *flat, eps=small)
+        return r.like(grad_x.reshape(axes), x), *(r.like(other.reshape(last), w) for other in others)
 
-    found: tuple[Result, Result, Result] = evaluate("layer_norm_backward", body, g, x, w, alike=2)
-    return found
+    return evaluate(name, body, g, x, w, alike=2)
 
 
 def rms_norm(
@@ -231,15 +242,7 @@ def rms_norm(
         >>> functional.rms_norm([[3.0, 4.0, 0.0, 0.0]], 4, eps=0.0).round(6).tolist()
         [[1.2000000476837158, 1.600000023841858, 0.0, 0.0]]
     """
-    x, w = floats(input, "input"), optional(weight, "weight")
-    rows = normalized("rms_norm", x, normalized_shape, weight=w)
-    axes, small = list(shape(x)), number("rms_norm", "eps", eps)
-
-    def body(r: Any, x: Any, w: Any) -> Any:
-        w = r.kept(filled, 1.0, rows[1]) if w is None else w.reshape([rows[1]])
-        return r("rms_norm", x.reshape(rows), w, eps=small).reshape(axes)
-
-    return evaluate("rms_norm", body, x, w)
+    return _norm("rms_norm", input, normalized_shape, eps, weight=weight)
 
 
 def rms_norm_backward(grad_output: Operand, x: Operand, weight: Operand, eps: float = 1e-6) -> tuple[Result, Result]:
@@ -265,16 +268,5 @@ def rms_norm_backward(grad_output: Operand, x: Operand, weight: Operand, eps: fl
         >>> grad_input.tolist(), grad_weight.tolist()
         ([[-0.5, 0.5]], [1.0, 2.0])
     """
-    g, x, w = floats(grad_output, "grad_output"), floats(x, "x"), floats(weight, "weight")
-    need_axes("rms_norm_backward", "weight", w, 1)
-    rows = normalized("rms_norm_backward", x, shape(w))
-    axes, last, small = list(shape(x)), list(shape(w)), number("rms_norm_backward", "eps", eps)
-    need_shape("rms_norm_backward", "grad_output", g, axes)
-
-    def body(r: Any, g: Any, x: Any, w: Any) -> Any:
-        g, wide, weight = r.wide(g).reshape(rows), r.wide(x).reshape(rows), w.reshape([rows[1]])
-        grad_input, grad_weight = r.vjp("rms_norm", g, wide, weight, eps=small)
-        return r.like(grad_input.reshape(axes), x), r.like(grad_weight.reshape(last), w)
-
-    found: tuple[Result, Result] = evaluate("rms_norm_backward", body, g, x, w, alike=2)
+    found: tuple[Result, Result] = _norm_backward("rms_norm", grad_output, x, "weight", weight, eps, weights=1)
     return found

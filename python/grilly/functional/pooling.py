@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 from grilly.errors import InvalidArgumentError
-from grilly.functional.dispatch import Operand, Result, count, evaluate, floats, need_axes, need_shape, one_of, optional
+from grilly.functional.checks import need_axes, need_shape, one_of
+from grilly.functional.dispatch import Operand, Result, evaluate, floats, optional
 
 __all__ = ["embedding_pool", "mean_pool"]
 
@@ -33,19 +34,7 @@ def mean_pool(embeddings: Operand, mask: Operand | None = None, mode: str = "mea
         >>> functional.mean_pool([[[1.0], [3.0], [9.0]]], [[1, 1, 0]]).tolist()
         [[2.0]]
     """
-    kind = one_of("mean_pool", "mode", mode, MODES)
-    x = floats(embeddings, "embeddings")
-    axes = need_axes("mean_pool", "embeddings", x, 2)
-    weights = optional(mask, "mask")
-    need_shape("mean_pool", "mask", weights, axes[:-1])
-
-    if kind == "max":
-        need_places("mean_pool", axes)
-
-    def body(r: Any, x: Any, weights: Any) -> Any:
-        return r("reduce", x, *([] if weights is None else [weights]), axis=len(axes) - 2, kind=kind)
-
-    return evaluate("mean_pool", body, x, weights)
+    return _pooled("mean_pool", embeddings, mask, "mode", mode)
 
 
 def embedding_pool(embeddings: Operand, pool_type: str = "mean") -> Result:
@@ -68,15 +57,15 @@ def embedding_pool(embeddings: Operand, pool_type: str = "mean") -> Result:
         >>> functional.embedding_pool([[[1.0], [3.0]]], "sum").tolist()
         [[4.0]]
     """
-    kind = one_of("embedding_pool", "pool_type", pool_type, MODES)
+    return _pooled("embedding_pool", embeddings, None, "pool_type", pool_type)
+
+
+def _pooled(name: str, embeddings: Operand, mask: Operand | None, label: str, mode: str) -> Result:
+    kind = one_of(name, label, mode, MODES)
     x = floats(embeddings, "embeddings")
-    axes = need_axes("embedding_pool", "embeddings", x, 2)
-    if kind == "max":
-        need_places("embedding_pool", axes)
-    return evaluate("embedding_pool", lambda r, x: r("reduce", x, axis=len(axes) - 2, kind=kind), x)
-
-
-def need_places(name: str, axes: tuple[int, ...]) -> None:
-    """Rejects the maximum over an empty axis."""
-    if not axes[-2] and count(axes[:-2]) * axes[-1]:
+    axes = need_axes(name, "embeddings", x, 2)
+    weights = optional(mask, "mask")
+    need_shape(name, "mask", weights, axes[:-1])
+    if kind == "max" and not axes[-2] and math.prod(axes[:-2]) * axes[-1]:
         raise InvalidArgumentError(f"{name}: embeddings has shape {list(axes)}, and no vectors have no maximum")
+    return evaluate(name, lambda r, x, weights: r("reduce", x, weights, axis=len(axes) - 2, kind=kind), x, weights)

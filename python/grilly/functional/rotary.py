@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError
-from grilly.functional.dispatch import Operand, Result, evaluate, floats, need_axes, number, whole
+from grilly.functional.checks import need_axes, number, whole
+from grilly.functional.dispatch import Operand, Result, evaluate, floats
 from grilly.operands import host_array
 
 __all__ = ["apply_rope", "embedding_position"]
@@ -23,11 +24,14 @@ def rope_tables(
     return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
 
 
-def rope_table(
-    part: int, places: int, width: int, base: float, scaling: float, first: int = 0
-) -> npt.NDArray[np.float32]:
+def rope_table(part: int, places: int, width: int, base: float, scaling: float, first: int) -> npt.NDArray[np.float32]:
     """The cosines (0) or sines (1) of the positions `first`, `first + 1` ..."""
     return rope_tables(np.arange(first, first + places), width, base, scaling)[part]
+
+
+def angles(r: Any, places: int, width: int, base: float, scaling: float = 1.0, first: int = 0) -> list[Any]:
+    """Cosines and sines of the positions `first`, `first + 1` ... on a device, `(places, width / 2)` each."""
+    return [r.kept(rope_table, part, places, width, base, scaling, first) for part in (0, 1)]
 
 
 def apply_rope(
@@ -71,7 +75,7 @@ def apply_rope(
 
     def body(r: Any, x: Any) -> Any:
         if positions is None:
-            tables = [r.kept(rope_table, part, places, width, base, scaling) for part in (0, 1)]
+            tables = angles(r, places, width, base, scaling)
         else:
             tables = [r.constant(table) for table in rope_tables(positions, width, base, scaling)]
         return r("rope", x.reshape([batch, places, heads, width]), *tables).reshape(list(axes))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, need_axes, need_shape, optional
+from grilly.functional.checks import need_axes, need_shape
+from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, optional
 from grilly.functional.kept import filled
 
 __all__ = ["whitening_apply", "whitening_batch_stats", "whitening_transform"]

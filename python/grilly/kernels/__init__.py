@@ -3,48 +3,20 @@
 `get(name, **options)` creates a kernel and `names()` lists them.
 """
 
-from grilly.errors import SharedMemoryError
-from grilly.kernels.flash import (
-    FlashAttentionConfig,
-    TunedConfigs,
-    default_config,
-    detect_vendor,
-    required_shared_memory,
-    select_config,
-    validate_config,
-)
-from grilly.kernels.fused import (
-    bias_gelu,
-    geglu,
-    layer_norm_linear,
-    residual_layer_norm,
-    residual_rms_norm,
-    rms_norm_rope,
-    softmax_dropout,
-    swiglu,
-)
-from grilly.kernels.kernel import Interface, Kernel, Work, get, names
+# ruff: noqa: F403 (each file says itself what it exports)
 
-__all__ = [
-    "FlashAttentionConfig",
-    "Interface",
-    "Kernel",
-    "SharedMemoryError",
-    "TunedConfigs",
-    "Work",
-    "bias_gelu",
-    "default_config",
-    "detect_vendor",
-    "geglu",
-    "get",
-    "layer_norm_linear",
-    "names",
-    "required_shared_memory",
-    "residual_layer_norm",
-    "residual_rms_norm",
-    "rms_norm_rope",
-    "select_config",
-    "softmax_dropout",
-    "swiglu",
-    "validate_config",
-]
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grilly.errors import SharedMemoryError as SharedMemoryError
+from grilly.kernels.flash import *
+from grilly.kernels.flash import __all__ as _flash
+from grilly.kernels.fused import *
+from grilly.kernels.fused import __all__ as _fused
+from grilly.kernels.kernel import *
+from grilly.kernels.kernel import __all__ as _kernel
+
+# Type checkers follow the imports; they reject a computed list.
+if not TYPE_CHECKING:
+    __all__ = ["SharedMemoryError", *_flash, *_fused, *_kernel]

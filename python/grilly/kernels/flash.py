@@ -9,7 +9,7 @@ from typing import Any
 
 from grilly import _core
 from grilly.errors import SharedMemoryError
-from grilly.functional.dispatch import whole
+from grilly.functional.checks import whole
 
 __all__ = [
     "FlashAttentionConfig",

@@ -5,21 +5,10 @@ from __future__ import annotations
 from grilly import _core
 from grilly.errors import InvalidTypeError
 from grilly.functional.activations import gelu_kind
-from grilly.functional.dispatch import (
-    Operand,
-    Recorder,
-    Result,
-    evaluate,
-    flag,
-    floats,
-    mask_values,
-    number,
-    one_of,
-    shape,
-    whole,
-)
+from grilly.functional.checks import flag, number, one_of, whole
+from grilly.functional.dispatch import Operand, Recorder, Result, evaluate, floats, mask_values, optional
 from grilly.functional.linear import FUSED
-from grilly.functional.rotary import rope_table
+from grilly.functional.rotary import angles
 
 __all__ = [
     "bias_gelu",
@@ -125,9 +114,7 @@ def layer_norm_linear(
     if activation is not None:
         one_of(name, "activation", activation, FUSED)
     norms = floats(norm_weight, "norm_weight"), floats(norm_bias, "norm_bias")
-    given = [floats(x, "x"), *norms, floats(weight, "weight")]
-    if bias is not None:
-        given.append(floats(bias, "bias"))
+    given = floats(x, "x"), *norms, floats(weight, "weight"), optional(bias, "bias")
     ends = {"eps": number(name, "eps", eps), "bias": bias is not None, "activation": activation}
     return evaluate(name, lambda r, *xs: r("layer_norm_linear", *xs, **ends), *given)
 
@@ -279,7 +266,7 @@ def rms_norm_rope(x: Operand, weight: Operand, eps: float = 1e-6, rope_base: flo
         [[[[1.0, 1.0]]]]
     """
     rows, scale = floats(x, "x"), floats(weight, "weight")
-    axes, small = shape(rows), number("rms_norm_rope", "eps", eps)
+    axes, small = rows.shape, number("rms_norm_rope", "eps", eps)
     base = number("rms_norm_rope", "rope_base", rope_base)
 
     def body(r: Recorder, x: _core.Array, weight: _core.Array) -> _core.Array:
@@ -287,8 +274,3 @@ def rms_norm_rope(x: Operand, weight: Operand, eps: float = 1e-6, rope_base: flo
         return r("rms_norm_rope", x, weight, *tables, eps=small)
 
     return evaluate("rms_norm_rope", body, rows, scale)
-
-
-def angles(r: Recorder, places: int, width: int, base: float) -> list[_core.Array]:
-    """Cosines and sines of positions 0, 1, 2 ..., `(places, width / 2)` each."""
-    return [r.kept(rope_table, part, places, width, base, 1.0) for part in (0, 1)]

@@ -12,8 +12,8 @@ from grilly import _core
 from grilly.device_array import VulkanTensor
 from grilly.errors import InvalidTypeError
 from grilly.functional.dispatch import Operand, Prepared, Recorder, Result, evaluate, floats, mask_values
+from grilly.functional.rotary import angles
 from grilly.kernels.flash import FlashAttentionConfig, naming_nearest
-from grilly.kernels.fused import angles
 from grilly.operands import as_ids
 
 __all__ = ["Interface", "Kernel", "Work", "get", "names"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from grilly import functional
-from grilly.functional.dispatch import Operand, Result, one_of
+from grilly.functional.checks import one_of
+from grilly.functional.dispatch import Operand, Result
 from grilly.nn.module import Module
 
 __all__ = ["GCU", "GELU", "ReLU", "SiLU", "Softmax", "Softplus"]

@@ -9,8 +9,9 @@ import numpy as np
 
 from grilly import functional
 from grilly.arrays import VulkanTensor
-from grilly.functional.dispatch import Operand, Result, whole
-from grilly.functional.dropout import draw_seed, probability
+from grilly.functional.checks import fraction, whole
+from grilly.functional.dispatch import Operand, Result
+from grilly.functional.dropout import draw_seed
 from grilly.nn.module import Module
 from grilly.nn.parameter import Parameter
 
@@ -168,7 +169,7 @@ class Dropout(Module):
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
-        self.p = probability("Dropout", p)
+        self.p = fraction("Dropout", "p", p)
         self.inplace = inplace
         self._seed: int | None = None
 

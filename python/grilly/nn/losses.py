@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from grilly import functional
-from grilly.functional.dispatch import Operand, Result, one_of
+from grilly.functional.checks import one_of
+from grilly.functional.dispatch import Operand, Result
 from grilly.nn.module import Module
 
 __all__ = ["BCELoss", "CrossEntropyLoss", "MSELoss"]

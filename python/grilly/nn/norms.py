@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from grilly import functional
-from grilly.functional.dispatch import Operand, Result, whole
+from grilly.functional.dispatch import Operand, Result
+from grilly.functional.norms import sizes_of
 from grilly.nn.layers import beside
 from grilly.nn.module import Module
 from grilly.nn.parameter import Parameter
@@ -39,8 +40,7 @@ class LayerNorm(Module):
 
     def __init__(self, normalized_shape: int | Sequence[int], eps: float = 1e-5) -> None:
         super().__init__()
-        sizes = normalized_shape if isinstance(normalized_shape, Sequence) else (normalized_shape,)
-        self.normalized_shape = tuple(whole("LayerNorm", "normalized_shape", size, least=0) for size in sizes)
+        self.normalized_shape = sizes_of("LayerNorm", normalized_shape)
         self.eps = eps
         self.weight = Parameter(np.ones(self.normalized_shape))
         self.bias = Parameter(np.zeros(self.normalized_shape))
@@ -97,8 +97,7 @@ class RMSNorm(Module):
 
     def __init__(self, normalized_shape: int | Sequence[int], eps: float = 1e-6) -> None:
         super().__init__()
-        sizes = normalized_shape if isinstance(normalized_shape, Sequence) else (normalized_shape,)
-        self.normalized_shape = tuple(whole("RMSNorm", "normalized_shape", size, least=0) for size in sizes)
+        self.normalized_shape = sizes_of("RMSNorm", normalized_shape)
         self.eps = eps
         self.weight = Parameter(np.ones(self.normalized_shape))
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from grilly import functional
 from grilly.errors import UnsupportedError
-from grilly.functional.dispatch import Operand, Result, one_of
+from grilly.functional.checks import one_of
+from grilly.functional.dispatch import Operand, Result
 from grilly.nn.activations import GELU, ReLU, SiLU
 from grilly.nn.attention import MultiheadAttention, RoPE
 from grilly.nn.layers import Dropout, Linear

@@ -14,18 +14,13 @@ __all__ = ["Arguments", "Choices", "choose"]
 
 DTYPE_KEYS = ("dtype", "torch_dtype")
 # Keys that locate files or select an implementation and change no number: accepted, with one log line.
+LOADING = "trust_remote_code token cache_dir local_files_only force_download"
 HARMLESS = {
     "model_kwargs": (
-        "attn_implementation add_pooling_layer low_cpu_mem_usage use_safetensors use_cache trust_remote_code token "
-        "cache_dir local_files_only force_download weights_only"
+        f"{LOADING} attn_implementation add_pooling_layer low_cpu_mem_usage use_safetensors use_cache weights_only"
     ).split(),
-    "processor_kwargs": (
-        "use_fast clean_up_tokenization_spaces trust_remote_code token cache_dir local_files_only force_download"
-    ).split(),
-    "config_kwargs": (
-        "use_cache output_attentions output_hidden_states return_dict trust_remote_code token cache_dir "
-        "local_files_only force_download"
-    ).split(),
+    "processor_kwargs": f"{LOADING} use_fast clean_up_tokenization_spaces".split(),
+    "config_kwargs": f"{LOADING} use_cache output_attentions output_hidden_states return_dict".split(),
 }
 REMEDIES = {
     "model_kwargs": "expected 'dtype', 'torch_dtype' or 'device_map'",

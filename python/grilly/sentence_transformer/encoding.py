@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
-from grilly.inputs import as_list, device_name, positive
+from grilly.errors import InvalidArgumentError, InvalidTypeError
+from grilly.inputs import as_list, check_options, device_name, positive
 from grilly.outputs import normalize_rows, stored, to_tensor, token_features
 from grilly.progress import progress
 from grilly.quantization import PRECISIONS, quantize_embeddings
@@ -24,9 +24,8 @@ logger = logging.getLogger("grilly")
 Texts = str | Sequence[str] | npt.NDArray[Any]
 Output = Literal["sentence_embedding", "token_embeddings"]
 OUTPUTS = (None, "sentence_embedding", "token_embeddings")
-DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 # Prompt names to look up, by task.
-PROMPTS = {"query": ("query",), "document": DOCUMENT_PROMPTS}
+PROMPTS = {"query": ("query",), "document": ("document", "passage", "corpus")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,11 +185,7 @@ def check(wanted: Wanted) -> None:
         raise InvalidArgumentError(f"precision is {wanted.precision!r}, expected one of {', '.join(PRECISIONS)}")
     if wanted.output_value is None and wanted.precision not in (None, "float32"):
         raise InvalidArgumentError(f"precision is {wanted.precision!r}, and output_value=None gives 'float32' only")
-    for name, value in wanted.options.items():
-        if name == "task":
-            if not isinstance(value, str | None):
-                raise InvalidTypeError(f"task is of type {type(value).__name__}, expected str")
-        elif name != "processing_kwargs":
-            raise InvalidArgumentError(f"encode() does not know the keyword {name!r}")
-        elif value:
-            raise UnsupportedError(f"processing_kwargs={value!r}: a call has no limits of its own; set max_seq_length")
+    check_options("encode", wanted.options)
+    task = wanted.options.get("task")
+    if not isinstance(task, str | None):
+        raise InvalidTypeError(f"task is of type {type(task).__name__}, expected str")

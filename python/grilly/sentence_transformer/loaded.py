@@ -16,7 +16,7 @@ from grilly._core import EmbeddingModel
 from grilly.errors import GrillyError
 from grilly.inputs import device_name
 from grilly.sentence_transformer.arguments import Arguments, choose
-from grilly.tokenizer import Tokenizer, check_padding_side
+from grilly.tokenizer import Held, Tokenizer, check_padding_side
 from grilly.unusable import Unusable
 
 __all__ = ["Loaded", "restore"]
@@ -37,12 +37,6 @@ SETTINGS = (
     "pooling_type",
     "normalize",
 )
-
-
-class Held:
-    """Reference to a model's current core; users hold this instead of the model, to avoid reference cycles."""
-
-    core: EmbeddingModel
 
 
 class Loaded:

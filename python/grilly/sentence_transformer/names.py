@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from grilly.errors import UnsupportedNameError
+from grilly.upstream import by_name
 
 __all__ = ["REMEDIES", "Refused"]
 
@@ -15,27 +16,21 @@ CARD = "the model card is README.md of the model's folder; save_pretrained write
 TENSORS = "there is no torch module: the weights are in the model.safetensors of the model's folder"
 
 #: Name -> the alternative.
-REMEDIES: dict[str, str] = {
-    **dict.fromkeys(
-        ("fit", "old_fit", "smart_batching_collate", "gradient_checkpointing_enable", "best_score"), TRAINING,
-    ),
-    **dict.fromkeys(
-        (
-            "load_adapter", "add_adapter", "set_adapter", "disable_adapters", "enable_adapters", "active_adapters",
-            "active_adapter", "get_adapter_state_dict", "delete_adapter", "has_peft_compatible_model",
-            "check_peft_compatible_model",
+REMEDIES: dict[str, str] = by_name(
+    {
+        TRAINING: "fit old_fit smart_batching_collate gradient_checkpointing_enable best_score",
+        ADAPTER: (
+            "load_adapter add_adapter set_adapter disable_adapters enable_adapters active_adapters active_adapter "
+            "get_adapter_state_dict delete_adapter has_peft_compatible_model check_peft_compatible_model"
         ),
-        ADAPTER,
-    ),
-    **dict.fromkeys(("push_to_hub", "save_to_hub"), UPLOAD),
-    **dict.fromkeys(("model_card_data", "model_card_data_class"), CARD),
-    **dict.fromkeys(
-        (
-            "parameters", "named_parameters", "buffers", "state_dict", "load_state_dict", "modules", "children",
-            "named_children", "requires_grad_", "zero_grad", "share_memory", "double", "training",
+        UPLOAD: "push_to_hub save_to_hub",
+        CARD: "model_card_data model_card_data_class",
+        TENSORS: (
+            "parameters named_parameters buffers state_dict load_state_dict modules children named_children "
+            "requires_grad_ zero_grad share_memory double training"
         ),
-        TENSORS,
-    ),
+    }
+) | {
     "load": "SentenceTransformer(path) loads a model",
     "merge": "merge with sentence-transformers, save the model, load its folder here",
     "evaluate": "evaluators want a model of sentence-transformers: compute the measure from the rows of encode",
@@ -48,7 +43,7 @@ REMEDIES: dict[str, str] = {
     "clear_placement_cache": "no Accelerate hooks place a model: to(device) moves it",
     "module_kwargs": "no module takes keywords of its own",
     "is_hpu_graph_enabled": "devices are Vulkan's and the CPU: model.backend says which",
-}  # fmt: skip
+}
 
 
 class Refused:

@@ -1,0 +1,100 @@
+"""Checks of the arguments of operations and layers; the messages name the operation and the argument."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from grilly.errors import InvalidArgumentError, InvalidTypeError
+from grilly.functional.dispatch import Prepared
+from grilly.inputs import as_int
+
+__all__ = ["broadcasts", "flag", "fraction", "need_axes", "need_shape", "number", "one_of", "whole"]
+
+
+def need_axes(operation: str, name: str, operand: Prepared, least: int, most: int | None = None) -> tuple[int, ...]:
+    """The shape of an operand that has between `least` and `most` axes.
+
+    Example:
+        >>> import numpy as np
+        >>> from grilly.functional.checks import need_axes
+        >>> need_axes("relu", "x", np.ones((2, 3)), least=1)
+        (2, 3)
+    """
+    found = operand.shape
+    if len(found) < least or (most is not None and len(found) > most):
+        expected = f"{least}" if most == least else f"at least {least}" if most is None else f"{least} to {most}"
+        raise InvalidArgumentError(f"{operation}: {name} has shape {list(found)}, expected {expected} axes")
+    return found
+
+
+def need_shape(operation: str, name: str, operand: Prepared | None, expected: Sequence[int]) -> None:
+    """Rejects an operand of another shape."""
+    if operand is not None and operand.shape != tuple(expected):
+        raise InvalidArgumentError(f"{operation}: {name} has shape {list(operand.shape)}, expected {list(expected)}")
+
+
+def broadcasts(axes: Sequence[int], wanted: tuple[int, ...]) -> bool:
+    """Whether an array of the shape `axes` broadcasts to `wanted`.
+
+    Example:
+        >>> from grilly.functional.checks import broadcasts
+        >>> broadcasts((3,), (2, 3)), broadcasts((2, 3), (3,))
+        (True, False)
+    """
+    try:
+        return np.broadcast_shapes(tuple(axes), wanted) == wanted
+    except ValueError:
+        return False
+
+
+def flag(operation: str, name: str, value: Any) -> bool:
+    """True or False; an array here is a misplaced argument."""
+    if not isinstance(value, bool | int | np.bool_):
+        raise InvalidTypeError(f"{operation}: {name} is of type {type(value).__name__}, expected bool")
+    return bool(value)
+
+
+def one_of(operation: str, name: str, value: Any, allowed: Sequence[str]) -> str:
+    """One of the names that are allowed."""
+    if not isinstance(value, str):
+        raise InvalidTypeError(f"{operation}: {name} is of type {type(value).__name__}, expected str")
+    if value not in allowed:
+        raise InvalidArgumentError(f"{operation}: {name} is {value!r}, expected one of {', '.join(map(repr, allowed))}")
+    return str(value)
+
+
+def number(operation: str, name: str, value: Any) -> float:
+    """A number, neither NaN nor infinite."""
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        raise InvalidTypeError(f"{operation}: {name} is of type {type(value).__name__}, expected a number") from None
+    if not math.isfinite(found):
+        raise InvalidArgumentError(f"{operation}: {name} is {found}, expected a finite number")
+    return found
+
+
+def fraction(operation: str, name: str, value: Any) -> float:
+    """A number in 0 .. 1, such as a probability.
+
+    Example:
+        >>> from grilly.functional.checks import fraction
+        >>> fraction("dropout", "p", 0.5)
+        0.5
+    """
+    found = number(operation, name, value)
+    if not 0 <= found <= 1:
+        raise InvalidArgumentError(f"{operation}: {name} is {found}, expected 0 to 1")
+    return found
+
+
+def whole(operation: str, name: str, value: Any, least: int = 1) -> int:
+    """A whole number of at least `least`."""
+    found = as_int(value, f"{operation}: {name}")
+    if found < least:
+        raise InvalidArgumentError(f"{operation}: {name} is {found}, expected at least {least}")
+    return found
