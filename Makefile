@@ -44,9 +44,18 @@ WHEEL_SOURCES := $(RUST_SOURCES) pyproject.toml README.md LICENSE $(shell find p
 demo: packages-demo $(STAMPS)/installed $(STAMPS)/model ## Embed a real text of 4 MB (its start, on a CPU) and answer three queries; ARGS="--text FILE" for yours
 	@$(BIN)/python -m grilly demo $(if $(findstring --text,$(ARGS)),,--text "$$(scripts/text.sh)") $(ARGS)
 
+# What waits for the network or takes one core runs beside what compiles.
 .PHONY: test
-test: lint test-rust test-python docs wheel-test ## Every check and test: lint, Rust, Python, documentation, the wheel alone
+test: ## Every check and test: lint, Rust, Python, documentation, the wheel alone
+	@$(MAKE) packages-test setup-build toolchain-lint
+	@$(call beside,setup-test $(STAMPS)/docs,clippy)
+	@$(MAKE) lint-rust $(STAMPS)/installed
+	@$(call beside,lint-python wheel-test docs,test-rust)
+	@$(MAKE) test-python
 	@echo; echo "== summary"; cat target/wheel-test.summary target/test-rust.summary target/test-python.summary
+
+# Two commands of this file at once; both must succeed.
+beside = $(MAKE) $(1) & other=$$!; $(MAKE) $(2) || { kill $$other; exit 1; }; wait $$other
 
 ##@ Parts of the tests
 
@@ -98,12 +107,15 @@ wheel-test: wheel $(STAMPS)/model ## The wheel in a clean environment that holds
 lint: lint-rust lint-python ## Formatting, clippy, ruff, mypy, stubtest, licences and sources of the dependencies
 
 .PHONY: lint-rust
-lint-rust: setup-test ## rustfmt, clippy (with and without Vulkan) and cargo-deny
+lint-rust: clippy setup-test ## rustfmt, clippy (with and without Vulkan) and cargo-deny
 	rustfmt --edition 2024 --check $(RUST_FILES)
-	cargo clippy --workspace --release --locked --all-targets -- -D warnings
-	cargo clippy -p grilly --release --locked --no-default-features --lib -- -D warnings
 	cargo fetch --locked -q
 	$(BIN)/cargo-deny --workspace --all-features --offline check bans licenses sources
+
+.PHONY: clippy
+clippy: setup-build toolchain-lint
+	cargo clippy --workspace --release --locked --all-targets -- -D warnings
+	cargo clippy -p grilly --release --locked --no-default-features --lib -- -D warnings
 
 .PHONY: lint-python
 lint-python: setup-test $(STAMPS)/installed ## ruff, mypy --strict, and stubtest of grilly._core

@@ -190,16 +190,16 @@ class Engine:
     def reason(self) -> str: ...
     def upload(self, array: npt.NDArray[Any]) -> Array: ...
     def call(
-        self, op: str, operands: Sequence[Array], attributes: dict[str, Any], architecture: str | None = None
+        self, op: str, operands: Sequence[Array | None], attributes: dict[str, Any], architecture: str | None = None
     ) -> Array: ...
     def call_all(
-        self, op: str, operands: Sequence[Array], attributes: dict[str, Any], architecture: str | None = None
+        self, op: str, operands: Sequence[Array | None], attributes: dict[str, Any], architecture: str | None = None
     ) -> list[Array]: ...
-    def call_apart(self, op: str, operands: Sequence[Array], attributes: dict[str, Any]) -> Array: ...
+    def call_apart(self, op: str, operands: Sequence[Array | None], attributes: dict[str, Any]) -> Array: ...
     def vjp(
         self,
         op: str,
-        operands: Sequence[Array],
+        operands: Sequence[Array | None],
         gradient: Array,
         attributes: dict[str, Any],
         architecture: str | None = None,

@@ -81,12 +81,13 @@ impl Engine {
         Err(Error::InvalidType(format!("upload: {} is none of {known}", array.dtype())).into())
     }
 
-    /// Runs an op with the shaders registered for `architecture` and returns its result.
+    /// Runs an op with the shaders registered for `architecture` and returns its result. Operands that are None, of an op
+    /// that may lack them, are left out, here and below.
     #[pyo3(signature = (op, operands, attributes, architecture=None))]
     fn call(
         slf: &Bound<'_, Self>,
         op: &str,
-        operands: Vec<PyRef<'_, Array>>,
+        operands: Vec<Option<PyRef<'_, Array>>>,
         attributes: &Bound<'_, PyDict>,
         architecture: Option<Name>,
     ) -> PyResult<Array> {
@@ -98,12 +99,12 @@ impl Engine {
     fn call_all(
         slf: &Bound<'_, Self>,
         op: &str,
-        operands: Vec<PyRef<'_, Array>>,
+        operands: Vec<Option<PyRef<'_, Array>>>,
         attributes: &Bound<'_, PyDict>,
         architecture: Option<Name>,
     ) -> PyResult<Vec<Array>> {
         let op = &*parsed(op, attributes)?;
-        let arrays = operands.iter().map(|a| a.array()).collect::<grilly::Result<Vec<_>>>()?;
+        let arrays = operands.iter().flatten().map(|a| a.array()).collect::<grilly::Result<Vec<_>>>()?;
         let engine = &slf.get().0;
         let architecture = architecture.unwrap_or_default().0;
         let found = lock::without(slf.py(), || engine.call_all(&architecture, op, &arrays))?;
@@ -114,11 +115,11 @@ impl Engine {
     fn call_apart(
         slf: &Bound<'_, Self>,
         op: &str,
-        operands: Vec<PyRef<'_, Array>>,
+        operands: Vec<Option<PyRef<'_, Array>>>,
         attributes: &Bound<'_, PyDict>,
     ) -> PyResult<Array> {
         let op = &*parsed(op, attributes)?;
-        let arrays = operands.iter().map(|a| a.array()).collect::<grilly::Result<Vec<_>>>()?;
+        let arrays = operands.iter().flatten().map(|a| a.array()).collect::<grilly::Result<Vec<_>>>()?;
         let engine = &slf.get().0;
         let array = lock::without(slf.py(), || engine.call_apart(op.op(), &arrays))?;
         Ok(Array::new(slf, array))
@@ -129,13 +130,13 @@ impl Engine {
     fn vjp(
         slf: &Bound<'_, Self>,
         op: &str,
-        operands: Vec<PyRef<'_, Array>>,
+        operands: Vec<Option<PyRef<'_, Array>>>,
         gradient: PyRef<'_, Array>,
         attributes: &Bound<'_, PyDict>,
         architecture: Option<Name>,
     ) -> PyResult<Vec<Option<Array>>> {
         let op = &*parsed(op, attributes)?;
-        let arrays = operands.iter().map(|a| a.array()).collect::<grilly::Result<Vec<_>>>()?;
+        let arrays = operands.iter().flatten().map(|a| a.array()).collect::<grilly::Result<Vec<_>>>()?;
         let (gradient, engine) = (gradient.array()?, &slf.get().0);
         let architecture = architecture.unwrap_or_default().0;
         let found = lock::without(slf.py(), || engine.vjp(&architecture, op.op(), &arrays, None, gradient))?;

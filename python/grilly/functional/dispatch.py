@@ -35,14 +35,13 @@ class Recorder:
         self.engine = engine
 
     def __call__(self, operation: str, *operands: _core.Array | None, **attributes: Any) -> _core.Array:
-        return self.engine.call(operation, [x for x in operands if x is not None], attributes, SHADERS_OF.get())
+        return self.engine.call(operation, operands, attributes, SHADERS_OF.get())
 
     def vjp(
         self, operation: str, gradient: _core.Array, *operands: _core.Array | None, **attributes: Any
     ) -> list[_core.Array | None]:
         """The gradients of an operation's operands, from the gradient of its result."""
-        given = [x for x in operands if x is not None]
-        return self.engine.vjp(operation, given, gradient, attributes, SHADERS_OF.get())
+        return self.engine.vjp(operation, operands, gradient, attributes, SHADERS_OF.get())
 
     def constant(self, values: npt.ArrayLike) -> _core.Array:
         """Uploads numbers that do not depend on data."""
@@ -74,12 +73,18 @@ def evaluate(operation: str, body: Callable[..., Any], *operands: Prepared | Non
     default device, and the results are NumPy arrays; if that device fails, the call falls back to the CPU, with a
     warning, unless `GRILLY_STRICT=1`.
     """
-    engines = {operand._array.engine for operand in operands if isinstance(operand, VulkanTensor)}
-    if len(engines) > 1:
-        names = " and ".join(sorted({engine.device for engine in engines}))
-        raise InvalidArgumentError(f"{operation}: operands are on different devices, {names}; to_vulkan moves one")
-    if engines:
-        return _each(wrap, _record(engines.pop(), body, operands, alike))
+    device: _core.Engine | None = None
+    for operand in operands:
+        if isinstance(operand, VulkanTensor):
+            engine = operand._array.engine
+            if device is not None and engine is not device and engine != device:
+                names = " and ".join(sorted({device.device, engine.device}))
+                raise InvalidArgumentError(
+                    f"{operation}: operands are on different devices, {names}; to_vulkan moves one"
+                )
+            device = engine
+    if device is not None:
+        return _each(wrap, _record(device, body, operands, alike))
     try:
         engine = _core.engine("vulkan")
         return _each(_core.Array.numpy, _record(engine, body, operands, alike))

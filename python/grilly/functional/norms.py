@@ -21,9 +21,6 @@ __all__ = [
     "softmax_backward",
 ]
 
-# Elements of the weights that are not given.
-DEFAULTS = {"weight": 1.0, "bias": 0.0}
-
 
 def softmax(x: Operand, dim: int = -1) -> Result:
     """`exp(x) / sum(exp(x))` along one axis, without overflow.
@@ -131,24 +128,16 @@ def layer_norm(
         >>> functional.layer_norm([[1.0, 3.0]], 2, eps=0.0).tolist()
         [[-1.0, 1.0]]
     """
-    return _norm("layer_norm", input, normalized_shape, eps, weight=weight, bias=bias)
+    x, w, b = floats(input, "input"), optional(weight, "weight"), optional(bias, "bias")
+    rows = normalized("layer_norm", x, normalized_shape, weight=w, bias=b)
+    axes, small = list(x.shape), number("layer_norm", "eps", eps)
 
+    def body(r: Any, x: Any, w: Any, b: Any) -> Any:
+        w = r.kept(filled, 1.0, rows[1]) if w is None else w.reshape([rows[1]])
+        b = r.kept(filled, 0.0, rows[1]) if b is None else b.reshape([rows[1]])
+        return r("layer_norm", x.reshape(rows), w, b, eps=small).reshape(axes)
 
-def _norm(
-    operation: str, input: Operand, normalized_shape: int | Sequence[int], eps: float, **given: Operand | None
-) -> Result:
-    x, weights = floats(input, "input"), {label: optional(weight, label) for label, weight in given.items()}
-    rows = normalized(operation, x, normalized_shape, **weights)
-    axes, small = list(x.shape), number(operation, "eps", eps)
-
-    def body(r: Any, x: Any, *found: Any) -> Any:
-        flat = [
-            r.kept(filled, DEFAULTS[label], rows[1]) if weight is None else weight.reshape([rows[1]])
-            for label, weight in zip(weights, found, strict=True)
-        ]
-        return r(operation, x.reshape(rows), *flat, eps=small).reshape(axes)
-
-    return evaluate(operation, body, x, *weights.values())
+    return evaluate("layer_norm", body, x, w, b)
 
 
 def sizes_of(name: str, given: int | Sequence[int]) -> tuple[int, ...]:
@@ -242,7 +231,15 @@ def rms_norm(
         >>> functional.rms_norm([[3.0, 4.0, 0.0, 0.0]], 4, eps=0.0).round(6).tolist()
         [[1.2000000476837158, 1.600000023841858, 0.0, 0.0]]
     """
-    return _norm("rms_norm", input, normalized_shape, eps, weight=weight)
+    x, w = floats(input, "input"), optional(weight, "weight")
+    rows = normalized("rms_norm", x, normalized_shape, weight=w)
+    axes, small = list(x.shape), number("rms_norm", "eps", eps)
+
+    def body(r: Any, x: Any, w: Any) -> Any:
+        w = r.kept(filled, 1.0, rows[1]) if w is None else w.reshape([rows[1]])
+        return r("rms_norm", x.reshape(rows), w, eps=small).reshape(axes)
+
+    return evaluate("rms_norm", body, x, w)
 
 
 def rms_norm_backward(grad_output: Operand, x: Operand, weight: Operand, eps: float = 1e-6) -> tuple[Result, Result]:

@@ -3,8 +3,6 @@
 `get(name, **options)` creates a kernel and `names()` lists them.
 """
 
-# ruff: noqa: F403 (each file says itself what it exports)
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
 
 use super::device::Opened;
+use super::free_list::FreeList;
 use super::kernel::Access;
 use super::limits::flops_per_submission;
 use super::memory::Budget;
@@ -17,7 +18,6 @@ use super::profile;
 use super::raw::{Buffer, Command, Grid, Kind, Launch, Recording, Slice, Ticket, Timing, lock};
 use super::ready::{Bound, Ready};
 use super::registry;
-use super::spare::Spare;
 use crate::backend::faults::{self, Fault};
 use crate::backend::{ArrayEngine, Memory, Prepared, ProgramOptions, UserDispatch};
 use crate::graph::Plan;
@@ -65,7 +65,7 @@ struct List {
     counts: HashMap<Counts, Arc<Buffer>>,
     /// Bound in place of operands without elements.
     nothing: Option<Arc<Buffer>>,
-    spare: Spare,
+    free: FreeList,
 }
 
 /// Length in bytes of the guard band behind a result, which must stay unchanged while guard bands are on.
@@ -81,14 +81,14 @@ pub fn guard_bands(on: bool) {
 
 /// An array's memory. When the last clone is dropped, it is freed at once if the device has finished with it, and is
 /// otherwise retained for the next result of its size: commands run in order, so that result may reuse it.
-struct Held {
+struct ArrayMemory {
     buffer: Option<Arc<Buffer>>,
     /// Start of its guard band, if it has one.
     guard: Option<u64>,
     arrays: Weak<VulkanArrays>,
 }
 
-impl Drop for Held {
+impl Drop for ArrayMemory {
     fn drop(&mut self) {
         let buffer = self.buffer.take();
         if let Some(arrays) = self.arrays.upgrade()
@@ -96,9 +96,9 @@ impl Drop for Held {
             && let Ok(mut list) = arrays.list.try_lock()
         {
             // A failure is reported by the next submission.
-            let _ = list.let_go();
+            let _ = list.release_finished();
             if let Some(buffer) = buffer.filter(|_| self.guard.is_none()) {
-                list.spare.keep(buffer, arrays.opened.device.capabilities.memory / KEPT);
+                list.free.keep(buffer, arrays.opened.device.capabilities.memory / KEPT);
             }
         }
     }
@@ -107,25 +107,25 @@ impl Drop for Held {
 impl List {
     /// Frees what finished recordings kept alive, after reading their times, and those buffers of dropped arrays that
     /// no command uses any more.
-    fn let_go(&mut self) -> Result<()> {
+    fn release_finished(&mut self) -> Result<()> {
         let before = self.rested.len();
         // They finish in order, so the first unfinished one ends the search.
         while let Some(oldest) = self.running.front_mut()
             && oldest.finished()?
         {
             profile::add(&oldest.times()?);
-            oldest.let_go()?;
+            oldest.release()?;
             self.rested.extend(self.running.pop_front());
         }
         if self.rested.len() > before {
-            self.spare.free_unused();
+            self.free.free_unused();
         }
         Ok(())
     }
 
     /// Whether all submitted work is done.
     fn idle(&mut self) -> Result<bool> {
-        self.let_go()?;
+        self.release_finished()?;
         Ok(self.running.is_empty())
     }
 
@@ -149,7 +149,7 @@ impl VulkanArrays {
     }
 
     fn memory(&self, buffer: Arc<Buffer>, guard: Option<u64>) -> Memory {
-        Memory::new(Held { buffer: Some(buffer), guard, arrays: self.own.clone() })
+        Memory::new(ArrayMemory { buffer: Some(buffer), guard, arrays: self.own.clone() })
     }
 
     /// Adds a copy of the marks to the start of a buffer's guard band.
@@ -169,10 +169,10 @@ impl VulkanArrays {
         let device = &self.opened.device;
         match Buffer::new(device, kind, bytes.next_multiple_of(16), &self.budget) {
             Err(Error::OutOfMemory { .. })
-                if !(list.commands.is_empty() && list.running.is_empty() && list.spare.is_empty()) =>
+                if !(list.commands.is_empty() && list.running.is_empty() && list.free.is_empty()) =>
             {
                 self.finish(list)?;
-                list.spare.clear();
+                list.free.clear();
                 Buffer::new(device, kind, bytes.next_multiple_of(16), &self.budget)
             }
             made => made,
@@ -182,7 +182,7 @@ impl VulkanArrays {
     /// Memory for a dispatch's result.
     fn result(&self, list: &mut List, bytes: u64) -> Result<Arc<Buffer>> {
         let bytes = bytes.max(4).next_multiple_of(16);
-        match list.spare.take(bytes).filter(|_| !GUARDED.load(Relaxed)) {
+        match list.free.take(bytes).filter(|_| !GUARDED.load(Relaxed)) {
             Some(buffer) => Ok(buffer),
             None => self.buffer(list, Kind::Arrays, bytes),
         }
@@ -201,7 +201,7 @@ impl VulkanArrays {
         }
         (list.dispatches, list.flops, list.staged, list.copied) = (0, 0, 0, false);
         list.used.clear();
-        list.let_go()?;
+        list.release_finished()?;
         let mut recording = match list.rested.pop() {
             Some(recording) => recording,
             None if list.running.len() < MOST_RECORDINGS => Recording::new(device)?,
@@ -228,7 +228,7 @@ impl VulkanArrays {
     fn finish(&self, list: &mut List) -> Result<()> {
         self.submit(list)?;
         self.opened.device.wait(list.last)?;
-        list.let_go()?;
+        list.release_finished()?;
         self.opened.pipelines.save(&self.opened.device);
         Ok(())
     }
@@ -260,7 +260,7 @@ impl VulkanArrays {
             return self.input(list, memory);
         }
         let missing = || Error::InvalidArgument("a state is another device's array".into());
-        if let Some(held) = memory.content_mut::<Held>() {
+        if let Some(held) = memory.content_mut::<ArrayMemory>() {
             return held.buffer.clone().ok_or_else(missing);
         }
         let from = held(memory).cloned().ok_or_else(missing)?;
@@ -332,7 +332,7 @@ impl List {
 }
 
 fn held(memory: &Memory) -> Option<&Arc<Buffer>> {
-    memory.content::<Held>().and_then(|held| held.buffer.as_ref())
+    memory.content::<ArrayMemory>().and_then(|held| held.buffer.as_ref())
 }
 
 impl ArrayEngine for VulkanArrays {
@@ -390,7 +390,7 @@ impl ArrayEngine for VulkanArrays {
         // Intermediate buffers are released after the steps, like those of dropped arrays.
         let most = device.capabilities.memory / KEPT;
         let between = bound.buffers.into_iter().enumerate().filter(|(place, _)| !ready.outputs.contains(place));
-        between.for_each(|(_, buffer)| list.spare.keep(buffer, most));
+        between.for_each(|(_, buffer)| list.free.keep(buffer, most));
         Ok(outputs)
     }
 
@@ -426,7 +426,7 @@ impl ArrayEngine for VulkanArrays {
     fn download(&self, memory: &Memory, bytes: &mut [u8]) -> Result<()> {
         let device = &self.opened.device;
         device.check("a download")?;
-        let held = memory.content::<Held>().ok_or_else(|| Error::Unusable("another device's array".into()))?;
+        let held = memory.content::<ArrayMemory>().ok_or_else(|| Error::Unusable("another device's array".into()))?;
         let from = held.buffer.as_ref().ok_or_else(|| Error::Unusable("the array is freed".into()))?;
         let words = held.guard.map_or(bytes.len().next_multiple_of(4) as u64, |guard| guard + GUARD);
         let ticket;
@@ -456,7 +456,7 @@ impl ArrayEngine for VulkanArrays {
             }
         }
         COUNTERS.bytes_down.fetch_add(bytes.len() as u64, Relaxed);
-        lock(&self.list).let_go()
+        lock(&self.list).release_finished()
     }
 
     fn synchronize(&self) -> Result<()> {

@@ -8,7 +8,7 @@ use super::arrays::VulkanArrays;
 use super::devices::Inventory;
 use super::pipeline::Pipelines;
 use super::raw::{self, Device, Instance, Physical, close_all, lock};
-use super::{Capabilities, asked, program};
+use super::{Capabilities, probe, program};
 use crate::backend::choose::Choice;
 use crate::backend::{ArrayEngine, Backend, BackendKind, Program, ProgramOptions};
 use crate::graph::Plan;
@@ -85,7 +85,7 @@ impl Registry {
             return Ok(opened.clone());
         }
         let (pipelines, cached) = Pipelines::load(&physical.identity);
-        let device = asked::ask(Device::open(instance, physical, &cached)?);
+        let device = probe::features(Device::open(instance, physical, &cached)?);
         let opened = Arc::new(Opened { device, pipelines, arrays: Mutex::default() });
         self.opened.push((index, opened.clone()));
         Ok(opened)

@@ -1,7 +1,7 @@
 //! The Vulkan backend: plans become lists of dispatches (data), and those become recorded command buffers.
 //!
 //! ```text
-//! device.rs (instance, devices, choice) ── asked.rs (what drivers decide) ── raw/ (Vulkan itself)
+//! device.rs (instance, devices, choice) ── probe.rs (what drivers decide) ── raw/ (Vulkan itself)
 //! Plan ── kernels/ (over lowering.rs) ─▶ Vec<Dispatch> ── record.rs ─▶ barriers and grids ── program.rs, slot.rs ─▶
 //!         recorded command buffers, one submit and one wait a batch
 //! Plan, arrays ── arrays.rs ─▶ a list of dispatches, one submit when something is read
@@ -10,12 +10,12 @@
 //! ```
 
 mod arrays;
-mod asked;
 pub(crate) mod cache_file;
 mod capabilities;
 mod device;
 mod devices;
 mod dispatched;
+mod free_list;
 mod interface;
 mod kernel;
 mod kernels;
@@ -24,6 +24,7 @@ mod lowering;
 mod memory;
 mod pipeline;
 mod prepared;
+mod probe;
 mod profile;
 mod program;
 mod raw;
@@ -32,7 +33,6 @@ mod record;
 pub(crate) mod reflect;
 pub(crate) mod registry;
 mod slot;
-mod spare;
 mod upload;
 
 pub use arrays::guard_bands;

@@ -360,7 +360,7 @@ impl Recording {
     ///
     /// # Errors
     /// A driver error.
-    pub(in crate::backend::vulkan) fn let_go(&mut self) -> Result<bool> {
+    pub(in crate::backend::vulkan) fn release(&mut self) -> Result<bool> {
         if self.commands.is_empty() {
             return Ok(true);
         }

@@ -12,12 +12,12 @@ const LARGE: u64 = 64 << 20;
 /// Buffers that will not be read again, by size. The least recently used is reused first, as it is the least likely to
 /// cause a hazard.
 #[derive(Default)]
-pub(super) struct Spare {
+pub(super) struct FreeList {
     buffers: HashMap<u64, VecDeque<Arc<Buffer>>>,
     bytes: u64,
 }
 
-impl Spare {
+impl FreeList {
     /// Retains a buffer if commands still use it, or if its memory is slow to allocate and at most `most` bytes are
     /// retained.
     pub(super) fn keep(&mut self, buffer: Arc<Buffer>, most: u64) {
@@ -46,7 +46,7 @@ impl Spare {
 
     /// Frees everything.
     pub(super) fn clear(&mut self) {
-        *self = Spare::default();
+        *self = FreeList::default();
     }
 
     /// Whether the list is empty.

@@ -15,16 +15,16 @@ use crate::dtype::DType;
 /// Subgroup size at which the matrix layout is known.
 const LANES: u32 = 32;
 
-type Question = fn(&Arc<Device>) -> Result<bool>;
+type Probe = fn(&Arc<Device>) -> Result<bool>;
 
 /// Adds the features that probing finds. A failure to probe is not a device failure: the device then runs variants that
 /// do not need the feature.
-pub(super) fn ask(mut device: Arc<Device>) -> Arc<Device> {
-    let questions: [(Feature, Question); 2] =
+pub(super) fn features(mut device: Arc<Device>) -> Arc<Device> {
+    let probes: [(Feature, Probe); 2] =
         [(Feature::MatrixRowsInQuads, rows_in_quads), (Feature::PacksToNearest, packs_to_nearest)];
     let mut seen = Vec::new();
-    for (feature, question) in questions {
-        match question(&device) {
+    for (feature, probe) in probes {
+        match probe(&device) {
             Ok(true) => seen.push(feature),
             Ok(false) => {}
             Err(error) => log::warn!(target: "grilly", "{}: {}: {error}", device.capabilities.name, feature.name()),
