@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub use config::{CompilerConfig, OptimizationLevel, TargetEnv};
-pub use register::{Place, enter, register, row};
+pub use register::{enter, register, row};
 
 use crate::backend::vulkan::reflect::{Names, reflect};
 use crate::backend::vulkan::{self, Interface, Variant, spirv_tools};
