@@ -148,19 +148,19 @@ impl EmbeddingModel {
     /// Id of the padding token, if the tokenizer has one.
     #[getter]
     fn pad_id(&self) -> PyResult<Option<u32>> {
-        Ok(self.model()?.pad_id())
+        Ok(self.model()?.tokenizer().pad_id())
     }
 
     /// The side on which the tokenizer pads: `"right"` or `"left"`.
     #[getter]
     fn padding_side(&self) -> PyResult<&'static str> {
-        Ok(self.model()?.padding_side().name())
+        Ok(self.model()?.tokenizer().padding_side().name())
     }
 
     /// Whether the tokenizer passes segments to the model; if not, all are 0.
     #[getter]
     fn gives_segments(&self) -> PyResult<bool> {
-        Ok(self.model()?.gives_segments())
+        Ok(self.model()?.tokenizer().gives_segments())
     }
 
     /// The backend that runs batches now: `"vulkan"` or `"cpu"`.
