@@ -253,11 +253,8 @@ impl EmbeddingModel {
 
     /// Columns of an embedding.
     pub fn dimension(&self) -> usize {
-        self.output_columns(crate::model::encoder::outputs::SENTENCES)
-    }
-
-    fn output_columns(&self, output: usize) -> usize {
-        self.plan.graph.value(self.plan.graph.outputs[output]).shape.columns()
+        let graph = &self.plan.graph;
+        graph.value(graph.outputs[crate::model::encoder::outputs::SENTENCES]).shape.columns()
     }
 
     /// Maximum tokens of a text.

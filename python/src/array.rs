@@ -280,12 +280,9 @@ fn host<'py, T: Element + bytemuck::Pod>(
 
 impl Drop for Array {
     fn drop(&mut self) {
-        let Some(array) = self.array.take() else { return };
         if self.process != process::id() {
             // The device belongs to the parent process.
-            mem::forget(array);
-            return;
+            mem::forget(self.array.take());
         }
-        drop(array);
     }
 }

@@ -13,7 +13,7 @@ use crate::text::{Location, Name};
 use grilly::Error;
 use grilly::array::Dispatch;
 use grilly::backend::vulkan;
-use grilly::compiler::{self, CompilerConfig, Place};
+use grilly::compiler::{self, CompilerConfig};
 use grilly::graph::shaders::{ATTENTION_OUTPUT, Registry, Row};
 use grilly::model::shaders;
 
@@ -217,6 +217,13 @@ impl ShaderTable {
             None => look(&shaders::read()),
         }
     }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Registry) -> T) -> T {
+        match &self.own {
+            Some(own) => change(&mut own.lock().unwrap_or_else(PoisonError::into_inner)),
+            None => shaders::change(change),
+        }
+    }
 }
 
 #[pymethods]
@@ -238,37 +245,25 @@ impl ShaderTable {
         compiler: &ShaderCompiler,
     ) -> PyResult<()> {
         let (shader, architecture, file) = (shader.0, architecture.as_ref().map(|name| name.0.as_str()), file.0);
-        let Some(own) = &self.own else {
-            let place = architecture.map_or(Place::Generic, Place::Architecture);
-            let (compiler, name) = (compiler.0.clone(), shader.clone());
-            let row = lock::without_waiting(py, move || compiler::row(&name, &file, &compiler))?;
-            return lock::without(py, || compiler::enter(&shader, place, row));
-        };
-        let mut own = own.lock().unwrap_or_else(PoisonError::into_inner);
-        own.register(&shader, architecture, Row::own(&file));
-        Ok(())
+        if self.own.is_some() {
+            self.change(|registry| registry.register(&shader, architecture, Row::own(&file)));
+            return Ok(());
+        }
+        let (compiler, name) = (compiler.0.clone(), shader.clone());
+        let row = lock::without_waiting(py, move || compiler::row(&name, &file, &compiler))?;
+        lock::without(py, || compiler::enter(&shader, architecture, row))
     }
 
     /// Restores grilly's own shader for an architecture, or the generic one.
     #[pyo3(signature = (shader, architecture))]
     fn unregister(&self, shader: Name, architecture: Option<Name>) {
-        let (shader, architecture) = (&shader.0, architecture.as_ref().map(|name| name.0.as_str()));
-        match &self.own {
-            Some(own) => own.lock().unwrap_or_else(PoisonError::into_inner).unregister(shader, architecture),
-            None => shaders::change(|registry| registry.unregister(shader, architecture)),
-        }
+        let architecture = architecture.as_ref().map(|name| name.0.as_str());
+        self.change(|registry| registry.unregister(&shader.0, architecture));
     }
 
     /// Makes models of a type use an architecture's shaders.
     fn register_architecture(&self, model_type: Name, architecture: Name) -> PyResult<()> {
-        let (model_type, architecture) = (&model_type.0, &architecture.0);
-        match &self.own {
-            Some(own) => {
-                own.lock().unwrap_or_else(PoisonError::into_inner).register_architecture(model_type, architecture)?;
-            }
-            None => shaders::change(|registry| registry.register_architecture(model_type, architecture))?,
-        }
-        Ok(())
+        Ok(self.change(|registry| registry.register_architecture(&model_type.0, &architecture.0))?)
     }
 
     /// The file registered for an architecture; `None` for an unknown shader.

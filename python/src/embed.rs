@@ -103,18 +103,10 @@ impl EmbeddingModel {
         let mut raised = None;
         let result = lock::without(py, || {
             model.encode(&texts, &options, &mut |done| {
-                let told = lock::with(|py| {
+                lock::raising(&mut raised, |py| {
                     py.check_signals()?;
                     progress.as_ref().map_or(Ok(()), |call| call.call1(py, (done,)).map(drop))
-                });
-                match told {
-                    Some(Ok(())) => Ok(()),
-                    Some(Err(error)) => {
-                        raised = Some(error);
-                        Err(Error::Interrupted)
-                    }
-                    None => Err(Error::Interrupted),
-                }
+                })
             })
         });
         if let Some(error) = raised {
@@ -156,19 +148,19 @@ impl EmbeddingModel {
     /// Id of the padding token, if the tokenizer has one.
     #[getter]
     fn pad_id(&self) -> PyResult<Option<u32>> {
-        Ok(self.model()?.pad_id())
+        Ok(self.model()?.tokenizer().pad_id())
     }
 
     /// The side on which the tokenizer pads: `"right"` or `"left"`.
     #[getter]
     fn padding_side(&self) -> PyResult<&'static str> {
-        Ok(self.model()?.padding_side().name())
+        Ok(self.model()?.tokenizer().padding_side().name())
     }
 
     /// Whether the tokenizer passes segments to the model; if not, all are 0.
     #[getter]
     fn gives_segments(&self) -> PyResult<bool> {
-        Ok(self.model()?.gives_segments())
+        Ok(self.model()?.tokenizer().gives_segments())
     }
 
     /// The backend that runs batches now: `"vulkan"` or `"cpu"`.
@@ -272,14 +264,12 @@ impl EmbeddingModel {
 
 impl Drop for EmbeddingModel {
     fn drop(&mut self) {
-        let Some(model) = self.model.take() else { return };
+        let mut model = self.model.take();
         if self.process != process::id() {
             // The device belongs to the parent process: using it here could block both.
-            mem::forget(model);
-            return;
+            return mem::forget(model);
         }
         // Waiting for the device with the lock held would block threads that log.
-        let mut held = Some(model);
-        Python::try_attach(|py| lock::briefly_without(py, || held = None));
+        Python::try_attach(|py| lock::briefly_without(py, || model = None));
     }
 }

@@ -3,8 +3,9 @@
 use pyo3::prelude::*;
 
 use crate::error::PyResult;
+use crate::info::listed;
 use grilly::Error;
-use grilly::backend::vulkan::{self, Capabilities};
+use grilly::backend::vulkan::Capabilities;
 use grilly::kernels::flash::{self, FlashAttentionConfig, TunedConfigs};
 use grilly::settings::Settings;
 
@@ -46,21 +47,14 @@ pub(crate) fn flash_select(
     index: Option<usize>,
     head_dim: u32,
 ) -> PyResult<(&'static str, &'static str, Blocks)> {
-    let settings = Settings::from_env()?;
-    let found = crate::lock::without(py, || match vulkan::devices(&settings) {
-        Ok(inventory) => {
-            let chosen = inventory.chosen.ok().map(|(place, _)| place);
-            let mut devices = inventory.devices.into_iter();
-            Ok(match index {
-                Some(index) => devices.find(|device| device.index == index).map(|device| device.capabilities),
-                None => chosen.and_then(|place| devices.nth(place)).map(|device| device.capabilities),
-            })
-        }
-        Err(Error::DeviceUnavailable(_)) => Ok(None),
-        Err(error) => Err(error),
-    })?;
+    let (devices, chosen) = listed(py, &Settings::from_env()?)?;
+    let mut devices = devices.into_iter();
+    let found = match index {
+        Some(index) => devices.find(|device| device.index == index),
+        None => chosen.ok().and_then(|(place, _)| devices.nth(place)),
+    };
     let device = match (found, index) {
-        (Some(device), _) => device,
+        (Some(device), _) => device.capabilities,
         (None, None) => Capabilities::floor(),
         (None, Some(index)) => {
             return Err(Error::IndexOutOfRange(format!("select_config: there is no device {index}")).into());

@@ -8,17 +8,19 @@ use crate::text::Name;
 use grilly::Error;
 use grilly::backend::cpu;
 use grilly::backend::faults::{self, Fault};
+use grilly::backend::vulkan::{self, Listed};
 use grilly::settings::Settings;
 use grilly::stats::COUNTERS;
 
 /// The device selected by `device="vulkan"`: its index in the list and the reason, or why there is none.
-type Chosen = std::result::Result<(usize, String), String>;
+pub(crate) type Chosen = std::result::Result<(usize, String), String>;
 
 /// Every Vulkan device, usable or not, one dict per device, and the one selected by `device="vulkan"`.
 #[pyfunction]
 pub(crate) fn inventory(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let settings = Settings::from_env()?;
-    let (rows, chosen) = devices(py, &settings)?;
+    let (devices, chosen) = listed(py, &settings)?;
+    let rows: Vec<_> = devices.iter().map(|device| describe(py, device)).collect::<PyResult<_>>()?;
     let choice = PyDict::new(py);
     let (backend, name, reason) = match &chosen {
         Ok((index, reason)) => ("vulkan", rows[*index].get_item("name")?, reason),
@@ -36,18 +38,16 @@ pub(crate) fn inventory(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(answer)
 }
 
-fn devices<'py>(py: Python<'py>, settings: &Settings) -> PyResult<(Vec<Bound<'py, PyDict>>, Chosen)> {
-    use grilly::backend::vulkan;
-    let found = crate::lock::without(py, || match vulkan::devices(settings) {
+/// Every Vulkan device, none if there is no driver, and the selected one.
+pub(crate) fn listed(py: Python<'_>, settings: &Settings) -> PyResult<(Vec<Listed>, Chosen)> {
+    crate::lock::without(py, || match vulkan::devices(settings) {
         Ok(inventory) => Ok((inventory.devices, inventory.chosen)),
         Err(Error::DeviceUnavailable(reason)) => Ok((Vec::new(), Err(reason))),
         Err(error) => Err(error),
-    })?;
-    let rows = found.0.iter().map(|device| describe(py, device)).collect::<PyResult<_>>()?;
-    Ok((rows, found.1))
+    })
 }
 
-fn describe<'py>(py: Python<'py>, device: &grilly::backend::vulkan::Listed) -> PyResult<Bound<'py, PyDict>> {
+fn describe<'py>(py: Python<'py>, device: &Listed) -> PyResult<Bound<'py, PyDict>> {
     let facts = &device.capabilities;
     let row = PyDict::new(py);
     row.set_item("index", device.index)?;
@@ -140,19 +140,19 @@ pub(crate) fn clear_faults() {
 /// The messages of the validation layer so far; empty unless `GRILLY_DEBUG=1` enabled it.
 #[pyfunction]
 pub(crate) fn validation_messages() -> Vec<String> {
-    grilly::backend::vulkan::validation_messages()
+    vulkan::validation_messages()
 }
 
 /// Starts timing every dispatch, discarding earlier times, or stops.
 #[pyfunction]
 pub(crate) fn profile(on: bool) {
-    grilly::backend::vulkan::profile(on);
+    vulkan::profile(on);
 }
 
 /// Number of dispatches per label and kernel, and their nanoseconds on the device.
 #[pyfunction]
 pub(crate) fn dispatch_times() -> Vec<(String, &'static str, u64, f64)> {
-    let times = grilly::backend::vulkan::times();
+    let times = vulkan::times();
     times.into_iter().map(|((label, kernel), e)| (label, kernel, e.count, e.nanoseconds)).collect()
 }
 
@@ -164,14 +164,14 @@ pub(crate) fn dispatched(py: Python<'_>) -> Vec<(&'static str, Vec<u32>, u64)> {
         grilly::array::Engine::opened().iter().for_each(|engine| drop(engine.synchronize()));
         Ok(())
     });
-    grilly::backend::vulkan::dispatched()
+    vulkan::dispatched()
 }
 
 /// Every variant of the build: its name, the features it requires, and whether it reads the subgroup size.
 #[pyfunction]
 pub(crate) fn built_variants() -> Vec<(&'static str, Vec<&'static str>, bool)> {
-    let row = |built: &grilly::backend::vulkan::Built| {
+    let row = |built: &vulkan::Built| {
         (built.name, built.needs.iter().map(|feature| feature.name()).collect(), built.subgroups)
     };
-    grilly::backend::vulkan::built().iter().map(row).collect()
+    vulkan::built().iter().map(row).collect()
 }

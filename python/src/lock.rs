@@ -80,14 +80,18 @@ impl Drop for Inside {
 /// # Errors
 /// `StoppedError` once the interpreter is exiting, and what `work` returns.
 pub(crate) fn without<T: Send>(py: Python<'_>, work: impl FnOnce() -> grilly::Result<T> + Send) -> PyResult<T> {
-    let inside = Inside::enter()?;
+    Ok(released(py, Inside::enter()?, work)?)
+}
+
+/// Runs `work` without the lock, as the call that is counted by `inside`.
+fn released<T: Send>(py: Python<'_>, inside: Inside, work: impl FnOnce() -> T + Send) -> T {
     let result = py.detach(|| {
         let result = work();
         may_return();
         result
     });
     drop(inside);
-    Ok(result?)
+    result
 }
 
 /// [`without`] for work that cannot be stopped: it runs in its own thread, which is abandoned when a signal handler
@@ -112,14 +116,7 @@ pub(crate) fn without_waiting<T: Send + 'static>(
                     Err(panic) => resume_unwind(panic),
                     Ok(()) => return Err(Error::Interrupted),
                 },
-                Err(RecvTimeoutError::Timeout) => match with(|py| py.check_signals()) {
-                    Some(Ok(())) => {}
-                    Some(Err(error)) => {
-                        raised = Some(error);
-                        return Err(Error::Interrupted);
-                    }
-                    None => return Err(Error::Interrupted),
-                },
+                Err(RecvTimeoutError::Timeout) => raising(&mut raised, |py| py.check_signals())?,
             }
         }
     });
@@ -132,15 +129,7 @@ pub(crate) fn without_waiting<T: Send + 'static>(
 pub(crate) fn briefly_without<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> T {
     match Inside::enter() {
         Err(_) => work(),
-        Ok(inside) => {
-            let result = py.detach(|| {
-                let result = work();
-                may_return();
-                result
-            });
-            drop(inside);
-            result
-        }
+        Ok(inside) => released(py, inside, work),
     }
 }
 
@@ -171,6 +160,20 @@ pub(crate) fn with<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
     state.returning = state.returning.saturating_sub(1);
     CHANGED.notify_all();
     result
+}
+
+/// [`with`] for work that may raise: the exception is kept in `raised`, for the caller to raise once it holds the lock.
+///
+/// # Errors
+/// `StoppedError` after an exception, and when the interpreter is exiting.
+pub(crate) fn raising(
+    raised: &mut Option<PyErr>,
+    work: impl FnOnce(Python<'_>) -> pyo3::PyResult<()>,
+) -> grilly::Result<()> {
+    with(work).ok_or(Error::Interrupted)?.map_err(|exception| {
+        *raised = Some(exception);
+        Error::Interrupted
+    })
 }
 
 /// Stops the running calls and prevents new ones; registered with `atexit`.

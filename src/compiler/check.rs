@@ -8,22 +8,15 @@ use crate::backend::vulkan::{Access, Interface, Variant};
 /// Names are compared where the module contains them: a precompiled one may not.
 pub(super) fn differences(generic: &Variant, found: &Interface) -> Vec<String> {
     let mut faults = Vec::new();
-    let named = |name: &str| !name.is_empty();
     for binding in &found.bindings {
         let Some(expected) = generic.bindings.iter().find(|b| b.index == binding.index) else {
             let all: Vec<String> = generic.bindings.iter().map(|b| format!("{} {}", b.index, b.name)).collect();
             faults.push(format!("binding {} {:?} is not one of {}", binding.index, binding.name, all.join(", ")));
             continue;
         };
-        if named(&binding.name) && binding.name != expected.name {
-            faults
-                .push(format!("binding {} is called {:?}, expected {:?}", binding.index, binding.name, expected.name));
-        }
-        if binding.access != expected.access {
-            let [found, expected_access] = [binding.access, expected.access].map(qualifier);
-            faults
-                .push(format!("binding {} {:?} is {found}, expected {expected_access}", binding.index, expected.name));
-        }
+        faults.extend(name_fault(&format!("binding {}", binding.index), &binding.name, expected.name));
+        let what = format!("binding {} {:?}", binding.index, expected.name);
+        faults.extend(kind_fault(&what, qualifier(binding.access), qualifier(expected.access)));
     }
     for expected in generic.bindings.iter().filter(|b| b.access != Access::Read) {
         if !found.bindings.iter().any(|b| b.index == expected.index) {
@@ -31,60 +24,40 @@ pub(super) fn differences(generic: &Variant, found: &Interface) -> Vec<String> {
         }
     }
     for (place, member) in found.push.iter().enumerate() {
-        match generic.push.get(place) {
-            None => faults.push(format!(
-                "push constant {:?} at byte {} is one too many: there are {}",
-                member.name,
-                4 * place,
-                generic.push.iter().map(|m| m.name).collect::<Vec<_>>().join(", ")
-            )),
-            Some(expected) => {
-                if named(&member.name) && member.name != expected.name {
-                    faults.push(format!(
-                        "the push constant at byte {} is called {:?}, expected {:?}",
-                        4 * place,
-                        member.name,
-                        expected.name
-                    ));
-                }
-                if member.scalar != expected.scalar {
-                    faults.push(format!(
-                        "push constant {:?} is {}, expected {}",
-                        expected.name,
-                        member.scalar.glsl(),
-                        expected.scalar.glsl()
-                    ));
-                }
-            }
-        }
+        let byte = 4 * place;
+        let Some(expected) = generic.push.get(place) else {
+            let all: Vec<&str> = generic.push.iter().map(|m| m.name).collect();
+            let name = &member.name;
+            faults.push(format!("push constant {name:?} at byte {byte} is one too many: there are {}", all.join(", ")));
+            continue;
+        };
+        faults.extend(name_fault(&format!("the push constant at byte {byte}"), &member.name, expected.name));
+        let what = format!("push constant {:?}", expected.name);
+        faults.extend(kind_fault(&what, member.scalar.glsl(), expected.scalar.glsl()));
     }
     for constant in &found.constants {
-        let name = constant.name.to_lowercase();
+        let own = constant.name.to_lowercase();
         if let Some(expected) = generic.constants.iter().find(|c| c.id == constant.id) {
-            if named(&name) && name != expected.name {
-                faults.push(format!(
-                    "constant_id {} is called {:?}, expected {:?}",
-                    constant.id,
-                    constant.name,
-                    expected.name.to_uppercase()
-                ));
+            let name = expected.name.to_uppercase();
+            if own != expected.name {
+                faults.extend(name_fault(&format!("constant_id {}", constant.id), &constant.name, &name));
             }
-            if constant.scalar != expected.scalar {
-                faults.push(format!(
-                    "constant {:?} is {}, expected {}",
-                    expected.name.to_uppercase(),
-                    constant.scalar.glsl(),
-                    expected.scalar.glsl()
-                ));
-            }
-        } else if let Some(expected) = generic.constants.iter().find(|c| c.name == name) {
-            faults.push(format!(
-                "constant {:?} has constant_id {}, expected {}",
-                constant.name, constant.id, expected.id
-            ));
+            faults.extend(kind_fault(&format!("constant {name:?}"), constant.scalar.glsl(), expected.scalar.glsl()));
+        } else if let Some(expected) = generic.constants.iter().find(|c| c.name == own) {
+            let (name, id) = (&constant.name, constant.id);
+            faults.push(format!("constant {name:?} has constant_id {id}, expected {}", expected.id));
         }
     }
     faults
+}
+
+/// A name without characters is one that the module does not have.
+fn name_fault(what: &str, found: &str, expected: &str) -> Option<String> {
+    (!found.is_empty() && found != expected).then(|| format!("{what} is called {found:?}, expected {expected:?}"))
+}
+
+fn kind_fault(what: &str, found: &str, expected: &str) -> Option<String> {
+    (found != expected).then(|| format!("{what} is {found}, expected {expected}"))
 }
 
 fn qualifier(access: Access) -> &'static str {

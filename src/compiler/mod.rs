@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub use config::{CompilerConfig, OptimizationLevel, TargetEnv};
-pub use register::{Place, enter, register, row};
+pub use register::{enter, register, row};
 
 use crate::backend::vulkan::reflect::{Names, reflect};
 use crate::backend::vulkan::{self, Interface, Variant, spirv_tools};
@@ -67,21 +67,10 @@ pub struct ShaderCompiler {
     compilations: AtomicU64,
 }
 
-/// A shader's file.
-enum Source {
-    Glsl(PathBuf),
-    Spirv(PathBuf),
-}
-
 impl ShaderCompiler {
     /// A compiler for the shaders of a folder; reads nothing yet.
     pub fn new(config: CompilerConfig) -> Self {
         ShaderCompiler { config, compilations: AtomicU64::new(0) }
-    }
-
-    /// Its settings.
-    pub fn config(&self) -> &CompilerConfig {
-        &self.config
     }
 
     /// Number of compilations of GLSL, excluding cache hits.
@@ -94,10 +83,11 @@ impl ShaderCompiler {
     /// # Errors
     /// `ShaderNotFound`, or `CompilationFailed` for an invalid declaration of a function.
     pub fn functions(&self, shader: &str) -> Result<Vec<String>> {
-        match self.find(shader)? {
-            Source::Glsl(path) => functions::declared(shader, &path.display().to_string(), &read(shader, &path)?),
-            Source::Spirv(_) => Ok(vec![MAIN.to_owned()]),
+        let path = self.find(shader)?;
+        if is_spirv(&path) {
+            return Ok(vec![MAIN.to_owned()]);
         }
+        functions::declared(shader, &path.display().to_string(), &read(shader, &path)?)
     }
 
     /// Compiles one function of a shader; a file that declares none has the function `main`.
@@ -106,21 +96,17 @@ impl ShaderCompiler {
     /// `ShaderNotFound`, `FunctionNotFound`, `CompilationFailed` with file and line, or `PipelineCreationFailed` naming
     /// a capability that grilly never enables on a device.
     pub fn get_compute_function(&self, shader: &str, function: &str) -> Result<ComputeFunction> {
-        let source = self.find(shader)?;
+        let path = self.find(shader)?;
         let known = self.functions(shader)?;
         if !known.iter().any(|name| name == function) {
             let known = known.iter().map(|name| format!("{name:?}")).collect();
             return Err(Error::FunctionNotFound { shader: shader.to_owned(), function: function.to_owned(), known });
         }
-        let (path, compiled) = match source {
-            Source::Glsl(path) => {
-                let compiled = self.compile(shader, &path, function)?;
-                (path, compiled)
-            }
-            Source::Spirv(path) => {
-                let words = spirv(shader, &path)?;
-                (path, Compiled { named: words.clone(), spirv: words })
-            }
+        let compiled = if is_spirv(&path) {
+            let words = spirv(shader, &path)?;
+            Compiled { named: words.clone(), spirv: words }
+        } else {
+            self.compile(shader, &path, function)?
         };
         let fault = |what: String| self.failure(shader, format!("{}: error: {what}", path.display()));
         let interface = reflect(&compiled.named, Names::Optional).map_err(fault)?;
@@ -147,22 +133,15 @@ impl ShaderCompiler {
 
     /// The file of a shader in the first folder that has it: GLSL, or SPIR-V if there is no GLSL or the extension is
     /// given.
-    fn find(&self, shader: &str) -> Result<Source> {
-        let candidates = |folder: &PathBuf| {
-            let path = folder.join(shader);
-            match Path::new(shader).extension().and_then(|e| e.to_str()) {
-                Some("glsl") => vec![Source::Glsl(path)],
-                Some("spv") => vec![Source::Spirv(path)],
-                _ => {
-                    let with = |ending: &str| PathBuf::from(format!("{}.{ending}", path.display()));
-                    vec![Source::Glsl(with("glsl")), Source::Spirv(with("spv"))]
-                }
-            }
+    fn find(&self, shader: &str) -> Result<PathBuf> {
+        let names = match Path::new(shader).extension().and_then(|e| e.to_str()) {
+            Some("glsl" | "spv") => vec![shader.to_owned()],
+            _ => ["glsl", "spv"].map(|ending| format!("{shader}.{ending}")).to_vec(),
         };
         let folders = std::iter::once(&self.config.shader_directory).chain(&self.config.fallback_directories);
-        let candidates: Vec<Source> = folders.flat_map(candidates).collect();
-        let tried = candidates.iter().map(|c| c.path().display().to_string()).collect();
-        let found = candidates.into_iter().find(|candidate| candidate.path().is_file());
+        let candidates: Vec<PathBuf> = folders.flat_map(|folder| names.iter().map(|name| folder.join(name))).collect();
+        let tried = candidates.iter().map(|path| path.display().to_string()).collect();
+        let found = candidates.into_iter().find(|path| path.is_file());
         found.ok_or(Error::ShaderNotFound { name: shader.to_owned(), tried })
     }
 
@@ -220,12 +199,9 @@ impl ShaderCompiler {
     }
 }
 
-impl Source {
-    fn path(&self) -> &Path {
-        match self {
-            Source::Glsl(path) | Source::Spirv(path) => path,
-        }
-    }
+/// Whether the file of a shader is a precompiled module.
+fn is_spirv(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "spv")
 }
 
 fn read(shader: &str, path: &Path) -> Result<String> {

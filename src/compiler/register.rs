@@ -7,16 +7,8 @@ use crate::graph::shaders::{Registry, Row, instead_of};
 use crate::model::shaders;
 use crate::{Error, Result};
 
-/// The architectures that a shader serves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place<'a> {
-    /// Every architecture without its own shader.
-    Generic,
-    /// One architecture, or one `model_type`.
-    Architecture(&'a str),
-}
-
-/// Registers `file` as the shader called `shader` for the architectures of `place`.
+/// Registers `file` as the shader called `shader` for one architecture or `model_type`, or for every architecture
+/// without its own shader.
 ///
 /// `file` is a GLSL or SPIR-V file in the compiler's folder (the extension is optional; `file#function` for a function
 /// other than `main`), or the name of one of grilly's own shaders. It is compiled, and its interface must match that of
@@ -26,8 +18,8 @@ pub enum Place<'a> {
 /// # Errors
 /// `ShaderNotFound`, `FunctionNotFound` and `CompilationFailed` as in the compiler; `PipelineCreationFailed` naming the
 /// difference from the interface; `Unsupported` for a name that no kernel uses, with the name to register instead.
-pub fn register(shader: &str, place: Place<'_>, file: &str, compiler: &ShaderCompiler) -> Result<()> {
-    enter(shader, place, row(shader, file, compiler)?)
+pub fn register(shader: &str, architecture: Option<&str>, file: &str, compiler: &ShaderCompiler) -> Result<()> {
+    enter(shader, architecture, row(shader, file, compiler)?)
 }
 
 /// The entry that [`register`] adds: `file`, compiled and compared with the interface of `shader`.
@@ -47,11 +39,7 @@ pub fn row(shader: &str, file: &str, compiler: &ShaderCompiler) -> Result<Row> {
 ///
 /// # Errors
 /// `InvalidArgument` for an empty name.
-pub fn enter(shader: &str, place: Place<'_>, row: Row) -> Result<()> {
-    let architecture = match place {
-        Place::Generic => None,
-        Place::Architecture(architecture) => Some(architecture),
-    };
+pub fn enter(shader: &str, architecture: Option<&str>, row: Row) -> Result<()> {
     if shader.is_empty() || architecture == Some("") {
         return Err(Error::InvalidArgument(
             "a shader is registered under a name, and for an architecture with one".into(),

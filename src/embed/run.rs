@@ -10,7 +10,7 @@ use super::parts::{Parts, Patience};
 use super::{EmbeddingModel, Encoded, LoadOptions};
 use crate::array::ByLength;
 use crate::backend::choose::{self, DeviceRequest};
-use crate::backend::{Backend, BackendKind, BatchLimits, Feed, Pending, Program, ProgramOptions, cpu};
+use crate::backend::{Backend, BackendKind, Feed, Pending, Program, ProgramOptions, cpu};
 use crate::graph::Plan;
 use crate::model::encoder::{Input, outputs};
 use crate::model::weights::Weights;
@@ -70,10 +70,6 @@ impl Runner {
         let backend = cpu::backend();
         let program = prepare(&*backend, plan, weights, options)?;
         Ok(Runner { kind: BackendKind::Cpu, device: backend.device_name().to_owned(), reason, program })
-    }
-
-    pub fn limits(&self) -> BatchLimits {
-        self.program.limits()
     }
 }
 
@@ -206,7 +202,7 @@ impl EmbeddingModel {
                 let first = work.tokens.len();
                 work.tokens.extend(part?);
                 loose.extend(first..work.tokens.len());
-                waiting = work.pack(&loose, runner.limits().tokens);
+                waiting = work.pack(&loose, runner.program.limits().tokens);
                 loose =
                     if parts.left() > 0 { waiting.pop_back().map_or_else(Vec::new, |b| b.texts) } else { Vec::new() };
                 progress(done)?;
@@ -256,7 +252,7 @@ fn step(
     under_way: &mut UnderWay,
     encoded: &mut Encoded,
 ) -> Result<usize> {
-    while under_way.len() < runner.limits().in_flight
+    while under_way.len() < runner.program.limits().in_flight
         && let Some(batch) = waiting.front()
     {
         let pending = work.start(&*runner.program, batch)?;

@@ -2,7 +2,7 @@
 
 use super::EmbeddingModel;
 use crate::Result;
-use crate::text::tokenizer::{Side, Tokens};
+use crate::text::tokenizer::{Tokenizer, Tokens};
 
 impl EmbeddingModel {
     /// As [`EmbeddingModel::tokenize`], with the segment of each token.
@@ -14,19 +14,9 @@ impl EmbeddingModel {
         self.tokens_of(texts, 0..texts.len(), "")
     }
 
-    /// Id of the padding token; `None` if the tokenizer has no such token.
-    pub fn pad_id(&self) -> Option<u32> {
-        self.tokenizer.pad_id()
-    }
-
-    /// The side on which the tokenizer pads.
-    pub fn padding_side(&self) -> Side {
-        self.tokenizer.padding_side()
-    }
-
-    /// Whether the tokenizer passes segments to the model; if not, all are 0.
-    pub fn gives_segments(&self) -> bool {
-        self.tokenizer.gives_segments()
+    /// The tokenizer of the model's folder.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
     }
 
     /// The number of leading tokens of `prompt + text` that belong to the prompt.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::fields::{Fields, shown};
+use super::fields::{Fields, shown, unsupported};
 use crate::error::brief;
 use crate::{Error, Result};
 
@@ -74,10 +74,8 @@ fn read_model_settings(path: &Path, config: &mut SentenceConfig) -> Result<()> {
     let values = read_json(path)?;
     let mut fields = Fields::new(&values, path);
     if let Some(kind) = fields.text("model_type").filter(|kind| *kind != "SentenceTransformer") {
-        return Err(Error::Unsupported {
-            what: format!("{}: model_type {kind:?}", path.display()),
-            reason: "only SentenceTransformer models give sentence embeddings".into(),
-        });
+        let reason = "only SentenceTransformer models give sentence embeddings";
+        return Err(unsupported(path, format_args!("model_type {kind:?}"), reason));
     }
     fields.object("prompts");
     for (name, prompt) in PromptList::read(path)?.0 {
@@ -144,23 +142,21 @@ fn read_transformer_settings(transformer: &Path, config: &mut SentenceConfig) ->
 /// Checks the kind of Transformer module: it can also compute scores or generate, but only token vectors of text are
 /// supported.
 fn check_transformer_kind(fields: &mut Fields<'_>, path: &Path) -> Result<()> {
-    let unsupported = |key: &str, value: &str, known: &str| {
-        let what = format!("{}: {key} {value:?}", path.display());
-        Err(Error::Unsupported { what, reason: format!("only {known:?} is known") })
+    let other = |key: &str, value: &str, known: &str| {
+        Err(unsupported(path, format_args!("{key} {value:?}"), format!("only {known:?} is known")))
     };
-    let output = |text: Option<&str>| text.map(str::to_owned);
     for (key, known) in [("transformer_task", "feature-extraction"), ("module_output_name", "token_embeddings")] {
-        if let Some(other) = output(fields.text(key)).filter(|value| value != known) {
-            return unsupported(key, &other, known);
+        if let Some(value) = fields.text(key).filter(|value| *value != known) {
+            return other(key, value, known);
         }
     }
     if fields.is_set("query_expansion") {
-        return unsupported("query_expansion", "set", "null");
+        return other("query_expansion", "set", "null");
     }
     let method = fields.object("modality_config").and_then(|modalities| modalities.get("text"));
     for (key, known) in [("method", "forward"), ("method_output_name", "last_hidden_state")] {
         match method.and_then(|method| method.get(key)).and_then(Value::as_str) {
-            Some(other) if other != known => return unsupported(key, other, known),
+            Some(value) if value != known => return other(key, value, known),
             _ => {}
         }
     }

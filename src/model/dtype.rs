@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::config::transformer_settings;
-use super::fields::shown;
+use super::fields::{shown, unsupported};
 use super::weights::Weights;
 use crate::dtype::DType;
 use crate::{Error, Result};
@@ -55,16 +55,11 @@ impl Sources<'_> {
                 return named(&path, key, value);
             }
         }
-        match entry(self.config) {
-            Some((key, value)) => named(self.path, key, value),
-            None => self.stored(),
+        match (entry(self.config), self.weights.stored_dtype()) {
+            (Some((key, value)), _) => named(self.path, key, value),
+            (None, Some(stated)) => named(&stated.file, &stated.key, &Value::String(stated.name.clone())),
+            (None, None) => Ok(DType::F32),
         }
-    }
-
-    /// The type stated in the checkpoint's index, or else the type of its first floating-point tensor.
-    fn stored(&self) -> Result<DType> {
-        let Some(stated) = self.weights.stored_dtype() else { return Ok(DType::F32) };
-        named(&stated.file, &stated.key, &Value::String(stated.name.clone()))
     }
 }
 
@@ -84,9 +79,9 @@ fn named(path: &Path, key: &str, value: &Value) -> Result<DType> {
         }
     };
     let other = OTHER_NAMES.iter().find(|(known, _)| *known == name).map(|(_, dtype)| *dtype);
-    other.or_else(|| name.parse().ok()).ok_or_else(|| Error::Unsupported {
-        what: format!("{}: {key} {name:?}", path.display()),
-        reason: "known are float32, float16 and bfloat16; name one of them when loading, as dtype=\"float32\"".into(),
+    other.or_else(|| name.parse().ok()).ok_or_else(|| {
+        let known = "known are float32, float16 and bfloat16; name one of them when loading, as dtype=\"float32\"";
+        unsupported(path, format_args!("{key} {name:?}"), known)
     })
 }
 

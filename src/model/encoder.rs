@@ -122,7 +122,7 @@ impl Builder<'_> {
         if let Some(table) = &spec.token_types {
             operands.extend([self.input(Input::Segments), self.table(table)]);
         }
-        let Positions::Learned { table, rows } = &spec.positions;
+        let Positions { table, rows } = &spec.positions;
         operands.extend([self.input(Input::Positions(*rows)), self.table(table)]);
         let mut x = self.graph.node("embeddings", EmbeddingSum {}, &operands)?;
         if let Some(name) = &spec.embedding_norm {
@@ -255,20 +255,13 @@ impl Builder<'_> {
     fn heads(&mut self, heads: &[Head], hidden: ValueId) -> Result<ValueId> {
         let mut x = hidden;
         let mut pooled = false;
+        let unsupported = |reason: &str| Error::Unsupported { what: "modules.json".into(), reason: reason.into() };
         for head in heads {
             if !pooled && !matches!(head, Head::Pooling { .. }) {
-                return Err(Error::Unsupported {
-                    what: "modules.json".into(),
-                    reason: "a module stands between the Transformer and Pooling".into(),
-                });
+                return Err(unsupported("a module stands between the Transformer and Pooling"));
             }
             x = match head {
-                Head::Pooling { .. } if pooled => {
-                    return Err(Error::Unsupported {
-                        what: "modules.json".into(),
-                        reason: "two Pooling modules".into(),
-                    });
-                }
+                Head::Pooling { .. } if pooled => return Err(unsupported("two Pooling modules")),
                 Head::Pooling { modes, .. } => {
                     pooled = true;
                     self.pool(modes.clone(), x)?

@@ -1,5 +1,6 @@
 //! Strict reading of configuration values: all faults of a file are collected and reported together.
 
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
@@ -114,6 +115,11 @@ impl<'a> Fields<'a> {
         }
         Err(Error::ModelFormat { path: self.path, problem: self.problems.join("; ") })
     }
+}
+
+/// The error for a value of the file `path` that is valid but has no counterpart here.
+pub fn unsupported(path: &Path, what: impl Display, reason: impl Into<String>) -> Error {
+    Error::Unsupported { what: format!("{}: {what}", path.display()), reason: reason.into() }
 }
 
 /// A value as quoted in messages: the start of its JSON.

@@ -5,7 +5,7 @@ use std::path::{Component, Path};
 use serde_json::{Map, Value};
 
 use super::config::{read_bytes, read_json};
-use super::fields::{Fields, shown};
+use super::fields::{Fields, shown, unsupported};
 use crate::ops::{ActivationKind, PoolMode};
 use crate::{Error, Result};
 
@@ -110,18 +110,15 @@ pub fn read_modules(folder: &Path) -> Result<Modules> {
         return Err(Error::ModelFormat { path, problem: "lists no modules".into() });
     };
     if first.kind != "Transformer" {
-        return Err(unsupported(
-            &path,
-            format!("the first module is {}", first.kind),
-            "only a Transformer is known there",
-        ));
+        let what = format!("the first module is {}", first.kind);
+        return Err(unsupported(&path, what, "only a Transformer is known there"));
     }
     let mut heads = Vec::new();
     for row in rest {
         heads.extend(read_head(folder, &path, row)?);
     }
     if !heads.iter().any(|head| matches!(head, Head::Pooling { .. })) {
-        return Err(unsupported(&path, "no Pooling module".into(), "a text needs one vector"));
+        return Err(unsupported(&path, "no Pooling module", "a text needs one vector"));
     }
     Ok(Modules { transformer: first.path.clone(), heads })
 }
@@ -221,7 +218,7 @@ fn read_pooling(values: &Map<String, Value>, path: &Path) -> Result<Head> {
             Some((.., mode)) => modes.push(*mode),
             None => {
                 let known = MODES.map(|(known, ..)| known).join(", ");
-                return Err(unsupported(path, format!("pooling_mode {}", shown(name)), &format!("known are {known}")));
+                return Err(unsupported(path, format!("pooling_mode {}", shown(name)), format!("known are {known}")));
             }
         }
     }
@@ -251,7 +248,7 @@ fn read_dense(values: &Map<String, Value>, path: &Path, folder: &str) -> Result<
     let Some((_, kind)) = ACTIVATIONS.iter().find(|(known, _)| class == Some(known)) else {
         let known = ACTIVATIONS.map(|(known, _)| known).join(", ");
         let what = format!("activation_function {activation:?}");
-        return Err(unsupported(path, what, &format!("known are {known} of torch.nn")));
+        return Err(unsupported(path, what, format!("known are {known} of torch.nn")));
     };
     Ok(Head::Dense { path: folder.to_owned(), input, output, bias, activation: *kind, residual })
 }
@@ -264,10 +261,6 @@ fn check_features(fields: &mut Fields<'_>, path: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn unsupported(path: &Path, what: String, reason: &str) -> Error {
-    Error::Unsupported { what: format!("{}: {what}", path.display()), reason: reason.to_owned() }
 }
 
 #[cfg(test)]

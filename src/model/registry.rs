@@ -5,9 +5,9 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 pub use super::arch::{ARCHITECTURES, Architecture};
-use super::fields::Fields;
+use super::fields::{Fields, unsupported};
 use super::spec::{EncoderSpec, NameRules};
-use crate::{Error, Result};
+use crate::Result;
 
 /// The specification of the model of a [`model_type`] with configuration `config`, read from `path`.
 ///
@@ -16,10 +16,8 @@ use crate::{Error, Result};
 pub fn read_spec(model_type: &str, config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
     let Some(architecture) = ARCHITECTURES.iter().find(|row| row.model_type == model_type) else {
         let known: Vec<&str> = ARCHITECTURES.iter().map(|row| row.model_type).collect();
-        return Err(Error::Unsupported {
-            what: format!("{}: model_type {model_type:?}", path.display()),
-            reason: format!("known are {}", known.join(", ")),
-        });
+        let what = format!("model_type {model_type:?}");
+        return Err(unsupported(path, what, format!("known are {}", known.join(", "))));
     };
     (architecture.read)(config, path)
 }
@@ -62,6 +60,7 @@ pub fn other_architecture<'a>(names: impl Iterator<Item = &'a str>, model_type: 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Error;
 
     fn read(text: &str) -> Result<(EncoderSpec, NameRules)> {
         let (config, path) = (serde_json::from_str(text).unwrap(), Path::new("config.json"));

@@ -21,16 +21,13 @@ pub enum Matrices {
     ByOperand,
 }
 
-/// How a token's position in its text enters the model.
+/// How a token's position in its text enters the model: by a learned table, added to the word's embedding.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Positions {
-    /// A learned table, added to the word's embedding.
-    Learned {
-        /// The table.
-        table: Table,
-        /// The row of each token.
-        rows: PositionRows,
-    },
+pub struct Positions {
+    /// The table.
+    pub table: Table,
+    /// The row of each token.
+    pub rows: PositionRows,
 }
 
 /// Row numbers of a text's tokens in the position table.
@@ -66,10 +63,9 @@ impl PositionRows {
 impl Positions {
     /// Maximum tokens of a text, for any tokens.
     pub fn longest_text(&self) -> usize {
-        let Positions::Learned { table, rows } = self;
-        match *rows {
-            PositionRows::Counted => table.rows,
-            PositionRows::AfterPadding { pad } => table.rows.saturating_sub(pad as usize + 1),
+        match self.rows {
+            PositionRows::Counted => self.table.rows,
+            PositionRows::AfterPadding { pad } => self.table.rows.saturating_sub(pad as usize + 1),
         }
     }
 }
@@ -181,7 +177,7 @@ mod tests {
     use super::*;
 
     fn learned(rows: PositionRows) -> Positions {
-        Positions::Learned { table: Table { name: "positions".into(), rows: 10 }, rows }
+        Positions { table: Table { name: "positions".into(), rows: 10 }, rows }
     }
 
     #[test]

@@ -9,7 +9,6 @@ mod tests;
 use std::collections::btree_map::Entry as Place;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use memmap2::Mmap;
@@ -56,22 +55,19 @@ pub struct StatedType {
 
 /// One available tensor.
 struct Entry {
-    /// Name in the file.
-    stored_name: String,
-    dtype: Dtype,
-    shape: Vec<usize>,
-    /// Index into `Weights::maps`, and the byte range of the elements in it.
-    bytes: (usize, Range<usize>),
+    /// Index into `Weights::maps` of its file.
+    map: usize,
+    stored: header::Stored,
 }
 
 impl Entry {
-    /// The type, if it is one that weights may have.
-    fn stored_type(&self) -> Option<DType> {
-        match self.dtype {
-            Dtype::F32 => Some(DType::F32),
-            Dtype::F16 => Some(DType::F16),
-            Dtype::BF16 => Some(DType::Bf16),
-            _ => None,
+    /// The type, if it is one that weights may have; otherwise the fault of the tensor called `name`.
+    fn stored_type(&self, name: &str) -> Result<DType, String> {
+        match self.stored.dtype {
+            Dtype::F32 => Ok(DType::F32),
+            Dtype::F16 => Ok(DType::F16),
+            Dtype::BF16 => Ok(DType::Bf16),
+            other => Err(format!("{name} is stored as {other:?}, expected F32, F16 or BF16")),
         }
     }
 }
@@ -124,16 +120,11 @@ impl Weights {
             let Some(name) = uniform(&tensor.name) else { continue };
             match self.tensors.entry(name) {
                 Place::Occupied(other) => {
-                    let (name, other) = (other.key(), &other.get().stored_name);
+                    let (name, other) = (other.key(), &other.get().stored.name);
                     return Err(fault(format!("two tensors are called {name}: stored as {other} and {}", tensor.name)));
                 }
                 Place::Vacant(place) => {
-                    place.insert(Entry {
-                        stored_name: tensor.name,
-                        dtype: tensor.dtype,
-                        shape: tensor.shape,
-                        bytes: (self.maps.len(), tensor.bytes),
-                    });
+                    place.insert(Entry { map: self.maps.len(), stored: tensor });
                 }
             }
         }
@@ -148,7 +139,7 @@ impl Weights {
 
     /// Names of the tensors as they are stored.
     pub fn stored_names(&self) -> impl Iterator<Item = &str> {
-        self.tensors.values().map(|entry| entry.stored_name.as_str())
+        self.tensors.values().map(|entry| entry.stored.name.as_str())
     }
 
     /// Compares the available tensors with the needed ones.
@@ -167,9 +158,11 @@ impl Weights {
             }
         }
         let unexpected = self.tensors.iter().filter(|(name, _)| !expected.contains_key(name.as_str()));
-        problems.extend(unexpected.map(|(name, entry)| match entry.stored_name == *name || name.contains('/') {
-            true => format!("unexpected {name} {:?}", entry.shape),
-            false => format!("unexpected {name} {:?} (stored as {})", entry.shape, entry.stored_name),
+        problems.extend(unexpected.map(|(name, Entry { stored, .. })| {
+            match stored.name == *name || name.contains('/') {
+                true => format!("unexpected {name} {:?}", stored.shape),
+                false => format!("unexpected {name} {:?} (stored as {})", stored.shape, stored.name),
+            }
         }));
         if problems.is_empty() {
             return Ok(());
@@ -199,25 +192,19 @@ fn first_float(stored: &[header::Stored]) -> Option<(&str, String)> {
 
 /// The reason why an existing tensor cannot be used.
 fn fault(name: &str, shape: &[usize], entry: &Entry) -> Option<String> {
-    if entry.shape != shape {
-        return Some(format!("{name} has shape {:?}, expected {shape:?}", entry.shape));
+    if entry.stored.shape != shape {
+        return Some(format!("{name} has shape {:?}, expected {shape:?}", entry.stored.shape));
     }
-    if entry.stored_type().is_none() {
-        return Some(format!("{name} is stored as {:?}, expected F32, F16 or BF16", entry.dtype));
-    }
-    None
+    entry.stored_type(name).err()
 }
 
 impl WeightSource for Weights {
     fn tensor(&self, name: &str) -> Result<TensorView<'_>> {
         let fault = |problem| Error::Weights { path: self.path.clone(), problems: vec![problem] };
         let entry = self.tensors.get(name).ok_or_else(|| fault(format!("missing {name}")))?;
-        let stored = entry
-            .stored_type()
-            .ok_or_else(|| fault(format!("{name} is stored as {:?}, expected F32, F16 or BF16", entry.dtype)))?;
-        let (map, range) = &entry.bytes;
-        let bytes = &self.maps[*map][range.clone()];
-        Ok(TensorView::new(stored, self.rounded, &entry.shape, bytes))
+        let dtype = entry.stored_type(name).map_err(fault)?;
+        let bytes = &self.maps[entry.map][entry.stored.bytes.clone()];
+        Ok(TensorView::new(dtype, self.rounded, &entry.stored.shape, bytes))
     }
 }
 

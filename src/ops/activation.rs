@@ -1,8 +1,7 @@
 //! Elementwise nonlinearities.
 
 use super::definition::Origin;
-use super::{ActivationBackward, Counts, Operand, Operation, Shape, Shapes, Vjp};
-use crate::Result;
+use super::{ActivationBackward, Operand, Operation, Shape, Vjp};
 
 /// The nonlinearities; those that a model's configuration can name come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize)]
@@ -102,14 +101,6 @@ impl From<ActivationKind> for Activation {
 impl Operation for Activation {
     fn operands(&self) -> &'static [Operand] {
         const { &[Operand::rows("x").narrow()] }
-    }
-
-    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
-        Ok(vec![of["x"].clone()])
-    }
-
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        operands[0].elements(counts) as u64
     }
 
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {

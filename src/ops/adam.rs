@@ -32,7 +32,7 @@ impl Default for Adam {
 
 impl Operation for Adam {
     fn operands(&self) -> &'static [Operand] {
-        const { &[STATES[0], STATES[1], STATES[2], Operand::rows("g"), Operand::scalar("rates")] }
+        const { &[STATES[0], STATES[1], STATES[2], Operand::rows("g").like("parameter"), Operand::scalar("rates")] }
     }
 
     fn results(&self) -> &'static [Operand] {
@@ -40,7 +40,6 @@ impl Operation for Adam {
     }
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
-        ["m", "v", "g"].iter().try_for_each(|name| of.same(name, "parameter"))?;
         of.expect("rates", &Shape::fixed(&[3]), "rate, 1 - beta1^t, 1 - beta2^t")?;
         Ok(vec![of["parameter"].clone(); 3])
     }
@@ -52,6 +51,6 @@ impl Operation for Adam {
 
 const STATES: [Operand; 3] = [
     Operand::rows("parameter").stored(DType::F32),
-    Operand::rows("m").stored(DType::F32),
-    Operand::rows("v").stored(DType::F32),
+    Operand::rows("m").stored(DType::F32).like("parameter"),
+    Operand::rows("v").stored(DType::F32).like("parameter"),
 ];

@@ -58,7 +58,6 @@ pub struct Attention {
     pub shared_by: usize,
     /// Block sizes: queries per workgroup and keys processed together; `None` for the engine's choice. Used on GPUs
     /// only. Sums follow the blocks, so another pair changes the result's bits.
-    #[serde(default)]
     pub blocks: Option<[u32; 2]>,
 }
 

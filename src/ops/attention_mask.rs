@@ -1,6 +1,6 @@
 //! Attention scores with a large negative value added for hidden keys.
 
-use super::{Counts, Operand, Operation, Shape, Shapes};
+use super::{Operand, Operation, Shape, Shapes};
 use crate::Result;
 
 /// `y[.., i, j] = scores[.., i, j] + mask_value` where key `j` is hidden from row `i`, else `scores[.., i, j]`.
@@ -35,9 +35,5 @@ impl Operation for AttentionMask {
         let expected = Shape::fixed(&[axes[0], axes[axes.len() - 1]]);
         of.expect("mask", &expected, "first and last axis of scores")?;
         Ok(vec![of["scores"].clone()])
-    }
-
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        operands[0].elements(counts) as u64
     }
 }

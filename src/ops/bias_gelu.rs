@@ -1,7 +1,7 @@
 //! GELU of rows plus a bias.
 
 use super::definition::{self, Origin, SUM, Sought, Step};
-use super::{Activation, ActivationKind, Binary, BinaryKind, Op, Operand, Operation, Shape, Shapes};
+use super::{Activation, ActivationKind, Binary, BinaryKind, Op, Operand, Operation, Shape};
 use crate::Result;
 
 /// The variant of GELU.
@@ -35,12 +35,7 @@ pub struct BiasGelu {
 
 impl Operation for BiasGelu {
     fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("x").narrow(), Operand::vector("bias")] }
-    }
-
-    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
-        of.columns("bias", "x")?;
-        definition::infer(self, of)
+        const { &[Operand::rows("x").narrow(), Operand::vector("bias").per_column("x")] }
     }
 
     fn definition(&self, _operands: &[&Shape]) -> Result<Vec<Step>> {

@@ -1,6 +1,6 @@
 //! Elementwise arithmetic of two tensors.
 
-use super::{Counts, Dim, Operand, Operation, Shape, Shapes};
+use super::{Dim, Operand, Operation, Shape, Shapes};
 use crate::{Error, Result};
 
 /// The four operations.
@@ -93,10 +93,6 @@ impl Operation for Binary {
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         broadcast(&of["a"], &of["b"])?;
         Ok(vec![of["a"].clone()])
-    }
-
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        operands[0].elements(counts) as u64
     }
 }
 

@@ -1,7 +1,6 @@
 //! Binary cross entropy of probabilities.
 
-use super::{Counts, Operand, Operation, Shape, Shapes};
-use crate::Result;
+use super::{Counts, Operand, Operation, Shape};
 
 /// `y = -(t max(log p, -100) + (1 - t) max(log(1 - p), -100))`, elementwise. Operands: `p`, `t`, of equal shape.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
@@ -10,12 +9,7 @@ pub struct BinaryCrossEntropy {}
 
 impl Operation for BinaryCrossEntropy {
     fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("p"), Operand::rows("t")] }
-    }
-
-    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
-        of.same("t", "p")?;
-        Ok(vec![of["p"].clone()])
+        const { &[Operand::rows("p"), Operand::rows("t").like("p")] }
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

@@ -97,12 +97,15 @@ fn walk(steps: &[Step], operands: &[&Shape], mut see: impl FnMut(&Op, &[&Shape])
     Ok(results)
 }
 
-/// [`Operation::infer`] of a fused op.
+/// [`Operation::infer`] of a fused op; of others, the shape of the first operand.
 ///
 /// # Errors
 /// `InvalidArgument` naming the fused op and the error of the step that fails.
 pub(super) fn infer(op: &(impl Operation + ?Sized), of: &Shapes<'_>) -> Result<Vec<Shape>> {
     let steps = op.definition(of.all())?;
+    if steps.is_empty() {
+        return Ok(vec![of.all()[0].clone()]);
+    }
     let mut results = walk(&steps, of.all(), |_, _| {}).map_err(|error| match error {
         Error::InvalidArgument(reason) => of.fault(reason),
         other => other,
@@ -130,12 +133,14 @@ pub fn plain(op: &Op, operands: &[&Shape]) -> Result<Vec<(Op, Vec<Shape>)>> {
     Ok(plain)
 }
 
-/// [`Operation::flops`] of a fused op: the sum over its steps.
+/// [`Operation::flops`] of a fused op: the sum over its steps; of others, one per element of the first operand.
 pub(super) fn flops(op: &(impl Operation + ?Sized), operands: &[&Shape], counts: Counts) -> u64 {
-    let mut flops = 0;
     // Operands that do not fit were rejected when the node was made.
-    if let Ok(steps) = op.definition(operands) {
-        let _ = walk(&steps, operands, |op, shapes| flops += op.flops(shapes, counts));
+    let steps = op.definition(operands).unwrap_or_default();
+    if steps.is_empty() {
+        return operands[0].elements(counts) as u64;
     }
+    let mut flops = 0;
+    let _ = walk(&steps, operands, |op, shapes| flops += op.flops(shapes, counts));
     flops
 }

@@ -1,6 +1,6 @@
 //! Gradient of an embedding lookup in its table.
 
-use super::{Counts, Dim, Operand, Operation, Shape, Shapes};
+use super::{Dim, Operand, Operation, Shape, Shapes};
 use crate::Result;
 
 /// Row `v` of the result is the sum of `g[order[i]]` over `i` in `starts[v]..starts[v + 1]`, in that order.
@@ -25,9 +25,5 @@ impl Operation for EmbeddingBackward {
             [Dim::Fixed(n)] if n > 0 => Ok(vec![Shape::fixed(&[n - 1, columns])]),
             _ => Err(of.wrong("starts", "[rows + 1]")),
         }
-    }
-
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        operands[0].elements(counts) as u64
     }
 }

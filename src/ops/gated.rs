@@ -1,7 +1,7 @@
 //! Rows of which one half gates the other.
 
 use super::definition::Origin;
-use super::{Activation, Counts, Dim, GatedBackward, Operand, Operation, Shape, Shapes, Vjp};
+use super::{Activation, Dim, GatedBackward, Operand, Operation, Shape, Shapes, Vjp};
 use crate::Result;
 
 /// `y = x1 act(x2)`, `x1` and `x2` the halves of the last axis; attributes as [`Activation`].
@@ -30,10 +30,6 @@ impl Operation for Gated {
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         Ok(vec![halved(of)?])
-    }
-
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        operands[0].elements(counts) as u64
     }
 
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {

@@ -1,7 +1,7 @@
 //! Two products of which one gates the other.
 
-use super::definition::{self, LINEAR, Origin, PRODUCT, Sought, Step};
-use super::{ActivationKind, Binary, BinaryKind, Linear, Op, Operand, Operation, Shape, Shapes};
+use super::definition::{LINEAR, Origin, PRODUCT, Sought, Step};
+use super::{ActivationKind, Binary, BinaryKind, Linear, Op, Operand, Operation, Shape};
 use crate::Result;
 
 /// `y = act(x gate^T) (x up^T)` (Shazeer 2020: SwiGLU with SiLU, GeGLU with GELU).
@@ -16,12 +16,13 @@ pub struct GatedLinear {
 
 impl Operation for GatedLinear {
     fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("x").narrow(), Operand::matrix("gate").narrow(), Operand::matrix("up").narrow()] }
-    }
-
-    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
-        of.same("up", "gate")?;
-        definition::infer(self, of)
+        const {
+            &[
+                Operand::rows("x").narrow(),
+                Operand::matrix("gate").narrow(),
+                Operand::matrix("up").narrow().like("gate"),
+            ]
+        }
     }
 
     fn definition(&self, _operands: &[&Shape]) -> Result<Vec<Step>> {

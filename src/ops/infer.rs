@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::ops::Index;
 
-use super::signature::Presence;
+use super::signature::{Follows, Presence};
 use super::{Op, Operand, Shape};
 use crate::{Error, Result};
 
@@ -16,13 +16,25 @@ pub struct Shapes<'a> {
 }
 
 impl<'a> Shapes<'a> {
-    /// The shapes of the operands of `op`.
+    /// The shapes of the operands of `op`, not checked yet.
     ///
     /// # Errors
     /// As [`Op::check_number`].
     pub(super) fn new(op: &Op, shapes: &'a [&'a Shape]) -> Result<Self> {
         op.check_number(shapes.len())?;
         Ok(Shapes { op: op.name(), operands: op.operands(), shapes })
+    }
+
+    /// Checks the operands whose shape follows from that of another.
+    ///
+    /// # Errors
+    /// As [`Shapes::expect`].
+    pub(super) fn check(&self) -> Result<()> {
+        self.operands.iter().try_for_each(|operand| match operand.shape {
+            Some(Follows::Whole(other)) => self.same(operand.name, other),
+            Some(Follows::Columns(other)) => self.columns(operand.name, other),
+            None => Ok(()),
+        })
     }
 
     /// All shapes, in order.

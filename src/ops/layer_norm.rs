@@ -1,8 +1,6 @@
 //! Layer normalisation over the last axis.
 
-use super::definition::{Origin, Term};
-use super::{Binary, BinaryKind, Counts, Operand, Operation, Reduce, ReduceKind, Shape, Shapes, Vjp};
-use crate::Result;
+use super::{Counts, Operand, Operation, Shape, Vjp};
 
 /// `y = (x - mean) / sqrt(var + eps) * weight + bias`, mean and biased variance over the last axis, in two passes
 /// (Ba, Kiros, Hinton 2016).
@@ -22,13 +20,13 @@ fn default_eps() -> f32 {
 
 impl Operation for LayerNorm {
     fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("x").narrow(), Operand::vector("weight"), Operand::vector("bias")] }
-    }
-
-    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
-        of.columns("weight", "x")?;
-        of.columns("bias", "x")?;
-        Ok(vec![of["x"].clone()])
+        const {
+            &[
+                Operand::rows("x").narrow(),
+                Operand::vector("weight").per_column("x"),
+                Operand::vector("bias").per_column("x"),
+            ]
+        }
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
@@ -36,23 +34,7 @@ impl Operation for LayerNorm {
     }
 
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
-        let [x, weight, _] = operands else { return None };
-        let (rows, columns) = x.as_rows()?;
-        let [flat, vector] = [Shape::fixed(&[rows, columns]), (*weight).clone()];
-        let mut vjp = Vjp::new(3);
-        let [x_term, w_term, g] = [Origin::Operand(0), Origin::Operand(1), Vjp::gradient(3)].map(Term::whole);
-        let [x_flat, g_flat] = [x_term, g].map(|term| term.seen(flat.clone()));
-        // (x - mean) / d: the norm with a weight of ones and a bias of zeros.
-        let (ones, zeros) = (vjp.filled(1.0, vector.clone()), vjp.filled(0.0, vector));
-        let unit = vjp.step(LayerNorm { eps: self.eps }, [x_flat.clone(), ones, zeros]);
-        let product = vjp.step(Binary::from(BinaryKind::Multiply), [g_flat.clone(), unit]);
-        let by_weight = vjp.step(Reduce::rows(ReduceKind::Sum), [product]);
-        let by_bias = vjp.step(Reduce::rows(ReduceKind::Sum), [g_flat.clone()]);
-        let by_x = vjp.step(LayerNormBackward { eps: self.eps }, [g_flat, x_flat, w_term]);
-        vjp.give(0, by_x.seen((*x).clone()));
-        vjp.give(1, by_weight);
-        vjp.give(2, by_bias);
-        Some(vjp)
+        Vjp::of_norm(operands, self.clone(), LayerNormBackward { eps: self.eps })
     }
 }
 
@@ -70,13 +52,7 @@ pub struct LayerNormBackward {
 
 impl Operation for LayerNormBackward {
     fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("g"), Operand::rows("x"), Operand::vector("weight")] }
-    }
-
-    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
-        of.same("x", "g")?;
-        of.columns("weight", "g")?;
-        Ok(vec![of["g"].clone()])
+        const { &[Operand::rows("g"), Operand::rows("x").like("g"), Operand::vector("weight").per_column("g")] }
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

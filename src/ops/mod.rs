@@ -30,6 +30,8 @@ pub use shape::{Counts, Dim, Shape};
 pub use signature::Operand;
 pub use vjp::Vjp;
 
+use std::ops::Deref;
+
 use crate::dtype::DType;
 use crate::{Error, Result};
 
@@ -56,7 +58,8 @@ pub trait Operation {
         const NARROW: &[Operand] = &[Operand::rows("y").narrow()];
         if self.operands()[0].narrow { NARROW } else { WIDE }
     }
-    /// Checks the operands' shapes and returns the results' shapes; for a fused op those of its steps.
+    /// Checks the operands' shapes, beyond what the signature states, and returns the results' shapes: by default that
+    /// of the first operand, and for a fused op those of its steps.
     ///
     /// # Errors
     /// `InvalidArgument` naming op, operand, the shape found and the shape expected.
@@ -76,7 +79,8 @@ pub trait Operation {
         let _ = operands;
         true
     }
-    /// Floating-point operations at the given counts; for a fused op the sum over its steps.
+    /// Floating-point operations at the given counts: by default one per element of the first operand, and for a fused
+    /// op the sum over its steps.
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         definition::flops(self, operands, counts)
     }
@@ -179,7 +183,7 @@ macro_rules! ops {
             pub use $file::{$($variant),+};
         )*
 
-        /// One operation with its attributes.
+        /// One operation with its attributes; its properties are those of [`Operation`].
         #[derive(Debug, Clone, PartialEq)]
         #[non_exhaustive]
         pub enum Op { $($(#[doc = concat!("[`", stringify!($variant), "`]")] $variant($variant),)+)* }
@@ -219,8 +223,12 @@ macro_rules! ops {
             /// As [`Operation::examples`], for all ops.
             #[cfg(test)]
             pub(crate) fn examples() -> Vec<(Op, Vec<&'static [usize]>)> { [$($($variant::examples()),+),*].concat() }
+        }
 
-            fn operation(&self) -> &dyn Operation { match self { $($(Op::$variant(op) => op,)+)* } }
+        impl Deref for Op {
+            type Target = dyn Operation;
+
+            fn deref(&self) -> &(dyn Operation + 'static) { match self { $($(Op::$variant(op) => op,)+)* } }
         }
 
         $($(impl From<$variant> for Op { fn from(op: $variant) -> Self { Op::$variant(op) } })+)*
@@ -235,7 +243,9 @@ impl Op {
     /// # Errors
     /// As [`Operation::infer`], and `InvalidArgument` for a wrong number of operands.
     pub fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        self.operation().infer(&Shapes::new(self, operands)?)
+        let of = Shapes::new(self, operands)?;
+        of.check()?;
+        (**self).infer(&of)
     }
 
     /// As [`Operation::check_counts`].
@@ -243,38 +253,13 @@ impl Op {
     /// # Errors
     /// As [`Operation::check_counts`].
     pub fn check_counts(&self, operands: &[&Shape], counts: Counts) -> Result<()> {
-        self.operation().check_counts(&Shapes::new(self, operands)?, counts)
-    }
-
-    /// As [`Operation::is_separable`].
-    pub fn is_separable(&self, operands: &[&Shape]) -> bool {
-        self.operation().is_separable(operands)
-    }
-
-    /// Element type of the result.
-    pub fn result_type(&self, operands: &[DType]) -> DType {
-        self.operation().result_type(operands)
+        (**self).check_counts(&Shapes::new(self, operands)?, counts)
     }
 
     /// Element types of the results.
     pub fn result_types(&self, operands: &[DType]) -> Vec<DType> {
         let other = self.result_type(operands);
         self.results().iter().map(|result| result.stored.unwrap_or(other)).collect()
-    }
-
-    /// As [`Operation::operands`].
-    pub fn operands(&self) -> &'static [Operand] {
-        self.operation().operands()
-    }
-
-    /// As [`Operation::grouped`].
-    pub fn grouped(&self) -> bool {
-        self.operation().grouped()
-    }
-
-    /// As [`Operation::results`].
-    pub fn results(&self) -> &'static [Operand] {
-        self.operation().results()
     }
 
     /// The signature of the operand at a place.
@@ -288,33 +273,5 @@ impl Op {
         let operands = self.operands();
         let own = operands.iter().position(|operand| operand.name == name)?;
         Some(place - place % operands.len() + own)
-    }
-
-    /// As [`Operation::steps`].
-    pub fn steps(&self, operands: &[&Shape]) -> Option<Vec<Op>> {
-        self.operation().steps(operands)
-    }
-
-    /// As [`Operation::definition`].
-    ///
-    /// # Errors
-    /// As [`Operation::definition`].
-    pub fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
-        self.operation().definition(operands)
-    }
-
-    /// As [`Operation::vjp`].
-    pub fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
-        self.operation().vjp(operands)
-    }
-
-    /// As [`Operation::scratch`].
-    pub fn scratch(&self, operands: &[&Shape], stored: DType) -> Vec<Shape> {
-        self.operation().scratch(operands, stored)
-    }
-
-    /// As [`Operation::flops`].
-    pub fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        self.operation().flops(operands, counts)
     }
 }

@@ -1,7 +1,6 @@
 //! Division of each row by its Euclidean norm.
 
-use super::{Counts, Operand, Operation, Shape, Shapes};
-use crate::Result;
+use super::{Counts, Operand, Operation, Shape};
 
 /// How division by zero is avoided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
@@ -34,10 +33,6 @@ impl Default for Normalize {
 impl Operation for Normalize {
     fn operands(&self) -> &'static [Operand] {
         const { &[Operand::rows("x")] }
-    }
-
-    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
-        Ok(vec![of["x"].clone()])
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

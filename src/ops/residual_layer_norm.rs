@@ -1,7 +1,7 @@
 //! Layer normalisation of a sum.
 
 use super::definition::{self, LAYER_NORM, Origin, SUM, Sought, Step};
-use super::{Binary, BinaryKind, LayerNorm, Op, Operand, Operation, Shape, Shapes};
+use super::{Binary, BinaryKind, LayerNorm, Op, Operand, Operation, Shape};
 use crate::Result;
 
 /// `y = layer_norm(x + residual)`; attributes as [`LayerNorm`].
@@ -15,16 +15,11 @@ impl Operation for ResidualLayerNorm {
         const {
             &[
                 Operand::rows("x").narrow(),
-                Operand::rows("residual").narrow(),
+                Operand::rows("residual").narrow().like("x"),
                 Operand::vector("weight"),
                 Operand::vector("bias"),
             ]
         }
-    }
-
-    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
-        of.same("residual", "x")?;
-        definition::infer(self, of)
     }
 
     fn definition(&self, _operands: &[&Shape]) -> Result<Vec<Step>> {

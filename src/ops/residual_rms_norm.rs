@@ -1,7 +1,7 @@
 //! Normalisation of a sum by its root mean square.
 
 use super::definition::{self, Origin, RMS_NORM, SUM, Sought, Step};
-use super::{Binary, BinaryKind, Op, Operand, Operation, RmsNorm, Shape, Shapes};
+use super::{Binary, BinaryKind, Op, Operand, Operation, RmsNorm, Shape};
 use crate::Result;
 
 /// `y = rms_norm(x + residual)`; attributes as [`RmsNorm`].
@@ -12,12 +12,7 @@ pub struct ResidualRmsNorm(pub RmsNorm);
 
 impl Operation for ResidualRmsNorm {
     fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("x").narrow(), Operand::rows("residual").narrow(), Operand::vector("weight")] }
-    }
-
-    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
-        of.same("residual", "x")?;
-        definition::infer(self, of)
+        const { &[Operand::rows("x").narrow(), Operand::rows("residual").narrow().like("x"), Operand::vector("weight")] }
     }
 
     fn definition(&self, _operands: &[&Shape]) -> Result<Vec<Step>> {

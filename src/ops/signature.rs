@@ -17,6 +17,8 @@ pub struct Operand {
     pub stored: Option<DType>,
     /// When it is present.
     pub presence: Presence,
+    /// Its shape, where it follows from that of another operand.
+    pub shape: Option<Follows>,
     /// The batch's count along its first axis. In a call on arrays the first operand with such a count sets it; later
     /// operands use the count if they have the same number of rows.
     pub counted: Option<Dim>,
@@ -31,6 +33,15 @@ pub enum Presence {
     Optional,
     /// If the attribute of its name is set; otherwise the op's signature does not contain it.
     Attribute,
+}
+
+/// How the shape of an operand follows from that of another, which it names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Follows {
+    /// The shapes are equal.
+    Whole(&'static str),
+    /// One element per column of the other.
+    Columns(&'static str),
 }
 
 /// The meaning of an operand's elements.
@@ -102,7 +113,7 @@ impl Role {
 
 impl Operand {
     const fn new(name: &'static str, role: Role) -> Self {
-        Operand { name, role, narrow: false, stored: None, presence: Presence::Required, counted: None }
+        Operand { name, role, narrow: false, stored: None, presence: Presence::Required, shape: None, counted: None }
     }
 
     /// Activations.
@@ -178,6 +189,16 @@ impl Operand {
     /// The same operand, with a first axis counted by the batch.
     pub(super) const fn counted(self, dim: Dim) -> Self {
         Operand { counted: Some(dim), ..self }
+    }
+
+    /// The same operand, with the shape of the operand `other`.
+    pub(super) const fn like(self, other: &'static str) -> Self {
+        Operand { shape: Some(Follows::Whole(other)), ..self }
+    }
+
+    /// The same operand, with one element per column of the operand `other`.
+    pub(super) const fn per_column(self, other: &'static str) -> Self {
+        Operand { shape: Some(Follows::Columns(other)), ..self }
     }
 
     /// The same operand, which the caller may leave out.

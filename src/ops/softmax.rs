@@ -101,12 +101,7 @@ pub struct SoftmaxBackward {}
 
 impl Operation for SoftmaxBackward {
     fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("g"), Operand::rows("p")] }
-    }
-
-    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
-        of.same("p", "g")?;
-        Ok(vec![of["g"].clone()])
+        const { &[Operand::rows("g"), Operand::rows("p").like("g")] }
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

@@ -2,7 +2,7 @@
 //! (vector-Jacobian product, Griewank and Walther 2008).
 
 use super::definition::{Origin, Step, Term};
-use super::{Op, Shape};
+use super::{Binary, BinaryKind, Op, Reduce, ReduceKind, Shape};
 
 /// The gradients of an op's operands.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +28,30 @@ impl Vjp {
         let gradient = vjp.step(op, terms.iter().copied().map(Term::whole));
         vjp.give(0, gradient);
         vjp
+    }
+
+    /// The derivative of a norm of the rows of its first operand, with a weight and possibly a bias per column;
+    /// `backward` gives the gradient of the first operand. `None` where the batch counts an axis.
+    pub(super) fn of_norm(operands: &[&Shape], norm: impl Into<Op>, backward: impl Into<Op>) -> Option<Self> {
+        let [x, weight, bias @ ..] = operands else { return None };
+        let (rows, columns) = x.as_rows()?;
+        let mut vjp = Vjp::new(operands.len());
+        let flat = |from| Term::whole(from).seen(Shape::fixed(&[rows, columns]));
+        let (x_flat, g_flat) = (flat(Origin::Operand(0)), flat(Vjp::gradient(operands.len())));
+        // The normalised rows: the norm with a weight of ones and a bias of zeros.
+        let mut unit = vec![x_flat.clone(), vjp.filled(1.0, (*weight).clone())];
+        unit.extend(bias.iter().map(|bias| vjp.filled(0.0, (*bias).clone())));
+        let unit = vjp.step(norm, unit);
+        let product = vjp.step(Binary::from(BinaryKind::Multiply), [g_flat.clone(), unit]);
+        let by_weight = vjp.step(Reduce::rows(ReduceKind::Sum), [product]);
+        vjp.give(1, by_weight);
+        if !bias.is_empty() {
+            let by_bias = vjp.step(Reduce::rows(ReduceKind::Sum), [g_flat.clone()]);
+            vjp.give(2, by_bias);
+        }
+        let by_x = vjp.step(backward, [g_flat, x_flat, Term::whole(Origin::Operand(1))]);
+        vjp.give(0, by_x.seen((*x).clone()));
+        Some(vjp)
     }
 
     /// Whether a step reads the op's result.

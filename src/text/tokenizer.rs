@@ -9,7 +9,6 @@ mod special;
 mod tests;
 mod vocabulary;
 
-use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
@@ -19,6 +18,7 @@ use tokenizers::{Encoding, PostProcessor, Token};
 use crate::error::brief;
 use crate::{Error, Result};
 use cuts::Cuts;
+use files::Loaded;
 pub use files::Side;
 
 /// A text's tokens, special tokens included, truncated to the limit.
@@ -32,18 +32,11 @@ pub struct Tokens {
 
 /// The tokenizer of a model's folder; truncation and padding set in tokenizer.json are overridden.
 pub struct Tokenizer {
-    inner: tokenizers::Tokenizer,
+    loaded: Loaded,
     /// Number of tokens that the template adds around a text.
     added: usize,
     /// Those tokens, if they are the same around every text.
     surroundings: Option<Surroundings>,
-    /// The end at which a long text is truncated.
-    truncation_side: Side,
-    padding_side: Side,
-    pad_id: Option<u32>,
-    gives_segments: bool,
-    /// Ids of the special tokens.
-    special: HashSet<u32>,
     /// Positions at which a text may be cut without changing the tokens before the cut.
     cuts: Cuts,
 }
@@ -56,24 +49,19 @@ impl Tokenizer {
     /// `ModelFormat` when the files are missing or cannot be read.
     pub fn load(folder: &Path, lower_case: bool) -> Result<Self> {
         let loaded = files::load(folder, lower_case)?;
-        let (inner, path) = (loaded.tokenizer, loaded.path);
+        let inner = &loaded.tokenizer;
         let tokenizer = Tokenizer {
-            surroundings: guarded(|| Surroundings::of(&inner)).unwrap_or(None),
+            surroundings: guarded(|| Surroundings::of(inner)).unwrap_or(None),
             added: inner.get_post_processor().map_or(0, |template| template.added_tokens(false)),
-            truncation_side: loaded.truncation_side,
-            padding_side: loaded.padding_side,
-            pad_id: loaded.pad_id,
-            gives_segments: loaded.gives_segments,
-            special: loaded.special.into_iter().collect(),
             cuts: match loaded.truncation_side {
                 Side::Left => Cuts::Nowhere,
-                Side::Right => guarded(|| Ok(Cuts::of(&inner))).unwrap_or(Cuts::Nowhere),
+                Side::Right => guarded(|| Ok(Cuts::of(inner))).unwrap_or(Cuts::Nowhere),
             },
-            inner,
+            loaded,
         };
         // A template that refers to missing tokens fails on the first text.
         let unusable =
-            |e: tokenizers::Error| Error::ModelFormat { path, problem: format!("cannot be used: {}", brief(e)) };
+            |e: tokenizers::Error| files::fault(&tokenizer.loaded.path, format!("cannot be used: {}", brief(e)));
         guarded(|| tokenizer.encode_one("", 0)).map_err(unusable)?;
         Ok(tokenizer)
     }
@@ -104,16 +92,16 @@ impl Tokenizer {
     fn encode_one(&self, text: &str, room: usize) -> tokenizers::Result<Tokens> {
         let mut ids = self.plain_ids(text, room)?;
         if ids.len() > room {
-            match self.truncation_side {
+            match self.loaded.truncation_side {
                 Side::Right => ids.truncate(room),
                 Side::Left => drop(ids.drain(..ids.len() - room)),
             }
         }
         let mut tokens = match &self.surroundings {
             Some(surroundings) => surroundings.around(&ids),
-            None => post_process(&self.inner, &ids)?,
+            None => post_process(&self.loaded.tokenizer, &ids)?,
         };
-        if !self.gives_segments {
+        if !self.loaded.gives_segments {
             tokens.type_ids.fill(0);
         }
         Ok(tokens)
@@ -129,13 +117,13 @@ impl Tokenizer {
         while bytes < text.len() {
             // A space is one byte and never part of another character, so the cut is between characters.
             let Some(space) = self.cuts.first(text, bytes) else { break };
-            let start = self.inner.encode_fast(&text[..space], false)?;
+            let start = self.loaded.tokenizer.encode_fast(&text[..space], false)?;
             if start.len() >= room {
                 return Ok(start.get_ids().to_vec());
             }
             bytes = bytes.saturating_mul(8);
         }
-        Ok(self.inner.encode_fast(text, false)?.get_ids().to_vec())
+        Ok(self.loaded.tokenizer.encode_fast(text, false)?.get_ids().to_vec())
     }
 
     /// The number of leading tokens of `prompt + text` that belong to the prompt when texts are truncated to `most`:
@@ -149,28 +137,28 @@ impl Tokenizer {
         }
         let tokens = self.encode(&[prompt.to_owned()], most)?;
         let ids = tokens.first().map_or(&[][..], |tokens| &tokens.ids);
-        let trailing = ids.last().is_some_and(|id| self.special.contains(id));
+        let trailing = ids.last().is_some_and(|id| self.loaded.special.contains(id));
         Ok(ids.len() - usize::from(trailing))
     }
 
     /// Id of the padding token, if the tokenizer has one.
     pub fn pad_id(&self) -> Option<u32> {
-        self.pad_id
+        self.loaded.pad_id
     }
 
     /// The side of padding.
     pub fn padding_side(&self) -> Side {
-        self.padding_side
+        self.loaded.padding_side
     }
 
     /// Whether the tokenizer passes segments to the model; if not, all are 0.
     pub fn gives_segments(&self) -> bool {
-        self.gives_segments
+        self.loaded.gives_segments
     }
 
     /// The largest id, added tokens included, plus one: the minimum number of rows of the word table.
     pub fn vocabulary_size(&self) -> usize {
-        let largest = self.inner.get_vocab(true).into_values().max();
+        let largest = self.loaded.tokenizer.get_vocab(true).into_values().max();
         largest.map_or(0, |id| id as usize + 1)
     }
 }

@@ -13,25 +13,6 @@ use crate::ops::signature::Role;
 use crate::tensor::{Part, TensorView, WeightSource};
 use crate::{Error, Result};
 
-/// How a step reads a constant operand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Form {
-    /// As the matrix of a product.
-    Packed,
-    /// As floats.
-    Floats,
-    /// Row by row, from the file.
-    Table,
-}
-
-fn form(role: Role) -> Form {
-    match role {
-        Role::Matrix => Form::Packed,
-        Role::Table => Form::Table,
-        _ => Form::Floats,
-    }
-}
-
 fn names(parts: &[Part]) -> String {
     parts.iter().map(|part| part.name.as_str()).collect::<Vec<_>>().join("+")
 }
@@ -64,11 +45,10 @@ impl Constants {
                 let Source::Weight(weight) = &value.source else { continue };
                 let parts = &weight.parts[..];
                 let shape = value.shape.sizes(Counts::default());
-                match form(node.op.operand(place).role) {
-                    Form::Table => {}
-                    Form::Packed if constants.packed.contains_key(id) => {}
-                    Form::Floats if constants.floats.contains_key(id) => {}
-                    Form::Packed => {
+                match node.op.operand(place).role {
+                    // Read row by row, from the file.
+                    Role::Table => {}
+                    Role::Matrix => {
                         let matrix = match packed.get(parts) {
                             Some(matrix) => matrix.clone(),
                             None => Arc::new(constants.pack(parts, shape[0], value.shape.columns(), arch)?),
@@ -76,7 +56,7 @@ impl Constants {
                         packed.insert(parts, matrix.clone());
                         constants.packed.insert(*id, matrix);
                     }
-                    Form::Floats => {
+                    _ => {
                         let vector = match floats.get(parts) {
                             Some(vector) => vector.clone(),
                             None => Arc::new(constants.read(parts, shape.iter().product(), arch)?),
@@ -90,7 +70,11 @@ impl Constants {
         Ok(constants)
     }
 
-    fn views<'a>(&'a self, parts: &[Part], elements: usize) -> Result<Vec<TensorView<'a>>> {
+    /// The tensors of a constant as stored in the file; those of a table are stacked by rows.
+    ///
+    /// # Errors
+    /// As [`Constants::new`].
+    pub fn views(&self, parts: &[Part], elements: usize) -> Result<Vec<TensorView<'_>>> {
         let views: Vec<TensorView<'_>> = parts.iter().map(|part| part.view(&*self.source)).collect::<Result<_>>()?;
         let found: usize = views.iter().map(TensorView::elements).sum();
         if found != elements {
@@ -138,13 +122,5 @@ impl Constants {
     /// A constant's floats, followed by zeros.
     pub fn floats(&self, id: ValueId) -> Option<&[f32]> {
         self.floats.get(&id).map(|floats| &floats[..])
-    }
-
-    /// The tensors of a table, stacked by rows, as stored in the file.
-    ///
-    /// # Errors
-    /// As [`Constants::new`].
-    pub fn table(&self, parts: &[Part], elements: usize) -> Result<Vec<TensorView<'_>>> {
-        self.views(parts, elements)
     }
 }

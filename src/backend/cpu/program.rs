@@ -4,6 +4,7 @@
 //! activations stay in that thread's cache. With few texts, all threads share every step. Either way a row's result is
 //! the same, bit for bit.
 
+use std::borrow::Cow;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +13,7 @@ use rayon::prelude::*;
 use super::chunks::{self, Chunk, Texts};
 use super::constants::Constants;
 use super::simd::Arch;
-use super::step::{Given, Step};
+use super::step::Step;
 use super::threads::{Team, Threads};
 use super::written::Written;
 use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions, Reader};
@@ -62,7 +63,7 @@ impl CpuProgram {
     }
 
     /// The inputs of one chunk, aligned and counted from its own first token.
-    fn inputs<'a>(&self, feed: &Feed<'a>, chunk: &Chunk) -> Result<Vec<Given<'a>>> {
+    fn inputs<'a>(&self, feed: &Feed<'a>, chunk: &Chunk) -> Result<Vec<Cow<'a, [f32]>>> {
         let values = self.plan.graph.inputs.iter().map(|id| self.plan.graph.value(*id));
         let mut inputs = Vec::with_capacity(feed.inputs.len());
         for (value, bytes) in values.zip(&feed.inputs) {
@@ -83,18 +84,22 @@ impl CpuProgram {
             });
             let bytes = &bytes[value.dtype.bytes(part.start)..value.dtype.bytes(part.end)];
             inputs.push(match value.dtype {
-                DType::F32 => Given::Floats(chunks::aligned(bytes)),
-                DType::F16 | DType::Bf16 => Given::Floats(value.dtype.decode(bytes).into()),
+                DType::F16 | DType::Bf16 => value.dtype.decode(bytes).into(),
                 DType::I32 | DType::U32 if rows == Dim::Boundaries => {
-                    let mut offsets = chunks::aligned::<u32>(bytes);
-                    let first = offsets.first().copied().unwrap_or(0);
+                    let mut offsets: Cow<'_, [f32]> = chunks::aligned(bytes);
+                    let first = offsets.first().map_or(0, |first| first.to_bits());
                     if first != 0 {
-                        offsets.to_mut().iter_mut().for_each(|offset| *offset -= first);
+                        bytemuck::cast_slice_mut(offsets.to_mut())
+                            .iter_mut()
+                            .for_each(|offset: &mut u32| *offset -= first);
                     }
-                    Given::Indices(offsets)
+                    offsets
                 }
-                DType::I32 | DType::U32 => Given::Indices(chunks::aligned(bytes)),
-                other => return Err(not_taken(&value.name, other)),
+                DType::F32 | DType::I32 | DType::U32 => chunks::aligned(bytes),
+                other => {
+                    let reason = format!("no kernel of the CPU reads {}", other.name());
+                    return Err(Error::Unsupported { what: value.name.clone(), reason });
+                }
             });
         }
         Ok(inputs)
@@ -209,11 +214,6 @@ fn steps_for(plan: &Plan, output: usize) -> Vec<bool> {
         }
     }
     steps
-}
-
-/// The error for an input of a type that no kernel supports.
-pub(super) fn not_taken(name: &str, dtype: DType) -> Error {
-    Error::Unsupported { what: name.into(), reason: format!("no kernel of the CPU reads {}", dtype.name()) }
 }
 
 #[cfg(test)]

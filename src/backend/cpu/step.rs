@@ -12,14 +12,6 @@ use crate::ops::{Counts, Shape};
 use crate::tensor::Part;
 use crate::{Error, Result};
 
-/// An input of the batch, aligned.
-pub enum Given<'a> {
-    /// `DType::F32`
-    Floats(Cow<'a, [f32]>),
-    /// Integers of any width, four bytes at a time.
-    Indices(Cow<'a, [u32]>),
-}
-
 /// A view of one batch, or of some of its texts.
 #[derive(Clone, Copy)]
 pub struct Step<'a> {
@@ -35,8 +27,8 @@ pub struct Step<'a> {
     pub counts: Counts,
     /// The weights.
     pub constants: &'a Constants,
-    /// The inputs, in the graph's order.
-    pub inputs: &'a [Given<'a>],
+    /// The inputs, in the graph's order, aligned: floats, or the bytes of other types four at a time.
+    pub inputs: &'a [Cow<'a, [f32]>],
     /// Values that steps have written, without this step's own results.
     pub written: &'a Written,
 }
@@ -76,10 +68,8 @@ impl<'a> Step<'a> {
     pub fn floats(&self, place: usize) -> Result<&'a [f32]> {
         let elements = self.shape(place).elements(self.counts);
         let all: &[f32] = match self.storage(place) {
-            Storage::Input(input) => match &self.inputs[input] {
-                Given::Floats(floats) => floats,
-                Given::Indices(_) => return Err(self.wrong(place, "float32")),
-            },
+            Storage::Input(_) if !self.dtype(place).is_float() => return Err(self.wrong(place, "float32")),
+            Storage::Input(input) => &self.inputs[input],
             Storage::Weight => {
                 self.constants.floats(self.operands[place]).ok_or_else(|| self.wrong(place, "a weight of floats"))?
             }
@@ -95,10 +85,8 @@ impl<'a> Step<'a> {
     /// `InvalidArgument` when it is not a u32 input.
     pub fn indices(&self, place: usize) -> Result<&'a [u32]> {
         match self.storage(place) {
-            Storage::Input(input) => match &self.inputs[input] {
-                Given::Indices(indices) => Ok(indices),
-                Given::Floats(_) => Err(self.wrong(place, "uint32")),
-            },
+            Storage::Input(_) if self.dtype(place).is_float() => Err(self.wrong(place, "uint32")),
+            Storage::Input(input) => Ok(bytemuck::cast_slice(&self.inputs[input])),
             _ => Err(self.wrong(place, "an input of uint32")),
         }
     }
@@ -109,10 +97,7 @@ impl<'a> Step<'a> {
     /// `InvalidArgument` when it is a weight.
     pub fn words(&self, place: usize) -> Result<&'a [u32]> {
         match self.storage(place) {
-            Storage::Input(input) => Ok(match &self.inputs[input] {
-                Given::Floats(floats) => bytemuck::cast_slice(floats),
-                Given::Indices(indices) => indices,
-            }),
+            Storage::Input(input) => Ok(bytemuck::cast_slice(&self.inputs[input])),
             Storage::Buffer(buffer) => Ok(bytemuck::cast_slice(&self.written.buffers[buffer])),
             Storage::State(state) => Ok(bytemuck::cast_slice(&self.written.states[state])),
             Storage::Weight => Err(self.wrong(place, "an input")),

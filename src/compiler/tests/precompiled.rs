@@ -24,7 +24,7 @@ fn precompiled_modules_are_taken_with_and_without_names() {
     };
     folder.write("old.spv", &bytes(&old.compile(|_, _, _| Err("none".into())).unwrap().0));
     for name in ["stripped", "named", "old", "stripped.spv"] {
-        register("attention-output", Place::Architecture(&format!("spv-{name}")), name, &folder.compiler()).unwrap();
+        register("attention-output", Some(&format!("spv-{name}")), name, &folder.compiler()).unwrap();
         let variant = select_on_floor("attention-output", &format!("spv-{name}")).unwrap();
         assert_eq!(variant.bindings[1].name, "values", "{name}: as the generic shader has them");
         assert_eq!(variant.push_bytes, 24, "{name}");

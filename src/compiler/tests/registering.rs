@@ -13,7 +13,7 @@ use crate::ops::{Activation, ActivationKind, Linear, Shape};
 #[test]
 fn a_registered_shader_is_the_one_selected() {
     let folder = Folder::new(&[("mine.glsl", &attention(BINDINGS, PUSH))]);
-    register("attention-output", Place::Architecture("selected-arch"), "mine", &folder.compiler()).unwrap();
+    register("attention-output", Some("selected-arch"), "mine", &folder.compiler()).unwrap();
     let variant = select_on_floor("attention-output", "Selected-Arch").unwrap();
     assert_eq!((variant.name, variant.push_bytes, variant.local_size), ("mine", 24, [64, 1, 1]));
     assert_eq!(shaders::read().find("attention-output", "selected-arch").unwrap().file, "mine");
@@ -21,9 +21,9 @@ fn a_registered_shader_is_the_one_selected() {
     assert_eq!(select_on_floor("attention-output", "").unwrap().name, "attention-output");
     assert_eq!(select_on_floor("attention-output", "gpt2").unwrap().name, "attention-output-gpt");
     // One of grilly's own shaders can be registered, too.
-    register("attention-output", Place::Architecture("other-arch"), "attention-output-t5", &folder.compiler()).unwrap();
+    register("attention-output", Some("other-arch"), "attention-output-t5", &folder.compiler()).unwrap();
     assert_eq!(select_on_floor("attention-output", "other-arch").unwrap().name, "attention-output-t5");
-    let error = register("attention-output", Place::Architecture("x"), "layer-norm", &folder.compiler()).unwrap_err();
+    let error = register("attention-output", Some("x"), "layer-norm", &folder.compiler()).unwrap_err();
     assert!(matches!(error, Error::PipelineCreationFailed { .. }), "{error}");
 }
 
@@ -31,7 +31,7 @@ fn a_registered_shader_is_the_one_selected() {
 fn what_differs_from_the_interface_is_named() {
     let refused = |text: String, part: &str| {
         let folder = Folder::new(&[("mine.glsl", &text)]);
-        let error = register("attention-output", Place::Architecture("refused"), "mine", &folder.compiler());
+        let error = register("attention-output", Some("refused"), "mine", &folder.compiler());
         let error = error.unwrap_err();
         assert!(matches!(error, Error::PipelineCreationFailed { .. }), "{error}");
         assert!(error.to_string().contains(part), "{error}");
@@ -55,8 +55,8 @@ fn what_differs_from_the_interface_is_named() {
         ("more.glsl", &constant("layout(constant_id = 9) const uint WIDTH = 0;")),
         ("less.glsl", &attention(BINDINGS, "uint batch;")),
     ]);
-    register("attention-output", Place::Architecture("more"), "more", &folder.compiler()).unwrap();
-    register("attention-output", Place::Architecture("less"), "less", &folder.compiler()).unwrap();
+    register("attention-output", Some("more"), "more", &folder.compiler()).unwrap();
+    register("attention-output", Some("less"), "less", &folder.compiler()).unwrap();
     assert_eq!(select_on_floor("attention-output", "less").unwrap().push_bytes, 24);
 }
 
@@ -67,14 +67,14 @@ fn what_a_shader_needs_of_a_device_is_asked_of_it() {
         .replace("float(push.batch)", "float(float16_t(push.batch))");
     let double = attention(BINDINGS, PUSH).replace("float(push.batch)", "float(double(push.batch) * weights[1])");
     let folder = Folder::new(&[("half.glsl", &half), ("double.glsl", &double)]);
-    register("attention-output", Place::Architecture("half"), "half", &folder.compiler()).unwrap();
+    register("attention-output", Some("half"), "half", &folder.compiler()).unwrap();
     let error = select_on_floor("attention-output", "half").unwrap_err();
     assert!(matches!(error, Error::PipelineCreationFailed { .. }), "{error}");
     assert!(error.to_string().contains("it needs float16, which floor lacks"), "{error}");
     let mut capable = Capabilities::floor();
     capable.features.push(Feature::Float16);
     assert_eq!(select(&shaders::read(), "attention-output", "half", &capable).unwrap().name, "half");
-    let error = register("attention-output", Place::Architecture("double"), "double", &folder.compiler()).unwrap_err();
+    let error = register("attention-output", Some("double"), "double", &folder.compiler()).unwrap_err();
     assert!(error.to_string().contains("the SPIR-V capability Float64"), "{error}");
 }
 
@@ -95,17 +95,17 @@ fn grillys_own_shaders_of_one_name_have_one_interface() {
 #[test]
 fn a_name_that_would_never_be_dispatched_is_refused() {
     let folder = Folder::new(&[("mine.glsl", &elementwise("x[i]"))]);
-    let error = register("attention-concat-heads", Place::Generic, "mine", &folder.compiler()).unwrap_err();
+    let error = register("attention-concat-heads", None, "mine", &folder.compiler()).unwrap_err();
     assert!(matches!(error, Error::Unsupported { .. }), "{error}");
     assert!(error.to_string().contains("register \"attention-output\""), "{error}");
     // The names that upstream registers add no new interface.
     for name in ["activation-gelu", "attention-concat-heads"] {
-        register(name, Place::Generic, name, &folder.compiler()).unwrap();
+        register(name, None, name, &folder.compiler()).unwrap();
     }
     // A user's own name is stored with its file.
-    register("my-own-shader", Place::Generic, "mine", &folder.compiler()).unwrap();
+    register("my-own-shader", None, "mine", &folder.compiler()).unwrap();
     assert_eq!(shaders::read().find("my-own-shader", "gpt").unwrap().file, "mine");
-    let error = register("attention-output", Place::Architecture("a"), "nothing", &folder.compiler()).unwrap_err();
+    let error = register("attention-output", Some("a"), "nothing", &folder.compiler()).unwrap_err();
     assert!(matches!(error, Error::ShaderNotFound { .. }), "{error}");
 }
 
@@ -118,7 +118,7 @@ fn activation() -> String {
 fn a_shared_kernel_is_replaced_for_the_attributes_that_a_name_stands_for() {
     let folder = Folder::new(&[("gelu.glsl", &activation()), ("all.glsl", &activation())]);
     // Under architectures used only by this test, since the registry is shared by the process.
-    let place = Place::Architecture("shared-kernels");
+    let place = Some("shared-kernels");
     register("activation-gelu", place, "gelu", &folder.compiler()).unwrap();
     let before = shaders::read();
     register("activation", place, "all", &folder.compiler()).unwrap();
@@ -149,7 +149,7 @@ fn a_shared_kernel_is_replaced_for_the_attributes_that_a_name_stands_for() {
 fn a_shader_is_dispatched_only_where_its_interface_is() {
     let product = elementwise("x[i]").replace("binding = 1", "binding = 5").replace("binding = 0", "binding = 1");
     let folder = Folder::new(&[("product.glsl", &product)]);
-    register("fnn-linear", Place::Architecture("products"), "product", &folder.compiler()).unwrap();
+    register("fnn-linear", Some("products"), "product", &folder.compiler()).unwrap();
     let mut capable = Capabilities::floor();
     (capable.features, capable.subgroup_size) = (Feature::ALL.to_vec(), 32);
     for (dtype, expected) in [(DType::F32, Some("product")), (DType::F16, None)] {

@@ -49,7 +49,7 @@ mod tests {
         assert_eq!(spec.positions.longest_text(), 64);
         assert_eq!(
             spec.positions,
-            Positions::Learned {
+            Positions {
                 table: Table { name: "embeddings.position_embeddings.weight".into(), rows: 64 },
                 rows: PositionRows::Counted
             }

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use crate::model::fields::Fields;
+use crate::Result;
+use crate::model::fields::{Fields, unsupported};
 use crate::model::spec::{EncoderSpec, LayerNames, Matrices, NameRules, NormPlace, PositionRows, Positions, Table};
 use crate::ops::ActivationKind;
-use crate::{Error, Result};
 
 // Far above any existing model, and low enough that no product of sizes overflows.
 pub(super) const MOST_COLUMNS: usize = 1 << 20;
@@ -93,20 +93,16 @@ impl Common {
         let own = own(&mut fields, &common);
         fields.done()?;
 
-        let unsupported = |what: String, reason: &str| {
-            let what = format!("{}: {what}", path.display());
-            Error::Unsupported { what, reason: reason.into() }
-        };
         if let Some(key) = other_meaning {
-            return Err(unsupported(key.into(), "only the plain encoder is known"));
+            return Err(unsupported(path, key, "only the plain encoder is known"));
         }
         if position_kind != "absolute" {
-            let what = format!("position_embedding_type {position_kind:?}");
-            return Err(unsupported(what, "only \"absolute\" is known"));
+            let what = format_args!("position_embedding_type {position_kind:?}");
+            return Err(unsupported(path, what, "only \"absolute\" is known"));
         }
         common.activation = ActivationKind::from_config_name(activation_name).ok_or_else(|| {
             let known = "known are gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, quick_gelu, relu, silu, swish, tanh, sigmoid, linear";
-            unsupported(format!("{activation_key} {activation_name:?}"), known)
+            unsupported(path, format_args!("{activation_key} {activation_name:?}"), known)
         })?;
         Ok((common, own))
     }
@@ -126,7 +122,7 @@ impl Common {
             norm_place: NormPlace::Post,
             words: table("word", self.vocabulary),
             token_types: None,
-            positions: Positions::Learned { table: table("position", self.positions), rows: PositionRows::Counted },
+            positions: Positions { table: table("position", self.positions), rows: PositionRows::Counted },
             embedding_norm: Some("embeddings.LayerNorm".into()),
             embedding_projection: None,
             relative_biases: None,
@@ -140,7 +136,7 @@ impl Common {
     /// The same encoder, with positions counted after the padding token.
     pub fn spec_after_padding(self, names: LayerNames, pad: u32) -> EncoderSpec {
         let table = table("position", self.positions);
-        let positions = Positions::Learned { table, rows: PositionRows::AfterPadding { pad } };
+        let positions = Positions { table, rows: PositionRows::AfterPadding { pad } };
         EncoderSpec { positions, ..self.spec(names) }
     }
 

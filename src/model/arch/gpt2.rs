@@ -5,8 +5,9 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::config::{Common, Keys};
+use crate::Result;
+use crate::model::fields::unsupported;
 use crate::model::spec::{EncoderSpec, LayerNames, Matrices, NameRules, NormPlace, PositionRows, Positions, Table};
-use crate::{Error, Result};
 
 const KEYS: Keys = Keys {
     hidden: "n_embd",
@@ -29,8 +30,7 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
     })?;
     if !scaled || by_layer {
         let key = if by_layer { "scale_attn_by_inverse_layer_idx" } else { "scale_attn_weights" };
-        let what = format!("{}: {key} {by_layer}", path.display());
-        return Err(Error::Unsupported { what, reason: format!("only {} is known", !by_layer) });
+        return Err(unsupported(path, format_args!("{key} {by_layer}"), format!("only {} is known", !by_layer)));
     }
     let name = |part: &str| format!("h.{{}}.{part}");
     let names = LayerNames {
@@ -45,7 +45,7 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
     let (words, positions) = (table("wte", common.vocabulary), table("wpe", common.positions));
     let spec = EncoderSpec {
         words,
-        positions: Positions::Learned { table: positions, rows: PositionRows::Counted },
+        positions: Positions { table: positions, rows: PositionRows::Counted },
         embedding_norm: None,
         norm_place: NormPlace::Pre,
         causal: true,

@@ -41,7 +41,7 @@ fn fault(model_type: &str, changes: Value) -> String {
 }
 
 fn rows(spec: &EncoderSpec) -> PositionRows {
-    let Positions::Learned { rows, .. } = spec.positions;
+    let Positions { rows, .. } = spec.positions;
     rows
 }
 

@@ -15,6 +15,9 @@ fn operands_point_at_operands_and_optional_ones_come_last() {
             assert!(operands[..place].iter().all(|other| other.name != operand.name), "{name}: {}", operand.name);
             let after = &operands[place..];
             assert!(operand.presence == Presence::Required || after.iter().all(|o| o.presence == operand.presence));
+            if let Some(Follows::Whole(other) | Follows::Columns(other)) = operand.shape {
+                assert!(op.place_of(other, place).is_some(), "{name}: {} has no {other}", operand.name);
+            }
             match operand.role {
                 Role::Index { into: other, .. } | Role::Offsets { of: other, .. } | Role::Count { of: other } => {
                     assert!(op.place_of(other, place).is_some(), "{name}: {} has no {other}", operand.name);

@@ -1,5 +1,6 @@
 //! Builds a tokenizer from the files of a model's folder, as the reference does.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -50,7 +51,7 @@ pub(super) struct Loaded {
     /// Whether segments are passed to the model.
     pub gives_segments: bool,
     /// Ids of the special tokens.
-    pub special: Vec<u32>,
+    pub special: HashSet<u32>,
     /// The source file, for messages.
     pub path: PathBuf,
 }

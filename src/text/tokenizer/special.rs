@@ -24,7 +24,6 @@ pub(super) struct Added {
     #[serde(default)]
     rstrip: bool,
     /// Whether it is matched after normalisation; if unspecified, false for special tokens.
-    #[serde(default)]
     normalized: Option<bool>,
     #[serde(default)]
     pub special: bool,

@@ -64,9 +64,7 @@ pub(super) struct Source {
 /// The parts of tokenizer.json that a class uses.
 #[derive(Deserialize)]
 struct TokenizerFile {
-    #[serde(default)]
     truncation: Option<Truncation>,
-    #[serde(default)]
     padding: Option<Padding>,
     #[serde(default)]
     added_tokens: Vec<NumberedToken>,
@@ -87,7 +85,6 @@ struct Truncation {
 struct Padding {
     #[serde(default)]
     direction: Side,
-    #[serde(default)]
     pad_token: Option<String>,
 }
 

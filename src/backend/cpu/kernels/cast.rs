@@ -1,5 +1,7 @@
 //! Conversion between element types; float16 is packed two per word, the first in the lower half.
 
+use std::borrow::Cow;
+
 use half::f16;
 
 use crate::Result;
@@ -26,10 +28,12 @@ pub(super) fn cast(step: &Step<'_>, op: &Cast, out: &mut [f32]) -> Result<()> {
             // The words of an integer array are two's complement.
             out.iter_mut().zip(words).for_each(|(y, x)| *y = *x as i32 as f32);
         }
-        (DType::I32, DType::F16) => halve(out, elements, |i| Ok(step.words(0)?[i] as i32 as f32))?,
         (DType::F32, DType::F32) => out.copy_from_slice(step.floats(0)?),
-        (DType::F32, DType::F16) => {
-            let x = step.floats(0)?;
+        (from @ (DType::I32 | DType::F32), DType::F16) => {
+            let x: Cow<'_, [f32]> = match from {
+                DType::I32 => step.words(0)?.iter().map(|x| *x as i32 as f32).collect(),
+                _ => step.floats(0)?.into(),
+            };
             step.team.rows(out, 1, 1 << 13, |first, part| {
                 let x = &x[2 * first..elements.min(2 * (first + part.len()))];
                 for (word, pair) in part.iter_mut().zip(x.chunks(2)) {
@@ -44,12 +48,4 @@ pub(super) fn cast(step: &Step<'_>, op: &Cast, out: &mut [f32]) -> Result<()> {
 
 fn pack(low: f32, high: f32) -> f32 {
     f32::from_bits(u32::from(f16::from_f32(low).to_bits()) | u32::from(f16::from_f32(high).to_bits()) << 16)
-}
-
-fn halve(out: &mut [f32], elements: usize, x: impl Fn(usize) -> Result<f32>) -> Result<()> {
-    for (i, word) in out.iter_mut().enumerate() {
-        let high = if 2 * i + 1 < elements { x(2 * i + 1)? } else { 0.0 };
-        *word = pack(x(2 * i)?, high);
-    }
-    Ok(())
 }

@@ -47,7 +47,7 @@ pub(super) fn embedding_sum(step: &Step<'_>, _: &EmbeddingSum, out: &mut [f32]) 
     for ids in (0..step.operands.len()).step_by(2) {
         let elements = step.shape(ids + 1).elements(step.counts);
         let table = match step.parts(ids + 1) {
-            Some(parts) => Table::Stored(step.constants.table(parts, elements)?),
+            Some(parts) => Table::Stored(step.constants.views(parts, elements)?),
             None => Table::Given(step.floats(ids + 1)?),
         };
         pairs.push((step.indices(ids)?, table));

@@ -51,7 +51,7 @@ fn texts(lengths: &[usize]) -> impl Iterator<Item = String> {
 }
 
 fn same_as_whole(tokenizer: &Tokenizer) {
-    let ids = |text: &str| tokenizer.inner.encode_fast(text, false).unwrap().get_ids().to_vec();
+    let ids = |text: &str| tokenizer.loaded.tokenizer.encode_fast(text, false).unwrap().get_ids().to_vec();
     let mut cuts = 0;
     for text in texts(&[60; 40]) {
         let (whole, mut from) = (ids(&text), 0);
