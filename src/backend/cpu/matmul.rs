@@ -253,7 +253,7 @@ mod tests {
             let (n, narrow, k) = (1000, 40, 800);
             let (x, w) = (numbers(700 * k, 1), numbers(n * k, 2));
             let expected = product(arch, Team::Alone, &x, &w[..narrow * k], narrow, k);
-            for rows in [31, 32, 33, 37, 511, 512, 513, 515, 700] {
+            for rows in [31, 32, 37, 512, 515] {
                 let y = product(arch, Team::Alone, &x[..rows * k], &w, n, k);
                 for (y, expected) in y.chunks_exact(n).zip(expected.chunks_exact(narrow)) {
                     assert!(same_bits(&y[..narrow], expected), "{rows} rows, {arch:?}");
