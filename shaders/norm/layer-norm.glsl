@@ -45,12 +45,7 @@ void main() {
 
     vec4 squares = vec4(0.0);
     [[unroll]] for (uint i = 0u; i < count; i++) {
-        vec4 quad;
-        if (HELD) {
-            quad = held[i];
-        } else {
-            quad = load_row(start, i, columns);
-        }
+        vec4 quad = HELD ? held[i] : load_row(start, i, columns);
         vec4 centred = within(quad - mean, i, columns, 0.0);
         squares = fma(centred, centred, squares);
     }
@@ -63,12 +58,7 @@ void main() {
     }
 #else
     [[unroll]] for (uint i = 0u; i < count; i++) {
-        vec4 quad;
-        if (HELD) {
-            quad = held[i];
-        } else {
-            quad = load_row(start, i, columns);
-        }
+        vec4 quad = HELD ? held[i] : load_row(start, i, columns);
         vec4 normal = (quad - mean) * scale;
         store_y(start, i, columns, fma(normal, load_weight(0u, i, columns), load_bias(0u, i, columns)));
     }

@@ -92,12 +92,7 @@ void main() {
     float scale = 1.0 / sqrt(total(sum_of(squares)) / float(push.columns) + push.eps);
 
     [[unroll]] for (uint i = 0u; i < count; i++) {
-        vec4 quad;
-        if (HELD) {
-            quad = held[i];
-        } else {
-            quad = load_row(start, i, columns);
-        }
+        vec4 quad = HELD ? held[i] : load_row(start, i, columns);
         quad = quad * scale * load_weight(0u, i, columns);
 #ifdef ROTARY
         quad = turned(row, start, i, columns, quad, scale);

@@ -30,12 +30,7 @@ void main() {
 
     vec4 sum = vec4(0.0), weights = vec4(0.0);
     [[unroll]] for (uint i = 0u; i < count; i++) {
-        vec4 quad;
-        if (HELD) {
-            quad = held[i];
-        } else {
-            quad = load_x(start, i, columns);
-        }
+        vec4 quad = HELD ? held[i] : load_x(start, i, columns);
         quad = exponentials(quad - shift);
         if (HELD) {
             held[i] = quad;
@@ -55,12 +50,7 @@ void main() {
     float others = push.label_smoothing / float(push.columns);
 
     [[unroll]] for (uint i = 0u; i < count; i++) {
-        vec4 quad;
-        if (HELD) {
-            quad = held[i];
-        } else {
-            quad = exponentials(load_x(start, i, columns) - shift);
-        }
+        vec4 quad = HELD ? held[i] : exponentials(load_x(start, i, columns) - shift);
         vec4 p = quad * scale;
         vec4 value = own * (p - mix(vec4(0.0), vec4(1.0), equal(columns_of(i), uvec4(target))));
         if (SMOOTHED) {

@@ -29,12 +29,7 @@ void main() {
 
     vec4 sum = vec4(0.0), weights = vec4(0.0), products = vec4(0.0);
     [[unroll]] for (uint i = 0u; i < count; i++) {
-        vec4 quad;
-        if (HELD) {
-            quad = held[i];
-        } else {
-            quad = load_x(start, i, columns);
-        }
+        vec4 quad = HELD ? held[i] : load_x(start, i, columns);
         quad -= shift;
         sum += within(exponentials(quad), i, columns, 0.0);
         if (SMOOTHED) {

@@ -113,12 +113,7 @@ void main() {
     // A NaN that the maximum ignored makes the sum NaN.
     vec4 sum = vec4(0.0);
     [[unroll]] for (uint i = 0u; i < count; i++) {
-        vec4 quad;
-        if (HELD) {
-            quad = held[i];
-        } else {
-            quad = mix(vec4(NONE), load_x(start, i, columns), kept(row, i, columns));
-        }
+        vec4 quad = HELD ? held[i] : mix(vec4(NONE), load_x(start, i, columns), kept(row, i, columns));
         quad = exponentials(quad - found.x);
         if (HELD) {
             held[i] = quad;
@@ -128,12 +123,7 @@ void main() {
     float scale = 1.0 / total(sum_of(sum));
 
     [[unroll]] for (uint i = 0u; i < count; i++) {
-        vec4 quad;
-        if (HELD) {
-            quad = held[i];
-        } else {
-            quad = exponentials(mix(vec4(NONE), load_x(start, i, columns), kept(row, i, columns)) - found.x);
-        }
+        vec4 quad = HELD ? held[i] : exponentials(mix(vec4(NONE), load_x(start, i, columns), kept(row, i, columns)) - found.x);
         quad = found.y > 0.0 ? quad * scale : vec4(0.0);
 #ifdef DROPOUT
         quad = dropped(start, i, quad);
