@@ -59,8 +59,8 @@ def test_embeddings_are_near_the_golden_ones(embeddings, sample, minilm_golden, 
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 1000])
-def test_a_text_has_the_same_bits_in_any_batch_and_order(model, texts, embeddings, some, batch_size):
-    order = some * 2
+def test_a_text_has_the_same_bits_in_any_batch_and_order(model, texts, embeddings, some, slow, batch_size):
+    order = some.copy() if slow else some * 2
     random.Random(7).shuffle(order)
     rows = model.encode([texts[index] for index in order], batch_size=batch_size)
     assert same_bits(rows, embeddings[order])
