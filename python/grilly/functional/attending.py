@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -108,10 +109,10 @@ def attend(
             q = rotate(r, q, rows, masks.first_place(queries, keys), queries)
             k = rotate(r, k, groups, 0, keys)
         if fused:
-            q = q.reshape([rows, queries, width])
-            k, v = (x.reshape([groups, keys, width]) for x in (k, v))
+            packed = [q.reshape([rows * queries, width]), *(x.reshape([groups * keys, width]) for x in (k, v))]
             sizes = {"heads": 1, "kv_heads": 1, "head_dim": width, "scale": factor, "shared_by": share}
-            return attend_packed(r, q, k, v, table, **sizes, **asdict(masks)).reshape([*batch, queries, width])
+            sides = (rows, queries), (groups, keys)
+            return attend_packed(r, packed, sides, table, **sizes, **asdict(masks)).reshape([*batch, queries, width])
         q, k = q.reshape([groups, share * queries, width]), k.reshape([groups, keys, width])
         scores = r("matmul", q, k, transpose_b=True, scale=factor).reshape(list(short))
         if table is not None:
@@ -130,10 +131,14 @@ def attend(
     return (found, None) if fused else (found[0], found[1])
 
 
-def attend_packed(r: Any, q: Any, k: Any, v: Any, table: Any = None, **attributes: Any) -> Any:
-    """Attention by the fused kernel, on queries, keys and values of shape `(texts, length, columns)`."""
-    packed = [x.reshape([x.shape[0] * x.shape[1], x.shape[2]]) for x in (q, k, v)]
-    bounds = [r.kept(offsets, x.shape[0], x.shape[1]) for x in (q, k)]
+def attend_packed(
+    r: Any, packed: Sequence[Any], sides: Sequence[tuple[int, int]], table: Any = None, **attributes: Any
+) -> Any:
+    """Attention by the fused kernel on rows of queries, keys and values.
+
+    `sides` are the number of texts and their common length, of the queries and of the keys.
+    """
+    bounds = [r.kept(offsets, *side) for side in sides]
     return r("attention", *packed, *bounds, table, bias=table is not None, **attributes)
 
 

@@ -153,8 +153,8 @@ def embedding_attention(embeddings: Operand, num_heads: int = 8, head_dim: int |
     texts = math.prod(batch)
 
     def body(r: Any, x: Any) -> Any:
-        packed = x.reshape([texts, places, columns])
+        packed = x.reshape([texts * places, columns])
         sizes = {"heads": heads, "kv_heads": heads, "head_dim": width, "scale": default_scale("", None, width)}
-        return attend_packed(r, packed, packed, packed, **sizes).reshape([*batch, places, columns])
+        return attend_packed(r, [packed] * 3, [(texts, places)] * 2, **sizes).reshape([*batch, places, columns])
 
     return evaluate("embedding_attention", body, x)

@@ -54,9 +54,9 @@ def attend_by_heads(
     def body(r: Any, q: Any, k: Any, v: Any, mask: Any) -> Any:
         q, k, v = rotated(r, q, first), rotated(r, k, second), v.reshape(second)
         if mask is None and not need_weights:
-            packed = [x.reshape([batch, x.shape[1], x.shape[2] * width]) for x in (q, k, v)]
+            packed = [x.reshape([batch * x.shape[1], x.shape[2] * width]) for x in (q, k, v)]
             given = {"heads": heads, "kv_heads": second[2], "head_dim": width, "scale": factor, "causal": causal}
-            return attend_packed(r, *packed, **given).reshape(first), None
+            return attend_packed(r, packed, [(batch, queries), (batch, second[1])], **given).reshape(first), None
         scores = r("attention_scores", q, k, scale=factor)
         if mask is not None and not keep:
             scores = r("binary", scores, mask, kind="add")
