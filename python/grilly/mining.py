@@ -123,14 +123,18 @@ def nearest(
     part: Any, rows: Any, size: int, count: int, score_function: Score
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
     """For each row of `part`, the `count` highest scores and their row indices; `size` rows are compared at a time."""
-    values: npt.NDArray[Any] = np.empty((len(part), 0), np.float32)
-    places = np.empty((len(part), 0), np.int64)
+    best: tuple[npt.NDArray[Any], npt.NDArray[np.int64]] | None = None
     for start, chunk in chunks(rows, size):
-        scores, found = largest(matrix(score_function(part, chunk)), count)
-        values, places = np.concatenate([values, scores], axis=1), np.concatenate([places, found + start], axis=1)
-        values, kept = largest(values, count)
-        places = np.take_along_axis(places, kept, axis=1)
-    return values, places
+        scores = matrix(score_function(part, chunk))
+        values, places = largest(scores, count)
+        places = places + start
+        if best is not None:
+            values, places = np.concatenate([best[0], values], axis=1), np.concatenate([best[1], places], axis=1)
+            values, kept = largest(values, count)
+            places = np.take_along_axis(places, kept, axis=1)
+        best = values, places
+    assert best is not None  # `part` is of `rows`, so there is a chunk
+    return best
 
 
 def community_detection(

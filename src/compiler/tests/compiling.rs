@@ -13,8 +13,7 @@ fn a_fault_names_file_and_line() {
     assert!(problem.contains("broken.glsl:8: error: 'oops' : undeclared identifier"), "{problem}");
     // All faults of a folder are reported together.
     folder.write("worse/also.glsl", b"#version 460\nvoid main( {}\n");
-    let compiler = folder.compiler();
-    let error = compiler.compile_shaders(&compiler.shaders().unwrap()).unwrap_err().to_string();
+    let error = folder.compiler().compile_all_shaders().unwrap_err().to_string();
     assert!(error.contains("broken.glsl:8:") && error.contains("also.glsl:2:"), "{error}");
 }
 
@@ -29,7 +28,7 @@ fn what_is_not_there_is_named_with_the_remedy() {
     assert!(matches!(error, Error::FunctionNotFound { .. }), "{error}");
     assert!(error.to_string().contains("\"main\"") && error.to_string().contains("// function: forward"), "{error}");
     let nowhere = CompilerConfig { shader_directory: folder.path().join("nowhere"), ..CompilerConfig::release() };
-    assert!(matches!(ShaderCompiler::new(nowhere).shaders(), Err(Error::ShaderFolder { .. })));
+    assert!(matches!(ShaderCompiler::new(nowhere).compile_all_shaders(), Err(Error::ShaderFolder { .. })));
 }
 
 #[test]
@@ -44,7 +43,7 @@ fn a_function_is_a_build_of_its_file() {
     assert_eq!(compiler.shaders().unwrap(), ["deep/er/plain", "scale"]);
     assert_eq!(compiler.functions("scale").unwrap(), ["twice", "thrice"]);
     assert_eq!(compiler.functions("deep/er/plain").unwrap(), ["main"]);
-    let all = compiler.compile_shaders(&compiler.shaders().unwrap()).unwrap();
+    let all = compiler.compile_all_shaders().unwrap();
     let names: Vec<&str> = all.iter().map(|f| f.variant.name).collect();
     assert_eq!(names, ["deep/er/plain", "scale:twice", "scale:thrice"]);
     assert_ne!(all[1].variant.spirv, all[2].variant.spirv);
