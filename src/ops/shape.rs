@@ -38,9 +38,16 @@ impl Counts {
         self
     }
 
-    /// All sizes, in the order of `shaders/include/counts.glsl`.
+    /// All sizes.
     pub fn all(self) -> impl Iterator<Item = usize> {
         [self.tokens, self.texts].into_iter().chain(self.others)
+    }
+
+    /// All sizes as the words of `shaders/include/counts.glsl`.
+    pub fn words(self) -> [u32; 2 + Counts::OTHERS] {
+        let mut words = [0; 2 + Counts::OTHERS];
+        words.iter_mut().zip(self.all()).for_each(|(word, size)| *word = size as u32);
+        words
     }
 }
 

@@ -284,8 +284,8 @@ impl VulkanArrays {
         if list.counts.len() >= MOST_COUNTS {
             list.counts.clear();
         }
-        let words: Vec<u32> = counts.all().map(|size| size as u32).collect();
-        let bytes: &[u8] = bytemuck::cast_slice(&words);
+        let words = counts.words();
+        let bytes = bytemuck::bytes_of(&words);
         let buffer = self.buffer(list, Kind::Inputs, bytes.len() as u64)?;
         buffer.map(0, bytes.len() as u64, |memory| memory.copy_from_slice(bytes))?;
         list.counts.insert(counts, buffer.clone());

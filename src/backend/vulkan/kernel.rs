@@ -109,7 +109,7 @@ pub trait Specialization {
 /// What a binding refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Resource {
-    /// The batch's [`Counts::all`].
+    /// The batch's [`Counts::words`].
     Counts,
     /// An input, by its position in `Graph::inputs`.
     Input(usize),

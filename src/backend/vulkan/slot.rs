@@ -50,7 +50,6 @@ impl Shared {
 
 /// Regions of a slot's input arena: counts, then grids, then the graph's inputs.
 const COUNTS: usize = 0;
-const COUNTS_BYTES: u64 = 4 * (2 + Counts::OTHERS as u64);
 const GRIDS: usize = 1;
 const INPUTS: usize = 2;
 
@@ -79,7 +78,10 @@ impl Slot {
     pub(super) fn new(shared: &Shared, capacity: Counts) -> Result<Self> {
         let device = &shared.device;
         let inputs = shared.plan.graph.inputs.iter().map(|id| shared.shape_bytes(*id, capacity));
-        let sizes: Vec<u64> = [COUNTS_BYTES, 12 * shared.grids.table.len() as u64].into_iter().chain(inputs).collect();
+        let sizes: Vec<u64> = [size_of_val(&capacity.words()) as u64, 12 * shared.grids.table.len() as u64]
+            .into_iter()
+            .chain(inputs)
+            .collect();
         let inputs = Arena::new(device, Kind::Inputs, &sizes, &shared.budget)?;
         let sizes: Vec<u64> = shared.plan.buffers.iter().map(|b| b.bytes(capacity) as u64).collect();
         let activations = Arena::new(device, Kind::Activations, &sizes, &shared.budget)?;
@@ -157,9 +159,8 @@ impl Slot {
         if (self.timing == Timing::On) != profile::is_on() {
             self.record(shared)?;
         }
-        let counts: Vec<u32> = feed.counts.all().map(|size| size as u32).collect();
         let grids = shared.grids.evaluate(feed.counts);
-        let mut sent = self.write(COUNTS, bytemuck::cast_slice(&counts))?;
+        let mut sent = self.write(COUNTS, bytemuck::bytes_of(&feed.counts.words()))?;
         sent += self.write(GRIDS, bytemuck::cast_slice(grids.as_flattened()))?;
         for (place, bytes) in feed.inputs.iter().enumerate() {
             sent += self.write(INPUTS + place, bytes)?;

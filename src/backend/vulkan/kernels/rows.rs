@@ -186,6 +186,7 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::backend::vulkan::kernel::Resource;
+    use crate::ops::Counts;
 
     #[test]
     fn many_workgroups_go_on_along_y() {
@@ -221,6 +222,13 @@ mod tests {
             assert_eq!(slice.first % 4, 0);
         }
         assert!(slices(Range::whole(Resource::Buffer(0)), 2, 4 * (33 << 20) + 4, &floor).is_err());
+    }
+
+    #[test]
+    fn other_counts_are_as_many_as_in_the_shaders() {
+        let block = include_str!("../../../../shaders/include/counts.glsl");
+        assert!(block.contains(&format!("uint others[{}];", Counts::OTHERS)));
+        assert_eq!(Rows::new(Dim::Counted(3), 5).rows_of, 4 + 3);
     }
 
     #[test]
