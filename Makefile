@@ -31,6 +31,8 @@ endif
 # What a test may use: a software rasteriser counts as a device, and an absent one is a failure, not a skip.
 TEST_ENV := ALLOW_CPU_VULKAN=$${ALLOW_CPU_VULKAN:-1} GRILLY_REQUIRE=$${GRILLY_REQUIRE-vulkan,weights,cases}
 TWO_PROCESSES := -n 2 --dist worksteal
+# Benchmarks, and criterion with them, are compiled by `cargo bench` and `make test-long` alone.
+CRATES := --workspace --exclude grilly-benches
 OP_CASES := target/tmp/op-cases.safetensors
 
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs $(shell find src build shaders -type f 2>/dev/null)
@@ -62,7 +64,7 @@ beside = $(MAKE) $(1) & other=$$!; $(MAKE) $(2) || { kill $$other; exit 1; }; wa
 .PHONY: test-rust
 test-rust: setup-test $(OP_CASES) ## The Rust tests (cargo test)
 	@mkdir -p target
-	@$(TEST_ENV) cargo test --workspace --release --locked $(ARGS) 2>&1 | tee target/test-rust.log
+	@$(TEST_ENV) cargo test $(CRATES) --release --locked $(ARGS) 2>&1 | tee target/test-rust.log
 	@awk '/^test result:/ { passed += $$4; failed += $$6; ignored += $$8 } \
 	  END { printf "cargo test: %d passed, %d failed, %d ignored\n", passed, failed, ignored }' \
 	  target/test-rust.log | tee target/test-rust.summary
@@ -83,9 +85,11 @@ endif
 	@sed -n 's/^==* \(.* in [0-9.]*s.*[^=]\) *=*$$/pytest: \1/p; /^pipelines/p' target/test-python.log > target/test-python.summary
 
 .PHONY: test-long
-test-long: setup-test $(OP_CASES) $(STAMPS)/installed ## The whole table of operation cases, as plans, optimised and at subgroup sizes 4 and 16, real weights on all texts; prints its time
+test-long: setup-test $(OP_CASES) $(STAMPS)/installed ## What takes too long for `make test`: all operation cases in every mode, models on all texts, the benchmarks once; prints its time
 	@time $(TEST_ENV) $(BIN)/python tests/modes.py long
-	@time GRILLY_TEST_FULL=1 $(TEST_ENV) cargo test --workspace --release --locked --test op_cases
+	@time GRILLY_TEST_FULL=1 $(TEST_ENV) cargo test $(CRATES) --release --locked --test op_cases
+	@cargo clippy -p grilly-benches --release --locked --all-targets -- -D warnings
+	@cargo bench -p grilly-benches --locked -- --test
 
 .PHONY: test-full
 test-full: setup-test $(STAMPS)/installed ## Attention over products of masks, heads and lengths, on the device that VK_DRIVER_FILES names (a GPU's minutes)
@@ -114,7 +118,7 @@ lint-rust: clippy setup-test ## rustfmt, clippy (with and without Vulkan) and ca
 
 .PHONY: clippy
 clippy: setup-build toolchain-lint
-	cargo clippy --workspace --release --locked --all-targets -- -D warnings
+	cargo clippy $(CRATES) --release --locked --all-targets -- -D warnings
 	cargo clippy -p grilly --release --locked --no-default-features --lib -- -D warnings
 
 .PHONY: lint-python
@@ -135,7 +139,7 @@ shaders: setup-build ## Compile, validate and reflect the shaders only (part of 
 
 .PHONY: docs
 docs: setup-test $(STAMPS)/docs ## The documentation pages, in site/
-	cargo test -q --workspace --release --locked --lib every_op_is_on_the_page
+	cargo test -q $(CRATES) --release --locked --lib every_op_is_on_the_page
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -q
 
 .PHONY: notices

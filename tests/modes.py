@@ -4,7 +4,8 @@
 did not run in a mode the tests that dispatched it run again in that mode, the cheapest first, until one has dispatched
 it. What sees the size of its subgroup runs at each size.
 
-`python tests/modes.py long`: the whole table of cases optimised and at each size, and the models on all texts.
+`python tests/modes.py long`: the whole table of cases optimised and at each size, all that GRILLY_TEST_LONG adds to
+tests/ops and tests/models, and then every pipeline of it in every mode.
 """
 
 import os
@@ -159,9 +160,11 @@ def complete() -> None:
 
 
 def run_long() -> None:
+    os.environ["GRILLY_TEST_LONG"] = "1"
     rows = ["tests/ops/test_ops.py", "-k", "test_value and vulkan"]
     modes = [lavapipe.environment(optimised=True), *map(lavapipe.environment, lavapipe.SUBGROUPS)]
-    passed = [*(run(rows, mode) for mode in modes), run(["tests/models"], {"GRILLY_TEST_LONG": "1"})]
+    passed = [*(run(rows, mode) for mode in modes), run(["tests/ops"], {}), run(["tests/models"], {})]
+    complete()
     if not all(passed):
         sys.exit(1)
 

@@ -9,7 +9,7 @@ import pytest
 from conftest import LONG, need, need_vulkan, unexpected
 
 from . import reference
-from .device_process import run
+from .device_process import Outcome, run
 from .golden import normalized, per_text
 from .variant_list import sized
 
@@ -59,40 +59,32 @@ def expected(small):
     return functools.cache(lambda ids: normalized(model.embed(ids)))
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        *(pytest.param(name, marks=pytest.mark.vulkan) for name in LAVAPIPE_WIDTHS),
-        pytest.param("swiftshader", marks=pytest.mark.swiftshader),
-    ],
-)
-def outcome(request, small, many, tmp_path_factory):
-    scratch = tmp_path_factory.mktemp("run")
-    if request.param == "swiftshader":  # some 100 times slower than lavapipe
+def outcome_of(driver: str, small: Path, many: list[str], scratch: Path) -> Outcome:
+    if driver == "swiftshader":  # some 100 times slower than lavapipe
         few = [text for text in many if len(text.split()) < 15][:20]
         return run(small, few, scratch, swiftshader_environment(), bits=True)
     need_vulkan()
-    # All of them at the native width; some at the others, with the empty one and all the long ones.
-    count = 100 if LONG else 20
-    fewer = many[:count] + [text for text in many[count:] if not text or len(text.split()) >= 15]
-    texts = many if request.param == "native" else fewer
-    return run(small, texts, scratch, LAVAPIPE_WIDTHS[request.param], bits=True)
+    # All of them at the native width; some at the others, with the empty one and long ones.
+    count, step = (100, 1) if LONG else (10, 2)
+    long = [text for text in many[count:] if len(text.split()) >= 15]
+    fewer = [*many[:count], "", *long[::step]]
+    return run(small, many if driver == "native" else fewer, scratch, LAVAPIPE_WIDTHS[driver], bits=True)
 
 
-def test_runs_on_vulkan_without_fallback(outcome):
+def runs_on_vulkan_without_fallback(outcome):
     assert outcome.record["backend"] == "vulkan"
     total = outcome.record["total"]
     assert total["fallbacks"] == 0 and total["batches_cpu"] == 0 and total["batches_vulkan"] > 0
 
 
-def test_validation_layer_is_in_and_silent(outcome):
+def validation_layer_is_in_and_silent(outcome):
     installed = any(Path("/usr/share/vulkan/explicit_layer.d").glob("VkLayer_khronos_validation*.json"))
     need("validation", installed, "the layer is not installed (Debian: vulkan-validationlayers)")
     assert outcome.record["validation_layer"]
     assert not unexpected(outcome.record["messages"])
 
 
-def test_numbers(outcome, expected):
+def numbers(outcome, expected):
     """Every 25th text and the eight longest; all, if there are few."""
     count = len(outcome.ids)
     longest = sorted(range(count), key=lambda index: -len(outcome.ids[index]))[:8]
@@ -103,34 +95,34 @@ def test_numbers(outcome, expected):
     assert max(difference.values()) <= 1e-6, difference
 
 
-def test_bits(outcome):
+def bits(outcome):
     assert outcome.record["bits"] == {"again": True, "shuffled": True, "alone": True}
 
 
-def test_one_instance_and_one_device(outcome):
+def one_instance_and_one_device(outcome):
     assert outcome.record["total"]["instances"] == 1
     assert outcome.record["total"]["devices"] == 1
 
 
-def test_weights_go_up_once(outcome, small):
+def weights_go_up_once(outcome, small):
     assert outcome.record["before"]["bytes_weights"] == outcome.record["total"]["bytes_weights"]
     parameters = sum(array.size * 4 for array in reference.Bert(small).tensors.values())
     assert 0.9 * parameters <= outcome.record["total"]["bytes_weights"] <= 1.2 * parameters + 65536
 
 
-def test_one_submit_and_one_wait_a_batch(outcome):
+def one_submit_and_one_wait_a_batch(outcome):
     batches = outcome.spent("batches_vulkan")
     assert batches > 0
     assert outcome.spent("submits") == batches
     assert outcome.spent("waits") == batches
 
 
-def test_dispatches(outcome):
+def dispatches(outcome):
     """At most nine a layer, and a handful for embeddings, pooling and the unit length."""
     assert outcome.spent("dispatches") <= outcome.spent("batches_vulkan") * (9 * LAYERS + 8)
 
 
-def test_bytes_up_and_down(outcome):
+def bytes_up_and_down(outcome):
     """Up go ids, lengths and positions; down come the texts' rows."""
     tokens, texts = sum(map(len, outcome.ids)), len(outcome.ids)
     batches = outcome.spent("batches_vulkan")
@@ -138,12 +130,38 @@ def test_bytes_up_and_down(outcome):
     assert texts * HIDDEN * 4 <= outcome.spent("bytes_down") <= texts * HIDDEN * 4 + 1024 * batches
 
 
+DRIVERS = [
+    *(pytest.param(name, marks=pytest.mark.vulkan) for name in LAVAPIPE_WIDTHS),
+    pytest.param("swiftshader", marks=pytest.mark.swiftshader),
+]
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_process(driver, small, many, expected, tmp_path, subtests):
+    """One test for each driver, so that two test processes do not each run its process."""
+    outcome = outcome_of(driver, small, many, tmp_path)
+    for check in (
+        runs_on_vulkan_without_fallback,
+        validation_layer_is_in_and_silent,
+        bits,
+        one_instance_and_one_device,
+        one_submit_and_one_wait_a_batch,
+        dispatches,
+        bytes_up_and_down,
+    ):
+        with subtests.test(check.__name__):
+            check(outcome)
+    with subtests.test("numbers"):
+        numbers(outcome, expected)
+    with subtests.test("weights_go_up_once"):
+        weights_go_up_once(outcome, small)
+
+
 @pytest.mark.swiftshader
 def test_real_weights_on_swiftshader(real_model_path, texts, minilm_golden, tmp_path):
-    """Twenty texts of at most nine tokens; bits are compared on the small model."""
+    """Texts of at most nine tokens; bits are compared on the small model."""
     lengths = [len(ids) for ids in per_text(minilm_golden["ids"])]
-    chosen = [index for index, length in enumerate(lengths) if length <= 9][::2][:20]
-    assert len(chosen) == 20
+    chosen = [index for index, length in enumerate(lengths) if length <= 9][::2][: 20 if LONG else 5]
     outcome = run(real_model_path, [texts[index] for index in chosen], tmp_path, swiftshader_environment(), bits=False)
     assert outcome.record["backend"] == "vulkan" and outcome.record["total"]["fallbacks"] == 0
     assert np.abs(outcome.embeddings - minilm_golden["embeddings"][chosen]).max() <= 1e-6

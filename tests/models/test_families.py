@@ -5,7 +5,7 @@ import random
 import lavapipe
 import numpy as np
 import pytest
-from conftest import need
+from conftest import LONG, need
 
 from grilly import VulkanSentenceTransformer, _core
 
@@ -136,9 +136,10 @@ def test_every_distance_occurs(golden):
 @pytest.mark.parametrize("width", lavapipe.SUBGROUPS)
 def test_pre_norm_and_causal_at_other_subgroup_sizes(vulkan, folder, name, width, sentences, golden, tmp_path):
     need("vulkan", "llvmpipe" in _core.engine("vulkan").device, "only lavapipe's subgroup size is set by a variable")
+    some = slice(None, None, 1 if LONG else 3)
     found = device_process.run(
-        folder, sentences, tmp_path, lavapipe.environment(width) | {"GRILLY_STRICT": "1"}, bits=True
+        folder, sentences[some], tmp_path, lavapipe.environment(width) | {"GRILLY_STRICT": "1"}, bits=True
     )
     assert found.record["backend"] == "vulkan" and all(found.record["bits"].values())
-    assert found.ids == per_text(golden[f"{name}/ids"])
-    assert error(found.embeddings, normalized(golden[f"{name}/rows"])) <= FLOAT32
+    assert found.ids == per_text(golden[f"{name}/ids"])[some]
+    assert error(found.embeddings, normalized(golden[f"{name}/rows"])[some]) <= FLOAT32

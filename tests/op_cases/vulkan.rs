@@ -77,7 +77,7 @@ fn sample<'a>(rows: impl Iterator<Item = &'a Row>, most: usize) -> Vec<Vec<&'a s
 fn rows_on_the_vulkan_device() {
     let test = "rows_on_the_vulkan_device";
     let Some(rows) = table(test, &[]) else { return };
-    let groups = sample(rows.iter(), 3);
+    let groups = sample(rows.iter(), 2);
     let half = |first: usize| groups.iter().skip(first).step_by(2).flatten().copied().collect();
     let told = apart(test, &[(half(0), lavapipe(None)), (half(1), lavapipe(None))]);
     if told.contains("device: llvmpipe") {

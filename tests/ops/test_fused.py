@@ -5,6 +5,7 @@ import pytest
 from cases import fused, fused_products
 from cases.bounds import bound
 from cases.reference import evaluate
+from conftest import LONG
 
 from grilly import _core
 
@@ -23,7 +24,7 @@ def upload(engine, operands):
 @pytest.mark.parametrize("op", sorted({case.op for case in ROWS}))
 def test_an_operation_is_within_its_bound_of_its_definition(engine, op):
     """Each of both is within the bound of the reference, so they are within twice the bound of each other."""
-    for case in (case for case in ROWS if case.op == op):
+    for case in [case for case in ROWS if case.op == op][:: 1 if LONG else 4]:
         operands = case.operands()
         given = upload(engine, operands)
         apart = engine.call_apart(op, given, case.attributes).numpy()

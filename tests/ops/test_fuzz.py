@@ -2,12 +2,15 @@
 
 import numpy as np
 import pytest
+from conftest import LONG
 
 import grilly
 from grilly import errors, functional
 
 CALLS = 10_000
 BLOCKS = 20
+#: Blocks that run; all of them under GRILLY_TEST_LONG.
+SOME = BLOCKS if LONG else 8
 ALLOWED = errors.GrillyError
 DTYPES = (np.float32,) * 6 + (np.float16, np.float64, bool, np.int8, np.int64, np.uint16, np.complex64, object, "U3")
 DIMENSIONS = (0, 1, 1, 2, 2, 3, 4, 4, 4, 5, 8)
@@ -219,7 +222,7 @@ def same(found, expected):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's about means of nothing
-@pytest.mark.parametrize("block", range(BLOCKS))
+@pytest.mark.parametrize("block", range(SOME))
 def test_random_calls(block):
     c = Caller(np.random.default_rng([2026, block]))
     right = refused = 0
