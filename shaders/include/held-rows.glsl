@@ -33,6 +33,14 @@ uint quads(uint columns) {
     return HELD ? QUADS : (columns + 4u * LANES - 1u) / (4u * LANES);
 }
 
+// Begins main() of a shader whose push block has ROW_MEMBERS: its row, the row's columns and first element, and its groups.
+// Invocations past the last row have no columns and take part in the barriers with nothing to add.
+#define OWN_ROW                                                                                                        \
+    uint row = own_row();                                                                                              \
+    uint columns = row < batch_rows(push.rows_of, push.rows) ? push.columns : 0u;                                      \
+    uint start = row * push.columns;                                                                                   \
+    uint count = quads(push.columns);
+
 // Columns of group i: adjacent if VECTOR, else LANES apart, so that neighbouring invocations read neighbouring columns.
 uvec4 columns_of(uint i) {
     const uvec4 places = uvec4(0u, 1u, 2u, 3u);
