@@ -57,23 +57,16 @@ shared vec4 a_tile[TILE_M * STRIDE];
 shared vec4 b_tile[TILE_N * STRIDE];
 
 // Row `row` of a matrix that starts at `base`, terms k .. k + 3; zeros past the last row of `rows` and the last term.
-#define LOAD(NAME, MODE, SCALARS, VECTORS, LINE, TERM)                                                          \
-    vec4 NAME(uint base, uint row, uint k, uint rows) {                                                         \
-        bool there = row < rows && k < push.k;                                                                  \
-        uint at = there ? base + row * LINE + k * TERM : 0u;                                                    \
-        vec4 quad;                                                                                              \
-        if (MODE == 1u) {                                                                                       \
-            quad = VECTORS[at / 4u];                                                                            \
-        } else {                                                                                                \
-            uint most = there ? push.k - 1u - k : 0u;                                                           \
-            quad = vec4(SCALARS[at], SCALARS[at + min(1u, most) * TERM], SCALARS[at + min(2u, most) * TERM],    \
-                        SCALARS[at + min(3u, most) * TERM]);                                                    \
-            quad = mix(quad, vec4(0.0), greaterThan(uvec4(0u, 1u, 2u, 3u), uvec4(most)));                       \
-        }                                                                                                       \
-        return mix(quad, vec4(0.0), bvec4(!there));                                                             \
+#define LOAD(LOADS, NAME, MODE, LINE, TERM)                                                                            \
+    vec4 LOADS(uint base, uint row, uint k, uint rows) {                                                               \
+        bool there = row < rows && k < push.k;                                                                         \
+        uint at = there ? base + row * LINE + k * TERM : 0u;                                                           \
+        PADDED_QUAD(NAME, MODE == 1u, TERM, push.k - 1u - k)                                                         \
+        return mix(quad, vec4(0.0), bvec4(!there));                                                                    \
     }
-LOAD(load_a, A_LOAD, a, a_4, push.a_row, push.a_k)
-LOAD(load_b, B_LOAD, b, b_4, push.b_column, push.b_k)
+
+LOAD(load_a, a, A_LOAD, push.a_row, push.a_k)
+LOAD(load_b, b, B_LOAD, push.b_column, push.b_k)
 
 // The row and quad, in a tile of `tile` rows, that slot i of its loads fills.
 uvec2 place(uint mode, uint tile, uint i) {
