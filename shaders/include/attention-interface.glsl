@@ -8,7 +8,7 @@
     vec4 load_##NAME(bool there, uint at, uint column) {                                                               \
         there = there && column < HEAD_DIM;                                                                            \
         at = there ? at : 0u;                                                                                          \
-        PADDED_QUAD(NAME, VECTOR, 1u, HEAD_DIM - 1u - column)                                                            \
+        PADDED_QUAD(NAME, VECTOR, 1u, HEAD_DIM - 1u - column)                                                          \
         return mix(quad, vec4(0.0), bvec4(!there));                                                                    \
     }
 

@@ -33,8 +33,8 @@ uint quads(uint columns) {
     return HELD ? QUADS : (columns + 4u * LANES - 1u) / (4u * LANES);
 }
 
-// Begins main() of a shader whose push block has ROW_MEMBERS: its row, the row's columns and first element, and its groups.
-// Invocations past the last row have no columns and take part in the barriers with nothing to add.
+// Begins the main function of a shader whose push block has ROW_MEMBERS: the row, its columns, its first element and its
+// groups of columns. Invocations past the last row take part in the barriers with no columns.
 #define OWN_ROW                                                                                                        \
     uint row = own_row();                                                                                              \
     uint columns = row < batch_rows(push.rows_of, push.rows) ? push.columns : 0u;                                      \

@@ -78,7 +78,7 @@ layout(push_constant) uniform Push {
     vec4 LOADS(uint row, uint k, uint rows) {                                                                          \
         bool there = row < rows && k < push.k;                                                                         \
         uint at = there ? row * push.k + k : 0u;                                                                       \
-        PADDED_QUAD(NAME, VECTOR, 1u, push.k - 1u - k)                                                                   \
+        PADDED_QUAD(NAME, VECTOR, 1u, push.k - 1u - k)                                                                 \
         return mix(quad, vec4(0.0), bvec4(!there));                                                                    \
     }
 
