@@ -129,14 +129,14 @@ class ShaderCompiler:
     def __new__(
         cls,
         shader_directory: str | os.PathLike[str],
-        enable_caching: bool = True,
-        cache_directory: str | os.PathLike[str] | None = None,
-        debug_info: bool | None = None,
-        optimization_level: str | None = None,
-        target_env: str | None = None,
-        fast_math: bool = True,
-        defines: dict[str, str] = ...,
-        fallback_directories: Sequence[str | os.PathLike[str]] = ...,
+        enable_caching: bool,
+        cache_directory: str | os.PathLike[str] | None,
+        debug_info: bool | None,
+        optimization_level: str | None,
+        target_env: str | None,
+        fast_math: bool,
+        defines: dict[str, str],
+        fallback_directories: Sequence[str | os.PathLike[str]],
     ) -> ShaderCompiler: ...
     @property
     def compilations(self) -> int: ...
