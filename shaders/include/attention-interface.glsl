@@ -21,15 +21,6 @@ OUTPUT(7, y, QUAD)
 
 // The text of a token: the last nonempty one that starts at or before it.
 uint text_of(uint token) {
-    uint low = 0u;
-    uint high = counts.texts;
-    while (high - low > 1u) {
-        uint middle = (low + high) / 2u;
-        if (q_offsets[middle] <= token) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
+    LAST_TEXT(low, q_offsets[middle] <= token)
     return low;
 }
