@@ -8,64 +8,41 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from grilly.upstream import by_name, missing
+
+# For type checkers, to which `import X as X` says that the name is public.
 if TYPE_CHECKING:
-    from grilly._core import __version__
-    from grilly.arrays import (
-        VulkanTensor,
-        ensure_vulkan_compatible,
-        from_dlpack,
-        from_vulkan,
-        to_vulkan,
-        to_vulkan_batch,
-        to_vulkan_gpu,
-    )
-    from grilly.backend.compute import Compute
-    from grilly.compiler import ComputeFunction, ShaderCompiler, ShaderCompilerConfig
-    from grilly.devices import configure, info, reset_stats, stats
-    from grilly.errors import CompilationFailed, FunctionNotFound, PipelineCreationFailed, ShaderNotFound
-    from grilly.profiling import profile
-    from grilly.sentence_transformer import (
-        SentenceTransformer,
-        VulkanSentenceTransformer,
-        get_vulkan_sentence_transformer,
-    )
-    from grilly.util import SimilarityFunction
+    from grilly._core import __version__ as __version__
+    from grilly.arrays import VulkanTensor as VulkanTensor
+    from grilly.arrays import ensure_vulkan_compatible as ensure_vulkan_compatible
+    from grilly.arrays import from_dlpack as from_dlpack
+    from grilly.arrays import from_vulkan as from_vulkan
+    from grilly.arrays import to_vulkan as to_vulkan
+    from grilly.arrays import to_vulkan_batch as to_vulkan_batch
+    from grilly.arrays import to_vulkan_gpu as to_vulkan_gpu
+    from grilly.backend.compute import Compute as Compute
+    from grilly.compiler import ComputeFunction as ComputeFunction
+    from grilly.compiler import ShaderCompiler as ShaderCompiler
+    from grilly.compiler import ShaderCompilerConfig as ShaderCompilerConfig
+    from grilly.devices import configure as configure
+    from grilly.devices import info as info
+    from grilly.devices import reset_stats as reset_stats
+    from grilly.devices import stats as stats
+    from grilly.errors import CompilationFailed as CompilationFailed
+    from grilly.errors import FunctionNotFound as FunctionNotFound
+    from grilly.errors import PipelineCreationFailed as PipelineCreationFailed
+    from grilly.errors import ShaderNotFound as ShaderNotFound
+    from grilly.profiling import profile as profile
+    from grilly.sentence_transformer import SentenceTransformer as SentenceTransformer
+    from grilly.sentence_transformer import VulkanSentenceTransformer as VulkanSentenceTransformer
+    from grilly.sentence_transformer import get_vulkan_sentence_transformer as get_vulkan_sentence_transformer
+    from grilly.util import SimilarityFunction as SimilarityFunction
 
     VULKAN_AVAILABLE: bool
 
-__all__ = [
-    "CompilationFailed",
-    "Compute",
-    "ComputeFunction",
-    "FunctionNotFound",
-    "PipelineCreationFailed",
-    "SentenceTransformer",
-    "ShaderCompiler",
-    "ShaderCompilerConfig",
-    "ShaderNotFound",
-    "SimilarityFunction",
-    "VULKAN_AVAILABLE",
-    "VulkanSentenceTransformer",
-    "VulkanTensor",
-    "__version__",
-    "configure",
-    "ensure_vulkan_compatible",
-    "from_dlpack",
-    "from_vulkan",
-    "get_vulkan_sentence_transformer",
-    "info",
-    "profile",
-    "reset_stats",
-    "stats",
-    "to_vulkan",
-    "to_vulkan_batch",
-    "to_vulkan_gpu",
-]
-
 # Name -> the module that has it.
-_HOMES = {
-    name: home
-    for home, names in {
+_HOMES = by_name(
+    {
         "grilly._core": "__version__",
         "grilly.arrays": (
             "VulkanTensor ensure_vulkan_compatible from_dlpack from_vulkan to_vulkan to_vulkan_batch to_vulkan_gpu"
@@ -75,13 +52,15 @@ _HOMES = {
         "grilly.devices": "configure info reset_stats stats",
         "grilly.errors": "CompilationFailed FunctionNotFound PipelineCreationFailed ShaderNotFound",
         "grilly.profiling": "profile",
-        "grilly.sentence_transformer": (
-            "SentenceTransformer VulkanSentenceTransformer get_vulkan_sentence_transformer"
-        ),
+        "grilly.sentence_transformer": "SentenceTransformer VulkanSentenceTransformer get_vulkan_sentence_transformer",
         "grilly.util": "SimilarityFunction",
-    }.items()
-    for name in names.split()
-}
+    }
+)
+_NAMES = sorted([*_HOMES, "VULKAN_AVAILABLE"])
+# Type checkers reject a computed list.
+if not TYPE_CHECKING:
+    __all__ = _NAMES
+
 _SUBMODULES = (
     "arrays",
     "backend",
@@ -110,10 +89,10 @@ def __getattr__(name: str) -> Any:
     elif name in _SUBMODULES:
         return importlib.import_module(f"grilly.{name}")
     else:
-        raise importlib.import_module("grilly.upstream").missing("module 'grilly'", name)
+        raise missing("module 'grilly'", name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_SUBMODULES})
+    return sorted({*globals(), *_NAMES, *_SUBMODULES})

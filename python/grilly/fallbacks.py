@@ -8,8 +8,6 @@ from collections import Counter
 
 from grilly import _core
 
-__all__ = ["count", "note", "operations", "reset", "strict"]
-
 logger = logging.getLogger("grilly")
 
 _lock = threading.Lock()

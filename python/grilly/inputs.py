@@ -11,19 +11,6 @@ import numpy as np
 
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 
-__all__ = [
-    "as_int",
-    "as_list",
-    "check_device",
-    "check_dtype",
-    "check_options",
-    "choose_dtype",
-    "device_name",
-    "merge_prompts",
-    "path_text",
-    "positive",
-]
-
 DTYPES = ("float32", "float16", "bfloat16")
 # Names for a GPU: this package's own and torch's.
 ACCELERATORS = ("vulkan", "gpu", "cuda", "mps")

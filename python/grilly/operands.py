@@ -10,8 +10,6 @@ import numpy.typing as npt
 from grilly.errors import IndexOutOfRangeError, InvalidArgumentError, InvalidTypeError
 from grilly.inputs import as_int
 
-__all__ = ["as_floats", "as_ids", "host_array", "normal_axis", "read_dlpack"]
-
 Host = npt.NDArray[Any]
 INT32 = np.iinfo(np.int32)
 

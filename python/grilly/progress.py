@@ -6,8 +6,6 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["progress"]
-
 
 @contextmanager
 def progress(total: int, shown: bool | None) -> Iterator[Callable[[int], object] | None]:

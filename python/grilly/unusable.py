@@ -6,8 +6,6 @@ from typing import NoReturn
 
 from grilly.errors import GrillyError
 
-__all__ = ["Unusable"]
-
 
 class Unusable:
     """Replaces the compiled part of a model or an array: every use raises the error of the restore.

@@ -40,10 +40,6 @@ pub(crate) struct ShaderCompiler(Arc<compiler::ShaderCompiler>);
 #[pymethods]
 impl ShaderCompiler {
     #[new]
-    #[pyo3(signature = (
-        shader_directory, enable_caching=true, cache_directory=None, debug_info=None, optimization_level=None,
-        target_env=None, fast_math=true, defines=BTreeMap::new(), fallback_directories=Vec::new()
-    ))]
     #[allow(clippy::too_many_arguments)] // the fields of Python's dataclass
     fn new(
         shader_directory: Location,
@@ -235,7 +231,6 @@ impl ShaderTable {
 
     /// Registers a file as the shader of an architecture, or of all without their own; only the process' registry
     /// compiles it.
-    #[pyo3(signature = (shader, architecture, file, compiler))]
     fn register(
         &self,
         py: Python<'_>,
@@ -255,7 +250,6 @@ impl ShaderTable {
     }
 
     /// Restores grilly's own shader for an architecture, or the generic one.
-    #[pyo3(signature = (shader, architecture))]
     fn unregister(&self, shader: Name, architecture: Option<Name>) {
         let architecture = architecture.as_ref().map(|name| name.0.as_str());
         self.change(|registry| registry.unregister(&shader.0, architecture));

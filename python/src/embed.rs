@@ -13,6 +13,7 @@ use crate::error::PyResult;
 use crate::text::{Location, Name};
 use crate::{lock, text};
 use grilly::embed::{Encoded, LoadOptions};
+use grilly::model::config::SentenceConfig;
 use grilly::model::dtype::DTypeChoice;
 use grilly::model::registry::ARCHITECTURES;
 use grilly::{EncodeOptions, Error};
@@ -49,6 +50,7 @@ pub(crate) struct EmbeddingModel {
 type Matrix = Py<PyArray2<f32>>;
 /// Token ids of each text.
 type Ids = Vec<Vec<u32>>;
+type Configured = (Vec<(String, String)>, Option<String>, Option<String>, Option<usize>);
 
 impl EmbeddingModel {
     fn model(&self) -> grilly::Result<&grilly::EmbeddingModel> {
@@ -216,28 +218,13 @@ impl EmbeddingModel {
         Ok(self.model()?.model_type())
     }
 
-    /// Prompts by name, in the folder's order.
+    /// What the folder configures: prompts by name, in its order; the name of the prompt used by default; `cosine`, `dot`,
+    /// `euclidean` or `manhattan`; the number of leading dimensions kept of each embedding.
     #[getter]
-    fn prompts(&self) -> PyResult<Vec<(String, String)>> {
-        Ok(self.model()?.sentence_config().prompts.clone())
-    }
-
-    /// Name of the prompt used by default.
-    #[getter]
-    fn default_prompt_name(&self) -> PyResult<Option<String>> {
-        Ok(self.model()?.sentence_config().default_prompt_name.clone())
-    }
-
-    /// `cosine`, `dot`, `euclidean` or `manhattan`, if configured in the folder.
-    #[getter]
-    fn similarity_fn_name(&self) -> PyResult<Option<String>> {
-        Ok(self.model()?.sentence_config().similarity_fn_name.clone())
-    }
-
-    /// Number of leading dimensions kept of each embedding, if configured in the folder.
-    #[getter]
-    fn truncate_dim(&self) -> PyResult<Option<usize>> {
-        Ok(self.model()?.sentence_config().truncate_dim)
+    fn configured(&self) -> PyResult<Configured> {
+        let SentenceConfig { prompts, default_prompt_name, similarity_fn_name, truncate_dim, .. } =
+            self.model()?.sentence_config().clone();
+        Ok((prompts, default_prompt_name, similarity_fn_name, truncate_dim))
     }
 
     /// Names of the modules in order, each with one line of its settings.

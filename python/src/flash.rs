@@ -41,7 +41,6 @@ pub(crate) fn flash_validate(blocks: Blocks, limit: u64) -> PyResult<()> {
 /// Vendor, architecture and configuration of the device at an index in Vulkan's own order, or of the device of
 /// `"vulkan"`; without a usable device those of an unknown device.
 #[pyfunction]
-#[pyo3(signature = (index, head_dim))]
 pub(crate) fn flash_select(
     py: Python<'_>,
     index: Option<usize>,

@@ -1,7 +1,7 @@
 //! Devices, settings, counters and faults.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{IntoPyDict, PyDict, PyString};
 
 use crate::error::PyResult;
 use crate::text::Name;
@@ -101,11 +101,7 @@ pub(crate) fn settings(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 /// Name and value of each counter.
 #[pyfunction]
 pub(crate) fn stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-    let row = PyDict::new(py);
-    for (name, value) in COUNTERS.snapshot().entries() {
-        row.set_item(name, value)?;
-    }
-    Ok(row)
+    Ok(COUNTERS.snapshot().entries().into_py_dict(py)?)
 }
 
 /// Sets the counters to zero.

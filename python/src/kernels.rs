@@ -10,7 +10,6 @@ use crate::error::PyResult;
 use crate::lock;
 use crate::text::Name;
 use grilly::Result;
-use grilly::array;
 use grilly::kernels::{ROWS, Shader};
 
 /// Name, formula and options of every kernel.
@@ -52,26 +51,11 @@ impl Kernel {
         Ok((shaders, description.work.flops, description.work.bytes))
     }
 
-    /// Runs it on arrays of one device and returns the result.
-    fn call(&self, py: Python<'_>, operands: Vec<PyRef<'_, Array>>) -> PyResult<Array> {
-        self.run(py, &operands, grilly::kernels::Kernel::call)
-    }
-
-    /// As `call`, but unfused, by its definition.
-    fn call_apart(&self, py: Python<'_>, operands: Vec<PyRef<'_, Array>>) -> PyResult<Array> {
-        self.run(py, &operands, grilly::kernels::Kernel::call_apart)
-    }
-}
-
-impl Kernel {
-    fn run(
-        &self,
-        py: Python<'_>,
-        operands: &[PyRef<'_, Array>],
-        call: impl Fn(&grilly::kernels::Kernel, &[&array::Array]) -> Result<array::Array> + Sync,
-    ) -> PyResult<Array> {
+    /// Runs it, or with `apart` its definition step by step, on arrays of one device and returns the result.
+    fn call(&self, py: Python<'_>, operands: Vec<PyRef<'_, Array>>, apart: bool) -> PyResult<Array> {
         let arrays = operands.iter().map(|array| array.array()).collect::<Result<Vec<_>>>()?;
-        let result = lock::without(py, || call(&self.0, &arrays))?;
+        let run = || if apart { self.0.call_apart(&arrays) } else { self.0.call(&arrays) };
+        let result = lock::without(py, run)?;
         // The kernel rejects a call without operands.
         Ok(operands[0].beside(py, result))
     }

@@ -121,16 +121,7 @@ void load(uint key_first, uint at, uint count, uint k_column, uint v_column, boo
 
 void main() {
     // Text i owns the tiles from floor(q_offsets[i] / TILE) + i on; the last tiles of some texts are empty.
-    uint low = 0u;
-    uint high = counts.texts;
-    while (high - low > 1u) {
-        uint middle = (low + high) / 2u;
-        if (q_offsets[middle] / TILE + middle <= gl_WorkGroupID.x) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
+    LAST_TEXT(low, q_offsets[middle] / TILE + middle <= gl_WorkGroupID.x)
     uint text_first = q_offsets[low];
     uint first = text_first + (gl_WorkGroupID.x - (text_first / TILE + low)) * TILE;
     uint last = q_offsets[low + 1u];

@@ -14,8 +14,7 @@ layout(local_size_x = 64) in;
 layout(constant_id = 0) const uint MODE = 2;
 const uint CLS = 0u, MAX = 1u, MEAN = 2u, MEAN_SQRT_LENGTH = 3u, WEIGHTED_MEAN = 4u, LAST_TOKEN = 5u;
 
-layout(std430, binding = 1) readonly buffer X { float x[]; };
-layout(std430, binding = 1) readonly buffer X4 { QUAD x_4[]; };
+INPUT(1, x, QUAD)
 layout(std430, binding = 2) readonly buffer Offsets { uint offsets[]; };
 layout(std430, binding = 3) readonly buffer First { uint first[]; };
 layout(std430, binding = 4) writeonly buffer Y { float y[]; };

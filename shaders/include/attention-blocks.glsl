@@ -31,29 +31,21 @@ void stage_queries(uint first, uint last, uint q_column, uint chunk) {
     }
 }
 
-// The same of the block's keys, after the queries: key 4 a + b is in row QUADS b + a, so that neighbouring invocations
-// read neighbouring rows.
-void stage_keys(uint block, uint keys, uint k_column, uint chunk) {
-    uint quad = gl_LocalInvocationIndex % 8u;
-    uint column = 32u * chunk + 4u * quad;
-    [[unroll]] for (uint i = 0u; i < LOADS; i++) {
-        uint row = gl_LocalInvocationIndex / 8u + HALF * i;
-        if (BLOCK_KV % HALF == 0u || row < BLOCK_KV) {
-            uint at = (block + row) * push.k_stride + k_column + column;
-            stage[(BLOCK_Q + row % 4u * QUADS + row / 4u) * CHUNK_STRIDE + quad] = load_k(row < keys, at, column);
-        }
+// Declares STAGES, the same of the block's keys or values NAME, to SLOT of each row.
+#define STAGE_BLOCK(STAGES, NAME, SLOT)                                                                                \
+    void STAGES(uint block, uint keys, uint first_column, uint chunk) {                                                \
+        uint quad = gl_LocalInvocationIndex % 8u;                                                                      \
+        uint column = 32u * chunk + 4u * quad;                                                                         \
+        [[unroll]] for (uint i = 0u; i < LOADS; i++) {                                                                 \
+            uint row = gl_LocalInvocationIndex / 8u + HALF * i;                                                        \
+            if (BLOCK_KV % HALF == 0u || row < BLOCK_KV) {                                                             \
+                uint at = (block + row) * push.NAME##_stride + first_column + column;                                  \
+                SLOT = load_##NAME(row < keys, at, column);                                                            \
+            }                                                                                                          \
+        }                                                                                                              \
     }
-}
 
-// The same of the block's values, in separate memory.
-void stage_values(uint block, uint keys, uint v_column, uint chunk) {
-    uint quad = gl_LocalInvocationIndex % 8u;
-    uint column = 32u * chunk + 4u * quad;
-    [[unroll]] for (uint i = 0u; i < LOADS; i++) {
-        uint row = gl_LocalInvocationIndex / 8u + HALF * i;
-        if (BLOCK_KV % HALF == 0u || row < BLOCK_KV) {
-            uint at = (block + row) * push.v_stride + v_column + column;
-            values[row * 8u + quad] = load_v(row < keys, at, column);
-        }
-    }
-}
+// After the queries: key 4 a + b is in row QUADS b + a, so that neighbouring invocations read neighbouring rows.
+STAGE_BLOCK(stage_keys, k, stage[(BLOCK_Q + row % 4u * QUADS + row / 4u) * CHUNK_STRIDE + quad])
+// In separate memory.
+STAGE_BLOCK(stage_values, v, values[row * 8u + quad])

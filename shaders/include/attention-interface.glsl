@@ -2,21 +2,13 @@
 #include "counts.glsl"
 
 // Declares an operand as INPUT does, and `vec4 load_NAME(there, at, column)`: four columns of a head from `column`, at
-// element `at`; zeros past the head's end and where `there` is false. Loads are unconditional, at a valid index:
-// branches around them cost more than they save.
+// element `at`; zeros past the head's end and where `there` is false.
 #define INPUT_HEADS(INDEX, NAME)                                                                                       \
     INPUT(INDEX, NAME, QUAD)                                                                                           \
     vec4 load_##NAME(bool there, uint at, uint column) {                                                               \
         there = there && column < HEAD_DIM;                                                                            \
         at = there ? at : 0u;                                                                                          \
-        vec4 quad;                                                                                                     \
-        if (VECTOR) {                                                                                                  \
-            quad = wide(NAME##_4[at / 4u]);                                                                            \
-        } else {                                                                                                       \
-            uint most = there ? HEAD_DIM - 1u - column : 0u;                                                           \
-            quad = vec4(NAME[at], NAME[at + min(1u, most)], NAME[at + min(2u, most)], NAME[at + min(3u, most)]);       \
-            quad = mix(quad, vec4(0.0), greaterThan(uvec4(0u, 1u, 2u, 3u), uvec4(most)));                              \
-        }                                                                                                              \
+        PADDED_QUAD(NAME, VECTOR, 1u, HEAD_DIM - 1u - column)                                                          \
         return mix(quad, vec4(0.0), bvec4(!there));                                                                    \
     }
 
@@ -29,15 +21,6 @@ OUTPUT(7, y, QUAD)
 
 // The text of a token: the last nonempty one that starts at or before it.
 uint text_of(uint token) {
-    uint low = 0u;
-    uint high = counts.texts;
-    while (high - low > 1u) {
-        uint middle = (low + high) / 2u;
-        if (q_offsets[middle] <= token) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
+    LAST_TEXT(low, q_offsets[middle] <= token)
     return low;
 }

@@ -7,6 +7,7 @@
 //   GROUPED        the rows of all heads that share values are stacked, 128 at once instead of 64
 //   FEW_ROWS       in a partial tile, absent rows are not computed
 #extension GL_EXT_control_flow_attributes : require
+#include "stored.glsl"
 
 layout(local_size_x = 256) in;
 
@@ -35,15 +36,7 @@ shared vec4 value_tile[TILE_KEYS * COLUMN_QUADS];
 vec4 load_weights(uint slot, uint base, uint row, uint rows, uint key) {
     bool there = row < rows && key < push.kv_len;
     uint at = there ? (base + row) * push.kv_len + key : 0u;
-    vec4 quad;
-    if (VECTOR) {
-        quad = weights_4[at / 4u];
-    } else {
-        // Past the end of the row, its last element is loaded instead.
-        uint most = there ? push.kv_len - 1u - key : 0u;
-        quad = vec4(weights[at], weights[at + min(1u, most)], weights[at + min(2u, most)], weights[at + min(3u, most)]);
-        quad = mix(quad, vec4(0.0), greaterThan(uvec4(0u, 1u, 2u, 3u), uvec4(most)));
-    }
+    PADDED_QUAD(weights, VECTOR, 1u, push.kv_len - 1u - key)
 #ifdef PATTERN
     [[unroll]] for (uint j = 0u; j < 4u; j++) {
         quad[j] = allowed(slot, row, key + j) ? quad[j] : 0.0;
@@ -56,14 +49,7 @@ vec4 load_weights(uint slot, uint base, uint row, uint rows, uint key) {
 vec4 load_values(uint text, uint kv_head, uint key, uint column) {
     bool there = key < push.kv_len && column < push.head_dim;
     uint at = there ? ((text * push.kv_len + key) * push.kv_heads + kv_head) * push.head_dim + column : 0u;
-    vec4 quad;
-    if (VECTOR) {
-        quad = values_4[at / 4u];
-    } else {
-        uint most = there ? push.head_dim - 1u - column : 0u;
-        quad = vec4(values[at], values[at + min(1u, most)], values[at + min(2u, most)], values[at + min(3u, most)]);
-        quad = mix(quad, vec4(0.0), greaterThan(uvec4(0u, 1u, 2u, 3u), uvec4(most)));
-    }
+    PADDED_QUAD(values, VECTOR, 1u, push.head_dim - 1u - column)
     return mix(quad, vec4(0.0), bvec4(!there));
 }
 

@@ -30,3 +30,16 @@ layout(push_constant) uniform Push {
     // Texts of queries per text of keys: text t uses the keys of text t / shared_by of kv_offsets.
     uint shared_by;
 } push;
+
+// Declares TEXT, the last text for which BEGINS holds: a condition on `middle` that the first texts meet.
+#define LAST_TEXT(TEXT, BEGINS)                                                                                        \
+    uint TEXT = 0u;                                                                                                    \
+    uint high = counts.texts;                                                                                          \
+    while (high - TEXT > 1u) {                                                                                         \
+        uint middle = (TEXT + high) / 2u;                                                                              \
+        if (BEGINS) {                                                                                                  \
+            TEXT = middle;                                                                                             \
+        } else {                                                                                                       \
+            high = middle;                                                                                             \
+        }                                                                                                              \
+    }

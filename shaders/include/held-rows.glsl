@@ -33,6 +33,14 @@ uint quads(uint columns) {
     return HELD ? QUADS : (columns + 4u * LANES - 1u) / (4u * LANES);
 }
 
+// Begins the main function of a shader whose push block has ROW_MEMBERS: the row, its columns, its first element and its
+// groups of columns. Invocations past the last row take part in the barriers with no columns.
+#define OWN_ROW                                                                                                        \
+    uint row = own_row();                                                                                              \
+    uint columns = row < batch_rows(push.rows_of, push.rows) ? push.columns : 0u;                                      \
+    uint start = row * push.columns;                                                                                   \
+    uint count = quads(push.columns);
+
 // Columns of group i: adjacent if VECTOR, else LANES apart, so that neighbouring invocations read neighbouring columns.
 uvec4 columns_of(uint i) {
     const uvec4 places = uvec4(0u, 1u, 2u, 3u);

@@ -73,29 +73,20 @@ layout(push_constant) uniform Push {
 #endif
 } push;
 
-// Declares `vec4 NAME(row, k, rows)`: elements [row, k .. k + 3], zeros past the end of the row and past the last of `rows`.
-#define LOAD(NAME, SCALARS, VECTORS)                                                                                   \
-    vec4 NAME(uint row, uint k, uint rows) {                                                                           \
+// Declares `vec4 LOADS(row, k, rows)`: elements [row, k .. k + 3], zeros past the end of the row and past the last of `rows`.
+#define LOAD(LOADS, NAME)                                                                                              \
+    vec4 LOADS(uint row, uint k, uint rows) {                                                                          \
         bool there = row < rows && k < push.k;                                                                         \
         uint at = there ? row * push.k + k : 0u;                                                                       \
-        vec4 quad;                                                                                                     \
-        if (VECTOR) {                                                                                                  \
-            quad = wide(VECTORS[at / 4u]);                                                                             \
-        } else {                                                                                                       \
-            /* Past the end of the row, its last element stands in. */                                                 \
-            uint most = there ? push.k - 1u - k : 0u;                                                                  \
-            quad = vec4(SCALARS[at], SCALARS[at + min(1u, most)], SCALARS[at + min(2u, most)],                         \
-                        SCALARS[at + min(3u, most)]);                                                                  \
-            quad = mix(quad, vec4(0.0), greaterThan(uvec4(0u, 1u, 2u, 3u), uvec4(most)));                              \
-        }                                                                                                              \
+        PADDED_QUAD(NAME, VECTOR, 1u, push.k - 1u - k)                                                                 \
         return mix(quad, vec4(0.0), bvec4(!there));                                                                    \
     }
 
-LOAD(load_x, x, x_4)
-LOAD(load_first, weight, weight_4)
+LOAD(load_x, x)
+LOAD(load_first, weight)
 
 #ifdef GATED
-LOAD(load_up, up, up_4)
+LOAD(load_up, up)
 #define WEIGHT_ROWS push.width
 
 // Whether row n of both weights' tiles is a row of up, and its index.
@@ -136,10 +127,10 @@ vec4 load_weight(bool second, uint row, uint k) {
 #endif
 
 #if defined(NORMED) || defined(FOLDED)
-LOAD(load_norm_weight, norm_weight, norm_weight_4)
+LOAD(load_norm_weight, norm_weight)
 #endif
 #ifdef NORMED
-LOAD(load_norm_bias, norm_bias, norm_bias_4)
+LOAD(load_norm_bias, norm_bias)
 
 // -m r and r of a row.
 vec2 centring_of(vec2 moment) {

@@ -15,3 +15,24 @@ layout(push_constant) uniform Push {
 
 vec4 held_x[QUADS];
 vec4 held_h[QUADS];
+
+// Reads x and h of group i, 0 past the end of the row, and keeps them if HELD.
+void load(uint start, uint i, uint columns, out vec4 h, out vec4 quad) {
+    quad = within(load_x(start, i, columns), i, columns, 0.0);
+    h = within(load_g(start, i, columns) * load_weight(0u, i, columns), i, columns, 0.0);
+    if (HELD) {
+        held_x[i] = quad;
+        held_h[i] = h;
+    }
+}
+
+// The same again, of any value past the end.
+void reload(uint start, uint i, uint columns, out vec4 h, out vec4 quad) {
+    if (HELD) {
+        quad = held_x[i];
+        h = held_h[i];
+    } else {
+        quad = load_x(start, i, columns);
+        h = load_g(start, i, columns) * load_weight(0u, i, columns);
+    }
+}

@@ -27,6 +27,20 @@
     layout(std430, binding = INDEX) writeonly buffer NAME##_elements { float NAME[]; };                                \
     layout(std430, binding = INDEX) writeonly buffer NAME##_quads { FOUR NAME##_4[]; };
 
+// Declares `quad`, four elements of NAME from `at`, STEP apart; at multiples of four, side by side, if ALIGNED. At most
+// MOST follow the first; the others are 0, and the last stands in for them: loads are unconditional, at a valid index,
+// since branches around them cost more than they save. If `there` is false, `at` is any valid index.
+#define PADDED_QUAD(NAME, ALIGNED, STEP, MOST)                                                                         \
+    vec4 quad;                                                                                                         \
+    if (ALIGNED) {                                                                                                     \
+        quad = wide(NAME##_4[at / 4u]);                                                                                \
+    } else {                                                                                                           \
+        uint most = there ? MOST : 0u;                                                                                 \
+        quad = vec4(NAME[at], NAME[at + min(1u, most) * STEP], NAME[at + min(2u, most) * STEP],                        \
+                    NAME[at + min(3u, most) * STEP]);                                                                  \
+        quad = mix(quad, vec4(0.0), greaterThan(uvec4(0u, 1u, 2u, 3u), uvec4(most)));                                  \
+    }
+
 // Four stored elements, converted to float32.
 vec4 wide(vec4 quad) {
     return quad;

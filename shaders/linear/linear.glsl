@@ -23,17 +23,9 @@ layout(constant_id = 6) const uint TILE_K = 16;
 layout(constant_id = 8) const bool WHOLE = false;
 
 // Results of one invocation: rows ty + 16 i, columns 64 j + 4 tx .. + 3 of the tile.
-const uint ROWS = TILE_M / 16;
-const uint COLUMNS = TILE_N / 16;
-const uint QUADS = TILE_K / 4;
-const uint X_LOADS = TILE_M * QUADS / 256;
-const uint WEIGHT_LOADS = TILE_N * QUADS / 256;
+#include "product-tiles.glsl"
 // Rows between the quads that an invocation loads.
 const uint STEP = 256u / QUADS;
-// Four consecutive k of a row are adjacent; one more quad keeps 8 neighbouring rows in different banks.
-const uint STRIDE = QUADS + 1;
-shared vec4 x_tile[TILE_M * STRIDE];
-shared vec4 weight_tile[TILE_N * STRIDE];
 
 // Column 64 a + 4 b + c of the tile is in row 64 a + 16 c + b, so that neighbouring invocations read neighbouring rows.
 uint column_of(uint row) {
@@ -48,28 +40,22 @@ void main() {
     uint first_row = gl_WorkGroupID.y * TILE_M;
     uint first_column = gl_WorkGroupID.x * TILE_N;
 
-    float sum[ROWS * COLUMNS];
-    [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++) {
-        sum[i] = 0.0;
-    }
-    // The next tiles, being loaded while the present ones are multiplied.
-    vec4 next_x[X_LOADS];
-    vec4 next_weight[WEIGHT_LOADS];
+    begin_sums();
     uint load_row = invocation / QUADS;
     uint load_quad = invocation % QUADS;
     // Start indices of their quads; rows past the last repeat it, and their results are not written.
-    uint x_at[X_LOADS];
-    uint weight_at[WEIGHT_LOADS];
-    [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
+    uint x_at[A_LOADS];
+    uint weight_at[B_LOADS];
+    [[unroll]] for (uint i = 0u; i < A_LOADS; i++) {
         x_at[i] = min(first_row + load_row + i * STEP, rows - 1u) * (push.k / 4u) + load_quad;
     }
-    [[unroll]] for (uint i = 0u; i < WEIGHT_LOADS; i++) {
+    [[unroll]] for (uint i = 0u; i < B_LOADS; i++) {
         uint row = weight_row(first_column + column_of(load_row + i * STEP));
         weight_at[i] = min(row, WEIGHT_ROWS - 1u) * (push.k / 4u) + load_quad;
     }
 #ifdef NORMED
-    vec2 centring[X_LOADS];
-    [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
+    vec2 centring[A_LOADS];
+    [[unroll]] for (uint i = 0u; i < A_LOADS; i++) {
         centring[i] = centring_of(moments[min(first_row + load_row + i * STEP, rows - 1u)]);
     }
 #endif
@@ -93,57 +79,46 @@ void main() {
             } else {
                 shift = load_norm_bias(0u, loaded, 1u);
             }
-            [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
-                next_x[i] = normed(next_x[i], centring[i], scale, shift);
+            [[unroll]] for (uint i = 0u; i < A_LOADS; i++) {
+                next_a[i] = normed(next_a[i], centring[i], scale, shift);
             }
 #endif
 #ifdef FOLDED
-            [[unroll]] for (uint i = 0u; i < WEIGHT_LOADS; i++) {
-                next_weight[i] *= scale;
+            [[unroll]] for (uint i = 0u; i < B_LOADS; i++) {
+                next_b[i] *= scale;
             }
 #endif
             barrier();
-            [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
-                x_tile[(load_row + i * STEP) * STRIDE + load_quad] = next_x[i];
+            [[unroll]] for (uint i = 0u; i < A_LOADS; i++) {
+                a_tile[(load_row + i * STEP) * STRIDE + load_quad] = next_a[i];
             }
-            [[unroll]] for (uint i = 0u; i < WEIGHT_LOADS; i++) {
-                weight_tile[(load_row + i * STEP) * STRIDE + load_quad] = next_weight[i];
+            [[unroll]] for (uint i = 0u; i < B_LOADS; i++) {
+                b_tile[(load_row + i * STEP) * STRIDE + load_quad] = next_b[i];
             }
             barrier();
         }
         if (start < push.k) {
             uint k = start + 4u * load_quad;
-            [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
+            [[unroll]] for (uint i = 0u; i < A_LOADS; i++) {
                 if (WHOLE) {
-                    next_x[i] = wide(x_4[x_at[i] + start / 4u]);
+                    next_a[i] = wide(x_4[x_at[i] + start / 4u]);
                 } else {
-                    next_x[i] = load_x(first_row + load_row + i * STEP, k, rows);
+                    next_a[i] = load_x(first_row + load_row + i * STEP, k, rows);
                 }
             }
-            [[unroll]] for (uint i = 0u; i < WEIGHT_LOADS; i++) {
+            [[unroll]] for (uint i = 0u; i < B_LOADS; i++) {
                 // Independent of the invocation: STEP divides 64.
                 bool second = is_up(i * STEP);
                 if (WHOLE) {
-                    next_weight[i] = weight_quad(second, weight_at[i] + start / 4u);
+                    next_b[i] = weight_quad(second, weight_at[i] + start / 4u);
                 } else {
                     uint row = weight_row(first_column + column_of(load_row + i * STEP));
-                    next_weight[i] = load_weight(second, row, k);
+                    next_b[i] = load_weight(second, row, k);
                 }
             }
         }
         if (start > 0u) {
-            [[unroll]] for (uint q = 0u; q < QUADS; q++) {
-                vec4 w[COLUMNS];
-                [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
-                    w[j] = weight_tile[(tx + 16u * j) * STRIDE + q];
-                }
-                [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                    vec4 a = x_tile[(ty + 16u * i) * STRIDE + q];
-                    [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
-                        sum[i * COLUMNS + j] = accumulate(a, w[j], sum[i * COLUMNS + j]);
-                    }
-                }
-            }
+            multiply_tiles(tx, ty);
         }
     }
 

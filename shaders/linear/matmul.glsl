@@ -45,43 +45,27 @@ layout(push_constant) uniform Push {
     float scale;
 } push;
 
-// Results of one invocation: rows ty + 16 i, columns tx + 16 j of the tile.
-const uint ROWS = TILE_M / 16;
-const uint COLUMNS = TILE_N / 16;
-const uint QUADS = TILE_K / 4;
-const uint A_LOADS = TILE_M * QUADS / 256;
-const uint B_LOADS = TILE_N * QUADS / 256;
-// Four consecutive k of a row are adjacent; one more quad keeps 8 neighbouring rows in different banks.
-const uint STRIDE = QUADS + 1;
-shared vec4 a_tile[TILE_M * STRIDE];
-shared vec4 b_tile[TILE_N * STRIDE];
+float accumulate(vec4 a, vec4 b, float sum) {
+    return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum))));
+}
+
+#include "product-tiles.glsl"
 
 // Row `row` of a matrix that starts at `base`, terms k .. k + 3; zeros past the last row of `rows` and the last term.
-#define LOAD(NAME, MODE, SCALARS, VECTORS, LINE, TERM)                                                          \
-    vec4 NAME(uint base, uint row, uint k, uint rows) {                                                         \
-        bool there = row < rows && k < push.k;                                                                  \
-        uint at = there ? base + row * LINE + k * TERM : 0u;                                                    \
-        vec4 quad;                                                                                              \
-        if (MODE == 1u) {                                                                                       \
-            quad = VECTORS[at / 4u];                                                                            \
-        } else {                                                                                                \
-            uint most = there ? push.k - 1u - k : 0u;                                                           \
-            quad = vec4(SCALARS[at], SCALARS[at + min(1u, most) * TERM], SCALARS[at + min(2u, most) * TERM],    \
-                        SCALARS[at + min(3u, most) * TERM]);                                                    \
-            quad = mix(quad, vec4(0.0), greaterThan(uvec4(0u, 1u, 2u, 3u), uvec4(most)));                       \
-        }                                                                                                       \
-        return mix(quad, vec4(0.0), bvec4(!there));                                                             \
+#define LOAD(LOADS, NAME, MODE, LINE, TERM)                                                                            \
+    vec4 LOADS(uint base, uint row, uint k, uint rows) {                                                               \
+        bool there = row < rows && k < push.k;                                                                         \
+        uint at = there ? base + row * LINE + k * TERM : 0u;                                                           \
+        PADDED_QUAD(NAME, MODE == 1u, TERM, push.k - 1u - k)                                                           \
+        return mix(quad, vec4(0.0), bvec4(!there));                                                                    \
     }
-LOAD(load_a, A_LOAD, a, a_4, push.a_row, push.a_k)
-LOAD(load_b, B_LOAD, b, b_4, push.b_column, push.b_k)
+
+LOAD(load_a, a, A_LOAD, push.a_row, push.a_k)
+LOAD(load_b, b, B_LOAD, push.b_column, push.b_k)
 
 // The row and quad, in a tile of `tile` rows, that slot i of its loads fills.
 uvec2 place(uint mode, uint tile, uint i) {
     return mode == 2u ? uvec2(i % tile, i / tile) : uvec2(i / QUADS, i % QUADS);
-}
-
-float accumulate(vec4 a, vec4 b, float sum) {
-    return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum))));
 }
 
 void multiply(uint batch) {
@@ -95,13 +79,7 @@ void multiply(uint batch) {
     uint first_row = gl_WorkGroupID.y * TILE_M;
     uint first_column = gl_WorkGroupID.x * TILE_N;
 
-    float sum[ROWS * COLUMNS];
-    [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++) {
-        sum[i] = 0.0;
-    }
-    // The next tiles, being loaded while the present ones are multiplied.
-    vec4 next_a[A_LOADS];
-    vec4 next_b[B_LOADS];
+    begin_sums();
     for (uint start = 0u; start < push.k + TILE_K; start += TILE_K) {
         if (start > 0u) {
             barrier();
@@ -126,18 +104,7 @@ void multiply(uint batch) {
             }
         }
         if (start > 0u) {
-            [[unroll]] for (uint q = 0u; q < QUADS; q++) {
-                vec4 columns[COLUMNS];
-                [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
-                    columns[j] = b_tile[(tx + 16u * j) * STRIDE + q];
-                }
-                [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                    vec4 row = a_tile[(ty + 16u * i) * STRIDE + q];
-                    [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
-                        sum[i * COLUMNS + j] = accumulate(row, columns[j], sum[i * COLUMNS + j]);
-                    }
-                }
-            }
+            multiply_tiles(tx, ty);
         }
     }
 

@@ -6,20 +6,13 @@
 #include "norm-gradient.glsl"
 
 void main() {
-    uint row = own_row();
-    uint columns = row < batch_rows(push.rows_of, push.rows) ? push.columns : 0u;
-    uint start = row * push.columns;
-    uint count = quads(push.columns);
+    OWN_ROW
     float n = float(push.columns);
 
     vec4 sum_x = vec4(0.0), sum_h = vec4(0.0);
     [[unroll]] for (uint i = 0u; i < count; i++) {
-        vec4 quad = within(load_x(start, i, columns), i, columns, 0.0);
-        vec4 h = within(load_g(start, i, columns) * load_weight(0u, i, columns), i, columns, 0.0);
-        if (HELD) {
-            held_x[i] = quad;
-            held_h[i] = h;
-        }
+        vec4 quad, h;
+        load(start, i, columns, h, quad);
         sum_x += quad;
         sum_h += h;
     }
@@ -45,13 +38,7 @@ void main() {
 
     [[unroll]] for (uint i = 0u; i < count; i++) {
         vec4 quad, h;
-        if (HELD) {
-            quad = held_x[i];
-            h = held_h[i];
-        } else {
-            quad = load_x(start, i, columns);
-            h = load_g(start, i, columns) * load_weight(0u, i, columns);
-        }
+        reload(start, i, columns, h, quad);
         store_y(start, i, columns, (h - means.y - (quad - means.x) * slope) * scale);
     }
 }

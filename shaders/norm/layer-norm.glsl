@@ -27,11 +27,7 @@ layout(push_constant) uniform Push {
 vec4 held[QUADS];
 
 void main() {
-    uint row = own_row();
-    // Invocations past the last row take part in the barriers with nothing to add.
-    uint columns = row < batch_rows(push.rows_of, push.rows) ? push.columns : 0u;
-    uint start = row * push.columns;
-    uint count = quads(push.columns);
+    OWN_ROW
 
     vec4 sum = vec4(0.0);
     [[unroll]] for (uint i = 0u; i < count; i++) {

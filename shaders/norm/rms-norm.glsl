@@ -76,10 +76,7 @@ vec4 turned(uint row, uint start, uint i, uint columns, vec4 normal, float scale
 vec4 held[QUADS];
 
 void main() {
-    uint row = own_row();
-    uint columns = row < batch_rows(push.rows_of, push.rows) ? push.columns : 0u;
-    uint start = row * push.columns;
-    uint count = quads(push.columns);
+    OWN_ROW
 
     vec4 squares = vec4(0.0);
     [[unroll]] for (uint i = 0u; i < count; i++) {

@@ -3,29 +3,14 @@
 // Grid: x = ceil(rows / (256 / LANES)), continued along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4; targets below C or -1, that is 2^32 - 1.
+#define X 1
 #include "cross-entropy-rows.glsl"
 
-INPUT_ROWS(1, x, vec4)
-layout(std430, binding = 2) readonly buffer Targets { uint targets[]; };
-INPUT_ROWS(3, weight, vec4)
 layout(std430, binding = 4) writeonly buffer Y { float y[]; };
 
 void main() {
-    uint row = own_row();
-    uint columns = row < batch_rows(push.rows_of, push.rows) ? push.columns : 0u;
-    uint start = row * push.columns;
-    uint count = quads(push.columns);
-    const float NONE = uintBitsToFloat(0xff800000u);
-
-    vec4 most = vec4(NONE);
-    [[unroll]] for (uint i = 0u; i < count; i++) {
-        vec4 quad = within(load_x(start, i, columns), i, columns, NONE);
-        if (HELD) {
-            held[i] = quad;
-        }
-        most = max(most, quad);
-    }
-    float shift = largest(vec2(largest_of(most), 0.0)).x;
+    OWN_ROW
+    float shift = largest_x(start, count, columns);
 
     vec4 sum = vec4(0.0), weights = vec4(0.0), products = vec4(0.0);
     [[unroll]] for (uint i = 0u; i < count; i++) {

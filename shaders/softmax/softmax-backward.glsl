@@ -18,10 +18,7 @@ vec4 held_g[QUADS];
 vec4 held_p[QUADS];
 
 void main() {
-    uint row = own_row();
-    uint columns = row < batch_rows(push.rows_of, push.rows) ? push.columns : 0u;
-    uint start = row * push.columns;
-    uint count = quads(push.columns);
+    OWN_ROW
 
     vec4 sum = vec4(0.0);
     [[unroll]] for (uint i = 0u; i < count; i++) {

@@ -91,10 +91,7 @@ vec4 dropped(uint start, uint i, vec4 quad) {
 vec4 held[QUADS];
 
 void main() {
-    uint row = own_row();
-    uint columns = row < batch_rows(push.rows_of, push.rows) ? push.columns : 0u;
-    uint start = row * push.columns;
-    uint count = quads(push.columns);
+    OWN_ROW
     const float NONE = uintBitsToFloat(0xff800000u);
 
     vec4 most = vec4(NONE);

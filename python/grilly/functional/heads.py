@@ -14,8 +14,6 @@ from grilly.functional.checks import broadcasts, flag
 from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, mask_values
 from grilly.functional.rotary import angles
 
-__all__ = ["attend_by_heads", "key_mask"]
-
 
 def attend_by_heads(
     name: str,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -127,13 +126,13 @@ class Kernel:
 
     def __call__(self, *operands: Operand) -> Result:
         """The result, on the device of the operands; `rms_norm_rope` computes its angles if they are omitted."""
-        return self._run(self._kernel.call, operands)
+        return self._run(operands, apart=False)
 
     def apart(self, *operands: Operand) -> Result:
         """The result of the unfused definition, computed step by step."""
-        return self._run(self._kernel.call_apart, operands)
+        return self._run(operands, apart=True)
 
-    def _run(self, call: Callable[[list[_core.Array]], _core.Array], operands: tuple[Operand, ...]) -> Result:
+    def _run(self, operands: tuple[Operand, ...], *, apart: bool) -> Result:
         types = [dtype for dtype, _ in self.operands()]
         signature = [*self._kernel.signature(), *[("an operand too many", "rows")] * len(operands)]
         prepared = [_prepared(x, *known) for x, known in zip(operands, signature, strict=False)]
@@ -146,7 +145,7 @@ class Kernel:
             if self.name == "rms_norm_rope" and len(given) == 2 and len(given[0].shape) == 4:
                 given += angles(r, given[0].shape[1], given[0].shape[3], 10000.0)
             with naming_nearest(self.options.get("config")):
-                return call(given)
+                return self._kernel.call(given, apart)
 
         return evaluate(self.name, body, *prepared)
 

@@ -10,8 +10,6 @@ from typing import Any
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from grilly.inputs import choose_dtype, device_name, positive
 
-__all__ = ["Arguments", "Choices", "choose"]
-
 DTYPE_KEYS = ("dtype", "torch_dtype")
 # Keys that locate files or select an implementation and change no number: accepted, with one log line.
 LOADING = "trust_remote_code token cache_dir local_files_only force_download"

@@ -7,8 +7,6 @@ from grilly.sentence_transformer.moving import Moving
 from grilly.sentence_transformer.names import REMEDIES, Refused
 from grilly.sentence_transformer.saving import Saving
 
-__all__ = ["Model"]
-
 
 class Model(Encoding, Moving, Saving):
     """A model that encodes, moves and saves; its names are sentence-transformers'."""

@@ -7,8 +7,6 @@ from typing import NoReturn
 from grilly.errors import UnsupportedNameError
 from grilly.upstream import by_name
 
-__all__ = ["REMEDIES", "Refused"]
-
 TRAINING = "train with sentence-transformers, save the model, load its folder here"
 ADAPTER = "merge the adapter into the weights with peft (merge_and_unload), save the model, load its folder here"
 UPLOAD = "save_pretrained(folder) writes the files, and huggingface_hub's HfApi().upload_folder uploads them"

@@ -31,15 +31,16 @@ class Settings(Loaded):
             if getattr(arguments, name) is not None:
                 positive(getattr(arguments, name), name)
         super()._load(arguments)
-        self.prompts = merge_prompts(arguments.prompts, self._core.prompts)
-        self.default_prompt_name = arguments.default_prompt_name or self._core.default_prompt_name
+        prompts, prompt_name, similarity, dimensions = self._core.configured
+        self.prompts = merge_prompts(arguments.prompts, prompts)
+        self.default_prompt_name = arguments.default_prompt_name or prompt_name
         if self.default_prompt_name is not None and self.default_prompt_name not in self.prompts:
             raise InvalidArgumentError(
                 f"default_prompt_name is {self.default_prompt_name!r}, expected one of {list(self.prompts)}"
             )
-        self.truncate_dim = self._core.truncate_dim if truncate_dim is None else truncate_dim
-        if self._similarity_fn_name is None and self._core.similarity_fn_name in SIMILARITIES:
-            self._similarity_fn_name = self._core.similarity_fn_name
+        self.truncate_dim = dimensions if truncate_dim is None else truncate_dim
+        if self._similarity_fn_name is None and similarity in SIMILARITIES:
+            self._similarity_fn_name = similarity
         self.config: dict[str, Any] = json.loads(self._core.config_json)
         self.model_type = self._core.model_type
         modules = self._core.modules
