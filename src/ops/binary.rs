@@ -1,6 +1,6 @@
 //! Elementwise arithmetic of two tensors.
 
-use super::{Dim, Operand, Operation, Shape, Shapes};
+use super::{Dim, Operand, Operation, Shape, Shapes, Signature};
 use crate::{Error, Result};
 
 /// The four operations.
@@ -86,9 +86,7 @@ pub fn broadcast(a: &Shape, b: &Shape) -> Result<Vec<BroadcastAxis>> {
 }
 
 impl Operation for Binary {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("a").narrow(), Operand::rows("b").narrow()] }
-    }
+    const SIGNATURE: Signature = Signature::of(&[Operand::rows("a").narrow(), Operand::rows("b").narrow()]);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         broadcast(&of["a"], &of["b"])?;

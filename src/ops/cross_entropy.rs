@@ -1,7 +1,7 @@
 //! Cross entropy of logits and class indices.
 
 use super::definition::Origin;
-use super::{Counts, Dim, Operand, Operation, Shape, Shapes, Vjp};
+use super::{Counts, Dim, Operand, Operation, Shape, Shapes, Signature, Vjp};
 use crate::Result;
 
 /// The target of rows that are left out; -1 as a signed integer.
@@ -31,27 +31,19 @@ fn targets_of(of: &Shapes<'_>) -> Result<Shape> {
     let mut expected = of["logits"].clone();
     let Some(Dim::Fixed(_)) = expected.0.pop() else { return Err(of.wrong("logits", "[..., classes]")) };
     of.expect("targets", &expected, "that of logits without its last axis")?;
-    of.columns("weight", "logits")?;
     Ok(expected)
 }
 
 impl Operation for CrossEntropy {
-    fn operands(&self) -> &'static [Operand] {
-        const {
-            &[
-                Operand::rows("logits"),
-                Operand::column_or_none("targets", "logits"),
-                Operand::vector("weight").optional(),
-            ]
-        }
-    }
+    const SIGNATURE: Signature = Signature::of(&[
+        Operand::rows("logits"),
+        Operand::column_or_none("targets", "logits"),
+        Operand::vector("weight").per_column("logits").optional(),
+    ])
+    .flops(5);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         Ok(vec![targets_of(of)?])
-    }
-
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        5 * operands[0].elements(counts) as u64
     }
 
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
@@ -62,16 +54,12 @@ impl Operation for CrossEntropy {
 }
 
 impl Operation for CrossEntropyBackward {
-    fn operands(&self) -> &'static [Operand] {
-        const {
-            &[
-                Operand::rows("g"),
-                Operand::rows("logits"),
-                Operand::column_or_none("targets", "logits"),
-                Operand::vector("weight").optional(),
-            ]
-        }
-    }
+    const SIGNATURE: Signature = Signature::of(&[
+        Operand::rows("g"),
+        Operand::rows("logits"),
+        Operand::column_or_none("targets", "logits"),
+        Operand::vector("weight").per_column("logits").optional(),
+    ]);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         of.expect("g", &targets_of(of)?, "that of targets")?;

@@ -1,7 +1,7 @@
 //! Layer normalisation of a sum.
 
 use super::definition::{self, LAYER_NORM, Origin, SUM, Sought, Step};
-use super::{Binary, BinaryKind, LayerNorm, Op, Operand, Operation, Shape};
+use super::{Binary, BinaryKind, LayerNorm, Op, Operand, Operation, Shape, Signature};
 use crate::Result;
 
 /// `y = layer_norm(x + residual)`; attributes as [`LayerNorm`].
@@ -11,16 +11,12 @@ use crate::Result;
 pub struct ResidualLayerNorm(pub LayerNorm);
 
 impl Operation for ResidualLayerNorm {
-    fn operands(&self) -> &'static [Operand] {
-        const {
-            &[
-                Operand::rows("x").narrow(),
-                Operand::rows("residual").narrow().like("x"),
-                Operand::vector("weight"),
-                Operand::vector("bias"),
-            ]
-        }
-    }
+    const SIGNATURE: Signature = Signature::of(&[
+        Operand::rows("x").narrow(),
+        Operand::rows("residual").narrow().like("x"),
+        Operand::vector("weight"),
+        Operand::vector("bias"),
+    ]);
 
     fn definition(&self, _operands: &[&Shape]) -> Result<Vec<Step>> {
         let sum = Step::new(Binary::from(BinaryKind::Add), &definition::given(0..2));

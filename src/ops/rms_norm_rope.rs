@@ -1,7 +1,7 @@
 //! Normalisation by the root mean square, then rotary positions.
 
 use super::definition::{self, Origin, RMS_NORM, Sought, Step};
-use super::{Op, Operand, Operation, RmsNorm, Rope, Shape};
+use super::{Op, Operand, Operation, RmsNorm, Rope, Shape, Signature};
 use crate::{Error, Result};
 
 /// `y = rope(rms_norm(x))`; attributes as [`RmsNorm`].
@@ -12,9 +12,12 @@ use crate::{Error, Result};
 pub struct RmsNormRope(pub RmsNorm);
 
 impl Operation for RmsNormRope {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("x").narrow(), Operand::vector("weight"), Operand::rows("cos"), Operand::rows("sin")] }
-    }
+    const SIGNATURE: Signature = Signature::of(&[
+        Operand::rows("x").narrow(),
+        Operand::vector("weight"),
+        Operand::rows("cos"),
+        Operand::rows("sin"),
+    ]);
 
     fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
         let [x, weight, ..] = operands else { return Ok(Vec::new()) };

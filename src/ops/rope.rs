@@ -1,6 +1,6 @@
 //! Rotary position embedding: pairs of columns rotated by an angle that depends on the row.
 
-use super::{Counts, Operand, Operation, Shape, Shapes};
+use super::{Operand, Operation, Shape, Shapes, Signature};
 use crate::Result;
 
 /// Rotates column `d` of a head's first half with column `d` of its second half:
@@ -12,9 +12,8 @@ use crate::Result;
 pub struct Rope {}
 
 impl Operation for Rope {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("x").narrow(), Operand::rows("cos"), Operand::rows("sin")] }
-    }
+    const SIGNATURE: Signature =
+        Signature::of(&[Operand::rows("x").narrow(), Operand::rows("cos"), Operand::rows("sin")]).flops(3);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         let [batch, rows, _, columns] = of.axes("x")?[..] else { return Err(of.wrong("x", "[B, S, H, D]")) };
@@ -28,9 +27,5 @@ impl Operation for Rope {
         }
         of.same("sin", "cos")?;
         Ok(vec![of["x"].clone()])
-    }
-
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        3 * operands[0].elements(counts) as u64
     }
 }

@@ -1,6 +1,6 @@
 //! Softmax over the last axis with an optional mask.
 
-use super::{Counts, Dim, Operand, Operation, Shape, Shapes, Vjp};
+use super::{Counts, Dim, Operand, Operation, Shape, Shapes, Signature, Vjp};
 use crate::Result;
 
 /// `y = e^x / sum e^x` over the entries of the last axis that are not masked; 0 at masked entries and in rows that are
@@ -69,9 +69,8 @@ impl Broadcast {
 }
 
 impl Operation for Softmax {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("x").narrow(), Operand::mask("keep").optional()] }
-    }
+    const SIGNATURE: Signature =
+        Signature::of(&[Operand::rows("x").narrow(), Operand::mask("keep").optional()]).flops(5);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         let x = &of["x"];
@@ -82,10 +81,6 @@ impl Operation for Softmax {
             return Err(of.wrong("keep", format!("one that broadcasts to {x} over at most 4 axes")));
         }
         Ok(vec![x.clone()])
-    }
-
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        5 * operands[0].elements(counts) as u64
     }
 
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
@@ -100,13 +95,7 @@ impl Operation for Softmax {
 pub struct SoftmaxBackward {}
 
 impl Operation for SoftmaxBackward {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("g"), Operand::rows("p").like("g")] }
-    }
-
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        4 * operands[0].elements(counts) as u64
-    }
+    const SIGNATURE: Signature = Signature::of(&[Operand::rows("g"), Operand::rows("p").like("g")]).flops(4);
 }
 
 #[cfg(test)]
