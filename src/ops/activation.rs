@@ -1,6 +1,5 @@
 //! Elementwise nonlinearities.
 
-use super::definition::Origin;
 use super::{ActivationBackward, Operand, Operation, Shape, Signature, Vjp};
 
 /// The nonlinearities; those that a model's configuration can name come first.
@@ -102,7 +101,6 @@ impl Operation for Activation {
     const SIGNATURE: Signature = Signature::of(&[Operand::rows("x").narrow()]);
 
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
-        let n = operands.len();
-        Some(Vjp::single(n, ActivationBackward(self.clone()), &[Vjp::gradient(n), Origin::Operand(0)]))
+        Vjp::single(operands.len(), ActivationBackward(self.clone()), 0..1)
     }
 }

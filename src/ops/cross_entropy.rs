@@ -1,6 +1,5 @@
 //! Cross entropy of logits and class indices.
 
-use super::definition::Origin;
 use super::{Counts, Dim, Operand, Operation, Shape, Shapes, Signature, Vjp};
 use crate::Result;
 
@@ -20,11 +19,7 @@ pub struct CrossEntropy {
 
 /// The gradient of [`CrossEntropy`] in its logits. Operands: `g [...]`, then those of [`CrossEntropy`].
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct CrossEntropyBackward {
-    /// As [`CrossEntropy::label_smoothing`].
-    pub label_smoothing: f32,
-}
+pub struct CrossEntropyBackward(pub CrossEntropy);
 
 /// The shape of the targets, after checking that logits, targets and weight fit together.
 fn targets_of(of: &Shapes<'_>) -> Result<Shape> {
@@ -47,9 +42,7 @@ impl Operation for CrossEntropy {
     }
 
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
-        let n = operands.len();
-        let terms: Vec<Origin> = std::iter::once(Vjp::gradient(n)).chain((0..n).map(Origin::Operand)).collect();
-        Some(Vjp::single(n, CrossEntropyBackward { label_smoothing: self.label_smoothing }, &terms))
+        Vjp::single(operands.len(), CrossEntropyBackward(self.clone()), 0..operands.len())
     }
 }
 

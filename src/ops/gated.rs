@@ -1,6 +1,5 @@
 //! Rows of which one half gates the other.
 
-use super::definition::Origin;
 use super::{Activation, Dim, GatedBackward, Operand, Operation, Shape, Shapes, Signature, Vjp};
 use crate::Result;
 
@@ -31,7 +30,6 @@ impl Operation for Gated {
     }
 
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
-        let n = operands.len();
-        Some(Vjp::single(n, GatedBackward(self.0.clone()), &[Vjp::gradient(n), Origin::Operand(0)]))
+        Vjp::single(operands.len(), GatedBackward(self.0.clone()), 0..1)
     }
 }

@@ -27,7 +27,7 @@ impl Operation for LayerNorm {
     .flops(8);
 
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
-        Vjp::of_norm(operands, self.clone(), LayerNormBackward { eps: self.eps })
+        Vjp::of_norm(operands, self.clone(), LayerNormBackward(self.clone()))
     }
 }
 
@@ -36,12 +36,7 @@ impl Operation for LayerNorm {
 ///
 /// Operands: `g [..., N]`, `x [..., N]`, `weight [N]`.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LayerNormBackward {
-    /// As [`LayerNorm::eps`].
-    #[serde(default = "default_eps")]
-    pub eps: f32,
-}
+pub struct LayerNormBackward(pub LayerNorm);
 
 impl Operation for LayerNormBackward {
     const SIGNATURE: Signature =

@@ -222,7 +222,14 @@ macro_rules! ops {
             ($self:ident, $op:ident => $call:expr) => { match $self { $($(Op::$variant($op) => $call,)+)* } };
         }
 
-        $($(impl From<$variant> for Op { fn from(op: $variant) -> Self { Op::$variant(op) } })+)*
+        $($(
+            impl From<$variant> for Op { fn from(op: $variant) -> Self { Op::$variant(op) } }
+
+            impl $variant {
+                /// This op, if `op` is one.
+                pub fn of(op: &Op) -> Option<&Self> { if let Op::$variant(op) = op { Some(op) } else { None } }
+            }
+        )+)*
     };
 }
 

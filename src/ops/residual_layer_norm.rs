@@ -1,7 +1,7 @@
 //! Layer normalisation of a sum.
 
 use super::definition::{self, LAYER_NORM, Origin, SUM, Sought, Step};
-use super::{Binary, BinaryKind, LayerNorm, Op, Operand, Operation, Shape, Signature};
+use super::{Binary, BinaryKind, LayerNorm, Operand, Operation, Shape, Signature};
 use crate::Result;
 
 /// `y = layer_norm(x + residual)`; attributes as [`LayerNorm`].
@@ -26,15 +26,12 @@ impl Operation for ResidualLayerNorm {
     fn sought() -> Option<Sought> {
         Some(Sought {
             steps: &[SUM, LAYER_NORM],
-            op: |ops| match ops[1] {
-                Op::LayerNorm(norm) => Some(ResidualLayerNorm(norm.clone()).into()),
-                _ => None,
-            },
+            op: |ops| LayerNorm::of(ops[1]).map(|norm| ResidualLayerNorm(norm.clone()).into()),
         })
     }
 
     #[cfg(test)]
-    fn examples() -> Vec<(Op, Vec<&'static [usize]>)> {
+    fn examples() -> Vec<(super::Op, Vec<&'static [usize]>)> {
         vec![(ResidualLayerNorm(LayerNorm { eps: 1e-5 }).into(), vec![&[40, 64], &[40, 64], &[64], &[64]])]
     }
 }

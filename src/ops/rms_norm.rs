@@ -22,7 +22,7 @@ impl Operation for RmsNorm {
         Signature::of(&[Operand::rows("x").narrow(), Operand::vector("weight").per_column("x")]).flops(4);
 
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
-        Vjp::of_norm(operands, self.clone(), RmsNormBackward { eps: self.eps })
+        Vjp::of_norm(operands, self.clone(), RmsNormBackward(self.clone()))
     }
 }
 
@@ -30,12 +30,7 @@ impl Operation for RmsNorm {
 ///
 /// Operands: `g [..., N]`, `x [..., N]`, `weight [N]`.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RmsNormBackward {
-    /// As [`RmsNorm::eps`].
-    #[serde(default = "default_eps")]
-    pub eps: f32,
-}
+pub struct RmsNormBackward(pub RmsNorm);
 
 impl Operation for RmsNormBackward {
     const SIGNATURE: Signature =

@@ -42,10 +42,7 @@ impl Operation for RmsNormRope {
     fn sought() -> Option<Sought> {
         Some(Sought {
             steps: &[RMS_NORM, ("rope", |op| matches!(op, Op::Rope(_)))],
-            op: |ops| match ops[0] {
-                Op::RmsNorm(norm) => Some(RmsNormRope(norm.clone()).into()),
-                _ => None,
-            },
+            op: |ops| RmsNorm::of(ops[0]).map(|norm| RmsNormRope(norm.clone()).into()),
         })
     }
 

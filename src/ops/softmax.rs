@@ -84,8 +84,8 @@ impl Operation for Softmax {
     }
 
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
-        let n = operands.len();
-        Some(Vjp::single(n, SoftmaxBackward {}, &[Vjp::gradient(n), Vjp::result(n)]))
+        let result = operands.len();
+        Vjp::single(operands.len(), SoftmaxBackward {}, result..result + 1)
     }
 }
 

@@ -84,7 +84,7 @@ pub(super) fn cross_entropy(step: &Step<'_>, op: &CrossEntropy, out: &mut [f32])
 
 pub(super) fn cross_entropy_backward(step: &Step<'_>, op: &CrossEntropyBackward, out: &mut [f32]) -> Result<()> {
     let g = step.floats(0)?;
-    let losses = Losses::of(step, 1, op.label_smoothing)?;
+    let losses = Losses::of(step, 1, op.0.label_smoothing)?;
     let (s, classes) = (losses.label_smoothing, losses.classes);
     let total = losses.weight.map_or(classes as f32, |weight| sum_by([weight], |[w]| w));
     let spread = s / classes as f32;

@@ -71,7 +71,7 @@ pub(super) fn layer_norm_backward(step: &Step<'_>, op: &LayerNormBackward, out: 
                 let mean_h = sum_by([g, weight], |[g, w]| g * w) / n;
                 let variance = sum_by([x], |[x]| (x - mean) * (x - mean)) / n;
                 let product = sum_by([g, x, weight], |[g, x, w]| g * w * (x - mean)) / n;
-                let scale = 1.0 / (variance + op.eps).sqrt();
+                let scale = 1.0 / (variance + op.0.eps).sqrt();
                 let slope = product * scale * scale;
                 for (((y, g), x), w) in y.iter_mut().zip(g).zip(x).zip(weight) {
                     *y = (g * w - mean_h - (x - mean) * slope) * scale;

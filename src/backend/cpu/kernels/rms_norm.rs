@@ -38,7 +38,7 @@ pub(super) fn rms_norm_backward(step: &Step<'_>, op: &RmsNormBackward, out: &mut
         |first, part| {
             let rows = g[first * columns..].chunks_exact(columns).zip(x[first * columns..].chunks_exact(columns));
             for ((g, x), y) in rows.zip(part.chunks_exact_mut(columns)) {
-                let scale = 1.0 / (sum_by([x], |[x]| x * x) / columns as f32 + op.eps).sqrt();
+                let scale = 1.0 / (sum_by([x], |[x]| x * x) / columns as f32 + op.0.eps).sqrt();
                 let product = sum_by([g, x, weight], |[g, x, w]| g * w * x) / columns as f32;
                 let slope = product * scale * scale;
                 for (((y, g), x), w) in y.iter_mut().zip(g).zip(x).zip(weight) {

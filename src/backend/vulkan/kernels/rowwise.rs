@@ -31,7 +31,7 @@ pub fn layer_norm(to: &mut Lowering<'_>, op: &LayerNorm) -> Result<()> {
 
 /// `layer_norm_backward`
 pub fn layer_norm_backward(to: &mut Lowering<'_>, op: &LayerNormBackward) -> Result<()> {
-    norm::<layer_norm_backward::Constants>(to, op.eps)
+    norm::<layer_norm_backward::Constants>(to, op.0.eps)
 }
 
 /// `residual_layer_norm`
@@ -51,7 +51,7 @@ pub fn rms_norm(to: &mut Lowering<'_>, op: &RmsNorm) -> Result<()> {
 
 /// `rms_norm_backward`
 pub fn rms_norm_backward(to: &mut Lowering<'_>, op: &RmsNormBackward) -> Result<()> {
-    norm::<rms_norm_backward::Constants>(to, op.eps)
+    norm::<rms_norm_backward::Constants>(to, op.0.eps)
 }
 
 /// `softmax_backward`
@@ -103,7 +103,7 @@ pub fn cross_entropy(to: &mut Lowering<'_>, op: &CrossEntropy) -> Result<()> {
 }
 
 /// `cross_entropy_backward`: the same.
-pub fn cross_entropy_backward(to: &mut Lowering<'_>, op: &CrossEntropyBackward) -> Result<()> {
+pub fn cross_entropy_backward(to: &mut Lowering<'_>, CrossEntropyBackward(op): &CrossEntropyBackward) -> Result<()> {
     let rows = Rows { columns: to.shape(1).columns() as u32, ..Rows::of_elements(to.shape(2))? };
     let form = Held::of(rows.columns);
     let (weighted, smoothed) = (to.operands() > 3, op.label_smoothing != 0.0);
