@@ -231,7 +231,7 @@ impl<'a> Reader<'a> {
                 if offset != Some(4 * place as u32) {
                     return Err(format!("push constant {name} has offset {offset:?}, expected {}", 4 * place));
                 }
-                members.push(PushMember { name: name.to_owned(), scalar, offset: 4 * place as u32 });
+                members.push(PushMember { name: name.to_owned(), scalar });
             }
         }
         Ok(members)
