@@ -30,34 +30,18 @@ pub(in crate::backend::vulkan) enum Kind {
 }
 
 impl Kind {
-    fn usage(self) -> vk::BufferUsageFlags {
+    /// The name in messages, the place of the memory, and the use.
+    fn properties(self) -> (&'static str, MemoryLocation, vk::BufferUsageFlags) {
+        use MemoryLocation::{CpuToGpu, GpuOnly, GpuToCpu};
         use vk::BufferUsageFlags as Usage;
+        let storage = Usage::STORAGE_BUFFER;
         match self {
-            Kind::Weights => Usage::STORAGE_BUFFER | Usage::TRANSFER_DST,
-            Kind::Activations => Usage::STORAGE_BUFFER | Usage::TRANSFER_SRC,
-            Kind::Arrays => Usage::STORAGE_BUFFER | Usage::TRANSFER_SRC | Usage::TRANSFER_DST,
-            Kind::Inputs => Usage::STORAGE_BUFFER | Usage::INDIRECT_BUFFER,
-            Kind::Results => Usage::TRANSFER_DST,
-            Kind::Staging => Usage::TRANSFER_SRC,
-        }
-    }
-
-    fn location(self) -> MemoryLocation {
-        match self {
-            Kind::Weights | Kind::Activations | Kind::Arrays => MemoryLocation::GpuOnly,
-            Kind::Inputs | Kind::Staging => MemoryLocation::CpuToGpu,
-            Kind::Results => MemoryLocation::GpuToCpu,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Kind::Weights => "weights",
-            Kind::Activations => "activations",
-            Kind::Arrays => "arrays",
-            Kind::Inputs => "inputs",
-            Kind::Results => "results",
-            Kind::Staging => "staging",
+            Kind::Weights => ("weights", GpuOnly, storage | Usage::TRANSFER_DST),
+            Kind::Activations => ("activations", GpuOnly, storage | Usage::TRANSFER_SRC),
+            Kind::Arrays => ("arrays", GpuOnly, storage | Usage::TRANSFER_SRC | Usage::TRANSFER_DST),
+            Kind::Inputs => ("inputs", CpuToGpu, storage | Usage::INDIRECT_BUFFER),
+            Kind::Results => ("results", GpuToCpu, Usage::TRANSFER_DST),
+            Kind::Staging => ("staging", CpuToGpu, Usage::TRANSFER_SRC),
         }
     }
 }
@@ -86,13 +70,12 @@ impl Buffer {
     ) -> Result<Arc<Self>> {
         device.check("an allocation")?;
         let bytes = bytes.max(4);
-        let exhausted =
-            || Error::OutOfMemory { device: device.capabilities.name.clone(), bytes, purpose: kind.name().into() };
+        let (name, location, usage) = kind.properties();
+        let exhausted = || Error::OutOfMemory { device: device.capabilities.name.clone(), bytes, purpose: name.into() };
         if bytes > device.capabilities.allocation || strikes(Fault::Allocation) {
             return Err(exhausted());
         }
-        let info =
-            vk::BufferCreateInfo::default().size(bytes).usage(kind.usage()).sharing_mode(vk::SharingMode::EXCLUSIVE);
+        let info = vk::BufferCreateInfo::default().size(bytes).usage(usage).sharing_mode(vk::SharingMode::EXCLUSIVE);
         // SAFETY: the device is alive.
         let handle = unsafe { device.handle.create_buffer(&info, None) };
         let handle = handle.map_err(|cause| match device.failure("vkCreateBuffer", cause) {
@@ -106,9 +89,9 @@ impl Buffer {
             let mut allocator = lock(&device.allocator);
             let allocator = allocator.as_mut().ok_or_else(exhausted)?;
             let memory = allocator.allocate(&AllocationCreateDesc {
-                name: kind.name(),
+                name,
                 requirements,
-                location: kind.location(),
+                location,
                 linear: true,
                 allocation_scheme: AllocationScheme::GpuAllocatorManaged,
             });
@@ -124,7 +107,7 @@ impl Buffer {
         })?;
         // SAFETY: the allocation meets the buffer's requirements and lives as long as the buffer.
         let bound = unsafe { device.handle.bind_buffer_memory(handle, memory.memory(), memory.offset()) };
-        device.name(handle, kind.name());
+        device.name(handle, name);
         let buffer =
             Buffer { handle, memory: Mutex::new(Some(memory)), bytes, kind, _charge: charge, device: device.clone() };
         bound.map_err(|cause| device.failure("vkBindBufferMemory", cause))?;
