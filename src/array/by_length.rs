@@ -65,10 +65,8 @@ impl ByLength {
         let graph = &mut plan.graph;
         let boundaries = Shape::vector(Dim::Boundaries);
         let offsets = graph.inputs.iter().position(|id| graph.value(*id).shape == boundaries);
-        let offsets = offsets.ok_or_else(|| Error::Unsupported {
-            what: "texts of one length".into(),
-            reason: "no input says where they end".into(),
-        })?;
+        let offsets =
+            offsets.ok_or_else(|| Error::unsupported("texts of one length", "no input says where they end"))?;
         let given = graph.weights_as_inputs();
         let upload = |(id, parts): &(_, Vec<Part>)| upload(&engine, graph.value(*id), parts, weights);
         let weights = given.iter().map(upload).collect::<Result<Vec<_>>>()?;
@@ -158,8 +156,8 @@ fn input(engine: &Arc<Engine>, value: &Value, bytes: &[u8], group: &Group) -> Re
         Dim::Boundaries => group.texts.start..group.texts.end + 1,
         dim @ (Dim::Fixed(_) | Dim::Length) => 0..dim.size(group.counts()),
         dim @ Dim::Counted(_) => {
-            let reason = "texts that run by their length count tokens and texts alone".into();
-            return Err(Error::Unsupported { what: format!("{} with {dim} rows", value.name), reason });
+            let reason = "texts that run by their length count tokens and texts alone";
+            return Err(Error::unsupported(format!("{} with {dim} rows", value.name), reason));
         }
     };
     let width = 4 * value.shape.row_elements();

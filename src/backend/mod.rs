@@ -196,10 +196,7 @@ pub trait ArrayEngine: Send + Sync {
     #[cfg(feature = "vulkan")]
     fn dispatch(&self, call: &UserDispatch, buffers: &mut [Memory]) -> Result<()> {
         let _ = buffers;
-        Err(Error::Unsupported {
-            what: call.variant.name.into(),
-            reason: "a shader runs on Vulkan devices alone".into(),
-        })
+        Err(Error::unsupported(call.variant.name, "a shader runs on Vulkan devices alone"))
     }
     /// Copies the first bytes of `memory` to the host, after waiting for the work that computes them.
     ///

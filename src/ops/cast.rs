@@ -16,7 +16,7 @@ pub struct Cast {
 impl Cast {
     /// The error for an operand of a type that cannot be converted.
     pub fn unsupported(&self, from: DType) -> Error {
-        Error::Unsupported { what: format!("cast to {}", self.to.name()), reason: format!("x is {}", from.name()) }
+        Error::unsupported(format!("cast to {}", self.to.name()), format!("x is {}", from.name()))
     }
 }
 

@@ -82,7 +82,7 @@ impl ArrayEngine for CpuArrays {
         for node in graph.nodes.iter().filter(|node| node.op.operand(0).role != Role::Any) {
             if let Some(id) = node.operands.iter().find(narrow) {
                 let reason = format!("the CPU takes float32, not {}", graph.value(*id).dtype.name());
-                return Err(Error::Unsupported { what: node.name.clone(), reason });
+                return Err(Error::unsupported(&node.name, reason));
             }
         }
         let most = graph.values.iter().map(|value| value.shape.elements(counts)).max().unwrap_or(0);

@@ -50,8 +50,8 @@ impl CpuProgram {
         let narrow = |node: &&Node| node.operands.iter().chain(&node.results).any(|id| value(*id).dtype.is_narrow());
         // The op would read 16-bit elements, while every other value is stored as float32.
         if let Some(node) = plan.graph.nodes.iter().filter(narrow).find(|node| node.op.operand(0).role == Role::Any) {
-            let reason = "a batch on the CPU is held as float32".into();
-            return Err(Error::Unsupported { what: format!("{} in 16 bits", node.name), reason });
+            let what = format!("{} in 16 bits", node.name);
+            return Err(Error::unsupported(what, "a batch on the CPU is held as float32"));
         }
         let plan = if plan.narrow().is_some() { Arc::new(plan.widened()) } else { plan };
         let threads = Threads::new(options.num_threads)?;
@@ -98,7 +98,7 @@ impl CpuProgram {
                 DType::F32 | DType::I32 | DType::U32 => chunks::aligned(bytes),
                 other => {
                     let reason = format!("no kernel of the CPU reads {}", other.name());
-                    return Err(Error::Unsupported { what: value.name.clone(), reason });
+                    return Err(Error::unsupported(&value.name, reason));
                 }
             });
         }

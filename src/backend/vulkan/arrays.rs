@@ -402,7 +402,7 @@ impl ArrayEngine for VulkanArrays {
         if groups.iter().zip(capabilities.workgroup_count).any(|(groups, most)| *groups > most) {
             let most = capabilities.workgroup_count;
             let reason = format!("{groups:?} workgroups, {} allows {most:?}", capabilities.name);
-            return Err(Error::Unsupported { what: variant.name.into(), reason });
+            return Err(Error::unsupported(variant.name, reason));
         }
         let pipeline = self.opened.pipelines.get(device, variant, constants)?;
         let list = &mut *lock(&self.list);

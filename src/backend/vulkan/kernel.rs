@@ -65,7 +65,7 @@ impl Kernel {
             Some(_) => format!("{} has none of the features its variants need", capabilities.name),
         };
         let fits = |v: &&'static Variant| v.needs.iter().all(|f| capabilities.has(*f));
-        variants.find(fits).ok_or_else(|| Error::Unsupported { what: self.name.into(), reason })
+        variants.find(fits).ok_or_else(|| Error::unsupported(self.name, reason))
     }
 }
 

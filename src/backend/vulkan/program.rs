@@ -55,7 +55,7 @@ pub(super) fn prepare_dispatches(
     device.check("preparing a model")?;
     plan.check_stateless()?;
     if !outputs_are_computed(&plan) {
-        return Err(Error::Unsupported { what: "outputs".into(), reason: "an input or a weight is one".into() });
+        return Err(Error::unsupported("outputs", "an input or a weight is one"));
     }
     // The driver needs part of the device's memory for itself.
     let memory = options.memory_limit.unwrap_or(u64::MAX).min(device.capabilities.memory / 16 * 15);
@@ -146,10 +146,9 @@ impl Slots {
         let groups = self.shared.grids.evaluate(feed.counts);
         let too_many = groups.iter().any(|g| g.iter().zip(capabilities.workgroup_count).any(|(n, most)| *n > most));
         if feed.counts.tokens > self.shared.limits.longest_text || too_many {
-            return Err(Error::Unsupported {
-                what: format!("a batch of {} tokens and {} texts", feed.counts.tokens, feed.counts.texts),
-                reason: format!("{} takes {} tokens", capabilities.name, self.shared.limits.longest_text),
-            });
+            let what = format!("a batch of {} tokens and {} texts", feed.counts.tokens, feed.counts.texts);
+            let reason = format!("{} takes {} tokens", capabilities.name, self.shared.limits.longest_text);
+            return Err(Error::unsupported(what, reason));
         }
         Ok(())
     }
