@@ -156,11 +156,7 @@ impl VulkanArrays {
     fn mark(&self, list: &mut List, buffer: &Arc<Buffer>, guard: u64) -> Result<()> {
         let marks = self.buffer(list, Kind::Staging, GUARD)?;
         marks.map(0, GUARD, |memory| memory.fill(MARK))?;
-        list.commands.push(Command::Copy {
-            from: Slice { buffer: marks, offset: 0, bytes: GUARD },
-            to: Slice { buffer: buffer.clone(), offset: guard, bytes: GUARD },
-        });
-        list.copied = true;
+        list.copy(Slice::start(&marks, GUARD), Slice { offset: guard, ..Slice::start(buffer, GUARD) });
         Ok(())
     }
 
@@ -241,11 +237,7 @@ impl VulkanArrays {
         let buffer = self.buffer(list, Kind::Arrays, words)?;
         let staging = self.buffer(list, Kind::Staging, words)?;
         staging.map(0, bytes.len() as u64, |memory| memory.copy_from_slice(bytes))?;
-        list.commands.push(Command::Copy {
-            from: Slice { buffer: staging, offset: 0, bytes: words },
-            to: Slice { buffer: buffer.clone(), offset: 0, bytes: words },
-        });
-        list.copied = true;
+        list.copy(Slice::start(&staging, words), Slice::start(&buffer, words));
         list.staged += words;
         COUNTERS.bytes_up.fetch_add(bytes.len() as u64, Relaxed);
         if list.staged > MUCH_STAGING {
@@ -267,11 +259,7 @@ impl VulkanArrays {
         let bytes = from.bytes;
         let copy = self.buffer(list, Kind::Arrays, bytes)?;
         list.commands.push(Command::BeforeCopies);
-        list.commands.push(Command::Copy {
-            from: Slice { buffer: from, offset: 0, bytes },
-            to: Slice { buffer: copy.clone(), offset: 0, bytes },
-        });
-        list.copied = true;
+        list.copy(Slice::start(&from, bytes), Slice::start(&copy, bytes));
         *memory = self.memory(copy.clone(), None);
         Ok(copy)
     }
@@ -307,6 +295,12 @@ impl VulkanArrays {
 }
 
 impl List {
+    /// Appends a copy.
+    fn copy(&mut self, from: Slice, to: Slice) {
+        self.commands.push(Command::Copy { from, to });
+        self.copied = true;
+    }
+
     /// Adds a dispatch, after a barrier where it needs one.
     fn dispatch(&mut self, launch: &Arc<Launch>, buffers: Vec<Slice>) {
         let accesses = || buffers.iter().zip(launch.pipeline.variant.bindings.iter().map(|b| b.access));
@@ -435,11 +429,7 @@ impl ArrayEngine for VulkanArrays {
             let list = &mut *lock(&self.list);
             results = self.buffer(list, Kind::Results, words)?;
             list.commands.push(Command::BeforeCopies);
-            list.commands.push(Command::Copy {
-                from: Slice { buffer: from.clone(), offset: 0, bytes: words },
-                to: Slice { buffer: results.clone(), offset: 0, bytes: words },
-            });
-            list.copied = true;
+            list.copy(Slice::start(from, words), Slice::start(&results, words));
             self.submit(list)?;
             ticket = list.last;
         }

@@ -86,7 +86,7 @@ impl Ready {
                 Resource::Buffer(place) => bound.buffers.get(place),
                 Resource::Weight(_) => None,
             };
-            buffer.map(|buffer| Slice { buffer: buffer.clone(), offset: 0, bytes: buffer.bytes })
+            buffer.map(|buffer| Slice::start(buffer, buffer.bytes))
         };
         self.launches.iter().enumerate().map(move |(step, launch)| Ok((launch, self.prepared.bind(step, memory)?)))
     }

@@ -58,8 +58,7 @@ pub(super) fn normalize(arch: Arch, op: &LayerNorm, x: &[f32], (weight, bias): (
 }
 
 pub(super) fn layer_norm_backward(step: &Step<'_>, op: &LayerNormBackward, out: &mut [f32]) -> Result<()> {
-    let [g, x, weight] = [0, 1, 2].map(|place| step.floats(place));
-    let (g, x, weight) = (g?, x?, weight?);
+    let (g, x, weight) = (step.floats(0)?, step.floats(1)?, step.floats(2)?);
     let columns = weight.len();
     let n = columns as f32;
     step.rows(out, columns, 16).vectorized(

@@ -6,8 +6,7 @@ use crate::backend::cpu::step::Step;
 use crate::ops::ResidualRmsNorm;
 
 pub(super) fn residual_rms_norm(step: &Step<'_>, op: &ResidualRmsNorm, out: &mut [f32]) -> Result<()> {
-    let [x, residual, weight] = [0, 1, 2].map(|place| step.floats(place));
-    let (x, residual, weight) = (x?, residual?, weight?);
+    let (x, residual, weight) = (step.floats(0)?, step.floats(1)?, step.floats(2)?);
     let columns = weight.len();
     step.rows(out, columns, 16).vectorized(
         #[inline(always)]

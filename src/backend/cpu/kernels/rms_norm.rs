@@ -30,8 +30,7 @@ pub(super) fn normalize(op: &RmsNorm, weight: &[f32], row: &mut [f32]) {
 }
 
 pub(super) fn rms_norm_backward(step: &Step<'_>, op: &RmsNormBackward, out: &mut [f32]) -> Result<()> {
-    let [g, x, weight] = [0, 1, 2].map(|place| step.floats(place));
-    let (g, x, weight) = (g?, x?, weight?);
+    let (g, x, weight) = (step.floats(0)?, step.floats(1)?, step.floats(2)?);
     let columns = weight.len();
     step.rows(out, columns, 16).vectorized(
         #[inline(always)]

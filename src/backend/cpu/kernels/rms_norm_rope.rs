@@ -10,8 +10,7 @@ pub(super) fn rms_norm_rope(step: &Step<'_>, op: &RmsNormRope, out: &mut [f32]) 
     let [_, places, heads, head] = step.shape(0).fixed_axes("rms_norm_rope", "x")?[..] else {
         return Ok(());
     };
-    let [x, weight, cos, sin] = [0, 1, 2, 3].map(|place| step.floats(place));
-    let (x, weight, cos, sin) = (x?, weight?, cos?, sin?);
+    let (x, weight, cos, sin) = (step.floats(0)?, step.floats(1)?, step.floats(2)?, step.floats(3)?);
     let (columns, half) = (weight.len(), head / 2);
     let place_rows = heads * head / columns.max(1);
     let table = if step.shape(2).0.len() == 2 { places } else { usize::MAX };

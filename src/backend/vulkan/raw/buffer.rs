@@ -14,7 +14,7 @@ use crate::{Error, Result};
 
 /// The use of a buffer, which determines where its memory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::backend::vulkan) enum Kind {
+pub enum Kind {
     /// The model's constants: device-local.
     Weights,
     /// Computed values: device-local.
@@ -47,11 +47,11 @@ impl Kind {
 }
 
 /// A buffer.
-pub(in crate::backend::vulkan) struct Buffer {
+pub struct Buffer {
     pub(super) handle: vk::Buffer,
     memory: Mutex<Option<Allocation>>,
     /// Size.
-    pub(in crate::backend::vulkan) bytes: u64,
+    pub bytes: u64,
     kind: Kind,
     _charge: Charge,
     pub(super) device: Arc<Device>,
@@ -62,12 +62,7 @@ impl Buffer {
     ///
     /// # Errors
     /// `OutOfMemory`, or a driver error.
-    pub(in crate::backend::vulkan) fn new(
-        device: &Arc<Device>,
-        kind: Kind,
-        bytes: u64,
-        budget: &Arc<Budget>,
-    ) -> Result<Arc<Self>> {
+    pub fn new(device: &Arc<Device>, kind: Kind, bytes: u64, budget: &Arc<Budget>) -> Result<Arc<Self>> {
         device.check("an allocation")?;
         let bytes = bytes.max(4);
         let (name, location, usage) = kind.properties();
@@ -115,7 +110,7 @@ impl Buffer {
     }
 
     /// The capabilities of its device.
-    pub(in crate::backend::vulkan) fn limits(&self) -> &Capabilities {
+    pub fn limits(&self) -> &Capabilities {
         &self.device.capabilities
     }
 
@@ -124,12 +119,7 @@ impl Buffer {
     ///
     /// # Errors
     /// `Unusable` after a fork; `Device` when the range is out of bounds or the buffer is not host-visible.
-    pub(in crate::backend::vulkan) fn map<R>(
-        &self,
-        offset: u64,
-        length: u64,
-        use_it: impl FnOnce(&mut [u8]) -> R,
-    ) -> Result<R> {
+    pub fn map<R>(&self, offset: u64, length: u64, use_it: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
         self.device.check("a copy")?;
         let outside = || {
             let range =
@@ -165,13 +155,19 @@ impl Drop for Buffer {
 
 /// A part of a buffer.
 #[derive(Clone)]
-pub(in crate::backend::vulkan) struct Slice {
-    pub(in crate::backend::vulkan) buffer: Arc<Buffer>,
-    pub(in crate::backend::vulkan) offset: u64,
-    pub(in crate::backend::vulkan) bytes: u64,
+pub struct Slice {
+    pub buffer: Arc<Buffer>,
+    pub offset: u64,
+    pub bytes: u64,
 }
 
 impl Slice {
+    /// The first bytes of a buffer.
+    #[inline]
+    pub fn start(buffer: &Arc<Buffer>, bytes: u64) -> Self {
+        Slice { buffer: buffer.clone(), offset: 0, bytes }
+    }
+
     /// Whether the slice lies in its buffer.
     pub(super) fn fits(&self) -> bool {
         self.bytes > 0 && self.offset.checked_add(self.bytes).is_some_and(|end| end <= self.buffer.bytes)

@@ -9,29 +9,29 @@ use crate::backend::vulkan::{Capabilities, DeviceType, Feature};
 
 /// What a pipeline cache on disk depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::backend::vulkan) struct Identity {
+pub struct Identity {
     /// PCI vendor.
-    pub(in crate::backend::vulkan) vendor: u32,
+    pub vendor: u32,
     /// PCI device.
-    pub(in crate::backend::vulkan) device: u32,
+    pub device: u32,
     /// Driver version, in the vendor's encoding.
-    pub(in crate::backend::vulkan) driver: u32,
+    pub driver: u32,
     /// The driver's UUID for compatible caches.
-    pub(in crate::backend::vulkan) cache: [u8; 16],
+    pub cache: [u8; 16],
 }
 
 /// A device that can be opened.
 #[derive(Clone)]
-pub(in crate::backend::vulkan) struct Physical {
+pub struct Physical {
     pub(super) handle: vk::PhysicalDevice,
     pub(super) queue_family: u32,
     pub(super) timestamp_bits: u32,
     /// Optional extensions to enable.
     pub(super) extensions: Vec<&'static CStr>,
     /// Its capabilities, with what it lacks.
-    pub(in crate::backend::vulkan) capabilities: Capabilities,
+    pub capabilities: Capabilities,
     /// For the pipeline cache.
-    pub(in crate::backend::vulkan) identity: Identity,
+    pub identity: Identity,
 }
 
 /// What every kernel may rely on, besides Vulkan 1.3.
