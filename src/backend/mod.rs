@@ -1,6 +1,7 @@
 //! How plans run: the trait that the CPU and Vulkan backends implement, and the choice between them.
 
 pub mod choose;
+pub(crate) mod chunk;
 pub mod cpu;
 pub mod faults;
 #[cfg(feature = "vulkan")]

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::chunks::aligned;
 use super::constants::Constants;
 use super::floats::Floats;
 use super::simd::Arch;
 use super::step::Step;
 use super::threads::{Team, Threads};
 use super::written::Written;
+use crate::backend::chunk::aligned;
 use crate::backend::{ArrayEngine, Memory, Prepared, ProgramOptions};
 use crate::graph::{Plan, Storage, ValueId};
 use crate::ops::Counts;

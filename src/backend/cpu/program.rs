@@ -10,12 +10,13 @@ use std::sync::{Arc, Mutex};
 
 use rayon::prelude::*;
 
-use super::chunks::{self, Chunk, Texts};
+use super::chunks::{self, Texts};
 use super::constants::Constants;
 use super::simd::Arch;
 use super::step::Step;
 use super::threads::{Team, Threads};
 use super::written::Written;
+use crate::backend::chunk::{Chunk, aligned};
 use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions, Reader};
 use crate::dtype::DType;
 use crate::graph::{Node, Plan, Storage};
@@ -86,7 +87,7 @@ impl CpuProgram {
             inputs.push(match value.dtype {
                 DType::F16 | DType::Bf16 => value.dtype.decode(bytes).into(),
                 DType::I32 | DType::U32 if rows == Dim::Boundaries => {
-                    let mut offsets: Cow<'_, [f32]> = chunks::aligned(bytes);
+                    let mut offsets: Cow<'_, [f32]> = aligned(bytes);
                     let first = offsets.first().map_or(0, |first| first.to_bits());
                     if first != 0 {
                         bytemuck::cast_slice_mut(offsets.to_mut())
@@ -95,7 +96,7 @@ impl CpuProgram {
                     }
                     offsets
                 }
-                DType::F32 | DType::I32 | DType::U32 => chunks::aligned(bytes),
+                DType::F32 | DType::I32 | DType::U32 => aligned(bytes),
                 other => {
                     let reason = format!("no kernel of the CPU reads {}", other.name());
                     return Err(Error::unsupported(&value.name, reason));
