@@ -362,7 +362,7 @@ impl ArrayEngine for VulkanArrays {
         }
         let heavy = flops_per_submission(device.capabilities.device_type);
         // Layers are alike, so their dispatches cost about the same.
-        let flops = ready.flops.div_ceil(ready.dispatches().max(1) as u64);
+        let flops = ready.flops.div_ceil(ready.launches.len().max(1) as u64);
         for dispatch in ready.bind(&bound) {
             let (launch, buffers) = dispatch?;
             list.dispatch(launch, buffers);

@@ -17,7 +17,7 @@ pub(super) struct Prepared {
     pub(super) dispatches: Vec<Dispatch>,
     /// One per dispatch.
     pipelines: Vec<Arc<Pipeline>>,
-    weights: Arena,
+    pub(super) weights: Arena,
     /// Arena regions of the weights.
     regions: HashMap<ValueId, usize>,
 }
@@ -41,11 +41,6 @@ impl Prepared {
         let weights = upload(device, graph, &ids, weights, budget)?;
         let regions = ids.into_iter().enumerate().map(|(region, id)| (id, region)).collect();
         Ok(Prepared { dispatches, pipelines, weights, regions })
-    }
-
-    /// Bytes of the constants.
-    pub(super) fn weight_bytes(&self) -> u64 {
-        self.weights.bytes()
     }
 
     /// A dispatch with the given grid.

@@ -24,7 +24,7 @@ pub(super) struct Ready {
     /// Which buffers contain the outputs.
     pub(super) outputs: Vec<usize>,
     /// One per dispatch.
-    launches: Vec<Arc<Launch>>,
+    pub(super) launches: Vec<Arc<Launch>>,
     pub(super) flops: u64,
 }
 
@@ -66,11 +66,6 @@ impl Ready {
         let launch = |(step, d): (usize, &Dispatch)| prepared.launch(step, Grid::Direct(grid(d.grid)));
         let launches = prepared.dispatches.iter().enumerate().map(launch).collect();
         Ok(Ready { prepared, counts: buffer, sizes, outputs, launches, flops: plan.flops(counts) })
-    }
-
-    /// The number of dispatches per run.
-    pub(super) fn dispatches(&self) -> usize {
-        self.launches.len()
     }
 
     /// The dispatches of a run.

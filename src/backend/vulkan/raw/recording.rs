@@ -133,7 +133,7 @@ impl Recording {
             let device = device.clone();
             move |cause| device.failure(call, cause)
         };
-        self.dispatches = self.commands.iter().filter(|c| matches!(c, Command::Dispatch { .. })).count() as u64;
+        self.dispatches = self.launches().count() as u64;
         let sets = self.descriptor_sets()?;
         if timing == Timing::On && device.timestamp_bits > 0 && self.dispatches > 0 {
             let info = vk::QueryPoolCreateInfo::default()
@@ -253,12 +253,8 @@ impl Recording {
         let sets = unsafe { device.handle.allocate_descriptor_sets(&info) }
             .map_err(|cause| device.failure("vkAllocateDescriptorSets", cause))?;
         let mut writes = Vec::new();
-        let pipelines = self.commands.iter().filter_map(|c| match c {
-            Command::Dispatch { launch, .. } => Some(&launch.pipeline),
-            _ => None,
-        });
-        for ((set, infos), pipeline) in sets.iter().zip(&infos).zip(pipelines) {
-            for (binding, info) in pipeline.variant.bindings.iter().zip(infos) {
+        for ((set, infos), launch) in sets.iter().zip(&infos).zip(self.launches()) {
+            for (binding, info) in launch.pipeline.variant.bindings.iter().zip(infos) {
                 writes.push(
                     vk::WriteDescriptorSet::default()
                         .dst_set(*set)
@@ -360,16 +356,12 @@ impl Recording {
     ///
     /// # Errors
     /// A driver error.
-    pub fn release(&mut self) -> Result<bool> {
-        if self.commands.is_empty() {
-            return Ok(true);
-        }
-        let done = self.device.reached(self.ticket)?;
-        if done {
+    pub fn release(&mut self) -> Result<()> {
+        if self.finished()? {
             self.recorded = false;
             self.clear()?;
         }
-        Ok(done)
+        Ok(())
     }
 
     /// Clears the recording, which must not be in flight.
