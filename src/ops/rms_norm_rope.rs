@@ -1,6 +1,7 @@
 //! Normalisation by the root mean square, then rotary positions.
 
 use super::definition::{self, Origin, RMS_NORM, Sought, Step};
+use super::rope;
 use super::{Op, Operand, Operation, RmsNorm, Rope, Shape, Signature};
 use crate::{Error, Result};
 
@@ -21,9 +22,7 @@ impl Operation for RmsNormRope {
 
     fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
         let [x, weight, ..] = operands else { return Ok(Vec::new()) };
-        let [batch, rows, heads, columns] = x.fixed_axes("rms_norm_rope", "x")?[..] else {
-            return Err(Error::InvalidArgument(format!("rms_norm_rope: x has shape {x}, expected [B, S, H, D]")));
-        };
+        let [batch, rows, heads, columns] = rope::heads("rms_norm_rope", x)?;
         let normal = match weight.fixed_axes("rms_norm_rope", "weight")?[..] {
             [n] if n == columns => (*x).clone(),
             [n] if n == heads * columns => Shape::fixed(&[batch, rows, n]),

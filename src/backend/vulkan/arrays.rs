@@ -229,23 +229,6 @@ impl VulkanArrays {
         Ok(())
     }
 
-    /// A buffer with the given content.
-    fn uploaded(&self, bytes: &[u8]) -> Result<Arc<Buffer>> {
-        self.opened.device.check("an upload")?;
-        let list = &mut *lock(&self.list);
-        let words = bytes.len().next_multiple_of(4) as u64;
-        let buffer = self.buffer(list, Kind::Arrays, words)?;
-        let staging = self.buffer(list, Kind::Staging, words)?;
-        staging.map(0, bytes.len() as u64, |memory| memory.copy_from_slice(bytes))?;
-        list.copy(Slice::start(&staging, words), Slice::start(&buffer, words));
-        list.staged += words;
-        COUNTERS.bytes_up.fetch_add(bytes.len() as u64, Relaxed);
-        if list.staged > MUCH_STAGING {
-            self.submit(list)?;
-        }
-        Ok(buffer)
-    }
-
     /// The buffer of `memory` if it is unshared, or of a copy that replaces it.
     fn own(&self, list: &mut List, memory: &mut Memory) -> Result<Arc<Buffer>> {
         if memory.is_empty() {
@@ -331,7 +314,19 @@ fn held(memory: &Memory) -> Option<&Arc<Buffer>> {
 
 impl ArrayEngine for VulkanArrays {
     fn upload(&self, bytes: &[u8]) -> Result<Memory> {
-        Ok(self.memory(self.uploaded(bytes)?, None))
+        self.opened.device.check("an upload")?;
+        let list = &mut *lock(&self.list);
+        let words = bytes.len().next_multiple_of(4) as u64;
+        let buffer = self.buffer(list, Kind::Arrays, words)?;
+        let staging = self.buffer(list, Kind::Staging, words)?;
+        staging.map(0, bytes.len() as u64, |memory| memory.copy_from_slice(bytes))?;
+        list.copy(Slice::start(&staging, words), Slice::start(&buffer, words));
+        list.staged += words;
+        COUNTERS.bytes_up.fetch_add(bytes.len() as u64, Relaxed);
+        if list.staged > MUCH_STAGING {
+            self.submit(list)?;
+        }
+        Ok(self.memory(buffer, None))
     }
 
     fn prepare(&self, plan: Plan, counts: Counts) -> Result<Prepared> {

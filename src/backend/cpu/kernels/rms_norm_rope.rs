@@ -5,11 +5,10 @@ use super::rope::turn;
 use crate::Result;
 use crate::backend::cpu::step::Step;
 use crate::ops::RmsNormRope;
+use crate::ops::rope::heads;
 
 pub(super) fn rms_norm_rope(step: &Step<'_>, op: &RmsNormRope, out: &mut [f32]) -> Result<()> {
-    let [_, places, heads, head] = step.shape(0).fixed_axes("rms_norm_rope", "x")?[..] else {
-        return Ok(());
-    };
+    let [_, places, heads, head] = heads("rms_norm_rope", step.shape(0))?;
     let (x, weight, cos, sin) = (step.floats(0)?, step.floats(1)?, step.floats(2)?, step.floats(3)?);
     let (columns, half) = (weight.len(), head / 2);
     let place_rows = heads * head / columns.max(1);

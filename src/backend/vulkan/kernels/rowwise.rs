@@ -7,6 +7,7 @@ use crate::backend::vulkan::generated::{
 };
 use crate::backend::vulkan::kernel::{Extent, Specialization};
 use crate::backend::vulkan::lowering::{Build, Lowering};
+use crate::ops::rope;
 use crate::ops::softmax::Broadcast;
 use crate::ops::{
     Counts, CrossEntropy, CrossEntropyBackward, Dim, LayerNorm, LayerNormBackward, Normalize, ResidualLayerNorm,
@@ -135,10 +136,7 @@ pub fn normalize(to: &mut Lowering<'_>, op: &Normalize) -> Result<()> {
 
 /// `rms_norm_rope`
 pub fn rms_norm_rope(to: &mut Lowering<'_>, op: &RmsNormRope) -> Result<()> {
-    let shape = to.shape(0);
-    let [batch, places, heads, head] = shape.fixed_axes("rms_norm_rope", "x")?[..] else {
-        return Err(Error::InvalidArgument(format!("rms_norm_rope: x has shape {shape}, expected [B, S, H, D]")));
-    };
+    let [batch, places, heads, head] = rope::heads("rms_norm_rope", to.shape(0))?;
     let columns = to.shape(1).columns();
     let place_rows = heads * head / columns.max(1);
     let rows = Rows::new(Dim::Fixed(batch * places * place_rows), columns as u32);

@@ -57,7 +57,8 @@ pub(super) fn physical(instance: &Instance, handle: vk::PhysicalDevice) -> Physi
             vk::PhysicalDeviceProperties2::default().push_next(&mut p11).push_next(&mut p12).push_next(&mut p13);
         // SAFETY: the device is of version 1.3, which defines every structure of the chain.
         unsafe { instance.handle.get_physical_device_properties2(handle, &mut properties) };
-        let offered = offered_extensions(instance, handle);
+        // SAFETY: as above.
+        let offered = unsafe { instance.handle.enumerate_device_extension_properties(handle) }.unwrap_or_default();
         let found = Found::query(instance, handle, &p11, &offered);
         missing.extend(found.missing);
         features = found.features;
@@ -199,11 +200,6 @@ fn has_f16_matrices(instance: &Instance, handle: vk::PhysicalDevice) -> bool {
             && s.c_type == vk::ComponentTypeKHR::FLOAT32
             && s.result_type == vk::ComponentTypeKHR::FLOAT32
     })
-}
-
-fn offered_extensions(instance: &Instance, handle: vk::PhysicalDevice) -> Vec<vk::ExtensionProperties> {
-    // SAFETY: `handle` was enumerated from `instance`, which is alive.
-    unsafe { instance.handle.enumerate_device_extension_properties(handle) }.unwrap_or_default()
 }
 
 /// The first queue family with compute (families that also support graphics come first and get the most resources),
