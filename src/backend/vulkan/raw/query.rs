@@ -57,7 +57,7 @@ pub(super) fn physical(instance: &Instance, handle: vk::PhysicalDevice) -> Physi
             vk::PhysicalDeviceProperties2::default().push_next(&mut p11).push_next(&mut p12).push_next(&mut p13);
         // SAFETY: the device is of version 1.3, which defines every structure of the chain.
         unsafe { instance.handle.get_physical_device_properties2(handle, &mut properties) };
-        // SAFETY: as above.
+        // SAFETY: `handle` was enumerated from `instance`, which is alive.
         let offered = unsafe { instance.handle.enumerate_device_extension_properties(handle) }.unwrap_or_default();
         let found = Found::query(instance, handle, &p11, &offered);
         missing.extend(found.missing);

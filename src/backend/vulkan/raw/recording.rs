@@ -352,7 +352,7 @@ impl Recording {
         Ok(!self.commands.is_empty() && self.ticket != Ticket::default() && self.device.reached(self.ticket)?)
     }
 
-    /// Clears the recording, which frees its resources, if the last submission is finished. Returns whether it is.
+    /// Clears the recording, which frees its resources, if it was submitted and is finished.
     ///
     /// # Errors
     /// A driver error.
