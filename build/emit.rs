@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use crate::capabilities::Feature;
-use crate::interface::{Access, Constant, Interface, PushMember, Scalar};
+use crate::interface::{Constant, Interface, PushMember, Scalar};
 use crate::manifest;
 
 /// A shader with its compiled variants.
@@ -180,7 +180,7 @@ fn module<'a>(kernel: &'a Kernel, blocks: &mut Blocks<'a>) -> Result<String, Str
     // A shader without constants does not use `Constant`.
     line("#[allow(unused_imports)]".into());
     line("use crate::backend::vulkan::kernel::{".into());
-    line("Access, Binding, Constant, Kernel, PushMember, Scalar, Specialization, Variant};".into());
+    line("Access::*, Binding, Constant, Kernel, PushMember, Scalar::*, Specialization, Variant};".into());
 
     line("/// The shader with its variants.".into());
     line(format!("pub static KERNEL: Kernel = Kernel {{ name: {:?}, variants: &[", kernel.name));
@@ -196,9 +196,9 @@ fn module<'a>(kernel: &'a Kernel, blocks: &mut Blocks<'a>) -> Result<String, Str
             line("#[repr(C)]".into());
             line("#[derive(Debug, Clone, Copy, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]".into());
             line("pub struct Push {".into());
-            for member in &interface.push {
+            for (place, member) in interface.push.iter().enumerate() {
                 let (rust, _) = value(member.scalar, 0);
-                line(format!("/// Byte {}.\npub {}: {rust},", member.offset, member.name));
+                line(format!("/// Byte {}.\npub {}: {rust},", 4 * place, member.name));
             }
             line("}".into());
             let names: Vec<String> = interface.push.iter().map(|member| member.name.clone()).collect();
@@ -240,20 +240,8 @@ fn variant_row(kernel: &Kernel, variant: &Variant) -> Result<String, String> {
             .ok_or_else(|| format!("unknown feature {name:?}"))
     };
     let needs: Vec<String> = variant.row.needs.iter().map(feature).collect::<Result<_, _>>()?;
-    let bindings = interface.bindings.iter().map(|b| {
-        let access = match b.access {
-            Access::Read => "Read",
-            Access::Write => "Write",
-            Access::ReadWrite => "ReadWrite",
-        };
-        format!("Binding {{ name: {:?}, index: {}, access: Access::{access} }}", b.name, b.index)
-    });
-    let push =
-        interface.push.iter().map(|m| format!("PushMember {{ name: {:?}, scalar: Scalar::{:?} }}", m.name, m.scalar));
-    let constants = interface.constants.iter().map(|c| {
-        let name = c.name.to_lowercase();
-        format!("Constant {{ name: {name:?}, id: {}, scalar: Scalar::{:?}, default: {} }}", c.id, c.scalar, c.default)
-    });
+    let lower = |c: &Constant| Constant { name: c.name.to_lowercase(), ..c.clone() };
+    let constants: Vec<Constant> = interface.constants.iter().map(lower).collect();
     writeln!(out, "Variant {{ name: {:?}, needs: &[{}],", variant.row.name, needs.join(", ")).expect("memory");
     let stored = match variant.row.stored.as_str() {
         "float32" => "F32",
@@ -266,10 +254,10 @@ fn variant_row(kernel: &Kernel, variant: &Variant) -> Result<String, String> {
     writeln!(out, "source: include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {file:?})),").expect("memory");
     let defines: Vec<_> = variant.row.defines.iter().collect();
     writeln!(out, "defines: &{defines:?},").expect("memory");
-    writeln!(out, "bindings: &[{}],", bindings.collect::<Vec<_>>().join(", ")).expect("memory");
+    // The names of variants and fields, as `Debug` writes them, are Rust's.
+    writeln!(out, "bindings: &{:?},", interface.bindings).expect("memory");
     writeln!(out, "push_bytes: {},", 4 * interface.push.len()).expect("memory");
-    writeln!(out, "push: &[{}],", push.collect::<Vec<_>>().join(", ")).expect("memory");
-    writeln!(out, "constants: &[{}],", constants.collect::<Vec<_>>().join(", ")).expect("memory");
+    writeln!(out, "push: &{:?}, constants: &{constants:?},", interface.push).expect("memory");
     writeln!(out, "local_size: {:?}, shared_bytes: {},", interface.local_size, interface.shared_bytes).expect("memory");
     let (words, file) = (variant.spirv.len(), format!("/{}", spirv_file(kernel, variant)));
     writeln!(out, "spirv: &bytemuck::must_cast::<[u8; {}], [u32; {words}]>(", 4 * words).expect("memory");

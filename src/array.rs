@@ -76,16 +76,7 @@ impl Engine {
             engines.insert(device.to_owned(), engine.clone());
             return Ok(engine);
         }
-        let engine = Arc::new(Engine {
-            backend,
-            kind: choice.kind(),
-            device: choice.backend.device_name().to_owned(),
-            reason: choice.reason,
-            architecture: String::new(),
-            shaders: None,
-            calls: calls::Calls::default(),
-            filled: steps::Filled::default(),
-        });
+        let engine = Arc::new(Engine { reason: choice.reason, ..Engine::new(backend, &*choice.backend) });
         engines.insert(device.to_owned(), engine.clone());
         Ok(engine)
     }
@@ -98,16 +89,21 @@ impl Engine {
 
     /// A separate engine that runs the shaders of a plan.
     fn own(backend: &dyn Backend, plan: &Plan, options: ProgramOptions) -> Result<Arc<Engine>> {
-        Ok(Arc::new(Engine {
-            backend: backend.arrays(Some(options))?,
+        let (architecture, shaders) = (plan.architecture.clone(), Some(plan.shaders.clone()));
+        Ok(Arc::new(Engine { architecture, shaders, ..Engine::new(backend.arrays(Some(options))?, backend) }))
+    }
+
+    fn new(arrays: Arc<dyn ArrayEngine>, backend: &dyn Backend) -> Self {
+        Engine {
+            backend: arrays,
             kind: backend.kind(),
             device: backend.device_name().to_owned(),
             reason: String::new(),
-            architecture: plan.architecture.clone(),
-            shaders: Some(plan.shaders.clone()),
+            architecture: String::new(),
+            shaders: None,
             calls: calls::Calls::default(),
             filled: steps::Filled::default(),
-        }))
+        }
     }
 
     /// The registry used by a call made now.

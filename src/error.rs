@@ -3,7 +3,7 @@
 //! Each variant maps to one Python exception class (see `python/src/error.rs`), so a new variant affects what Python
 //! users catch.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The result of every fallible function of the crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -176,6 +176,16 @@ pub fn brief(fault: impl std::fmt::Display) -> String {
 }
 
 impl Error {
+    /// [`Error::Unsupported`].
+    pub(crate) fn unsupported(what: impl Into<String>, reason: impl Into<String>) -> Self {
+        Error::Unsupported { what: what.into(), reason: reason.into() }
+    }
+
+    /// [`Error::ModelFormat`] of a file or folder.
+    pub(crate) fn format(path: &Path, problem: impl Into<String>) -> Self {
+        Error::ModelFormat { path: path.to_owned(), problem: problem.into() }
+    }
+
     /// Whether the batch may be rerun on the CPU, because the fault is the device's and not the input's.
     pub fn is_device_fault(&self) -> bool {
         matches!(self, Error::Device { .. } | Error::DeviceLost { .. } | Error::OutOfMemory { .. })

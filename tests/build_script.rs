@@ -107,7 +107,7 @@ fn interface() -> Interface {
     let binding = |name: &str, index, access| Binding { name: name.into(), index, access };
     Interface {
         bindings: vec![binding("x", 0, Access::Read), binding("y", 1, Access::Write)],
-        push: vec![PushMember { name: "eps".into(), scalar: Scalar::F32, offset: 0 }],
+        push: vec![PushMember { name: "eps".into(), scalar: Scalar::F32 }],
         constants: vec![Constant { name: "LANES".into(), id: 0, scalar: Scalar::U32, default: 32 }],
         local_size: [64, 1, 1],
         shared_bytes: 256,
@@ -160,12 +160,8 @@ fn blocks_with_the_same_members_are_one_type() {
 fn a_block_is_made_from_what_has_its_members() {
     let text = |members: &[&str], folder: &str| {
         let mut interface = interface();
-        let member = |(place, name): (usize, &&str)| PushMember {
-            name: (*name).into(),
-            scalar: Scalar::U32,
-            offset: 4 * place as u32,
-        };
-        interface.push = members.iter().enumerate().map(member).collect();
+        let member = |name: &&str| PushMember { name: (*name).into(), scalar: Scalar::U32 };
+        interface.push = members.iter().map(member).collect();
         let file = Path::new("shaders").join(folder).join("a.glsl");
         emit::emit(&[emit::Kernel { file, ..kernel(vec![interface]) }]).unwrap()
     };

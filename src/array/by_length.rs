@@ -4,11 +4,11 @@
 //! run of the plan.
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Array, Engine, program};
+use crate::backend::chunk::{Chunk, aligned};
 use crate::backend::{Backend, BackendKind, BatchLimits, Feed, Pending, Program, ProgramOptions, Reader};
 use crate::dtype::DType;
 use crate::graph::{Plan, Value};
@@ -35,19 +35,6 @@ pub struct ByLength {
     offsets: usize,
 }
 
-/// Adjacent texts of one length.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Group {
-    texts: Range<usize>,
-    tokens: Range<usize>,
-}
-
-impl Group {
-    fn counts(&self) -> Counts {
-        Counts::new(self.tokens.len(), self.texts.len())
-    }
-}
-
 impl ByLength {
     /// Uploads the weights as float32 and runs one token, so that unsupported features of the device are reported
     /// early.
@@ -65,10 +52,8 @@ impl ByLength {
         let graph = &mut plan.graph;
         let boundaries = Shape::vector(Dim::Boundaries);
         let offsets = graph.inputs.iter().position(|id| graph.value(*id).shape == boundaries);
-        let offsets = offsets.ok_or_else(|| Error::Unsupported {
-            what: "texts of one length".into(),
-            reason: "no input says where they end".into(),
-        })?;
+        let offsets =
+            offsets.ok_or_else(|| Error::unsupported("texts of one length", "no input says where they end"))?;
         let given = graph.weights_as_inputs();
         let upload = |(id, parts): &(_, Vec<Part>)| upload(&engine, graph.value(*id), parts, weights);
         let weights = given.iter().map(upload).collect::<Result<Vec<_>>>()?;
@@ -85,8 +70,8 @@ impl ByLength {
 
     /// Runs a text of one token with all inputs zero, but for the last boundary.
     fn try_one(&self) -> Result<()> {
-        let group = Group { texts: 0..1, tokens: 0..1 };
-        let counts = group.counts();
+        let group = Chunk { texts: 0..1, tokens: 0..1 };
+        let counts = group.counts(Counts::default());
         let mut inputs: Vec<Vec<u32>> = self.inputs().map(|value| vec![0; value.shape.elements(counts)]).collect();
         inputs[self.offsets][1] = 1;
         let inputs: Vec<&[u8]> = inputs.iter().map(|input| bytemuck::cast_slice(input)).collect();
@@ -116,11 +101,11 @@ impl ByLength {
     }
 
     /// Runs a group and returns its outputs.
-    fn run(&self, inputs: &[&[u8]], group: &Group) -> Result<Vec<Array>> {
+    fn run(&self, inputs: &[&[u8]], group: &Chunk) -> Result<Vec<Array>> {
         let given = self.inputs().zip(inputs).map(|(value, bytes)| input(&self.engine, value, bytes, group));
         let given = given.collect::<Result<Vec<_>>>()?;
         let given: Vec<&Array> = given.iter().chain(&self.weights).collect();
-        self.program(group.counts())?.run(&given)
+        self.program(group.counts(Counts::default()))?.run(&given)
     }
 
     fn check(&self, feed: &Feed<'_>) -> Result<()> {
@@ -151,24 +136,21 @@ fn upload(engine: &Arc<Engine>, value: &Value, parts: &[Part], weights: &dyn Wei
 }
 
 /// A group's rows of an input; boundaries count from the group's first token.
-fn input(engine: &Arc<Engine>, value: &Value, bytes: &[u8], group: &Group) -> Result<Array> {
+fn input(engine: &Arc<Engine>, value: &Value, bytes: &[u8], group: &Chunk) -> Result<Array> {
     let rows = match value.shape.rows() {
-        Dim::Tokens => group.tokens.clone(),
-        Dim::Texts => group.texts.clone(),
-        Dim::Boundaries => group.texts.start..group.texts.end + 1,
-        dim @ (Dim::Fixed(_) | Dim::Length) => 0..dim.size(group.counts()),
         dim @ Dim::Counted(_) => {
-            let reason = "texts that run by their length count tokens and texts alone".into();
-            return Err(Error::Unsupported { what: format!("{} with {dim} rows", value.name), reason });
+            let reason = "texts that run by their length count tokens and texts alone";
+            return Err(Error::unsupported(format!("{} with {dim} rows", value.name), reason));
         }
+        dim => group.rows(dim).unwrap_or_else(|| 0..dim.size(group.counts(Counts::default()))),
     };
     let width = 4 * value.shape.row_elements();
-    let shape = value.shape.sizes(group.counts());
+    let shape = value.shape.sizes(group.counts(Counts::default()));
     let bytes = &bytes[rows.start * width..rows.end * width];
     match (value.dtype, value.shape.rows()) {
         (DType::U32, Dim::Boundaries) => {
             let first = group.tokens.start as u32;
-            let counted: Vec<u32> = numbers::<u32>(bytes).into_iter().map(|offset| offset - first).collect();
+            let counted: Vec<u32> = aligned::<u32>(bytes).iter().map(|offset| offset - first).collect();
             engine.upload(DType::U32, &shape, bytemuck::cast_slice(&counted))
         }
         (DType::F16 | DType::Bf16, _) => engine.upload(DType::F32, &shape, bytes),
@@ -176,22 +158,16 @@ fn input(engine: &Arc<Engine>, value: &Value, bytes: &[u8], group: &Group) -> Re
     }
 }
 
-fn numbers<T: bytemuck::Pod>(bytes: &[u8]) -> Vec<T> {
-    let mut numbers = vec![T::zeroed(); bytes.len() / size_of::<T>()];
-    bytemuck::cast_slice_mut(&mut numbers).copy_from_slice(bytes);
-    numbers
-}
-
 /// Splits a batch into groups of adjacent texts of one length, at most `most(length)` texts each.
 ///
 /// # Errors
 /// `InvalidArgument` for offsets that decrease, or do not run from 0 to the number of tokens.
-fn groups(offsets: &[u32], tokens: usize, most: impl Fn(usize) -> usize) -> Result<Vec<Group>> {
+fn groups(offsets: &[u32], tokens: usize, most: impl Fn(usize) -> usize) -> Result<Vec<Chunk>> {
     let ends = (offsets.first(), offsets.last().map(|last| *last as usize));
     if ends != (Some(&0), Some(tokens)) || offsets.windows(2).any(|pair| pair[0] > pair[1]) {
         return Err(Error::InvalidArgument(format!("offsets do not rise from 0 to {tokens}")));
     }
-    let mut groups: Vec<Group> = Vec::new();
+    let mut groups: Vec<Chunk> = Vec::new();
     for (text, pair) in offsets.windows(2).enumerate() {
         let rows = pair[0] as usize..pair[1] as usize;
         match groups.last_mut() {
@@ -201,7 +177,7 @@ fn groups(offsets: &[u32], tokens: usize, most: impl Fn(usize) -> usize) -> Resu
                 group.texts.end = text + 1;
                 group.tokens.end = rows.end;
             }
-            _ => groups.push(Group { texts: text..text + 1, tokens: rows }),
+            _ => groups.push(Chunk { texts: text..text + 1, tokens: rows }),
         }
     }
     Ok(groups)
@@ -214,7 +190,7 @@ impl Program for ByLength {
 
     fn submit(&self, feed: &Feed<'_>) -> Result<Box<dyn Pending>> {
         self.check(feed)?;
-        let offsets = numbers::<u32>(feed.inputs[self.offsets]);
+        let offsets = aligned::<u32>(feed.inputs[self.offsets]);
         let groups = groups(&offsets, feed.counts.tokens, |length| MOST_BYTES / self.bytes(length).max(1))?;
         let mut results: Vec<Vec<Array>> = vec![Vec::new(); feed.outputs.len()];
         for group in groups {
@@ -240,7 +216,7 @@ impl Pending for UnderWay {
         self.0.iter().enumerate().try_for_each(|(place, groups)| {
             let mut all = Vec::new();
             for array in groups {
-                all.extend(numbers::<f32>(&array.read()?));
+                all.extend(&*aligned::<f32>(&array.read()?));
             }
             reader(place, &all)
         })

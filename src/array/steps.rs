@@ -81,10 +81,8 @@ impl Engine {
                 return Err(Error::InvalidArgument(problem));
             }
         }
-        let vjp = op.vjp(&shapes).ok_or_else(|| Error::Unsupported {
-            what: format!("the derivative of {}", op.name()),
-            reason: "it has none".into(),
-        })?;
+        let vjp = op.vjp(&shapes);
+        let vjp = vjp.ok_or_else(|| Error::unsupported(format!("the derivative of {}", op.name()), "it has none"))?;
         let constant =
             |(number, shape): &(f32, Shape)| self.filled(*number, &shape.fixed_axes(op.name(), "a constant")?);
         let constants = vjp.filled.iter().map(constant).collect::<Result<Vec<_>>>()?;

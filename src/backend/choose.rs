@@ -21,12 +21,12 @@ impl std::str::FromStr for DeviceRequest {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "vulkan" | "gpu" => return Ok(Self::Vulkan),
-            "cpu" => return Ok(Self::Cpu),
-            _ => {}
-        }
-        text.strip_prefix("vulkan:").and_then(|n| n.parse().ok()).map(Self::VulkanAt).ok_or_else(|| {
+        let known = match text {
+            "vulkan" | "gpu" => Some(Self::Vulkan),
+            "cpu" => Some(Self::Cpu),
+            _ => text.strip_prefix("vulkan:").and_then(|n| n.parse().ok()).map(Self::VulkanAt),
+        };
+        known.ok_or_else(|| {
             Error::InvalidArgument(format!("device is {text:?}, expected \"vulkan\", \"vulkan:N\" or \"cpu\""))
         })
     }
@@ -67,7 +67,9 @@ pub fn open(request: DeviceRequest, settings: &Settings) -> Result<Choice> {
             Err(Error::DeviceUnavailable(format!("{error} (GRILLY_STRICT forbids the CPU instead)")))
         }
         Err(error) => {
-            warn_once(&error);
+            // Once per process, not once per model.
+            static WARNED: std::sync::Once = std::sync::Once::new();
+            WARNED.call_once(|| log::warn!(target: "grilly", "no usable Vulkan device, the CPU takes over: {error}"));
             crate::stats::COUNTERS.fallbacks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             Ok(Choice { backend: cpu::backend(), reason: format!("the CPU takes over: {error}") })
         }
@@ -82,12 +84,6 @@ fn open_vulkan(position: Option<usize>, settings: &Settings) -> Result<Choice> {
 #[cfg(not(feature = "vulkan"))]
 fn open_vulkan(_position: Option<usize>, _settings: &Settings) -> Result<Choice> {
     Err(Error::DeviceUnavailable("this build has no Vulkan backend".into()))
-}
-
-/// Logs the missing device once per process, not once per model.
-fn warn_once(error: &Error) {
-    static WARNED: std::sync::Once = std::sync::Once::new();
-    WARNED.call_once(|| log::warn!(target: "grilly", "no usable Vulkan device, the CPU takes over: {error}"));
 }
 
 impl Choice {

@@ -1,6 +1,7 @@
 //! How plans run: the trait that the CPU and Vulkan backends implement, and the choice between them.
 
 pub mod choose;
+pub(crate) mod chunk;
 pub mod cpu;
 pub mod faults;
 #[cfg(feature = "vulkan")]
@@ -196,10 +197,7 @@ pub trait ArrayEngine: Send + Sync {
     #[cfg(feature = "vulkan")]
     fn dispatch(&self, call: &UserDispatch, buffers: &mut [Memory]) -> Result<()> {
         let _ = buffers;
-        Err(Error::Unsupported {
-            what: call.variant.name.into(),
-            reason: "a shader runs on Vulkan devices alone".into(),
-        })
+        Err(Error::unsupported(call.variant.name, "a shader runs on Vulkan devices alone"))
     }
     /// Copies the first bytes of `memory` to the host, after waiting for the work that computes them.
     ///

@@ -62,8 +62,7 @@ fn kind_fault(what: &str, found: &str, expected: &str) -> Option<String> {
 
 fn qualifier(access: Access) -> &'static str {
     match access {
-        Access::Read => "readonly",
-        Access::Write => "writeonly",
         Access::ReadWrite => "read and written",
+        access => access.name(),
     }
 }

@@ -3,30 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::backend::vulkan::spirv_tools::Aim;
+pub use crate::backend::vulkan::spirv_tools::OptimizationLevel;
 use crate::settings::Settings;
 use crate::{Error, Result};
-
-/// Optimisation of a module before it is passed to the driver.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum OptimizationLevel {
-    /// No optimisation.
-    None,
-    /// Optimises for size.
-    Size,
-    /// Optimises for speed.
-    Full,
-}
-
-impl OptimizationLevel {
-    pub(super) fn aim(self) -> Aim {
-        match self {
-            OptimizationLevel::None => Aim::None,
-            OptimizationLevel::Size => Aim::Size,
-            OptimizationLevel::Full => Aim::Speed,
-        }
-    }
-}
 
 impl std::str::FromStr for OptimizationLevel {
     type Err = Error;

@@ -189,7 +189,7 @@ impl ShaderCompiler {
         }
         spirv_tools::validate(&named).map_err(fault)?;
         let (level, info) = (self.config.optimization_level, self.config.debug_info);
-        let spirv = spirv_tools::optimise(&named, level.aim(), info).map_err(fault)?;
+        let spirv = spirv_tools::optimise(&named, level, info).map_err(fault)?;
         spirv_tools::validate(&spirv).map_err(fault)?;
         let compiled = Compiled { named, spirv };
         if let Some(file) = cached {

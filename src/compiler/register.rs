@@ -53,10 +53,7 @@ pub fn enter(shader: &str, architecture: Option<&str>, row: Row) -> Result<()> {
 fn users(shader: &str, found: &super::ComputeFunction) -> Result<usize> {
     let Some(generic) = vulkan::builtin(shader).and_then(|kernel| kernel.variants.last()) else {
         if let Some(instead) = instead_of(shader) {
-            return Err(Error::Unsupported {
-                what: format!("registering a shader of yours under {shader:?}"),
-                reason: instead.into(),
-            });
+            return Err(Error::unsupported(format!("registering a shader of yours under {shader:?}"), instead));
         }
         // A name not used by grilly: no kernel dispatches it, so there is no interface to match.
         return Ok(vulkan::registry::add(found.variant));

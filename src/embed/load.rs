@@ -71,8 +71,7 @@ impl EmbeddingModel {
         let include_prompt = modules.heads.iter().all(|h| !matches!(h, Head::Pooling { include_prompt: false, .. }));
         let threads = |count| rayon::ThreadPoolBuilder::new().num_threads(count).build();
         let tokenizer_threads = options.num_threads.map(threads).transpose();
-        let tokenizer_threads =
-            tokenizer_threads.map_err(|e| Error::Unsupported { what: "num_threads".into(), reason: e.to_string() })?;
+        let tokenizer_threads = tokenizer_threads.map_err(|e| Error::unsupported("num_threads", e.to_string()))?;
         Ok(EmbeddingModel {
             folder: folder.to_owned(),
             model_type,

@@ -40,12 +40,7 @@ impl Runner {
         let choice = choose::open(options.device.parse::<DeviceRequest>()?, settings)?;
         let wanted = ProgramOptions { num_threads: options.num_threads, memory_limit: options.memory_limit };
         match prepare(&*choice.backend, plan, weights, wanted) {
-            Ok(program) => Ok(Runner {
-                kind: choice.kind(),
-                device: choice.backend.device_name().to_owned(),
-                reason: choice.reason,
-                program,
-            }),
+            Ok(program) => Ok(Runner::on(&*choice.backend, choice.reason, program)),
             Err(error) if choice.kind() == BackendKind::Vulkan && may_move(&error) => {
                 Runner::take_over(&error, wanted, settings, plan, weights)
             }
@@ -69,7 +64,11 @@ impl Runner {
         COUNTERS.fallbacks.fetch_add(1, Relaxed);
         let backend = cpu::backend();
         let program = prepare(&*backend, plan, weights, options)?;
-        Ok(Runner { kind: BackendKind::Cpu, device: backend.device_name().to_owned(), reason, program })
+        Ok(Runner::on(&*backend, reason, program))
+    }
+
+    fn on(backend: &dyn Backend, reason: String, program: Arc<dyn Program>) -> Self {
+        Runner { kind: backend.kind(), device: backend.device_name().to_owned(), reason, program }
     }
 }
 

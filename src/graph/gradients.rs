@@ -78,8 +78,7 @@ impl Graph {
         gradient: ValueId,
         active: &HashSet<ValueId>,
     ) -> Result<Vec<(ValueId, ValueId)>> {
-        let none =
-            || Error::Unsupported { what: node.name.clone(), reason: format!("{} has no derivative", node.op.name()) };
+        let none = || Error::unsupported(&node.name, format!("{} has no derivative", node.op.name()));
         let vjp = node.op.vjp(&self.shapes(&node.operands)).ok_or_else(none)?;
         let result = node.results[0];
         let shape = self.value(result).shape.clone();

@@ -108,10 +108,7 @@ impl Plan {
     /// `Unsupported` naming the first state.
     pub fn check_stateless(&self) -> Result<()> {
         let refuse = |id: &ValueId| {
-            Err(Error::Unsupported {
-                what: self.graph.value(*id).name.clone(),
-                reason: "a plan of batches has no state; run it on arrays".into(),
-            })
+            Err(Error::unsupported(&self.graph.value(*id).name, "a plan of batches has no state; run it on arrays"))
         };
         self.graph.states.first().map_or(Ok(()), refuse)
     }

@@ -194,11 +194,10 @@ fn position_limit(transformer: &Path) -> Option<usize> {
 /// # Errors
 /// `ModelFormat` naming the file.
 pub fn read_json(path: &Path) -> Result<Map<String, Value>> {
-    let fault = |problem: String| Error::ModelFormat { path: path.to_owned(), problem };
     let bytes = read_bytes(path)?;
-    match serde_json::from_slice(&bytes).map_err(|e| fault(format!("not valid JSON: {e}")))? {
+    match serde_json::from_slice(&bytes).map_err(|e| Error::format(path, format!("not valid JSON: {e}")))? {
         Value::Object(values) => Ok(values),
-        other => Err(fault(format!("holds {}, expected a JSON object", shown(&other)))),
+        other => Err(Error::format(path, format!("holds {}, expected a JSON object", shown(&other)))),
     }
 }
 
@@ -207,17 +206,16 @@ pub fn read_json(path: &Path) -> Result<Map<String, Value>> {
 /// # Errors
 /// `ModelFormat` for a file that is missing, unreadable, not a regular file or too large for a configuration.
 pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
-    let fault = |problem: String| Error::ModelFormat { path: path.to_owned(), problem };
     let unreadable = |e: std::io::Error| match e.kind() {
-        ErrorKind::NotFound => fault("no such file".into()),
-        _ => fault(format!("cannot be read: {e}")),
+        ErrorKind::NotFound => Error::format(path, "no such file"),
+        _ => Error::format(path, format!("cannot be read: {e}")),
     };
     let about = fs::metadata(path).map_err(unreadable)?;
     if !about.is_file() {
-        return Err(fault("not a regular file".into()));
+        return Err(Error::format(path, "not a regular file"));
     }
     if about.len() > LONGEST_FILE {
-        return Err(fault(format!("has {} bytes, at most {LONGEST_FILE} are read", about.len())));
+        return Err(Error::format(path, format!("has {} bytes, at most {LONGEST_FILE} are read", about.len())));
     }
     fs::read(path).map_err(unreadable)
 }
@@ -234,10 +232,8 @@ impl PromptList {
             prompts: PromptList,
         }
         let bytes = read_bytes(path)?;
-        let file: File = serde_json::from_slice(&bytes).map_err(|e| Error::ModelFormat {
-            path: path.to_owned(),
-            problem: format!("not valid JSON: {}", brief(e)),
-        })?;
+        let fault = |e| Error::format(path, format!("not valid JSON: {}", brief(e)));
+        let file: File = serde_json::from_slice(&bytes).map_err(fault)?;
         Ok(file.prompts)
     }
 }

@@ -1,6 +1,6 @@
 //! The default element type of a model, chosen as in transformers 5.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::{Map, Value};
 
@@ -74,8 +74,7 @@ fn named(path: &Path, key: &str, value: &Value) -> Result<DType> {
         Value::String(name) => name.as_str(),
         Value::Object(parts) => parts.get("").and_then(Value::as_str).unwrap_or("float32"),
         other => {
-            let problem = format!("{key} is {}, expected the name of a type", shown(other));
-            return Err(Error::ModelFormat { path: PathBuf::from(path), problem });
+            return Err(Error::format(path, format!("{key} is {}, expected the name of a type", shown(other))));
         }
     };
     let other = OTHER_NAMES.iter().find(|(known, _)| *known == name).map(|(_, dtype)| *dtype);

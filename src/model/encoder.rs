@@ -255,7 +255,7 @@ impl Builder<'_> {
     fn heads(&mut self, heads: &[Head], hidden: ValueId) -> Result<ValueId> {
         let mut x = hidden;
         let mut pooled = false;
-        let unsupported = |reason: &str| Error::Unsupported { what: "modules.json".into(), reason: reason.into() };
+        let unsupported = |reason: &str| Error::unsupported("modules.json", reason);
         for head in heads {
             if !pooled && !matches!(head, Head::Pooling { .. }) {
                 return Err(unsupported("a module stands between the Transformer and Pooling"));

@@ -119,7 +119,7 @@ impl<'a> Fields<'a> {
 
 /// The error for a value of the file `path` that is valid but has no counterpart here.
 pub fn unsupported(path: &Path, what: impl Display, reason: impl Into<String>) -> Error {
-    Error::Unsupported { what: format!("{}: {what}", path.display()), reason: reason.into() }
+    Error::unsupported(format!("{}: {what}", path.display()), reason)
 }
 
 /// A value as quoted in messages: the start of its JSON.

@@ -98,7 +98,7 @@ const ACTIVATIONS: [(&str, ActivationKind); 6] = [
 /// or activation.
 pub fn read_modules(folder: &Path) -> Result<Modules> {
     if !folder.is_dir() {
-        return Err(Error::ModelFormat { path: folder.to_owned(), problem: "not a folder".into() });
+        return Err(Error::format(folder, "not a folder"));
     }
     let path = folder.join("modules.json");
     if !path.exists() {
@@ -107,7 +107,7 @@ pub fn read_modules(folder: &Path) -> Result<Modules> {
     }
     let rows = read_rows(&path)?;
     let Some((first, rest)) = rows.split_first() else {
-        return Err(Error::ModelFormat { path, problem: "lists no modules".into() });
+        return Err(Error::format(&path, "lists no modules"));
     };
     if first.kind != "Transformer" {
         let what = format!("the first module is {}", first.kind);
@@ -132,7 +132,7 @@ struct Row {
 }
 
 fn read_rows(path: &Path) -> Result<Vec<Row>> {
-    let fault = |problem: String| Error::ModelFormat { path: path.to_owned(), problem };
+    let fault = |problem: String| Error::format(path, problem);
     let listing: Value =
         serde_json::from_slice(&read_bytes(path)?).map_err(|e| fault(format!("not valid JSON: {e}")))?;
     let Value::Array(items) = &listing else {

@@ -101,7 +101,7 @@ impl Weights {
     /// Maps a file and adds its tensors under the names returned by `uniform`; `None` leaves a tensor out. `promised`
     /// are the tensors that an index assigns to this file.
     fn map(&mut self, path: &Path, promised: &[String], uniform: impl Fn(&str) -> Option<String>) -> Result<()> {
-        let fault = |problem: String| Error::ModelFormat { path: path.to_owned(), problem };
+        let fault = |problem: String| Error::format(path, problem);
         let map = map_file(path)?;
         let stored = header::read(&map).map_err(fault)?;
         let names: HashSet<&str> = stored.iter().map(|tensor| tensor.name.as_str()).collect();
@@ -209,7 +209,7 @@ impl WeightSource for Weights {
 }
 
 fn map_file(path: &Path) -> Result<Mmap> {
-    let fault = |problem: String| Error::ModelFormat { path: path.to_owned(), problem };
+    let fault = |problem: String| Error::format(path, problem);
     let unreadable = |e: std::io::Error| fault(format!("cannot be read: {e}"));
     // Checked before opening, since opening a pipe would block until its other end opens.
     let about = std::fs::metadata(path).map_err(unreadable)?;

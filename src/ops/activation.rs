@@ -1,7 +1,6 @@
 //! Elementwise nonlinearities.
 
-use super::definition::Origin;
-use super::{ActivationBackward, Operand, Operation, Shape, Vjp};
+use super::{ActivationBackward, Operand, Operation, Shape, Signature, Vjp};
 
 /// The nonlinearities; those that a model's configuration can name come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize)]
@@ -99,12 +98,9 @@ impl From<ActivationKind> for Activation {
 }
 
 impl Operation for Activation {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("x").narrow()] }
-    }
+    const SIGNATURE: Signature = Signature::of(&[Operand::rows("x").narrow()]);
 
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
-        let n = operands.len();
-        Some(Vjp::single(n, ActivationBackward(self.clone()), &[Vjp::gradient(n), Origin::Operand(0)]))
+        Vjp::single(operands.len(), ActivationBackward(self.clone()), 0..1)
     }
 }

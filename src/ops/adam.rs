@@ -1,6 +1,6 @@
 //! One step of Adam.
 
-use super::{Counts, Operand, Operation, Shape, Shapes};
+use super::{Operand, Operation, Shape, Shapes, Signature};
 use crate::Result;
 use crate::dtype::DType;
 
@@ -31,21 +31,19 @@ impl Default for Adam {
 }
 
 impl Operation for Adam {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[STATES[0], STATES[1], STATES[2], Operand::rows("g").like("parameter"), Operand::scalar("rates")] }
-    }
-
-    fn results(&self) -> &'static [Operand] {
-        &STATES
-    }
+    const SIGNATURE: Signature = Signature::of(&[
+        STATES[0],
+        STATES[1],
+        STATES[2],
+        Operand::rows("g").like("parameter"),
+        Operand::scalar("rates"),
+    ])
+    .gives(&STATES)
+    .flops(14);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         of.expect("rates", &Shape::fixed(&[3]), "rate, 1 - beta1^t, 1 - beta2^t")?;
         Ok(vec![of["parameter"].clone(); 3])
-    }
-
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        14 * operands[0].elements(counts) as u64
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Counts, Dim, Operand, Operation, Shape, Shapes};
+use super::{Counts, Dim, Operand, Operation, Shape, Shapes, Signature};
 use crate::Result;
 
 /// Attention of each query of a text to the keys of the same text that it may see.
@@ -127,7 +127,7 @@ impl Attention {
 }
 
 impl Operation for Attention {
-    fn operands(&self) -> &'static [Operand] {
+    fn signature(&self) -> Signature {
         const ALL: &[Operand] = &[
             Operand::rows("q").narrow().counted(Dim::Tokens),
             Operand::rows("k").narrow().counted(Dim::Tokens),
@@ -136,7 +136,7 @@ impl Operation for Attention {
             Operand::offsets_of_all("kv_offsets", "k").counted(Dim::Boundaries),
             Operand::rows("bias").by_attribute(),
         ];
-        if self.bias { ALL } else { &ALL[..5] }
+        Signature::of(if self.bias { ALL } else { &ALL[..5] })
     }
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {

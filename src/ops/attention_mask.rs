@@ -1,6 +1,6 @@
 //! Attention scores with a large negative value added for hidden keys.
 
-use super::{Operand, Operation, Shape, Shapes};
+use super::{Operand, Operation, Shape, Shapes, Signature};
 use crate::Result;
 
 /// `y[.., i, j] = scores[.., i, j] + mask_value` where key `j` is hidden from row `i`, else `scores[.., i, j]`.
@@ -23,9 +23,7 @@ impl Default for AttentionMask {
 }
 
 impl Operation for AttentionMask {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("scores"), Operand::rows("mask").optional()] }
-    }
+    const SIGNATURE: Signature = Signature::of(&[Operand::rows("scores"), Operand::rows("mask").optional()]);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         let axes = of.axes("scores")?;

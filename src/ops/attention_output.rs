@@ -1,6 +1,6 @@
 //! Weighted sums of values: the last step of unfused attention.
 
-use super::{Counts, Operand, Operation, Shape, Shapes};
+use super::{Counts, Operand, Operation, Shape, Shapes, Signature};
 use crate::{Error, Result};
 
 /// `y[b, i, h] = sum_j weights[b, h, i, j] * v[b, j, h * kv_heads / heads]`
@@ -79,9 +79,7 @@ impl AttentionOutput {
 }
 
 impl Operation for AttentionOutput {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("weights"), Operand::rows("v")] }
-    }
+    const SIGNATURE: Signature = Signature::of(&[Operand::rows("weights"), Operand::rows("v")]);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         let (weights, values) = (&of["weights"], &of["v"]);

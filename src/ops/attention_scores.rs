@@ -1,6 +1,6 @@
 //! Products of queries and keys per head.
 
-use super::{Counts, Dim, Operand, Operation, Shape, Shapes, Strided};
+use super::{Counts, Dim, Operand, Operation, Shape, Shapes, Signature, Strided};
 use crate::{Error, Result};
 
 /// `y[b, h, i, j] = scale * sum_d q[b, i, h, d] k[b, j, g(h), d]`, `g(h) = h * G / H`
@@ -56,9 +56,7 @@ impl AttentionScores {
 }
 
 impl Operation for AttentionScores {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("q"), Operand::rows("k")] }
-    }
+    const SIGNATURE: Signature = Signature::of(&[Operand::rows("q"), Operand::rows("k")]);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         let (q, k) = axes(of.all())?;

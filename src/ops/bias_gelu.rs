@@ -1,7 +1,7 @@
 //! GELU of rows plus a bias.
 
 use super::definition::{self, Origin, SUM, Sought, Step};
-use super::{Activation, ActivationKind, Binary, BinaryKind, Op, Operand, Operation, Shape};
+use super::{Activation, ActivationKind, Binary, BinaryKind, Op, Operand, Operation, Shape, Signature};
 use crate::Result;
 
 /// The variant of GELU.
@@ -34,9 +34,7 @@ pub struct BiasGelu {
 }
 
 impl Operation for BiasGelu {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("x").narrow(), Operand::vector("bias").per_column("x")] }
-    }
+    const SIGNATURE: Signature = Signature::of(&[Operand::rows("x").narrow(), Operand::vector("bias").per_column("x")]);
 
     fn definition(&self, _operands: &[&Shape]) -> Result<Vec<Step>> {
         let sum = Step::new(Binary::from(BinaryKind::Add), &definition::given(0..2));

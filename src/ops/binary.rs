@@ -1,6 +1,6 @@
 //! Elementwise arithmetic of two tensors.
 
-use super::{Dim, Operand, Operation, Shape, Shapes};
+use super::{Counts, Dim, Operand, Operation, Shape, Shapes, Signature};
 use crate::{Error, Result};
 
 /// The four operations.
@@ -42,6 +42,35 @@ pub struct BroadcastAxis {
     pub stride: usize,
 }
 
+/// How `b` is indexed along each axis of `a`, fastest first; `None` when `b` does not broadcast to `a`.
+pub(super) fn axes(a: &Shape, b: &Shape) -> Option<Vec<BroadcastAxis>> {
+    let missing = a.0.len().checked_sub(b.0.len())?;
+    let mut axes = Vec::with_capacity(a.0.len());
+    let mut next = 1;
+    for (place, dim) in a.0.iter().enumerate().rev() {
+        let own = place.checked_sub(missing).map_or(Dim::Fixed(1), |place| b.0[place]);
+        if own != *dim && own != Dim::Fixed(1) {
+            return None;
+        }
+        let stride = if own == Dim::Fixed(1) { 0 } else { next };
+        axes.push(BroadcastAxis { size: dim.size(Counts::default()), stride });
+        next *= own.size(Counts::default());
+    }
+    Some(axes)
+}
+
+/// Drops axes of one element and merges adjacent axes of the same kind.
+pub(super) fn merged(axes: impl IntoIterator<Item = BroadcastAxis>) -> Vec<BroadcastAxis> {
+    let mut merged: Vec<BroadcastAxis> = Vec::new();
+    for axis in axes.into_iter().filter(|axis| axis.size != 1) {
+        match merged.last_mut() {
+            Some(last) if (last.stride == 0) == (axis.stride == 0) => last.size *= axis.size,
+            _ => merged.push(axis),
+        }
+    }
+    merged
+}
+
 /// How `b` is indexed along the axes of `a`, fastest first, adjacent axes of the same kind merged; empty when the
 /// shapes are equal.
 ///
@@ -51,44 +80,15 @@ pub fn broadcast(a: &Shape, b: &Shape) -> Result<Vec<BroadcastAxis>> {
     if a == b {
         return Ok(Vec::new());
     }
+    let counted_first = a.0.iter().skip(1).all(|dim| matches!(dim, Dim::Fixed(_)));
+    let axes = axes(a, b).filter(|_| counted_first).map(merged);
     let wrong = || Error::InvalidArgument(format!("binary: b has shape {b}, expected one that broadcasts to {a} (a)"));
-    if b.0.len() > a.0.len() {
-        return Err(wrong());
-    }
-    let mut axes: Vec<BroadcastAxis> = Vec::new();
-    let mut next = 1;
-    let own = b.0.iter().rev().map(Some).chain(std::iter::repeat(None));
-    for (place, (a_dim, b_dim)) in a.0.iter().rev().zip(own).enumerate() {
-        let size = match a_dim {
-            Dim::Fixed(1) => 1,
-            Dim::Fixed(n) => *n,
-            _ if place + 1 == a.0.len() => 0,
-            _ => return Err(wrong()),
-        };
-        let stride = match b_dim {
-            Some(b_dim) if b_dim == a_dim => next,
-            None | Some(Dim::Fixed(1)) => 0,
-            Some(_) => return Err(wrong()),
-        };
-        if size == 1 {
-            continue;
-        }
-        next *= if stride == 0 { 1 } else { size };
-        match axes.last_mut() {
-            Some(last) if (last.stride == 0) == (stride == 0) => last.size *= size,
-            _ => axes.push(BroadcastAxis { size, stride }),
-        }
-    }
-    if axes.is_empty() {
-        axes.push(BroadcastAxis { size: 1, stride: 0 });
-    }
-    Ok(axes)
+    let axes = axes.ok_or_else(wrong)?;
+    Ok(if axes.is_empty() { vec![BroadcastAxis { size: 1, stride: 0 }] } else { axes })
 }
 
 impl Operation for Binary {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("a").narrow(), Operand::rows("b").narrow()] }
-    }
+    const SIGNATURE: Signature = Signature::of(&[Operand::rows("a").narrow(), Operand::rows("b").narrow()]);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         broadcast(&of["a"], &of["b"])?;

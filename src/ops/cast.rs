@@ -1,6 +1,6 @@
 //! Conversion between element types.
 
-use super::{Counts, Operand, Operation, Shape, Shapes};
+use super::{Operand, Operation, Shape, Shapes, Signature};
 use crate::dtype::DType;
 use crate::{Error, Result};
 
@@ -16,14 +16,12 @@ pub struct Cast {
 impl Cast {
     /// The error for an operand of a type that cannot be converted.
     pub fn unsupported(&self, from: DType) -> Error {
-        Error::Unsupported { what: format!("cast to {}", self.to.name()), reason: format!("x is {}", from.name()) }
+        Error::unsupported(format!("cast to {}", self.to.name()), format!("x is {}", from.name()))
     }
 }
 
 impl Operation for Cast {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::any("x").narrow()] }
-    }
+    const SIGNATURE: Signature = Signature::of(&[Operand::any("x").narrow()]).flops(0);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         if !matches!(self.to, DType::F32 | DType::F16) {
@@ -32,10 +30,6 @@ impl Operation for Cast {
         // Kernels fix the number of elements when a plan is made.
         of.axes("x")?;
         Ok(vec![of["x"].clone()])
-    }
-
-    fn flops(&self, _operands: &[&Shape], _counts: Counts) -> u64 {
-        0
     }
 
     fn result_type(&self, _operands: &[DType]) -> DType {

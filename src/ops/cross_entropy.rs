@@ -1,7 +1,6 @@
 //! Cross entropy of logits and class indices.
 
-use super::definition::Origin;
-use super::{Counts, Dim, Operand, Operation, Shape, Shapes, Vjp};
+use super::{Counts, Dim, Operand, Operation, Shape, Shapes, Signature, Vjp};
 use crate::Result;
 
 /// The target of rows that are left out; -1 as a signed integer.
@@ -20,58 +19,40 @@ pub struct CrossEntropy {
 
 /// The gradient of [`CrossEntropy`] in its logits. Operands: `g [...]`, then those of [`CrossEntropy`].
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct CrossEntropyBackward {
-    /// As [`CrossEntropy::label_smoothing`].
-    pub label_smoothing: f32,
-}
+pub struct CrossEntropyBackward(pub CrossEntropy);
 
 /// The shape of the targets, after checking that logits, targets and weight fit together.
 fn targets_of(of: &Shapes<'_>) -> Result<Shape> {
     let mut expected = of["logits"].clone();
     let Some(Dim::Fixed(_)) = expected.0.pop() else { return Err(of.wrong("logits", "[..., classes]")) };
     of.expect("targets", &expected, "that of logits without its last axis")?;
-    of.columns("weight", "logits")?;
     Ok(expected)
 }
 
 impl Operation for CrossEntropy {
-    fn operands(&self) -> &'static [Operand] {
-        const {
-            &[
-                Operand::rows("logits"),
-                Operand::column_or_none("targets", "logits"),
-                Operand::vector("weight").optional(),
-            ]
-        }
-    }
+    const SIGNATURE: Signature = Signature::of(&[
+        Operand::rows("logits"),
+        Operand::column_or_none("targets", "logits"),
+        Operand::vector("weight").per_column("logits").optional(),
+    ])
+    .flops(5);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         Ok(vec![targets_of(of)?])
     }
 
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        5 * operands[0].elements(counts) as u64
-    }
-
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
-        let n = operands.len();
-        let terms: Vec<Origin> = std::iter::once(Vjp::gradient(n)).chain((0..n).map(Origin::Operand)).collect();
-        Some(Vjp::single(n, CrossEntropyBackward { label_smoothing: self.label_smoothing }, &terms))
+        Vjp::single(operands.len(), CrossEntropyBackward(self.clone()), 0..operands.len())
     }
 }
 
 impl Operation for CrossEntropyBackward {
-    fn operands(&self) -> &'static [Operand] {
-        const {
-            &[
-                Operand::rows("g"),
-                Operand::rows("logits"),
-                Operand::column_or_none("targets", "logits"),
-                Operand::vector("weight").optional(),
-            ]
-        }
-    }
+    const SIGNATURE: Signature = Signature::of(&[
+        Operand::rows("g"),
+        Operand::rows("logits"),
+        Operand::column_or_none("targets", "logits"),
+        Operand::vector("weight").per_column("logits").optional(),
+    ]);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         of.expect("g", &targets_of(of)?, "that of targets")?;

@@ -138,7 +138,7 @@ pub(super) fn flops(op: &(impl Operation + ?Sized), operands: &[&Shape], counts:
     // Operands that do not fit were rejected when the node was made.
     let steps = op.definition(operands).unwrap_or_default();
     if steps.is_empty() {
-        return operands[0].elements(counts) as u64;
+        return op.signature().flops * operands[0].elements(counts) as u64;
     }
     let mut flops = 0;
     let _ = walk(&steps, operands, |op, shapes| flops += op.flops(shapes, counts));

@@ -1,6 +1,6 @@
 //! Integer sums converted back to floats.
 
-use super::{Counts, Operand, Operation, Shape, Shapes};
+use super::{Operand, Operation, Shape, Shapes, Signature};
 use crate::Result;
 use crate::dtype::DType;
 
@@ -12,23 +12,17 @@ use crate::dtype::DType;
 pub struct DequantizeRows {}
 
 impl Operation for DequantizeRows {
-    fn operands(&self) -> &'static [Operand] {
-        const X: Operand = Operand::rows("x").stored(DType::I32);
-        const { &[X, Operand::rows("scale"), Operand::vector("weight_scale")] }
-    }
-
-    fn results(&self) -> &'static [Operand] {
-        const { &[Operand::rows("y").stored(DType::F32)] }
-    }
+    const SIGNATURE: Signature = Signature::of(&[
+        Operand::rows("x").stored(DType::I32),
+        Operand::rows("scale"),
+        Operand::vector("weight_scale").per_column("x"),
+    ])
+    .gives(&[Operand::rows("y").stored(DType::F32)])
+    .flops(2);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         let x = &of["x"];
         of.expect("scale", &Shape(x.0[..x.0.len().saturating_sub(1)].to_vec()), "x without its last axis")?;
-        of.columns("weight_scale", "x")?;
         Ok(vec![x.clone()])
-    }
-
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        2 * operands[0].elements(counts) as u64
     }
 }

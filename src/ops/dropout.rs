@@ -1,7 +1,6 @@
 //! Elements set to zero at random.
 
-use super::definition::Origin;
-use super::{Counts, Operand, Operation, Shape, Shapes, Vjp};
+use super::{Operand, Operation, Shape, Shapes, Signature, Vjp};
 use crate::Result;
 use crate::dtype::DType;
 
@@ -23,9 +22,8 @@ pub struct Dropout {
 }
 
 impl Operation for Dropout {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("x").narrow(), Operand::scalar("key").stored(DType::U32).optional()] }
-    }
+    const SIGNATURE: Signature =
+        Signature::of(&[Operand::rows("x").narrow(), Operand::scalar("key").stored(DType::U32).optional()]).flops(2);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         if !(0.0..=1.0).contains(&self.p) {
@@ -42,14 +40,8 @@ impl Operation for Dropout {
         false
     }
 
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        2 * operands[0].elements(counts) as u64
-    }
-
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
-        let n = operands.len();
         // The gradient drops the same elements.
-        let terms: Vec<Origin> = std::iter::once(Vjp::gradient(n)).chain((1..n).map(Origin::Operand)).collect();
-        Some(Vjp::single(n, self.clone(), &terms))
+        Vjp::single(operands.len(), self.clone(), 1..operands.len())
     }
 }

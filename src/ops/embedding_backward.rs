@@ -1,6 +1,6 @@
 //! Gradient of an embedding lookup in its table.
 
-use super::{Dim, Operand, Operation, Shape, Shapes};
+use super::{Dim, Operand, Operation, Shape, Shapes, Signature};
 use crate::Result;
 
 /// Row `v` of the result is the sum of `g[order[i]]` over `i` in `starts[v]..starts[v + 1]`, in that order.
@@ -12,9 +12,8 @@ use crate::Result;
 pub struct EmbeddingBackward {}
 
 impl Operation for EmbeddingBackward {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("g"), Operand::index("order", "g"), Operand::offsets("starts", "order")] }
-    }
+    const SIGNATURE: Signature =
+        Signature::of(&[Operand::rows("g"), Operand::index("order", "g"), Operand::offsets("starts", "order")]);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         let [_, Dim::Fixed(columns)] = of["g"].0[..] else { return Err(of.wrong("g", "[tokens, columns]")) };

@@ -1,6 +1,6 @@
 //! Sum of rows looked up in several embedding tables.
 
-use super::{Counts, Dim, Operand, Operation, Shape, Shapes};
+use super::{Counts, Dim, Operand, Operation, Shape, Shapes, Signature};
 use crate::Result;
 
 /// `y[t] = sum_i table_i[index_i[t]]`, added in the operands' order.
@@ -12,13 +12,8 @@ use crate::Result;
 pub struct EmbeddingSum {}
 
 impl Operation for EmbeddingSum {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::index("index", "table"), Operand::table("table")] }
-    }
-
-    fn grouped(&self) -> bool {
-        true
-    }
+    const SIGNATURE: Signature =
+        Signature::of(&[Operand::index("index", "table"), Operand::table("table")]).in_groups();
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         let (ids, columns) = (&of["index"], of["table"].columns());

@@ -1,7 +1,6 @@
 //! Rows of which one half gates the other.
 
-use super::definition::Origin;
-use super::{Activation, Dim, GatedBackward, Operand, Operation, Shape, Shapes, Vjp};
+use super::{Activation, Dim, GatedBackward, Operand, Operation, Shape, Shapes, Signature, Vjp};
 use crate::Result;
 
 /// `y = x1 act(x2)`, `x1` and `x2` the halves of the last axis; attributes as [`Activation`].
@@ -24,16 +23,13 @@ pub(super) fn halved(of: &Shapes<'_>) -> Result<Shape> {
 }
 
 impl Operation for Gated {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("x").narrow()] }
-    }
+    const SIGNATURE: Signature = Signature::of(&[Operand::rows("x").narrow()]);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         Ok(vec![halved(of)?])
     }
 
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
-        let n = operands.len();
-        Some(Vjp::single(n, GatedBackward(self.0.clone()), &[Vjp::gradient(n), Origin::Operand(0)]))
+        Vjp::single(operands.len(), GatedBackward(self.0.clone()), 0..1)
     }
 }

@@ -1,7 +1,7 @@
 //! Gradient of `gated`.
 
 use super::gated::halved;
-use super::{Activation, Counts, Operand, Operation, Shape, Shapes};
+use super::{Activation, Operand, Operation, Shape, Shapes, Signature};
 use crate::Result;
 
 /// `y = [g act(x2), g x1 act'(x2)]`, `x1` and `x2` the halves of the last axis; attributes as [`Activation`].
@@ -11,16 +11,10 @@ use crate::Result;
 pub struct GatedBackward(pub Activation);
 
 impl Operation for GatedBackward {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("g"), Operand::rows("x")] }
-    }
+    const SIGNATURE: Signature = Signature::of(&[Operand::rows("g"), Operand::rows("x")]).flops(4);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         of.expect("g", &halved(of)?, "half of x")?;
         Ok(vec![of["x"].clone()])
-    }
-
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        2 * operands[1].elements(counts) as u64
     }
 }

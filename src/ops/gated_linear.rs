@@ -1,7 +1,7 @@
 //! Two products of which one gates the other.
 
 use super::definition::{LINEAR, Origin, PRODUCT, Sought, Step};
-use super::{ActivationKind, Binary, BinaryKind, Linear, Op, Operand, Operation, Shape};
+use super::{ActivationKind, Binary, BinaryKind, Linear, Operand, Operation, Shape, Signature};
 use crate::Result;
 
 /// `y = act(x gate^T) (x up^T)` (Shazeer 2020: SwiGLU with SiLU, GeGLU with GELU).
@@ -15,15 +15,11 @@ pub struct GatedLinear {
 }
 
 impl Operation for GatedLinear {
-    fn operands(&self) -> &'static [Operand] {
-        const {
-            &[
-                Operand::rows("x").narrow(),
-                Operand::matrix("gate").narrow(),
-                Operand::matrix("up").narrow().like("gate"),
-            ]
-        }
-    }
+    const SIGNATURE: Signature = Signature::of(&[
+        Operand::rows("x").narrow(),
+        Operand::matrix("gate").narrow(),
+        Operand::matrix("up").narrow().like("gate"),
+    ]);
 
     fn definition(&self, _operands: &[&Shape]) -> Result<Vec<Step>> {
         let gate = Linear { activation: Some(self.kind), ..Linear::default() };
@@ -37,15 +33,12 @@ impl Operation for GatedLinear {
     fn sought() -> Option<Sought> {
         Some(Sought {
             steps: &[LINEAR, LINEAR, PRODUCT],
-            op: |ops| match ops[0] {
-                Op::Linear(gate) => gate.activation.map(|kind| GatedLinear { kind }.into()),
-                _ => None,
-            },
+            op: |ops| Linear::of(ops[0])?.activation.map(|kind| GatedLinear { kind }.into()),
         })
     }
 
     #[cfg(test)]
-    fn examples() -> Vec<(Op, Vec<&'static [usize]>)> {
+    fn examples() -> Vec<(super::Op, Vec<&'static [usize]>)> {
         vec![(GatedLinear { kind: ActivationKind::Silu }.into(), vec![&[40, 64], &[96, 64], &[96, 64]])]
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::ops::Index;
 
 use super::signature::{Follows, Presence};
-use super::{Op, Operand, Shape};
+use super::{Op, Operand, Shape, Signature};
 use crate::{Error, Result};
 
 /// The shapes of an op's operands, by name. For an op with groups of operands, the names are those of the first group.
@@ -100,17 +100,17 @@ impl Op {
     /// # Errors
     /// `InvalidArgument` with the names of the operands that the op takes.
     pub fn check_number(&self, found: usize) -> Result<()> {
-        let operands = self.operands();
+        let Signature { operands, grouped, .. } = self.signature();
         let most = operands.len();
         let least = operands.iter().filter(|operand| operand.presence != Presence::Optional).count();
-        let fits = match self.grouped() {
+        let fits = match grouped {
             true => found > 0 && found.is_multiple_of(most),
             false => (least..=most).contains(&found),
         };
         if fits {
             return Ok(());
         }
-        let expected = match self.grouped() {
+        let expected = match grouped {
             true => format!("groups of {most}"),
             false if least < most => format!("{least} or {most}"),
             false => format!("{most}"),

@@ -1,6 +1,6 @@
 //! A product of 8-bit integers.
 
-use super::{Counts, Dim, Operand, Operation, Shape, Shapes};
+use super::{Counts, Dim, Operand, Operation, Shape, Shapes, Signature};
 use crate::Result;
 use crate::dtype::DType;
 
@@ -15,13 +15,9 @@ pub struct IntegerLinear {}
 const TOO_LONG: usize = 1 << 17;
 
 impl Operation for IntegerLinear {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("q").stored(DType::I8), Operand::rows("weight").stored(DType::I8)] }
-    }
-
-    fn results(&self) -> &'static [Operand] {
-        const { &[Operand::rows("y").stored(DType::I32)] }
-    }
+    const SIGNATURE: Signature =
+        Signature::of(&[Operand::rows("q").stored(DType::I8), Operand::rows("weight").stored(DType::I8)])
+            .gives(&[Operand::rows("y").stored(DType::I32)]);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         let (q, weight) = (&of["q"], &of["weight"]);

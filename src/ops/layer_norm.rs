@@ -1,6 +1,6 @@
 //! Layer normalisation over the last axis.
 
-use super::{Counts, Operand, Operation, Shape, Vjp};
+use super::{Operand, Operation, Shape, Signature, Vjp};
 
 /// `y = (x - mean) / sqrt(var + eps) * weight + bias`, mean and biased variance over the last axis, in two passes
 /// (Ba, Kiros, Hinton 2016).
@@ -19,22 +19,15 @@ fn default_eps() -> f32 {
 }
 
 impl Operation for LayerNorm {
-    fn operands(&self) -> &'static [Operand] {
-        const {
-            &[
-                Operand::rows("x").narrow(),
-                Operand::vector("weight").per_column("x"),
-                Operand::vector("bias").per_column("x"),
-            ]
-        }
-    }
-
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        8 * operands[0].elements(counts) as u64
-    }
+    const SIGNATURE: Signature = Signature::of(&[
+        Operand::rows("x").narrow(),
+        Operand::vector("weight").per_column("x"),
+        Operand::vector("bias").per_column("x"),
+    ])
+    .flops(8);
 
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
-        Vjp::of_norm(operands, self.clone(), LayerNormBackward { eps: self.eps })
+        Vjp::of_norm(operands, self.clone(), LayerNormBackward(self.clone()))
     }
 }
 
@@ -43,19 +36,10 @@ impl Operation for LayerNorm {
 ///
 /// Operands: `g [..., N]`, `x [..., N]`, `weight [N]`.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LayerNormBackward {
-    /// As [`LayerNorm::eps`].
-    #[serde(default = "default_eps")]
-    pub eps: f32,
-}
+pub struct LayerNormBackward(pub LayerNorm);
 
 impl Operation for LayerNormBackward {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("g"), Operand::rows("x").like("g"), Operand::vector("weight").per_column("g")] }
-    }
-
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        14 * operands[0].elements(counts) as u64
-    }
+    const SIGNATURE: Signature =
+        Signature::of(&[Operand::rows("g"), Operand::rows("x").like("g"), Operand::vector("weight").per_column("g")])
+            .flops(14);
 }

@@ -1,7 +1,7 @@
 //! Layer normalisation, then a product.
 
 use super::definition::{self, LAYER_NORM, LINEAR, Origin, Sought, Step};
-use super::{ActivationKind, Counts, Dim, LayerNorm, Linear, Op, Operand, Operation, Residual, Shape};
+use super::{ActivationKind, Counts, Dim, LayerNorm, Linear, Op, Operand, Operation, Residual, Shape, Signature};
 use crate::Result;
 use crate::dtype::DType;
 
@@ -45,7 +45,7 @@ impl LayerNormLinear {
 }
 
 impl Operation for LayerNormLinear {
-    fn operands(&self) -> &'static [Operand] {
+    fn signature(&self) -> Signature {
         const ALL: &[Operand] = &[
             Operand::rows("x").narrow(),
             Operand::vector("norm_weight"),
@@ -53,7 +53,7 @@ impl Operation for LayerNormLinear {
             Operand::matrix("weight").narrow(),
             Operand::vector("bias").by_attribute(),
         ];
-        if self.bias { ALL } else { &ALL[..4] }
+        Signature::of(if self.bias { ALL } else { &ALL[..4] })
     }
 
     fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {

@@ -1,7 +1,9 @@
 //! `y = act(x W^T + b) + residual`.
 
 use super::definition::{Origin, Term};
-use super::{ActivationKind, Counts, Dim, Matmul, Operand, Operation, Reduce, ReduceKind, Shape, Shapes, Vjp};
+use super::{
+    ActivationKind, Counts, Dim, Matmul, Operand, Operation, Reduce, ReduceKind, Shape, Shapes, Signature, Vjp,
+};
 use crate::Result;
 
 /// Whether a residual is added to the product.
@@ -34,17 +36,17 @@ pub struct Linear {
 }
 
 impl Operation for Linear {
-    fn operands(&self) -> &'static [Operand] {
+    fn signature(&self) -> Signature {
         const X: Operand = Operand::rows("x").narrow();
         const WEIGHT: Operand = Operand::matrix("weight").narrow();
         const BIAS: Operand = Operand::vector("bias").by_attribute();
         const RESIDUAL: Operand = Operand::rows("residual").narrow().by_attribute();
-        match (self.bias, self.residual) {
+        Signature::of(match (self.bias, self.residual) {
             (false, Residual::None) => &[X, WEIGHT],
             (true, Residual::None) => &[X, WEIGHT, BIAS],
             (false, Residual::Added) => &[X, WEIGHT, RESIDUAL],
             (true, Residual::Added) => &[X, WEIGHT, BIAS, RESIDUAL],
-        }
+        })
     }
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {

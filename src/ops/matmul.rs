@@ -1,6 +1,6 @@
 //! Matrix product, batched over all axes but the last two.
 
-use super::{Counts, Operand, Operation, Shape, Shapes};
+use super::{Counts, Operand, Operation, Shape, Shapes, Signature};
 use crate::{Error, Result};
 
 /// `y[.., m, n] = scale * sum_k a[.., m, k] b[.., k, n]`
@@ -115,9 +115,7 @@ impl Matmul {
 }
 
 impl Operation for Matmul {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("a"), Operand::rows("b")] }
-    }
+    const SIGNATURE: Signature = Signature::of(&[Operand::rows("a"), Operand::rows("b")]);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         Ok(vec![Shape::fixed(&self.strided(of.all())?.1)])

@@ -27,10 +27,8 @@ pub use self::{
 pub use definition::{Sought, Step};
 pub use infer::Shapes;
 pub use shape::{Counts, Dim, Shape};
-pub use signature::Operand;
+pub use signature::{Operand, Signature};
 pub use vjp::Vjp;
-
-use std::ops::Deref;
 
 use crate::dtype::DType;
 use crate::{Error, Result};
@@ -46,17 +44,11 @@ pub struct Work {
 
 /// Properties of an op, derived from its attributes.
 pub trait Operation {
-    /// The operands in order; for an op with groups of operands, those of one group.
-    fn operands(&self) -> &'static [Operand];
-    /// Whether operands come in groups, of which there may be any number.
-    fn grouped(&self) -> bool {
-        false
-    }
-    /// The results in order. A result with the name of an operand is that operand, written in place.
-    fn results(&self) -> &'static [Operand] {
-        const WIDE: &[Operand] = &[Operand::rows("y")];
-        const NARROW: &[Operand] = &[Operand::rows("y").narrow()];
-        if self.operands()[0].narrow { NARROW } else { WIDE }
+    /// The operands, the results and the work per element: by default operand `x` and result `y`.
+    const SIGNATURE: Signature = Signature::of(&[Operand::rows("x")]);
+    /// The signature, for an op whose attributes change it.
+    fn signature(&self) -> Signature {
+        Self::SIGNATURE
     }
     /// Checks the operands' shapes, beyond what the signature states, and returns the results' shapes: by default that
     /// of the first operand, and for a fused op those of its steps.
@@ -79,8 +71,8 @@ pub trait Operation {
         let _ = operands;
         true
     }
-    /// Floating-point operations at the given counts: by default one per element of the first operand, and for a fused
-    /// op the sum over its steps.
+    /// Floating-point operations at the given counts: by default those that the signature states, and for a fused op the
+    /// sum over its steps.
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         definition::flops(self, operands, counts)
     }
@@ -225,13 +217,19 @@ macro_rules! ops {
             pub(crate) fn examples() -> Vec<(Op, Vec<&'static [usize]>)> { [$($($variant::examples()),+),*].concat() }
         }
 
-        impl Deref for Op {
-            type Target = dyn Operation;
-
-            fn deref(&self) -> &(dyn Operation + 'static) { match self { $($(Op::$variant(op) => op,)+)* } }
+        /// Calls a method of [`Operation`] on the op in an `Op`.
+        macro_rules! forward {
+            ($self:ident, $op:ident => $call:expr) => { match $self { $($(Op::$variant($op) => $call,)+)* } };
         }
 
-        $($(impl From<$variant> for Op { fn from(op: $variant) -> Self { Op::$variant(op) } })+)*
+        $($(
+            impl From<$variant> for Op { fn from(op: $variant) -> Self { Op::$variant(op) } }
+
+            impl $variant {
+                /// This op, if `op` is one.
+                pub fn of(op: &Op) -> Option<&Self> { if let Op::$variant(op) = op { Some(op) } else { None } }
+            }
+        )+)*
     };
 }
 
@@ -245,7 +243,7 @@ impl Op {
     pub fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         let of = Shapes::new(self, operands)?;
         of.check()?;
-        (**self).infer(&of)
+        forward!(self, op => op.infer(&of))
     }
 
     /// As [`Operation::check_counts`].
@@ -253,13 +251,67 @@ impl Op {
     /// # Errors
     /// As [`Operation::check_counts`].
     pub fn check_counts(&self, operands: &[&Shape], counts: Counts) -> Result<()> {
-        (**self).check_counts(&Shapes::new(self, operands)?, counts)
+        let of = Shapes::new(self, operands)?;
+        forward!(self, op => op.check_counts(&of, counts))
+    }
+
+    /// As [`Operation::signature`].
+    pub fn signature(&self) -> Signature {
+        forward!(self, op => op.signature())
+    }
+
+    /// As [`Operation::is_separable`].
+    pub fn is_separable(&self, operands: &[&Shape]) -> bool {
+        forward!(self, op => op.is_separable(operands))
+    }
+
+    /// As [`Operation::flops`].
+    pub fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        forward!(self, op => op.flops(operands, counts))
+    }
+
+    /// As [`Operation::result_type`].
+    pub fn result_type(&self, operands: &[DType]) -> DType {
+        forward!(self, op => op.result_type(operands))
+    }
+
+    /// As [`Operation::definition`].
+    ///
+    /// # Errors
+    /// As [`Operation::definition`].
+    pub fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
+        forward!(self, op => op.definition(operands))
+    }
+
+    /// As [`Operation::vjp`].
+    pub fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
+        forward!(self, op => op.vjp(operands))
+    }
+
+    /// As [`Operation::scratch`].
+    pub fn scratch(&self, operands: &[&Shape], stored: DType) -> Vec<Shape> {
+        forward!(self, op => op.scratch(operands, stored))
+    }
+
+    /// As [`Operation::steps`].
+    pub fn steps(&self, operands: &[&Shape]) -> Option<Vec<Op>> {
+        forward!(self, op => op.steps(operands))
     }
 
     /// Element types of the results.
     pub fn result_types(&self, operands: &[DType]) -> Vec<DType> {
         let other = self.result_type(operands);
         self.results().iter().map(|result| result.stored.unwrap_or(other)).collect()
+    }
+
+    /// The operands of the signature.
+    pub fn operands(&self) -> &'static [Operand] {
+        self.signature().operands
+    }
+
+    /// The results of the signature.
+    pub fn results(&self) -> &'static [Operand] {
+        self.signature().results
     }
 
     /// The signature of the operand at a place.

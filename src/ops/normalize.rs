@@ -1,6 +1,6 @@
 //! Division of each row by its Euclidean norm.
 
-use super::{Counts, Operand, Operation, Shape};
+use super::{Operand, Operation, Signature};
 
 /// How division by zero is avoided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
@@ -31,11 +31,5 @@ impl Default for Normalize {
 }
 
 impl Operation for Normalize {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("x")] }
-    }
-
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        3 * operands[0].elements(counts) as u64
-    }
+    const SIGNATURE: Signature = Signature::of(&[Operand::rows("x")]).flops(3);
 }

@@ -1,6 +1,6 @@
 //! One vector per text, pooled from the vectors of its tokens.
 
-use super::{Counts, Dim, Operand, Operation, Shape, Shapes};
+use super::{Dim, Operand, Operation, Shape, Shapes, Signature};
 use crate::Result;
 use crate::dtype::DType;
 
@@ -50,14 +50,13 @@ pub struct Pool {
 }
 
 impl Operation for Pool {
-    fn operands(&self) -> &'static [Operand] {
-        const {
-            &[
-                Operand::rows("x").counted(Dim::Tokens),
-                Operand::offsets("offsets", "x").counted(Dim::Boundaries),
-                Operand::count("first", "x").counted(Dim::Texts),
-            ]
-        }
+    fn signature(&self) -> Signature {
+        const OF: Signature = Signature::of(&[
+            Operand::rows("x").counted(Dim::Tokens),
+            Operand::offsets("offsets", "x").counted(Dim::Boundaries),
+            Operand::count("first", "x").counted(Dim::Texts),
+        ]);
+        OF.flops(self.modes.len() as u64)
     }
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
@@ -68,10 +67,6 @@ impl Operation for Pool {
         of.expect("offsets", &Shape::vector(Dim::Boundaries), "one more than there are texts")?;
         of.expect("first", &Shape::vector(Dim::Texts), "one a text")?;
         Ok(vec![Shape::matrix(Dim::Texts, self.modes.len() * x.columns())])
-    }
-
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        (self.modes.len() * operands[0].elements(counts)) as u64
     }
 
     /// Results are small and final, so they are float32 whatever the type of the tokens.

@@ -1,6 +1,6 @@
 //! Rows rounded to 8-bit integers.
 
-use super::{Counts, Dim, Operand, Operation, Shape, Shapes};
+use super::{Dim, Operand, Operation, Shape, Shapes, Signature};
 use crate::Result;
 use crate::dtype::DType;
 
@@ -13,21 +13,13 @@ use crate::dtype::DType;
 pub struct QuantizeRows {}
 
 impl Operation for QuantizeRows {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("x")] }
-    }
-
-    fn results(&self) -> &'static [Operand] {
-        const { &[Operand::rows("q").stored(DType::I8), Operand::rows("scale").stored(DType::F32)] }
-    }
+    const SIGNATURE: Signature = Signature::of(&[Operand::rows("x")])
+        .gives(&[Operand::rows("q").stored(DType::I8), Operand::rows("scale").stored(DType::F32)])
+        .flops(3);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         let x = &of["x"];
         let Some((Dim::Fixed(_), rows)) = x.0.split_last() else { return Err(of.wrong("x", "[..., K]")) };
         Ok(vec![x.clone(), Shape(rows.to_vec())])
-    }
-
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        3 * operands[0].elements(counts) as u64
     }
 }

@@ -1,6 +1,6 @@
 //! Sum, mean, maximum or deviation over one axis.
 
-use super::{Counts, Dim, Op, Operand, Operation, Shape, Shapes};
+use super::{Counts, Dim, Op, Operand, Operation, Shape, Shapes, Signature};
 use crate::Result;
 
 /// The reduction of the elements `x` along the axis of a [`Reduce`]; `w` are weights.
@@ -81,9 +81,7 @@ impl Reduce {
 }
 
 impl Operation for Reduce {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("x"), Operand::rows("weights").optional()] }
-    }
+    const SIGNATURE: Signature = Signature::of(&[Operand::rows("x"), Operand::rows("weights").optional()]).flops(4);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         let (x, weights) = (&of["x"], of.get("weights"));
@@ -109,10 +107,6 @@ impl Operation for Reduce {
             Stage::Join { .. } => drop(result.0.drain(self.axis..self.axis + 2)),
         }
         Ok(vec![result])
-    }
-
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        4 * operands[0].elements(counts) as u64
     }
 
     fn steps(&self, operands: &[&Shape]) -> Option<Vec<Op>> {

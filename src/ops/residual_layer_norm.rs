@@ -1,7 +1,7 @@
 //! Layer normalisation of a sum.
 
 use super::definition::{self, LAYER_NORM, Origin, SUM, Sought, Step};
-use super::{Binary, BinaryKind, LayerNorm, Op, Operand, Operation, Shape};
+use super::{Binary, BinaryKind, LayerNorm, Operand, Operation, Shape, Signature};
 use crate::Result;
 
 /// `y = layer_norm(x + residual)`; attributes as [`LayerNorm`].
@@ -11,16 +11,12 @@ use crate::Result;
 pub struct ResidualLayerNorm(pub LayerNorm);
 
 impl Operation for ResidualLayerNorm {
-    fn operands(&self) -> &'static [Operand] {
-        const {
-            &[
-                Operand::rows("x").narrow(),
-                Operand::rows("residual").narrow().like("x"),
-                Operand::vector("weight"),
-                Operand::vector("bias"),
-            ]
-        }
-    }
+    const SIGNATURE: Signature = Signature::of(&[
+        Operand::rows("x").narrow(),
+        Operand::rows("residual").narrow().like("x"),
+        Operand::vector("weight"),
+        Operand::vector("bias"),
+    ]);
 
     fn definition(&self, _operands: &[&Shape]) -> Result<Vec<Step>> {
         let sum = Step::new(Binary::from(BinaryKind::Add), &definition::given(0..2));
@@ -30,15 +26,12 @@ impl Operation for ResidualLayerNorm {
     fn sought() -> Option<Sought> {
         Some(Sought {
             steps: &[SUM, LAYER_NORM],
-            op: |ops| match ops[1] {
-                Op::LayerNorm(norm) => Some(ResidualLayerNorm(norm.clone()).into()),
-                _ => None,
-            },
+            op: |ops| LayerNorm::of(ops[1]).map(|norm| ResidualLayerNorm(norm.clone()).into()),
         })
     }
 
     #[cfg(test)]
-    fn examples() -> Vec<(Op, Vec<&'static [usize]>)> {
+    fn examples() -> Vec<(super::Op, Vec<&'static [usize]>)> {
         vec![(ResidualLayerNorm(LayerNorm { eps: 1e-5 }).into(), vec![&[40, 64], &[40, 64], &[64], &[64]])]
     }
 }

@@ -1,7 +1,7 @@
 //! Normalisation of a sum by its root mean square.
 
 use super::definition::{self, Origin, RMS_NORM, SUM, Sought, Step};
-use super::{Binary, BinaryKind, Op, Operand, Operation, RmsNorm, Shape};
+use super::{Binary, BinaryKind, Operand, Operation, RmsNorm, Shape, Signature};
 use crate::Result;
 
 /// `y = rms_norm(x + residual)`; attributes as [`RmsNorm`].
@@ -11,9 +11,11 @@ use crate::Result;
 pub struct ResidualRmsNorm(pub RmsNorm);
 
 impl Operation for ResidualRmsNorm {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("x").narrow(), Operand::rows("residual").narrow().like("x"), Operand::vector("weight")] }
-    }
+    const SIGNATURE: Signature = Signature::of(&[
+        Operand::rows("x").narrow(),
+        Operand::rows("residual").narrow().like("x"),
+        Operand::vector("weight"),
+    ]);
 
     fn definition(&self, _operands: &[&Shape]) -> Result<Vec<Step>> {
         let sum = Step::new(Binary::from(BinaryKind::Add), &definition::given(0..2));
@@ -23,15 +25,12 @@ impl Operation for ResidualRmsNorm {
     fn sought() -> Option<Sought> {
         Some(Sought {
             steps: &[SUM, RMS_NORM],
-            op: |ops| match ops[1] {
-                Op::RmsNorm(norm) => Some(ResidualRmsNorm(norm.clone()).into()),
-                _ => None,
-            },
+            op: |ops| RmsNorm::of(ops[1]).map(|norm| ResidualRmsNorm(norm.clone()).into()),
         })
     }
 
     #[cfg(test)]
-    fn examples() -> Vec<(Op, Vec<&'static [usize]>)> {
+    fn examples() -> Vec<(super::Op, Vec<&'static [usize]>)> {
         vec![(ResidualRmsNorm(RmsNorm { eps: 1e-6 }).into(), vec![&[40, 64], &[40, 64], &[64]])]
     }
 }

@@ -1,6 +1,6 @@
 //! Normalisation by the root mean square of the last axis.
 
-use super::{Counts, Operand, Operation, Shape, Vjp};
+use super::{Operand, Operation, Shape, Signature, Vjp};
 
 /// `y = x / sqrt(mean(x^2) + eps) * weight` over the last axis (Zhang, Sennrich 2019).
 ///
@@ -18,16 +18,11 @@ fn default_eps() -> f32 {
 }
 
 impl Operation for RmsNorm {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("x").narrow(), Operand::vector("weight").per_column("x")] }
-    }
-
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        4 * operands[0].elements(counts) as u64
-    }
+    const SIGNATURE: Signature =
+        Signature::of(&[Operand::rows("x").narrow(), Operand::vector("weight").per_column("x")]).flops(4);
 
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
-        Vjp::of_norm(operands, self.clone(), RmsNormBackward { eps: self.eps })
+        Vjp::of_norm(operands, self.clone(), RmsNormBackward(self.clone()))
     }
 }
 
@@ -35,19 +30,10 @@ impl Operation for RmsNorm {
 ///
 /// Operands: `g [..., N]`, `x [..., N]`, `weight [N]`.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RmsNormBackward {
-    /// As [`RmsNorm::eps`].
-    #[serde(default = "default_eps")]
-    pub eps: f32,
-}
+pub struct RmsNormBackward(pub RmsNorm);
 
 impl Operation for RmsNormBackward {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("g"), Operand::rows("x").like("g"), Operand::vector("weight").per_column("g")] }
-    }
-
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        9 * operands[0].elements(counts) as u64
-    }
+    const SIGNATURE: Signature =
+        Signature::of(&[Operand::rows("g"), Operand::rows("x").like("g"), Operand::vector("weight").per_column("g")])
+            .flops(9);
 }

@@ -1,7 +1,8 @@
 //! Normalisation by the root mean square, then rotary positions.
 
 use super::definition::{self, Origin, RMS_NORM, Sought, Step};
-use super::{Op, Operand, Operation, RmsNorm, Rope, Shape};
+use super::rope;
+use super::{Op, Operand, Operation, RmsNorm, Rope, Shape, Signature};
 use crate::{Error, Result};
 
 /// `y = rope(rms_norm(x))`; attributes as [`RmsNorm`].
@@ -12,15 +13,16 @@ use crate::{Error, Result};
 pub struct RmsNormRope(pub RmsNorm);
 
 impl Operation for RmsNormRope {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("x").narrow(), Operand::vector("weight"), Operand::rows("cos"), Operand::rows("sin")] }
-    }
+    const SIGNATURE: Signature = Signature::of(&[
+        Operand::rows("x").narrow(),
+        Operand::vector("weight"),
+        Operand::rows("cos"),
+        Operand::rows("sin"),
+    ]);
 
     fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
         let [x, weight, ..] = operands else { return Ok(Vec::new()) };
-        let [batch, rows, heads, columns] = x.fixed_axes("rms_norm_rope", "x")?[..] else {
-            return Err(Error::InvalidArgument(format!("rms_norm_rope: x has shape {x}, expected [B, S, H, D]")));
-        };
+        let [batch, rows, heads, columns] = rope::heads("rms_norm_rope", x)?;
         let normal = match weight.fixed_axes("rms_norm_rope", "weight")?[..] {
             [n] if n == columns => (*x).clone(),
             [n] if n == heads * columns => Shape::fixed(&[batch, rows, n]),
@@ -39,10 +41,7 @@ impl Operation for RmsNormRope {
     fn sought() -> Option<Sought> {
         Some(Sought {
             steps: &[RMS_NORM, ("rope", |op| matches!(op, Op::Rope(_)))],
-            op: |ops| match ops[0] {
-                Op::RmsNorm(norm) => Some(RmsNormRope(norm.clone()).into()),
-                _ => None,
-            },
+            op: |ops| RmsNorm::of(ops[0]).map(|norm| RmsNormRope(norm.clone()).into()),
         })
     }
 

@@ -1,7 +1,7 @@
 //! Rotary position embedding: pairs of columns rotated by an angle that depends on the row.
 
-use super::{Counts, Operand, Operation, Shape, Shapes};
-use crate::Result;
+use super::{Operand, Operation, Shape, Shapes, Signature};
+use crate::{Error, Result};
 
 /// Rotates column `d` of a head's first half with column `d` of its second half:
 /// `(x1 cos - x2 sin, x2 cos + x1 sin)`.
@@ -11,13 +11,21 @@ use crate::Result;
 #[serde(deny_unknown_fields)]
 pub struct Rope {}
 
+/// The axes `[B, S, H, D]` of the operand `x` of an op.
+///
+/// # Errors
+/// `InvalidArgument` naming the op.
+pub fn heads(op: &str, x: &Shape) -> Result<[usize; 4]> {
+    let wrong = |_| Error::InvalidArgument(format!("{op}: x has shape {x}, expected [B, S, H, D]"));
+    x.fixed_axes(op, "x")?.try_into().map_err(wrong)
+}
+
 impl Operation for Rope {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("x").narrow(), Operand::rows("cos"), Operand::rows("sin")] }
-    }
+    const SIGNATURE: Signature =
+        Signature::of(&[Operand::rows("x").narrow(), Operand::rows("cos"), Operand::rows("sin")]).flops(3);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
-        let [batch, rows, _, columns] = of.axes("x")?[..] else { return Err(of.wrong("x", "[B, S, H, D]")) };
+        let [batch, rows, _, columns] = heads("rope", &of["x"])?;
         if columns % 2 != 0 {
             return Err(of.wrong("x", "an even last axis"));
         }
@@ -28,9 +36,5 @@ impl Operation for Rope {
         }
         of.same("sin", "cos")?;
         Ok(vec![of["x"].clone()])
-    }
-
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        3 * operands[0].elements(counts) as u64
     }
 }

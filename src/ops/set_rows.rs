@@ -1,6 +1,6 @@
 //! Rows written into a table.
 
-use super::{Counts, Operand, Operation, Shape, Shapes};
+use super::{Operand, Operation, Shape, Shapes, Signature};
 use crate::Result;
 use crate::dtype::DType;
 
@@ -14,13 +14,8 @@ pub struct SetRows {}
 const TABLE: Operand = Operand::rows("table").stored(DType::F32);
 
 impl Operation for SetRows {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[TABLE, Operand::rows("x"), Operand::index("index", "table")] }
-    }
-
-    fn results(&self) -> &'static [Operand] {
-        const { &[TABLE] }
-    }
+    const SIGNATURE: Signature =
+        Signature::of(&[TABLE, Operand::rows("x"), Operand::index("index", "table")]).gives(&[TABLE]).flops(0);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         let [_, columns] = of.axes("table")?[..] else { return Err(of.wrong("table", "[rows, columns]")) };
@@ -29,9 +24,5 @@ impl Operation for SetRows {
         }
         of.expect("x", &Shape::matrix(of["index"].rows(), columns), "index, columns of table")?;
         Ok(vec![of["table"].clone()])
-    }
-
-    fn flops(&self, _operands: &[&Shape], _counts: Counts) -> u64 {
-        0
     }
 }

@@ -4,6 +4,43 @@ use super::{Counts, Dim, Shape};
 use crate::dtype::DType;
 use crate::{Error, Result};
 
+/// What an op takes, gives and computes.
+#[derive(Debug, Clone, Copy)]
+pub struct Signature {
+    /// The operands in order; for an op with groups of operands, those of one group.
+    pub operands: &'static [Operand],
+    /// The results in order. A result with the name of an operand is that operand, written in place.
+    pub results: &'static [Operand],
+    /// Floating-point operations per element of the first operand.
+    pub flops: u64,
+    /// Whether operands come in groups, of which there may be any number.
+    pub grouped: bool,
+}
+
+impl Signature {
+    /// An op with one result, `y`, which computes one operation per element.
+    pub(super) const fn of(operands: &'static [Operand]) -> Self {
+        const WIDE: &[Operand] = &[Operand::rows("y")];
+        const NARROW: &[Operand] = &[Operand::rows("y").narrow()];
+        Signature { operands, results: if operands[0].narrow { NARROW } else { WIDE }, flops: 1, grouped: false }
+    }
+
+    /// With other results.
+    pub(super) const fn gives(self, results: &'static [Operand]) -> Self {
+        Signature { results, ..self }
+    }
+
+    /// With other work.
+    pub(super) const fn flops(self, flops: u64) -> Self {
+        Signature { flops, ..self }
+    }
+
+    /// With operands in groups.
+    pub(super) const fn in_groups(self) -> Self {
+        Signature { grouped: true, ..self }
+    }
+}
+
 /// One operand of an op.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operand {

@@ -1,6 +1,7 @@
 //! Softmax over the last axis with an optional mask.
 
-use super::{Counts, Dim, Operand, Operation, Shape, Shapes, Vjp};
+use super::binary::{BroadcastAxis, axes, merged};
+use super::{Dim, Operand, Operation, Shape, Shapes, Signature, Vjp};
 use crate::Result;
 
 /// `y = e^x / sum e^x` over the entries of the last axis that are not masked; 0 at masked entries and in rows that are
@@ -34,44 +35,23 @@ impl Broadcast {
 
     /// The strides of `keep` over `x`; `None` when it does not broadcast or needs more than three axes of rows.
     pub fn of(x: &Shape, keep: &Shape) -> Option<Broadcast> {
-        let sizes = |shape: &Shape| shape.sizes(Counts::default());
-        let (x, keep) = (sizes(x), sizes(keep));
-        let missing = x.len().checked_sub(keep.len())?;
-        let mut axes: Vec<(usize, usize)> = Vec::new();
-        let mut elements = 1;
-        for (place, size) in x.iter().enumerate().rev() {
-            let own = place.checked_sub(missing).map_or(1, |place| keep[place]);
-            if own != *size && own != 1 {
-                return None;
-            }
-            axes.push((*size, if own == 1 { 0 } else { elements }));
-            elements *= own;
-        }
-        let mut axes = axes.into_iter();
-        let by_column = axes.next().is_some_and(|(_, step)| step == 1);
-        // Axes of size 1 are dropped; adjacent axes with one common stride are merged.
-        let mut rows: Vec<(usize, usize)> = Vec::new();
-        for (size, step) in axes.filter(|(size, _)| *size != 1) {
-            match rows.last_mut() {
-                Some((count, last)) if *last * *count == step => *count *= size,
-                _ => rows.push((size, step)),
-            }
-        }
+        let mut axes = axes(x, keep)?.into_iter();
+        let by_column = axes.next().is_some_and(|axis| axis.stride == 1);
+        let mut rows = merged(axes);
         if rows.len() > 3 {
             return None;
         }
         // The size of the first axis, which a batch may count, is not used.
         rows.reverse();
-        rows.resize(3, (1, 0));
-        let (sizes, steps): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
-        Some(Broadcast { sizes: sizes.try_into().ok()?, steps: steps.try_into().ok()?, by_column })
+        rows.resize(3, BroadcastAxis { size: 1, stride: 0 });
+        let (sizes, steps) = ([0, 1, 2].map(|axis| rows[axis].size), [0, 1, 2].map(|axis| rows[axis].stride));
+        Some(Broadcast { sizes, steps, by_column })
     }
 }
 
 impl Operation for Softmax {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("x").narrow(), Operand::mask("keep").optional()] }
-    }
+    const SIGNATURE: Signature =
+        Signature::of(&[Operand::rows("x").narrow(), Operand::mask("keep").optional()]).flops(5);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         let x = &of["x"];
@@ -84,13 +64,9 @@ impl Operation for Softmax {
         Ok(vec![x.clone()])
     }
 
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        5 * operands[0].elements(counts) as u64
-    }
-
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
-        let n = operands.len();
-        Some(Vjp::single(n, SoftmaxBackward {}, &[Vjp::gradient(n), Vjp::result(n)]))
+        let result = operands.len();
+        Vjp::single(operands.len(), SoftmaxBackward {}, result..result + 1)
     }
 }
 
@@ -100,13 +76,7 @@ impl Operation for Softmax {
 pub struct SoftmaxBackward {}
 
 impl Operation for SoftmaxBackward {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("g"), Operand::rows("p").like("g")] }
-    }
-
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        4 * operands[0].elements(counts) as u64
-    }
+    const SIGNATURE: Signature = Signature::of(&[Operand::rows("g"), Operand::rows("p").like("g")]).flops(4);
 }
 
 #[cfg(test)]

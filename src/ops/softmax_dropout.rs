@@ -1,7 +1,7 @@
 //! Softmax followed by dropout.
 
 use super::definition::{self, Origin, Sought, Step};
-use super::{Dropout, Op, Operand, Operation, Shape, Softmax};
+use super::{Dropout, Op, Operand, Operation, Shape, Signature, Softmax};
 use crate::Result;
 
 /// `y = dropout(softmax(x))`: the mask equals that of [`Dropout`] with the same seed and offset.
@@ -35,9 +35,7 @@ impl SoftmaxDropout {
 }
 
 impl Operation for SoftmaxDropout {
-    fn operands(&self) -> &'static [Operand] {
-        const { &[Operand::rows("x").narrow(), Operand::mask("keep").optional()] }
-    }
+    const SIGNATURE: Signature = Signature::of(&[Operand::rows("x").narrow(), Operand::mask("keep").optional()]);
 
     fn is_separable(&self, operands: &[&Shape]) -> bool {
         self.dropout().is_separable(operands)

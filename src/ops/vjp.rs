@@ -1,7 +1,9 @@
 //! Derivatives: steps of other ops that compute the gradients of an op's operands from the gradient of its result
 //! (vector-Jacobian product, Griewank and Walther 2008).
 
-use super::definition::{Origin, Step, Term};
+use std::ops::Range;
+
+use super::definition::{self, Origin, Step, Term};
 use super::{Binary, BinaryKind, Op, Reduce, ReduceKind, Shape};
 
 /// The gradients of an op's operands.
@@ -22,12 +24,14 @@ impl Vjp {
         Vjp { operands, filled: Vec::new(), steps: Vec::new(), gradients: vec![None; operands] }
     }
 
-    /// The derivative of an op whose first operand's gradient is a single op on `terms`.
-    pub(super) fn single(operands: usize, op: impl Into<Op>, terms: &[Origin]) -> Self {
+    /// The derivative of an op whose first operand's gradient is a single op: on the gradient of the
+    /// result, then on the operands at `places`, after which comes the result.
+    pub(super) fn single(operands: usize, op: impl Into<Op>, places: Range<usize>) -> Option<Self> {
         let mut vjp = Vjp::new(operands);
-        let gradient = vjp.step(op, terms.iter().copied().map(Term::whole));
+        let terms = std::iter::once(Vjp::gradient(operands)).chain(definition::given(places));
+        let gradient = vjp.step(op, terms.map(Term::whole));
         vjp.give(0, gradient);
-        vjp
+        Some(vjp)
     }
 
     /// The derivative of a norm of the rows of its first operand, with a weight and possibly a bias per column;

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::chunks::aligned;
 use super::constants::Constants;
 use super::floats::Floats;
 use super::simd::Arch;
 use super::step::Step;
 use super::threads::{Team, Threads};
 use super::written::Written;
+use crate::backend::chunk::aligned;
 use crate::backend::{ArrayEngine, Memory, Prepared, ProgramOptions};
 use crate::graph::{Plan, Storage, ValueId};
 use crate::ops::Counts;
@@ -82,7 +82,7 @@ impl ArrayEngine for CpuArrays {
         for node in graph.nodes.iter().filter(|node| node.op.operand(0).role != Role::Any) {
             if let Some(id) = node.operands.iter().find(narrow) {
                 let reason = format!("the CPU takes float32, not {}", graph.value(*id).dtype.name());
-                return Err(Error::Unsupported { what: node.name.clone(), reason });
+                return Err(Error::unsupported(&node.name, reason));
             }
         }
         let most = graph.values.iter().map(|value| value.shape.elements(counts)).max().unwrap_or(0);

@@ -1,11 +1,9 @@
 //! Splits a batch into chunks of whole texts.
 
 use std::borrow::Cow;
-use std::ops::Range;
-
-use bytemuck::Pod;
 
 use super::threads::Team;
+use crate::backend::chunk::{Chunk, aligned};
 use crate::backend::{BatchLimits, Feed};
 use crate::dtype::DType;
 use crate::graph::{Graph, Node, Plan, ValueId};
@@ -19,32 +17,6 @@ const CHUNK_TOKENS: usize = 512;
 
 /// With fewer tokens per thread than this, sharing every step is faster: each chunk reads all the weights.
 const LEAST_TOKENS: usize = 64;
-
-/// Some texts of a batch.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Chunk {
-    /// Its rows of values counted in tokens.
-    pub tokens: Range<usize>,
-    /// Its rows of values counted in texts.
-    pub texts: Range<usize>,
-}
-
-impl Chunk {
-    /// Its sizes in a batch of `counts`.
-    pub fn counts(&self, counts: Counts) -> Counts {
-        Counts { others: counts.others, ..Counts::new(self.tokens.len(), self.texts.len()) }
-    }
-
-    /// Its rows of a value counted in `dim`; `None` for values that every chunk reads whole.
-    pub fn rows(&self, dim: Dim) -> Option<Range<usize>> {
-        match dim {
-            Dim::Tokens => Some(self.tokens.clone()),
-            Dim::Texts => Some(self.texts.clone()),
-            Dim::Boundaries => Some(self.texts.start..self.texts.end + 1),
-            Dim::Fixed(_) | Dim::Length | Dim::Counted(_) => None,
-        }
-    }
-}
 
 /// What determines how batches of a plan may be split.
 pub struct Texts {
@@ -165,14 +137,6 @@ pub fn limits(plan: &Plan, threads: usize) -> BatchLimits {
         tokens: tokens.clamp(threads * CHUNK_TOKENS, threads * 8 * CHUNK_TOKENS),
         longest_text: u32::MAX as usize,
         in_flight: 1,
-    }
-}
-
-/// The elements in place if the bytes are aligned, or a copy.
-pub fn aligned<T: Pod>(bytes: &[u8]) -> Cow<'_, [T]> {
-    match bytemuck::try_cast_slice(bytes) {
-        Ok(elements) => Cow::Borrowed(elements),
-        Err(_) => Cow::Owned(bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()),
     }
 }
 

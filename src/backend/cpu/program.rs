@@ -10,12 +10,13 @@ use std::sync::{Arc, Mutex};
 
 use rayon::prelude::*;
 
-use super::chunks::{self, Chunk, Texts};
+use super::chunks::{self, Texts};
 use super::constants::Constants;
 use super::simd::Arch;
 use super::step::Step;
 use super::threads::{Team, Threads};
 use super::written::Written;
+use crate::backend::chunk::{Chunk, aligned};
 use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions, Reader};
 use crate::dtype::DType;
 use crate::graph::{Node, Plan, Storage};
@@ -50,8 +51,8 @@ impl CpuProgram {
         let narrow = |node: &&Node| node.operands.iter().chain(&node.results).any(|id| value(*id).dtype.is_narrow());
         // The op would read 16-bit elements, while every other value is stored as float32.
         if let Some(node) = plan.graph.nodes.iter().filter(narrow).find(|node| node.op.operand(0).role == Role::Any) {
-            let reason = "a batch on the CPU is held as float32".into();
-            return Err(Error::Unsupported { what: format!("{} in 16 bits", node.name), reason });
+            let what = format!("{} in 16 bits", node.name);
+            return Err(Error::unsupported(what, "a batch on the CPU is held as float32"));
         }
         let plan = if plan.narrow().is_some() { Arc::new(plan.widened()) } else { plan };
         let threads = Threads::new(options.num_threads)?;
@@ -86,7 +87,7 @@ impl CpuProgram {
             inputs.push(match value.dtype {
                 DType::F16 | DType::Bf16 => value.dtype.decode(bytes).into(),
                 DType::I32 | DType::U32 if rows == Dim::Boundaries => {
-                    let mut offsets: Cow<'_, [f32]> = chunks::aligned(bytes);
+                    let mut offsets: Cow<'_, [f32]> = aligned(bytes);
                     let first = offsets.first().map_or(0, |first| first.to_bits());
                     if first != 0 {
                         bytemuck::cast_slice_mut(offsets.to_mut())
@@ -95,10 +96,10 @@ impl CpuProgram {
                     }
                     offsets
                 }
-                DType::F32 | DType::I32 | DType::U32 => chunks::aligned(bytes),
+                DType::F32 | DType::I32 | DType::U32 => aligned(bytes),
                 other => {
                     let reason = format!("no kernel of the CPU reads {}", other.name());
-                    return Err(Error::Unsupported { what: value.name.clone(), reason });
+                    return Err(Error::unsupported(&value.name, reason));
                 }
             });
         }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::constants::Constants;
-use super::simd::Arch;
+use super::simd::{self, Arch};
 use super::threads::Team;
 use super::written::Written;
 use crate::dtype::DType;
@@ -55,6 +55,11 @@ impl<'a> Step<'a> {
     /// The element type of an operand.
     pub fn dtype(&self, place: usize) -> DType {
         self.value(place).dtype
+    }
+
+    /// The rows of a result, to be divided among the threads in pieces of at least `least` rows.
+    pub fn rows<'b>(&self, out: &'b mut [f32], columns: usize, least: usize) -> Rows<'b> {
+        Rows { arch: self.arch, team: self.team, out, columns, least }
     }
 
     fn wrong(&self, place: usize, expected: &str) -> Error {
@@ -110,5 +115,28 @@ impl<'a> Step<'a> {
             Source::Weight(weight) => Some(&weight.parts),
             _ => None,
         }
+    }
+}
+
+/// Rows that the threads divide among themselves.
+pub struct Rows<'a> {
+    arch: Arch,
+    team: Team,
+    out: &'a mut [f32],
+    columns: usize,
+    least: usize,
+}
+
+impl Rows<'_> {
+    /// Passes each piece to `work` with the index of its first row, as [`Team::rows`] does, compiled for the instruction
+    /// set. `work` and everything it calls must be `#[inline(always)]`.
+    pub fn vectorized(self, work: impl Fn(usize, &mut [f32]) + Sync) {
+        self.team.rows(self.out, self.columns, self.least, |first, part| {
+            simd::vectorized(
+                self.arch,
+                #[inline(always)]
+                || work(first, part),
+            );
+        });
     }
 }

@@ -33,7 +33,7 @@ impl Threads {
         let pool = (count > 1)
             .then(build)
             .transpose()
-            .map_err(|e| Error::Unsupported { what: format!("{count} CPU threads"), reason: e.to_string() })?;
+            .map_err(|e| Error::unsupported(format!("{count} CPU threads"), e.to_string()))?;
         Ok(Threads { pool, count, process: crate::process::id() })
     }
 

@@ -156,11 +156,7 @@ impl VulkanArrays {
     fn mark(&self, list: &mut List, buffer: &Arc<Buffer>, guard: u64) -> Result<()> {
         let marks = self.buffer(list, Kind::Staging, GUARD)?;
         marks.map(0, GUARD, |memory| memory.fill(MARK))?;
-        list.commands.push(Command::Copy {
-            from: Slice { buffer: marks, offset: 0, bytes: GUARD },
-            to: Slice { buffer: buffer.clone(), offset: guard, bytes: GUARD },
-        });
-        list.copied = true;
+        list.copy(Slice::start(&marks, GUARD), Slice { offset: guard, ..Slice::start(buffer, GUARD) });
         Ok(())
     }
 
@@ -233,27 +229,6 @@ impl VulkanArrays {
         Ok(())
     }
 
-    /// A buffer with the given content.
-    fn uploaded(&self, bytes: &[u8]) -> Result<Arc<Buffer>> {
-        self.opened.device.check("an upload")?;
-        let list = &mut *lock(&self.list);
-        let words = bytes.len().next_multiple_of(4) as u64;
-        let buffer = self.buffer(list, Kind::Arrays, words)?;
-        let staging = self.buffer(list, Kind::Staging, words)?;
-        staging.map(0, bytes.len() as u64, |memory| memory.copy_from_slice(bytes))?;
-        list.commands.push(Command::Copy {
-            from: Slice { buffer: staging, offset: 0, bytes: words },
-            to: Slice { buffer: buffer.clone(), offset: 0, bytes: words },
-        });
-        list.copied = true;
-        list.staged += words;
-        COUNTERS.bytes_up.fetch_add(bytes.len() as u64, Relaxed);
-        if list.staged > MUCH_STAGING {
-            self.submit(list)?;
-        }
-        Ok(buffer)
-    }
-
     /// The buffer of `memory` if it is unshared, or of a copy that replaces it.
     fn own(&self, list: &mut List, memory: &mut Memory) -> Result<Arc<Buffer>> {
         if memory.is_empty() {
@@ -267,11 +242,7 @@ impl VulkanArrays {
         let bytes = from.bytes;
         let copy = self.buffer(list, Kind::Arrays, bytes)?;
         list.commands.push(Command::BeforeCopies);
-        list.commands.push(Command::Copy {
-            from: Slice { buffer: from, offset: 0, bytes },
-            to: Slice { buffer: copy.clone(), offset: 0, bytes },
-        });
-        list.copied = true;
+        list.copy(Slice::start(&from, bytes), Slice::start(&copy, bytes));
         *memory = self.memory(copy.clone(), None);
         Ok(copy)
     }
@@ -307,6 +278,12 @@ impl VulkanArrays {
 }
 
 impl List {
+    /// Appends a copy.
+    fn copy(&mut self, from: Slice, to: Slice) {
+        self.commands.push(Command::Copy { from, to });
+        self.copied = true;
+    }
+
     /// Adds a dispatch, after a barrier where it needs one.
     fn dispatch(&mut self, launch: &Arc<Launch>, buffers: Vec<Slice>) {
         let accesses = || buffers.iter().zip(launch.pipeline.variant.bindings.iter().map(|b| b.access));
@@ -337,7 +314,19 @@ fn held(memory: &Memory) -> Option<&Arc<Buffer>> {
 
 impl ArrayEngine for VulkanArrays {
     fn upload(&self, bytes: &[u8]) -> Result<Memory> {
-        Ok(self.memory(self.uploaded(bytes)?, None))
+        self.opened.device.check("an upload")?;
+        let list = &mut *lock(&self.list);
+        let words = bytes.len().next_multiple_of(4) as u64;
+        let buffer = self.buffer(list, Kind::Arrays, words)?;
+        let staging = self.buffer(list, Kind::Staging, words)?;
+        staging.map(0, bytes.len() as u64, |memory| memory.copy_from_slice(bytes))?;
+        list.copy(Slice::start(&staging, words), Slice::start(&buffer, words));
+        list.staged += words;
+        COUNTERS.bytes_up.fetch_add(bytes.len() as u64, Relaxed);
+        if list.staged > MUCH_STAGING {
+            self.submit(list)?;
+        }
+        Ok(self.memory(buffer, None))
     }
 
     fn prepare(&self, plan: Plan, counts: Counts) -> Result<Prepared> {
@@ -368,7 +357,7 @@ impl ArrayEngine for VulkanArrays {
         }
         let heavy = flops_per_submission(device.capabilities.device_type);
         // Layers are alike, so their dispatches cost about the same.
-        let flops = ready.flops.div_ceil(ready.dispatches().max(1) as u64);
+        let flops = ready.flops.div_ceil(ready.launches.len().max(1) as u64);
         for dispatch in ready.bind(&bound) {
             let (launch, buffers) = dispatch?;
             list.dispatch(launch, buffers);
@@ -402,7 +391,7 @@ impl ArrayEngine for VulkanArrays {
         if groups.iter().zip(capabilities.workgroup_count).any(|(groups, most)| *groups > most) {
             let most = capabilities.workgroup_count;
             let reason = format!("{groups:?} workgroups, {} allows {most:?}", capabilities.name);
-            return Err(Error::Unsupported { what: variant.name.into(), reason });
+            return Err(Error::unsupported(variant.name, reason));
         }
         let pipeline = self.opened.pipelines.get(device, variant, constants)?;
         let list = &mut *lock(&self.list);
@@ -435,11 +424,7 @@ impl ArrayEngine for VulkanArrays {
             let list = &mut *lock(&self.list);
             results = self.buffer(list, Kind::Results, words)?;
             list.commands.push(Command::BeforeCopies);
-            list.commands.push(Command::Copy {
-                from: Slice { buffer: from.clone(), offset: 0, bytes: words },
-                to: Slice { buffer: results.clone(), offset: 0, bytes: words },
-            });
-            list.copied = true;
+            list.copy(Slice::start(from, words), Slice::start(&results, words));
             self.submit(list)?;
             ticket = list.last;
         }

@@ -50,32 +50,30 @@ impl Scalar {
 }
 
 /// One storage buffer of set 0.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Binding {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Binding<Name = String> {
     /// The block's instance name, or the name of its only member if the block has none.
-    pub name: String,
+    pub name: Name,
     /// Its binding index.
     pub index: u32,
     /// Derived from `readonly` and `writeonly`.
     pub access: Access,
 }
 
-/// One member of the push-constant block.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PushMember {
+/// One member of the push-constant block, 4 bytes; its position in the list determines its offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PushMember<Name = String> {
     /// As in GLSL.
-    pub name: String,
+    pub name: Name,
     /// Its type.
     pub scalar: Scalar,
-    /// Byte offset.
-    pub offset: u32,
 }
 
 /// One specialization constant.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Constant {
-    /// As in GLSL.
-    pub name: String,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Constant<Name = String> {
+    /// As in GLSL; in a `Variant` in lower case.
+    pub name: Name,
     /// `constant_id`
     pub id: u32,
     /// Its type.

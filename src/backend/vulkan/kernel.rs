@@ -1,6 +1,6 @@
 //! A shader variant and a dispatch of it, both as plain data: no Vulkan calls here.
 
-use super::{Capabilities, Feature};
+use super::{Capabilities, Feature, interface};
 use crate::dtype::DType;
 use crate::graph::ValueId;
 use crate::ops::{Counts, Dim};
@@ -9,37 +9,11 @@ use crate::{Error, Result};
 pub use super::interface::{Access, Scalar};
 
 /// One storage buffer of a shader, as reflected from its SPIR-V.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Binding {
-    /// The block's instance name in GLSL.
-    pub name: &'static str,
-    /// `layout(binding = index)`, set 0.
-    pub index: u32,
-    /// How it is used.
-    pub access: Access,
-}
-
-/// One member of the push-constant block, 4 bytes; its position in the list determines its offset.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PushMember {
-    /// Its name in GLSL.
-    pub name: &'static str,
-    /// Its type.
-    pub scalar: Scalar,
-}
-
+pub type Binding = interface::Binding<&'static str>;
+/// One member of a shader's push-constant block.
+pub type PushMember = interface::PushMember<&'static str>;
 /// One specialization constant of a shader.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Constant {
-    /// Its name in GLSL, in lower case.
-    pub name: &'static str,
-    /// `layout(constant_id = id)`.
-    pub id: u32,
-    /// Its type.
-    pub scalar: Scalar,
-    /// Bits of its default.
-    pub default: u32,
-}
+pub type Constant = interface::Constant<&'static str>;
 
 /// One compiled build of a shader.
 #[derive(Debug, Clone, Copy)]
@@ -91,7 +65,7 @@ impl Kernel {
             Some(_) => format!("{} has none of the features its variants need", capabilities.name),
         };
         let fits = |v: &&'static Variant| v.needs.iter().all(|f| capabilities.has(*f));
-        variants.find(fits).ok_or_else(|| Error::Unsupported { what: self.name.into(), reason })
+        variants.find(fits).ok_or_else(|| Error::unsupported(self.name, reason))
     }
 }
 

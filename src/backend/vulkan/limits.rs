@@ -22,13 +22,9 @@ pub(super) fn flops_per_submission(device_type: DeviceType) -> u64 {
     }
 }
 
-fn in_flight(device_type: DeviceType) -> usize {
-    if device_type == DeviceType::Software { 2 } else { 3 }
-}
-
 /// The limits of a plan whose batches may use `memory` bytes.
 pub(super) fn limits(plan: &Plan, dispatches: &[Dispatch], capabilities: &Capabilities, memory: u64) -> BatchLimits {
-    let in_flight = in_flight(capabilities.device_type);
+    let in_flight = if capabilities.device_type == DeviceType::Software { 2 } else { 3 };
     let row = widest_token_row(plan) as u64;
     let by_range = capabilities.storage_buffer_range / row;
     let bytes = bytes_per_token(plan);

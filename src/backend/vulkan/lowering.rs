@@ -114,7 +114,7 @@ impl<'a> Lowering<'a> {
 
     /// The error for a node that cannot run this way.
     pub fn unsupported(&self, reason: String) -> Error {
-        Error::Unsupported { what: self.node.name.clone(), reason }
+        Error::unsupported(&self.node.name, reason)
     }
 
     /// The user's shader registered for the node in place of a kernel, or grilly's own for its element type.
@@ -126,7 +126,7 @@ impl<'a> Lowering<'a> {
         let Some(variant) = self.replaced(kernel) else { return kernel.own(stored, self.capabilities) };
         if stored.is_narrow() {
             let reason = format!("the shader registered for it takes float32, not {}", stored.name());
-            return Err(Error::Unsupported { what: self.node.op.name().into(), reason });
+            return Err(Error::unsupported(self.node.op.name(), reason));
         }
         registry::fits(variant, self.capabilities).map(|()| variant)
     }
@@ -222,10 +222,8 @@ impl<'a> Lowering<'a> {
             if let Extent::Fixed(groups) = extent
                 && *groups > most
             {
-                return Err(Error::Unsupported {
-                    what: format!("{label} ({})", variant.name),
-                    reason: format!("{groups} workgroups along axis {axis}, {} allows {most}", self.capabilities.name),
-                });
+                let reason = format!("{groups} workgroups along axis {axis}, {} allows {most}", self.capabilities.name);
+                return Err(Error::unsupported(format!("{label} ({})", variant.name), reason));
             }
         }
         let given = |name: &str| given.iter().find(|(own, _)| *own == name).map(|(_, range)| *range);

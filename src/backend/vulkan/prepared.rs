@@ -17,7 +17,7 @@ pub(super) struct Prepared {
     pub(super) dispatches: Vec<Dispatch>,
     /// One per dispatch.
     pipelines: Vec<Arc<Pipeline>>,
-    weights: Arena,
+    pub(super) weights: Arena,
     /// Arena regions of the weights.
     regions: HashMap<ValueId, usize>,
 }
@@ -43,11 +43,6 @@ impl Prepared {
         Ok(Prepared { dispatches, pipelines, weights, regions })
     }
 
-    /// Bytes of the constants.
-    pub(super) fn weight_bytes(&self) -> u64 {
-        self.weights.bytes()
-    }
-
     /// A dispatch with the given grid.
     pub(super) fn launch(&self, step: usize, grid: Grid) -> Arc<Launch> {
         let Dispatch { push, label, .. } = &self.dispatches[step];
@@ -61,10 +56,11 @@ impl Prepared {
     /// `Unsupported` for a range that does not exist or exceeds what the device can bind.
     pub(super) fn bind(&self, step: usize, memory: impl Fn(Resource) -> Option<Slice>) -> Result<Vec<Slice>> {
         let dispatch = &self.dispatches[step];
-        let unsupported = |reason: String| Error::Unsupported { what: dispatch.label.clone(), reason };
         let slice = |range: &Range| {
             let missing = || {
-                unsupported(format!("it binds {:?} from byte {}, which does not exist", range.resource, range.offset))
+                let Range { resource, offset, .. } = range;
+                let reason = format!("it binds {resource:?} from byte {offset}, which does not exist");
+                Error::unsupported(&dispatch.label, reason)
             };
             let region = match range.resource {
                 Resource::Weight(id) => self.regions.get(&id).map(|region| self.weights.slice(*region)),
@@ -93,7 +89,7 @@ pub(super) fn bindable(label: &str, slice: Slice) -> Result<Slice> {
     }
     let (bytes, most, name) = (slice.bytes, limits.storage_buffer_range, &limits.name);
     let reason = format!("an array of {bytes} bytes is larger than the storage-buffer range of {most} bytes of {name}");
-    Err(Error::Unsupported { what: label.to_owned(), reason })
+    Err(Error::unsupported(label, reason))
 }
 
 /// The constants the dispatches read, in the order of their first use.

@@ -71,17 +71,16 @@ fn numbers() -> Vec<f32> {
 /// The words that one workgroup of a shader writes; `numbers` is its input, if it has one.
 fn run(device: &Arc<Device>, variant: &'static Variant, numbers: &[f32], words: usize) -> Result<Vec<u32>> {
     let budget = Budget::new(u64::MAX);
-    let slice = |buffer: &Arc<Buffer>, bytes| Slice { buffer: buffer.clone(), offset: 0, bytes };
     let given = 4 * numbers.len() as u64;
     let bytes = 4 * words as u64;
     let mut buffers = Vec::new();
     if given > 0 {
         let x = Buffer::new(device, Kind::Inputs, given, &budget)?;
         x.map(0, given, |memory| memory.copy_from_slice(bytemuck::cast_slice(numbers)))?;
-        buffers.push(slice(&x, given));
+        buffers.push(Slice::start(&x, given));
     }
     let y = Buffer::new(device, Kind::Activations, bytes, &budget)?;
-    buffers.push(slice(&y, bytes));
+    buffers.push(Slice::start(&y, bytes));
     let found = Buffer::new(device, Kind::Results, bytes, &budget)?;
     let launch = Launch {
         pipeline: Pipeline::new(device, variant, &[])?,
@@ -93,7 +92,7 @@ fn run(device: &Arc<Device>, variant: &'static Variant, numbers: &[f32], words: 
         Command::Start,
         Command::Dispatch { launch: Arc::new(launch), buffers },
         Command::BeforeCopies,
-        Command::Copy { from: slice(&y, bytes), to: slice(&found, bytes) },
+        Command::Copy { from: Slice::start(&y, bytes), to: Slice::start(&found, bytes) },
         Command::AfterCopies,
     ];
     let mut recording = Recording::new(device)?;

@@ -55,7 +55,7 @@ pub(super) fn prepare_dispatches(
     device.check("preparing a model")?;
     plan.check_stateless()?;
     if !outputs_are_computed(&plan) {
-        return Err(Error::Unsupported { what: "outputs".into(), reason: "an input or a weight is one".into() });
+        return Err(Error::unsupported("outputs", "an input or a weight is one"));
     }
     // The driver needs part of the device's memory for itself.
     let memory = options.memory_limit.unwrap_or(u64::MAX).min(device.capabilities.memory / 16 * 15);
@@ -64,7 +64,7 @@ pub(super) fn prepare_dispatches(
     let grids = Grids::new(&dispatches);
     let prepared = Prepared::new(opened, &plan.graph, dispatches, weights, &budget)?;
     opened.pipelines.save(device);
-    let left = memory.saturating_sub(prepared.weight_bytes());
+    let left = memory.saturating_sub(prepared.weights.bytes());
     let limits = limits(&plan, &prepared.dispatches, &device.capabilities, left);
     let shared = Shared { device: device.clone(), plan, prepared, barriers, grids, budget, limits };
     Ok(Arc::new(VulkanProgram(Arc::new(Slots { shared, pool: Mutex::default(), freed: Condvar::new() }))))
@@ -87,9 +87,7 @@ struct Pool {
     slots: usize,
 }
 
-struct Job {
-    state: Mutex<State>,
-}
+type Job = Mutex<State>;
 
 enum State {
     Running(Box<Slot>),
@@ -111,8 +109,8 @@ impl Program for VulkanProgram {
             slot.start(&slots.shared, feed)?;
             Ok(slot)
         });
-        let slot = started.inspect_err(|_| slots.retire(1))?;
-        let job = Arc::new(Job { state: Mutex::new(State::Running(Box::new(slot))) });
+        let slot = started.inspect_err(|_| slots.retire())?;
+        let job = Arc::new(Job::new(State::Running(Box::new(slot))));
         lock(&slots.pool).busy.push_back(job.clone());
         slots.freed.notify_one();
         Ok(Box::new(Batch { slots: slots.clone(), job }))
@@ -146,10 +144,9 @@ impl Slots {
         let groups = self.shared.grids.evaluate(feed.counts);
         let too_many = groups.iter().any(|g| g.iter().zip(capabilities.workgroup_count).any(|(n, most)| *n > most));
         if feed.counts.tokens > self.shared.limits.longest_text || too_many {
-            return Err(Error::Unsupported {
-                what: format!("a batch of {} tokens and {} texts", feed.counts.tokens, feed.counts.texts),
-                reason: format!("{} takes {} tokens", capabilities.name, self.shared.limits.longest_text),
-            });
+            let what = format!("a batch of {} tokens and {} texts", feed.counts.tokens, feed.counts.texts);
+            let reason = format!("{} takes {} tokens", capabilities.name, self.shared.limits.longest_text);
+            return Err(Error::unsupported(what, reason));
         }
         Ok(())
     }
@@ -186,7 +183,7 @@ impl Slots {
     /// Finishes a batch on its owner's behalf and returns its slot; `None` when the owner was faster, or the batch
     /// failed.
     fn finish(&self, job: &Job) -> Option<Slot> {
-        let mut state = lock(&job.state);
+        let mut state = lock(job);
         match std::mem::replace(&mut *state, State::Taken) {
             State::Running(mut slot) => {
                 let result = copies(|reader| slot.finish(&self.shared, reader));
@@ -195,7 +192,7 @@ impl Slots {
                 if !failed {
                     return Some(*slot);
                 }
-                self.retire(1);
+                self.retire();
             }
             other => *state = other,
         }
@@ -225,21 +222,21 @@ impl Slots {
         let idle = lock(&self.pool).free.pop();
         if let Some(slot) = idle {
             drop(slot);
-            self.retire(1);
+            self.retire();
             return true;
         }
         let oldest = lock(&self.pool).busy.pop_front();
         let Some(job) = oldest else { return false };
         if let Some(slot) = self.finish(&job) {
             drop(slot);
-            self.retire(1);
+            self.retire();
         }
         true
     }
 
-    /// Subtracts released slots from the count.
-    fn retire(&self, slots: usize) {
-        lock(&self.pool).slots -= slots;
+    /// Subtracts a released slot from the count.
+    fn retire(&self) {
+        lock(&self.pool).slots -= 1;
         self.freed.notify_all();
     }
 
@@ -264,7 +261,7 @@ impl Pending for Batch {
         if shared.device.forked() {
             shared.device.check("a batch")?;
         }
-        let mut state = lock(&self.job.state);
+        let mut state = lock(&self.job);
         match std::mem::replace(&mut *state, State::Taken) {
             State::Running(mut slot) => {
                 let result = slot.finish(shared, reader);
@@ -272,7 +269,7 @@ impl Pending for Batch {
                 self.slots.forget(&self.job);
                 match result {
                     Ok(()) => self.slots.release(*slot),
-                    Err(_) => self.slots.retire(1),
+                    Err(_) => self.slots.retire(),
                 }
                 result
             }
@@ -291,7 +288,7 @@ impl Drop for Batch {
             // The locks may be held by a thread that does not exist in this process.
             return;
         }
-        let state = std::mem::replace(&mut *lock(&self.job.state), State::Taken);
+        let state = std::mem::replace(&mut *lock(&self.job), State::Taken);
         if let State::Running(slot) = state {
             self.slots.forget(&self.job);
             self.slots.release(*slot);

@@ -24,7 +24,7 @@ pub(super) struct Ready {
     /// Which buffers contain the outputs.
     pub(super) outputs: Vec<usize>,
     /// One per dispatch.
-    launches: Vec<Arc<Launch>>,
+    pub(super) launches: Vec<Arc<Launch>>,
     pub(super) flops: u64,
 }
 
@@ -68,11 +68,6 @@ impl Ready {
         Ok(Ready { prepared, counts: buffer, sizes, outputs, launches, flops: plan.flops(counts) })
     }
 
-    /// The number of dispatches per run.
-    pub(super) fn dispatches(&self) -> usize {
-        self.launches.len()
-    }
-
     /// The dispatches of a run.
     ///
     /// # Errors
@@ -86,7 +81,7 @@ impl Ready {
                 Resource::Buffer(place) => bound.buffers.get(place),
                 Resource::Weight(_) => None,
             };
-            buffer.map(|buffer| Slice { buffer: buffer.clone(), offset: 0, bytes: buffer.bytes })
+            buffer.map(|buffer| Slice::start(buffer, buffer.bytes))
         };
         self.launches.iter().enumerate().map(move |(step, launch)| Ok((launch, self.prepared.bind(step, memory)?)))
     }

@@ -75,8 +75,8 @@ pub fn sizes(words: &[u32], constants: &[(u32, u32)]) -> Result<([u32; 3], u32),
 struct Reader<'a> {
     module: &'a Module,
     declared: HashMap<Word, &'a Instruction>,
-    names: HashMap<Word, &'a str>,
-    member_names: HashMap<(Word, u32), &'a str>,
+    /// Names of ids and of their members.
+    names: HashMap<(Word, Option<u32>), &'a str>,
     required: bool,
     /// Values of specialization constants that differ from their defaults, by `constant_id`.
     values: HashMap<u32, u32>,
@@ -85,19 +85,19 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn new(module: &'a Module, required: Names) -> Self {
         let declared = module.types_global_values.iter().filter_map(|i| Some((i.result_id?, i))).collect();
-        let (mut names, mut member_names) = (HashMap::new(), HashMap::new());
+        let mut names = HashMap::new();
         for instruction in &module.debug_names {
             match (instruction.class.opcode, instruction.operands.as_slice()) {
                 (Op::Name, [Operand::IdRef(id), Operand::LiteralString(name)]) => {
-                    names.insert(*id, name.as_str());
+                    names.insert((*id, None), name.as_str())
                 }
                 (Op::MemberName, [Operand::IdRef(id), Operand::LiteralBit32(member), Operand::LiteralString(name)]) => {
-                    member_names.insert((*id, *member), name.as_str());
+                    names.insert((*id, Some(*member)), name.as_str())
                 }
-                _ => {}
-            }
+                _ => None,
+            };
         }
-        Reader { module, declared, names, member_names, required: required == Names::Required, values: HashMap::new() }
+        Reader { module, declared, names, required: required == Names::Required, values: HashMap::new() }
     }
 
     /// One compute entry point, `main`.
@@ -122,25 +122,18 @@ impl<'a> Reader<'a> {
         self.declared.get(&id).copied().ok_or_else(|| format!("id {id} is not declared"))
     }
 
-    /// The literal of a decoration of `id`, or 0 for one without a literal; `None` when it is absent.
-    fn decoration(&self, id: Word, decoration: Decoration) -> Option<u32> {
-        self.module.annotations.iter().find_map(|a| match (a.class.opcode, a.operands.as_slice()) {
-            (Op::Decorate, [Operand::IdRef(to), Operand::Decoration(what), rest @ ..])
-                if *to == id && *what == decoration =>
-            {
-                Some(literal(rest.first()))
-            }
-            _ => None,
-        })
-    }
-
-    fn member_decoration(&self, id: Word, member: u32, decoration: Decoration) -> Option<u32> {
-        self.module.annotations.iter().find_map(|a| match (a.class.opcode, a.operands.as_slice()) {
-            (
-                Op::MemberDecorate,
-                [Operand::IdRef(to), Operand::LiteralBit32(place), Operand::Decoration(what), rest @ ..],
-            ) if *to == id && *place == member && *what == decoration => Some(literal(rest.first())),
-            _ => None,
+    /// The operand of a decoration of `id`, or of its member; 0 for a decoration without one.
+    fn decoration(&self, id: Word, member: Option<u32>, decoration: Decoration) -> Option<u32> {
+        self.module.annotations.iter().find_map(|a| {
+            let (to, rest) = match (a.class.opcode, a.operands.as_slice()) {
+                (Op::Decorate, [Operand::IdRef(to), rest @ ..]) => ((*to, None), rest),
+                (Op::MemberDecorate, [Operand::IdRef(to), Operand::LiteralBit32(place), rest @ ..]) => {
+                    ((*to, Some(*place)), rest)
+                }
+                _ => return None,
+            };
+            let is_it = to == (id, member) && rest.first() == Some(&Operand::Decoration(decoration));
+            is_it.then(|| literal(rest.get(1)))
         })
     }
 
@@ -162,10 +155,10 @@ impl<'a> Reader<'a> {
         for class in [StorageClass::Uniform, StorageClass::UniformConstant] {
             for (id, block) in self.variables(class)? {
                 // Before SPIR-V 1.3 a storage buffer was a uniform with this decoration.
-                if self.decoration(block.result_id.unwrap_or(0), Decoration::BufferBlock).is_none() {
+                if self.decoration(block.result_id.unwrap_or(0), None, Decoration::BufferBlock).is_none() {
                     return Err(format!(
                         "{:?} is not a storage buffer, the only kind of binding there is",
-                        self.name(id)
+                        self.name(id, None)
                     ));
                 }
                 buffers.push((id, block));
@@ -173,22 +166,22 @@ impl<'a> Reader<'a> {
         }
         let mut bindings: Vec<Binding> = Vec::new();
         for (id, block) in buffers {
-            let index = self.decoration(id, Decoration::Binding).ok_or("a storage buffer without a binding")?;
+            let index = self.decoration(id, None, Decoration::Binding).ok_or("a storage buffer without a binding")?;
             let block_id = block.result_id.unwrap_or(0);
             let members = block.operands.len() as u32;
-            let name = match self.name(id) {
-                "" if members == 1 => self.member_names.get(&(block_id, 0)).copied().unwrap_or(""),
+            let name = match self.name(id, None) {
+                "" if members == 1 => self.name(block_id, Some(0)),
                 name => name,
             };
             if name.is_empty() && self.required {
                 return Err(format!("binding {index} has several members and no instance name"));
             }
-            if self.decoration(id, Decoration::DescriptorSet).unwrap_or(0) != 0 {
+            if self.decoration(id, None, Decoration::DescriptorSet).unwrap_or(0) != 0 {
                 return Err(format!("{name} is not in set 0"));
             }
             let all = |decoration| {
-                self.decoration(id, decoration).is_some()
-                    || (0..members).all(|m| self.member_decoration(block_id, m, decoration).is_some())
+                self.decoration(id, None, decoration).is_some()
+                    || (0..members).all(|m| self.decoration(block_id, Some(m), decoration).is_some())
             };
             let access = match (all(Decoration::NonWritable), all(Decoration::NonReadable)) {
                 (true, _) => Access::Read,
@@ -214,8 +207,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn name(&self, id: Word) -> &'a str {
-        self.names.get(&id).copied().unwrap_or("")
+    fn name(&self, id: Word, member: Option<u32>) -> &'a str {
+        self.names.get(&(id, member)).copied().unwrap_or("")
     }
 
     fn push(&self) -> Result<Vec<PushMember>, String> {
@@ -223,15 +216,15 @@ impl<'a> Reader<'a> {
         for (_, block) in self.variables(StorageClass::PushConstant)? {
             let block_id = block.result_id.unwrap_or(0);
             for place in 0..block.operands.len() {
-                let name = self.member_names.get(&(block_id, place as u32)).copied().unwrap_or("");
-                let offset = self.member_decoration(block_id, place as u32, Decoration::Offset);
+                let name = self.name(block_id, Some(place as u32));
+                let offset = self.decoration(block_id, Some(place as u32), Decoration::Offset);
                 let scalar = self
                     .scalar(operand_id(block, place)?)
                     .ok_or_else(|| format!("push constant {name} is not a 32-bit number"))?;
                 if offset != Some(4 * place as u32) {
                     return Err(format!("push constant {name} has offset {offset:?}, expected {}", 4 * place));
                 }
-                members.push(PushMember { name: name.to_owned(), scalar, offset: 4 * place as u32 });
+                members.push(PushMember { name: name.to_owned(), scalar });
             }
         }
         Ok(members)
@@ -258,8 +251,9 @@ impl<'a> Reader<'a> {
                 _ => continue,
             };
             let id = instruction.result_id.unwrap_or(0);
-            let name = self.name(id);
-            let number = self.decoration(id, Decoration::SpecId).ok_or_else(|| format!("{name} has no constant_id"))?;
+            let name = self.name(id, None);
+            let number =
+                self.decoration(id, None, Decoration::SpecId).ok_or_else(|| format!("{name} has no constant_id"))?;
             let scalar = self
                 .scalar(instruction.result_type.unwrap_or(0))
                 .ok_or_else(|| format!("{name} is not a 32-bit number or a bool"))?;
@@ -327,7 +321,7 @@ impl<'a> Reader<'a> {
     /// Evaluates an integer constant, with the current values of specialization constants.
     fn evaluate(&self, id: Word) -> Result<u32, String> {
         let declaration = self.declaration(id)?;
-        let value = self.decoration(id, Decoration::SpecId).and_then(|number| self.values.get(&number));
+        let value = self.decoration(id, None, Decoration::SpecId).and_then(|number| self.values.get(&number));
         if let Some(value) = value {
             return Ok(*value);
         }

@@ -40,7 +40,7 @@ pub(super) fn checkpoint(folder: &Path) -> Result<Checkpoint> {
         Some(name) => format!("holds {name} but no {SINGLE}; {}", remedy(folder, &name)),
         None => format!("holds neither {SINGLE} nor {INDEX}"),
     };
-    Err(Error::ModelFormat { path: folder.to_owned(), problem })
+    Err(Error::format(folder, problem))
 }
 
 /// The shards by name, each with its tensors.

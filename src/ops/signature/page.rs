@@ -79,7 +79,7 @@ fn page() -> String {
             format!("`{}`{}", result.name, if place { " (in its place)" } else { "" })
         };
         let results: Vec<String> = op.results().iter().map(result).collect();
-        let groups = if op.grouped() { " Operands come in groups like this." } else { "" };
+        let groups = if op.signature().grouped { " Operands come in groups like this." } else { "" };
         writeln!(text, "\nResults: {}.{groups}", results.join(", ")).unwrap();
     }
     text

@@ -210,7 +210,7 @@ fn put_lower_case_first(tokenizer: &mut Tokenizer) -> tokenizers::Result<()> {
 }
 
 pub(super) fn fault(path: &Path, problem: String) -> Error {
-    Error::ModelFormat { path: path.to_owned(), problem }
+    Error::format(path, problem)
 }
 
 pub(super) fn read(path: &Path) -> Result<Vec<u8>> {

@@ -1,6 +1,5 @@
 //! One step of Adam, elementwise, in place.
 
-use crate::backend::cpu::simd::vectorized;
 use crate::backend::cpu::step::Step;
 use crate::ops::Adam;
 use crate::{Error, Result};
@@ -14,31 +13,23 @@ pub(super) fn adam(step: &Step<'_>, op: &Adam, results: &mut [&mut [f32]]) -> Re
         return Err(Error::InvalidArgument("adam: expected three results and three rates".into()));
     };
     let decayed = |mean: &mut [f32], beta: f32, term: fn(f32) -> f32| {
-        step.team.rows(mean, 1, LEAST, |first, part| {
-            vectorized(
-                step.arch,
-                #[inline(always)]
-                || {
-                    part.iter_mut()
-                        .zip(&g[first..])
-                        .for_each(|(mean, g)| *mean = beta * *mean + (1.0 - beta) * term(*g))
-                },
-            );
-        });
+        step.rows(mean, 1, LEAST).vectorized(
+            #[inline(always)]
+            |first, part| {
+                part.iter_mut().zip(&g[first..]).for_each(|(mean, g)| *mean = beta * *mean + (1.0 - beta) * term(*g))
+            },
+        );
     };
     decayed(m, op.beta1, |g| g);
     decayed(v, op.beta2, |g| g * g);
     let (m, v) = (&**m, &**v);
-    step.team.rows(parameter, 1, LEAST, |first, part| {
-        vectorized(
-            step.arch,
-            #[inline(always)]
-            || {
-                for ((p, m), v) in part.iter_mut().zip(&m[first..]).zip(&v[first..]) {
-                    *p -= rate * (m / c1 / ((v / c2).sqrt() + op.eps) + op.decay * *p);
-                }
-            },
-        );
-    });
+    step.rows(parameter, 1, LEAST).vectorized(
+        #[inline(always)]
+        |first, part| {
+            for ((p, m), v) in part.iter_mut().zip(&m[first..]).zip(&v[first..]) {
+                *p -= rate * (m / c1 / ((v / c2).sqrt() + op.eps) + op.decay * *p);
+            }
+        },
+    );
     Ok(())
 }

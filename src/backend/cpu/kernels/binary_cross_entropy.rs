@@ -1,7 +1,7 @@
 //! `y = -(t max(log p, -100) + (1 - t) max(log(1 - p), -100))`
 
 use crate::Result;
-use crate::backend::cpu::simd::{logarithm, logarithm_of_rest, vectorized};
+use crate::backend::cpu::simd::{logarithm, logarithm_of_rest};
 use crate::backend::cpu::step::Step;
 use crate::ops::BinaryCrossEntropy;
 
@@ -9,16 +9,13 @@ pub(super) fn binary_cross_entropy(step: &Step<'_>, _: &BinaryCrossEntropy, out:
     let (p, t) = (step.floats(0)?, step.floats(1)?);
     // The comparison is false for NaN, which is preserved.
     let bounded = |log: f32| if log < -100.0 { -100.0 } else { log };
-    step.team.rows(out, 1, 1024, |first, part| {
-        vectorized(
-            step.arch,
-            #[inline(always)]
-            || {
-                for ((y, p), t) in part.iter_mut().zip(&p[first..]).zip(&t[first..]) {
-                    *y = -(t * bounded(logarithm(*p)) + (1.0 - t) * bounded(logarithm_of_rest(*p)));
-                }
-            },
-        );
-    });
+    step.rows(out, 1, 1024).vectorized(
+        #[inline(always)]
+        |first, part| {
+            for ((y, p), t) in part.iter_mut().zip(&p[first..]).zip(&t[first..]) {
+                *y = -(t * bounded(logarithm(*p)) + (1.0 - t) * bounded(logarithm_of_rest(*p)));
+            }
+        },
+    );
     Ok(())
 }

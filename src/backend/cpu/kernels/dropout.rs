@@ -1,7 +1,6 @@
 //! `y = x / (1 - p)` where `u >= p`, else 0
 
 use crate::Result;
-use crate::backend::cpu::simd::vectorized;
 use crate::backend::cpu::step::Step;
 use crate::ops::Dropout;
 use crate::ops::rng::uniforms;
@@ -18,16 +17,13 @@ pub(super) fn dropout(step: &Step<'_>, op: &Dropout, out: &mut [f32]) -> Result<
         }
         None => op.clone(),
     };
-    step.team.rows(out, 1, 1 << 14, |first, part| {
-        vectorized(
-            step.arch,
-            #[inline(always)]
-            || {
-                part.copy_from_slice(&x[first..][..part.len()]);
-                drop_out(op, first, part);
-            },
-        );
-    });
+    step.rows(out, 1, 1 << 14).vectorized(
+        #[inline(always)]
+        |first, part| {
+            part.copy_from_slice(&x[first..][..part.len()]);
+            drop_out(op, first, part);
+        },
+    );
     Ok(())
 }
 

@@ -1,7 +1,5 @@
 //! `y[t] = sum_i table_i[index_i[t]]`; the rows are read in place from the mapped checkpoint.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
 use crate::backend::cpu::step::Step;
 use crate::ops::EmbeddingSum;
 use crate::tensor::TensorView;
@@ -52,16 +50,20 @@ pub(super) fn embedding_sum(step: &Step<'_>, _: &EmbeddingSum, out: &mut [f32]) 
         };
         pairs.push((step.indices(ids)?, table));
     }
-    let outside = AtomicBool::new(false);
-    step.team.rows(out, columns, 16, |first, part| {
+    let outside = || {
+        let rows: Vec<String> =
+            (1..step.operands.len()).step_by(2).map(|table| step.shape(table).rows().to_string()).collect();
+        let rows = rows.join(", ");
+        Error::IndexOutOfRange(format!("embedding_sum: an index lies outside its table (rows of the tables: {rows})"))
+    };
+    step.team.try_rows(out, columns, 16, |first, part| {
         let mut row = vec![0.0f32; columns];
         for (t, sum) in part.chunks_exact_mut(columns).enumerate() {
             for (i, (indices, table)) in pairs.iter().enumerate() {
                 let index = indices[first + t] as usize;
                 let found = if i == 0 { table.read(index, sum) } else { table.read(index, &mut row) };
                 if !found {
-                    outside.store(true, Relaxed);
-                    return;
+                    return Err(outside());
                 }
                 if i > 0 {
                     for (sum, x) in sum.iter_mut().zip(&row) {
@@ -70,16 +72,8 @@ pub(super) fn embedding_sum(step: &Step<'_>, _: &EmbeddingSum, out: &mut [f32]) 
                 }
             }
         }
-    });
-    if outside.load(Relaxed) {
-        let rows: Vec<String> =
-            (1..step.operands.len()).step_by(2).map(|table| step.shape(table).rows().to_string()).collect();
-        return Err(Error::IndexOutOfRange(format!(
-            "embedding_sum: an index lies outside its table (rows of the tables: {})",
-            rows.join(", ")
-        )));
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 #[cfg(test)]

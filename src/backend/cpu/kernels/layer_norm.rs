@@ -4,7 +4,7 @@
 use pulp::{Simd, WithSimd};
 
 use crate::Result;
-use crate::backend::cpu::simd::{Arch, sum, sum_by, sum_of_squares, vectorized};
+use crate::backend::cpu::simd::{Arch, sum, sum_by, sum_of_squares};
 use crate::backend::cpu::step::Step;
 use crate::ops::{LayerNorm, LayerNormBackward};
 
@@ -58,30 +58,26 @@ pub(super) fn normalize(arch: Arch, op: &LayerNorm, x: &[f32], (weight, bias): (
 }
 
 pub(super) fn layer_norm_backward(step: &Step<'_>, op: &LayerNormBackward, out: &mut [f32]) -> Result<()> {
-    let [g, x, weight] = [0, 1, 2].map(|place| step.floats(place));
-    let (g, x, weight) = (g?, x?, weight?);
+    let (g, x, weight) = (step.floats(0)?, step.floats(1)?, step.floats(2)?);
     let columns = weight.len();
     let n = columns as f32;
-    step.team.rows(out, columns, 16, |first, part| {
-        vectorized(
-            step.arch,
-            #[inline(always)]
-            || {
-                let rows = g[first * columns..].chunks_exact(columns).zip(x[first * columns..].chunks_exact(columns));
-                for ((g, x), y) in rows.zip(part.chunks_exact_mut(columns)) {
-                    let mean = sum_by([x], |[x]| x) / n;
-                    let mean_h = sum_by([g, weight], |[g, w]| g * w) / n;
-                    let variance = sum_by([x], |[x]| (x - mean) * (x - mean)) / n;
-                    let product = sum_by([g, x, weight], |[g, x, w]| g * w * (x - mean)) / n;
-                    let scale = 1.0 / (variance + op.eps).sqrt();
-                    let slope = product * scale * scale;
-                    for (((y, g), x), w) in y.iter_mut().zip(g).zip(x).zip(weight) {
-                        *y = (g * w - mean_h - (x - mean) * slope) * scale;
-                    }
+    step.rows(out, columns, 16).vectorized(
+        #[inline(always)]
+        |first, part| {
+            let rows = g[first * columns..].chunks_exact(columns).zip(x[first * columns..].chunks_exact(columns));
+            for ((g, x), y) in rows.zip(part.chunks_exact_mut(columns)) {
+                let mean = sum_by([x], |[x]| x) / n;
+                let mean_h = sum_by([g, weight], |[g, w]| g * w) / n;
+                let variance = sum_by([x], |[x]| (x - mean) * (x - mean)) / n;
+                let product = sum_by([g, x, weight], |[g, x, w]| g * w * (x - mean)) / n;
+                let scale = 1.0 / (variance + op.0.eps).sqrt();
+                let slope = product * scale * scale;
+                for (((y, g), x), w) in y.iter_mut().zip(g).zip(x).zip(weight) {
+                    *y = (g * w - mean_h - (x - mean) * slope) * scale;
                 }
-            },
-        );
-    });
+            }
+        },
+    );
     Ok(())
 }
 

@@ -6,8 +6,7 @@ use crate::backend::cpu::step::Step;
 use crate::ops::ResidualLayerNorm;
 
 pub(super) fn residual_layer_norm(step: &Step<'_>, op: &ResidualLayerNorm, out: &mut [f32]) -> Result<()> {
-    let [x, residual, weight, bias] = [0, 1, 2, 3].map(|place| step.floats(place));
-    let (x, residual, weight, bias) = (x?, residual?, weight?, bias?);
+    let (x, residual, weight, bias) = (step.floats(0)?, step.floats(1)?, step.floats(2)?, step.floats(3)?);
     let columns = weight.len();
     step.team.rows(out, columns, 16, |first, part| {
         let mut sum = vec![0.0; columns];

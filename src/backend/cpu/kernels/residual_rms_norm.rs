@@ -2,27 +2,22 @@
 
 use super::rms_norm::normalize;
 use crate::Result;
-use crate::backend::cpu::simd::vectorized;
 use crate::backend::cpu::step::Step;
 use crate::ops::ResidualRmsNorm;
 
 pub(super) fn residual_rms_norm(step: &Step<'_>, op: &ResidualRmsNorm, out: &mut [f32]) -> Result<()> {
-    let [x, residual, weight] = [0, 1, 2].map(|place| step.floats(place));
-    let (x, residual, weight) = (x?, residual?, weight?);
+    let (x, residual, weight) = (step.floats(0)?, step.floats(1)?, step.floats(2)?);
     let columns = weight.len();
-    step.team.rows(out, columns, 16, |first, part| {
-        vectorized(
-            step.arch,
-            #[inline(always)]
-            || {
-                let rows = x[first * columns..].chunks_exact(columns);
-                let rows = rows.zip(residual[first * columns..].chunks_exact(columns));
-                for ((x, residual), y) in rows.zip(part.chunks_exact_mut(columns)) {
-                    y.iter_mut().zip(x).zip(residual).for_each(|((y, x), residual)| *y = x + residual);
-                    normalize(&op.0, weight, y);
-                }
-            },
-        );
-    });
+    step.rows(out, columns, 16).vectorized(
+        #[inline(always)]
+        |first, part| {
+            let rows = x[first * columns..].chunks_exact(columns);
+            let rows = rows.zip(residual[first * columns..].chunks_exact(columns));
+            for ((x, residual), y) in rows.zip(part.chunks_exact_mut(columns)) {
+                y.iter_mut().zip(x).zip(residual).for_each(|((y, x), residual)| *y = x + residual);
+                normalize(&op.0, weight, y);
+            }
+        },
+    );
     Ok(())
 }

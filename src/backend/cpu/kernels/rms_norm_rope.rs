@@ -3,33 +3,27 @@
 use super::rms_norm::normalize;
 use super::rope::turn;
 use crate::Result;
-use crate::backend::cpu::simd::vectorized;
 use crate::backend::cpu::step::Step;
 use crate::ops::RmsNormRope;
+use crate::ops::rope::heads;
 
 pub(super) fn rms_norm_rope(step: &Step<'_>, op: &RmsNormRope, out: &mut [f32]) -> Result<()> {
-    let [_, places, heads, head] = step.shape(0).fixed_axes("rms_norm_rope", "x")?[..] else {
-        return Ok(());
-    };
-    let [x, weight, cos, sin] = [0, 1, 2, 3].map(|place| step.floats(place));
-    let (x, weight, cos, sin) = (x?, weight?, cos?, sin?);
+    let [_, places, heads, head] = heads("rms_norm_rope", step.shape(0))?;
+    let (x, weight, cos, sin) = (step.floats(0)?, step.floats(1)?, step.floats(2)?, step.floats(3)?);
     let (columns, half) = (weight.len(), head / 2);
     let place_rows = heads * head / columns.max(1);
     let table = if step.shape(2).0.len() == 2 { places } else { usize::MAX };
-    step.team.rows(out, columns, 16, |first, part| {
-        vectorized(
-            step.arch,
-            #[inline(always)]
-            || {
-                let rows = x[first * columns..].chunks_exact(columns).zip(part.chunks_exact_mut(columns));
-                for (row, (x, y)) in (first..).zip(rows) {
-                    y.copy_from_slice(x);
-                    normalize(&op.0, weight, y);
-                    let angle = row / place_rows % table * half;
-                    y.chunks_exact_mut(head).for_each(|y| turn(y, &cos[angle..][..half], &sin[angle..][..half]));
-                }
-            },
-        );
-    });
+    step.rows(out, columns, 16).vectorized(
+        #[inline(always)]
+        |first, part| {
+            let rows = x[first * columns..].chunks_exact(columns).zip(part.chunks_exact_mut(columns));
+            for (row, (x, y)) in (first..).zip(rows) {
+                y.copy_from_slice(x);
+                normalize(&op.0, weight, y);
+                let angle = row / place_rows % table * half;
+                y.chunks_exact_mut(head).for_each(|y| turn(y, &cos[angle..][..half], &sin[angle..][..half]));
+            }
+        },
+    );
     Ok(())
 }

@@ -3,11 +3,10 @@
 use crate::Result;
 use crate::backend::cpu::step::Step;
 use crate::ops::Rope;
+use crate::ops::rope::heads;
 
 pub(super) fn rope(step: &Step<'_>, _: &Rope, out: &mut [f32]) -> Result<()> {
-    let [_, rows, heads, columns] = step.shape(0).fixed_axes("rope", "x")?[..] else {
-        return Ok(());
-    };
+    let [_, rows, heads, columns] = heads("rope", step.shape(0))?;
     let half = columns / 2;
     let [x, cos, sin] = [step.floats(0)?, step.floats(1)?, step.floats(2)?];
     // A table shared by all items of the batch is repeated for each.

@@ -3,15 +3,12 @@
 use super::rows::walkers;
 use crate::backend::vulkan::generated::rope::{Constants, KERNEL, Push};
 use crate::backend::vulkan::lowering::Lowering;
-use crate::ops::Rope;
+use crate::ops::{Rope, rope};
 use crate::{Error, Result};
 
 /// Adds the node's dispatch.
 pub fn rope(to: &mut Lowering<'_>, _: &Rope) -> Result<()> {
-    let shape = to.shape(0);
-    let [batch, rows, heads, columns] = shape.fixed_axes("rope", "x")?[..] else {
-        return Err(Error::InvalidArgument(format!("rope: x has shape {shape}, expected [B, S, H, D]")));
-    };
+    let [batch, rows, heads, columns] = rope::heads("rope", to.shape(0))?;
     let vector = columns.is_multiple_of(8);
     let row_pairs = if vector { columns / 8 } else { columns / 2 };
     let stored = to.select(&KERNEL)?.stored;

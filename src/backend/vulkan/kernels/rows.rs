@@ -63,10 +63,8 @@ impl Rows {
                 Dim::Fixed(shape.elements(Default::default()) / shape.columns().max(1))
             }
             _ => {
-                return Err(Error::Unsupported {
-                    what: format!("shape {shape}"),
-                    reason: "rows counted by the batch must be the first of two axes".into(),
-                });
+                let reason = "rows counted by the batch must be the first of two axes";
+                return Err(Error::unsupported(format!("shape {shape}"), reason));
             }
         };
         Ok(Rows::new(count, shape.columns() as u32))
@@ -158,13 +156,9 @@ pub fn slices(matrix: Range, rows: usize, row_bytes: u64, capabilities: &Capabil
     let step = (alignment / greatest_common_divisor(alignment, row_bytes)).max(4);
     let most = capabilities.storage_buffer_range / row_bytes / step * step;
     if most == 0 {
-        return Err(Error::Unsupported {
-            what: format!("a matrix of {row_bytes} bytes a row"),
-            reason: format!(
-                "{step} rows exceed the storage-buffer range of {} bytes of {}",
-                capabilities.storage_buffer_range, capabilities.name
-            ),
-        });
+        let Capabilities { storage_buffer_range: range, name, .. } = capabilities;
+        let reason = format!("{step} rows exceed the storage-buffer range of {range} bytes of {name}");
+        return Err(Error::unsupported(format!("a matrix of {row_bytes} bytes a row"), reason));
     }
     let cut = |first: usize| {
         let rows = (most as usize).min(rows - first);

@@ -7,6 +7,7 @@ use crate::backend::vulkan::generated::{
 };
 use crate::backend::vulkan::kernel::{Extent, Specialization};
 use crate::backend::vulkan::lowering::{Build, Lowering};
+use crate::ops::rope;
 use crate::ops::softmax::Broadcast;
 use crate::ops::{
     Counts, CrossEntropy, CrossEntropyBackward, Dim, LayerNorm, LayerNormBackward, Normalize, ResidualLayerNorm,
@@ -31,7 +32,7 @@ pub fn layer_norm(to: &mut Lowering<'_>, op: &LayerNorm) -> Result<()> {
 
 /// `layer_norm_backward`
 pub fn layer_norm_backward(to: &mut Lowering<'_>, op: &LayerNormBackward) -> Result<()> {
-    norm::<layer_norm_backward::Constants>(to, op.eps)
+    norm::<layer_norm_backward::Constants>(to, op.0.eps)
 }
 
 /// `residual_layer_norm`
@@ -51,7 +52,7 @@ pub fn rms_norm(to: &mut Lowering<'_>, op: &RmsNorm) -> Result<()> {
 
 /// `rms_norm_backward`
 pub fn rms_norm_backward(to: &mut Lowering<'_>, op: &RmsNormBackward) -> Result<()> {
-    norm::<rms_norm_backward::Constants>(to, op.eps)
+    norm::<rms_norm_backward::Constants>(to, op.0.eps)
 }
 
 /// `softmax_backward`
@@ -103,7 +104,7 @@ pub fn cross_entropy(to: &mut Lowering<'_>, op: &CrossEntropy) -> Result<()> {
 }
 
 /// `cross_entropy_backward`: the same.
-pub fn cross_entropy_backward(to: &mut Lowering<'_>, op: &CrossEntropyBackward) -> Result<()> {
+pub fn cross_entropy_backward(to: &mut Lowering<'_>, CrossEntropyBackward(op): &CrossEntropyBackward) -> Result<()> {
     let rows = Rows { columns: to.shape(1).columns() as u32, ..Rows::of_elements(to.shape(2))? };
     let form = Held::of(rows.columns);
     let (weighted, smoothed) = (to.operands() > 3, op.label_smoothing != 0.0);
@@ -135,10 +136,7 @@ pub fn normalize(to: &mut Lowering<'_>, op: &Normalize) -> Result<()> {
 
 /// `rms_norm_rope`
 pub fn rms_norm_rope(to: &mut Lowering<'_>, op: &RmsNormRope) -> Result<()> {
-    let shape = to.shape(0);
-    let [batch, places, heads, head] = shape.fixed_axes("rms_norm_rope", "x")?[..] else {
-        return Err(Error::InvalidArgument(format!("rms_norm_rope: x has shape {shape}, expected [B, S, H, D]")));
-    };
+    let [batch, places, heads, head] = rope::heads("rms_norm_rope", to.shape(0))?;
     let columns = to.shape(1).columns();
     let place_rows = heads * head / columns.max(1);
     let rows = Rows::new(Dim::Fixed(batch * places * place_rows), columns as u32);

@@ -14,7 +14,7 @@ use crate::{Error, Result};
 
 /// The use of a buffer, which determines where its memory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::backend::vulkan) enum Kind {
+pub enum Kind {
     /// The model's constants: device-local.
     Weights,
     /// Computed values: device-local.
@@ -30,44 +30,28 @@ pub(in crate::backend::vulkan) enum Kind {
 }
 
 impl Kind {
-    fn usage(self) -> vk::BufferUsageFlags {
+    /// The name in messages, the place of the memory, and the use.
+    fn properties(self) -> (&'static str, MemoryLocation, vk::BufferUsageFlags) {
+        use MemoryLocation::{CpuToGpu, GpuOnly, GpuToCpu};
         use vk::BufferUsageFlags as Usage;
+        let storage = Usage::STORAGE_BUFFER;
         match self {
-            Kind::Weights => Usage::STORAGE_BUFFER | Usage::TRANSFER_DST,
-            Kind::Activations => Usage::STORAGE_BUFFER | Usage::TRANSFER_SRC,
-            Kind::Arrays => Usage::STORAGE_BUFFER | Usage::TRANSFER_SRC | Usage::TRANSFER_DST,
-            Kind::Inputs => Usage::STORAGE_BUFFER | Usage::INDIRECT_BUFFER,
-            Kind::Results => Usage::TRANSFER_DST,
-            Kind::Staging => Usage::TRANSFER_SRC,
-        }
-    }
-
-    fn location(self) -> MemoryLocation {
-        match self {
-            Kind::Weights | Kind::Activations | Kind::Arrays => MemoryLocation::GpuOnly,
-            Kind::Inputs | Kind::Staging => MemoryLocation::CpuToGpu,
-            Kind::Results => MemoryLocation::GpuToCpu,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Kind::Weights => "weights",
-            Kind::Activations => "activations",
-            Kind::Arrays => "arrays",
-            Kind::Inputs => "inputs",
-            Kind::Results => "results",
-            Kind::Staging => "staging",
+            Kind::Weights => ("weights", GpuOnly, storage | Usage::TRANSFER_DST),
+            Kind::Activations => ("activations", GpuOnly, storage | Usage::TRANSFER_SRC),
+            Kind::Arrays => ("arrays", GpuOnly, storage | Usage::TRANSFER_SRC | Usage::TRANSFER_DST),
+            Kind::Inputs => ("inputs", CpuToGpu, storage | Usage::INDIRECT_BUFFER),
+            Kind::Results => ("results", GpuToCpu, Usage::TRANSFER_DST),
+            Kind::Staging => ("staging", CpuToGpu, Usage::TRANSFER_SRC),
         }
     }
 }
 
 /// A buffer.
-pub(in crate::backend::vulkan) struct Buffer {
+pub struct Buffer {
     pub(super) handle: vk::Buffer,
     memory: Mutex<Option<Allocation>>,
     /// Size.
-    pub(in crate::backend::vulkan) bytes: u64,
+    pub bytes: u64,
     kind: Kind,
     _charge: Charge,
     pub(super) device: Arc<Device>,
@@ -78,21 +62,15 @@ impl Buffer {
     ///
     /// # Errors
     /// `OutOfMemory`, or a driver error.
-    pub(in crate::backend::vulkan) fn new(
-        device: &Arc<Device>,
-        kind: Kind,
-        bytes: u64,
-        budget: &Arc<Budget>,
-    ) -> Result<Arc<Self>> {
+    pub fn new(device: &Arc<Device>, kind: Kind, bytes: u64, budget: &Arc<Budget>) -> Result<Arc<Self>> {
         device.check("an allocation")?;
         let bytes = bytes.max(4);
-        let exhausted =
-            || Error::OutOfMemory { device: device.capabilities.name.clone(), bytes, purpose: kind.name().into() };
+        let (name, location, usage) = kind.properties();
+        let exhausted = || Error::OutOfMemory { device: device.capabilities.name.clone(), bytes, purpose: name.into() };
         if bytes > device.capabilities.allocation || strikes(Fault::Allocation) {
             return Err(exhausted());
         }
-        let info =
-            vk::BufferCreateInfo::default().size(bytes).usage(kind.usage()).sharing_mode(vk::SharingMode::EXCLUSIVE);
+        let info = vk::BufferCreateInfo::default().size(bytes).usage(usage).sharing_mode(vk::SharingMode::EXCLUSIVE);
         // SAFETY: the device is alive.
         let handle = unsafe { device.handle.create_buffer(&info, None) };
         let handle = handle.map_err(|cause| match device.failure("vkCreateBuffer", cause) {
@@ -106,9 +84,9 @@ impl Buffer {
             let mut allocator = lock(&device.allocator);
             let allocator = allocator.as_mut().ok_or_else(exhausted)?;
             let memory = allocator.allocate(&AllocationCreateDesc {
-                name: kind.name(),
+                name,
                 requirements,
-                location: kind.location(),
+                location,
                 linear: true,
                 allocation_scheme: AllocationScheme::GpuAllocatorManaged,
             });
@@ -124,7 +102,7 @@ impl Buffer {
         })?;
         // SAFETY: the allocation meets the buffer's requirements and lives as long as the buffer.
         let bound = unsafe { device.handle.bind_buffer_memory(handle, memory.memory(), memory.offset()) };
-        device.name(handle, kind.name());
+        device.name(handle, name);
         let buffer =
             Buffer { handle, memory: Mutex::new(Some(memory)), bytes, kind, _charge: charge, device: device.clone() };
         bound.map_err(|cause| device.failure("vkBindBufferMemory", cause))?;
@@ -132,7 +110,7 @@ impl Buffer {
     }
 
     /// The capabilities of its device.
-    pub(in crate::backend::vulkan) fn limits(&self) -> &Capabilities {
+    pub fn limits(&self) -> &Capabilities {
         &self.device.capabilities
     }
 
@@ -141,12 +119,7 @@ impl Buffer {
     ///
     /// # Errors
     /// `Unusable` after a fork; `Device` when the range is out of bounds or the buffer is not host-visible.
-    pub(in crate::backend::vulkan) fn map<R>(
-        &self,
-        offset: u64,
-        length: u64,
-        use_it: impl FnOnce(&mut [u8]) -> R,
-    ) -> Result<R> {
+    pub fn map<R>(&self, offset: u64, length: u64, use_it: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
         self.device.check("a copy")?;
         let outside = || {
             let range =
@@ -182,13 +155,19 @@ impl Drop for Buffer {
 
 /// A part of a buffer.
 #[derive(Clone)]
-pub(in crate::backend::vulkan) struct Slice {
-    pub(in crate::backend::vulkan) buffer: Arc<Buffer>,
-    pub(in crate::backend::vulkan) offset: u64,
-    pub(in crate::backend::vulkan) bytes: u64,
+pub struct Slice {
+    pub buffer: Arc<Buffer>,
+    pub offset: u64,
+    pub bytes: u64,
 }
 
 impl Slice {
+    /// The first bytes of a buffer.
+    #[inline]
+    pub fn start(buffer: &Arc<Buffer>, bytes: u64) -> Self {
+        Slice { buffer: buffer.clone(), offset: 0, bytes }
+    }
+
     /// Whether the slice lies in its buffer.
     pub(super) fn fits(&self) -> bool {
         self.bytes > 0 && self.offset.checked_add(self.bytes).is_some_and(|end| end <= self.buffer.bytes)

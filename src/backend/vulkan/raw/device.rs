@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The number of a submission on its device; it is finished when the device's timeline has reached the number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::backend::vulkan) struct Ticket(u64);
+pub struct Ticket(u64);
 
 struct Queue {
     handle: vk::Queue,
@@ -31,7 +31,7 @@ struct Queue {
 }
 
 /// A logical device.
-pub(in crate::backend::vulkan) struct Device {
+pub struct Device {
     pub(super) handle: ash::Device,
     pub(super) debug: Option<ext::debug_utils::Device>,
     pub(super) allocator: Mutex<Option<Allocator>>,
@@ -39,7 +39,7 @@ pub(in crate::backend::vulkan) struct Device {
     pub(super) queue_family: u32,
     pub(super) timestamp_bits: u32,
     /// Its capabilities.
-    pub(in crate::backend::vulkan) capabilities: Capabilities,
+    pub capabilities: Capabilities,
     queue: Mutex<Queue>,
     timeline: vk::Semaphore,
     /// The highest observed value of the timeline.
@@ -55,11 +55,7 @@ impl Device {
     ///
     /// # Errors
     /// `Device` or `OutOfMemory`, as reported by the driver.
-    pub(in crate::backend::vulkan) fn open(
-        instance: &Arc<Instance>,
-        physical: &Physical,
-        cached: &[u8],
-    ) -> Result<Arc<Self>> {
+    pub fn open(instance: &Arc<Instance>, physical: &Physical, cached: &[u8]) -> Result<Arc<Self>> {
         let name = &physical.capabilities.name;
         let failed = |call: &str, cause: vk::Result| failure(name, call, cause);
         let handle = create(instance, physical).map_err(|cause| failed("vkCreateDevice", cause))?;
@@ -113,12 +109,12 @@ impl Device {
     }
 
     /// Whether this process was forked from the one that opened the device; then no part of it may be used.
-    pub(in crate::backend::vulkan) fn forked(&self) -> bool {
+    pub fn forked(&self) -> bool {
         self.process.load(Relaxed) != crate::process::id()
     }
 
     /// Whether the device was lost.
-    pub(in crate::backend::vulkan) fn lost(&self) -> bool {
+    pub fn lost(&self) -> bool {
         self.lost.load(SeqCst)
     }
 
@@ -126,7 +122,7 @@ impl Device {
     ///
     /// # Errors
     /// `Unusable` after a fork, `DeviceLost`, `Interrupted` at the process' end.
-    pub(in crate::backend::vulkan) fn check(&self, during: &str) -> Result<()> {
+    pub fn check(&self, during: &str) -> Result<()> {
         if self.forked() {
             return Err(Error::Unusable(format!(
                 "{}: opened in process {}, from which this one was forked; load the model after the fork, or start workers with the \"spawn\" method",
@@ -166,7 +162,7 @@ impl Device {
     ///
     /// # Errors
     /// As [`Device::check`], or a driver error.
-    pub(in crate::backend::vulkan) fn submit(&self, recordings: &mut [&mut Recording]) -> Result<Ticket> {
+    pub fn submit(&self, recordings: &mut [&mut Recording]) -> Result<Ticket> {
         self.check("a submission")?;
         for recording in recordings.iter() {
             if !std::ptr::eq(&*recording.device, self) || !recording.recorded || !self.reached(recording.ticket)? {
@@ -207,7 +203,7 @@ impl Device {
     ///
     /// # Errors
     /// A driver error.
-    pub(in crate::backend::vulkan) fn reached(&self, ticket: Ticket) -> Result<bool> {
+    pub fn reached(&self, ticket: Ticket) -> Result<bool> {
         if ticket.0 <= self.seen.load(Acquire) {
             return Ok(true);
         }
@@ -222,7 +218,7 @@ impl Device {
     ///
     /// # Errors
     /// As [`Device::check`], or a driver error.
-    pub(in crate::backend::vulkan) fn wait(&self, ticket: Ticket) -> Result<()> {
+    pub fn wait(&self, ticket: Ticket) -> Result<()> {
         COUNTERS.waits.fetch_add(1, Relaxed);
         loop {
             self.check("a wait")?;
@@ -267,14 +263,14 @@ impl Device {
     }
 
     /// The driver's pipeline cache, for the next run.
-    pub(in crate::backend::vulkan) fn cached_pipelines(&self) -> Vec<u8> {
+    pub fn cached_pipelines(&self) -> Vec<u8> {
         // SAFETY: the cache lives as long as the device.
         unsafe { self.handle.get_pipeline_cache_data(self.pipeline_cache) }.unwrap_or_default()
     }
 
     /// Simulates a forked process (or ends the simulation).
     #[cfg(test)]
-    pub(in crate::backend::vulkan) fn pretend_forked(&self, forked: bool) {
+    pub fn pretend_forked(&self, forked: bool) {
         self.process.store(if forked { 0 } else { crate::process::id() }, SeqCst);
     }
 }
@@ -299,7 +295,7 @@ impl Drop for Device {
 
 /// Ends every wait of the process with `Interrupted`, then waits until the devices are idle or `deadline` has passed.
 /// Returns whether they are idle.
-pub(in crate::backend::vulkan) fn close_all(devices: &[Arc<Device>], deadline: Instant) -> bool {
+pub fn close_all(devices: &[Arc<Device>], deadline: Instant) -> bool {
     exit::begin();
     let mut idle = true;
     for device in devices.iter().filter(|d| !d.forked()) {

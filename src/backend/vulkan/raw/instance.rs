@@ -12,14 +12,14 @@ use crate::{Error, Result};
 const VALIDATION: &CStr = c"VK_LAYER_KHRONOS_validation";
 
 /// A Vulkan instance; it lives until the process ends.
-pub(in crate::backend::vulkan) struct Instance {
+pub struct Instance {
     pub(super) handle: ash::Instance,
     /// Whether debug names can be set.
     pub(super) debug_utils: bool,
     /// Whether the validation layer is enabled.
-    pub(in crate::backend::vulkan) validated: bool,
+    pub validated: bool,
     /// Whether the output of shader prints is shown.
-    pub(in crate::backend::vulkan) prints: bool,
+    pub prints: bool,
     // Unloads the loader when dropped, so it comes after the handle.
     pub(super) entry: ash::Entry,
 }
@@ -30,7 +30,7 @@ impl Instance {
     ///
     /// # Errors
     /// `DeviceUnavailable` naming what is missing: the loader, a driver, or a recent enough version.
-    pub(in crate::backend::vulkan) fn create(debug: bool, prints: bool, sync: bool) -> Result<Self> {
+    pub fn create(debug: bool, prints: bool, sync: bool) -> Result<Self> {
         // SAFETY: loading the system's Vulkan loader runs its initialisers, which the platform is trusted for.
         let entry = unsafe { ash::Entry::load() }.map_err(|cause| {
             Error::DeviceUnavailable(format!("no Vulkan loader: {cause} (Debian and Ubuntu: apt install libvulkan1)"))
@@ -120,7 +120,7 @@ impl Instance {
     ///
     /// # Errors
     /// `DeviceUnavailable` when the devices cannot be enumerated.
-    pub(in crate::backend::vulkan) fn physical_devices(&self) -> Result<Vec<Physical>> {
+    pub fn physical_devices(&self) -> Result<Vec<Physical>> {
         // SAFETY: the instance is alive.
         let handles = unsafe { self.handle.enumerate_physical_devices() };
         let handles = match handles {

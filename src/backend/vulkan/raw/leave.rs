@@ -6,7 +6,7 @@
 /// A driver's own threads continue while those handlers run and destroy what the threads use: those of lavapipe are in
 /// LLVM, and crash with signal 11.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-pub(in crate::backend::vulkan) fn skip_exit_handlers() {
+pub fn skip_exit_handlers() {
     use std::ffi::{c_int, c_uint, c_void};
     use std::ptr::null_mut;
 
@@ -39,4 +39,4 @@ pub(in crate::backend::vulkan) fn skip_exit_handlers() {
 
 /// This system has no such handler.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-pub(in crate::backend::vulkan) fn skip_exit_handlers() {}
+pub fn skip_exit_handlers() {}

@@ -63,7 +63,7 @@ unsafe extern "system" fn receive(
 /// Whether the call that a message is about is skipped. Set by tests, so that no driver receives deliberately invalid
 /// calls.
 #[cfg(test)]
-pub(in crate::backend::vulkan) static STOPS: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+pub static STOPS: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
 #[cfg(test)]
 fn stops() -> vk::Bool32 {

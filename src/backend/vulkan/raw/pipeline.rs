@@ -10,11 +10,11 @@ use crate::backend::vulkan::{Variant, dispatched};
 use crate::{Error, Result};
 
 /// A shader variant with its constants set, ready for dispatch.
-pub(in crate::backend::vulkan) struct Pipeline {
+pub struct Pipeline {
     pub(super) handle: vk::Pipeline,
     pub(super) layout: vk::PipelineLayout,
     pub(super) sets: vk::DescriptorSetLayout,
-    pub(in crate::backend::vulkan) variant: &'static Variant,
+    pub variant: &'static Variant,
     pub(super) device: Arc<Device>,
     /// Dispatches submitted.
     pub(super) dispatches: Arc<AtomicU64>,
@@ -25,11 +25,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// `PipelineCreationFailed` naming the limit or the feature, or a driver error.
-    pub(in crate::backend::vulkan) fn new(
-        device: &Arc<Device>,
-        variant: &'static Variant,
-        constants: &[u32],
-    ) -> Result<Arc<Self>> {
+    pub fn new(device: &Arc<Device>, variant: &'static Variant, constants: &[u32]) -> Result<Arc<Self>> {
         device.check("a compilation")?;
         check_limits(device, variant, constants)?;
         let bindings: Vec<_> = variant

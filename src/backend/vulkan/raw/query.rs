@@ -9,29 +9,29 @@ use crate::backend::vulkan::{Capabilities, DeviceType, Feature};
 
 /// What a pipeline cache on disk depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::backend::vulkan) struct Identity {
+pub struct Identity {
     /// PCI vendor.
-    pub(in crate::backend::vulkan) vendor: u32,
+    pub vendor: u32,
     /// PCI device.
-    pub(in crate::backend::vulkan) device: u32,
+    pub device: u32,
     /// Driver version, in the vendor's encoding.
-    pub(in crate::backend::vulkan) driver: u32,
+    pub driver: u32,
     /// The driver's UUID for compatible caches.
-    pub(in crate::backend::vulkan) cache: [u8; 16],
+    pub cache: [u8; 16],
 }
 
 /// A device that can be opened.
 #[derive(Clone)]
-pub(in crate::backend::vulkan) struct Physical {
+pub struct Physical {
     pub(super) handle: vk::PhysicalDevice,
     pub(super) queue_family: u32,
     pub(super) timestamp_bits: u32,
     /// Optional extensions to enable.
     pub(super) extensions: Vec<&'static CStr>,
     /// Its capabilities, with what it lacks.
-    pub(in crate::backend::vulkan) capabilities: Capabilities,
+    pub capabilities: Capabilities,
     /// For the pipeline cache.
-    pub(in crate::backend::vulkan) identity: Identity,
+    pub identity: Identity,
 }
 
 /// What every kernel may rely on, besides Vulkan 1.3.
@@ -57,7 +57,8 @@ pub(super) fn physical(instance: &Instance, handle: vk::PhysicalDevice) -> Physi
             vk::PhysicalDeviceProperties2::default().push_next(&mut p11).push_next(&mut p12).push_next(&mut p13);
         // SAFETY: the device is of version 1.3, which defines every structure of the chain.
         unsafe { instance.handle.get_physical_device_properties2(handle, &mut properties) };
-        let offered = offered_extensions(instance, handle);
+        // SAFETY: `handle` was enumerated from `instance`, which is alive.
+        let offered = unsafe { instance.handle.enumerate_device_extension_properties(handle) }.unwrap_or_default();
         let found = Found::query(instance, handle, &p11, &offered);
         missing.extend(found.missing);
         features = found.features;
@@ -199,11 +200,6 @@ fn has_f16_matrices(instance: &Instance, handle: vk::PhysicalDevice) -> bool {
             && s.c_type == vk::ComponentTypeKHR::FLOAT32
             && s.result_type == vk::ComponentTypeKHR::FLOAT32
     })
-}
-
-fn offered_extensions(instance: &Instance, handle: vk::PhysicalDevice) -> Vec<vk::ExtensionProperties> {
-    // SAFETY: `handle` was enumerated from `instance`, which is alive.
-    unsafe { instance.handle.enumerate_device_extension_properties(handle) }.unwrap_or_default()
 }
 
 /// The first queue family with compute (families that also support graphics come first and get the most resources),

@@ -11,7 +11,7 @@ use crate::stats::COUNTERS;
 
 /// Workgroup counts of a dispatch.
 #[derive(Clone)]
-pub(in crate::backend::vulkan) enum Grid {
+pub enum Grid {
     /// Fixed at recording.
     Direct([u32; 3]),
     /// Three u32 that the host writes before each submission.
@@ -19,20 +19,20 @@ pub(in crate::backend::vulkan) enum Grid {
 }
 
 /// A dispatch without its buffers.
-pub(in crate::backend::vulkan) struct Launch {
+pub struct Launch {
     /// The pipeline.
-    pub(in crate::backend::vulkan) pipeline: Arc<Pipeline>,
+    pub pipeline: Arc<Pipeline>,
     /// The push block.
-    pub(in crate::backend::vulkan) push: Vec<u8>,
+    pub push: Vec<u8>,
     /// Workgroups.
-    pub(in crate::backend::vulkan) grid: Grid,
+    pub grid: Grid,
     /// For debug labels and profiles.
-    pub(in crate::backend::vulkan) label: String,
+    pub label: String,
 }
 
 /// One command. Memory barriers are global and are placed where a hazard is.
 #[derive(Clone)]
-pub(in crate::backend::vulkan) enum Command {
+pub enum Command {
     /// All earlier work, of this submission or another, is done and visible to the dispatches that follow.
     Start,
     /// Earlier dispatches are done and visible to later ones.
@@ -59,7 +59,7 @@ pub(in crate::backend::vulkan) enum Command {
 }
 
 /// A command buffer that can be submitted repeatedly, and recorded again when it is not in flight.
-pub(in crate::backend::vulkan) struct Recording {
+pub struct Recording {
     pub(super) device: Arc<Device>,
     pub(super) buffer: vk::CommandBuffer,
     /// The last submission.
@@ -79,7 +79,7 @@ impl Recording {
     ///
     /// # Errors
     /// A driver error.
-    pub(in crate::backend::vulkan) fn new(device: &Arc<Device>) -> Result<Self> {
+    pub fn new(device: &Arc<Device>) -> Result<Self> {
         device.check("setting up a recording")?;
         let info = vk::CommandPoolCreateInfo::default().queue_family_index(device.queue_family);
         // SAFETY: the device is alive and the family is that of its queue.
@@ -111,7 +111,7 @@ impl Recording {
     ///
     /// # Errors
     /// `Device` when a command does not match its operands, or a driver error; the recording then cannot be submitted.
-    pub(in crate::backend::vulkan) fn record(&mut self, commands: Vec<Command>, timing: Timing) -> Result<()> {
+    pub fn record(&mut self, commands: Vec<Command>, timing: Timing) -> Result<()> {
         self.device.check("recording")?;
         if !self.device.reached(self.ticket)? {
             self.device.wait(self.ticket)?;
@@ -133,7 +133,7 @@ impl Recording {
             let device = device.clone();
             move |cause| device.failure(call, cause)
         };
-        self.dispatches = self.commands.iter().filter(|c| matches!(c, Command::Dispatch { .. })).count() as u64;
+        self.dispatches = self.launches().count() as u64;
         let sets = self.descriptor_sets()?;
         if timing == Timing::On && device.timestamp_bits > 0 && self.dispatches > 0 {
             let info = vk::QueryPoolCreateInfo::default()
@@ -253,12 +253,8 @@ impl Recording {
         let sets = unsafe { device.handle.allocate_descriptor_sets(&info) }
             .map_err(|cause| device.failure("vkAllocateDescriptorSets", cause))?;
         let mut writes = Vec::new();
-        let pipelines = self.commands.iter().filter_map(|c| match c {
-            Command::Dispatch { launch, .. } => Some(&launch.pipeline),
-            _ => None,
-        });
-        for ((set, infos), pipeline) in sets.iter().zip(&infos).zip(pipelines) {
-            for (binding, info) in pipeline.variant.bindings.iter().zip(infos) {
+        for ((set, infos), launch) in sets.iter().zip(&infos).zip(self.launches()) {
+            for (binding, info) in launch.pipeline.variant.bindings.iter().zip(infos) {
                 writes.push(
                     vk::WriteDescriptorSet::default()
                         .dst_set(*set)
@@ -318,7 +314,7 @@ impl Recording {
     ///
     /// # Errors
     /// A driver error.
-    pub(in crate::backend::vulkan) fn times(&self) -> Result<Vec<(&Launch, f64)>> {
+    pub fn times(&self) -> Result<Vec<(&Launch, f64)>> {
         if self.queries == vk::QueryPool::null() || self.ticket == Ticket::default() {
             return Ok(Vec::new());
         }
@@ -352,24 +348,20 @@ impl Recording {
     ///
     /// # Errors
     /// A driver error.
-    pub(in crate::backend::vulkan) fn finished(&self) -> Result<bool> {
+    pub fn finished(&self) -> Result<bool> {
         Ok(!self.commands.is_empty() && self.ticket != Ticket::default() && self.device.reached(self.ticket)?)
     }
 
-    /// Clears the recording, which frees its resources, if the last submission is finished. Returns whether it is.
+    /// Clears the recording, which frees its resources, if it was submitted and is finished.
     ///
     /// # Errors
     /// A driver error.
-    pub(in crate::backend::vulkan) fn release(&mut self) -> Result<bool> {
-        if self.commands.is_empty() {
-            return Ok(true);
-        }
-        let done = self.device.reached(self.ticket)?;
-        if done {
+    pub fn release(&mut self) -> Result<()> {
+        if self.finished()? {
             self.recorded = false;
             self.clear()?;
         }
-        Ok(done)
+        Ok(())
     }
 
     /// Clears the recording, which must not be in flight.
@@ -392,7 +384,7 @@ impl Recording {
 
 /// Whether a recording is timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::backend::vulkan) enum Timing {
+pub enum Timing {
     /// No timestamps.
     Off,
     /// A timestamp after each dispatch.

@@ -80,15 +80,15 @@ pub fn validate(words: &[u32]) -> Result<(), String> {
 }
 
 /// The goal of an optimisation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(dead_code)] // the build script leaves it to shaderc
-pub enum Aim {
-    /// Fewer instructions executed.
-    Speed,
-    /// Fewer words.
-    Size,
+pub enum OptimizationLevel {
     /// No optimisation.
     None,
+    /// Fewer words.
+    Size,
+    /// Fewer instructions executed.
+    Full,
 }
 
 /// Optimises a valid module; `names` preserves debug information, which is otherwise removed.
@@ -96,7 +96,7 @@ pub enum Aim {
 /// # Errors
 /// When the optimiser rejects the module.
 #[allow(dead_code)] // the build script leaves it to shaderc
-pub fn optimise(words: &[u32], aim: Aim, names: bool) -> Result<Vec<u32>, String> {
+pub fn optimise(words: &[u32], level: OptimizationLevel, names: bool) -> Result<Vec<u32>, String> {
     // SAFETY: the signatures are those of libspirv.h; everything created here is destroyed exactly once, after its last
     // use; `words` outlives the call, and the result is copied before it is freed.
     unsafe {
@@ -106,10 +106,10 @@ pub fn optimise(words: &[u32], aim: Aim, names: bool) -> Result<Vec<u32>, String
             return Err("SPIRV-Tools has no optimiser for Vulkan 1.3".into());
         }
         let stripped = names || spvOptimizerRegisterPassFromFlag(optimizer, c"--strip-debug".as_ptr());
-        match aim {
-            Aim::Speed => spvOptimizerRegisterPerformancePasses(optimizer),
-            Aim::Size => spvOptimizerRegisterSizePasses(optimizer),
-            Aim::None => {}
+        match level {
+            OptimizationLevel::Full => spvOptimizerRegisterPerformancePasses(optimizer),
+            OptimizationLevel::Size => spvOptimizerRegisterSizePasses(optimizer),
+            OptimizationLevel::None => {}
         }
         let mut binary: *mut Binary = std::ptr::null_mut();
         let status = spvOptimizerRun(optimizer, words.as_ptr(), words.len(), &mut binary, options);

@@ -56,10 +56,8 @@ pub fn attention(to: &mut Lowering<'_>, op: &Attention) -> Result<()> {
     }
     to.without_matrix_cores(variant.stored)?;
     if op.head_dim > MOST_HEAD_DIM {
-        return Err(Error::Unsupported {
-            what: "attention".into(),
-            reason: format!("head_dim is {}, at most {MOST_HEAD_DIM} is possible", op.head_dim),
-        });
+        let reason = format!("head_dim is {}, at most {MOST_HEAD_DIM} is possible", op.head_dim);
+        return Err(Error::unsupported("attention", reason));
     }
     let push = push(to, op, 1);
     let steps = [push.q_stride, push.q_column, push.k_stride, push.k_column, push.v_stride, push.v_column];
