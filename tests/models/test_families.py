@@ -92,10 +92,11 @@ def test_same_bits_in_any_batch_and_order_and_alone(model, sentences, slow):
     assert same_bits(alone, rows[order[0]])
 
 
-def test_token_embeddings(model, name, dtype, sentences, golden):
+def test_token_embeddings(model, name, dtype, sentences, slow, golden):
     """One row a token; their mean, or the first, is the text's."""
-    tokens = model.encode(sentences, output_value="token_embeddings", normalize_embeddings=False)
-    lengths = [len(ids) for ids in per_text(golden[f"{name}/ids"])]
+    some = slice(None, None, 4 if slow else 1)
+    tokens = model.encode(sentences[some], output_value="token_embeddings", normalize_embeddings=False)
+    lengths = [len(ids) for ids in per_text(golden[f"{name}/ids"])][some]
     config = TABLE[name]["files"]["config.json"]
     width = next(config[key] for key in ("hidden_size", "dim", "n_embd") if key in config)
     assert [each.shape for each in tokens] == [(length, width) for length in lengths]
@@ -105,7 +106,7 @@ def test_token_embeddings(model, name, dtype, sentences, golden):
         mode = "cls" if pooling.get("pooling_mode_cls_token") else pooling.get("pooling_mode", "mean")
         one = {"cls": lambda x: x[0], "lasttoken": lambda x: x[-1], "mean": lambda x: x.mean(axis=0)}[mode]
         pooled = np.stack([one(np.asarray(each)) if len(each) else np.zeros(width, np.float32) for each in tokens])
-        assert error(pooled, golden[f"{name}/rows"]) <= FLOAT32
+        assert error(pooled, golden[f"{name}/rows"][some]) <= FLOAT32
 
 
 def test_tokens_and_limit(name, folder, sentences, golden):
