@@ -207,7 +207,7 @@ impl Engine {
 
 /// The number of elements of a shape.
 ///
-/// `InvalidArgument` when the number of elements, or of bytes, overflows.
+/// # Errors
 /// `InvalidArgument` when the number of elements, or of bytes, does not fit 64 bits.
 fn elements(shape: &[usize]) -> Result<usize> {
     let product = shape.iter().try_fold(1usize, |product, n| product.checked_mul(*n));

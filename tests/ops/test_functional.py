@@ -8,7 +8,7 @@ from cases.comparison import RNG, close, soft, values
 from cases.reference import evaluate
 
 import grilly
-from grilly import functional
+from grilly import errors, functional
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.function], ids=lambda case: case.id)
@@ -250,6 +250,15 @@ def test_every_activation_and_its_derivative(put, name):
     close(getattr(functional, name)(put(x), **given), evaluate("activation", [x], attributes))
     found = getattr(functional, f"{name}_backward")(put(g), x, **given)
     close(found, evaluate("activation_backward", [g, x], attributes))
+
+
+@pytest.mark.parametrize("name, argument", [("leaky_relu", "negative_slope"), ("roswish", "alpha"), ("roswish", "beta")])
+def test_an_activation_and_its_derivative_name_themselves(name, argument):
+    x = values(3)
+    with pytest.raises(errors.InvalidArgumentError, match=f"^{name}: {argument} is nan"):
+        getattr(functional, name)(x, **{argument: float("nan")})
+    with pytest.raises(errors.InvalidArgumentError, match=f"^{name}_backward: {argument} is nan"):
+        getattr(functional, f"{name}_backward")(x, x, **{argument: float("nan")})
 
 
 @pytest.mark.parametrize("name, kind", [("swiglu", "silu"), ("geglu", "gelu_tanh")])

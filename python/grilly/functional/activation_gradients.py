@@ -195,7 +195,7 @@ def leaky_relu_backward(grad_output: Operand, x: Operand, negative_slope: float 
         >>> functional.leaky_relu_backward([1.0, 1.0], [-4.0, 2.0], negative_slope=0.25).tolist()
         [0.25, 1.0]
     """
-    slope = number("leaky_relu", "negative_slope", negative_slope)
+    slope = number("leaky_relu_backward", "negative_slope", negative_slope)
     return _backward("leaky_relu", grad_output, x, a=slope)
 
 
@@ -267,5 +267,5 @@ def roswish_backward(grad_output: Operand, x: Operand, alpha: float = 1.0, beta:
         >>> functional.roswish_backward([4.0], [0.0]).tolist()
         [3.0]
     """
-    a, b = number("roswish", "alpha", alpha), number("roswish", "beta", beta)
+    a, b = number("roswish_backward", "alpha", alpha), number("roswish_backward", "beta", beta)
     return _backward("roswish", grad_output, x, a=a, b=b)
