@@ -252,7 +252,9 @@ def test_every_activation_and_its_derivative(put, name):
     close(found, evaluate("activation_backward", [g, x], attributes))
 
 
-@pytest.mark.parametrize("name, argument", [("leaky_relu", "negative_slope"), ("roswish", "alpha"), ("roswish", "beta")])
+@pytest.mark.parametrize(
+    "name, argument", [("leaky_relu", "negative_slope"), ("roswish", "alpha"), ("roswish", "beta")]
+)
 def test_an_activation_and_its_derivative_name_themselves(name, argument):
     x = values(3)
     with pytest.raises(errors.InvalidArgumentError, match=f"^{name}: {argument} is nan"):
