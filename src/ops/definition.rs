@@ -80,7 +80,7 @@ pub(super) fn given(places: std::ops::Range<usize>) -> Vec<Origin> {
 }
 
 /// Calls `see` for each step in order and returns the shapes of the results, given the fused op's operands.
-fn walk(steps: &[Step], operands: &[&Shape], mut see: impl FnMut(&Op, &[&Shape])) -> Result<Vec<Shape>> {
+fn walk(steps: &[Step], operands: &[&Shape], see: &mut dyn FnMut(&Op, &[&Shape])) -> Result<Vec<Shape>> {
     let mut results: Vec<Shape> = Vec::new();
     for step in steps {
         let shapes: Vec<&Shape> = (step.operands.iter())
@@ -97,16 +97,15 @@ fn walk(steps: &[Step], operands: &[&Shape], mut see: impl FnMut(&Op, &[&Shape])
     Ok(results)
 }
 
-/// [`Operation::infer`] of a fused op; of others, the shape of the first operand.
+/// [`Operation::infer`] of a fused op, from its definition; of others, which have no steps, the shape of the first operand.
 ///
 /// # Errors
 /// `InvalidArgument` naming the fused op and the error of the step that fails.
-pub(super) fn infer(op: &(impl Operation + ?Sized), of: &Shapes<'_>) -> Result<Vec<Shape>> {
-    let steps = op.definition(of.all())?;
+pub(super) fn infer(steps: &[Step], of: &Shapes<'_>) -> Result<Vec<Shape>> {
     if steps.is_empty() {
         return Ok(vec![of.all()[0].clone()]);
     }
-    let mut results = walk(&steps, of.all(), |_, _| {}).map_err(|error| match error {
+    let mut results = walk(steps, of.all(), &mut |_, _| {}).map_err(|error| match error {
         Error::InvalidArgument(reason) => of.fault(reason),
         other => other,
     })?;
@@ -124,7 +123,7 @@ pub fn plain(op: &Op, operands: &[&Shape]) -> Result<Vec<(Op, Vec<Shape>)>> {
         plain.push((op.clone(), operands.iter().copied().cloned().collect()));
     }
     let mut found = Vec::new();
-    walk(&steps, operands, |op, shapes| {
+    walk(&steps, operands, &mut |op, shapes| {
         found.push((op.clone(), shapes.iter().copied().cloned().collect::<Vec<Shape>>()));
     })?;
     for (op, shapes) in found {
@@ -141,6 +140,6 @@ pub(super) fn flops(op: &(impl Operation + ?Sized), operands: &[&Shape], counts:
         return op.signature().flops * operands[0].elements(counts) as u64;
     }
     let mut flops = 0;
-    let _ = walk(&steps, operands, |op, shapes| flops += op.flops(shapes, counts));
+    let _ = walk(&steps, operands, &mut |op, shapes| flops += op.flops(shapes, counts));
     flops
 }

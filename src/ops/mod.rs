@@ -56,7 +56,7 @@ pub trait Operation {
     /// # Errors
     /// `InvalidArgument` naming op, operand, the shape found and the shape expected.
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
-        definition::infer(self, of)
+        definition::infer(&self.definition(of.all())?, of)
     }
     /// Runs the checks that need a batch's counts, on operands whose shapes fit.
     ///

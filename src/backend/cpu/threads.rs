@@ -114,8 +114,19 @@ impl Team {
         if self == Team::Alone || piece >= rows {
             return work(0, out);
         }
-        out.par_chunks_mut(piece * columns).enumerate().try_for_each(|(i, rows)| work(i * piece, rows))
+        side_by_side(out, columns, piece, &work)
     }
+}
+
+/// Passes pieces of so many rows to the threads of a pool. One function for all work, of which a process has some fifty: what it
+/// takes of rayon is compiled once.
+fn side_by_side(
+    out: &mut [f32],
+    columns: usize,
+    piece: usize,
+    work: &(dyn Fn(usize, &mut [f32]) -> Result<()> + Sync),
+) -> Result<()> {
+    out.par_chunks_mut(piece * columns).enumerate().try_for_each(|(i, rows)| work(i * piece, rows))
 }
 
 #[cfg(test)]

@@ -144,8 +144,9 @@ fn built(settings: &Settings, class: &Class, source: Source) -> Result<Begun> {
 /// The tokenizer of an unchanged tokenizer.json.
 fn as_it_is(path: PathBuf) -> Result<Begun> {
     let unusable = |e: tokenizers::Error| fault(&path, format!("is not a tokenizer: {}", brief(e)));
-    let bytes = read(&path)?;
-    let mut tokenizer = guarded(|| Tokenizer::from_bytes(bytes)).map_err(unusable)?;
+    let text = String::from_utf8(read(&path)?).map_err(|e| unusable(e.into()))?;
+    // The library has compiled this; `from_bytes` would compile its parsers once more.
+    let mut tokenizer = guarded(|| text.parse::<Tokenizer>()).map_err(unusable)?;
     let baked = Baked {
         truncation_side: tokenizer.get_truncation().map(|truncation| match truncation.direction {
             TruncationDirection::Left => Side::Left,
