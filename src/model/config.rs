@@ -76,7 +76,7 @@ fn read_model_settings(fields: &mut Fields<'_>, path: &Path, config: &mut Senten
         return Err(unsupported(path, format_args!("model_type {kind:?}"), reason));
     }
     fields.object("prompts");
-    for (name, prompt) in PromptList::read(path)?.0 {
+    for (name, prompt) in read_prompts(path)? {
         let text = match prompt {
             Value::String(text) => text,
             Value::Null => String::new(),
@@ -228,21 +228,16 @@ pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// The prompts in the order of the file, which `serde_json::Map` does not preserve.
-#[derive(Default)]
 struct PromptList(Vec<(String, Value)>);
 
-impl PromptList {
-    fn read(path: &Path) -> Result<Self> {
-        #[derive(serde::Deserialize)]
-        struct File {
-            #[serde(default)]
-            prompts: PromptList,
-        }
-        let bytes = read_bytes(path)?;
-        let fault = |e| Error::format(path, format!("not valid JSON: {}", brief(e)));
-        let file: File = serde_json::from_slice(&bytes).map_err(fault)?;
-        Ok(file.prompts)
+fn read_prompts(path: &Path) -> Result<Vec<(String, Value)>> {
+    #[derive(serde::Deserialize)]
+    struct File {
+        prompts: Option<PromptList>,
     }
+    let fault = |e| Error::format(path, format!("not valid JSON: {}", brief(e)));
+    let file: File = serde_json::from_slice(&read_bytes(path)?).map_err(fault)?;
+    Ok(file.prompts.map_or_else(Vec::new, |prompts| prompts.0))
 }
 
 impl<'de> serde::Deserialize<'de> for PromptList {
@@ -258,10 +253,6 @@ impl<'de> Visitor<'de> for PromptVisitor {
 
     fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("a map from names to prompts")
-    }
-
-    fn visit_unit<E>(self) -> Result<PromptList, E> {
-        Ok(PromptList::default())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PromptList, A::Error> {
