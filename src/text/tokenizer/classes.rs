@@ -5,7 +5,7 @@
 //! For any other class tokenizer.json is used unchanged.
 
 use tokenizers::models::ModelWrapper;
-use tokenizers::models::bpe::BPE;
+use tokenizers::models::bpe::{BPE, Merges};
 use tokenizers::models::unigram::Unigram;
 use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::normalizers::precompiled::Precompiled;
@@ -19,7 +19,7 @@ use tokenizers::pre_tokenizers::whitespace::WhitespaceSplit;
 
 use super::settings::Settings;
 use super::special::ROLES;
-use super::vocabulary::Vocabulary;
+use super::vocabulary::Pieces;
 use crate::Result;
 
 /// Description of the tokenizer that a class builds.
@@ -185,17 +185,12 @@ impl Class {
     }
 
     /// The model over a vocabulary; `unknown` is the name of the unknown token.
-    pub fn model(&self, vocabulary: Vocabulary, unknown: &str) -> tokenizers::Result<ModelWrapper> {
+    pub fn model(&self, pieces: Pieces, merges: Merges, unknown: &str) -> tokenizers::Result<ModelWrapper> {
         Ok(match self.kind {
-            Kind::Words => {
-                let pieces = vocabulary.pieces.numbered();
-                WordPiece::builder().vocab(pieces).unk_token(unknown.to_owned()).build()?.into()
-            }
-            Kind::Bytes => {
-                BPE::builder().vocab_and_merges(vocabulary.pieces.numbered(), vocabulary.merges).build()?.into()
-            }
+            Kind::Words => WordPiece::builder().vocab(pieces.numbered()).unk_token(unknown.to_owned()).build()?.into(),
+            Kind::Bytes => BPE::builder().vocab_and_merges(pieces.numbered(), merges).build()?.into(),
             Kind::Sentences(place) => {
-                let pieces = vocabulary.pieces.scored().ok_or("its pieces have no scores")?;
+                let pieces = pieces.scored().ok_or("its pieces have no scores")?;
                 let id = match place {
                     Unknown::Id(id) => id,
                     Unknown::Named => pieces.iter().position(|(piece, _)| piece == unknown).unwrap_or(0),
