@@ -14,7 +14,7 @@ import logging
 import os
 
 from grilly import _core
-from grilly.compiler import ShaderCompiler, default_compiler
+from grilly.compiler import ShaderCompiler, own_compiler
 from grilly.inputs import path_text
 
 __all__ = [
@@ -73,7 +73,7 @@ class ShaderRegistry:
             >>> from grilly.backend.shader_registry import register_generic_shader
             >>> register_generic_shader("attention-output", "attention-output")
         """
-        self._register(shader_name, None, shader_file, compiler)
+        self._table.register(shader_name, None, path_text(shader_file, "shader_file"), own_compiler(compiler))
 
     def register_architecture_specific(
         self,
@@ -89,17 +89,7 @@ class ShaderRegistry:
             >>> from grilly.backend.shader_registry import register_architecture_shader
             >>> register_architecture_shader("attention-output", "gpt", "attention-output-gpt")
         """
-        self._register(shader_name, architecture, shader_file, compiler)
-
-    def _register(
-        self,
-        shader_name: str,
-        architecture: str | None,
-        shader_file: str | os.PathLike[str],
-        compiler: ShaderCompiler | None,
-    ) -> None:
-        compiler = default_compiler() if compiler is None else compiler
-        self._table.register(shader_name, architecture, path_text(shader_file, "shader_file"), compiler._compiler)
+        self._table.register(shader_name, architecture, path_text(shader_file, "shader_file"), own_compiler(compiler))
 
     def unregister(self, shader_name: str, architecture: str | None = None) -> None:
         """Removes the registration for an architecture, or the generic one.
