@@ -5,32 +5,11 @@
 //! ```
 
 #[cfg(feature = "vulkan")]
-#[path = "build/compile.rs"]
-mod compile;
-#[cfg(feature = "vulkan")]
-#[path = "build/emit.rs"]
-mod emit;
-#[cfg(feature = "vulkan")]
-#[path = "src/compiler/glsl.rs"]
-mod glsl;
-#[cfg(feature = "vulkan")]
-#[path = "src/backend/vulkan/interface.rs"]
-mod interface;
-#[cfg(feature = "vulkan")]
-#[path = "build/manifest.rs"]
-mod manifest;
-#[cfg(feature = "vulkan")]
-#[path = "src/backend/vulkan/reflect.rs"]
-mod reflect;
-#[cfg(feature = "vulkan")]
-#[path = "src/backend/vulkan/raw/spirv_tools.rs"]
-mod spirv_tools;
+#[path = "build/generate.rs"]
+mod generate;
 
-/// The features that a manifest may name are those for which a device is queried.
 #[cfg(feature = "vulkan")]
-#[allow(dead_code)]
-#[path = "src/backend/vulkan/capabilities.rs"]
-mod capabilities;
+use generate::generate;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -50,60 +29,4 @@ fn main() {
 #[cfg(not(feature = "vulkan"))]
 fn generate(_out: &std::path::Path) -> Result<String, String> {
     Ok(String::new())
-}
-
-/// Writes the modules and returns the text of `kernels.rs`, or the faults of all shaders, one per line, as
-/// `file:line: error: what`.
-#[cfg(feature = "vulkan")]
-fn generate(out: &std::path::Path) -> Result<String, String> {
-    let shaders = std::path::Path::new("shaders");
-    println!("cargo::rerun-if-changed=shaders");
-    println!("cargo::rerun-if-changed=src/backend/vulkan/capabilities.rs");
-    let features: Vec<&str> = capabilities::Feature::ALL.iter().map(|f| f.name()).collect();
-    let kernels = manifest::read(shaders, &features)?;
-    let next = std::sync::atomic::AtomicUsize::new(0);
-    let done = std::sync::Mutex::new(Vec::new());
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(kernels.len());
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some(kernel) = kernels.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
-                    let result = build(kernel, shaders);
-                    done.lock().expect("no panic while held").push((kernel.name.clone(), result));
-                }
-            });
-        }
-    });
-    let mut done = done.into_inner().expect("the threads have ended");
-    done.sort_by(|a, b| a.0.cmp(&b.0));
-    let (mut built, mut errors) = (Vec::new(), String::new());
-    for (_, result) in done {
-        match result {
-            Ok(kernel) => built.push(kernel),
-            Err(error) => errors += &format!("{}\n", error.trim_end()),
-        }
-    }
-    if !errors.is_empty() {
-        return Err(errors);
-    }
-    for (kernel, variant) in
-        built.iter().flat_map(|kernel| kernel.variants.iter().map(move |variant| (kernel, variant)))
-    {
-        let bytes: Vec<u8> = variant.spirv.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        std::fs::write(out.join(emit::spirv_file(kernel, variant)), bytes).expect("OUT_DIR is writable");
-    }
-    Ok(emit::emit(&built)? + &emit::includes(&shaders.join("include"))?)
-}
-
-#[cfg(feature = "vulkan")]
-fn build(kernel: &manifest::Kernel, shaders: &std::path::Path) -> Result<emit::Kernel, String> {
-    let mut variants = Vec::new();
-    for row in &kernel.variants {
-        let module = compile::compile(kernel, row, shaders)?;
-        let at = |fault: String| format!("{}: error: variant {}: {fault}", kernel.file.display(), row.name);
-        spirv_tools::validate(&module.optimised).map_err(at)?;
-        let interface = reflect::reflect(&module.named, reflect::Names::Required).map_err(at)?;
-        variants.push(emit::Variant { row: row.clone(), spirv: module.optimised, interface });
-    }
-    Ok(emit::Kernel { name: kernel.name.clone(), file: kernel.file.clone(), variants })
 }

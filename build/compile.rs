@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::glsl::Request;
-use crate::manifest::{Kernel, Variant};
+use super::glsl::Request;
+use super::manifest::{Kernel, Variant};
 
 /// One variant, compiled twice.
 pub struct Module {

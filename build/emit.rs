@@ -3,9 +3,9 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use crate::capabilities::Feature;
-use crate::interface::{Constant, Interface, PushMember, Scalar};
-use crate::manifest;
+use super::capabilities::Feature;
+use super::interface::{Constant, Interface, PushMember, Scalar};
+use super::manifest;
 
 /// A shader with its compiled variants.
 pub struct Kernel {

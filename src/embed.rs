@@ -267,11 +267,6 @@ impl EmbeddingModel {
         self.max_seq_length.store(load::clamp_length(most, &self.spec), Relaxed);
     }
 
-    /// Whether a prompt's tokens are pooled.
-    pub fn pooling_include_prompt(&self) -> bool {
-        self.include_prompt.load(Relaxed)
-    }
-
     /// The type to which the weights are rounded.
     pub fn dtype(&self) -> DType {
         self.weights.rounded

@@ -10,16 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from grilly.upstream import by_name, missing
 
-# For type checkers, to which `import X as X` says that the name is public.
+# For type checkers, to which `import X as X` and `import *` say that names are public.
 if TYPE_CHECKING:
     from grilly._core import __version__ as __version__
-    from grilly.arrays import VulkanTensor as VulkanTensor
-    from grilly.arrays import ensure_vulkan_compatible as ensure_vulkan_compatible
-    from grilly.arrays import from_dlpack as from_dlpack
-    from grilly.arrays import from_vulkan as from_vulkan
-    from grilly.arrays import to_vulkan as to_vulkan
-    from grilly.arrays import to_vulkan_batch as to_vulkan_batch
-    from grilly.arrays import to_vulkan_gpu as to_vulkan_gpu
+    from grilly.arrays import *
     from grilly.backend.compute import Compute as Compute
     from grilly.compiler import ComputeFunction as ComputeFunction
     from grilly.compiler import ShaderCompiler as ShaderCompiler
@@ -33,9 +27,7 @@ if TYPE_CHECKING:
     from grilly.errors import PipelineCreationFailed as PipelineCreationFailed
     from grilly.errors import ShaderNotFound as ShaderNotFound
     from grilly.profiling import profile as profile
-    from grilly.sentence_transformer import SentenceTransformer as SentenceTransformer
-    from grilly.sentence_transformer import VulkanSentenceTransformer as VulkanSentenceTransformer
-    from grilly.sentence_transformer import get_vulkan_sentence_transformer as get_vulkan_sentence_transformer
+    from grilly.sentence_transformer import *
     from grilly.util import SimilarityFunction as SimilarityFunction
 
     VULKAN_AVAILABLE: bool

@@ -272,3 +272,8 @@ def default_compiler() -> ShaderCompiler:
     """
     others = ("shaders", os.path.join("shaders", "spv"))
     return ShaderCompiler(ShaderCompilerConfig(shader_directory=_default_folder, fallback_directories=others))
+
+
+def own_compiler(given: ShaderCompiler | None) -> _core.ShaderCompiler:
+    """The engine's compiler behind `given`, or behind the default one."""
+    return (default_compiler() if given is None else given)._compiler

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly import _core
-from grilly.compiler import ShaderCompiler, default_compiler
+from grilly.compiler import ShaderCompiler, own_compiler
 from grilly.errors import DeviceUnavailableError
 
 __all__ = ["ShaderComparison", "clear_faults", "compare_shaders", "inject_fault", "validation_messages"]
@@ -126,7 +126,7 @@ def compare_shaders(
         raise DeviceUnavailableError(f"compare_shaders: no Vulkan device, so shaders do not run: {engine.reason}")
     operands = [engine.upload(weights), engine.upload(np.ascontiguousarray(values, np.float32))]
     table = _core.ShaderTable(True)
-    built = (default_compiler() if compiler is None else compiler)._compiler
+    built = own_compiler(compiler)
     names = ["grilly.testing/specific", "grilly.testing/generic"]
     try:
         for name, file in zip(names, (specific, generic), strict=True):

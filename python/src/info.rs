@@ -9,6 +9,7 @@ use grilly::Error;
 use grilly::backend::cpu;
 use grilly::backend::faults::{self, Fault};
 use grilly::backend::vulkan::{self, Listed};
+use grilly::error::named;
 use grilly::settings::Settings;
 use grilly::stats::COUNTERS;
 
@@ -114,16 +115,8 @@ pub(crate) fn reset_stats() {
 #[pyfunction]
 #[pyo3(signature = (kind, after=0))]
 pub(crate) fn inject_fault(kind: Name, after: u64) -> PyResult<()> {
-    let fault = match kind.0.as_str() {
-        "allocation" => Fault::Allocation,
-        "device_lost" => Fault::DeviceLost,
-        "barrier" => Fault::Barrier,
-        _ => {
-            let problem = format!("fault is {:?}, expected \"allocation\", \"device_lost\" or \"barrier\"", kind.0);
-            return Err(Error::InvalidArgument(problem).into());
-        }
-    };
-    faults::inject(fault, after);
+    let known = [("allocation", Fault::Allocation), ("device_lost", Fault::DeviceLost), ("barrier", Fault::Barrier)];
+    faults::inject(named("fault", &kind.0, known)?, after);
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 pub use crate::backend::vulkan::spirv_tools::OptimizationLevel;
+use crate::error::named;
 use crate::settings::Settings;
 use crate::{Error, Result};
 
@@ -11,14 +12,8 @@ impl std::str::FromStr for OptimizationLevel {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        match name {
-            "none" => Ok(OptimizationLevel::None),
-            "size" => Ok(OptimizationLevel::Size),
-            "full" => Ok(OptimizationLevel::Full),
-            _ => Err(Error::InvalidArgument(format!(
-                "optimization_level is {name:?}, expected \"none\", \"size\" or \"full\""
-            ))),
-        }
+        use OptimizationLevel::{Full, None, Size};
+        named("optimization_level", name, [("none", None), ("size", Size), ("full", Full)])
     }
 }
 
@@ -47,14 +42,8 @@ impl std::str::FromStr for TargetEnv {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        match name {
-            "vulkan1.1" => Ok(TargetEnv::Vulkan1_1),
-            "vulkan1.2" => Ok(TargetEnv::Vulkan1_2),
-            "vulkan1.3" => Ok(TargetEnv::Vulkan1_3),
-            _ => Err(Error::InvalidArgument(format!(
-                "target_env is {name:?}, expected \"vulkan1.1\", \"vulkan1.2\" or \"vulkan1.3\""
-            ))),
-        }
+        use TargetEnv::{Vulkan1_1, Vulkan1_2, Vulkan1_3};
+        named("target_env", name, [("vulkan1.1", Vulkan1_1), ("vulkan1.2", Vulkan1_2), ("vulkan1.3", Vulkan1_3)])
     }
 }
 

@@ -54,7 +54,10 @@ pub struct SentenceConfig {
 pub fn read_sentence_config(folder: &Path, transformer: &Path) -> Result<SentenceConfig> {
     let mut config = SentenceConfig { prompts: default_prompts(), ..SentenceConfig::default() };
     if folder.join("modules.json").exists() {
-        read_model_settings(&folder.join("config_sentence_transformers.json"), &mut config)?;
+        let path = folder.join("config_sentence_transformers.json");
+        if path.exists() {
+            read_fields(&path, |fields| read_model_settings(fields, &path, &mut config))?;
+        }
         read_transformer_settings(transformer, &mut config)?;
     }
     if config.max_seq_length.is_none() {
@@ -67,18 +70,13 @@ fn default_prompts() -> Vec<(String, String)> {
     ["query", "document"].map(|name| (name.to_owned(), String::new())).to_vec()
 }
 
-fn read_model_settings(path: &Path, config: &mut SentenceConfig) -> Result<()> {
-    if !path.exists() {
-        return Ok(());
-    }
-    let values = read_json(path)?;
-    let mut fields = Fields::new(&values, path);
+fn read_model_settings(fields: &mut Fields<'_>, path: &Path, config: &mut SentenceConfig) -> Result<()> {
     if let Some(kind) = fields.text("model_type").filter(|kind| *kind != "SentenceTransformer") {
         let reason = "only SentenceTransformer models give sentence embeddings";
         return Err(unsupported(path, format_args!("model_type {kind:?}"), reason));
     }
     fields.object("prompts");
-    for (name, prompt) in PromptList::read(path)?.0 {
+    for (name, prompt) in read_prompts(path)? {
         let text = match prompt {
             Value::String(text) => text,
             Value::Null => String::new(),
@@ -106,7 +104,7 @@ fn read_model_settings(path: &Path, config: &mut SentenceConfig) -> Result<()> {
         fields.fault(format!("similarity_fn_name is {name:?}, expected one of {SIMILARITIES:?}"));
     }
     config.truncate_dim = fields.optional_size("truncate_dim", 1..=LONGEST_TEXT);
-    fields.done()
+    Ok(())
 }
 
 /// The first settings file that is not empty.
@@ -170,13 +168,11 @@ fn tokenizer_limit(transformer: &Path) -> Result<Option<usize>> {
     if !path.exists() {
         return Ok(None);
     }
-    let values = read_json(&path)?;
-    let mut fields = Fields::new(&values, &path);
-    if fields.get("model_max_length").and_then(Value::as_f64).is_some_and(|limit| limit > LONGEST_TEXT as f64) {
-        return Ok(None);
-    }
-    let limit = fields.optional_size("model_max_length", 1..=LONGEST_TEXT);
-    fields.done()?;
+    let limit = read_fields(&path, |fields| {
+        let stated = fields.get("model_max_length").and_then(Value::as_f64);
+        let endless = stated.is_some_and(|limit| limit > LONGEST_TEXT as f64);
+        Ok(if endless { None } else { fields.optional_size("model_max_length", 1..=LONGEST_TEXT) })
+    })?;
     Ok(limit.map(|limit| limit.min(position_limit(transformer).unwrap_or(limit))))
 }
 
@@ -201,6 +197,17 @@ pub fn read_json(path: &Path) -> Result<Map<String, Value>> {
     }
 }
 
+/// Reads the values of a JSON file with `read`; all faults are reported together.
+///
+/// # Errors
+/// `ModelFormat` naming the file, or the error of `read`.
+pub(super) fn read_fields<T>(path: &Path, read: impl FnOnce(&mut Fields<'_>) -> Result<T>) -> Result<T> {
+    let values = read_json(path)?;
+    let mut fields = Fields::new(&values, path);
+    let found = read(&mut fields)?;
+    fields.done().map(|()| found)
+}
+
 /// Reads a whole configuration file.
 ///
 /// # Errors
@@ -221,21 +228,16 @@ pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// The prompts in the order of the file, which `serde_json::Map` does not preserve.
-#[derive(Default)]
 struct PromptList(Vec<(String, Value)>);
 
-impl PromptList {
-    fn read(path: &Path) -> Result<Self> {
-        #[derive(serde::Deserialize)]
-        struct File {
-            #[serde(default)]
-            prompts: PromptList,
-        }
-        let bytes = read_bytes(path)?;
-        let fault = |e| Error::format(path, format!("not valid JSON: {}", brief(e)));
-        let file: File = serde_json::from_slice(&bytes).map_err(fault)?;
-        Ok(file.prompts)
+fn read_prompts(path: &Path) -> Result<Vec<(String, Value)>> {
+    #[derive(serde::Deserialize)]
+    struct File {
+        prompts: Option<PromptList>,
     }
+    let fault = |e| Error::format(path, format!("not valid JSON: {}", brief(e)));
+    let file: File = serde_json::from_slice(&read_bytes(path)?).map_err(fault)?;
+    Ok(file.prompts.map_or_else(Vec::new, |prompts| prompts.0))
 }
 
 impl<'de> serde::Deserialize<'de> for PromptList {
@@ -251,10 +253,6 @@ impl<'de> Visitor<'de> for PromptVisitor {
 
     fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("a map from names to prompts")
-    }
-
-    fn visit_unit<E>(self) -> Result<PromptList, E> {
-        Ok(PromptList::default())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PromptList, A::Error> {

@@ -52,57 +52,43 @@ impl<'a> Fields<'a> {
         self.optional_size(key, range).unwrap_or(least)
     }
 
+    /// What `read` finds in the value of `key`; a fault where it finds nothing.
+    fn value<T>(&mut self, key: &str, expected: impl Display, read: impl FnOnce(&'a Value) -> Option<T>) -> Option<T> {
+        let value = self.get(key)?;
+        let found = read(value);
+        if found.is_none() {
+            self.fault(format!("{key} is {}, expected {expected}", shown(value)));
+        }
+        found
+    }
+
     /// An optional integer.
     pub fn optional_size(&mut self, key: &str, range: RangeInclusive<usize>) -> Option<usize> {
-        let value = self.get(key)?;
-        match value.as_u64().and_then(|size| usize::try_from(size).ok()) {
-            Some(size) if range.contains(&size) => Some(size),
-            _ => {
-                let (least, most) = range.into_inner();
-                self.fault(format!("{key} is {}, expected a whole number from {least} to {most}", shown(value)));
-                None
-            }
-        }
+        let expected = format!("a whole number from {} to {}", range.start(), range.end());
+        let read = |value: &Value| usize::try_from(value.as_u64()?).ok().filter(|size| range.contains(size));
+        self.value(key, expected, read)
     }
 
     /// A number, or `default`.
     pub fn number_or(&mut self, key: &str, default: f64, range: RangeInclusive<f64>) -> f64 {
-        let Some(value) = self.get(key) else { return default };
-        match value.as_f64() {
-            Some(number) if range.contains(&number) => number,
-            _ => {
-                let (least, most) = range.into_inner();
-                self.fault(format!("{key} is {}, expected a number from {least} to {most}", shown(value)));
-                default
-            }
-        }
+        let expected = format!("a number from {} to {}", range.start(), range.end());
+        let read = |value: &Value| value.as_f64().filter(|number| range.contains(number));
+        self.value(key, expected, read).unwrap_or(default)
     }
 
     /// An optional string.
     pub fn text(&mut self, key: &str) -> Option<&'a str> {
-        let value = self.get(key)?;
-        if value.as_str().is_none() {
-            self.fault(format!("{key} is {}, expected a string", shown(value)));
-        }
-        value.as_str()
+        self.value(key, "a string", Value::as_str)
     }
 
     /// A boolean, or `default`.
     pub fn flag_or(&mut self, key: &str, default: bool) -> bool {
-        let Some(value) = self.get(key) else { return default };
-        value.as_bool().unwrap_or_else(|| {
-            self.fault(format!("{key} is {}, expected true or false", shown(value)));
-            default
-        })
+        self.value(key, "true or false", Value::as_bool).unwrap_or(default)
     }
 
     /// An optional object.
     pub fn object(&mut self, key: &str) -> Option<&'a Map<String, Value>> {
-        let value = self.get(key)?;
-        if value.as_object().is_none() {
-            self.fault(format!("{key} is {}, expected an object", shown(value)));
-        }
-        value.as_object()
+        self.value(key, "an object", Value::as_object)
     }
 
     /// Ends the reading.

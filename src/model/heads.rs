@@ -2,9 +2,9 @@
 
 use std::path::{Component, Path};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::config::{read_bytes, read_json};
+use super::config::{read_bytes, read_fields};
 use super::fields::{Fields, shown, unsupported};
 use crate::ops::{ActivationKind, PoolMode};
 use crate::{Error, Result};
@@ -177,22 +177,16 @@ const KNOWN_MODULES: &str =
 fn read_head(folder: &Path, listing: &Path, row: &Row) -> Result<Option<Head>> {
     let config = folder.join(&row.path).join("config.json");
     Ok(match row.kind.as_str() {
-        "Pooling" => Some(read_pooling(&read_json(&config)?, &config)?),
-        "Dense" => Some(read_dense(&read_json(&config)?, &config, &row.path)?),
+        "Pooling" => Some(read_fields(&config, |fields| read_pooling(fields, &config))?),
+        "Dense" => Some(read_fields(&config, |fields| read_dense(fields, &config, &row.path))?),
         "LayerNorm" => {
-            let values = read_json(&config)?;
-            let mut fields = Fields::new(&values, &config);
-            let dimension = fields.size("dimension", 1..=MOST_COLUMNS);
-            fields.done()?;
+            let dimension = read_fields(&config, |fields| Ok(fields.size("dimension", 1..=MOST_COLUMNS)))?;
             Some(Head::LayerNorm { path: row.path.clone(), dimension })
         }
         "Normalize" => {
             // Older versions save neither a folder nor a configuration.
             if config.exists() {
-                let values = read_json(&config)?;
-                let mut fields = Fields::new(&values, &config);
-                check_features(&mut fields, &config)?;
-                fields.done()?;
+                read_fields(&config, |fields| check_features(fields, &config))?;
             }
             Some(Head::Normalize)
         }
@@ -201,8 +195,7 @@ fn read_head(folder: &Path, listing: &Path, row: &Row) -> Result<Option<Head>> {
     })
 }
 
-fn read_pooling(values: &Map<String, Value>, path: &Path) -> Result<Head> {
-    let mut fields = Fields::new(values, path);
+fn read_pooling(fields: &mut Fields<'_>, path: &Path) -> Result<Head> {
     for key in ["embedding_dimension", "word_embedding_dimension"] {
         fields.optional_size(key, 1..=MOST_COLUMNS);
     }
@@ -231,19 +224,16 @@ fn read_pooling(values: &Map<String, Value>, path: &Path) -> Result<Head> {
     if modes.is_empty() || modes.len() > MOST_MODES {
         fields.fault(format!("pooling_mode lists {} modes, expected 1 to {MOST_MODES}", modes.len()));
     }
-    fields.done()?;
     Ok(Head::Pooling { modes, include_prompt })
 }
 
-fn read_dense(values: &Map<String, Value>, path: &Path, folder: &str) -> Result<Head> {
-    let mut fields = Fields::new(values, path);
+fn read_dense(fields: &mut Fields<'_>, path: &Path, folder: &str) -> Result<Head> {
     let input = fields.size("in_features", 1..=MOST_COLUMNS);
     let output = fields.size("out_features", 1..=MOST_COLUMNS);
     let bias = fields.flag_or("bias", true);
     let residual = fields.flag_or("use_residual", false);
     let activation = fields.text("activation_function").unwrap_or("torch.nn.modules.activation.Tanh");
-    check_features(&mut fields, path)?;
-    fields.done()?;
+    check_features(fields, path)?;
     let class = activation.strip_prefix("torch.nn.").and_then(|rest| rest.rsplit('.').next());
     let Some((_, kind)) = ACTIVATIONS.iter().find(|(known, _)| class == Some(known)) else {
         let known = ACTIVATIONS.map(|(known, _)| known).join(", ");

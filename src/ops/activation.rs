@@ -1,6 +1,6 @@
 //! Elementwise nonlinearities.
 
-use super::{ActivationBackward, Operand, Operation, Shape, Signature, Vjp};
+use super::{Operand, Operation, Shape, Signature, Vjp};
 
 /// The nonlinearities; those that a model's configuration can name come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize)]
@@ -103,4 +103,12 @@ impl Operation for Activation {
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
         Vjp::single(operands.len(), ActivationBackward(self.clone()), 0..1)
     }
+}
+
+/// `y = g act'(x)`, elementwise, with `relu'(0) = 0`; attributes as [`Activation`]. Operands: `g`, `x`, of equal shape.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+pub struct ActivationBackward(pub Activation);
+
+impl Operation for ActivationBackward {
+    const SIGNATURE: Signature = Signature::of(&[Operand::rows("g"), Operand::rows("x").like("g")]).flops(2);
 }

@@ -1,6 +1,6 @@
 //! Rows of which one half gates the other.
 
-use super::{Activation, Dim, GatedBackward, Operand, Operation, Shape, Shapes, Signature, Vjp};
+use super::{Activation, Dim, Operand, Operation, Shape, Shapes, Signature, Vjp};
 use crate::Result;
 
 /// `y = x1 act(x2)`, `x1` and `x2` the halves of the last axis; attributes as [`Activation`].
@@ -13,7 +13,7 @@ pub struct Gated(pub Activation);
 ///
 /// # Errors
 /// `InvalidArgument` when the last axis is not fixed and even.
-pub(super) fn halved(of: &Shapes<'_>) -> Result<Shape> {
+fn halved(of: &Shapes<'_>) -> Result<Shape> {
     match of["x"].0.split_last() {
         Some((Dim::Fixed(columns), leading)) if columns % 2 == 0 => {
             Ok(Shape([leading, &[Dim::Fixed(columns / 2)]].concat()))
@@ -31,5 +31,20 @@ impl Operation for Gated {
 
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
         Vjp::single(operands.len(), GatedBackward(self.0.clone()), 0..1)
+    }
+}
+
+/// `y = [g act(x2), g x1 act'(x2)]`, `x1` and `x2` the halves of the last axis; attributes as [`Activation`].
+///
+/// Operands: `g [..., N]`, `x [..., 2N]`; the result is `[..., 2N]`.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+pub struct GatedBackward(pub Activation);
+
+impl Operation for GatedBackward {
+    const SIGNATURE: Signature = Signature::of(&[Operand::rows("g"), Operand::rows("x")]).flops(4);
+
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        of.expect("g", &halved(of)?, "half of x")?;
+        Ok(vec![of["x"].clone()])
     }
 }

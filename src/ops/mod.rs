@@ -127,8 +127,7 @@ pub trait Operation {
 macro_rules! each_op {
     ($make:ident) => {
         $make! {
-            activation { Activation = activation }
-            activation_backward { ActivationBackward = activation_backward }
+            activation { Activation = activation, ActivationBackward = activation_backward }
             adam { Adam = adam }
             attention { Attention = attention }
             attention_mask { AttentionMask = attention_mask }
@@ -143,8 +142,7 @@ macro_rules! each_op {
             dropout { Dropout = dropout }
             embedding_backward { EmbeddingBackward = embedding_backward }
             embedding_sum { EmbeddingSum = embedding_sum }
-            gated { Gated = gated }
-            gated_backward { GatedBackward = gated_backward }
+            gated { Gated = gated, GatedBackward = gated_backward }
             gated_linear { GatedLinear = gated_linear }
             integer_linear { IntegerLinear = integer_linear }
             layer_norm { LayerNorm = layer_norm, LayerNormBackward = layer_norm_backward }

@@ -149,16 +149,13 @@ impl CpuProgram {
         let mut rest: Vec<&mut [f32]> = outputs.iter_mut().map(|o| &mut o[..]).collect();
         let mut work: Vec<(&Chunk, Vec<&mut [f32]>)> = Vec::with_capacity(cut.chunks.len());
         for chunk in &cut.chunks {
-            let mut own = Vec::with_capacity(shapes.len());
-            let mut after = Vec::with_capacity(shapes.len());
-            for (rows, shape) in rest.into_iter().zip(&shapes) {
+            let own = rest.iter_mut().zip(&shapes).map(|(rows, shape)| {
                 let count = if cut.chunks.len() == 1 { rows.len() } else { shape.elements(chunk.counts(feed.counts)) };
-                let (mine, others) = rows.split_at_mut(count);
-                own.push(mine);
-                after.push(others);
-            }
-            rest = after;
-            work.push((chunk, own));
+                let (own, others) = std::mem::take(rows).split_at_mut(count);
+                *rows = others;
+                own
+            });
+            work.push((chunk, own.collect()));
         }
         self.threads.run(|| match cut.team {
             Team::Alone if self.threads.count() > 1 => work

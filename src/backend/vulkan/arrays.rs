@@ -234,11 +234,10 @@ impl VulkanArrays {
         if memory.is_empty() {
             return self.input(list, memory);
         }
-        let missing = || Error::InvalidArgument("a state is another device's array".into());
-        if let Some(held) = memory.content_mut::<ArrayMemory>() {
-            return held.buffer.clone().ok_or_else(missing);
+        let from = held(memory, "a state")?;
+        if memory.content_mut::<ArrayMemory>().is_some() {
+            return Ok(from);
         }
-        let from = held(memory).cloned().ok_or_else(missing)?;
         let bytes = from.bytes;
         let copy = self.buffer(list, Kind::Arrays, bytes)?;
         list.commands.push(Command::BeforeCopies);
@@ -272,8 +271,7 @@ impl VulkanArrays {
             };
             return Ok(list.nothing.insert(nothing).clone());
         }
-        let missing = || Error::InvalidArgument("an operand is another device's array".into());
-        held(memory).cloned().ok_or_else(missing)
+        held(memory, "an operand")
     }
 }
 
@@ -308,8 +306,10 @@ impl List {
     }
 }
 
-fn held(memory: &Memory) -> Option<&Arc<Buffer>> {
-    memory.content::<ArrayMemory>().and_then(|held| held.buffer.as_ref())
+/// The buffer of an array, called `what` in the message.
+fn held(memory: &Memory, what: &str) -> Result<Arc<Buffer>> {
+    let buffer = memory.content::<ArrayMemory>().and_then(|held| held.buffer.clone());
+    buffer.ok_or_else(|| Error::InvalidArgument(format!("{what} is another device's array")))
 }
 
 impl ArrayEngine for VulkanArrays {

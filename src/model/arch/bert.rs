@@ -4,18 +4,16 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::config::{BERT_KEYS, Common, layer_names, name_rules, segments};
+use super::config::{self, BERT_KEYS, name_rules, segments};
 use crate::Result;
 use crate::model::spec::{EncoderSpec, NameRules};
 
 /// Reads a `model_type: "bert"` configuration.
 ///
 /// # Errors
-/// As [`Common::read`].
+/// As [`config::read`].
 pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    let (common, token_types) = Common::read(config, path, &BERT_KEYS, |fields, _| segments(fields))?;
-    let spec = EncoderSpec { token_types, ..common.spec(layer_names()) };
-    Ok((spec, name_rules("bert.", &["cls.*"])))
+    Ok((config::read(config, path, &BERT_KEYS, segments)?, name_rules("bert.", &["cls.*"])))
 }
 
 #[cfg(test)]

@@ -41,128 +41,100 @@ pub(super) const BERT_KEYS: Keys = Keys {
     norm_eps: Some(("layer_norm_eps", 1e-12)),
 };
 
-/// Values of those keys and of `vocab_size`.
-pub(super) struct Common {
-    pub hidden: usize,
-    pub layers: usize,
-    pub heads: usize,
-    pub intermediate: usize,
-    pub vocabulary: usize,
-    pub positions: usize,
-    pub norm_eps: f32,
-    pub activation: ActivationKind,
+/// BERT's encoder, of the sizes that the keys and `vocab_size` give, without segment embeddings; `own` reads the keys of
+/// the architecture and changes what differs. All faults are reported together.
+///
+/// # Errors
+/// `ModelFormat` naming missing or invalid values; `Unsupported` for variants with another meaning.
+pub(super) fn read<'a>(
+    config: &'a Map<String, Value>,
+    path: &Path,
+    keys: &Keys,
+    own: impl FnOnce(&mut Fields<'a>, &mut EncoderSpec),
+) -> Result<EncoderSpec> {
+    let mut fields = Fields::new(config, path);
+    let hidden = fields.size(keys.hidden, 1..=MOST_COLUMNS);
+    let layers = fields.size(keys.layers, 1..=MOST_LAYERS);
+    let heads = fields.size(keys.heads, 1..=MOST_COLUMNS);
+    let mut spec = EncoderSpec {
+        hidden,
+        embedding: hidden,
+        layers,
+        heads,
+        kv_heads: heads,
+        head_dim: hidden / heads,
+        words: table("word", fields.size("vocab_size", 1..=MOST_ROWS)),
+        token_types: None,
+        positions: Positions {
+            table: table("position", fields.size(keys.positions, 1..=MOST_ROWS)),
+            rows: PositionRows::Counted,
+        },
+        norm_eps: keys.norm_eps.map_or(1e-12, |(key, default)| fields.number_or(key, default, 0.0..=1.0)) as f32,
+        norm_place: NormPlace::Post,
+        intermediate: match keys.expansion {
+            None => fields.size(keys.intermediate, 1..=MOST_COLUMNS),
+            Some(times) => fields.optional_size(keys.intermediate, 1..=MOST_COLUMNS).unwrap_or(times * hidden),
+        },
+        activation: ActivationKind::GeluErf,
+        embedding_norm: Some("embeddings.LayerNorm".into()),
+        embedding_projection: None,
+        relative_biases: None,
+        causal: false,
+        final_norm: None,
+        matrices: Matrices::ByResult,
+        names: layer_names(),
+    };
+    let (activation_key, activation_default) = keys.activation;
+    let activation_name = fields.text(activation_key).unwrap_or(activation_default);
+    let position_kind = fields.text("position_embedding_type").unwrap_or("absolute");
+    if !hidden.is_multiple_of(heads) {
+        fields.fault(format!("{} {hidden} is not a multiple of {} {heads}", keys.hidden, keys.heads));
+    }
+    let other_meaning =
+        ["is_decoder", "is_encoder_decoder", "add_cross_attention", "pruned_heads", "quantization_config"]
+            .into_iter()
+            .find(|key| fields.is_set(key));
+    own(&mut fields, &mut spec);
+    fields.done()?;
+
+    if let Some(key) = other_meaning {
+        return Err(unsupported(path, key, "only the plain encoder is known"));
+    }
+    if position_kind != "absolute" {
+        let what = format_args!("position_embedding_type {position_kind:?}");
+        return Err(unsupported(path, what, "only \"absolute\" is known"));
+    }
+    spec.activation = ActivationKind::from_config_name(activation_name).ok_or_else(|| {
+        let known = "known are gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, quick_gelu, relu, silu, swish, tanh, sigmoid, linear";
+        unsupported(path, format_args!("{activation_key} {activation_name:?}"), known)
+    })?;
+    Ok(spec)
 }
 
-impl Common {
-    /// Reads the keys, and with `own` those specific to the architecture; all faults are reported together.
-    ///
-    /// # Errors
-    /// `ModelFormat` naming missing or invalid values; `Unsupported` for variants with another meaning.
-    pub fn read<'a, T>(
-        config: &'a Map<String, Value>,
-        path: &Path,
-        keys: &Keys,
-        own: impl FnOnce(&mut Fields<'a>, &Common) -> T,
-    ) -> Result<(Common, T)> {
-        let mut fields = Fields::new(config, path);
-        let mut common = Common {
-            hidden: fields.size(keys.hidden, 1..=MOST_COLUMNS),
-            layers: fields.size(keys.layers, 1..=MOST_LAYERS),
-            heads: fields.size(keys.heads, 1..=MOST_COLUMNS),
-            intermediate: 0,
-            vocabulary: fields.size("vocab_size", 1..=MOST_ROWS),
-            positions: fields.size(keys.positions, 1..=MOST_ROWS),
-            norm_eps: keys.norm_eps.map_or(1e-12, |(key, default)| fields.number_or(key, default, 0.0..=1.0)) as f32,
-            activation: ActivationKind::GeluErf,
-        };
-        common.intermediate = match keys.expansion {
-            None => fields.size(keys.intermediate, 1..=MOST_COLUMNS),
-            Some(times) => fields.optional_size(keys.intermediate, 1..=MOST_COLUMNS).unwrap_or(times * common.hidden),
-        };
-        let (activation_key, activation_default) = keys.activation;
-        let activation_name = fields.text(activation_key).unwrap_or(activation_default);
-        let position_kind = fields.text("position_embedding_type").unwrap_or("absolute");
-        let Common { hidden, heads, .. } = common;
-        if !hidden.is_multiple_of(heads) {
-            fields.fault(format!("{} {hidden} is not a multiple of {} {heads}", keys.hidden, keys.heads));
-        }
-        let other_meaning =
-            ["is_decoder", "is_encoder_decoder", "add_cross_attention", "pruned_heads", "quantization_config"]
-                .into_iter()
-                .find(|key| fields.is_set(key));
-        let own = own(&mut fields, &common);
-        fields.done()?;
-
-        if let Some(key) = other_meaning {
-            return Err(unsupported(path, key, "only the plain encoder is known"));
-        }
-        if position_kind != "absolute" {
-            let what = format_args!("position_embedding_type {position_kind:?}");
-            return Err(unsupported(path, what, "only \"absolute\" is known"));
-        }
-        common.activation = ActivationKind::from_config_name(activation_name).ok_or_else(|| {
-            let known = "known are gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, quick_gelu, relu, silu, swish, tanh, sigmoid, linear";
-            unsupported(path, format_args!("{activation_key} {activation_name:?}"), known)
-        })?;
-        Ok((common, own))
-    }
-
-    /// The encoder of these sizes with BERT's tables, without segment embeddings.
-    pub fn spec(self, names: LayerNames) -> EncoderSpec {
-        EncoderSpec {
-            hidden: self.hidden,
-            embedding: self.hidden,
-            layers: self.layers,
-            heads: self.heads,
-            kv_heads: self.heads,
-            head_dim: self.hidden / self.heads,
-            intermediate: self.intermediate,
-            activation: self.activation,
-            norm_eps: self.norm_eps,
-            norm_place: NormPlace::Post,
-            words: table("word", self.vocabulary),
-            token_types: None,
-            positions: Positions { table: table("position", self.positions), rows: PositionRows::Counted },
-            embedding_norm: Some("embeddings.LayerNorm".into()),
-            embedding_projection: None,
-            relative_biases: None,
-            causal: false,
-            final_norm: None,
-            matrices: Matrices::ByResult,
-            names,
-        }
-    }
-
-    /// The same encoder, with positions counted after the padding token.
-    pub fn spec_after_padding(self, names: LayerNames, pad: u32) -> EncoderSpec {
-        let table = table("position", self.positions);
-        let positions = Positions { table, rows: PositionRows::AfterPadding { pad } };
-        EncoderSpec { positions, ..self.spec(names) }
-    }
-
-    /// Records a fault if the position table has no row after the padding token's.
-    pub fn check_padding(&self, fields: &mut Fields<'_>, pad: usize) {
-        if self.positions <= pad + 1 {
-            fields.fault(format!(
-                "max_position_embeddings is {}, but the first token has position {} (one after the padding token {pad}); \
-                 expected at least {}",
-                self.positions,
-                pad + 1,
-                pad + 2
-            ));
-        }
+/// Counts positions from the row after the padding token's, which the table must have.
+pub(super) fn count_after_padding(fields: &mut Fields<'_>, spec: &mut EncoderSpec, pad: usize) {
+    let Positions { table, rows } = &mut spec.positions;
+    *rows = PositionRows::AfterPadding { pad: pad as u32 };
+    if table.rows <= pad + 1 {
+        fields.fault(format!(
+            "max_position_embeddings is {}, but the first token has position {} (one after the padding token {pad}); \
+             expected at least {}",
+            table.rows,
+            pad + 1,
+            pad + 2
+        ));
     }
 }
 
 /// An embedding table with BERT's name.
-pub(super) fn table(name: &str, rows: usize) -> Table {
+fn table(name: &str, rows: usize) -> Table {
     Table { name: format!("embeddings.{name}_embeddings.weight"), rows }
 }
 
-/// BERT's segment table: two rows unless configured otherwise; `None` for zero rows.
-pub(super) fn segments(fields: &mut Fields<'_>) -> Option<Table> {
+/// BERT's segment table: two rows unless configured otherwise; none for zero rows.
+pub(super) fn segments(fields: &mut Fields<'_>, spec: &mut EncoderSpec) {
     let rows = fields.optional_size("type_vocab_size", 0..=MOST_ROWS).unwrap_or(2);
-    (rows > 0).then(|| table("token_type", rows))
+    spec.token_types = (rows > 0).then(|| table("token_type", rows));
 }
 
 /// BERT's names of a layer's tensors.

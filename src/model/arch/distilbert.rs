@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::config::{Common, Keys, name_rules};
+use super::config::{self, Keys, name_rules};
 use crate::Result;
 use crate::model::spec::{EncoderSpec, LayerNames, NameRules};
 
@@ -22,9 +22,8 @@ const KEYS: Keys = Keys {
 /// Reads a `model_type: "distilbert"` configuration.
 ///
 /// # Errors
-/// As [`Common::read`].
+/// As [`config::read`].
 pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    let (common, ()) = Common::read(config, path, &KEYS, |_, _| ())?;
     let name = |part: &str| format!("transformer.layer.{{}}.{part}");
     let names = LayerNames {
         query_key_value: ["q", "k", "v"].map(|part| name(&format!("attention.{part}_lin"))).into(),
@@ -34,5 +33,6 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
         feed_forward_out: name("ffn.lin2"),
         feed_forward_norm: name("output_layer_norm"),
     };
-    Ok((common.spec(names), name_rules("distilbert.", &["vocab_*", "pre_classifier.*"])))
+    let spec = EncoderSpec { names, ..config::read(config, path, &KEYS, |_, _| ())? };
+    Ok((spec, name_rules("distilbert.", &["vocab_*", "pre_classifier.*"])))
 }

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::config::{Common, Keys};
+use super::config::{self, Keys};
 use crate::Result;
 use crate::model::fields::unsupported;
-use crate::model::spec::{EncoderSpec, LayerNames, Matrices, NameRules, NormPlace, PositionRows, Positions, Table};
+use crate::model::spec::{EncoderSpec, LayerNames, Matrices, NameRules, NormPlace};
 
 const KEYS: Keys = Keys {
     hidden: "n_embd",
@@ -23,10 +23,12 @@ const KEYS: Keys = Keys {
 /// Reads a `model_type: "gpt2"` configuration.
 ///
 /// # Errors
-/// As [`Common::read`]; `Unsupported` for other scalings of the scores.
+/// As [`config::read`]; `Unsupported` for other scalings of the scores.
 pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    let (common, [scaled, by_layer]) = Common::read(config, path, &KEYS, |fields, _| {
-        [fields.flag_or("scale_attn_weights", true), fields.flag_or("scale_attn_by_inverse_layer_idx", false)]
+    let (mut scaled, mut by_layer) = (true, false);
+    let mut spec = config::read(config, path, &KEYS, |fields, _| {
+        scaled = fields.flag_or("scale_attn_weights", true);
+        by_layer = fields.flag_or("scale_attn_by_inverse_layer_idx", false);
     })?;
     if !scaled || by_layer {
         let key = if by_layer { "scale_attn_by_inverse_layer_idx" } else { "scale_attn_weights" };
@@ -41,17 +43,16 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
         feed_forward_out: name("mlp.c_proj"),
         feed_forward_norm: name("ln_2"),
     };
-    let table = |name: &str, rows| Table { name: format!("{name}.weight"), rows };
-    let (words, positions) = (table("wte", common.vocabulary), table("wpe", common.positions));
+    spec.words.name = "wte.weight".into();
+    spec.positions.table.name = "wpe.weight".into();
     let spec = EncoderSpec {
-        words,
-        positions: Positions { table: positions, rows: PositionRows::Counted },
         embedding_norm: None,
         norm_place: NormPlace::Pre,
         causal: true,
         final_norm: Some("ln_f".into()),
         matrices: Matrices::ByOperand,
-        ..common.spec(names)
+        names,
+        ..spec
     };
     // Heads of other classes, and the masks in older files.
     let heads = ["lm_head.*", "score.*", "classifier.*", "qa_outputs.*", "multiple_choice_head.*"];

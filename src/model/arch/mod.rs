@@ -27,41 +27,32 @@ pub struct Architecture {
     /// Prefix of its class names in `architectures`, before `Model` or `For`.
     pub class: &'static str,
     /// Prefixes of stored names that identify a checkpoint of this architecture, or of another with the same prefixes.
-    pub marks: &'static [&'static str],
+    pub marks: Names,
     /// The reader of its configuration.
     pub read: ReadSpec,
 }
 
+type Names = &'static [&'static str];
+
+const fn row(model_type: &'static str, class: &'static str, marks: Names, read: ReadSpec) -> Architecture {
+    Architecture { model_type, class, marks, read }
+}
+
 /// The architectures that can be loaded.
 pub const ARCHITECTURES: &[Architecture] = &[
-    Architecture { model_type: "bert", class: "Bert", marks: &["bert."], read: bert::read },
-    Architecture { model_type: "camembert", class: "Camembert", marks: &["roberta."], read: roberta::read },
-    Architecture {
-        model_type: "distilbert",
-        class: "DistilBert",
-        marks: &["distilbert.", "transformer.layer."],
-        read: distilbert::read,
-    },
-    Architecture {
-        model_type: "electra",
-        class: "Electra",
-        marks: &["electra.", "embeddings_project."],
-        read: electra::read,
-    },
-    Architecture {
-        model_type: "gpt2",
-        class: "GPT2",
-        marks: &["h.0.attn.c_attn.", "transformer.h."],
-        read: gpt2::read,
-    },
-    Architecture {
-        model_type: "mpnet",
-        class: "MPNet",
-        marks: &["mpnet.", "encoder.relative_attention_bias.", "encoder.layer.0.attention.attn."],
-        read: mpnet::read,
-    },
-    Architecture { model_type: "roberta", class: "Roberta", marks: &["roberta."], read: roberta::read },
-    Architecture { model_type: "xlm-roberta", class: "XLMRoberta", marks: &["roberta."], read: roberta::read },
+    row("bert", "Bert", &["bert."], bert::read),
+    row("camembert", "Camembert", &["roberta."], roberta::read),
+    row("distilbert", "DistilBert", &["distilbert.", "transformer.layer."], distilbert::read),
+    row("electra", "Electra", &["electra.", "embeddings_project."], electra::read),
+    row("gpt2", "GPT2", &["h.0.attn.c_attn.", "transformer.h."], gpt2::read),
+    row(
+        "mpnet",
+        "MPNet",
+        &["mpnet.", "encoder.relative_attention_bias.", "encoder.layer.0.attention.attn."],
+        mpnet::read,
+    ),
+    row("roberta", "Roberta", &["roberta."], roberta::read),
+    row("xlm-roberta", "XLMRoberta", &["roberta."], roberta::read),
 ];
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! For any other class tokenizer.json is used unchanged.
 
 use tokenizers::models::ModelWrapper;
-use tokenizers::models::bpe::BPE;
+use tokenizers::models::bpe::{BPE, Merges};
 use tokenizers::models::unigram::Unigram;
 use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::normalizers::precompiled::Precompiled;
@@ -18,7 +18,8 @@ use tokenizers::pre_tokenizers::sequence::Sequence;
 use tokenizers::pre_tokenizers::whitespace::WhitespaceSplit;
 
 use super::settings::Settings;
-use super::vocabulary::Vocabulary;
+use super::special::ROLES;
+use super::vocabulary::Pieces;
 use crate::Result;
 
 /// Description of the tokenizer that a class builds.
@@ -28,8 +29,8 @@ pub(super) struct Class {
     /// Each `model_type` for which this class is the default.
     model_types: &'static [&'static str],
     pub kind: Kind,
-    /// Default special tokens, by role.
-    tokens: &'static [(&'static str, &'static str)],
+    /// The default token of each role, in the order of [`ROLES`]; empty where there is none.
+    tokens: [&'static str; ROLES.len()],
     /// Whether a mask token given as a plain string also consumes the spaces before it.
     pub mask_takes_spaces: bool,
     /// Default special tokens without a role.
@@ -80,13 +81,7 @@ const BERT: Class = Class {
     ],
     model_types: &["bert", "distilbert", "electra"],
     kind: Kind::Words,
-    tokens: &[
-        ("unk_token", "[UNK]"),
-        ("sep_token", "[SEP]"),
-        ("pad_token", "[PAD]"),
-        ("cls_token", "[CLS]"),
-        ("mask_token", "[MASK]"),
-    ],
+    tokens: ["", "", "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"],
     mask_takes_spaces: false,
     extra: &[],
     around: Around::Roles(["cls_token", "sep_token"]),
@@ -97,15 +92,7 @@ const ROBERTA: Class = Class {
     names: &["RobertaTokenizer", "BartTokenizer", "LEDTokenizer", "LongformerTokenizer", "MvpTokenizer"],
     model_types: &["roberta"],
     kind: Kind::Bytes,
-    tokens: &[
-        ("bos_token", "<s>"),
-        ("eos_token", "</s>"),
-        ("unk_token", "<unk>"),
-        ("sep_token", "</s>"),
-        ("pad_token", "<pad>"),
-        ("cls_token", "<s>"),
-        ("mask_token", "<mask>"),
-    ],
+    tokens: ["<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>"],
     gives_segments: false,
     ..BERT
 };
@@ -117,7 +104,7 @@ static CLASSES: [Class; 7] = [
     Class {
         names: &["GPT2Tokenizer"],
         model_types: &["gpt2"],
-        tokens: &[("bos_token", "<|endoftext|>"), ("eos_token", "<|endoftext|>"), ("unk_token", "<|endoftext|>")],
+        tokens: ["<|endoftext|>", "<|endoftext|>", "<|endoftext|>", "", "", "", ""],
         around: Around::Asked,
         ..ROBERTA
     },
@@ -125,15 +112,7 @@ static CLASSES: [Class; 7] = [
         names: &["MPNetTokenizer"],
         model_types: &["mpnet"],
         kind: Kind::Words,
-        tokens: &[
-            ("bos_token", "<s>"),
-            ("eos_token", "</s>"),
-            ("unk_token", "[UNK]"),
-            ("sep_token", "</s>"),
-            ("pad_token", "<pad>"),
-            ("cls_token", "<s>"),
-            ("mask_token", "<mask>"),
-        ],
+        tokens: ["<s>", "</s>", "[UNK]", "</s>", "<pad>", "<s>", "<mask>"],
         mask_takes_spaces: true,
         ..ROBERTA
     },
@@ -173,7 +152,8 @@ impl Class {
 
     /// The class' default token for a role.
     pub fn token(&self, role: &str) -> Option<&'static str> {
-        self.tokens.iter().find(|(known, _)| *known == role).map(|(_, token)| *token)
+        let place = ROLES.iter().position(|known| *known == role)?;
+        Some(self.tokens[place]).filter(|token| !token.is_empty())
     }
 
     pub fn normalizer(
@@ -205,17 +185,12 @@ impl Class {
     }
 
     /// The model over a vocabulary; `unknown` is the name of the unknown token.
-    pub fn model(&self, vocabulary: Vocabulary, unknown: &str) -> tokenizers::Result<ModelWrapper> {
+    pub fn model(&self, pieces: Pieces, merges: Merges, unknown: &str) -> tokenizers::Result<ModelWrapper> {
         Ok(match self.kind {
-            Kind::Words => {
-                let pieces = vocabulary.pieces.numbered();
-                WordPiece::builder().vocab(pieces).unk_token(unknown.to_owned()).build()?.into()
-            }
-            Kind::Bytes => {
-                BPE::builder().vocab_and_merges(vocabulary.pieces.numbered(), vocabulary.merges).build()?.into()
-            }
+            Kind::Words => WordPiece::builder().vocab(pieces.numbered()).unk_token(unknown.to_owned()).build()?.into(),
+            Kind::Bytes => BPE::builder().vocab_and_merges(pieces.numbered(), merges).build()?.into(),
             Kind::Sentences(place) => {
-                let pieces = vocabulary.pieces.scored().ok_or("its pieces have no scores")?;
+                let pieces = pieces.scored().ok_or("its pieces have no scores")?;
                 let id = match place {
                     Unknown::Id(id) => id,
                     Unknown::Named => pieces.iter().position(|(piece, _)| piece == unknown).unwrap_or(0),

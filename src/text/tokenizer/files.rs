@@ -121,11 +121,11 @@ pub(super) fn load(folder: &Path, lower_case: bool) -> Result<Loaded> {
 
 /// The tokenizer that a class builds from its arguments and the files' contents.
 fn built(settings: &Settings, class: &Class, source: Source) -> Result<Begun> {
-    let Source { vocabulary, characters, added, baked, around, path } = source;
+    let Source { pieces, merges, characters, added, baked, around, path } = source;
     let unusable = |e: tokenizers::Error| fault(&path, format!("cannot make a {}: {}", class.name(), brief(e)));
     let specials = Specials::read(settings, None)?;
     let unknown = specials.of("unk_token").ok_or_else(|| settings.fault("unk_token is null".into()))?;
-    let model = guarded(|| class.model(vocabulary, unknown)).map_err(unusable)?;
+    let model = guarded(|| class.model(pieces, merges, unknown)).map_err(unusable)?;
     let mut tokenizer = Tokenizer::new(model);
     tokenizer.with_normalizer(class.normalizer(settings, characters)?).map_err(unusable)?;
     tokenizer.with_pre_tokenizer(Some(class.pre_tokenizer(settings)?));

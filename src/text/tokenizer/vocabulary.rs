@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::Value;
-use tokenizers::models::bpe::Vocab;
+use tokenizers::models::bpe::{Merges, Vocab};
 use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::normalizers::precompiled::Precompiled;
 use tokenizers::processors::PostProcessorWrapper;
@@ -17,12 +17,7 @@ use super::special::Added;
 use crate::Result;
 use crate::error::brief;
 
-/// The pieces of a model and, for BPE, the merges.
-pub(super) struct Vocabulary {
-    pub pieces: Pieces,
-    pub merges: Vec<(String, String)>,
-}
-
+/// The pieces of a model.
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub(super) enum Pieces {
@@ -49,7 +44,9 @@ impl Pieces {
 
 /// All data that a class reads from the files.
 pub(super) struct Source {
-    pub vocabulary: Vocabulary,
+    pub pieces: Pieces,
+    /// The merges of BPE.
+    pub merges: Merges,
     /// The map applied to characters before look-up, for Unigram.
     pub characters: Option<Precompiled>,
     /// Added tokens with their ids.
@@ -125,7 +122,8 @@ impl Source {
             guarded(|| Ok(serde_json::from_str(&map.to_string())?)).map_err(|e| unusable(e.to_string()))
         });
         Ok(Source {
-            vocabulary: Vocabulary { pieces: file.model.vocab, merges },
+            pieces: file.model.vocab,
+            merges,
             characters: characters.transpose()?,
             added: file.added_tokens.into_iter().map(|numbered| (numbered.id, numbered.token)).collect(),
             baked: Baked {
@@ -152,17 +150,18 @@ impl Source {
         let path = folder.join(names[0]);
         let unusable = |problem: String| fault(&path, format!("is not a vocabulary: {}", brief(problem)));
         let bytes = read(&path)?;
-        let vocabulary = match names.get(1) {
+        let (pieces, merges) = match names.get(1) {
             None => {
                 let pieces = WordPiece::read_bytes(&bytes).map_err(|e| unusable(e.to_string()))?;
-                Vocabulary { pieces: Pieces::Numbered(pieces.into_iter().collect()), merges: Vec::new() }
+                (pieces.into_iter().collect(), Vec::new())
             }
             Some(name) => {
                 let pieces = serde_json::from_slice(&bytes).map_err(|e| unusable(e.to_string()))?;
-                Vocabulary { pieces: Pieces::Numbered(pieces), merges: merges_of(&folder.join(name))? }
+                (pieces, merges_of(&folder.join(name))?)
             }
         };
-        Ok(Source { vocabulary, characters: None, added: Vec::new(), baked: Baked::default(), around: None, path })
+        let (pieces, baked) = (Pieces::Numbered(pieces), Baked::default());
+        Ok(Source { pieces, merges, characters: None, added: Vec::new(), baked, around: None, path })
     }
 }
 
@@ -190,7 +189,7 @@ fn character_map(normalizer: &Value) -> Option<&Value> {
 }
 
 /// Reads merges.txt: one pair per line, after a line with the version.
-fn merges_of(path: &Path) -> Result<Vec<(String, String)>> {
+fn merges_of(path: &Path) -> Result<Merges> {
     let text = String::from_utf8(read(path)?).map_err(|e| fault(path, format!("is not text: {e}")))?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.starts_with("#version"));
     let merge = |(i, line)| pair(line).ok_or_else(|| fault(path, format!("line {} is not a pair of pieces", i + 1)));

@@ -1,9 +1,9 @@
-//! `y = act(x)`
+//! `y = act(x)`, and its gradient.
 
-use super::functions::activate;
+use super::functions::{activate, times_slope};
 use crate::Result;
 use crate::backend::cpu::step::Step;
-use crate::ops::Activation;
+use crate::ops::{Activation, ActivationBackward};
 
 pub(super) fn activation(step: &Step<'_>, op: &Activation, out: &mut [f32]) -> Result<()> {
     let x = step.floats(0)?;
@@ -14,11 +14,21 @@ pub(super) fn activation(step: &Step<'_>, op: &Activation, out: &mut [f32]) -> R
     Ok(())
 }
 
+/// `y = g act'(x)`
+pub(super) fn activation_backward(step: &Step<'_>, op: &ActivationBackward, out: &mut [f32]) -> Result<()> {
+    let (g, x) = (step.floats(0)?, step.floats(1)?);
+    step.team.rows(out, 1, 4096, |first, part| {
+        part.copy_from_slice(&g[first..first + part.len()]);
+        times_slope(step.arch, &op.0, &x[first..first + part.len()], part);
+    });
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::backend::cpu::testing::{Operand, archs, assert_close, erf, numbers, run};
-    use crate::ops::{ActivationBackward, ActivationKind, Counts, Dim, Op, Shape};
+    use crate::ops::{ActivationKind, Counts, Dim, Op, Shape};
 
     const EPS: f64 = f32::EPSILON as f64;
 

@@ -1,9 +1,9 @@
-//! `y = x1 act(x2)`
+//! `y = x1 act(x2)`, and its gradient.
 
-use super::functions::activate;
+use super::functions::{activate, times_slope};
 use crate::Result;
 use crate::backend::cpu::step::Step;
-use crate::ops::Gated;
+use crate::ops::{Gated, GatedBackward};
 
 pub(super) fn gated(step: &Step<'_>, op: &Gated, out: &mut [f32]) -> Result<()> {
     let x = step.floats(0)?;
@@ -15,6 +15,24 @@ pub(super) fn gated(step: &Step<'_>, op: &Gated, out: &mut [f32]) -> Result<()> 
             y.copy_from_slice(x2);
             activate(step.arch, &op.0, y);
             y.iter_mut().zip(x1).for_each(|(y, x1)| *y *= x1);
+        }
+    });
+    Ok(())
+}
+
+/// `y = [g act(x2), g x1 act'(x2)]`
+pub(super) fn gated_backward(step: &Step<'_>, op: &GatedBackward, out: &mut [f32]) -> Result<()> {
+    let (g, x) = (step.floats(0)?, step.floats(1)?);
+    let columns = step.shape(0).columns();
+    step.team.rows(out, 2 * columns, 1 + 1024 / columns, |first, part| {
+        let rows = g[first * columns..].chunks_exact(columns).zip(x[2 * first * columns..].chunks_exact(2 * columns));
+        for (y, (g, x)) in part.chunks_exact_mut(2 * columns).zip(rows) {
+            let ((y1, y2), (x1, x2)) = (y.split_at_mut(columns), x.split_at(columns));
+            y1.copy_from_slice(x2);
+            activate(step.arch, &op.0, y1);
+            y1.iter_mut().zip(g).for_each(|(y, g)| *y *= g);
+            y2.iter_mut().zip(g).zip(x1).for_each(|((y, g), x1)| *y = g * x1);
+            times_slope(step.arch, &op.0, x2, y2);
         }
     });
     Ok(())
