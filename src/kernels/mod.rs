@@ -135,15 +135,14 @@ impl Kernel {
     /// Returns the first operand, after checking its trailing axes and all axes of the weights against the options.
     fn check<'a>(&self, operands: &[&'a Array]) -> Result<&'a Array> {
         let first = *operands.first().ok_or_else(|| self.fault("no operands".into()))?;
-        let row_axes = (self.row.operands)(&self.options, 1)[0].len() / 2;
-        let rows = first.shape().iter().rev().nth(row_axes).copied().unwrap_or(1);
+        let rows = first.shape().iter().rev().nth(self.row.row_axis).copied().unwrap_or(1);
         if rows > self.options.max_seq_len && self.row.options.contains(&"max_seq_len") {
             return Err(
                 self.fault(format!("{rows} places, expected at most max_seq_len, {}", self.options.max_seq_len))
             );
         }
         let (_, expected) = &self.operands(rows)[0];
-        let (_, expected) = expected.split_at(expected.len() - row_axes);
+        let (_, expected) = expected.split_at(expected.len() - self.row.row_axis);
         if !first.shape().ends_with(expected) {
             let (name, shape) = (self.op().operand(0).name, first.shape());
             let found = format!("{name} has shape {shape:?}, expected last axes {expected:?}");

@@ -122,9 +122,10 @@ pub struct Row {
     pub options: &'static [&'static str],
     /// The op with given options.
     pub op: fn(&Options) -> Op,
-    /// Axes of its operands for given options and a number of rows. The first operand has its rows in the axis before its
-    /// last half, which is a row.
+    /// Axes of its operands for given options and a number of rows.
     pub operands: fn(&Options, usize) -> Vec<Vec<usize>>,
+    /// Index of the axis of rows in the first operand, counted from the last axis.
+    pub row_axis: usize,
 }
 
 impl PartialEq for Row {
@@ -147,6 +148,7 @@ pub static ROWS: &[Row] = &[
         options: &["hidden_dim", "use_half", "approximate"],
         op: |options| BiasGelu { approximate: options.approximate }.into(),
         operands: |options, rows| vec![vec![rows, options.hidden_dim], vec![options.hidden_dim]],
+        row_axis: 1,
     },
     Row {
         name: "flash_attention",
@@ -157,6 +159,7 @@ pub static ROWS: &[Row] = &[
             let tokens = vec![rows, options.hidden_dim];
             vec![tokens.clone(), tokens.clone(), tokens, vec![2], vec![2]]
         },
+        row_axis: 1,
     },
     Row {
         name: "geglu",
@@ -164,6 +167,7 @@ pub static ROWS: &[Row] = &[
         options: &["hidden_dim", "intermediate_dim", "use_half", "approximate"],
         op: |options| GatedLinear { kind: options.approximate.kind() }.into(),
         operands: gated_operands,
+        row_axis: 1,
     },
     Row {
         name: "layer_norm_linear",
@@ -175,6 +179,7 @@ pub static ROWS: &[Row] = &[
             let weight = vec![inner, options.hidden_dim];
             vec![vec![rows, options.hidden_dim], columns.clone(), columns, weight, vec![inner]]
         },
+        row_axis: 1,
     },
     Row {
         name: "residual_layer_norm",
@@ -185,6 +190,7 @@ pub static ROWS: &[Row] = &[
             let (row, columns) = (vec![rows, options.hidden_dim], vec![options.hidden_dim]);
             vec![row.clone(), row, columns.clone(), columns]
         },
+        row_axis: 1,
     },
     Row {
         name: "residual_rms_norm",
@@ -195,6 +201,7 @@ pub static ROWS: &[Row] = &[
             let row = vec![rows, options.hidden_dim];
             vec![row.clone(), row, vec![options.hidden_dim]]
         },
+        row_axis: 1,
     },
     Row {
         name: "rms_norm_rope",
@@ -206,6 +213,7 @@ pub static ROWS: &[Row] = &[
             let angles = vec![rows, options.head_dim / 2];
             vec![heads, vec![options.hidden_dim], angles.clone(), angles]
         },
+        row_axis: 2,
     },
     Row {
         name: "softmax_dropout",
@@ -216,6 +224,7 @@ pub static ROWS: &[Row] = &[
             SoftmaxDropout { causal, p, seed, offset }.into()
         },
         operands: |options, rows| vec![vec![rows, options.hidden_dim]],
+        row_axis: 1,
     },
     Row {
         name: "swiglu",
@@ -223,5 +232,6 @@ pub static ROWS: &[Row] = &[
         options: &["hidden_dim", "intermediate_dim", "use_half"],
         op: |_| GatedLinear { kind: ActivationKind::Silu }.into(),
         operands: gated_operands,
+        row_axis: 1,
     },
 ];
