@@ -7,16 +7,13 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from grilly.errors import InvalidArgumentError, ModelFormatError
 from grilly.inputs import path_text
-from grilly.sentence_transformer.aliases import arguments_of
 from grilly.sentence_transformer.settings import Settings
 
 __all__ = ["Saving"]
-
-Json = TypeVar("Json", dict[str, Any], list[dict[str, Any]])
 
 # Files of a model, its tokenizer and its weights; other weight formats are not copied.
 COPIED = (".json", ".safetensors", ".txt", ".model", ".jinja", ".md")
@@ -106,8 +103,14 @@ class Saving(Settings):
             made = self._write(Path(place), target, create_model_card, model_name)
             put(Path(place), target, made)
 
-    @arguments_of(save_pretrained)
-    def save(self, *arguments: Any, **keywords: Any) -> None:
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        model_name: str | None = None,
+        create_model_card: bool = True,
+        train_datasets: list[str] | None = None,
+        safe_serialization: bool = True,
+    ) -> None:
         """The same as `save_pretrained`.
 
         Example:
@@ -115,11 +118,11 @@ class Saving(Settings):
             >>> with tempfile.TemporaryDirectory() as folder:
             ...     model.save(folder)
         """
-        self.save_pretrained(*arguments, **keywords)
+        self.save_pretrained(path, model_name, create_model_card, train_datasets, safe_serialization)
 
     def _write(self, place: Path, target: Path, card: bool, name: str | None) -> list[str]:
         """Writes the model's files into the empty folder `place`; returns their paths, with unchanged files."""
-        rows = read_json(self._folder / "modules.json", list) or BARE_MODULES
+        rows = read_list(self._folder / "modules.json") or BARE_MODULES
         folders = list(dict.fromkeys(["", *(str(row.get("path") or "") for row in rows)]))
         made = [file for folder in folders for file in copy(self._folder, folder, place, target)]
         transformer = folder_of(rows, "Transformer")
@@ -137,7 +140,7 @@ class Saving(Settings):
             }  # fmt: skip
         if self._include_prompt is not None and pooling:
             path = os.path.join(pooling, "config.json")
-            before = changed.get(path) or read_json(self._folder / path, dict)
+            before = changed.get(path) or read_object(self._folder / path)
             changed[path] = before | {"include_prompt": self._include_prompt}
         for file, values in changed.items():
             write_json(place / file, values)
@@ -154,7 +157,7 @@ class Saving(Settings):
 
     def _model_settings(self) -> dict[str, Any]:
         """config_sentence_transformers.json with the current settings."""
-        before = read_json(self._folder / "config_sentence_transformers.json", dict)
+        before = read_object(self._folder / "config_sentence_transformers.json")
         if not (self._folder / "modules.json").exists():
             before = {}  # not read when the model was loaded
         now = before | {
@@ -170,7 +173,7 @@ class Saving(Settings):
         """The first non-empty settings file of the Transformer module, with the current limit and type."""
         values: dict[str, Any] = {}
         if (self._folder / "modules.json").exists():
-            found = (read_json(self._folder / transformer / name, dict) for name in TRANSFORMER_SETTINGS)
+            found = (read_object(self._folder / transformer / name) for name in TRANSFORMER_SETTINGS)
             values = next((file for file in found if file), {})
         values = values | {"max_seq_length": self.max_seq_length}
         values.setdefault("do_lower_case", False)
@@ -181,7 +184,7 @@ class Saving(Settings):
 
     def _configuration(self, transformer: str) -> dict[str, Any]:
         """config.json with the current element type."""
-        before = read_json(self._folder / transformer / "config.json", dict)
+        before = read_object(self._folder / transformer / "config.json")
         return {key: value for key, value in before.items() if key != "torch_dtype"} | {"dtype": self.dtype}
 
 
@@ -220,12 +223,19 @@ def put(place: Path, target: Path, made: list[str]) -> None:
                 (target / folder / other).unlink(missing_ok=True)
 
 
-def read_json(path: Path, kind: type[Json]) -> Json:
-    """A JSON file that holds an object or a list; an empty one where there is no file."""
-    values = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else kind()
-    if not isinstance(values, kind):
-        expected = "object" if kind is dict else "list"
-        raise ModelFormatError(f"{path}: holds {type(values).__name__}, expected a JSON {expected}")
+def read_object(path: Path) -> dict[str, Any]:
+    """A JSON file as a dict; empty where there is no file."""
+    values = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    if not isinstance(values, dict):
+        raise ModelFormatError(f"{path}: holds {type(values).__name__}, expected a JSON object")
+    return values
+
+
+def read_list(path: Path) -> list[dict[str, Any]]:
+    """modules.json; empty where there is no file."""
+    values = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+    if not isinstance(values, list):
+        raise ModelFormatError(f"{path}: holds {type(values).__name__}, expected a JSON list")
     return values
 
 
