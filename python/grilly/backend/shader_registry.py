@@ -3,9 +3,6 @@
 A shader is looked up by name and architecture (or a `model_type`, see `register_architecture`): first the
 architecture's own entry, then the generic one. `attention-output` has separate entries for GPT-like, T5, LLaMA-like,
 ModernBERT, Longformer and BigBird models.
-
-`register_generic_shader`, `register_architecture_shader`, `unregister`, `register_architecture` and `get_shader` are
-methods of `get_registry()`.
 """
 
 from __future__ import annotations
@@ -68,10 +65,6 @@ class ShaderRegistry:
             PipelineCreationFailed: Its interface differs from grilly's shader of that name; the message names the
                 difference.
             UnsupportedError: No kernel runs under this name; the message names the one to register instead.
-
-        Example:
-            >>> from grilly.backend.shader_registry import register_generic_shader
-            >>> register_generic_shader("attention-output", "attention-output")
         """
         self._table.register(shader_name, None, path_text(shader_file, "shader_file"), own_compiler(compiler))
 
@@ -83,47 +76,22 @@ class ShaderRegistry:
         *,
         compiler: ShaderCompiler | None = None,
     ) -> None:
-        """Makes a file the shader of one architecture; arguments and errors as `register_generic`.
-
-        Example:
-            >>> from grilly.backend.shader_registry import register_architecture_shader
-            >>> register_architecture_shader("attention-output", "gpt", "attention-output-gpt")
-        """
+        """Makes a file the shader of one architecture; arguments and errors as `register_generic`."""
         self._table.register(shader_name, architecture, path_text(shader_file, "shader_file"), own_compiler(compiler))
 
     def unregister(self, shader_name: str, architecture: str | None = None) -> None:
         """Removes the registration for an architecture, or the generic one.
 
         Grilly's own entry is restored, if there is one. Without a registration, nothing changes.
-
-        Example:
-            >>> from grilly.backend.shader_registry import get_shader, register_architecture_shader, unregister
-            >>> register_architecture_shader("attention-output", "mine", "attention-output-gpt")
-            >>> unregister("attention-output", "mine")
-            >>> get_shader("attention-output", "mine")
-            'attention-output'
         """
         self._table.unregister(shader_name, architecture)
 
     def register_architecture(self, model_type: str, architecture: str) -> None:
-        """Maps a `model_type` to an architecture, whose shaders it uses where the type has no entry of its own.
-
-        Example:
-            >>> from grilly.backend.shader_registry import get_shader, register_architecture
-            >>> register_architecture("my_decoder", "gpt")
-            >>> get_shader("attention-output", architecture="my_decoder")
-            'attention-output-gpt'
-        """
+        """Maps a `model_type` to an architecture, whose shaders it uses where the type has no entry of its own."""
         self._table.register_architecture(model_type, architecture)
 
     def get_shader(self, shader_name: str, architecture: str | None = None) -> str | None:
-        """The file for an architecture or `model_type`: its own, else the generic one; None if there is neither.
-
-        Example:
-            >>> from grilly.backend.shader_registry import get_shader
-            >>> get_shader("attention-output", architecture="bert")
-            'attention-output'
-        """
+        """The file for an architecture or `model_type`: its own, else the generic one; None if there is neither."""
         found = self._table.find(shader_name, architecture or "")
         if found is None:
             logger.warning("no shader is registered under %r; list_shaders() has the names", shader_name)
@@ -153,8 +121,65 @@ def get_registry() -> ShaderRegistry:
     return _registry
 
 
-register_generic_shader = _registry.register_generic
-register_architecture_shader = _registry.register_architecture_specific
-unregister = _registry.unregister
-register_architecture = _registry.register_architecture
-get_shader = _registry.get_shader
+def register_generic_shader(
+    shader_name: str, shader_file: str | os.PathLike[str], *, compiler: ShaderCompiler | None = None
+) -> None:
+    """`ShaderRegistry.register_generic` of `get_registry()`.
+
+    Example:
+        >>> from grilly.backend.shader_registry import register_generic_shader
+        >>> register_generic_shader("attention-output", "attention-output")
+    """
+    _registry.register_generic(shader_name, shader_file, compiler=compiler)
+
+
+def register_architecture_shader(
+    shader_name: str,
+    architecture: str,
+    shader_file: str | os.PathLike[str],
+    *,
+    compiler: ShaderCompiler | None = None,
+) -> None:
+    """`ShaderRegistry.register_architecture_specific` of `get_registry()`.
+
+    Example:
+        >>> from grilly.backend.shader_registry import register_architecture_shader
+        >>> register_architecture_shader("attention-output", "gpt", "attention-output-gpt")
+    """
+    _registry.register_architecture_specific(shader_name, architecture, shader_file, compiler=compiler)
+
+
+def unregister(shader_name: str, architecture: str | None = None) -> None:
+    """`ShaderRegistry.unregister` of `get_registry()`.
+
+    Example:
+        >>> from grilly.backend.shader_registry import get_shader, register_architecture_shader, unregister
+        >>> register_architecture_shader("attention-output", "mine", "attention-output-gpt")
+        >>> unregister("attention-output", "mine")
+        >>> get_shader("attention-output", "mine")
+        'attention-output'
+    """
+    _registry.unregister(shader_name, architecture)
+
+
+def register_architecture(model_type: str, architecture: str) -> None:
+    """`ShaderRegistry.register_architecture` of `get_registry()`.
+
+    Example:
+        >>> from grilly.backend.shader_registry import get_shader, register_architecture
+        >>> register_architecture("my_decoder", "gpt")
+        >>> get_shader("attention-output", architecture="my_decoder")
+        'attention-output-gpt'
+    """
+    _registry.register_architecture(model_type, architecture)
+
+
+def get_shader(shader_name: str, architecture: str | None = None) -> str | None:
+    """`ShaderRegistry.get_shader` of `get_registry()`.
+
+    Example:
+        >>> from grilly.backend.shader_registry import get_shader
+        >>> get_shader("attention-output", architecture="bert")
+        'attention-output'
+    """
+    return _registry.get_shader(shader_name, architecture)
