@@ -1,4 +1,4 @@
-"""Signatures of the methods that encode: the texts under their current and former names, arguments passed on."""
+"""The texts argument of a call, under its current and former names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["arguments_of", "texts_by_any_name"]
+__all__ = ["texts_by_any_name"]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 NAMES = ("texts", "sentences", "inputs")
@@ -36,25 +36,3 @@ def texts_by_any_name(method: Method) -> Method:
         return method(self, *arguments, **keywords)
 
     return renamed  # type: ignore[return-value]
-
-
-def arguments_of(other: Method) -> Callable[[Callable[..., Any]], Method]:
-    """Gives a method that passes all its arguments to another one the signature of that one.
-
-    Example:
-        >>> import inspect
-        >>> from grilly.sentence_transformer.aliases import arguments_of
-        >>> def count(texts, most=9):
-        ...     return min(len(texts), most)
-        >>> @arguments_of(count)
-        ... def twice(*arguments, **keywords):
-        ...     return 2 * count(*arguments, **keywords)
-        >>> twice(["a"], most=3), str(inspect.signature(twice))
-        (2, '(texts, most=9)')
-    """
-
-    def decorate(method: Callable[..., Any]) -> Method:
-        method.__signature__ = inspect.signature(other)  # type: ignore[attr-defined]
-        return method  # type: ignore[return-value]
-
-    return decorate

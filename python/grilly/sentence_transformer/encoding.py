@@ -50,10 +50,9 @@ class Wanted:
     task: str | None = None
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Wanted:
-        """The arguments among the local variables of `encode`, to which `encode_query` and others add a task."""
+    def of(cls, values: Mapping[str, Any], task: str | None = None) -> Wanted:
+        """The arguments among a method's local variables."""
         known = {field.name for field in fields(cls)} - {"task"}
-        task = values["options"].pop("_task", None)
         return cls(**{name: value for name, value in values.items() if name in known}, task=task)
 
 
