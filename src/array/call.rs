@@ -80,16 +80,16 @@ fn graph(call: &mut Call, op: &Op, operands: &[&Array], halves: Halves) -> Resul
         values.push(given(&mut graph, operand.name, shape, array, array.dtype == DType::F16 && !kept)?);
     }
     let counts = counted.counts();
-    let shapes: Vec<Shape> = graph.shapes(&values).into_iter().cloned().collect();
-    let shapes: Vec<&Shape> = shapes.iter().collect();
-    op.infer(&shapes)?;
+    let shapes = graph.shapes(&values);
+    let results = op.infer(&shapes)?;
     op.check_counts(&shapes, counts)?;
     // A result has the type of the first operand, except for ops that convert and results with a type of their own.
     let first = operands[0].dtype;
     let converts = op.operand(0).role == Role::Any;
     let half = if converts { op.result_type(&[first]) } else { first } == DType::F16;
     call.results.clear();
-    for (mut id, result) in graph.apply(op.name(), op.clone(), &values)?.into_iter().zip(op.results()) {
+    for (mut id, result) in graph.apply_inferred(op.name(), op.clone(), &values, results)?.into_iter().zip(op.results())
+    {
         let shape = graph.value(id).shape.sizes(counts);
         let dtype = result.stored.unwrap_or(if half { DType::F16 } else { DType::F32 });
         if dtype == DType::F16 && graph.value(id).dtype != DType::F16 {

@@ -169,6 +169,17 @@ impl Graph {
         }
         let op = op.into();
         let results = self.infer(name, &op, operands)?;
+        self.apply_inferred(name, op, operands, results)
+    }
+
+    /// As [`Graph::apply`], for operands that have not been updated and from which the results' shapes were inferred.
+    pub(crate) fn apply_inferred(
+        &mut self,
+        name: &str,
+        op: Op,
+        operands: &[ValueId],
+        results: Vec<Shape>,
+    ) -> Result<Vec<ValueId>> {
         match op.steps(&self.shapes(operands)) {
             Some(steps) => steps.into_iter().try_fold(operands.to_vec(), |given, step| self.add(name, step, &given)),
             None => self.insert(name, op, operands, results),
