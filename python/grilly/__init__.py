@@ -8,8 +8,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from grilly.upstream import by_name, missing
-
 # For type checkers, to which `import X as X` and `import *` say that names are public.
 if TYPE_CHECKING:
     from grilly._core import __version__ as __version__
@@ -32,9 +30,10 @@ if TYPE_CHECKING:
 
     VULKAN_AVAILABLE: bool
 
-# Name -> the module that has it.
-_HOMES = by_name(
-    {
+# Name -> the module that has it. `upstream.by_name` makes such tables, but nothing is imported before a name is used.
+_HOMES = {
+    name: home
+    for home, names in {
         "grilly._core": "__version__",
         "grilly.arrays": (
             "VulkanTensor ensure_vulkan_compatible from_dlpack from_vulkan to_vulkan to_vulkan_batch to_vulkan_gpu"
@@ -46,8 +45,9 @@ _HOMES = by_name(
         "grilly.profiling": "profile",
         "grilly.sentence_transformer": "SentenceTransformer VulkanSentenceTransformer get_vulkan_sentence_transformer",
         "grilly.util": "SimilarityFunction",
-    }
-)
+    }.items()
+    for name in names.split()
+}
 _NAMES = sorted([*_HOMES, "VULKAN_AVAILABLE"])
 # Type checkers reject a computed list.
 if not TYPE_CHECKING:
@@ -81,7 +81,7 @@ def __getattr__(name: str) -> Any:
     elif name in _SUBMODULES:
         return importlib.import_module(f"grilly.{name}")
     else:
-        raise missing("module 'grilly'", name)
+        raise importlib.import_module("grilly.upstream").missing("module 'grilly'", name)
     globals()[name] = value
     return value
 
