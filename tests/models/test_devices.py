@@ -161,7 +161,9 @@ def test_a_process(driver, small, many, expected, tmp_path, subtests):
 def test_real_weights_on_swiftshader(real_model_path, texts, minilm_golden, tmp_path):
     """Texts of at most nine tokens; bits are compared on the small model."""
     lengths = [len(ids) for ids in per_text(minilm_golden["ids"])]
-    chosen = [index for index, length in enumerate(lengths) if length <= 9][::2][: 20 if LONG else 5]
+    twenty = [index for index, length in enumerate(lengths) if length <= 9][::2][:20]
+    assert len(twenty) == 20
+    chosen = twenty if LONG else twenty[::4]
     outcome = run(real_model_path, [texts[index] for index in chosen], tmp_path, swiftshader_environment(), bits=False)
     assert outcome.record["backend"] == "vulkan" and outcome.record["total"]["fallbacks"] == 0
     assert np.abs(outcome.embeddings - minilm_golden["embeddings"][chosen]).max() <= 1e-6
