@@ -1,6 +1,5 @@
 //! `grilly._core.Engine` and `grilly._core.Array`.
 
-use std::mem;
 use std::sync::Arc;
 
 use numpy::{Element, IntoPyArray, PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
@@ -11,10 +10,11 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 use crate::attributes::parsed;
 use crate::error::PyResult;
 use crate::lock;
+use crate::owned::Owned;
 use crate::text::Name;
 use grilly::dtype::DType;
 use grilly::ops::Op;
-use grilly::{Error, array, process};
+use grilly::{Error, array};
 
 /// The engine of a device string.
 #[pyfunction]
@@ -37,7 +37,7 @@ pub(crate) fn guard_bands(on: bool) {
 
 /// A device on which arrays are stored and ops run.
 #[pyclass(frozen, module = "grilly._core")]
-pub(crate) struct Engine(Arc<array::Engine>);
+pub(crate) struct Engine(pub(crate) Arc<array::Engine>);
 
 #[pymethods]
 impl Engine {
@@ -63,22 +63,13 @@ impl Engine {
     fn upload(slf: &Bound<'_, Self>, array: &Bound<'_, PyUntypedArray>) -> PyResult<Array> {
         let shape = array.shape().to_vec();
         let engine = &slf.get().0;
-        let types: [(DType, Bytes); 6] = [
-            (DType::F32, bytes_of::<f32>),
-            (DType::F16, bytes_of::<half::f16>),
-            (DType::I32, bytes_of::<i32>),
-            (DType::U32, bytes_of::<u32>),
-            (DType::I8, bytes_of::<i8>),
-            (DType::U8, bytes_of::<u8>),
-        ];
-        for (dtype, bytes_of) in types {
+        for (dtype, bytes_of) in TYPES {
             if let Some(bytes) = bytes_of(array)? {
                 let array = lock::without(slf.py(), || engine.upload(dtype, &shape, &bytes))?;
                 return Ok(Array::new(slf, array));
             }
         }
-        let known = types.map(|(dtype, _)| dtype.name().into_owned()).join(", ");
-        Err(Error::InvalidType(format!("upload: {} is none of {known}", array.dtype())).into())
+        Err(Error::InvalidType(format!("upload: {} is none of {}", array.dtype(), names())).into())
     }
 
     /// Runs an op with the shaders registered for `architecture` and returns its result. Operands that are None, of an op
@@ -164,6 +155,26 @@ impl Engine {
 /// [`bytes_of`] for one type.
 type Bytes = fn(&Bound<'_, PyUntypedArray>) -> PyResult<Option<Vec<u8>>>;
 
+/// The element types that NumPy has.
+const TYPES: [(DType, Bytes); 6] = [
+    (DType::F32, bytes_of::<f32>),
+    (DType::F16, bytes_of::<half::f16>),
+    (DType::I32, bytes_of::<i32>),
+    (DType::U32, bytes_of::<u32>),
+    (DType::I8, bytes_of::<i8>),
+    (DType::U8, bytes_of::<u8>),
+];
+
+fn names() -> String {
+    TYPES.map(|(dtype, _)| dtype.name().into_owned()).join(", ")
+}
+
+/// The element type with NumPy's name.
+pub(crate) fn dtype_of(name: &str) -> grilly::Result<DType> {
+    let known = TYPES.iter().map(|(dtype, _)| *dtype).find(|dtype| dtype.name() == name);
+    known.ok_or_else(|| Error::InvalidArgument(format!("dtype is {name:?}, expected one of {}", names())))
+}
+
 /// The bytes of a contiguous array of `T`, copied because Python may change them; `None` for another type.
 fn bytes_of<T: Element + bytemuck::Pod>(array: &Bound<'_, PyUntypedArray>) -> PyResult<Option<Vec<u8>>> {
     let Ok(typed) = array.cast::<PyArrayDyn<T>>() else { return Ok(None) };
@@ -177,26 +188,22 @@ fn bytes_of<T: Element + bytemuck::Pod>(array: &Bound<'_, PyUntypedArray>) -> Py
 /// A contiguous, immutable tensor on a device.
 #[pyclass(frozen, module = "grilly._core")]
 pub(crate) struct Array {
-    /// `None` only during drop.
-    array: Option<array::Array>,
+    array: Owned<array::Array>,
     engine: Py<Engine>,
-    process: u32,
 }
 
 impl Array {
-    fn new(engine: &Bound<'_, Engine>, array: array::Array) -> Self {
-        Array { array: Some(array), engine: engine.clone().unbind(), process: process::id() }
+    pub(crate) fn new(engine: &Bound<'_, Engine>, array: array::Array) -> Self {
+        Array { array: array.into(), engine: engine.clone().unbind() }
     }
 
     /// Wraps an array of the same engine.
     pub(crate) fn beside(&self, py: Python<'_>, array: array::Array) -> Self {
-        Array { array: Some(array), engine: self.engine.clone_ref(py), process: process::id() }
+        Array { array: array.into(), engine: self.engine.clone_ref(py) }
     }
 
     pub(crate) fn array(&self) -> grilly::Result<&array::Array> {
-        self.array.as_ref().filter(|_| self.process == process::id()).ok_or_else(|| {
-            Error::Unusable("the array was made before this process was forked; make it again here".into())
-        })
+        self.array.get("array")
     }
 }
 
@@ -276,13 +283,4 @@ fn host<'py, T: Element + bytemuck::Pod>(
     bytemuck::cast_slice_mut::<T, u8>(&mut elements).copy_from_slice(bytes);
     let shape = PyTuple::new(py, shape)?;
     Ok(elements.into_pyarray(py).call_method1(intern!(py, "reshape"), (shape,))?)
-}
-
-impl Drop for Array {
-    fn drop(&mut self) {
-        if self.process != process::id() {
-            // The device belongs to the parent process.
-            mem::forget(self.array.take());
-        }
-    }
 }

@@ -10,6 +10,8 @@ mod info;
 mod kernels;
 mod lock;
 mod log_bridge;
+mod owned;
+mod program;
 mod text;
 
 use pyo3::prelude::*;
@@ -37,6 +39,8 @@ mod _core {
     use crate::kernels::{Kernel, kernel_rows};
     #[pymodule_export]
     use crate::lock::{remember_process, shut_down};
+    #[pymodule_export]
+    use crate::program::{Graph, Program};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

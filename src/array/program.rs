@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Array, Engine};
+use super::{Array, Engine, elements};
 use crate::backend::{Memory, Prepared};
 use crate::dtype::DType;
 use crate::graph::fuse::Fusion;
@@ -101,6 +101,7 @@ impl Program {
         let (inputs, outputs) = (declared(&graph.inputs), declared(&graph.outputs));
         count("states", states.len(), graph.states.len())?;
         declared(&graph.states).iter().zip(states).try_for_each(|(state, array)| state.check(engine, array))?;
+        graph.values.iter().try_for_each(|value| elements(&value.shape.sizes(counts)).map(drop))?;
         let reads = reads(graph, counts);
         let prepared = engine.backend.prepare(plan, counts)?;
         let states = Mutex::new(states.iter().copied().cloned().collect());

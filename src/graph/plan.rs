@@ -102,6 +102,21 @@ impl Plan {
         plan
     }
 
+    /// The buffers of the outputs, in order.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an output that no step computes, such as an input or a state.
+    pub fn output_buffers(&self) -> Result<Vec<usize>> {
+        let place = |id: &ValueId| match self.storage[id.0] {
+            Storage::Buffer(place) => Ok(place),
+            _ => {
+                let name = &self.graph.value(*id).name;
+                Err(Error::InvalidArgument(format!("{name} is an output, and no step computes it")))
+            }
+        };
+        self.graph.outputs.iter().map(place).collect()
+    }
+
     /// Rejects state that persists between runs, for a program whose batches are independent.
     ///
     /// # Errors

@@ -96,6 +96,26 @@ impl std::fmt::Display for Dim {
     }
 }
 
+impl std::str::FromStr for Dim {
+    type Err = Error;
+
+    /// The axis that is displayed so.
+    ///
+    /// ```
+    /// use grilly::ops::Dim;
+    /// let axes = ["7", "T", "R2"].map(|axis| axis.parse::<Dim>().unwrap());
+    /// assert_eq!(axes, [Dim::Fixed(7), Dim::Tokens, Dim::Counted(2)]);
+    /// ```
+    fn from_str(text: &str) -> Result<Self> {
+        let counted = (0..Counts::OTHERS).map(Dim::Counted);
+        let mut known = [Dim::Tokens, Dim::Texts, Dim::Boundaries, Dim::Length].into_iter().chain(counted);
+        let named = known.find(|dim| dim.to_string() == text);
+        named.or_else(|| text.parse().ok().map(Dim::Fixed)).ok_or_else(|| {
+            Error::InvalidArgument(format!("an axis is {text:?}, expected a size, T, B, B+1, S, or R0 to R5"))
+        })
+    }
+}
+
 /// Axes, slowest first; rows are contiguous.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Shape(pub Vec<Dim>);

@@ -226,10 +226,20 @@ class Module:
             >>> sorted(state["0"])
             ['bias', 'weight']
         """
-        state: dict[str, Any] = {name: np.array(parameter) for name, parameter in self._parameters.items()}
+        state: dict[str, Any] = {name: parameter.numpy() for name, parameter in self._parameters.items()}
         state.update({name: values.copy() for name, values in self._buffers.items()})
         state.update({name: module.state_dict() for name, module in self._modules.items()})
         return state
+
+    def sync(self) -> None:
+        """Copies the numbers that programs hold into all parameters, where they stay until the next run.
+
+        Example:
+            >>> from grilly import nn
+            >>> nn.Linear(2, 3).sync()
+        """
+        for parameter in self.parameters():
+            parameter.sync()
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
         """Writes values into the parameters and buffers, which keep their identity.

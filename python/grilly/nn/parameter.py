@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from grilly.arrays import VulkanTensor, to_vulkan
+from grilly.errors import InvalidArgumentError, UnusableError
 from grilly.operands import as_floats
 
 __all__ = ["Parameter"]
@@ -27,6 +30,8 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
     A module on a device keeps a copy of its parameters there. Writing through the parameter (`p[...] = x`, `p += x`, a
     ufunc's `out=p`) updates it at the next call; after writing through a view of it, call `p.touch()`.
 
+    While a recorded program holds its numbers, the array is read-only and full of NaN: see `grilly.program.Program`.
+
     Source: upstream's `nn.Parameter`.
 
     Example:
@@ -42,6 +47,11 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
     requires_grad: bool
     _device: str | None
     _copy: VulkanTensor | None
+    #: Reads the numbers that a program holds.
+    _held: Callable[[], VulkanTensor] | None
+    #: A hash of what was last written here while a program holds the numbers, and whether these were the numbers.
+    _written: bytes
+    _shown: bool
 
     def __new__(cls, data: Any, requires_grad: bool = True) -> Parameter:
         made = np.array(as_floats(data, "data")).view(cls)
@@ -53,6 +63,8 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
         self.requires_grad = True
         self._device = None
         self._copy = None
+        self._held = None
+        self._shown = False
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
         plain = [x.view(np.ndarray) if isinstance(x, Parameter) else x for x in inputs]
@@ -60,11 +72,13 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
             options["out"] = tuple(x.view(np.ndarray) if isinstance(x, Parameter) else x for x in out)
             for x in out:
                 if isinstance(x, Parameter):
+                    x._check_writable()
                     x.touch()
         found = getattr(ufunc, method)(*plain, **options)
         return out[0] if out is not None and len(out) == 1 and isinstance(out[0], Parameter) else found
 
     def __setitem__(self, place: Any, value: Any) -> None:
+        self._check_writable()
         super().__setitem__(place, value)
         self.touch()
 
@@ -72,10 +86,10 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
         return self.view(np.ndarray)[place]
 
     def __reduce__(self) -> Any:
-        return restored, (self.view(np.ndarray), self.requires_grad, self._device)
+        return restored, (self.numpy(), self.requires_grad, self._device)
 
     def __deepcopy__(self, memo: dict[int, Any] | None, /) -> Parameter:
-        made = restored(self, self.requires_grad, self._device)
+        made = restored(self.numpy(), self.requires_grad, self._device)
         made.grad = None if self.grad is None else self.grad.copy()
         return made
 
@@ -99,6 +113,7 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
             >>> p.tolist()
             [2.0]
         """
+        self._check_writable()
         super().fill(value)
         self.touch()
 
@@ -140,12 +155,13 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
             >>> p.operand().device
             'cpu'
         """
+        self._check_writable()
         self._device, self._copy = device, None
 
     @property
     def placed(self) -> str | None:
-        """The device set by `place`, or None."""
-        return self._device
+        """The device set by `place`, or that of the program that holds the numbers, or None."""
+        return self._device if self._held is None else self._held().device
 
     def operand(self, beside: Any = None) -> Any:
         """The copy on the device, or the NumPy array if there is no copy or `beside` is a NumPy array.
@@ -155,11 +171,116 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
             >>> nn.Parameter([1.0]).operand().tolist()
             [1.0]
         """
+        if self._held is not None:
+            return self.numpy() if isinstance(beside, np.ndarray) else self._held()
         if self._device is None or isinstance(beside, np.ndarray):
             return self.view(np.ndarray)
         if self._copy is None:
             self._copy = to_vulkan(self.view(np.ndarray), self._device)
         return self._copy
+
+    @property
+    def lent(self) -> bool:
+        """Whether a program holds the numbers."""
+        return self._held is not None
+
+    def lend(self, held: Callable[[], VulkanTensor]) -> None:
+        """Leaves the numbers to a program, from which `held` reads them.
+
+        Raises:
+            InvalidArgumentError: Another program holds them.
+
+        Example:
+            >>> import grilly
+            >>> from grilly import nn
+            >>> p = nn.Parameter([1.0])
+            >>> p.lend(lambda: grilly.to_vulkan([2.0], "cpu"))
+            >>> p.tolist(), p.numpy().tolist()
+            ([nan], [2.0])
+        """
+        if self._held is not None:
+            raise InvalidArgumentError("another program holds the parameter's numbers; release it first")
+        self._held = held
+        self._write(np.nan)
+
+    def numpy(self) -> npt.NDArray[Any]:
+        """A copy of the numbers, from the program that holds them if there is one.
+
+        Raises:
+            UnusableError: The array was written through a view while a program held the numbers; that is dropped.
+
+        Example:
+            >>> from grilly import nn
+            >>> nn.Parameter([1.0]).numpy().tolist()
+            [1.0]
+        """
+        if self._held is None:
+            return np.array(self)
+        self._check_unwritten()
+        return self._held().numpy()
+
+    def sync(self) -> None:
+        """Copies the numbers that a program holds into the array, where they stay until its next run.
+
+        Raises:
+            UnusableError: As `numpy`.
+
+        Example:
+            >>> from grilly import nn
+            >>> nn.Parameter([1.0]).sync()
+        """
+        if self._held is not None:
+            self._write(self.numpy())
+            self._shown = True
+
+    def hide(self) -> None:
+        """Ends what `sync` began.
+
+        Example:
+            >>> from grilly import nn
+            >>> nn.Parameter([1.0]).hide()
+        """
+        if self._shown:
+            self._check_unwritten()
+            self._write(np.nan)
+
+    def take_back(self) -> None:
+        """Ends what `lend` began: the array has the numbers and may be written.
+
+        Raises:
+            UnusableError: As `numpy`.
+
+        Example:
+            >>> from grilly import nn
+            >>> nn.Parameter([1.0]).take_back()
+        """
+        if self._held is not None:
+            self._write(self.numpy())
+            self._held, self._shown = None, False
+            self.flags.writeable = True
+            self.touch()
+
+    def _write(self, values: Any) -> None:
+        """Writes into the read-only array."""
+        self.flags.writeable = True
+        self.view(np.ndarray)[...] = values
+        self.flags.writeable = False
+        self._written, self._shown = self._hash(), False
+
+    def _hash(self) -> bytes:
+        return hashlib.blake2b(self.tobytes()).digest()
+
+    def _check_unwritten(self) -> None:
+        if self._hash() != self._written:
+            self._write(np.nan)
+            raise UnusableError(
+                "a parameter was written through a view while a program holds its numbers; that is dropped now: "
+                "release the program before writing"
+            )
+
+    def _check_writable(self) -> None:
+        if self._held is not None:
+            raise UnusableError("a program holds the parameter's numbers; release it before changing them")
 
 
 def restored(data: npt.NDArray[Any], requires_grad: bool, device: str | None) -> Parameter:

@@ -56,6 +56,8 @@ def load(module: Module, state: Mapping[str, Any], strict: bool) -> None:
             values = host_array(given[name], name)
             if values.shape != target.shape:
                 faults.append(f"{name} has shape {list(values.shape)}, expected {list(target.shape)}")
+            if getattr(target, "lent", False):
+                faults.append(f"{name} belongs to a program; release that first")
             ready.append((target, values))
     if faults:
         raise InvalidArgumentError(f"{owner}: {'; '.join(faults)}")

@@ -12,7 +12,7 @@ use super::threads::{Team, Threads};
 use super::written::Written;
 use crate::backend::chunk::aligned;
 use crate::backend::{ArrayEngine, Memory, Prepared, ProgramOptions};
-use crate::graph::{Plan, Storage, ValueId};
+use crate::graph::{Plan, ValueId};
 use crate::ops::Counts;
 use crate::ops::signature::Role;
 use crate::stats::COUNTERS;
@@ -56,6 +56,8 @@ struct Ready {
     flops: u64,
     team: Team,
     constants: Constants,
+    /// Which buffers contain the outputs.
+    outputs: Vec<usize>,
 }
 
 fn copy(memory: &Memory) -> Result<Memory> {
@@ -90,11 +92,12 @@ impl ArrayEngine for CpuArrays {
         let alone = most < FEW_ELEMENTS && flops < 16 * FEW_ELEMENTS as u64;
         let team = if alone || self.threads.count() == 1 { Team::Alone } else { Team::All(self.threads.count()) };
         let constants = Constants::new(&plan, Arc::new(NoWeights), self.arch)?;
-        Ok(Prepared::new(Ready { plan, counts, flops, team, constants }))
+        let outputs = plan.output_buffers()?;
+        Ok(Prepared::new(Ready { plan, counts, flops, team, constants, outputs }))
     }
 
     fn run(&self, prepared: &Prepared, inputs: &[&Memory], states: &mut [Memory]) -> Result<Vec<Memory>> {
-        let Ready { plan, counts, flops, team, constants } = prepared.content()?;
+        let Ready { plan, counts, flops, team, constants, outputs: places } = prepared.content()?;
         let (graph, counts, team) = (&plan.graph, *counts, *team);
         let mut given = Vec::with_capacity(inputs.len());
         for (id, memory) in graph.inputs.iter().zip(inputs) {
@@ -129,14 +132,11 @@ impl ArrayEngine for CpuArrays {
         COUNTERS.ops_cpu.fetch_add(graph.nodes.len() as u64, Relaxed);
         COUNTERS.kiloflops_cpu.fetch_add(flops.div_ceil(1000), Relaxed);
         let mut outputs: HashMap<usize, Memory> = HashMap::new();
-        let mut output = |id: &ValueId| match plan.storage[id.0] {
-            Storage::Buffer(place) => {
-                let buffer = &mut written.buffers[place];
-                Ok(outputs.entry(place).or_insert_with(|| Memory::new(std::mem::take(buffer))).clone())
-            }
-            _ => Err(Error::InvalidArgument("a plan on arrays computes its outputs".into())),
+        let mut output = |place: &usize| {
+            let buffer = &mut written.buffers[*place];
+            outputs.entry(*place).or_insert_with(|| Memory::new(std::mem::take(buffer))).clone()
         };
-        graph.outputs.iter().map(&mut output).collect()
+        Ok(places.iter().map(&mut output).collect())
     }
 
     fn download(&self, memory: &Memory, bytes: &mut [u8]) -> Result<()> {

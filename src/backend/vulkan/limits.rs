@@ -3,7 +3,7 @@
 use super::kernel::{Dispatch, Extent};
 use super::{Capabilities, DeviceType};
 use crate::backend::BatchLimits;
-use crate::graph::{Plan, Storage};
+use crate::graph::Plan;
 use crate::ops::{Counts, Dim};
 
 /// Enough tokens to keep any GPU busy; more only cost memory.
@@ -79,11 +79,6 @@ pub(super) fn capacity(counts: Counts, limits: BatchLimits) -> Counts {
     let most = if counts.tokens <= limits.tokens { limits.tokens } else { counts.tokens };
     let others = counts.others.map(|n| if n == 0 { 0 } else { round(n, 128) });
     Counts { others, ..Counts::new(round(counts.tokens, 128).min(most), round(counts.texts, 16)) }
-}
-
-/// Whether every output can be read back: only computed values can.
-pub(super) fn outputs_are_computed(plan: &Plan) -> bool {
-    plan.graph.outputs.iter().all(|id| matches!(plan.storage[id.0], Storage::Buffer(_)))
 }
 
 #[cfg(test)]

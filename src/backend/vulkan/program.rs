@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::device::Opened;
 use super::kernel::Dispatch;
 use super::kernels::lower;
-use super::limits::{capacity, limits, outputs_are_computed};
+use super::limits::{capacity, limits};
 use super::memory::Budget;
 use super::prepared::Prepared;
 use super::raw::lock;
@@ -54,9 +54,7 @@ pub(super) fn prepare_dispatches(
     let device = &opened.device;
     device.check("preparing a model")?;
     plan.check_stateless()?;
-    if !outputs_are_computed(&plan) {
-        return Err(Error::unsupported("outputs", "an input or a weight is one"));
-    }
+    plan.output_buffers()?;
     // The driver needs part of the device's memory for itself.
     let memory = options.memory_limit.unwrap_or(u64::MAX).min(device.capabilities.memory / 16 * 15);
     let budget = Budget::new(memory);

@@ -9,10 +9,10 @@ use super::lowering::{Narrow, Target};
 use super::memory::Budget;
 use super::prepared::Prepared;
 use super::raw::{Buffer, Grid, Launch, Slice};
-use crate::graph::{Plan, Storage, ValueId};
+use crate::Result;
+use crate::graph::{Plan, ValueId};
 use crate::ops::Counts;
 use crate::tensor::NoWeights;
-use crate::{Error, Result};
 
 /// A prepared plan.
 pub(super) struct Ready {
@@ -48,11 +48,7 @@ impl Ready {
         budget: &Arc<Budget>,
     ) -> Result<Self> {
         let (counts, buffer) = counts;
-        let place = |id: &ValueId| match plan.storage[id.0] {
-            Storage::Buffer(place) => Ok(place),
-            _ => Err(Error::InvalidArgument("a plan on arrays computes its outputs".into())),
-        };
-        let outputs = plan.graph.outputs.iter().map(place).collect::<Result<Vec<_>>>()?;
+        let outputs = plan.output_buffers()?;
         let bytes = |id: &ValueId| plan.graph.value(*id).bytes(counts).next_multiple_of(4) as u64;
         let mut sizes: Vec<u64> = plan.buffers.iter().map(|buffer| buffer.bytes(counts) as u64).collect();
         for (output, id) in outputs.iter().zip(&plan.graph.outputs) {

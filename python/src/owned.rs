@@ -1,0 +1,39 @@
+//! Values that live on a device.
+
+use std::mem;
+
+use grilly::{Error, Result, process};
+
+/// A value on a device of the process that made it. In a fork it cannot be used, and dropping it frees nothing: the
+/// device belongs to the parent process.
+pub(crate) struct Owned<T> {
+    /// `None` only during drop.
+    value: Option<T>,
+    process: u32,
+}
+
+impl<T> Owned<T> {
+    /// The value, called `what` in the message.
+    ///
+    /// # Errors
+    /// `Unusable` in a fork.
+    pub(crate) fn get(&self, what: &str) -> Result<&T> {
+        self.value.as_ref().filter(|_| self.process == process::id()).ok_or_else(|| {
+            Error::Unusable(format!("the {what} was made before this process was forked; make it again here"))
+        })
+    }
+}
+
+impl<T> From<T> for Owned<T> {
+    fn from(value: T) -> Self {
+        Owned { value: Some(value), process: process::id() }
+    }
+}
+
+impl<T> Drop for Owned<T> {
+    fn drop(&mut self) {
+        if self.process != process::id() {
+            mem::forget(self.value.take());
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! `grilly._core.Graph` and `grilly._core.Program`.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::array::{Array, Engine, dtype_of};
+use crate::attributes::parsed;
+use crate::error::PyResult;
+use crate::lock;
+use crate::owned::Owned;
+use crate::text::Name;
+use grilly::dtype::DType;
+use grilly::graph::{self, ValueId};
+use grilly::ops::signature::Role;
+use grilly::ops::{Counts, Dim, Op, Shape};
+use grilly::{Error, array};
+
+/// Operations that will run as one program; values are passed by their index.
+#[pyclass(frozen, module = "grilly._core")]
+pub(crate) struct Graph(Mutex<graph::Graph>);
+
+impl Graph {
+    fn graph(&self) -> MutexGuard<'_, graph::Graph> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn shape_of(axes: &[Name]) -> grilly::Result<Shape> {
+    Ok(Shape(axes.iter().map(|axis| axis.0.parse()).collect::<grilly::Result<_>>()?))
+}
+
+fn ids(values: Vec<usize>) -> Vec<ValueId> {
+    values.into_iter().map(ValueId).collect()
+}
+
+#[pymethods]
+impl Graph {
+    #[new]
+    fn new() -> Self {
+        Graph(Mutex::default())
+    }
+
+    /// Adds a tensor that is passed to each run. Axes are sizes, or what the batch counts: `"T"`, `"B"`, `"B+1"`.
+    fn input(&self, name: Name, axes: Vec<Name>, dtype: Name) -> PyResult<usize> {
+        Ok(self.graph().input(&name.0, shape_of(&axes)?, dtype_of(&dtype.0)?).0)
+    }
+
+    /// Adds a tensor that persists between runs.
+    fn state(&self, name: Name, axes: Vec<Name>, dtype: Name) -> PyResult<usize> {
+        Ok(self.graph().state(&name.0, shape_of(&axes)?, dtype_of(&dtype.0)?).0)
+    }
+
+    /// Adds a float32 constant.
+    fn filled(&self, number: f32, axes: Vec<Name>) -> PyResult<usize> {
+        Ok(self.graph().filled(number, shape_of(&axes)?).0)
+    }
+
+    /// Adds an op and returns its results.
+    fn apply(
+        &self,
+        name: Name,
+        op: Name,
+        operands: Vec<usize>,
+        attributes: &Bound<'_, PyDict>,
+    ) -> PyResult<Vec<usize>> {
+        let op = parsed(&op.0, attributes)?.op().clone();
+        op.check_number(operands.len())?;
+        let (operands, mut graph) = (ids(operands), self.graph());
+        let types: Vec<DType> = operands.iter().map(|id| graph.value(*id).dtype).collect();
+        check_types(&op, &types)?;
+        Ok(graph.apply(&name.0, op, &operands)?.into_iter().map(|id| id.0).collect())
+    }
+
+    /// Adds the gradients of `result` with respect to `operands`.
+    fn gradients(&self, result: usize, gradient: usize, operands: Vec<usize>) -> PyResult<Vec<usize>> {
+        let found = self.graph().gradients(ValueId(result), ValueId(gradient), &ids(operands))?;
+        Ok(found.into_iter().map(|id| id.0).collect())
+    }
+
+    /// Name, axes and type of a value.
+    fn value(&self, value: usize) -> (String, Vec<String>, String) {
+        let graph = self.graph();
+        let value = graph.value(ValueId(value));
+        let axes = value.shape.0.iter().map(Dim::to_string).collect();
+        (value.name.clone(), axes, value.dtype.name().into_owned())
+    }
+
+    /// Prepares the operations so far; `counts` are the sizes of axes that the batch counts.
+    fn program(
+        &self,
+        engine: &Bound<'_, Engine>,
+        outputs: Vec<usize>,
+        states: Vec<PyRef<'_, Array>>,
+        counts: BTreeMap<Name, usize>,
+    ) -> PyResult<Program> {
+        let mut graph = self.graph().clone();
+        graph.outputs = ids(outputs);
+        let states = states.iter().map(|state| state.array()).collect::<grilly::Result<Vec<_>>>()?;
+        let counts = counted(&counts)?;
+        let own = &engine.get().0;
+        let program = lock::without(engine.py(), || array::Program::new(own, graph, counts, &states))?;
+        Ok(Program { program: program.into(), engine: engine.clone().unbind() })
+    }
+}
+
+/// Checks that operands have types that the op takes together: nothing casts them here.
+fn check_types(op: &Op, types: &[DType]) -> grilly::Result<()> {
+    let stored = types.iter().copied().find(|dtype| matches!(dtype, DType::F32 | DType::F16)).unwrap_or(DType::F32);
+    for (place, dtype) in types.iter().enumerate() {
+        let operand = op.operand(place);
+        operand.check_type(op.name(), *dtype)?;
+        let expected = operand.dtype(stored);
+        if operand.role != Role::Any && *dtype != expected && !dtype.is_index() {
+            let (op, found, expected) = (op.name(), dtype.name(), expected.name());
+            return Err(Error::InvalidType(format!("{op}: {} is {found}, expected {expected}", operand.name)));
+        }
+    }
+    Ok(())
+}
+
+fn counted(sizes: &BTreeMap<Name, usize>) -> grilly::Result<Counts> {
+    let mut counts = Counts::default();
+    for (axis, size) in sizes {
+        match axis.0.parse()? {
+            Dim::Tokens => counts.tokens = *size,
+            Dim::Texts => counts.texts = *size,
+            Dim::Counted(number) => counts.others[number] = *size,
+            _ => return Err(Error::InvalidArgument(format!("counts has {:?}, expected T, B, or R0 to R5", axis.0))),
+        }
+    }
+    Ok(counts)
+}
+
+/// A graph prepared on a device, with its states.
+#[pyclass(frozen, module = "grilly._core")]
+pub(crate) struct Program {
+    program: Owned<array::Program>,
+    engine: Py<Engine>,
+}
+
+#[pymethods]
+impl Program {
+    /// Runs the graph once and returns its outputs.
+    fn run(&self, py: Python<'_>, inputs: Vec<PyRef<'_, Array>>) -> PyResult<Vec<Array>> {
+        let program = self.program.get("program")?;
+        let inputs = inputs.iter().map(|input| input.array()).collect::<grilly::Result<Vec<_>>>()?;
+        let outputs = lock::without(py, || program.run(&inputs))?;
+        Ok(outputs.into_iter().map(|output| Array::new(self.engine.bind(py), output)).collect())
+    }
+
+    /// The current states, in the order in which they were added.
+    fn states(&self, py: Python<'_>) -> PyResult<Vec<Array>> {
+        let states = self.program.get("program")?.states();
+        Ok(states.into_iter().map(|state| Array::new(self.engine.bind(py), state)).collect())
+    }
+}

@@ -1,0 +1,232 @@
+"""Recorded programs from Python, and the parameters whose numbers they hold."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import grilly
+from grilly import nn
+from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError, UnusableError
+from grilly.program import Graph
+
+ROWS, WIDTH, CLASSES, STEPS = 16, 6, 5, 12
+RATE, BETAS = 0.05, (0.9, 0.999)
+
+
+def module() -> nn.Linear:
+    layer, numbers = nn.Linear(WIDTH, CLASSES), np.random.default_rng(3)
+    layer.load_state_dict({"weight": numbers.normal(size=(CLASSES, WIDTH)), "bias": numbers.normal(size=CLASSES)})
+    return layer
+
+
+def batch(step: int) -> tuple[np.ndarray, np.ndarray]:
+    numbers = np.random.default_rng(step)
+    return numbers.normal(size=(ROWS, WIDTH)).astype(np.float32), numbers.integers(0, CLASSES, ROWS, dtype=np.int32)
+
+
+def rates(step: int) -> np.ndarray:
+    return np.array([RATE, *(1 - beta ** (step + 1) for beta in BETAS)], np.float32)
+
+
+def training(layer: nn.Linear, device: str):
+    """Cross-entropy of a linear layer, with Adam."""
+    graph = Graph()
+    x, targets = graph.input("x", (ROWS, WIDTH)), graph.input("targets", (ROWS,), "int32")
+    step = graph.input("rates", (3,))
+    parameters = [graph.state(name, parameter) for name, parameter in layer.named_parameters()]
+    losses = graph.call("cross_entropy", graph.call("linear", x, *parameters, bias=True), targets)
+    loss = graph.call("reduce", losses, axis=0, kind="mean")
+    share = graph.filled(1 / ROWS, (ROWS,))
+    for parameter, gradient in zip(parameters, graph.gradients(losses, share, parameters)):
+        moments = [graph.state(f"{parameter.name} {which}", np.zeros(parameter.shape)) for which in "mv"]
+        graph.call("adam", parameter, *moments, gradient, step)
+    return graph.program([loss], device)
+
+
+def reference(layer: nn.Linear) -> tuple[list[float], dict[str, np.ndarray]]:
+    """The same training in float64."""
+    state = {name: np.array(p, np.float64) for name, p in layer.named_parameters()}
+    moments = {name: [np.zeros_like(p), np.zeros_like(p)] for name, p in state.items()}
+    losses = []
+    for step in range(STEPS):
+        x, targets = batch(step)
+        scores = x @ state["weight"].T + state["bias"]
+        p = np.exp(scores - scores.max(1, keepdims=True))
+        p /= p.sum(1, keepdims=True)
+        losses.append(float(-np.log(p[np.arange(ROWS), targets]).mean()))
+        p[np.arange(ROWS), targets] -= 1
+        for name, gradient in {"weight": p.T @ x / ROWS, "bias": p.sum(0) / ROWS}.items():
+            m, v = moments[name]
+            m += (1 - BETAS[0]) * (gradient - m)
+            v += (1 - BETAS[1]) * (gradient**2 - v)
+            _, c1, c2 = (float(rate) for rate in rates(step))
+            state[name] -= RATE * (m / c1) / (np.sqrt(v / c2) + 1e-8)
+    return losses, state
+
+
+def train(program, steps=range(STEPS)) -> list[float]:
+    return [program.run(*batch(step), rates(step))[0].item() for step in steps]
+
+
+def test_training_has_the_numbers_of_float64_and_the_same_bits_again(device):
+    layer, again = module(), module()
+    expected, state = reference(layer)
+    program = training(layer, device)
+    losses = train(program)
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
+    found = layer.state_dict()
+    for name, values in found.items():
+        np.testing.assert_allclose(values, state[name], atol=2e-5)
+    repeated = training(again, device)
+    assert train(repeated) == losses
+    for name, values in again.state_dict().items():
+        assert values.tobytes() == found[name].tobytes()
+    # What the program holds is what the module computes with, and what it is saved as.
+    x, _ = batch(99)
+    expected = x @ found["weight"].T + found["bias"]
+    np.testing.assert_allclose(layer(x), expected, atol=1e-5)
+    for kept in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert not kept.weight.lent and kept.weight.tobytes() == found["weight"].tobytes()
+    program.release()
+    assert layer.weight.tobytes() == found["weight"].tobytes() and layer.weight.flags.writeable
+    layer.weight += 1
+    np.testing.assert_allclose(layer(x), x @ (found["weight"] + 1).T + found["bias"], atol=1e-5)
+
+
+def test_a_step_moves_its_batch_and_its_loss_alone(vulkan):
+    program = training(module(), vulkan)
+    train(program, range(2))
+    before = grilly.stats()
+    train(program, range(2, 7))
+    after = grilly.stats()
+    assert after["submits"] - before["submits"] == 5
+    assert after["bytes_up"] - before["bytes_up"] == 5 * 4 * (ROWS * WIDTH + ROWS + 3)
+    assert after["bytes_down"] - before["bytes_down"] == 5 * 4
+
+
+def test_a_parameter_is_nan_and_read_only_while_a_program_holds_it():
+    layer = module()
+    weight = layer.weight.numpy()
+    program = training(layer, "cpu")
+    assert np.isnan(layer.weight).all() and layer.weight.lent and layer.weight.placed == "cpu"
+    changes = [
+        lambda p: p.fill(1),
+        lambda p: p.__setitem__(0, 1),
+        lambda p: np.add(p, 1, out=p),
+        lambda p: p.place("cpu"),
+    ]
+    for change in changes:
+        with pytest.raises(UnusableError, match="release it"):
+            change(layer.weight)
+    with pytest.raises(ValueError, match="read-only"):
+        layer.weight[0][0] = 1
+    with pytest.raises(InvalidArgumentError, match="weight belongs to a program"):
+        layer.load_state_dict(module().state_dict())
+    assert (layer.weight.numpy() == weight).all()
+    layer.sync()
+    assert (layer.weight == weight).all() and not layer.weight.flags.writeable
+    train(program, range(1))
+    assert np.isnan(layer.weight).all() and (layer.weight.numpy() != weight).any()
+
+
+@pytest.mark.parametrize("read", ["numpy", "sync", "take_back", "state_dict", "release"])
+@pytest.mark.parametrize("synced", [False, True])
+def test_a_write_through_an_older_view_is_noticed(read, synced):
+    layer = module()
+    view = layer.weight[0]
+    program = training(layer, "cpu")
+    if synced:
+        layer.sync()
+    kept = program.states()["weight"].numpy()
+    view[0] = 7
+    calls = {"state_dict": layer.state_dict, "release": program.release}
+    call = calls.get(read) or getattr(layer.weight, read)
+    with pytest.raises(UnusableError, match="written through a view"):
+        call()
+    call()
+    assert layer.state_dict()["weight"].tobytes() == kept.tobytes()
+
+
+def test_a_write_before_a_run_is_noticed_there():
+    layer = module()
+    view, program = layer.weight[0], training(layer, "cpu")
+    layer.sync()
+    view[0] = 7
+    with pytest.raises(UnusableError, match="written through a view"):
+        train(program, range(1))
+    train(program, range(1))
+
+
+def test_a_parameter_belongs_to_one_program():
+    layer = module()
+    program = training(layer, "cpu")
+    with pytest.raises(InvalidArgumentError, match="weight belongs to another program"):
+        training(layer, "cpu")
+    program.release()
+    with pytest.raises(UnusableError, match="released"):
+        train(program, range(1))
+    train(training(layer, "cpu"), range(1))
+
+
+def test_counted_axes(device):
+    graph = Graph()
+    tokens, offsets = graph.input("tokens", ("T", 4)), graph.input("offsets", ("B+1",), "uint32")
+    first = graph.input("first", ("B",), "uint32")
+    pooled = graph.call("pool", tokens, offsets, first, modes=["mean"])
+    assert pooled.shape == ("B", 4)
+    program = graph.program([pooled], device, {"T": 5, "B": 2})
+    x = np.arange(20, dtype=np.float32).reshape(5, 4)
+    found = program.run(x, [0, 2, 5], [0, 0])[0].numpy()
+    np.testing.assert_allclose(found, [x[:2].mean(0), x[2:].mean(0)], rtol=1e-6)
+
+
+def test_what_does_not_fit_is_named(device):
+    graph = Graph()
+    x, w = graph.input("x", (2, 3)), graph.input("w", (4, 3))
+    half, ids = graph.input("half", (4, 3), "float16"), graph.input("ids", (2,), "int32")
+    y = graph.call("linear", x, w)
+    cases = [
+        (InvalidArgumentError, "1 operand, expected", lambda: graph.call("linear", x)),
+        (InvalidArgumentError, "no op is called|unknown|there is no", lambda: graph.call("sum_of_all", x)),
+        (InvalidTypeError, "weight is float16, expected float32", lambda: graph.call("linear", x, half)),
+        (InvalidTypeError, "expected float32 or float16", lambda: graph.call("activation", ids, kind="relu")),
+        (InvalidTypeError, "a value of this graph", lambda: graph.call("linear", np.zeros((2, 3)), w)),
+        (InvalidArgumentError, "another graph", lambda: Graph().call("linear", x, w)),
+        (InvalidArgumentError, 'an axis is "Q"', lambda: graph.input("q", ("Q",))),
+        (InvalidArgumentError, 'an axis is "-1"', lambda: graph.input("q", (-1,))),
+        (InvalidArgumentError, "float31", lambda: graph.input("q", (1,), "float31")),
+        (InvalidArgumentError, "has shape", lambda: graph.gradients(y, x, [w])),
+        (UnsupportedError, "no derivative", lambda: graph.gradients(graph.call("normalize", x), x, [x])),
+        (InvalidArgumentError, 'counts has "S"', lambda: graph.program([y], device, {"S": 1})),
+        (InvalidArgumentError, "no step computes it", lambda: graph.program([x], device)),
+        (InvalidArgumentError, "more elements", lambda: Graph.program(graph_of(2**62), [], device)),
+    ]
+    for error, words, call in cases:
+        with pytest.raises(error, match=words):
+            call()
+    program = graph.program([y], device)
+    given = np.ones((2, 3)), np.ones((4, 3)), np.ones((4, 3), np.float16), [0, 1]
+    for error, words, inputs in [
+        (InvalidArgumentError, "2 inputs, expected 4", given[:2]),
+        (InvalidArgumentError, r"x has shape \[3, 2\]", (given[0].T, *given[1:])),
+        (InvalidTypeError, "half is float32", (*given[:2], given[1], given[3])),
+    ]:
+        with pytest.raises(error, match=words):
+            program.run(*inputs)
+    assert program.run(*given)[0].numpy().tolist() == [[3.0] * 4] * 2
+
+
+def graph_of(rows: int) -> Graph:
+    graph = Graph()
+    graph.input("x", (rows, 4))
+    return graph
+
+
+def test_two_states_with_one_name_or_array_are_refused():
+    graph, parameter = Graph(), nn.Parameter([1.0])
+    graph.state("p", parameter)
+    for name, value in [("p", [1.0]), ("q", parameter)]:
+        with pytest.raises(InvalidArgumentError, match="already"):
+            graph.state(name, value)
