@@ -39,7 +39,7 @@ impl PoolMode {
 
 /// Pooling with one or more modes, concatenated in the given order.
 ///
-/// Operands: `x [T, H]`, `offsets [B + 1]` (u32), `first [B]` (u32): tokens of text `i` before `offsets[i] + first[i]`
+/// Operands: `x [T, H]`, or other rows that a batch counts, `offsets [B + 1]` (u32), `first [B]` (u32): tokens of text `i` before `offsets[i] + first[i]`
 /// are left out (a prompt that is not to be pooled). Result: `[B, modes * H]`, float32. A text with no pooled token
 /// yields zeros, and negative infinity for `Max`, as in sentence-transformers 6.2.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
@@ -61,7 +61,7 @@ impl Operation for Pool {
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         let x = &of["x"];
-        if x.rows() != Dim::Tokens || x.0.len() != 2 {
+        if !matches!(x.rows(), Dim::Tokens | Dim::Counted(_)) || x.0.len() != 2 {
             return Err(of.wrong("x", "[T, columns]"));
         }
         of.expect("offsets", &Shape::vector(Dim::Boundaries), "one more than there are texts")?;

@@ -232,6 +232,17 @@ def rotary() -> list[OpCase]:
                     dtype="float16",
                 )
             )
+    # Rows, which plans count.
+    for rows, h, d in ((1, 1, 2), (6, 3, 4), (65, 2, 16), (300, 12, 32)):
+        for half in ("", "half-") if d >= 8 else ("",):
+            found.append(
+                OpCase(
+                    "rope",
+                    f"{half}rows-{rows}-{h}-{d}",
+                    lambda v, x=(rows, h, d): [v.plain(*x), *circle(v, (x[0], x[2] // 2))],
+                    dtype="float16" if half else "float32",
+                )
+            )
     return found + [
         OpCase("rope", "half-not-finite", lambda v: [v.not_finite(1, 5, 2, 16), *circle(v, (5, 8))], dtype="float16"),
         OpCase("rope", "half-each", lambda v: [v.plain(3, 5, 2, 8), *circle(v, (3, 5, 4))], dtype="float16"),

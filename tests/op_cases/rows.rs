@@ -129,8 +129,10 @@ impl Row {
         }
         let given = |x: &&Operand| !x.constant && x.axes.len() == if x.dtype == DType::U32 { 1 } else { 2 };
         let rows = self.operands.iter().find(given).map(|x| x.axes[0]);
+        // Rows of one axis, but for those that are split into heads.
+        let most = if matches!(self.op, Op::Rope(_)) { 3 } else { 2 };
         let counted =
-            |x: &Operand| rows.is_some() && !x.constant && x.axes.len() <= 2 && x.axes.first().copied() == rows;
+            |x: &Operand| rows.is_some() && !x.constant && x.axes.len() <= most && x.axes.first().copied() == rows;
         let dim = if self.others { Dim::Counted(ROWS) } else { Dim::Tokens };
         self.operands.iter().map(|x| counted(x).then_some(dim)).collect()
     }

@@ -6,7 +6,7 @@ use grilly::Error;
 use grilly::backend::{Backend, BackendKind, Feed, Program, ProgramOptions, cpu};
 use grilly::dtype::DType;
 use grilly::graph::{Graph, Plan};
-use grilly::ops::{Attention, Counts, Dim, Linear, Shape};
+use grilly::ops::{Attention, Counts, Dim, Linear, Pool, PoolMode, Shape};
 use grilly::tensor::{TensorView, WeightSource};
 
 use crate::engines::{bits, device};
@@ -26,7 +26,7 @@ impl WeightSource for Weight {
     }
 }
 
-/// `attention(x, s W^T)`, with `s [R0, 12]`.
+/// `attention(x, s W^T)`, with `s [R0, 12]`, then `s W^T` and its mean per text.
 fn prepare(backend: &dyn Backend, weight: &[f32]) -> Arc<dyn Program> {
     let mut graph = Graph::new();
     let x = graph.input("x", Shape::matrix(Dim::Tokens, WIDTH), DType::F32);
@@ -43,7 +43,10 @@ fn prepare(backend: &dyn Backend, weight: &[f32]) -> Arc<dyn Program> {
         v_column: WIDTH,
         ..Attention::default()
     };
-    graph.outputs = vec![graph.node("attention", op, &[x, kv, kv, own, other]).unwrap(), kv];
+    let attention = graph.node("attention", op, &[x, kv, kv, own, other]).unwrap();
+    let first = graph.input("first", Shape::vector(Dim::Texts), DType::U32);
+    let mean = graph.node("mean", Pool { modes: vec![PoolMode::Mean] }, &[kv, other, first]).unwrap();
+    graph.outputs = vec![attention, kv, mean];
     let weight = Weight(bytemuck::cast_slice(weight).to_vec());
     backend.prepare(Arc::new(Plan::new(graph)), Arc::new(weight), ProgramOptions::default()).unwrap()
 }
@@ -80,13 +83,15 @@ impl Batch {
         };
         let (own, mut other) = (offsets(|lengths| lengths.0), offsets(|lengths| lengths.1));
         *other.last_mut().unwrap() += shift;
-        let inputs: [&[u8]; 4] = [
+        let first = vec![0u32; self.lengths.len()];
+        let inputs: [&[u8]; 5] = [
             bytemuck::cast_slice(&self.x),
             bytemuck::cast_slice(&self.states),
             bytemuck::cast_slice(&own),
             bytemuck::cast_slice(&other),
+            bytemuck::cast_slice(&first),
         ];
-        program.submit(&Feed { counts: self.counts(), inputs: inputs.to_vec(), outputs: vec![0, 1] })?.wait()
+        program.submit(&Feed { counts: self.counts(), inputs: inputs.to_vec(), outputs: vec![0, 1, 2] })?.wait()
     }
 
     /// In float64.
@@ -129,6 +134,15 @@ fn a_second_sequence_has_its_own_count() {
             assert_eq!(found[1].len(), batch.counts().others[0] * 2 * WIDTH);
             for (place, (y, expected)) in found[0].iter().zip(batch.expected(&weight)).enumerate() {
                 assert!((f64::from(*y) - expected).abs() < 1e-5, "{name}, {lengths:?}: {place}: {y}, {expected}");
+            }
+            let mut rows = found[1].chunks_exact(2 * WIDTH);
+            for ((_, states), mean) in lengths.iter().zip(found[2].chunks_exact(2 * WIDTH)) {
+                let own: Vec<&[f32]> = rows.by_ref().take(*states).collect();
+                for (column, y) in mean.iter().enumerate() {
+                    let sum: f64 = own.iter().map(|row| f64::from(row[column])).sum();
+                    let expected = sum / (*states).max(1) as f64;
+                    assert!((f64::from(*y) - expected).abs() < 1e-5, "{name}, {lengths:?}: mean {y}, {expected}");
+                }
             }
             let alone = Batch::new(&lengths[..1]).run(&*program, 0).unwrap();
             assert_eq!(bits(&alone[0]), bits(&found[0][..alone[0].len()]), "{name}, {lengths:?}");

@@ -182,6 +182,29 @@ def test_counted_axes(device):
     np.testing.assert_allclose(found, [x[:2].mean(0), x[2:].mean(0)], rtol=1e-6)
 
 
+@pytest.mark.parametrize(("dtype", "columns"), [("float32", 6), ("float32", 16), ("float16", 16)])
+def test_rotary_positions_of_counted_rows(device, dtype, columns):
+    """Angles are rows of a table, chosen by position."""
+    positions, heads = np.array([0, 1, 2, 0, 1, 7, 3]), 3
+    graph = Graph()
+    x, places = graph.input("x", ("R2", heads, columns), dtype), graph.input("positions", ("R2",), "int32")
+    cos, sin = (graph.input(name, (8, columns // 2)) for name in ("cos", "sin"))
+    angles = [graph.call("embedding_sum", places, table) for table in (cos, sin)]
+    turned, counts = graph.call("rope", x, *angles), {"R2": len(positions)}
+    if (device, dtype) == ("cpu", "float16"):
+        with pytest.raises(UnsupportedError, match="the CPU takes float32"):
+            graph.program([turned], device, counts)
+        return
+    program = graph.program([turned], device, counts)
+    rng = np.random.default_rng(1)
+    given, turns = rng.normal(size=(len(positions), heads, columns)).astype(dtype), rng.random((8, columns // 2))
+    found = program.run(given, positions, np.cos(turns), np.sin(turns))[0].numpy()
+    first, second = np.split(given.astype(np.float64), 2, axis=-1)
+    c, s = (f(turns[positions])[:, None] for f in (np.cos, np.sin))
+    expected = np.concatenate([first * c - second * s, second * c + first * s], axis=-1)
+    np.testing.assert_allclose(found, expected, atol=1e-6 if dtype == "float32" else 4e-3)
+
+
 def test_what_does_not_fit_is_named(device):
     graph = Graph()
     x, w = graph.input("x", (2, 3)), graph.input("w", (4, 3))

@@ -3,14 +3,14 @@
 use crate::Result;
 use crate::backend::cpu::step::Step;
 use crate::ops::Rope;
-use crate::ops::rope::heads;
+use crate::ops::rope::head_axes;
 
 pub(super) fn rope(step: &Step<'_>, _: &Rope, out: &mut [f32]) -> Result<()> {
-    let [_, rows, heads, columns] = heads("rope", step.shape(0))?;
+    let [heads, columns] = head_axes(step.shape(0));
     let half = columns / 2;
     let [x, cos, sin] = [step.floats(0)?, step.floats(1)?, step.floats(2)?];
     // A table shared by all items of the batch is repeated for each.
-    let table = if step.shape(1).0.len() == 2 { rows } else { usize::MAX };
+    let table = cos.len() / half.max(1);
     step.team.rows(out, columns, 64, |first, part| {
         for (i, (y, x)) in part.chunks_exact_mut(columns).zip(x[first * columns..].chunks_exact(columns)).enumerate() {
             let angle = (first + i) / heads % table * half;
