@@ -10,13 +10,12 @@ use std::sync::{Arc, Mutex, Weak};
 
 use super::device::Opened;
 use super::free_list::FreeList;
-use super::kernel::Access;
+use super::kernel::{Access, Resource};
 use super::limits::flops_per_submission;
 use super::memory::Budget;
-use super::prepared::bindable;
+use super::prepared::{Ready, bindable};
 use super::profile;
 use super::raw::{Buffer, Command, Grid, Kind, Launch, Recording, Slice, Ticket, Timing, lock};
-use super::ready::{Bound, Ready};
 use super::registry;
 use crate::backend::faults::{self, Fault};
 use crate::backend::{ArrayEngine, Memory, Prepared, ProgramOptions, UserDispatch};
@@ -283,7 +282,7 @@ impl List {
     }
 
     /// Adds a dispatch, after a barrier where it needs one.
-    fn dispatch(&mut self, launch: &Arc<Launch>, buffers: Vec<Slice>) {
+    fn dispatch(&mut self, launch: &Arc<Launch>, groups: [u32; 3], buffers: Vec<Slice>) {
         let accesses = || buffers.iter().zip(launch.pipeline.variant.bindings.iter().map(|b| b.access));
         if self.copied {
             self.commands.push(Command::AfterCopies);
@@ -301,7 +300,7 @@ impl List {
                 *used = access;
             }
         }
-        self.commands.push(Command::Dispatch { launch: launch.clone(), buffers });
+        self.commands.push(Command::Dispatch { launch: launch.clone(), grid: Grid::Direct(groups), buffers });
         self.dispatches += 1;
     }
 }
@@ -351,16 +350,22 @@ impl ArrayEngine for VulkanArrays {
             }
             buffers.push(buffer);
         }
-        let mut bound = Bound { inputs, states: Vec::with_capacity(states.len()), buffers };
-        for memory in states {
-            bound.states.push(self.own(list, memory)?);
-        }
+        let states = states.iter_mut().map(|memory| self.own(list, memory)).collect::<Result<Vec<_>>>()?;
+        let memory = |resource| {
+            let buffer = match resource {
+                Resource::Counts => Some(&ready.counts),
+                Resource::Input(place) => inputs.get(place),
+                Resource::State(place) => states.get(place),
+                Resource::Buffer(place) => buffers.get(place),
+                Resource::Weight(_) => None,
+            };
+            buffer.map(|buffer| Slice::start(buffer, buffer.bytes))
+        };
         let heavy = flops_per_submission(device.capabilities.device_type);
         // Layers are alike, so their dispatches cost about the same.
-        let flops = ready.flops.div_ceil(ready.launches.len().max(1) as u64);
-        for dispatch in ready.bind(&bound) {
-            let (launch, buffers) = dispatch?;
-            list.dispatch(launch, buffers);
+        let flops = ready.flops.div_ceil(ready.grids.len().max(1) as u64);
+        for (step, (launch, groups)) in ready.prepared.launches.iter().zip(&ready.grids).enumerate() {
+            list.dispatch(launch, *groups, ready.prepared.bind(step, memory)?);
             list.flops += flops;
             if list.flops > heavy {
                 self.submit(list)?;
@@ -368,7 +373,6 @@ impl ArrayEngine for VulkanArrays {
         }
         COUNTERS.kiloflops_vulkan.fetch_add(ready.flops.div_ceil(1000), Relaxed);
         self.submit_long(list)?;
-        let buffers = &bound.buffers;
         // Two outputs may be one buffer.
         let mut outputs: Vec<Memory> = Vec::with_capacity(ready.outputs.len());
         for (number, place) in ready.outputs.iter().enumerate() {
@@ -378,7 +382,7 @@ impl ArrayEngine for VulkanArrays {
         }
         // Intermediate buffers are released after the steps, like those of dropped arrays.
         let most = device.capabilities.memory / KEPT;
-        let between = bound.buffers.into_iter().enumerate().filter(|(place, _)| !ready.outputs.contains(place));
+        let between = buffers.into_iter().enumerate().filter(|(place, _)| !ready.outputs.contains(place));
         between.for_each(|(_, buffer)| list.free.keep(buffer, most));
         Ok(outputs)
     }
@@ -406,8 +410,8 @@ impl ArrayEngine for VulkanArrays {
         }
         if !groups.contains(&0) {
             let push = bytemuck::cast_slice(push).to_vec();
-            let launch = Launch { pipeline, push, grid: Grid::Direct(*groups), label: variant.name.into() };
-            list.dispatch(&Arc::new(launch), slices);
+            let launch = Launch { pipeline, push, label: variant.name.into() };
+            list.dispatch(&Arc::new(launch), *groups, slices);
         }
         self.submit_long(list)
     }

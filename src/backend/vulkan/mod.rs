@@ -28,7 +28,6 @@ mod probe;
 mod profile;
 mod program;
 mod raw;
-mod ready;
 mod record;
 pub(crate) mod reflect;
 pub(crate) mod registry;

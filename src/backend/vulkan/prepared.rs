@@ -1,22 +1,25 @@
-//! A plan lowered for a device, shared by its batches or its runs on arrays.
+//! Plans lowered for a device: for batches, or ready to run on arrays.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::device::Opened;
 use super::kernel::{Dispatch, Range, Resource};
+use super::kernels::lower_for;
+use super::lowering::{Narrow, Target};
 use super::memory::{Arena, Budget};
-use super::raw::{Grid, Launch, Pipeline, Slice};
+use super::raw::{Buffer, Launch, Slice};
 use super::upload::upload;
-use crate::graph::{Graph, ValueId};
-use crate::tensor::WeightSource;
+use crate::graph::{Graph, Plan, ValueId};
+use crate::ops::Counts;
+use crate::tensor::{NoWeights, WeightSource};
 use crate::{Error, Result};
 
 /// Dispatches with their pipelines and constants, but without the memory of a run.
 pub(super) struct Prepared {
     pub(super) dispatches: Vec<Dispatch>,
     /// One per dispatch.
-    pipelines: Vec<Arc<Pipeline>>,
+    pub(super) launches: Vec<Arc<Launch>>,
     pub(super) weights: Arena,
     /// Arena regions of the weights.
     regions: HashMap<ValueId, usize>,
@@ -35,19 +38,15 @@ impl Prepared {
         budget: &Arc<Budget>,
     ) -> Result<Self> {
         let device = &opened.device;
-        let compile = |d: &Dispatch| opened.pipelines.get(device, d.variant, &d.constants);
-        let pipelines = dispatches.iter().map(compile).collect::<Result<_>>()?;
+        let launch = |d: &Dispatch| {
+            let pipeline = opened.pipelines.get(device, d.variant, &d.constants)?;
+            Ok(Arc::new(Launch { pipeline, push: d.push.clone(), label: d.label.clone() }))
+        };
+        let launches = dispatches.iter().map(launch).collect::<Result<_>>()?;
         let ids = bound_weights(&dispatches);
         let weights = upload(device, graph, &ids, weights, budget)?;
         let regions = ids.into_iter().enumerate().map(|(region, id)| (id, region)).collect();
-        Ok(Prepared { dispatches, pipelines, weights, regions })
-    }
-
-    /// A dispatch with the given grid.
-    pub(super) fn launch(&self, step: usize, grid: Grid) -> Arc<Launch> {
-        let Dispatch { push, label, .. } = &self.dispatches[step];
-        let pipeline = self.pipelines[step].clone();
-        Arc::new(Launch { pipeline, push: push.clone(), grid, label: label.clone() })
+        Ok(Prepared { dispatches, launches, weights, regions })
     }
 
     /// The buffers bound to a dispatch; `memory` returns the run's memory of each resource but the constants.
@@ -75,6 +74,46 @@ impl Prepared {
             bindable(&dispatch.label, Slice { offset: region.offset + range.offset, bytes, ..region })
         };
         dispatch.bindings.iter().map(slice).collect()
+    }
+}
+
+/// A plan prepared to run on arrays, with fixed counts: complete but for its inputs, states and buffers.
+pub(super) struct Ready {
+    pub(super) prepared: Prepared,
+    /// The batch's counts.
+    pub(super) counts: Arc<Buffer>,
+    /// Bytes of each buffer.
+    pub(super) sizes: Vec<u64>,
+    /// Which buffers contain the outputs.
+    pub(super) outputs: Vec<usize>,
+    /// Workgroups of each dispatch.
+    pub(super) grids: Vec<[u32; 3]>,
+    pub(super) flops: u64,
+}
+
+impl Ready {
+    /// Lowers a plan and compiles its pipelines.
+    ///
+    /// # Errors
+    /// `Unsupported`, `OutOfMemory`, or a device fault.
+    pub(super) fn new(
+        plan: &Plan,
+        (counts, buffer): (Counts, Arc<Buffer>),
+        opened: &Opened,
+        budget: &Arc<Budget>,
+    ) -> Result<Self> {
+        let outputs = plan.output_buffers()?;
+        let mut sizes: Vec<u64> = plan.buffers.iter().map(|buffer| buffer.bytes(counts) as u64).collect();
+        for (output, id) in outputs.iter().zip(&plan.graph.outputs) {
+            sizes[*output] = plan.graph.value(*id).bytes(counts).next_multiple_of(4) as u64;
+        }
+        let target = Target { capabilities: &opened.device.capabilities, narrow: Narrow::OnMatrixCores };
+        let grid = |dispatch: &Dispatch| dispatch.grid.map(|extent| extent.groups(counts));
+        let mut dispatches = lower_for(plan, target)?;
+        dispatches.retain(|dispatch| !grid(dispatch).contains(&0));
+        let grids = dispatches.iter().map(grid).collect();
+        let prepared = Prepared::new(opened, &plan.graph, dispatches, &NoWeights, budget)?;
+        Ok(Ready { prepared, counts: buffer, sizes, outputs, grids, flops: plan.flops(counts) })
     }
 }
 

@@ -82,15 +82,11 @@ fn run(device: &Arc<Device>, variant: &'static Variant, numbers: &[f32], words: 
     let y = Buffer::new(device, Kind::Activations, bytes, &budget)?;
     buffers.push(Slice::start(&y, bytes));
     let found = Buffer::new(device, Kind::Results, bytes, &budget)?;
-    let launch = Launch {
-        pipeline: Pipeline::new(device, variant, &[])?,
-        push: Vec::new(),
-        grid: Grid::Direct([1; 3]),
-        label: variant.name.into(),
-    };
+    let launch =
+        Launch { pipeline: Pipeline::new(device, variant, &[])?, push: Vec::new(), label: variant.name.into() };
     let commands = vec![
         Command::Start,
-        Command::Dispatch { launch: Arc::new(launch), buffers },
+        Command::Dispatch { launch: Arc::new(launch), grid: Grid::Direct([1; 3]), buffers },
         Command::BeforeCopies,
         Command::Copy { from: Slice::start(&y, bytes), to: Slice::start(&found, bytes) },
         Command::AfterCopies,

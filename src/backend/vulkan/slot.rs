@@ -142,7 +142,7 @@ impl Slot {
             Resource::Buffer(place) if place < plan.buffers.len() => Some(self.activations.slice(place)),
             _ => None,
         });
-        Ok(Command::Dispatch { launch: shared.prepared.launch(step, grid), buffers: buffers? })
+        Ok(Command::Dispatch { launch: shared.prepared.launches[step].clone(), grid, buffers: buffers? })
     }
 
     /// Writes a batch's inputs and submits it. The feed must fit the plan and the slot.

@@ -18,14 +18,12 @@ pub enum Grid {
     Indirect(Slice),
 }
 
-/// A dispatch without its buffers.
+/// A dispatch without its grid and buffers.
 pub struct Launch {
     /// The pipeline.
     pub pipeline: Arc<Pipeline>,
     /// The push block.
     pub push: Vec<u8>,
-    /// Workgroups.
-    pub grid: Grid,
     /// For debug labels and profiles.
     pub label: String,
 }
@@ -46,6 +44,8 @@ pub enum Command {
     Dispatch {
         /// What runs.
         launch: Arc<Launch>,
+        /// Workgroups.
+        grid: Grid,
         /// In the order of the variant's bindings.
         buffers: Vec<Slice>,
     },
@@ -175,8 +175,8 @@ impl Recording {
                             vk::BufferCopy::default().src_offset(from.offset).dst_offset(to.offset).size(from.bytes);
                         vulkan.cmd_copy_buffer(buffer, from.buffer.handle, to.buffer.handle, &[region]);
                     }
-                    Command::Dispatch { launch, .. } => {
-                        let Launch { pipeline, push, grid, label } = &**launch;
+                    Command::Dispatch { launch, grid, .. } => {
+                        let Launch { pipeline, push, label } = &**launch;
                         self.begin_label(label);
                         if pipeline.handle != bound {
                             bound = pipeline.handle;
@@ -230,7 +230,7 @@ impl Recording {
         let mut layouts = Vec::new();
         let mut infos: Vec<Vec<vk::DescriptorBufferInfo>> = Vec::new();
         for command in &self.commands {
-            if let Command::Dispatch { launch, buffers } = command {
+            if let Command::Dispatch { launch, buffers, .. } = command {
                 layouts.push(launch.pipeline.sets);
                 let info = |s: &Slice| {
                     vk::DescriptorBufferInfo::default().buffer(s.buffer.handle).offset(s.offset).range(s.bytes)
@@ -274,8 +274,8 @@ impl Recording {
         let limits = &self.device.capabilities;
         let wrong = |what: &str, cause: &str| Err(self.device.misuse(what, cause.to_owned()));
         match command {
-            Command::Dispatch { launch, buffers } => {
-                let Launch { pipeline, push, grid, label } = &**launch;
+            Command::Dispatch { launch, grid, buffers } => {
+                let Launch { pipeline, push, label } = &**launch;
                 if buffers.len() != pipeline.variant.bindings.len() {
                     return wrong(label, "the number of buffers is not that of the shader's bindings");
                 }
