@@ -3,6 +3,7 @@
 use super::kernel::{Dispatch, Extent, Kernel, Range, Resource, Specialization, Variant};
 use super::{Capabilities, Feature, registry};
 use crate::dtype::DType;
+use crate::graph::shaders::NAMES;
 use crate::graph::{Node, Plan, Storage, Value, ValueId};
 use crate::ops::{Op, Shape};
 use crate::{Error, Result};
@@ -20,22 +21,13 @@ pub enum Narrow {
     OnMatrixCores,
 }
 
-/// The target a plan is lowered for.
-#[derive(Clone, Copy)]
-pub struct Target<'a> {
-    /// The device's capabilities.
-    pub capabilities: &'a Capabilities,
-    /// The 16-bit builds that are allowed.
-    pub narrow: Narrow,
-}
-
 /// A node being lowered to dispatches for one device.
 pub struct Lowering<'a> {
     plan: &'a Plan,
     node: &'a Node,
     /// The device's capabilities.
     pub capabilities: &'a Capabilities,
-    target: Target<'a>,
+    narrow: Narrow,
     /// The dispatches so far.
     pub dispatches: Vec<Dispatch>,
 }
@@ -58,9 +50,9 @@ impl Build {
 pub type Given = (&'static str, Range);
 
 impl<'a> Lowering<'a> {
-    /// Starts the lowering of one node of a plan.
-    pub fn new(plan: &'a Plan, node: &'a Node, target: Target<'a>) -> Self {
-        Lowering { plan, node, capabilities: target.capabilities, target, dispatches: Vec::new() }
+    /// Starts the lowering of one node of a plan, to the builds that `narrow` allows.
+    pub fn new(plan: &'a Plan, node: &'a Node, capabilities: &'a Capabilities, narrow: Narrow) -> Self {
+        Lowering { plan, node, capabilities, narrow, dispatches: Vec::new() }
     }
 
     /// The operation.
@@ -141,7 +133,12 @@ impl<'a> Lowering<'a> {
 
     /// The user's shader registered for the node in place of a kernel.
     pub fn replaced(&self, kernel: &Kernel) -> Option<&'static Variant> {
-        registry::in_place_of(kernel, self.op(), self.operands(), &self.plan.architecture, &self.plan.shaders)
+        let Plan { shaders, architecture, .. } = self.plan;
+        // The op's other kernels have different interfaces.
+        let serving =
+            NAMES.iter().filter(|name| name.kernel == kernel.name && (name.serves)(self.op(), self.operands()));
+        let names = serving.map(|name| name.shader).chain([kernel.name]);
+        names.filter_map(|name| shaders.find(name, architecture)?.user).find_map(registry::user)
     }
 
     /// Rejects a 16-bit build that is not on matrix cores, where matrix cores are required.
@@ -149,7 +146,7 @@ impl<'a> Lowering<'a> {
     /// # Errors
     /// `Unsupported`
     pub fn without_matrix_cores(&self, stored: DType) -> Result<()> {
-        if stored.is_narrow() && self.target.narrow == Narrow::OnMatrixCores {
+        if stored.is_narrow() && self.narrow == Narrow::OnMatrixCores {
             return Err(self.unsupported(format!("{} has no matrix cores that take it", self.capabilities.name)));
         }
         Ok(())

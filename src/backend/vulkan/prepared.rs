@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::device::Opened;
 use super::kernel::{Dispatch, Range, Resource};
 use super::kernels::lower_for;
-use super::lowering::{Narrow, Target};
+use super::lowering::Narrow;
 use super::memory::{Arena, Budget};
 use super::raw::{Buffer, Launch, Slice};
 use super::upload::upload;
@@ -107,9 +107,8 @@ impl Ready {
         for (output, id) in outputs.iter().zip(&plan.graph.outputs) {
             sizes[*output] = plan.graph.value(*id).bytes(counts).next_multiple_of(4) as u64;
         }
-        let target = Target { capabilities: &opened.device.capabilities, narrow: Narrow::OnMatrixCores };
         let grid = |dispatch: &Dispatch| dispatch.grid.map(|extent| extent.groups(counts));
-        let mut dispatches = lower_for(plan, target)?;
+        let mut dispatches = lower_for(plan, &opened.device.capabilities, Narrow::OnMatrixCores)?;
         dispatches.retain(|dispatch| !grid(dispatch).contains(&0));
         let grids = dispatches.iter().map(grid).collect();
         let prepared = Prepared::new(opened, &plan.graph, dispatches, &NoWeights, budget)?;

@@ -7,7 +7,6 @@ use super::kernel::{Kernel, Variant};
 use super::{Capabilities, Feature};
 use crate::dtype::DType;
 use crate::graph::shaders::{NAMES, Registry};
-use crate::ops::Op;
 use crate::{Error, Result};
 
 /// Users' shaders, by number. None is ever removed: programs store the numbers of those they were prepared with.
@@ -28,7 +27,8 @@ pub(crate) fn add(variant: &'static Variant) -> usize {
     })
 }
 
-fn user(number: usize) -> Option<&'static Variant> {
+/// The user's shader with this number.
+pub(super) fn user(number: usize) -> Option<&'static Variant> {
     USERS.read().unwrap_or_else(PoisonError::into_inner).get(number).copied()
 }
 
@@ -51,20 +51,6 @@ pub fn select(
         return fits(variant, capabilities).map(|()| variant);
     }
     builtin(&row.file).ok_or_else(missing)?.own(DType::F32, capabilities)
-}
-
-/// The user's shader that runs `op` in place of `kernel`.
-pub(super) fn in_place_of(
-    kernel: &Kernel,
-    op: &Op,
-    operands: usize,
-    architecture: &str,
-    registry: &Registry,
-) -> Option<&'static Variant> {
-    // The op's other kernels have different interfaces.
-    let serving = NAMES.iter().filter(|name| name.kernel == kernel.name && (name.serves)(op, operands));
-    let names = serving.map(|name| name.shader).chain([kernel.name]);
-    names.filter_map(|name| registry.find(name, architecture)?.user).find_map(user)
 }
 
 /// Checks that a device has the features a user's shader needs.

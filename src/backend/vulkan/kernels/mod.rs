@@ -31,7 +31,7 @@ use self::{
 };
 use super::Capabilities;
 use super::kernel::Dispatch;
-use super::lowering::{Lowering, Narrow, Target};
+use super::lowering::{Lowering, Narrow};
 use crate::Result;
 use crate::graph::Plan;
 use crate::ops::{Op, each_op};
@@ -41,17 +41,17 @@ use crate::ops::{Op, each_op};
 /// # Errors
 /// `Unsupported` when an op has no variant for the device.
 pub fn lower(plan: &Plan, capabilities: &Capabilities) -> Result<Vec<Dispatch>> {
-    lower_for(plan, Target { capabilities, narrow: Narrow::Every })
+    lower_for(plan, capabilities, Narrow::Every)
 }
 
-/// As [`lower`], with the builds that the target allows.
+/// As [`lower`], with the 16-bit builds that `narrow` allows.
 ///
 /// # Errors
 /// As [`lower`].
-pub fn lower_for(plan: &Plan, target: Target<'_>) -> Result<Vec<Dispatch>> {
+pub fn lower_for(plan: &Plan, capabilities: &Capabilities, narrow: Narrow) -> Result<Vec<Dispatch>> {
     let mut dispatches = Vec::new();
     for node in &plan.graph.nodes {
-        let mut lowering = Lowering::new(plan, node, target);
+        let mut lowering = Lowering::new(plan, node, capabilities, narrow);
         lower_node(&mut lowering)?;
         dispatches.append(&mut lowering.dispatches);
     }
