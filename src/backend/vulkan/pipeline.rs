@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use super::raw::{Device, Identity, Pipeline, lock};
+use super::raw::{Device, Pipeline, lock};
 use super::{Variant, cache_file};
 use crate::Result;
 
@@ -24,9 +24,9 @@ pub(super) struct Pipelines {
 }
 
 impl Pipelines {
-    /// Starts without pipelines, and loads the driver's cache data from an earlier run.
-    pub(super) fn load(identity: &Identity) -> (Self, Vec<u8>) {
-        let file = cache_file::folder().map(|folder| folder.join("pipelines").join(file_name(identity)));
+    /// Starts without pipelines, and loads the driver's cache data from an earlier run, by the device's identity.
+    pub(super) fn load(identity: &str) -> (Self, Vec<u8>) {
+        let file = cache_file::folder().map(|folder| folder.join("pipelines").join(format!("{identity}.bin")));
         let data = file.as_deref().and_then(cache_file::read).unwrap_or_default();
         let saved = Mutex::new(cache_file::checksum(&data));
         (Pipelines { file, made: Mutex::default(), saved, unsaved: AtomicBool::new(false) }, data)
@@ -70,9 +70,4 @@ impl Pipelines {
             log::debug!(target: "grilly", "pipeline cache {} not written: {cause}", file.display());
         }
     }
-}
-
-fn file_name(identity: &Identity) -> String {
-    let uuid: String = identity.cache.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{:04x}-{:04x}-{:08x}-{uuid}.bin", identity.vendor, identity.device, identity.driver)
 }

@@ -23,7 +23,7 @@ pub(super) use leave::skip_exit_handlers;
 pub(super) use messages::STOPS;
 pub use messages::validation_messages;
 pub(super) use pipeline::Pipeline;
-pub(super) use query::{Identity, Physical};
+pub(super) use query::Physical;
 pub(super) use recording::{Command, Grid, Launch, Recording, Timing};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -7,19 +7,6 @@ use ash::{khr, vk};
 use super::Instance;
 use crate::backend::vulkan::{Capabilities, DeviceType, Feature};
 
-/// What a pipeline cache on disk depends on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
-    /// PCI vendor.
-    pub vendor: u32,
-    /// PCI device.
-    pub device: u32,
-    /// Driver version, in the vendor's encoding.
-    pub driver: u32,
-    /// The driver's UUID for compatible caches.
-    pub cache: [u8; 16],
-}
-
 /// A device that can be opened.
 #[derive(Clone)]
 pub struct Physical {
@@ -30,8 +17,9 @@ pub struct Physical {
     pub(super) extensions: Vec<&'static CStr>,
     /// Its capabilities, with what it lacks.
     pub capabilities: Capabilities,
-    /// For the pipeline cache.
-    pub identity: Identity,
+    /// What a pipeline cache on disk depends on: PCI vendor and device, driver version in the vendor's encoding, and the
+    /// driver's UUID for compatible caches.
+    pub identity: String,
 }
 
 /// What every kernel may rely on, besides Vulkan 1.3.
@@ -48,8 +36,7 @@ pub(super) fn physical(instance: &Instance, handle: vk::PhysicalDevice) -> Physi
     let mut p11 = vk::PhysicalDeviceVulkan11Properties::default();
     let mut p12 = vk::PhysicalDeviceVulkan12Properties::default();
     let mut p13 = vk::PhysicalDeviceVulkan13Properties::default();
-    let mut features = Vec::new();
-    let mut extensions = Vec::new();
+    let (mut features, mut extensions) = (Vec::new(), Vec::new());
     if api < (1, 3, 0) {
         missing.push(format!("Vulkan 1.3 (has {}.{}.{})", api.0, api.1, api.2));
     } else {
@@ -57,12 +44,7 @@ pub(super) fn physical(instance: &Instance, handle: vk::PhysicalDevice) -> Physi
             vk::PhysicalDeviceProperties2::default().push_next(&mut p11).push_next(&mut p12).push_next(&mut p13);
         // SAFETY: the device is of version 1.3, which defines every structure of the chain.
         unsafe { instance.handle.get_physical_device_properties2(handle, &mut properties) };
-        // SAFETY: `handle` was enumerated from `instance`, which is alive.
-        let offered = unsafe { instance.handle.enumerate_device_extension_properties(handle) }.unwrap_or_default();
-        let found = Found::query(instance, handle, &p11, &offered);
-        missing.extend(found.missing);
-        features = found.features;
-        extensions = found.extensions;
+        (features, extensions) = optional(instance, handle, &p11, &mut missing);
     }
     let least = [
         ("bytes of shared memory", limits.max_compute_shared_memory_size, LEAST_SHARED_MEMORY),
@@ -107,84 +89,68 @@ pub(super) fn physical(instance: &Instance, handle: vk::PhysicalDevice) -> Physi
         features,
         missing,
     };
-    let identity = Identity {
-        vendor: basic.vendor_id,
-        device: basic.device_id,
-        driver: basic.driver_version,
-        cache: basic.pipeline_cache_uuid,
-    };
+    let uuid: String = basic.pipeline_cache_uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+    let identity = format!("{:04x}-{:04x}-{:08x}-{uuid}", basic.vendor_id, basic.device_id, basic.driver_version);
     Physical { handle, queue_family, timestamp_bits, extensions, capabilities, identity }
 }
 
-/// Properties and features of a device of version 1.3.
-struct Found {
-    features: Vec<Feature>,
-    missing: Vec<String>,
-    extensions: Vec<&'static CStr>,
-}
-
-impl Found {
-    fn query(
-        instance: &Instance,
-        handle: vk::PhysicalDevice,
-        properties: &vk::PhysicalDeviceVulkan11Properties<'_>,
-        offered: &[vk::ExtensionProperties],
-    ) -> Self {
-        let offers = |name: &CStr| offered.iter().any(|e| e.extension_name_as_c_str() == Ok(name));
-        let mut f11 = vk::PhysicalDeviceVulkan11Features::default();
-        let mut f12 = vk::PhysicalDeviceVulkan12Features::default();
-        let mut f13 = vk::PhysicalDeviceVulkan13Features::default();
-        let mut matrix = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default();
-        let mut all =
-            vk::PhysicalDeviceFeatures2::default().push_next(&mut f11).push_next(&mut f12).push_next(&mut f13);
-        if offers(khr::cooperative_matrix::NAME) {
-            all = all.push_next(&mut matrix);
-        }
-        // SAFETY: the device is of version 1.3, and the last structure is there only with its extension.
-        unsafe { instance.handle.get_physical_device_features2(handle, &mut all) };
-        // Matrices need the memory model; with it enabled, atomics of other shaders need its device scope.
-        let memory_model = f12.vulkan_memory_model == vk::TRUE && f12.vulkan_memory_model_device_scope == vk::TRUE;
-        let matrices = matrix.cooperative_matrix == vk::TRUE && memory_model && f12.shader_float16 == vk::TRUE;
-        let mut extensions = Vec::new();
-        // A device that offers this extension requires that it be enabled.
-        if offers(khr::portability_subset::NAME) {
-            extensions.push(khr::portability_subset::NAME);
-        }
-        let subgroups = |operations| {
-            properties.subgroup_supported_operations.contains(operations)
-                && properties.subgroup_supported_stages.contains(vk::ShaderStageFlags::COMPUTE)
-        };
-        let mut features = Vec::new();
-        for &feature in Feature::ALL {
-            let has = match feature {
-                Feature::SubgroupArithmetic => subgroups(vk::SubgroupFeatureFlags::ARITHMETIC),
-                Feature::SubgroupShuffle => subgroups(vk::SubgroupFeatureFlags::SHUFFLE),
-                Feature::SubgroupVote => subgroups(vk::SubgroupFeatureFlags::VOTE),
-                Feature::Float16 => f12.shader_float16 == vk::TRUE,
-                Feature::Storage16 => f11.storage_buffer16_bit_access == vk::TRUE,
-                Feature::Int8 => f12.shader_int8 == vk::TRUE,
-                Feature::Storage8 => f12.storage_buffer8_bit_access == vk::TRUE,
-                Feature::IntegerDotProduct => f13.shader_integer_dot_product == vk::TRUE,
-                Feature::CooperativeMatrixF16 => matrices && has_f16_matrices(instance, handle),
-                // Probed on the open device.
-                Feature::MatrixRowsInQuads | Feature::PacksToNearest => false,
-                Feature::BufferDeviceAddress => f12.buffer_device_address == vk::TRUE,
-            };
-            if has {
-                features.push(feature);
-            }
-        }
-        if features.contains(&Feature::CooperativeMatrixF16) {
-            extensions.push(khr::cooperative_matrix::NAME);
-        }
-        let needed = [
-            ("timelineSemaphore", f12.timeline_semaphore),
-            ("synchronization2", f13.synchronization2),
-            ("maintenance4", f13.maintenance4),
-        ];
-        let missing = needed.iter().filter(|(_, has)| *has == vk::FALSE).map(|(name, _)| (*name).to_owned()).collect();
-        Found { features, missing, extensions }
+/// The features of a device of version 1.3, and the extensions to enable; adds to `missing` what it lacks.
+fn optional(
+    instance: &Instance,
+    handle: vk::PhysicalDevice,
+    properties: &vk::PhysicalDeviceVulkan11Properties<'_>,
+    missing: &mut Vec<String>,
+) -> (Vec<Feature>, Vec<&'static CStr>) {
+    // SAFETY: `handle` was enumerated from `instance`, which is alive.
+    let offered = unsafe { instance.handle.enumerate_device_extension_properties(handle) }.unwrap_or_default();
+    let offers = |name: &CStr| offered.iter().any(|e| e.extension_name_as_c_str() == Ok(name));
+    let mut f11 = vk::PhysicalDeviceVulkan11Features::default();
+    let mut f12 = vk::PhysicalDeviceVulkan12Features::default();
+    let mut f13 = vk::PhysicalDeviceVulkan13Features::default();
+    let mut matrix = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default();
+    let mut all = vk::PhysicalDeviceFeatures2::default().push_next(&mut f11).push_next(&mut f12).push_next(&mut f13);
+    if offers(khr::cooperative_matrix::NAME) {
+        all = all.push_next(&mut matrix);
     }
+    // SAFETY: the device is of version 1.3, and the last structure is there only with its extension.
+    unsafe { instance.handle.get_physical_device_features2(handle, &mut all) };
+    // Matrices need the memory model; with it enabled, atomics of other shaders need its device scope.
+    let memory_model = f12.vulkan_memory_model == vk::TRUE && f12.vulkan_memory_model_device_scope == vk::TRUE;
+    let matrices = matrix.cooperative_matrix == vk::TRUE && memory_model && f12.shader_float16 == vk::TRUE;
+    let subgroups = |operations| {
+        properties.subgroup_supported_operations.contains(operations)
+            && properties.subgroup_supported_stages.contains(vk::ShaderStageFlags::COMPUTE)
+    };
+    let has = |feature: &Feature| match feature {
+        Feature::SubgroupArithmetic => subgroups(vk::SubgroupFeatureFlags::ARITHMETIC),
+        Feature::SubgroupShuffle => subgroups(vk::SubgroupFeatureFlags::SHUFFLE),
+        Feature::SubgroupVote => subgroups(vk::SubgroupFeatureFlags::VOTE),
+        Feature::Float16 => f12.shader_float16 == vk::TRUE,
+        Feature::Storage16 => f11.storage_buffer16_bit_access == vk::TRUE,
+        Feature::Int8 => f12.shader_int8 == vk::TRUE,
+        Feature::Storage8 => f12.storage_buffer8_bit_access == vk::TRUE,
+        Feature::IntegerDotProduct => f13.shader_integer_dot_product == vk::TRUE,
+        Feature::CooperativeMatrixF16 => matrices && has_f16_matrices(instance, handle),
+        // Probed on the open device.
+        Feature::MatrixRowsInQuads | Feature::PacksToNearest => false,
+        Feature::BufferDeviceAddress => f12.buffer_device_address == vk::TRUE,
+    };
+    let features: Vec<Feature> = Feature::ALL.iter().copied().filter(has).collect();
+    let mut extensions = Vec::new();
+    // A device that offers this extension requires that it be enabled.
+    if offers(khr::portability_subset::NAME) {
+        extensions.push(khr::portability_subset::NAME);
+    }
+    if features.contains(&Feature::CooperativeMatrixF16) {
+        extensions.push(khr::cooperative_matrix::NAME);
+    }
+    let needed = [
+        ("timelineSemaphore", f12.timeline_semaphore),
+        ("synchronization2", f13.synchronization2),
+        ("maintenance4", f13.maintenance4),
+    ];
+    missing.extend(needed.iter().filter(|(_, has)| *has == vk::FALSE).map(|(name, _)| (*name).to_owned()));
+    (features, extensions)
 }
 
 /// Whether f16 x f16 -> f32 at 16x16x16 is among the subgroup's matrix shapes.
