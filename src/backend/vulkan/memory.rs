@@ -54,25 +54,24 @@ impl Drop for Charge {
 }
 
 /// The location of a region.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 struct Place {
     buffer: usize,
     offset: u64,
     bytes: u64,
 }
 
-/// Regions laid out in buffers.
-#[derive(Debug, PartialEq, Eq)]
-struct Layout {
-    buffers: Vec<u64>,
+/// Regions laid out in buffers; before the buffers are allocated, in their sizes.
+pub(super) struct Arena<B = Arc<Buffer>> {
+    buffers: Vec<B>,
     places: Vec<Place>,
 }
 
 /// Places each region at a multiple of `alignment`. Regions share a buffer while it stays within `largest`; lengths are
 /// rounded up to 16 bytes, so that shaders may read the last vector in full.
-fn lay_out(sizes: &[u64], alignment: u64, largest: u64) -> Layout {
+fn lay_out(sizes: &[u64], alignment: u64, largest: u64) -> Arena<u64> {
     let alignment = alignment.max(16);
-    let mut layout = Layout { buffers: Vec::new(), places: Vec::with_capacity(sizes.len()) };
+    let mut layout = Arena { buffers: Vec::<u64>::new(), places: Vec::with_capacity(sizes.len()) };
     for size in sizes {
         let bytes = size.max(&1).next_multiple_of(16);
         let offset = layout.buffers.last().map(|end| end.next_multiple_of(alignment));
@@ -89,12 +88,6 @@ fn lay_out(sizes: &[u64], alignment: u64, largest: u64) -> Layout {
         }
     }
     layout
-}
-
-/// Buffers that hold regions.
-pub(super) struct Arena {
-    buffers: Vec<Arc<Buffer>>,
-    places: Vec<Place>,
 }
 
 impl Arena {
