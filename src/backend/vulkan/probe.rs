@@ -93,8 +93,7 @@ fn run(device: &Arc<Device>, variant: &'static Variant, numbers: &[f32], words: 
     ];
     let mut recording = Recording::new(device)?;
     recording.record(commands, Timing::Off)?;
-    let ticket = device.submit(&mut [&mut recording])?;
-    device.wait(ticket)?;
+    device.wait(device.submit(&mut [&mut recording])?)?;
     found.map(0, bytes, |memory| memory.chunks_exact(4).map(|w| u32::from_ne_bytes([w[0], w[1], w[2], w[3]])).collect())
 }
 

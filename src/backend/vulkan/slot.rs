@@ -153,9 +153,7 @@ impl Slot {
         let device = &shared.device;
         device.check("a batch")?;
         // An abandoned batch may still be in flight here.
-        if !device.reached(self.ticket)? {
-            device.wait(self.ticket)?;
-        }
+        device.wait_unless_reached(self.ticket)?;
         if (self.timing == Timing::On) != profile::is_on() {
             self.record(shared)?;
         }

@@ -123,8 +123,7 @@ impl<'a> Ring<'a> {
             segment.filled = 0;
         }
         self.current = (self.current + 1) % self.segments.len();
-        let next = self.segments[self.current].ticket;
-        if self.device.reached(next)? { Ok(()) } else { self.device.wait(next) }
+        self.device.wait_unless_reached(self.segments[self.current].ticket)
     }
 
     fn finish(mut self) -> Result<()> {

@@ -228,6 +228,14 @@ impl Device {
         }
     }
 
+    /// As [`Device::wait`], but neither checked nor counted for a submission that is known to be finished.
+    ///
+    /// # Errors
+    /// As [`Device::wait`].
+    pub fn wait_unless_reached(&self, ticket: Ticket) -> Result<()> {
+        if self.reached(ticket)? { Ok(()) } else { self.wait(ticket) }
+    }
+
     fn wait_for(&self, ticket: Ticket, time: Duration) -> Result<bool> {
         let (semaphores, values) = ([self.timeline], [ticket.0]);
         let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);

@@ -48,11 +48,9 @@ unsafe extern "system" fn receive(
         log::debug!(target: "grilly", "vulkan: {line}");
         return vk::FALSE;
     }
-    if severity.contains(vk::DebugUtilsMessageSeverityFlagsEXT::ERROR) {
-        log::error!(target: "grilly", "vulkan validation: {line}");
-    } else {
-        log::warn!(target: "grilly", "vulkan validation: {line}");
-    }
+    let error = severity.contains(vk::DebugUtilsMessageSeverityFlagsEXT::ERROR);
+    let level = if error { log::Level::Error } else { log::Level::Warn };
+    log::log!(target: "grilly", level, "vulkan validation: {line}");
     let mut kept = lock(&MESSAGES);
     if kept.len() < MOST_KEPT {
         kept.push(line);

@@ -64,7 +64,6 @@ pub struct Recording {
     pub(super) buffer: vk::CommandBuffer,
     /// The last submission.
     pub(super) ticket: Ticket,
-    dispatches: u64,
     /// Whether the command buffer is complete.
     pub(super) recorded: bool,
     pool: vk::CommandPool,
@@ -89,7 +88,6 @@ impl Recording {
             device: device.clone(),
             buffer: vk::CommandBuffer::null(),
             ticket: Ticket::default(),
-            dispatches: 0,
             recorded: false,
             pool,
             descriptors: vk::DescriptorPool::null(),
@@ -113,9 +111,7 @@ impl Recording {
     /// `Device` when a command does not match its operands, or a driver error; the recording then cannot be submitted.
     pub fn record(&mut self, commands: Vec<Command>, timing: Timing) -> Result<()> {
         self.device.check("recording")?;
-        if !self.device.reached(self.ticket)? {
-            self.device.wait(self.ticket)?;
-        }
+        self.device.wait_unless_reached(self.ticket)?;
         self.recorded = false;
         for command in &commands {
             self.check(command)?;
@@ -128,17 +124,13 @@ impl Recording {
     }
 
     fn record_now(&mut self, timing: Timing) -> Result<()> {
-        let device = self.device.clone();
-        let failed = |call: &'static str| {
-            let device = device.clone();
-            move |cause| device.failure(call, cause)
-        };
-        self.dispatches = self.launches().count() as u64;
+        let device = &self.device.clone();
+        let failed = move |call: &'static str| move |cause| device.failure(call, cause);
         let sets = self.descriptor_sets()?;
-        if timing == Timing::On && device.timestamp_bits > 0 && self.dispatches > 0 {
+        if timing == Timing::On && device.timestamp_bits > 0 && !sets.is_empty() {
             let info = vk::QueryPoolCreateInfo::default()
                 .query_type(vk::QueryType::TIMESTAMP)
-                .query_count(self.dispatches as u32 + 1);
+                .query_count(sets.len() as u32 + 1);
             // SAFETY: the device is alive, and its queue has timestamps.
             self.queries =
                 unsafe { device.handle.create_query_pool(&info, None) }.map_err(failed("vkCreateQueryPool"))?;
@@ -165,7 +157,7 @@ impl Recording {
         // SAFETY: by this function's contract; all handles are alive, because `self.commands` owns them.
         unsafe {
             if timed {
-                vulkan.cmd_reset_query_pool(buffer, self.queries, 0, self.dispatches as u32 + 1);
+                vulkan.cmd_reset_query_pool(buffer, self.queries, 0, sets.len() as u32 + 1);
                 vulkan.cmd_write_timestamp2(buffer, stage, self.queries, 0);
             }
             for command in &self.commands {
@@ -227,17 +219,10 @@ impl Recording {
     /// One written descriptor set per dispatch.
     fn descriptor_sets(&mut self) -> Result<Vec<vk::DescriptorSet>> {
         let device = &self.device;
-        let mut layouts = Vec::new();
-        let mut infos: Vec<Vec<vk::DescriptorBufferInfo>> = Vec::new();
-        for command in &self.commands {
-            if let Command::Dispatch { launch, buffers, .. } = command {
-                layouts.push(launch.pipeline.sets);
-                let info = |s: &Slice| {
-                    vk::DescriptorBufferInfo::default().buffer(s.buffer.handle).offset(s.offset).range(s.bytes)
-                };
-                infos.push(buffers.iter().map(info).collect());
-            }
-        }
+        let layouts: Vec<_> = self.dispatches().map(|(launch, _)| launch.pipeline.sets).collect();
+        let info =
+            |s: &Slice| vk::DescriptorBufferInfo::default().buffer(s.buffer.handle).offset(s.offset).range(s.bytes);
+        let infos: Vec<Vec<_>> = self.dispatches().map(|(_, buffers)| buffers.iter().map(info).collect()).collect();
         if layouts.is_empty() {
             return Ok(Vec::new());
         }
@@ -253,7 +238,7 @@ impl Recording {
         let sets = unsafe { device.handle.allocate_descriptor_sets(&info) }
             .map_err(|cause| device.failure("vkAllocateDescriptorSets", cause))?;
         let mut writes = Vec::new();
-        for ((set, infos), launch) in sets.iter().zip(&infos).zip(self.launches()) {
+        for ((set, infos), (launch, _)) in sets.iter().zip(&infos).zip(self.dispatches()) {
             for (binding, info) in launch.pipeline.variant.bindings.iter().zip(infos) {
                 writes.push(
                     vk::WriteDescriptorSet::default()
@@ -272,42 +257,36 @@ impl Recording {
     /// Checks that a command matches its operands; Vulkan itself does not check this.
     fn check(&self, command: &Command) -> Result<()> {
         let limits = &self.device.capabilities;
-        let wrong = |what: &str, cause: &str| Err(self.device.misuse(what, cause.to_owned()));
-        match command {
+        let (what, cause) = match command {
             Command::Dispatch { launch, grid, buffers } => {
                 let Launch { pipeline, push, label } = &**launch;
-                if buffers.len() != pipeline.variant.bindings.len() {
-                    return wrong(label, "the number of buffers is not that of the shader's bindings");
-                }
-                if push.len() != pipeline.variant.push_bytes as usize || push.len() % 4 != 0 {
-                    return wrong(label, "the push constants are not of the shader's size");
-                }
-                for slice in buffers {
-                    if !slice.fits() || slice.offset % limits.storage_buffer_alignment.max(1) != 0 {
-                        return wrong(label, "a binding is misaligned or lies outside its buffer");
-                    }
-                    if slice.bytes > limits.storage_buffer_range {
-                        return wrong(label, "a binding is larger than the device's storage-buffer range");
-                    }
-                }
-                match grid {
-                    Grid::Direct(groups) if groups.iter().zip(&limits.workgroup_count).any(|(n, most)| n > most) => {
-                        wrong(label, "more workgroups than the device takes")
-                    }
-                    Grid::Indirect(at) if !at.fits() || at.offset % 4 != 0 || at.bytes < 12 => {
-                        wrong(label, "the place of the workgroups is outside its buffer")
-                    }
-                    _ => Ok(()),
-                }
+                let alignment = limits.storage_buffer_alignment.max(1);
+                let cause = if buffers.len() != pipeline.variant.bindings.len() {
+                    "the number of buffers is not that of the shader's bindings"
+                } else if push.len() != pipeline.variant.push_bytes as usize || push.len() % 4 != 0 {
+                    "the push constants are not of the shader's size"
+                } else if buffers.iter().any(|slice| !slice.fits() || slice.offset % alignment != 0) {
+                    "a binding is misaligned or lies outside its buffer"
+                } else if buffers.iter().any(|slice| slice.bytes > limits.storage_buffer_range) {
+                    "a binding is larger than the device's storage-buffer range"
+                } else if matches!(grid, Grid::Direct(n) if n.iter().zip(&limits.workgroup_count).any(|(n, most)| n > most))
+                {
+                    "more workgroups than the device takes"
+                } else if matches!(grid, Grid::Indirect(at) if !at.fits() || at.offset % 4 != 0 || at.bytes < 12) {
+                    "the place of the workgroups is outside its buffer"
+                } else {
+                    return Ok(());
+                };
+                (&**label, cause)
             }
-            Command::Copy { from, to } => {
-                if !from.fits() || !to.fits() || from.bytes != to.bytes || Arc::ptr_eq(&from.buffer, &to.buffer) {
-                    return wrong("vkCmdCopyBuffer", "the ranges do not fit");
-                }
-                Ok(())
+            Command::Copy { from, to }
+                if !from.fits() || !to.fits() || from.bytes != to.bytes || Arc::ptr_eq(&from.buffer, &to.buffer) =>
+            {
+                ("vkCmdCopyBuffer", "the ranges do not fit")
             }
-            _ => Ok(()),
-        }
+            _ => return Ok(()),
+        };
+        Err(self.device.misuse(what, cause.to_owned()))
     }
 
     /// Nanoseconds of each dispatch in the last submission, which must be finished; empty unless timing was on.
@@ -318,7 +297,7 @@ impl Recording {
         if self.queries == vk::QueryPool::null() || self.ticket == Ticket::default() {
             return Ok(Vec::new());
         }
-        let mut ticks = vec![0u64; self.dispatches as usize + 1];
+        let mut ticks = vec![0u64; self.dispatches().count() + 1];
         let flags = vk::QueryResultFlags::TYPE_64;
         // SAFETY: the pool has as many queries as `ticks` has elements, all written by the last submission.
         let result = unsafe { self.device.handle.get_query_pool_results(self.queries, 0, &mut ticks, flags) };
@@ -326,20 +305,18 @@ impl Recording {
         let mask = u64::MAX >> (64 - self.device.timestamp_bits.clamp(1, 64));
         let period = f64::from(self.device.capabilities.timestamp_period);
         let time = |pair: &[u64]| (pair[1].wrapping_sub(pair[0]) & mask) as f64 * period;
-        Ok(self.launches().zip(ticks.windows(2).map(time)).collect())
+        Ok(self.dispatches().map(|(launch, _)| launch).zip(ticks.windows(2).map(time)).collect())
     }
 
     /// Counts the dispatches of a submission.
     pub(super) fn count(&self) {
-        COUNTERS.dispatches.fetch_add(self.dispatches, Relaxed);
-        for launch in self.launches() {
-            launch.pipeline.dispatches.fetch_add(1, Relaxed);
-        }
+        let counted = self.dispatches().map(|(launch, _)| launch.pipeline.dispatches.fetch_add(1, Relaxed));
+        COUNTERS.dispatches.fetch_add(counted.count() as u64, Relaxed);
     }
 
-    fn launches(&self) -> impl Iterator<Item = &Launch> {
+    fn dispatches(&self) -> impl Iterator<Item = (&Launch, &[Slice])> {
         self.commands.iter().filter_map(|command| match command {
-            Command::Dispatch { launch, .. } => Some(&**launch),
+            Command::Dispatch { launch, buffers, .. } => Some((&**launch, &**buffers)),
             _ => None,
         })
     }
@@ -366,7 +343,6 @@ impl Recording {
 
     /// Clears the recording, which must not be in flight.
     fn clear(&mut self) -> Result<()> {
-        self.dispatches = 0;
         // SAFETY: the last submission is finished, so neither pool is in use; null handles are allowed.
         let reset = unsafe {
             let vulkan = &self.device.handle;
