@@ -54,8 +54,8 @@ struct List {
     staged: u64,
     /// Whether copies were added since the last barrier.
     copied: bool,
-    /// Buffers used since the last barrier between dispatches, by address.
-    used: HashMap<usize, Access>,
+    /// Buffers used since the last barrier between dispatches, by address, and whether they were written.
+    used: HashMap<usize, bool>,
     /// In flight, oldest first.
     running: VecDeque<Recording>,
     /// Finished and cleared, ready for reuse.
@@ -128,9 +128,33 @@ impl List {
         Ok(self.running.is_empty())
     }
 
-    fn use_buffer(&self, buffer: &Arc<Buffer>, access: Access) -> bool {
-        let earlier = self.used.get(&(Arc::as_ptr(buffer) as usize));
-        earlier.is_some_and(|earlier| access != Access::Read || *earlier != Access::Read)
+    /// Appends a copy.
+    fn copy(&mut self, from: Slice, to: Slice) {
+        self.commands.push(Command::Copy { from, to });
+        self.copied = true;
+    }
+
+    /// Adds a dispatch, after a barrier where it needs one.
+    fn dispatch(&mut self, launch: &Arc<Launch>, groups: [u32; 3], buffers: Vec<Slice>) {
+        let accesses = || {
+            let uses = buffers.iter().zip(launch.pipeline.variant.bindings);
+            uses.map(|(slice, binding)| (Arc::as_ptr(&slice.buffer) as usize, binding.access != Access::Read))
+        };
+        if self.copied {
+            self.commands.push(Command::AfterCopies);
+            self.copied = false;
+        }
+        if accesses().any(|(buffer, writes)| self.used.get(&buffer).is_some_and(|written| writes || *written)) {
+            if !faults::strikes(Fault::Barrier) {
+                self.commands.push(Command::BetweenDispatches);
+            }
+            self.used.clear();
+        }
+        for (buffer, writes) in accesses() {
+            *self.used.entry(buffer).or_default() |= writes;
+        }
+        self.commands.push(Command::Dispatch { launch: launch.clone(), grid: Grid::Direct(groups), buffers });
+        self.dispatches += 1;
     }
 }
 
@@ -274,37 +298,6 @@ impl VulkanArrays {
     }
 }
 
-impl List {
-    /// Appends a copy.
-    fn copy(&mut self, from: Slice, to: Slice) {
-        self.commands.push(Command::Copy { from, to });
-        self.copied = true;
-    }
-
-    /// Adds a dispatch, after a barrier where it needs one.
-    fn dispatch(&mut self, launch: &Arc<Launch>, groups: [u32; 3], buffers: Vec<Slice>) {
-        let accesses = || buffers.iter().zip(launch.pipeline.variant.bindings.iter().map(|b| b.access));
-        if self.copied {
-            self.commands.push(Command::AfterCopies);
-            self.copied = false;
-        }
-        if accesses().any(|(slice, access)| self.use_buffer(&slice.buffer, access)) {
-            if !faults::strikes(Fault::Barrier) {
-                self.commands.push(Command::BetweenDispatches);
-            }
-            self.used.clear();
-        }
-        for (slice, access) in accesses() {
-            let used = self.used.entry(Arc::as_ptr(&slice.buffer) as usize).or_insert(access);
-            if access != Access::Read {
-                *used = access;
-            }
-        }
-        self.commands.push(Command::Dispatch { launch: launch.clone(), grid: Grid::Direct(groups), buffers });
-        self.dispatches += 1;
-    }
-}
-
 /// The buffer of an array, called `what` in the message.
 fn held(memory: &Memory, what: &str) -> Result<Arc<Buffer>> {
     let buffer = memory.content::<ArrayMemory>().and_then(|held| held.buffer.clone());
@@ -422,16 +415,14 @@ impl ArrayEngine for VulkanArrays {
         let held = memory.content::<ArrayMemory>().ok_or_else(|| Error::Unusable("another device's array".into()))?;
         let from = held.buffer.as_ref().ok_or_else(|| Error::Unusable("the array is freed".into()))?;
         let words = held.guard.map_or(bytes.len().next_multiple_of(4) as u64, |guard| guard + GUARD);
-        let ticket;
-        let results;
-        {
+        let (results, ticket) = {
             let list = &mut *lock(&self.list);
-            results = self.buffer(list, Kind::Results, words)?;
+            let results = self.buffer(list, Kind::Results, words)?;
             list.commands.push(Command::BeforeCopies);
             list.copy(Slice::start(from, words), Slice::start(&results, words));
             self.submit(list)?;
-            ticket = list.last;
-        }
+            (results, list.last)
+        };
         device.wait(ticket)?;
         results.map(0, bytes.len() as u64, |memory| bytes.copy_from_slice(memory))?;
         if let Some(guard) = held.guard {
