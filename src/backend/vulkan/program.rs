@@ -32,13 +32,10 @@ pub(super) fn prepare(
     weights: &dyn WeightSource,
     options: ProgramOptions,
 ) -> Result<Arc<dyn Program>> {
-    let capabilities = &opened.device.capabilities;
-    match lower(&plan, capabilities) {
+    match lower(&plan, &opened.device.capabilities) {
         Err(Error::Unsupported { what, reason }) if plan.narrow().is_some() => {
             log::info!(target: "grilly", "everything is held as float32: {what}: {reason}");
-            let plan = Arc::new(plan.widened());
-            let dispatches = lower(&plan, capabilities)?;
-            prepare_dispatches(opened, plan, dispatches, weights, options)
+            prepare(opened, Arc::new(plan.widened()), weights, options)
         }
         dispatches => prepare_dispatches(opened, plan, dispatches?, weights, options),
     }
