@@ -122,6 +122,11 @@ impl<'a> Reader<'a> {
         self.declared.get(&id).copied().ok_or_else(|| format!("id {id} is not declared"))
     }
 
+    /// The declaration of the operand at a position.
+    fn operand(&self, instruction: &Instruction, place: usize) -> Result<&'a Instruction, String> {
+        self.declaration(operand_id(instruction, place)?)
+    }
+
     /// The operand of a decoration of `id`, or of its member; 0 for a decoration without one.
     fn decoration(&self, id: Word, member: Option<u32>, decoration: Decoration) -> Option<u32> {
         self.module.annotations.iter().find_map(|a| {
@@ -139,15 +144,12 @@ impl<'a> Reader<'a> {
 
     /// Global variables of a storage class, each with its pointee type.
     fn variables(&self, class: StorageClass) -> Result<Vec<(Word, &'a Instruction)>, String> {
-        let mut found = Vec::new();
-        for instruction in &self.module.types_global_values {
-            if instruction.class.opcode == Op::Variable && instruction.operands[0] == Operand::StorageClass(class) {
-                let pointer = self.declaration(instruction.result_type.unwrap_or(0))?;
-                let pointee = self.declaration(operand_id(pointer, 1)?)?;
-                found.push((instruction.result_id.unwrap_or(0), pointee));
-            }
-        }
-        Ok(found)
+        let is_it = |i: &&Instruction| i.class.opcode == Op::Variable && i.operands[0] == Operand::StorageClass(class);
+        let variable = |instruction: &Instruction| {
+            let pointer = self.declaration(instruction.result_type.unwrap_or(0))?;
+            Ok((instruction.result_id.unwrap_or(0), self.operand(pointer, 1)?))
+        };
+        self.module.types_global_values.iter().filter(is_it).map(variable).collect()
     }
 
     fn bindings(&self) -> Result<Vec<Binding>, String> {
@@ -301,18 +303,12 @@ impl<'a> Reader<'a> {
             // A vector of three occupies the space of four.
             Op::TypeVector => {
                 let lanes = literal(declaration.operands.get(1)).next_power_of_two();
-                lanes * self.bytes(self.declaration(operand_id(declaration, 0)?)?)?
+                lanes * self.bytes(self.operand(declaration, 0)?)?
             }
-            Op::TypeArray => {
-                let element = self.bytes(self.declaration(operand_id(declaration, 0)?)?)?;
-                element * self.evaluate(operand_id(declaration, 1)?)?
-            }
+            Op::TypeArray => self.bytes(self.operand(declaration, 0)?)? * self.evaluate(operand_id(declaration, 1)?)?,
             Op::TypeStruct => {
-                let mut total = 0;
-                for place in 0..declaration.operands.len() {
-                    total += self.bytes(self.declaration(operand_id(declaration, place)?)?)?;
-                }
-                total
+                let member = |place| self.bytes(self.operand(declaration, place)?);
+                (0..declaration.operands.len()).map(member).sum::<Result<_, _>>()?
             }
             other => return Err(format!("shared memory of type {other:?}")),
         })
@@ -345,13 +341,7 @@ impl<'a> Reader<'a> {
             Op::UMod | Op::SRem | Op::SMod => value(1)?.checked_rem(value(2)?).ok_or_else(fault),
             Op::ShiftLeftLogical => value(1)?.checked_shl(value(2)?).ok_or_else(fault),
             Op::ShiftRightLogical => value(1)?.checked_shr(value(2)?).ok_or_else(fault),
-            Op::Select => {
-                if value(1)? != 0 {
-                    value(2)
-                } else {
-                    value(3)
-                }
-            }
+            Op::Select => value(if value(1)? != 0 { 2 } else { 3 }),
             Op::IEqual => Ok((value(1)? == value(2)?).into()),
             Op::INotEqual => Ok((value(1)? != value(2)?).into()),
             Op::UGreaterThan => Ok((value(1)? > value(2)?).into()),

@@ -261,6 +261,7 @@ impl Recording {
             Command::Dispatch { launch, grid, buffers } => {
                 let Launch { pipeline, push, label } = &**launch;
                 let alignment = limits.storage_buffer_alignment.max(1);
+                let over = |groups: &[u32; 3]| groups.iter().zip(&limits.workgroup_count).any(|(n, most)| n > most);
                 let cause = if buffers.len() != pipeline.variant.bindings.len() {
                     "the number of buffers is not that of the shader's bindings"
                 } else if push.len() != pipeline.variant.push_bytes as usize || push.len() % 4 != 0 {
@@ -269,8 +270,7 @@ impl Recording {
                     "a binding is misaligned or lies outside its buffer"
                 } else if buffers.iter().any(|slice| slice.bytes > limits.storage_buffer_range) {
                     "a binding is larger than the device's storage-buffer range"
-                } else if matches!(grid, Grid::Direct(n) if n.iter().zip(&limits.workgroup_count).any(|(n, most)| n > most))
-                {
+                } else if matches!(grid, Grid::Direct(groups) if over(groups)) {
                     "more workgroups than the device takes"
                 } else if matches!(grid, Grid::Indirect(at) if !at.fits() || at.offset % 4 != 0 || at.bytes < 12) {
                     "the place of the workgroups is outside its buffer"
