@@ -1,21 +1,14 @@
 //! Generates Rust from interfaces: one module per kernel, with structs whose fields have the shader's names.
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::capabilities::Feature;
 use super::interface::{Constant, Interface, PushMember, Scalar};
 use super::manifest;
 
 /// A shader with its compiled variants.
-pub struct Kernel {
-    /// The op's name with hyphens.
-    pub name: String,
-    /// The GLSL file.
-    pub file: PathBuf,
-    /// The variants declared in the shader.
-    pub variants: Vec<Variant>,
-}
+pub type Kernel = manifest::Kernel<Variant>;
 
 /// One build of a shader.
 pub struct Variant {
@@ -36,10 +29,10 @@ pub fn emit(kernels: &[Kernel]) -> Result<String, String> {
             Err(fault) => writeln!(errors, "{}: error: {fault}", kernel.file.display()).expect("writes to memory"),
         }
     }
-    let names = kernels.iter().map(|kernel| format!("&{}::KERNEL", kernel.name.replace('-', "_")));
-    writeln!(out, "/// Every kernel, by name.\npub static ALL: &[&crate::backend::vulkan::kernel::Kernel] = &[")
-        .expect("memory");
-    writeln!(out, "{}];", names.collect::<Vec<_>>().join(", ")).expect("memory");
+    let names = join(kernels, |kernel| format!("&{}::KERNEL, ", kernel.name.replace('-', "_")));
+    out += &format!(
+        "/// Every kernel, by name.\npub static ALL: &[&crate::backend::vulkan::kernel::Kernel] = &[{names}];\n"
+    );
     if errors.is_empty() { Ok(out) } else { Err(errors) }
 }
 
@@ -83,30 +76,31 @@ fn constants(kernel: &Kernel) -> Result<Vec<Constant>, String> {
             }
         }
     }
+    constants = lower(&constants);
     // A constant named after a feature gets its value from the device.
-    constants.retain(|c| Feature::named(&c.name.to_lowercase()).is_none());
+    constants.retain(|c| Feature::named(&c.name).is_none());
     constants.sort_by_key(|c| c.id);
     Ok(constants)
 }
 
-/// The Rust type and literal of a 32-bit scalar; a bool is 0 or 1.
-fn value(scalar: Scalar, bits: u32) -> (&'static str, String) {
-    match scalar {
-        Scalar::F32 => ("f32", format!("f32::from_bits({bits})")),
-        Scalar::I32 => ("i32", format!("{}", bits as i32)),
-        Scalar::U32 => ("u32", format!("{bits}")),
-        Scalar::Bool => ("bool", format!("{}", bits != 0)),
-    }
+/// The constants with their names in lower case, as in Rust.
+fn lower(constants: &[Constant]) -> Vec<Constant> {
+    constants.iter().map(|c| Constant { name: c.name.to_lowercase(), ..c.clone() }).collect()
 }
 
-/// The expression for a constant's bits.
-fn bits(constant: &Constant) -> String {
-    let name = constant.name.to_lowercase();
-    match constant.scalar {
-        Scalar::F32 => format!("self.{name}.to_bits()"),
-        Scalar::I32 => format!("self.{name} as u32"),
-        Scalar::U32 => format!("self.{name}"),
-        Scalar::Bool => format!("u32::from(self.{name})"),
+/// The texts of all items, one after the other.
+fn join<T>(items: &[T], text: impl Fn(&T) -> String) -> String {
+    items.iter().map(text).collect()
+}
+
+/// The Rust type of a 32-bit scalar, the literal of its bits, where a bool is 0 or 1, and the expression for the bits of
+/// the field `name`.
+fn rust(scalar: Scalar, bits: u32, name: &str) -> (&'static str, String, String) {
+    match scalar {
+        Scalar::F32 => ("f32", format!("f32::from_bits({bits})"), format!("self.{name}.to_bits()")),
+        Scalar::I32 => ("i32", format!("{}", bits as i32), format!("self.{name} as u32")),
+        Scalar::U32 => ("u32", format!("{bits}"), format!("self.{name}")),
+        Scalar::Bool => ("bool", format!("{}", bits != 0), format!("u32::from(self.{name})")),
     }
 }
 
@@ -144,23 +138,21 @@ const SOURCES: [Source; 6] = [
 ];
 
 /// The conversion to a block, if there is a source for it.
-fn conversion(kernel: &Kernel, block: &str, names: &[String]) -> Option<String> {
-    let known = |source: &Source, name: &String| source.members.split(' ').any(|member| member == name);
+fn conversion<'n>(kernel: &Kernel, block: &str, names: impl Iterator<Item = &'n String>) -> String {
+    let names: Vec<&String> = names.collect();
+    let known = |source: &Source, name: &str| source.members.split(' ').any(|member| member == name);
     let fits = |source: &&Source| match source.alone_in {
-        None => source.members.split(' ').all(|member| names.iter().any(|name| name == member)),
+        None => source.members.split(' ').all(|member| names.iter().any(|name| *name == member)),
         Some(folder) => {
             kernel.file.starts_with(folder) && !names.is_empty() && names.iter().all(|name| known(source, name))
         }
     };
-    let source = SOURCES.iter().find(fits)?;
-    let fields = names.iter().filter(|name| known(source, name)).map(|name| format!("{name}: from.{name}"));
-    let fields: Vec<String> = fields.collect();
+    let Some(source) = SOURCES.iter().find(fits) else { return String::new() };
+    let fields: Vec<_> =
+        names.iter().filter(|name| known(source, name)).map(|name| format!("{name}: from.{name}")).collect();
     let rest = if fields.len() < names.len() { ", ..Self::default()" } else { "" };
-    let path = format!("crate::backend::vulkan::kernels::{}", source.path);
-    Some(format!(
-        "impl From<{path}> for {block} {{\nfn from(from: {path}) -> Self {{ {block} {{ {}{rest} }} }}\n}}",
-        fields.join(", ")
-    ))
+    let (path, fields) = (format!("crate::backend::vulkan::kernels::{}", source.path), fields.join(", "));
+    format!("impl From<{path}> for {block} {{ fn from(from: {path}) -> Self {{ {block} {{ {fields}{rest} }} }} }}")
 }
 
 /// Push blocks that already have a struct, by the module that contains it: blocks with equal members share one type.
@@ -168,101 +160,97 @@ type Blocks<'a> = Vec<(&'a [PushMember], String)>;
 
 fn module<'a>(kernel: &'a Kernel, blocks: &mut Blocks<'a>) -> Result<String, String> {
     let constants = constants(kernel)?;
-    let interface = &kernel.variants[0].interface;
-    let mut out = String::new();
-    let file = kernel.file.display();
-    let name = kernel.name.replace('-', "_");
-    let mut line = |text: String| {
-        out += &text;
-        out.push('\n');
-    };
-    line(format!("/// Interface of `{file}`.\npub mod {name} {{"));
-    // A shader without constants does not use `Constant`.
-    line("#[allow(unused_imports)]".into());
-    line("use crate::backend::vulkan::kernel::{".into());
-    line("Access::*, Binding, Constant, Kernel, PushMember, Scalar::*, Specialization, Variant};".into());
-
-    line("/// The shader with its variants.".into());
-    line(format!("pub static KERNEL: Kernel = Kernel {{ name: {:?}, variants: &[", kernel.name));
-    for variant in &kernel.variants {
-        line(variant_row(kernel, variant)?);
-    }
-    line("] };".into());
-
-    match blocks.iter().find(|(push, _)| *push == interface.push) {
-        Some((_, module)) => line(format!("pub use super::{module}::Push;")),
+    let members = &kernel.variants[0].interface.push;
+    let (file, name) = (kernel.file.display(), kernel.name.replace('-', "_"));
+    let variants = kernel.variants.iter().map(|variant| variant_row(kernel, variant)).collect::<Result<String, _>>()?;
+    let push = match blocks.iter().find(|(push, _)| push == members) {
+        Some((_, module)) => format!("pub use super::{module}::Push;"),
         None => {
-            line("/// The push-constant block.".into());
-            line("#[repr(C)]".into());
-            line("#[derive(Debug, Clone, Copy, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]".into());
-            line("pub struct Push {".into());
-            for (place, member) in interface.push.iter().enumerate() {
-                let (rust, _) = value(member.scalar, 0);
-                line(format!("/// Byte {}.\npub {}: {rust},", 4 * place, member.name));
-            }
-            line("}".into());
-            let names: Vec<String> = interface.push.iter().map(|member| member.name.clone()).collect();
-            conversion(kernel, "Push", &names).into_iter().for_each(&mut line);
-            blocks.push((&interface.push, name));
+            blocks.push((members, name.clone()));
+            push_block(kernel, members)
         }
-    }
+    };
+    let fields = join(&constants, |Constant { name, id, scalar, default }| {
+        format!("/// Constant {id}.\npub {name}: {},\n", rust(*scalar, *default, name).0)
+    });
+    let defaults = join(&constants, |c| format!("{}: {},\n", c.name, rust(c.scalar, c.default, &c.name).1));
+    let bits = join(&constants, |c| format!("{} => {},\n", c.id, rust(c.scalar, c.default, &c.name).2));
+    let conversion = conversion(kernel, "Constants", constants.iter().map(|constant| &constant.name));
+    Ok(format!(
+        "/// Interface of `{file}`.
+pub mod {name} {{
+    // A shader without constants does not use `Constant`.
+    #[allow(unused_imports)]
+    use crate::backend::vulkan::kernel::{{
+        Access::*, Binding, Constant, Kernel, PushMember, Scalar::*, Specialization, Variant,
+    }};
+    /// The shader with its variants.
+    pub static KERNEL: Kernel = Kernel {{ name: {:?}, variants: &[{variants}] }};
+    {push}
+    /// The specialization constants of all variants.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct Constants {{ {fields} }}
+    impl Default for Constants {{ fn default() -> Self {{ Constants {{ {defaults} }} }} }}
+    {conversion}
+    impl Specialization for Constants {{
+        type Push = Push;
+        const KERNEL: &'static Kernel = &KERNEL;
+        fn values(&self, variant: &Variant) -> Vec<u32> {{
+            variant.constants.iter().map(|constant| match constant.id {{ {bits} _ => constant.default }}).collect()
+        }}
+    }}
+}}
+",
+        kernel.name
+    ))
+}
 
-    line("/// The specialization constants of all variants.\n#[derive(Debug, Clone, Copy, PartialEq)]".into());
-    line("pub struct Constants {".into());
-    for constant in &constants {
-        let (rust, _) = value(constant.scalar, 0);
-        line(format!("/// Constant {}.\npub {}: {rust},", constant.id, constant.name.to_lowercase()));
-    }
-    line("}\nimpl Default for Constants {\nfn default() -> Self {\nConstants {".into());
-    for constant in &constants {
-        line(format!("{}: {},", constant.name.to_lowercase(), value(constant.scalar, constant.default).1));
-    }
-    line("}\n}\n}".into());
-    let names: Vec<String> = constants.iter().map(|constant| constant.name.to_lowercase()).collect();
-    conversion(kernel, "Constants", &names).into_iter().for_each(&mut line);
-    line("impl Specialization for Constants {\ntype Push = Push;".into());
-    line("const KERNEL: &'static Kernel = &KERNEL;".into());
-    line("fn values(&self, variant: &Variant) -> Vec<u32> {".into());
-    line("variant.constants.iter().map(|constant| match constant.id {".into());
-    for constant in &constants {
-        line(format!("{} => {},", constant.id, bits(constant)));
-    }
-    line("_ => constant.default,\n}).collect()\n}\n}\n}".into());
-    Ok(out)
+fn push_block(kernel: &Kernel, members: &[PushMember]) -> String {
+    let field = |(place, PushMember { name, scalar }): (usize, &PushMember)| {
+        format!("/// Byte {}.\npub {name}: {},\n", 4 * place, rust(*scalar, 0, name).0)
+    };
+    let fields: String = members.iter().enumerate().map(field).collect();
+    let conversion = conversion(kernel, "Push", members.iter().map(|member| &member.name));
+    format!(
+        "/// The push-constant block.
+    #[repr(C)]
+    #[derive(Debug, Clone, Copy, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {{ {fields} }}
+    {conversion}"
+    )
 }
 
 fn variant_row(kernel: &Kernel, variant: &Variant) -> Result<String, String> {
-    let interface = &variant.interface;
-    let mut out = String::new();
+    let Variant { row, spirv, interface } = variant;
+    let Interface { bindings, push, constants, local_size, shared_bytes } = interface;
     let feature = |name: &String| {
-        Feature::named(name)
-            .map(|f| format!("crate::backend::vulkan::capabilities::Feature::{f:?}"))
-            .ok_or_else(|| format!("unknown feature {name:?}"))
+        let feature = Feature::named(name).ok_or_else(|| format!("unknown feature {name:?}"))?;
+        Ok(format!("crate::backend::vulkan::capabilities::Feature::{feature:?}, "))
     };
-    let needs: Vec<String> = variant.row.needs.iter().map(feature).collect::<Result<_, _>>()?;
-    let lower = |c: &Constant| Constant { name: c.name.to_lowercase(), ..c.clone() };
-    let constants: Vec<Constant> = interface.constants.iter().map(lower).collect();
-    writeln!(out, "Variant {{ name: {:?}, needs: &[{}],", variant.row.name, needs.join(", ")).expect("memory");
-    let stored = match variant.row.stored.as_str() {
+    let needs = row.needs.iter().map(feature).collect::<Result<String, String>>()?;
+    let stored = match row.stored.as_str() {
         "float32" => "F32",
         "float16" => "F16",
         "bfloat16" => "Bf16",
         other => return Err(format!("unknown element type {other:?}")),
     };
-    writeln!(out, "stored: crate::dtype::DType::{stored},").expect("memory");
-    let file = format!("/{}", kernel.file.display());
-    writeln!(out, "source: include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {file:?})),").expect("memory");
-    let defines: Vec<_> = variant.row.defines.iter().collect();
-    writeln!(out, "defines: &{defines:?},").expect("memory");
+    let (source, module) = (format!("/{}", kernel.file.display()), format!("/{}", spirv_file(kernel, variant)));
     // The names of variants and fields, as `Debug` writes them, are Rust's.
-    writeln!(out, "bindings: &{:?},", interface.bindings).expect("memory");
-    writeln!(out, "push_bytes: {},", 4 * interface.push.len()).expect("memory");
-    writeln!(out, "push: &{:?}, constants: &{constants:?},", interface.push).expect("memory");
-    writeln!(out, "local_size: {:?}, shared_bytes: {},", interface.local_size, interface.shared_bytes).expect("memory");
-    let (words, file) = (variant.spirv.len(), format!("/{}", spirv_file(kernel, variant)));
-    writeln!(out, "spirv: &bytemuck::must_cast::<[u8; {}], [u32; {words}]>(", 4 * words).expect("memory");
-    writeln!(out, "*include_bytes!(concat!(env!(\"OUT_DIR\"), {file:?}))) }},").expect("memory");
-    Ok(out)
+    Ok(format!(
+        "Variant {{
+        name: {:?}, needs: &[{needs}], stored: crate::dtype::DType::{stored},
+        source: include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {source:?})), defines: &{:?},
+        bindings: &{bindings:?}, push_bytes: {}, push: &{push:?}, constants: &{:?},
+        local_size: {local_size:?}, shared_bytes: {shared_bytes},
+        spirv: &bytemuck::must_cast::<[u8; {}], [u32; {}]>(*include_bytes!(concat!(env!(\"OUT_DIR\"), {module:?}))),
+    }},",
+        row.name,
+        row.defines.iter().collect::<Vec<_>>(),
+        4 * push.len(),
+        lower(constants),
+        4 * spirv.len(),
+        spirv.len()
+    ))
 }
 
 /// The file of a variant's module, beside `kernels.rs`.

@@ -1,6 +1,6 @@
-//! Builds all kernels: compiles, validates and reflects their variants, and writes the modules.
+//! Builds all kernels: compiles (to SPIR-V 1.6 for Vulkan 1.3), validates and reflects their variants, and writes the
+//! modules.
 
-mod compile;
 mod emit;
 mod manifest;
 
@@ -19,6 +19,8 @@ mod spirv_tools;
 mod capabilities;
 
 use std::path::Path;
+
+use glsl::Request;
 
 /// Writes the modules and returns the text of `kernels.rs`, or the faults of all shaders, one per line, as
 /// `file:line: error: what`.
@@ -62,14 +64,29 @@ pub fn generate(out: &Path) -> Result<String, String> {
     Ok(emit::emit(&built)? + &emit::includes(&shaders.join("include"))?)
 }
 
+/// Compiles every variant twice: the module that the device runs, and unoptimised for its interface, with every binding,
+/// push constant and specialization constant under its name, used or not.
 fn build(kernel: &manifest::Kernel, shaders: &Path) -> Result<emit::Kernel, String> {
+    let file = kernel.file.display().to_string();
+    let text = std::fs::read_to_string(&kernel.file).map_err(|e| format!("{file}: error: {e}"))?;
     let mut variants = Vec::new();
     for row in &kernel.variants {
-        let module = compile::compile(kernel, row, shaders)?;
-        let at = |fault: String| format!("{}: error: variant {}: {fault}", kernel.file.display(), row.name);
-        spirv_tools::validate(&module.optimised).map_err(at)?;
-        let interface = reflect::reflect(&module.named, reflect::Names::Required).map_err(at)?;
-        variants.push(emit::Variant { row: row.clone(), spirv: module.optimised, interface });
+        let compile = |named| {
+            let target = (shaderc::EnvVersion::Vulkan1_3, shaderc::SpirvVersion::V1_6);
+            let request = Request { text: &text, file: &file, defines: &row.defines, target, named, strict: true };
+            request.compile(|requested, from, _| include(shaders, requested, from)).map(|(words, _)| words)
+        };
+        let (spirv, named) = (compile(false)?, compile(true)?);
+        let at = |fault: String| format!("{file}: error: variant {}: {fault}", row.name);
+        spirv_tools::validate(&spirv).map_err(at)?;
+        let interface = reflect::reflect(&named, reflect::Names::Required).map_err(at)?;
+        variants.push(emit::Variant { row: row.clone(), spirv, interface });
     }
     Ok(emit::Kernel { name: kernel.name.clone(), file: kernel.file.clone(), variants })
+}
+
+fn include(shaders: &Path, requested: &str, from: &str) -> glsl::Included {
+    let path = shaders.join("include").join(requested);
+    let content = std::fs::read_to_string(&path).map_err(|e| format!("{from}: cannot read {}: {e}", path.display()))?;
+    Ok((path.display().to_string(), content))
 }

@@ -8,13 +8,13 @@ use serde::Deserialize;
 
 /// One shader with its variants, in order of decreasing requirements.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Kernel {
+pub struct Kernel<V = Variant> {
     /// The op's name with hyphens.
     pub name: String,
     /// The GLSL file.
     pub file: PathBuf,
     /// At least one; the last requires nothing.
-    pub variants: Vec<Variant>,
+    pub variants: Vec<V>,
 }
 
 /// One build of a shader.
