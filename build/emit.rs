@@ -1,6 +1,5 @@
 //! Generates Rust from interfaces: one module per kernel, with structs whose fields have the shader's names.
 
-use std::fmt::Write;
 use std::path::Path;
 
 use super::capabilities::Feature;
@@ -22,18 +21,25 @@ pub struct Variant {
 
 /// The complete text of `kernels.rs`.
 pub fn emit(kernels: &[Kernel]) -> Result<String, String> {
-    let (mut out, mut errors, mut blocks) = (String::new(), String::new(), Vec::new());
-    for kernel in kernels {
-        match module(kernel, &mut blocks) {
-            Ok(text) => out += &text,
-            Err(fault) => writeln!(errors, "{}: error: {fault}", kernel.file.display()).expect("writes to memory"),
+    let mut blocks = Vec::new();
+    let at = |kernel: &Kernel, fault: String| format!("{}: error: {fault}", kernel.file.display());
+    let modules = kernels.iter().map(|kernel| module(kernel, &mut blocks).map_err(|fault| at(kernel, fault)));
+    let modules = all(modules)?.concat();
+    let names = join(kernels, |kernel| format!("&{}::KERNEL, ", kernel.name.replace('-', "_")));
+    let kind = "&[&crate::backend::vulkan::kernel::Kernel]";
+    Ok(format!("{modules}/// Every kernel, by name.\npub static ALL: {kind} = &[{names}];\n"))
+}
+
+/// All results, or all errors, one per line.
+pub fn all<T>(results: impl Iterator<Item = Result<T, String>>) -> Result<Vec<T>, String> {
+    let (mut found, mut errors) = (Vec::new(), String::new());
+    for result in results {
+        match result {
+            Ok(item) => found.push(item),
+            Err(error) => errors += &format!("{}\n", error.trim_end()),
         }
     }
-    let names = join(kernels, |kernel| format!("&{}::KERNEL, ", kernel.name.replace('-', "_")));
-    out += &format!(
-        "/// Every kernel, by name.\npub static ALL: &[&crate::backend::vulkan::kernel::Kernel] = &[{names}];\n"
-    );
-    if errors.is_empty() { Ok(out) } else { Err(errors) }
+    if errors.is_empty() { Ok(found) } else { Err(errors) }
 }
 
 /// The texts of the files in `shaders/include`, by name, since users' shaders may include them, too.
@@ -46,9 +52,9 @@ pub fn includes(folder: &Path) -> Result<String, String> {
         files.push((entry.file_name().to_string_lossy().into_owned(), text));
     }
     files.sort();
-    let mut out = String::from("/// Name and text of each file of `shaders/include`.\n");
-    writeln!(out, "pub static INCLUDES: &[(&str, &str)] = &{files:?};").expect("writes to memory");
-    Ok(out)
+    Ok(format!(
+        "/// Name and text of each file of `shaders/include`.\npub static INCLUDES: &[(&str, &str)] = &{files:?};\n"
+    ))
 }
 
 /// Checks that the variants' interfaces differ only in constants and sizes; returns all constants set by callers.

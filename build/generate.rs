@@ -19,6 +19,8 @@ mod spirv_tools;
 mod capabilities;
 
 use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use glsl::Request;
 
@@ -30,31 +32,17 @@ pub fn generate(out: &Path) -> Result<String, String> {
     println!("cargo::rerun-if-changed=src/backend/vulkan/capabilities.rs");
     let features: Vec<&str> = capabilities::Feature::ALL.iter().map(|f| f.name()).collect();
     let kernels = manifest::read(shaders, &features)?;
-    let next = std::sync::atomic::AtomicUsize::new(0);
-    let done = std::sync::Mutex::new(Vec::new());
+    // Threads take the next kernel until none is left; results are in the order of the kernels.
+    let next = AtomicUsize::new(0);
+    let done: Vec<_> = kernels.iter().map(|kernel| (kernel, OnceLock::new())).collect();
+    let work = || {
+        while let Some((kernel, result)) = done.get(next.fetch_add(1, Relaxed)) {
+            result.get_or_init(|| build(kernel, shaders));
+        }
+    };
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(kernels.len());
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some(kernel) = kernels.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
-                    let result = build(kernel, shaders);
-                    done.lock().expect("no panic while held").push((kernel.name.clone(), result));
-                }
-            });
-        }
-    });
-    let mut done = done.into_inner().expect("the threads have ended");
-    done.sort_by(|a, b| a.0.cmp(&b.0));
-    let (mut built, mut errors) = (Vec::new(), String::new());
-    for (_, result) in done {
-        match result {
-            Ok(kernel) => built.push(kernel),
-            Err(error) => errors += &format!("{}\n", error.trim_end()),
-        }
-    }
-    if !errors.is_empty() {
-        return Err(errors);
-    }
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    let built = emit::all(done.into_iter().filter_map(|(_, result)| result.into_inner()))?;
     for (kernel, variant) in
         built.iter().flat_map(|kernel| kernel.variants.iter().map(move |variant| (kernel, variant)))
     {
