@@ -61,8 +61,17 @@ impl Pipeline {
         // SAFETY: the set layout is alive.
         pipeline.layout = unsafe { device.handle.create_pipeline_layout(&layout, None) }
             .map_err(|cause| device.failure("vkCreatePipelineLayout", cause))?;
-        pipeline.handle = compile(device, variant, constants, pipeline.layout)
-            .map_err(|cause| refused(device.failure(&format!("compiling {}", variant.name), cause), variant))?;
+        let handle = compile(device, variant, constants, pipeline.layout);
+        pipeline.handle =
+            handle.map_err(|cause| match device.failure(&format!("compiling {}", variant.name), cause) {
+                // The driver rejects the shader; every other error is one of the device.
+                Error::Device { device, cause, .. } => Error::PipelineCreationFailed {
+                    shader: variant.name.into(),
+                    reason: format!("the driver of {device} answers {cause}"),
+                    remedy: "GRILLY_DEBUG=1 shows what the validation layer finds".into(),
+                },
+                other => other,
+            })?;
         device.name(pipeline.handle, variant.name);
         device.name(pipeline.layout, variant.name);
         device.name(pipeline.sets, variant.name);
@@ -102,18 +111,6 @@ fn compile(
     // SAFETY: a pipeline does not need its module once it is created.
     unsafe { device.handle.destroy_shader_module(module, None) };
     made.map(|pipelines| pipelines[0]).map_err(|(_, cause)| cause)
-}
-
-/// Distinguishes a driver's rejection of a shader from a device error.
-fn refused(error: Error, variant: &Variant) -> Error {
-    match error {
-        Error::Device { device, cause, .. } => Error::PipelineCreationFailed {
-            shader: variant.name.into(),
-            reason: format!("the driver of {device} answers {cause}"),
-            remedy: "GRILLY_DEBUG=1 shows what the validation layer finds".into(),
-        },
-        other => other,
-    }
 }
 
 fn check_limits(device: &Device, variant: &Variant, constants: &[u32]) -> Result<()> {

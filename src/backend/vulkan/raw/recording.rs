@@ -370,23 +370,14 @@ pub enum Timing {
 fn memory_barrier(command: &Command) -> vk::MemoryBarrier2<'static> {
     use vk::{AccessFlags2 as Access, PipelineStageFlags2 as Stage};
     let shader = Access::SHADER_STORAGE_READ | Access::SHADER_STORAGE_WRITE;
-    let (from, wrote, to, uses) = match command {
-        Command::Start => (
-            Stage::COMPUTE_SHADER | Stage::COPY,
-            Access::SHADER_STORAGE_WRITE | Access::TRANSFER_WRITE,
-            Stage::COMPUTE_SHADER,
-            shader,
-        ),
-        Command::BeforeCopies => (
-            Stage::COMPUTE_SHADER | Stage::COPY,
-            Access::SHADER_STORAGE_WRITE | Access::TRANSFER_WRITE,
-            Stage::COPY,
-            Access::TRANSFER_READ | Access::TRANSFER_WRITE,
-        ),
-        Command::AfterCopies => {
-            (Stage::COPY, Access::TRANSFER_WRITE, Stage::HOST | Stage::COMPUTE_SHADER, Access::HOST_READ | shader)
-        }
-        _ => (Stage::COMPUTE_SHADER, Access::SHADER_STORAGE_WRITE, Stage::COMPUTE_SHADER, shader),
+    let dispatched = (Stage::COMPUTE_SHADER, Access::SHADER_STORAGE_WRITE);
+    let copied = (Stage::COPY, Access::TRANSFER_WRITE);
+    let both = (dispatched.0 | copied.0, dispatched.1 | copied.1);
+    let ((from, wrote), (to, uses)) = match command {
+        Command::Start => (both, (Stage::COMPUTE_SHADER, shader)),
+        Command::BeforeCopies => (both, (Stage::COPY, Access::TRANSFER_READ | Access::TRANSFER_WRITE)),
+        Command::AfterCopies => (copied, (Stage::HOST | Stage::COMPUTE_SHADER, Access::HOST_READ | shader)),
+        _ => (dispatched, (Stage::COMPUTE_SHADER, shader)),
     };
     vk::MemoryBarrier2::default().src_stage_mask(from).src_access_mask(wrote).dst_stage_mask(to).dst_access_mask(uses)
 }
