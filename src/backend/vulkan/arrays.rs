@@ -15,7 +15,7 @@ use super::limits::flops_per_submission;
 use super::memory::Budget;
 use super::prepared::{Ready, bindable};
 use super::profile;
-use super::raw::{Buffer, Command, Grid, Kind, Launch, Recording, Slice, Ticket, Timing, lock};
+use super::raw::{Buffer, Command, Grid, Kind, Launch, Recording, Slice, Ticket, lock};
 use super::registry;
 use crate::backend::faults::{self, Fault};
 use crate::backend::{ArrayEngine, Memory, Prepared, ProgramOptions, UserDispatch};
@@ -221,16 +221,12 @@ impl VulkanArrays {
         (list.dispatches, list.flops, list.staged, list.copied) = (0, 0, 0, false);
         list.used.clear();
         list.release_finished()?;
-        let mut recording = match list.rested.pop() {
-            Some(recording) => recording,
-            None if list.running.len() < MOST_RECORDINGS => Recording::new(device)?,
-            None => {
-                let oldest = list.running.pop_front();
-                oldest.map_or_else(|| Recording::new(device), Ok)?
-            }
+        let earlier = match list.rested.pop() {
+            None if list.running.len() >= MOST_RECORDINGS => list.running.pop_front(),
+            rested => rested,
         };
-        let timing = if profile::is_on() { Timing::On } else { Timing::Off };
-        recording.record(commands, timing)?;
+        let mut recording = earlier.map_or_else(|| Recording::new(device), Ok)?;
+        recording.record(commands, profile::timing())?;
         list.last = device.submit(&mut [&mut recording])?;
         list.running.push_back(recording);
         Ok(())

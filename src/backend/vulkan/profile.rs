@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use super::raw::{Launch, lock};
+use super::raw::{Launch, Timing, lock};
 
 static ON: AtomicBool = AtomicBool::new(false);
 static TIMES: Mutex<Times> = Mutex::new(BTreeMap::new());
@@ -34,8 +34,8 @@ pub fn times() -> Times {
     lock(&TIMES).clone()
 }
 
-pub(super) fn is_on() -> bool {
-    ON.load(Relaxed)
+pub(super) fn timing() -> Timing {
+    if ON.load(Relaxed) { Timing::On } else { Timing::Off }
 }
 
 pub(super) fn add(batch: &[(&Launch, f64)]) {

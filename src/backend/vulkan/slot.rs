@@ -107,7 +107,7 @@ impl Slot {
     }
 
     fn record(&mut self, shared: &Shared) -> Result<()> {
-        self.timing = if profile::is_on() { Timing::On } else { Timing::Off };
+        self.timing = profile::timing();
         let parts = shared.submissions(self.capacity);
         while self.parts.len() < parts {
             self.parts.push(Recording::new(&shared.device)?);
@@ -154,7 +154,7 @@ impl Slot {
         device.check("a batch")?;
         // An abandoned batch may still be in flight here.
         device.wait_unless_reached(self.ticket)?;
-        if (self.timing == Timing::On) != profile::is_on() {
+        if self.timing != profile::timing() {
             self.record(shared)?;
         }
         let grids = shared.grids.evaluate(feed.counts);
