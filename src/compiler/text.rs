@@ -22,10 +22,8 @@ pub(super) fn read(path: &Path) -> Result<String, String> {
         return Err(fault("is not a regular file"));
     }
     let mut text = String::new();
-    let file = File::open(path).map_err(|cause| fault(&format!("cannot be read: {cause}")))?;
-    file.take(LONGEST as u64 + 1)
-        .read_to_string(&mut text)
-        .map_err(|cause| fault(&format!("cannot be read: {cause}")))?;
+    let read = File::open(path).and_then(|file| file.take(LONGEST as u64 + 1).read_to_string(&mut text));
+    read.map_err(|cause| fault(&format!("cannot be read: {cause}")))?;
     if text.len() > LONGEST {
         return Err(fault(&format!("has more than {LONGEST} bytes, which is the most that is compiled")));
     }

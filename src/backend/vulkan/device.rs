@@ -114,7 +114,7 @@ fn claim() -> Result<()> {
 /// `DeviceUnavailable` stating what was found and what it lacks; `IndexOutOfRange`; `Unusable` after a fork.
 pub fn open(position: Option<usize>, settings: &Settings) -> Result<Choice> {
     let (opened, reason) = open_device(position, settings)?;
-    Ok(Choice { backend: Arc::new(Vulkan { opened }), reason })
+    Ok(Choice { backend: Arc::new(Vulkan(opened)), reason })
 }
 
 pub(super) fn open_device(position: Option<usize>, settings: &Settings) -> Result<(Arc<Opened>, String)> {
@@ -181,9 +181,7 @@ fn forked() -> bool {
     owner != 0 && owner != std::process::id()
 }
 
-struct Vulkan {
-    opened: Arc<Opened>,
-}
+struct Vulkan(Arc<Opened>);
 
 impl Backend for Vulkan {
     fn kind(&self) -> BackendKind {
@@ -191,7 +189,7 @@ impl Backend for Vulkan {
     }
 
     fn device_name(&self) -> &str {
-        &self.opened.device.capabilities.name
+        &self.0.device.capabilities.name
     }
 
     fn prepare(
@@ -200,13 +198,13 @@ impl Backend for Vulkan {
         weights: Arc<dyn WeightSource>,
         options: ProgramOptions,
     ) -> Result<Arc<dyn Program>> {
-        program::prepare(&self.opened, plan, &*weights, options)
+        program::prepare(&self.0, plan, &*weights, options)
     }
 
     fn arrays(&self, own: Option<ProgramOptions>) -> Result<Arc<dyn ArrayEngine>> {
         Ok(match own {
-            None => self.opened.arrays(),
-            Some(_) => VulkanArrays::new(&self.opened, own),
+            None => self.0.arrays(),
+            Some(_) => VulkanArrays::new(&self.0, own),
         })
     }
 }
@@ -255,7 +253,7 @@ mod tests {
         let y = graph.node("sum", Binary::from(BinaryKind::Add), &[x, x]).unwrap();
         graph.outputs = vec![y];
         let plan = Arc::new(Plan::new(graph));
-        let backend = Vulkan { opened: opened.clone() };
+        let backend = Vulkan(opened.clone());
         let prepare = || backend.prepare(plan.clone(), Arc::new(Nothing), ProgramOptions::default());
         let (program, doomed) = (prepare().unwrap(), prepare().unwrap());
         let x = [1.0f32, 2.0, 3.0, 4.0];

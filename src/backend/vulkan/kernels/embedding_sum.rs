@@ -31,18 +31,16 @@ pub fn embedding_sum(to: &mut Lowering<'_>, _: &EmbeddingSum) -> Result<()> {
     let rows = Rows::of(&to.result().shape)?;
     // Groups of steps; the first group writes, each later one accumulates.
     let mut groups: Vec<Vec<Step>> = Vec::new();
-    let mut open = false;
     for place in (0..to.operands()).step_by(2) {
         let index = to.operand(place);
         let table_rows = to.shape(place + 1).rows().size(Counts::default());
         let row_bytes = to.dtype(place + 1).bytes(rows.columns as usize) as u64;
         let cut = slices(to.operand(place + 1), table_rows, row_bytes, to.capabilities)?;
         let sliced = cut.len() > 1;
-        match groups.last_mut().filter(|_| open && !sliced) {
+        match groups.last_mut().filter(|group| !sliced && !group[0].sliced) {
             Some(group) if group[0].terms.len() < MOST_TERMS => group[0].terms.push(Term { index, table: cut[0] }),
             _ => groups.push(cut.iter().map(|s| Step { terms: vec![Term { index, table: *s }], sliced }).collect()),
         }
-        open = !sliced;
     }
     let variant = to.select(&KERNEL)?;
     for (place, Step { terms, sliced }) in groups.iter().enumerate().flat_map(|(i, g)| g.iter().map(move |s| (i, s))) {
