@@ -2,7 +2,7 @@
 //! files.
 
 use std::cell::Cell;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::glsl::Included;
 use super::text;
@@ -16,56 +16,46 @@ const DEEPEST: usize = 64;
 /// next twice amount to `2^n`.
 const MOST_FILES: usize = 4096;
 
-/// The included files of one compilation, limited in number and size.
-pub(super) struct Includes<'a> {
-    directory: &'a Path,
-    files: Cell<usize>,
-    bytes: Cell<usize>,
-}
-
-impl<'a> Includes<'a> {
-    /// For a shader in the folder `directory`.
-    pub(super) fn new(directory: &'a Path) -> Self {
-        Includes { directory, files: Cell::new(0), bytes: Cell::new(0) }
-    }
-
-    /// The file that `#include "requested"` refers to in the file `from`, which is at include depth `depth`.
-    pub(super) fn resolve(&self, requested: &str, from: &str, depth: usize) -> Included {
+/// What finds the files of one compilation, limited in number and size: the file that `#include "requested"` refers to in
+/// the file `from`, which is at include depth `depth`. The shader is in the folder `directory`.
+pub(super) fn resolver(directory: &Path) -> impl Fn(&str, &str, usize) -> Included {
+    let (files, bytes) = (Cell::new(0), Cell::new(0));
+    move |requested, from, depth| {
         let circle = "does a file include itself, without `#ifndef NAME`, `#define NAME` and `#endif` around it?";
         if depth > DEEPEST {
             return Err(format!("more than {DEEPEST} files deep; {circle}"));
         }
-        self.files.set(self.files.get() + 1);
-        if self.files.get() > MOST_FILES {
+        files.set(files.get() + 1);
+        if files.get() > MOST_FILES {
             return Err(format!("more than {MOST_FILES} files are included; {circle}"));
         }
-        let (name, content) = self.find(requested, from)?;
-        self.bytes.set(self.bytes.get() + content.len());
-        match self.bytes.get() > text::LONGEST {
+        let (name, content) = find(directory, requested, from)?;
+        bytes.set(bytes.get() + content.len());
+        match bytes.get() > text::LONGEST {
             true => Err(format!("the included files have more than {} bytes; {circle}", text::LONGEST)),
             false => Ok((name, content)),
         }
     }
+}
 
-    fn find(&self, requested: &str, from: &str) -> Included {
-        let mut tried = Vec::new();
-        // grilly's own files include their own neighbours, whatever files the user has.
-        if !from.starts_with(OWN) {
-            let beside = Path::new(from).parent().unwrap_or(Path::new("")).to_owned();
-            for folder in [beside, self.directory.to_owned(), self.directory.join("include")] {
-                let path: PathBuf = folder.join(requested);
-                if path.exists() {
-                    return text::read(&path).map(|text| (path.display().to_string(), text));
-                }
-                tried.push(path.display().to_string());
+fn find(directory: &Path, requested: &str, from: &str) -> Included {
+    let mut tried = Vec::new();
+    // grilly's own files include their own neighbours, whatever files the user has.
+    if !from.starts_with(OWN) {
+        let beside = Path::new(from).parent().unwrap_or(Path::new("")).to_owned();
+        for folder in [beside, directory.to_owned(), directory.join("include")] {
+            let path = folder.join(requested);
+            if path.exists() {
+                return text::read(&path).map(|text| (path.display().to_string(), text));
             }
+            tried.push(path.display().to_string());
         }
-        match INCLUDES.iter().find(|(name, _)| *name == requested) {
-            Some((name, text)) => Ok((format!("{OWN}{name}"), (*text).to_owned())),
-            None => {
-                let names: Vec<&str> = INCLUDES.iter().map(|(name, _)| *name).collect();
-                Err(format!("looked for {}; grilly's own files are {}", tried.join(", "), names.join(", ")))
-            }
+    }
+    match INCLUDES.iter().find(|(name, _)| *name == requested) {
+        Some((name, text)) => Ok((format!("{OWN}{name}"), (*text).to_owned())),
+        None => {
+            let names: Vec<&str> = INCLUDES.iter().map(|(name, _)| *name).collect();
+            Err(format!("looked for {}; grilly's own files are {}", tried.join(", "), names.join(", ")))
         }
     }
 }

@@ -32,7 +32,6 @@ use crate::backend::vulkan::{self, Interface, Variant, spirv_tools};
 use crate::{Error, Result};
 use cache::Compiled;
 use functions::MAIN;
-use include::Includes;
 
 /// A compiled function of a shader file.
 #[derive(Debug, Clone)]
@@ -159,10 +158,8 @@ impl ShaderCompiler {
         let failed = |text| self.failure(shader, text);
         // The size of included files is not yet known.
         let most = text.len() + if text.contains("include") { text::LONGEST } else { 0 };
-        let preprocessed = text::on_deep_stack(most, || {
-            let files = Includes::new(&self.config.shader_directory);
-            request.preprocess(|requested, from, depth| files.resolve(requested, from, depth))
-        });
+        let directory = &self.config.shader_directory;
+        let preprocessed = text::on_deep_stack(most, || request.preprocess(include::resolver(directory)));
         let preprocessed = preprocessed.map_err(failed)?;
         if preprocessed.len() > text::LONGEST {
             let (length, most) = (preprocessed.len(), text::LONGEST);
@@ -175,10 +172,8 @@ impl ShaderCompiler {
             return Ok(compiled);
         }
         self.compilations.fetch_add(1, Relaxed);
-        let made = text::on_deep_stack(most.max(preprocessed.len()), || {
-            let files = Includes::new(&self.config.shader_directory);
-            request.compile(|requested, from, depth| files.resolve(requested, from, depth))
-        });
+        let most = most.max(preprocessed.len());
+        let made = text::on_deep_stack(most, || request.compile(include::resolver(directory)));
         let (mut named, warnings) = made.map_err(failed)?;
         if !warnings.trim().is_empty() {
             log::warn!(target: "grilly", "{}", warnings.trim_end());
