@@ -102,20 +102,16 @@ impl<'a> Reader<'a> {
 
     /// One compute entry point, `main`.
     fn entry_point(&self) -> Result<(), String> {
-        match self.module.entry_points.as_slice() {
-            [entry] => match entry.operands.as_slice() {
-                [Operand::ExecutionModel(ExecutionModel::GLCompute), _, Operand::LiteralString(name), ..]
-                    if name == "main" =>
-                {
-                    Ok(())
-                }
-                [Operand::ExecutionModel(model), _, Operand::LiteralString(name), ..] => Err(format!(
-                    "the entry point is {name:?} of a {model:?} shader, expected \"main\" of a compute shader"
-                )),
-                _ => Err("the entry point cannot be read".into()),
-            },
-            entries => Err(format!("{} entry points, expected one, \"main\"", entries.len())),
+        let [entry] = self.module.entry_points.as_slice() else {
+            return Err(format!("{} entry points, expected one, \"main\"", self.module.entry_points.len()));
+        };
+        let [Operand::ExecutionModel(model), _, Operand::LiteralString(name), ..] = entry.operands.as_slice() else {
+            return Err("the entry point cannot be read".into());
+        };
+        if (*model, name.as_str()) == (ExecutionModel::GLCompute, "main") {
+            return Ok(());
         }
+        Err(format!("the entry point is {name:?} of a {model:?} shader, expected \"main\" of a compute shader"))
     }
 
     fn declaration(&self, id: Word) -> Result<&'a Instruction, String> {
