@@ -1,5 +1,6 @@
 //! Generates Rust from interfaces: one module per kernel, with structs whose fields have the shader's names.
 
+use std::fmt::Debug;
 use std::path::Path;
 
 use super::capabilities::Feature;
@@ -22,12 +23,12 @@ pub struct Variant {
 /// The complete text of `kernels.rs`.
 pub fn emit(kernels: &[Kernel]) -> Result<String, String> {
     let mut blocks = Vec::new();
-    let at = |kernel: &Kernel, fault: String| format!("{}: error: {fault}", kernel.file.display());
-    let modules = kernels.iter().map(|kernel| module(kernel, &mut blocks).map_err(|fault| at(kernel, fault)));
-    let modules = all(modules)?.concat();
+    let modules = all(kernels.iter().map(|kernel| {
+        module(kernel, &mut blocks).map_err(|fault| format!("{}: error: {fault}", kernel.file.display()))
+    }))?;
     let names = join(kernels, |kernel| format!("&{}::KERNEL, ", kernel.name.replace('-', "_")));
     let kind = "&[&crate::backend::vulkan::kernel::Kernel]";
-    Ok(format!("{modules}/// Every kernel, by name.\npub static ALL: {kind} = &[{names}];\n"))
+    Ok(modules.concat() + &format!("/// Every kernel, by name.\npub static ALL: {kind} = &[{names}];\n"))
 }
 
 /// All results, or all errors, one per line.
@@ -62,21 +63,19 @@ fn constants(kernel: &Kernel) -> Result<Vec<Constant>, String> {
     let first = &kernel.variants[0];
     let mut constants = first.interface.constants.clone();
     for variant in &kernel.variants[1..] {
-        let differ = |what: &str, a: String, b: String| {
-            Err(format!("variants {} and {} differ in {what}: {a} and {b}", first.row.name, variant.row.name))
+        let differ = |what: &str, a: &dyn Debug, b: &dyn Debug| {
+            Err(format!("variants {} and {} differ in {what}: {a:?} and {b:?}", first.row.name, variant.row.name))
         };
         let (a, b) = (&first.interface, &variant.interface);
         if a.bindings != b.bindings {
-            return differ("bindings", format!("{:?}", a.bindings), format!("{:?}", b.bindings));
+            return differ("bindings", &a.bindings, &b.bindings);
         }
         if a.push != b.push {
-            return differ("push constants", format!("{:?}", a.push), format!("{:?}", b.push));
+            return differ("push constants", &a.push, &b.push);
         }
         for constant in &b.constants {
             match constants.iter().find(|c| c.name == constant.name) {
-                Some(known) if known != constant => {
-                    return differ("a constant", format!("{known:?}"), format!("{constant:?}"));
-                }
+                Some(known) if known != constant => return differ("a constant", known, constant),
                 Some(_) => {}
                 None => constants.push(constant.clone()),
             }
