@@ -13,15 +13,12 @@ const LARGEST_FILE: u64 = 64 << 20;
 /// The folder `grilly` in `$XDG_CACHE_HOME`, or in the platform's equivalent.
 pub(crate) fn folder() -> Option<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let folder = if let Some(folder) = variable("XDG_CACHE_HOME") {
-        folder
-    } else if cfg!(windows) {
-        variable("LOCALAPPDATA")?
-    } else {
-        let below = if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" };
-        variable("HOME")?.join(below)
+    let platform = || match std::env::consts::OS {
+        "windows" => variable("LOCALAPPDATA"),
+        "macos" => Some(variable("HOME")?.join("Library/Caches")),
+        _ => Some(variable("HOME")?.join(".cache")),
     };
-    Some(folder.join("grilly"))
+    Some(variable("XDG_CACHE_HOME").or_else(platform)?.join("grilly"))
 }
 
 /// The data of a file; `None` when it is missing, unreadable or damaged.
