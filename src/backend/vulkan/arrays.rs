@@ -18,7 +18,7 @@ use super::profile;
 use super::raw::{Buffer, Command, Grid, Kind, Launch, Recording, Slice, Ticket, lock};
 use super::registry;
 use crate::backend::faults::{self, Fault};
-use crate::backend::{ArrayEngine, Memory, Prepared, ProgramOptions, UserDispatch};
+use crate::backend::{ArrayEngine, Memory, Prepared, UserDispatch};
 use crate::graph::Plan;
 use crate::ops::Counts;
 use crate::stats::COUNTERS;
@@ -159,10 +159,9 @@ impl List {
 }
 
 impl VulkanArrays {
-    /// Creates an engine within `options`.
-    pub(super) fn new(opened: &Arc<Opened>, options: Option<ProgramOptions>) -> Arc<Self> {
-        let limit = options.and_then(|options| options.memory_limit).unwrap_or(u64::MAX);
-        let memory = (opened.device.capabilities.memory / 16 * 15).min(limit);
+    /// Creates an engine that holds at most `memory_limit` bytes of device memory, if there is a limit.
+    pub(super) fn new(opened: &Arc<Opened>, memory_limit: Option<u64>) -> Arc<Self> {
+        let memory = memory_limit.unwrap_or(u64::MAX).min(opened.device.capabilities.memory / 16 * 15);
         Arc::new_cyclic(|own| VulkanArrays {
             opened: opened.clone(),
             budget: Budget::new(memory),
@@ -424,11 +423,7 @@ impl ArrayEngine for VulkanArrays {
         if let Some(guard) = held.guard {
             let whole = results.map(guard, GUARD, |memory| memory.iter().all(|byte| *byte == MARK))?;
             if !whole {
-                return Err(Error::Device {
-                    device: device.capabilities.name.clone(),
-                    call: "reading an array".into(),
-                    cause: "a kernel wrote past the end of its result".into(),
-                });
+                return Err(device.misuse("reading an array", "a kernel wrote past the end of its result".into()));
             }
         }
         COUNTERS.bytes_down.fetch_add(bytes.len() as u64, Relaxed);

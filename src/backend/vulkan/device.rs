@@ -204,7 +204,7 @@ impl Backend for Vulkan {
     fn arrays(&self, own: Option<ProgramOptions>) -> Result<Arc<dyn ArrayEngine>> {
         Ok(match own {
             None => self.0.arrays(),
-            Some(_) => VulkanArrays::new(&self.0, own),
+            Some(options) => VulkanArrays::new(&self.0, options.memory_limit),
         })
     }
 }

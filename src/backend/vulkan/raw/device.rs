@@ -145,7 +145,7 @@ impl Device {
     }
 
     /// An error in grilly rather than in the driver: a command that does not match its operands.
-    pub(super) fn misuse(&self, call: &str, cause: String) -> Error {
+    pub fn misuse(&self, call: &str, cause: String) -> Error {
         Error::Device { device: self.capabilities.name.clone(), call: call.into(), cause }
     }
 
@@ -175,8 +175,7 @@ impl Device {
         // Checked again under the lock, because shutdown counts the submissions under it.
         self.check("a submission")?;
         if strikes(Fault::DeviceLost) {
-            self.lost.store(true, SeqCst);
-            return Err(Error::DeviceLost { device: self.capabilities.name.clone(), during: "a submission".into() });
+            return Err(self.failure("a submission", vk::Result::ERROR_DEVICE_LOST));
         }
         let ticket = Ticket(queue.last.0 + 1);
         let buffers: Vec<_> =
