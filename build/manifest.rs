@@ -18,11 +18,13 @@ pub struct Kernel<V = Variant> {
 }
 
 /// One build of a shader.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Deserialize, Debug, Default, Clone, PartialEq)]
+#[serde(deny_unknown_fields, default)]
 pub struct Variant {
-    /// `kernel` or `kernel-variant`.
+    /// `kernel` or `kernel-variant`; as declared, only what follows the kernel's name.
     pub name: String,
-    /// Storage type of activations and matrices: one of [`STORED`].
+    /// Storage type of activations and matrices: one of [`STORED`]. Declared for all variants at once.
+    #[serde(skip)]
     pub stored: String,
     /// Names of the required device features.
     pub needs: Vec<String>,
@@ -42,7 +44,7 @@ struct Declaration {
     /// Element types, each with all variants; float32 if omitted.
     stored: Option<Vec<String>>,
     /// One that needs nothing if omitted.
-    variants: Vec<VariantRow>,
+    variants: Vec<Variant>,
     /// The other kernels, by name.
     builds: BTreeMap<String, Build>,
 }
@@ -55,14 +57,6 @@ struct Build {
     define: String,
     /// Element types, if not the file's.
     stored: Option<Vec<String>>,
-}
-
-#[derive(Deserialize, Default, Clone)]
-#[serde(deny_unknown_fields, default)]
-struct VariantRow {
-    name: String,
-    needs: Vec<String>,
-    defines: BTreeMap<String, String>,
 }
 
 /// Reads all kernels under `folder`, sorted by name. `features` are the valid names in `needs`.
@@ -86,7 +80,7 @@ pub fn parse(text: &str, path: &Path, features: &[&str]) -> Result<Vec<Kernel>, 
     let lines: Vec<&str> = text.lines().map(|line| line.strip_prefix("//#").unwrap_or_default()).collect();
     let mut file: Declaration = toml::from_str(&lines.join("\n")).map_err(|e| at(e.to_string().replace('\n', " ")))?;
     if file.variants.is_empty() {
-        file.variants.push(VariantRow::default());
+        file.variants.push(Variant::default());
     }
     let own = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let mut rows = vec![(own, file.clone())];
@@ -121,11 +115,11 @@ fn kernel(kernel: String, row: Declaration, path: &Path, features: &[&str]) -> R
         if variants.iter().any(|v| v.name == name) {
             return Err(format!("{kernel}: two variants are called {name:?}"));
         }
-        let mut defines = variant.defines;
+        let mut variant = Variant { name, stored: stored.clone(), ..variant };
         if !float32 {
-            defines.insert("STORED".into(), stored.to_uppercase());
+            variant.defines.insert("STORED".into(), stored.to_uppercase());
         }
-        variants.push(Variant { name, stored: stored.clone(), needs: variant.needs, defines });
+        variants.push(variant);
     }
     if !row.optional && variants.last().is_some_and(|v| !v.needs.is_empty()) {
         return Err(format!("{kernel}: the last variant must need nothing, so that every device has one"));
