@@ -3,45 +3,35 @@
 //! The three ops do not support texts of different lengths, so after expansion texts of one length run at a time:
 //! [`Dim::Length`]. The joint product of queries, keys and values becomes three products.
 
-use super::{Fusion, Outcome};
+use super::{Attempt, Fusion};
 use crate::graph::{Graph, Source, ValueId};
 use crate::ops::{Attention, AttentionOutput, AttentionScores, Dim, Linear, Op, Shape, Softmax};
 use crate::tensor::{Part, Recipe};
 
 const PASS: &str = "attention";
 
-/// Keeps or expands every `attention`.
-pub(super) fn run(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
-    let mut outcomes = Vec::new();
-    let mut index = 0;
-    while index < graph.nodes.len() {
-        if matches!(graph.nodes[index].op, Op::Attention(_)) {
-            let node = graph.nodes[index].name.clone();
-            outcomes.push(match reason(graph, index, fusion) {
-                None => Outcome::Fused { pass: PASS, node },
-                Some(reason) => match take_apart(graph, index, fusion.architecture) {
-                    Ok(()) => Outcome::Declined { pass: PASS, node, reason },
-                    Err(fault) => {
-                        log::warn!(target: "grilly", "{node} stays fused ({fault}), although {reason}");
-                        Outcome::Fused { pass: PASS, node }
-                    }
-                },
-            });
+/// Keeps or expands an `attention`.
+pub(super) fn attempt(graph: &mut Graph, index: usize, fusion: &Fusion<'_>) -> Option<Attempt> {
+    let Op::Attention(op) = &graph.nodes[index].op else { return None };
+    let Some(reason) = reason(op, fusion) else { return Some((PASS, Ok(index))) };
+    let done = match take_apart(graph, index, fusion.architecture) {
+        Ok(()) => Err(reason),
+        Err(fault) => {
+            log::warn!(target: "grilly", "{} stays fused ({fault}), although {reason}", graph.nodes[index].name);
+            Ok(index)
         }
-        index += 1;
-    }
-    outcomes
+    };
+    Some((PASS, done))
 }
 
-/// The three ops that node `index` is equivalent to.
+/// The three ops that the op is equivalent to.
 fn parts(op: &Attention, architecture: &str) -> (AttentionScores, Softmax, AttentionOutput) {
     let output = AttentionOutput { architecture: architecture.to_owned(), ..AttentionOutput::default() };
     (AttentionScores { scale: op.scale }, Softmax { causal: op.causal }, output)
 }
 
-/// The reason why the node must not stay fused.
-fn reason(graph: &Graph, index: usize, fusion: &Fusion<'_>) -> Option<String> {
-    let Op::Attention(op) = &graph.nodes[index].op else { return None };
+/// The reason why the op must not stay fused.
+fn reason(op: &Attention, fusion: &Fusion<'_>) -> Option<String> {
     let (scores, softmax, output) = parts(op, fusion.architecture);
     let ops: [(Op, usize); 3] = [(scores.into(), 2), (softmax.into(), 1), (output.into(), 2)];
     ops.iter().find_map(|(op, operands)| (fusion.apart)(op, *operands))

@@ -3,39 +3,35 @@
 //! The last step is the candidate; every other step feeds it. The fused op is built from the matched nodes, and its
 //! definition must then equal them.
 
-use super::{Fusion, Outcome};
+use super::{Attempt, Fusion};
 use crate::graph::{Graph, Node, Source, ValueId};
 use crate::ops::definition::{Origin, SUM, Sought, Term};
 use crate::ops::{Linear, Op, Residual, Shape};
 
-/// Fuses every candidate where possible.
-pub(super) fn run(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
-    let rows = Op::sought();
-    let mut outcomes = Vec::new();
-    let mut index = 0;
-    while index < graph.nodes.len() {
-        let is_last =
-            |(_, sought): &&(_, Sought)| sought.steps.last().is_some_and(|(_, fits)| fits(&graph.nodes[index].op));
-        for (pass, row) in rows.iter().filter(is_last).collect::<Vec<_>>() {
-            // Parallel steps may occur in either order.
-            let found = find(graph, index, (pass, row), fusion, Order::Given);
-            let other = || find(graph, index, (pass, row), fusion, Order::Turned).ok();
-            let found = found.or_else(|reason| other().filter(|_| row.steps.len() > 2).ok_or(reason));
-            match found.and_then(|found| replace(graph, index, found)) {
-                Ok(place) => {
-                    outcomes.push(Outcome::Fused { pass, node: graph.nodes[place].name.clone() });
-                    index = place;
-                    break;
-                }
-                Err(reason) => {
-                    let node = graph.nodes[index].name.clone();
-                    outcomes.push(Outcome::Declined { pass, node, reason });
-                }
-            }
+/// Tries the patterns that end with a node, until one of them fits.
+pub(super) fn attempts(
+    graph: &mut Graph,
+    index: usize,
+    fusion: &Fusion<'_>,
+    sought: &[(&'static str, Sought)],
+) -> Vec<Attempt> {
+    let mut attempts = Vec::new();
+    for (pass, row) in sought {
+        if !row.steps.last().is_some_and(|(_, fits)| fits(&graph.nodes[index].op)) {
+            continue;
         }
-        index += 1;
+        // Parallel steps may occur in either order.
+        let found = find(graph, index, (pass, row), fusion, Order::Given);
+        let other = || find(graph, index, (pass, row), fusion, Order::Turned).ok();
+        let found = found.or_else(|reason| other().filter(|_| row.steps.len() > 2).ok_or(reason));
+        let done = found.and_then(|found| replace(graph, index, found));
+        let fused = done.is_ok();
+        attempts.push((*pass, done));
+        if fused {
+            break;
+        }
     }
-    outcomes
+    attempts
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

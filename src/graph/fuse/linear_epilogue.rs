@@ -1,31 +1,16 @@
 //! `linear` followed by `activation` or a sum becomes one `linear` with that epilogue.
 
 use super::definitions::{Found, producer, replace};
-use super::{Fusion, Outcome};
+use super::{Attempt, Fusion};
 use crate::graph::{Graph, ValueId};
 use crate::ops::{Binary, BinaryKind, Linear, Op, Residual};
 
 const PASS: &str = "linear_epilogue";
 
-/// Folds every activation and residual sum into the product that it reads.
-pub(super) fn run(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
-    let mut outcomes = Vec::new();
-    let mut index = 0;
-    while index < graph.nodes.len() {
-        if matches!(graph.nodes[index].op, Op::Activation(_) | Op::Binary(Binary { kind: BinaryKind::Add })) {
-            match find(graph, index, fusion).and_then(|found| replace(graph, index, found)) {
-                Ok(place) => {
-                    outcomes.push(Outcome::Fused { pass: PASS, node: graph.nodes[place].name.clone() });
-                    index = place;
-                }
-                Err(reason) => {
-                    outcomes.push(Outcome::Declined { pass: PASS, node: graph.nodes[index].name.clone(), reason });
-                }
-            }
-        }
-        index += 1;
-    }
-    outcomes
+/// Folds an activation or a residual sum into the product that it reads.
+pub(super) fn attempt(graph: &mut Graph, index: usize, fusion: &Fusion<'_>) -> Option<Attempt> {
+    let ends = matches!(graph.nodes[index].op, Op::Activation(_) | Op::Binary(Binary { kind: BinaryKind::Add }));
+    ends.then(|| (PASS, find(graph, index, fusion).and_then(|found| replace(graph, index, found))))
 }
 
 /// The product with node `index` as its epilogue, or the reason why there is none. If both terms of a sum are products,
@@ -83,7 +68,12 @@ fn with_epilogue(graph: &Graph, epilogue: &Op, id: ValueId, other: Option<ValueI
 mod tests {
     use super::*;
     use crate::dtype::DType;
+    use crate::graph::fuse::{self, Outcome};
     use crate::ops::{Activation, ActivationKind, Dim, Normalize, Shape};
+
+    fn run(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
+        fuse::run(graph, |graph, index| attempt(graph, index, fusion))
+    }
 
     fn product(graph: &mut Graph, x: ValueId) -> ValueId {
         let weight = graph.weight(vec!["w".into()], Shape::fixed(&[8, 8]));

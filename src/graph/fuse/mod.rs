@@ -58,10 +58,34 @@ impl Default for Fusion<'_> {
     }
 }
 
+/// What a pass did with a node: its own name, and the index of the node that resulted or the reason why there is none.
+type Attempt = (&'static str, Result<usize, String>);
+
 /// Runs every pass and returns the outcomes.
 pub fn all(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
-    let mut outcomes = attention::run(graph, fusion);
-    outcomes.extend(linear_epilogue::run(graph, fusion));
-    outcomes.extend(definitions::run(graph, fusion));
+    let sought = Op::sought();
+    let mut outcomes = run(graph, |graph, index| attention::attempt(graph, index, fusion));
+    outcomes.extend(run(graph, |graph, index| linear_epilogue::attempt(graph, index, fusion)));
+    outcomes.extend(run(graph, |graph, index| definitions::attempts(graph, index, fusion, &sought)));
+    outcomes
+}
+
+/// Runs a pass on every node, in order, also on those that it makes after the node at hand.
+fn run<A: IntoIterator<Item = Attempt>>(graph: &mut Graph, pass: impl Fn(&mut Graph, usize) -> A) -> Vec<Outcome> {
+    let mut outcomes = Vec::new();
+    let mut index = 0;
+    while index < graph.nodes.len() {
+        let candidate = graph.nodes[index].name.clone();
+        for (pass, done) in pass(graph, index) {
+            outcomes.push(match done {
+                Ok(place) => {
+                    index = place;
+                    Outcome::Fused { pass, node: graph.nodes[place].name.clone() }
+                }
+                Err(reason) => Outcome::Declined { pass, node: candidate.clone(), reason },
+            });
+        }
+        index += 1;
+    }
     outcomes
 }
