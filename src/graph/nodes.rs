@@ -1,5 +1,7 @@
 //! A graph of operations over inputs and weights, in the order in which they were added.
 
+use std::collections::HashSet;
+
 use crate::dtype::DType;
 use crate::ops::{Cast, Counts, Dim, Op, Shape, Work};
 use crate::tensor::Part;
@@ -303,6 +305,19 @@ impl Graph {
             last[self.viewed(*output).0] = usize::MAX;
         }
         last
+    }
+
+    /// For each node, whether these values depend on it.
+    pub(crate) fn needed_for<'a>(&self, values: impl Iterator<Item = &'a ValueId>) -> Vec<bool> {
+        let mut needed: HashSet<ValueId> = values.map(|id| self.viewed(*id)).collect();
+        let mut steps = vec![false; self.nodes.len()];
+        for (step, node) in self.nodes.iter().enumerate().rev() {
+            if node.results.iter().any(|id| needed.contains(&self.viewed(*id))) {
+                steps[step] = true;
+                needed.extend(node.operands.iter().map(|id| self.viewed(*id)));
+            }
+        }
+        steps
     }
 
     /// Whether all texts of a batch must have the same length: some value has an axis of [`Dim::Length`].

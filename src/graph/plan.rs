@@ -67,7 +67,8 @@ impl Plan {
 
     /// As [`Plan::new`] for the architecture of `fusion`, without fusing the ops that it requires unfused.
     pub fn with(mut graph: Graph, fusion: &Fusion<'_>) -> Self {
-        drop_unused(&mut graph);
+        let mut needed = graph.needed_for(graph.outputs.iter().chain(&graph.states)).into_iter();
+        graph.nodes.retain(|_| needed.next().unwrap_or(true));
         let outcomes = super::fuse::all(&mut graph, fusion);
         let (buffers, storage) = place(&graph);
         let plain = |node: &Node| definition::plain(&node.op, &graph.shapes(&node.operands)).unwrap_or_default();
@@ -188,24 +189,6 @@ fn place(graph: &Graph) -> (Vec<Buffer>, Vec<Storage>) {
         storage[id] = storage[graph.viewed(ValueId(id)).0];
     }
     (buffers, storage)
-}
-
-fn drop_unused(graph: &mut Graph) {
-    let mut needed = vec![false; graph.values.len()];
-    for id in graph.outputs.iter().chain(&graph.states) {
-        needed[graph.viewed(*id).0] = true;
-    }
-    let is_needed = |needed: &[bool], node: &Node| node.results.iter().any(|id| needed[graph.viewed(*id).0]);
-    for node in graph.nodes.iter().rev() {
-        if is_needed(&needed, node) {
-            for operand in &node.operands {
-                needed[graph.viewed(*operand).0] = true;
-            }
-        }
-    }
-    let keep: Vec<bool> = graph.nodes.iter().map(|node| is_needed(&needed, node)).collect();
-    let mut keep = keep.into_iter();
-    graph.nodes.retain(|_| keep.next().unwrap_or(true));
 }
 
 /// Takes a free buffer with the same kind of rows, widened if necessary, or a new one.

@@ -57,7 +57,7 @@ impl CpuProgram {
         let plan = if plan.narrow().is_some() { Arc::new(plan.widened()) } else { plan };
         let threads = Threads::new(options.num_threads)?;
         let constants = threads.run(|| Constants::new(&plan, weights, arch))??;
-        let needs = (0..plan.graph.outputs.len()).map(|output| steps_for(&plan, output)).collect();
+        let needs = plan.graph.outputs.iter().map(|output| plan.graph.needed_for([output].into_iter())).collect();
         let limits = chunks::limits(&plan, threads.count());
         let texts = Texts::of(&plan);
         Ok(CpuProgram { plan, texts, constants, threads, arch, needs, limits, arenas: Mutex::new(Vec::new()) })
@@ -198,20 +198,6 @@ impl Pending for Finished {
     fn read(self: Box<Self>, reader: Reader<'_>) -> Result<()> {
         self.0.iter().enumerate().try_for_each(|(place, output)| reader(place, output))
     }
-}
-
-/// The steps that output `output` depends on.
-fn steps_for(plan: &Plan, output: usize) -> Vec<bool> {
-    let nodes = &plan.graph.nodes;
-    let mut needed = vec![plan.graph.outputs[output]];
-    let mut steps = vec![false; nodes.len()];
-    for (step, node) in nodes.iter().enumerate().rev() {
-        if node.results.iter().any(|result| needed.contains(result)) {
-            steps[step] = true;
-            needed.extend(&node.operands);
-        }
-    }
-    steps
 }
 
 #[cfg(test)]
