@@ -5,6 +5,7 @@ mod parts;
 mod run;
 mod tokens;
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -14,18 +15,15 @@ use ndarray::Array2;
 
 use crate::backend::BackendKind;
 use crate::dtype::DType;
-use crate::graph::Plan;
 use crate::model::config::SentenceConfig;
 use crate::model::dtype::DTypeChoice;
 use crate::model::encoder::Input;
 use crate::model::heads::{Head, Modules};
 use crate::model::spec::EncoderSpec;
-use crate::model::weights::Weights;
-use crate::settings::Settings;
 use crate::text::tokenizer::{Tokenizer, Tokens};
 use crate::{Error, Result};
 use parts::Parts;
-use run::Runner;
+use run::{Runner, Source};
 
 /// Options of loading a model.
 #[derive(Debug, Clone)]
@@ -103,12 +101,9 @@ pub struct EmbeddingModel {
     tokenizer: Tokenizer,
     /// The tokenizer's own threads if their number was given; otherwise it uses the process' threads.
     tokenizer_threads: Option<rayon::ThreadPool>,
-    weights: Arc<Weights>,
-    plan: Arc<Plan>,
+    source: Source,
     /// The contents of the plan's inputs.
     inputs: Vec<Input>,
-    options: LoadOptions,
-    settings: Settings,
     max_seq_length: AtomicUsize,
     include_prompt: AtomicBool,
     /// `None` once closed.
@@ -134,7 +129,7 @@ impl EmbeddingModel {
         if options.batch_size == 0 {
             return Err(Error::InvalidArgument("batch_size is 0, expected at least 1".into()));
         }
-        let mut encoded = Encoded {
+        let encoded = Encoded {
             sentences: Array2::zeros((texts.len(), self.dimension())),
             tokens: if options.tokens { vec![Array2::default((0, 0)); texts.len()] } else { Vec::new() },
             ids: Vec::new(),
@@ -146,6 +141,9 @@ impl EmbeddingModel {
             first: self.unpooled_tokens(&options.prompt)?,
             with_tokens: options.tokens,
             most_texts: options.batch_size,
+            encoded,
+            waiting: VecDeque::new(),
+            under_way: VecDeque::new(),
         };
         std::thread::scope(|scope| {
             let tokenize = |part: Range<usize>| self.tokens_of(texts, part, &options.prompt);
@@ -153,12 +151,12 @@ impl EmbeddingModel {
                 BackendKind::Vulkan => Parts::ahead(scope, texts, tokenize),
                 BackendKind::Cpu => Parts::in_turn(texts, tokenize),
             };
-            self.run(runner, &mut work, &mut parts, &mut encoded, progress)
+            self.run(runner, &mut work, &mut parts, progress)
         })?;
         if options.tokens {
-            encoded.ids = work.tokens.into_iter().map(|text| text.ids).collect();
+            work.encoded.ids = work.tokens.into_iter().map(|text| text.ids).collect();
         }
-        Ok(encoded)
+        Ok(work.encoded)
     }
 
     /// Token ids of each text, special tokens included, truncated to the limit.
@@ -166,8 +164,7 @@ impl EmbeddingModel {
     /// # Errors
     /// As [`EmbeddingModel::encode`].
     pub fn tokenize(&self, texts: &[String]) -> Result<Vec<Vec<u32>>> {
-        self.check_process()?;
-        Ok(self.tokens_of(texts, 0..texts.len(), "")?.into_iter().map(|t| t.ids).collect())
+        Ok(self.tokenize_with_segments(texts)?.into_iter().map(|text| text.ids).collect())
     }
 
     /// The tokens of some of the texts, with ids checked against the embedding tables.
@@ -193,18 +190,16 @@ impl EmbeddingModel {
         })?;
         let segments = self.spec.token_types.as_ref().map_or(usize::MAX, |table| table.rows);
         for (position, text) in (first..).zip(&tokens) {
-            let id = text.ids.iter().copied().max().unwrap_or(0) as usize;
-            if id >= self.spec.words.rows {
-                let rows = self.spec.words.rows;
-                return Err(Error::IndexOutOfRange(format!(
-                    "text {position} has token id {id}, but the embedding table has {rows} rows"
-                )));
-            }
-            let segment = text.type_ids.iter().copied().max().unwrap_or(0) as usize;
-            if segment >= segments {
-                return Err(Error::IndexOutOfRange(format!(
-                    "text {position} has segment {segment}, but the segment table has {segments} rows"
-                )));
+            let looked_up = [
+                ("token id", &text.ids, "embedding", self.spec.words.rows),
+                ("segment", &text.type_ids, "segment", segments),
+            ];
+            for (what, ids, table, rows) in looked_up {
+                let most = ids.iter().copied().max().unwrap_or(0) as usize;
+                if most >= rows {
+                    let problem = format!("text {position} has {what} {most}, but the {table} table has {rows} rows");
+                    return Err(Error::IndexOutOfRange(problem));
+                }
             }
         }
         Ok(tokens)
@@ -253,7 +248,7 @@ impl EmbeddingModel {
 
     /// Columns of an embedding.
     pub fn dimension(&self) -> usize {
-        let graph = &self.plan.graph;
+        let graph = &self.source.plan.graph;
         graph.value(graph.outputs[crate::model::encoder::outputs::SENTENCES]).shape.columns()
     }
 
@@ -269,7 +264,7 @@ impl EmbeddingModel {
 
     /// The type to which the weights are rounded.
     pub fn dtype(&self) -> DType {
-        self.weights.rounded
+        self.source.weights.rounded
     }
 
     /// Changes whether a prompt's tokens are pooled.
@@ -313,7 +308,7 @@ impl EmbeddingModel {
 
     /// The plan as text, one line per step.
     pub fn plan_text(&self) -> String {
-        self.plan.to_string()
+        self.source.plan.to_string()
     }
 
     /// Frees the device memory; later calls fail with `Unusable`.

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, RwLock};
 
-use super::run::Runner;
+use super::run::Source;
 use super::{EmbeddingModel, LoadOptions};
+use crate::backend::ProgramOptions;
 use crate::graph::Plan;
 use crate::graph::fuse::Fusion;
 use crate::model::dtype::Sources;
@@ -64,9 +65,10 @@ impl EmbeddingModel {
             Some(format!("a shader of the user is registered for {name}, {model_type}: {}", row.file))
         };
         let plan = Plan::with(graph, &Fusion { architecture: &model_type, shaders: &shaders, apart: &apart });
-        let (weights, plan) = (Arc::new(weights), Arc::new(plan));
         log::debug!(target: "grilly", "plan of {}:\n{plan}", folder.display());
-        let runner = Runner::open(options, &settings, &plan, &weights)?;
+        let limits = ProgramOptions { num_threads: options.num_threads, memory_limit: options.memory_limit };
+        let source = Source { plan: Arc::new(plan), weights: Arc::new(weights), options: limits, settings };
+        let runner = source.open(&options.device)?;
         let most = options.max_seq_length.or(sentence.max_seq_length).unwrap_or(spec.positions.longest_text());
         let include_prompt = modules.heads.iter().all(|h| !matches!(h, Head::Pooling { include_prompt: false, .. }));
         let threads = |count| rayon::ThreadPoolBuilder::new().num_threads(count).build();
@@ -83,11 +85,8 @@ impl EmbeddingModel {
             spec,
             tokenizer,
             tokenizer_threads,
-            weights,
-            plan,
+            source,
             inputs,
-            options: options.clone(),
-            settings,
             runner: RwLock::new(Some(Arc::new(runner))),
             process: std::process::id(),
         })

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use ndarray::{ArrayView2, s};
 
 use super::parts::{Parts, Patience};
-use super::{EmbeddingModel, Encoded, LoadOptions};
+use super::{EmbeddingModel, Encoded};
 use crate::array::ByLength;
 use crate::backend::choose::{self, DeviceRequest};
 use crate::backend::{Backend, BackendKind, Feed, Pending, Program, ProgramOptions, cpu};
@@ -29,60 +29,43 @@ pub(super) struct Runner {
     program: Arc<dyn Program>,
 }
 
-impl Runner {
+/// What a runner is made of.
+pub(super) struct Source {
+    pub plan: Arc<Plan>,
+    pub weights: Arc<Weights>,
+    pub options: ProgramOptions,
+    pub settings: Settings,
+}
+
+impl Source {
     /// Chooses the device and uploads the weights; if the device cannot run the plan, the CPU does.
-    pub fn open(
-        options: &LoadOptions,
-        settings: &Settings,
-        plan: &Arc<Plan>,
-        weights: &Arc<Weights>,
-    ) -> Result<Runner> {
-        let choice = choose::open(options.device.parse::<DeviceRequest>()?, settings)?;
-        let wanted = ProgramOptions { num_threads: options.num_threads, memory_limit: options.memory_limit };
-        match prepare(&*choice.backend, plan, weights, wanted) {
-            Ok(program) => Ok(Runner::on(&*choice.backend, choice.reason, program)),
-            Err(error) if choice.kind() == BackendKind::Vulkan && may_move(&error) => {
-                Runner::take_over(&error, wanted, settings, plan, weights)
-            }
-            Err(error) => Err(error),
+    pub fn open(&self, device: &str) -> Result<Runner> {
+        let choice = choose::open(device.parse::<DeviceRequest>()?, &self.settings)?;
+        match self.runner(&*choice.backend, choice.reason) {
+            Err(error) if choice.backend.kind() == BackendKind::Vulkan && may_move(&error) => self.take_over(&error),
+            opened => opened,
         }
     }
 
     /// Replaces a device that failed with `error` by the CPU.
-    fn take_over(
-        error: &Error,
-        options: ProgramOptions,
-        settings: &Settings,
-        plan: &Arc<Plan>,
-        weights: &Arc<Weights>,
-    ) -> Result<Runner> {
+    fn take_over(&self, error: &Error) -> Result<Runner> {
         let reason = format!("the CPU took over: {error}");
-        if settings.strict {
+        if self.settings.strict {
             return Err(Error::DeviceUnavailable(format!("{error} (GRILLY_STRICT forbids the CPU instead)")));
         }
         log::warn!(target: "grilly", "{reason}");
         COUNTERS.fallbacks.fetch_add(1, Relaxed);
-        let backend = cpu::backend();
-        let program = prepare(&*backend, plan, weights, options)?;
-        Ok(Runner::on(&*backend, reason, program))
+        self.runner(&*cpu::backend(), reason)
     }
 
-    fn on(backend: &dyn Backend, reason: String, program: Arc<dyn Program>) -> Self {
-        Runner { kind: backend.kind(), device: backend.device_name().to_owned(), reason, program }
+    /// The plan as a program of the backend, or on arrays where all texts of a batch must have one length.
+    fn runner(&self, backend: &dyn Backend, reason: String) -> Result<Runner> {
+        let program = match self.plan.graph.needs_one_length() {
+            true => ByLength::prepare(backend, &self.plan, &*self.weights, self.options)?,
+            false => backend.prepare(self.plan.clone(), self.weights.clone(), self.options)?,
+        };
+        Ok(Runner { kind: backend.kind(), device: backend.device_name().to_owned(), reason, program })
     }
-}
-
-/// The plan as a program of the backend, or on arrays where all texts of a batch must have one length.
-fn prepare(
-    backend: &dyn Backend,
-    plan: &Arc<Plan>,
-    weights: &Arc<Weights>,
-    options: ProgramOptions,
-) -> Result<Arc<dyn Program>> {
-    if plan.graph.needs_one_length() {
-        return ByLength::prepare(backend, plan, &**weights, options);
-    }
-    backend.prepare(plan.clone(), weights.clone(), options)
 }
 
 /// Whether the CPU may run the work after this error of the device.
@@ -106,6 +89,12 @@ pub(super) struct Work<'a> {
     pub with_tokens: bool,
     /// Maximum texts per batch.
     pub most_texts: usize,
+    /// The results so far.
+    pub encoded: Encoded,
+    /// Batches not yet started.
+    pub waiting: VecDeque<Batch>,
+    /// Batches that were started, the oldest first.
+    pub under_way: VecDeque<(Batch, Box<dyn Pending>)>,
 }
 
 impl Work<'_> {
@@ -144,25 +133,44 @@ impl Work<'_> {
     }
 
     /// Copies the rows of a finished batch's output, one of [`OUTPUTS`], to the positions of their texts.
-    fn place(&self, batch: &Batch, place: usize, rows: &[f32], encoded: &mut Encoded) -> Result<()> {
+    fn place(&mut self, batch: &Batch, place: usize, rows: &[f32]) -> Result<()> {
         if OUTPUTS[place] == outputs::TOKENS {
             let hidden = matrix(rows, batch.tokens, self.hidden)?;
             let offsets = packing::offsets(batch.texts.iter().map(|&text| self.tokens[text].ids.len()));
             for (i, &text) in batch.texts.iter().enumerate() {
-                encoded.tokens[text] = hidden.slice(s![packing::rows(&offsets, i), ..]).to_owned();
+                self.encoded.tokens[text] = hidden.slice(s![packing::rows(&offsets, i), ..]).to_owned();
             }
             return Ok(());
         }
-        let sentences = matrix(rows, batch.texts.len(), encoded.sentences.ncols())?;
+        let sentences = matrix(rows, batch.texts.len(), self.encoded.sentences.ncols())?;
         for (row, &text) in sentences.rows().into_iter().zip(&batch.texts) {
             if !row.iter().all(|value| value.is_finite()) {
                 return Err(Error::NotFinite(format!(
                     "the embedding of text {text} is not finite; the weights or the device are faulty"
                 )));
             }
-            encoded.sentences.row_mut(text).assign(&row);
+            self.encoded.sentences.row_mut(text).assign(&row);
         }
         Ok(())
+    }
+
+    /// Starts batches up to the program's limit in flight, then finishes the oldest; returns the number of texts
+    /// finished.
+    fn step(&mut self, program: &dyn Program) -> Result<usize> {
+        while self.under_way.len() < program.limits().in_flight
+            && let Some(batch) = self.waiting.front()
+        {
+            let pending = self.start(program, batch)?;
+            self.under_way.extend(self.waiting.pop_front().map(|batch| (batch, pending)));
+        }
+        let Some((batch, pending)) = self.under_way.pop_front() else { return Ok(0) };
+        match pending.read(&mut |place, rows| self.place(&batch, place, rows)) {
+            Ok(()) => Ok(batch.texts.len()),
+            Err(error) => {
+                self.waiting.push_front(batch);
+                Err(error)
+            }
+        }
     }
 }
 
@@ -175,8 +183,6 @@ fn matrix(values: &[f32], rows: usize, columns: usize) -> Result<ArrayView2<'_, 
     })
 }
 
-type UnderWay = VecDeque<(Batch, Box<dyn Pending>)>;
-
 impl EmbeddingModel {
     /// Runs all texts in batches, each started as soon as it is full; after a device fault the unfinished batches run
     /// on the CPU.
@@ -185,37 +191,34 @@ impl EmbeddingModel {
         mut runner: Arc<Runner>,
         work: &mut Work<'_>,
         parts: &mut Parts<'_>,
-        encoded: &mut Encoded,
         progress: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<()> {
-        let mut waiting = VecDeque::new();
-        let mut under_way = UnderWay::new();
         // Texts that do not yet fill a batch.
         let mut loose = Vec::new();
         let mut done = 0;
-        while !(parts.left() == 0 && waiting.is_empty() && under_way.is_empty()) {
-            let patience = if under_way.is_empty() { Patience::Wait } else { Patience::Look };
-            if waiting.is_empty()
+        while !(parts.left() == 0 && work.waiting.is_empty() && work.under_way.is_empty()) {
+            let patience = if work.under_way.is_empty() { Patience::Wait } else { Patience::Look };
+            if work.waiting.is_empty()
                 && let Some(part) = parts.take(patience)
             {
                 let first = work.tokens.len();
                 work.tokens.extend(part?);
                 loose.extend(first..work.tokens.len());
-                waiting = work.pack(&loose, runner.program.limits().tokens);
-                loose =
-                    if parts.left() > 0 { waiting.pop_back().map_or_else(Vec::new, |b| b.texts) } else { Vec::new() };
+                work.waiting = work.pack(&loose, runner.program.limits().tokens);
+                let unfilled = if parts.left() > 0 { work.waiting.pop_back() } else { None };
+                loose = unfilled.map_or_else(Vec::new, |batch| batch.texts);
                 progress(done)?;
             }
-            match step(&runner, work, &mut waiting, &mut under_way, encoded) {
+            match work.step(&*runner.program) {
                 Ok(texts) => {
                     done += texts;
                     progress(done)?;
                 }
                 Err(error) if runner.kind == BackendKind::Vulkan && error.is_device_fault() => {
                     // No results of these batches were stored, so they can be rerun from the start.
-                    for (batch, pending) in under_way.drain(..).rev() {
+                    for (batch, pending) in work.under_way.drain(..).rev() {
                         drop(pending);
-                        waiting.push_front(batch);
+                        work.waiting.push_front(batch);
                     }
                     runner = self.replace(&runner, &error)?;
                 }
@@ -236,33 +239,8 @@ impl EmbeddingModel {
             Some(runner) if !Arc::ptr_eq(runner, failed) => return Ok(runner.clone()),
             Some(_) => {}
         }
-        let options = ProgramOptions { num_threads: self.options.num_threads, memory_limit: self.options.memory_limit };
-        let runner = Arc::new(Runner::take_over(error, options, &self.settings, &self.plan, &self.weights)?);
+        let runner = Arc::new(self.source.take_over(error)?);
         *current = Some(runner.clone());
         Ok(runner)
-    }
-}
-
-/// Starts batches up to the program's limit in flight, then finishes the oldest; returns the number of texts finished.
-fn step(
-    runner: &Runner,
-    work: &Work<'_>,
-    waiting: &mut VecDeque<Batch>,
-    under_way: &mut UnderWay,
-    encoded: &mut Encoded,
-) -> Result<usize> {
-    while under_way.len() < runner.program.limits().in_flight
-        && let Some(batch) = waiting.front()
-    {
-        let pending = work.start(&*runner.program, batch)?;
-        under_way.extend(waiting.pop_front().map(|batch| (batch, pending)));
-    }
-    let Some((batch, pending)) = under_way.pop_front() else { return Ok(0) };
-    match pending.read(&mut |place, rows| work.place(&batch, place, rows, encoded)) {
-        Ok(()) => Ok(batch.texts.len()),
-        Err(error) => {
-            waiting.push_front(batch);
-            Err(error)
-        }
     }
 }
