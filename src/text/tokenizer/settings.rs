@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::classes::Class;
 use super::files::{Side, fault, read_object};
-use super::special::{Added, Given, ROLES};
+use super::special::{Added, ROLES};
 use crate::{Error, Result};
 
 /// Names of classes that use tokenizer.json unchanged, without the suffix `Fast`.
@@ -131,13 +131,14 @@ impl Settings {
         }
     }
 
-    /// The setting of a role's token: a string, or an object with `content` and flags.
-    pub fn token(&self, role: &str) -> Result<Given<'_>> {
+    /// The token of a role, or `default` if there is no setting; null means none. `of_text` makes a token of a setting
+    /// that is a string.
+    pub fn token(&self, role: &str, default: Option<&str>, of_text: impl Fn(&str) -> Added) -> Result<Option<Added>> {
         match self.values.get(role) {
-            None => Ok(Given::Absent),
-            Some(Value::Null) => Ok(Given::None),
-            Some(Value::String(content)) => Ok(Given::Text(content)),
-            Some(other) => self.added_token(role, other).map(Given::Token),
+            None => Ok(default.map(of_text)),
+            Some(Value::Null) => Ok(None),
+            Some(Value::String(content)) => Ok(Some(of_text(content))),
+            Some(other) => self.added_token(role, other).map(Some),
         }
     }
 

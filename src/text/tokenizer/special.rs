@@ -76,13 +76,7 @@ impl Specials {
             let takes_spaces = role == "mask_token" && class.is_some_and(|class| class.mask_takes_spaces);
             let text = |content: &str| Added { lstrip: takes_spaces, ..Added::special(content) };
             let default = class.and_then(|class| class.token(role)).or(pad.filter(|_| role == "pad_token"));
-            let token = match settings.token(role)? {
-                Given::Absent => default.map(text),
-                Given::None => None,
-                Given::Text(content) => Some(text(content)),
-                Given::Token(token) => Some(token),
-            };
-            named.extend(token.map(|token| (role.to_owned(), token)));
+            named.extend(settings.token(role, default, text)?.map(|token| (role.to_owned(), token)));
         }
         named.extend(settings.other_tokens()?);
         Ok(Specials { named, extra: settings.extra_tokens()? })
@@ -119,13 +113,4 @@ impl Specials {
         }
         tokens.iter().map(Added::library).collect()
     }
-}
-
-/// The setting of one special token in a configuration.
-pub(super) enum Given<'a> {
-    Absent,
-    /// No such token.
-    None,
-    Text(&'a str),
-    Token(Added),
 }
