@@ -200,27 +200,20 @@ fn read_pooling(fields: &mut Fields<'_>, path: &Path) -> Result<Head> {
         fields.optional_size(key, 1..=MOST_COLUMNS);
     }
     let include_prompt = fields.flag_or("include_prompt", true);
-    let names: Vec<&Value> = match fields.get("pooling_mode") {
-        Some(Value::Array(names)) => names.iter().collect(),
-        Some(name) => vec![name],
-        None => Vec::new(),
+    let mode = |name: &Value| {
+        let found = MODES.iter().find(|(known, ..)| name.as_str() == Some(known)).map(|(.., mode)| *mode);
+        let known = || format!("known are {}", MODES.map(|(known, ..)| known).join(", "));
+        found.ok_or_else(|| unsupported(path, format!("pooling_mode {}", shown(name)), known()))
     };
-    let mut modes = Vec::new();
-    for name in &names {
-        match MODES.iter().find(|(known, ..)| name.as_str() == Some(known)) {
-            Some((.., mode)) => modes.push(*mode),
-            None => {
-                let known = MODES.map(|(known, ..)| known).join(", ");
-                return Err(unsupported(path, format!("pooling_mode {}", shown(name)), format!("known are {known}")));
-            }
+    let modes: Vec<PoolMode> = match fields.get("pooling_mode") {
+        Some(Value::Array(names)) => names.iter().map(mode).collect::<Result<_>>()?,
+        Some(name) => vec![mode(name)?],
+        None => {
+            let set = MODES.iter().filter(|(_, key, _)| fields.flag_or(key, false)).map(|(.., mode)| *mode);
+            let set: Vec<PoolMode> = set.collect();
+            if set.is_empty() { vec![PoolMode::Mean] } else { set }
         }
-    }
-    if fields.get("pooling_mode").is_none() {
-        modes = MODES.iter().filter(|(_, key, _)| fields.flag_or(key, false)).map(|(.., mode)| *mode).collect();
-        if modes.is_empty() {
-            modes.push(PoolMode::Mean);
-        }
-    }
+    };
     if modes.is_empty() || modes.len() > MOST_MODES {
         fields.fault(format!("pooling_mode lists {} modes, expected 1 to {MOST_MODES}", modes.len()));
     }
