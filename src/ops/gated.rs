@@ -14,10 +14,8 @@ pub struct Gated(pub Activation);
 /// # Errors
 /// `InvalidArgument` when the last axis is not fixed and even.
 fn halved(of: &Shapes<'_>) -> Result<Shape> {
-    match of["x"].0.split_last() {
-        Some((Dim::Fixed(columns), leading)) if columns % 2 == 0 => {
-            Ok(Shape([leading, &[Dim::Fixed(columns / 2)]].concat()))
-        }
+    match of["x"].0.last() {
+        Some(Dim::Fixed(columns)) if columns % 2 == 0 => Ok(of["x"].with_columns(columns / 2)),
         _ => Err(of.wrong("x", "an even last axis")),
     }
 }

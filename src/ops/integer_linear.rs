@@ -31,10 +31,7 @@ impl Operation for IntegerLinear {
                 TOO_LONG - 1
             )));
         }
-        let mut result = q.clone();
-        result.0.pop();
-        result.0.push(Dim::Fixed(n));
-        Ok(vec![result])
+        Ok(vec![q.with_columns(n)])
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

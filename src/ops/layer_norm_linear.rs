@@ -1,7 +1,7 @@
 //! Layer normalisation, then a product.
 
 use super::definition::{self, LAYER_NORM, LINEAR, Origin, Sought, Step};
-use super::{ActivationKind, Counts, Dim, LayerNorm, Linear, Op, Operand, Operation, Residual, Shape, Signature};
+use super::{ActivationKind, Counts, LayerNorm, Linear, Op, Operand, Operation, Residual, Shape, Signature};
 use crate::Result;
 use crate::dtype::DType;
 
@@ -64,9 +64,7 @@ impl Operation for LayerNormLinear {
 
     fn scratch(&self, operands: &[&Shape], stored: DType) -> Vec<Shape> {
         let [x, _, _, weight, ..] = operands else { return Vec::new() };
-        let mut moments = (*x).clone();
-        moments.0.pop();
-        moments.0.push(Dim::Fixed(2));
+        let moments = x.with_columns(2);
         let columns = weight.rows().size(Counts::default()) + weight.columns().div_ceil(4);
         if stored.is_narrow() { vec![moments, Shape::fixed(&[columns, 2])] } else { vec![moments] }
     }

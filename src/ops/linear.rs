@@ -1,9 +1,7 @@
 //! `y = act(x W^T + b) + residual`.
 
 use super::definition::{Origin, Term};
-use super::{
-    ActivationKind, Counts, Dim, Matmul, Operand, Operation, Reduce, ReduceKind, Shape, Shapes, Signature, Vjp,
-};
+use super::{ActivationKind, Counts, Matmul, Operand, Operation, Reduce, ReduceKind, Shape, Shapes, Signature, Vjp};
 use crate::Result;
 
 /// Whether a residual is added to the product.
@@ -60,9 +58,7 @@ impl Operation for Linear {
         if x.columns() != k {
             return Err(of.wrong("x", format!("last axis {k} (weight {weight})")));
         }
-        let mut result = x.clone();
-        result.0.pop();
-        result.0.push(Dim::Fixed(n));
+        let result = x.with_columns(n);
         of.expect("bias", &Shape::fixed(&[n]), "rows of weight")?;
         of.expect("residual", &result, "that of the result")?;
         Ok(vec![result])

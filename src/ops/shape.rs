@@ -131,6 +131,12 @@ impl Shape {
         Shape(vec![n])
     }
 
+    /// The same shape with a last axis of `columns`.
+    pub(super) fn with_columns(&self, columns: usize) -> Self {
+        let leading = self.0.split_last().map_or(&[][..], |(_, leading)| leading);
+        Shape([leading, &[Dim::Fixed(columns)]].concat())
+    }
+
     /// A shape of fixed axes.
     pub fn fixed(dims: &[usize]) -> Self {
         Shape(dims.iter().map(|&n| Dim::Fixed(n)).collect())
@@ -186,13 +192,7 @@ impl Shape {
 
 impl std::fmt::Display for Shape {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("[")?;
-        for (i, dim) in self.0.iter().enumerate() {
-            if i > 0 {
-                f.write_str(", ")?;
-            }
-            write!(f, "{dim}")?;
-        }
-        f.write_str("]")
+        let axes: Vec<String> = self.0.iter().map(Dim::to_string).collect();
+        write!(f, "[{}]", axes.join(", "))
     }
 }
