@@ -61,15 +61,9 @@ impl Part {
     }
 }
 
-impl From<String> for Part {
-    fn from(name: String) -> Self {
-        Part { name, shape: None, recipe: Vec::new() }
-    }
-}
-
-impl From<&str> for Part {
-    fn from(name: &str) -> Self {
-        name.to_owned().into()
+impl<T: Into<String>> From<T> for Part {
+    fn from(name: T) -> Self {
+        Part { name: name.into(), shape: None, recipe: Vec::new() }
     }
 }
 
