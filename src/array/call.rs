@@ -54,15 +54,11 @@ fn prepare(engine: &Engine, fusion: &Fusion<'_>, op: &Op, operands: &[&Array]) -
         Ok(())
     };
     let first_is_half = operands[0].dtype == DType::F16 && op.operand(0).narrow;
-    if op.operand(0).role == Role::Any {
-        ready(Halves::Kept)?;
-    } else if first_is_half && operands.iter().all(|x| x.elements() > 0) {
-        match ready(Halves::Kept) {
-            Err(Error::Unsupported { .. }) => ready(Halves::Widened)?,
-            made => made?,
-        }
-    } else {
-        ready(Halves::Widened)?;
+    let converts = op.operand(0).role == Role::Any;
+    let kept = converts || first_is_half && operands.iter().all(|x| x.elements() > 0);
+    match ready(if kept { Halves::Kept } else { Halves::Widened }) {
+        Err(Error::Unsupported { .. }) if kept && !converts => ready(Halves::Widened)?,
+        made => made?,
     }
     Ok(call)
 }
