@@ -53,20 +53,19 @@ pub fn open(request: DeviceRequest, settings: &Settings) -> Result<Choice> {
         DeviceRequest::Vulkan => None,
         DeviceRequest::VulkanAt(position) => Some(position),
     };
-    match open_vulkan(wanted, settings) {
-        Ok(choice) => {
+    match (open_vulkan(wanted, settings), wanted) {
+        (Ok(choice), _) => {
             log::debug!(target: "grilly", "using {}: {}", choice.backend.device_name(), choice.reason);
             Ok(choice)
         }
-        Err(error @ (Error::IndexOutOfRange(_) | Error::InvalidArgument(_))) => Err(error),
-        Err(error @ Error::DeviceUnavailable(_)) if wanted.is_some() => {
-            let number = wanted.unwrap_or_default();
+        (Err(error @ (Error::IndexOutOfRange(_) | Error::InvalidArgument(_))), _) => Err(error),
+        (Err(error @ Error::DeviceUnavailable(_)), Some(number)) => {
             Err(Error::IndexOutOfRange(format!("there is no device vulkan:{number}: {error}")))
         }
-        Err(error) if settings.strict => {
+        (Err(error), _) if settings.strict => {
             Err(Error::DeviceUnavailable(format!("{error} (GRILLY_STRICT forbids the CPU instead)")))
         }
-        Err(error) => {
+        (Err(error), _) => {
             // Once per process, not once per model.
             static WARNED: std::sync::Once = std::sync::Once::new();
             WARNED.call_once(|| log::warn!(target: "grilly", "no usable Vulkan device, the CPU takes over: {error}"));
