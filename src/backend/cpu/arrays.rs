@@ -1,5 +1,6 @@
 //! Arrays in host memory, and plans that run on them synchronously.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +11,6 @@ use super::simd::Arch;
 use super::step::Step;
 use super::threads::{Team, Threads};
 use super::written::Written;
-use crate::backend::chunk::aligned;
 use crate::backend::{ArrayEngine, Memory, Prepared, ProgramOptions};
 use crate::graph::{Plan, ValueId};
 use crate::ops::Counts;
@@ -99,18 +99,14 @@ impl ArrayEngine for CpuArrays {
     fn run(&self, prepared: &Prepared, inputs: &[&Memory], states: &mut [Memory]) -> Result<Vec<Memory>> {
         let Ready { plan, counts, flops, team, constants, outputs: places } = prepared.content()?;
         let (graph, counts, team) = (&plan.graph, *counts, *team);
-        let mut given = Vec::with_capacity(inputs.len());
-        for (id, memory) in graph.inputs.iter().zip(inputs) {
+        let given = graph.inputs.iter().zip(inputs).map(|(id, memory)| {
             let value = graph.value(*id);
-            let elements = value.shape.elements(counts);
-            let words = value.dtype.bytes(elements).div_ceil(4);
-            let bytes = bytemuck::cast_slice(floats(memory).get(..words).ok_or_else(|| {
-                Error::InvalidArgument(format!("{}: fewer elements than {}", value.name, value.shape))
-            })?);
-            given.push(aligned(bytes));
-        }
+            let words = floats(memory).get(..value.bytes(counts).div_ceil(4)).map(Cow::Borrowed);
+            let problem = || format!("{}: fewer elements than {}", value.name, value.shape);
+            words.ok_or_else(|| Error::InvalidArgument(problem()))
+        });
+        let given = given.collect::<Result<Vec<_>>>()?;
         let mut written = Written::default();
-        written.make_room(plan, counts)?;
         for memory in states.iter_mut() {
             if memory.content_mut::<Floats>().is_none() {
                 *memory = copy(memory)?;
@@ -119,7 +115,7 @@ impl ArrayEngine for CpuArrays {
         written.states = states.iter_mut().filter_map(|memory| memory.content_mut().map(std::mem::take)).collect();
         let (arch, inputs, nothing) = (self.arch, &given[..], Written::NONE);
         let step = Step { plan, arch, team, operands: &[], counts, constants, inputs, written: nothing };
-        let mut run = || graph.nodes.iter().try_for_each(|node| written.run(step, node));
+        let mut run = || written.run(step, |_| true);
         let done = match team {
             Team::Alone => run(),
             Team::All(_) => self.threads.run(run).and_then(|done| done),

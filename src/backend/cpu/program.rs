@@ -111,7 +111,6 @@ impl CpuProgram {
         let inputs = self.inputs(feed, chunk)?;
         let counts = chunk.counts(feed.counts);
         let mut arena = self.arenas.lock().expect("no panic while held").pop().unwrap_or_default();
-        arena.make_room(&self.plan, counts)?;
         let step = Step {
             plan: &self.plan,
             arch: self.arch,
@@ -122,12 +121,7 @@ impl CpuProgram {
             inputs: &inputs,
             written: Written::NONE,
         };
-        for (number, node) in self.plan.graph.nodes.iter().enumerate() {
-            if !feed.outputs.iter().any(|output| self.needs[*output][number]) {
-                continue;
-            }
-            arena.run(step, node)?;
-        }
+        arena.run(step, |number| feed.outputs.iter().any(|output| self.needs[*output][number]))?;
         for (output, rows) in feed.outputs.iter().zip(outputs) {
             let id = self.plan.graph.outputs[*output];
             match self.plan.storage[id.0] {

@@ -3,8 +3,7 @@
 use super::floats::Floats;
 use super::kernels::{self, Memory};
 use super::step::Step;
-use crate::graph::{Node, Plan, Storage, ValueId};
-use crate::ops::Counts;
+use crate::graph::{Node, Storage, ValueId};
 use crate::{Error, Result};
 
 /// A plan's buffers, and its states, which persist between runs.
@@ -21,14 +20,17 @@ impl Written {
     /// Nothing written: for a step that is not run yet.
     pub const NONE: &'static Written = &Written { buffers: Vec::new(), states: Vec::new(), scratch: Floats::EMPTY };
 
-    /// Allocates memory for a batch.
+    /// Allocates memory for the batch of `step`, and runs the nodes of its plan whose numbers `needed` accepts.
     ///
     /// # Errors
-    /// `OutOfMemory`
-    pub fn make_room(&mut self, plan: &Plan, counts: Counts) -> Result<()> {
-        self.buffers.resize_with(plan.buffers.len(), Floats::default);
-        let mut pairs = self.buffers.iter_mut().zip(&plan.buffers);
-        pairs.try_for_each(|(floats, buffer)| floats.resize(buffer.bytes(counts) / 4, "activations"))
+    /// As [`kernels::run`].
+    pub fn run(&mut self, step: Step<'_>, needed: impl Fn(usize) -> bool) -> Result<()> {
+        self.buffers.resize_with(step.plan.buffers.len(), Floats::default);
+        for (floats, buffer) in self.buffers.iter_mut().zip(&step.plan.buffers) {
+            floats.resize(buffer.bytes(step.counts) / 4, "activations")?;
+        }
+        let mut nodes = step.plan.graph.nodes.iter().enumerate().filter(|(number, _)| needed(*number));
+        nodes.try_for_each(|(_, node)| self.run_node(step, node))
     }
 
     fn memory(&mut self, storage: Storage) -> Option<&mut Floats> {
@@ -39,11 +41,8 @@ impl Written {
         }
     }
 
-    /// Runs a node of the plan of `step`, which reads this memory without the node's own results.
-    ///
-    /// # Errors
-    /// As [`kernels::run`].
-    pub fn run(&mut self, step: Step<'_>, node: &Node) -> Result<()> {
+    /// Runs a node, which reads this memory without its own results.
+    fn run_node(&mut self, step: Step<'_>, node: &Node) -> Result<()> {
         let missing = || Error::InvalidArgument(format!("{}: its result has no memory", node.name));
         let storage = |id: &ValueId| step.plan.storage[id.0];
         let mut taken = Vec::with_capacity(node.results.len());
