@@ -164,22 +164,16 @@ fn place(graph: &Graph) -> (Vec<Buffer>, Vec<Storage>) {
         .collect();
     for (step, node) in graph.nodes.iter().enumerate().filter(|_| !by_length) {
         let made = node.results.iter().filter(|id| graph.viewed(**id) == **id);
-        for id in made {
+        for id in made.chain(&node.scratch) {
             let shared = last_use[id.0] != usize::MAX;
             storage[id.0] = Storage::Buffer(take_buffer(&mut buffers, &mut free, graph.value(*id), shared));
         }
-        let scratch: Vec<usize> =
-            node.scratch.iter().map(|id| take_buffer(&mut buffers, &mut free, graph.value(*id), true)).collect();
-        for (id, buffer) in node.scratch.iter().zip(&scratch) {
-            storage[id.0] = Storage::Buffer(*buffer);
-        }
-        free.extend(scratch);
         // A result must not overwrite an operand of its own step, so operands are freed only now.
         let values = node.operands.iter().chain(&node.results).map(|v| graph.viewed(*v));
         let mut ended: Vec<ValueId> = values.filter(|v| last_use[v.0] == step).collect();
         ended.sort();
         ended.dedup();
-        for value in ended {
+        for value in node.scratch.iter().copied().chain(ended) {
             if let Storage::Buffer(buffer) = storage[value.0] {
                 free.push(buffer);
             }
