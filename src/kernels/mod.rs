@@ -64,7 +64,12 @@ impl Kernel {
         {
             return Err(Error::InvalidArgument(format!("{name}: {other} is given, and config has one")));
         }
-        let kernel = Kernel { row, options: given.configured() };
+        // A configuration has a head and an element type.
+        let options = match given.config {
+            Some(config) => Options { head_dim: config.head_dim as usize, use_half: config.half_precision, ..given },
+            None => given,
+        };
+        let kernel = Kernel { row, options };
         kernel.options.check(name)?;
         op_graph(&kernel.op(), &kernel.operands(1))?;
         Ok(kernel)
@@ -101,7 +106,8 @@ impl Kernel {
     /// # Errors
     /// None for a kernel created by [`Kernel::get`].
     pub fn definition(&self) -> Result<Vec<&'static str>> {
-        let (op, shapes) = (self.op(), shapes(&self.operands(1)));
+        let op = self.op();
+        let shapes: Vec<Shape> = self.operands(1).iter().map(|(_, axes)| Shape::fixed(axes)).collect();
         let steps = op.definition(&shapes.iter().collect::<Vec<_>>())?;
         let names: Vec<&str> = steps.iter().map(|step| step.op.name()).collect();
         Ok(if names.is_empty() { vec![op.name()] } else { names })
@@ -154,10 +160,6 @@ impl Kernel {
     fn fault(&self, what: String) -> Error {
         Error::InvalidArgument(format!("{}: {what}", self.row.name))
     }
-}
-
-fn shapes(operands: &[Operand]) -> Vec<Shape> {
-    operands.iter().map(|(_, axes)| Shape::fixed(axes)).collect()
 }
 
 /// A doctest that compiles and runs the Rust code of the guide.

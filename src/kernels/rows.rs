@@ -58,14 +58,6 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Takes over the head and the element type of the configuration, if any.
-    pub(super) fn configured(self) -> Self {
-        match self.config {
-            Some(config) => Options { head_dim: config.head_dim as usize, use_half: config.half_precision, ..self },
-            None => self,
-        }
-    }
-
     pub(super) fn check(&self, name: &str) -> Result<()> {
         let fault = |what: String| Err(Error::InvalidArgument(format!("{name}: {what}")));
         let sizes = [("hidden_dim", self.hidden_dim), ("head_dim", self.head_dim), ("max_seq_len", self.max_seq_len)];
