@@ -44,11 +44,10 @@ impl<'a> Fields<'a> {
 
     /// A required integer.
     pub fn size(&mut self, key: &str, range: RangeInclusive<usize>) -> usize {
+        let least = *range.start();
         if self.get(key).is_none() {
             self.fault(format!("{key} is missing"));
-            return *range.start();
         }
-        let least = *range.start();
         self.optional_size(key, range).unwrap_or(least)
     }
 
