@@ -177,21 +177,18 @@ fn template(
     class: &Class,
     [first, last]: [Option<&str>; 2],
     specials: &Specials,
-) -> std::result::Result<TemplateProcessing, String> {
+) -> Result<TemplateProcessing, String> {
     let token = |place: &str, role: &str| {
         let token = specials.of(role).ok_or_else(|| format!("{role} is null, but a {} needs it", class.name()))?;
         let id = tokenizer.token_to_id(token).ok_or_else(|| format!("{role} {token:?} cannot be added"))?;
         SpecialToken::new(place.to_owned(), vec![id], vec![token.to_owned()]).map_err(|e| e.to_string())
     };
     let places = [("first", first), ("last", last)];
-    let there: Vec<(&str, &str)> = places.into_iter().filter_map(|(place, role)| Some((place, role?))).collect();
-    let text =
-        format!("{} $A {}", if first.is_some() { "first" } else { "" }, if last.is_some() { "last" } else { "" });
+    let [before, after] = places.map(|(place, role)| role.map_or("", |_| place));
+    let tokens = places.into_iter().filter_map(|(place, role)| Some(token(place, role?)));
     TemplateProcessing::builder()
-        .try_single(text.trim())?
-        .special_tokens(
-            there.into_iter().map(|(place, role)| token(place, role)).collect::<std::result::Result<Vec<_>, _>>()?,
-        )
+        .try_single(format!("{before} $A {after}").trim())?
+        .special_tokens(tokens.collect::<Result<Vec<_>, _>>()?)
         .build()
         .map_err(|e| e.to_string())
 }
