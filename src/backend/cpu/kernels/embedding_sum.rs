@@ -15,15 +15,14 @@ enum Table<'a> {
 
 impl Table<'_> {
     /// Copies row `row`; returns false when it does not exist.
-    fn read(&self, row: usize, out: &mut [f32]) -> bool {
+    fn read(&self, mut row: usize, out: &mut [f32]) -> bool {
         let columns = out.len();
         match self {
-            Table::Given(values) => match values.get(row * columns..(row + 1) * columns) {
-                Some(values) => out.copy_from_slice(values),
-                None => return false,
-            },
+            Table::Given(values) => {
+                let values = values.get(row * columns..(row + 1) * columns);
+                values.map(|values| out.copy_from_slice(values)).is_some()
+            }
             Table::Stored(parts) => {
-                let mut row = row;
                 for part in parts {
                     let rows = part.elements() / columns;
                     if row < rows {
@@ -32,10 +31,9 @@ impl Table<'_> {
                     }
                     row -= rows;
                 }
-                return false;
+                false
             }
         }
-        true
     }
 }
 
