@@ -153,7 +153,10 @@ impl Weights {
             if expected.insert(name, shape).is_none() {
                 match self.tensors.get(name) {
                     None => problems.push(format!("missing {name} {shape:?}")),
-                    Some(entry) => problems.extend(fault(name, shape, entry)),
+                    Some(Entry { stored, .. }) if stored.shape != *shape => {
+                        problems.push(format!("{name} has shape {:?}, expected {shape:?}", stored.shape));
+                    }
+                    Some(entry) => problems.extend(entry.stored_type(name).err()),
                 }
             }
         }
@@ -188,14 +191,6 @@ fn first_float(stored: &[header::Stored]) -> Option<(&str, String)> {
     let floats = stored.iter().filter_map(|tensor| Some((tensor.name.as_str(), float(tensor)?.to_owned())));
     let others = stored.iter().map(|tensor| (tensor.name.as_str(), format!("{:?}", tensor.dtype)));
     floats.min().or_else(|| others.min())
-}
-
-/// The reason why an existing tensor cannot be used.
-fn fault(name: &str, shape: &[usize], entry: &Entry) -> Option<String> {
-    if entry.stored.shape != shape {
-        return Some(format!("{name} has shape {:?}, expected {shape:?}", entry.stored.shape));
-    }
-    entry.stored_type(name).err()
 }
 
 impl WeightSource for Weights {
