@@ -18,8 +18,6 @@ from grilly.functional.attention_parts import *
 from grilly.functional.attention_parts import __all__ as _attention_parts
 from grilly.functional.cross_entropy import *
 from grilly.functional.cross_entropy import __all__ as _cross_entropy
-from grilly.functional.distance_biases import *
-from grilly.functional.distance_biases import __all__ as _distance_biases
 from grilly.functional.dropout import *
 from grilly.functional.dropout import __all__ as _dropout
 from grilly.functional.embedding import *
@@ -32,10 +30,8 @@ from grilly.functional.losses import *
 from grilly.functional.losses import __all__ as _losses
 from grilly.functional.norms import *
 from grilly.functional.norms import __all__ as _norms
-from grilly.functional.pooling import *
-from grilly.functional.pooling import __all__ as _pooling
-from grilly.functional.rotary import *
-from grilly.functional.rotary import __all__ as _rotary
+from grilly.functional.positions import *
+from grilly.functional.positions import __all__ as _positions
 from grilly.functional.whitening import *
 from grilly.functional.whitening import __all__ as _whitening
 
@@ -47,15 +43,13 @@ if not TYPE_CHECKING:
         *_attention,
         *_attention_parts,
         *_cross_entropy,
-        *_distance_biases,
         *_dropout,
         *_embedding,
         *_gates,
         *_linear,
         *_losses,
         *_norms,
-        *_pooling,
-        *_rotary,
+        *_positions,
         *_whitening,
     ]
 

@@ -15,7 +15,7 @@ from grilly.errors import InvalidArgumentError
 from grilly.functional.checks import broadcasts, flag, need_axes, number, whole
 from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, mask_values
 from grilly.functional.kept import offsets
-from grilly.functional.rotary import angles
+from grilly.functional.positions import angles
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from grilly.functional.attending import attend_packed, default_scale
 from grilly.functional.attention_parts import by_heads, check_groups, need_heads, sizes
 from grilly.functional.checks import broadcasts, flag
 from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, mask_values
-from grilly.functional.rotary import angles
+from grilly.functional.positions import angles
 
 
 def attend_by_heads(

@@ -8,7 +8,7 @@ from grilly.functional.activations import gelu_kind
 from grilly.functional.checks import flag, number, one_of, whole
 from grilly.functional.dispatch import Operand, Recorder, Result, evaluate, floats, mask_values, optional
 from grilly.functional.linear import FUSED
-from grilly.functional.rotary import angles
+from grilly.functional.positions import angles
 
 __all__ = [
     "bias_gelu",

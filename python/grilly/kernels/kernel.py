@@ -11,7 +11,7 @@ from grilly import _core
 from grilly.device_array import VulkanTensor
 from grilly.errors import InvalidTypeError
 from grilly.functional.dispatch import Operand, Prepared, Recorder, Result, evaluate, floats, mask_values
-from grilly.functional.rotary import angles
+from grilly.functional.positions import angles
 from grilly.kernels.flash import FlashAttentionConfig, naming_nearest
 from grilly.operands import as_ids
 
