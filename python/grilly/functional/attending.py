@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -98,8 +98,9 @@ def attend(
     fused = mask is None and not need_weights and value_width == width
     given, keep = mask_operand(name, mask, scores_shape)
     if keep and not masks.plain and given is not None:
-        given = both(given, visible(masks, queries, keys))
-    short = scores_shape if len(scores_shape) <= 4 else (rows, queries, keys)
+        given = changed(given, lambda mask: mask & visible(masks, queries, keys))
+    # Operations broadcast over 4 axes at most.
+    four_axes = [math.prod(batch[:-1]), heads, queries, keys]
 
     def rotate(r: Any, x: Any, texts: int, first: int, places: int) -> Any:
         return r("rope", x.reshape([texts, places, 1, width]), *angles(r, places, width, 10000.0, first=first))
@@ -114,9 +115,9 @@ def attend(
             sides = (rows, queries), (groups, keys)
             return attend_packed(r, packed, sides, table, **sizes, **asdict(masks)).reshape([*batch, queries, width])
         q, k = q.reshape([groups, share * queries, width]), k.reshape([groups, keys, width])
-        scores = r("matmul", q, k, transpose_b=True, scale=factor).reshape(list(short))
+        scores = r("matmul", q, k, transpose_b=True, scale=factor).reshape(four_axes)
         if table is not None:
-            scores = r("binary", scores, r.constant(bias_matrix(table.numpy(), masks, short, heads)), kind="add")
+            scores = r("binary", scores, r.constant(bias_matrix(table.numpy(), masks, queries, keys)), kind="add")
         if mask is not None and not keep:
             scores = r("binary", scores, mask, kind="add")
         seen = mask if keep else None
@@ -164,22 +165,18 @@ def bias_operand(name: str, bias: Operand | None, heads: int) -> Prepared | None
     return table.reshape((math.prod(rows), columns))
 
 
-def bias_matrix(table: npt.NDArray[Any], masks: Masks, scores: tuple[int, ...], heads: int) -> npt.NDArray[Any]:
-    """The biases of all scores, in a shape that broadcasts to them."""
-    *before, queries, keys = scores
+def bias_matrix(table: npt.NDArray[Any], masks: Masks, queries: int, keys: int) -> npt.NDArray[Any]:
+    """The biases of all scores, `(H, Sq, Sk)` or `(1, Sq, Sk)`."""
     reach = table.shape[-1] // 2
-    biases = table[:, np.clip(distances(masks, queries, keys), -reach, reach) + reach]
-    if len(table) == 1 or len(before) != 1 or before[0] == heads:
-        return np.asarray(biases if before else biases[0])
-    # Leading axes beyond the limit were merged into one.
-    return np.tile(biases, (before[0] // heads, 1, 1))
+    return np.asarray(table[:, np.clip(distances(masks, queries, keys), -reach, reach) + reach])
 
 
-def both(mask: Prepared, seen: npt.NDArray[np.int32]) -> Prepared:
-    """A mask combined with the positional mask: kept where both keep."""
+def changed(mask: Prepared, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> Prepared:
+    """A mask after a change of its values on the host; on the device where it was."""
     if isinstance(mask, VulkanTensor):
-        return place(mask, integers_of(mask) & seen)
-    return np.asarray(mask & seen, order="C")
+        host = integers_of(mask) if mask._array.dtype == "int32" else mask.numpy()
+        return wrap(mask._array.engine.upload(np.asarray(change(host), order="C")))
+    return np.asarray(change(mask), order="C")
 
 
 def default_scale(name: str, scale: float | None, width: int) -> float:
@@ -196,15 +193,7 @@ def mask_operand(name: str, mask: Operand | None, scores: tuple[int, ...]) -> tu
         raise InvalidArgumentError(
             f"{name}: mask has shape {list(axes)}, expected one that broadcasts to {list(scores)}"
         )
-    if len(scores) > 4 and len(axes) > 2:
-        whole_shape = (math.prod(scores[:-2]), *scores[-2:])
-        if isinstance(prepared, VulkanTensor):
-            host = integers_of(prepared) if keep else prepared.numpy()
-            return place(prepared, np.broadcast_to(host, scores).reshape(whole_shape)), keep
-        prepared = np.asarray(np.broadcast_to(prepared, scores).reshape(whole_shape), order="C")
+    if len(scores) > 4 and len(axes) > 3:
+        four_axes = (math.prod(scores[:-3]), *scores[-3:])
+        prepared = changed(prepared, lambda mask: np.broadcast_to(mask, scores).reshape(four_axes))
     return prepared, keep
-
-
-def place(beside: VulkanTensor, values: Any) -> VulkanTensor:
-    """Uploads values to the device of another array."""
-    return wrap(beside._array.engine.upload(np.asarray(values, order="C")))
