@@ -17,7 +17,7 @@ def vulkan_available() -> bool:
         >>> vulkan_available() in (True, False)
         True
     """
-    return any(device["position"] is not None for device in _core.inventory()["devices"])
+    return any(device["position"] is not None for device in _core.info()["devices"])
 
 
 def configure(*, validation: bool) -> None:
@@ -61,14 +61,7 @@ def info() -> dict[str, Any]:
         >>> sorted(grilly.info())
         ['choice', 'cpu', 'devices', 'environment', 'version']
     """
-    found = _core.inventory()
-    return {
-        "version": _core.__version__,
-        "devices": found["devices"],
-        "choice": found["choice"],
-        "cpu": _core.host(),
-        "environment": _core.settings(),
-    }
+    return _core.info()
 
 
 def stats() -> dict[str, float]:

@@ -16,9 +16,16 @@ use grilly::stats::COUNTERS;
 /// The device selected by `device="vulkan"`: its index in the list and the reason, or why there is none.
 pub(crate) type Chosen = std::result::Result<(usize, String), String>;
 
-/// Every Vulkan device, usable or not, one dict per device, and the one selected by `device="vulkan"`.
+/// Sets fields of a struct as entries of a dict, under their own names.
+macro_rules! set_fields {
+    ($dict:ident, $of:expr; $($field:ident),+) => { $($dict.set_item(stringify!($field), &$of.$field)?;)+ };
+}
+pub(crate) use set_fields;
+
+/// The version; every Vulkan device, usable or not, one dict per device, and the one selected by `device="vulkan"`; the
+/// number of threads this process may use and the widest instruction set in use; the settings.
 #[pyfunction]
-pub(crate) fn inventory(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+pub(crate) fn info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let settings = Settings::from_env()?;
     let (devices, chosen) = listed(py, &settings)?;
     let rows: Vec<_> = devices.iter().map(|device| describe(py, device)).collect::<PyResult<_>>()?;
@@ -33,9 +40,15 @@ pub(crate) fn inventory(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     choice.set_item("backend", backend)?;
     choice.set_item("name", name)?;
     choice.set_item("reason", reason)?;
+    let host = PyDict::new(py);
+    host.set_item("threads", std::thread::available_parallelism().map_or(1, usize::from))?;
+    host.set_item("simd", cpu::instructions())?;
     let answer = PyDict::new(py);
+    answer.set_item("version", env!("CARGO_PKG_VERSION"))?;
     answer.set_item("devices", rows)?;
     answer.set_item("choice", choice)?;
+    answer.set_item("cpu", host)?;
+    answer.set_item("environment", self::settings(py)?)?;
     Ok(answer)
 }
 
@@ -51,39 +64,18 @@ pub(crate) fn listed(py: Python<'_>, settings: &Settings) -> PyResult<(Vec<Liste
 fn describe<'py>(py: Python<'py>, device: &Listed) -> PyResult<Bound<'py, PyDict>> {
     let facts = &device.capabilities;
     let row = PyDict::new(py);
-    row.set_item("index", device.index)?;
-    row.set_item("position", device.position)?;
-    row.set_item("unusable", &device.unusable)?;
-    row.set_item("name", &facts.name)?;
+    set_fields!(row, device; index, position, unusable);
+    set_fields!(row, facts; name);
     row.set_item("type", format!("{:?}", facts.device_type).to_lowercase())?;
-    row.set_item("vendor", facts.vendor)?;
-    row.set_item("driver", &facts.driver)?;
+    set_fields!(row, facts; vendor, driver);
     row.set_item("api", format!("{}.{}.{}", facts.api.0, facts.api.1, facts.api.2))?;
-    row.set_item("memory", facts.memory)?;
-    row.set_item("missing", &facts.missing)?;
+    set_fields!(row, facts; memory, missing);
     row.set_item("features", facts.features.iter().map(|feature| feature.name()).collect::<Vec<_>>())?;
     let limits = PyDict::new(py);
-    limits.set_item("storage_buffer_range", facts.storage_buffer_range)?;
-    limits.set_item("storage_buffer_alignment", facts.storage_buffer_alignment)?;
-    limits.set_item("allocation", facts.allocation)?;
-    limits.set_item("shared_memory", facts.shared_memory)?;
-    limits.set_item("invocations", facts.invocations)?;
-    limits.set_item("workgroup_size", facts.workgroup_size)?;
-    limits.set_item("workgroup_count", facts.workgroup_count)?;
-    limits.set_item("push_constants", facts.push_constants)?;
-    limits.set_item("storage_buffers", facts.storage_buffers)?;
-    limits.set_item("subgroup_size", facts.subgroup_size)?;
-    limits.set_item("timestamp_period", facts.timestamp_period)?;
+    set_fields!(limits, facts; storage_buffer_range, storage_buffer_alignment, allocation, shared_memory, invocations);
+    set_fields!(limits, facts; workgroup_size, workgroup_count, push_constants, storage_buffers);
+    set_fields!(limits, facts; subgroup_size, timestamp_period);
     row.set_item("limits", limits)?;
-    Ok(row)
-}
-
-/// The host: the number of threads this process may use and the widest instruction set in use.
-#[pyfunction]
-pub(crate) fn host(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-    let row = PyDict::new(py);
-    row.set_item("threads", std::thread::available_parallelism().map_or(1, usize::from))?;
-    row.set_item("simd", cpu::instructions())?;
     Ok(row)
 }
 

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use crate::array::Array;
 use crate::attributes::json;
 use crate::error::PyResult;
+use crate::info::set_fields;
 use crate::lock;
 use crate::text::Name;
 use grilly::Result;
@@ -63,12 +64,6 @@ impl Kernel {
 
 fn describe<'py>(py: Python<'py>, shader: &Shader) -> PyResult<Bound<'py, PyDict>> {
     let row = PyDict::new(py);
-    row.set_item("name", shader.name)?;
-    row.set_item("source", &shader.source)?;
-    row.set_item("bindings", &shader.bindings)?;
-    row.set_item("push_constants", &shader.push_constants)?;
-    row.set_item("constants", &shader.constants)?;
-    row.set_item("local_size", shader.local_size)?;
-    row.set_item("shared_memory", shader.shared_memory)?;
+    set_fields!(row, shader; name, source, bindings, push_constants, constants, local_size, shared_memory);
     Ok(row)
 }

@@ -32,8 +32,8 @@ mod _core {
     use crate::flash::{flash_rows, flash_select, flash_shared_memory, flash_validate};
     #[pymodule_export]
     use crate::info::{
-        built_variants, clear_faults, dispatch_times, dispatched, host, inject_fault, inventory, profile, reset_stats,
-        settings, stats, validation_messages,
+        built_variants, clear_faults, dispatch_times, dispatched, info, inject_fault, profile, reset_stats, settings,
+        stats, validation_messages,
     };
     #[pymodule_export]
     use crate::kernels::{Kernel, kernel_rows};
