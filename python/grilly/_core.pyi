@@ -7,43 +7,6 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "Array",
-    "ComputeFunction",
-    "EmbeddingModel",
-    "Engine",
-    "Graph",
-    "Kernel",
-    "Program",
-    "ShaderCompiler",
-    "ShaderTable",
-    "__version__",
-    "architectures",
-    "built_variants",
-    "clear_faults",
-    "configure",
-    "dispatch_times",
-    "dispatched",
-    "engine",
-    "flash_rows",
-    "flash_select",
-    "flash_shared_memory",
-    "flash_validate",
-    "guard_bands",
-    "host",
-    "inject_fault",
-    "inventory",
-    "kernel_rows",
-    "op_names",
-    "profile",
-    "remember_process",
-    "reset_stats",
-    "settings",
-    "shut_down",
-    "stats",
-    "validation_messages",
-]
-
 __version__: str
 
 @final

@@ -46,6 +46,8 @@ mod _core {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         let py = module.py();
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        // pyo3's list of the names, which _core.pyi would have to repeat.
+        module.delattr("__all__")?;
         crate::lock::remember_process();
         // Registered before all other such callbacks of this module, since they run in the order of registration.
         let again = [("after_in_child", module.getattr("remember_process")?)].into_py_dict(py)?;
