@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly import _core
-from grilly.errors import InvalidTypeError, UnsupportedError
+from grilly.errors import UnsupportedError
 from grilly.inputs import as_list, check_options
 
 __all__ = ["Held", "Tokenizer", "check_padding_side"]
@@ -71,10 +71,8 @@ class Tokenizer:
             return {}
         core = self._held.core
         if prompt:
-            for place, text in enumerate(items):
-                if not isinstance(text, str):
-                    raise InvalidTypeError(f"texts[{place}] is of type {type(text).__name__}, expected str")
-            items = [prompt + text for text in items]
+            # Other types are rejected where they are converted.
+            items = [prompt + text if isinstance(text, str) else text for text in items]
         ids, segments = core.tokenize_with_segments(items)
         filler, left = core.pad_id, core.padding_side == "left"
         if filler is None and len({len(row) for row in ids}) > 1:
