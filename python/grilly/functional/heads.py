@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from grilly.arrays import VulkanTensor
+from grilly.arrays import from_vulkan
 from grilly.errors import InvalidArgumentError
 from grilly.functional.attending import attend_packed, default_scale
 from grilly.functional.attention_parts import by_heads, check_groups, need_heads, sizes
@@ -98,6 +98,5 @@ def key_mask(mask: Operand, batch: int, keys: int) -> Operand:
     if prepared.shape != (batch, keys):
         return mask
     if not keep:
-        host = prepared.numpy() if isinstance(prepared, VulkanTensor) else prepared
-        prepared = np.asarray(host != 0, dtype=np.int32)
+        prepared = np.asarray(from_vulkan(prepared) != 0, dtype=np.int32)
     return prepared.reshape((batch, 1, 1, keys))
