@@ -17,7 +17,7 @@ from grilly import _core
 from grilly._core import ComputeFunction
 from grilly.device_array import VulkanTensor, wrap
 from grilly.errors import InvalidArgumentError, InvalidTypeError, ShaderNotFound
-from grilly.inputs import path_text
+from grilly.inputs import need_type, path_text
 from grilly.operands import as_floats, as_ids, host_array
 
 __all__ = ["ComputeFunction", "ShaderCompiler", "ShaderCompilerConfig", "dispatch"]
@@ -89,8 +89,7 @@ class ShaderCompiler:
                 f"config is of type {type(given).__name__}, expected ShaderCompilerConfig; a folder of shaders is its "
                 "shader_directory"
             )
-        if not isinstance(given.defines, Mapping):
-            raise InvalidTypeError(f"defines is of type {type(given.defines).__name__}, expected a dict")
+        need_type(given.defines, Mapping, "defines", "a dict")
         defines = {name: str(value) for name, value in given.defines.items()}
         self._compiler = _core.ShaderCompiler(**{**vars(given), "defines": defines})
 
@@ -191,8 +190,7 @@ def dispatch(
         >>> dispatch(add, 1, {"x": [1.0, 2.0], "y": np.ones(2)}, {"factor": 3, "count": 2})["y"].tolist()
         [4.0, 7.0]
     """
-    if not isinstance(function, ComputeFunction):
-        raise InvalidTypeError(f"dispatch: function is of type {type(function).__name__}, expected ComputeFunction")
+    need_type(function, ComputeFunction, "dispatch: function", "ComputeFunction")
     axes = tuple(groups) if isinstance(groups, Sequence) else (groups,)
     try:
         counts = [int(axis.__index__()) for axis in axes] + [1] * (3 - len(axes))
@@ -201,21 +199,17 @@ def dispatch(
     if len(counts) != 3 or not axes or not all(0 <= count < 2**32 for count in counts):
         raise InvalidArgumentError(f"dispatch: groups is {groups!r}, expected one to three counts of 32 bits")
     engine = _core.engine(device)
-    arrays = {name: _array(engine, name, values) for name, values in _mapping("buffers", buffers).items()}
+    need_type(buffers, Mapping, "dispatch: buffers", "a dict")
+    arrays = {name: _array(engine, name, values) for name, values in buffers.items()}
     numbers = [_numbers(what, given) for what, given in (("push", push), ("constants", constants))]
     written = function.dispatch(counts, arrays, *numbers)
     return {name: wrap(array) for name, array in written}
 
 
-def _mapping(name: str, given: Any) -> Mapping[str, Any]:
-    if not isinstance(given, Mapping):
-        raise InvalidTypeError(f"dispatch: {name} is of type {type(given).__name__}, expected a dict")
-    return given
-
-
 def _numbers(name: str, given: Any) -> dict[str, float]:
     numbers = {}
-    for key, value in _mapping(name, {} if given is None else given).items():
+    need_type(given, Mapping | None, f"dispatch: {name}", "a dict")
+    for key, value in (given or {}).items():
         try:
             numbers[key] = float(value)
         except (TypeError, ValueError):

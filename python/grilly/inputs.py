@@ -5,12 +5,14 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from types import UnionType
+from typing import Any, TypeVar
 
 import numpy as np
 
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 
+Value = TypeVar("Value")
 DTYPES = ("float32", "float16", "bfloat16")
 # Names for a GPU: this package's own and torch's.
 ACCELERATORS = ("vulkan", "gpu", "cuda", "mps")
@@ -35,6 +37,12 @@ def as_list(texts: Any) -> tuple[list[Any], bool]:
     if isinstance(texts, bytes | bytearray | Mapping | set | frozenset) or not isinstance(texts, Iterable):
         raise InvalidTypeError(f"texts is of type {type(texts).__name__}, expected str or a list of str")
     return (texts.tolist() if isinstance(texts, np.ndarray) else list(texts)), False
+
+
+def need_type(value: Any, kind: type[Any] | UnionType, name: str, expected: str) -> None:
+    """Rejects a value of another type."""
+    if not isinstance(value, kind):
+        raise InvalidTypeError(f"{name} is of type {type(value).__name__}, expected {expected}")
 
 
 def path_text(path: Any, name: str) -> str:
@@ -86,6 +94,13 @@ def check_options(method: str, options: Mapping[str, Any]) -> None:
             raise UnsupportedError(f"processing_kwargs={value!r}: a call has no limits of its own; set max_seq_length")
 
 
+def agreed(named: Mapping[str, Value]) -> Value | None:
+    """The value that all of these arguments have; None without any."""
+    if len(set(named.values())) > 1:
+        raise InvalidArgumentError(" and ".join(f"{name} is {value!r}" for name, value in named.items()) + ": which?")
+    return next(iter(named.values()), None)
+
+
 def choose_dtype(dtype: Any, default: str | None, given: Mapping[str, Any]) -> str | None:
     """The element type from the argument `dtype` and the options `given`; if both name one, they must agree.
 
@@ -95,9 +110,7 @@ def choose_dtype(dtype: Any, default: str | None, given: Mapping[str, Any]) -> s
     named |= {name: check_dtype(value, name) for name, value in given.items() if value is not None}
     if len(named) > 1 and named.get("dtype") in (default, "auto"):
         del named["dtype"]
-    if len(set(named.values())) > 1:
-        raise InvalidArgumentError(" and ".join(f"{name} is {text!r}" for name, text in named.items()) + ": which?")
-    return next(iter(named.values()), default)
+    return agreed(named) or default
 
 
 def device_name(device: Any, name: str = "device") -> str:
@@ -108,8 +121,7 @@ def device_name(device: Any, name: str = "device") -> str:
         device = f"vulkan:{device}"
     elif not isinstance(device, str) and hasattr(device, "type") and hasattr(device, "index"):
         device = str(device)
-    if not isinstance(device, str):
-        raise InvalidTypeError(f"{name} is of type {type(device).__name__}, expected str")
+    need_type(device, str, name, "str")
     kind, colon, number = device.partition(":")
     if kind == "cpu" and number in ("", "0"):
         return "cpu"
@@ -136,8 +148,7 @@ def check_device(device: Any, devices: Any) -> Any:
 
 def merge_prompts(given: Any, configured: Iterable[tuple[str, str]]) -> dict[str, str]:
     """The caller's prompts override the model's own; `query` and `document` always exist, empty by default."""
-    if given is not None and not isinstance(given, Mapping):
-        raise InvalidTypeError(f"prompts is of type {type(given).__name__}, expected a dict of str to str")
+    need_type(given, Mapping | None, "prompts", "a dict of str to str")
     prompts: dict[str, str | None] = {"query": None, "document": None, **(given or {})}
     for name, prompt in prompts.items():
         if not isinstance(name, str) or not isinstance(prompt, str | None):

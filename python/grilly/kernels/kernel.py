@@ -9,9 +9,9 @@ import numpy as np
 
 from grilly import _core
 from grilly.device_array import VulkanTensor
-from grilly.errors import InvalidTypeError
 from grilly.functional.dispatch import Operand, Prepared, Recorder, Result, evaluate, floats, mask_values
 from grilly.functional.positions import angles
+from grilly.inputs import need_type
 from grilly.kernels.flash import FlashAttentionConfig, naming_nearest
 from grilly.operands import as_ids
 
@@ -80,8 +80,7 @@ class Kernel:
         self.name = name
         self.options = dict(options)
         config = options.get("config")
-        if config is not None and not isinstance(config, FlashAttentionConfig):
-            raise InvalidTypeError(f"{name}: config is of type {type(config).__name__}, expected FlashAttentionConfig")
+        need_type(config, FlashAttentionConfig | None, f"{name}: config", "FlashAttentionConfig")
         told = {} if config is None else {"config": asdict(config)}
         self._kernel = _core.Kernel(name, self.options | told)
 
@@ -200,6 +199,5 @@ def get(name: str, **options: Any) -> Kernel:
         >>> kernels.get("rms_norm_rope", hidden_dim=4096, head_dim=128, max_seq_len=8192).definition
         ['rms_norm', 'rope']
     """
-    if not isinstance(name, str):
-        raise InvalidTypeError(f"get: name is of type {type(name).__name__}, expected str")
+    need_type(name, str, "get: name", "str")
     return Kernel(name, options)

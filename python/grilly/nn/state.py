@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from grilly.errors import InvalidArgumentError, InvalidTypeError
+from grilly.errors import InvalidArgumentError
+from grilly.inputs import need_type
 from grilly.operands import host_array
 
 if TYPE_CHECKING:
@@ -41,8 +42,7 @@ def load(module: Module, state: Mapping[str, Any], strict: bool) -> None:
         [3.0]
     """
     owner = type(module).__name__
-    if not isinstance(state, Mapping):
-        raise InvalidTypeError(f"{owner}: the state is of type {type(state).__name__}, expected a dict")
+    need_type(state, Mapping, f"{owner}: the state", "a dict")
     given = dict(flattened(state))
     held: dict[str, Any] = {}
     for prefix, inner in module.named_modules():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
-from grilly.inputs import choose_dtype, device_name, positive
+from grilly.inputs import agreed, choose_dtype, device_name, positive
 
 DTYPE_KEYS = ("dtype", "torch_dtype")
 # Keys that locate files or select an implementation and change no number: accepted, with one log line.
@@ -171,17 +171,9 @@ def dtype_of(given: Arguments, kwargs: dict[str, dict[str, Any]]) -> str | None:
 
 def limit_of(given: Arguments, processor: dict[str, Any]) -> int | None:
     """Most tokens of a text."""
-    limits = {
-        name: positive(value, name)
-        for name, value in (
-            ("max_seq_length", given.max_seq_length),
-            ("processor_kwargs['model_max_length']", processor.get("model_max_length")),
-        )
-        if value is not None
-    }
-    if len(set(limits.values())) > 1:
-        raise InvalidArgumentError(" and ".join(f"{name} is {limit}" for name, limit in limits.items()) + ": which?")
-    return next(iter(limits.values()), None)
+    key = "model_max_length"
+    named = {"max_seq_length": given.max_seq_length, f"processor_kwargs[{key!r}]": processor.get(key)}
+    return agreed({name: positive(value, name) for name, value in named.items() if value is not None})
 
 
 def token_of(given: Arguments) -> bool | str | None:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError, InvalidTypeError
-from grilly.inputs import as_list, check_options, device_name, positive
+from grilly.inputs import as_list, check_options, device_name, need_type, positive
 from grilly.outputs import normalize_rows, stored, to_tensor, token_features
 from grilly.progress import progress
 from grilly.quantization import PRECISIONS, quantize_embeddings
@@ -111,8 +111,7 @@ class Encoding(Settings):
         """The text prepended to every input."""
         prompt, prompt_name = wanted.prompt, wanted.prompt_name
         if prompt is not None:
-            if not isinstance(prompt, str):
-                raise InvalidTypeError(f"prompt is of type {type(prompt).__name__}, expected str")
+            need_type(prompt, str, "prompt", "str")
             if prompt_name is not None:
                 logger.warning("both prompt and prompt_name are given; prompt_name is ignored")
             return prompt
@@ -186,6 +185,4 @@ def check(wanted: Wanted) -> None:
     if wanted.output_value is None and wanted.precision not in (None, "float32"):
         raise InvalidArgumentError(f"precision is {wanted.precision!r}, and output_value=None gives 'float32' only")
     check_options("encode", wanted.options)
-    task = wanted.options.get("task")
-    if not isinstance(task, str | None):
-        raise InvalidTypeError(f"task is of type {type(task).__name__}, expected str")
+    need_type(wanted.options.get("task"), str | None, "task", "str")
