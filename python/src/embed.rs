@@ -111,10 +111,7 @@ impl EmbeddingModel {
                 })
             })
         });
-        if let Some(error) = raised {
-            return Err(error.into());
-        }
-        let Encoded { sentences, tokens, ids } = result?;
+        let Encoded { sentences, tokens, ids } = raised.map_or(result, |exception| Err(exception.into()))?;
         let tokens = tokens.into_iter().map(|rows| rows.into_pyarray(py).unbind()).collect();
         Ok((sentences.into_pyarray(py).unbind(), tokens, ids))
     }
@@ -240,12 +237,10 @@ impl EmbeddingModel {
     }
 
     /// Frees the device memory; later calls fail with `UnusableError`. In a forked process it only forgets the memory.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        match &self.model {
-            Some(model) if self.process == process::id() => lock::briefly_without(py, || model.close()),
-            _ => {}
+    fn close(&self, py: Python<'_>) {
+        if let Some(model) = self.model.as_ref().filter(|_| self.process == process::id()) {
+            lock::briefly_without(py, || model.close());
         }
-        Ok(())
     }
 }
 

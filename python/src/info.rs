@@ -1,7 +1,7 @@
 //! Devices, settings, counters and faults.
 
 use pyo3::prelude::*;
-use pyo3::types::{IntoPyDict, PyDict, PyString};
+use pyo3::types::{IntoPyDict, PyDict};
 
 use crate::error::PyResult;
 use crate::text::Name;
@@ -30,12 +30,10 @@ pub(crate) fn info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let (devices, chosen) = listed(py, &settings)?;
     let rows: Vec<_> = devices.iter().map(|device| describe(py, device)).collect::<PyResult<_>>()?;
     let choice = PyDict::new(py);
+    let cpu = cpu::backend();
     let (backend, name, reason) = match &chosen {
-        Ok((index, reason)) => ("vulkan", rows[*index].get_item("name")?, reason),
-        Err(reason) => {
-            let name = cpu::backend().device_name().to_owned();
-            ("cpu", Some(PyString::new(py, &name).into_any()), reason)
-        }
+        Ok((index, reason)) => ("vulkan", devices[*index].capabilities.name.as_str(), reason),
+        Err(reason) => ("cpu", cpu.device_name(), reason),
     };
     choice.set_item("backend", backend)?;
     choice.set_item("name", name)?;
