@@ -111,8 +111,6 @@ def embedding_normalize(embeddings: Operand, eps: float = 1e-8) -> Result:
     x = floats(embeddings, "embeddings")
     need_axes("embedding_normalize", "embeddings", x, 1)
     small = number("embedding_normalize", "eps", eps)
-    if not x.size:
-        return evaluate("embedding_normalize", lambda r, x: x, x)
     return evaluate("embedding_normalize", lambda r, x: r("normalize", x, eps=small, floor="add"), x)
 
 

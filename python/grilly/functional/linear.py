@@ -184,12 +184,8 @@ def residual(x: Operand, module_output: Operand) -> Result:
         >>> functional.residual([1.0, 2.0], [10.0, 20.0]).tolist()
         [11.0, 22.0]
     """
-    return arithmetic("residual", "add", floats(x, "x"), floats(module_output, "module_output"))
-
-
-def arithmetic(name: str, kind: str, a: Prepared, b: Prepared) -> Result:
-    """Elementwise arithmetic of `a` and `b`, broadcast to `a`."""
-    return evaluate(name, lambda r, a, b: r("binary", a, b, kind=kind), a, b, alike=2)
+    a, b = floats(x, "x"), floats(module_output, "module_output")
+    return evaluate("residual", lambda r, a, b: r("binary", a, b, kind="add"), a, b, alike=2)
 
 
 def embedding_ffn(
