@@ -38,7 +38,7 @@ MODULES = [
         f"{folder}.{path.stem}"
         for folder in ("backend", "functional", "kernels", "nn")
         for path in sorted((PACKAGE / folder).glob("*.py"))
-        if path.stem not in ("__init__", "attending", "dispatch", "heads")
+        if path.stem not in ("__init__", "attending", "dispatch")
     ),
 ]
 

@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 
 from grilly import functional
 from grilly.errors import UnsupportedError
+from grilly.functional.attending import attend_by_heads, key_mask
 from grilly.functional.dispatch import SHADERS_OF, Operand, Result, floats
-from grilly.functional.heads import attend_by_heads, key_mask
 from grilly.upstream import missing
 
 __all__ = ["Attention", "Learning", "Part", "Pooling"]

@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 from grilly.errors import InvalidArgumentError
-from grilly.functional.attending import Masks, attend, attend_packed, default_scale
+from grilly.functional.attending import Masks, attend, attend_packed
+from grilly.functional.attention_parts import default_scale
 from grilly.functional.checks import need_axes, whole
 from grilly.functional.dispatch import Operand, Result, evaluate, floats
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from grilly import _core
 from grilly.errors import InvalidArgumentError
-from grilly.functional.attending import default_scale
 from grilly.functional.checks import flag, need_axes, need_shape, number, whole
 from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, mask_values
 
@@ -45,6 +44,10 @@ def sizes(name: str, heads: int | None, width: int | None) -> tuple[int | None, 
 def need_heads(name: str, label: str, found: int, expected: int | None) -> None:
     if expected is not None and found != expected:
         raise InvalidArgumentError(f"{name}: {label} has {found} heads, expected {expected}")
+
+
+def default_scale(name: str, scale: float | None, width: int) -> float:
+    return (width**-0.5 if width else 1.0) if scale is None else number(name, "scale", scale)
 
 
 def attention_scores(

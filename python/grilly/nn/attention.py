@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from grilly import functional
 from grilly.errors import InvalidArgumentError
+from grilly.functional.attending import attend_by_heads
 from grilly.functional.checks import whole
 from grilly.functional.dispatch import Operand, Result
-from grilly.functional.heads import attend_by_heads
 from grilly.nn.layers import Dropout, Linear
 from grilly.nn.module import Module
 
