@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["by_name", "missing", "part_of"]
+__all__ = ["by_name", "missing"]
 
 PARTS = {
     "spiking networks": (
@@ -82,17 +82,6 @@ def by_name(groups: Mapping[str, str]) -> dict[str, str]:
     return {name: group for group, names in groups.items() for name in names.split()}
 
 
-def part_of(name: str) -> str | None:
-    """The part of upstream that `name` belongs to, if this package does not support it.
-
-    Example:
-        >>> from grilly.upstream import part_of
-        >>> part_of("HuggingFaceBridge")
-        'Hugging Face bridge'
-    """
-    return by_name(PARTS).get(name)
-
-
 def missing(place: str, name: str) -> AttributeError:
     """The error of `place.name`; for an unsupported upstream name it says which part the name belonged to.
 
@@ -101,7 +90,7 @@ def missing(place: str, name: str) -> AttributeError:
         >>> missing("grilly.functional", "fft")
         AttributeError("fft is part of upstream grilly's Fourier transforms and not of this package")
     """
-    part = None if name.startswith("_") else part_of(name)
+    part = None if name.startswith("_") else by_name(PARTS).get(name)
     if part is not None:
         here = "version" if part == LATER else "package"
         return AttributeError(f"{name} is part of upstream grilly's {part} and not of this {here}")
