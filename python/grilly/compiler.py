@@ -253,21 +253,13 @@ def set_default_folder(folder: str | os.PathLike[str]) -> None:
     _default_folder = os.path.abspath(path)
 
 
-def default_compiler() -> ShaderCompiler:
-    """The compiler for registrations without one.
-
-    The search order is the folder set last, else the current one; then `shaders` and `shaders/spv` of the current one.
-    In each, GLSL takes precedence over SPIR-V.
-
-    Example:
-        >>> from grilly.compiler import default_compiler
-        >>> default_compiler().config.enable_caching
-        True
-    """
-    others = ("shaders", os.path.join("shaders", "spv"))
-    return ShaderCompiler(ShaderCompilerConfig(shader_directory=_default_folder, fallback_directories=others))
-
-
 def own_compiler(given: ShaderCompiler | None) -> _core.ShaderCompiler:
-    """The engine's compiler behind `given`, or behind the default one."""
-    return (default_compiler() if given is None else given)._compiler
+    """The engine's compiler behind `given`, or behind the one for registrations without a compiler.
+
+    That one searches the folder set last, else the current one; then `shaders` and `shaders/spv` of the current one. In
+    each, GLSL takes precedence over SPIR-V.
+    """
+    if given is None:
+        others = ("shaders", os.path.join("shaders", "spv"))
+        given = ShaderCompiler(ShaderCompilerConfig(shader_directory=_default_folder, fallback_directories=others))
+    return given._compiler
