@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -13,7 +14,6 @@ import numpy.typing as npt
 from grilly.errors import InvalidArgumentError, InvalidTypeError
 from grilly.inputs import as_list, check_options, device_name, need_type, positive
 from grilly.outputs import normalize_rows, stored, to_tensor, token_features
-from grilly.progress import progress
 from grilly.quantization import PRECISIONS, quantize_embeddings
 from grilly.sentence_transformer.settings import Settings
 
@@ -98,7 +98,7 @@ class Encoding(Settings):
     def _one_device(self, wanted: Wanted) -> Any:
         """The device of a call; None for the model's own, which is also used for pools and several devices."""
         if wanted.pool is not None:
-            pool_devices(wanted.pool)
+            check_pool(wanted.pool)
         elif isinstance(wanted.device, list | tuple):
             self.start_multi_process_pool(wanted.device)
         else:
@@ -158,20 +158,18 @@ class Encoding(Settings):
             >>> pool = model.start_multi_process_pool()
             >>> model.stop_multi_process_pool(pool)
         """
-        pool_devices(pool)
+        check_pool(pool)
         pool["processes"] = []
 
 
-def pool_devices(pool: Any) -> list[str]:
-    """The devices that were listed for a pool."""
+def check_pool(pool: Any) -> None:
+    """Rejects a pool that lists no devices."""
     if not isinstance(pool, dict) or not isinstance(pool.get("processes"), list):
         raise InvalidTypeError(f"pool is of type {type(pool).__name__}, expected what start_multi_process_pool gives")
-    devices = [device for device in pool["processes"] if isinstance(device, str)]
-    if not devices:
+    if not any(isinstance(device, str) for device in pool["processes"]):
         raise InvalidArgumentError(
             "pool has been stopped, or is of another package; start_multi_process_pool gives one"
         )
-    return devices
 
 
 def check(wanted: Wanted) -> None:
@@ -186,3 +184,17 @@ def check(wanted: Wanted) -> None:
         raise InvalidArgumentError(f"precision is {wanted.precision!r}, and output_value=None gives 'float32' only")
     check_options("encode", wanted.options)
     need_type(wanted.options.get("task"), str | None, "task", "str")
+
+
+@contextmanager
+def progress(total: int, shown: bool | None) -> Iterator[Callable[[int], object] | None]:
+    """Yields a callback for the number of texts done, or None without a bar."""
+    if shown is None:
+        shown = logger.isEnabledFor(logging.INFO)
+    if not shown:
+        yield None
+        return
+    from tqdm.auto import tqdm
+
+    with tqdm(total=total, desc="Texts", unit="text") as bar:
+        yield lambda done: bar.update(done - bar.n)
