@@ -24,6 +24,7 @@ __all__ = [
 ]
 
 Array = npt.NDArray[np.floating[Any]]
+Similarity = Callable[[npt.ArrayLike, npt.ArrayLike], Array]
 # Maximum elements of a block of differences, so that distances need megabytes and not N x M x D elements.
 BLOCK = 1 << 21
 
@@ -133,9 +134,7 @@ def pairwise_manhattan_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
 
 
 #: Name -> (every row with every row, row with row).
-SIMILARITIES: dict[
-    str, tuple[Callable[[npt.ArrayLike, npt.ArrayLike], Array], Callable[[npt.ArrayLike, npt.ArrayLike], Array]]
-] = {
+SIMILARITIES: dict[str, tuple[Similarity, Similarity]] = {
     "cosine": (cos_sim, pairwise_cos_sim),
     "dot": (dot_score, pairwise_dot_score),
     "euclidean": (euclidean_sim, pairwise_euclidean_sim),
