@@ -7,13 +7,15 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from grilly.errors import InvalidArgumentError, ModelFormatError
 from grilly.inputs import path_text
 from grilly.sentence_transformer.settings import Settings
 
 __all__ = ["Saving"]
+
+Json = TypeVar("Json", dict[str, Any], list[dict[str, Any]])
 
 # Files of a model, its tokenizer and its weights; other weight formats are not copied.
 COPIED = (".json", ".safetensors", ".txt", ".model", ".jinja", ".md")
@@ -122,7 +124,7 @@ class Saving(Settings):
 
     def _write(self, place: Path, target: Path, card: bool, name: str | None) -> list[str]:
         """Writes the model's files into the empty folder `place`; returns their paths, with unchanged files."""
-        rows = read_list(self._folder / "modules.json") or BARE_MODULES
+        rows = read_json(self._folder / "modules.json", list) or BARE_MODULES
         folders = list(dict.fromkeys(["", *(str(row.get("path") or "") for row in rows)]))
         made = [file for folder in folders for file in copy(self._folder, folder, place, target)]
         transformer = folder_of(rows, "Transformer")
@@ -140,7 +142,7 @@ class Saving(Settings):
             }  # fmt: skip
         if self._include_prompt is not None and pooling:
             path = os.path.join(pooling, "config.json")
-            before = changed.get(path) or read_object(self._folder / path)
+            before = changed.get(path) or read_json(self._folder / path, dict)
             changed[path] = before | {"include_prompt": self._include_prompt}
         for file, values in changed.items():
             write_json(place / file, values)
@@ -157,7 +159,7 @@ class Saving(Settings):
 
     def _model_settings(self) -> dict[str, Any]:
         """config_sentence_transformers.json with the current settings."""
-        before = read_object(self._folder / "config_sentence_transformers.json")
+        before = read_json(self._folder / "config_sentence_transformers.json", dict)
         if not (self._folder / "modules.json").exists():
             before = {}  # not read when the model was loaded
         now = before | {
@@ -173,7 +175,7 @@ class Saving(Settings):
         """The first non-empty settings file of the Transformer module, with the current limit and type."""
         values: dict[str, Any] = {}
         if (self._folder / "modules.json").exists():
-            found = (read_object(self._folder / transformer / name) for name in TRANSFORMER_SETTINGS)
+            found = (read_json(self._folder / transformer / name, dict) for name in TRANSFORMER_SETTINGS)
             values = next((file for file in found if file), {})
         values = values | {"max_seq_length": self.max_seq_length}
         values.setdefault("do_lower_case", False)
@@ -184,7 +186,7 @@ class Saving(Settings):
 
     def _configuration(self, transformer: str) -> dict[str, Any]:
         """config.json with the current element type."""
-        before = read_object(self._folder / transformer / "config.json")
+        before = read_json(self._folder / transformer / "config.json", dict)
         return {key: value for key, value in before.items() if key != "torch_dtype"} | {"dtype": self.dtype}
 
 
@@ -223,19 +225,12 @@ def put(place: Path, target: Path, made: list[str]) -> None:
                 (target / folder / other).unlink(missing_ok=True)
 
 
-def read_object(path: Path) -> dict[str, Any]:
-    """A JSON file as a dict; empty where there is no file."""
-    values = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    if not isinstance(values, dict):
-        raise ModelFormatError(f"{path}: holds {type(values).__name__}, expected a JSON object")
-    return values
-
-
-def read_list(path: Path) -> list[dict[str, Any]]:
-    """modules.json; empty where there is no file."""
-    values = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
-    if not isinstance(values, list):
-        raise ModelFormatError(f"{path}: holds {type(values).__name__}, expected a JSON list")
+def read_json(path: Path, kind: type[Json]) -> Json:
+    """A JSON file that holds an object or a list; an empty one where there is no file."""
+    values = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else kind()
+    if not isinstance(values, kind):
+        expected = "object" if kind is dict else "list"
+        raise ModelFormatError(f"{path}: holds {type(values).__name__}, expected a JSON {expected}")
     return values
 
 
