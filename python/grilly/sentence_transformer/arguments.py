@@ -78,30 +78,19 @@ class Choices:
 def choose(given: Arguments) -> tuple[str | os.PathLike[str], Choices]:
     """Checks all arguments that can be checked without loading the model."""
     if given.name is None:
-        raise InvalidTypeError("model_name is None, expected the name or the folder of a model" + build(given))
-    processor = one_of(given)
-    kwargs = {
-        "model_kwargs": checked(given.model_kwargs, "model_kwargs"),
-        "processor_kwargs": checked(processor, "processor_kwargs"),
-        "config_kwargs": checked(given.config_kwargs, "config_kwargs"),
-    }
+        problem = "model_name is None, expected the name or the folder of a model"
+        if given.modules is not None:
+            problem += "; modules are not run here: save them there, SentenceTransformer(modules=...).save(folder)"
+        raise InvalidTypeError(problem)
     device, notes = given.device, list(notes_on(given))
-    handled: dict[str, tuple[str, ...]] = {
-        "model_kwargs": (*DTYPE_KEYS, "device_map"),
-        "processor_kwargs": ("model_max_length", "padding_side"),
-        "config_kwargs": DTYPE_KEYS,
-    }
-    for name, values in kwargs.items():
-        for key, value in values.items():
-            if key in HARMLESS[name]:
-                notes.append(f"{name}[{key!r}] = {value!r} changes nothing here")
-            elif key not in handled[name]:
-                raise UnsupportedError(f"{name} has the key {key!r}: {REMEDIES[name]}")
-    if kwargs["model_kwargs"].get("use_safetensors") is False:
+    model = checked("model_kwargs", given.model_kwargs, (*DTYPE_KEYS, "device_map"), notes)
+    processor = checked("processor_kwargs", one_of(given), ("model_max_length", "padding_side"), notes)
+    config = checked("config_kwargs", given.config_kwargs, DTYPE_KEYS, notes)
+    if model.get("use_safetensors") is False:
         raise UnsupportedError(
             "model_kwargs['use_safetensors'] is False: only safetensors files are read; expected True"
         )
-    placed = kwargs["model_kwargs"].get("device_map")
+    placed = model.get("device_map")
     if placed is not None:
         if not isinstance(placed, str | int):
             raise UnsupportedError(
@@ -114,19 +103,12 @@ def choose(given: Arguments) -> tuple[str | os.PathLike[str], Choices]:
         notes.append(f"device {device!r} is taken as {chosen!r}")
     return given.name, Choices(
         device=chosen,
-        dtype=dtype_of(given, kwargs),
-        max_seq_length=limit_of(given, kwargs["processor_kwargs"]),
+        dtype=dtype_of(given, model, config),
+        max_seq_length=limit_of(given, processor),
         token=token_of(given),
-        padding_side=kwargs["processor_kwargs"].get("padding_side"),
+        padding_side=processor.get("padding_side"),
         notes=tuple(notes),
     )
-
-
-def build(given: Arguments) -> str:
-    """Additional hint if modules were given instead of a name."""
-    if given.modules is None:
-        return ""
-    return "; modules are not run here: save them there, SentenceTransformer(modules=...).save(folder)"
 
 
 def one_of(given: Arguments) -> Any:
@@ -136,12 +118,17 @@ def one_of(given: Arguments) -> Any:
     return given.processor_kwargs if given.tokenizer_kwargs is None else given.tokenizer_kwargs
 
 
-def checked(values: Any, name: str) -> dict[str, Any]:
-    """A mapping from str, as a dict."""
+def checked(name: str, values: Any, read: tuple[str, ...], notes: list[str]) -> dict[str, Any]:
+    """A mapping from str, as a dict: keys other than `read` must change nothing, and then have a line in `notes`."""
     if values is None:
         return {}
     if not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values):
         raise InvalidTypeError(f"{name} is of type {type(values).__name__}, expected a dict with str keys")
+    for key, value in values.items():
+        if key in HARMLESS[name]:
+            notes.append(f"{name}[{key!r}] = {value!r} changes nothing here")
+        elif key not in read:
+            raise UnsupportedError(f"{name} has the key {key!r}: {REMEDIES[name]}")
     return dict(values)
 
 
@@ -160,11 +147,11 @@ def notes_on(given: Arguments) -> Iterator[str]:
         yield "model_card_data is ignored: the model card is README.md of the model's folder"
 
 
-def dtype_of(given: Arguments, kwargs: dict[str, dict[str, Any]]) -> str | None:
+def dtype_of(given: Arguments, model: dict[str, Any], config: dict[str, Any]) -> str | None:
     """The element type by name, `"auto"`, or None if not given."""
-    named = {f"model_kwargs[{key!r}]": kwargs["model_kwargs"].get(key) for key in DTYPE_KEYS}
+    named = {f"model_kwargs[{key!r}]": model.get(key) for key in DTYPE_KEYS}
     chosen = choose_dtype(given.dtype, given.default_dtype, named)
-    configured = {f"config_kwargs[{key!r}]": kwargs["config_kwargs"].get(key) for key in DTYPE_KEYS}
+    configured = {f"config_kwargs[{key!r}]": config.get(key) for key in DTYPE_KEYS}
     silent = given.dtype in (None, "auto") and all(value in (None, "auto") for value in named.values())
     return choose_dtype(None, chosen, configured) if silent else chosen
 
