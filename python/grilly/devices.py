@@ -82,7 +82,7 @@ def stats() -> dict[str, float]:
         (1000, 1.0, 0.0)
     """
     found: dict[str, float] = {**_core.stats()}
-    found["fallbacks"] += fallbacks.count()
+    found["fallbacks"] += sum(fallbacks.operations().values())
     flops = {device: 1000 * found.pop(f"kiloflops_{device}") for device in ("vulkan", "cpu")}
     for device, count in flops.items():
         found[f"flops_{device}"] = count

@@ -29,11 +29,6 @@ def note(operation: str, error: Exception) -> None:
     (logger.warning if first else logger.debug)("%s runs on the CPU: %s", operation, error)
 
 
-def count() -> int:
-    """Number of operations that fell back to the CPU."""
-    return sum(_operations.values())
-
-
 def operations() -> dict[str, int]:
     """The counts by operation."""
     return dict(_operations)

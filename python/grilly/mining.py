@@ -174,7 +174,12 @@ def community_detection(
     bound = rows.dtype.type(np.float32(threshold))
     groups: list[tuple[int, npt.NDArray[np.int64]]] = []
     size, width = positive(batch_size, "batch_size"), min(max(2 * least, 50), len(rows))
-    for start in shown(range(0, len(rows), size), show_progress_bar):
+    steps: Any = range(0, len(rows), size)
+    if show_progress_bar:
+        from tqdm.auto import tqdm
+
+        steps = tqdm(steps, desc="Groups")
+    for start in steps:
         scores = products(rows[start : start + size], rows)
         enough = np.partition(scores, len(rows) - least, axis=1)[:, len(rows) - least] >= bound
         for place in np.flatnonzero(enough):
@@ -194,12 +199,3 @@ def community_detection(
             found.append(group)
             taken[group] = True
     return sorted(found, key=len, reverse=True)
-
-
-def shown(steps: range, bar: bool) -> Any:
-    """The steps, with a progress bar if `bar`."""
-    if not bar:
-        return steps
-    from tqdm.auto import tqdm
-
-    return tqdm(steps, desc="Groups")

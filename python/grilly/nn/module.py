@@ -82,7 +82,7 @@ class Module:
         return sorted({*super().__dir__(), *self._parameters, *self._modules, *self._buffers})
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        device = self._placed()
+        device = next((p.placed for p in self.parameters() if p.placed is not None), None)
         given = [*args, *kwargs.values()]
         if device is None or any(isinstance(x, VulkanTensor) for x in given):
             return self.forward(*args, **kwargs)
@@ -92,10 +92,6 @@ class Module:
         if isinstance(found, tuple):
             return tuple(from_vulkan(x) if isinstance(x, VulkanTensor) else x for x in found)
         return from_vulkan(found) if isinstance(found, VulkanTensor) else found
-
-    def _placed(self) -> str | None:
-        """The device of the first parameter that has a copy on one."""
-        return next((p.placed for p in self.parameters() if p.placed is not None), None)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Computes the layer; every layer defines its own.
