@@ -74,7 +74,8 @@ class Tokenizer:
             # Other types are rejected where they are converted.
             items = [prompt + text if isinstance(text, str) else text for text in items]
         ids, segments = core.tokenize_with_segments(items)
-        filler, left = core.pad_id, core.padding_side == "left"
+        filler, side = core.padding
+        left = side == "left"
         if filler is None and len({len(row) for row in ids}) > 1:
             raise UnsupportedError(
                 "the tokenizer has no pad token: texts of different lengths make no rows of one length"
@@ -110,8 +111,9 @@ def as_tensor(rows: npt.NDArray[np.int64]) -> Any:
 
 def check_padding_side(side: Any, core: _core.EmbeddingModel) -> None:
     """Rejects a side other than the model's, which would shift its positions."""
-    if side is not None and side != core.padding_side:
+    _, own = core.padding
+    if side is not None and side != own:
         raise UnsupportedError(
-            f"processor_kwargs['padding_side'] is {side!r}, and the model's is {core.padding_side!r}; change "
+            f"processor_kwargs['padding_side'] is {side!r}, and the model's is {own!r}; change "
             "tokenizer_config.json in a copy of the model's folder"
         )

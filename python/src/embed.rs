@@ -13,7 +13,6 @@ use crate::error::PyResult;
 use crate::text::{Location, Name};
 use crate::{lock, text};
 use grilly::embed::{Encoded, LoadOptions};
-use grilly::model::config::SentenceConfig;
 use grilly::model::dtype::DTypeChoice;
 use grilly::model::registry::ARCHITECTURES;
 use grilly::{EncodeOptions, Error};
@@ -56,6 +55,12 @@ impl EmbeddingModel {
     fn model(&self) -> grilly::Result<&grilly::EmbeddingModel> {
         check_process()?;
         self.model.as_ref().ok_or_else(|| Error::Unusable("the model is closed".into()))
+    }
+
+    /// Runs short work on the model without the interpreter's lock.
+    fn briefly<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&grilly::EmbeddingModel) -> T + Send) -> PyResult<T> {
+        let model = self.model()?;
+        Ok(lock::briefly_without(py, || work(model)))
     }
 }
 
@@ -144,16 +149,11 @@ impl EmbeddingModel {
         Ok(tokens.into_iter().map(|text| (text.ids, text.type_ids)).unzip())
     }
 
-    /// Id of the padding token, if the tokenizer has one.
+    /// Id of the padding token, if the tokenizer has one, and the side on which it pads: `"right"` or `"left"`.
     #[getter]
-    fn pad_id(&self) -> PyResult<Option<u32>> {
-        Ok(self.model()?.tokenizer().pad_id())
-    }
-
-    /// The side on which the tokenizer pads: `"right"` or `"left"`.
-    #[getter]
-    fn padding_side(&self) -> PyResult<&'static str> {
-        Ok(self.model()?.tokenizer().padding_side().name())
+    fn padding(&self) -> PyResult<(Option<u32>, &'static str)> {
+        let tokenizer = self.model()?.tokenizer();
+        Ok((tokenizer.pad_id(), tokenizer.padding_side().name()))
     }
 
     /// Whether the tokenizer passes segments to the model; if not, all are 0.
@@ -165,15 +165,13 @@ impl EmbeddingModel {
     /// The backend that runs batches now: `"vulkan"` or `"cpu"`.
     #[getter]
     fn backend(&self, py: Python<'_>) -> PyResult<&'static str> {
-        let model = self.model()?;
-        Ok(lock::briefly_without(py, || model.backend()).name())
+        Ok(self.briefly(py, |model| model.backend())?.name())
     }
 
     /// Name of that device, and the reason for its choice.
     #[getter]
     fn device(&self, py: Python<'_>) -> PyResult<(String, String)> {
-        let model = self.model()?;
-        Ok(lock::briefly_without(py, || model.device()))
+        self.briefly(py, |model| model.device())
     }
 
     /// Columns of an embedding.
@@ -185,22 +183,17 @@ impl EmbeddingModel {
     /// Maximum tokens of a text.
     #[getter]
     fn max_seq_length(&self, py: Python<'_>) -> PyResult<usize> {
-        let model = self.model()?;
-        Ok(lock::briefly_without(py, || model.max_seq_length()))
+        self.briefly(py, |model| model.max_seq_length())
     }
 
     /// Changes the limit; a value above the limit of the position table is reduced to it with a warning.
     fn set_max_seq_length(&self, py: Python<'_>, most: usize) -> PyResult<()> {
-        let model = self.model()?;
-        lock::briefly_without(py, || model.set_max_seq_length(most));
-        Ok(())
+        self.briefly(py, |model| model.set_max_seq_length(most))
     }
 
     /// Changes whether a prompt's tokens are pooled.
     fn set_pooling_include_prompt(&self, py: Python<'_>, include: bool) -> PyResult<()> {
-        let model = self.model()?;
-        lock::briefly_without(py, || model.set_pooling_include_prompt(include));
-        Ok(())
+        self.briefly(py, |model| model.set_pooling_include_prompt(include))
     }
 
     /// `config.json` as text.
@@ -219,9 +212,8 @@ impl EmbeddingModel {
     /// `euclidean` or `manhattan`; the number of leading dimensions kept of each embedding.
     #[getter]
     fn configured(&self) -> PyResult<Configured> {
-        let SentenceConfig { prompts, default_prompt_name, similarity_fn_name, truncate_dim, .. } =
-            self.model()?.sentence_config().clone();
-        Ok((prompts, default_prompt_name, similarity_fn_name, truncate_dim))
+        let found = self.model()?.sentence_config().clone();
+        Ok((found.prompts, found.default_prompt_name, found.similarity_fn_name, found.truncate_dim))
     }
 
     /// Names of the modules in order, each with one line of its settings.

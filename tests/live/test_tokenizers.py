@@ -90,8 +90,7 @@ def same_tokens(path, texts=SOME, longest=LONGEST):
         for text, own, other in zip(texts, ids, wanted["input_ids"], strict=True):
             assert own == other, (text, type(theirs).__name__)
         assert segments == wanted.get("token_type_ids", [[0] * len(row) for row in ids])
-    assert ours.pad_id == theirs.pad_token_id
-    assert ours.padding_side == theirs.padding_side
+    assert ours.padding == (theirs.pad_token_id, theirs.padding_side)
     assert ours.gives_segments == ("token_type_ids" in theirs.model_input_names)
     return ours, theirs
 
