@@ -86,7 +86,7 @@ class Graph:
             >>> Graph().input("ids", ("T",), "int32").shape
             ('T',)
         """
-        return self._value(self._core.input(name, axes(shape), dtype))
+        return self._value(self._core.input(name, list(map(str, shape)), dtype))
 
     def state(self, name: str, value: Any) -> Value:
         """Adds a tensor that stays on the device between runs, where operations may update it.
@@ -107,7 +107,7 @@ class Graph:
             raise InvalidArgumentError(f"there is a state {name!r} already, or one with this array")
         if not isinstance(value, Parameter | VulkanTensor):
             value = placed(value, "cpu")
-        made = self._value(self._core.state(name, axes(value.shape), str(value.dtype)))
+        made = self._value(self._core.state(name, list(map(str, value.shape)), str(value.dtype)))
         self._states[name] = value
         return made
 
@@ -119,7 +119,7 @@ class Graph:
             >>> Graph().filled(1.0, (2, 3)).shape
             (2, 3)
         """
-        return self._value(self._core.filled(number, axes(shape)))
+        return self._value(self._core.filled(number, list(map(str, shape))))
 
     def call(self, operation: str, *operands: Value | None, name: str | None = None, **attributes: Any) -> Any:
         """Adds an operation and returns its result, or a tuple of results.
@@ -297,14 +297,3 @@ class Program:
         if self._core is None:
             raise UnusableError("the program was released")
         return self._core
-
-
-def axes(shape: Sequence[int | str]) -> list[str]:
-    """Axes as text.
-
-    Example:
-        >>> from grilly.program import axes
-        >>> axes((4, "T"))
-        ['4', 'T']
-    """
-    return [str(axis) for axis in shape]

@@ -1,7 +1,6 @@
 //! `grilly._core.EmbeddingModel`.
 
 use std::borrow::Cow;
-use std::mem;
 use std::process;
 use std::sync::OnceLock;
 
@@ -10,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use crate::error::PyResult;
+use crate::owned::Owned;
 use crate::text::{Location, Name};
 use crate::{lock, text};
 use grilly::embed::{Encoded, LoadOptions};
@@ -40,10 +40,7 @@ pub(crate) fn architectures() -> Vec<&'static str> {
 /// A sentence-embedding model, ready on a device.
 #[pyclass(frozen, module = "grilly._core")]
 pub(crate) struct EmbeddingModel {
-    /// `None` only during drop.
-    model: Option<grilly::EmbeddingModel>,
-    /// Id of the process that loaded it.
-    process: u32,
+    model: Owned<grilly::EmbeddingModel>,
 }
 
 type Matrix = Py<PyArray2<f32>>;
@@ -54,7 +51,7 @@ type Configured = (Vec<(String, String)>, Option<String>, Option<String>, Option
 impl EmbeddingModel {
     fn model(&self) -> grilly::Result<&grilly::EmbeddingModel> {
         check_process()?;
-        self.model.as_ref().ok_or_else(|| Error::Unusable("the model is closed".into()))
+        self.model.get("model")
     }
 
     /// Runs short work on the model without the interpreter's lock.
@@ -87,7 +84,7 @@ impl EmbeddingModel {
         };
         let options = LoadOptions { device: device.0, dtype, max_seq_length, num_threads, memory_limit };
         let model = lock::without(py, || grilly::EmbeddingModel::load(&folder.0, &options))?;
-        Ok(EmbeddingModel { model: Some(model), process: process::id() })
+        Ok(EmbeddingModel { model: model.into() })
     }
 
     /// Embeddings `[N, D]`, token vectors (one `[T, H]` per text, if `tokens`) and token ids (likewise).
@@ -230,7 +227,7 @@ impl EmbeddingModel {
 
     /// Frees the device memory; later calls fail with `UnusableError`. In a forked process it only forgets the memory.
     fn close(&self, py: Python<'_>) {
-        if let Some(model) = self.model.as_ref().filter(|_| self.process == process::id()) {
+        if let Ok(model) = self.model.get("model") {
             lock::briefly_without(py, || model.close());
         }
     }
@@ -239,10 +236,6 @@ impl EmbeddingModel {
 impl Drop for EmbeddingModel {
     fn drop(&mut self) {
         let mut model = self.model.take();
-        if self.process != process::id() {
-            // The device belongs to the parent process: using it here could block both.
-            return mem::forget(model);
-        }
         // Waiting for the device with the lock held would block threads that log.
         Python::try_attach(|py| lock::briefly_without(py, || model = None));
     }

@@ -22,6 +22,16 @@ impl<T> Owned<T> {
             Error::Unusable(format!("the {what} was made before this process was forked; make it again here"))
         })
     }
+
+    /// Takes the value for its owner's `drop`; nothing in a fork.
+    pub(crate) fn take(&mut self) -> Option<T> {
+        let value = self.value.take();
+        if self.process == process::id() {
+            return value;
+        }
+        mem::forget(value);
+        None
+    }
 }
 
 impl<T> From<T> for Owned<T> {
@@ -32,8 +42,6 @@ impl<T> From<T> for Owned<T> {
 
 impl<T> Drop for Owned<T> {
     fn drop(&mut self) {
-        if self.process != process::id() {
-            mem::forget(self.value.take());
-        }
+        drop(self.take());
     }
 }

@@ -14,8 +14,7 @@ use crate::owned::Owned;
 use crate::text::Name;
 use grilly::dtype::DType;
 use grilly::graph::{self, ValueId};
-use grilly::ops::signature::Role;
-use grilly::ops::{Counts, Dim, Op, Shape};
+use grilly::ops::{Counts, Dim, Shape};
 use grilly::{Error, array};
 
 /// Operations that will run as one program; values are passed by their index.
@@ -70,7 +69,8 @@ impl Graph {
         op.check_number(operands.len())?;
         let (operands, mut graph) = (ids(operands), self.graph());
         let types: Vec<DType> = operands.iter().map(|id| graph.value(*id).dtype).collect();
-        check_types(&op, &types)?;
+        // Nothing casts them here.
+        op.check_types(&types, types.iter().copied().find(|dtype| dtype.is_float()).unwrap_or_default())?;
         Ok(graph.apply(&name.0, op, &operands)?.into_iter().map(|id| id.0).collect())
     }
 
@@ -104,21 +104,6 @@ impl Graph {
         let program = lock::without(engine.py(), || array::Program::new(own, graph, counts, &states))?;
         Ok(Program { program: program.into(), engine: engine.clone().unbind() })
     }
-}
-
-/// Checks that operands have types that the op takes together: nothing casts them here.
-fn check_types(op: &Op, types: &[DType]) -> grilly::Result<()> {
-    let stored = types.iter().copied().find(|dtype| matches!(dtype, DType::F32 | DType::F16)).unwrap_or(DType::F32);
-    for (place, dtype) in types.iter().enumerate() {
-        let operand = op.operand(place);
-        operand.check_type(op.name(), *dtype)?;
-        let expected = operand.dtype(stored);
-        if operand.role != Role::Any && *dtype != expected && !dtype.is_index() {
-            let (op, found, expected) = (op.name(), dtype.name(), expected.name());
-            return Err(Error::InvalidType(format!("{op}: {} is {found}, expected {expected}", operand.name)));
-        }
-    }
-    Ok(())
 }
 
 fn counted(sizes: &BTreeMap<Name, usize>) -> grilly::Result<Counts> {

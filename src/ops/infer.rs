@@ -3,8 +3,9 @@
 use std::fmt::Display;
 use std::ops::Index;
 
-use super::signature::{Follows, Presence};
+use super::signature::{Follows, Presence, Role};
 use super::{Op, Operand, Shape, Signature};
+use crate::dtype::DType;
 use crate::{Error, Result};
 
 /// The shapes of an op's operands, by name. For an op with groups of operands, the names are those of the first group.
@@ -95,6 +96,23 @@ impl<'a> Shapes<'a> {
 }
 
 impl Op {
+    /// Checks that operands have the types the op takes together, where activations and matrices are stored as
+    /// `stored`.
+    ///
+    /// # Errors
+    /// `InvalidType` naming op, operand, the type found and the type expected.
+    pub fn check_types(&self, types: &[DType], stored: DType) -> Result<()> {
+        for (place, found) in types.iter().enumerate() {
+            let (operand, op) = (self.operand(place), self.name());
+            let expected = operand.dtype(stored);
+            if operand.role != Role::Any && *found != expected && !(found.is_index() && expected.is_index()) {
+                let (name, found, expected) = (operand.name, found.name(), expected.name());
+                return Err(Error::InvalidType(format!("{op}: {name} is {found}, expected {expected}")));
+            }
+        }
+        Ok(())
+    }
+
     /// Checks the number of operands.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly.arrays import VulkanTensor, to_vulkan
-from grilly.errors import InvalidArgumentError, UnusableError
+from grilly.errors import UnusableError
 from grilly.operands import as_floats
 
 __all__ = ["Parameter"]
@@ -185,10 +185,7 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
         return self._held is not None
 
     def lend(self, held: Callable[[], VulkanTensor]) -> None:
-        """Leaves the numbers to a program, from which `held` reads them.
-
-        Raises:
-            InvalidArgumentError: Another program holds them.
+        """Leaves the numbers to a program, from which `held` reads them; for `Graph.program`.
 
         Example:
             >>> import grilly
@@ -198,8 +195,6 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
             >>> p.tolist(), p.numpy().tolist()
             ([nan], [2.0])
         """
-        if self._held is not None:
-            raise InvalidArgumentError("another program holds the parameter's numbers; release it first")
         self._held = held
         self._write(np.nan)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -37,22 +37,22 @@ class Wanted:
     normalize_embeddings: bool
     prompt_name: str | None
     prompt: str | None
-    output_value: str | None
+    output_value: str | None = "sentence_embedding"
     precision: str | None
-    convert_to_numpy: bool
-    convert_to_tensor: bool
-    device: Any
+    convert_to_numpy: bool = True
+    convert_to_tensor: bool = False
+    device: Any = None
     truncate_dim: int | None
     pool: Any
     chunk_size: int | None
-    options: Mapping[str, Any]
+    options: Mapping[str, Any] = field(default_factory=dict)
     # The task whose prompts are looked up if none is named.
     task: str | None = None
 
     @classmethod
     def of(cls, values: Mapping[str, Any], task: str | None = None) -> Wanted:
         """The arguments among a method's local variables."""
-        known = {field.name for field in fields(cls)} - {"task"}
+        known = {each.name for each in fields(cls)} - {"task"}
         return cls(**{name: value for name, value in values.items() if name in known}, task=task)
 
 

@@ -279,8 +279,5 @@ class SentenceTransformer(Model):
             ...     model.encode_multi_process(["Hello", "World"], pool).shape
             (2, 384)
         """
-        rows: npt.NDArray[np.generic] = self.encode(
-            sentences, prompt_name, prompt, batch_size, show_progress_bar, precision=precision,
-            normalize_embeddings=normalize_embeddings, truncate_dim=truncate_dim, pool=pool, chunk_size=chunk_size,
-        )  # fmt: skip
+        rows: npt.NDArray[np.generic] = self._encode(sentences, Wanted.of(locals()))
         return rows

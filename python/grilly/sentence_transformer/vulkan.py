@@ -289,10 +289,7 @@ class VulkanSentenceTransformer(Model):
             >>> model.encode_multi_process(["Hello", "World"], pool).shape
             (2, 384)
         """
-        rows: npt.NDArray[np.generic] = self.encode(
-            sentences, batch_size, show_progress_bar, normalize_embeddings, prompt_name=prompt_name, prompt=prompt,
-            precision=precision, truncate_dim=truncate_dim, pool=pool, chunk_size=chunk_size,
-        )  # fmt: skip
+        rows: npt.NDArray[np.generic] = self._encode(sentences, Wanted.of(locals()))
         return rows
 
     @texts_by_any_name

@@ -4,6 +4,7 @@
 //! definition must then equal them.
 
 use super::{Attempt, Fusion};
+use crate::dtype::DType;
 use crate::graph::{Graph, Node, Source, ValueId};
 use crate::ops::definition::{Origin, SUM, Sought, Term};
 use crate::ops::{Linear, Op, Residual, Shape};
@@ -91,7 +92,9 @@ fn find(
             x.1 = read.shape.clone();
         }
     }
-    check_types(graph, &op, &operands, last)?;
+    let stored = graph.value(last.results[0]).dtype;
+    let types: Vec<DType> = operands.iter().map(|(id, _)| graph.value(*id).dtype).collect();
+    op.check_types(&types, stored).map_err(|error| error.to_string())?;
     let shapes: Vec<&Shape> = operands.iter().map(|(_, shape)| shape).collect();
     let definition = op.definition(&shapes).map_err(|error| error.to_string())?;
     let is = |term: &Term, id: ValueId| {
@@ -129,19 +132,6 @@ pub(super) fn producer(graph: &Graph, id: ValueId, label: &str, fits: fn(&Op) ->
         return Err(format!("the result of {} is read elsewhere too", node.name));
     }
     Ok(place)
-}
-
-/// Checks that activations and matrices have the type of the result, and all others the type the op requires.
-fn check_types(graph: &Graph, op: &Op, operands: &[(ValueId, Shape)], last: &Node) -> Result<(), String> {
-    let stored = graph.value(last.results[0]).dtype;
-    for (place, (id, _)) in operands.iter().enumerate() {
-        let expected = op.operand(place).dtype(stored);
-        let value = graph.value(*id);
-        if value.dtype != expected && !(value.dtype.is_index() && expected.is_index()) {
-            return Err(format!("{} is {}, expected {}", value.name, value.dtype.name(), expected.name()));
-        }
-    }
-    Ok(())
 }
 
 /// Replaces the last step by the op and removes the other steps; returns the op's new index.

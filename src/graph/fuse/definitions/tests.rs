@@ -120,7 +120,7 @@ fn types_and_shaders_that_no_fused_kernel_has_are_left_alone() {
     let axes: [&[usize]; 4] = [&ROWS_OF, &ROWS_OF, &[64], &[64]];
     let mut mixed = apart(&norm, &axes, DType::F16);
     mixed.values[mixed.inputs[1].0].dtype = DType::F32;
-    declined(&Plan::new(mixed), "operand 1 is float32, expected float16");
+    declined(&Plan::new(mixed), "residual is float32, expected float16");
     let own = |op: &Op, _| matches!(op, Op::LayerNorm(_)).then(|| "a shader of the user".into());
     let plan = Plan::with(apart(&norm, &axes, DType::F32), &Fusion { apart: &own, ..Fusion::default() });
     assert_eq!(plan.graph.nodes.len(), 2);
