@@ -108,7 +108,7 @@ def choose_dtype(dtype: Any, default: str | None, given: Mapping[str, Any]) -> s
     """
     named = {} if dtype is None else {"dtype": check_dtype(dtype)}
     named |= {name: check_dtype(value, name) for name, value in given.items() if value is not None}
-    if len(named) > 1 and named.get("dtype") in (default, "auto"):
+    if len(named) > 1 and dtype is not None and named["dtype"] in (default, "auto"):
         del named["dtype"]
     return agreed(named) or default
 

@@ -220,6 +220,11 @@ def test_the_type_of_the_configuration(tiny_model, tmp_path, values, dtype):
         assert model.dtype == "float32"
 
 
+def test_two_types_that_disagree(tiny_model):
+    with pytest.raises(ValueError, match="which?"):
+        SentenceTransformer(tiny_model, device="cpu", model_kwargs={"dtype": "float16", "torch_dtype": "float32"})
+
+
 @pytest.mark.parametrize("name, dtype", [("float16", "float16"), ("bfloat16", "bfloat16")])
 def test_the_type_of_the_checkpoint(checkpoint, tmp_path, name, dtype):
     folder = configured(checkpoint(name), tmp_path / "model")
