@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Backend, BackendKind, cpu};
+use super::{Backend, cpu};
 use crate::settings::Settings;
 use crate::{Error, Result};
 
@@ -83,11 +83,4 @@ fn open_vulkan(position: Option<usize>, settings: &Settings) -> Result<Choice> {
 #[cfg(not(feature = "vulkan"))]
 fn open_vulkan(_position: Option<usize>, _settings: &Settings) -> Result<Choice> {
     Err(Error::DeviceUnavailable("this build has no Vulkan backend".into()))
-}
-
-impl Choice {
-    /// The kind of the chosen backend.
-    pub fn kind(&self) -> BackendKind {
-        self.backend.kind()
-    }
 }
