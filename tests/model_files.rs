@@ -43,7 +43,6 @@ fn load(folder: &Path) -> Result<()> {
     let limit = config.max_seq_length.unwrap_or(usize::MAX).min(spec.positions.longest_text());
     tokenizer.encode(&["The rains [MASK]".into(), String::new()], limit)?;
     tokenizer.prompt_length("rain", limit)?;
-    tokenizer.vocabulary_size();
     Ok(())
 }
 

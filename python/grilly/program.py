@@ -23,8 +23,6 @@ class Value:
         Value('x', (4, 3), 'float32')
     """
 
-    __slots__ = ("_graph", "_place")
-
     def __init__(self, graph: _core.Graph, place: int) -> None:
         self._graph, self._place = graph, place
 
@@ -86,7 +84,7 @@ class Graph:
             >>> Graph().input("ids", ("T",), "int32").shape
             ('T',)
         """
-        return self._value(self._core.input(name, list(map(str, shape)), dtype))
+        return Value(self._core, self._core.declare(name, list(map(str, shape)), dtype, False))
 
     def state(self, name: str, value: Any) -> Value:
         """Adds a tensor that stays on the device between runs, where operations may update it.
@@ -107,7 +105,7 @@ class Graph:
             raise InvalidArgumentError(f"there is a state {name!r} already, or one with this array")
         if not isinstance(value, Parameter | VulkanTensor):
             value = placed(value, "cpu")
-        made = self._value(self._core.state(name, list(map(str, value.shape)), str(value.dtype)))
+        made = Value(self._core, self._core.declare(name, list(map(str, value.shape)), str(value.dtype), True))
         self._states[name] = value
         return made
 
@@ -119,7 +117,7 @@ class Graph:
             >>> Graph().filled(1.0, (2, 3)).shape
             (2, 3)
         """
-        return self._value(self._core.filled(number, list(map(str, shape))))
+        return Value(self._core, self._core.filled(number, list(map(str, shape))))
 
     def call(self, operation: str, *operands: Value | None, name: str | None = None, **attributes: Any) -> Any:
         """Adds an operation and returns its result, or a tuple of results.
@@ -144,7 +142,9 @@ class Graph:
             (4, 2)
         """
         places = [self._place(operand) for operand in operands if operand is not None]
-        results = [self._value(place) for place in self._core.apply(name or operation, operation, places, attributes)]
+        results = [
+            Value(self._core, place) for place in self._core.apply(name or operation, operation, places, attributes)
+        ]
         return results[0] if len(results) == 1 else tuple(results)
 
     def gradients(self, result: Value, gradient: Value, operands: Sequence[Value]) -> list[Value]:
@@ -163,7 +163,7 @@ class Graph:
             [(2, 3)]
         """
         wanted = [self._place(operand) for operand in operands]
-        return [self._value(g) for g in self._core.gradients(self._place(result), self._place(gradient), wanted)]
+        return [Value(self._core, g) for g in self._core.gradients(self._place(result), self._place(gradient), wanted)]
 
     def program(
         self, outputs: Sequence[Value], device: str = "vulkan", counts: Mapping[str, int] | None = None
@@ -191,13 +191,10 @@ class Graph:
         for name, value in self._states.items():
             if isinstance(value, Parameter) and value.lent:
                 raise InvalidArgumentError(f"{name} belongs to another program; release that one first")
-        engine = _core.engine(device)
         states = [placed(value, device)._array for value in self._states.values()]
-        core = self._core.program(engine, [self._place(value) for value in outputs], states, dict(counts or {}))
+        places = [self._place(value) for value in outputs]
+        core = self._core.program(_core.engine(device), places, states, dict(counts or {}))
         return Program(core, device, self._states)
-
-    def _value(self, place: int) -> Value:
-        return Value(self._core, place)
 
     def _place(self, value: Any) -> int:
         if not isinstance(value, Value):

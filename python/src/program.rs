@@ -31,10 +31,6 @@ fn shape_of(axes: &[Name]) -> grilly::Result<Shape> {
     Ok(Shape(axes.iter().map(|axis| axis.0.parse()).collect::<grilly::Result<_>>()?))
 }
 
-fn ids(values: Vec<usize>) -> Vec<ValueId> {
-    values.into_iter().map(ValueId).collect()
-}
-
 #[pymethods]
 impl Graph {
     #[new]
@@ -42,14 +38,11 @@ impl Graph {
         Graph(Mutex::default())
     }
 
-    /// Adds a tensor that is passed to each run. Axes are sizes, or what the batch counts: `"T"`, `"B"`, `"B+1"`.
-    fn input(&self, name: Name, axes: Vec<Name>, dtype: Name) -> PyResult<usize> {
-        Ok(self.graph().input(&name.0, shape_of(&axes)?, dtype_of(&dtype.0)?).0)
-    }
-
-    /// Adds a tensor that persists between runs.
-    fn state(&self, name: Name, axes: Vec<Name>, dtype: Name) -> PyResult<usize> {
-        Ok(self.graph().state(&name.0, shape_of(&axes)?, dtype_of(&dtype.0)?).0)
+    /// Adds a tensor that is passed to each run, or that persists between runs. Axes are sizes, or what the batch
+    /// counts: `"T"`, `"B"`, `"B+1"`.
+    fn declare(&self, name: Name, axes: Vec<Name>, dtype: Name, persists: bool) -> PyResult<usize> {
+        let add = if persists { graph::Graph::state } else { graph::Graph::input };
+        Ok(add(&mut self.graph(), &name.0, shape_of(&axes)?, dtype_of(&dtype.0)?).0)
     }
 
     /// Adds a float32 constant.
@@ -67,7 +60,7 @@ impl Graph {
     ) -> PyResult<Vec<usize>> {
         let op = parsed(&op.0, attributes)?.op().clone();
         op.check_number(operands.len())?;
-        let (operands, mut graph) = (ids(operands), self.graph());
+        let (operands, mut graph) = (operands.into_iter().map(ValueId).collect::<Vec<_>>(), self.graph());
         let types: Vec<DType> = operands.iter().map(|id| graph.value(*id).dtype).collect();
         // Nothing casts them here.
         op.check_types(&types, types.iter().copied().find(|dtype| dtype.is_float()).unwrap_or_default())?;
@@ -76,7 +69,8 @@ impl Graph {
 
     /// Adds the gradients of `result` with respect to `operands`.
     fn gradients(&self, result: usize, gradient: usize, operands: Vec<usize>) -> PyResult<Vec<usize>> {
-        let found = self.graph().gradients(ValueId(result), ValueId(gradient), &ids(operands))?;
+        let operands: Vec<ValueId> = operands.into_iter().map(ValueId).collect();
+        let found = self.graph().gradients(ValueId(result), ValueId(gradient), &operands)?;
         Ok(found.into_iter().map(|id| id.0).collect())
     }
 
@@ -97,7 +91,7 @@ impl Graph {
         counts: BTreeMap<Name, usize>,
     ) -> PyResult<Program> {
         let mut graph = self.graph().clone();
-        graph.outputs = ids(outputs);
+        graph.outputs = outputs.into_iter().map(ValueId).collect();
         let states = states.iter().map(|state| state.array()).collect::<grilly::Result<Vec<_>>>()?;
         let counts = counted(&counts)?;
         let own = &engine.get().0;

@@ -110,10 +110,7 @@ impl Plan {
     pub fn output_buffers(&self) -> Result<Vec<usize>> {
         let place = |id: &ValueId| match self.storage[id.0] {
             Storage::Buffer(place) => Ok(place),
-            _ => {
-                let name = &self.graph.value(*id).name;
-                Err(Error::InvalidArgument(format!("{name} is an output, and no step computes it")))
-            }
+            _ => Err(Error::InvalidArgument(format!("no step computes the output {}", self.graph.value(*id).name))),
         };
         self.graph.outputs.iter().map(place).collect()
     }

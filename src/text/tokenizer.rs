@@ -155,12 +155,6 @@ impl Tokenizer {
     pub fn gives_segments(&self) -> bool {
         self.loaded.gives_segments
     }
-
-    /// The largest id, added tokens included, plus one: the minimum number of rows of the word table.
-    pub fn vocabulary_size(&self) -> usize {
-        let largest = self.loaded.tokenizer.get_vocab(true).into_values().max();
-        largest.map_or(0, |id| id as usize + 1)
-    }
 }
 
 /// The ids of a text with the template applied.

@@ -167,7 +167,7 @@ fn a_vocabulary_alone_is_enough_for_bert() {
     let config = json!({"do_lower_case": false, "tokenize_chinese_chars": false});
     let cased = load(&[("vocab.txt", vocabulary_file()), ("tokenizer_config.json", config)]);
     assert_eq!(encode(&cased, "Spain 我a", 8), ids(&["[CLS]", "Spain", "[UNK]", "[SEP]"]));
-    assert_eq!(alone.vocabulary_size(), VOCABULARY.len());
+    assert_eq!(alone.loaded.tokenizer.get_vocab_size(true), VOCABULARY.len());
 }
 
 #[test]
