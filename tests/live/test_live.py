@@ -196,14 +196,18 @@ def test_dimension_and_limit(ours, theirs):
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_narrow_types(real_model_path, device, texts, their_rows, dtype):
-    """As near to float32 as theirs, or nearer: torch rounds more often. The same types come back."""
+    """As near to float32 as theirs, or nearer: torch rounds more often. The same types come back.
+
+    By the root of the mean square: the largest difference of a few thousand is chance, and torch's depends on the
+    processor.
+    """
     theirs = SentenceTransformer(str(real_model_path), device="cpu", model_kwargs={"dtype": dtype})
     exact = their_rows[SOME].astype(np.float64)
     with VulkanSentenceTransformer(str(real_model_path), device=device, model_kwargs={"dtype": dtype}) as ours:
         rows = [model.encode(texts[SOME], normalize_embeddings=True) for model in (ours, theirs)]
         tensors = [model.encode(texts[:2], convert_to_tensor=True) for model in (ours, theirs)]
     assert rows[0].dtype == rows[1].dtype and tensors[0].dtype == tensors[1].dtype
-    left, right = (np.abs(each.astype(np.float64) - exact).max() for each in rows)
+    left, right = (np.sqrt(np.square(each.astype(np.float64) - exact).mean()) for each in rows)
     assert left <= right, (left, right)
     cosines = np.prod([normalized(each.astype(np.float64)) for each in rows], axis=0).sum(axis=1)
     assert cosines.min() >= {"float16": 0.9999, "bfloat16": 0.999}[dtype]
