@@ -39,9 +39,9 @@ impl PoolMode {
 
 /// Pooling with one or more modes, concatenated in the given order.
 ///
-/// Operands: `x [T, H]`, or other rows that a batch counts, `offsets [B + 1]` (u32), `first [B]` (u32): tokens of text `i` before `offsets[i] + first[i]`
-/// are left out (a prompt that is not to be pooled). Result: `[B, modes * H]`, float32. A text with no pooled token
-/// yields zeros, and negative infinity for `Max`, as in sentence-transformers 6.2.
+/// Operands: `x [T, H]`, or other rows that a batch counts, `offsets [B + 1]` (u32), `first [B]` (u32): tokens of text
+/// `i` before `offsets[i] + first[i]` are left out (a prompt that is not to be pooled). Result: `[B, modes * H]`,
+/// float32. A text with no pooled token yields zeros, and negative infinity for `Max`, as in sentence-transformers 6.2.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pool {
