@@ -232,7 +232,7 @@ class Program:
         self._parameters = [value for value in states.values() if isinstance(value, Parameter)]
         for place, value in enumerate(states.values()):
             if isinstance(value, Parameter):
-                value.lend(partial(self._state, place))
+                value.lend(device, partial(self._state, place))
 
     def run(self, *inputs: Any) -> list[VulkanTensor]:
         """Runs the operations once and returns the outputs, which may still be in computation.

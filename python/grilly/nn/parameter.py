@@ -47,8 +47,9 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
     requires_grad: bool
     _device: str | None
     _copy: VulkanTensor | None
-    #: Reads the numbers that a program holds.
+    #: Reads the numbers that a program holds, and its device.
     _held: Callable[[], VulkanTensor] | None
+    _holder: str
     #: A hash of what was last written here while a program holds the numbers, and whether these were the numbers.
     _written: bytes
     _shown: bool
@@ -161,7 +162,7 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
     @property
     def placed(self) -> str | None:
         """The device set by `place`, or that of the program that holds the numbers, or None."""
-        return self._device if self._held is None else self._held().device
+        return self._device if self._held is None else self._holder
 
     def operand(self, beside: Any = None) -> Any:
         """The copy on the device, or the NumPy array if there is no copy or `beside` is a NumPy array.
@@ -184,18 +185,18 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
         """Whether a program holds the numbers."""
         return self._held is not None
 
-    def lend(self, held: Callable[[], VulkanTensor]) -> None:
-        """Leaves the numbers to a program, from which `held` reads them; for `Graph.program`.
+    def lend(self, device: str, held: Callable[[], VulkanTensor]) -> None:
+        """Leaves the numbers to a program on a device, from which `held` reads them; for `Graph.program`.
 
         Example:
             >>> import grilly
             >>> from grilly import nn
             >>> p = nn.Parameter([1.0])
-            >>> p.lend(lambda: grilly.to_vulkan([2.0], "cpu"))
+            >>> p.lend("cpu", lambda: grilly.to_vulkan([2.0], "cpu"))
             >>> p.tolist(), p.numpy().tolist()
             ([nan], [2.0])
         """
-        self._held = held
+        self._held, self._holder = held, device
         self._write(np.nan)
 
     def numpy(self) -> npt.NDArray[Any]:
