@@ -290,7 +290,7 @@ impl EmbeddingModel {
     /// Names of the modules in order, each with one line of its settings, e.g. `Pooling: mean`.
     pub fn modules(&self) -> Vec<(String, String)> {
         let spec = &self.spec;
-        let transformer = format!("{}, {} layers of {}", self.model_type, spec.layers, spec.hidden);
+        let transformer = format!("{}, {} layers of {}", self.model_type, spec.layers.len(), spec.hidden);
         let mut modules = vec![("Transformer".to_owned(), transformer)];
         modules.extend(self.modules.heads.iter().map(|head| match head {
             Head::Pooling { modes, .. } => {

@@ -1,15 +1,19 @@
 //! Tensors of a checkpoint in place, the source that provides them, and the recipe from tensors to a constant.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::dtype::DType;
 use crate::{Error, Result};
 
-/// One tensor of a checkpoint as a constant reads it.
+/// One tensor of a checkpoint, or a computed table, as a constant reads it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Part {
     /// Its name.
     pub name: String,
+    /// The float32 elements of a table that is computed and not in the checkpoint, such as the cosines of rotary
+    /// positions.
+    pub computed: Option<Arc<[u8]>>,
     /// Its axes in the checkpoint; `None` for the axes of the constant.
     pub shape: Option<Vec<usize>>,
     /// The steps applied to it, in order. No copy is made: elements are located when they are read.
@@ -48,22 +52,31 @@ impl Recipe {
 impl Part {
     /// A tensor of these axes, with a recipe.
     pub fn new(name: impl Into<String>, shape: &[usize], recipe: Vec<Recipe>) -> Self {
-        Part { name: name.into(), shape: Some(shape.to_vec()), recipe }
+        Part { name: name.into(), computed: None, shape: Some(shape.to_vec()), recipe }
+    }
+
+    /// A table of these axes that is computed and not in the checkpoint.
+    pub fn computed(name: impl Into<String>, shape: &[usize], values: impl Iterator<Item = f32>) -> Self {
+        let computed = Some(values.flat_map(f32::to_le_bytes).collect());
+        Part { computed, ..Part::new(name, shape, Vec::new()) }
     }
 
     /// The tensor in `source`.
     ///
     /// # Errors
     /// As [`WeightSource::tensor`].
-    pub fn view<'a>(&self, source: &'a dyn WeightSource) -> Result<TensorView<'a>> {
-        let stored = source.tensor(&self.name)?;
+    pub fn view<'a>(&'a self, source: &'a dyn WeightSource) -> Result<TensorView<'a>> {
+        let stored = match (&self.computed, &self.shape) {
+            (Some(bytes), Some(shape)) => TensorView::new(DType::F32, DType::F32, shape, bytes),
+            _ => source.tensor(&self.name)?,
+        };
         Ok(self.recipe.iter().fold(stored, TensorView::after))
     }
 }
 
 impl<T: Into<String>> From<T> for Part {
     fn from(name: T) -> Self {
-        Part { name: name.into(), shape: None, recipe: Vec::new() }
+        Part { name: name.into(), computed: None, shape: None, recipe: Vec::new() }
     }
 }
 

@@ -1,15 +1,15 @@
 #version 460
-// Computes: (x1 cos - x2 sin, x2 cos + x1 sin) of each head's first half x1 and second half x2; x [B, S, H, D], or with
-// COUNTED [T, H, D].
+// Computes: (x1 cos - x2 sin, x2 cos + x1 sin) of each head's first half x1 and second half x2; x [B, S, H, D]. With ROWS
+// x is [T, H, D], y has its leading heads, and of each the columns after the rotated ones are copied.
 // Grid: x = workgroups of 256 invocations that together loop over all pairs, or over quads of pairs.
 // Reduction order: none.
-// Assumes: fewer than 2^32 elements; with VECTOR, D a multiple of 8.
+// Assumes: fewer than 2^32 elements; with VECTOR, D and the rotated columns multiples of 8.
 //# stored = ["float32", "float16", "bfloat16"]
 //#
 //# [builds]
-//# rope-counted = { define = "COUNTED" }
+//# rope-rows = { define = "ROWS" }
 #include "stored.glsl"
-#ifdef COUNTED
+#ifdef ROWS
 #include "counts.glsl"
 #define FIRST 1
 #else
@@ -25,22 +25,25 @@ INPUT(FIRST + 2, sine, vec4)
 OUTPUT(FIRST + 3, y, QUAD)
 
 layout(push_constant) uniform Push {
-    // Pairs of all heads, or quads of them; with COUNTED those of one row.
+    // Pairs of all heads, or quads of them; with ROWS those of one row of y.
     uint pairs;
     // Of one head.
     uint row_pairs;
     uint heads;
     // Rows of the angle tables.
     uint angles;
-#ifdef COUNTED
+#ifdef ROWS
     uint rows_of;
+    // Heads of x, and rotated pairs of each.
+    uint stored;
+    uint turned;
 #endif
 } push;
 
 void main() {
     uint step = 256u * gl_NumWorkGroups.x;
-#ifdef COUNTED
-    uint angles = batch_rows(push.rows_of, 0u);
+#ifdef ROWS
+    uint angles = batch_rows(push.rows_of, push.angles);
     uint pairs = push.pairs * angles;
 #else
     uint angles = push.angles;
@@ -49,17 +52,39 @@ void main() {
     for (uint pair = gl_GlobalInvocationID.x; pair < pairs; pair += step) {
         uint row = pair / push.row_pairs;
         uint column = pair % push.row_pairs;
+#ifdef ROWS
+        bool turns = column < push.turned;
+        uint angle = row / push.heads * push.turned + column;
+        uint first = 2u * row * push.row_pairs + (turns ? column : 2u * column);
+        uint second = first + (turns ? push.turned : 1u);
+        uint skipped = row / push.heads * (push.stored - push.heads) * 2u * push.row_pairs;
+        uint from = first + skipped;
+        uint with = second + skipped;
+        if (!turns) {
+            if (VECTOR) {
+                y_4[first] = x_4[from];
+                y_4[second] = x_4[with];
+            } else {
+                y[first] = x[from];
+                y[second] = x[with];
+            }
+            continue;
+        }
+#else
         uint angle = row / push.heads % angles * push.row_pairs + column;
         uint first = 2u * row * push.row_pairs + column;
         uint second = first + push.row_pairs;
+        uint from = first;
+        uint with = second;
+#endif
         if (VECTOR) {
-            vec4 x1 = wide(x_4[first]);
-            vec4 x2 = wide(x_4[second]);
+            vec4 x1 = wide(x_4[from]);
+            vec4 x2 = wide(x_4[with]);
             y_4[first] = narrow(x1 * cosine_4[angle] - x2 * sine_4[angle]);
             y_4[second] = narrow(x2 * cosine_4[angle] + x1 * sine_4[angle]);
         } else {
-            float x1 = x[first];
-            float x2 = x[second];
+            float x1 = x[from];
+            float x2 = x[with];
             y[first] = x1 * cosine[angle] - x2 * sine[angle];
             y[second] = x2 * cosine[angle] + x1 * sine[angle];
         }

@@ -143,8 +143,16 @@ impl Graph {
         self.weight_as(DType::F32, parts, shape)
     }
 
-    /// Adds a constant of the model stored as `dtype`.
+    /// Adds a constant of the model stored as `dtype`, or returns the value of an equal one.
     pub fn weight_as(&mut self, dtype: DType, parts: Vec<Part>, shape: Shape) -> ValueId {
+        let same = |value: &Value| {
+            value.dtype == dtype
+                && value.shape == shape
+                && matches!(&value.source, Source::Weight(weight) if weight.parts == parts)
+        };
+        if let Some(known) = self.values.iter().position(same) {
+            return ValueId(known);
+        }
         let name = parts.iter().map(|part| part.name.as_str()).collect::<Vec<_>>().join("+");
         self.push(Value { name, shape, dtype, source: Source::Weight(Weight { parts }) })
     }

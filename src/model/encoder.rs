@@ -1,13 +1,13 @@
 //! The graph builder: from `EncoderSpec` and heads to a graph.
 
 use super::heads::Head;
-use super::spec::{EncoderSpec, Matrices, NormPlace, PositionRows, Positions, Table};
+use super::spec::{EncoderSpec, Layer, NormKind, Norms, Order, PositionRows, Positions, Product, Table};
 use super::weights::Needed;
 use crate::dtype::DType;
 use crate::graph::{Graph, Source, ValueId};
 use crate::ops::{
-    Activation, ActivationKind, Attention, Binary, BinaryKind, Dim, EmbeddingSum, LayerNorm, Linear, Normalize, Pool,
-    PoolMode, Shape,
+    Activation, ActivationKind, Attention, Binary, BinaryKind, Dim, EmbeddingSum, Gated, LayerNorm, Linear, Normalize,
+    Pool, PoolMode, RmsNorm, Rope, Shape,
 };
 use crate::tensor::{Part, Recipe};
 use crate::{Error, Result};
@@ -64,15 +64,12 @@ pub struct Encoder {
 pub fn build(spec: &EncoderSpec, heads: &[Head], dtype: DType) -> Result<Encoder> {
     let mut builder = Builder { graph: Graph::new(), inputs: Vec::new(), spec, dtype };
     let mut hidden = builder.embeddings()?;
-    let biases = spec.relative_biases.as_ref().map(|biases| {
-        let shape = Shape::fixed(&[spec.heads, biases.distances()]);
-        builder.graph.weight(vec![biases.part(spec.heads)], shape)
-    });
-    for layer in 0..spec.layers {
-        hidden = builder.layer(layer, hidden, biases)?;
+    let shared = builder.shared()?;
+    for (number, layer) in spec.layers.iter().enumerate() {
+        hidden = builder.layer(number, layer, hidden, &shared)?;
     }
     if let Some(name) = &spec.final_norm {
-        hidden = builder.norm("final norm", name, hidden, spec.norm_eps)?;
+        hidden = builder.norm("final norm", name, hidden)?;
     }
     let sentences = builder.heads(heads, hidden)?;
     builder.graph.outputs = vec![sentences, hidden];
@@ -86,10 +83,19 @@ pub fn needed(graph: &Graph) -> Vec<Needed> {
         if let Source::Weight(weight) = &value.source {
             let own = || value.shape.sizes(Default::default());
             let stored = |part: &Part| part.shape.clone().unwrap_or_else(own);
-            needed.extend(weight.parts.iter().map(|part| Needed { name: part.name.clone(), shape: stored(part) }));
+            let stored_parts = weight.parts.iter().filter(|part| part.computed.is_none());
+            needed.extend(stored_parts.map(|part| Needed { name: part.name.clone(), shape: stored(part) }));
         }
     }
     needed
+}
+
+/// The constants that layers share.
+struct Shared {
+    /// Biases of the scores by distance.
+    biases: Option<ValueId>,
+    /// Cosines and sines of each token, for every kind of rotary positions.
+    rotary: Vec<[ValueId; 2]>,
 }
 
 struct Builder<'a> {
@@ -118,131 +124,244 @@ impl Builder<'_> {
     /// Adds word, segment and position embeddings, in the reference's order.
     fn embeddings(&mut self) -> Result<ValueId> {
         let spec = self.spec;
-        let mut operands = vec![self.input(Input::Words), self.table(&spec.words)];
+        let mut words = Part::from(spec.words.name.clone());
+        if spec.word_scale != 1.0 {
+            words.recipe.push(Recipe::scaled(spec.word_scale));
+        }
+        let shape = Shape::fixed(&[spec.words.rows, spec.embedding]);
+        let mut operands = vec![self.input(Input::Words), self.graph.weight_as(self.dtype, vec![words], shape)];
         if let Some(table) = &spec.token_types {
             operands.extend([self.input(Input::Segments), self.table(table)]);
         }
-        let Positions { table, rows } = &spec.positions;
-        operands.extend([self.input(Input::Positions(*rows)), self.table(table)]);
+        if let Positions::Learned { table, rows } = &spec.positions {
+            operands.extend([self.input(Input::Positions(*rows)), self.table(table)]);
+        }
         let mut x = self.graph.node("embeddings", EmbeddingSum {}, &operands)?;
         if let Some(name) = &spec.embedding_norm {
-            x = self.norm("embedding norm", name, x, spec.norm_eps)?;
+            x = self.norm("embedding norm", name, x)?;
         }
         match &spec.embedding_projection {
             None => Ok(x),
-            Some(name) => self.linear("embedding projection", name, x, spec.hidden, true),
+            Some(name) => self.linear("embedding projection", &Product::biased([name]), x, &[spec.hidden]),
         }
     }
 
-    fn norm(&mut self, node: &str, name: &str, x: ValueId, eps: f32) -> Result<ValueId> {
+    fn shared(&mut self) -> Result<Shared> {
+        let spec = self.spec;
+        let biases = spec.relative_biases.as_ref().map(|biases| {
+            let shape = Shape::fixed(&[spec.heads, biases.distances()]);
+            self.graph.weight(vec![biases.part(spec.heads)], shape)
+        });
+        let mut rotary = Vec::new();
+        for (kind, positions) in spec.rotary.iter().enumerate() {
+            let at = self.input(Input::Positions(PositionRows::Counted));
+            let tables = positions.tables(&format!("rotary {kind}"), spec.positions.longest_text());
+            let shape = Shape::fixed(&[spec.positions.longest_text(), positions.frequencies.len()]);
+            let tables = tables.map(|part| {
+                let name = part.name.clone();
+                let table = self.graph.weight(vec![part], shape.clone());
+                self.graph.node(&name, EmbeddingSum {}, &[at, table])
+            });
+            let [cosines, sines] = tables;
+            rotary.push([cosines?, sines?]);
+        }
+        Ok(Shared { biases, rotary })
+    }
+
+    /// The encoder's kind of norm.
+    fn norm(&mut self, node: &str, name: &str, x: ValueId) -> Result<ValueId> {
+        self.norm_as(self.spec.norm, self.spec.norm_eps, node, name, x)
+    }
+
+    fn norm_as(&mut self, kind: NormKind, eps: f32, node: &str, name: &str, x: ValueId) -> Result<ValueId> {
         let columns = Shape::fixed(&[self.graph.value(x).shape.columns()]);
-        let weight = self.graph.weight(vec![format!("{name}.weight").into()], columns.clone());
-        let bias = self.graph.weight(vec![format!("{name}.bias").into()], columns);
+        let mut part = Part::from(format!("{name}.weight"));
+        if kind == NormKind::RmsPlusOne {
+            part.recipe.push(Recipe::PlusOne);
+        }
+        let weight = self.graph.weight(vec![part], columns.clone());
+        let bias = match kind {
+            NormKind::Rms | NormKind::RmsPlusOne => return self.graph.node(node, RmsNorm { eps }, &[x, weight]),
+            NormKind::Layer => self.graph.weight(vec![format!("{name}.bias").into()], columns),
+            NormKind::LayerWithoutBias => self.graph.filled(0.0, columns),
+        };
         self.graph.node(node, LayerNorm { eps }, &[x, weight, bias])
     }
 
-    /// `x W^T + b` with the tensors of a torch `Linear`.
-    fn linear(&mut self, node: &str, name: &str, x: ValueId, columns: usize, bias: bool) -> Result<ValueId> {
-        self.products(node, &[(name.to_owned(), columns)], x, Matrices::ByResult, bias)
+    /// `x W^T + b` with the tensors of a product, whose results have so many columns each.
+    fn linear(&mut self, node: &str, product: &Product, x: ValueId, columns: &[usize]) -> Result<ValueId> {
+        self.scaled(node, product, x, columns, 1.0)
     }
 
-    /// `x W^T + b` with the tensors `parts`, each of `columns` columns.
-    fn products(
-        &mut self,
-        node: &str,
-        parts: &[(String, usize)],
-        x: ValueId,
-        matrices: Matrices,
-        bias: bool,
-    ) -> Result<ValueId> {
+    /// As [`Builder::linear`], times `scale`, which the constants contain.
+    fn scaled(&mut self, node: &str, product: &Product, x: ValueId, columns: &[usize], scale: f32) -> Result<ValueId> {
         let (input, dtype) = (self.graph.value(x).shape.columns(), self.graph.value(x).dtype);
-        let columns = parts.iter().map(|(_, columns)| columns).sum();
-        let matrix = |(name, columns): &(String, usize)| match matrices {
-            Matrices::ByResult => Part::new(format!("{name}.weight"), &[*columns, input], vec![]),
-            Matrices::ByOperand => Part::new(format!("{name}.weight"), &[input, *columns], vec![Recipe::Transposed]),
+        let total: usize = columns.iter().sum();
+        let each = if product.names.len() == 1 { vec![total] } else { columns.to_vec() };
+        let stored = |end: &str, vector: bool| -> Vec<Part> {
+            let parts = product.names.iter().zip(&each).flat_map(|(name, rows)| {
+                let part = |shape: &[usize], recipe| Part::new(format!("{name}.{end}"), shape, recipe);
+                let shape = if vector { vec![*rows] } else { vec![*rows, input] };
+                match product.order {
+                    Order::ByOperand if !vector => vec![part(&[input, *rows], vec![Recipe::Transposed])],
+                    Order::ByResult | Order::ByOperand => vec![part(&shape, vec![])],
+                    Order::ByHead => {
+                        let by_part = Recipe::part_by_part(self.spec.heads, 3, self.spec.head_dim);
+                        vec![part(&shape, vec![by_part])]
+                    }
+                    Order::GateFirst => {
+                        [rows / 2..*rows, 0..rows / 2].map(|half| part(&shape, vec![Recipe::Rows(half)])).into()
+                    }
+                }
+            });
+            let scaled = parts.map(|mut part| {
+                part.recipe.extend((scale != 1.0).then(|| Recipe::scaled(scale)));
+                part
+            });
+            scaled.collect()
         };
-        let vector = |(name, columns): &(String, usize)| Part::new(format!("{name}.bias"), &[*columns], vec![]);
-        let weight = self.graph.weight_as(dtype, parts.iter().map(matrix).collect(), Shape::fixed(&[columns, input]));
-        let mut operands = vec![x, weight];
-        if bias {
-            operands.push(self.graph.weight(parts.iter().map(vector).collect(), Shape::fixed(&[columns])));
+        let (matrix, vector) = (stored("weight", false), stored("bias", true));
+        let mut operands = vec![x, self.graph.weight_as(dtype, matrix, Shape::fixed(&[total, input]))];
+        if product.bias {
+            operands.push(self.graph.weight(vector, Shape::fixed(&[total])));
         }
-        self.graph.node(node, Linear { bias, ..Linear::default() }, &operands)
+        self.graph.node(node, Linear { bias: product.bias, ..Linear::default() }, &operands)
     }
 
-    fn layer(&mut self, layer: usize, x: ValueId, biases: Option<ValueId>) -> Result<ValueId> {
-        let names = &self.spec.names;
-        let name = |template: &str| template.replace("{}", &layer.to_string());
-        let node = |part: &str| format!("layer {layer} {part}");
-        let x = self.residual(&node("attention"), &name(&names.attention_norm), x, |builder, x| {
-            let parts: Vec<String> = names.query_key_value.iter().map(|template| name(template)).collect();
-            let mixed = builder.attention(&node, &parts, x, biases)?;
-            builder.product(&node("attention output"), name(&names.attention_output), mixed, builder.spec.hidden)
+    fn layer(&mut self, number: usize, layer: &Layer, x: ValueId, shared: &Shared) -> Result<ValueId> {
+        let node = |part: &str| format!("layer {number} {part}");
+        let spec = self.spec;
+        let attended = self.residual(&node("attention"), &layer.attention_norms, [x, x], |builder, x| {
+            let mixed = builder.attention(&node, layer, x, shared)?;
+            let scale = spec.residual_scale;
+            builder.scaled(&node("attention output"), &layer.attention_output, mixed, &[spec.hidden], scale)
         })?;
-        self.residual(&node("feed-forward"), &name(&names.feed_forward_norm), x, |builder, x| {
-            let spec = builder.spec;
-            let wide = builder.product(&node("feed-forward in"), name(&names.feed_forward_in), x, spec.intermediate)?;
-            let wide = builder.activation(&node("feed-forward activation"), spec.activation, wide)?;
-            builder.product(&node("feed-forward out"), name(&names.feed_forward_out), wide, spec.hidden)
+        let read = if spec.parallel { x } else { attended };
+        self.residual(&node("feed-forward"), &layer.feed_forward_norms, [read, attended], |builder, x| {
+            let wide = builder.feed_forward_in(&node, layer, x)?;
+            let scale = spec.residual_scale;
+            builder.scaled(&node("feed-forward out"), &layer.feed_forward_out, wide, &[spec.hidden], scale)
         })
     }
 
-    /// A matrix product of a layer.
-    fn product(&mut self, node: &str, name: String, x: ValueId, columns: usize) -> Result<ValueId> {
-        self.products(node, &[(name, columns)], x, self.spec.matrices, true)
+    fn feed_forward_in(&mut self, node: &impl Fn(&str) -> String, layer: &Layer, x: ValueId) -> Result<ValueId> {
+        let (spec, name) = (self.spec, node("feed-forward activation"));
+        let columns = vec![spec.intermediate; if spec.gated { 2 } else { 1 }];
+        let wide = self.linear(&node("feed-forward in"), &layer.feed_forward_in, x, &columns)?;
+        match spec.gated {
+            true => self.graph.node(&name, Gated(Activation::from(spec.activation)), &[wide]),
+            false => self.activation(&name, spec.activation, wide),
+        }
     }
 
-    /// One part of a layer with its residual, and the norm called `name` at the encoder's place for it.
+    /// One part of a layer, computed from the first value and added to the second, with its norms.
     fn residual(
         &mut self,
         node: &str,
-        name: &str,
-        x: ValueId,
+        norms: &Norms,
+        [x, onto]: [ValueId; 2],
         part: impl FnOnce(&mut Self, ValueId) -> Result<ValueId>,
     ) -> Result<ValueId> {
-        let (norm, eps) = (format!("{node} norm"), self.spec.norm_eps);
-        let y = match self.spec.norm_place {
-            NormPlace::Post => part(self, x)?,
-            NormPlace::Pre => {
-                let normed = self.norm(&norm, name, x, eps)?;
-                part(self, normed)?
-            }
+        let norm = format!("{node} norm");
+        let mut y = match &norms.before {
+            Some(name) => self.norm(&norm, name, x)?,
+            None => x,
         };
-        let sum = self.graph.node(&format!("{node} residual"), Binary::from(BinaryKind::Add), &[y, x])?;
-        match self.spec.norm_place {
-            NormPlace::Post => self.norm(&norm, name, sum, eps),
-            NormPlace::Pre => Ok(sum),
+        y = part(self, y)?;
+        if let Some(name) = &norms.after {
+            y = self.norm(&format!("{node} norm after"), name, y)?;
+        }
+        let sum = self.graph.node(&format!("{node} residual"), Binary::from(BinaryKind::Add), &[y, onto])?;
+        match &norms.sum {
+            Some(name) => self.norm(&norm, name, sum),
+            None => Ok(sum),
         }
     }
 
     fn attention(
         &mut self,
         node: &impl Fn(&str) -> String,
-        names: &[String],
+        layer: &Layer,
         x: ValueId,
-        biases: Option<ValueId>,
+        shared: &Shared,
     ) -> Result<ValueId> {
         let spec = self.spec;
         let (query, key) = (spec.heads * spec.head_dim, spec.kv_heads * spec.head_dim);
-        let parts: Vec<(String, usize)> = match names {
-            [all] => vec![(all.clone(), query + 2 * key)],
-            names => names.iter().cloned().zip([query, key, key]).collect(),
-        };
-        let qkv = self.products(&node("query key value"), &parts, x, spec.matrices, true)?;
-        let attention = Attention {
+        let mut attention = Attention {
             heads: spec.heads,
             kv_heads: spec.kv_heads,
             head_dim: spec.head_dim,
-            scale: 1.0 / (spec.head_dim as f32).sqrt(),
-            k_column: query,
-            v_column: query + key,
+            scale: spec.score_scale.unwrap_or_else(|| 1.0 / (spec.head_dim as f32).sqrt()),
             causal: spec.causal,
-            bias: biases.is_some(),
+            window: layer.window,
+            bias: shared.biases.is_some(),
             ..Attention::default()
         };
+        let angles = layer.rotary.map(|kind| shared.rotary[kind]);
+        let qkv = match &layer.head_norms {
+            None => {
+                let columns = [query, key, key];
+                let qkv = self.linear(&node("query key value"), &layer.query_key_value, x, &columns)?;
+                (attention.k_column, attention.v_column) = (query, query + key);
+                match angles {
+                    None => [qkv; 3],
+                    Some(angles) => {
+                        let rotated = spec.heads + spec.kv_heads;
+                        let both = self.rotated(&node("rotary"), qkv, rotated + spec.kv_heads, rotated, angles)?;
+                        [both, both, qkv]
+                    }
+                }
+            }
+            Some(norms) => {
+                let mut parts = Vec::new();
+                for (part, (name, columns)) in layer.query_key_value.names.iter().zip([query, key, key]).enumerate() {
+                    let label = node(["query", "key", "value"][part]);
+                    let product = Product { names: vec![name.clone()], ..layer.query_key_value.clone() };
+                    let mut y = self.linear(&label, &product, x, &[columns])?;
+                    if let Some(norm) = norms.get(part) {
+                        let heads = self.heads_of(&label, y, columns / spec.head_dim);
+                        y = self.norm(&format!("{label} norm"), norm, heads)?;
+                        if let Some(angles) = angles {
+                            let heads = columns / spec.head_dim;
+                            y = self.rotated(&format!("{label} rotary"), y, heads, heads, angles)?;
+                        }
+                        y = self.rows_of(&label, y);
+                    }
+                    parts.push(y);
+                }
+                [parts[0], parts[1], parts[2]]
+            }
+        };
         let offsets = self.input(Input::Offsets);
-        let operands: Vec<ValueId> = [qkv, qkv, qkv, offsets, offsets].into_iter().chain(biases).collect();
+        let operands: Vec<ValueId> = qkv.into_iter().chain([offsets, offsets]).chain(shared.biases).collect();
         self.graph.node(&node("attention"), attention, &operands)
+    }
+
+    /// `[T, heads * head_dim]` as `[T, heads, head_dim]`.
+    fn heads_of(&mut self, name: &str, x: ValueId, heads: usize) -> ValueId {
+        let rows = self.graph.value(x).shape.rows();
+        self.graph.view(name, x, Shape(vec![rows, Dim::Fixed(heads), Dim::Fixed(self.spec.head_dim)]))
+    }
+
+    /// `[T, ...]` as `[T, all other axes]`.
+    fn rows_of(&mut self, name: &str, x: ValueId) -> ValueId {
+        let shape = &self.graph.value(x).shape;
+        let shape = Shape::matrix(shape.rows(), shape.row_elements());
+        self.graph.view(name, x, shape)
+    }
+
+    /// The first `rotated` of so many heads, turned by the angles of their positions.
+    fn rotated(
+        &mut self,
+        node: &str,
+        x: ValueId,
+        heads: usize,
+        rotated: usize,
+        [cosines, sines]: [ValueId; 2],
+    ) -> Result<ValueId> {
+        let x = self.heads_of(node, x, heads);
+        let y = self.graph.node(node, Rope { heads: Some(rotated) }, &[x, cosines, sines])?;
+        Ok(self.rows_of(node, y))
     }
 
     fn activation(&mut self, node: &str, kind: ActivationKind, x: ValueId) -> Result<ValueId> {
@@ -272,12 +391,13 @@ impl Builder<'_> {
                     let added = match residual {
                         true if input == output => Some(x),
                         true => {
-                            let name = format!("{path}/residual");
-                            Some(self.linear(&format!("{path} residual"), &name, x, *output, false)?)
+                            let product = Product::plain([format!("{path}/residual")]);
+                            Some(self.linear(&format!("{path} residual"), &product, x, &[*output])?)
                         }
                         false => None,
                     };
-                    let y = self.linear(path, &format!("{path}/linear"), x, *output, *bias)?;
+                    let product = Product { bias: *bias, ..Product::biased([format!("{path}/linear")]) };
+                    let y = self.linear(path, &product, x, &[*output])?;
                     let y = self.activation(&format!("{path} activation"), *activation, y)?;
                     match added {
                         Some(added) => {
@@ -288,7 +408,7 @@ impl Builder<'_> {
                 }
                 Head::LayerNorm { path, dimension } => {
                     self.check_columns(x, *dimension, &format!("{path}: dimension"))?;
-                    self.norm(path, &format!("{path}/norm"), x, 1e-5)?
+                    self.norm_as(NormKind::Layer, 1e-5, path, &format!("{path}/norm"), x)?
                 }
                 Head::Normalize => self.graph.node("normalize", Normalize::default(), &[x])?,
             };

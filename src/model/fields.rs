@@ -90,6 +90,19 @@ impl<'a> Fields<'a> {
         self.value(key, "an object", Value::as_object)
     }
 
+    /// What `read` finds in an optional object, whose faults are recorded under its key.
+    pub fn within<T>(&mut self, key: &str, read: impl FnOnce(&mut Fields<'a>) -> T) -> Option<T> {
+        let mut inner = Fields::new(self.object(key)?, &self.path);
+        let found = read(&mut inner);
+        self.problems.extend(inner.problems.iter().map(|problem| format!("{key}: {problem}")));
+        Some(found)
+    }
+
+    /// An optional list of strings.
+    pub fn texts(&mut self, key: &str) -> Option<Vec<&'a str>> {
+        self.value(key, "a list of strings", |value| value.as_array()?.iter().map(Value::as_str).collect())
+    }
+
     /// Ends the reading.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ pub mod fields;
 pub mod heads;
 pub mod registry;
 pub mod relative_biases;
+pub mod rotary;
 pub mod shaders;
 pub mod spec;
 pub mod weights;

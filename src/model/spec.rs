@@ -1,33 +1,97 @@
 //! An encoder as data: sizes, choices and the names of its tensors.
 
 use super::relative_biases::RelativeBiases;
+use super::rotary::Rotary;
 use crate::ops::ActivationKind;
 
-/// Position of a layer's norms.
+/// A kind of norm; weights and bias are its tensors `.weight` and `.bias`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NormPlace {
-    /// `x = norm(x + f(x))`, as BERT.
-    Post,
-    /// `x = x + f(norm(x))`, as GPT-2.
-    Pre,
+pub enum NormKind {
+    /// Layer norm with a bias, as BERT.
+    Layer,
+    /// Layer norm without a bias, as ModernBERT.
+    LayerWithoutBias,
+    /// By the root mean square, as T5.
+    Rms,
+    /// The same, times one more than the stored weight, as Gemma.
+    RmsPlusOne,
 }
 
-/// Storage order of the matrices of products.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Matrices {
+/// The places of a part's norms in `x + f(x)`, by name; `None` for a place without one.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Norms {
+    /// Of the part's operand, `x + f(norm(x))`, as GPT-2.
+    pub before: Option<String>,
+    /// Of the part's result, `x + norm(f(x))`, as Gemma.
+    pub after: Option<String>,
+    /// Of the sum, `norm(x + f(x))`, as BERT.
+    pub sum: Option<String>,
+}
+
+impl Norms {
+    /// One norm of the sum.
+    pub fn sum(name: impl Into<String>) -> Self {
+        Norms { sum: Some(name.into()), ..Norms::default() }
+    }
+
+    /// One norm of the operand.
+    pub fn before(name: impl Into<String>) -> Self {
+        Norms { before: Some(name.into()), ..Norms::default() }
+    }
+}
+
+/// Storage order of a product's matrix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
     /// `[columns of the result, columns of x]`, as in torch's `Linear`.
+    #[default]
     ByResult,
     /// `[columns of x, columns of the result]`, as in GPT-2's `Conv1D`.
     ByOperand,
+    /// By result, queries, keys and values of the first head, then of the second, as in GPT-NeoX.
+    ByHead,
+    /// By result, the gate's rows before the rows that it gates, as in ModernBERT.
+    GateFirst,
 }
 
-/// How a token's position in its text enters the model: by a learned table, added to the word's embedding.
+/// A product of a layer: one tensor, or several stacked in this order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Positions {
-    /// The table.
-    pub table: Table,
-    /// The row of each token.
-    pub rows: PositionRows,
+pub struct Product {
+    /// Names without `.weight` and `.bias`.
+    pub names: Vec<String>,
+    /// Whether it has biases.
+    pub bias: bool,
+    /// Storage order of the matrix.
+    pub order: Order,
+}
+
+impl Product {
+    /// A product with biases, stored as torch's `Linear`.
+    pub fn biased<N: Into<String>>(names: impl IntoIterator<Item = N>) -> Self {
+        Product { names: names.into_iter().map(Into::into).collect(), bias: true, order: Order::ByResult }
+    }
+
+    /// A product without biases, stored as torch's `Linear`.
+    pub fn plain<N: Into<String>>(names: impl IntoIterator<Item = N>) -> Self {
+        Product { bias: false, ..Product::biased(names) }
+    }
+}
+
+/// How a token's position in its text enters the embedding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Positions {
+    /// By a learned table, added to the word's embedding.
+    Learned {
+        /// The table.
+        table: Table,
+        /// The row of each token.
+        rows: PositionRows,
+    },
+    /// Not at all; only the layers know positions.
+    None {
+        /// Maximum tokens of a text.
+        longest: usize,
+    },
 }
 
 /// Row numbers of a text's tokens in the position table.
@@ -63,9 +127,12 @@ impl PositionRows {
 impl Positions {
     /// Maximum tokens of a text, for any tokens.
     pub fn longest_text(&self) -> usize {
-        match self.rows {
-            PositionRows::Counted => self.table.rows,
-            PositionRows::AfterPadding { pad } => self.table.rows.saturating_sub(pad as usize + 1),
+        match self {
+            Positions::Learned { table, rows: PositionRows::Counted } => table.rows,
+            Positions::Learned { table, rows: PositionRows::AfterPadding { pad } } => {
+                table.rows.saturating_sub(*pad as usize + 1)
+            }
+            Positions::None { longest } => *longest,
         }
     }
 }
@@ -79,21 +146,27 @@ pub struct Table {
     pub rows: usize,
 }
 
-/// Names of one layer's tensors, without `.weight` and `.bias`; `{}` is replaced by the layer's number.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LayerNames {
+/// One layer: its tensors, and what differs between layers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Layer {
     /// Projections of the queries, the keys and the values, or a single projection of all three, in this order.
-    pub query_key_value: Vec<String>,
+    pub query_key_value: Product,
+    /// Norms of each head of the queries and of the keys.
+    pub head_norms: Option<[String; 2]>,
+    /// Kind of rotary positions: an index into [`EncoderSpec::rotary`].
+    pub rotary: Option<usize>,
+    /// Largest distance at which a token sees others; 0 for any.
+    pub window: u32,
     /// Projection of the heads' results, `[hidden, heads * head_dim]`.
-    pub attention_output: String,
-    /// Norm of the attention part.
-    pub attention_norm: String,
-    /// First product of the feed-forward part, `[intermediate, hidden]`.
-    pub feed_forward_in: String,
+    pub attention_output: Product,
+    /// Norms of the attention part.
+    pub attention_norms: Norms,
+    /// First product of the feed-forward part, `[intermediate, hidden]`; for a gated one what is gated, then the gate.
+    pub feed_forward_in: Product,
     /// Second product of the feed-forward part, `[hidden, intermediate]`.
-    pub feed_forward_out: String,
-    /// Norm of the feed-forward part.
-    pub feed_forward_norm: String,
+    pub feed_forward_out: Product,
+    /// Norms of the feed-forward part.
+    pub feed_forward_norms: Norms,
 }
 
 /// Description of an encoder for the graph builder.
@@ -103,28 +176,36 @@ pub struct EncoderSpec {
     pub hidden: usize,
     /// Columns of the embedding tables.
     pub embedding: usize,
-    /// Number of layers.
-    pub layers: usize,
     /// Query heads.
     pub heads: usize,
     /// Key-value heads.
     pub kv_heads: usize,
     /// Columns of one head.
     pub head_dim: usize,
+    /// Factor on the scores; default `1 / sqrt(head_dim)`.
+    pub score_scale: Option<f32>,
     /// Columns between the two products of the feed-forward part.
     pub intermediate: usize,
     /// Activation between the two products of the feed-forward part.
     pub activation: ActivationKind,
+    /// Whether the feed-forward part is gated: `out(x up^T * act(x gate^T))`.
+    pub gated: bool,
+    /// Kind of all norms.
+    pub norm: NormKind,
     /// Added to the variance in every norm.
     pub norm_eps: f32,
-    /// Position of the norms.
-    pub norm_place: NormPlace,
     /// Word embeddings.
     pub words: Table,
+    /// Factor on the word embeddings.
+    pub word_scale: f32,
+    /// Factor on the result of each part of a layer, before it is added.
+    pub residual_scale: f32,
     /// Segment embeddings, if the model has them.
     pub token_types: Option<Table>,
-    /// Position information.
+    /// Position information of the embedding.
     pub positions: Positions,
+    /// Kinds of rotary positions.
+    pub rotary: Vec<Rotary>,
     /// Norm after the embeddings, if there is one.
     pub embedding_norm: Option<String>,
     /// Product from `embedding` to `hidden` columns after that norm, where the two differ.
@@ -133,12 +214,19 @@ pub struct EncoderSpec {
     pub relative_biases: Option<RelativeBiases>,
     /// Whether a token sees only itself and earlier tokens.
     pub causal: bool,
+    /// Whether attention and feed-forward part read the same `x`: `x + attention(x) + feed_forward(x)`, as GPT-NeoX.
+    pub parallel: bool,
     /// Norm after the last layer, if there is one.
     pub final_norm: Option<String>,
-    /// Storage order of the layers' matrices.
-    pub matrices: Matrices,
-    /// Names of the layers' tensors.
-    pub names: LayerNames,
+    /// The layers, in order; some may have the same tensors.
+    pub layers: Vec<Layer>,
+}
+
+impl EncoderSpec {
+    /// Replaces the layers by as many others.
+    pub fn with_layers(self, layer: impl Fn(usize) -> Layer) -> Self {
+        EncoderSpec { layers: (0..self.layers.len()).map(layer).collect(), ..self }
+    }
 }
 
 /// Rules that make a checkpoint's names uniform before `EncoderSpec`'s names are looked up.
@@ -177,7 +265,7 @@ mod tests {
     use super::*;
 
     fn learned(rows: PositionRows) -> Positions {
-        Positions { table: Table { name: "positions".into(), rows: 10 }, rows }
+        Positions::Learned { table: Table { name: "positions".into(), rows: 10 }, rows }
     }
 
     #[test]

@@ -33,8 +33,8 @@ impl Operation for RmsNormRope {
             }
         };
         let norm = Step::new(self.0.clone(), &definition::given(0..2)).viewing(0, normal);
-        let turn =
-            Step::new(Rope {}, &[Origin::Step(0), Origin::Operand(2), Origin::Operand(3)]).viewing(0, (*x).clone());
+        let turn = Step::new(Rope::default(), &[Origin::Step(0), Origin::Operand(2), Origin::Operand(3)])
+            .viewing(0, (*x).clone());
         Ok(vec![norm, turn])
     }
 

@@ -6,11 +6,14 @@ use crate::{Error, Result};
 /// Rotates column `d` of a head's first half with column `d` of its second half:
 /// `(x1 cos - x2 sin, x2 cos + x1 sin)`.
 ///
-/// Operands: `x [B, S, H, D]`, `cos [S, D/2]` or `[B, S, D/2]`, `sin` likewise; or rows, which a batch may count:
-/// `x [T, H, D]`, `cos [T, D/2]`. Result: `x`'s shape.
+/// Operands: `x [B, S, H, D]`, `cos [S, D/2]` or `[B, S, D/2]`, `sin` likewise; result: `x`'s shape. Or rows, which a batch
+/// may count: `x [T, H, D]`, `cos [T, R/2]`, where columns from `R` on are copied; result: `[T, heads, D]`.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Rope {}
+#[serde(deny_unknown_fields, default)]
+pub struct Rope {
+    /// With rows: the number of leading heads that the result has; default all.
+    pub heads: Option<usize>,
+}
 
 /// The axes `[B, S, H, D]` of the operand `x` of an op.
 ///
@@ -32,21 +35,33 @@ impl Operation for Rope {
         Signature::of(&[Operand::rows("x").narrow(), Operand::rows("cos"), Operand::rows("sin")]).flops(3);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
-        let half = of["x"].columns() / 2;
-        let angles = match of["x"].0[..] {
-            [rows, Dim::Fixed(_), Dim::Fixed(_)] => vec![Shape::matrix(rows, half)],
-            _ => {
-                let [batch, rows, ..] = heads("rope", &of["x"])?;
-                vec![Shape::fixed(&[rows, half]), Shape::fixed(&[batch, rows, half])]
-            }
-        };
+        let (mut result, half) = (of["x"].clone(), of["x"].columns() / 2);
         if of["x"].columns() != 2 * half {
             return Err(of.wrong("x", "an even last axis"));
         }
-        if !angles.contains(&of["cos"]) {
-            return Err(of.wrong("cos", angles.iter().map(Shape::to_string).collect::<Vec<_>>().join(" or ")));
+        match (&result.0[..], &of["cos"].0[..]) {
+            (&[rows, Dim::Fixed(all), Dim::Fixed(_)], found) => {
+                if !matches!(found, [first, Dim::Fixed(turned)] if *first == rows && *turned <= half) {
+                    return Err(of.wrong("cos", format!("[{rows}, at most {half}]")));
+                }
+                let heads = self.heads.unwrap_or(all);
+                if heads > all {
+                    return Err(of.wrong("x", format!("at least {heads} heads")));
+                }
+                result.0[1] = Dim::Fixed(heads);
+            }
+            _ => {
+                let [batch, rows, ..] = heads("rope", &of["x"])?;
+                let angles = [Shape::fixed(&[rows, half]), Shape::fixed(&[batch, rows, half])];
+                if !angles.contains(&of["cos"]) {
+                    return Err(of.wrong("cos", format!("{} or {}", angles[0], angles[1])));
+                }
+                if self.heads.is_some() {
+                    return Err(of.fault("heads is for x [T, H, D] alone"));
+                }
+            }
         }
         of.same("sin", "cos")?;
-        Ok(vec![of["x"].clone()])
+        Ok(vec![result])
     }
 }

@@ -20,7 +20,13 @@ TOKENIZERS = FIXTURES / "tokenizers"
 CHARACTER_MAP = TOKENIZERS / "nmt_nfkc.bin"  # sentencepiece's, 240 KB
 MAP_PLACE = "the bytes of nmt_nfkc.bin in base64"
 # The first that a tensor's name contains: the spread of its numbers. Matrices go by their number of inputs.
-SPREADS = {"word_embeddings": 0.5, "position_embeddings": 0.3, "token_type_embeddings": 0.3, "attention_bias": 1.5}
+SPREADS = {
+    "word_embeddings": 0.5,
+    "tok_embeddings": 0.5,
+    "position_embeddings": 0.3,
+    "token_type_embeddings": 0.3,
+    "attention_bias": 1.5,
+}
 SPREADS |= {"wte": 0.5, "wpe": 0.3}
 
 

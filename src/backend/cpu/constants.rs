@@ -74,8 +74,8 @@ impl Constants {
     ///
     /// # Errors
     /// As [`Constants::new`].
-    pub fn views(&self, parts: &[Part], elements: usize) -> Result<Vec<TensorView<'_>>> {
-        let views: Vec<TensorView<'_>> = parts.iter().map(|part| part.view(&*self.source)).collect::<Result<_>>()?;
+    pub fn views<'a>(&'a self, parts: &'a [Part], elements: usize) -> Result<Vec<TensorView<'a>>> {
+        let views: Vec<TensorView<'a>> = parts.iter().map(|part| part.view(&*self.source)).collect::<Result<_>>()?;
         let found: usize = views.iter().map(TensorView::elements).sum();
         if found != elements {
             return Err(Error::InvalidArgument(format!("{}: {found} elements, expected {elements}", names(parts))));

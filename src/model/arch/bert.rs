@@ -47,7 +47,7 @@ mod tests {
         assert_eq!(spec.positions.longest_text(), 64);
         assert_eq!(
             spec.positions,
-            Positions {
+            Positions::Learned {
                 table: Table { name: "embeddings.position_embeddings.weight".into(), rows: 64 },
                 rows: PositionRows::Counted
             }

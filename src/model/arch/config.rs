@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::Result;
 use crate::model::fields::{Fields, unsupported};
-use crate::model::spec::{EncoderSpec, LayerNames, Matrices, NameRules, NormPlace, PositionRows, Positions, Table};
+use crate::model::spec::{EncoderSpec, Layer, NameRules, NormKind, Norms, PositionRows, Positions, Product, Table};
 use crate::ops::ActivationKind;
 
 // Far above any existing model, and low enough that no product of sizes overflows.
@@ -59,30 +59,34 @@ pub(super) fn read<'a>(
     let mut spec = EncoderSpec {
         hidden,
         embedding: hidden,
-        layers,
         heads,
         kv_heads: heads,
         head_dim: hidden / heads,
+        score_scale: None,
         words: table("word", fields.size("vocab_size", 1..=MOST_ROWS)),
+        word_scale: 1.0,
+        residual_scale: 1.0,
         token_types: None,
-        positions: Positions {
+        positions: Positions::Learned {
             table: table("position", fields.size(keys.positions, 1..=MOST_ROWS)),
             rows: PositionRows::Counted,
         },
+        rotary: Vec::new(),
+        norm: NormKind::Layer,
         norm_eps: keys.norm_eps.map_or(1e-12, |(key, default)| fields.number_or(key, default, 0.0..=1.0)) as f32,
-        norm_place: NormPlace::Post,
         intermediate: match keys.expansion {
             None => fields.size(keys.intermediate, 1..=MOST_COLUMNS),
             Some(times) => fields.optional_size(keys.intermediate, 1..=MOST_COLUMNS).unwrap_or(times * hidden),
         },
         activation: ActivationKind::GeluErf,
+        gated: false,
         embedding_norm: Some("embeddings.LayerNorm".into()),
         embedding_projection: None,
         relative_biases: None,
         causal: false,
+        parallel: false,
         final_norm: None,
-        matrices: Matrices::ByResult,
-        names: layer_names(),
+        layers: (0..layers).map(layer).collect(),
     };
     let (activation_key, activation_default) = keys.activation;
     let activation_name = fields.text(activation_key).unwrap_or(activation_default);
@@ -111,9 +115,14 @@ pub(super) fn read<'a>(
     Ok(spec)
 }
 
+/// No positions but those of the layers, for texts as long as the configuration states.
+pub(super) fn longest(spec: &EncoderSpec) -> Positions {
+    Positions::None { longest: spec.positions.longest_text() }
+}
+
 /// Counts positions from the row after the padding token's, which the table must have.
 pub(super) fn count_after_padding(fields: &mut Fields<'_>, spec: &mut EncoderSpec, pad: usize) {
-    let Positions { table, rows } = &mut spec.positions;
+    let Positions::Learned { table, rows } = &mut spec.positions else { return };
     *rows = PositionRows::AfterPadding { pad: pad as u32 };
     if table.rows <= pad + 1 {
         fields.fault(format!(
@@ -137,16 +146,19 @@ pub(super) fn segments(fields: &mut Fields<'_>, spec: &mut EncoderSpec) {
     spec.token_types = (rows > 0).then(|| table("token_type", rows));
 }
 
-/// BERT's names of a layer's tensors.
-pub(super) fn layer_names() -> LayerNames {
-    let name = |part: &str| format!("encoder.layer.{{}}.{part}");
-    LayerNames {
-        query_key_value: ["query", "key", "value"].map(|part| name(&format!("attention.self.{part}"))).into(),
-        attention_output: name("attention.output.dense"),
-        attention_norm: name("attention.output.LayerNorm"),
-        feed_forward_in: name("intermediate.dense"),
-        feed_forward_out: name("output.dense"),
-        feed_forward_norm: name("output.LayerNorm"),
+/// A layer of BERT.
+pub(super) fn layer(number: usize) -> Layer {
+    let name = |part: &str| format!("encoder.layer.{number}.{part}");
+    Layer {
+        query_key_value: Product::biased(["query", "key", "value"].map(|part| name(&format!("attention.self.{part}")))),
+        head_norms: None,
+        rotary: None,
+        window: 0,
+        attention_output: Product::biased([name("attention.output.dense")]),
+        attention_norms: Norms::sum(name("attention.output.LayerNorm")),
+        feed_forward_in: Product::biased([name("intermediate.dense")]),
+        feed_forward_out: Product::biased([name("output.dense")]),
+        feed_forward_norms: Norms::sum(name("output.LayerNorm")),
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::config::{self, Keys, name_rules};
 use crate::Result;
-use crate::model::spec::{EncoderSpec, LayerNames, NameRules};
+use crate::model::spec::{EncoderSpec, Layer, NameRules, Norms, Product};
 
 const KEYS: Keys = Keys {
     hidden: "dim",
@@ -24,15 +24,17 @@ const KEYS: Keys = Keys {
 /// # Errors
 /// As [`config::read`].
 pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    let name = |part: &str| format!("transformer.layer.{{}}.{part}");
-    let names = LayerNames {
-        query_key_value: ["q", "k", "v"].map(|part| name(&format!("attention.{part}_lin"))).into(),
-        attention_output: name("attention.out_lin"),
-        attention_norm: name("sa_layer_norm"),
-        feed_forward_in: name("ffn.lin1"),
-        feed_forward_out: name("ffn.lin2"),
-        feed_forward_norm: name("output_layer_norm"),
-    };
-    let spec = EncoderSpec { names, ..config::read(config, path, &KEYS, |_, _| ())? };
+    let spec = config::read(config, path, &KEYS, |_, _| ())?.with_layers(|number| {
+        let name = |part: &str| format!("transformer.layer.{number}.{part}");
+        Layer {
+            query_key_value: Product::biased(["q", "k", "v"].map(|part| name(&format!("attention.{part}_lin")))),
+            attention_output: Product::biased([name("attention.out_lin")]),
+            attention_norms: Norms::sum(name("sa_layer_norm")),
+            feed_forward_in: Product::biased([name("ffn.lin1")]),
+            feed_forward_out: Product::biased([name("ffn.lin2")]),
+            feed_forward_norms: Norms::sum(name("output_layer_norm")),
+            ..config::layer(number)
+        }
+    });
     Ok((spec, name_rules("distilbert.", &["vocab_*", "pre_classifier.*"])))
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::config::{self, Keys};
 use crate::Result;
 use crate::model::fields::unsupported;
-use crate::model::spec::{EncoderSpec, LayerNames, Matrices, NameRules, NormPlace};
+use crate::model::spec::{EncoderSpec, Layer, NameRules, Norms, Order, PositionRows, Positions, Product, Table};
 
 const KEYS: Keys = Keys {
     hidden: "n_embd",
@@ -34,26 +34,28 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
         let key = if by_layer { "scale_attn_by_inverse_layer_idx" } else { "scale_attn_weights" };
         return Err(unsupported(path, format_args!("{key} {by_layer}"), format!("only {} is known", !by_layer)));
     }
-    let name = |part: &str| format!("h.{{}}.{part}");
-    let names = LayerNames {
-        query_key_value: vec![name("attn.c_attn")],
-        attention_output: name("attn.c_proj"),
-        attention_norm: name("ln_1"),
-        feed_forward_in: name("mlp.c_fc"),
-        feed_forward_out: name("mlp.c_proj"),
-        feed_forward_norm: name("ln_2"),
-    };
     spec.words.name = "wte.weight".into();
-    spec.positions.table.name = "wpe.weight".into();
+    let table = Table { name: "wpe.weight".into(), rows: spec.positions.longest_text() };
     let spec = EncoderSpec {
         embedding_norm: None,
-        norm_place: NormPlace::Pre,
+        positions: Positions::Learned { table, rows: PositionRows::Counted },
         causal: true,
         final_norm: Some("ln_f".into()),
-        matrices: Matrices::ByOperand,
-        names,
         ..spec
     };
+    let spec = spec.with_layers(|number| {
+        let name = |part: &str| format!("h.{number}.{part}");
+        let product = |part: &str| Product { order: Order::ByOperand, ..Product::biased([name(part)]) };
+        Layer {
+            query_key_value: product("attn.c_attn"),
+            attention_output: product("attn.c_proj"),
+            attention_norms: Norms::before(name("ln_1")),
+            feed_forward_in: product("mlp.c_fc"),
+            feed_forward_out: product("mlp.c_proj"),
+            feed_forward_norms: Norms::before(name("ln_2")),
+            ..config::layer(number)
+        }
+    });
     // Heads of other classes, and the masks in older files.
     let heads = ["lm_head.*", "score.*", "classifier.*", "qa_outputs.*", "multiple_choice_head.*"];
     let ignored = heads.iter().chain(&["*.attn.bias", "*.attn.masked_bias"]);

@@ -5,8 +5,10 @@ mod config;
 mod distilbert;
 mod electra;
 mod gpt2;
+mod modernbert;
 mod mpnet;
 mod roberta;
+mod rope;
 mod shaders;
 
 use std::path::Path;
@@ -45,6 +47,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
     row("distilbert", "DistilBert", &["distilbert.", "transformer.layer."], distilbert::read),
     row("electra", "Electra", &["electra.", "embeddings_project."], electra::read),
     row("gpt2", "GPT2", &["h.0.attn.c_attn.", "transformer.h."], gpt2::read),
+    row("modernbert", "ModernBert", &["layers.0.attn.Wqkv.", "model.layers.0.attn.Wqkv."], modernbert::read),
     row(
         "mpnet",
         "MPNet",

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::config::{self, BERT_KEYS, MOST_ROWS, count_after_padding, layer_names, name_rules};
+use super::config::{self, BERT_KEYS, MOST_ROWS, count_after_padding, name_rules};
 use crate::Result;
 use crate::model::relative_biases::RelativeBiases;
-use crate::model::spec::{EncoderSpec, LayerNames, NameRules, Table};
+use crate::model::spec::{EncoderSpec, Layer, NameRules, Norms, Product, Table};
 
 /// The reference counts positions from this id, regardless of `pad_token_id`.
 const PAD: usize = 1;
@@ -25,13 +25,15 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
         let rows = fields.optional_size("relative_attention_num_buckets", BUCKETS..=MOST_ROWS).unwrap_or(BUCKETS);
         let table = Table { name: "encoder.relative_attention_bias.weight".into(), rows };
         spec.relative_biases = Some(RelativeBiases { table, buckets: BUCKETS, max_distance: MAX_DISTANCE });
-        let name = |part: &str| format!("encoder.layer.{{}}.attention.{part}");
-        spec.names = LayerNames {
-            query_key_value: ["attn.q", "attn.k", "attn.v"].map(name).into(),
-            attention_output: name("attn.o"),
-            attention_norm: name("LayerNorm"),
-            ..layer_names()
-        };
     })?;
+    let spec = spec.with_layers(|number| {
+        let name = |part: &str| format!("encoder.layer.{number}.attention.{part}");
+        Layer {
+            query_key_value: Product::biased(["attn.q", "attn.k", "attn.v"].map(name)),
+            attention_output: Product::biased([name("attn.o")]),
+            attention_norms: Norms::sum(name("LayerNorm")),
+            ..config::layer(number)
+        }
+    });
     Ok((spec, name_rules("mpnet.", &["lm_head.*"])))
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{ARCHITECTURES, SHADERS};
 use crate::model::registry::{other_architecture, read_spec};
-use crate::model::spec::{EncoderSpec, Matrices, NameRules, NormPlace, PositionRows, Positions};
+use crate::model::spec::{EncoderSpec, NameRules, Norms, Order, PositionRows, Positions};
 use crate::ops::ActivationKind;
 use crate::ops::attention_output::FAMILIES;
 use crate::{Error, Result};
@@ -41,7 +41,7 @@ fn fault(model_type: &str, changes: Value) -> String {
 }
 
 fn rows(spec: &EncoderSpec) -> PositionRows {
-    let Positions { rows, .. } = spec.positions;
+    let Positions::Learned { rows, .. } = spec.positions else { panic!() };
     rows
 }
 
@@ -100,7 +100,9 @@ fn distilbert_has_keys_of_its_own_and_a_fixed_eps() {
 #[test]
 fn gpt2_is_causal_with_norms_before_and_has_keys_of_its_own() {
     let usual = spec("gpt2", json!({"n_inner": null}));
-    assert_eq!((usual.norm_place, usual.causal, usual.matrices), (NormPlace::Pre, true, Matrices::ByOperand));
+    let layer = &usual.layers[1];
+    assert_eq!((&layer.attention_norms, layer.query_key_value.order), (&Norms::before("h.1.ln_1"), Order::ByOperand));
+    assert!(usual.causal);
     assert_eq!((usual.intermediate, usual.activation, usual.norm_eps), (192, ActivationKind::GeluTanh, 1e-5));
     assert_eq!((usual.positions.longest_text(), usual.embedding_norm), (66, None));
     assert_eq!(spec("gpt2", json!({"n_inner": 50})).intermediate, 50);

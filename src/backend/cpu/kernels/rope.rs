@@ -5,24 +5,24 @@ use crate::backend::cpu::step::Step;
 use crate::ops::Rope;
 use crate::ops::rope::head_axes;
 
-pub(super) fn rope(step: &Step<'_>, _: &Rope, out: &mut [f32]) -> Result<()> {
-    let [heads, columns] = head_axes(step.shape(0));
-    let half = columns / 2;
+pub(super) fn rope(step: &Step<'_>, op: &Rope, out: &mut [f32]) -> Result<()> {
+    let [stored, columns] = head_axes(step.shape(0));
+    let (heads, half) = (op.heads.unwrap_or(stored), step.shape(1).columns());
     let [x, cos, sin] = [step.floats(0)?, step.floats(1)?, step.floats(2)?];
     // A table shared by all items of the batch is repeated for each.
     let table = cos.len() / half.max(1);
     step.team.rows(out, columns, 64, |first, part| {
-        for (i, (y, x)) in part.chunks_exact_mut(columns).zip(x[first * columns..].chunks_exact(columns)).enumerate() {
-            let angle = (first + i) / heads % table * half;
-            let (cos, sin) = (&cos[angle..][..half], &sin[angle..][..half]);
-            y.copy_from_slice(x);
-            turn(y, cos, sin);
+        for (i, y) in part.chunks_exact_mut(columns).enumerate() {
+            let (row, head) = ((first + i) / heads, (first + i) % heads);
+            y.copy_from_slice(&x[(row * stored + head) * columns..][..columns]);
+            let angle = if table == 0 { 0 } else { row % table * half };
+            turn(y, &cos[angle..][..half], &sin[angle..][..half]);
         }
     });
     Ok(())
 }
 
-/// A head's columns in place.
+/// A head's leading columns in place, as many pairs as there are angles.
 #[inline(always)]
 pub(super) fn turn(head: &mut [f32], cos: &[f32], sin: &[f32]) {
     let (first, second) = head.split_at_mut(cos.len());

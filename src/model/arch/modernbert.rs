@@ -1,0 +1,73 @@
+//! ModernBERT (Warner et al. 2024): pre-norm, gated, rotary positions, global attention in every few layers.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::config::{self, Keys, MOST_ROWS};
+use super::rope;
+use crate::Result;
+use crate::model::spec::{EncoderSpec, Layer, NameRules, NormKind, Norms, Order, Product};
+
+const KEYS: Keys = Keys {
+    hidden: "hidden_size",
+    layers: "num_hidden_layers",
+    heads: "num_attention_heads",
+    intermediate: "intermediate_size",
+    expansion: None,
+    positions: "max_position_embeddings",
+    activation: ("hidden_activation", "gelu"),
+    norm_eps: Some(("norm_eps", 1e-5)),
+};
+
+/// Reads a `model_type: "modernbert"` configuration.
+///
+/// # Errors
+/// As [`config::read`].
+pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
+    let (mut window, mut rotary, mut local) = (0, Vec::new(), Vec::new());
+    let (mut norm_bias, mut attention_bias, mut mlp_bias) = (false, false, false);
+    let mut spec = config::read(config, path, &KEYS, |fields, spec| {
+        window = fields.optional_size("local_attention", 2..=MOST_ROWS).unwrap_or(128) / 2;
+        let every = fields.optional_size("global_attn_every_n_layers", 1..=MOST_ROWS).unwrap_or(3);
+        local = rope::sliding(fields, spec.layers.len(), |layer| layer % every != 0);
+        rotary =
+            [("full_attention", "global_rope_theta", 160_000.0), ("sliding_attention", "local_rope_theta", 10_000.0)]
+                .map(|(kind, key, base)| rope::of_layers(fields, kind, spec.head_dim, (key, base)))
+                .into();
+        [norm_bias, attention_bias, mlp_bias] =
+            ["norm_bias", "attention_bias", "mlp_bias"].map(|key| fields.flag_or(key, false));
+    })?;
+    spec.words.name = "embeddings.tok_embeddings.weight".into();
+    let spec = EncoderSpec {
+        positions: config::longest(&spec),
+        rotary,
+        norm: if norm_bias { NormKind::Layer } else { NormKind::LayerWithoutBias },
+        gated: true,
+        embedding_norm: Some("embeddings.norm".into()),
+        final_norm: Some("final_norm".into()),
+        ..spec
+    };
+    let spec = spec.with_layers(|number| {
+        let name = |part: &str| format!("layers.{number}.{part}");
+        let product = |part: &str, bias| Product { bias, ..Product::plain([name(part)]) };
+        Layer {
+            query_key_value: product("attn.Wqkv", attention_bias),
+            rotary: Some(local[number].into()),
+            window: if local[number] { window as u32 } else { 0 },
+            attention_output: product("attn.Wo", attention_bias),
+            // The embeddings' norm is that of the first layer.
+            attention_norms: Norms { before: (number > 0).then(|| name("attn_norm")), ..Norms::default() },
+            feed_forward_in: Product { order: Order::GateFirst, ..product("mlp.Wi", mlp_bias) },
+            feed_forward_out: product("mlp.Wo", mlp_bias),
+            feed_forward_norms: Norms::before(name("mlp_norm")),
+            ..config::layer(number)
+        }
+    });
+    let rules = NameRules {
+        prefixes: vec!["model.".into()],
+        ignored: ["head.*", "decoder.*", "classifier.*"].map(str::to_owned).into(),
+        ..NameRules::default()
+    };
+    Ok((spec, rules))
+}
