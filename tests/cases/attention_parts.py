@@ -72,9 +72,10 @@ def attention_output(operands: Operands, attributes: Attributes) -> np.ndarray:
 @reference
 def rope(operands: Operands, attributes: Attributes) -> np.ndarray:
     x, cos, sin = operands
+    x = x[..., : attributes.get("heads"), :]
     cos, sin = cos[..., None, :], sin[..., None, :]
-    first, second = np.split(x, 2, axis=-1)
-    return np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
+    first, second, rest = np.split(x, [cos.shape[-1], 2 * cos.shape[-1]], axis=-1)
+    return np.concatenate([first * cos - second * sin, second * cos + first * sin, rest], axis=-1)
 
 
 @bounded
@@ -94,9 +95,10 @@ BOUNDS["attention_mask"] = rounded(0.5)
 @bounded
 def rope_bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
     x, cos, sin = (np.abs(value) for value in operands)
+    x = x[..., : attributes.get("heads"), :]
     cos, sin = cos[..., None, :], sin[..., None, :]
-    first, second = np.split(x, 2, axis=-1)
-    return 4 * U * np.concatenate([first * cos + second * sin, second * cos + first * sin], axis=-1) + TINY
+    first, second, rest = np.split(x, [cos.shape[-1], 2 * cos.shape[-1]], axis=-1)
+    return 4 * U * np.concatenate([first * cos + second * sin, second * cos + first * sin, 0 * rest], axis=-1) + TINY
 
 
 # batch, query heads, key heads, queries, keys, width
@@ -240,6 +242,24 @@ def rotary() -> list[OpCase]:
                     "rope",
                     f"{half}rows-{rows}-{h}-{d}",
                     lambda v, x=(rows, h, d): [v.plain(*x), *circle(v, (x[0], x[2] // 2))],
+                    dtype="float16" if half else "float32",
+                )
+            )
+    # The leading heads of a row, and heads of which the leading columns turn.
+    for rows, h, d, kept, turned in (
+        (5, 3, 6, 2, 6),
+        (7, 6, 16, 4, 16),
+        (9, 2, 24, 2, 8),
+        (65, 3, 32, 1, 16),
+        (4, 3, 10, 2, 4),
+    ):
+        for half in ("", "half-"):
+            found.append(
+                OpCase(
+                    "rope",
+                    f"{half}rows-{rows}-{h}-{d}-leading-{kept}-{turned}",
+                    lambda v, x=(rows, h, d), turned=turned: [v.plain(*x), *circle(v, (x[0], turned // 2))],
+                    {"heads": kept},
                     dtype="float16" if half else "float32",
                 )
             )
