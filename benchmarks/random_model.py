@@ -21,8 +21,16 @@ SHAPES = {
     "bert-large": {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
     "mpnet-base": {"vocab_size": 30_527, "max_position_embeddings": 514},
     "e5-base": {"vocab_size": 250_002, "max_position_embeddings": 514},
+    "modernbert-base": {
+        "vocab_size": 50_368,
+        "max_position_embeddings": 8192,
+        "num_hidden_layers": 22,
+        "intermediate_size": 1152,
+        "local_attention": 128,
+    },
 }
-FAMILIES = {"mpnet-base": "mpnet-matrix", "e5-base": "xlm-roberta"}  # the tests' checkpoint that is enlarged
+# The tests' checkpoint that is enlarged.
+FAMILIES = {"mpnet-base": "mpnet-matrix", "e5-base": "xlm-roberta", "modernbert-base": "modernbert"}
 LIMIT = 256
 
 
@@ -56,20 +64,27 @@ def enlarge(shape: str) -> dict:
     """A row of the tests' families.json in the sizes of BERT-base."""
     row = families.table()[FAMILIES[shape]]
     config, sizes = row["files"]["config.json"], SHAPES["bert-base"] | SHAPES[shape]
-    larger = {config[key]: size for key, size in sizes.items() if key != "num_hidden_layers"}
-    tensors = {}
+    larger = {
+        times * config[key]: times * size
+        for times in (1, 2, 3)  # products that are stored as one
+        for key, size in sizes.items()
+        if key != "num_hidden_layers"
+    }
+    tensors, stored = {}, config["num_hidden_layers"]
     for name, dimensions in row["tensors"].items():
-        layer = re.search(r"\.layer\.(\d+)\.", name)
-        if layer is None or layer[1] == "0":
-            for number in range(sizes["num_hidden_layers"] if layer else 1):
-                renamed = name.replace(".layer.0.", f".layer.{number}.")
-                tensors[renamed] = [larger.get(size, size) for size in dimensions]
+        layer = re.search(r"\blayers?\.(\d+)\.", name)
+        # The layers beyond those of the row are as its last.
+        more = range(stored, sizes["num_hidden_layers"]) if layer and int(layer[1]) == stored - 1 else ()
+        for number in [layer and int(layer[1]), *more]:
+            renamed = name if layer is None else name[: layer.start(1)] + str(number) + name[layer.end(1) :]
+            tensors[renamed] = [larger.get(size, size) for size in dimensions]
     changes = {"embedding_dimension": sizes["hidden_size"], "word_embedding_dimension": sizes["hidden_size"]}
     changes |= sizes | {"max_seq_length": LIMIT, "model_max_length": LIMIT}
     files = {
         name: {key: changes.get(key, value) for key, value in content.items()} if isinstance(content, dict) else content
         for name, content in row["files"].items()
     }
+    files["config.json"].pop("layer_types", None)  # one per layer
     return row | {"files": files, "tensors": tensors}
 
 
@@ -77,6 +92,8 @@ def write_relative(shape: str, folder: Path) -> Path:
     families.write(enlarge(shape), folder)
     path = folder / "tokenizer.json"
     tokenizer = json.loads(path.read_text(encoding="utf-8"))
+    if tokenizer["model"]["type"] == "BPE":  # each of the workloads' words would need its merges
+        tokenizer = json.loads((variants.BASE / path.name).read_text(encoding="utf-8"))
     fill = word_pieces if tokenizer["model"]["type"] == "WordPiece" else unigram_pieces
     rows = SHAPES[shape]["vocab_size"]
     special = 1 + max(token["id"] for token in tokenizer["added_tokens"] if token["content"] != "<mask>")
