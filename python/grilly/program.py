@@ -50,6 +50,7 @@ class Graph:
 
     The operations and their attributes are those of the reference page Operations. An axis of a shape is a size, or one
     that a batch counts: `"T"` tokens, `"B"` texts, `"B+1"` the boundaries between texts, `"R0"` to `"R5"` other rows.
+    Only the first axis of a result may be counted.
 
     Source: recorded programs with reverse accumulation (Griewank and Walther 2008).
 
@@ -175,7 +176,7 @@ class Graph:
         Args:
             outputs: Values that each run returns.
             device: `"vulkan"` (default), `"vulkan:N"` or `"cpu"`.
-            counts: Sizes of the axes that a batch counts, such as `{"T": 128, "B": 2}`.
+            counts: The largest sizes of the axes that a batch counts, such as `{"T": 128, "B": 2}`.
 
         Raises:
             InvalidArgumentError: An output is no value of this graph, or a parameter belongs to another program.
@@ -237,11 +238,15 @@ class Program:
     def run(self, *inputs: Any) -> list[VulkanTensor]:
         """Runs the operations once and returns the outputs, which may still be in computation.
 
+        The shapes of the inputs give the sizes of counted axes; an axis that no input has is as large as prepared. The
+        results are in every bit those of a graph of fixed axes of these sizes. Sizes that did not occur in the last 64
+        or so are prepared first, which takes a few milliseconds in a graph of hundreds of operations.
+
         Args:
             inputs: In the order in which they were added to the graph: arrays, or tensors on the device.
 
         Raises:
-            InvalidArgumentError: An input of another shape, or too many or too few.
+            InvalidArgumentError: An input of another shape, or larger than prepared, or too many or too few inputs.
             InvalidTypeError: An input of another type.
             IndexOutOfRangeError: An index outside its table.
             UnusableError: The program was released.
@@ -249,9 +254,10 @@ class Program:
         Example:
             >>> from grilly.program import Graph
             >>> graph = Graph()
-            >>> x = graph.input("x", (2,))
-            >>> graph.program([graph.call("binary", x, x, kind="add")], "cpu").run([1.0, 2.0])[0].tolist()
-            [2.0, 4.0]
+            >>> x = graph.input("x", ("T",))
+            >>> program = graph.program([graph.call("binary", x, x, kind="add")], "cpu", {"T": 3})
+            >>> program.run([1.0, 2.0])[0].tolist(), program.run([5.0])[0].tolist()
+            ([2.0, 4.0], [10.0])
         """
         core = self._running()
         for parameter in self._parameters:

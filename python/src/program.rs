@@ -82,7 +82,7 @@ impl Graph {
         (value.name.clone(), axes, value.dtype.name().into_owned())
     }
 
-    /// Prepares the operations so far; `counts` are the sizes of axes that the batch counts.
+    /// Prepares the operations so far; `counts` are the largest sizes of axes that a batch counts.
     fn program(
         &self,
         engine: &Bound<'_, Engine>,
@@ -104,9 +104,7 @@ fn counted(sizes: &BTreeMap<Name, usize>) -> grilly::Result<Counts> {
     let mut counts = Counts::default();
     for (axis, size) in sizes {
         match axis.0.parse()? {
-            Dim::Tokens => counts.tokens = *size,
-            Dim::Texts => counts.texts = *size,
-            Dim::Counted(number) => counts.others[number] = *size,
+            dim @ (Dim::Tokens | Dim::Texts | Dim::Counted(_)) => counts.set(dim, *size),
             _ => return Err(Error::InvalidArgument(format!("counts has {:?}, expected T, B, or R0 to R5", axis.0))),
         }
     }

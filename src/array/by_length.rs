@@ -3,9 +3,8 @@
 //! A batch's texts are already sorted by length, so adjacent texts of one length form a group, and each group is one
 //! run of the plan.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Array, Engine, program};
 use crate::backend::chunk::{Chunk, aligned};
@@ -21,16 +20,13 @@ use crate::{Error, Result};
 const MOST_BYTES: usize = 64 << 20;
 /// Maximum tokens per batch.
 const TOKENS: usize = 8192;
-/// Maximum number of group sizes for which a prepared program is cached.
-const MOST_PREPARED: usize = 64;
 
 /// A plan with its weights as arrays.
 pub struct ByLength {
     engine: Arc<Engine>,
     /// The weights are inputs, after those of a batch.
-    plan: Plan,
+    program: program::Program,
     weights: Vec<Array>,
-    prepared: Mutex<HashMap<Counts, Arc<program::Program>>>,
     /// Index of the input that holds the boundaries of texts.
     offsets: usize,
 }
@@ -57,14 +53,15 @@ impl ByLength {
         let given = graph.weights_as_inputs();
         let upload = |(id, parts): &(_, Vec<Part>)| upload(&engine, graph.value(*id), parts, weights);
         let weights = given.iter().map(upload).collect::<Result<Vec<_>>>()?;
-        let program = ByLength { engine, plan, weights, prepared: Mutex::default(), offsets };
+        let program = program::Program::of(&engine, plan, Counts::default(), &[])?;
+        let program = ByLength { engine, program, weights, offsets };
         program.try_one()?;
         Ok(Arc::new(program))
     }
 
     /// Inputs of a batch.
     fn inputs(&self) -> impl Iterator<Item = &Value> {
-        let graph = &self.plan.graph;
+        let graph = &self.program.plan.graph;
         graph.inputs[..graph.inputs.len() - self.weights.len()].iter().map(|id| graph.value(*id))
     }
 
@@ -81,23 +78,9 @@ impl ByLength {
     /// Bytes of the largest tensor for one text.
     fn bytes(&self, length: usize) -> usize {
         let counts = Counts::new(length, 1);
-        let shapes = self.plan.graph.nodes.iter().map(|node| &self.plan.graph.value(node.results[0]).shape);
+        let graph = &self.program.plan.graph;
+        let shapes = graph.nodes.iter().map(|node| &graph.value(node.results[0]).shape);
         4 * shapes.map(|shape| shape.elements(counts)).max().unwrap_or(0)
-    }
-
-    /// The prepared program for groups with these counts, cached.
-    fn program(&self, counts: Counts) -> Result<Arc<program::Program>> {
-        let lock = || self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = lock().get(&counts) {
-            return Ok(known.clone());
-        }
-        let made = Arc::new(program::Program::prepare(&self.engine, self.plan.of_one_length(counts), counts, &[])?);
-        let mut prepared = lock();
-        if prepared.len() >= MOST_PREPARED {
-            prepared.clear();
-        }
-        prepared.insert(counts, made.clone());
-        Ok(made)
     }
 
     /// Runs a group and returns its outputs.
@@ -105,14 +88,14 @@ impl ByLength {
         let given = self.inputs().zip(inputs).map(|(value, bytes)| input(&self.engine, value, bytes, group));
         let given = given.collect::<Result<Vec<_>>>()?;
         let given: Vec<&Array> = given.iter().chain(&self.weights).collect();
-        self.program(group.counts(Counts::default()))?.run(&given)
+        self.program.run_at(group.counts(Counts::default()), &given)
     }
 
     fn check(&self, feed: &Feed<'_>) -> Result<()> {
         let fits = |(value, bytes): (&Value, &&[u8])| bytes.len() == 4 * value.shape.elements(feed.counts);
         if feed.inputs.len() == self.inputs().count()
             && self.inputs().zip(&feed.inputs).all(fits)
-            && feed.outputs.iter().all(|output| *output < self.plan.graph.outputs.len())
+            && feed.outputs.iter().all(|output| *output < self.program.plan.graph.outputs.len())
         {
             return Ok(());
         }

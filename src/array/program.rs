@@ -1,5 +1,6 @@
 //! A graph prepared on a device and run repeatedly on arrays, such as a training step or a decoding step.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Array, Engine, elements};
@@ -7,22 +8,34 @@ use crate::backend::{Memory, Prepared};
 use crate::dtype::DType;
 use crate::graph::fuse::Fusion;
 use crate::graph::{Graph, Plan, Source, Value, ValueId};
-use crate::ops::{Counts, Op, Shape};
+use crate::ops::{Counts, Dim, Op, Shape};
 use crate::{Error, Result};
 
-/// A graph with fixed counts on an engine. Its states stay on the device between runs and are updated in place.
+/// Maximum number of counts for which a prepared plan is cached.
+const MOST_PREPARED: usize = 64;
+
+/// A graph on an engine. Its states stay on the device between runs and are updated in place.
 pub struct Program {
     engine: Arc<Engine>,
+    pub(super) plan: Plan,
+    /// The largest counts of a run.
+    most: Counts,
+    prepared: Mutex<HashMap<Counts, Arc<Ready>>>,
+    states: Mutex<Vec<Array>>,
+}
+
+/// The plan prepared for a run's counts.
+struct Ready {
     prepared: Prepared,
     inputs: Vec<Declared>,
     outputs: Vec<Declared>,
     reads: Vec<Read>,
-    states: Mutex<Vec<Array>>,
 }
 
-/// Name, shape and type of an input, a state or an output.
+/// Name, axes, their sizes and type of an input, a state or an output.
 struct Declared {
     name: String,
+    axes: Shape,
     shape: Vec<usize>,
     dtype: DType,
 }
@@ -37,7 +50,8 @@ struct Read {
 
 impl Declared {
     fn of(value: &Value, counts: Counts) -> Self {
-        Declared { name: value.name.clone(), shape: value.shape.sizes(counts), dtype: value.dtype }
+        let (name, axes, shape) = (value.name.clone(), value.shape.clone(), value.shape.sizes(counts));
+        Declared { name, axes, shape, dtype: value.dtype }
     }
 
     fn check(&self, engine: &Arc<Engine>, array: &Array) -> Result<()> {
@@ -47,8 +61,9 @@ impl Declared {
             return Err(Error::InvalidType(format!("{} is {found}, expected {expected}", self.name)));
         }
         if array.shape != self.shape {
-            let (found, expected) = (&array.shape, &self.shape);
-            return Err(Error::InvalidArgument(format!("{} has shape {found:?}, expected {expected:?}", self.name)));
+            let (name, found, expected) = (&self.name, &array.shape, &self.shape);
+            let axes = if self.axes == Shape::fixed(expected) { String::new() } else { format!(" ({})", self.axes) };
+            return Err(Error::InvalidArgument(format!("{name} has shape {found:?}, expected {expected:?}{axes}")));
         }
         Ok(())
     }
@@ -62,7 +77,7 @@ fn count(what: &str, found: usize, expected: usize) -> Result<()> {
 }
 
 impl Program {
-    /// Prepares a graph for a batch of `counts`; `states` are the initial values of its states.
+    /// Prepares a graph for runs of at most `most`; `states` are the initial values of its states.
     ///
     /// # Errors
     /// `InvalidArgument` or `InvalidType` for states that do not match the graph's, `Unsupported` naming op and reason,
@@ -87,45 +102,86 @@ impl Program {
     /// }
     /// assert_eq!(program.states()[0].read().unwrap(), bytemuck::cast_slice::<f32, u8>(&[1.0, 2.0, 3.0, 0.0]));
     /// ```
-    pub fn new(engine: &Arc<Engine>, graph: Graph, counts: Counts, states: &[&Array]) -> Result<Program> {
+    pub fn new(engine: &Arc<Engine>, graph: Graph, most: Counts, states: &[&Array]) -> Result<Program> {
         let shaders = engine.shaders();
         let fusion = Fusion { architecture: &engine.architecture, shaders: &shaders, ..Fusion::default() };
-        Program::prepare(engine, Plan::with(graph, &fusion), counts, states)
+        let program = Program::of(engine, Plan::with(graph, &fusion), most, states)?;
+        program.at(most)?;
+        Ok(program)
     }
 
-    /// As [`Program::new`], for a plan without weights.
-    pub(super) fn prepare(engine: &Arc<Engine>, plan: Plan, counts: Counts, states: &[&Array]) -> Result<Program> {
+    /// As [`Program::new`], for a plan without weights, prepared when it runs.
+    pub(super) fn of(engine: &Arc<Engine>, plan: Plan, most: Counts, states: &[&Array]) -> Result<Program> {
         let graph = &plan.graph;
-        let declared =
-            |ids: &[ValueId]| ids.iter().map(|id| Declared::of(graph.value(*id), counts)).collect::<Vec<_>>();
-        let (inputs, outputs) = (declared(&graph.inputs), declared(&graph.outputs));
         count("states", states.len(), graph.states.len())?;
-        declared(&graph.states).iter().zip(states).try_for_each(|(state, array)| state.check(engine, array))?;
-        graph.values.iter().try_for_each(|value| elements(&value.shape.sizes(counts)).map(drop))?;
-        let reads = reads(graph, counts);
-        let prepared = engine.backend.prepare(plan, counts)?;
+        let declared = graph.states.iter().map(|id| Declared::of(graph.value(*id), most));
+        declared.zip(states).try_for_each(|(state, array)| state.check(engine, array))?;
         let states = Mutex::new(states.iter().copied().cloned().collect());
-        Ok(Program { engine: engine.clone(), prepared, inputs, outputs, reads, states })
+        Ok(Program { engine: engine.clone(), plan, most, prepared: Mutex::default(), states })
     }
 
-    /// Runs the graph once and returns its outputs, whose computation may still be in flight.
+    /// The plan prepared for these counts, cached.
+    fn at(&self, counts: Counts) -> Result<Arc<Ready>> {
+        let lock = || self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(&counts) {
+            return Ok(known.clone());
+        }
+        let graph = &self.plan.graph;
+        graph.values.iter().try_for_each(|value| elements(&value.shape.sizes(counts)).map(drop))?;
+        let declared = |ids: &[ValueId]| ids.iter().map(|id| Declared::of(graph.value(*id), counts)).collect();
+        let (inputs, outputs, reads) = (declared(&graph.inputs), declared(&graph.outputs), reads(graph, counts));
+        let prepared = self.engine.backend.prepare(self.plan.at(counts)?, counts)?;
+        let made = Arc::new(Ready { prepared, inputs, outputs, reads });
+        let mut all = lock();
+        if all.len() >= MOST_PREPARED {
+            all.clear();
+        }
+        all.insert(counts, made.clone());
+        Ok(made)
+    }
+
+    /// The counts of a run: those that an input's shape tells, the first where several do, and the largest of others.
+    fn counts(&self, inputs: &[&Array]) -> Result<Counts> {
+        let (graph, mut counts) = (&self.plan.graph, self.most);
+        for (id, array) in graph.inputs.iter().zip(inputs).rev() {
+            let value = graph.value(*id);
+            for (axis, size) in value.shape.0.iter().zip(&array.shape) {
+                counts.set(*axis, *size);
+                if !matches!(axis, Dim::Fixed(_) | Dim::Length) && *size > axis.size(self.most) {
+                    let (name, most) = (&value.name, axis.size(self.most));
+                    let problem = format!("{name} has {size} along {axis}, prepared are at most {most}");
+                    return Err(Error::InvalidArgument(problem));
+                }
+            }
+        }
+        Ok(counts)
+    }
+
+    /// Runs the graph once, with the counts that the inputs' shapes tell and the largest where they tell none, and
+    /// returns its outputs, whose computation may still be in flight.
     ///
     /// # Errors
     /// `InvalidArgument` or `InvalidType` for inputs that do not match the graph's, `IndexOutOfRange` for an index
-    /// outside its table; in these cases nothing has run. `OutOfMemory` or a device fault: the states may be partly
-    /// updated.
+    /// outside its table, `Unsupported` or `InvalidArgument` for sizes that an op does not take; in these cases nothing
+    /// has run. `OutOfMemory` or a device fault: the states may be partly updated.
     pub fn run(&self, inputs: &[&Array]) -> Result<Vec<Array>> {
-        count("inputs", inputs.len(), self.inputs.len())?;
-        self.inputs.iter().zip(inputs).try_for_each(|(input, array)| input.check(&self.engine, array))?;
-        self.reads.iter().try_for_each(|read| read.check(inputs[read.input]))?;
+        count("inputs", inputs.len(), self.plan.graph.inputs.len())?;
+        self.run_at(self.counts(inputs)?, inputs)
+    }
+
+    /// As [`Program::run`], with these counts.
+    pub(super) fn run_at(&self, counts: Counts, inputs: &[&Array]) -> Result<Vec<Array>> {
+        let ready = self.at(counts)?;
+        ready.inputs.iter().zip(inputs).try_for_each(|(input, array)| input.check(&self.engine, array))?;
+        ready.reads.iter().try_for_each(|read| read.check(inputs[read.input]))?;
         let inputs: Vec<&Memory> = inputs.iter().map(|array| &array.memory).collect();
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
         // The memory of the states is taken out of their arrays until the run is over.
         let mut memories: Vec<Memory> =
             states.iter_mut().map(|state| std::mem::replace(&mut state.memory, Memory::empty())).collect();
-        let done = self.engine.backend.run(&self.prepared, &inputs, &mut memories);
+        let done = self.engine.backend.run(&ready.prepared, &inputs, &mut memories);
         states.iter_mut().zip(memories).for_each(|(state, memory)| state.memory = memory);
-        let outputs = done?.into_iter().zip(&self.outputs);
+        let outputs = done?.into_iter().zip(&ready.outputs);
         Ok(outputs.map(|(memory, o)| Array::computed(&self.engine, memory, o.shape.clone(), o.dtype)).collect())
     }
 

@@ -92,15 +92,39 @@ impl Plan {
         plan
     }
 
-    /// The plan for batches with exactly these counts, whose texts have one length: the shapes of values with an axis
-    /// [`Dim::Length`] become fixed.
-    pub fn of_one_length(&self, counts: Counts) -> Self {
+    /// The plan for batches with exactly these counts: constants, values with an axis [`Dim::Length`], and operands of
+    /// the ops that take [known axes alone](Op::is_sized) get their sizes.
+    ///
+    /// # Errors
+    /// As [`Graph::apply`], for sizes that such an op refuses.
+    pub fn at(&self, counts: Counts) -> Result<Self> {
         let mut plan = self.clone();
-        for value in plan.graph.values.iter_mut().filter(|value| value.shape.0.contains(&Dim::Length)) {
-            value.shape = Shape::fixed(&value.shape.sizes(counts));
+        let graph = &mut plan.graph;
+        for place in 0..graph.values.len() {
+            let Value { shape, source, .. } = &graph.values[place];
+            let sizes = Shape::fixed(&shape.sizes(counts));
+            match *source {
+                _ if shape.0.contains(&Dim::Length) => graph.values[place].shape = sizes,
+                Source::Filled(bits) if *shape != sizes => {
+                    graph.values[place].source = Source::View(graph.filled(f32::from_bits(bits), sizes));
+                }
+                _ => {}
+            }
         }
-        (plan.buffers, plan.storage) = place(&plan.graph);
-        plan
+        for node in std::mem::take(&mut graph.nodes) {
+            let sized = |id: &ValueId| Shape::fixed(&graph.value(*id).shape.sizes(counts));
+            let sizes: Vec<Shape> = node.operands.iter().map(sized).collect();
+            if !node.op.is_sized() || graph.shapes(&node.operands).into_iter().eq(&sizes) {
+                graph.nodes.push(node);
+                continue;
+            }
+            let seen = node.operands.iter().zip(sizes).map(|(id, shape)| graph.view(&node.name, *id, shape));
+            let operands: Vec<ValueId> = seen.collect();
+            let result = graph.node(&node.name, node.op, &operands)?;
+            graph.values[node.results[0].0].source = Source::View(result);
+        }
+        (plan.buffers, plan.storage) = place(graph);
+        Ok(plan)
     }
 
     /// The buffers of the outputs, in order.
@@ -115,15 +139,20 @@ impl Plan {
         self.graph.outputs.iter().map(place).collect()
     }
 
-    /// Rejects state that persists between runs, for a program whose batches are independent.
+    /// Rejects state that persists between runs, and sums over counted axes, for a program of independent batches.
     ///
     /// # Errors
-    /// `Unsupported` naming the first state.
-    pub fn check_stateless(&self) -> Result<()> {
-        let refuse = |id: &ValueId| {
-            Err(Error::unsupported(&self.graph.value(*id).name, "a plan of batches has no state; run it on arrays"))
+    /// `Unsupported` naming the first state or node.
+    pub fn check_batches(&self) -> Result<()> {
+        let counts = |node: &&Node| {
+            let mut axes = self.graph.shapes(&node.operands).into_iter().flat_map(|shape| &shape.0);
+            node.op.is_sized() && axes.any(|dim| !matches!(dim, Dim::Fixed(_)))
         };
-        self.graph.states.first().map_or(Ok(()), refuse)
+        let state = self.graph.states.first().map(|id| (&self.graph.value(*id).name, "has no state"));
+        let node = || self.graph.nodes.iter().find(counts).map(|node| (&node.name, "knows no sizes of counted axes"));
+        state.or_else(node).map_or(Ok(()), |(name, reason)| {
+            Err(Error::unsupported(name, format!("a plan of batches {reason}; run it on arrays")))
+        })
     }
 
     /// The 16-bit type in which it computes, if there is one.

@@ -74,11 +74,11 @@ impl Operation for Linear {
             return None;
         }
         let (x, weight) = (operands[0], operands[1]);
-        let (rows, k) = x.as_rows()?;
+        let rows = x.flat()?;
         let n = weight.rows().size(Counts::default());
         let mut vjp = Vjp::new(operands.len());
-        let g = Term::whole(Vjp::gradient(operands.len())).seen(Shape::fixed(&[rows, n]));
-        let flat = Term::whole(Origin::Operand(0)).seen(Shape::fixed(&[rows, k]));
+        let g = Term::whole(Vjp::gradient(operands.len())).seen(rows.with_columns(n));
+        let flat = Term::whole(Origin::Operand(0)).seen(rows);
         if self.bias {
             let by_bias = vjp.step(Reduce::rows(ReduceKind::Sum), [g.clone()]);
             vjp.give(2, by_bias);

@@ -1,12 +1,13 @@
 //! Matrix product, batched over all axes but the last two.
 
 use super::{Counts, Operand, Operation, Shape, Shapes, Signature};
-use crate::{Error, Result};
+use crate::Result;
 
 /// `y[.., m, n] = scale * sum_k a[.., m, k] b[.., k, n]`
 ///
 /// Operands: `a [.., M, K]` (`[.., K, M]` if `transpose_a`), `b [.., K, N]` (`[.., N, K]` if `transpose_b`); the
-/// leading axes are equal, or `b` has none. The sum runs over `k` in an order fixed by `(N, K)`; it is 0 if `K = 0`.
+/// leading axes are equal, or `b` has none. The sum runs over `k` in an order fixed by `(N, K)`; it is 0 if `K = 0`. A
+/// program may count an axis, such as `K` in the gradient of a weight.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Matmul {
@@ -67,28 +68,15 @@ impl Strided {
 }
 
 impl Matmul {
-    /// The strided product and the axes of the result.
+    /// The strided product of operands that fit.
     ///
     /// # Errors
-    /// `InvalidArgument` naming the operand, the shape found and the shape expected.
-    pub fn strided(&self, operands: &[&Shape]) -> Result<(Strided, Vec<usize>)> {
-        let (a, b) = (operands[0], operands[1]);
-        let (a_axes, b_axes) = (a.fixed_axes("matmul", "a")?, b.fixed_axes("matmul", "b")?);
-        let [batch @ .., first, second] = &a_axes[..] else {
-            return Err(Error::InvalidArgument(format!("matmul: a has shape {a}, expected at least two axes")));
-        };
-        let (rows, depth) = if self.transpose_a { (*second, *first) } else { (*first, *second) };
-        let (own, columns) = match &b_axes[..] {
-            [own @ .., n, k] if self.transpose_b && *k == depth => (own, *n),
-            [own @ .., k, n] if !self.transpose_b && *k == depth => (own, *n),
-            _ => (&[usize::MAX][..], 0),
-        };
-        if !own.is_empty() && own != batch {
-            let before: String = batch.iter().map(|n| format!("{n}, ")).collect();
-            let matrix = if self.transpose_b { format!("N, {depth}]") } else { format!("{depth}, N]") };
-            let each = if batch.is_empty() { String::new() } else { format!("[{before}{matrix} or ") };
-            return Err(Error::InvalidArgument(format!("matmul: b has shape {b}, expected {each}[{matrix} (a {a})")));
-        }
+    /// `InvalidArgument` naming an operand of which the batch counts an axis.
+    pub fn strided(&self, operands: [&Shape; 2]) -> Result<Strided> {
+        let (a, b) = (operands[0].fixed_axes("matmul", "a")?, operands[1].fixed_axes("matmul", "b")?);
+        let (batch, matrix) = a.split_at(a.len() - 2);
+        let (rows, depth) = if self.transpose_a { (matrix[1], matrix[0]) } else { (matrix[0], matrix[1]) };
+        let columns = b[b.len() - if self.transpose_b { 2 } else { 1 }];
         let batches: usize = batch.iter().product();
         let mut product = Strided {
             rows,
@@ -101,16 +89,14 @@ impl Matmul {
             b: if self.transpose_b { [depth, 1, 0, columns * depth] } else { [1, columns, 0, columns * depth] },
             scale: self.scale,
         };
-        if own.is_empty() {
+        if b.len() == 2 {
             product.b[3] = 0;
             // One matrix `b` for all: the rows of all batches are the rows of a single product.
             if !self.transpose_a {
                 (product.rows, product.inner) = (rows * batches, 1);
             }
         }
-        let mut axes = batch.to_vec();
-        axes.extend([rows, columns]);
-        Ok((product, axes))
+        Ok(product)
     }
 }
 
@@ -118,18 +104,33 @@ impl Operation for Matmul {
     const SIGNATURE: Signature = Signature::of(&[Operand::rows("a"), Operand::rows("b")]);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
-        Ok(vec![Shape::fixed(&self.strided(of.all())?.1)])
+        let (a, b) = (&of["a"], &of["b"]);
+        let [batch @ .., first, second] = &a.0[..] else { return Err(of.wrong("a", "at least two axes")) };
+        let (rows, depth) = if self.transpose_a { (*second, *first) } else { (*first, *second) };
+        let fitting = match &b.0[..] {
+            [own @ .., n, k] if self.transpose_b && *k == depth => Some((own, *n)),
+            [own @ .., k, n] if !self.transpose_b && *k == depth => Some((own, *n)),
+            _ => None,
+        };
+        let Some((_, columns)) = fitting.filter(|(own, _)| own.is_empty() || *own == batch) else {
+            let before: String = batch.iter().map(|n| format!("{n}, ")).collect();
+            let matrix = if self.transpose_b { format!("N, {depth}]") } else { format!("{depth}, N]") };
+            let each = if batch.is_empty() { String::new() } else { format!("[{before}{matrix} or ") };
+            return Err(of.wrong("b", format!("{each}[{matrix} (a {a})")));
+        };
+        Ok(vec![Shape([batch, &[rows, columns]].concat())])
     }
 
-    fn flops(&self, operands: &[&Shape], _counts: Counts) -> u64 {
-        self.strided(operands).map_or(0, |(product, _)| product.flops())
+    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        let fixed = |place: usize| Shape::fixed(&operands[place].sizes(counts));
+        self.strided([&fixed(0), &fixed(1)]).map_or(0, |product| product.flops())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::Op;
+    use crate::ops::{Dim, Op};
 
     #[test]
     fn shapes_that_do_not_fit_are_named() {
@@ -144,6 +145,13 @@ mod tests {
         assert_eq!(infer(&plain, &[4, 0], &[0, 6]).unwrap(), "[4, 6]");
         let both = Matmul { transpose_a: true, transpose_b: true, ..plain.clone() };
         assert_eq!(infer(&both, &[2, 5, 4], &[2, 6, 5]).unwrap(), "[2, 4, 6]");
+        let counted = Shape::matrix(Dim::Tokens, 4);
+        let of_depth = Op::from(Matmul { transpose_a: true, ..plain.clone() });
+        assert_eq!(of_depth.infer(&[&counted, &counted]).unwrap(), [Shape::fixed(&[4, 4])]);
+        let columns = Op::from(Matmul { transpose_b: true, ..plain.clone() });
+        let message = columns.infer(&[&Shape::fixed(&[3, 4]), &counted]).unwrap_err().to_string();
+        assert_eq!(message, "matmul: its result would be [3, T]; a batch counts no axis but the first");
+        assert!(of_depth.infer(&[&counted, &Shape::fixed(&[7, 4])]).is_err());
         let message = infer(&plain, &[2, 4, 5], &[3, 5, 6]).unwrap_err().to_string();
         assert!(message.contains("b has shape [3, 5, 6], expected [2, 5, N] or [5, N] (a [2, 4, 5])"), "{message}");
         assert!(infer(&plain, &[4, 5], &[6, 5]).is_err() && infer(&plain, &[5], &[5, 2]).is_err());

@@ -241,7 +241,17 @@ impl Op {
     pub fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
         let of = Shapes::new(self, operands)?;
         of.check()?;
-        forward!(self, op => op.infer(&of))
+        let results = forward!(self, op => op.infer(&of))?;
+        let later = |shape: &&Shape| shape.0.iter().skip(1).any(|dim| !matches!(dim, Dim::Fixed(_) | Dim::Length));
+        match results.iter().find(later) {
+            Some(shape) => Err(of.fault(format!("its result would be {shape}; a batch counts no axis but the first"))),
+            None => Ok(results),
+        }
+    }
+
+    /// Whether its kernels take known axes alone. Programs replace counted ones by their sizes.
+    pub fn is_sized(&self) -> bool {
+        matches!(self, Op::Matmul(_) | Op::Reduce(_))
     }
 
     /// As [`Operation::check_counts`].

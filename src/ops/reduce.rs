@@ -39,7 +39,7 @@ pub enum Stage {
 /// A reduction over `axis`.
 ///
 /// Operands: `x`, then, if elements have weights, `weights` of shape `x.shape[..=axis]`. Result: `x`'s shape without
-/// `axis`.
+/// `axis`. A program may count an axis, such as the rows summed in the gradient of a bias.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reduce {
@@ -85,7 +85,7 @@ impl Operation for Reduce {
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         let (x, weights) = (&of["x"], of.get("weights"));
-        if self.axis >= x.0.len() || x.0.iter().any(|d| !matches!(d, Dim::Fixed(_))) {
+        if self.axis >= x.0.len() {
             return Err(of.wrong("x", format!("an axis {}", self.axis)));
         }
         of.expect("weights", &Shape(x.0[..=self.axis].to_vec()), "x's up to the axis")?;

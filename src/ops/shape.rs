@@ -38,6 +38,17 @@ impl Counts {
         self
     }
 
+    /// Sets what determines the size of an axis; nothing does that of a fixed one, and no single count a text's length.
+    pub fn set(&mut self, dim: Dim, size: usize) {
+        match dim {
+            Dim::Tokens => self.tokens = size,
+            Dim::Texts => self.texts = size,
+            Dim::Boundaries => self.texts = size.saturating_sub(1),
+            Dim::Counted(number) => self.others[number] = size,
+            Dim::Fixed(_) | Dim::Length => {}
+        }
+    }
+
     /// All sizes.
     pub fn all(self) -> impl Iterator<Item = usize> {
         [self.tokens, self.texts].into_iter().chain(self.others)
@@ -177,6 +188,14 @@ impl Shape {
         let fixed = self.0.iter().all(|dim| matches!(dim, Dim::Fixed(_)));
         let (_, leading) = self.0.split_last()?;
         fixed.then(|| (leading.iter().map(|dim| dim.size(Counts::default())).product(), self.columns()))
+    }
+
+    /// The shape `[rows, columns]` with all axes but the last merged; `None` where the batch counts one of more than two.
+    pub fn flat(&self) -> Option<Self> {
+        match self.0[..] {
+            [_, Dim::Fixed(_)] => Some(self.clone()),
+            _ => self.as_rows().map(|(rows, columns)| Shape::fixed(&[rows, columns])),
+        }
     }
 
     /// Sizes of all axes in a batch.

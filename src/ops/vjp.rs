@@ -35,12 +35,12 @@ impl Vjp {
     }
 
     /// The derivative of a norm of the rows of its first operand, with a weight and possibly a bias per column;
-    /// `backward` gives the gradient of the first operand. `None` where the batch counts an axis.
+    /// `backward` gives the gradient of the first operand. `None` as in [`Shape::flat`].
     pub(super) fn of_norm(operands: &[&Shape], norm: impl Into<Op>, backward: impl Into<Op>) -> Option<Self> {
         let [x, weight, bias @ ..] = operands else { return None };
-        let (rows, columns) = x.as_rows()?;
+        let rows = x.flat()?;
         let mut vjp = Vjp::new(operands.len());
-        let flat = |from| Term::whole(from).seen(Shape::fixed(&[rows, columns]));
+        let flat = |from| Term::whole(from).seen(rows.clone());
         let (x_flat, g_flat) = (flat(Origin::Operand(0)), flat(Vjp::gradient(operands.len())));
         // The normalised rows: the norm with a weight of ones and a bias of zeros.
         let mut unit = vec![x_flat.clone(), vjp.filled(1.0, (*weight).clone())];
@@ -97,7 +97,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::ops::Counts;
+    use crate::ops::{Counts, Dim};
 
     fn axes(shape: &Shape) -> usize {
         shape.elements(Counts::default())
@@ -143,6 +143,12 @@ mod tests {
                 assert!(gradient.as_ref().is_none_or(|term| seen(term, &results) == **shape), "{name}");
             }
         }
+        // Rows that a batch counts.
+        let (x, weight) = (Shape::matrix(Dim::Tokens, 4), Shape::fixed(&[5, 4]));
+        let vjp = Op::from_attributes("linear", json!({})).unwrap().vjp(&[&x, &weight]).unwrap();
+        let g = Shape::matrix(Dim::Tokens, 5);
+        assert_eq!(vjp.steps[0].op.infer(&[&g, &weight]).unwrap(), std::slice::from_ref(&x));
+        assert_eq!(vjp.steps[1].op.infer(&[&g, &x]).unwrap(), [weight]);
         let fused = Op::from_attributes("linear", json!({"residual": "added"})).unwrap();
         let x = Shape::fixed(&[2, 2]);
         assert_eq!(fused.vjp(&[&x, &x, &x]), None);

@@ -124,7 +124,8 @@ impl Row {
         let places = 0..self.operands.len();
         let signature: Vec<_> = places.clone().map(|place| self.op.operand(place).counted).collect();
         let in_place = self.op.results().iter().any(|result| self.op.place_of(result.name, 0).is_some());
-        if in_place || signature.iter().any(Option::is_some) {
+        // Batches take no counted axes of some ops: programs on arrays do.
+        if in_place || self.op.is_sized() || signature.iter().any(Option::is_some) {
             return signature;
         }
         let given = |x: &&Operand| !x.constant && x.axes.len() == if x.dtype == DType::U32 { 1 } else { 2 };

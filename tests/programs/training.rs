@@ -4,15 +4,17 @@ use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
 use grilly::array::{Array, Engine, Program};
-use grilly::backend::BackendKind;
+use grilly::backend::{BackendKind, ProgramOptions, cpu};
 use grilly::dtype::DType;
-use grilly::graph::{Graph, ValueId};
+use grilly::graph::{Graph, Plan, ValueId};
 use grilly::ops::{
-    Activation, ActivationKind, Adam, Counts, CrossEntropy, EmbeddingBackward, EmbeddingSum, LayerNorm, Linear, Reduce,
-    ReduceKind, Shape,
+    Activation, ActivationKind, Adam, Counts, CrossEntropy, Dim, EmbeddingBackward, EmbeddingSum, LayerNorm, Linear,
+    Matmul, Op, Reduce, ReduceKind, Shape,
 };
 use grilly::stats::COUNTERS;
+use grilly::tensor::NoWeights;
 
+use crate::engines::bits;
 use crate::{assert_valid, engines, floats, in_new_process, integers, numbers, read, turn};
 
 const VOCABULARY: usize = 50;
@@ -41,9 +43,9 @@ fn initial() -> Vec<Vec<f32>> {
 }
 
 /// Token ids and targets of a step.
-fn batch(step: usize) -> (Vec<i32>, Vec<i32>) {
+fn batch(step: usize, tokens: usize) -> (Vec<i32>, Vec<i32>) {
     let id = |i: usize| ((7 * i * i + 3 * i + 11 * step) % VOCABULARY) as i32;
-    ((0..TOKENS).map(id).collect(), (0..TOKENS).map(|i| (id(i) * 3 + 1) % VOCABULARY as i32).collect())
+    ((0..tokens).map(id).collect(), (0..tokens).map(|i| (id(i) * 3 + 1) % VOCABULARY as i32).collect())
 }
 
 /// Places sorted stably by id, and where each id's begin.
@@ -62,13 +64,13 @@ enum Want {
     Gradients,
 }
 
-fn graph(want: Want) -> Graph {
+fn graph(want: Want, tokens: Dim) -> Graph {
     let mut graph = Graph::new();
-    let integers = |graph: &mut Graph, name: &str, n| graph.input(name, Shape::fixed(&[n]), DType::I32);
-    let ids = integers(&mut graph, "ids", TOKENS);
-    let order = integers(&mut graph, "order", TOKENS);
-    let starts = integers(&mut graph, "starts", VOCABULARY + 1);
-    let targets = integers(&mut graph, "targets", TOKENS);
+    let integers = |graph: &mut Graph, name: &str, n| graph.input(name, Shape::vector(n), DType::I32);
+    let ids = integers(&mut graph, "ids", tokens);
+    let order = integers(&mut graph, "order", tokens);
+    let starts = integers(&mut graph, "starts", Dim::Fixed(VOCABULARY + 1));
+    let targets = integers(&mut graph, "targets", tokens);
     let rates = graph.input("rates", Shape::fixed(&[3]), DType::F32);
     let state = |graph: &mut Graph, kind: &str, place: usize| {
         graph.state(&format!("{kind}{}", NAMES[place]), Shape::fixed(SHAPES[place]), DType::F32)
@@ -83,7 +85,7 @@ fn graph(want: Want) -> Graph {
     let y = graph.node("linear 2", linear, &[h, weight_2, bias_2]).unwrap();
     let losses = graph.node("losses", CrossEntropy::default(), &[y, targets]).unwrap();
     let loss = graph.node("loss", Reduce::rows(ReduceKind::Mean), &[losses]).unwrap();
-    let share = graph.filled(1.0 / TOKENS as f32, Shape::fixed(&[TOKENS]));
+    let share = graph.filled(1.0 / TOKENS as f32, Shape::vector(tokens));
     let wanted = [x, weight_1, bias_1, gain, shift, weight_2, bias_2];
     let mut gradients = graph.gradients(losses, share, &wanted).unwrap();
     gradients[0] = graph.node("embedding gradient", EmbeddingBackward {}, &[gradients[0], order, starts]).unwrap();
@@ -102,7 +104,11 @@ fn graph(want: Want) -> Graph {
 
 /// The inputs of a step.
 fn inputs(engine: &Arc<Engine>, step: usize) -> [Array; 5] {
-    let (ids, targets) = batch(step);
+    inputs_of(engine, step, TOKENS)
+}
+
+fn inputs_of(engine: &Arc<Engine>, step: usize, tokens: usize) -> [Array; 5] {
+    let (ids, targets) = batch(step, tokens);
     let (order, starts) = sorted(&ids);
     let correction = |beta: f64| (1.0 - beta.powi(step as i32 + 1)) as f32;
     let rates = floats(engine, &[3], &[0.02, correction(BETAS[0]), correction(BETAS[1])]);
@@ -121,7 +127,7 @@ fn states(engine: &Arc<Engine>) -> Vec<Array> {
 
 fn program(engine: &Arc<Engine>, states: &[Array]) -> Program {
     let states: Vec<&Array> = states.iter().collect();
-    Program::new(engine, graph(Want::Training), Counts::default(), &states).unwrap()
+    Program::new(engine, graph(Want::Training, Dim::Fixed(TOKENS)), Counts::default(), &states).unwrap()
 }
 
 /// The losses of some steps.
@@ -165,11 +171,12 @@ fn gradients_are_those_of_float64_differences() {
     let _turn = turn();
     let initial = initial();
     let exact: Vec<Vec<f64>> = initial.iter().map(|p| p.iter().map(|x| f64::from(*x)).collect()).collect();
-    let (ids, targets) = batch(0);
+    let (ids, targets) = batch(0, TOKENS);
     for engine in engines("gradients_are_those_of_float64_differences") {
         let all = states(&engine);
         let parameters: Vec<&Array> = all[..SHAPES.len()].iter().collect();
-        let program = Program::new(&engine, graph(Want::Gradients), Counts::default(), &parameters).unwrap();
+        let program =
+            Program::new(&engine, graph(Want::Gradients, Dim::Fixed(TOKENS)), Counts::default(), &parameters).unwrap();
         let found: Vec<Vec<f32>> = program.run(&inputs(&engine, 0).each_ref()).unwrap().iter().map(read).collect();
         let loss = reference(&exact, &ids, &targets);
         assert!((f64::from(found[0][0]) - loss).abs() < 1e-6 * loss, "{}: {} and {loss}", engine.device(), found[0][0]);
@@ -233,6 +240,58 @@ fn hash_of_fifty_steps() {
 }
 
 #[test]
+fn batches_of_other_sizes_have_the_bits_of_graphs_of_their_size() {
+    let _turn = turn();
+    const MOST: usize = 1500;
+    for engine in engines("batches_of_other_sizes_have_the_bits_of_graphs_of_their_size") {
+        let all = states(&engine);
+        for (want, states) in [(Want::Gradients, &all[..SHAPES.len()]), (Want::Training, &all)] {
+            let states: Vec<&Array> = states.iter().collect();
+            for dim in [Dim::Tokens, Dim::Counted(2)] {
+                let mut most = Counts::default();
+                most.set(dim, MOST);
+                let program = Program::new(&engine, graph(want, dim), most, &states).unwrap();
+                let mut before: Vec<Array> = program.states();
+                for (step, tokens) in [TOKENS, 1, MOST, 37, TOKENS, 0].into_iter().enumerate() {
+                    let given = inputs_of(&engine, step, tokens);
+                    let before_ids: Vec<&Array> = before.iter().collect();
+                    let fixed = Program::new(&engine, graph(want, Dim::Fixed(tokens)), most, &before_ids).unwrap();
+                    let [found, expected] = [&program, &fixed].map(|program| {
+                        let outputs = program.run(&given.each_ref()).unwrap();
+                        outputs.iter().chain(&program.states()).map(read).map(|y| bits(&y)).collect::<Vec<_>>()
+                    });
+                    assert!(found == expected, "{}: {tokens} rows of {dim}", engine.device());
+                    // No rows have no mean loss, and Adam stays finite.
+                    assert!(tokens == 0 || found.iter().flatten().all(|word| f32::from_bits(*word).is_finite()));
+                    before = program.states();
+                }
+                let mut given = inputs_of(&engine, 0, 7);
+                given[3] = integers(&engine, &[0; 8]);
+                let error = program.run(&given.each_ref()).unwrap_err().to_string();
+                assert_eq!(error, format!("targets has shape [8], expected [7] ([{dim}])"));
+                given[1] = integers(&engine, &[0; MOST + 1]);
+                let error = program.run(&given.each_ref()).unwrap_err().to_string();
+                assert_eq!(error, format!("order has 1501 along {dim}, prepared are at most 1500"));
+            }
+        }
+    }
+    assert_valid();
+}
+
+#[test]
+fn sums_and_products_of_counted_axes_are_refused_in_batches() {
+    for op in [Op::from(Matmul { transpose_a: true, ..Matmul::default() }), Reduce::rows(ReduceKind::Sum).into()] {
+        let mut graph = Graph::new();
+        let x = graph.input("x", Shape::matrix(Dim::Tokens, 3), DType::F32);
+        let operands = if Matmul::of(&op).is_some() { vec![x, x] } else { vec![x] };
+        graph.outputs = vec![graph.node("sum", op, &operands).unwrap()];
+        let refused = cpu::backend().prepare(Plan::new(graph).into(), Arc::new(NoWeights), ProgramOptions::default());
+        let error = refused.err().unwrap().to_string();
+        assert!(error.contains("sum") && error.contains("run it on arrays"), "{error}");
+    }
+}
+
+#[test]
 fn a_step_is_one_submission_and_moves_the_batch_and_the_loss_alone() {
     let _turn = turn();
     for engine in engines("a_step_is_one_submission_and_moves_the_batch_and_the_loss_alone") {
@@ -256,7 +315,8 @@ fn a_step_is_one_submission_and_moves_the_batch_and_the_loss_alone() {
 fn states_that_are_not_the_graphs_are_refused() {
     let engine = Engine::of("cpu").unwrap();
     let all = states(&engine);
-    let new = |states: &[&Array]| Program::new(&engine, graph(Want::Training), Counts::default(), states);
+    let new =
+        |states: &[&Array]| Program::new(&engine, graph(Want::Training, Dim::Fixed(TOKENS)), Counts::default(), states);
     let error = new(&[&all[0]]).err().unwrap().to_string();
     assert!(error.contains("1 states, expected 21"), "{error}");
     let mut wrong: Vec<&Array> = all.iter().collect();

@@ -182,6 +182,47 @@ def test_counted_axes(device):
     np.testing.assert_allclose(found, [x[:2].mean(0), x[2:].mean(0)], rtol=1e-6)
 
 
+def counted(rows: int | str):
+    """Losses, their statistics and gradients of a linear layer, with rows that a batch may count."""
+    graph = Graph()
+    x, targets = graph.input("x", (rows, WIDTH)), graph.input("targets", (rows,), "int32")
+    share = graph.input("share", (rows,))
+    w, b = graph.state("w", module().weight.numpy()), graph.state("b", module().bias.numpy())
+    scores = graph.call("linear", x, w, b, bias=True)
+    losses = graph.call("cross_entropy", scores, targets)
+    outputs = [graph.call("reduce", losses, axis=0, kind=kind) for kind in ("mean", "max", "deviation")]
+    outputs += [graph.call("reduce", scores, share, axis=0, kind="mean"), *graph.gradients(losses, share, [w, b, x])]
+    return graph, outputs
+
+
+def test_each_run_has_sizes_of_its_own(device):
+    graph, outputs = counted("R1")
+    assert [value.shape for value in outputs[-3:]] == [(CLASSES, WIDTH), (CLASSES,), ("R1", WIDTH)]
+    program, rng = graph.program(outputs, device, {"R1": 1100}), np.random.default_rng(1)
+    for rows in (5, 1100, 1, 5):
+        given = rng.normal(size=(rows, WIDTH)), np.arange(rows) % CLASSES, np.full(rows, 1 / rows)
+        fixed, values = counted(rows)
+        for found, expected in zip(program.run(*given), fixed.program(values, device).run(*given), strict=True):
+            assert found.numpy().tobytes() == expected.numpy().tobytes() and found.shape == expected.shape
+    x, targets, share = given
+    for error, words, inputs in [
+        (InvalidArgumentError, r"targets has shape \[4\], expected \[5\] \(\[R1\]\)", (x, targets[1:], share)),
+        (InvalidArgumentError, "x has 1101 along R1, prepared are at most 1100", (np.ones((1101, WIDTH)), *given[1:])),
+        (InvalidArgumentError, r"expected \[1, 6\] \(\[R1, 6\]\)", (np.ones((1, 7)), targets[:1], share[:1])),
+        (InvalidArgumentError, "elements along axis 0 for max", (x[:0], targets[:0], share[:0])),
+    ]:
+        with pytest.raises(error, match=words):
+            program.run(*inputs)
+    assert program.run(*given)[0].numpy().shape == ()
+
+
+def test_only_the_first_axis_of_a_result_is_counted():
+    graph = Graph()
+    x = graph.input("x", ("T", 3))
+    with pytest.raises(InvalidArgumentError, match=r"matmul: its result would be \[T, T\]; a batch counts no axis but"):
+        graph.call("matmul", x, x, transpose_b=True)
+
+
 @pytest.mark.parametrize(("dtype", "columns"), [("float32", 6), ("float32", 16), ("float16", 16)])
 def test_rotary_positions_of_counted_rows(device, dtype, columns):
     """Angles are rows of a table, chosen by position."""

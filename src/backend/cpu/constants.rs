@@ -37,8 +37,9 @@ impl Constants {
         for node in &plan.graph.nodes {
             for (place, id) in node.operands.iter().enumerate() {
                 let value = plan.graph.value(*id);
-                if let Source::Filled(bits) = value.source {
-                    let mut floats = Floats::zeros(value.shape.elements(Counts::default()), "a constant")?;
+                let own = plan.graph.value(plan.graph.viewed(*id));
+                if let Source::Filled(bits) = own.source {
+                    let mut floats = Floats::zeros(own.shape.elements(Counts::default()), "a constant")?;
                     floats.fill(f32::from_bits(bits));
                     constants.floats.insert(*id, Arc::new(floats));
                 }

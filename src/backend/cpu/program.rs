@@ -46,7 +46,7 @@ impl CpuProgram {
     /// # Errors
     /// As [`Constants::new`] and [`Threads::new`].
     pub fn new(plan: Arc<Plan>, weights: Arc<dyn WeightSource>, options: ProgramOptions, arch: Arch) -> Result<Self> {
-        plan.check_stateless()?;
+        plan.check_batches()?;
         let value = |id| plan.graph.value(id);
         let narrow = |node: &&Node| node.operands.iter().chain(&node.results).any(|id| value(*id).dtype.is_narrow());
         // The op would read 16-bit elements, while every other value is stored as float32.

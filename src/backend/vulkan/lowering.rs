@@ -90,7 +90,7 @@ impl<'a> Lowering<'a> {
         Range::whole(match self.plan.storage[value.0] {
             Storage::Input(place) => Resource::Input(place),
             Storage::State(place) => Resource::State(place),
-            Storage::Weight => Resource::Weight(value),
+            Storage::Weight => Resource::Weight(self.plan.graph.viewed(value)),
             Storage::Buffer(buffer) => Resource::Buffer(buffer),
         })
     }

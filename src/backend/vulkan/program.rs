@@ -32,6 +32,7 @@ pub(super) fn prepare(
     weights: &dyn WeightSource,
     options: ProgramOptions,
 ) -> Result<Arc<dyn Program>> {
+    plan.check_batches()?;
     match lower(&plan, &opened.device.capabilities) {
         Err(Error::Unsupported { what, reason }) if plan.narrow().is_some() => {
             log::info!(target: "grilly", "everything is held as float32: {what}: {reason}");
@@ -50,7 +51,6 @@ pub(super) fn prepare_dispatches(
 ) -> Result<Arc<dyn Program>> {
     let device = &opened.device;
     device.check("preparing a model")?;
-    plan.check_stateless()?;
     plan.output_buffers()?;
     // The driver needs part of the device's memory for itself.
     let memory = options.memory_limit.unwrap_or(u64::MAX).min(device.capabilities.memory / 16 * 15);

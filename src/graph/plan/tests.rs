@@ -59,7 +59,7 @@ fn an_update_lies_where_its_operand_does_and_is_never_dropped() {
     assert!(matches!(plan.storage[own.0], Storage::Buffer(_)));
     let ops: Vec<&str> = plan.graph.nodes.iter().map(|node| node.op.name()).collect();
     assert_eq!(ops, ["activation", "set_rows", "cast", "set_rows", "activation"]);
-    assert!(plan.check_stateless().unwrap_err().to_string().contains("table"));
+    assert!(plan.check_batches().unwrap_err().to_string().contains("table"));
     // No node reads the update, but the state persists to the next run.
     let mut graph = Graph::new();
     let table = graph.state("table", Shape::fixed(&[4, 8]), DType::F32);

@@ -20,8 +20,7 @@ use crate::ops::{Matmul, Strided};
 const PIECES: usize = 4;
 
 pub(super) fn matmul(step: &Step<'_>, op: &Matmul, (out, scratch): (&mut [f32], &mut Floats)) -> Result<()> {
-    let shapes = [step.shape(0), step.shape(1)];
-    products(step, &op.strided(&shapes)?.0, scratch, out)
+    products(step, &op.strided([step.shape(0), step.shape(1)])?, scratch, out)
 }
 
 /// Computes all products; also used by `attention_scores`.
@@ -215,7 +214,7 @@ mod tests {
             (axes(m, k, op.transpose_a, batch), axes(k, n, op.transpose_b, if shared { &[] } else { batch }));
         let (a, b) = (numbers(a_axes.iter().product(), 1), numbers(b_axes.iter().product(), 2));
         let (a_shape, b_shape) = (Shape::fixed(&a_axes), Shape::fixed(&b_axes));
-        let product = op.strided(&[&a_shape, &b_shape]).unwrap().0;
+        let product = op.strided([&a_shape, &b_shape]).unwrap();
         let (expected, sizes) = reference(&product, &a, &b);
         for arch in archs() {
             let operands = [Operand::Floats(a_shape.clone(), &a), Operand::Floats(b_shape.clone(), &b)];

@@ -35,8 +35,7 @@ impl Load {
 
 /// `matmul`
 pub fn matmul(to: &mut Lowering<'_>, op: &Matmul) -> Result<()> {
-    let (product, _) = op.strided(&[to.shape(0), to.shape(1)])?;
-    products(to, &product)
+    products(to, &op.strided([to.shape(0), to.shape(1)])?)
 }
 
 /// `attention_scores`
@@ -105,7 +104,7 @@ mod tests {
     use crate::ops::Shape;
 
     fn product(op: &Matmul, a: &[usize], b: &[usize]) -> Strided {
-        op.strided(&[&Shape::fixed(a), &Shape::fixed(b)]).unwrap().0
+        op.strided([&Shape::fixed(a), &Shape::fixed(b)]).unwrap()
     }
 
     #[test]
