@@ -1,5 +1,7 @@
 //! Strict reading of configuration values: all faults of a file are collected and reported together.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -14,16 +16,18 @@ pub struct Fields<'a> {
     values: &'a Map<String, Value>,
     path: PathBuf,
     problems: Vec<String>,
+    read: RefCell<HashSet<String>>,
 }
 
 impl<'a> Fields<'a> {
     /// A reader of `values`, which come from the file `path`.
     pub fn new(values: &'a Map<String, Value>, path: &Path) -> Self {
-        Fields { values, path: path.to_owned(), problems: Vec::new() }
+        Fields { values, path: path.to_owned(), problems: Vec::new(), read: RefCell::default() }
     }
 
     /// The value of `key`; null counts as absent.
     pub fn get(&self, key: &str) -> Option<&'a Value> {
+        self.read.borrow_mut().insert(key.to_owned());
         self.values.get(key).filter(|value| !value.is_null())
     }
 
@@ -40,6 +44,12 @@ impl<'a> Fields<'a> {
             Some(Value::Object(items)) => !items.is_empty(),
             Some(_) => true,
         }
+    }
+
+    /// The keys that are set and that nothing has read.
+    pub fn unread(&self) -> Vec<&'a str> {
+        let read = self.read.borrow().clone();
+        self.values.keys().map(String::as_str).filter(|key| !read.contains(*key) && self.is_set(key)).collect()
     }
 
     /// A required integer.

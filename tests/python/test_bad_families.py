@@ -230,3 +230,48 @@ def test_segments_that_the_configuration_does_not_have(family):
     folder = family("roberta")
     change_json(folder / "config.json", type_vocab_size=2)
     message(folder, WeightsError, "token_type_embeddings.weight has shape [1, 36], expected [2, 36]")
+
+
+# ------------------------------------------------------------------------------------------ families that look alike
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "key"),
+    [
+        # jina-embeddings-v2 calls itself bert, jina-embeddings-v3 xlm-roberta.
+        (
+            "roberta",
+            {"auto_map": {"AutoModel": "jinaai/jina-bert-implementation--modeling_bert.JinaBertModel"}},
+            "auto_map",
+        ),
+        ("roberta", {"feed_forward_type": "geglu"}, "feed_forward_type"),
+        ("roberta", {"position_embedding_type": "alibi"}, "position_embedding_type"),
+        ("xlm-roberta", {"lora_adaptations": ["retrieval.query"], "lora_rank": 4}, "lora_adaptations"),
+        ("xlm-roberta", {"rotary_emb_base": 10000.0}, "rotary_emb_base"),
+        ("modernbert", {"num_experts": 8}, "num_experts"),
+        ("gpt2", {"rope_theta": 10000.0}, "rope_theta"),
+    ],
+)
+def test_a_key_that_the_family_does_not_have_is_refused_by_name(family, name, changes, key):
+    folder = family(name)
+    change_json(folder / "config.json", **changes)
+    remedy = 'only "absolute" is known' if key == "position_embedding_type" else "remove it"
+    message(folder, UnsupportedError, "config.json", key, remedy)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"auto_map": None}, {"lora_rank": False}, {"_name_or_path": "x", "hidden_dropout": 0.3}]
+)
+def test_keys_that_change_nothing_are_read_over(family, changes):
+    folder = family("roberta")
+    change_json(folder / "config.json", **changes)
+    load(folder)
+
+
+@pytest.mark.parametrize("kind", ["su", 3])
+def test_an_unknown_rope_scaling(family, kind):
+    folder = family("modernbert")
+    parameters = json.loads((folder / "config.json").read_text(encoding="utf-8"))["rope_parameters"]
+    parameters["full_attention"]["rope_type"] = kind
+    change_json(folder / "config.json", rope_parameters=parameters)
+    message(folder, ModelFormatError, "config.json", "rope_parameters: full_attention: rope_type is")

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use super::harmless::is_harmless;
 use crate::Result;
-use crate::model::fields::{Fields, unsupported};
+use crate::model::fields::{Fields, shown, unsupported};
 use crate::model::spec::{EncoderSpec, Layer, NameRules, NormKind, Norms, PositionRows, Positions, Product, Table};
 use crate::ops::ActivationKind;
 
@@ -27,6 +28,8 @@ pub(super) struct Keys {
     pub activation: (&'static str, &'static str),
     /// Key and default value; `None` where the reference uses 1e-12 regardless of the configuration.
     pub norm_eps: Option<(&'static str, f64)>,
+    /// Keys that the reference does not use for embeddings.
+    pub unused: &'static [&'static str],
 }
 
 /// The keys of BERT.
@@ -39,6 +42,7 @@ pub(super) const BERT_KEYS: Keys = Keys {
     positions: "max_position_embeddings",
     activation: ("hidden_act", "gelu"),
     norm_eps: Some(("layer_norm_eps", 1e-12)),
+    unused: &["type_vocab_size", "pad_token_id", "directionality", "embedding_size"],
 };
 
 /// BERT's encoder, of the sizes that the keys and `vocab_size` give, without segment embeddings; `own` reads the keys of
@@ -99,10 +103,15 @@ pub(super) fn read<'a>(
             .into_iter()
             .find(|key| fields.is_set(key));
     own(&mut fields, &mut spec);
+    let unread = fields.unread().into_iter().find(|key| !is_harmless(key) && !keys.unused.contains(key));
     fields.done()?;
 
     if let Some(key) = other_meaning {
         return Err(unsupported(path, key, "only the plain encoder is known"));
+    }
+    if let Some(key) = unread {
+        let reason = "the architecture has nothing of this name; remove it if it changes no number";
+        return Err(unsupported(path, format_args!("{key} {}", shown(&config[key])), reason));
     }
     if position_kind != "absolute" {
         let what = format_args!("position_embedding_type {position_kind:?}");

@@ -18,6 +18,7 @@ const KEYS: Keys = Keys {
     positions: "n_positions",
     activation: ("activation_function", "gelu_new"),
     norm_eps: Some(("layer_norm_epsilon", 1e-5)),
+    unused: &["n_ctx", "reorder_and_upcast_attn", "predict_special_tokens"],
 };
 
 /// Reads a `model_type: "gpt2"` configuration.

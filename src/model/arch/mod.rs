@@ -5,6 +5,7 @@ mod config;
 mod distilbert;
 mod electra;
 mod gpt2;
+mod harmless;
 mod modernbert;
 mod mpnet;
 mod roberta;

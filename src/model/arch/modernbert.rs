@@ -18,6 +18,13 @@ const KEYS: Keys = Keys {
     positions: "max_position_embeddings",
     activation: ("hidden_activation", "gelu"),
     norm_eps: Some(("norm_eps", 1e-5)),
+    unused: &[
+        "deterministic_flash_attn",
+        "decoder_bias",
+        "sparse_prediction",
+        "sparse_pred_ignore_index",
+        "reference_compile",
+    ],
 };
 
 /// Reads a `model_type: "modernbert"` configuration.

@@ -13,17 +13,17 @@ use crate::{Error, Result};
 
 fn reading(model_type: &str, changes: Value) -> Result<(EncoderSpec, NameRules)> {
     let mut config = match model_type {
-        "distilbert" => json!({"dim": 48, "n_layers": 2, "n_heads": 4, "hidden_dim": 96, "activation": "relu"}),
+        "distilbert" => json!({
+            "dim": 48, "n_layers": 2, "n_heads": 4, "hidden_dim": 96, "activation": "relu", "max_position_embeddings": 66
+        }),
         "gpt2" => json!({"n_embd": 48, "n_layer": 2, "n_head": 4, "n_positions": 66}),
-        _ => json!({"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96}),
+        _ => json!({
+            "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96,
+            "max_position_embeddings": 66
+        }),
     };
     let config: &mut Map<String, Value> = config.as_object_mut().unwrap();
-    config.extend(
-        json!({"model_type": model_type, "vocab_size": 100, "max_position_embeddings": 66})
-            .as_object()
-            .unwrap()
-            .clone(),
-    );
+    config.extend(json!({"model_type": model_type, "vocab_size": 100}).as_object().unwrap().clone());
     config.extend(changes.as_object().unwrap().clone());
     read_spec(model_type, config, Path::new("config.json"))
 }
