@@ -18,7 +18,7 @@ use crate::dtype::DType;
 use crate::model::config::SentenceConfig;
 use crate::model::dtype::DTypeChoice;
 use crate::model::encoder::Input;
-use crate::model::heads::{Head, Modules};
+use crate::model::heads::{First, Head, Modules};
 use crate::model::spec::EncoderSpec;
 use crate::text::tokenizer::{Tokenizer, Tokens};
 use crate::{Error, Result};
@@ -291,8 +291,15 @@ impl EmbeddingModel {
     pub fn modules(&self) -> Vec<(String, String)> {
         let spec = &self.spec;
         let transformer = format!("{}, {} layers of {}", self.model_type, spec.layers.len(), spec.hidden);
-        let mut modules = vec![("Transformer".to_owned(), transformer)];
-        modules.extend(self.modules.heads.iter().map(|head| match head {
+        // The mean is part of a StaticEmbedding.
+        let (mut modules, heads) = match self.modules.first {
+            First::Transformer => (vec![("Transformer".to_owned(), transformer)], &self.modules.heads[..]),
+            First::StaticEmbedding => {
+                let table = format!("{} tokens of {}", spec.words.rows, spec.hidden);
+                (vec![("StaticEmbedding".to_owned(), table)], &self.modules.heads[1..])
+            }
+        };
+        modules.extend(heads.iter().map(|head| match head {
             Head::Pooling { modes, .. } => {
                 let modes: Vec<&str> = modes.iter().map(|mode| mode.name()).collect();
                 ("Pooling".to_owned(), modes.join("+"))

@@ -6,13 +6,15 @@ use std::sync::{Arc, RwLock};
 
 use super::run::Source;
 use super::{EmbeddingModel, LoadOptions};
+use serde_json::Map;
+
 use crate::backend::ProgramOptions;
 use crate::graph::Plan;
 use crate::graph::fuse::Fusion;
 use crate::model::dtype::Sources;
 use crate::model::encoder::Encoder;
-use crate::model::heads::Head;
-use crate::model::spec::EncoderSpec;
+use crate::model::heads::{First, Head};
+use crate::model::spec::{EncoderSpec, NameRules, Table};
 use crate::model::weights::Weights;
 use crate::model::{config, encoder, heads, registry, shaders};
 use crate::ops::Op;
@@ -31,12 +33,22 @@ impl EmbeddingModel {
         let modules = heads::read_modules(folder)?;
         let transformer = folder.join(&modules.transformer);
         let config_path = transformer.join("config.json");
-        let config = config::read_json(&config_path)?;
-        let sentence = config::read_sentence_config(folder, &transformer)?;
-        let model_type = registry::model_type(&config, &config_path)?.to_owned();
-        let (spec, rules) = registry::read_spec(&model_type, &config, &config_path)?;
-        let tokenizer = Tokenizer::load(&transformer, sentence.do_lower_case)?;
-        let mut weights = Weights::open(folder, &modules.transformer, &modules.tensor_folders(), &rules)?;
+        let mut sentence = config::read_sentence_config(folder, &transformer)?;
+        let open = |rules: &NameRules| Weights::open(folder, &modules.transformer, &modules.tensor_folders(), rules);
+        let (config, model_type, spec, tokenizer, mut weights) = match modules.first {
+            First::Transformer => {
+                let config = config::read_json(&config_path)?;
+                let model_type = registry::model_type(&config, &config_path)?.to_owned();
+                let (spec, rules) = registry::read_spec(&model_type, &config, &config_path)?;
+                (config, model_type, spec, Tokenizer::load(&transformer, sentence.do_lower_case)?, open(&rules)?)
+            }
+            First::StaticEmbedding => {
+                let weights = open(&NameRules::of_table())?;
+                let (tokenizer, limit) = Tokenizer::plain(&transformer)?;
+                sentence.max_seq_length = limit;
+                (Map::new(), "StaticEmbedding".to_owned(), table(&weights)?, tokenizer, weights)
+            }
+        };
         let settings_count = folder.join("modules.json").exists();
         let settings_folder = settings_count.then_some(transformer.as_path());
         let sources = Sources { settings: settings_folder, config: &config, path: &config_path, weights: &weights };
@@ -90,6 +102,18 @@ impl EmbeddingModel {
             runner: RwLock::new(Some(Arc::new(runner))),
             process: std::process::id(),
         })
+    }
+}
+
+/// The description of a table of token vectors.
+fn table(weights: &Weights) -> Result<EncoderSpec> {
+    const NAME: &str = "embedding.weight";
+    match weights.shape(NAME) {
+        Some(&[rows, columns]) if columns > 0 => Ok(EncoderSpec::of_table(Table { name: NAME.into(), rows }, columns)),
+        found => {
+            let problem = format!("{NAME} or embeddings has shape {found:?}, expected [tokens, columns]");
+            Err(Error::Weights { path: weights.path().to_owned(), problems: vec![problem] })
+        }
     }
 }
 

@@ -45,13 +45,31 @@ pub enum Head {
     Normalize,
 }
 
+/// The kind of the first module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum First {
+    /// An encoder, as config.json describes it.
+    Transformer,
+    /// A table of token vectors, of which a text's are averaged.
+    StaticEmbedding,
+}
+
 /// The modules of a model's folder.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Modules {
-    /// Folder of the Transformer module, relative to the model (often empty).
+    /// The kind of the first module.
+    pub first: First,
+    /// Folder of the first module, relative to the model (often empty).
     pub transformer: String,
     /// The modules after it, without Dropout.
     pub heads: Vec<Head>,
+}
+
+impl Head {
+    /// The mean of all tokens.
+    fn mean() -> Self {
+        Head::Pooling { modes: vec![PoolMode::Mean], include_prompt: true }
+    }
 }
 
 impl Modules {
@@ -102,25 +120,27 @@ pub fn read_modules(folder: &Path) -> Result<Modules> {
     }
     let path = folder.join("modules.json");
     if !path.exists() {
-        let heads = vec![Head::Pooling { modes: vec![PoolMode::Mean], include_prompt: true }];
-        return Ok(Modules { transformer: String::new(), heads });
+        return Ok(Modules { first: First::Transformer, transformer: String::new(), heads: vec![Head::mean()] });
     }
     let rows = read_rows(&path)?;
     let Some((first, rest)) = rows.split_first() else {
         return Err(Error::format(&path, "lists no modules"));
     };
-    if first.kind != "Transformer" {
-        let what = format!("the first module is {}", first.kind);
-        return Err(unsupported(&path, what, "only a Transformer is known there"));
-    }
-    let mut heads = Vec::new();
+    let (kind, mut heads) = match first.kind.as_str() {
+        "Transformer" => (First::Transformer, Vec::new()),
+        "StaticEmbedding" => (First::StaticEmbedding, vec![Head::mean()]),
+        other => {
+            let what = format!("the first module is {other}");
+            return Err(unsupported(&path, what, "only a Transformer or a StaticEmbedding is known there"));
+        }
+    };
     for row in rest {
         heads.extend(read_head(folder, &path, row)?);
     }
     if !heads.iter().any(|head| matches!(head, Head::Pooling { .. })) {
         return Err(unsupported(&path, "no Pooling module", "a text needs one vector"));
     }
-    Ok(Modules { transformer: first.path.clone(), heads })
+    Ok(Modules { first: kind, transformer: first.path.clone(), heads })
 }
 
 /// One entry of `modules.json`.
@@ -171,7 +191,7 @@ fn stays_inside(path: &str) -> bool {
 }
 
 const KNOWN_MODULES: &str =
-    "known are Transformer, Pooling, Dense, LayerNorm, Normalize and Dropout of sentence_transformers";
+    "known are Transformer, StaticEmbedding, Pooling, Dense, LayerNorm, Normalize and Dropout of sentence_transformers";
 
 /// A module after the Transformer; `None` for one without effect.
 fn read_head(folder: &Path, listing: &Path, row: &Row) -> Result<Option<Head>> {

@@ -223,6 +223,36 @@ pub struct EncoderSpec {
 }
 
 impl EncoderSpec {
+    /// No layers: a table of token vectors, as in sentence-transformers' StaticEmbedding.
+    pub fn of_table(words: Table, columns: usize) -> Self {
+        EncoderSpec {
+            hidden: columns,
+            embedding: columns,
+            heads: 0,
+            kv_heads: 0,
+            head_dim: 0,
+            score_scale: None,
+            intermediate: 0,
+            activation: ActivationKind::Identity,
+            gated: false,
+            norm: NormKind::Layer,
+            norm_eps: 0.0,
+            words,
+            word_scale: 1.0,
+            residual_scale: 1.0,
+            token_types: None,
+            positions: Positions::None { longest: i32::MAX as usize },
+            rotary: Vec::new(),
+            embedding_norm: None,
+            embedding_projection: None,
+            relative_biases: None,
+            causal: false,
+            parallel: false,
+            final_norm: None,
+            layers: Vec::new(),
+        }
+    }
+
     /// Replaces the layers by as many others.
     pub fn with_layers(self, layer: impl Fn(usize) -> Layer) -> Self {
         EncoderSpec { layers: (0..self.layers.len()).map(layer).collect(), ..self }
@@ -241,6 +271,11 @@ pub struct NameRules {
 }
 
 impl NameRules {
+    /// The rules for a table of token vectors, which model2vec calls otherwise.
+    pub fn of_table() -> Self {
+        NameRules { endings: vec![("embeddings".into(), "embedding.weight".into())], ..NameRules::default() }
+    }
+
     /// The uniform name of the tensor stored as `stored`; `None` for one that is not used.
     ///
     /// Drops the longest matching prefix, then rewrites one suffix, then leaves out the ignored names.

@@ -137,6 +137,16 @@ impl Weights {
         self.stored.as_ref()
     }
 
+    /// The file of the first module, or its folder if there are several.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Axes of a tensor.
+    pub fn shape(&self, name: &str) -> Option<&[usize]> {
+        self.tensors.get(name).map(|entry| &entry.stored.shape[..])
+    }
+
     /// Names of the tensors as they are stored.
     pub fn stored_names(&self) -> impl Iterator<Item = &str> {
         self.tensors.values().map(|entry| entry.stored.name.as_str())

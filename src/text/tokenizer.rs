@@ -48,7 +48,19 @@ impl Tokenizer {
     /// # Errors
     /// `ModelFormat` when the files are missing or cannot be read.
     pub fn load(folder: &Path, lower_case: bool) -> Result<Self> {
-        let loaded = files::load(folder, lower_case)?;
+        Tokenizer::of(files::load(folder, lower_case)?)
+    }
+
+    /// Reads `tokenizer.json` of `folder`, without special tokens around a text; returns its own limit of tokens, too.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::load`].
+    pub fn plain(folder: &Path) -> Result<(Self, Option<usize>)> {
+        let (loaded, limit) = files::load_plain(folder)?;
+        Ok((Tokenizer::of(loaded)?, limit))
+    }
+
+    fn of(loaded: Loaded) -> Result<Self> {
         let inner = &loaded.tokenizer;
         let tokenizer = Tokenizer {
             surroundings: guarded(|| Surroundings::of(inner)).unwrap_or(None),

@@ -62,6 +62,7 @@ pub(super) struct Baked {
     pub truncation_side: Option<Side>,
     pub padding_side: Option<Side>,
     pub pad_token: Option<String>,
+    pub limit: Option<usize>,
 }
 
 /// A tokenizer before the steps common to all kinds.
@@ -119,6 +120,22 @@ pub(super) fn load(folder: &Path, lower_case: bool) -> Result<Loaded> {
     })
 }
 
+/// The tokenizer of tokenizer.json without special tokens around a text, and its own limit.
+pub(super) fn load_plain(folder: &Path) -> Result<(Loaded, Option<usize>)> {
+    let Begun { mut tokenizer, baked, path, .. } = as_it_is(folder.join("tokenizer.json"))?;
+    tokenizer.with_post_processor(None::<PostProcessorWrapper>);
+    let loaded = Loaded {
+        truncation_side: baked.truncation_side.unwrap_or_default(),
+        padding_side: Side::default(),
+        pad_id: None,
+        gives_segments: false,
+        special: HashSet::new(),
+        tokenizer,
+        path,
+    };
+    Ok((loaded, baked.limit))
+}
+
 /// The tokenizer that a class builds from its arguments and the files' contents.
 fn built(settings: &Settings, class: &Class, source: Source) -> Result<Begun> {
     let Source { pieces, merges, characters, added, baked, around, path } = source;
@@ -157,6 +174,7 @@ fn as_it_is(path: PathBuf) -> Result<Begun> {
             PaddingDirection::Right => Side::Right,
         }),
         pad_token: tokenizer.get_padding().map(|padding| padding.pad_token.clone()),
+        limit: tokenizer.get_truncation().map(|truncation| truncation.max_length),
     };
     tokenizer.with_truncation(None).map_err(unusable)?;
     tokenizer.with_padding(None);

@@ -130,6 +130,7 @@ impl Source {
                 truncation_side: file.truncation.map(|truncation| truncation.direction),
                 padding_side: file.padding.as_ref().map(|padding| padding.direction),
                 pad_token: file.padding.and_then(|padding| padding.pad_token),
+                limit: None,
             },
             around: post_processor(file.post_processor).map_err(|e| unusable(e.to_string()))?,
             path: path.to_owned(),

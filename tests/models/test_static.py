@@ -1,0 +1,103 @@
+"""StaticEmbedding models: a table of token vectors, of which a text's are averaged."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from grilly import VulkanSentenceTransformer
+from grilly.errors import UnsupportedError, WeightsError
+from models.safetensors_file import write
+
+WORDS = ["[UNK]", "[PAD]", "a", "dog", "and", "the", "cat"]
+TEXTS = ["a dog and the cat", "", "dog", "zebra dog dog", "the " * 700]
+
+
+def static(folder: Path, table: np.ndarray, *, name: str = "embedding.weight", limit: int | None = None) -> Path:
+    """A folder as sentence-transformers saves it, whose tokenizer has a template that must not be used."""
+    truncation = {"max_length": limit, "strategy": "LongestFirst", "stride": 0, "direction": "Right"}
+    token = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    special = {"id": 1, "content": "[PAD]", **token}
+    around = {"id": "[PAD]", "ids": [1], "tokens": ["[PAD]"]}
+    first = {"SpecialToken": {"id": "[PAD]", "type_id": 0}}
+    tokenizer = {
+        "version": "1.0",
+        "truncation": truncation if limit else None,
+        "padding": None,
+        "added_tokens": [special],
+        "normalizer": None,
+        "pre_tokenizer": {"type": "WhitespaceSplit"},
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [first, {"Sequence": {"id": "A", "type_id": 0}}],
+            "pair": [first, {"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+            "special_tokens": {"[PAD]": around},
+        },
+        "decoder": None,
+        "model": {"type": "WordLevel", "vocab": {word: i for i, word in enumerate(WORDS)}, "unk_token": "[UNK]"},
+    }
+    modules = [
+        {"idx": 0, "name": "0", "path": "0_StaticEmbedding", "type": "sentence_transformers.models.StaticEmbedding"},
+        {"idx": 1, "name": "1", "path": "1_Normalize", "type": "sentence_transformers.models.Normalize"},
+    ]
+    (folder / "0_StaticEmbedding").mkdir(parents=True)
+    (folder / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
+    (folder / "0_StaticEmbedding" / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    write(folder / "0_StaticEmbedding" / "model.safetensors", {name: table}, None)
+    return folder
+
+
+def expected(table: np.ndarray, limit: int | None = None) -> np.ndarray:
+    ids = [[WORDS.index(word) if word in WORDS else 0 for word in text.split()][:limit] for text in TEXTS]
+    rows = [table[row].astype(np.float64).mean(axis=0) if row else np.zeros(table.shape[1]) for row in ids]
+    return np.stack([row / max(np.linalg.norm(row), 1e-12) for row in rows])
+
+
+@pytest.fixture
+def table() -> np.ndarray:
+    return np.random.RandomState(5).standard_normal((len(WORDS), 20)).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", ["embedding.weight", "embeddings"])
+@pytest.mark.parametrize("limit", [None, 3])
+def test_the_mean_of_the_tokens_vectors(tmp_path, table, device, name, limit):
+    folder = static(tmp_path / "model", table, name=name, limit=limit)
+    with VulkanSentenceTransformer(folder, device=device) as model:
+        assert model.backend == device
+        distances = np.abs(model.encode(TEXTS) - expected(table, limit)).max(axis=1)
+        # The last sums 700 equal vectors, and all roundings of such a sum go one way.
+        assert distances[:-1].max() <= 1e-6 and distances[-1] <= 1e-5
+        assert "StaticEmbedding" in repr(model)
+
+
+def test_float16(tmp_path, table, device):
+    folder = static(tmp_path / "model", table.astype(np.float16))
+    with VulkanSentenceTransformer(folder, device=device, dtype="float16") as model:
+        assert np.abs(model.encode(TEXTS) - expected(table.astype(np.float16))).max() <= 2e-3
+
+
+def test_other_tensors_and_axes_are_refused(tmp_path, table):
+    folder = static(tmp_path / "model", table)
+    path = folder / "0_StaticEmbedding" / "model.safetensors"
+    for tensors, part in (
+        ({"embedding.weight": table, "mapping": table[0]}, "unexpected mapping"),
+        ({"embedding.weight": table[0]}, "expected [tokens, columns]"),
+        ({"weights": table}, "embedding.weight or embeddings"),
+    ):
+        write(path, tensors, None)
+        with pytest.raises(WeightsError, match="model.safetensors") as caught:
+            VulkanSentenceTransformer(folder, device="cpu")
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["CNN", "LSTM", "BoW", "WordEmbeddings", "WordWeights", "CLIPModel"])
+def test_modules_of_other_kinds_are_refused_by_name(tmp_path, table, kind):
+    folder = static(tmp_path / "model", table)
+    modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+    for place in (0, 1):
+        changed = [dict(module) for module in modules]
+        changed[place]["type"] = f"sentence_transformers.models.{kind}"
+        (folder / "modules.json").write_text(json.dumps(changed), encoding="utf-8")
+        with pytest.raises(UnsupportedError, match=kind):
+            VulkanSentenceTransformer(folder, device="cpu")
