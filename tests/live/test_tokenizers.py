@@ -22,8 +22,9 @@ SOME = [*edges(), *varied(200, seed=2)]
 LONGEST = 8_000
 ROWS = 700  # more than a tokenizer has pieces, so that tokens which the files add have a row
 WORDS = ["bert", "distilbert", "electra", "mpnet"]
-SENTENCES = ["xlm-roberta", "camembert"]
+SENTENCES = ["albert", "xlm-roberta", "camembert"]
 CLASSES = [
+    "Albert",
     "Bert",
     "Electra",
     "DistilBert",
@@ -162,6 +163,14 @@ def test_normalisation_of_words(folder, family, arguments):
     same_tokens(path, TEXTS)
 
 
+@pytest.mark.parametrize("accents", [False, True])
+@pytest.mark.parametrize("lower", [False, True])
+def test_normalisation_of_letters(folder, accents, lower):
+    path = folder("albert")
+    configure(path, keep_accents=accents, do_lower_case=lower)
+    same_tokens(path, [*TEXTS, "``Été'' ```quoted''' 'one' `two`"])
+
+
 @pytest.mark.parametrize("prefix", [False, True])
 @pytest.mark.parametrize("family", ["roberta", "gpt2", *SENTENCES])
 def test_prefix_spaces(folder, family, prefix):
@@ -248,6 +257,8 @@ def test_a_tokenizer_file_that_contradicts_the_class(folder, family):
 )
 def test_special_tokens_and_sides(folder, family, arguments):
     path = folder(family)
+    if family == "albert" and "cls_token" in arguments:
+        arguments = arguments | {"cls_token": "▁the", "sep_token": "▁and"}  # it knows no others than its pieces
     configure(path, **arguments)
     same_tokens(path)
 

@@ -147,6 +147,8 @@ def test_a_limit_beyond_the_positions_is_lowered(family, caplog):
         ("mpnet", "mpnet"),
         ("mpnet-matrix", "mpnet"),
         ("electra", "electra"),
+        ("albert", "albert"),
+        ("albert-matrix", "albert"),
     ],
 )
 def test_tensors_of_another_family_under_bert(family, checkpoint, tmp_path, name, said):

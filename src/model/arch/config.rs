@@ -13,7 +13,7 @@ use crate::ops::ActivationKind;
 // Far above any existing model, and low enough that no product of sizes overflows.
 pub(super) const MOST_COLUMNS: usize = 1 << 20;
 pub(super) const MOST_ROWS: usize = 1 << 28;
-const MOST_LAYERS: usize = 10_000;
+pub(super) const MOST_LAYERS: usize = 10_000;
 
 /// Names of the keys.
 pub(super) struct Keys {

@@ -1,5 +1,6 @@
 //! Architectures: from config.json to `EncoderSpec` and a name table, with no tensor code.
 
+mod albert;
 mod bert;
 mod config;
 mod distilbert;
@@ -43,6 +44,7 @@ const fn row(model_type: &'static str, class: &'static str, marks: Names, read: 
 
 /// The architectures that can be loaded.
 pub const ARCHITECTURES: &[Architecture] = &[
+    row("albert", "Albert", &["albert.", "encoder.albert_layer_groups."], albert::read),
     row("bert", "Bert", &["bert."], bert::read),
     row("camembert", "Camembert", &["roberta."], roberta::read),
     row("distilbert", "DistilBert", &["distilbert.", "transformer.layer."], distilbert::read),

@@ -9,7 +9,9 @@ use tokenizers::models::bpe::{BPE, Merges};
 use tokenizers::models::unigram::Unigram;
 use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::normalizers::precompiled::Precompiled;
-use tokenizers::normalizers::{BertNormalizer, NormalizerWrapper};
+use tokenizers::normalizers::replace::Replace;
+use tokenizers::normalizers::utils::{Lowercase, Sequence as Steps};
+use tokenizers::normalizers::{BertNormalizer, NFKD, NormalizerWrapper, StripAccents};
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
@@ -48,6 +50,8 @@ pub(super) enum Around {
     Roles([&'static str; 2]),
     /// Those in tokenizer.json; without that file, those selected by `add_bos_token` and `add_eos_token`.
     Asked,
+    /// Those in tokenizer.json; if it has none, the tokens of two roles.
+    FileOrRoles([&'static str; 2]),
 }
 
 /// How a text is split into pieces.
@@ -58,7 +62,16 @@ pub(super) enum Kind {
     /// BPE over the bytes of words, each including the space before it.
     Bytes,
     /// Unigram over words prefixed by a mark, after the file's own character map.
-    Sentences(Unknown),
+    Sentences(Unknown, Letters),
+}
+
+/// Normalisation before the character map.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Letters {
+    /// None.
+    Kept,
+    /// Quotes unified, and, unless asked otherwise, no accents and no capitals, as in ALBERT.
+    Plain,
 }
 
 /// The piece of a Unigram model that represents unknown text.
@@ -97,7 +110,7 @@ const ROBERTA: Class = Class {
     ..BERT
 };
 
-static CLASSES: [Class; 7] = [
+static CLASSES: [Class; 8] = [
     BERT,
     Class { names: &["DistilBertTokenizer"], model_types: &[], gives_segments: false, ..BERT },
     ROBERTA,
@@ -119,17 +132,25 @@ static CLASSES: [Class; 7] = [
     Class {
         names: &["XLMRobertaTokenizer"],
         model_types: &["xlm-roberta"],
-        kind: Kind::Sentences(Unknown::Id(3)),
+        kind: Kind::Sentences(Unknown::Id(3), Letters::Kept),
         around: Around::Roles(["bos_token", "eos_token"]),
         ..ROBERTA
     },
     Class {
         names: &["CamembertTokenizer"],
         model_types: &["camembert"],
-        kind: Kind::Sentences(Unknown::Named),
+        kind: Kind::Sentences(Unknown::Named, Letters::Kept),
         mask_takes_spaces: true,
         extra: &["<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"],
         around: Around::Roles(["bos_token", "eos_token"]),
+        ..ROBERTA
+    },
+    Class {
+        names: &["AlbertTokenizer"],
+        model_types: &["albert"],
+        kind: Kind::Sentences(Unknown::Id(1), Letters::Plain),
+        tokens: ["[CLS]", "[SEP]", "<unk>", "[SEP]", "<pad>", "[CLS]", "[MASK]"],
+        around: Around::FileOrRoles(["cls_token", "sep_token"]),
         ..ROBERTA
     },
 ];
@@ -168,7 +189,8 @@ impl Class {
                 Some(BertNormalizer::new(true, spaced, settings.flag("strip_accents")?, lower).into())
             }
             Kind::Bytes => None,
-            Kind::Sentences(_) => characters.map(NormalizerWrapper::from),
+            Kind::Sentences(_, Letters::Kept) => characters.map(NormalizerWrapper::from),
+            Kind::Sentences(_, Letters::Plain) => Some(plain_letters(settings, characters)?),
         })
     }
 
@@ -177,7 +199,7 @@ impl Class {
         Ok(match self.kind {
             Kind::Words => BertPreTokenizer.into(),
             Kind::Bytes => ByteLevel::new(prefix.unwrap_or(false), true, true).into(),
-            Kind::Sentences(_) => {
+            Kind::Sentences(..) => {
                 let scheme = if prefix.unwrap_or(true) { PrependScheme::Always } else { PrependScheme::Never };
                 Sequence::new(vec![WhitespaceSplit.into(), Metaspace::new('▁', scheme, true).into()]).into()
             }
@@ -189,7 +211,7 @@ impl Class {
         Ok(match self.kind {
             Kind::Words => WordPiece::builder().vocab(pieces.numbered()).unk_token(unknown.to_owned()).build()?.into(),
             Kind::Bytes => BPE::builder().vocab_and_merges(pieces.numbered(), merges).build()?.into(),
-            Kind::Sentences(place) => {
+            Kind::Sentences(place, _) => {
                 let pieces = pieces.scored().ok_or("its pieces have no scores")?;
                 let id = match place {
                     Unknown::Id(id) => id,
@@ -199,4 +221,20 @@ impl Class {
             }
         })
     }
+}
+
+/// The steps that unify quotes; each changes characters inside a word. Neither pattern is refused.
+pub(super) fn quotes() -> Vec<Replace> {
+    ["``", "''"].into_iter().flat_map(|quote| Replace::new(quote, "\"")).collect()
+}
+
+/// [`Letters::Plain`], then the character map.
+fn plain_letters(settings: &Settings, characters: Option<Precompiled>) -> Result<NormalizerWrapper> {
+    let mut steps: Vec<_> = quotes().into_iter().map(NormalizerWrapper::from).collect();
+    if !settings.flag("keep_accents")?.unwrap_or(false) {
+        steps.extend([NFKD.into(), StripAccents.into()]);
+    }
+    steps.extend(settings.flag("do_lower_case")?.unwrap_or(true).then(|| Lowercase.into()));
+    steps.extend(characters.map(NormalizerWrapper::from));
+    Ok(Steps::new(steps).into())
 }

@@ -4,6 +4,8 @@ use tokenizers::normalizers::NormalizerWrapper;
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::{NormalizedString, Normalizer, Tokenizer};
 
+use super::classes::quotes;
+
 /// The spaces at which a text may be cut; the space belongs to the part after the cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cuts {
@@ -85,8 +87,11 @@ enum Reach {
 impl Reach {
     fn of(normalizer: &NormalizerWrapper) -> Self {
         match normalizer {
-            NormalizerWrapper::BertNormalizer(_) | NormalizerWrapper::Lowercase(_) => Reach::Character,
-            NormalizerWrapper::Precompiled(_) => Reach::Grapheme,
+            NormalizerWrapper::BertNormalizer(_)
+            | NormalizerWrapper::Lowercase(_)
+            | NormalizerWrapper::StripAccents(_) => Reach::Character,
+            NormalizerWrapper::Precompiled(_) | NormalizerWrapper::NFKD(_) => Reach::Grapheme,
+            NormalizerWrapper::Replace(step) if quotes().contains(step) => Reach::Grapheme,
             NormalizerWrapper::Sequence(steps) => {
                 steps.as_ref().iter().map(Reach::of).max().unwrap_or(Reach::Character)
             }

@@ -97,12 +97,12 @@ pub(super) fn load(folder: &Path, lower_case: bool) -> Result<Loaded> {
     }
     if let Some(class) = settings.class {
         let roles = match class.around {
-            Around::Roles(roles) => roles.map(Some),
+            Around::Roles(roles) | Around::FileOrRoles(roles) => roles.map(Some),
             // In a folder with tokenizer.json the reference ignores the flags.
             Around::Asked if folder.join("tokenizer.json").exists() => [None, None],
             Around::Asked => [asked(&settings, &specials, "bos_token")?, asked(&settings, &specials, "eos_token")?],
         };
-        let template = match around.filter(|_| class.around == Around::Asked) {
+        let template = match around.filter(|_| !matches!(class.around, Around::Roles(_))) {
             Some(own) => own,
             None => template(&tokenizer, class, roles, &specials).map_err(|problem| settings.fault(problem))?.into(),
         };

@@ -142,7 +142,7 @@ impl Source {
         let names: &[&str] = match class.kind {
             Kind::Words => &["vocab.txt"],
             Kind::Bytes => &["vocab.json", "merges.txt"],
-            Kind::Sentences(_) => &[],
+            Kind::Sentences(..) => &[],
         };
         if names.is_empty() || names.iter().any(|name| !folder.join(name).exists()) {
             let instead = if names.is_empty() { String::new() } else { format!(" and no {}", names.join(" with ")) };

@@ -128,6 +128,24 @@ fn sentence_pieces_have_their_unknown_piece_by_id_or_by_name() {
 }
 
 #[test]
+fn albert_unifies_quotes_and_drops_accents_and_capitals_unless_asked() {
+    let mut file = piece_file(None);
+    file["model"]["vocab"][4][0] = json!("\"");
+    let albert = |file: &Value, more: &[(&str, bool)]| {
+        let mut config = json!({"tokenizer_class": "AlbertTokenizer", "cls_token": "<s>", "sep_token": "<mask>"});
+        more.iter().for_each(|(key, flag)| config[*key] = json!(flag));
+        encode(&of(file.clone(), config), "a\u{301}AB``\u{fb01}", 9)
+    };
+    assert_eq!(albert(&file, &[]), [0, 5, 8, 4, 11, 10], "the unknown piece has id 1");
+    assert_eq!(albert(&file, &[("do_lower_case", false)]), [0, 5, 12, 1, 4, 11, 10]);
+    assert_eq!(albert(&file, &[("keep_accents", true)]), [0, 5, 1, 8, 4, 1, 10]);
+    let around = json!({"Sequence": {"id": "A", "type_id": 0}});
+    file["post_processor"] =
+        json!({"type": "TemplateProcessing", "single": [around], "pair": [], "special_tokens": {}});
+    assert_eq!(albert(&file, &[]), [5, 8, 4, 11], "the file's own template");
+}
+
+#[test]
 fn a_mask_takes_the_spaces_before_it_where_the_class_says_so() {
     // Splitting at white space hides it, except where the map turns a space into a letter.
     let mut file = piece_file(Some(&character_map(&[("\u{a0}", "b")])));

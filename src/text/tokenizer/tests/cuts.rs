@@ -19,6 +19,7 @@ const AROUND: &[&str] = &[
     "\u{200b}",
     "a",
     "'s",
+    "``b''",
     "b'",
     "1",
     "\n",
@@ -99,9 +100,12 @@ fn words_are_cut_at_any_space() {
 fn bytes_and_sentences_are_cut_between_visible_characters() {
     let map = no_break_spaces();
     for prefix in [true, false] {
-        for (file, name) in
-            [(byte_file(), "Roberta"), (piece_file(Some(&map)), "XLMRoberta"), (piece_file(None), "Camembert")]
-        {
+        for (file, name) in [
+            (byte_file(), "Roberta"),
+            (piece_file(Some(&map)), "XLMRoberta"),
+            (piece_file(None), "Camembert"),
+            (piece_file(Some(&map)), "Albert"),
+        ] {
             for file in [file.clone(), with_tokens(file)] {
                 let config = json!({"tokenizer_class": format!("{name}Tokenizer"), "add_prefix_space": prefix});
                 let files = folder(&[("tokenizer.json", file), ("tokenizer_config.json", config)]);
