@@ -264,10 +264,14 @@ impl EncoderSpec {
 pub struct NameRules {
     /// Prefixes to drop, e.g. `bert.`.
     pub prefixes: Vec<String>,
+    /// Starts of names without such a prefix to rewrite, e.g. `encoder.layer.` to `layers.`.
+    pub starts: Vec<(String, String)>,
     /// Suffixes to rewrite, e.g. `LayerNorm.gamma` to `LayerNorm.weight`.
     pub endings: Vec<(String, String)>,
     /// Names, after these rewrites, that may be present and are not used: exact, or with a `*` at one end.
     pub ignored: Vec<String>,
+    /// Suffixes of tensors that hold several in equal blocks of rows, and the suffixes of those.
+    pub stacked: Vec<(String, Vec<String>)>,
 }
 
 impl NameRules {
@@ -278,10 +282,13 @@ impl NameRules {
 
     /// The uniform name of the tensor stored as `stored`; `None` for one that is not used.
     ///
-    /// Drops the longest matching prefix, then rewrites one suffix, then leaves out the ignored names.
+    /// Drops the longest matching prefix, then rewrites one start and one suffix, then leaves out the ignored names.
     pub fn uniform(&self, stored: &str) -> Option<String> {
         let dropped = self.prefixes.iter().filter(|p| stored.starts_with(p.as_str())).map(|p| p.len()).max();
         let mut name = stored[dropped.unwrap_or(0)..].to_owned();
+        if let Some((old, new)) = self.starts.iter().find(|(old, _)| name.starts_with(old.as_str())) {
+            name.replace_range(..old.len(), new);
+        }
         if let Some((old, new)) = self.endings.iter().find(|(old, _)| name.ends_with(old.as_str())) {
             name.truncate(name.len() - old.len());
             name.push_str(new);
@@ -292,6 +299,17 @@ impl NameRules {
             (None, None) => name == *pattern,
         });
         (!ignored).then_some(name)
+    }
+
+    /// The names of the equal blocks of rows of the tensor with this uniform name; its own for one that is not stacked.
+    pub fn blocks(&self, uniform: String) -> Vec<String> {
+        match self.stacked.iter().find(|(whole, _)| uniform.ends_with(whole.as_str())) {
+            Some((whole, blocks)) => {
+                let start = &uniform[..uniform.len() - whole.len()];
+                blocks.iter().map(|block| format!("{start}{block}")).collect()
+            }
+            None => vec![uniform],
+        }
     }
 }
 

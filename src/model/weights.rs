@@ -85,22 +85,22 @@ impl Weights {
         let stored = checkpoint.stated.map(|(file, name)| StatedType { file, key: "metadata.dtype".into(), name });
         let mut weights = Weights { path, maps: Vec::new(), tensors: BTreeMap::new(), stored, rounded: DType::F32 };
         for (file, promised) in &checkpoint.files {
-            weights.map(file, promised, |name| rules.uniform(name))?;
+            weights.map(file, promised, |name| rules.uniform(name).map_or_else(Vec::new, |name| rules.blocks(name)))?;
         }
         for (i, module) in modules.iter().enumerate() {
             if modules[..i].contains(module) {
                 continue;
             }
             for (file, promised) in &files::checkpoint(&folder.join(module))?.files {
-                weights.map(file, promised, |name| Some(format!("{module}/{name}")))?;
+                weights.map(file, promised, |name| vec![format!("{module}/{name}")])?;
             }
         }
         Ok(weights)
     }
 
-    /// Maps a file and adds its tensors under the names returned by `uniform`; `None` leaves a tensor out. `promised`
-    /// are the tensors that an index assigns to this file.
-    fn map(&mut self, path: &Path, promised: &[String], uniform: impl Fn(&str) -> Option<String>) -> Result<()> {
+    /// Maps a file and adds its tensors under the names returned by `uniform`: none leaves a tensor out, several are
+    /// those of equal blocks of its rows. `promised` are the tensors that an index assigns to this file.
+    fn map(&mut self, path: &Path, promised: &[String], uniform: impl Fn(&str) -> Vec<String>) -> Result<()> {
         let fault = |problem: String| Error::format(path, problem);
         let map = map_file(path)?;
         let stored = header::read(&map).map_err(fault)?;
@@ -117,14 +117,19 @@ impl Weights {
             });
         }
         for tensor in stored {
-            let Some(name) = uniform(&tensor.name) else { continue };
-            match self.tensors.entry(name) {
-                Place::Occupied(other) => {
-                    let (name, other) = (other.key(), &other.get().stored.name);
-                    return Err(fault(format!("two tensors are called {name}: stored as {other} and {}", tensor.name)));
-                }
-                Place::Vacant(place) => {
-                    place.insert(Entry { map: self.maps.len(), stored: tensor });
+            let names = uniform(&tensor.name);
+            for (name, stored) in names.iter().zip(tensor.blocks(names.len()).map_err(fault)?) {
+                match self.tensors.entry(name.clone()) {
+                    Place::Occupied(other) => {
+                        let (name, other) = (other.key(), &other.get().stored.name);
+                        return Err(fault(format!(
+                            "two tensors are called {name}: stored as {other} and {}",
+                            tensor.name
+                        )));
+                    }
+                    Place::Vacant(place) => {
+                        place.insert(Entry { map: self.maps.len(), stored });
+                    }
                 }
             }
         }

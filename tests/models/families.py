@@ -41,7 +41,7 @@ def draw(name: str, shape: list[int]) -> np.ndarray:
     random = np.random.RandomState(zlib.crc32(name.encode()))
     numbers = random.standard_normal(shape)
     if len(shape) == 1:
-        norm = "norm" in name.lower() or ".ln_" in f".{name}"
+        norm = "norm" in name.lower() or ".ln_" in f".{name}" or "_ln." in name
         scaled = float(norm and name.endswith("weight")) + (0.2 if norm else 0.1) * numbers
     else:
         chosen = (spread for part, spread in SPREADS.items() if part in name)
@@ -72,3 +72,10 @@ def write(fixture: dict, folder: Path) -> Path:
 def build(name: str, folder: Path) -> Path:
     """Writes the checkpoint `name` into `folder/name` and returns that path."""
     return write(table()[name], folder / name)
+
+
+def build_for_reference(name: str, folder: Path) -> Path:
+    """Writes `folder/name` for transformers: with its own configuration where it cannot read that of the fixture."""
+    fixture = table()[name]
+    config = fixture.get("reference_config", fixture["files"]["config.json"])
+    return write(fixture | {"files": fixture["files"] | {"config.json": config}}, folder / name)

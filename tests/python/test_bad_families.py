@@ -277,3 +277,22 @@ def test_an_unknown_rope_scaling(family, kind):
     parameters["full_attention"]["rope_type"] = kind
     change_json(folder / "config.json", rope_parameters=parameters)
     message(folder, ModelFormatError, "config.json", "rope_parameters: full_attention: rope_type is")
+
+
+# ------------------------------------------------------------------- files of a family's own code and of transformers
+
+
+def test_stacked_products_of_other_sizes(family):
+    folder = family("nomic_bert-hub")
+    name = "encoder.layers.1.attn.Wqkv.weight"
+    rewrite(folder, lambda tensors: tensors.update({name: tensors[name][:72]}))
+    message(folder, WeightsError, "layers.1.self_attn.k_proj.weight has shape [24, 36], expected [36, 36]")
+    rewrite(folder, lambda tensors: tensors.update({name: tensors[name][:71]}))
+    message(folder, ModelFormatError, f"{name} has shape [71, 36], expected 3 equal blocks of rows")
+
+
+@pytest.mark.parametrize("changes", [{"num_experts": 8}, {"prenorm": True}, {"rotary_emb_fraction": 0.5}])
+def test_variants_of_nomic_bert(family, changes):
+    folder = family("nomic_bert-hub")
+    change_json(folder / "config.json", **changes)
+    message(folder, UnsupportedError, "config.json", *changes, "is known")

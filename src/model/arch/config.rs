@@ -124,6 +124,17 @@ pub(super) fn read<'a>(
     Ok(spec)
 }
 
+/// Refuses keys with a value other than the one that is known; a missing key has that value.
+pub(super) fn only(config: &Map<String, Value>, path: &Path, known: &[(&str, Value)]) -> Result<()> {
+    let same = |one: &Value, other: &Value| one == other || one.is_number() && one.as_f64() == other.as_f64();
+    for (key, known) in known {
+        if let Some(value) = config.get(*key).filter(|value| !value.is_null() && !same(value, known)) {
+            return Err(unsupported(path, format_args!("{key} {}", shown(value)), format!("only {known} is known")));
+        }
+    }
+    Ok(())
+}
+
 /// No positions but those of the layers, for texts as long as the configuration states.
 pub(super) fn longest(spec: &EncoderSpec) -> Positions {
     Positions::None { longest: spec.positions.longest_text() }
@@ -181,5 +192,6 @@ pub(super) fn name_rules(prefix: &str, heads: &[&str]) -> NameRules {
         prefixes: vec![prefix.to_owned()],
         endings: vec![ending("gamma", "weight"), ending("beta", "bias")],
         ignored: everywhere.iter().chain(heads).map(|name| (*name).to_owned()).collect(),
+        ..NameRules::default()
     }
 }

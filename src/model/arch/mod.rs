@@ -9,8 +9,10 @@ mod gpt2;
 mod harmless;
 mod modernbert;
 mod mpnet;
+mod nomic_bert;
 mod roberta;
 mod rope;
+mod rotary_bert;
 mod shaders;
 
 use std::path::Path;
@@ -57,6 +59,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
         &["mpnet.", "encoder.relative_attention_bias.", "encoder.layer.0.attention.attn."],
         mpnet::read,
     ),
+    row("nomic_bert", "NomicBert", &["nomic_bert.", "encoder.layers.0.attn.Wqkv."], nomic_bert::read),
     row("roberta", "Roberta", &["roberta."], roberta::read),
     row("xlm-roberta", "XLMRoberta", &["roberta."], roberta::read),
 ];

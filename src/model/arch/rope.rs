@@ -5,11 +5,10 @@ use std::ops::RangeInclusive;
 use crate::model::fields::Fields;
 use crate::model::rotary::Rotary;
 
-const BASES: RangeInclusive<f64> = 1.0..=1e15;
+pub(super) const BASES: RangeInclusive<f64> = 1.0..=1e15;
 
 /// Rotary positions for heads of which `columns` columns turn: `rope_parameters`, or its older form, `rope_theta` and
 /// `rope_scaling`. `base` stands in for a missing `rope_theta`.
-#[expect(dead_code)]
 pub(super) fn read(fields: &mut Fields<'_>, columns: usize, base: f64) -> Rotary {
     let base = fields.number_or("rope_theta", base, BASES);
     let given = fields.within("rope_parameters", |fields| parameters(fields, columns, base));

@@ -30,7 +30,7 @@ fn folder(files: &[(&str, Vec<u8>)]) -> TempDir {
 fn found(choice: DTypeChoice, config: Value, settings: Value, tensors: &[(&str, &str, usize)]) -> Result<DType> {
     let settings = ("sentence_bert_config.json", settings.to_string().into_bytes());
     let folder = folder(&[("model.safetensors", checkpoint(tensors)), settings]);
-    let rules = NameRules { prefixes: Vec::new(), endings: Vec::new(), ignored: Vec::new() };
+    let rules = NameRules::default();
     let weights = Weights::open(folder.path(), "", &[], &rules).unwrap();
     let config = config.as_object().unwrap();
     Sources { settings: Some(folder.path()), config, path: "config.json".as_ref(), weights: &weights }.dtype(choice)
@@ -73,7 +73,7 @@ fn the_index_says_it_first() {
             ("1", checkpoint(&[("b", "BF16", 2)])),
             ("2", checkpoint(&[("a", "F32", 4)])),
         ]);
-        let rules = NameRules { prefixes: Vec::new(), endings: Vec::new(), ignored: Vec::new() };
+        let rules = NameRules::default();
         let weights = Weights::open(folder.path(), "", &[], &rules).unwrap();
         let sources = Sources { settings: None, config: &Map::new(), path: "config.json".as_ref(), weights: &weights };
         sources.dtype(DTypeChoice::Model).unwrap()

@@ -29,6 +29,24 @@ pub(super) struct Stored {
     pub bytes: Range<usize>,
 }
 
+impl Stored {
+    /// Its rows in so many equal blocks.
+    pub(super) fn blocks(&self, count: usize) -> Result<Vec<Stored>, String> {
+        let rows = self.shape.first().copied().unwrap_or_default();
+        if count > 1 && !rows.is_multiple_of(count) {
+            return Err(format!("{} has shape {:?}, expected {count} equal blocks of rows", self.name, self.shape));
+        }
+        let bytes = self.bytes.len() / count.max(1);
+        let block = |number| {
+            let start = self.bytes.start + number * bytes;
+            let mut block = Stored { bytes: start..start + bytes, ..self.clone() };
+            block.shape.iter_mut().take(1).for_each(|rows| *rows /= count);
+            block
+        };
+        Ok((0..count).map(block).collect())
+    }
+}
+
 /// Reads all tensors of a file, in the order of their bytes.
 pub(super) fn read(file: &[u8]) -> Result<Vec<Stored>, String> {
     let Some((length, rest)) = file.split_first_chunk::<LENGTH>() else {

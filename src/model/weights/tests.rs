@@ -38,8 +38,10 @@ fn rules() -> NameRules {
     let text = |list: &[&str]| list.iter().map(|s| (*s).to_owned()).collect();
     NameRules {
         prefixes: text(&["bert."]),
+        starts: vec![("encoder.".into(), "layers.".into())],
         endings: vec![("norm.gamma".into(), "norm.weight".into()), ("norm.beta".into(), "norm.bias".into())],
         ignored: text(&["position_ids", "pooler.*"]),
+        stacked: vec![("both.weight".into(), text(&["first.weight", "second.weight"]))],
     }
 }
 
@@ -136,6 +138,20 @@ fn old_names_and_prefixes_become_uniform() {
     let double = honest(&[("bert.x.norm.gamma", "F32", &[2]), ("x.norm.weight", "F32", &[2])]);
     let message = refusal(&[("model.safetensors", &double)]);
     assert!(message.contains("two tensors are called x.norm.weight"), "{message}");
+}
+
+#[test]
+fn stacked_tensors_are_taken_apart() {
+    let file = honest(&[("bert.encoder.0.both.weight", "F16", &[4, 3]), ("encoder.both.weight", "F32", &[2])]);
+    let weights = open(&[("model.safetensors", &file)]).unwrap();
+    let [first, second] = ["layers.0.first.weight", "layers.0.second.weight"];
+    let all = needed(&[(first, &[2, 3]), (second, &[2, 3]), ("layers.first.weight", &[1])]);
+    let Err(Error::Weights { problems, .. }) = weights.check(&all) else { panic!() };
+    assert_eq!(problems, ["unexpected layers.second.weight [1] (stored as encoder.both.weight)"]);
+    assert_eq!(values(&weights, first), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    assert_eq!(values(&weights, second), [6.0, 7.0, 8.0, 9.0, 10.0, 11.0]);
+    let message = refusal(&[("model.safetensors", &honest(&[("both.weight", "F32", &[3, 2])]))]);
+    assert!(message.contains("both.weight has shape [3, 2], expected 2 equal blocks of rows"), "{message}");
 }
 
 #[test]
