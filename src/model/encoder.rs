@@ -154,9 +154,10 @@ impl Builder<'_> {
         });
         let mut rotary = Vec::new();
         for (kind, positions) in spec.rotary.iter().enumerate() {
-            let at = self.input(Input::Positions(PositionRows::Counted));
+            let (places, rows) = positions.rows(spec.positions.longest_text());
+            let at = self.input(Input::Positions(places));
             let tables = positions.tables(&format!("rotary {kind}"), spec.positions.longest_text());
-            let shape = Shape::fixed(&[spec.positions.longest_text(), positions.frequencies.len()]);
+            let shape = Shape::fixed(&[rows, positions.frequencies.len()]);
             let tables = tables.map(|part| {
                 let name = part.name.clone();
                 let table = self.graph.weight(vec![part], shape.clone());

@@ -31,6 +31,11 @@ impl<'a> Fields<'a> {
         self.values.get(key).filter(|value| !value.is_null())
     }
 
+    /// Whether the value of `key` is null.
+    pub fn is_null(&self, key: &str) -> bool {
+        self.values.get(key).is_some_and(Value::is_null)
+    }
+
     /// Records a fault of the file.
     pub fn fault(&mut self, problem: String) {
         self.problems.push(problem);
@@ -83,6 +88,11 @@ impl<'a> Fields<'a> {
         let expected = format!("a number from {} to {}", range.start(), range.end());
         let read = |value: &Value| value.as_f64().filter(|number| range.contains(number));
         self.value(key, expected, read).unwrap_or(default)
+    }
+
+    /// An optional list of numbers.
+    pub fn numbers(&mut self, key: &str) -> Option<Vec<f64>> {
+        self.value(key, "a list of numbers", |value| value.as_array()?.iter().map(Value::as_f64).collect())
     }
 
     /// An optional string.

@@ -4,7 +4,7 @@ use std::path::{Component, Path};
 
 use serde_json::Value;
 
-use super::config::{read_bytes, read_fields};
+use super::config::{read_bytes, read_fields, read_json};
 use super::fields::{Fields, shown, unsupported};
 use crate::ops::{ActivationKind, PoolMode};
 use crate::{Error, Result};
@@ -109,7 +109,7 @@ const ACTIVATIONS: [(&str, ActivationKind); 6] = [
     ("Sigmoid", ActivationKind::Sigmoid),
 ];
 
-/// Reads `modules.json` and each module's configuration; mean pooling if there is no `modules.json`.
+/// Reads `modules.json` and each module's configuration; pooling alone if there is no `modules.json`.
 ///
 /// # Errors
 /// `ModelFormat` for unreadable or invalid files and paths that leave the folder; `Unsupported` for an unknown module
@@ -121,6 +121,8 @@ pub fn read_modules(folder: &Path) -> Result<Modules> {
     let path = folder.join("modules.json");
     if !path.exists() {
         return Ok(Modules { first: First::Transformer, transformer: String::new(), heads: vec![Head::mean()] });
+        let heads = vec![Head::Pooling { modes: vec![usual_pooling(folder)], include_prompt: true }];
+        return Ok(Modules { transformer: String::new(), heads });
     }
     let rows = read_rows(&path)?;
     let Some((first, rest)) = rows.split_first() else {
@@ -141,6 +143,19 @@ pub fn read_modules(folder: &Path) -> Result<Modules> {
         return Err(unsupported(&path, "no Pooling module", "a text needs one vector"));
     }
     Ok(Modules { first: kind, transformer: first.path.clone(), heads })
+}
+
+/// Pooling of a bare transformer: of the last token after a causal language model, otherwise the mean. Loading reports
+/// the faults of config.json.
+fn usual_pooling(folder: &Path) -> PoolMode {
+    let config = read_json(&folder.join("config.json")).unwrap_or_default();
+    let class = config.get("architectures").and_then(|list| list.get(0)).and_then(Value::as_str);
+    match config.get("is_causal") != Some(&Value::Bool(false))
+        && class.is_some_and(|class| class.ends_with("ForCausalLM"))
+    {
+        true => PoolMode::LastToken,
+        false => PoolMode::Mean,
+    }
 }
 
 /// One entry of `modules.json`.

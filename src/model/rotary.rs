@@ -1,5 +1,6 @@
 //! Rotary positions (Su et al. 2021): the tables of cosines and sines that a model's layers read.
 
+use super::spec::PositionRows;
 use crate::tensor::Part;
 
 /// One kind of rotary positions: pairs of columns turn by `position * frequency`.
@@ -9,6 +10,8 @@ pub struct Rotary {
     pub frequencies: Vec<f32>,
     /// Factor on cosines and sines.
     pub scale: f32,
+    /// Other frequencies for texts of more than so many tokens.
+    pub long: Option<(usize, Vec<f32>)>,
 }
 
 impl Rotary {
@@ -16,14 +19,36 @@ impl Rotary {
     pub fn new(base: f64, columns: usize) -> Self {
         // In float32 as in the reference.
         let frequency = |pair: usize| 1.0 / base.powf(f64::from((2 * pair) as f32 / columns as f32)) as f32;
-        Rotary { frequencies: (0..columns / 2).map(frequency).collect(), scale: 1.0 }
+        Rotary { frequencies: (0..columns / 2).map(frequency).collect(), scale: 1.0, long: None }
     }
 
-    /// Cosines and sines `[rows, columns / 2]` of positions `0 .. rows`; `name` is that of the kind of positions.
-    pub fn tables(&self, name: &str, rows: usize) -> [Part; 2] {
+    /// With other frequencies, each computed from its pair and the one that it had.
+    pub fn changed(mut self, change: impl Fn(usize, f32) -> f32) -> Self {
+        self.frequencies.iter_mut().enumerate().for_each(|(pair, frequency)| *frequency = change(pair, *frequency));
+        self
+    }
+
+    /// The rows of the tables that the tokens of a text read, and their number for texts of up to `longest` tokens.
+    pub fn rows(&self, longest: usize) -> (PositionRows, usize) {
+        match &self.long {
+            Some((most, _)) if *most < longest => (PositionRows::ByLength { most: *most as u32 }, most + longest),
+            _ => (PositionRows::Counted, longest),
+        }
+    }
+
+    /// Cosines and sines `[rows, columns / 2]` of positions `0 .. longest`, after those of the shorter texts if these have
+    /// other frequencies; `name` is that of the kind of positions.
+    pub fn tables(&self, name: &str, longest: usize) -> [Part; 2] {
+        let (places, rows) = self.rows(longest);
         [("cosines", f64::cos as fn(f64) -> f64), ("sines", f64::sin)].map(|(what, function)| {
             // The product is rounded to float32, as in the reference.
-            let angles = (0..rows).flat_map(|row| self.frequencies.iter().map(move |f| f64::from(row as f32 * f)));
+            let angles = (0..rows).flat_map(|row| {
+                let (position, frequencies) = match (places, &self.long) {
+                    (PositionRows::ByLength { .. }, Some((most, long))) if row >= *most => (row - most, long),
+                    _ => (row, &self.frequencies),
+                };
+                frequencies.iter().map(move |f| f64::from(position as f32 * f))
+            });
             let values = angles.map(|angle| function(angle) as f32 * self.scale);
             Part::computed(format!("{name} {what}"), &[rows, self.frequencies.len()], values)
         })
@@ -34,17 +59,28 @@ impl Rotary {
 mod tests {
     use super::*;
 
+    fn read(part: &Part) -> Vec<f32> {
+        let bytes = part.computed.as_deref().unwrap();
+        bytes.chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().unwrap())).collect()
+    }
+
     #[test]
     fn tables_hold_the_angles_of_each_position() {
         let rotary = Rotary::new(10_000.0, 4);
         assert_eq!(rotary.frequencies, [1.0, 0.01]);
         let [cosines, sines] = rotary.tables("rotary", 3);
-        let read = |part: &Part| -> Vec<f32> {
-            let bytes = part.computed.as_deref().unwrap();
-            bytes.chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().unwrap())).collect()
-        };
         assert_eq!(cosines.shape, Some(vec![3, 2]));
         assert_eq!(read(&cosines)[2..4], [1f32.cos(), 0.01f32.cos()]);
         assert_eq!(read(&sines), [0.0, 0.0, 1f32.sin(), 0.01f32.sin(), 2f32.sin(), 0.02f32.sin()]);
+    }
+
+    #[test]
+    fn long_texts_have_rows_of_their_own() {
+        let rotary = Rotary { frequencies: vec![1.0], scale: 2.0, long: Some((2, vec![0.5])) };
+        let [_, sines] = rotary.tables("rotary", 3);
+        let double = |angle: f32| 2.0 * angle.sin();
+        assert_eq!(read(&sines), [0.0, double(1.0), 0.0, double(0.5), double(1.0)]);
+        let [_, sines] = rotary.tables("rotary", 2);
+        assert_eq!((read(&sines), rotary.rows(2)), (vec![0.0, double(1.0)], (PositionRows::Counted, 2)));
     }
 }

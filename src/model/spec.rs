@@ -105,6 +105,11 @@ pub enum PositionRows {
         /// Id of the padding token.
         pad: u32,
     },
+    /// Counted from 0 in a text of up to `most` tokens, and from `most` in a longer one.
+    ByLength {
+        /// Tokens of the longest text that has the first rows.
+        most: u32,
+    },
 }
 
 impl PositionRows {
@@ -112,6 +117,10 @@ impl PositionRows {
     pub fn of(self, ids: &[u32]) -> Vec<u32> {
         match self {
             PositionRows::Counted => (0..ids.len() as u32).collect(),
+            PositionRows::ByLength { most } => {
+                let first = if ids.len() > most as usize { most } else { 0 };
+                (first..first + ids.len() as u32).collect()
+            }
             PositionRows::AfterPadding { pad } => {
                 let mut row = pad;
                 let mut next = |id: &u32| {
@@ -131,6 +140,9 @@ impl Positions {
             Positions::Learned { table, rows: PositionRows::Counted } => table.rows,
             Positions::Learned { table, rows: PositionRows::AfterPadding { pad } } => {
                 table.rows.saturating_sub(*pad as usize + 1)
+            }
+            Positions::Learned { table, rows: PositionRows::ByLength { most } } => {
+                table.rows.saturating_sub(*most as usize)
             }
             Positions::None { longest } => *longest,
         }
@@ -329,5 +341,10 @@ mod tests {
         assert_eq!((roberta.of(&[0, 8, 1, 9, 1, 2]), learned(roberta).longest_text()), (vec![2, 3, 1, 4, 1, 5], 8));
         let other = PositionRows::AfterPadding { pad: 4 };
         assert_eq!((other.of(&[4, 4, 5]), learned(other).longest_text()), (vec![4, 4, 5], 5));
+        let long = PositionRows::ByLength { most: 2 };
+        assert_eq!(
+            (long.of(&[4, 4]), long.of(&[4, 4, 5]), learned(long).longest_text()),
+            (vec![0, 1], vec![2, 3, 4], 8)
+        );
     }
 }

@@ -27,11 +27,17 @@ SPREADS = {
     "token_type_embeddings": 0.3,
     "attention_bias": 1.5,
 }
-SPREADS |= {"wte": 0.5, "wpe": 0.3}
+SPREADS |= {"wte": 0.5, "wpe": 0.3, "embed_tokens": 0.5, "embed_in": 0.5}
 
 
 def table() -> dict[str, dict]:
     return json.loads(TABLE.read_text(encoding="utf-8"))
+
+
+def batch_size(name: str) -> int | None:
+    """Texts of a batch of the reference's, where it lets a text's numbers depend on the others of its batch."""
+    config = table()[name]["files"]["config.json"]
+    return 1 if (config.get("rope_parameters") or {}).get("rope_type") == "longrope" else None
 
 
 def draw(name: str, shape: list[int]) -> np.ndarray:

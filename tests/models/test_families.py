@@ -103,7 +103,8 @@ def test_token_embeddings(model, name, dtype, sentences, slow, golden):
     modules = TABLE[name]["files"].get("modules.json", [])
     pooling = TABLE[name]["files"].get("1_Pooling/config.json", {})
     if dtype == "float32" and not any(module["type"].endswith("Normalize") for module in modules):
-        mode = "cls" if pooling.get("pooling_mode_cls_token") else pooling.get("pooling_mode", "mean")
+        usual = "lasttoken" if not modules and config["architectures"][0].endswith("ForCausalLM") else "mean"
+        mode = "cls" if pooling.get("pooling_mode_cls_token") else pooling.get("pooling_mode", usual)
         one = {"cls": lambda x: x[0], "lasttoken": lambda x: x[-1], "mean": lambda x: x.mean(axis=0)}[mode]
         pooled = np.stack([one(np.asarray(each)) if len(each) else np.zeros(width, np.float32) for each in tokens])
         assert error(pooled, golden[f"{name}/rows"][some]) <= FLOAT32

@@ -95,15 +95,15 @@ pub(super) fn read<'a>(
     let (activation_key, activation_default) = keys.activation;
     let activation_name = fields.text(activation_key).unwrap_or(activation_default);
     let position_kind = fields.text("position_embedding_type").unwrap_or("absolute");
-    if !hidden.is_multiple_of(heads) {
-        fields.fault(format!("{} {hidden} is not a multiple of {} {heads}", keys.hidden, keys.heads));
-    }
     let other_meaning =
         ["is_decoder", "is_encoder_decoder", "add_cross_attention", "pruned_heads", "quantization_config"]
             .into_iter()
             .find(|key| fields.is_set(key));
     own(&mut fields, &mut spec);
     let unread = fields.unread().into_iter().find(|key| !is_harmless(key) && !keys.unused.contains(key));
+    if spec.head_dim == hidden / heads && !hidden.is_multiple_of(heads) {
+        fields.fault(format!("{} {hidden} is not a multiple of {} {heads}", keys.hidden, keys.heads));
+    }
     fields.done()?;
 
     if let Some(key) = other_meaning {

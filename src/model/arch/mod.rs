@@ -7,6 +7,7 @@ mod distilbert;
 mod electra;
 mod gpt2;
 mod harmless;
+mod llama;
 mod modernbert;
 mod mpnet;
 mod nomic_bert;
@@ -52,6 +53,8 @@ pub const ARCHITECTURES: &[Architecture] = &[
     row("distilbert", "DistilBert", &["distilbert.", "transformer.layer."], distilbert::read),
     row("electra", "Electra", &["electra.", "embeddings_project."], electra::read),
     row("gpt2", "GPT2", &["h.0.attn.c_attn.", "transformer.h."], gpt2::read),
+    row("llama", "Llama", llama::MARKS, llama::llama),
+    row("mistral", "Mistral", llama::MARKS, llama::mistral),
     row("modernbert", "ModernBert", &["layers.0.attn.Wqkv.", "model.layers.0.attn.Wqkv."], modernbert::read),
     row(
         "mpnet",
@@ -60,6 +63,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
         mpnet::read,
     ),
     row("nomic_bert", "NomicBert", &["nomic_bert.", "encoder.layers.0.attn.Wqkv."], nomic_bert::read),
+    row("qwen2", "Qwen2", llama::MARKS, llama::qwen2),
     row("roberta", "Roberta", &["roberta."], roberta::read),
     row("xlm-roberta", "XLMRoberta", &["roberta."], roberta::read),
 ];

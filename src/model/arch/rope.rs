@@ -1,9 +1,12 @@
 //! Configuration keys of rotary positions and of layers with a window.
 
+use std::f64::consts::PI;
 use std::ops::RangeInclusive;
 
+use super::config::MOST_ROWS;
 use crate::model::fields::Fields;
 use crate::model::rotary::Rotary;
+use crate::model::spec::EncoderSpec;
 
 pub(super) const BASES: RangeInclusive<f64> = 1.0..=1e15;
 
@@ -14,29 +17,152 @@ pub(super) fn read(fields: &mut Fields<'_>, columns: usize, base: f64) -> Rotary
     let given = fields.within("rope_parameters", |fields| parameters(fields, columns, base));
     let given = given.or_else(|| fields.within("rope_scaling", |fields| parameters(fields, columns, base)));
     given.unwrap_or_else(|| Rotary::new(base, columns))
+const BASES: RangeInclusive<f64> = 1.0..=1e15;
+const FACTORS: RangeInclusive<f64> = 1e-6..=1e6;
+
+/// What a kind of rotary positions has unless its keys say otherwise.
+#[derive(Debug, Clone, Copy)]
+struct Usual {
+    /// Columns of a head that turn.
+    columns: usize,
+    /// `rope_theta`.
+    base: f64,
+    /// `max_position_embeddings`.
+    longest: usize,
+    /// `original_max_position_embeddings` beside the parameters, which is preferred to that among them.
+    original: Option<usize>,
+}
+
+impl Usual {
+    fn of(fields: &mut Fields<'_>, columns: usize, (key, base): (&str, f64)) -> Usual {
+        if columns == 0 || !columns.is_multiple_of(2) {
+            fields.fault(format!("{columns} columns of a head have rotary positions, expected an even number"));
+        }
+        let longest = fields.optional_size("max_position_embeddings", 1..=MOST_ROWS).unwrap_or(1);
+        let original = fields.optional_size("original_max_position_embeddings", 1..=MOST_ROWS);
+        Usual { columns: columns / 2 * 2, base: fields.number_or(key, base, BASES), longest, original }
+    }
+
+    /// `rope_parameters`, `rope_scaling` or an object within the former.
+    fn parameters(self, fields: &mut Fields<'_>) -> Rotary {
+        let usual = Usual { base: fields.number_or("rope_theta", self.base, BASES), ..self };
+        let rotary = Rotary::new(usual.base, usual.columns);
+        match fields.text("rope_type").or_else(|| fields.text("type")).unwrap_or("default") {
+            // Texts longer than the model's positions would change the base of "dynamic"; there are none.
+            "default" | "dynamic" => rotary,
+            "linear" => {
+                let factor = required(fields, "factor") as f32;
+                rotary.changed(|_, frequency| frequency / factor)
+            }
+            "llama3" => usual.smoothed(fields, rotary),
+            "yarn" => usual.yarn(fields, rotary),
+            "longrope" => usual.by_length(fields, rotary),
+            other => {
+                let known = "known are default, linear, dynamic, llama3, yarn, longrope";
+                fields.fault(format!("rope_type is {other:?}; {known}"));
+                rotary
+            }
+        }
+    }
+
+    /// Tokens of the longest texts before the scaling.
+    fn original(self, fields: &mut Fields<'_>) -> f64 {
+        let stated = fields.optional_size("original_max_position_embeddings", 1..=MOST_ROWS);
+        self.original.or(stated).unwrap_or(self.longest) as f64
+    }
+
+    /// Slow pairs turn `factor` times more slowly, fast ones as usual, those between by a mixture of both.
+    fn smoothed(self, fields: &mut Fields<'_>, rotary: Rotary) -> Rotary {
+        let [factor, low, high] =
+            ["factor", "low_freq_factor", "high_freq_factor"].map(|key| required(fields, key) as f32);
+        let original = self.original(fields) as f32;
+        if low >= high {
+            fields.fault(format!("low_freq_factor is {low}, expected less than high_freq_factor {high}"));
+        }
+        rotary.changed(|_, frequency| {
+            let length = (2.0 * PI) as f32 / frequency;
+            let share = (original / length - low) / (high - low);
+            match length {
+                _ if length > original / low => frequency / factor,
+                _ if length < original / high => frequency,
+                _ => (1.0 - share) * frequency / factor + share * frequency,
+            }
+        })
+    }
+
+    /// YaRN (Peng et al. 2023).
+    fn yarn(self, fields: &mut Fields<'_>, rotary: Rotary) -> Rotary {
+        let original = self.original(fields);
+        let factor = optional(fields, "factor", FACTORS).unwrap_or(self.longest as f64 / original);
+        let [fast, slow] = [("beta_fast", 32.0), ("beta_slow", 1.0)]
+            .map(|(key, usual)| optional(fields, key, FACTORS).unwrap_or(usual));
+        let whole = fields.flag_or("truncate", true);
+        // The column whose pair turns so often within the original length.
+        let column = |turns: f64| self.columns as f64 * (original / (turns * 2.0 * PI)).ln() / (2.0 * self.base.ln());
+        let round = |value: f64, to: fn(f64) -> f64| if whole { to(value) } else { value };
+        let first = round(column(fast), f64::floor).max(0.0);
+        let last = round(column(slow), f64::ceil).min(self.columns as f64 - 1.0);
+        let last = if first == last { last + 0.001 } else { last };
+        let by_logarithm = |times: f64| if factor <= 1.0 { 1.0 } else { 0.1 * times * factor.ln() + 1.0 };
+        let [mscale, all] = ["mscale", "mscale_all_dim"].map(|key| optional(fields, key, 0.0..=1e6).unwrap_or(0.0));
+        let inferred = match mscale * all {
+            0.0 => by_logarithm(1.0),
+            _ => by_logarithm(mscale) / by_logarithm(all),
+        };
+        let scale = optional(fields, "attention_factor", FACTORS).unwrap_or(inferred) as f32;
+        let rotary = rotary.changed(|pair, frequency| {
+            let stretched = ((pair as f32 - first as f32) / (last - first) as f32).clamp(0.0, 1.0);
+            frequency / factor as f32 * stretched + frequency * (1.0 - stretched)
+        });
+        Rotary { scale, ..rotary }
+    }
+
+    /// LongRoPE (Ding et al. 2024): a divisor per pair, others for texts longer than the original length.
+    fn by_length(self, fields: &mut Fields<'_>, rotary: Rotary) -> Rotary {
+        let original = self.original(fields);
+        let factor = optional(fields, "factor", FACTORS).unwrap_or(self.longest as f64 / original);
+        let inferred = if factor <= 1.0 { 1.0 } else { (1.0 + factor.ln() / original.ln()).sqrt() };
+        let scale = optional(fields, "attention_factor", FACTORS).unwrap_or(inferred) as f32;
+        let pairs = rotary.frequencies.len();
+        let [short, long] = ["short_factor", "long_factor"].map(|key| {
+            let divisors = fields.numbers(key).unwrap_or_default();
+            let usable = divisors.len() == pairs && divisors.iter().all(|divisor| FACTORS.contains(divisor));
+            if !usable {
+                fields.fault(format!("{key} has {} numbers, expected {pairs} above zero", divisors.len()));
+            }
+            let divided = |pair: usize, frequency| if usable { frequency / divisors[pair] as f32 } else { frequency };
+            rotary.clone().changed(divided).frequencies
+        });
+        Rotary { frequencies: short, scale, long: Some((original as usize, long)) }
+    }
+}
+
+fn optional(fields: &mut Fields<'_>, key: &str, range: RangeInclusive<f64>) -> Option<f64> {
+    fields.get(key)?;
+    Some(fields.number_or(key, *range.start(), range))
+}
+
+fn required(fields: &mut Fields<'_>, key: &str) -> f64 {
+    optional(fields, key, FACTORS).unwrap_or_else(|| {
+        fields.fault(format!("{key} is missing"));
+        1.0
+    })
+}
+
+/// Rotary positions for heads of which `columns` columns turn: `rope_parameters`, or its older form, `rope_theta` (or
+/// the key given, with its default) and `rope_scaling`.
+pub(super) fn read(fields: &mut Fields<'_>, columns: usize, key: (&str, f64)) -> Rotary {
+    let usual = Usual::of(fields, columns, key);
+    let older = if fields.is_set("rope_scaling") { "rope_scaling" } else { "rope_parameters" };
+    let given = fields.within(older, |fields| usual.parameters(fields));
+    given.unwrap_or_else(|| Rotary::new(usual.base, usual.columns))
 }
 
 /// The same for the layers of one kind of `layer_types`; the older form is a key with its default.
-pub(super) fn of_layers(fields: &mut Fields<'_>, kind: &str, columns: usize, (key, base): (&str, f64)) -> Rotary {
-    let base = fields.number_or(key, base, BASES);
-    let given =
-        fields.within("rope_parameters", |fields| fields.within(kind, |fields| parameters(fields, columns, base)));
-    given.flatten().unwrap_or_else(|| Rotary::new(base, columns))
-}
-
-fn parameters(fields: &mut Fields<'_>, columns: usize, base: f64) -> Rotary {
-    let base = fields.number_or("rope_theta", base, BASES);
-    let mut rotary = Rotary::new(base, columns);
-    match fields.text("rope_type").or_else(|| fields.text("type")).unwrap_or("default") {
-        // Texts longer than the model's positions would change the base of "dynamic"; there are none.
-        "default" | "dynamic" => {}
-        "linear" => {
-            let factor = fields.number_or("factor", 1.0, BASES) as f32;
-            rotary.frequencies.iter_mut().for_each(|frequency| *frequency /= factor);
-        }
-        other => fields.fault(format!("rope_type is {other:?}; known are default, linear, dynamic")),
-    }
-    rotary
+pub(super) fn of_layers(fields: &mut Fields<'_>, kind: &str, columns: usize, key: (&str, f64)) -> Rotary {
+    let usual = Usual::of(fields, columns, key);
+    let given = fields.within("rope_parameters", |fields| fields.within(kind, |fields| usual.parameters(fields)));
+    given.flatten().unwrap_or_else(|| Rotary::new(usual.base, usual.columns))
 }
 
 /// For each layer whether it has a window: `layer_types`, or what `usual` says.
@@ -48,4 +174,81 @@ pub(super) fn sliding(fields: &mut Fields<'_>, layers: usize, usual: impl Fn(usi
         return vec![false; layers];
     }
     kinds.iter().map(|kind| *kind == known[1]).collect()
+}
+
+/// The largest distance that `sliding_window` (4096 if missing, none if null) leaves visible: of nearer keys in causal
+/// attention, of keys up to it otherwise.
+pub(super) fn window(fields: &mut Fields<'_>, spec: &EncoderSpec) -> Option<u32> {
+    if fields.is_null("sliding_window") {
+        return None;
+    }
+    let window = fields.optional_size("sliding_window", 2..=MOST_ROWS).unwrap_or(4096);
+    Some(window as u32 - u32::from(spec.causal))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// What a configuration with these parameters gives for heads of 16 columns, or its faults.
+    fn rotary(parameters: &serde_json::Value) -> crate::Result<Rotary> {
+        let config = json!({"max_position_embeddings": 128, "rope_scaling": parameters});
+        let mut fields = Fields::new(config.as_object().unwrap(), Path::new("config.json"));
+        let rotary = read(&mut fields, 16, ("rope_theta", 10_000.0));
+        fields.done().map(|()| rotary)
+    }
+
+    /// Frequencies and factor of the reference's `ROPE_INIT_FUNCTIONS` for the same configurations.
+    #[test]
+    fn scalings_are_those_of_the_reference() {
+        let smoothed = json!({"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
+            "original_max_position_embeddings": 64});
+        let yarn = json!({"type": "yarn", "factor": 4, "original_max_position_embeddings": 32});
+        let other = json!({"type": "yarn", "factor": 4, "original_max_position_embeddings": 32, "beta_fast": 8,
+            "beta_slow": 0.5, "mscale": 0.7, "mscale_all_dim": 0.9, "truncate": false});
+        let long = json!({"type": "longrope", "original_max_position_embeddings": 32,
+            "short_factor": [1, 1, 1.5, 2, 2.5, 3, 3.5, 4], "long_factor": [1, 2, 3, 4, 5, 6, 7, 8]});
+        for (parameters, scale, expected) in [
+            (json!({"type": "linear", "factor": 4}), 1.0, [0.25, 0.079056941, 0.025, 0.00790569466, 0.0025]),
+            (json!({"type": "dynamic", "factor": 4}), 1.0, [1.0, 0.316227764, 0.1, 0.0316227786, 0.01]),
+            (smoothed, 1.0, [1.0, 0.244384587, 0.0130422562, 0.00395284733, 0.00125]),
+            (yarn, 1.138629436111989, [1.0, 0.197642356, 0.025, 0.00790569466, 0.0025]),
+            (other, 0.9753496504321066, [1.0, 0.198583528, 0.0255952496, 0.00790569466, 0.0025]),
+            (long, 1.1832159566199232, [1.0, 0.316227764, 0.0666666701, 0.0158113893, 0.004]),
+        ] {
+            let Rotary { frequencies, scale: found, long } = rotary(&parameters).unwrap();
+            assert_eq!(found, scale as f32, "{parameters}");
+            let near = |found: &[f32], expected: [f64; 5]| {
+                found.iter().zip(expected).all(|(found, expected)| (f64::from(*found) / expected - 1.0).abs() < 3e-7)
+            };
+            assert!(near(&frequencies, expected), "{parameters}: {frequencies:?}");
+            if let Some((most, long)) = long {
+                assert_eq!(most, 32);
+                assert!(near(&long, [1.0, 0.158113882, 0.0333333351, 0.00790569466, 0.002]), "{long:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn faults_name_the_key() {
+        for (parameters, said) in [
+            (
+                json!({"type": "wavy"}),
+                "rope_scaling: rope_type is \"wavy\"; known are default, linear, dynamic, llama3",
+            ),
+            (json!({"type": "linear"}), "rope_scaling: factor is missing"),
+            (
+                json!({"type": "llama3", "factor": 2, "low_freq_factor": 4, "high_freq_factor": 4}),
+                "low_freq_factor is 4",
+            ),
+            (json!({"type": "longrope", "short_factor": [1, 0]}), "short_factor has 2 numbers, expected 8 above zero"),
+        ] {
+            let message = rotary(&parameters).unwrap_err().to_string();
+            assert!(message.starts_with("config.json") && message.contains(said), "{message}");
+        }
+    }
 }

@@ -118,6 +118,37 @@ fn gpt2_is_causal_with_norms_before_and_has_keys_of_its_own() {
 }
 
 #[test]
+fn llama_and_its_kin_have_groups_of_heads_and_windows() {
+    let usual = spec("llama", json!({"num_key_value_heads": 2, "head_dim": 10, "attention_bias": true}));
+    assert_eq!((usual.heads, usual.kv_heads, usual.head_dim, usual.activation), (4, 2, 10, ActivationKind::Silu));
+    let layer = &usual.layers[1];
+    assert!(usual.causal && layer.attention_output.bias && !layer.feed_forward_in.bias);
+    assert!(!spec("llama", json!({"is_causal": false})).causal);
+    assert!(fault("llama", json!({"num_key_value_heads": 3})).contains("is not a multiple of num_key_value_heads 3"));
+    assert!(fault("llama", json!({"head_dim": 11})).contains("11 columns of a head have rotary positions"));
+    assert!(fault("llama", json!({"num_attention_heads": 5})).contains("hidden_size 48 is not a multiple"));
+    let windows = |model_type, changes| spec(model_type, changes).layers.iter().map(|layer| layer.window).collect();
+    for (model_type, changes, expected) in [
+        ("mistral", json!({}), [4095, 4095]),
+        ("mistral", json!({"sliding_window": null}), [0, 0]),
+        ("mistral", json!({"sliding_window": 8}), [7, 7]),
+        ("mistral", json!({"sliding_window": 8, "is_causal": false}), [8, 8]),
+        ("qwen2", json!({"sliding_window": 8}), [0, 0]),
+        ("qwen2", json!({"sliding_window": 8, "use_sliding_window": true, "max_window_layers": 1}), [0, 7]),
+        (
+            "qwen2",
+            json!({"use_sliding_window": true, "layer_types": ["sliding_attention", "full_attention"]}),
+            [4095, 0],
+        ),
+    ] {
+        let found: Vec<u32> = windows(model_type, changes.clone());
+        assert_eq!(found, expected, "{model_type} {changes}");
+    }
+    let message = fault("qwen2", json!({"layer_types": ["sliding_attention", "full_attention"]}));
+    assert!(message.contains("use_sliding_window or sliding_window is not set"), "{message}");
+}
+
+#[test]
 fn electra_has_embeddings_of_their_own_width() {
     let narrow = spec("electra", json!({"embedding_size": 16}));
     assert_eq!((narrow.embedding, narrow.embedding_projection.as_deref()), (16, Some("embeddings_project")));
@@ -147,6 +178,9 @@ fn prefixes_and_heads_are_left_out() {
         ("gpt2", "h.0.attn.bias", None),
         ("gpt2", "transformer.h.11.attn.masked_bias", None),
         ("gpt2", "multiple_choice_head.summary.bias", None),
+        ("llama", "model.layers.1.mlp.up_proj.weight", Some("layers.1.mlp.up_proj.weight")),
+        ("llama", "model.layers.1.self_attn.rotary_emb.inv_freq", None),
+        ("qwen2", "lm_head.weight", None),
     ] {
         assert_eq!(reading(model_type, json!({})).unwrap().1.uniform(stored).as_deref(), uniform, "{stored}");
     }

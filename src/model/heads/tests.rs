@@ -54,6 +54,20 @@ fn without_modules_the_mean_is_taken() {
 }
 
 #[test]
+fn a_bare_causal_language_model_pools_its_last_token() {
+    for (config, mode) in [
+        (json!({"architectures": ["AnyForCausalLM"]}), PoolMode::LastToken),
+        (json!({"architectures": ["AnyForCausalLM"], "is_causal": false}), PoolMode::Mean),
+        (json!({"architectures": ["AnyModel", "AnyForCausalLM"]}), PoolMode::Mean),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+        let heads = read_modules(folder.path()).unwrap().heads;
+        assert_eq!(heads, [Head::Pooling { modes: vec![mode], include_prompt: true }]);
+    }
+}
+
+#[test]
 fn every_module_is_read() {
     let dense = json!({"in_features": 8, "out_features": 4, "bias": false, "use_residual": true,
         "activation_function": "torch.nn.modules.linear.Identity"});
