@@ -120,9 +120,8 @@ pub fn read_modules(folder: &Path) -> Result<Modules> {
     }
     let path = folder.join("modules.json");
     if !path.exists() {
-        return Ok(Modules { first: First::Transformer, transformer: String::new(), heads: vec![Head::mean()] });
         let heads = vec![Head::Pooling { modes: vec![usual_pooling(folder)], include_prompt: true }];
-        return Ok(Modules { transformer: String::new(), heads });
+        return Ok(Modules { first: First::Transformer, transformer: String::new(), heads });
     }
     let rows = read_rows(&path)?;
     let Some((first, rest)) = rows.split_first() else {

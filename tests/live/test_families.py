@@ -60,12 +60,8 @@ def theirs(reference):
 
 
 @pytest.fixture(scope="module")
-def exact(reference, sentences) -> np.ndarray:
-    return load(reference, torch.float32).double().encode(sentences)
-
-
-def exact(folder, sentences) -> np.ndarray:
-    return encode(load(folder, torch.float32).double(), folder, sentences)
+def exact(reference, folder, sentences) -> np.ndarray:
+    return encode(load(reference, torch.float32).double(), folder, sentences)
 
 
 def test_golden_file_is_what_this_version_answers(exact, name, golden, theirs):
@@ -105,8 +101,7 @@ def test_token_embeddings(folder, device, theirs, sentences):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_narrow_types(folder, reference, device, dtype, exact, sentences):
     """As near to float64 as theirs, but for the chance that decides which text has the largest error."""
-    expected = load(reference, getattr(torch, dtype)).encode(sentences)
-    expected = encode(load(folder, getattr(torch, dtype)), folder, sentences)
+    expected = encode(load(reference, getattr(torch, dtype)), folder, sentences)
     with grilly.VulkanSentenceTransformer(folder, device=device, dtype=dtype) as ours:
         assert ours.backend == device and ours.dtype == dtype
         rows = ours.encode(sentences, normalize_embeddings=False)

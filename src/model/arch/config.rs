@@ -100,10 +100,10 @@ pub(super) fn read<'a>(
             .into_iter()
             .find(|key| fields.is_set(key));
     own(&mut fields, &mut spec);
-    let unread = fields.unread().into_iter().find(|key| !is_harmless(key) && !keys.unused.contains(key));
     if spec.head_dim == hidden / heads && !hidden.is_multiple_of(heads) {
         fields.fault(format!("{} {hidden} is not a multiple of {} {heads}", keys.hidden, keys.heads));
     }
+    let unread = fields.unread().into_iter().find(|key| !is_harmless(key) && !keys.unused.contains(key));
     fields.done()?;
 
     if let Some(key) = other_meaning {

@@ -12,7 +12,39 @@ use crate::model::fields::unsupported;
 use crate::model::spec::{EncoderSpec, Layer, NameRules, Positions, Product};
 use crate::ops::ActivationKind;
 
-const KEYS: Keys = Keys { activation: ("hidden_act", "silu"), ..BERT_KEYS };
+const KEYS: Keys = Keys { activation: ("hidden_act", "silu"), unused: UNUSED, ..BERT_KEYS };
+/// What the hub's code does not use, or what has to have one value.
+const UNUSED: &[&str] = &[
+    "add_pooling_layer",
+    "auto_map",
+    "causal",
+    "dense_seq_output",
+    "expert_choice_router",
+    "ffn_div",
+    "fused_bias_fc",
+    "layer_norm_epsilon",
+    "max_trained_positions",
+    "moe_every_n_layers",
+    "n_embd",
+    "n_head",
+    "n_inner",
+    "n_layer",
+    "num_experts",
+    "parallel_block",
+    "parallel_block_tied_norm",
+    "prenorm",
+    "reorder_and_upcast_attn",
+    "rotary_emb_base",
+    "rotary_emb_fraction",
+    "rotary_emb_interleaved",
+    "rotary_emb_scale_base",
+    "rotary_head_dim",
+    "rotary_scaling_factor",
+    "scale_attn_by_inverse_layer_idx",
+    "scale_attn_weights",
+    "use_rms_norm",
+    "use_xentropy",
+];
 const HUB_KEYS: Keys = Keys {
     hidden: "n_embd",
     layers: "n_layer",
@@ -47,8 +79,8 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
         let trained = fields.optional_size("max_trained_positions", 1..=MOST_ROWS).unwrap_or(2048);
         // The length of a longer text would change the base.
         longest = if fields.is_set("rotary_scaling_factor") { longest.min(trained) } else { longest };
-        let base = fields.number_or("rotary_emb_base", 1000.0, rope::BASES);
-        rotary.push(rope::read(fields, spec.head_dim, base));
+        let base = if hub { "rotary_emb_base" } else { "rope_theta" };
+        rotary.push(rope::read(fields, spec.head_dim, (base, 1000.0)));
         gate = fields.text("activation_function");
         if hub {
             let inner = fields.optional_size("n_inner", 1..=MOST_COLUMNS).unwrap_or(8 * spec.hidden / 3);

@@ -9,15 +9,6 @@ use crate::model::rotary::Rotary;
 use crate::model::spec::EncoderSpec;
 
 pub(super) const BASES: RangeInclusive<f64> = 1.0..=1e15;
-
-/// Rotary positions for heads of which `columns` columns turn: `rope_parameters`, or its older form, `rope_theta` and
-/// `rope_scaling`. `base` stands in for a missing `rope_theta`.
-pub(super) fn read(fields: &mut Fields<'_>, columns: usize, base: f64) -> Rotary {
-    let base = fields.number_or("rope_theta", base, BASES);
-    let given = fields.within("rope_parameters", |fields| parameters(fields, columns, base));
-    let given = given.or_else(|| fields.within("rope_scaling", |fields| parameters(fields, columns, base)));
-    given.unwrap_or_else(|| Rotary::new(base, columns))
-const BASES: RangeInclusive<f64> = 1.0..=1e15;
 const FACTORS: RangeInclusive<f64> = 1e-6..=1e6;
 
 /// What a kind of rotary positions has unless its keys say otherwise.
