@@ -296,3 +296,23 @@ def test_variants_of_nomic_bert(family, changes):
     folder = family("nomic_bert-hub")
     change_json(folder / "config.json", **changes)
     message(folder, UnsupportedError, "config.json", *changes, "is known")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"position_embedding_type": "absolute"}, {"layer_norm_type": "rms_norm"}, {"logn_attention_scale": True}],
+)
+def test_variants_of_gte(family, changes):
+    folder = family("new")
+    change_json(folder / "config.json", **changes)
+    message(folder, UnsupportedError, "config.json", *changes, "is known")
+
+
+@pytest.mark.parametrize(
+    "scaling, said",
+    [({"type": "yarn", "factor": 2.0}, 'rope_type is "yarn"'), ({"type": "ntk", "mixed_b": 0.6}, "mixed_b is 0.6")],
+)
+def test_scalings_of_rotary_positions(family, scaling, said):
+    folder = family("new")
+    change_json(folder / "config.json", rope_scaling=scaling)
+    message(folder, ModelFormatError, "config.json", f"rope_scaling: {said}")

@@ -6,6 +6,7 @@ mod config;
 mod distilbert;
 mod electra;
 mod gpt2;
+mod gte;
 mod harmless;
 mod llama;
 mod modernbert;
@@ -53,6 +54,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
     row("distilbert", "DistilBert", &["distilbert.", "transformer.layer."], distilbert::read),
     row("electra", "Electra", &["electra.", "embeddings_project."], electra::read),
     row("gpt2", "GPT2", &["h.0.attn.c_attn.", "transformer.h."], gpt2::read),
+    row("gte", "Gte", &["gte.", "encoder.layer.0.attention.qkv_proj."], gte::read),
     row("llama", "Llama", llama::MARKS, llama::llama),
     row("mistral", "Mistral", llama::MARKS, llama::mistral),
     row("modernbert", "ModernBert", &["layers.0.attn.Wqkv.", "model.layers.0.attn.Wqkv."], modernbert::read),
@@ -62,6 +64,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
         &["mpnet.", "encoder.relative_attention_bias.", "encoder.layer.0.attention.attn."],
         mpnet::read,
     ),
+    row("new", "New", &["new.", "encoder.layer.0.attention.qkv_proj."], gte::read_new),
     row("nomic_bert", "NomicBert", &["nomic_bert.", "encoder.layers.0.attn.Wqkv."], nomic_bert::read),
     row("qwen2", "Qwen2", llama::MARKS, llama::qwen2),
     row("roberta", "Roberta", &["roberta."], roberta::read),

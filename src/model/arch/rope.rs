@@ -4,7 +4,7 @@ use std::f64::consts::PI;
 use std::ops::RangeInclusive;
 
 use super::config::MOST_ROWS;
-use crate::model::fields::Fields;
+use crate::model::fields::{Fields, shown};
 use crate::model::rotary::Rotary;
 use crate::model::spec::EncoderSpec;
 
@@ -45,11 +45,20 @@ impl Usual {
                 let factor = required(fields, "factor") as f32;
                 rotary.changed(|_, frequency| frequency / factor)
             }
+            // By the code of GTE: a larger base, and all frequencies lower by the same factor.
+            "ntk" => {
+                let factor = required(fields, "factor");
+                if let Some(value) = fields.get("mixed_b") {
+                    fields.fault(format!("mixed_b is {}; only ntk without it is known", shown(value)));
+                }
+                let lower = factor.powf(2.0 / usual.columns as f64) as f32;
+                Rotary::new(usual.base * factor, usual.columns).changed(|_, frequency| frequency / lower)
+            }
             "llama3" => usual.smoothed(fields, rotary),
             "yarn" => usual.yarn(fields, rotary),
             "longrope" => usual.by_length(fields, rotary),
             other => {
-                let known = "known are default, linear, dynamic, llama3, yarn, longrope";
+                let known = "known are default, linear, dynamic, ntk, llama3, yarn, longrope";
                 fields.fault(format!("rope_type is {other:?}; {known}"));
                 rotary
             }
@@ -229,7 +238,7 @@ mod tests {
         for (parameters, said) in [
             (
                 json!({"type": "wavy"}),
-                "rope_scaling: rope_type is \"wavy\"; known are default, linear, dynamic, llama3",
+                "rope_scaling: rope_type is \"wavy\"; known are default, linear, dynamic, ntk, llama3",
             ),
             (json!({"type": "linear"}), "rope_scaling: factor is missing"),
             (

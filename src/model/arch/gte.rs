@@ -1,0 +1,124 @@
+//! GTE from version 1.5 on (Zhang et al. 2024): BERT with rotary positions and a gated feed-forward part.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::config::{self, BERT_KEYS, Keys, segments};
+use super::rope;
+use super::rotary_bert::{self, OwnNames, QUERY_KEY_VALUE};
+use crate::Result;
+use crate::model::spec::{EncoderSpec, Layer, NameRules, Product};
+
+const KEYS: Keys = Keys {
+    unused: &[
+        "auto_map",
+        "layer_norm_type",
+        "logn_attention_scale",
+        "pack_qkv",
+        "unpad_inputs",
+        "use_memory_efficient_attention",
+    ],
+    ..BERT_KEYS
+};
+
+/// Reads a `model_type: "gte"` configuration.
+///
+/// # Errors
+/// As [`config::read`]; `Unsupported` for variants of the model.
+pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
+    read_with(160_000.0, config, path)
+}
+
+/// Reads a `model_type: "new"` configuration, as the model's own code on the hub writes it.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_new(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
+    read_with(10_000.0, config, path)
+}
+
+/// `base` stands in for a missing `rope_theta`.
+fn read_with(base: f64, config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
+    let positions = "position_embedding_type";
+    let known =
+        [(positions, json!("rope")), ("layer_norm_type", json!("layer_norm")), ("logn_attention_scale", json!(false))];
+    config::only(config, path, &known)?;
+    let mut config = config.clone();
+    config.remove(positions);
+    let mut rotary = Vec::new();
+    let spec = config::read(&config, path, &KEYS, |fields, spec| {
+        segments(fields, spec);
+        if let (None, Some(table)) = (fields.get("type_vocab_size"), &mut spec.token_types) {
+            table.rows = 1;
+        }
+        rotary_bert::check_columns(fields, spec);
+        rotary.push(rope::read(fields, spec.head_dim, ("rope_theta", base)));
+    })?;
+    let spec = EncoderSpec { positions: config::longest(&spec), rotary, gated: true, ..spec };
+    let spec = spec.with_layers(|number| {
+        let layer = rotary_bert::layer(number);
+        Layer { feed_forward_in: Product { bias: false, ..layer.feed_forward_in }, ..layer }
+    });
+    let names = OwnNames {
+        prefixes: &["gte.", "new."],
+        starts: &[("encoder.layer.", "layers.")],
+        parts: &[
+            ("attention.q_proj", "self_attn.q_proj"),
+            ("attention.k_proj", "self_attn.k_proj"),
+            ("attention.v_proj", "self_attn.v_proj"),
+            ("attention.o_proj", "self_attn.o_proj"),
+            ("attn_ln", "post_attention_layernorm"),
+            ("mlp_ln", "post_mlp_layernorm"),
+        ],
+        stacked: &[("attention.qkv_proj", QUERY_KEY_VALUE), ("mlp.up_gate_proj", &["mlp.up_proj", "mlp.gate_proj"])],
+        ignored: &["pooler.*", "lm_head.*", "classifier.*", "qa_outputs.*", "*inv_freq"],
+    };
+    Ok((spec, names.rules()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::rotary::Rotary;
+
+    fn reading(changes: Value) -> Result<(EncoderSpec, NameRules)> {
+        let mut config = json!({"hidden_size": 48, "num_hidden_layers": 1, "num_attention_heads": 4,
+            "intermediate_size": 96, "vocab_size": 100, "max_position_embeddings": 66});
+        config.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        read_new(config.as_object().unwrap(), Path::new("config.json"))
+    }
+
+    #[test]
+    fn defaults_are_those_of_its_code() {
+        let (spec, rules) = reading(json!({"position_embedding_type": "rope"})).unwrap();
+        assert_eq!((&spec.rotary[..], spec.token_types.unwrap().rows), (&[Rotary::new(10_000.0, 12)][..], 1));
+        assert_eq!(reading(json!({"type_vocab_size": 0})).unwrap().0.token_types, None);
+        let both = rules.uniform("new.encoder.layer.0.mlp.up_gate_proj.weight").unwrap();
+        assert_eq!(rules.blocks(both), ["layers.0.mlp.up_proj.weight", "layers.0.mlp.gate_proj.weight"]);
+    }
+
+    #[test]
+    fn ntk_lowers_the_frequencies() {
+        let spec = reading(json!({"rope_theta": 100, "rope_scaling": {"type": "ntk", "factor": 8.0}})).unwrap().0;
+        let expected = (0..6).map(|pair| 800f64.powf(f64::from(pair) / -6.0) * 8f64.powf(-1.0 / 6.0));
+        for (found, expected) in spec.rotary[0].frequencies.iter().zip(expected) {
+            assert!((f64::from(*found) / expected - 1.0).abs() < 1e-6, "{found} {expected}");
+        }
+        let mixed = reading(json!({"rope_scaling": {"type": "ntk", "factor": 8.0, "mixed_b": 0.6}}));
+        assert!(mixed.unwrap_err().to_string().contains("rope_scaling: mixed_b is 0.6"));
+    }
+
+    #[test]
+    fn variants_are_refused_by_name() {
+        let refused = json!({"position_embedding_type": "absolute", "layer_norm_type": "rms_norm",
+            "logn_attention_scale": true});
+        for (key, value) in refused.as_object().unwrap() {
+            let error = reading(json!({key: value})).unwrap_err();
+            assert!(
+                matches!(error, crate::Error::Unsupported { .. }) && error.to_string().contains(key.as_str()),
+                "{error}"
+            );
+        }
+    }
+}
