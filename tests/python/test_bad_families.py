@@ -310,7 +310,7 @@ def test_variants_of_gte(family, changes):
 
 @pytest.mark.parametrize(
     "scaling, said",
-    [({"type": "yarn", "factor": 2.0}, 'rope_type is "yarn"'), ({"type": "ntk", "mixed_b": 0.6}, "mixed_b is 0.6")],
+    [({"type": "wavy", "factor": 2.0}, 'rope_type is "wavy"'), ({"type": "ntk", "mixed_b": 0.6}, "mixed_b is 0.6")],
 )
 def test_scalings_of_rotary_positions(family, scaling, said):
     folder = family("new")
