@@ -316,3 +316,9 @@ def test_scalings_of_rotary_positions(family, scaling, said):
     folder = family("new")
     change_json(folder / "config.json", rope_scaling=scaling)
     message(folder, ModelFormatError, "config.json", f"rope_scaling: {said}")
+
+
+def test_adapters_for_tasks(family):
+    folder = family("jina_embeddings_v3")
+    change_json(folder / "config.json", lora_adaptations=["retrieval.query", "text-matching"])
+    message(folder, UnsupportedError, "config.json", 'lora_adaptations ["retrieval.query","text-matching"]', "adapters")

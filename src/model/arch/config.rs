@@ -135,6 +135,17 @@ pub(super) fn only(config: &Map<String, Value>, path: &Path, known: &[(&str, Val
     Ok(())
 }
 
+/// Refuses the adapters for tasks that Jina's models have beside their weights.
+pub(super) fn no_adapters(config: &Map<String, Value>, path: &Path) -> Result<()> {
+    match config.get("lora_adaptations").filter(|value| !value.is_null()) {
+        Some(tasks) => {
+            let what = format_args!("lora_adaptations {}", shown(tasks));
+            Err(unsupported(path, what, "adapters for tasks are not known; merge one into the weights"))
+        }
+        None => Ok(()),
+    }
+}
+
 /// No positions but those of the layers, for texts as long as the configuration states.
 pub(super) fn longest(spec: &EncoderSpec) -> Positions {
     Positions::None { longest: spec.positions.longest_text() }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::config::{self, BERT_KEYS, Keys, segments};
+use super::config::{self, BERT_KEYS, Keys};
 use super::rope;
 use super::rotary_bert::{self, OwnNames, QUERY_KEY_VALUE};
 use crate::Result;
@@ -48,10 +48,7 @@ fn read_with(base: f64, config: &Map<String, Value>, path: &Path) -> Result<(Enc
     config.remove(positions);
     let mut rotary = Vec::new();
     let spec = config::read(&config, path, &KEYS, |fields, spec| {
-        segments(fields, spec);
-        if let (None, Some(table)) = (fields.get("type_vocab_size"), &mut spec.token_types) {
-            table.rows = 1;
-        }
+        rotary_bert::one_segment(fields, spec);
         rotary_bert::check_columns(fields, spec);
         rotary.push(rope::read(fields, spec.head_dim, ("rope_theta", base)));
     })?;

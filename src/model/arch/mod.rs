@@ -8,6 +8,7 @@ mod electra;
 mod gpt2;
 mod gte;
 mod harmless;
+mod jina_embeddings_v3;
 mod llama;
 mod modernbert;
 mod mpnet;
@@ -55,6 +56,12 @@ pub const ARCHITECTURES: &[Architecture] = &[
     row("electra", "Electra", &["electra.", "embeddings_project."], electra::read),
     row("gpt2", "GPT2", &["h.0.attn.c_attn.", "transformer.h."], gpt2::read),
     row("gte", "Gte", &["gte.", "encoder.layer.0.attention.qkv_proj."], gte::read),
+    row(
+        "jina_embeddings_v3",
+        "JinaEmbeddingsV3",
+        &["encoder.layers.0.mixer.", "roberta.encoder.layers.0.mixer."],
+        jina_embeddings_v3::read,
+    ),
     row("llama", "Llama", llama::MARKS, llama::llama),
     row("mistral", "Mistral", llama::MARKS, llama::mistral),
     row("modernbert", "ModernBert", &["layers.0.attn.Wqkv.", "model.layers.0.attn.Wqkv."], modernbert::read),

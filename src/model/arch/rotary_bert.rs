@@ -1,5 +1,6 @@
 //! BERT with rotary positions in place of a table, as NomicBERT, GTE and Jina v3 have it.
 
+use super::config::segments;
 use crate::model::fields::Fields;
 use crate::model::spec::{EncoderSpec, Layer, NameRules, Norms, Product};
 
@@ -22,10 +23,16 @@ pub(super) fn layer(number: usize) -> Layer {
 /// Half of a head's columns turn against the other half.
 pub(super) fn check_columns(fields: &mut Fields<'_>, spec: &EncoderSpec) {
     if !spec.head_dim.is_multiple_of(2) {
-        fields.fault(format!(
-            "rotary positions need heads of an even number of columns, and theirs is {}",
-            spec.head_dim
-        ));
+        let columns = spec.head_dim;
+        fields.fault(format!("rotary positions need heads of an even number of columns, and theirs is {columns}"));
+    }
+}
+
+/// The segment table, which has one row unless configured otherwise.
+pub(super) fn one_segment(fields: &mut Fields<'_>, spec: &mut EncoderSpec) {
+    segments(fields, spec);
+    if let (None, Some(table)) = (fields.get("type_vocab_size"), &mut spec.token_types) {
+        table.rows = 1;
     }
 }
 
