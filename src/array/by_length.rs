@@ -60,7 +60,7 @@ impl ByLength {
     }
 
     /// Inputs of a batch.
-    fn inputs(&self) -> impl Iterator<Item = &Value> {
+    fn inputs(&self) -> impl ExactSizeIterator<Item = &Value> {
         let graph = &self.program.plan.graph;
         graph.inputs[..graph.inputs.len() - self.weights.len()].iter().map(|id| graph.value(*id))
     }
@@ -90,17 +90,6 @@ impl ByLength {
         let given: Vec<&Array> = given.iter().chain(&self.weights).collect();
         self.program.run_at(group.counts(Counts::default()), &given)
     }
-
-    fn check(&self, feed: &Feed<'_>) -> Result<()> {
-        let fits = |(value, bytes): (&Value, &&[u8])| bytes.len() == 4 * value.shape.elements(feed.counts);
-        if feed.inputs.len() == self.inputs().count()
-            && self.inputs().zip(&feed.inputs).all(fits)
-            && feed.outputs.iter().all(|output| *output < self.program.plan.graph.outputs.len())
-        {
-            return Ok(());
-        }
-        Err(Error::InvalidArgument(format!("batch: inputs or outputs are not the plan's at {:?}", feed.counts)))
-    }
 }
 
 /// Uploads a weight: its tensors stacked along the first axis.
@@ -127,7 +116,7 @@ fn input(engine: &Arc<Engine>, value: &Value, bytes: &[u8], group: &Chunk) -> Re
         }
         dim => group.rows(dim).unwrap_or_else(|| 0..dim.size(group.counts(Counts::default()))),
     };
-    let width = 4 * value.shape.row_elements();
+    let width = value.dtype.bytes(value.shape.row_elements());
     let shape = value.shape.sizes(group.counts(Counts::default()));
     let bytes = &bytes[rows.start * width..rows.end * width];
     match (value.dtype, value.shape.rows()) {
@@ -136,7 +125,6 @@ fn input(engine: &Arc<Engine>, value: &Value, bytes: &[u8], group: &Chunk) -> Re
             let counted: Vec<u32> = aligned::<u32>(bytes).iter().map(|offset| offset - first).collect();
             engine.upload(DType::U32, &shape, bytemuck::cast_slice(&counted))
         }
-        (DType::F16 | DType::Bf16, _) => engine.upload(DType::F32, &shape, bytes),
         (dtype, _) => engine.upload(dtype, &shape, bytes),
     }
 }
@@ -172,7 +160,7 @@ impl Program for ByLength {
     }
 
     fn submit(&self, feed: &Feed<'_>) -> Result<Box<dyn Pending>> {
-        self.check(feed)?;
+        feed.check(self.inputs(), self.program.plan.graph.outputs.len())?;
         let offsets = aligned::<u32>(feed.inputs[self.offsets]);
         let groups = groups(&offsets, feed.counts.tokens, |length| MOST_BYTES / self.bytes(length).max(1))?;
         let mut results: Vec<Vec<Array>> = vec![Vec::new(); feed.outputs.len()];

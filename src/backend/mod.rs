@@ -10,7 +10,7 @@ pub mod vulkan;
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::graph::Plan;
+use crate::graph::{Plan, Value};
 use crate::ops::Counts;
 use crate::tensor::WeightSource;
 use crate::{Error, Result};
@@ -54,6 +54,28 @@ pub struct Feed<'a> {
     pub inputs: Vec<&'a [u8]>,
     /// The requested entries of `Graph::outputs`, by position.
     pub outputs: Vec<usize>,
+}
+
+impl Feed<'_> {
+    /// Checks that it has these inputs, of as many bytes as they need, and asks for some of `outputs` outputs.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming the first that does not fit.
+    pub fn check<'v>(&self, inputs: impl ExactSizeIterator<Item = &'v Value>, outputs: usize) -> Result<()> {
+        if self.inputs.len() != inputs.len() {
+            let (given, expected) = (self.inputs.len(), inputs.len());
+            return Err(Error::InvalidArgument(format!("batch: {given} inputs, expected {expected}")));
+        }
+        for (value, bytes) in inputs.zip(&self.inputs) {
+            let (name, found, expected) = (&value.name, bytes.len(), value.bytes(self.counts));
+            if found != expected {
+                let problem = format!("batch: {name} has {found} bytes, expected {expected} for shape {}", value.shape);
+                return Err(Error::InvalidArgument(problem));
+            }
+        }
+        let unknown = self.outputs.iter().find(|place| **place >= outputs);
+        unknown.map_or(Ok(()), |place| Err(Error::InvalidArgument(format!("batch: there is no output {place}"))))
+    }
 }
 
 /// Reads an output in place: its position among the requested outputs, and its elements.

@@ -70,15 +70,6 @@ impl CpuProgram {
         for (value, bytes) in values.zip(&feed.inputs) {
             let bytes: &'a [u8] = bytes;
             let (rows, count) = (value.shape.rows(), value.shape.elements(feed.counts));
-            if bytes.len() != value.dtype.bytes(count) {
-                return Err(Error::InvalidArgument(format!(
-                    "{}: {} bytes, expected {} ({})",
-                    value.name,
-                    bytes.len(),
-                    value.dtype.bytes(count),
-                    value.shape
-                )));
-            }
             let part = chunk.rows(rows).map_or(0..count, |range| {
                 let width = count / rows.size(feed.counts).max(1);
                 range.start * width..range.end * width
@@ -169,15 +160,7 @@ impl Program for CpuProgram {
 
     fn submit(&self, feed: &Feed<'_>) -> Result<Box<dyn Pending>> {
         let graph = &self.plan.graph;
-        if feed.inputs.len() != graph.inputs.len() || feed.outputs.iter().any(|o| *o >= graph.outputs.len()) {
-            return Err(Error::InvalidArgument(format!(
-                "a batch with {} inputs and outputs {:?} for a plan with {} and {}",
-                feed.inputs.len(),
-                feed.outputs,
-                graph.inputs.len(),
-                graph.outputs.len()
-            )));
-        }
+        feed.check(graph.inputs.iter().map(|id| graph.value(*id)), graph.outputs.len())?;
         let outputs = self.run(feed)?;
         COUNTERS.batches_cpu.fetch_add(1, Relaxed);
         COUNTERS.kiloflops_cpu.fetch_add(self.plan.flops(feed.counts).div_ceil(1000), Relaxed);

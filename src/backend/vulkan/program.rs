@@ -116,25 +116,7 @@ impl Slots {
     /// Checks that the feed fits the plan and the device.
     fn check(&self, feed: &Feed<'_>) -> Result<()> {
         let graph = &self.shared.plan.graph;
-        if feed.inputs.len() != graph.inputs.len() {
-            let (given, expected) = (feed.inputs.len(), graph.inputs.len());
-            return Err(Error::InvalidArgument(format!("batch: {given} inputs, expected {expected}")));
-        }
-        for (id, bytes) in graph.inputs.iter().zip(&feed.inputs) {
-            let value = graph.value(*id);
-            let expected = value.bytes(feed.counts);
-            if bytes.len() != expected {
-                return Err(Error::InvalidArgument(format!(
-                    "batch: {} has {} bytes, expected {expected} for shape {}",
-                    value.name,
-                    bytes.len(),
-                    value.shape
-                )));
-            }
-        }
-        if let Some(place) = feed.outputs.iter().find(|place| **place >= graph.outputs.len()) {
-            return Err(Error::InvalidArgument(format!("batch: there is no output {place}")));
-        }
+        feed.check(graph.inputs.iter().map(|id| graph.value(*id)), graph.outputs.len())?;
         let capabilities = &self.shared.device.capabilities;
         let groups = self.shared.grids.evaluate(feed.counts);
         let too_many = groups.iter().any(|g| g.iter().zip(capabilities.workgroup_count).any(|(n, most)| *n > most));
