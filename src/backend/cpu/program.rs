@@ -19,7 +19,7 @@ use super::written::Written;
 use crate::backend::chunk::{Chunk, aligned};
 use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions, Reader};
 use crate::dtype::DType;
-use crate::graph::{Node, Plan, Storage};
+use crate::graph::{Node, Plan};
 use crate::ops::Dim;
 use crate::ops::signature::Role;
 use crate::stats::COUNTERS;
@@ -33,6 +33,8 @@ pub struct CpuProgram {
     constants: Constants,
     threads: Threads,
     arch: Arch,
+    /// Which buffers contain the outputs.
+    outputs: Vec<usize>,
     /// For each output, the steps it needs.
     needs: Vec<Vec<bool>>,
     limits: BatchLimits,
@@ -59,8 +61,8 @@ impl CpuProgram {
         let constants = threads.run(|| Constants::new(&plan, weights, arch))??;
         let needs = plan.graph.outputs.iter().map(|output| plan.graph.needed_for([output].into_iter())).collect();
         let limits = chunks::limits(&plan, threads.count());
-        let texts = Texts::of(&plan);
-        Ok(CpuProgram { plan, texts, constants, threads, arch, needs, limits, arenas: Mutex::new(Vec::new()) })
+        let (texts, outputs) = (Texts::of(&plan), plan.output_buffers()?);
+        Ok(CpuProgram { plan, texts, constants, threads, arch, outputs, needs, limits, arenas: Mutex::default() })
     }
 
     /// The inputs of one chunk, aligned and counted from its own first token.
@@ -114,11 +116,7 @@ impl CpuProgram {
         };
         arena.run(step, |number| feed.outputs.iter().any(|output| self.needs[*output][number]))?;
         for (output, rows) in feed.outputs.iter().zip(outputs) {
-            let id = self.plan.graph.outputs[*output];
-            match self.plan.storage[id.0] {
-                Storage::Buffer(place) => rows.copy_from_slice(&arena.buffers[place][..rows.len()]),
-                _ => return Err(Error::InvalidArgument("an output that no step computes".into())),
-            }
+            rows.copy_from_slice(&arena.buffers[self.outputs[*output]][..rows.len()]);
         }
         self.arenas.lock().expect("no panic while held").push(arena);
         Ok(())
