@@ -15,9 +15,9 @@ use super::limits::flops_per_submission;
 use super::memory::Budget;
 use super::prepared::{Ready, bindable};
 use super::profile;
-use super::raw::{Buffer, Command, Grid, Kind, Launch, Recording, Slice, Ticket, lock};
+use super::raw::{Buffer, Grid, Kind, Launch, Recording, Slice, Ticket, lock};
+use super::record::Commands;
 use super::registry;
-use crate::backend::faults::{self, Fault};
 use crate::backend::{ArrayEngine, Memory, Prepared, UserDispatch};
 use crate::graph::Plan;
 use crate::ops::Counts;
@@ -48,14 +48,9 @@ pub(super) struct VulkanArrays {
 /// The work waiting to be submitted, and the work in flight.
 #[derive(Default)]
 struct List {
-    commands: Vec<Command>,
-    dispatches: usize,
+    commands: Commands,
     flops: u64,
     staged: u64,
-    /// Whether copies were added since the last barrier.
-    copied: bool,
-    /// Buffers used since the last barrier between dispatches, by address, and whether they were written.
-    used: HashMap<usize, bool>,
     /// In flight, oldest first.
     running: VecDeque<Recording>,
     /// Finished and cleared, ready for reuse.
@@ -127,35 +122,6 @@ impl List {
         self.release_finished()?;
         Ok(self.running.is_empty())
     }
-
-    /// Appends a copy.
-    fn copy(&mut self, from: Slice, to: Slice) {
-        self.commands.push(Command::Copy { from, to });
-        self.copied = true;
-    }
-
-    /// Adds a dispatch, after a barrier where it needs one.
-    fn dispatch(&mut self, launch: &Arc<Launch>, groups: [u32; 3], buffers: Vec<Slice>) {
-        let accesses = || {
-            let uses = buffers.iter().zip(launch.pipeline.variant.bindings);
-            uses.map(|(slice, binding)| (Arc::as_ptr(&slice.buffer) as usize, binding.access != Access::Read))
-        };
-        if self.copied {
-            self.commands.push(Command::AfterCopies);
-            self.copied = false;
-        }
-        if accesses().any(|(buffer, writes)| self.used.get(&buffer).is_some_and(|written| writes || *written)) {
-            if !faults::strikes(Fault::Barrier) {
-                self.commands.push(Command::BetweenDispatches);
-            }
-            self.used.clear();
-        }
-        for (buffer, writes) in accesses() {
-            *self.used.entry(buffer).or_default() |= writes;
-        }
-        self.commands.push(Command::Dispatch { launch: launch.clone(), grid: Grid::Direct(groups), buffers });
-        self.dispatches += 1;
-    }
 }
 
 impl VulkanArrays {
@@ -178,7 +144,7 @@ impl VulkanArrays {
     fn mark(&self, list: &mut List, buffer: &Arc<Buffer>, guard: u64) -> Result<()> {
         let marks = self.buffer(list, Kind::Staging, GUARD)?;
         marks.map(0, GUARD, |memory| memory.fill(MARK))?;
-        list.copy(Slice::start(&marks, GUARD), Slice { offset: guard, ..Slice::start(buffer, GUARD) });
+        list.commands.copy(Slice::start(&marks, GUARD), Slice { offset: guard, ..Slice::start(buffer, GUARD) });
         Ok(())
     }
 
@@ -212,13 +178,8 @@ impl VulkanArrays {
             return Ok(());
         }
         let device = &self.opened.device;
-        let mut commands = vec![Command::Start];
-        commands.append(&mut list.commands);
-        if list.copied {
-            commands.push(Command::AfterCopies);
-        }
-        (list.dispatches, list.flops, list.staged, list.copied) = (0, 0, 0, false);
-        list.used.clear();
+        let commands = list.commands.take();
+        (list.flops, list.staged) = (0, 0);
         list.release_finished()?;
         let earlier = match list.rested.pop() {
             None if list.running.len() >= MOST_RECORDINGS => list.running.pop_front(),
@@ -233,7 +194,7 @@ impl VulkanArrays {
 
     /// Submits the list if it is long, or long enough for an idle device.
     fn submit_long(&self, list: &mut List) -> Result<()> {
-        if list.dispatches >= LONG || (list.dispatches >= SHORT && list.idle()?) {
+        if list.commands.dispatches >= LONG || (list.commands.dispatches >= SHORT && list.idle()?) {
             return self.submit(list);
         }
         Ok(())
@@ -258,8 +219,7 @@ impl VulkanArrays {
         }
         let bytes = from.bytes;
         let copy = self.buffer(list, Kind::Arrays, bytes)?;
-        list.commands.push(Command::BeforeCopies);
-        list.copy(Slice::start(&from, bytes), Slice::start(&copy, bytes));
+        list.commands.copy_written(Slice::start(&from, bytes), Slice::start(&copy, bytes));
         *memory = self.memory(copy.clone(), None);
         Ok(copy)
     }
@@ -307,7 +267,7 @@ impl ArrayEngine for VulkanArrays {
         let buffer = self.buffer(list, Kind::Arrays, words)?;
         let staging = self.buffer(list, Kind::Staging, words)?;
         staging.map(0, bytes.len() as u64, |memory| memory.copy_from_slice(bytes))?;
-        list.copy(Slice::start(&staging, words), Slice::start(&buffer, words));
+        list.commands.copy(Slice::start(&staging, words), Slice::start(&buffer, words));
         list.staged += words;
         COUNTERS.bytes_up.fetch_add(bytes.len() as u64, Relaxed);
         if list.staged > MUCH_STAGING {
@@ -353,7 +313,7 @@ impl ArrayEngine for VulkanArrays {
         // Layers are alike, so their dispatches cost about the same.
         let flops = ready.flops.div_ceil(ready.grids.len().max(1) as u64);
         for (step, (launch, groups)) in ready.prepared.launches.iter().zip(&ready.grids).enumerate() {
-            list.dispatch(launch, *groups, ready.prepared.bind(step, memory)?);
+            list.commands.dispatch(launch, Grid::Direct(*groups), ready.prepared.bind(step, memory)?);
             list.flops += flops;
             if list.flops > heavy {
                 self.submit(list)?;
@@ -399,7 +359,7 @@ impl ArrayEngine for VulkanArrays {
         if !groups.contains(&0) {
             let push = bytemuck::cast_slice(push).to_vec();
             let launch = Launch { pipeline, push, label: variant.name.into() };
-            list.dispatch(&Arc::new(launch), *groups, slices);
+            list.commands.dispatch(&Arc::new(launch), Grid::Direct(*groups), slices);
         }
         self.submit_long(list)
     }
@@ -413,8 +373,7 @@ impl ArrayEngine for VulkanArrays {
         let (results, ticket) = {
             let list = &mut *lock(&self.list);
             let results = self.buffer(list, Kind::Results, words)?;
-            list.commands.push(Command::BeforeCopies);
-            list.copy(Slice::start(from, words), Slice::start(&results, words));
+            list.commands.copy_written(Slice::start(from, words), Slice::start(&results, words));
             self.submit(list)?;
             (results, list.last)
         };

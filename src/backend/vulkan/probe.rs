@@ -8,7 +8,8 @@ use super::Feature;
 use super::generated::{half_packing, matrix_layout};
 use super::kernel::Variant;
 use super::memory::Budget;
-use super::raw::{Buffer, Command, Device, Grid, Kind, Launch, Pipeline, Recording, Slice, Timing};
+use super::raw::{Buffer, Device, Grid, Kind, Launch, Pipeline, Recording, Slice, Timing};
+use super::record::Commands;
 use crate::Result;
 use crate::dtype::DType;
 
@@ -84,15 +85,11 @@ fn run(device: &Arc<Device>, variant: &'static Variant, numbers: &[f32], words: 
     let found = Buffer::new(device, Kind::Results, bytes, &budget)?;
     let launch =
         Launch { pipeline: Pipeline::new(device, variant, &[])?, push: Vec::new(), label: variant.name.into() };
-    let commands = vec![
-        Command::Start,
-        Command::Dispatch { launch: Arc::new(launch), grid: Grid::Direct([1; 3]), buffers },
-        Command::BeforeCopies,
-        Command::Copy { from: Slice::start(&y, bytes), to: Slice::start(&found, bytes) },
-        Command::AfterCopies,
-    ];
+    let mut commands = Commands::default();
+    commands.dispatch(&Arc::new(launch), Grid::Direct([1; 3]), buffers);
+    commands.copy_written(Slice::start(&y, bytes), Slice::start(&found, bytes));
     let mut recording = Recording::new(device)?;
-    recording.record(commands, Timing::Off)?;
+    recording.record(commands.take(), Timing::Off)?;
     device.wait(device.submit(&mut [&mut recording])?)?;
     found.map(0, bytes, |memory| memory.chunks_exact(4).map(|w| u32::from_ne_bytes([w[0], w[1], w[2], w[3]])).collect())
 }

@@ -15,7 +15,7 @@ use super::limits::{capacity, limits};
 use super::memory::Budget;
 use super::prepared::Prepared;
 use super::raw::lock;
-use super::record::{Grids, barriers};
+use super::record::Grids;
 use super::slot::{Shared, Slot};
 use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions, Reader, copies};
 use crate::graph::Plan;
@@ -51,17 +51,16 @@ pub(super) fn prepare_dispatches(
 ) -> Result<Arc<dyn Program>> {
     let device = &opened.device;
     device.check("preparing a model")?;
-    plan.output_buffers()?;
+    let outputs = plan.output_buffers()?;
     // The driver needs part of the device's memory for itself.
     let memory = options.memory_limit.unwrap_or(u64::MAX).min(device.capabilities.memory / 16 * 15);
     let budget = Budget::new(memory);
-    let barriers = barriers(&dispatches);
     let grids = Grids::new(&dispatches);
     let prepared = Prepared::new(opened, &plan.graph, dispatches, weights, &budget)?;
     opened.pipelines.save(device);
     let left = memory.saturating_sub(prepared.weights.bytes());
     let limits = limits(&plan, &prepared.dispatches, &device.capabilities, left);
-    let shared = Shared { device: device.clone(), plan, prepared, barriers, grids, budget, limits };
+    let shared = Shared { device: device.clone(), plan, prepared, outputs, grids, budget, limits };
     Ok(Arc::new(VulkanProgram(Arc::new(Slots { shared, pool: Mutex::default(), freed: Condvar::new() }))))
 }
 

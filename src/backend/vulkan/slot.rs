@@ -12,12 +12,11 @@ use super::memory::{Arena, Budget};
 use super::prepared::Prepared;
 use super::profile;
 use super::raw::{Buffer, Command, Device, Grid, Kind, Recording, Slice, Ticket, Timing};
-use super::record::{Grids, Groups};
+use super::record::{Commands, Grids, Groups};
 use crate::Result;
-use crate::backend::faults::{self, Fault};
 use crate::backend::{BatchLimits, Feed, Reader};
 use crate::dtype::DType;
-use crate::graph::{Plan, Storage, ValueId};
+use crate::graph::{Plan, ValueId};
 use crate::ops::Counts;
 use crate::stats::COUNTERS;
 
@@ -26,8 +25,8 @@ pub(super) struct Shared {
     pub(super) device: Arc<Device>,
     pub(super) plan: Arc<Plan>,
     pub(super) prepared: Prepared,
-    /// Whether a barrier precedes the dispatch.
-    pub(super) barriers: Vec<bool>,
+    /// Which buffers contain the outputs.
+    pub(super) outputs: Vec<usize>,
     pub(super) grids: Grids,
     pub(super) budget: Arc<Budget>,
     pub(super) limits: BatchLimits,
@@ -114,35 +113,28 @@ impl Slot {
         }
         // Layers are alike, so parts with equal numbers of dispatches take about equally long.
         let length = shared.prepared.dispatches.len().div_ceil(parts).max(1);
-        for part in 0..parts {
-            let mut commands = vec![Command::Start];
-            for step in (part * length..shared.prepared.dispatches.len()).take(length) {
-                if shared.barriers[step] && step > part * length && !faults::strikes(Fault::Barrier) {
-                    commands.push(Command::BetweenDispatches);
-                }
-                commands.push(self.command(shared, step)?);
+        let (inputs, buffers) = (shared.plan.graph.inputs.len(), shared.plan.buffers.len());
+        for (part, recording) in self.parts.iter_mut().enumerate() {
+            let mut commands = Commands::default();
+            for step in (part * length..shared.prepared.launches.len()).take(length) {
+                let grid = match shared.grids.groups[step] {
+                    Groups::Fixed(groups) => Grid::Direct(groups),
+                    Groups::Counted(place) => {
+                        let table = self.inputs.slice(GRIDS);
+                        Grid::Indirect(Slice { offset: table.offset + 12 * place as u64, bytes: 12, ..table })
+                    }
+                };
+                let buffers = shared.prepared.bind(step, |resource| match resource {
+                    Resource::Counts => Some(self.inputs.slice(COUNTS)),
+                    Resource::Input(place) if place < inputs => Some(self.inputs.slice(INPUTS + place)),
+                    Resource::Buffer(place) if place < buffers => Some(self.activations.slice(place)),
+                    _ => None,
+                });
+                commands.dispatch(&shared.prepared.launches[step], grid, buffers?);
             }
-            self.parts[part].record(commands, self.timing)?;
+            recording.record(commands.take(), self.timing)?;
         }
         Ok(())
-    }
-
-    fn command(&self, shared: &Shared, step: usize) -> Result<Command> {
-        let grid = match shared.grids.groups[step] {
-            Groups::Fixed(groups) => Grid::Direct(groups),
-            Groups::Counted(place) => {
-                let table = self.inputs.slice(GRIDS);
-                Grid::Indirect(Slice { offset: table.offset + 12 * place as u64, bytes: 12, ..table })
-            }
-        };
-        let plan = &shared.plan;
-        let buffers = shared.prepared.bind(step, |resource| match resource {
-            Resource::Counts => Some(self.inputs.slice(COUNTS)),
-            Resource::Input(place) if place < plan.graph.inputs.len() => Some(self.inputs.slice(INPUTS + place)),
-            Resource::Buffer(place) if place < plan.buffers.len() => Some(self.activations.slice(place)),
-            _ => None,
-        });
-        Ok(Command::Dispatch { launch: shared.prepared.launches[step].clone(), grid, buffers: buffers? })
     }
 
     /// Writes a batch's inputs and submits it. The feed must fit the plan and the slot.
@@ -199,23 +191,18 @@ impl Slot {
     }
 
     fn record_read_back(&mut self, shared: &Shared, outputs: &[usize], counts: Counts) -> Result<()> {
-        let ids: Vec<ValueId> = outputs.iter().map(|place| shared.plan.graph.outputs[*place]).collect();
-        let needed: u64 = ids.iter().map(|id| shared.shape_bytes(*id, counts)).sum();
+        let bytes = |place: &usize| shared.shape_bytes(shared.plan.graph.outputs[*place], counts);
+        let needed: u64 = outputs.iter().map(bytes).sum();
         let results = match self.results.take().filter(|buffer| buffer.bytes >= needed) {
             Some(buffer) => buffer,
             None => Buffer::new(&shared.device, Kind::Results, needed.next_power_of_two(), &shared.budget)?,
         };
         let mut commands = vec![Command::BeforeCopies];
-        let mut end = 0;
-        for id in ids {
-            let bytes = shared.shape_bytes(id, counts);
-            if let Storage::Buffer(place) = shared.plan.storage[id.0]
-                && bytes > 0
-            {
-                let from = Slice { bytes, ..self.activations.slice(place) };
-                commands.push(Command::Copy { from, to: Slice { buffer: results.clone(), offset: end, bytes } });
-            }
-            end += bytes;
+        let mut offset = 0;
+        for (place, bytes) in outputs.iter().zip(outputs.iter().map(bytes)).filter(|(_, bytes)| *bytes > 0) {
+            let from = Slice { bytes, ..self.activations.slice(shared.outputs[*place]) };
+            commands.push(Command::Copy { from, to: Slice { buffer: results.clone(), offset, bytes } });
+            offset += bytes;
         }
         commands.push(Command::AfterCopies);
         self.results = Some(results);

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::memory::{Arena, Budget};
-use super::raw::{Buffer, Command, Device, Kind, Recording, Slice, Ticket, Timing};
+use super::raw::{Buffer, Device, Kind, Recording, Slice, Ticket, Timing};
+use super::record::Commands;
 use crate::dtype::DType;
 use crate::graph::{Graph, Source, ValueId};
 use crate::ops::Counts;
@@ -67,7 +68,7 @@ struct Segment {
     recording: Recording,
     ticket: Ticket,
     filled: u64,
-    copies: Vec<Command>,
+    copies: Commands,
 }
 
 struct Ring<'a> {
@@ -84,7 +85,7 @@ impl<'a> Ring<'a> {
                 recording: Recording::new(device)?,
                 ticket: Ticket::default(),
                 filled: 0,
-                copies: Vec::new(),
+                copies: Commands::default(),
             })
         };
         Ok(Ring { device, segments: (0..SEGMENTS).map(make).collect::<Result<_>>()?, current: 0 })
@@ -104,7 +105,7 @@ impl<'a> Ring<'a> {
             let bytes = dtype.bytes(count) as u64;
             segment.buffer.map(segment.filled, bytes, |memory| tensor.read(first, dtype, memory))?;
             let from = Slice { buffer: segment.buffer.clone(), offset: segment.filled, bytes };
-            segment.copies.push(Command::Copy { from, to: Slice { bytes, ..target.clone() } });
+            segment.copies.copy(from, Slice { bytes, ..target.clone() });
             segment.filled += bytes;
             target.offset += bytes;
             first += count;
@@ -116,9 +117,7 @@ impl<'a> Ring<'a> {
     fn flush(&mut self) -> Result<()> {
         let segment = &mut self.segments[self.current];
         if !segment.copies.is_empty() {
-            let mut commands = std::mem::take(&mut segment.copies);
-            commands.push(Command::AfterCopies);
-            segment.recording.record(commands, Timing::Off)?;
+            segment.recording.record(segment.copies.take(), Timing::Off)?;
             segment.ticket = self.device.submit(&mut [&mut segment.recording])?;
             segment.filled = 0;
         }
