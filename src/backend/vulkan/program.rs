@@ -61,10 +61,8 @@ pub(super) fn prepare_dispatches(
     let left = memory.saturating_sub(prepared.weights.bytes());
     let limits = limits(&plan, &prepared.dispatches, &device.capabilities, left);
     let shared = Shared { device: device.clone(), plan, prepared, outputs, grids, budget, limits };
-    Ok(Arc::new(VulkanProgram(Arc::new(Slots { shared, pool: Mutex::default(), freed: Condvar::new() }))))
+    Ok(Arc::new(Arc::new(Slots { shared, pool: Mutex::default(), freed: Condvar::new() })))
 }
-
-struct VulkanProgram(Arc<Slots>);
 
 struct Slots {
     shared: Shared,
@@ -89,25 +87,24 @@ enum State {
     Taken,
 }
 
-impl Program for VulkanProgram {
+impl Program for Arc<Slots> {
     fn limits(&self) -> BatchLimits {
-        self.0.shared.limits
+        self.shared.limits
     }
 
     fn submit(&self, feed: &Feed<'_>) -> Result<Box<dyn Pending>> {
-        let slots = &self.0;
-        slots.shared.device.check("a batch")?;
-        slots.check(feed)?;
-        let slot = slots.acquire()?;
-        let started = slots.make_room(slot, feed).and_then(|mut slot| {
-            slot.start(&slots.shared, feed)?;
+        self.shared.device.check("a batch")?;
+        self.check(feed)?;
+        let slot = self.acquire()?;
+        let started = self.make_room(slot, feed).and_then(|mut slot| {
+            slot.start(&self.shared, feed)?;
             Ok(slot)
         });
-        let slot = started.inspect_err(|_| slots.retire())?;
+        let slot = started.inspect_err(|_| self.retire())?;
         let job = Arc::new(Job::new(State::Running(Box::new(slot))));
-        lock(&slots.pool).busy.push_back(job.clone());
-        slots.freed.notify_one();
-        Ok(Box::new(Batch { slots: slots.clone(), job }))
+        lock(&self.pool).busy.push_back(job.clone());
+        self.freed.notify_one();
+        Ok(Box::new(Batch { slots: self.clone(), job }))
     }
 }
 
@@ -196,18 +193,13 @@ impl Slots {
     /// Frees the memory of an idle slot, or else of the oldest batch's. Returns `false` when there is none.
     fn give_up_a_slot(&self) -> bool {
         let idle = lock(&self.pool).free.pop();
-        if let Some(slot) = idle {
-            drop(slot);
-            self.retire();
-            return true;
-        }
-        let oldest = lock(&self.pool).busy.pop_front();
-        let Some(job) = oldest else { return false };
-        if let Some(slot) = self.finish(&job) {
+        let oldest = idle.is_none().then(|| lock(&self.pool).busy.pop_front()).flatten();
+        let found = idle.is_some() || oldest.is_some();
+        if let Some(slot) = idle.or_else(|| self.finish(&*oldest?)) {
             drop(slot);
             self.retire();
         }
-        true
+        found
     }
 
     /// Subtracts a released slot from the count.
