@@ -63,7 +63,7 @@ impl Engine {
     fn upload(slf: &Bound<'_, Self>, array: &Bound<'_, PyUntypedArray>) -> PyResult<Array> {
         let shape = array.shape().to_vec();
         let engine = &slf.get().0;
-        for (dtype, bytes_of) in TYPES {
+        for (dtype, bytes_of, _) in TYPES {
             if let Some(bytes) = bytes_of(array)? {
                 let array = lock::without(slf.py(), || engine.upload(dtype, &shape, &bytes))?;
                 return Ok(Array::new(slf, array));
@@ -154,24 +154,26 @@ impl Engine {
 
 /// [`bytes_of`] for one type.
 type Bytes = fn(&Bound<'_, PyUntypedArray>) -> PyResult<Option<Vec<u8>>>;
+/// [`host`] for one type.
+type Host = for<'py> fn(Python<'py>, &[usize], &[u8]) -> PyResult<Bound<'py, PyAny>>;
 
 /// The element types that NumPy has.
-const TYPES: [(DType, Bytes); 6] = [
-    (DType::F32, bytes_of::<f32>),
-    (DType::F16, bytes_of::<half::f16>),
-    (DType::I32, bytes_of::<i32>),
-    (DType::U32, bytes_of::<u32>),
-    (DType::I8, bytes_of::<i8>),
-    (DType::U8, bytes_of::<u8>),
+const TYPES: [(DType, Bytes, Host); 6] = [
+    (DType::F32, bytes_of::<f32>, host::<f32>),
+    (DType::F16, bytes_of::<half::f16>, host::<half::f16>),
+    (DType::I32, bytes_of::<i32>, host::<i32>),
+    (DType::U32, bytes_of::<u32>, host::<u32>),
+    (DType::I8, bytes_of::<i8>, host::<i8>),
+    (DType::U8, bytes_of::<u8>, host::<u8>),
 ];
 
 fn names() -> String {
-    TYPES.map(|(dtype, _)| dtype.name().into_owned()).join(", ")
+    TYPES.map(|(dtype, ..)| dtype.name().into_owned()).join(", ")
 }
 
 /// The element type with NumPy's name.
 pub(crate) fn dtype_of(name: &str) -> grilly::Result<DType> {
-    let known = TYPES.iter().map(|(dtype, _)| *dtype).find(|dtype| dtype.name() == name);
+    let known = TYPES.iter().map(|(dtype, ..)| *dtype).find(|dtype| dtype.name() == name);
     known.ok_or_else(|| Error::InvalidArgument(format!("dtype is {name:?}, expected one of {}", names())))
 }
 
@@ -248,19 +250,10 @@ impl Array {
     /// Returns the elements as a new NumPy array; waits for pending work that computes them.
     fn numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let array = self.array()?;
-        let bytes = lock::without(py, || array.read())?;
-        Ok(match array.dtype() {
-            DType::F32 => host::<f32>(py, array.shape(), &bytes)?,
-            DType::F16 => host::<half::f16>(py, array.shape(), &bytes)?,
-            DType::I32 => host::<i32>(py, array.shape(), &bytes)?,
-            DType::U32 => host::<u32>(py, array.shape(), &bytes)?,
-            DType::I8 => host::<i8>(py, array.shape(), &bytes)?,
-            DType::U8 => host::<u8>(py, array.shape(), &bytes)?,
-            other @ (DType::Bf16 | DType::Packed(_)) => {
-                let reason = "NumPy has no such type".into();
-                return Err(Error::Unsupported { what: format!("an array of {}", other.name()), reason }.into());
-            }
-        })
+        let (own, reason) = (array.dtype(), "NumPy has no such type".to_owned());
+        let unknown = || Error::Unsupported { what: format!("an array of {}", own.name()), reason };
+        let (.., host) = TYPES.iter().find(|(dtype, ..)| *dtype == own).ok_or_else(unknown)?;
+        host(py, array.shape(), &lock::without(py, || array.read())?)
     }
 
     /// The same elements in another shape; the memory is shared.
