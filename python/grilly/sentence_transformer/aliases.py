@@ -1,4 +1,4 @@
-"""The texts argument of a call, under its current and former names."""
+"""Methods with the arguments of others: the texts under former names too, and the tasks of `encode`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["texts_by_any_name"]
+__all__ = ["arguments_of", "texts_by_any_name"]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 NAMES = ("texts", "sentences", "inputs")
@@ -36,3 +36,31 @@ def texts_by_any_name(method: Method) -> Method:
         return method(self, *arguments, **keywords)
 
     return renamed  # type: ignore[return-value]
+
+
+def arguments_of(like: Method) -> Callable[[Callable[..., Any]], Method]:
+    """Lets a method be called as another, and passes it all of that one's arguments by name.
+
+    Example:
+        >>> from grilly.sentence_transformer.aliases import arguments_of
+        >>> def count(self, texts, least=1):
+        ...     return max(least, len(texts))
+        >>> @arguments_of(count)
+        ... def given(self, texts, **options):
+        ...     return options
+        >>> given(None, ["a", "b"]), given(None, sentences=["a"], least=2)
+        ({'least': 1}, {'least': 2})
+    """
+    signature = inspect.signature(like)
+
+    def decorate(method: Callable[..., Any]) -> Method:
+        @functools.wraps(method)
+        def bound(*arguments: Any, **keywords: Any) -> Any:
+            given = signature.bind(*arguments, **keywords)
+            given.apply_defaults()
+            return method(**given.arguments)
+
+        bound.__signature__ = signature  # type: ignore[attr-defined]
+        return texts_by_any_name(bound)  # type: ignore[return-value]
+
+    return decorate

@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from grilly.sentence_transformer.aliases import texts_by_any_name
+from grilly.sentence_transformer.aliases import arguments_of, texts_by_any_name
 from grilly.sentence_transformer.arguments import Arguments
 from grilly.sentence_transformer.encoding import Output, Texts, Wanted
 from grilly.sentence_transformer.model import Model
@@ -188,25 +188,8 @@ class SentenceTransformer(Model):
         """
         return self._encode(inputs, Wanted.of(locals()))
 
-    @texts_by_any_name
-    def encode_query(
-        self,
-        inputs: Texts,
-        prompt_name: str | None = None,
-        prompt: str | None = None,
-        batch_size: int = 32,
-        show_progress_bar: bool | None = None,
-        output_value: Output | None = "sentence_embedding",
-        precision: str | None = "float32",
-        convert_to_numpy: bool = True,
-        convert_to_tensor: bool = False,
-        device: Any = None,
-        normalize_embeddings: bool = False,
-        truncate_dim: int | None = None,
-        pool: dict[str, Any] | None = None,
-        chunk_size: int | None = None,
-        **options: Any,
-    ) -> Any:
+    @arguments_of(encode)
+    def encode_query(self, inputs: Texts, **options: Any) -> Any:
         """`encode` with the prompt called `query`, unless one is given.
 
         Every model has that prompt; it is empty unless the model or the constructor defines it, and replaces the
@@ -220,27 +203,10 @@ class SentenceTransformer(Model):
             ...     model.encode_query("Where is the cat?").shape
             (384,)
         """
-        return self._encode(inputs, Wanted.of(locals(), "query"))
+        return self._encode(inputs, Wanted.of(options, "query"))
 
-    @texts_by_any_name
-    def encode_document(
-        self,
-        inputs: Texts,
-        prompt_name: str | None = None,
-        prompt: str | None = None,
-        batch_size: int = 32,
-        show_progress_bar: bool | None = None,
-        output_value: Output | None = "sentence_embedding",
-        precision: str | None = "float32",
-        convert_to_numpy: bool = True,
-        convert_to_tensor: bool = False,
-        device: Any = None,
-        normalize_embeddings: bool = False,
-        truncate_dim: int | None = None,
-        pool: dict[str, Any] | None = None,
-        chunk_size: int | None = None,
-        **options: Any,
-    ) -> Any:
+    @arguments_of(encode)
+    def encode_document(self, inputs: Texts, **options: Any) -> Any:
         """`encode` with the first existing prompt of `document`, `passage` and `corpus`, unless one is given.
 
         Arguments and results are those of `encode`.
@@ -253,7 +219,7 @@ class SentenceTransformer(Model):
             ...     model.encode_document("Where is the cat?").shape
             (384,)
         """
-        return self._encode(inputs, Wanted.of(locals(), "document"))
+        return self._encode(inputs, Wanted.of(options, "document"))
 
     def encode_multi_process(
         self,

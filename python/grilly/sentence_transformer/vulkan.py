@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError
 from grilly.inputs import check_device
-from grilly.sentence_transformer.aliases import texts_by_any_name
+from grilly.sentence_transformer.aliases import arguments_of, texts_by_any_name
 from grilly.sentence_transformer.arguments import Arguments
 from grilly.sentence_transformer.encoding import Output, Texts, Wanted
 from grilly.sentence_transformer.model import Model
@@ -204,26 +204,8 @@ class VulkanSentenceTransformer(Model):
         """
         return self._encode(texts, Wanted.of(locals()))
 
-    @texts_by_any_name
-    def encode_query(
-        self,
-        texts: Texts,
-        batch_size: int = 32,
-        show_progress_bar: bool | None = False,
-        normalize_embeddings: bool = True,
-        *,
-        prompt_name: str | None = None,
-        prompt: str | None = None,
-        output_value: Output | None = "sentence_embedding",
-        precision: str | None = "float32",
-        convert_to_numpy: bool = True,
-        convert_to_tensor: bool = False,
-        device: Any = None,
-        truncate_dim: int | None = None,
-        pool: dict[str, Any] | None = None,
-        chunk_size: int | None = None,
-        **options: Any,
-    ) -> Any:
+    @arguments_of(encode)
+    def encode_query(self, texts: Texts, **options: Any) -> Any:
         """`encode` with the prompt called `query`, unless one is given.
 
         Every model has that prompt; it is empty unless the model or the constructor defines it, and replaces the
@@ -235,28 +217,10 @@ class VulkanSentenceTransformer(Model):
             >>> model.encode_query("Where is the cat?").shape
             (384,)
         """
-        return self._encode(texts, Wanted.of(locals(), "query"))
+        return self._encode(texts, Wanted.of(options, "query"))
 
-    @texts_by_any_name
-    def encode_document(
-        self,
-        texts: Texts,
-        batch_size: int = 32,
-        show_progress_bar: bool | None = False,
-        normalize_embeddings: bool = True,
-        *,
-        prompt_name: str | None = None,
-        prompt: str | None = None,
-        output_value: Output | None = "sentence_embedding",
-        precision: str | None = "float32",
-        convert_to_numpy: bool = True,
-        convert_to_tensor: bool = False,
-        device: Any = None,
-        truncate_dim: int | None = None,
-        pool: dict[str, Any] | None = None,
-        chunk_size: int | None = None,
-        **options: Any,
-    ) -> Any:
+    @arguments_of(encode)
+    def encode_document(self, texts: Texts, **options: Any) -> Any:
         """`encode` with the first existing prompt of `document`, `passage` and `corpus`, unless one is given.
 
         Arguments and results are those of `encode`.
@@ -267,7 +231,7 @@ class VulkanSentenceTransformer(Model):
             >>> model.encode_document(["The cat sits on the mat."]).shape
             (1, 384)
         """
-        return self._encode(texts, Wanted.of(locals(), "document"))
+        return self._encode(texts, Wanted.of(options, "document"))
 
     def encode_multi_process(
         self,
