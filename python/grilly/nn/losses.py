@@ -6,15 +6,22 @@ import numpy as np
 
 from grilly import functional
 from grilly.functional.checks import one_of
+from grilly.functional.cross_entropy import REDUCTIONS
 from grilly.functional.dispatch import Operand, Result
 from grilly.nn.module import Module
 
 __all__ = ["BCELoss", "CrossEntropyLoss", "MSELoss"]
 
-REDUCTIONS = ("mean", "sum", "none")
+
+class Loss(Module):
+    """A loss with a reduction."""
+
+    def __init__(self, reduction: str = "mean") -> None:
+        super().__init__()
+        self.reduction = one_of(type(self).__name__, "reduction", reduction, REDUCTIONS)
 
 
-class MSELoss(Module):
+class MSELoss(Loss):
     """`functional.mse_loss`.
 
     Args:
@@ -27,10 +34,6 @@ class MSELoss(Module):
         >>> float(nn.MSELoss()([1.0, 5.0], [1.0, 1.0]))
         8.0
     """
-
-    def __init__(self, reduction: str = "mean") -> None:
-        super().__init__()
-        self.reduction = one_of("MSELoss", "reduction", reduction, REDUCTIONS)
 
     def forward(self, input: Operand, target: Operand) -> Result:
         """`functional.mse_loss`.
@@ -53,7 +56,7 @@ class MSELoss(Module):
         return functional.mse_loss_backward(first(grad_output, self.reduction, input), input, target, self.reduction)
 
 
-class CrossEntropyLoss(Module):
+class CrossEntropyLoss(Loss):
     """`functional.cross_entropy`.
 
     Args:
@@ -69,8 +72,7 @@ class CrossEntropyLoss(Module):
     """
 
     def __init__(self, reduction: str = "mean", ignore_index: int = -100) -> None:
-        super().__init__()
-        self.reduction = one_of("CrossEntropyLoss", "reduction", reduction, REDUCTIONS)
+        super().__init__(reduction)
         self.ignore_index = ignore_index
 
     def forward(self, input: Operand, target: Operand) -> Result:
@@ -95,7 +97,7 @@ class CrossEntropyLoss(Module):
         return functional.cross_entropy_backward(g, input, target, None, self.reduction, ignore_index=self.ignore_index)
 
 
-class BCELoss(Module):
+class BCELoss(Loss):
     """`functional.binary_cross_entropy`.
 
     Args:
@@ -108,10 +110,6 @@ class BCELoss(Module):
         >>> round(float(nn.BCELoss()([0.5], [1.0])), 4)
         0.6931
     """
-
-    def __init__(self, reduction: str = "mean") -> None:
-        super().__init__()
-        self.reduction = one_of("BCELoss", "reduction", reduction, REDUCTIONS)
 
     def forward(self, input: Operand, target: Operand) -> Result:
         """`functional.binary_cross_entropy`.
