@@ -274,7 +274,7 @@ class Program:
             >>> graph.program([graph.call("binary", state, state, kind="add")], "cpu").states()["s"].tolist()
             [1.0]
         """
-        return {name: wrap(state) for name, state in zip(self._names, self._running().states(), strict=True)}
+        return {name: self._state(place) for place, name in enumerate(self._names)}
 
     def release(self) -> None:
         """Ends the program: its parameters get their numbers back and may be written again.
@@ -294,7 +294,7 @@ class Program:
         self._core, self._parameters = None, []
 
     def _state(self, place: int) -> VulkanTensor:
-        return wrap(self._running().states()[place])
+        return wrap(self._running().state(place))
 
     def _running(self) -> _core.Program:
         if self._core is None:

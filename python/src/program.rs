@@ -128,9 +128,8 @@ impl Program {
         Ok(outputs.into_iter().map(|output| Array::new(self.engine.bind(py), output)).collect())
     }
 
-    /// The current states, in the order in which they were added.
-    fn states(&self, py: Python<'_>) -> PyResult<Vec<Array>> {
-        let states = self.program.get("program")?.states();
-        Ok(states.into_iter().map(|state| Array::new(self.engine.bind(py), state)).collect())
+    /// A current state, by its place in the order in which they were added.
+    fn state(&self, py: Python<'_>, place: usize) -> PyResult<Array> {
+        Ok(Array::new(self.engine.bind(py), self.program.get("program")?.state(place)?))
     }
 }

@@ -189,6 +189,15 @@ impl Program {
     pub fn states(&self) -> Vec<Array> {
         self.states.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+
+    /// One of [`Program::states`], by its place among them.
+    ///
+    /// # Errors
+    /// `IndexOutOfRange` for a place beyond the last.
+    pub fn state(&self, place: usize) -> Result<Array> {
+        let state = self.states.lock().unwrap_or_else(PoisonError::into_inner).get(place).cloned();
+        state.ok_or_else(|| Error::IndexOutOfRange(format!("program: there is no state {place}")))
+    }
 }
 
 impl Read {
