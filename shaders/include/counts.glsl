@@ -11,14 +11,14 @@ layout(std430, binding = 0) readonly buffer Counts {
     uint rows;                                                                                                         \
     uint columns;
 
-// Rows of a tensor in this batch: `rows_of` is 0 for `fixed_rows`, 1 for tokens, 2 for texts, 3 for texts + 1, and 4 + n
-// for `others[n]`.
-uint batch_rows(uint rows_of, uint fixed_rows) {
+// Rows of a tensor in this batch: `rows` if `rows_of` is 0; else so many for each token with 1, text with 2, of texts + 1
+// with 3, and of `others[n]` with 4 + n.
+uint batch_rows(uint rows_of, uint rows) {
     switch (rows_of) {
-        case 1u: return counts.tokens;
-        case 2u: return counts.texts;
-        case 3u: return counts.texts + 1u;
-        case 0u: return fixed_rows;
-        default: return counts.others[rows_of - 4u];
+        case 1u: return counts.tokens * rows;
+        case 2u: return counts.texts * rows;
+        case 3u: return (counts.texts + 1u) * rows;
+        case 0u: return rows;
+        default: return counts.others[rows_of - 4u] * rows;
     }
 }

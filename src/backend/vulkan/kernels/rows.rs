@@ -31,7 +31,7 @@ pub struct Rows {
     pub count: Dim,
     /// `rows_of` of `shaders/include/counts.glsl`.
     pub rows_of: u32,
-    /// The number of rows where it is fixed; 0 where the batch determines it.
+    /// The number of rows where it is fixed; where the batch determines it, the rows of each that it counts.
     pub rows: u32,
     /// Columns: the last axis, or 1 for a vector whose length the batch determines.
     pub columns: u32,
@@ -43,10 +43,10 @@ impl Rows {
         let (rows_of, rows) = match count {
             Dim::Fixed(n) => (0, n as u32),
             Dim::Length => (0, 0),
-            Dim::Tokens => (1, 0),
-            Dim::Texts => (2, 0),
-            Dim::Boundaries => (3, 0),
-            Dim::Counted(number) => (4 + number as u32, 0),
+            Dim::Tokens => (1, 1),
+            Dim::Texts => (2, 1),
+            Dim::Boundaries => (3, 1),
+            Dim::Counted(number) => (4 + number as u32, 1),
         };
         Rows { count, rows_of, rows, columns }
     }
@@ -68,6 +68,20 @@ impl Rows {
             }
         };
         Ok(Rows::new(count, shape.columns() as u32))
+    }
+
+    /// Rows of a shape, where a row that the batch counts may consist of several: `[T, heads, columns]`. Only for grids
+    /// of [`Held::grid`].
+    ///
+    /// # Errors
+    /// As [`Rows::of`], for more than three axes.
+    pub fn of_each(shape: &Shape) -> Result<Rows> {
+        match shape.0[..] {
+            [count @ (Dim::Tokens | Dim::Texts | Dim::Counted(_)), Dim::Fixed(each), Dim::Fixed(columns)] => {
+                Ok(Rows { rows: each as u32, ..Rows::new(count, columns as u32) })
+            }
+            _ => Rows::of(shape),
+        }
     }
 
     /// One row of one column per element of a shape.
@@ -126,7 +140,8 @@ impl Held {
         let per = rows_per_group(self.lanes);
         match rows.count {
             Dim::Fixed(n) => spread((n as u64).div_ceil(u64::from(per))),
-            dim => along(Extent::Tiles { dim, per }),
+            // As many workgroups along y as each counted row has rows, so that x depends on the count alone.
+            dim => [Extent::Tiles { dim, per }, Extent::Fixed(rows.rows), Extent::ONE],
         }
     }
 }
@@ -232,6 +247,12 @@ mod tests {
         assert_eq!(rows(Shape::fixed(&[2, 3, 5])), Rows::new(Dim::Fixed(6), 5));
         assert_eq!(rows(Shape::vector(Dim::Tokens)), Rows::new(Dim::Tokens, 1));
         assert_eq!(rows(Shape::matrix(Dim::Texts, 7)), Rows::new(Dim::Texts, 7));
-        assert!(Rows::of(&Shape(vec![Dim::Tokens, Dim::Fixed(2), Dim::Fixed(3)])).is_err());
+        let heads = Shape(vec![Dim::Tokens, Dim::Fixed(2), Dim::Fixed(3)]);
+        assert!(Rows::of(&heads).is_err());
+        let each = Rows::of_each(&heads).unwrap();
+        assert_eq!(each, Rows { rows: 2, ..Rows::new(Dim::Tokens, 3) });
+        let tiles = Extent::Tiles { dim: Dim::Tokens, per: rows_per_group(LANES) };
+        assert_eq!(Held::of(3).grid(each), [tiles, Extent::Fixed(2), Extent::ONE]);
+        assert_eq!(Rows::of_each(&Shape::matrix(Dim::Texts, 7)).unwrap(), rows(Shape::matrix(Dim::Texts, 7)));
     }
 }

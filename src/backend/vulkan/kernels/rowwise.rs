@@ -20,7 +20,7 @@ type Norm = layer_norm::Push;
 
 /// A norm of the result's rows, or its gradient.
 fn norm<C: Specialization<Push = Norm> + From<Held>>(to: &mut Lowering<'_>, eps: f32) -> Result<()> {
-    let rows = Rows::of(&to.result().shape)?;
+    let rows = Rows::of_each(&to.result().shape)?;
     let form = Held::of(rows.columns);
     to.dispatch(Norm { eps, ..rows.into() }, C::from(form), form.grid(rows))
 }

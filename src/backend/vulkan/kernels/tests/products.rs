@@ -14,7 +14,7 @@ fn linear_has_one_dispatch_with_its_epilogue() {
     check(dispatch);
     assert_eq!(dispatch.grid, [Extent::Fixed(12), tokens(128), Extent::Fixed(1)]);
     // rows_of: tokens; rows; n; k; column; y_columns.
-    assert_eq!(push(dispatch), [1, 0, 1536, 384, 0, 1536]);
+    assert_eq!(push(dispatch), [1, 1, 1536, 384, 0, 1536]);
     for (name, expected) in [("vector", 1), ("bias", 1), ("residual", 1), ("activation", 1)] {
         assert_eq!(constant(dispatch, name), expected, "{name}");
     }

@@ -52,7 +52,7 @@ fn a_large_table_is_one_dispatch_a_slice_and_the_rest_is_added() {
 fn rows_and_elements_are_tiled() {
     let norm = &on_floor(LayerNorm { eps: 1e-12 }, &[Rows(384), Weight(vec![384]), Weight(vec![384])])[0];
     check(norm);
-    assert_eq!((norm.grid[0], push(norm)), (tokens(8), &[1, 0, 384, 1e-12f32.to_bits()][..]));
+    assert_eq!((norm.grid[0], push(norm)), (tokens(8), &[1, 1, 384, 1e-12f32.to_bits()][..]));
     assert_eq!(["lanes", "quads", "held", "vector"].map(|n| constant(norm, n)), [32, 3, 1, 1]);
     let wide = &on_floor(RmsNorm { eps: 1e-6 }, &[Rows(9001), Weight(vec![9001])])[0];
     check(wide);
