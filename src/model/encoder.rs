@@ -1,6 +1,7 @@
 //! The graph builder: from `EncoderSpec` and heads to a graph.
 
 use super::heads::Head;
+use super::relative_biases::by_slope;
 use super::spec::{EncoderSpec, Layer, NormKind, Norms, Order, PositionRows, Positions, Product, Table};
 use super::weights::Needed;
 use crate::dtype::DType;
@@ -148,10 +149,11 @@ impl Builder<'_> {
 
     fn shared(&mut self) -> Result<Shared> {
         let spec = self.spec;
-        let biases = spec.relative_biases.as_ref().map(|biases| {
-            let shape = Shape::fixed(&[spec.heads, biases.distances()]);
-            self.graph.weight(vec![biases.part(spec.heads)], shape)
-        });
+        let alibi = || by_slope(&spec.slopes, spec.positions.longest_text());
+        let biases = spec.relative_biases.as_ref().map(|biases| (biases.part(spec.heads), biases.distances()));
+        let biases = biases.or_else(|| (!spec.slopes.is_empty()).then(alibi));
+        let biases =
+            biases.map(|(part, distances)| self.graph.weight(vec![part], Shape::fixed(&[spec.heads, distances])));
         let mut rotary = Vec::new();
         for (kind, positions) in spec.rotary.iter().enumerate() {
             let (places, rows) = positions.rows(spec.positions.longest_text());

@@ -52,6 +52,22 @@ impl RelativeBiases {
     }
 }
 
+/// The slopes of ALiBi (Press et al. 2022): `2^(-8 k / heads)` for `k` from 1 on; for a number of heads that is not a
+/// power of two those of the next smaller one, then every second one of the next larger.
+pub fn slopes(heads: usize) -> Vec<f32> {
+    let of = |heads: usize| (1..=heads).map(move |k| (-8.0 * k as f64 / heads as f64).exp2() as f32);
+    let smaller = 1 << heads.ilog2();
+    of(smaller).chain(of(2 * smaller).step_by(2)).take(heads).collect()
+}
+
+/// The biases of ALiBi for all distances in texts of so many tokens: `[heads, 2 longest - 1]`, as attention reads them.
+pub fn by_slope(slopes: &[f32], longest: usize) -> (Part, usize) {
+    let reach = longest as i64 - 1;
+    let values = slopes.iter().flat_map(|slope| (-reach..=reach).map(move |at| -slope * at.unsigned_abs() as f32));
+    let columns = 2 * longest - 1;
+    (Part::computed("ALiBi", &[slopes.len(), columns], values), columns)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,6 +87,18 @@ mod tests {
                 assert_eq!(biases().bucket(distance), 16 + bucket, "{distance} after");
             }
         }
+    }
+
+    #[test]
+    fn slopes_are_the_papers() {
+        assert_eq!(slopes(8), [0.5, 0.25, 0.125, 0.0625, 0.03125, 1.0 / 64.0, 1.0 / 128.0, 1.0 / 256.0]);
+        let root = 0.5f32.sqrt();
+        assert_eq!(slopes(12)[7..], [1.0 / 256.0, root, root / 2.0, root / 4.0, root / 8.0]);
+        assert_eq!((slopes(1), slopes(3)), (vec![1.0 / 256.0], vec![0.0625, 1.0 / 256.0, 0.25]));
+        let (part, columns) = by_slope(&[0.5], 3);
+        let bytes = part.computed.as_deref().unwrap();
+        let values = bytes.chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().unwrap()));
+        assert_eq!((values.collect::<Vec<_>>(), columns), (vec![-1.0, -0.5, 0.0, -0.5, -1.0], 5));
     }
 
     #[test]

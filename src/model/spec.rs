@@ -224,6 +224,8 @@ pub struct EncoderSpec {
     pub embedding_projection: Option<String>,
     /// Biases of the scores by distance, one table for all layers.
     pub relative_biases: Option<RelativeBiases>,
+    /// Of ALiBi, one per head: the score of a key loses this factor of its distance. Empty for none.
+    pub slopes: Vec<f32>,
     /// Whether a token sees only itself and earlier tokens.
     pub causal: bool,
     /// Whether attention and feed-forward part read the same `x`: `x + attention(x) + feed_forward(x)`, as GPT-NeoX.
@@ -258,6 +260,7 @@ impl EncoderSpec {
             embedding_norm: None,
             embedding_projection: None,
             relative_biases: None,
+            slopes: Vec::new(),
             causal: false,
             parallel: false,
             final_norm: None,

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from fixtures import jina_bert
 from models import families
 from models.golden import normalized, per_text
 from sentence_transformers import SentenceTransformer
@@ -11,6 +12,7 @@ import grilly
 
 UNIT = 1e-6  # for rows of unit length, as in test_live.py
 NARROW = 1.5  # times the largest error of theirs in the same type, both from float64
+assert jina_bert.JinaBertModel  # the import makes it known to transformers
 STORED = {"xlm-roberta-float16": "float16", "mpnet-bfloat16": "bfloat16", "qwen2-matrix": "bfloat16"}
 
 

@@ -322,3 +322,17 @@ def test_adapters_for_tasks(family):
     folder = family("jina_embeddings_v3")
     change_json(folder / "config.json", lora_adaptations=["retrieval.query", "text-matching"])
     message(folder, UnsupportedError, "config.json", 'lora_adaptations ["retrieval.query","text-matching"]', "adapters")
+
+
+@pytest.mark.parametrize("kind", ["original", None])
+def test_variants_of_jina_v2(family, kind):
+    folder = family("jina-bert")
+    change_json(folder / "config.json", feed_forward_type=kind)
+    message(folder, UnsupportedError, "config.json", 'feed_forward_type "original" with ALiBi', "known are geglu")
+
+
+def test_alibi_is_never_run_as_learned_positions(family):
+    folder = family("jina-bert")
+    own = ["auto_map", "emb_pooler", "feed_forward_type"]
+    change_json(folder / "config.json", position_embedding_type="absolute", **dict.fromkeys(own, ...))
+    message(folder, WeightsError, "missing embeddings.position_embeddings.weight", "unexpected encoder.layer.0.mlp")

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::config::{self, BERT_KEYS, name_rules, segments};
+use super::jina_bert;
 use crate::Result;
 use crate::model::spec::{EncoderSpec, NameRules};
 
@@ -13,6 +14,9 @@ use crate::model::spec::{EncoderSpec, NameRules};
 /// # Errors
 /// As [`config::read`].
 pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
+    if config.get("position_embedding_type").and_then(Value::as_str) == Some(jina_bert::POSITIONS) {
+        return jina_bert::read(config, path);
+    }
     Ok((config::read(config, path, &BERT_KEYS, segments)?, name_rules("bert.", &["cls.*"])))
 }
 

@@ -87,6 +87,7 @@ pub(super) fn read<'a>(
         embedding_norm: Some("embeddings.LayerNorm".into()),
         embedding_projection: None,
         relative_biases: None,
+        slopes: Vec::new(),
         causal: false,
         parallel: false,
         final_norm: None,

@@ -8,6 +8,7 @@ mod electra;
 mod gpt2;
 mod gte;
 mod harmless;
+mod jina_bert;
 mod jina_embeddings_v3;
 mod llama;
 mod modernbert;

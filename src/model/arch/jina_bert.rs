@@ -1,0 +1,80 @@
+//! Jina v2 (Günther et al. 2023): BERT with ALiBi in place of a table of positions and a gated feed-forward part.
+//!
+//! Its `model_type` is that of BERT; `position_embedding_type` tells them apart.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::config::{self, BERT_KEYS, Keys, name_rules, segments};
+use crate::Result;
+use crate::model::fields::unsupported;
+use crate::model::relative_biases::slopes;
+use crate::model::spec::{EncoderSpec, Layer, NameRules, Norms, Order, Product};
+use crate::ops::ActivationKind;
+
+/// `position_embedding_type` of such a configuration.
+pub(super) const POSITIONS: &str = "alibi";
+
+const KEYS: Keys = Keys { unused: UNUSED, ..BERT_KEYS };
+/// What the hub's code does not use.
+const UNUSED: &[&str] =
+    &["type_vocab_size", "pad_token_id", "attn_implementation", "auto_map", "emb_pooler", "model_max_length"];
+
+/// Reads a configuration with ALiBi.
+///
+/// # Errors
+/// As [`config::read`]; `Unsupported` for variants of the model.
+pub(super) fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
+    config::only(config, path, &[("position_embedding_type", json!(POSITIONS))])?;
+    let kind = config.get("feed_forward_type").and_then(Value::as_str);
+    let activation = match kind {
+        Some("geglu") => ActivationKind::GeluErf,
+        Some("reglu") => ActivationKind::Relu,
+        other => {
+            let what = format_args!("feed_forward_type {:?} with ALiBi", other.unwrap_or("original"));
+            return Err(unsupported(path, what, "known are geglu, reglu"));
+        }
+    };
+    let mut plain = config.clone();
+    plain.retain(|key, _| !["position_embedding_type", "feed_forward_type"].contains(&key.as_str()));
+    let spec = config::read(&plain, path, &KEYS, segments)?;
+    let spec =
+        EncoderSpec { positions: config::longest(&spec), slopes: slopes(spec.heads), activation, gated: true, ..spec };
+    let spec = spec.with_layers(|number| {
+        let name = |part: &str| format!("encoder.layer.{number}.mlp.{part}");
+        Layer {
+            feed_forward_in: Product { order: Order::GateFirst, ..Product::plain([name("gated_layers")]) },
+            feed_forward_out: Product::biased([name("wo")]),
+            feed_forward_norms: Norms::sum(name("layernorm")),
+            ..config::layer(number)
+        }
+    });
+    Ok((spec, name_rules("bert.", &["cls.*"])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bert;
+    use super::*;
+    use crate::model::spec::Positions;
+
+    fn reading(feed_forward: Value) -> Result<(EncoderSpec, NameRules)> {
+        let config = json!({"hidden_size": 48, "num_hidden_layers": 1, "num_attention_heads": 4, "vocab_size": 100,
+            "intermediate_size": 96, "max_position_embeddings": 64, "position_embedding_type": "alibi",
+            "feed_forward_type": feed_forward});
+        bert::read(config.as_object().unwrap(), Path::new("config.json"))
+    }
+
+    #[test]
+    fn alibi_tells_it_from_bert() {
+        let (spec, _) = reading(json!("reglu")).unwrap();
+        assert_eq!((spec.slopes, spec.activation), (vec![0.25, 0.0625, 1.0 / 64.0, 1.0 / 256.0], ActivationKind::Relu));
+        assert_eq!((spec.positions, spec.gated), (Positions::None { longest: 64 }, true));
+        assert_eq!(spec.layers[0].feed_forward_in.names, ["encoder.layer.0.mlp.gated_layers"]);
+        for kind in [json!("original"), Value::Null] {
+            let error = reading(kind).unwrap_err().to_string();
+            assert!(error.contains("feed_forward_type \"original\" with ALiBi"), "{error}");
+        }
+    }
+}
