@@ -127,7 +127,11 @@ impl Builder<'_> {
         let spec = self.spec;
         let mut words = Part::from(spec.words.name.clone());
         if spec.word_scale != 1.0 {
-            words.recipe.push(Recipe::scaled(spec.word_scale));
+            let mut scale = [spec.word_scale];
+            if spec.word_scale_rounded {
+                self.dtype.round(&mut scale);
+            }
+            words.recipe.push(Recipe::scaled(scale[0]));
         }
         let shape = Shape::fixed(&[spec.words.rows, spec.embedding]);
         let mut operands = vec![self.input(Input::Words), self.graph.weight_as(self.dtype, vec![words], shape)];

@@ -210,6 +210,8 @@ pub struct EncoderSpec {
     pub words: Table,
     /// Factor on the word embeddings.
     pub word_scale: f32,
+    /// Whether that factor is rounded to the type of the table, as Gemma's.
+    pub word_scale_rounded: bool,
     /// Factor on the result of each part of a layer, before it is added.
     pub residual_scale: f32,
     /// Segment embeddings, if the model has them.
@@ -253,6 +255,7 @@ impl EncoderSpec {
             norm_eps: 0.0,
             words,
             word_scale: 1.0,
+            word_scale_rounded: false,
             residual_scale: 1.0,
             token_types: None,
             positions: Positions::None { longest: i32::MAX as usize },

@@ -70,8 +70,9 @@ def write(fixture: dict, folder: Path) -> Path:
     for name, content in fixture["files"].items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(json.dumps(content, indent=2), encoding="utf-8")
-    tensors = {name: draw(name, shape) for name, shape in fixture["tensors"].items()}
-    safetensors_file.write(folder / "model.safetensors", tensors, fixture["stored"])
+    for part, shapes in {"": fixture["tensors"], **fixture.get("parts", {})}.items():
+        tensors = {name: draw(f"{part}{name}", shape) for name, shape in shapes.items()}
+        safetensors_file.write(folder / part / "model.safetensors", tensors, fixture["stored"])
     return folder
 
 

@@ -69,6 +69,7 @@ pub(super) fn read<'a>(
         score_scale: None,
         words: table("word", fields.size("vocab_size", 1..=MOST_ROWS)),
         word_scale: 1.0,
+        word_scale_rounded: false,
         residual_scale: 1.0,
         token_types: None,
         positions: Positions::Learned {

@@ -74,7 +74,6 @@ pub(super) fn read_as<'a>(
             fields.fault(format!("{} {heads} is not a multiple of num_key_value_heads {groups}", keys.heads));
         }
         spec.head_dim = fields.optional_size("head_dim", 1..=MOST_COLUMNS).unwrap_or(spec.head_dim);
-        spec.rotary = vec![rope::read(fields, spec.head_dim, ("rope_theta", 10_000.0))];
         spec.positions = config::longest(spec);
         spec.words.name = "embed_tokens.weight".into();
         spec.embedding_norm = None;
@@ -84,6 +83,9 @@ pub(super) fn read_as<'a>(
         spec.final_norm = Some("norm".into());
         spec.layers = (0..spec.layers.len()).map(layer).collect();
         own(fields, spec);
+        if spec.rotary.is_empty() {
+            spec.rotary = vec![rope::read(fields, spec.head_dim, ("rope_theta", 10_000.0))];
+        }
     })?;
     let heads = ["lm_head.*", "score.*", "classifier.*", "qa_outputs.*", "*.rotary_emb.inv_freq"];
     let rules =

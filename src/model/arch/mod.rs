@@ -5,7 +5,11 @@ mod bert;
 mod config;
 mod distilbert;
 mod electra;
+mod eurobert;
+mod gemma3;
 mod gpt2;
+mod gpt_neox;
+mod granite;
 mod gte;
 mod harmless;
 mod jina_bert;
@@ -14,6 +18,7 @@ mod llama;
 mod modernbert;
 mod mpnet;
 mod nomic_bert;
+mod qwen3;
 mod roberta;
 mod rope;
 mod rotary_bert;
@@ -55,7 +60,11 @@ pub const ARCHITECTURES: &[Architecture] = &[
     row("camembert", "Camembert", &["roberta."], roberta::read),
     row("distilbert", "DistilBert", &["distilbert.", "transformer.layer."], distilbert::read),
     row("electra", "Electra", &["electra.", "embeddings_project."], electra::read),
+    row("eurobert", "EuroBert", llama::MARKS, eurobert::read),
+    row("gemma3_text", "Gemma3Text", llama::MARKS, gemma3::read),
     row("gpt2", "GPT2", &["h.0.attn.c_attn.", "transformer.h."], gpt2::read),
+    row("gpt_neox", "GPTNeoX", &["gpt_neox.", "layers.0.attention.query_key_value."], gpt_neox::read),
+    row("granite", "Granite", llama::MARKS, granite::read),
     row("gte", "Gte", &["gte.", "encoder.layer.0.attention.qkv_proj."], gte::read),
     row(
         "jina_embeddings_v3",
@@ -75,6 +84,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
     row("new", "New", &["new.", "encoder.layer.0.attention.qkv_proj."], gte::read_new),
     row("nomic_bert", "NomicBert", &["nomic_bert.", "encoder.layers.0.attn.Wqkv."], nomic_bert::read),
     row("qwen2", "Qwen2", llama::MARKS, llama::qwen2),
+    row("qwen3", "Qwen3", llama::MARKS, qwen3::read),
     row("roberta", "Roberta", &["roberta."], roberta::read),
     row("xlm-roberta", "XLMRoberta", &["roberta."], roberta::read),
 ];

@@ -158,7 +158,14 @@ pub(super) fn read(fields: &mut Fields<'_>, columns: usize, key: (&str, f64)) ->
     given.unwrap_or_else(|| Rotary::new(usual.base, usual.columns))
 }
 
-/// The same for the layers of one kind of `layer_types`; the older form is a key with its default.
+/// Share of a head's columns that turn: `partial_rotary_factor` among the parameters, or an older key with its default.
+pub(super) fn share(fields: &mut Fields<'_>, (key, usual): (&str, f64)) -> f64 {
+    let usual = fields.number_or(key, usual, 0.0..=1.0);
+    let given = fields.within("rope_parameters", |fields| fields.number_or("partial_rotary_factor", usual, 0.0..=1.0));
+    given.unwrap_or(usual)
+}
+
+/// The same as [`read`] for the layers of one kind of `layer_types`; the older form is a key with its default.
 pub(super) fn of_layers(fields: &mut Fields<'_>, kind: &str, columns: usize, key: (&str, f64)) -> Rotary {
     let usual = Usual::of(fields, columns, key);
     let given = fields.within("rope_parameters", |fields| fields.within(kind, |fields| usual.parameters(fields)));

@@ -17,6 +17,9 @@ fn reading(model_type: &str, changes: Value) -> Result<(EncoderSpec, NameRules)>
             "dim": 48, "n_layers": 2, "n_heads": 4, "hidden_dim": 96, "activation": "relu", "max_position_embeddings": 66
         }),
         "gpt2" => json!({"n_embd": 48, "n_layer": 2, "n_head": 4, "n_positions": 66}),
+        "gpt_neox" => {
+            json!({"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96})
+        }
         _ => json!({
             "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96,
             "max_position_embeddings": 66
@@ -149,6 +152,57 @@ fn llama_and_its_kin_have_groups_of_heads_and_windows() {
 }
 
 #[test]
+fn relatives_of_llama_change_what_differs() {
+    let qwen = spec("qwen3", json!({"attention_bias": true, "mlp_bias": true}));
+    let layer = &qwen.layers[1];
+    assert_eq!(qwen.head_dim, 128);
+    assert_eq!(layer.head_norms, Some(["layers.1.self_attn.q_norm".into(), "layers.1.self_attn.k_norm".into()]));
+    assert!(layer.attention_output.bias && !layer.feed_forward_out.bias);
+    let euro = spec("eurobert", json!({"is_causal": true, "mlp_bias": true}));
+    assert!(!euro.causal && euro.layers[0].feed_forward_in.bias && euro.norm_eps == 1e-5);
+    let granite = spec("granite", json!({"embedding_multiplier": 12, "residual_multiplier": 0.5}));
+    assert_eq!((granite.word_scale, granite.score_scale, granite.residual_scale), (12.0, Some(1.0), 0.5));
+    assert!(fault("granite", json!({"attention_multiplier": 0})).contains("attention_multiplier is 0"));
+}
+
+#[test]
+fn gemma_has_windows_and_rotary_positions_of_two_kinds() {
+    let kinds = json!(["sliding_attention", "full_attention"]);
+    for (changes, windows) in [
+        (json!({"layer_types": kinds}), [4095, 0]),
+        (json!({"layer_types": kinds, "sliding_window": 512, "use_bidirectional_attention": true}), [256, 0]),
+        (json!({"sliding_window": 17, "use_bidirectional_attention": true}), [8, 8]),
+        (json!({"sliding_window": 16, "sliding_window_pattern": 1}), [0, 0]),
+        (json!({"sliding_window": null}), [0, 0]),
+    ] {
+        let found = spec("gemma3_text", changes.clone());
+        assert_eq!(found.layers.iter().map(|layer| layer.window).collect::<Vec<_>>(), windows, "{changes}");
+        assert_eq!(found.causal, !changes["use_bidirectional_attention"].as_bool().unwrap_or(false));
+    }
+    let scaled = json!({"head_dim": 4, "layer_types": kinds, "rope_scaling": {"type": "linear", "factor": 2.0}});
+    let gemma = spec("gemma3_text", scaled);
+    assert_eq!(gemma.layers.iter().map(|layer| layer.rotary).collect::<Vec<_>>(), [Some(1), Some(0)]);
+    assert_eq!(
+        (&gemma.rotary[0].frequencies[..], &gemma.rotary[1].frequencies[..]),
+        (&[0.5, 5e-4][..], &[1.0, 0.01][..])
+    );
+    assert_eq!((gemma.score_scale, gemma.word_scale), (Some(1.0 / 16.0), 48f32.sqrt()));
+    let norms = &gemma.layers[0].feed_forward_norms;
+    assert_eq!(norms.after.as_deref(), Some("layers.0.post_feedforward_layernorm"));
+}
+
+#[test]
+fn gpt_neox_turns_a_share_of_the_columns() {
+    let usual = spec("gpt_neox", json!({}));
+    assert!(usual.parallel && usual.causal && usual.layers[0].query_key_value.order == Order::ByHead);
+    assert_eq!((usual.head_dim, usual.rotary[0].frequencies.len()), (16, 2));
+    let other = spec("gpt_neox", json!({"rope_parameters": {"partial_rotary_factor": 1.0}}));
+    assert_eq!(other.rotary[0].frequencies.len(), 8);
+    assert!(!spec("gpt_neox", json!({"rotary_pct": 0.5, "attention_bias": false})).layers[0].attention_output.bias);
+    assert!(fault("gpt_neox", json!({"rotary_pct": 2})).contains("rotary_pct is 2"));
+}
+
+#[test]
 fn electra_has_embeddings_of_their_own_width() {
     let narrow = spec("electra", json!({"embedding_size": 16}));
     assert_eq!((narrow.embedding, narrow.embedding_projection.as_deref()), (16, Some("embeddings_project")));
@@ -181,6 +235,9 @@ fn prefixes_and_heads_are_left_out() {
         ("llama", "model.layers.1.mlp.up_proj.weight", Some("layers.1.mlp.up_proj.weight")),
         ("llama", "model.layers.1.self_attn.rotary_emb.inv_freq", None),
         ("qwen2", "lm_head.weight", None),
+        ("eurobert", "dense.weight", None),
+        ("gpt_neox", "gpt_neox.layers.0.attention.masked_bias", None),
+        ("gpt_neox", "gpt_neox.layers.0.attention.dense.bias", Some("layers.0.attention.dense.bias")),
     ] {
         assert_eq!(reading(model_type, json!({})).unwrap().1.uniform(stored).as_deref(), uniform, "{stored}");
     }

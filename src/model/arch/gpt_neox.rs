@@ -1,0 +1,66 @@
+//! GPT-NeoX (Black et al. 2022): pre-norm, causal, both parts of a layer on the same operand, rotary positions in a part
+//! of each head's columns.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::config::{self, Keys};
+use super::rope;
+use crate::Result;
+use crate::model::spec::{EncoderSpec, Layer, NameRules, Norms, Order, Product};
+
+const KEYS: Keys = Keys {
+    hidden: "hidden_size",
+    layers: "num_hidden_layers",
+    heads: "num_attention_heads",
+    intermediate: "intermediate_size",
+    expansion: None,
+    positions: "max_position_embeddings",
+    activation: ("hidden_act", "gelu"),
+    norm_eps: Some(("layer_norm_eps", 1e-5)),
+    unused: &[],
+};
+
+/// Reads a `model_type: "gpt_neox"` configuration.
+///
+/// # Errors
+/// As [`config::read`].
+pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
+    let spec = config::read(config, path, &KEYS, |fields, spec| {
+        let turned = (spec.head_dim as f64 * rope::share(fields, ("rotary_pct", 0.25))) as usize;
+        spec.rotary = vec![rope::read(fields, turned, ("rotary_emb_base", 10_000.0))];
+        spec.positions = config::longest(spec);
+        spec.words.name = "embed_in.weight".into();
+        spec.embedding_norm = None;
+        spec.causal = fields.flag_or("is_causal", true);
+        spec.parallel = fields.flag_or("use_parallel_residual", true);
+        spec.final_norm = Some("final_layer_norm".into());
+        let bias = fields.flag_or("attention_bias", true);
+        spec.layers = (0..spec.layers.len()).map(|number| layer(number, bias)).collect();
+    })?;
+    // Heads of other classes, and the constants in older files.
+    let heads = ["embed_out.*", "score.*", "classifier.*", "qa_outputs.*"];
+    let older = ["*.attention.bias", "*.attention.masked_bias", "*.rotary_emb.inv_freq"];
+    let rules = NameRules {
+        prefixes: vec!["gpt_neox.".into()],
+        ignored: heads.iter().chain(&older).map(|name| (*name).to_owned()).collect(),
+        ..NameRules::default()
+    };
+    Ok((spec, rules))
+}
+
+fn layer(number: usize, attention_bias: bool) -> Layer {
+    let name = |part: &str| format!("layers.{number}.{part}");
+    let product = |part: &str, bias| Product { bias, ..Product::plain([name(part)]) };
+    Layer {
+        query_key_value: Product { order: Order::ByHead, ..product("attention.query_key_value", attention_bias) },
+        rotary: Some(0),
+        attention_output: product("attention.dense", attention_bias),
+        attention_norms: Norms::before(name("input_layernorm")),
+        feed_forward_in: product("mlp.dense_h_to_4h", true),
+        feed_forward_out: product("mlp.dense_4h_to_h", true),
+        feed_forward_norms: Norms::before(name("post_attention_layernorm")),
+        ..config::layer(number)
+    }
+}

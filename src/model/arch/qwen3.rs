@@ -1,0 +1,32 @@
+//! Qwen3 (Yang et al. 2025): LLaMA with a norm of each head of the queries and the keys.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::llama;
+use crate::Result;
+use crate::model::fields::Fields;
+use crate::model::spec::{EncoderSpec, NameRules};
+
+/// Reads a `model_type: "qwen3"` configuration.
+///
+/// # Errors
+/// As [`llama::read_as`].
+pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
+    llama::read_as(config, path, &llama::KEYS, |fields, spec| {
+        head_norms(fields, spec, 128);
+        llama::attention_biases(fields, spec);
+        llama::last_windows(fields, spec);
+    })
+}
+
+/// Norms of each head, which has `usual` columns unless configured otherwise.
+pub(super) fn head_norms(fields: &Fields<'_>, spec: &mut EncoderSpec, usual: usize) {
+    if fields.get("head_dim").is_none() {
+        spec.head_dim = usual;
+    }
+    for (number, layer) in spec.layers.iter_mut().enumerate() {
+        layer.head_norms = Some(["q_norm", "k_norm"].map(|norm| format!("layers.{number}.self_attn.{norm}")));
+    }
+}
