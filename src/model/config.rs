@@ -180,7 +180,10 @@ fn tokenizer_limit(transformer: &Path) -> Result<Option<usize>> {
 /// reader.
 fn position_limit(transformer: &Path) -> Option<usize> {
     let config = read_json(&transformer.join("config.json")).ok()?;
-    let stated = ["max_position_embeddings", "n_positions"].iter().find_map(|key| config.get(*key)?.as_u64());
+    let named = |key: &str| config.get(key)?.as_u64();
+    // T5, whose width is `d_model`, has no table of positions, though it states their number.
+    let older = || named("n_positions").filter(|_| !config.contains_key("d_model"));
+    let stated = named("max_position_embeddings").or_else(older);
     let positions = usize::try_from(stated?).ok()?;
     (positions > 0).then_some(positions)
 }

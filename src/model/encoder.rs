@@ -58,11 +58,12 @@ pub struct Encoder {
 }
 
 /// Builds the graph of an encoder and its heads. Tables, matrices and all results before pooling are stored as `dtype`;
-/// vectors of weights and later results as float32.
+/// vectors of weights and later results as float32. Values beyond float16's range are stored as float32.
 ///
 /// # Errors
 /// `InvalidArgument` when modules do not fit together.
 pub fn build(spec: &EncoderSpec, heads: &[Head], dtype: DType) -> Result<Encoder> {
+    let dtype = if spec.beyond_float16 && dtype == DType::F16 { DType::F32 } else { dtype };
     let mut builder = Builder { graph: Graph::new(), inputs: Vec::new(), spec, dtype };
     let mut hidden = builder.embeddings()?;
     let shared = builder.shared()?;

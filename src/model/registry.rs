@@ -33,7 +33,7 @@ pub fn model_type<'a>(config: &'a Map<String, Value>, path: &Path) -> Result<&'a
     let of_class = |row: &&Architecture| {
         class
             .and_then(|class| class.strip_prefix(row.class))
-            .is_some_and(|rest| rest == "Model" || rest.starts_with("For"))
+            .is_some_and(|rest| ["Model", "EncoderModel"].contains(&rest) || rest.starts_with("For"))
     };
     let found = stated.or_else(|| Some(ARCHITECTURES.iter().find(of_class)?.model_type));
     if found.is_none() {

@@ -232,6 +232,8 @@ pub struct EncoderSpec {
     pub causal: bool,
     /// Whether attention and feed-forward part read the same `x`: `x + attention(x) + feed_forward(x)`, as GPT-NeoX.
     pub parallel: bool,
+    /// Whether the values may leave float16's range, so that in float16 only the weights are rounded to it.
+    pub beyond_float16: bool,
     /// Norm after the last layer, if there is one.
     pub final_norm: Option<String>,
     /// The layers, in order; some may have the same tensors.
@@ -266,6 +268,7 @@ impl EncoderSpec {
             slopes: Vec::new(),
             causal: false,
             parallel: false,
+            beyond_float16: false,
             final_norm: None,
             layers: Vec::new(),
         }
@@ -290,6 +293,8 @@ pub struct NameRules {
     pub ignored: Vec<String>,
     /// Suffixes of tensors that hold several in equal blocks of rows, and the suffixes of those.
     pub stacked: Vec<(String, Vec<String>)>,
+    /// Second names of tensors, after these rewrites, and the first names, which they stand in for.
+    pub aliases: Vec<(String, String)>,
 }
 
 impl NameRules {

@@ -87,6 +87,11 @@ impl Weights {
         for (file, promised) in &checkpoint.files {
             weights.map(file, promised, |name| rules.uniform(name).map_or_else(Vec::new, |name| rules.blocks(name)))?;
         }
+        for (other, name) in &rules.aliases {
+            if let Some(entry) = weights.tensors.remove(other) {
+                weights.tensors.entry(name.clone()).or_insert(entry);
+            }
+        }
         for (i, module) in modules.iter().enumerate() {
             if modules[..i].contains(module) {
                 continue;

@@ -22,8 +22,9 @@ SOME = [*edges(), *varied(200, seed=2)]
 LONGEST = 8_000
 ROWS = 700  # more than a tokenizer has pieces, so that tokens which the files add have a row
 WORDS = ["bert", "distilbert", "electra", "mpnet"]
-SENTENCES = ["albert", "xlm-roberta", "camembert"]
+SENTENCES = ["albert", "t5", "xlm-roberta", "camembert"]
 CLASSES = [
+    "T5",
     "Albert",
     "Bert",
     "Electra",
@@ -119,7 +120,10 @@ def test_long_texts(folder, family, prefix):
 def test_the_kind_of_model_stands_for_the_class(folder, family):
     path = folder(family)
     sizes = {"hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 1, "intermediate_size": 64}
-    config = AutoConfig.for_model(family, vocab_size=ROWS, max_position_embeddings=LONGEST + 2, pad_token_id=1, **sizes)
+    sizes["max_position_embeddings"] = LONGEST + 2
+    if family == "t5":
+        sizes = {"d_model": 32, "d_ff": 64, "num_heads": 4, "num_layers": 1}
+    config = AutoConfig.for_model(family, vocab_size=ROWS, pad_token_id=1, **sizes)
     AutoModel.from_config(config).save_pretrained(path)
     without(path, "tokenizer_class")
     same_tokens(path, TEXTS)
@@ -177,6 +181,17 @@ def test_prefix_spaces(folder, family, prefix):
     path = folder(family)
     configure(path, add_prefix_space=prefix, trim_offsets=False)
     same_tokens(path, TEXTS)
+
+
+@pytest.mark.parametrize("number", [0, 3, 120])
+def test_numbered_tokens(folder, number):
+    path = folder("t5")
+    without(path, "extra_special_tokens")
+    configure(path, extra_ids=number)
+    texts = [*SOME, "<extra_id_0> a <extra_id_2><extra_id_119> b <extra_id_120>"]
+    same_tokens(path, texts)
+    change(path / "tokenizer.json", lambda file: file.update(added_tokens=file["added_tokens"][:3]))
+    same_tokens(path, texts)
 
 
 @pytest.mark.parametrize("begins", [None, False, True])

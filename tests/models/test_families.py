@@ -98,7 +98,7 @@ def test_token_embeddings(model, name, dtype, sentences, slow, golden):
     tokens = model.encode(sentences[some], output_value="token_embeddings", normalize_embeddings=False)
     lengths = [len(ids) for ids in per_text(golden[f"{name}/ids"])][some]
     config = TABLE[name]["files"]["config.json"]
-    width = next(config[key] for key in ("hidden_size", "dim", "n_embd") if key in config)
+    width = next(config[key] for key in ("hidden_size", "dim", "n_embd", "d_model") if key in config)
     assert [each.shape for each in tokens] == [(length, width) for length in lengths]
     modules = TABLE[name]["files"].get("modules.json", [])
     pooling = TABLE[name]["files"].get("1_Pooling/config.json", {})

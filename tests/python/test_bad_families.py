@@ -149,6 +149,8 @@ def test_a_limit_beyond_the_positions_is_lowered(family, caplog):
         ("electra", "electra"),
         ("albert", "albert"),
         ("albert-matrix", "albert"),
+        ("t5", "mt5 or t5"),
+        ("mt5", "mt5 or t5"),
     ],
 )
 def test_tensors_of_another_family_under_bert(family, checkpoint, tmp_path, name, said):
@@ -171,6 +173,31 @@ def test_tensors_of_bert_under_mpnet(family, checkpoint):
 
 
 # ----------------------------------------------------------------------------------------------- keys of one family
+
+
+def test_the_other_name_of_the_words_of_t5(family):
+    """Published checkpoints have either name, or both for one tensor."""
+    folder = family("mt5")
+    texts = ["a dog and the time of a year", ""]
+    with VulkanSentenceTransformer(folder, device="cpu") as model:
+        expected = model.encode(texts)
+    other = "encoder.embed_tokens.weight"
+    for edit in (
+        lambda tensors: tensors.update({other: tensors["shared.weight"]}),
+        lambda tensors: tensors.pop("shared.weight"),
+    ):
+        rewrite(folder, edit)
+        with VulkanSentenceTransformer(folder, device="cpu") as model:
+            assert same_bits(model.encode(texts), expected)
+    rewrite(folder, lambda tensors: tensors.pop(other))
+    message(folder, WeightsError, "model.safetensors", "missing shared.weight [600, 36]")
+
+
+@pytest.mark.parametrize("key", ["d_model", "d_ff", "num_heads", "num_layers", "vocab_size"])
+def test_missing_keys_of_t5(family, key):
+    folder = family("t5")
+    change_json(folder / "config.json", **{key: ...})
+    message(folder, ModelFormatError, "config.json", f"{key} is missing")
 
 
 @pytest.mark.parametrize("key", ["dim", "n_layers", "n_heads", "hidden_dim", "vocab_size", "max_position_embeddings"])

@@ -23,6 +23,7 @@ pub(super) struct Keys {
     pub intermediate: &'static str,
     /// `intermediate` as a multiple of `hidden` if missing in the configuration; `None` if it is required.
     pub expansion: Option<usize>,
+    /// Empty for a model without a limit.
     pub positions: &'static str,
     /// Key and default value.
     pub activation: (&'static str, &'static str),
@@ -73,7 +74,10 @@ pub(super) fn read<'a>(
         residual_scale: 1.0,
         token_types: None,
         positions: Positions::Learned {
-            table: table("position", fields.size(keys.positions, 1..=MOST_ROWS)),
+            table: table(
+                "position",
+                if keys.positions.is_empty() { MOST_ROWS } else { fields.size(keys.positions, 1..=MOST_ROWS) },
+            ),
             rows: PositionRows::Counted,
         },
         rotary: Vec::new(),
@@ -91,6 +95,7 @@ pub(super) fn read<'a>(
         slopes: Vec::new(),
         causal: false,
         parallel: false,
+        beyond_float16: false,
         final_norm: None,
         layers: (0..layers).map(layer).collect(),
     };

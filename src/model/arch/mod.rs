@@ -23,6 +23,7 @@ mod roberta;
 mod rope;
 mod rotary_bert;
 mod shaders;
+mod t5;
 
 use std::path::Path;
 
@@ -81,11 +82,13 @@ pub const ARCHITECTURES: &[Architecture] = &[
         &["mpnet.", "encoder.relative_attention_bias.", "encoder.layer.0.attention.attn."],
         mpnet::read,
     ),
+    row("mt5", "MT5", t5::MARKS, t5::mt5),
     row("new", "New", &["new.", "encoder.layer.0.attention.qkv_proj."], gte::read_new),
     row("nomic_bert", "NomicBert", &["nomic_bert.", "encoder.layers.0.attn.Wqkv."], nomic_bert::read),
     row("qwen2", "Qwen2", llama::MARKS, llama::qwen2),
     row("qwen3", "Qwen3", llama::MARKS, qwen3::read),
     row("roberta", "Roberta", &["roberta."], roberta::read),
+    row("t5", "T5", t5::MARKS, t5::t5),
     row("xlm-roberta", "XLMRoberta", &["roberta."], roberta::read),
 ];
 

@@ -67,6 +67,7 @@ impl OwnNames<'_> {
             endings: self.parts.iter().flat_map(|(old, new)| pairs(old, new)).collect(),
             ignored: owned(self.ignored),
             stacked: self.stacked.iter().flat_map(stacked).collect(),
+            ..NameRules::default()
         }
     }
 }

@@ -17,9 +17,10 @@ fn reading(model_type: &str, changes: Value) -> Result<(EncoderSpec, NameRules)>
             "dim": 48, "n_layers": 2, "n_heads": 4, "hidden_dim": 96, "activation": "relu", "max_position_embeddings": 66
         }),
         "gpt2" => json!({"n_embd": 48, "n_layer": 2, "n_head": 4, "n_positions": 66}),
-        "gpt_neox" => {
-            json!({"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96})
-        }
+        "gpt_neox" => json!({
+            "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96,
+            "max_position_embeddings": 66
+        }),
         _ => json!({
             "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96,
             "max_position_embeddings": 66
@@ -153,7 +154,7 @@ fn llama_and_its_kin_have_groups_of_heads_and_windows() {
 
 #[test]
 fn relatives_of_llama_change_what_differs() {
-    let qwen = spec("qwen3", json!({"attention_bias": true, "mlp_bias": true}));
+    let qwen = spec("qwen3", json!({"attention_bias": true}));
     let layer = &qwen.layers[1];
     assert_eq!(qwen.head_dim, 128);
     assert_eq!(layer.head_norms, Some(["layers.1.self_attn.q_norm".into(), "layers.1.self_attn.k_norm".into()]));

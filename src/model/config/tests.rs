@@ -67,6 +67,8 @@ fn limits_have_an_order() {
     let positions = ("config.json", json!({"max_position_embeddings": 25}));
     assert_eq!(limit(&[positions.clone(), tokenizer.clone()]), Some(25));
     assert_eq!(limit(&[("config.json", json!({"n_positions": 26})), tokenizer.clone()]), Some(26));
+    let no_table = json!({"n_positions": 26, "d_model": 8});
+    assert_ne!(limit(&[("config.json", no_table), tokenizer.clone()]), Some(26));
     assert_eq!(limit(&[positions, (TRANSFORMER, json!({"max_seq_length": 40}))]), Some(40));
     let unlimited = json!(r#"{"model_max_length": 1000000000000000019884624838656}"#);
     assert_eq!(limit(&[("tokenizer_config.json", unlimited)]), None);

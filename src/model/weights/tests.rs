@@ -42,6 +42,7 @@ fn rules() -> NameRules {
         endings: vec![("norm.gamma".into(), "norm.weight".into()), ("norm.beta".into(), "norm.bias".into())],
         ignored: text(&["position_ids", "pooler.*"]),
         stacked: vec![("both.weight".into(), text(&["first.weight", "second.weight"]))],
+        aliases: vec![("tied".into(), "words".into())],
     }
 }
 
@@ -91,6 +92,17 @@ fn three_element_types_are_read() {
     assert_eq!(values(&weights, "c"), [0.0, 1.0, 2.0, 3.0]);
     weights.check(&needed(&[("a", &[2, 3]), ("b", &[3]), ("c", &[1, 4]), ("a", &[2, 3])])).unwrap();
     assert!(matches!(weights.tensor("d"), Err(Error::Weights { .. })));
+}
+
+#[test]
+fn a_second_name_stands_in_for_the_first() {
+    let read = |names: &[&str]| {
+        let tensors: Vec<_> = names.iter().enumerate().map(|(i, name)| (*name, "F32", vec![i + 1])).collect();
+        let tensors: Vec<_> = tensors.iter().map(|(name, dtype, shape)| (*name, *dtype, shape.as_slice())).collect();
+        values(&open(&[("model.safetensors", &honest(&tensors))]).unwrap(), "words").len()
+    };
+    assert_eq!([read(&["words"]), read(&["bert.tied"])], [1, 1]);
+    assert_eq!([read(&["words", "tied"]), read(&["tied", "words"])], [1, 2]);
 }
 
 #[test]

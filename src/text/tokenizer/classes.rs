@@ -37,6 +37,11 @@ pub(super) struct Class {
     pub mask_takes_spaces: bool,
     /// Default special tokens without a role.
     pub extra: &'static [&'static str],
+    /// Default number of special tokens `<extra_id_0>`, `<extra_id_1>`, ..., which `extra_ids` sets; `None` for a class
+    /// without them.
+    pub extra_ids: Option<usize>,
+    /// Whether `add_prefix_space` counts.
+    prefix_on_request: bool,
     /// The tokens around every text.
     pub around: Around,
     /// Whether segments are passed to the model.
@@ -46,11 +51,11 @@ pub(super) struct Class {
 /// The tokens that a class adds around every text.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Around {
-    /// The tokens of two roles, one before and one after.
+    /// The tokens of two roles, one before and one after; an empty role is none.
     Roles([&'static str; 2]),
     /// Those in tokenizer.json; without that file, those selected by `add_bos_token` and `add_eos_token`.
     Asked,
-    /// Those in tokenizer.json; if it has none, the tokens of two roles.
+    /// Those in tokenizer.json; if it has none, the tokens of two roles, which must be pieces in either case.
     FileOrRoles([&'static str; 2]),
 }
 
@@ -97,6 +102,8 @@ const BERT: Class = Class {
     tokens: ["", "", "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"],
     mask_takes_spaces: false,
     extra: &[],
+    extra_ids: None,
+    prefix_on_request: true,
     around: Around::Roles(["cls_token", "sep_token"]),
     gives_segments: true,
 };
@@ -110,7 +117,7 @@ const ROBERTA: Class = Class {
     ..BERT
 };
 
-static CLASSES: [Class; 8] = [
+static CLASSES: [Class; 9] = [
     BERT,
     Class { names: &["DistilBertTokenizer"], model_types: &[], gives_segments: false, ..BERT },
     ROBERTA,
@@ -151,6 +158,16 @@ static CLASSES: [Class; 8] = [
         kind: Kind::Sentences(Unknown::Id(1), Letters::Plain),
         tokens: ["[CLS]", "[SEP]", "<unk>", "[SEP]", "<pad>", "[CLS]", "[MASK]"],
         around: Around::FileOrRoles(["cls_token", "sep_token"]),
+        ..ROBERTA
+    },
+    Class {
+        names: &["T5Tokenizer"],
+        model_types: &["mt5", "t5"],
+        kind: Kind::Sentences(Unknown::Id(2), Letters::Kept),
+        tokens: ["", "</s>", "<unk>", "", "<pad>", "", ""],
+        extra_ids: Some(100),
+        prefix_on_request: false,
+        around: Around::Roles(["", "eos_token"]),
         ..ROBERTA
     },
 ];
@@ -195,7 +212,7 @@ impl Class {
     }
 
     pub fn pre_tokenizer(&self, settings: &Settings) -> Result<PreTokenizerWrapper> {
-        let prefix = settings.flag("add_prefix_space")?;
+        let prefix = settings.flag("add_prefix_space")?.filter(|_| self.prefix_on_request);
         Ok(match self.kind {
             Kind::Words => BertPreTokenizer.into(),
             Kind::Bytes => ByteLevel::new(prefix.unwrap_or(false), true, true).into(),

@@ -97,7 +97,9 @@ pub(super) fn load(folder: &Path, lower_case: bool) -> Result<Loaded> {
     }
     if let Some(class) = settings.class {
         let roles = match class.around {
-            Around::Roles(roles) | Around::FileOrRoles(roles) => roles.map(Some),
+            Around::Roles(roles) | Around::FileOrRoles(roles) => {
+                roles.map(|role| Some(role).filter(|role| !role.is_empty()))
+            }
             // In a folder with tokenizer.json the reference ignores the flags.
             Around::Asked if folder.join("tokenizer.json").exists() => [None, None],
             Around::Asked => [asked(&settings, &specials, "bos_token")?, asked(&settings, &specials, "eos_token")?],
@@ -146,9 +148,13 @@ fn built(settings: &Settings, class: &Class, source: Source) -> Result<Begun> {
     let mut tokenizer = Tokenizer::new(model);
     tokenizer.with_normalizer(class.normalizer(settings, characters)?).map_err(unusable)?;
     tokenizer.with_pre_tokenizer(Some(class.pre_tokenizer(settings)?));
-    if path.file_name().is_none_or(|name| name != "tokenizer.json") {
-        // These files are the only source of the tokens.
-        let roles: &[&str] = if let Around::Roles(roles) = &class.around { roles } else { &[] };
+    let alone = path.file_name().is_none_or(|name| name != "tokenizer.json");
+    if alone || matches!(class.around, Around::FileOrRoles(_)) {
+        // The pieces are the only source of these tokens.
+        let roles: &[&str] = match &class.around {
+            Around::Roles(roles) | Around::FileOrRoles(roles) => roles,
+            Around::Asked => &[],
+        };
         let around = roles.iter().filter_map(|role| specials.of(role));
         let mut needed = (class.kind == Kind::Words).then_some(unknown).into_iter().chain(around);
         if let Some(token) = needed.find(|token| tokenizer.token_to_id(token).is_none()) {

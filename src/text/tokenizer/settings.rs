@@ -167,8 +167,21 @@ impl Settings {
             (Some(extra), _) => tokens(EXTRA, extra),
             (None, Some(additional)) if !additional.is_null() => tokens(ADDITIONAL, additional),
             _ => {
-                Ok(self.class.map_or(&[][..], |class| class.extra).iter().map(|token| Added::special(token)).collect())
+                let listed = self.class.map_or(&[][..], |class| class.extra).iter().map(|token| Added::special(token));
+                let numbered = (0..self.extra_ids()?).map(|number| Added::special(&format!("<extra_id_{number}>")));
+                Ok(listed.chain(numbered).collect())
             }
+        }
+    }
+
+    /// The number of special tokens `<extra_id_N>`.
+    fn extra_ids(&self) -> Result<usize> {
+        const MOST: u64 = 10_000;
+        let Some(usual) = self.class.and_then(|class| class.extra_ids) else { return Ok(0) };
+        match self.values.get("extra_ids").map(Value::as_u64) {
+            None => Ok(usual),
+            Some(Some(number @ 0..=MOST)) => Ok(number as usize),
+            Some(_) => Err(self.fault(format!("extra_ids is not a whole number up to {MOST}"))),
         }
     }
 

@@ -8,6 +8,7 @@ use super::*;
 
 mod classes;
 mod cuts;
+mod sentences;
 
 const VOCABULARY: &[&str] = &[
     "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "rain", "##s", "##ing", "in", "spain", "Spain", "e", "##e",

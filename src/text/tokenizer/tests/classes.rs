@@ -87,7 +87,7 @@ pub(super) fn no_break_spaces() -> Vec<u8> {
 }
 
 /// The tokenizer of a file with the configuration for a class.
-fn of(file: Value, config: Value) -> Tokenizer {
+pub(super) fn of(file: Value, config: Value) -> Tokenizer {
     load(&[("tokenizer.json", file), ("tokenizer_config.json", config)])
 }
 
@@ -125,24 +125,6 @@ fn sentence_pieces_have_their_unknown_piece_by_id_or_by_name() {
     assert_eq!(named("XLMRobertaTokenizer", "a"), [4, 3]);
     assert_eq!(named("CamembertTokenizer", "a"), [4, 6]);
     assert_eq!(named("CamembertTokenizer", "<unk>"), [4, 3]);
-}
-
-#[test]
-fn albert_unifies_quotes_and_drops_accents_and_capitals_unless_asked() {
-    let mut file = piece_file(None);
-    file["model"]["vocab"][4][0] = json!("\"");
-    let albert = |file: &Value, more: &[(&str, bool)]| {
-        let mut config = json!({"tokenizer_class": "AlbertTokenizer", "cls_token": "<s>", "sep_token": "<mask>"});
-        more.iter().for_each(|(key, flag)| config[*key] = json!(flag));
-        encode(&of(file.clone(), config), "a\u{301}AB``\u{fb01}", 9)
-    };
-    assert_eq!(albert(&file, &[]), [0, 5, 8, 4, 11, 10], "the unknown piece has id 1");
-    assert_eq!(albert(&file, &[("do_lower_case", false)]), [0, 5, 12, 1, 4, 11, 10]);
-    assert_eq!(albert(&file, &[("keep_accents", true)]), [0, 5, 1, 8, 4, 1, 10]);
-    let around = json!({"Sequence": {"id": "A", "type_id": 0}});
-    file["post_processor"] =
-        json!({"type": "TemplateProcessing", "single": [around], "pair": [], "special_tokens": {}});
-    assert_eq!(albert(&file, &[]), [5, 8, 4, 11], "the file's own template");
 }
 
 #[test]
@@ -275,6 +257,12 @@ fn what_a_class_cannot_use_is_named() {
         ),
         (&[("tokenizer.json", broken), sentences], "tokenizer.json"),
         (&[("tokenizer.json", odd), ("tokenizer_config.json", class("Roberta"))], "the merge \"a\""),
+        (&[("tokenizer.json", piece_file(None)), ("tokenizer_config.json", class("Albert"))], "has no [CLS]"),
+        (
+            &[("tokenizer.json", piece_file(None)), with("T5", "extra_ids", json!(-1))],
+            "extra_ids is not a whole number",
+        ),
+        (&[("tokenizer.json", piece_file(None)), with("T5", "eos_token", Value::Null)], "eos_token is null"),
         (&[bytes.clone(), with("Roberta", "cls_token", Value::Null)], "cls_token is null"),
         (&[bytes.clone(), with("Roberta", "unk_token", Value::Null)], "unk_token is null"),
         (&[bytes.clone(), with("Roberta", "mask_token", json!(3))], "mask_token is neither"),

@@ -107,7 +107,8 @@ fn bytes_and_sentences_are_cut_between_visible_characters() {
             (piece_file(Some(&map)), "Albert"),
         ] {
             for file in [file.clone(), with_tokens(file)] {
-                let config = json!({"tokenizer_class": format!("{name}Tokenizer"), "add_prefix_space": prefix});
+                let config = json!({"tokenizer_class": format!("{name}Tokenizer"), "add_prefix_space": prefix,
+                    "cls_token": "<s>", "sep_token": "</s>"});
                 let files = folder(&[("tokenizer.json", file), ("tokenizer_config.json", config)]);
                 for lower_case in [true, false] {
                     let tokenizer = Tokenizer::load(files.path(), lower_case).unwrap();
