@@ -1,7 +1,7 @@
 #version 460
-// Computes: y[i, h] = sum_j softmax_j(scale q[i, h] . k[j, g] + bias[h, j - place(i)]) v[j, g], j over the keys of i's text
-// that i sees, g = h / group, on matrix cores: q, k, v, y float16; scores, sums of weights and results in float32; weights
-// are rounded to float16.
+// Computes: y[i, h] = sum_j softmax_j(cap(scale q[i, h] . k[j, g]) + bias[h, j - place(i)]) v[j, g], j over the keys of
+// i's text that i sees, g = h / group, cap(s) = SOFT_CAP tanh(s / SOFT_CAP), or s, on matrix cores: q, k, v, y float16;
+// scores, sums of weights and results in float32; weights are rounded to float16.
 // Grid: x = floor(T / (16 SUBGROUPS)) + B tiles of 16 SUBGROUPS queries of one text; y = heads. A subgroup has 16 rows.
 // Reduction order: keys in blocks of KEYS from the text's first; within a block, the order of the device's matrix
 // cores. A block without visible keys for a subgroup's rows is skipped; one without visible keys for a row changes none
@@ -25,6 +25,7 @@
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_KHR_shader_subgroup_vote : require
 #include "counts.glsl"
+#include "numbers.glsl"
 
 layout(local_size_x_id = 3) in;
 layout(constant_id = 0) const uint HEAD_DIM = 64;
@@ -34,7 +35,10 @@ layout(constant_id = 3) const uint INVOCATIONS = 128;
 layout(constant_id = 4) const bool CAUSAL = false;
 layout(constant_id = 5) const bool WINDOW = false;
 layout(constant_id = 6) const bool BIAS = false;
+layout(constant_id = 7) const float SOFT_CAP = 0.0;
 const bool HIDES = CAUSAL || WINDOW;
+// Whether scores change by more than a factor.
+#define CHANGES (BIAS || SOFT_CAP > 0.0)
 
 // Eight elements per quad.
 layout(std430, binding = 1) readonly buffer Q { uvec4 q[]; };
@@ -69,12 +73,22 @@ SUM score[WIDE];
 LEFT weight[WIDE];
 SUM result[SLICES];
 const float LOG2_E = 1.44269504;
-// Powers of two: the scale and log2 e are one factor, unless a bias is added in between.
+// Powers of two: the scale and log2 e are one factor, unless scores change in between.
 float scale;
 // Of the subgroup: its first row of the tile, the position of that row, and the row of its biases.
 uint own_row;
 int own_place;
 uint table;
+
+// A score times the scale, capped, plus the bias of key `key` for row `row` of the subgroup.
+float changed(float product, uint key, uint row) {
+    int far = clamp(int(key) - own_place - int(row), -int(push.reach), int(push.reach));
+    if (SOFT_CAP > 0.0) {
+        float capped = SOFT_CAP * hyperbolic_tangent(product * push.scale / SOFT_CAP);
+        return BIAS ? capped + bias[int(table) + far] : capped;
+    }
+    return fma(product, push.scale, bias[int(table) + far]);
+}
 
 #ifdef ROWS_IN_QUADS
 #include "attention-rows-in-quads.glsl"
@@ -145,10 +159,10 @@ void main() {
     Sight own_some = sight_of_any(own_place, min(own_place + 15, last_place), int(key_count));
     Sight own_each = sight_of_all(own_place, min(own_place + 15, last_place), int(key_count));
     table = BIAS ? (low * gl_NumWorkGroups.y + head) % push.bias_rows * (2u * push.reach + 1u) + push.reach : 0u;
-    scale = BIAS ? LOG2_E : abs(push.scale) * LOG2_E;
+    scale = CHANGES ? LOG2_E : abs(push.scale) * LOG2_E;
 
     // A negative scale moves to the queries: the largest score then has the largest weight.
-    uvec4 sign = uvec4(!BIAS && push.scale < 0.0 ? 0x80008000u : 0u);
+    uvec4 sign = uvec4(!CHANGES && push.scale < 0.0 ? 0x80008000u : 0u);
     for (uint i = lane; i < 16u * QUADS; i += LANES) {
         uint row = min(first + own_row + i / QUADS, last - 1u);
         tile[(own_row + i / QUADS) * STRIDE + i % QUADS] =

@@ -1,6 +1,6 @@
 #version 460
-// Computes: y[i, h] = sum_j softmax_j(scale q[i, h] . k[j, g] + bias[h, j - place(i)]) v[j, g], j over the keys of i's text
-// that i sees, g = h / group.
+// Computes: y[i, h] = sum_j softmax_j(cap(scale q[i, h] . k[j, g]) + bias[h, j - place(i)]) v[j, g], j over the keys of
+// i's text that i sees, g = h / group; cap(s) = SOFT_CAP tanh(s / SOFT_CAP), or s.
 // Grid: x = ceil(T / BLOCK_Q) tiles of packed tokens, which may include several texts; y = heads.
 // Reduction order: keys in blocks of BLOCK_KV from the text's first; d and, inside a block, j in order; sums of weights
 // by quarters. A block without visible keys for a query changes none of its bits.
@@ -10,7 +10,7 @@
 //# stored = ["float32", "float16", "bfloat16"]
 //#
 //# [builds]
-//# attention-masked = { define = "MASKS" }  # the same with masks and biases
+//# attention-masked = { define = "MASKS" }  # the same with masks, biases and a soft cap of the scores
 #extension GL_EXT_control_flow_attributes : require
 #include "numbers.glsl"
 #include "stored.glsl"
@@ -21,16 +21,19 @@ ALIGNED_ROWS(VECTOR, 1);
 layout(constant_id = 5) const uint BLOCK_Q = 64;
 layout(constant_id = 6) const uint BLOCK_KV = 64;
 layout(constant_id = 7) const uint INVOCATIONS = 256;
-// Whether a query sees only the keys up to its position, only those near it, and whether there is a table of biases.
+// Whether a query sees only the keys up to its position, only those near it, and whether there is a table of biases;
+// the soft cap of the scores, 0 for none.
 // Built without MASKS it sees all: SwiftShader takes minutes to compile the masking code.
 #ifdef MASKS
 layout(constant_id = 2) const bool CAUSAL = false;
 layout(constant_id = 3) const bool WINDOW = false;
 layout(constant_id = 4) const bool BIAS = false;
+layout(constant_id = 8) const float SOFT_CAP = 0.0;
 #else
 const bool CAUSAL = false;
 const bool WINDOW = false;
 const bool BIAS = false;
+const float SOFT_CAP = 0.0;
 #endif
 const bool HIDES = CAUSAL || WINDOW;
 #include "attention-interface.glsl"
@@ -128,7 +131,13 @@ void main() {
             }
             barrier();
             [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                stage[(ty + i) * WEIGHT_STRIDE + tx] = score[i] * push.scale;
+                vec4 scaled = score[i] * push.scale;
+                if (SOFT_CAP > 0.0) {
+                    [[unroll]] for (uint j = 0u; j < 4u; j++) {
+                        scaled[j] = SOFT_CAP * hyperbolic_tangent(scaled[j] / SOFT_CAP);
+                    }
+                }
+                stage[(ty + i) * WEIGHT_STRIDE + tx] = scaled;
             }
             barrier();
 

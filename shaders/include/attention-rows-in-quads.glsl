@@ -27,12 +27,10 @@ void begin(uint key_count) {
 // Turns scores into weights and rescales earlier results to the new maximum; `edge` if some row may not see the whole
 // block.
 void soften(uint at, uint key_count, bool edge) {
-    if (BIAS) {
+    if (CHANGES) {
         [[unroll]] for (uint n = 0u; n < WIDE; n++) {
             [[unroll]] for (uint e = 0u; e < 8u; e++) {
-                int far = int(at + 16u * n + column_of(e)) - own_place - int(row_of(e / 4u));
-                far = clamp(far, -int(push.reach), int(push.reach));
-                score[n][e] = fma(score[n][e], push.scale, bias[int(table) + far]);
+                score[n][e] = changed(score[n][e], at + 16u * n + column_of(e), row_of(e / 4u));
             }
         }
     }

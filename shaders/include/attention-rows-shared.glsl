@@ -44,10 +44,8 @@ void soften(uint at, uint key_count, bool edge) {
     [[unroll]] for (uint i = 0u; i < OWN / 4u; i++) {
         vec4 quad = uintBitsToFloat(work[slot + part * OWN / 4u + i]);
         [[unroll]] for (uint e = 0u; e < 4u; e++) {
-            if (BIAS) {
-                int far = int(at + part * OWN + 4u * i + e) - own_place - int(row);
-                far = clamp(far, -int(push.reach), int(push.reach));
-                quad[e] = fma(quad[e], push.scale, bias[int(table) + far]);
+            if (CHANGES) {
+                quad[e] = changed(quad[e], at + part * OWN + 4u * i + e, row);
             }
             power[4u * i + e] = quad[e] * scale;
             most = 4u * i + e < seen ? max(most, power[4u * i + e]) : most;

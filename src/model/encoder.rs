@@ -300,6 +300,7 @@ impl Builder<'_> {
             kv_heads: spec.kv_heads,
             head_dim: spec.head_dim,
             scale: spec.score_scale.unwrap_or_else(|| 1.0 / (spec.head_dim as f32).sqrt()),
+            soft_cap: spec.score_cap,
             causal: spec.causal,
             window: layer.window,
             bias: shared.biases.is_some(),

@@ -196,6 +196,8 @@ pub struct EncoderSpec {
     pub head_dim: usize,
     /// Factor on the scores; default `1 / sqrt(head_dim)`.
     pub score_scale: Option<f32>,
+    /// Bound that scores approach smoothly, as Gemma 2's; 0 for none.
+    pub score_cap: f32,
     /// Columns between the two products of the feed-forward part.
     pub intermediate: usize,
     /// Activation between the two products of the feed-forward part.
@@ -250,6 +252,7 @@ impl EncoderSpec {
             kv_heads: 0,
             head_dim: 0,
             score_scale: None,
+            score_cap: 0.0,
             intermediate: 0,
             activation: ActivationKind::Identity,
             gated: false,

@@ -7,7 +7,8 @@ use crate::Result;
 
 /// Attention of each query of a text to the keys of the same text that it may see.
 ///
-/// `y[i, h] = sum_j softmax_j(scale * q[i, h] . k[j, g] + bias[h, clamp(j - p, -R, R) + R]) v[j, g]`, `g = h * kv_heads / heads`
+/// `y[i, h] = sum_j softmax_j(cap(scale * q[i, h] . k[j, g]) + bias[h, clamp(j - p, -R, R) + R]) v[j, g]`,
+/// `g = h * kv_heads / heads`, `cap(s) = soft_cap tanh(s / soft_cap)`, or `s` if `soft_cap` is 0.
 ///
 /// Operands: `q [T, *]`, `k [S, *]`, `v [S, *]` (floats), `q_offsets [B + 1]`, `kv_offsets [B / shared_by + 1]` (u32), then
 /// `bias [N, 2 R + 1]` (f32) if `bias`: head `h` of text `t` uses row `(t * heads + h) mod N`. `q`, `k` and `v` may be
@@ -28,6 +29,9 @@ pub struct Attention {
     pub head_dim: usize,
     /// Factor on the scores, usually `1 / sqrt(head_dim)`.
     pub scale: f32,
+    /// Bound that scores approach smoothly; 0 for none.
+    #[serde(default)]
+    pub soft_cap: f32,
     /// First column of the queries in their operand.
     #[serde(default)]
     pub q_column: usize,
@@ -72,6 +76,7 @@ impl Default for Attention {
             kv_heads: 1,
             head_dim: 1,
             scale: 1.0,
+            soft_cap: 0.0,
             q_column: 0,
             k_column: 0,
             v_column: 0,
@@ -143,6 +148,9 @@ impl Operation for Attention {
         if self.kv_heads == 0 || !self.heads.is_multiple_of(self.kv_heads) {
             let (heads, kv_heads) = (self.heads, self.kv_heads);
             return Err(of.fault(format!("{heads} heads are not a multiple of {kv_heads} key-value heads")));
+        }
+        if !(self.soft_cap >= 0.0 && self.soft_cap.is_finite()) {
+            return Err(of.fault(format!("soft_cap is {}, expected a finite number from 0", self.soft_cap)));
         }
         // Keys and values are those of the same tokens, or a fixed number, or rows of another sequence.
         let keys = if matches!(of["k"].rows(), Dim::Fixed(_) | Dim::Counted(_)) { of["k"].rows() } else { Dim::Tokens };
@@ -253,8 +261,13 @@ mod tests {
             assert!(error.contains(part), "{error}");
         }
         assert!(infer(&op, &[]).unwrap_err().to_string().contains("5 operands, expected 6"));
-        assert!(
-            infer(&Attention { bias: false, shared_by: 0, ..op }, &[]).unwrap_err().to_string().contains("shared_by")
-        );
+        for (op, part) in [
+            (Attention { bias: false, shared_by: 0, ..op.clone() }, "shared_by is 0"),
+            (Attention { bias: false, soft_cap: -1.0, ..op.clone() }, "soft_cap is -1"),
+            (Attention { bias: false, soft_cap: f32::NAN, ..op }, "soft_cap is NaN"),
+        ] {
+            let error = infer(&op, &[]).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
     }
 }

@@ -38,6 +38,8 @@ def attention(operands: Operands, attributes: Attributes) -> np.ndarray:
         own = text // attributes.get("shared_by", 1)
         keys = slice(k_offsets[own], k_offsets[own + 1])
         scores = attributes["scale"] * (q[:, rows] @ k[:, keys].swapaxes(-1, -2))
+        if cap := attributes.get("soft_cap", 0):
+            scores = cap * np.tanh(scores / cap)
         keep, distance = seen(attributes, *scores.shape[1:])
         if bias:
             reach = bias[0].shape[1] // 2
@@ -164,8 +166,10 @@ MASKS = {
     "end": {"causal": True, "align_end": True},
     "bias": {"bias": True},
     "biased-end": {"bias": True, "causal": True, "align_end": True},
+    "cap": {"soft_cap": 1.5},
     "all": {"bias": True, "window": 9, "global_tokens": 66, "causal": True, "align_end": True, "shared_by": 2},
 }
+MASKS["capped-all"] = MASKS["all"] | {"soft_cap": 2.0}
 
 
 def hidden_keys() -> list[OpCase]:

@@ -36,9 +36,13 @@ def table() -> dict[str, dict]:
 
 
 def batch_size(name: str) -> int | None:
-    """Texts of a batch of the reference's, where it lets a text's numbers depend on the others of its batch."""
+    """Texts of a batch of the reference's, where it lets a text's numbers depend on the others of its batch.
+
+    In float64 Gemma 2's padding tokens beyond the window are NaN, and so are then the texts that they follow.
+    """
     config = table()[name]["files"]["config.json"]
-    return 1 if (config.get("rope_parameters") or {}).get("rope_type") == "longrope" else None
+    by_length = (config.get("rope_parameters") or {}).get("rope_type") == "longrope"
+    return 1 if by_length or config["model_type"] == "gemma2" else None
 
 
 def draw(name: str, shape: list[int]) -> np.ndarray:

@@ -112,6 +112,20 @@ def test_places_biases_and_grouped_heads(put, heads, groups, masks, queries, key
         )
 
 
+@pytest.mark.parametrize("masks", [{}, {"window": 2, "causal": True}], ids=["full", "window"])
+def test_soft_cap(put, masks):
+    """Before biases; fused and by parts alike."""
+    q, k, v, bias = values(2, 4, 5, 8), values(2, 2, 7, 8), values(2, 2, 7, 8), values(4, 5)
+    wide_k, wide_v = (np.repeat(x, 2, axis=1).astype(np.float64) for x in (k, v))
+    keep, distance = seen(masks, 5, 7)
+    scores = 0.75 * np.tanh(q.astype(np.float64) @ wide_k.swapaxes(-1, -2) / np.sqrt(8) / 0.75)
+    weights = soft(scores + bias[:, np.clip(distance, -2, 2) + 2], keep)
+    close(functional.flash_attention2(put(q), k, v, bias=bias, soft_cap=0.75, **masks), weights @ wide_v)
+    output, found = functional.attention(put(q), k, v, bias=bias, soft_cap=0.75, **masks)
+    close(found, weights)
+    close(output, weights @ wide_v)
+
+
 def test_many_axes_before_heads_that_share_keys(put):
     q, k = values(2, 1, 3, 4, 5, 8), values(2, 1, 3, 2, 6, 8)
     wide, bias = np.repeat(k, 2, axis=3).astype(np.float64), values(4, 3)
@@ -147,6 +161,7 @@ def test_a_hidden_key_is_not_touched(put):
         ({"global_tokens": -2}, "global_tokens is -2"),
         ({"bias": np.zeros((3, 5))}, r"bias has shape \[3, 5\], expected \[4, '2 R \+ 1'\]"),
         ({"bias": np.zeros(4)}, r"bias has shape \[4\]"),
+        ({"soft_cap": -1}, "soft_cap is -1.0, expected a number from 0"),
     ],
 )
 @pytest.mark.parametrize("function", [functional.attention, functional.flash_attention2])

@@ -14,7 +14,7 @@ from grilly.arrays import from_vulkan
 from grilly.device_array import VulkanTensor, integers_of, wrap
 from grilly.errors import InvalidArgumentError
 from grilly.functional.attention_parts import by_heads, check_groups, default_scale, need_heads, sizes
-from grilly.functional.checks import broadcasts, flag, need_axes, whole
+from grilly.functional.checks import broadcasts, flag, need_axes, number, whole
 from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, mask_values
 from grilly.functional.kept import offsets
 from grilly.functional.positions import angles
@@ -73,12 +73,15 @@ def attend(
     mask: Operand | None,
     masks: Masks,
     bias: Operand | None,
-    scale: float | None,
+    factors: tuple[float | None, float],
     need_weights: bool,
     *,
     use_rope: bool,
 ) -> tuple[Result, Result | None]:
-    """`(output, weights)` of `functional.attention`; queries and keys are rotated first if `use_rope`."""
+    """`(output, weights)` of `functional.attention`; queries and keys are rotated first if `use_rope`.
+
+    `factors` are the scale and the soft cap.
+    """
     q, k, v = (floats(x, label) for x, label in zip(operands, ("query", "key", "value"), strict=True))
     *batch, queries, width = need_axes(name, "query", q, 2)
     *key_batch, keys, key_width = need_axes(name, "key", k, 2)
@@ -92,7 +95,10 @@ def attend(
         raise InvalidArgumentError(f"{name}: value has shape {list(v.shape)}, expected {[*key_batch, keys, 'Dv']}")
     if flag(name, "use_rope", use_rope) and width % 2:
         raise InvalidArgumentError(f"{name}: query has {width} columns, and rotation needs an even number")
-    factor, need_weights = default_scale(name, scale, width), flag(name, "need_weights", need_weights)
+    factor, need_weights = default_scale(name, factors[0], width), flag(name, "need_weights", need_weights)
+    soft_cap = number(name, "soft_cap", factors[1])
+    if soft_cap < 0:
+        raise InvalidArgumentError(f"{name}: soft_cap is {soft_cap}, expected a number from 0")
     # Each head is a separate text; heads that share keys are adjacent.
     rows, groups, heads = math.prod(batch), math.prod(key_batch), (batch or [1])[-1]
     scores_shape = (*batch, queries, keys)
@@ -114,10 +120,14 @@ def attend(
         if fused:
             packed = [q.reshape([rows * queries, width]), *(x.reshape([groups * keys, width]) for x in (k, v))]
             sizes = {"heads": 1, "kv_heads": 1, "head_dim": width, "scale": factor, "shared_by": share}
+            sizes["soft_cap"] = soft_cap
             sides = (rows, queries), (groups, keys)
             return attend_packed(r, packed, sides, table, **sizes, **asdict(masks)).reshape([*batch, queries, width])
         q, k = q.reshape([groups, share * queries, width]), k.reshape([groups, keys, width])
-        scores = r("matmul", q, k, transpose_b=True, scale=factor).reshape(merged)
+        scores = r("matmul", q, k, transpose_b=True, scale=factor / (soft_cap or 1.0)).reshape(merged)
+        if soft_cap:
+            cap = r.constant(np.full(1, soft_cap, np.float32))
+            scores = r("binary", r("activation", scores, kind="tanh"), cap, kind="multiply")
         if table is not None:
             scores = r("binary", scores, r.constant(bias_matrix(table.numpy(), masks, queries, keys)), kind="add")
         if mask is not None and not keep:

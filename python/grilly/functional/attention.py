@@ -27,6 +27,7 @@ def attention(
     global_tokens: int = 0,
     align_end: bool = False,
     bias: Operand | None = None,
+    soft_cap: float = 0.0,
 ) -> tuple[Result, Result | None]:
     """Scaled dot-product attention: `softmax(scale q k^T + bias + mask) v` over the keys visible to a query.
 
@@ -51,16 +52,18 @@ def attention(
         bias: `(H, 2 R + 1)`, or `(2 R + 1,)` or `(1, 2 R + 1)` for all heads: `bias[h, clamp(j - p, -R, R) + R]`
             is added to the scaled score of key `j`. Finite numbers. `alibi_bias` and `relative_bias` create such
             tables. Default none.
+        soft_cap: Bound `c` that scores approach smoothly: `c tanh(s / c)` in place of a scaled score `s`, before biases
+            and masks; default 0, none.
 
     Returns:
         `(output, weights)` of shapes `(..., H, Sq, Dv)` and `(..., H, Sq, Sk)`; `weights` is None without
         `need_weights`.
 
     Raises:
-        InvalidArgumentError: Incompatible shapes.
+        InvalidArgumentError: Incompatible shapes, or a soft cap below 0.
 
     Source: upstream's `functional.attention`; `torch.nn.functional.scaled_dot_product_attention`; windows and global
-        positions of Beltagy et al., Longformer (2020).
+        positions of Beltagy et al., Longformer (2020); the soft cap of Gemma 2 (2024).
 
     Example:
         >>> from grilly import functional
@@ -71,7 +74,7 @@ def attention(
         [[3.0]]
     """
     masks = Masks.of("attention", causal, window, global_tokens, align_end)
-    return attend("attention", (query, key, value), mask, masks, bias, scale, need_weights, use_rope=False)
+    return attend("attention", (query, key, value), mask, masks, bias, (scale, soft_cap), need_weights, use_rope=False)
 
 
 def flash_attention2(
@@ -87,6 +90,7 @@ def flash_attention2(
     global_tokens: int = 0,
     align_end: bool = False,
     bias: Operand | None = None,
+    soft_cap: float = 0.0,
 ) -> Result:
     """`attention` by the fused kernel, which never stores the weights; with a mask, unfused.
 
@@ -102,6 +106,7 @@ def flash_attention2(
         global_tokens: As in `attention`; default 0.
         align_end: As in `attention`; default False.
         bias: As in `attention`; default none.
+        soft_cap: As in `attention`; default 0, none.
 
     Returns:
         `(..., H, Sq, Dv)`.
@@ -119,7 +124,8 @@ def flash_attention2(
         [[2.0]]
     """
     masks = Masks.of("flash_attention2", causal, window, global_tokens, align_end)
-    return attend("flash_attention2", (query, key, value), mask, masks, bias, scale, False, use_rope=use_rope)[0]
+    factors = (scale, soft_cap)
+    return attend("flash_attention2", (query, key, value), mask, masks, bias, factors, False, use_rope=use_rope)[0]
 
 
 def embedding_attention(embeddings: Operand, num_heads: int = 8, head_dim: int | None = None) -> Result:

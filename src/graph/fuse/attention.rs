@@ -41,10 +41,17 @@ fn reason(op: &Attention, fusion: &Fusion<'_>) -> Option<String> {
 fn take_apart(graph: &mut Graph, index: usize, architecture: &str) -> Result<(), String> {
     let node = graph.nodes[index].clone();
     let Op::Attention(op) = &node.op else { return Err("it is no attention".into()) };
-    let parts_have =
-        Attention { window: 0, global_tokens: 0, align_end: false, bias: false, shared_by: 1, ..op.clone() };
+    let parts_have = Attention {
+        soft_cap: 0.0,
+        window: 0,
+        global_tokens: 0,
+        align_end: false,
+        bias: false,
+        shared_by: 1,
+        ..op.clone()
+    };
     if *op != parts_have {
-        return Err("its parts have no window, no biases and no places but those from the first on".into());
+        return Err("its parts have no soft cap, no window, no biases and no places but those from the first on".into());
     }
     let q = node.operands[0];
     let own = node.operands[1..3].iter().all(|v| *v == q) && node.operands[3] == node.operands[4];

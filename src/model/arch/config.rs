@@ -68,6 +68,7 @@ pub(super) fn read<'a>(
         kv_heads: heads,
         head_dim: hidden / heads,
         score_scale: None,
+        score_cap: 0.0,
         words: table("word", fields.size("vocab_size", 1..=MOST_ROWS)),
         word_scale: 1.0,
         word_scale_rounded: false,

@@ -6,6 +6,7 @@ mod config;
 mod distilbert;
 mod electra;
 mod eurobert;
+mod gemma2;
 mod gemma3;
 mod gpt2;
 mod gpt_neox;
@@ -62,6 +63,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
     row("distilbert", "DistilBert", &["distilbert.", "transformer.layer."], distilbert::read),
     row("electra", "Electra", &["electra.", "embeddings_project."], electra::read),
     row("eurobert", "EuroBert", llama::MARKS, eurobert::read),
+    row("gemma2", "Gemma2", llama::MARKS, gemma2::read),
     row("gemma3_text", "Gemma3Text", llama::MARKS, gemma3::read),
     row("gpt2", "GPT2", &["h.0.attn.c_attn.", "transformer.h."], gpt2::read),
     row("gpt_neox", "GPTNeoX", &["gpt_neox.", "layers.0.attention.query_key_value."], gpt_neox::read),

@@ -193,6 +193,21 @@ fn gemma_has_windows_and_rotary_positions_of_two_kinds() {
 }
 
 #[test]
+fn gemma_2_has_a_soft_cap_and_a_window_in_every_second_layer() {
+    let usual = spec("gemma2", json!({"hidden_act": "gelu_pytorch_tanh", "final_logit_softcapping": 30.0}));
+    assert_eq!(usual.layers.iter().map(|layer| layer.window).collect::<Vec<_>>(), [4095, 0]);
+    assert_eq!((usual.score_cap, usual.score_scale, usual.head_dim), (50.0, Some(1.0 / 16.0), 256));
+    assert!(usual.causal && usual.layers[1].head_norms.is_none() && usual.rotary.len() == 1);
+    assert_eq!(spec("gemma2", json!({"attn_logit_softcapping": null})).score_cap, 0.0);
+    let kinds = json!(["full_attention", "sliding_attention"]);
+    let other = spec("gemma2", json!({"layer_types": kinds, "sliding_window": 9, "is_causal": false}));
+    assert_eq!(other.layers.iter().map(|layer| layer.window).collect::<Vec<_>>(), [0, 9]);
+    assert!(fault("gemma2", json!({"attn_logit_softcapping": 0})).contains("attn_logit_softcapping is 0, expected"));
+    let refused = reading("gemma2", json!({"use_bidirectional_attention": true})).unwrap_err().to_string();
+    assert!(refused.contains("use_bidirectional_attention"), "{refused}");
+}
+
+#[test]
 fn gpt_neox_turns_a_share_of_the_columns() {
     let usual = spec("gpt_neox", json!({}));
     assert!(usual.parallel && usual.causal && usual.layers[0].query_key_value.order == Order::ByHead);

@@ -109,7 +109,7 @@ fn gelu_erf<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
 
 /// Odd polynomial below 0.625, `1 - 2 / (e^(2|x|) + 1)` beyond.
 #[inline(always)]
-fn tanh<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
+pub fn tanh<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
     let t = simd.abs_f32s(x);
     let square = simd.mul_f32s(x, x);
     let q = polynomial(simd, square, [-5.704_988_7e-3, 2.063_908_8e-2, -5.373_971_6e-2, 1.333_144_2e-1, -3.333_328e-1]);

@@ -17,7 +17,7 @@ mod tiles;
 pub use elementary::{
     MOST_ANGLE, error_function, exponential, logarithm, logarithm_of_rest, logistic, softplus, turned,
 };
-pub use math::{activate, add, exp_falling};
+pub use math::{activate, add, exp_falling, tanh};
 pub use plain::{largest, nan_max, sum_by, vectorized};
 pub use tile::{CHAIN, Finish, PANEL_VECTORS, Product, Scale, lanes};
 pub use tiles::{PANEL, PackPanel, TileProduct, TileUnit, panel_floats};

@@ -1,4 +1,4 @@
-//! From scores to weights: biases, hidden keys, exponentials and their sums.
+//! From scores to weights: soft cap, biases, hidden keys, exponentials and their sums.
 
 use std::ops::Range;
 
@@ -7,8 +7,8 @@ use pulp::{Simd, WithSimd};
 use super::Text;
 use crate::backend::cpu::simd;
 
-/// `row = exp(row + bias - max)` over the keys visible to a row's query, zeros at the others; `factor = 1 / sum`, 0 for
-/// a query without visible keys.
+/// `row = exp(cap(row) + bias - max)` over the keys visible to a row's query, zeros at the others; `factor = 1 / sum`, 0
+/// for a query without visible keys.
 pub(super) struct Weights<'a> {
     pub(super) text: Text<'a>,
     /// Query of the first row.
@@ -40,6 +40,12 @@ impl WithSimd for Weights<'_> {
             let near = if sight.near.is_empty() { sight.leading..sight.leading } else { sight.near };
             let mut most = simd.splat_f32s(f32::NEG_INFINITY);
             for part in self.parts.iter().filter(|part| !part.is_empty()) {
+                if op.soft_cap > 0.0 {
+                    let cap = simd.splat_f32s(op.soft_cap);
+                    for x in S::as_mut_simd_f32s(&mut row[part.clone()]).0 {
+                        *x = simd.mul_f32s(simd::tanh(simd, simd.div_f32s(*x, cap)), cap);
+                    }
+                }
                 if !self.biases.is_empty() {
                     add_biases(&mut row[part.clone()], part.start as i64 - place, self.biases, reach as i64);
                 }

@@ -31,6 +31,7 @@ pub struct Blocks {
     pub causal: bool,
     pub window: bool,
     pub bias: bool,
+    pub soft_cap: f32,
     /// Queries per workgroup, and keys per step.
     pub block_q: u32,
     pub block_kv: u32,
@@ -43,7 +44,7 @@ pub struct Blocks {
 
 /// Adds the node's dispatch.
 pub fn attention(to: &mut Lowering<'_>, op: &Attention) -> Result<()> {
-    let masked = op.hides() || op.bias;
+    let masked = op.hides() || op.bias || op.soft_cap > 0.0;
     let kernel = if masked { &attention_masked::KERNEL } else { &attention::KERNEL };
     let variant = to.select(kernel)?;
     let heads = Extent::Fixed(op.heads as u32);
@@ -68,8 +69,11 @@ pub fn attention(to: &mut Lowering<'_>, op: &Attention) -> Result<()> {
     }
     let config = asked(op, false, to.capabilities)?.unwrap_or_else(|| chosen(to.capabilities));
     // A user's shader without this constant has tiles of 64.
-    let told = variant.constants.iter().any(|constant| constant.name == "block_q");
-    let FlashAttentionConfig { block_q, block_kv, .. } = if told { config } else { DEFAULT_CONFIG };
+    let told = |name| variant.constants.iter().any(|constant| constant.name == name);
+    let FlashAttentionConfig { block_q, block_kv, .. } = if told("block_q") { config } else { DEFAULT_CONFIG };
+    if op.soft_cap > 0.0 && !told("soft_cap") {
+        return Err(Error::unsupported("attention", format!("{} has no constant SOFT_CAP", variant.name)));
+    }
     let blocks = Blocks { vector, block_q, block_kv, invocations: 4 * block_q, ..Blocks::of(op) };
     let build = match masked {
         true => Build::new(variant, push, attention_masked::Constants::from(blocks)),
@@ -82,7 +86,7 @@ impl Blocks {
     /// The constants that follow from the op.
     fn of(op: &Attention) -> Self {
         let (causal, window, bias) = (op.causal, op.window > 0, op.bias);
-        Blocks { head_dim: op.head_dim as u32, causal, window, bias, ..Blocks::default() }
+        Blocks { head_dim: op.head_dim as u32, causal, window, bias, soft_cap: op.soft_cap, ..Blocks::default() }
     }
 }
 

@@ -30,6 +30,10 @@ fn attention_is_one_dispatch_over_tiles_and_heads() {
     check(masked);
     assert_eq!(push(masked)[9..], [1 << 30, 3, 1, 128, 24, 2]);
     assert_eq!(["causal", "window", "bias"].map(|n| constant(masked, n)), [0, 1, 1]);
+    let capped = Attention { soft_cap: 50.0, ..op };
+    let capped = &on_floor(capped, &[Rows(640), Rows(640), Rows(640), Offsets, Offsets])[0];
+    check(capped);
+    assert_eq!(["bias", "soft_cap"].map(|n| constant(capped, n)), [0, 50f32.to_bits()]);
     let wide = Attention { head_dim: 257, ..Attention::default() };
     let error =
         dispatches(wide, &[Rows(257), Rows(257), Rows(257), Offsets, Offsets], &Capabilities::floor()).unwrap_err();

@@ -1,0 +1,62 @@
+//! Gemma 2 (2024): norms before and after each part, times one more than the stored weight, scaled embeddings, every
+//! second layer within a window, scores bounded by a soft cap.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::config::{Keys, MOST_COLUMNS};
+use super::{llama, rope};
+use crate::Result;
+use crate::model::fields::Fields;
+use crate::model::spec::{EncoderSpec, NameRules, NormKind, Norms};
+
+pub(super) const KEYS: Keys =
+    Keys { activation: ("hidden_activation", "gelu_pytorch_tanh"), unused: UNUSED, ..llama::KEYS };
+/// The first two are of text that the model writes.
+const UNUSED: &[&str] = &["cache_implementation", "final_logit_softcapping", "hidden_act"];
+
+/// Reads a `model_type: "gemma2"` configuration.
+///
+/// # Errors
+/// As [`llama::read_as`].
+pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
+    llama::read_as(config, path, &KEYS, |fields, spec| {
+        parts(fields, spec);
+        if !fields.is_null("attn_logit_softcapping") {
+            spec.score_cap = fields.number_or("attn_logit_softcapping", 50.0, 1e-3..=1e6) as f32;
+        }
+        let window = rope::window(fields, spec);
+        windows(fields, spec, window, 2);
+    })
+}
+
+/// What Gemma 2 and 3 share: heads of 256 columns unless configured otherwise, the factors, the norms.
+pub(super) fn parts(fields: &mut Fields<'_>, spec: &mut EncoderSpec) {
+    if fields.get("head_dim").is_none() {
+        spec.head_dim = 256;
+    }
+    llama::attention_biases(fields, spec);
+    spec.norm = NormKind::RmsPlusOne;
+    spec.word_scale = (spec.hidden as f64).sqrt() as f32;
+    spec.word_scale_rounded = true;
+    let squared = fields.number_or("query_pre_attn_scalar", 256.0, 1e-6..=MOST_COLUMNS as f64);
+    spec.score_scale = Some(squared.powf(-0.5) as f32);
+    for (number, layer) in spec.layers.iter_mut().enumerate() {
+        let around = |before: &str, after: &str| {
+            let name = |norm: &str| Some(format!("layers.{number}.{norm}_layernorm"));
+            Norms { before: name(before), after: name(after), sum: None }
+        };
+        layer.attention_norms = around("input", "post_attention");
+        layer.feed_forward_norms = around("pre_feedforward", "post_feedforward");
+    }
+}
+
+/// Gives the window to all layers but each `every`-th, unless `layer_types` says otherwise; returns which have it.
+pub(super) fn windows(fields: &mut Fields<'_>, spec: &mut EncoderSpec, window: Option<u32>, every: usize) -> Vec<bool> {
+    let sliding = rope::sliding(fields, spec.layers.len(), |layer| (layer + 1) % every != 0);
+    for (layer, _) in spec.layers.iter_mut().zip(&sliding).filter(|(_, sliding)| **sliding) {
+        layer.window = window.unwrap_or(0);
+    }
+    sliding
+}
