@@ -1,6 +1,7 @@
 #version 460
 // Computes: y[i, h] = sum_j softmax_j(cap(scale q[i, h] . k[j, g]) + bias[h, j - place(i)]) v[j, g], j over the keys of
 // i's text that i sees, g = h / group; cap(s) = SOFT_CAP tanh(s / SOFT_CAP), or s.
+// With DISTANCES what is scaled is q[i, h] . k[j, g] and the terms of attention-distances.glsl.
 // Grid: x = ceil(T / BLOCK_Q) tiles of packed tokens, which may include several texts; y = heads.
 // Reduction order: keys in blocks of BLOCK_KV from the text's first; d and, inside a block, j in order; sums of weights
 // by quarters. A block without visible keys for a query changes none of its bits.
@@ -11,6 +12,7 @@
 //#
 //# [builds]
 //# attention-masked = { define = "MASKS" }  # the same with masks, biases and a soft cap of the scores
+//# attention-distances = { define = "DISTANCES" }  # the same with terms by distance in place of biases
 #extension GL_EXT_control_flow_attributes : require
 #include "numbers.glsl"
 #include "stored.glsl"
@@ -21,24 +23,13 @@ ALIGNED_ROWS(VECTOR, 1);
 layout(constant_id = 5) const uint BLOCK_Q = 64;
 layout(constant_id = 6) const uint BLOCK_KV = 64;
 layout(constant_id = 7) const uint INVOCATIONS = 256;
-// Whether a query sees only the keys up to its position, only those near it, and whether there is a table of biases;
-// the soft cap of the scores, 0 for none.
-// Built without MASKS it sees all: SwiftShader takes minutes to compile the masking code.
-#ifdef MASKS
-layout(constant_id = 2) const bool CAUSAL = false;
-layout(constant_id = 3) const bool WINDOW = false;
-layout(constant_id = 4) const bool BIAS = false;
-layout(constant_id = 8) const float SOFT_CAP = 0.0;
-#else
-const bool CAUSAL = false;
-const bool WINDOW = false;
-const bool BIAS = false;
-const float SOFT_CAP = 0.0;
-#endif
-const bool HIDES = CAUSAL || WINDOW;
+#include "attention-masks.glsl"
 #include "attention-interface.glsl"
 #include "attention-sight.glsl"
 #include "attention-blocks.glsl"
+#ifdef DISTANCES
+#include "attention-distances.glsl"
+#endif
 
 void main() {
     uint invocation = gl_LocalInvocationIndex;
@@ -127,6 +118,10 @@ void main() {
                             }
                         }
                     }
+#ifdef DISTANCES
+                    int row_place = place_of(first + ty - begin, queries, key_count);
+                    add_distances(score, ty, tx, int(at + 4u * tx) - row_place, chunk);
+#endif
                 }
             }
             barrier();
@@ -150,10 +145,12 @@ void main() {
                 [[unroll]] for (uint j = 0u; j < 4u; j++) {
                     uint key = 4u * (quarter + 4u * c) + j;
                     bool there = some_seen && key < keys && (!edge || sees(mine, int(at + key)));
+#ifndef DISTANCES
                     if (BIAS) {
                         int reach = int(push.reach);
                         weight[c][j] += bias[table + uint(clamp(int(at + key) - place, -reach, reach) + reach)];
                     }
+#endif
                     // A branch: a selection takes SwiftShader a minute to compile.
                     if (there) {
                         most = max(most, weight[c][j]);

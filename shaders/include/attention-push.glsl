@@ -5,8 +5,10 @@
 layout(std430, binding = 4) readonly buffer QOffsets { uint q_offsets[]; };
 layout(std430, binding = 5) readonly buffer KvOffsets { uint kv_offsets[]; };
 
+#ifndef DISTANCES
 // Added to the scores of head h of text t by distance: row (t * heads + h) mod bias_rows, of 2 reach + 1 columns.
 layout(std430, binding = 6) readonly buffer Bias { float bias[]; };
+#endif
 
 layout(push_constant) uniform Push {
     // Query heads per key-value head.

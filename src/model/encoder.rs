@@ -96,6 +96,8 @@ pub fn needed(graph: &Graph) -> Vec<Needed> {
 struct Shared {
     /// Biases of the scores by distance.
     biases: Option<ValueId>,
+    /// Vectors by distance.
+    distances: Option<ValueId>,
     /// Cosines and sines of each token, for every kind of rotary positions.
     rotary: Vec<[ValueId; 2]>,
 }
@@ -159,6 +161,14 @@ impl Builder<'_> {
         let biases = biases.or_else(|| (!spec.slopes.is_empty()).then(alibi));
         let biases =
             biases.map(|(part, distances)| self.graph.weight(vec![part], Shape::fixed(&[spec.heads, distances])));
+        let distances = match &spec.distances {
+            None => None,
+            Some(found) => {
+                let shape = Shape::fixed(&[found.rows.len(), spec.hidden]);
+                let x = self.graph.weight_as(self.dtype, vec![found.part(spec.hidden)], shape);
+                Some(found.norm.as_ref().map_or(Ok(x), |name| self.norm("distances norm", name, x))?)
+            }
+        };
         let mut rotary = Vec::new();
         for (kind, positions) in spec.rotary.iter().enumerate() {
             let (places, rows) = positions.rows(spec.positions.longest_text());
@@ -173,7 +183,7 @@ impl Builder<'_> {
             let [cosines, sines] = tables;
             rotary.push([cosines?, sines?]);
         }
-        Ok(Shared { biases, rotary })
+        Ok(Shared { biases, distances, rotary })
     }
 
     /// The encoder's kind of norm.
@@ -341,8 +351,18 @@ impl Builder<'_> {
                 [parts[0], parts[1], parts[2]]
             }
         };
+        let mut met = None;
+        if let Some(x) = shared.distances {
+            let names: Vec<&String> = layer.by_distance.iter().flatten().collect();
+            let columns = vec![key; names.len()];
+            met = Some(self.linear(&node("distances"), &Product::biased(names), x, &columns)?);
+            let [a, b] = &layer.by_distance;
+            let second = if a.is_some() { key } else { 0 };
+            attention.distances = Some([a.as_ref().map(|_| 0), b.as_ref().map(|_| second)]);
+        }
         let offsets = self.input(Input::Offsets);
-        let operands: Vec<ValueId> = qkv.into_iter().chain([offsets, offsets]).chain(shared.biases).collect();
+        let operands: Vec<ValueId> =
+            qkv.into_iter().chain([offsets, offsets]).chain(shared.biases).chain(met).collect();
         self.graph.node(&node("attention"), attention, &operands)
     }
 

@@ -6,6 +6,7 @@
 
 pub mod arch;
 pub mod config;
+pub mod distances;
 pub mod dtype;
 pub mod encoder;
 pub mod fields;

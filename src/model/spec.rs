@@ -1,5 +1,6 @@
 //! An encoder as data: sizes, choices and the names of its tensors.
 
+use super::distances::Distances;
 use super::relative_biases::RelativeBiases;
 use super::rotary::Rotary;
 use crate::ops::ActivationKind;
@@ -165,6 +166,8 @@ pub struct Layer {
     pub query_key_value: Product,
     /// Norms of each head of the queries and of the keys.
     pub head_norms: Option<[String; 2]>,
+    /// Products of the vectors by distance: what queries meet, and what keys meet; `None` for nothing.
+    pub by_distance: [Option<String>; 2],
     /// Kind of rotary positions: an index into [`EncoderSpec::rotary`].
     pub rotary: Option<usize>,
     /// Largest distance at which a token sees others; 0 for any.
@@ -228,6 +231,8 @@ pub struct EncoderSpec {
     pub embedding_projection: Option<String>,
     /// Biases of the scores by distance, one table for all layers.
     pub relative_biases: Option<RelativeBiases>,
+    /// Vectors by distance, one table for all layers.
+    pub distances: Option<Distances>,
     /// Of ALiBi, one per head: the score of a key loses this factor of its distance. Empty for none.
     pub slopes: Vec<f32>,
     /// Whether a token sees only itself and earlier tokens.
@@ -268,6 +273,7 @@ impl EncoderSpec {
             embedding_norm: None,
             embedding_projection: None,
             relative_biases: None,
+            distances: None,
             slopes: Vec::new(),
             causal: false,
             parallel: false,

@@ -8,12 +8,15 @@ use crate::Result;
 /// Attention of each query of a text to the keys of the same text that it may see.
 ///
 /// `y[i, h] = sum_j softmax_j(cap(scale * q[i, h] . k[j, g]) + bias[h, clamp(j - p, -R, R) + R]) v[j, g]`,
-/// `g = h * kv_heads / heads`, `cap(s) = soft_cap tanh(s / soft_cap)`, or `s` if `soft_cap` is 0.
+/// `g = h * kv_heads / heads`, `cap(s) = soft_cap tanh(s / soft_cap)`, or `s` if `soft_cap` is 0. With `distances` the
+/// scale is of `q[i, h] . k[j, g] + q[i, h] . a[r, g] + k[j, g] . b[r, g]`, `r = clamp(j - p, -D, D) + D`, as in DeBERTa
+/// (He et al. 2021).
 ///
-/// Operands: `q [T, *]`, `k [S, *]`, `v [S, *]` (floats), `q_offsets [B + 1]`, `kv_offsets [B / shared_by + 1]` (u32), then
-/// `bias [N, 2 R + 1]` (f32) if `bias`: head `h` of text `t` uses row `(t * heads + h) mod N`. `q`, `k` and `v` may be
-/// the same tensor, and so may the two offsets: head `h` of `q` is columns `q_column + h * head_dim ..` of its operand,
-/// likewise for `k` and `v`. Result: `[T, heads * head_dim]`.
+/// Operands: `q [T, *]`, `k [S, *]`, `v [S, *]` (floats), `q_offsets [B + 1]`, `kv_offsets [B / shared_by + 1]` (u32);
+/// then `bias [N, 2 R + 1]` (f32) if `bias`, of which head `h` of text `t` uses row `(t * heads + h) mod N`, or
+/// `distances [2 D + 1, *]` (floats) if `distances`, whose columns hold `a` and `b`. `q`, `k` and `v` may be the same
+/// tensor, and so may the two offsets: head `h` of `q` is columns `q_column + h * head_dim ..` of its operand, likewise
+/// for `k`, `v`, `a` and `b`. Result: `[T, heads * head_dim]`.
 ///
 /// Query `i` of a text has position `p = i`, or `p = i + keys - queries` with `align_end`. The result of a query that
 /// sees no key is zero, and hidden keys are never read, whatever they contain. Sums over keys run in blocks counted
@@ -57,6 +60,9 @@ pub struct Attention {
     /// Whether there is a table of biases by distance.
     #[serde(default)]
     pub bias: bool,
+    /// First columns of `a` and of `b`, if there are terms by distance; one without a column is left out.
+    #[serde(default)]
+    pub distances: Option<[Option<usize>; 2]>,
     /// Number of consecutive texts of queries that share one text of keys: heads stored separately are separate texts.
     #[serde(default = "one")]
     pub shared_by: usize,
@@ -85,6 +91,7 @@ impl Default for Attention {
             global_tokens: 0,
             align_end: false,
             bias: false,
+            distances: None,
             shared_by: 1,
             blocks: None,
         }
@@ -140,8 +147,15 @@ impl Operation for Attention {
             Operand::offsets_of_all("q_offsets", "q").counted(Dim::Boundaries),
             Operand::offsets_of_all("kv_offsets", "k").counted(Dim::Boundaries),
             Operand::rows("bias").by_attribute(),
+            Operand::rows("distances").narrow().by_attribute(),
         ];
-        Signature::of(if self.bias { ALL } else { &ALL[..5] })
+        const WITHOUT_BIAS: &[Operand] = &[ALL[0], ALL[1], ALL[2], ALL[3], ALL[4], ALL[6]];
+        Signature::of(match (self.bias, self.distances.is_some()) {
+            (true, true) => ALL,
+            (false, true) => WITHOUT_BIAS,
+            (true, false) => &ALL[..6],
+            (false, false) => &ALL[..5],
+        })
     }
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
@@ -182,6 +196,15 @@ impl Operation for Attention {
                 return Err(of.wrong("bias", expected));
             }
         }
+        if self.bias && self.distances.is_some() {
+            return Err(of.fault("bias and distances exclude each other"));
+        }
+        if let (Some(columns), Some(found)) = (self.distances, of.get("distances")) {
+            let least = columns.iter().flatten().max().map_or(0, |column| column + self.kv_heads * self.head_dim);
+            if !matches!(found.0[..], [Dim::Fixed(rows), Dim::Fixed(columns)] if rows % 2 == 1 && columns >= least) {
+                return Err(of.wrong("distances", format!("an odd number of rows and at least {least} columns")));
+            }
+        }
         Ok(vec![Shape::matrix(Dim::Tokens, self.heads * self.head_dim)])
     }
 
@@ -202,7 +225,7 @@ impl Operation for Attention {
     fn is_separable(&self, operands: &[&Shape]) -> bool {
         self.shared_by == 1
             && operands[1].rows() == Dim::Tokens
-            && operands.get(5).is_none_or(|bias| bias.rows() == Dim::Fixed(self.heads))
+            && (!self.bias || operands[5].rows() == Dim::Fixed(self.heads))
     }
 
     /// Counts all texts at the mean length of the batch.
@@ -212,7 +235,8 @@ impl Operation for Attention {
             0 => keys,
             window => keys.min(2 * window + 1 + self.global_tokens as usize),
         };
-        let all = 4 * (counts.tokens * near * self.heads * self.head_dim) as u64;
+        let products = 2 + self.distances.iter().flatten().flatten().count();
+        let all = 2 * (counts.tokens * near * self.heads * self.head_dim * products) as u64;
         if self.causal { all / 2 } else { all }
     }
 }
@@ -261,6 +285,16 @@ mod tests {
             assert!(error.contains(part), "{error}");
         }
         assert!(infer(&op, &[]).unwrap_err().to_string().contains("5 operands, expected 6"));
+        let op = Attention { bias: false, distances: Some([None, Some(16)]), ..op };
+        assert!(infer(&op, &[&Shape::fixed(&[7, 32])]).is_ok());
+        for rows_and_columns in [[6, 32], [7, 31]] {
+            let error = infer(&op, &[&Shape::fixed(&rows_and_columns)]).unwrap_err().to_string();
+            assert!(error.contains("an odd number of rows and at least 32 columns"), "{error}");
+        }
+        let both = Attention { bias: true, ..op.clone() };
+        let error = infer(&both, &[&Shape::fixed(&[8, 7]), &Shape::fixed(&[7, 32])]).unwrap_err().to_string();
+        assert!(error.contains("bias and distances exclude each other"), "{error}");
+        let op = Attention { distances: None, ..op };
         for (op, part) in [
             (Attention { bias: false, shared_by: 0, ..op.clone() }, "shared_by is 0"),
             (Attention { bias: false, soft_cap: -1.0, ..op.clone() }, "soft_cap is -1"),

@@ -25,9 +25,16 @@ def seen(attributes: Attributes, queries: int, keys: int) -> tuple[np.ndarray, n
     return keep & (key <= place) if attributes.get("causal") else keep, key - place
 
 
+def met(attributes: Attributes, distances: np.ndarray) -> list[np.ndarray | None]:
+    """What queries meet, and what keys meet, by distance: `[kv_heads, distances, width]`."""
+    heads, width = attributes["kv_heads"], attributes["head_dim"]
+    return [None if at is None else heads_of(distances, at, heads, width) for at in attributes["distances"]]
+
+
 @reference
 def attention(operands: Operands, attributes: Attributes) -> np.ndarray:
-    q, k, v, q_offsets, k_offsets, *bias = operands
+    q, k, v, q_offsets, k_offsets, *others = operands
+    bias = others[:1] if attributes.get("bias") else []
     heads, groups, width = attributes["heads"], attributes["kv_heads"], attributes["head_dim"]
     q = heads_of(q, attributes.get("q_column", 0), heads, width)
     k = np.repeat(heads_of(k, attributes.get("k_column", 0), groups, width), heads // groups, axis=0)
@@ -37,10 +44,21 @@ def attention(operands: Operands, attributes: Attributes) -> np.ndarray:
         rows = slice(q_offsets[text], q_offsets[text + 1])
         own = text // attributes.get("shared_by", 1)
         keys = slice(k_offsets[own], k_offsets[own + 1])
-        scores = attributes["scale"] * (q[:, rows] @ k[:, keys].swapaxes(-1, -2))
+        scores = q[:, rows] @ k[:, keys].swapaxes(-1, -2)
+        keep, distance = seen(attributes, *scores.shape[1:])
+        if attributes.get("distances"):
+            by_query, by_key = met(attributes, others[-1])
+            reach = len(others[-1]) // 2
+            row = np.clip(distance, -reach, reach) + reach
+            if by_query is not None:
+                products = q[:, rows] @ np.repeat(by_query, heads // groups, axis=0).swapaxes(-1, -2)
+                scores = scores + np.take_along_axis(products, row[None], axis=2)
+            if by_key is not None:
+                products = k[:, keys] @ np.repeat(by_key, heads // groups, axis=0).swapaxes(-1, -2)
+                scores = scores + np.take_along_axis(products, row.T[None], axis=2).swapaxes(-1, -2)
+        scores = attributes["scale"] * scores
         if cap := attributes.get("soft_cap", 0):
             scores = cap * np.tanh(scores / cap)
-        keep, distance = seen(attributes, *scores.shape[1:])
         if bias:
             reach = bias[0].shape[1] // 2
             own_rows = (text * heads + np.arange(heads)) % len(bias[0])
@@ -58,12 +76,14 @@ def attention(operands: Operands, attributes: Attributes) -> np.ndarray:
 @bounded
 def attention_bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
     """An error e of the scores changes every weight by a factor of at most exp(2 e)."""
-    q, k, v, q_offsets, k_offsets, *bias = operands
-    magnitude = evaluate("attention", [q, k, np.abs(v), q_offsets, k_offsets, *bias], attributes)
+    q, k, v, q_offsets, k_offsets, *others = operands
+    bias = others[:1] if attributes.get("bias") else []
+    magnitude = evaluate("attention", [q, k, np.abs(v), q_offsets, k_offsets, *others], attributes)
     width, keys = attributes["head_dim"], int(max(np.diff(k_offsets), default=0))
     # What is not finite hides a key or spoils a row, where no bound counts.
     q_most, k_most = (np.abs(x[np.isfinite(x)]).max(initial=0) for x in (q, k))
-    largest = q_most * k_most * width * abs(attributes["scale"])
+    far = np.abs(others[-1]).max(initial=0) if attributes.get("distances") else 0.0
+    largest = (q_most * k_most + (q_most + k_most) * far) * width * abs(attributes["scale"])
     error = summed(width, np.minimum(largest, 1e3)) + 2 * U * 3 * np.minimum(largest, 100)
     # A bias is added by one more rounding, and widens the range of what exp is taken of.
     error += 2 * U * 4 * min(max((np.abs(table).max(initial=0) for table in bias), default=0.0), 100)
@@ -170,6 +190,10 @@ MASKS = {
     "all": {"bias": True, "window": 9, "global_tokens": 66, "causal": True, "align_end": True, "shared_by": 2},
 }
 MASKS["capped-all"] = MASKS["all"] | {"soft_cap": 2.0}
+MASKS["distances"] = {"distances": [16, 0]}
+MASKS["distances-of-queries"] = {"distances": [16, None], "causal": True}
+MASKS["distances-of-keys"] = {"distances": [None, 5], "align_end": True}
+MASKS["distances-all"] = MASKS["capped-all"] | {"bias": False, "distances": [0, 16]}
 
 
 def hidden_keys() -> list[OpCase]:
@@ -182,7 +206,8 @@ def hidden_keys() -> list[OpCase]:
 
         def operands(v, make, keys=keys, mask=mask):
             found = [v.plain(bounds[-1], 32), v.plain(keys[-1], 16), make(keys[-1], 16), bounds, keys]
-            return [*found, v.plain(4, 41).astype(np.float32)] if "bias" in mask else found
+            found += [v.plain(4, 41).astype(np.float32)] if mask.get("bias") else []
+            return found + ([v.plain(121, 32)] if "distances" in mask else [])
 
         found += [
             OpCase("attention", f"hidden-{name}", lambda v, of=operands: of(v, v.plain), given),

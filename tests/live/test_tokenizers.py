@@ -22,9 +22,10 @@ SOME = [*edges(), *varied(200, seed=2)]
 LONGEST = 8_000
 ROWS = 700  # more than a tokenizer has pieces, so that tokens which the files add have a row
 WORDS = ["bert", "distilbert", "electra", "mpnet"]
-SENTENCES = ["albert", "t5", "xlm-roberta", "camembert"]
+SENTENCES = ["albert", "deberta-v2", "t5", "xlm-roberta", "camembert"]
 CLASSES = [
     "T5",
+    "DebertaV2",
     "Albert",
     "Bert",
     "Electra",

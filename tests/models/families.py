@@ -27,7 +27,7 @@ SPREADS = {
     "token_type_embeddings": 0.3,
     "attention_bias": 1.5,
 }
-SPREADS |= {"wte": 0.5, "wpe": 0.3, "embed_tokens": 0.5, "embed_in": 0.5}
+SPREADS |= {"rel_embeddings": 0.7, "wte": 0.5, "wpe": 0.3, "embed_tokens": 0.5, "embed_in": 0.5}
 SPREADS |= {"shared": 0.5, "SelfAttention.q": 0.03}  # T5's scores have no factor
 
 

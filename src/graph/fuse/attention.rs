@@ -47,11 +47,15 @@ fn take_apart(graph: &mut Graph, index: usize, architecture: &str) -> Result<(),
         global_tokens: 0,
         align_end: false,
         bias: false,
+        distances: None,
         shared_by: 1,
         ..op.clone()
     };
     if *op != parts_have {
-        return Err("its parts have no soft cap, no window, no biases and no places but those from the first on".into());
+        return Err(
+            "its parts have no soft cap, no window, nothing by distance and no places but those from the first on"
+                .into(),
+        );
     }
     let q = node.operands[0];
     let own = node.operands[1..3].iter().all(|v| *v == q) && node.operands[3] == node.operands[4];

@@ -93,6 +93,7 @@ pub(super) fn read<'a>(
         embedding_norm: Some("embeddings.LayerNorm".into()),
         embedding_projection: None,
         relative_biases: None,
+        distances: None,
         slopes: Vec::new(),
         causal: false,
         parallel: false,
@@ -191,6 +192,7 @@ pub(super) fn layer(number: usize) -> Layer {
     Layer {
         query_key_value: Product::biased(["query", "key", "value"].map(|part| name(&format!("attention.self.{part}")))),
         head_norms: None,
+        by_distance: [None, None],
         rotary: None,
         window: 0,
         attention_output: Product::biased([name("attention.output.dense")]),

@@ -3,6 +3,7 @@
 mod albert;
 mod bert;
 mod config;
+mod deberta_v2;
 mod distilbert;
 mod electra;
 mod eurobert;
@@ -60,6 +61,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
     row("albert", "Albert", &["albert.", "encoder.albert_layer_groups."], albert::read),
     row("bert", "Bert", &["bert."], bert::read),
     row("camembert", "Camembert", &["roberta."], roberta::read),
+    row("deberta-v2", "DebertaV2", &["deberta.", "encoder.layer.0.attention.self.query_proj."], deberta_v2::read),
     row("distilbert", "DistilBert", &["distilbert.", "transformer.layer."], distilbert::read),
     row("electra", "Electra", &["electra.", "embeddings_project."], electra::read),
     row("eurobert", "EuroBert", llama::MARKS, eurobert::read),

@@ -208,6 +208,40 @@ fn gemma_2_has_a_soft_cap_and_a_window_in_every_second_layer() {
 }
 
 #[test]
+fn deberta_has_the_terms_by_distance_that_its_keys_name() {
+    let relative = |changes: Value| {
+        let mut all = json!({"relative_attention": true, "pos_att_type": "p2c| C2P", "position_biased_input": false});
+        all.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        all
+    };
+    let plain = spec("deberta-v2", json!({"pos_att_type": ["p2c", "c2p"]}));
+    assert_eq!((&plain.distances, &plain.layers[0].by_distance), (&None, &[None, None]));
+    assert_eq!((plain.score_scale, plain.norm_eps, plain.token_types), (Some(1.0 / 6.0), 1e-7, None));
+    let own = |part: &str| Some(format!("encoder.layer.1.attention.self.{part}_proj"));
+    let usual = spec("deberta-v2", relative(json!({})));
+    assert_eq!(usual.layers[1].by_distance, [own("pos_key"), own("pos_query")]);
+    assert_eq!((usual.distances.unwrap().table.rows, usual.positions), (132, Positions::None { longest: 66 }));
+    let changes = json!({"share_att_key": true, "pos_att_type": ["c2p"], "position_buckets": 8,
+        "max_relative_positions": -1, "norm_rel_ebd": "Layer_Norm", "position_biased_input": true});
+    let shared = spec("deberta-v2", relative(changes));
+    assert_eq!(shared.layers[1].by_distance, [own("key"), None]);
+    let distances = shared.distances.unwrap();
+    assert_eq!((distances.table.rows, distances.norm.as_deref()), (16, Some("encoder.LayerNorm")));
+    assert!(matches!(shared.positions, Positions::Learned { .. }));
+    for (changes, said) in [
+        (json!({"conv_kernel_size": 3, "conv_act": "gelu"}), "conv_kernel_size 3: only 0 is known"),
+        (json!({"embedding_size": 24}), "embedding_size 24: only 48 is known"),
+        (json!({"attention_head_size": 16}), "attention_head_size 16: only 12 is known"),
+    ] {
+        let refused = reading("deberta-v2", changes).unwrap_err().to_string();
+        assert!(refused.contains(said), "{refused}");
+    }
+    let message = fault("deberta-v2", relative(json!({"position_buckets": 256})));
+    assert!(message.contains("position_buckets is 256 with distances up to 66"), "{message}");
+    assert!(fault("deberta-v2", relative(json!({"pos_att_type": 3}))).contains("pos_att_type is 3"));
+}
+
+#[test]
 fn gpt_neox_turns_a_share_of_the_columns() {
     let usual = spec("gpt_neox", json!({}));
     assert!(usual.parallel && usual.causal && usual.layers[0].query_key_value.order == Order::ByHead);

@@ -9,13 +9,14 @@ use tokenizers::models::bpe::{BPE, Merges};
 use tokenizers::models::unigram::Unigram;
 use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::normalizers::precompiled::Precompiled;
-use tokenizers::normalizers::replace::Replace;
+use tokenizers::normalizers::replace::{Replace, ReplacePattern};
 use tokenizers::normalizers::utils::{Lowercase, Sequence as Steps};
-use tokenizers::normalizers::{BertNormalizer, NFKD, NormalizerWrapper, StripAccents};
+use tokenizers::normalizers::{BertNormalizer, NFC, NFKD, NormalizerWrapper, Strip, StripAccents};
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::pre_tokenizers::metaspace::{Metaspace, PrependScheme};
+use tokenizers::pre_tokenizers::punctuation::Punctuation;
 use tokenizers::pre_tokenizers::sequence::Sequence;
 use tokenizers::pre_tokenizers::whitespace::WhitespaceSplit;
 
@@ -66,17 +67,20 @@ pub(super) enum Kind {
     Words,
     /// BPE over the bytes of words, each including the space before it.
     Bytes,
-    /// Unigram over words prefixed by a mark, after the file's own character map.
+    /// Unigram over words prefixed by a mark, after normalisation.
     Sentences(Unknown, Letters),
 }
 
-/// Normalisation before the character map.
+/// Normalisation, and what splits a text.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Letters {
-    /// None.
+    /// The file's own character map, then white space.
     Kept,
-    /// Quotes unified, and, unless asked otherwise, no accents and no capitals, as in ALBERT.
+    /// Quotes unified, and, unless asked otherwise, no accents and no capitals, as in ALBERT; then the same.
     Plain,
+    /// Runs of white space as one space and composed letters, instead of a character map, then spaces and, if asked,
+    /// punctuation, as in DeBERTa.
+    Composed,
 }
 
 /// The piece of a Unigram model that represents unknown text.
@@ -86,6 +90,9 @@ pub(super) enum Unknown {
     Id(usize),
     /// The first piece with the name of the unknown token; the first piece if there is none.
     Named,
+    /// The piece with the name of the unknown token and a score of 0; otherwise the piece with the id `unk_id`, default
+    /// 1.
+    Unscored,
 }
 
 const BERT: Class = Class {
@@ -117,7 +124,7 @@ const ROBERTA: Class = Class {
     ..BERT
 };
 
-static CLASSES: [Class; 9] = [
+static CLASSES: [Class; 10] = [
     BERT,
     Class { names: &["DistilBertTokenizer"], model_types: &[], gives_segments: false, ..BERT },
     ROBERTA,
@@ -158,6 +165,14 @@ static CLASSES: [Class; 9] = [
         kind: Kind::Sentences(Unknown::Id(1), Letters::Plain),
         tokens: ["[CLS]", "[SEP]", "<unk>", "[SEP]", "<pad>", "[CLS]", "[MASK]"],
         around: Around::FileOrRoles(["cls_token", "sep_token"]),
+        ..ROBERTA
+    },
+    Class {
+        names: &["DebertaV2Tokenizer"],
+        model_types: &["deberta-v2"],
+        kind: Kind::Sentences(Unknown::Unscored, Letters::Composed),
+        tokens: ["[CLS]", "[SEP]", "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"],
+        gives_segments: true,
         ..ROBERTA
     },
     Class {
@@ -208,6 +223,7 @@ impl Class {
             Kind::Bytes => None,
             Kind::Sentences(_, Letters::Kept) => characters.map(NormalizerWrapper::from),
             Kind::Sentences(_, Letters::Plain) => Some(plain_letters(settings, characters)?),
+            Kind::Sentences(_, Letters::Composed) => Some(composed_letters(settings)?),
         })
     }
 
@@ -216,6 +232,12 @@ impl Class {
         Ok(match self.kind {
             Kind::Words => BertPreTokenizer.into(),
             Kind::Bytes => ByteLevel::new(prefix.unwrap_or(false), true, true).into(),
+            Kind::Sentences(_, Letters::Composed) => {
+                let scheme = if prefix.unwrap_or(true) { PrependScheme::Always } else { PrependScheme::First };
+                let marks = settings.flag("split_by_punct")?.unwrap_or(false).then(|| Punctuation::default().into());
+                let steps = marks.into_iter().chain([Metaspace::new('▁', scheme, true).into()]);
+                Sequence::new(steps.collect()).into()
+            }
             Kind::Sentences(..) => {
                 let scheme = if prefix.unwrap_or(true) { PrependScheme::Always } else { PrependScheme::Never };
                 Sequence::new(vec![WhitespaceSplit.into(), Metaspace::new('▁', scheme, true).into()]).into()
@@ -223,8 +245,13 @@ impl Class {
         })
     }
 
-    /// The model over a vocabulary; `unknown` is the name of the unknown token.
-    pub fn model(&self, pieces: Pieces, merges: Merges, unknown: &str) -> tokenizers::Result<ModelWrapper> {
+    /// The model over a vocabulary; `unknown` is the name of the unknown token, and its id in the settings.
+    pub fn model(
+        &self,
+        pieces: Pieces,
+        merges: Merges,
+        (unknown, id): (&str, Option<usize>),
+    ) -> tokenizers::Result<ModelWrapper> {
         Ok(match self.kind {
             Kind::Words => WordPiece::builder().vocab(pieces.numbered()).unk_token(unknown.to_owned()).build()?.into(),
             Kind::Bytes => BPE::builder().vocab_and_merges(pieces.numbered(), merges).build()?.into(),
@@ -232,6 +259,10 @@ impl Class {
                 let pieces = pieces.scored().ok_or("its pieces have no scores")?;
                 let id = match place {
                     Unknown::Id(id) => id,
+                    Unknown::Unscored => {
+                        let unscored = |(piece, score): &(String, f64)| piece == unknown && *score == 0.0;
+                        pieces.iter().position(unscored).or(id).unwrap_or(1)
+                    }
                     Unknown::Named => pieces.iter().position(|(piece, _)| piece == unknown).unwrap_or(0),
                 };
                 Unigram::from(pieces, Some(id), false)?.into()
@@ -243,6 +274,14 @@ impl Class {
 /// The steps that unify quotes; each changes characters inside a word. Neither pattern is refused.
 pub(super) fn quotes() -> Vec<Replace> {
     ["``", "''"].into_iter().flat_map(|quote| Replace::new(quote, "\"")).collect()
+}
+
+/// [`Letters::Composed`].
+fn composed_letters(settings: &Settings) -> Result<NormalizerWrapper> {
+    let spaces = Replace::new(ReplacePattern::Regex(r"\s{2,}|[\n\r\t]".into()), " ").ok().map(NormalizerWrapper::from);
+    let lower = settings.flag("do_lower_case")?.unwrap_or(false).then(|| Lowercase.into());
+    let last = [NFC.into(), Strip::new(false, true).into()];
+    Ok(Steps::new(lower.into_iter().chain(spaces).chain(last).collect()).into())
 }
 
 /// [`Letters::Plain`], then the character map.

@@ -144,7 +144,8 @@ fn built(settings: &Settings, class: &Class, source: Source) -> Result<Begun> {
     let unusable = |e: tokenizers::Error| fault(&path, format!("cannot make a {}: {}", class.name(), brief(e)));
     let specials = Specials::read(settings, None)?;
     let unknown = specials.of("unk_token").ok_or_else(|| settings.fault("unk_token is null".into()))?;
-    let model = guarded(|| class.model(pieces, merges, unknown)).map_err(unusable)?;
+    let unknown_id = settings.whole("unk_id", u32::MAX as usize)?;
+    let model = guarded(|| class.model(pieces, merges, (unknown, unknown_id))).map_err(unusable)?;
     let mut tokenizer = Tokenizer::new(model);
     tokenizer.with_normalizer(class.normalizer(settings, characters)?).map_err(unusable)?;
     tokenizer.with_pre_tokenizer(Some(class.pre_tokenizer(settings)?));

@@ -176,13 +176,15 @@ impl Settings {
 
     /// The number of special tokens `<extra_id_N>`.
     fn extra_ids(&self) -> Result<usize> {
-        const MOST: u64 = 10_000;
         let Some(usual) = self.class.and_then(|class| class.extra_ids) else { return Ok(0) };
-        match self.values.get("extra_ids").map(Value::as_u64) {
-            None => Ok(usual),
-            Some(Some(number @ 0..=MOST)) => Ok(number as usize),
-            Some(_) => Err(self.fault(format!("extra_ids is not a whole number up to {MOST}"))),
-        }
+        Ok(self.whole("extra_ids", 10_000)?.unwrap_or(usual))
+    }
+
+    /// A whole number, if there is one.
+    pub fn whole(&self, key: &str, most: usize) -> Result<Option<usize>> {
+        let Some(value) = self.values.get(key) else { return Ok(None) };
+        let number = value.as_u64().and_then(|number| usize::try_from(number).ok()).filter(|number| *number <= most);
+        number.map(Some).ok_or_else(|| self.fault(format!("{key} is not a whole number up to {most}")))
     }
 
     pub fn fault(&self, problem: String) -> Error {

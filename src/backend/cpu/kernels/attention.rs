@@ -2,16 +2,19 @@
 //!
 //! ```text
 //! pack:    K^T in panels [key panel][head_dim][width],  V in panels [column panel][L][width]
-//! attend:  a few queries at a time: scores = scale Q K^T, e = exp(scores - max), y = (e V) / sum e
+//! attend:  a few queries at a time: scores = scale Q K^T + terms by distance, e = exp(scores - max),
+//!          y = (e V) / sum e
 //! ```
 //! A row of scores is complete (no rescaling), and its sums over keys start at the text's first key: neighbours in the
 //! batch, the number of queries processed together and the number of threads change no bit. Whole chains of keys that
 //! are hidden from every query of a block are skipped; hidden keys elsewhere have zero weights, which add nothing.
 
 mod attend;
+mod distances;
 mod weights;
 
 use attend::Attend;
+use distances::{Distances, OneHead, Vectors};
 use rayon::prelude::*;
 
 use crate::backend::cpu::floats::Floats;
@@ -70,6 +73,8 @@ struct Text<'a> {
     /// Biases by distance, in rows, and their columns.
     bias: &'a [f32],
     reach: usize,
+    /// What queries and keys meet by distance.
+    distances: Option<&'a Distances<'a>>,
     q: Operand<'a>,
     k: Operand<'a>,
     v: Operand<'a>,
@@ -88,23 +93,30 @@ struct Text<'a> {
 }
 
 impl Text<'_> {
-    /// Floats of one head's packed keys, then of its values.
-    fn packed(&self) -> (usize, usize) {
-        (self.op.head_dim * self.keys.padded, self.length * self.columns.padded)
+    /// Floats of one head's packed keys, of its values, and of what depends on distances.
+    fn packed(&self) -> [usize; 3] {
+        let by_distance = self.distances.map_or(0, |distances| distances.packed(self));
+        [self.op.head_dim * self.keys.padded, self.length * self.columns.padded, by_distance]
     }
 
     fn query_rows(&self) -> usize {
         (SCORES / self.keys.padded).clamp(8, 64) / 8 * 8
     }
 
-    /// Additional floats for [`Attend`]: scores and one factor per row.
+    /// Additional floats for [`Attend`]: scores, one factor per row, and products with what depends on distances.
     fn working(&self) -> usize {
-        self.query_rows() * (self.keys.padded + 1)
+        let by_distance = self.distances.map_or(0, |distances| distances.panels.padded);
+        self.query_rows() * (self.keys.padded + 1 + by_distance)
     }
 
-    /// Packs a head's keys and values.
-    fn pack(&self, head: usize, packed: &mut [f32]) {
-        let (keys, values) = packed.split_at_mut(self.packed().0);
+    /// Packs a head's keys and values, and what depends on distances.
+    fn pack(&self, arch: Arch, head: usize, packed: &mut [f32]) {
+        let [keys, values, _] = self.packed();
+        let (keys, rest) = packed.split_at_mut(keys);
+        let (values, by_distance) = rest.split_at_mut(values);
+        if let Some(distances) = self.distances {
+            OneHead { arch, text: self, distances, head }.pack(by_distance);
+        }
         let dim = self.op.head_dim;
         let width = self.keys.width;
         for (panel, first) in keys.chunks_exact_mut(dim * width).zip((0..self.length).step_by(width)) {
@@ -155,7 +167,14 @@ pub(super) fn attention(step: &Step<'_>, op: &Attention, (out, scratch): (&mut [
         return Ok(());
     }
     let rows = |place: usize| step.shape(place).rows().size(step.counts);
-    let (bias, reach) = if step.given(5) { (step.floats(5)?, step.shape(5).columns() / 2) } else { (&[][..], 0) };
+    let (bias, reach) = if op.bias { (step.floats(5)?, step.shape(5).columns() / 2) } else { (&[][..], 0) };
+    let vectors = match op.distances {
+        None => None,
+        Some([a, b]) => {
+            let of = |column: Option<usize>| column.map(|column| Operand::new(step, 5, column)).transpose();
+            Some(Vectors { met: [of(a)?, of(b)?], reach: rows(5) as i64 / 2 })
+        }
+    };
     let texts = queries.len().saturating_sub(1);
     // A cache may have room for more keys.
     for (name, offsets, least, rows, texts) in
@@ -179,7 +198,13 @@ pub(super) fn attention(step: &Step<'_>, op: &Attention, (out, scratch): (&mut [
             continue;
         }
         let (keys, columns) = (Panels::new(length, lanes), Panels::new(op.head_dim, lanes));
-        let text = Text { op, number, bias, reach, q, k, v, first_query, queries, start, length, keys, columns };
+        let distances = vectors.map(|vectors| {
+            let place = |query| op.place(query, queries, length);
+            Distances::new(vectors, place(0)..place(queries), length, lanes)
+        });
+        let distances = distances.as_ref();
+        let text =
+            Text { op, number, bias, reach, distances, q, k, v, first_query, queries, start, length, keys, columns };
         match step.team {
             Team::Alone => alone(step.arch, text, scratch, own)?,
             Team::All(threads) => together(step.arch, threads, text, scratch, own)?,
@@ -190,12 +215,12 @@ pub(super) fn attention(step: &Step<'_>, op: &Attention, (out, scratch): (&mut [
 
 /// One head's keys and values at a time.
 fn alone(arch: Arch, text: Text<'_>, scratch: &mut Floats, out: &mut [f32]) -> Result<()> {
-    let (keys, values) = text.packed();
-    scratch.resize(keys + values + text.working(), "attention")?;
-    let (packed, working) = scratch.split_at_mut(keys + values);
+    let one = text.packed().iter().sum::<usize>();
+    scratch.resize(one + text.working(), "attention")?;
+    let (packed, working) = scratch.split_at_mut(one);
     let group = text.op.heads / text.op.kv_heads;
     for head in 0..text.op.kv_heads {
-        text.pack(head, packed);
+        text.pack(arch, head, packed);
         let (heads, queries) = (head * group..(head + 1) * group, 0..text.queries);
         Attend { text, heads, queries, packed, working, out }.run(arch);
     }
@@ -204,10 +229,10 @@ fn alone(arch: Arch, text: Text<'_>, scratch: &mut Floats, out: &mut [f32]) -> R
 
 /// Packs all heads at once, then distributes the queries over the threads.
 fn together(arch: Arch, threads: usize, text: Text<'_>, scratch: &mut Floats, out: &mut [f32]) -> Result<()> {
-    let (keys, values) = text.packed();
-    let (one, group, stride) = (keys + values, text.op.heads / text.op.kv_heads, text.op.heads * text.op.head_dim);
+    let one = text.packed().iter().sum::<usize>();
+    let (group, stride) = (text.op.heads / text.op.kv_heads, text.op.heads * text.op.head_dim);
     scratch.resize(one * text.op.kv_heads, "attention")?;
-    scratch.par_chunks_mut(one).enumerate().for_each(|(head, packed)| text.pack(head, packed));
+    scratch.par_chunks_mut(one).enumerate().for_each(|(head, packed)| text.pack(arch, head, packed));
     let rows = text.queries.div_ceil(threads).min(text.query_rows()).max(1);
     out.par_chunks_mut(rows * stride).enumerate().for_each_init(
         || vec![0.0f32; text.working()],

@@ -1,6 +1,6 @@
-//! The tokenizers of ALBERT and T5.
+//! The tokenizers of ALBERT, DeBERTa and T5.
 
-use super::classes::{PIECES, of, piece_file};
+use super::classes::{PIECES, no_break_spaces, of, piece_file};
 use super::*;
 
 #[test]
@@ -19,6 +19,24 @@ fn albert_unifies_quotes_and_drops_accents_and_capitals_unless_asked() {
     file["post_processor"] =
         json!({"type": "TemplateProcessing", "single": [around], "pair": [], "special_tokens": {}});
     assert_eq!(albert(&file, &[]), [5, 8, 4, 11], "the file's own template");
+}
+
+#[test]
+fn deberta_composes_letters_and_splits_at_spaces_and_if_asked_at_punctuation() {
+    let mut file = piece_file(Some(&no_break_spaces()));
+    file["model"]["vocab"][11][0] = json!("é");
+    let deberta = |more: Value, text: &str| {
+        let mut config = json!({"tokenizer_class": "DebertaV2Tokenizer", "cls_token": "<s>", "sep_token": "</s>"});
+        config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        encode(&of(file.clone(), config), text, 9)
+    };
+    assert_eq!(deberta(json!({}), "ab\n \ta\u{a0} e\u{301} "), [0, 9, 5, 4, 11, 2], "without the file's own map");
+    assert_eq!(deberta(json!({}), "A"), [0, 4, 12, 2]);
+    assert_eq!(deberta(json!({"do_lower_case": true}), "A"), [0, 5, 2]);
+    assert_eq!(deberta(json!({"add_prefix_space": false}), "ab ab"), [0, 9, 9, 2]);
+    assert_eq!(deberta(json!({"split_by_punct": true}), "a!b"), [0, 5, 4, 1, 4, 7, 2]);
+    assert_eq!(deberta(json!({"unk_token": "<unk>"}), "!"), [0, 4, 3, 2], "the piece of that name");
+    assert_eq!(deberta(json!({"unk_id": 2, "unk_token": "b"}), "!"), [0, 4, 2, 2], "b has a score");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::Text;
+use super::distances::OneHead;
 use super::weights::Weights;
 use crate::backend::cpu::simd::{Arch, CHAIN, Finish, Product, Scale};
 
@@ -70,8 +71,11 @@ impl Attend<'_> {
             out.chunks_mut(stride).take(rows).for_each(|row| row[..dim].fill(0.0));
             return;
         }
-        let (packed_keys, packed_values) = self.packed.split_at(self.text.packed().0);
-        let (scores, factors) = self.working.split_at_mut(self.text.query_rows() * keys.padded);
+        let [of_keys, of_values, _] = self.text.packed();
+        let (packed_keys, rest) = self.packed.split_at(of_keys);
+        let (packed_values, by_distance) = rest.split_at(of_values);
+        let (scores, rest) = self.working.split_at_mut(self.text.query_rows() * keys.padded);
+        let (factors, products) = rest.split_at_mut(self.text.query_rows());
         // Rounded up to whole vectors.
         let padded = if span.end < length { span.end.next_multiple_of(keys.width / keys.vectors) } else { keys.padded };
         let parts = span.parts(padded);
@@ -93,6 +97,10 @@ impl Attend<'_> {
                 out_stride: keys.padded,
             }
             .run(arch);
+        }
+        if let Some(distances) = self.text.distances {
+            let one = OneHead { arch, text: &self.text, distances, head: head * op.kv_heads / op.heads };
+            one.add(head, queries.clone(), by_distance, [products, &mut scores[..rows * keys.padded]]);
         }
         arch.dispatch(Weights {
             text: self.text,

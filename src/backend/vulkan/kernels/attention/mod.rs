@@ -3,7 +3,7 @@
 mod matrix;
 
 use crate::backend::vulkan::Capabilities;
-use crate::backend::vulkan::generated::{attention, attention_masked, attention_matrix};
+use crate::backend::vulkan::generated::{attention, attention_distances, attention_masked, attention_matrix};
 use crate::backend::vulkan::kernel::Extent;
 use crate::backend::vulkan::lowering::{Build, Lowering};
 use crate::dtype::DType;
@@ -16,6 +16,9 @@ const MOST_HEAD_DIM: usize = 256;
 
 /// Beyond the length of any text, and far from overflow of the shader's integers.
 const FAR: u32 = 1 << 30;
+
+/// The column of vectors that there are not.
+const NONE: u32 = u32::MAX;
 
 /// The push block of all builds.
 type Push = attention::Push;
@@ -32,6 +35,10 @@ pub struct Blocks {
     pub window: bool,
     pub bias: bool,
     pub soft_cap: f32,
+    /// First columns of the vectors by distance, [`NONE`] for none, and all columns.
+    pub a_column: u32,
+    pub b_column: u32,
+    pub distance_columns: u32,
     /// Queries per workgroup, and keys per step.
     pub block_q: u32,
     pub block_kv: u32,
@@ -45,7 +52,11 @@ pub struct Blocks {
 /// Adds the node's dispatch.
 pub fn attention(to: &mut Lowering<'_>, op: &Attention) -> Result<()> {
     let masked = op.hides() || op.bias || op.soft_cap > 0.0;
-    let kernel = if masked { &attention_masked::KERNEL } else { &attention::KERNEL };
+    let kernel = match (op.distances.is_some(), masked) {
+        (true, _) => &attention_distances::KERNEL,
+        (false, true) => &attention_masked::KERNEL,
+        (false, false) => &attention::KERNEL,
+    };
     let variant = to.select(kernel)?;
     let heads = Extent::Fixed(op.heads as u32);
     if variant.stored == DType::F16
@@ -62,7 +73,10 @@ pub fn attention(to: &mut Lowering<'_>, op: &Attention) -> Result<()> {
     }
     let push = push(to, op, 1);
     let steps = [push.q_stride, push.q_column, push.k_stride, push.k_column, push.v_stride, push.v_column];
-    let vector = op.head_dim.is_multiple_of(4) && steps.iter().all(|step| step % 4 == 0);
+    let [a_column, b_column] = op.distances.unwrap_or_default().map(|column| column.map_or(NONE, |at| at as u32));
+    let distance_columns = if op.distances.is_some() { to.shape(5).columns() as u32 } else { 0 };
+    let far = [a_column, b_column, distance_columns].into_iter().filter(|step| *step != NONE);
+    let vector = op.head_dim.is_multiple_of(4) && steps.into_iter().chain(far).all(|step| step % 4 == 0);
     if variant.stored.is_narrow() && !vector {
         let reason = format!("head_dim {} or a column is no multiple of four", op.head_dim);
         return Err(Error::Unsupported { what: format!("attention in {}", variant.stored.name()), reason });
@@ -75,9 +89,11 @@ pub fn attention(to: &mut Lowering<'_>, op: &Attention) -> Result<()> {
         return Err(Error::unsupported("attention", format!("{} has no constant SOFT_CAP", variant.name)));
     }
     let blocks = Blocks { vector, block_q, block_kv, invocations: 4 * block_q, ..Blocks::of(op) };
-    let build = match masked {
-        true => Build::new(variant, push, attention_masked::Constants::from(blocks)),
-        false => Build::new(variant, push, attention::Constants::from(blocks)),
+    let blocks = Blocks { a_column, b_column, distance_columns, ..blocks };
+    let build = match (op.distances.is_some(), masked) {
+        (true, _) => Build::new(variant, push, attention_distances::Constants::from(blocks)),
+        (false, true) => Build::new(variant, push, attention_masked::Constants::from(blocks)),
+        (false, false) => Build::new(variant, push, attention::Constants::from(blocks)),
     };
     to.add(build, "", &[], [Extent::Tiles { dim: Dim::Tokens, per: block_q }, heads, Extent::ONE])
 }
@@ -95,6 +111,7 @@ fn push(to: &Lowering<'_>, op: &Attention, unit: usize) -> Push {
     let units = |columns: usize| (columns / unit) as u32;
     let [q_stride, k_stride, v_stride] = [0, 1, 2].map(|place| units(to.shape(place).columns()));
     let table = (to.operands() > 5).then(|| to.shape(5));
+    let rows = table.map_or(1, |table| table.rows().size(Counts::default()) as u32);
     Push {
         group: (op.heads / op.kv_heads) as u32,
         q_stride,
@@ -108,8 +125,8 @@ fn push(to: &Lowering<'_>, op: &Attention, unit: usize) -> Push {
         window: op.window.min(FAR),
         global_tokens: op.global_tokens.min(FAR),
         align_end: op.align_end.into(),
-        reach: table.map_or(0, |table| table.columns() as u32 / 2),
-        bias_rows: table.map_or(1, |table| table.rows().size(Counts::default()) as u32),
+        reach: if op.bias { table.map_or(0, |table| table.columns() as u32 / 2) } else { rows / 2 },
+        bias_rows: rows,
         shared_by: op.shared_by as u32,
     }
 }

@@ -30,6 +30,12 @@ fn attention_is_one_dispatch_over_tiles_and_heads() {
     check(masked);
     assert_eq!(push(masked)[9..], [1 << 30, 3, 1, 128, 24, 2]);
     assert_eq!(["causal", "window", "bias"].map(|n| constant(masked, n)), [0, 1, 1]);
+    let far = Attention { distances: Some([Some(128), None]), ..op.clone() };
+    let far = &on_floor(far, &[Rows(640), Rows(640), Rows(640), Offsets, Offsets, Weight(vec![9, 256])])[0];
+    check(far);
+    assert_eq!(far.variant.name, "attention-distances");
+    let names = ["a_column", "b_column", "distance_columns", "vector"];
+    assert_eq!((names.map(|n| constant(far, n)), push(far)[12]), ([128, u32::MAX, 256, 1], 4));
     let capped = Attention { soft_cap: 50.0, ..op };
     let capped = &on_floor(capped, &[Rows(640), Rows(640), Rows(640), Offsets, Offsets])[0];
     check(capped);

@@ -1,0 +1,95 @@
+//! DeBERTa-v2 and v3 (He et al. 2021): BERT whose scores also depend on distances, by content.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::config::{self, BERT_KEYS, Keys, MOST_ROWS, longest, name_rules, only, segments};
+use crate::Result;
+use crate::model::distances::Distances;
+use crate::model::fields::Fields;
+use crate::model::spec::{EncoderSpec, Layer, NameRules, Product, Table};
+
+const KEYS: Keys = Keys { norm_eps: Some(("layer_norm_eps", 1e-7)), unused: UNUSED, ..BERT_KEYS };
+/// Of a head, of a convolution and of distances, where there are none.
+const UNUSED: &[&str] = &[
+    "legacy",
+    "conv_act",
+    "conv_groups",
+    "max_relative_positions",
+    "position_buckets",
+    "norm_rel_ebd",
+    "share_att_key",
+];
+
+/// Reads a `model_type: "deberta-v2"` configuration.
+///
+/// # Errors
+/// As [`config::read`]; `Unsupported` for a convolution and for embeddings of their own width.
+pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
+    let mut rules = name_rules("deberta.", &["lm_predictions.*", "mask_predictions.*", "cls.*"]);
+    let spec = config::read(config, path, &KEYS, |fields, spec| {
+        // Checked below.
+        let [..] = ["conv_kernel_size", "embedding_size", "attention_head_size"].map(|key| fields.get(key));
+        if fields.get("type_vocab_size").is_some() {
+            segments(fields, spec);
+        }
+        let texts = spec.positions.longest_text();
+        if !fields.flag_or("position_biased_input", true) {
+            spec.positions = longest(spec);
+            rules.ignored.push("embeddings.position_embeddings.weight".into());
+        }
+        let terms = terms(fields);
+        let scaled = spec.head_dim * (1 + terms.iter().filter(|term| **term).count());
+        spec.score_scale = Some((scaled as f32).sqrt().recip());
+        let relative = fields.flag_or("relative_attention", false) && terms.contains(&true);
+        match relative {
+            true => spec.distances = Some(distances(fields, texts)),
+            false => rules.ignored.extend(["encoder.rel_embeddings.weight", "encoder.LayerNorm.*"].map(str::to_owned)),
+        }
+        let own = if fields.flag_or("share_att_key", false) { "" } else { "pos_" };
+        for (number, layer) in spec.layers.iter_mut().enumerate() {
+            let name = |part: &str| format!("encoder.layer.{number}.attention.self.{part}_proj");
+            *layer = Layer {
+                query_key_value: Product::biased(["query", "key", "value"].map(name)),
+                by_distance: [(terms[0], "key"), (terms[1], "query")]
+                    .map(|(given, part)| (relative && given).then(|| name(&format!("{own}{part}")))),
+                ..config::layer(number)
+            };
+        }
+    })?;
+    let known = [
+        ("conv_kernel_size", json!(0)),
+        ("embedding_size", json!(spec.hidden)),
+        ("attention_head_size", json!(spec.head_dim)),
+    ];
+    only(config, path, &known)?;
+    Ok((spec, rules))
+}
+
+/// Whether scores have the products of queries, and those of keys, with what they meet by distance.
+fn terms(fields: &mut Fields<'_>) -> [bool; 2] {
+    let kinds: Vec<String> = match fields.get("pos_att_type") {
+        Some(Value::String(kinds)) => kinds.to_lowercase().split('|').map(|kind| kind.trim().to_owned()).collect(),
+        _ => fields.texts("pos_att_type").unwrap_or_default().into_iter().map(str::to_owned).collect(),
+    };
+    ["c2p", "p2c"].map(|term| kinds.iter().any(|kind| kind == term))
+}
+
+fn distances(fields: &mut Fields<'_>, texts: usize) -> Distances {
+    let [farthest, buckets] = ["max_relative_positions", "position_buckets"]
+        .map(|key| fields.number_or(key, -1.0, -1.0..=MOST_ROWS as f64) as i64)
+        .map(|number| usize::try_from(number).ok().filter(|number| *number > 0));
+    let farthest = farthest.unwrap_or(texts);
+    if let Some(buckets) = buckets.filter(|buckets| *buckets < 2 || farthest <= buckets / 2 + 1) {
+        fields.fault(format!(
+            "position_buckets is {buckets} with distances up to {farthest}; expected at least 2, of which half are \
+             fewer than these distances"
+        ));
+    }
+    let rows = 2 * buckets.unwrap_or(farthest);
+    let table = Table { name: "encoder.rel_embeddings.weight".into(), rows };
+    let norms = fields.text("norm_rel_ebd").unwrap_or("none").to_lowercase();
+    let norm = norms.split('|').any(|norm| norm.trim() == "layer_norm").then(|| "encoder.LayerNorm".to_owned());
+    Distances { norm, ..Distances::new(table, buckets, farthest, texts) }
+}
