@@ -27,7 +27,7 @@ pub(crate) fn parsed(op: &str, attributes: &Bound<'_, PyDict>) -> PyResult<Rc<Ha
         return Ok(known);
     }
     let made = Rc::new(Hashed::from(Op::from_attributes(op, json(attributes)?)?));
-    if let Some(key) = key {
+    if let Some(key) = key.filter(|_| made.recurs()) {
         KNOWN.with_borrow_mut(|known| {
             if known.len() >= MOST {
                 known.clear();

@@ -24,7 +24,8 @@ use crate::ops::Op;
 #[derive(Debug, Clone)]
 pub struct Hashed {
     op: Op,
-    hash: u64,
+    /// `None` for an op whose attributes rarely recur: its calls are not cached.
+    hash: Option<u64>,
 }
 
 impl Hashed {
@@ -32,16 +33,25 @@ impl Hashed {
     pub fn op(&self) -> &Op {
         &self.op
     }
+
+    /// Whether programs are likely to repeat a call with the same attributes; not if one of them is a counter of random
+    /// numbers.
+    pub fn recurs(&self) -> bool {
+        self.hash.is_some()
+    }
 }
 
 impl<T: Into<Op>> From<T> for Hashed {
     /// Hashes the attributes as text, since a comparison would not distinguish 0 from -0.
     fn from(op: T) -> Self {
         let op = op.into();
-        let mut hasher = Text(DefaultHasher::new());
-        // Writing to a hasher cannot fail.
-        let _ = write!(hasher, "{op:?}");
-        Hashed { hash: hasher.0.finish(), op }
+        let hash = (!matches!(op, Op::Dropout(_) | Op::SoftmaxDropout(_))).then(|| {
+            let mut hasher = Text(DefaultHasher::new());
+            // Writing to a hasher cannot fail.
+            let _ = write!(hasher, "{op:?}");
+            hasher.0.finish()
+        });
+        Hashed { op, hash }
     }
 }
 
@@ -114,7 +124,8 @@ impl Calls {
         make: impl FnOnce() -> crate::Result<Call>,
     ) -> crate::Result<Arc<Call>> {
         let Fusion { architecture, shaders, .. } = *fusion;
-        let key = key(architecture, op, operands);
+        let Some(hash) = op.hash else { return Ok(Arc::new(make()?)) };
+        let key = key(architecture, hash, operands);
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         {
             let known = &mut *lock();
@@ -132,22 +143,16 @@ impl Calls {
         }
         let call = Arc::new(make()?);
         let known = &mut *lock();
-        if known.shaders.as_ref().is_some_and(|then| Arc::ptr_eq(then, shaders)) && recurs(&op.op) {
+        if known.shaders.as_ref().is_some_and(|then| Arc::ptr_eq(then, shaders)) {
             known.keep(key, call.clone());
         }
         Ok(call)
     }
 }
 
-/// Whether programs are likely to repeat a call with the same attributes; not if one of them is a counter of random
-/// numbers.
-fn recurs(op: &Op) -> bool {
-    !matches!(op, Op::Dropout(_) | Op::SoftmaxDropout(_))
-}
-
-fn key(architecture: &str, op: &Hashed, operands: &[&Array]) -> u64 {
+fn key(architecture: &str, op: u64, operands: &[&Array]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (architecture, op.hash).hash(&mut hasher);
+    (architecture, op).hash(&mut hasher);
     for x in operands {
         (&x.shape, x.dtype).hash(&mut hasher);
     }

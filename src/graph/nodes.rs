@@ -334,6 +334,11 @@ impl Graph {
         results.into_iter().any(|id| self.value(*id).shape.0.contains(&Dim::Length))
     }
 
+    /// Floating-point operations of a batch.
+    pub fn flops(&self, counts: Counts) -> u64 {
+        self.nodes.iter().map(|node| node.op.flops(&self.shapes(&node.operands), counts)).sum()
+    }
+
     /// Flops of a node, and the bytes of its operands and results, each read or written once, and of its scratch
     /// memory, written and read once.
     pub fn work(&self, node: &Node, counts: Counts) -> Work {

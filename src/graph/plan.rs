@@ -1,6 +1,6 @@
 //! A graph in execution order, with a buffer for each computed value.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::shaders::Registry;
 use super::{Graph, Node, Source, Value, ValueId};
@@ -54,8 +54,9 @@ pub struct Plan {
     pub buffers: Vec<Buffer>,
     /// Location of each value, by value id.
     pub storage: Vec<Storage>,
-    /// The computation as unfused ops, with the shapes of their operands, from which flops are counted.
-    plain: Vec<(Op, Vec<Shape>)>,
+    /// The computation as unfused ops, with the shapes of their operands, from which flops of batches are
+    /// counted; made by the first batch.
+    plain: OnceLock<Vec<(Op, Vec<Shape>)>>,
 }
 
 impl Plan {
@@ -71,16 +72,16 @@ impl Plan {
         graph.nodes.retain(|_| needed.next().unwrap_or(true));
         let outcomes = super::fuse::all(&mut graph, fusion);
         let (buffers, storage) = place(&graph);
-        let plain = |node: &Node| definition::plain(&node.op, &graph.shapes(&node.operands)).unwrap_or_default();
-        let plain = graph.nodes.iter().flat_map(plain).collect();
         let (architecture, shaders) = (fusion.architecture.to_owned(), fusion.shaders.clone());
-        Plan { graph, architecture, shaders, outcomes, buffers, storage, plain }
+        Plan { graph, architecture, shaders, outcomes, buffers, storage, plain: OnceLock::new() }
     }
 
-    /// Floating-point operations of a batch.
+    /// Floating-point operations of a batch: [`Graph::flops`] for a plan that runs many of them.
     pub fn flops(&self, counts: Counts) -> u64 {
+        let plain = |node: &Node| definition::plain(&node.op, &self.graph.shapes(&node.operands)).unwrap_or_default();
+        let plain = self.plain.get_or_init(|| self.graph.nodes.iter().flat_map(plain).collect());
         let flops = |(op, shapes): &(Op, Vec<Shape>)| op.flops(&shapes.iter().collect::<Vec<_>>(), counts);
-        self.plain.iter().map(flops).sum()
+        plain.iter().map(flops).sum()
     }
 
     /// The same plan with all computed values and all weights in float32, for devices without narrower elements.

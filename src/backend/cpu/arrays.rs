@@ -88,7 +88,7 @@ impl ArrayEngine for CpuArrays {
             }
         }
         let most = graph.values.iter().map(|value| value.shape.elements(counts)).max().unwrap_or(0);
-        let flops = plan.flops(counts);
+        let flops = plan.graph.flops(counts);
         let alone = most < FEW_ELEMENTS && flops < 16 * FEW_ELEMENTS as u64;
         let team = if alone || self.threads.count() == 1 { Team::Alone } else { Team::All(self.threads.count()) };
         let constants = Constants::new(&plan, Arc::new(NoWeights), self.arch)?;

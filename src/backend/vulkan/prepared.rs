@@ -112,7 +112,7 @@ impl Ready {
         dispatches.retain(|dispatch| !grid(dispatch).contains(&0));
         let grids = dispatches.iter().map(grid).collect();
         let prepared = Prepared::new(opened, &plan.graph, dispatches, &NoWeights, budget)?;
-        Ok(Ready { prepared, counts: buffer, sizes, outputs, grids, flops: plan.flops(counts) })
+        Ok(Ready { prepared, counts: buffer, sizes, outputs, grids, flops: plan.graph.flops(counts) })
     }
 }
 

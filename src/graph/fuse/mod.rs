@@ -63,8 +63,12 @@ type Attempt = (&'static str, Result<usize, String>);
 
 /// Runs every pass and returns the outcomes.
 pub fn all(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
-    let sought = Op::sought();
     let mut outcomes = run(graph, |graph, index| attention::attempt(graph, index, fusion));
+    // A single node has no neighbour to fuse with.
+    if graph.nodes.len() < 2 {
+        return outcomes;
+    }
+    let sought = Op::sought();
     outcomes.extend(run(graph, |graph, index| linear_epilogue::attempt(graph, index, fusion)));
     outcomes.extend(run(graph, |graph, index| definitions::attempts(graph, index, fusion, &sought)));
     outcomes
