@@ -24,8 +24,7 @@ use crate::ops::Op;
 #[derive(Debug, Clone)]
 pub struct Hashed {
     op: Op,
-    /// `None` for an op whose attributes rarely recur: its calls are not cached.
-    hash: Option<u64>,
+    hash: u64,
 }
 
 impl Hashed {
@@ -33,26 +32,24 @@ impl Hashed {
     pub fn op(&self) -> &Op {
         &self.op
     }
-
-    /// Whether programs are likely to repeat a call with the same attributes; not if one of them is a counter of random
-    /// numbers.
-    pub fn recurs(&self) -> bool {
-        self.hash.is_some()
-    }
 }
 
 impl<T: Into<Op>> From<T> for Hashed {
-    /// Hashes the attributes as text, since a comparison would not distinguish 0 from -0.
+    /// Hashes the attributes as text, since a comparison would not distinguish 0 from -0; of an op whose calls do not
+    /// [recur](recurs) the name alone, so that of its calls on given shapes only the latest is cached.
     fn from(op: T) -> Self {
         let op = op.into();
-        let hash = (!matches!(op, Op::Dropout(_) | Op::SoftmaxDropout(_))).then(|| {
-            let mut hasher = Text(DefaultHasher::new());
-            // Writing to a hasher cannot fail.
-            let _ = write!(hasher, "{op:?}");
-            hasher.0.finish()
-        });
-        Hashed { op, hash }
+        let mut hasher = Text(DefaultHasher::new());
+        // Writing to a hasher cannot fail.
+        let _ = if recurs(op.name()) { write!(hasher, "{op:?}") } else { hasher.write_str(op.name()) };
+        Hashed { hash: hasher.0.finish(), op }
     }
+}
+
+/// Whether programs are likely to repeat a call of this op with the same attributes; not if one of them is a counter of
+/// random numbers.
+pub fn recurs(op: &str) -> bool {
+    !matches!(op, "dropout" | "softmax_dropout")
 }
 
 /// Calls per generation; there are two generations.
@@ -124,8 +121,7 @@ impl Calls {
         make: impl FnOnce() -> crate::Result<Call>,
     ) -> crate::Result<Arc<Call>> {
         let Fusion { architecture, shaders, .. } = *fusion;
-        let Some(hash) = op.hash else { return Ok(Arc::new(make()?)) };
-        let key = key(architecture, hash, operands);
+        let key = key(architecture, op, operands);
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         {
             let known = &mut *lock();
@@ -150,9 +146,9 @@ impl Calls {
     }
 }
 
-fn key(architecture: &str, op: u64, operands: &[&Array]) -> u64 {
+fn key(architecture: &str, op: &Hashed, operands: &[&Array]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (architecture, op).hash(&mut hasher);
+    (architecture, op.hash).hash(&mut hasher);
     for x in operands {
         (&x.shape, x.dtype).hash(&mut hasher);
     }

@@ -49,6 +49,16 @@ impl Step {
         Step { op: op.into(), operands }
     }
 
+    /// The shapes of its operands, given the fused op's operands and the results of the earlier steps.
+    fn shapes<'a>(&'a self, operands: &[&'a Shape], results: &'a [Shape]) -> Vec<&'a Shape> {
+        let shape = |term: &'a Term| match (&term.shape, term.from) {
+            (Some(shape), _) => shape,
+            (None, Origin::Operand(place)) => operands[place],
+            (None, Origin::Step(place)) => &results[place],
+        };
+        self.operands.iter().map(shape).collect()
+    }
+
     /// The same step with operand `place` viewed as `shape`.
     pub(super) fn viewing(mut self, place: usize, shape: Shape) -> Step {
         self.operands[place].shape = Some(shape);
@@ -83,13 +93,7 @@ pub(super) fn given(places: std::ops::Range<usize>) -> Vec<Origin> {
 fn walk(steps: &[Step], operands: &[&Shape], see: &mut dyn FnMut(&Op, &[&Shape])) -> Result<Vec<Shape>> {
     let mut results: Vec<Shape> = Vec::new();
     for step in steps {
-        let shapes: Vec<&Shape> = (step.operands.iter())
-            .map(|term| match (&term.shape, term.from) {
-                (Some(shape), _) => shape,
-                (None, Origin::Operand(place)) => operands[place],
-                (None, Origin::Step(place)) => &results[place],
-            })
-            .collect();
+        let shapes = step.shapes(operands, &results);
         let result = step.op.infer(&shapes)?.remove(0);
         see(&step.op, &shapes);
         results.push(result);
@@ -136,10 +140,11 @@ pub fn plain(op: &Op, operands: &[&Shape]) -> Result<Vec<(Op, Vec<Shape>)>> {
 pub(super) fn flops(op: &(impl Operation + ?Sized), operands: &[&Shape], counts: Counts) -> u64 {
     // Operands that do not fit were rejected when the node was made.
     let steps = op.definition(operands).unwrap_or_default();
-    if steps.is_empty() {
+    let Some((last, earlier)) = steps.split_last() else {
         return op.signature().flops * operands[0].elements(counts) as u64;
-    }
+    };
     let mut flops = 0;
-    let _ = walk(&steps, operands, &mut |op, shapes| flops += op.flops(shapes, counts));
-    flops
+    let results = walk(earlier, operands, &mut |op, shapes| flops += op.flops(shapes, counts));
+    let Ok(results) = results else { return flops };
+    flops + last.op.flops(&last.shapes(operands, &results), counts)
 }
