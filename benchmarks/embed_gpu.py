@@ -46,7 +46,8 @@ class Workload:
 WORKLOADS = {
     "minilm": {"short": Workload(4096), "long": Workload(1024)},
     **dict.fromkeys(
-        ["bert-base", "mpnet-base", "e5-base", "modernbert-base"], {"short": Workload(4096), "long": Workload(512)}
+        ["bert-base", "mpnet-base", "e5-base", "modernbert-base", "qwen3-0.6b"],
+        {"short": Workload(4096), "long": Workload(512)},
     ),
     # The rivals that stand nearest: float32 of a large model takes minutes and tells nothing more.
     "bert-large": {

@@ -28,9 +28,24 @@ SHAPES = {
         "intermediate_size": 1152,
         "local_attention": 128,
     },
+    "qwen3-0.6b": {
+        "vocab_size": 151_669,
+        "max_position_embeddings": 32_768,
+        "hidden_size": 1024,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "intermediate_size": 3072,
+    },
 }
 # The tests' checkpoint that is enlarged.
-FAMILIES = {"mpnet-base": "mpnet-matrix", "e5-base": "xlm-roberta", "modernbert-base": "modernbert"}
+FAMILIES = {
+    "mpnet-base": "mpnet-matrix",
+    "e5-base": "xlm-roberta",
+    "modernbert-base": "modernbert",
+    "qwen3-0.6b": "qwen3-matrix",
+}
 LIMIT = 256
 
 
@@ -61,15 +76,18 @@ def unigram_pieces(tokenizer: dict, special: int, rows: int) -> None:
 
 
 def enlarge(shape: str) -> dict:
-    """A row of the tests' families.json in the sizes of BERT-base."""
+    """A row of the tests' families.json in the sizes of the shape."""
     row = families.table()[FAMILIES[shape]]
     config, sizes = row["files"]["config.json"], SHAPES["bert-base"] | SHAPES[shape]
     larger = {
         times * config[key]: times * size
-        for times in (1, 2, 3)  # products that are stored as one
+        for times in (3, 2, 1)  # products that are stored as one; a size of its own goes first
         for key, size in sizes.items()
         if key != "num_hidden_layers"
     }
+    if "head_dim" in sizes:  # heads x their width need not be the hidden size
+        heads = "num_attention_heads", "num_key_value_heads"
+        larger |= {config[key] * config["head_dim"]: sizes[key] * sizes["head_dim"] for key in heads}
     tensors, stored = {}, config["num_hidden_layers"]
     for name, dimensions in row["tensors"].items():
         layer = re.search(r"\blayers?\.(\d+)\.", name)
@@ -94,6 +112,9 @@ def write_relative(shape: str, folder: Path) -> Path:
     tokenizer = json.loads(path.read_text(encoding="utf-8"))
     if tokenizer["model"]["type"] == "BPE":  # each of the workloads' words would need its merges
         tokenizer = json.loads((variants.BASE / path.name).read_text(encoding="utf-8"))
+        own = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": LIMIT}
+        own |= {f"{role}_token": f"[{role.upper()}]" for role in ("cls", "mask", "pad", "sep", "unk")}
+        (folder / "tokenizer_config.json").write_text(json.dumps(own), encoding="utf-8")
     fill = word_pieces if tokenizer["model"]["type"] == "WordPiece" else unigram_pieces
     rows = SHAPES[shape]["vocab_size"]
     special = 1 + max(token["id"] for token in tokenizer["added_tokens"] if token["content"] != "<mask>")
