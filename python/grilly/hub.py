@@ -7,6 +7,7 @@ import json
 import logging
 import os
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from grilly.errors import ModelNotFoundError
@@ -25,8 +26,13 @@ PACKAGED = {
 # Files of a repository that encoding needs, and matching ones that it does not.
 WANTED = ["*.json", "*.safetensors"]
 UNWANTED = ["onnx/*", "openvino/*", "coreml/*", "gguf/*", "*/onnx/*", "*/openvino/*"]
-SAFE_WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
-OLD_WEIGHTS = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+# Asked for only where a module has no safetensors.
+WANTED_WITHOUT = ["pytorch_model*.bin", "*/pytorch_model*.bin"]
+WEIGHTS = (
+    "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json",
+)  # fmt: skip
+# Modules without weights.
+WEIGHTLESS = ("Pooling", "Normalize", "Dropout")
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,6 @@ def resolve(
             search_cache(roots, repositories, revision, tried)
             or download(roots[0], repositories, revision, local_files_only, token, tried)
             or search_packages(repositories, revision, tried)
-            or search_cache(roots, repositories, revision, [], old_weights=True)
         )
         if found is not None:
             logger.debug("model %s: %s %s", text, found.found, found.folder)
@@ -116,10 +121,8 @@ def cache_roots(cache_folder: str | os.PathLike[str] | None = None) -> list[Path
     return list(dict.fromkeys(roots))
 
 
-def search_cache(
-    roots: list[Path], repositories: list[str], revision: str | None, tried: list[str], old_weights: bool = False
-) -> Model | None:
-    """The first complete snapshot; with `old_weights`, one with pytorch_model.bin too (loading explains conversion)."""
+def search_cache(roots: list[Path], repositories: list[str], revision: str | None, tried: list[str]) -> Model | None:
+    """The first complete snapshot."""
     for root in roots:
         for repository in repositories:
             place = root / ("models--" + repository.replace("/", "--"))
@@ -129,7 +132,7 @@ def search_cache(
             snapshot = find_snapshot(place, revision or "main")
             if snapshot is None:
                 tried.append(f"cache {place}: no snapshot of revision {revision or 'main'}")
-            elif lacking := missing_files(snapshot, SAFE_WEIGHTS + OLD_WEIGHTS if old_weights else SAFE_WEIGHTS):
+            elif lacking := missing_files(snapshot):
                 tried.append(f"cache {snapshot}: without {lacking}")
             else:
                 return Model(snapshot, "cache")
@@ -148,17 +151,19 @@ def find_snapshot(place: Path, revision: str) -> Path | None:
     return snapshot if snapshot.is_dir() else None
 
 
-def missing_files(folder: Path, weights: tuple[str, ...] = SAFE_WEIGHTS) -> str:
+def missing_files(folder: Path) -> str:
     """Files missing from a snapshot, for the message; empty for a complete one."""
-    transformer = folder
+    first, *others = [""]
     try:
         modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
-        transformer = folder / str(modules[0]["path"])
+        kinds = [(str(row["path"]), str(row["type"]).rpartition(".")[2]) for row in modules]
+        first, *others = [path for path, kind in kinds if kind not in WEIGHTLESS]
     except (OSError, ValueError, LookupError, TypeError):
         pass  # no modules.json, or one that loading will reject
-    lacking = [] if (transformer / "tokenizer.json").is_file() else ["tokenizer.json"]
-    if not any((transformer / name).is_file() for name in weights):
-        lacking.append(weights[0])
+    lacking = [] if (folder / first / "tokenizer.json").is_file() else ["tokenizer.json"]
+    for path in dict.fromkeys([first, *others]):
+        if not any((folder / path / name).is_file() for name in WEIGHTS):
+            lacking.append(os.path.join(path, WEIGHTS[0]))
     return " and ".join(lacking)
 
 
@@ -184,15 +189,18 @@ def download(
     from huggingface_hub import snapshot_download
 
     for repository in repositories:
+        snapshot = partial(
+            snapshot_download,
+            repository,
+            revision=revision,
+            cache_dir=root,
+            token=token,
+            ignore_patterns=UNWANTED,
+        )
         try:
-            folder = snapshot_download(
-                repository,
-                revision=revision,
-                cache_dir=root,
-                token=token,
-                allow_patterns=WANTED,
-                ignore_patterns=UNWANTED,
-            )
+            folder = snapshot(allow_patterns=WANTED)
+            if WEIGHTS[0] in missing_files(Path(folder)):
+                folder = snapshot(allow_patterns=WANTED + WANTED_WITHOUT)
         except Exception as error:  # the network, the name, the token: the next place may still have the model
             lines = str(error).strip().splitlines() or [""]
             tried.append(f"hub {repository}: {type(error).__name__}: {lines[0]}")

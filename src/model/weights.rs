@@ -1,10 +1,11 @@
-//! Memory-mapped safetensors, single or sharded, under uniform names.
+//! Memory-mapped checkpoints, safetensors or torch's, single or sharded, under uniform names.
 #![allow(unsafe_code)]
 
 mod files;
 mod header;
 #[cfg(test)]
 mod tests;
+mod torch;
 
 use std::collections::btree_map::Entry as Place;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -77,15 +78,14 @@ impl Weights {
     /// duplicates are mapped once) without renaming.
     ///
     /// # Errors
-    /// `ModelFormat` for a container that is truncated, corrupt or inconsistent; if there is only `pytorch_model.bin`,
-    /// with instructions to convert it.
+    /// `ModelFormat` for a container that is truncated, corrupt or inconsistent, or that is in no known format.
     pub fn open(folder: &Path, transformer: &str, modules: &[String], rules: &NameRules) -> Result<Self> {
         let checkpoint = files::checkpoint(&folder.join(transformer))?;
         let path = checkpoint.shown.clone();
         let stored = checkpoint.stated.map(|(file, name)| StatedType { file, key: "metadata.dtype".into(), name });
         let mut weights = Weights { path, maps: Vec::new(), tensors: BTreeMap::new(), stored, rounded: DType::F32 };
-        for (file, promised) in &checkpoint.files {
-            weights.map(file, promised, |name| rules.uniform(name).map_or_else(Vec::new, |name| rules.blocks(name)))?;
+        for part in &checkpoint.files {
+            weights.map(part, |name| rules.uniform(name).map_or_else(Vec::new, |name| rules.blocks(name)))?;
         }
         for (other, name) in &rules.aliases {
             if let Some(entry) = weights.tensors.remove(other) {
@@ -96,21 +96,22 @@ impl Weights {
             if modules[..i].contains(module) {
                 continue;
             }
-            for (file, promised) in &files::checkpoint(&folder.join(module))?.files {
-                weights.map(file, promised, |name| vec![format!("{module}/{name}")])?;
+            for part in &files::checkpoint(&folder.join(module))?.files {
+                weights.map(part, |name| vec![format!("{module}/{name}")])?;
             }
         }
         Ok(weights)
     }
 
     /// Maps a file and adds its tensors under the names returned by `uniform`: none leaves a tensor out, several are
-    /// those of equal blocks of its rows. `promised` are the tensors that an index assigns to this file.
-    fn map(&mut self, path: &Path, promised: &[String], uniform: impl Fn(&str) -> Vec<String>) -> Result<()> {
+    /// those of equal blocks of its rows.
+    fn map(&mut self, part: &files::Part, uniform: impl Fn(&str) -> Vec<String>) -> Result<()> {
+        let path = &part.path;
         let fault = |problem: String| Error::format(path, problem);
         let map = map_file(path)?;
-        let stored = header::read(&map).map_err(fault)?;
+        let stored = (part.read)(&map).map_err(fault)?;
         let names: HashSet<&str> = stored.iter().map(|tensor| tensor.name.as_str()).collect();
-        let absent: Vec<&str> = promised.iter().map(String::as_str).filter(|name| !names.contains(name)).collect();
+        let absent: Vec<&str> = part.promised.iter().map(String::as_str).filter(|name| !names.contains(name)).collect();
         if !absent.is_empty() {
             return Err(fault(format!("the index promises tensors that are not in it: {}", absent.join(", "))));
         }
@@ -235,7 +236,7 @@ fn map_file(path: &Path) -> Result<Mmap> {
         return Err(fault("truncated: the file is empty".into()));
     }
     let file = File::open(path).map_err(unreadable)?;
-    // SAFETY: the map is only ever read, and every range read from it was checked against its length by `header::read`.
+    // SAFETY: the map is only ever read, and every range read from it was checked against its length by its reader.
     // No other process may change or truncate the file while it is mapped; this cannot be enforced here and is left to
     // whoever installs models (package managers and the hub's cache replace files instead of writing into them). Reads
     // of changed bytes return other numbers; reads past a new, smaller end are terminated by the operating system with

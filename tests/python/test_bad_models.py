@@ -61,12 +61,6 @@ def test_a_file_that_is_not_the_json_it_should_be(folder, name, content):
         load(folder)
 
 
-def test_only_pytorch_weights(folder):
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    with pytest.raises(ModelFormatError, match="(?s)pytorch_model.bin.*safetensors"):
-        load(folder)
-
-
 # ------------------------------------------------------------------------------------------------------------- modules
 
 

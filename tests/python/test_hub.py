@@ -1,5 +1,6 @@
 """Where names lead: folders, caches, a hub that is played here, and packages."""
 
+import json
 import os
 import sys
 import types
@@ -119,10 +120,9 @@ def test_an_incomplete_snapshot_is_passed_over(tmp_path, monkeypatch):
     assert resolve("org/model").folder == full and len(calls) == 1
 
 
-def test_old_weights_are_the_last_resort(tmp_path):
-    snapshot = cached(
-        tmp_path / "home/.cache/huggingface/hub", "org/model", files=["tokenizer.json", "pytorch_model.bin"]
-    )
+@pytest.mark.parametrize("weights", ["pytorch_model.bin", "pytorch_model.bin.index.json"])
+def test_weights_in_the_format_of_torch(tmp_path, weights):
+    snapshot = cached(tmp_path / "home/.cache/huggingface/hub", "org/model", files=["tokenizer.json", weights])
     assert resolve("org/model").folder == snapshot
 
 
@@ -143,8 +143,27 @@ def test_download(tmp_path, monkeypatch):
     assert "*.safetensors" in options["allow_patterns"] and "*.bin" not in options["allow_patterns"]
 
 
+@pytest.mark.parametrize("lacking", ["model.safetensors", "2_Dense/model.safetensors"])
+def test_the_format_of_torch_is_asked_for_where_there_are_no_safetensors(tmp_path, monkeypatch, lacking):
+    snapshot = cached(tmp_path / "elsewhere", "org/model")
+    rows = [("", "models.Transformer"), ("1_Pooling", "models.Pooling"), ("2_Dense", "models.Dense")]
+    modules = [{"path": path, "type": f"sentence_transformers.{kind}"} for path, kind in rows]
+    (snapshot / "modules.json").write_text(json.dumps(modules))
+    (snapshot / "2_Dense").mkdir()
+    (snapshot / "2_Dense" / "model.safetensors").write_text("")
+    (snapshot / lacking).unlink()
+    calls = play_hub(monkeypatch, lambda repository: str(snapshot))
+    with pytest.raises(ModelNotFoundError, match=f"without {lacking}"):
+        resolve("org/model")
+    (snapshot / lacking).with_name("pytorch_model.bin").write_text("")
+    assert resolve("org/model").folder == snapshot
+    patterns = [options["allow_patterns"] for _, options in calls]
+    assert ["*/pytorch_model*.bin" in asked for asked in patterns] == [False, True, False]
+
+
 def test_a_download_without_weights(tmp_path, monkeypatch):
-    play_hub(monkeypatch, lambda repository: str(cached(tmp_path / repository, repository, files=["config.json"])))
+    snapshot = cached(tmp_path / "elsewhere", "org/model", files=["config.json"])
+    play_hub(monkeypatch, lambda repository: str(snapshot))
     with pytest.raises(ModelNotFoundError, match="hub org/model: without tokenizer.json and model.safetensors"):
         resolve("org/model")
 

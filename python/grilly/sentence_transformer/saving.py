@@ -17,11 +17,15 @@ __all__ = ["Saving"]
 
 Json = TypeVar("Json", dict[str, Any], list[dict[str, Any]])
 
-# Files of a model, its tokenizer and its weights; other weight formats are not copied.
+# Files of a model, its tokenizer and its weights. Weights in torch's format are copied where there are no safetensors,
+# in other formats not at all.
 COPIED = (".json", ".safetensors", ".txt", ".model", ".jinja", ".md")
 # Keys of the settings' arguments for other libraries that the saved files record elsewhere.
 WRITTEN_ELSEWHERE = ("model_max_length", "dtype", "torch_dtype")
-WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+# Names of weights, or of their index, in the order in which loading looks for them.
+WEIGHTS = (
+    "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json",
+)  # fmt: skip
 # File names of the Transformer module's settings in sentence-transformers, in its order.
 TRANSFORMER_SETTINGS = [
     "sentence_bert_config.json",
@@ -78,7 +82,7 @@ class Saving(Settings):
             model_name: The model's name in a new README.md.
             create_model_card: Whether README.md is written: the model's own, or else a short one.
             train_datasets: Accepted as in sentence-transformers; not used.
-            safe_serialization: Accepted likewise; weights are always safetensors.
+            safe_serialization: Accepted likewise; weights stay in the format that they have.
 
         Raises:
             InvalidArgumentError: `path` is a file.
@@ -98,7 +102,7 @@ class Saving(Settings):
         if target.exists() and not target.is_dir():
             raise InvalidArgumentError(f"path is {os.fspath(path)!r}, a file, expected a folder")
         if not safe_serialization:
-            self._say("safe_serialization=False: weights are written as safetensors all the same")
+            self._say("safe_serialization=False: weights are copied in the format that they have")
         target.mkdir(parents=True, exist_ok=True)
         # In the same folder as the files to replace, so that a rename replaces each.
         with tempfile.TemporaryDirectory(prefix=".saving-", dir=target) as place:
@@ -199,30 +203,40 @@ def folder_of(rows: list[dict[str, Any]], kind: str) -> str:
 def copy(source: Path, folder: str, place: Path, target: Path) -> list[str]:
     """Copies the files of one folder of a model; weights already in `target` are not replaced."""
     (place / folder).mkdir(parents=True, exist_ok=True)
+    safe = any((source / folder / name).exists() for name in WEIGHTS[:2])
     made = []
     for file in sorted((source / folder).iterdir()) if (source / folder).is_dir() else ():
-        if not file.is_file() or file.name.startswith(".") or file.suffix not in COPIED:
+        of_torch = is_weights(file.name) and file.suffix == ".bin"
+        if not file.is_file() or file.name.startswith(".") or not (file.suffix in COPIED or (of_torch and not safe)):
             continue
         if folder == "" and file.suffix == ".md" and file.name != "README.md":
             continue
         path = os.path.join(folder, file.name)
         standing = target / path
-        if not (file.suffix == ".safetensors" and standing.exists() and os.path.samefile(file, standing)):
+        if not (is_weights(file.name) and standing.exists() and os.path.samefile(file, standing)):
             shutil.copyfile(file, place / path)
         made.append(path)
     return made
 
 
+def is_weights(name: str) -> bool:
+    """Whether a file of this name holds tensors that a model is loaded from."""
+    return name.endswith(".safetensors") or (name.startswith("pytorch_model") and name.endswith(".bin"))
+
+
 def put(place: Path, target: Path, made: list[str]) -> None:
-    """Moves finished files into place, the weights first, and removes weights in another format."""
-    for path in sorted(made, key=lambda path: (not path.endswith(".safetensors"), path)):
+    """Moves finished files into place, the weights first, and removes weights that would be read in place of these."""
+    for path in sorted(made, key=lambda path: (not is_weights(os.path.basename(path)), path)):
         if (place / path).exists():
             (target / path).parent.mkdir(parents=True, exist_ok=True)
             os.replace(place / path, target / path)
     for folder in {os.path.dirname(path) for path in made}:
-        for one, other in ((WEIGHTS, INDEX), (INDEX, WEIGHTS)):
-            if os.path.join(folder, one) in made and os.path.join(folder, other) not in made:
-                (target / folder / other).unlink(missing_ok=True)
+        there = [os.path.join(folder, name) in made for name in WEIGHTS]
+        if True in there:
+            # Those looked for earlier, and the index beside a single file.
+            for name, one in list(zip(WEIGHTS, there, strict=True))[: (there.index(True) | 1) + 1]:
+                if not one:
+                    (target / folder / name).unlink(missing_ok=True)
 
 
 def read_json(path: Path, kind: type[Json]) -> Json:

@@ -5,42 +5,70 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
+use super::{header, torch};
 use crate::model::config::read_json;
 use crate::model::fields::{Fields, shown};
 use crate::{Error, Result};
 
-const SINGLE: &str = "model.safetensors";
-const INDEX: &str = "model.safetensors.index.json";
+/// Reads the descriptions of a file's tensors.
+pub(super) type Read = fn(&[u8]) -> Result<Vec<header::Stored>, String>;
+
+/// Names of a single file, and of the index of several, with the reader of such files; the first that exists counts, as
+/// in transformers.
+const FORMATS: [(&str, &str, Read); 2] = [
+    ("model.safetensors", "model.safetensors.index.json", header::read),
+    ("pytorch_model.bin", "pytorch_model.bin.index.json", torch::read),
+];
+
+/// A file of a checkpoint.
+pub(super) struct Part {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its reader.
+    pub read: Read,
+    /// The tensors that an index assigns to it.
+    pub promised: Vec<String>,
+}
 
 /// The files of one checkpoint.
 pub(super) struct Checkpoint {
     /// Path for messages.
     pub shown: PathBuf,
-    /// Each file, with the tensors that an index assigns to it.
-    pub files: Vec<(PathBuf, Vec<String>)>,
+    /// Its files.
+    pub files: Vec<Part>,
     /// The path of the index and the type that it states, if it states one.
     pub stated: Option<(PathBuf, String)>,
 }
 
-/// The checkpoint in `folder`: `model.safetensors`, or the shards of its index.
+/// The checkpoint in `folder`: a single file, or the shards of an index.
 pub(super) fn checkpoint(folder: &Path) -> Result<Checkpoint> {
-    let single = folder.join(SINGLE);
-    if single.exists() {
-        return Ok(Checkpoint { shown: single.clone(), files: vec![(single, Vec::new())], stated: None });
+    for (single, index, read) in FORMATS {
+        let (single, index) = (folder.join(single), folder.join(index));
+        if single.exists() {
+            let part = Part { path: single.clone(), read, promised: Vec::new() };
+            return Ok(Checkpoint { shown: single, files: vec![part], stated: None });
+        }
+        if index.exists() {
+            let values = read_json(&index)?;
+            let shards = shards(folder, &index, &values)?.into_iter();
+            let files = shards.map(|(path, promised)| Part { path, read, promised }).collect();
+            let dtype = values.get("metadata").and_then(|metadata| metadata.get("dtype")?.as_str());
+            let stated = dtype.map(|dtype| (index.clone(), dtype.to_owned()));
+            return Ok(Checkpoint { shown: folder.to_owned(), files, stated });
+        }
     }
-    let index = folder.join(INDEX);
-    if index.exists() {
-        let values = read_json(&index)?;
-        let files = shards(folder, &index, &values)?;
-        let dtype = values.get("metadata").and_then(|metadata| metadata.get("dtype")?.as_str());
-        let stated = dtype.map(|dtype| (index.clone(), dtype.to_owned()));
-        return Ok(Checkpoint { shown: folder.to_owned(), files, stated });
-    }
-    let problem = match other_format(folder) {
-        Some(name) => format!("holds {name} but no {SINGLE}; {}", remedy(folder, &name)),
-        None => format!("holds neither {SINGLE} nor {INDEX}"),
-    };
-    Err(Error::format(folder, problem))
+    let [(safe, ..), (torch, ..)] = FORMATS;
+    let other = ["tf_model.h5", "flax_model.msgpack"].into_iter().find(|name| folder.join(name).exists());
+    Err(Error::format(
+        folder,
+        match other {
+            Some(other) => format!(
+                "holds {other} but no {safe}; save the model anew with `save_pretrained(FOLDER, safe_serialization=True)` \
+                 of transformers"
+            ),
+            None => format!("holds neither {safe} nor {torch}, nor an index of either"),
+        },
+    ))
 }
 
 /// The shards by name, each with its tensors.
@@ -71,26 +99,4 @@ fn shards(folder: &Path, index: &Path, values: &Map<String, Value>) -> Result<Ve
 /// Whether the name is a plain file name, directly in the folder.
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\', ':', '\0'])
-}
-
-/// The error for a checkpoint in an unsupported format.
-fn other_format(folder: &Path) -> Option<String> {
-    let exact = ["pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack"];
-    exact.iter().find(|name| folder.join(name).exists()).map(|name| (*name).to_owned())
-}
-
-fn remedy(folder: &Path, name: &str) -> String {
-    if name != "pytorch_model.bin" {
-        return "save the model anew with `save_pretrained(FOLDER, safe_serialization=True)` of transformers".into();
-    }
-    // Clones, because safetensors rejects tensors that share memory.
-    format!(
-        "convert it once, where PyTorch is installed:\n\
-         import torch\n\
-         from safetensors.torch import save_file\n\
-         folder = {:?}\n\
-         tensors = torch.load(folder + \"/pytorch_model.bin\", map_location=\"cpu\", weights_only=True)\n\
-         save_file({{k: v.clone().contiguous() for k, v in tensors.items()}}, folder + \"/{SINGLE}\", {{\"format\": \"pt\"}})",
-        folder.display().to_string()
-    )
 }

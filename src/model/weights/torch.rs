@@ -1,0 +1,122 @@
+//! Reading of the state dicts that `torch.save` of PyTorch 1.6 and later writes: a zip archive of stored entries, of which
+//! `data.pkl` describes the tensors and `data/0`, `data/1` and so on are their storages. Nothing in it is executed.
+
+mod archive;
+mod pickle;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use self::archive::Entries;
+use self::pickle::{Pickle, Tensor, Value};
+use super::header::Stored;
+use crate::error::brief;
+
+/// What to do with a file that is refused.
+const REMEDY: &str = "if you trust the file, load it with transformers and save it with \
+    `save_pretrained(FOLDER, safe_serialization=True)`";
+/// Most bytes of data.pkl, which are about 20,000 tensors; each byte may take a hundred of memory.
+const LONGEST_PICKLE: usize = 1 << 22;
+/// Most axes of a tensor.
+const MOST_AXES: usize = 8;
+
+/// Reads the descriptions of all tensors, in the order of the dictionary. Tensors may share bytes.
+pub(super) fn read(file: &[u8]) -> Result<Vec<Stored>, String> {
+    if file.starts_with(b"version https://git-lfs") {
+        return Err("a Git LFS pointer, not the weights; fetch them with `git lfs pull`".into());
+    }
+    if file.len() >= 4 && !file.starts_with(b"PK\x03\x04") {
+        return Err(format!("not a zip archive as PyTorch 1.6 and later write it, perhaps an older file; {REMEDY}"));
+    }
+    let entries = archive::read(file)?;
+    let mut folders = entries.keys().filter_map(|name| name.strip_suffix("/data.pkl"));
+    let (Some(folder), None) = (folders.next(), folders.next()) else {
+        return Err(format!("a zip archive without one data.pkl, not a file of `torch.save`; {REMEDY}"));
+    };
+    let order = entries.get(format!("{folder}/byteorder").as_str());
+    if order.is_some_and(|range| file[range.clone()] != *b"little") {
+        return Err(format!("its byte order is not little; {REMEDY}"));
+    }
+    let pickle = &file[entries[format!("{folder}/data.pkl").as_str()].clone()];
+    if pickle.len() > LONGEST_PICKLE {
+        return Err(format!("data.pkl has {} bytes, at most {LONGEST_PICKLE} are read; {REMEDY}", pickle.len()));
+    }
+    let (pickle, top) = Pickle::run(pickle)?;
+    let mut names = HashSet::new();
+    let pairs = pickle.items(top).chunks_exact(2);
+    pairs
+        .map(|pair| match *pair {
+            [Value::Text(name), _] if !names.insert(name) => {
+                Err(format!("the name {} stands there twice", brief(name)))
+            }
+            [Value::Text(name), Value::Tensor(tensor)] => {
+                stored(&pickle, folder, &entries, name, &tensor).map_err(|e| format!("tensor {}: {e}", brief(name)))
+            }
+            [Value::Text(name), _] => Err(format!("{} is not a tensor; {REMEDY}", brief(name))),
+            _ => Err(format!("a tensor has no name; {REMEDY}")),
+        })
+        .collect()
+}
+
+/// The tensor, if its elements are one range of its storage, in order.
+fn stored(
+    pickle: &Pickle<'_>,
+    folder: &str,
+    entries: &Entries<'_>,
+    name: &str,
+    tensor: &Tensor<'_>,
+) -> Result<Stored, String> {
+    let storage = tensor.storage;
+    let numbers = |index: usize| -> Option<Vec<usize>> {
+        let items = pickle.items(index);
+        let number = |value: &Value<'_>| match value {
+            Value::Int(number) => usize::try_from(*number).ok(),
+            _ => None,
+        };
+        if items.len() > MOST_AXES { None } else { items.iter().map(number).collect() }
+    };
+    let (Some(shape), Some(strides)) = (numbers(tensor.shape), numbers(tensor.strides)) else {
+        return Err(format!("its shape and strides are not up to {MOST_AXES} non-negative integers"));
+    };
+    if shape.len() != strides.len() {
+        return Err(format!("its shape {shape:?} has other axes than its strides {strides:?}"));
+    }
+    let entry = format!("{folder}/data/{}", storage.key);
+    let Some(whole) = entries.get(entry.as_str()) else {
+        return Err(format!("the archive has no entry {}", brief(entry)));
+    };
+    let bytes = |elements: usize| Some(elements.checked_mul(storage.dtype.bitsize())? / 8);
+    if usize::try_from(storage.elements).ok().and_then(bytes) != Some(whole.len()) {
+        let (bytes, elements) = (whole.len(), storage.elements);
+        return Err(format!("its storage has {bytes} bytes, not {elements} elements of {:?}", storage.dtype));
+    }
+    if !in_order(&shape, &strides) {
+        return Err(format!("of shape {shape:?} has strides {strides:?}, expected adjacent elements; {REMEDY}"));
+    }
+    let elements = shape.iter().try_fold(1usize, |product, axis| product.checked_mul(*axis));
+    let range = || -> Option<Range<usize>> {
+        let start = whole.start.checked_add(bytes(usize::try_from(tensor.first).ok()?)?)?;
+        Some(start..start.checked_add(bytes(elements?)?)?)
+    };
+    match range().filter(|range| range.end <= whole.end) {
+        Some(bytes) => Ok(Stored { name: name.to_owned(), dtype: storage.dtype, shape, bytes }),
+        None => Err(format!(
+            "of shape {shape:?} from element {} on exceeds its storage of {} elements",
+            tensor.first, storage.elements
+        )),
+    }
+}
+
+/// Whether the strides are those of adjacent elements, last axis fastest. The stride of an axis of length 1 is not used.
+fn in_order(shape: &[usize], strides: &[usize]) -> bool {
+    let mut expected = 1usize;
+    let axes = shape.iter().zip(strides).rev();
+    shape.contains(&0)
+        || axes.into_iter().all(|(axis, stride)| {
+            let fits = *axis == 1 || *stride == expected;
+            expected = expected.saturating_mul(*axis);
+            fits
+        })
+}
