@@ -1,4 +1,4 @@
-"""`python -m grilly info`, `demo`, `compile` and `kernels`."""
+"""`python -m grilly info`, `demo`, `compile`, `kernels` and `models`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ USAGE = """usage: python -m grilly info [--json]   devices, capabilities, and th
        python -m grilly demo [OPTIONS]  embed a real text and answer queries (demo --help lists the options)
        python -m grilly compile FOLDER  compile GLSL shaders to SPIR-V (compile --help lists the options)
        python -m grilly kernels         names, formulas and options of the kernels
+       python -m grilly models          models that load: families, classes, modules
        python -m grilly --version"""
 
 
@@ -35,6 +36,16 @@ def main(arguments: list[str]) -> int:
 
         for name, formula, options in _core.kernel_rows():
             print(f"{name}: {formula}\n    options: {', '.join(options)}")
+        return 0
+    if command == "models" and not rest:
+        from grilly import _core
+
+        print("model_type in config.json: classes in transformers; for example")
+        for family, start, examples in _core.model_rows():
+            print(f"{family}: {start}Model, {start}For...; {examples}")
+        print("\nmodules in modules.json: modes or activations")
+        for module, choices in _core.module_rows():
+            print(module + (f": {', '.join(choices)}" if choices else ""))
         return 0
     if command in ("-V", "--version") and not rest:
         import grilly

@@ -14,6 +14,7 @@ use crate::text::{Location, Name};
 use crate::{lock, text};
 use grilly::embed::{Encoded, LoadOptions};
 use grilly::model::dtype::DTypeChoice;
+use grilly::model::heads::known_modules;
 use grilly::model::registry::ARCHITECTURES;
 use grilly::{EncodeOptions, Error};
 
@@ -31,10 +32,16 @@ fn check_process() -> grilly::Result<()> {
     ))
 }
 
-/// The supported values of `model_type` in config.json.
+/// `model_type`, start of the names of its classes and examples of every architecture.
 #[pyfunction]
-pub(crate) fn architectures() -> Vec<&'static str> {
-    ARCHITECTURES.iter().map(|row| row.model_type).collect()
+pub(crate) fn model_rows() -> Vec<(&'static str, &'static str, &'static str)> {
+    ARCHITECTURES.iter().map(|row| (row.model_type, row.class, row.models)).collect()
+}
+
+/// Every module that is read, with its modes or activations.
+#[pyfunction]
+pub(crate) fn module_rows() -> Vec<(&'static str, Vec<&'static str>)> {
+    known_modules().into()
 }
 
 /// A sentence-embedding model, ready on a device.

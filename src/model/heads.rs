@@ -191,7 +191,7 @@ fn read_rows(path: &Path) -> Result<Vec<Row>> {
         }
         // A class of another package may have the same name with a different meaning.
         let kind = class.strip_prefix("sentence_transformers.").and_then(|rest| rest.rsplit('.').next());
-        let kind = kind.ok_or_else(|| unsupported(path, format!("module {class:?}"), KNOWN_MODULES))?;
+        let kind = kind.ok_or_else(|| unknown_module(path, format!("module {class:?}")))?;
         rows.push(Row { kind: kind.to_owned(), path: place.to_owned() });
     }
     Ok(rows)
@@ -204,8 +204,24 @@ fn stays_inside(path: &str) -> bool {
     !foreign && Path::new(path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
 }
 
-const KNOWN_MODULES: &str =
-    "known are Transformer, StaticEmbedding, Pooling, Dense, LayerNorm, Normalize and Dropout of sentence_transformers";
+/// The modules of sentence-transformers that are read, each with its modes or activations.
+pub fn known_modules() -> [(&'static str, Vec<&'static str>); 7] {
+    let activations = ACTIVATIONS.iter().map(|(name, _)| *name).collect();
+    [
+        ("Transformer", vec![]),
+        ("StaticEmbedding", vec![]),
+        ("Pooling", MODES.iter().map(|(name, ..)| *name).collect()),
+        ("Dense", activations),
+        ("LayerNorm", vec![]),
+        ("Normalize", vec![]),
+        ("Dropout", vec![]),
+    ]
+}
+
+fn unknown_module(path: &Path, what: String) -> Error {
+    let known = known_modules().map(|(name, _)| name).join(", ");
+    unsupported(path, what, format!("known are {known} of sentence_transformers"))
+}
 
 /// A module after the Transformer; `None` for one without effect.
 fn read_head(folder: &Path, listing: &Path, row: &Row) -> Result<Option<Head>> {
@@ -225,7 +241,7 @@ fn read_head(folder: &Path, listing: &Path, row: &Row) -> Result<Option<Head>> {
             Some(Head::Normalize)
         }
         "Dropout" => None,
-        other => return Err(unsupported(listing, format!("module {other}"), KNOWN_MODULES)),
+        other => return Err(unknown_module(listing, format!("module {other}"))),
     })
 }
 

@@ -43,6 +43,12 @@ pub fn model_type<'a>(config: &'a Map<String, Value>, path: &Path) -> Result<&'a
     Ok(found.unwrap_or_default())
 }
 
+/// The class that builds the tokenizer of a `model_type` unless a file names another; `None` if tokenizer.json is used
+/// unchanged.
+pub fn tokenizer(model_type: &str) -> Option<&'static str> {
+    ARCHITECTURES.iter().find(|row| row.model_type == model_type)?.tokenizer
+}
+
 /// The message for a checkpoint that does not fit `model_type` but has the tensor names of another architecture.
 pub fn other_architecture<'a>(names: impl Iterator<Item = &'a str>, model_type: &str) -> Option<String> {
     let names: Vec<&str> = names.collect();

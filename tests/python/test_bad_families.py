@@ -288,6 +288,95 @@ def test_a_key_that_the_family_does_not_have_is_refused_by_name(family, name, ch
     message(folder, UnsupportedError, "config.json", key, remedy)
 
 
+# What the published configurations have beside the sizes of the `model_type` that they give.
+JINA_V2 = {
+    "architectures": ["JinaBertForMaskedLM"],
+    "auto_map": {"AutoModel": "jinaai/jina-bert-v2-qk-post-norm--modeling_bert.JinaBertModel"},
+    "emb_pooler": "mean",
+    "feed_forward_type": "geglu",
+    "position_embedding_type": "alibi",
+}
+JINA_V3 = {
+    "architectures": ["XLMRobertaModel"],
+    "auto_map": {"AutoModel": "jinaai/xlm-roberta-flash-implementation--modeling_lora.XLMRobertaLoRA"},
+    "emb_pooler": None,
+    "load_trained_adapters": True,
+    "lora_adaptations": ["retrieval.query", "retrieval.passage", "separation", "classification", "text-matching"],
+    "lora_alpha": 1,
+    "lora_dropout_p": 0.0,
+    "lora_main_params_trainable": False,
+    "lora_rank": 4,
+    "matryoshka_dimensions": [32, 64],
+    "position_embedding_type": "rotary",
+    "rotary_emb_base": 20000.0,
+    "task_instructions": {"retrieval.query": "Represent the query for retrieving evidence documents: "},
+    "truncate_dim": None,
+    "use_flash_attn": True,
+    "use_reentrant": False,
+}
+NOMIC_V2 = {
+    "activation_function": "gelu",
+    "add_pooling_layer": False,
+    "auto_map": {"AutoModel": "nomic-ai/nomic-bert-2048--modeling_hf_nomic_bert.NomicBertModel"},
+    "expert_choice_router": False,
+    "ffn_div": 1,
+    "moe_every_n_layers": 2,
+    "moe_impl": "megablocks",
+    "moe_normalize_expert_weights": False,
+    "moe_top_k": 2,
+    "num_experts": 8,
+    "num_shared_experts": 0,
+    "qkv_proj_bias": True,
+    "mlp_fc1_bias": True,
+    "mlp_fc2_bias": True,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "published", "marks"),
+    [
+        # Each of the marks alone is enough, whichever of the others a copy has lost.
+        ("roberta", JINA_V2, ["auto_map", "feed_forward_type", "position_embedding_type"]),
+        ("xlm-roberta", JINA_V3, ["auto_map", "lora_adaptations", "rotary_emb_base", "position_embedding_type"]),
+        ("nomic_bert-hub", NOMIC_V2, ["num_experts", "moe_every_n_layers", "moe_top_k", "activation_function"]),
+        ("qwen3", {"quantization_config": {"quant_method": "bitnet"}}, ["quantization_config"]),
+    ],
+)
+def test_a_published_look_alike(family, name, published, marks):
+    folder = family(name)
+    config = folder / "config.json"
+    change_json(config, **published)
+    text = message(folder, UnsupportedError, "config.json")
+    assert any(key in text for key in published)
+    for mark in marks:
+        shutil.rmtree(folder)
+        folder = family(name)
+        change_json(config, **{mark: published[mark]})
+        message(folder, UnsupportedError, "config.json", mark)
+
+
+def test_ternary_embeddings_under_a_plain_configuration(family):
+    """Microsoft's BitNet embeddings: a norm before every product, which only the names of the tensors tell."""
+    folder = family("qwen3-matrix")
+    shapes = families.table()["qwen3-matrix"]["tensors"]
+    products = [(name, shape) for name, shape in shapes.items() if name.endswith("_proj.weight")]
+    norms = {name.replace("weight", "norm.weight"): np.ones(shape[1], np.float32) for name, shape in products}
+    assert len(norms) == 2 * 7
+    rewrite(folder, lambda tensors: tensors.update(norms))
+    unexpected = [f"unexpected {name} [{array.size}]" for name, array in norms.items()]
+    message(folder, WeightsError, "config.json describes a qwen3 model with other tensors", *unexpected)
+
+
+def test_norms_of_queries_and_keys_under_jina_v2(family):
+    """jina-embeddings-v2-base-de and others: the configuration is that of -base-en, the code another."""
+    folder = family("jina-bert")
+    change_json(folder / "config.json", **JINA_V2)
+    load(folder)
+    name = "encoder.layer.0.attention.self.layer_norm_q.weight"
+    rewrite(folder, lambda tensors: tensors.update({name: np.ones(36, np.float32)}))
+    message(folder, WeightsError, "model.safetensors", f"unexpected {name} [36]")
+
+
 @pytest.mark.parametrize(
     "changes", [{"auto_map": None}, {"lora_rank": False}, {"_name_or_path": "x", "hidden_dropout": 0.3}]
 )

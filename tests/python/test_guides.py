@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from grilly import _core
+from grilly.__main__ import main
 
 ROOT = Path(__file__).parent.parent.parent
 GUIDES = ROOT / "docs" / "guides"
@@ -39,7 +40,7 @@ def test_the_code_for_sentence_transformers_users_runs(run, real_model_path):
 
 def test_the_readme_lists_the_families_that_load():
     [line] = re.findall(r"^Families that load \(`model_type` in config.json\): (.*)\.$", README, re.MULTILINE)
-    assert line == ", ".join(f"`{name}`" for name in _core.architectures())
+    assert line == ", ".join(f"`{name}`" for name, _, _ in _core.model_rows())
 
 
 def test_the_readme_says_what_pip_installs_before_anything_else():
@@ -50,8 +51,25 @@ def test_the_readme_says_what_pip_installs_before_anything_else():
 
 def test_the_guide_to_models_lists_the_families_that_load():
     rows = guide("models").partition("## Architectures")[2].partition("|---")[2]
-    listed = re.findall(r"^\| `([a-z0-9_-]+)` \|", rows, re.MULTILINE)
-    assert sorted(listed) == sorted(_core.architectures())
+    listed = re.findall(r"^\| `([a-z0-9_-]+)` \| (.*?) \|", rows, re.MULTILINE)
+    assert sorted(listed) == [(name, examples) for name, _, examples in _core.model_rows()]
+
+
+def test_the_guide_to_models_lists_the_modules_that_load():
+    [modules] = re.findall(r"^Modules: (.*?)\n\n", guide("models"), re.MULTILINE | re.DOTALL)
+    for module, choices in _core.module_rows():
+        assert module in modules
+        assert module != "Pooling" or all(mode.removesuffix("_tokens") in modules for mode in choices)
+
+
+def test_the_command_prints_the_same_table(capsys):
+    assert main(["models"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    first, second = lines.index(""), len(lines)
+    assert first == 1 + len(_core.model_rows()) and second == first + 2 + len(_core.module_rows())
+    assert "bert: BertModel, BertFor...; all-MiniLM" in lines[2]
+    assert "Pooling: cls, max, mean, mean_sqrt_len_tokens, weightedmean, lasttoken" in lines
+    assert "Dense: Tanh, Identity, ReLU, GELU, SiLU, Sigmoid" in lines and "Normalize" in lines
 
 
 def test_the_code_of_the_readme_runs(run, real_model_path):

@@ -196,8 +196,7 @@ def check_pattern(pattern: Mapping[str, Any], architecture: str) -> None:
     if unread:
         shader = shaders.find("attention-output", architecture)
         raise InvalidArgumentError(
-            f"attention_output: the shader {shader} has no {', '.join(unread)}; those that have are chosen by "
-            f"architecture, such as 'modernbert', 'longformer' and 'bigbird'"
+            f"attention_output: the shader {shader} has no {', '.join(unread)}; choose one that has by architecture"
         )
 
 

@@ -29,10 +29,12 @@ WEIGHTS = (
 # File names of the Transformer module's settings in sentence-transformers, in its order.
 TRANSFORMER_SETTINGS = [
     "sentence_bert_config.json",
-    *(
-        f"sentence_{name}_config.json"
-        for name in ("roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
-    ),
+    "sentence_roberta_config.json",
+    "sentence_distilbert_config.json",
+    "sentence_camembert_config.json",
+    "sentence_albert_config.json",
+    "sentence_xlm-roberta_config.json",
+    "sentence_xlnet_config.json",
 ]
 # Modules implied by a folder without modules.json.
 BARE_MODULES = [

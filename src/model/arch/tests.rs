@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::{ARCHITECTURES, SHADERS};
+use super::SHADERS;
 use crate::model::registry::{other_architecture, read_spec};
 use crate::model::spec::{EncoderSpec, NameRules, Norms, Order, PositionRows, Positions};
 use crate::ops::ActivationKind;
@@ -309,37 +309,4 @@ fn every_row_of_shaders_names_a_family() {
     for row in SHADERS {
         assert!(FAMILIES.iter().any(|family| family.name == row.family), "{}", row.architecture);
     }
-}
-
-/// Files outside `model/arch` that may name an architecture.
-const NAMING: &[(&str, &str)] = &[
-    ("text/tokenizer/classes.rs", "which class a tokenizer without one has; text/ knows no other folder"),
-    ("text/tokenizer/settings.rs", "the class of a tokenizer whose model has no config.json"),
-];
-
-#[test]
-fn no_other_file_names_an_architecture() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut names: Vec<&str> = ARCHITECTURES.iter().map(|row| row.model_type).collect();
-    names.extend(SHADERS.iter().flat_map(|row| row.model_types.iter().chain([&row.architecture])));
-    let (mut folders, mut naming) = (vec![source.clone()], Vec::new());
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            let place = path.strip_prefix(&source).unwrap().to_str().unwrap().replace('\\', "/");
-            if path.is_dir() {
-                if place != "model/arch" && !place.ends_with("/tests") {
-                    folders.push(path);
-                }
-            } else if !place.ends_with("tests.rs") {
-                let text = std::fs::read_to_string(&path).unwrap();
-                let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
-                if names.iter().any(|name| code.contains(&format!("{name:?}"))) {
-                    naming.push(place);
-                }
-            }
-        }
-    }
-    naming.sort();
-    assert_eq!(naming, NAMING.iter().map(|(place, _)| *place).collect::<Vec<_>>());
 }

@@ -29,8 +29,6 @@ use crate::Result;
 pub(super) struct Class {
     /// Names of the class and its aliases, each without the suffix `Fast`.
     names: &'static [&'static str],
-    /// Each `model_type` for which this class is the default.
-    model_types: &'static [&'static str],
     pub kind: Kind,
     /// The default token of each role, in the order of [`ROLES`]; empty where there is none.
     tokens: [&'static str; ROLES.len()],
@@ -95,7 +93,7 @@ pub(super) enum Unknown {
     Unscored,
 }
 
-const BERT: Class = Class {
+const OF_WORDS: Class = Class {
     names: &[
         "BertTokenizer",
         "ElectraTokenizer",
@@ -104,7 +102,6 @@ const BERT: Class = Class {
         "MobileBertTokenizer",
         "SqueezeBertTokenizer",
     ],
-    model_types: &["bert", "distilbert", "electra"],
     kind: Kind::Words,
     tokens: ["", "", "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"],
     mask_takes_spaces: false,
@@ -115,75 +112,67 @@ const BERT: Class = Class {
     gives_segments: true,
 };
 
-const ROBERTA: Class = Class {
+const OF_BYTES: Class = Class {
     names: &["RobertaTokenizer", "BartTokenizer", "LEDTokenizer", "LongformerTokenizer", "MvpTokenizer"],
-    model_types: &["roberta"],
     kind: Kind::Bytes,
     tokens: ["<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>"],
     gives_segments: false,
-    ..BERT
+    ..OF_WORDS
 };
 
 static CLASSES: [Class; 10] = [
-    BERT,
-    Class { names: &["DistilBertTokenizer"], model_types: &[], gives_segments: false, ..BERT },
-    ROBERTA,
+    OF_WORDS,
+    Class { names: &["DistilBertTokenizer"], gives_segments: false, ..OF_WORDS },
+    OF_BYTES,
     Class {
         names: &["GPT2Tokenizer"],
-        model_types: &["gpt2"],
         tokens: ["<|endoftext|>", "<|endoftext|>", "<|endoftext|>", "", "", "", ""],
         around: Around::Asked,
-        ..ROBERTA
+        ..OF_BYTES
     },
     Class {
         names: &["MPNetTokenizer"],
-        model_types: &["mpnet"],
         kind: Kind::Words,
         tokens: ["<s>", "</s>", "[UNK]", "</s>", "<pad>", "<s>", "<mask>"],
         mask_takes_spaces: true,
-        ..ROBERTA
+        ..OF_BYTES
     },
     Class {
         names: &["XLMRobertaTokenizer"],
-        model_types: &["xlm-roberta"],
         kind: Kind::Sentences(Unknown::Id(3), Letters::Kept),
         around: Around::Roles(["bos_token", "eos_token"]),
-        ..ROBERTA
+        ..OF_BYTES
     },
     Class {
         names: &["CamembertTokenizer"],
-        model_types: &["camembert"],
         kind: Kind::Sentences(Unknown::Named, Letters::Kept),
         mask_takes_spaces: true,
         extra: &["<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"],
         around: Around::Roles(["bos_token", "eos_token"]),
-        ..ROBERTA
+        ..OF_BYTES
     },
     Class {
         names: &["AlbertTokenizer"],
-        model_types: &["albert"],
         kind: Kind::Sentences(Unknown::Id(1), Letters::Plain),
         tokens: ["[CLS]", "[SEP]", "<unk>", "[SEP]", "<pad>", "[CLS]", "[MASK]"],
         around: Around::FileOrRoles(["cls_token", "sep_token"]),
-        ..ROBERTA
+        ..OF_BYTES
     },
     Class {
         names: &["DebertaV2Tokenizer"],
-        model_types: &["deberta-v2"],
         kind: Kind::Sentences(Unknown::Unscored, Letters::Composed),
         tokens: ["[CLS]", "[SEP]", "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"],
         gives_segments: true,
-        ..ROBERTA
+        ..OF_BYTES
     },
     Class {
         names: &["T5Tokenizer"],
-        model_types: &["mt5", "t5"],
         kind: Kind::Sentences(Unknown::Id(2), Letters::Kept),
         tokens: ["", "</s>", "<unk>", "", "<pad>", "", ""],
         extra_ids: Some(100),
         prefix_on_request: false,
         around: Around::Roles(["", "eos_token"]),
-        ..ROBERTA
+        ..OF_BYTES
     },
 ];
 
@@ -194,9 +183,9 @@ impl Class {
         CLASSES.iter().find(|class| class.names.contains(&name))
     }
 
-    /// The default class of a `model_type`.
-    pub fn of_model_type(model_type: &str) -> Option<&'static Class> {
-        CLASSES.iter().find(|class| class.model_types.contains(&model_type))
+    /// The class where nothing names one.
+    pub fn usual() -> &'static Class {
+        &CLASSES[0]
     }
 
     pub fn name(&self) -> &'static str {

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::classes::Class;
 use super::files::{Side, fault, read_object};
 use super::special::{Added, ROLES};
+use crate::model::registry;
 use crate::{Error, Result};
 
 /// Names of classes that use tokenizer.json unchanged, without the suffix `Fast`.
@@ -209,8 +210,10 @@ fn class_of(values: &Map<String, Value>, model: &Map<String, Value>, path: &Path
         values.get("tokenizer_class").and_then(Value::as_str).filter(|name| !name.is_empty()).map(str::to_owned)
     };
     let Some(name) = named(values).or_else(|| named(model)) else {
-        let model_type = model.get("model_type").and_then(Value::as_str).unwrap_or("bert");
-        return Class::of_model_type(model_type);
+        return match model.get("model_type").and_then(Value::as_str) {
+            Some(model_type) => registry::tokenizer(model_type).and_then(Class::named),
+            None => Some(Class::usual()),
+        };
     };
     let class = Class::named(&name);
     if class.is_none() && !AS_IT_IS.contains(&name.strip_suffix("Fast").unwrap_or(&name)) {
