@@ -1,6 +1,7 @@
 """StaticEmbedding models: a table of token vectors, of which a text's are averaged."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -89,6 +90,26 @@ def test_other_tensors_and_axes_are_refused(tmp_path, table):
         with pytest.raises(WeightsError, match="model.safetensors") as caught:
             VulkanSentenceTransformer(folder, device="cpu")
         assert part in str(caught.value)
+
+
+def test_texts_of_any_length(tmp_path, table):
+    folder = static(tmp_path / "model", table)
+    with VulkanSentenceTransformer(folder, device="cpu") as model:
+        assert model.max_seq_length == model.get_max_seq_length() == math.inf
+        rows = model.encode(TEXTS)
+        model.save_pretrained(tmp_path / "saved")
+        model.max_seq_length = 3
+        assert model.max_seq_length == 3 and not np.array_equal(model.encode(TEXTS), rows)
+        model.max_seq_length = math.inf
+        assert model.max_seq_length == math.inf and np.array_equal(model.encode(TEXTS), rows)
+    assert "; all tokens of a text are read" in (tmp_path / "saved" / "README.md").read_text(encoding="utf-8")
+    for file in (tmp_path / "saved").rglob("*.json"):
+        assert "Infinity" not in file.read_text(encoding="utf-8")
+    with VulkanSentenceTransformer(tmp_path / "saved", device="cpu") as model:
+        assert model.max_seq_length == math.inf and np.array_equal(model.encode(TEXTS), rows)
+    limited = static(tmp_path / "limited", table, limit=3)
+    with VulkanSentenceTransformer(limited, device="cpu") as model:
+        assert model.max_seq_length == 3
 
 
 @pytest.mark.parametrize("kind", ["CNN", "LSTM", "BoW", "WordEmbeddings", "WordWeights", "CLIPModel"])

@@ -134,6 +134,23 @@ def test_a_limit_beyond_the_positions_is_lowered(family, caplog):
         assert same_bits(model.encode(texts), expected)
 
 
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("roberta", "max_position_embeddings"),
+        ("llama", "max_position_embeddings"),
+        ("jina-bert", "max_position_embeddings"),
+        ("nomic_bert-hub", "n_positions"),
+        ("gpt2", "n_positions"),
+    ],
+)
+def test_positions_beyond_any_model(family, name, key):
+    """Refused before tables of that size are computed."""
+    folder = family(name)
+    change_json(folder / "config.json", **{key: 2**28})
+    message(folder, ModelFormatError, "config.json", f"{key} is 268435456, at most 1048576", "set it to the tokens")
+
+
 # ------------------------------------------------------------------------------------------- tensors of another family
 
 

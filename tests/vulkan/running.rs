@@ -112,6 +112,7 @@ fn a_memory_limit_is_kept_and_named() {
     let limit = |bytes| ProgramOptions { memory_limit: Some(bytes), ..ProgramOptions::default() };
     let error = prepare(&device, limit(1000)).err().unwrap();
     assert!(matches!(error, Error::OutOfMemory { bytes, .. } if bytes > 1000), "{error}");
+    assert!(error.to_string().ends_with("for all weights; the model may take 1000 bytes"), "{error}");
     assert_eq!(counters().bytes_held, before, "what failed leaves nothing behind");
     let (program, tensors) = prepare(&device, limit(1 << 20)).unwrap();
     let limits = program.limits();

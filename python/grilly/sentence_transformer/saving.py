@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -48,7 +49,7 @@ pipeline_tag: sentence-similarity
 
 # {name}
 
-Texts to vectors of {dimension} numbers; at most {limit} tokens of a text are read.
+Texts to vectors of {dimension} numbers; {limit} tokens of a text are read.
 
 ```python
 from sentence_transformers import SentenceTransformer  # or: from grilly import SentenceTransformer
@@ -156,9 +157,8 @@ class Saving(Settings):
             made = [file for file in made if file != "README.md"]
             (place / "README.md").unlink(missing_ok=True)
         elif "README.md" not in made:
-            text = CARD.format(
-                name=name or target.name, dimension=self.get_embedding_dimension(), limit=self.max_seq_length
-            )
+            limit = "all" if self.max_seq_length == math.inf else f"at most {self.max_seq_length}"
+            text = CARD.format(name=name or target.name, dimension=self.get_embedding_dimension(), limit=limit)
             (place / "README.md").write_text(text, encoding="utf-8")
             made.append("README.md")
         return list(dict.fromkeys([*made, *changed]))
@@ -183,7 +183,7 @@ class Saving(Settings):
         if (self._folder / "modules.json").exists():
             found = (read_json(self._folder / transformer / name, dict) for name in TRANSFORMER_SETTINGS)
             values = next((file for file in found if file), {})
-        values = values | {"max_seq_length": self.max_seq_length}
+        values = values | {"max_seq_length": None if self.max_seq_length == math.inf else self.max_seq_length}
         values.setdefault("do_lower_case", False)
         for key in ("processor_kwargs", "tokenizer_args", "model_kwargs", "model_args"):
             if isinstance(values.get(key), dict):

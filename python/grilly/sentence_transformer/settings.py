@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -14,6 +15,9 @@ from grilly.sentence_transformer.loaded import Loaded
 from grilly.similarity import SIMILARITIES
 
 __all__ = ["Settings"]
+
+# The core's limit for a table of token vectors, which has none.
+UNLIMITED = 2**31 - 1
 
 
 class Settings(Loaded):
@@ -137,15 +141,19 @@ class Settings(Loaded):
     # --------------------------------------------------------------------------------------------------------- tokens
 
     @property
-    def max_seq_length(self) -> int:
-        """Maximum tokens per text, special ones included; may be set, up to the model's position table."""
-        return self._core.max_seq_length
+    def max_seq_length(self) -> int | float:
+        """Maximum tokens per text, special ones included; may be set, up to the model's position table.
+
+        `math.inf` for a StaticEmbedding without a limit of its own.
+        """
+        limit = self._core.max_seq_length
+        return math.inf if limit == UNLIMITED else limit
 
     @max_seq_length.setter
-    def max_seq_length(self, value: int) -> None:
-        self._core.set_max_seq_length(positive(value, "max_seq_length"))
+    def max_seq_length(self, value: int | float) -> None:
+        self._core.set_max_seq_length(UNLIMITED if value == math.inf else positive(value, "max_seq_length"))
 
-    def get_max_seq_length(self) -> int:
+    def get_max_seq_length(self) -> int | float:
         """The same as `max_seq_length`.
 
         Example:

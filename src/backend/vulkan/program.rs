@@ -13,12 +13,13 @@ use super::kernel::Dispatch;
 use super::kernels::lower;
 use super::limits::{capacity, limits};
 use super::memory::Budget;
-use super::prepared::Prepared;
+use super::prepared::{Prepared, bound_weights};
 use super::raw::lock;
 use super::record::Grids;
 use super::slot::{Shared, Slot};
 use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions, Reader, copies};
-use crate::graph::Plan;
+use crate::graph::{Plan, ValueId};
+use crate::ops::Counts;
 use crate::tensor::WeightSource;
 use crate::{Error, Result};
 
@@ -54,6 +55,12 @@ pub(super) fn prepare_dispatches(
     let outputs = plan.output_buffers()?;
     // The driver needs part of the device's memory for itself.
     let memory = options.memory_limit.unwrap_or(u64::MAX).min(device.capabilities.memory / 16 * 15);
+    let weighs = |id: &ValueId| plan.graph.value(*id).bytes(Counts::default()) as u64;
+    let needed: u64 = bound_weights(&dispatches).iter().map(weighs).sum();
+    if needed > memory {
+        let purpose = format!("all weights; the model may take {memory} bytes");
+        return Err(Error::OutOfMemory { device: device.capabilities.name.clone(), bytes: needed, purpose });
+    }
     let budget = Budget::new(memory);
     let grids = Grids::new(&dispatches);
     let prepared = Prepared::new(opened, &plan.graph, dispatches, weights, &budget)?;

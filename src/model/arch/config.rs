@@ -14,6 +14,8 @@ use crate::ops::ActivationKind;
 pub(super) const MOST_COLUMNS: usize = 1 << 20;
 pub(super) const MOST_ROWS: usize = 1 << 28;
 pub(super) const MOST_LAYERS: usize = 10_000;
+/// Positions, for which tables of angles or distances are computed.
+const MOST_POSITIONS: usize = 1 << 20;
 
 /// Names of the keys.
 pub(super) struct Keys {
@@ -77,7 +79,11 @@ pub(super) fn read<'a>(
         positions: Positions::Learned {
             table: table(
                 "position",
-                if keys.positions.is_empty() { MOST_ROWS } else { fields.size(keys.positions, 1..=MOST_ROWS) },
+                match keys.positions {
+                    "" => MOST_ROWS,
+                    key if fields.get(key).is_none() => fields.size(key, 1..=MOST_POSITIONS),
+                    key => positions(&mut fields, key).unwrap_or(1),
+                },
             ),
             rows: PositionRows::Counted,
         },
@@ -131,6 +137,16 @@ pub(super) fn read<'a>(
         unsupported(path, format_args!("{activation_key} {activation_name:?}"), known)
     })?;
     Ok(spec)
+}
+
+/// The number of positions; a fault for more than any model has, instead of tables of that size.
+pub(super) fn positions(fields: &mut Fields<'_>, key: &str) -> Option<usize> {
+    let stated = fields.optional_size(key, 1..=MOST_ROWS)?;
+    if stated > MOST_POSITIONS {
+        let remedy = "set it to the tokens of the longest text to encode";
+        fields.fault(format!("{key} is {stated}, at most {MOST_POSITIONS} positions are computed; {remedy}"));
+    }
+    Some(stated.min(MOST_POSITIONS))
 }
 
 /// Refuses keys with a value other than the one that is known; a missing key has that value.

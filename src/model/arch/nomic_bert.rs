@@ -75,7 +75,7 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
         segments(fields, spec);
         spec.head_dim = fields.optional_size("head_dim", 1..=MOST_COLUMNS).unwrap_or(spec.head_dim);
         rotary_bert::check_columns(fields, spec);
-        longest = fields.optional_size("n_positions", 1..=MOST_ROWS).unwrap_or(spec.positions.longest_text());
+        longest = config::positions(fields, "n_positions").unwrap_or(spec.positions.longest_text());
         let trained = fields.optional_size("max_trained_positions", 1..=MOST_ROWS).unwrap_or(2048);
         // The length of a longer text would change the base.
         longest = if fields.is_set("rotary_scaling_factor") { longest.min(trained) } else { longest };
