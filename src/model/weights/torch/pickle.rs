@@ -13,14 +13,14 @@ use crate::error::brief;
 /// A value on the stack.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Value<'a> {
-    /// None, a bool or a float, of which nothing here depends.
+    /// None, a bool or a float, on which nothing here depends.
     Other,
     Int(i64),
     Text(&'a str),
-    /// A list or dictionary; also a tuple: an index of [`Pickle::items`].
+    /// As the others of several items, an index for [`Pickle::items`].
     Tuple(usize),
     List(usize),
-    /// Keys and values in turns.
+    /// Its items are keys and values in turns.
     Dict(usize),
     Callable(Callable),
     StorageType(Dtype),
