@@ -1,17 +1,17 @@
 //! The graph builder: from `EncoderSpec` and heads to a graph.
 
+mod heads;
+mod layer;
+
 use super::heads::Head;
 use super::relative_biases::by_slope;
-use super::spec::{EncoderSpec, Layer, NormKind, Norms, Order, PositionRows, Positions, Product, Table};
+use super::spec::{EncoderSpec, NormKind, Order, PositionRows, Positions, Product, Table};
 use super::weights::Needed;
+use crate::Result;
 use crate::dtype::DType;
 use crate::graph::{Graph, Source, ValueId};
-use crate::ops::{
-    Activation, ActivationKind, Attention, Binary, BinaryKind, Dim, EmbeddingSum, Gated, LayerNorm, Linear, Normalize,
-    Pool, PoolMode, RmsNorm, Rope, Shape,
-};
+use crate::ops::{Activation, ActivationKind, Dim, EmbeddingSum, LayerNorm, Linear, RmsNorm, Shape};
 use crate::tensor::{Part, Recipe};
-use crate::{Error, Result};
 
 /// The contents of a graph input in a batch; all u32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -246,216 +246,10 @@ impl Builder<'_> {
         self.graph.node(node, Linear { bias: product.bias, ..Linear::default() }, &operands)
     }
 
-    fn layer(&mut self, number: usize, layer: &Layer, x: ValueId, shared: &Shared) -> Result<ValueId> {
-        let node = |part: &str| format!("layer {number} {part}");
-        let spec = self.spec;
-        let attended = self.residual(&node("attention"), &layer.attention_norms, [x, x], |builder, x| {
-            let mixed = builder.attention(&node, layer, x, shared)?;
-            let scale = spec.residual_scale;
-            builder.scaled(&node("attention output"), &layer.attention_output, mixed, &[spec.hidden], scale)
-        })?;
-        let read = if spec.parallel { x } else { attended };
-        self.residual(&node("feed-forward"), &layer.feed_forward_norms, [read, attended], |builder, x| {
-            let wide = builder.feed_forward_in(&node, layer, x)?;
-            let scale = spec.residual_scale;
-            builder.scaled(&node("feed-forward out"), &layer.feed_forward_out, wide, &[spec.hidden], scale)
-        })
-    }
-
-    fn feed_forward_in(&mut self, node: &impl Fn(&str) -> String, layer: &Layer, x: ValueId) -> Result<ValueId> {
-        let (spec, name) = (self.spec, node("feed-forward activation"));
-        let columns = vec![spec.intermediate; if spec.gated { 2 } else { 1 }];
-        let wide = self.linear(&node("feed-forward in"), &layer.feed_forward_in, x, &columns)?;
-        match spec.gated {
-            true => self.graph.node(&name, Gated(Activation::from(spec.activation)), &[wide]),
-            false => self.activation(&name, spec.activation, wide),
-        }
-    }
-
-    /// One part of a layer, computed from the first value and added to the second, with its norms.
-    fn residual(
-        &mut self,
-        node: &str,
-        norms: &Norms,
-        [x, onto]: [ValueId; 2],
-        part: impl FnOnce(&mut Self, ValueId) -> Result<ValueId>,
-    ) -> Result<ValueId> {
-        let norm = format!("{node} norm");
-        let mut y = match &norms.before {
-            Some(name) => self.norm(&norm, name, x)?,
-            None => x,
-        };
-        y = part(self, y)?;
-        if let Some(name) = &norms.after {
-            y = self.norm(&format!("{node} norm after"), name, y)?;
-        }
-        let sum = self.graph.node(&format!("{node} residual"), Binary::from(BinaryKind::Add), &[y, onto])?;
-        match &norms.sum {
-            Some(name) => self.norm(&norm, name, sum),
-            None => Ok(sum),
-        }
-    }
-
-    fn attention(
-        &mut self,
-        node: &impl Fn(&str) -> String,
-        layer: &Layer,
-        x: ValueId,
-        shared: &Shared,
-    ) -> Result<ValueId> {
-        let spec = self.spec;
-        let (query, key) = (spec.heads * spec.head_dim, spec.kv_heads * spec.head_dim);
-        let mut attention = Attention {
-            heads: spec.heads,
-            kv_heads: spec.kv_heads,
-            head_dim: spec.head_dim,
-            scale: spec.score_scale.unwrap_or_else(|| 1.0 / (spec.head_dim as f32).sqrt()),
-            soft_cap: spec.score_cap,
-            causal: spec.causal,
-            window: layer.window,
-            bias: shared.biases.is_some(),
-            ..Attention::default()
-        };
-        let angles = layer.rotary.map(|kind| shared.rotary[kind]);
-        let qkv = match &layer.head_norms {
-            None => {
-                let columns = [query, key, key];
-                let qkv = self.linear(&node("query key value"), &layer.query_key_value, x, &columns)?;
-                (attention.k_column, attention.v_column) = (query, query + key);
-                match angles {
-                    None => [qkv; 3],
-                    Some(angles) => {
-                        let rotated = spec.heads + spec.kv_heads;
-                        let both = self.rotated(&node("rotary"), qkv, rotated + spec.kv_heads, rotated, angles)?;
-                        [both, both, qkv]
-                    }
-                }
-            }
-            Some(norms) => {
-                let mut parts = Vec::new();
-                for (part, (name, columns)) in layer.query_key_value.names.iter().zip([query, key, key]).enumerate() {
-                    let label = node(["query", "key", "value"][part]);
-                    let product = Product { names: vec![name.clone()], ..layer.query_key_value.clone() };
-                    let mut y = self.linear(&label, &product, x, &[columns])?;
-                    if let Some(norm) = norms.get(part) {
-                        let heads = self.heads_of(&label, y, columns / spec.head_dim);
-                        y = self.norm(&format!("{label} norm"), norm, heads)?;
-                        if let Some(angles) = angles {
-                            let heads = columns / spec.head_dim;
-                            y = self.rotated(&format!("{label} rotary"), y, heads, heads, angles)?;
-                        }
-                        y = self.rows_of(&label, y);
-                    }
-                    parts.push(y);
-                }
-                [parts[0], parts[1], parts[2]]
-            }
-        };
-        let mut met = None;
-        if let Some(x) = shared.distances {
-            let names: Vec<&String> = layer.by_distance.iter().flatten().collect();
-            let columns = vec![key; names.len()];
-            met = Some(self.linear(&node("distances"), &Product::biased(names), x, &columns)?);
-            let [a, b] = &layer.by_distance;
-            let second = if a.is_some() { key } else { 0 };
-            attention.distances = Some([a.as_ref().map(|_| 0), b.as_ref().map(|_| second)]);
-        }
-        let offsets = self.input(Input::Offsets);
-        let operands: Vec<ValueId> =
-            qkv.into_iter().chain([offsets, offsets]).chain(shared.biases).chain(met).collect();
-        self.graph.node(&node("attention"), attention, &operands)
-    }
-
-    /// `[T, heads * head_dim]` as `[T, heads, head_dim]`.
-    fn heads_of(&mut self, name: &str, x: ValueId, heads: usize) -> ValueId {
-        let rows = self.graph.value(x).shape.rows();
-        self.graph.view(name, x, Shape(vec![rows, Dim::Fixed(heads), Dim::Fixed(self.spec.head_dim)]))
-    }
-
-    /// `[T, ...]` as `[T, all other axes]`.
-    fn rows_of(&mut self, name: &str, x: ValueId) -> ValueId {
-        let shape = &self.graph.value(x).shape;
-        let shape = Shape::matrix(shape.rows(), shape.row_elements());
-        self.graph.view(name, x, shape)
-    }
-
-    /// The first `rotated` of so many heads, turned by the angles of their positions.
-    fn rotated(
-        &mut self,
-        node: &str,
-        x: ValueId,
-        heads: usize,
-        rotated: usize,
-        [cosines, sines]: [ValueId; 2],
-    ) -> Result<ValueId> {
-        let x = self.heads_of(node, x, heads);
-        let y = self.graph.node(node, Rope { heads: Some(rotated) }, &[x, cosines, sines])?;
-        Ok(self.rows_of(node, y))
-    }
-
     fn activation(&mut self, node: &str, kind: ActivationKind, x: ValueId) -> Result<ValueId> {
         match kind {
             ActivationKind::Identity => Ok(x),
             _ => self.graph.node(node, Activation::from(kind), &[x]),
         }
-    }
-
-    fn heads(&mut self, heads: &[Head], hidden: ValueId) -> Result<ValueId> {
-        let mut x = hidden;
-        let mut pooled = false;
-        let unsupported = |reason: &str| Error::unsupported("modules.json", reason);
-        for head in heads {
-            if !pooled && !matches!(head, Head::Pooling { .. }) {
-                return Err(unsupported("a module stands between the Transformer and Pooling"));
-            }
-            x = match head {
-                Head::Pooling { .. } if pooled => return Err(unsupported("two Pooling modules")),
-                Head::Pooling { modes, .. } => {
-                    pooled = true;
-                    self.pool(modes.clone(), x)?
-                }
-                Head::Dense { path, input, output, bias, activation, residual } => {
-                    self.check_columns(x, *input, &format!("{path}: in_features"))?;
-                    // Before the product, so that the sum can become the product's epilogue.
-                    let added = match residual {
-                        true if input == output => Some(x),
-                        true => {
-                            let product = Product::plain([format!("{path}/residual")]);
-                            Some(self.linear(&format!("{path} residual"), &product, x, &[*output])?)
-                        }
-                        false => None,
-                    };
-                    let product = Product { bias: *bias, ..Product::biased([format!("{path}/linear")]) };
-                    let y = self.linear(path, &product, x, &[*output])?;
-                    let y = self.activation(&format!("{path} activation"), *activation, y)?;
-                    match added {
-                        Some(added) => {
-                            self.graph.node(&format!("{path} sum"), Binary::from(BinaryKind::Add), &[y, added])?
-                        }
-                        None => y,
-                    }
-                }
-                Head::LayerNorm { path, dimension } => {
-                    self.check_columns(x, *dimension, &format!("{path}: dimension"))?;
-                    self.norm_as(NormKind::Layer, 1e-5, path, &format!("{path}/norm"), x)?
-                }
-                Head::Normalize => self.graph.node("normalize", Normalize::default(), &[x])?,
-            };
-        }
-        if pooled { Ok(x) } else { self.pool(vec![PoolMode::Mean], x) }
-    }
-
-    /// Checks the input width that a module states against the output of the module before it.
-    fn check_columns(&self, x: ValueId, stated: usize, key: &str) -> Result<()> {
-        let columns = self.graph.value(x).shape.columns();
-        if columns == stated {
-            return Ok(());
-        }
-        Err(Error::InvalidArgument(format!("{key} is {stated}, but the module before it gives {columns}")))
-    }
-
-    fn pool(&mut self, modes: Vec<PoolMode>, x: ValueId) -> Result<ValueId> {
-        let (offsets, first) = (self.input(Input::Offsets), self.input(Input::FirstPooled));
-        self.graph.node("pooling", Pool { modes }, &[x, offsets, first])
     }
 }
