@@ -109,7 +109,7 @@ impl Weights {
         let path = &part.path;
         let fault = |problem: String| Error::format(path, problem);
         let map = map_file(path)?;
-        let stored = (part.read)(&map).map_err(fault)?;
+        let stored = (part.read)(&map).map_err(|problem| fault(with_remedy(problem)))?;
         let names: HashSet<&str> = stored.iter().map(|tensor| tensor.name.as_str()).collect();
         let absent: Vec<&str> = part.promised.iter().map(String::as_str).filter(|name| !names.contains(name)).collect();
         if !absent.is_empty() {
@@ -224,6 +224,12 @@ impl WeightSource for Weights {
     }
 }
 
+/// What a reader says of a file; damage is called truncated or corrupt.
+fn with_remedy(problem: String) -> String {
+    let damaged = ["truncated", "corrupt"].iter().any(|word| problem.contains(word));
+    if damaged { problem + "; fetch the file anew" } else { problem }
+}
+
 fn map_file(path: &Path) -> Result<Mmap> {
     let fault = |problem: String| Error::format(path, problem);
     let unreadable = |e: std::io::Error| fault(format!("cannot be read: {e}"));
@@ -233,7 +239,7 @@ fn map_file(path: &Path) -> Result<Mmap> {
         return Err(fault("not a regular file".into()));
     }
     if about.len() == 0 {
-        return Err(fault("truncated: the file is empty".into()));
+        return Err(fault(with_remedy("truncated: the file is empty".into())));
     }
     let file = File::open(path).map_err(unreadable)?;
     // SAFETY: the map is only ever read, and every range read from it was checked against its length by its reader.

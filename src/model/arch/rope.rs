@@ -168,7 +168,12 @@ pub(super) fn share(fields: &mut Fields<'_>, (key, usual): (&str, f64)) -> f64 {
 /// The same as [`read`] for the layers of one kind of `layer_types`; the older form is a key with its default.
 pub(super) fn of_layers(fields: &mut Fields<'_>, kind: &str, columns: usize, key: (&str, f64)) -> Rotary {
     let usual = Usual::of(fields, columns, key);
-    let given = fields.within("rope_parameters", |fields| fields.within(kind, |fields| usual.parameters(fields)));
+    let given = fields.within("rope_parameters", |fields| {
+        if ["rope_type", "type", "rope_theta"].into_iter().any(|key| fields.is_set(key)) {
+            fields.fault("states one kind for all layers, expected an object per kind of layer".into());
+        }
+        fields.within(kind, |fields| usual.parameters(fields))
+    });
     given.flatten().unwrap_or_else(|| Rotary::new(usual.base, usual.columns))
 }
 
