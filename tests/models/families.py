@@ -28,7 +28,7 @@ SPREADS = {
     "attention_bias": 1.5,
 }
 SPREADS |= {"rel_embeddings": 0.7, "wte": 0.5, "wpe": 0.3, "embed_tokens": 0.5, "embed_in": 0.5}
-SPREADS |= {"shared": 0.5, "SelfAttention.q": 0.03}  # T5's scores have no factor
+SPREADS |= {"shared": 0.5, "SelfAttention.q": 0.03, "EncDecAttention.q": 0.03}  # T5's scores have no factor
 
 
 def table() -> dict[str, dict]:
@@ -43,6 +43,11 @@ def batch_size(name: str) -> int | None:
     config = table()[name]["files"]["config.json"]
     by_length = (config.get("rope_parameters") or {}).get("rope_type") == "longrope"
     return 1 if by_length or config["model_type"] == "gemma2" else None
+
+
+def decodes(name: str) -> bool:
+    """Whether the checkpoint holds a decoder."""
+    return any(tensor.startswith("decoder.block.") for tensor in table()[name]["tensors"])
 
 
 def draw(name: str, shape: list[int]) -> np.ndarray:
