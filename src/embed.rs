@@ -1,11 +1,12 @@
 //! The complete path from texts to embeddings.
 
+mod decode;
 mod load;
 mod parts;
 mod run;
+mod stages;
 mod tokens;
 
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -17,13 +18,14 @@ use crate::backend::BackendKind;
 use crate::dtype::DType;
 use crate::model::config::SentenceConfig;
 use crate::model::dtype::DTypeChoice;
-use crate::model::encoder::Input;
+use crate::model::encoder::outputs;
 use crate::model::heads::{First, Head, Modules};
 use crate::model::spec::EncoderSpec;
 use crate::text::tokenizer::{Tokenizer, Tokens};
 use crate::{Error, Result};
+pub use decode::DecodeOptions;
 use parts::Parts;
-use run::{Runner, Source};
+use stages::{Runner, Source};
 
 /// Options of loading a model.
 #[derive(Debug, Clone)]
@@ -102,8 +104,6 @@ pub struct EmbeddingModel {
     /// The tokenizer's own threads if their number was given; otherwise it uses the process' threads.
     tokenizer_threads: Option<rayon::ThreadPool>,
     source: Source,
-    /// The contents of the plan's inputs.
-    inputs: Vec<Input>,
     max_seq_length: AtomicUsize,
     include_prompt: AtomicBool,
     /// `None` once closed.
@@ -135,15 +135,9 @@ impl EmbeddingModel {
             ids: Vec::new(),
         };
         let mut work = run::Work {
-            inputs: &self.inputs,
-            hidden: self.spec.hidden,
-            tokens: Vec::with_capacity(texts.len()),
             first: self.unpooled_tokens(&options.prompt)?,
-            with_tokens: options.tokens,
-            most_texts: options.batch_size,
-            encoded,
-            waiting: VecDeque::new(),
-            under_way: VecDeque::new(),
+            wanted: if options.tokens { &[outputs::SENTENCES, outputs::TOKENS] } else { &[outputs::SENTENCES] },
+            ..run::Work::new(&self.source.encoder, self.spec.hidden, options.batch_size, encoded)
         };
         std::thread::scope(|scope| {
             let tokenize = |part: Range<usize>| self.tokens_of(texts, part, &options.prompt);
@@ -248,8 +242,8 @@ impl EmbeddingModel {
 
     /// Columns of an embedding.
     pub fn dimension(&self) -> usize {
-        let graph = &self.source.plan.graph;
-        graph.value(graph.outputs[crate::model::encoder::outputs::SENTENCES]).shape.columns()
+        let graph = &self.source.encoder.plan.graph;
+        graph.value(graph.outputs[outputs::SENTENCES]).shape.columns()
     }
 
     /// Maximum tokens of a text.
@@ -315,7 +309,7 @@ impl EmbeddingModel {
 
     /// The plan as text, one line per step.
     pub fn plan_text(&self) -> String {
-        self.source.plan.to_string()
+        self.source.encoder.plan.to_string()
     }
 
     /// Frees the device memory; later calls fail with `Unusable`.

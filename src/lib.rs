@@ -44,5 +44,5 @@ pub mod kernels;
 
 pub mod embed;
 
-pub use embed::{EmbeddingModel, EncodeOptions};
+pub use embed::{DecodeOptions, EmbeddingModel, EncodeOptions};
 pub use error::{Error, Result};

@@ -38,7 +38,7 @@ fn load(folder: &Path) -> Result<()> {
     let (spec, rules) = read_spec(model_type(&json, &path)?, &json, &path)?;
     let built = encoder::build(&spec, &modules.heads, DType::F32)?;
     let weights = Weights::open(folder, &modules.transformer, &modules.tensor_folders(), &rules)?;
-    weights.check(&encoder::needed(&built.graph))?;
+    weights.check(&encoder::needed(&built.graph), |_| true)?;
     let tokenizer = Tokenizer::load(&transformer, config.do_lower_case)?;
     let limit = config.max_seq_length.unwrap_or(usize::MAX).min(spec.positions.longest_text());
     tokenizer.encode(&["The rains [MASK]".into(), String::new()], limit)?;

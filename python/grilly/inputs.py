@@ -20,7 +20,7 @@ ACCELERATORS = ("vulkan", "gpu", "cuda", "mps")
 TORCH_DTYPES = {"half": "float16", "float": "float32"}
 
 
-def as_list(texts: Any) -> tuple[list[Any], bool]:
+def as_list(texts: Any, name: str = "texts") -> tuple[list[Any], bool]:
     """The texts as a list, and whether it was a single one.
 
     A str is a single text; lists, tuples, NumPy arrays of str and other collections are batches. The items are checked
@@ -33,9 +33,9 @@ def as_list(texts: Any) -> tuple[list[Any], bool]:
     if isinstance(texts, np.ndarray) and texts.ndim == 0 and texts.dtype.kind == "U":
         return [texts.item()], True
     if isinstance(texts, np.ndarray) and (texts.ndim == 0 or (texts.dtype.kind not in "UO" and texts.size)):
-        raise InvalidTypeError(f"texts is an array of {texts.dtype} of shape {texts.shape}, expected one of str")
+        raise InvalidTypeError(f"{name} is an array of {texts.dtype} of shape {texts.shape}, expected one of str")
     if isinstance(texts, bytes | bytearray | Mapping | set | frozenset) or not isinstance(texts, Iterable):
-        raise InvalidTypeError(f"texts is of type {type(texts).__name__}, expected str or a list of str")
+        raise InvalidTypeError(f"{name} is of type {type(texts).__name__}, expected str or a list of str")
     return (texts.tolist() if isinstance(texts, np.ndarray) else list(texts)), False
 
 

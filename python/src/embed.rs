@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::process;
 use std::sync::OnceLock;
 
+use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -16,7 +17,7 @@ use grilly::embed::{Encoded, LoadOptions};
 use grilly::model::dtype::DTypeChoice;
 use grilly::model::heads::known_modules;
 use grilly::model::registry::ARCHITECTURES;
-use grilly::{EncodeOptions, Error};
+use grilly::{DecodeOptions, EncodeOptions, Error};
 
 /// Id of the first process that loaded a model: in a fork of it, threads and devices belong to the parent.
 static FIRST_USE: OnceLock<u32> = OnceLock::new();
@@ -54,6 +55,32 @@ type Matrix = Py<PyArray2<f32>>;
 /// Token ids of each text.
 type Ids = Vec<Vec<u32>>;
 type Configured = (Vec<(String, String)>, Option<String>, Option<String>, Option<usize>);
+
+/// Called with the number of texts done.
+type Progress<'a> = &'a mut dyn FnMut(usize) -> grilly::Result<()>;
+
+/// Runs work without the interpreter's lock, but for signal handlers and the calls of `progress`, whose exceptions stop
+/// it.
+fn reporting<T: Send>(
+    py: Python<'_>,
+    progress: Option<Py<PyAny>>,
+    work: impl FnOnce(Progress<'_>) -> grilly::Result<T> + Send,
+) -> PyResult<T> {
+    let mut raised = None;
+    let result = lock::without(py, || {
+        work(&mut |done| {
+            lock::raising(&mut raised, |py| {
+                py.check_signals()?;
+                progress.as_ref().map_or(Ok(()), |call| call.call1(py, (done,)).map(drop))
+            })
+        })
+    });
+    raised.map_or(result, |exception| Err(exception.into()))
+}
+
+fn matrices(py: Python<'_>, rows: Vec<Array2<f32>>) -> Vec<Matrix> {
+    rows.into_iter().map(|rows| rows.into_pyarray(py).unbind()).collect()
+}
 
 impl EmbeddingModel {
     fn model(&self) -> grilly::Result<&grilly::EmbeddingModel> {
@@ -109,26 +136,45 @@ impl EmbeddingModel {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<(Matrix, Vec<Matrix>, Ids)> {
         let model = self.model()?;
-        let texts = text::strings(texts)?;
+        let texts = text::strings(texts, "texts")?;
         let options = EncodeOptions { prompt: text::string(prompt, || "prompt".into())?, batch_size, tokens };
-        let mut raised = None;
-        let result = lock::without(py, || {
-            model.encode(&texts, &options, &mut |done| {
-                lock::raising(&mut raised, |py| {
-                    py.check_signals()?;
-                    progress.as_ref().map_or(Ok(()), |call| call.call1(py, (done,)).map(drop))
-                })
-            })
-        });
-        let Encoded { sentences, tokens, ids } = raised.map_or(result, |exception| Err(exception.into()))?;
-        let tokens = tokens.into_iter().map(|rows| rows.into_pyarray(py).unbind()).collect();
-        Ok((sentences.into_pyarray(py).unbind(), tokens, ids))
+        let work = |progress: Progress<'_>| model.encode(&texts, &options, progress);
+        let Encoded { sentences, tokens, ids } = reporting(py, progress, work)?;
+        Ok((sentences.into_pyarray(py).unbind(), matrices(py, tokens), ids))
+    }
+
+    /// The decoder's last hidden state of each pair, `[T, H]`; `progress` as in `encode`.
+    #[pyo3(signature = (texts, decoder_texts, prompt, batch_size, shift_right, progress=None))]
+    #[allow(clippy::too_many_arguments)] // those of Python's method
+    fn decode_states(
+        &self,
+        py: Python<'_>,
+        texts: &Bound<'_, PyList>,
+        decoder_texts: &Bound<'_, PyList>,
+        prompt: &Bound<'_, PyAny>,
+        batch_size: usize,
+        shift_right: bool,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Vec<Matrix>> {
+        let model = self.model()?;
+        let (texts, decoder_texts) = (text::strings(texts, "texts")?, text::strings(decoder_texts, "decoder_texts")?);
+        let prompt = text::string(prompt, || "prompt".into())?;
+        let options = DecodeOptions { prompt, batch_size, shift_right };
+        let work = |progress: Progress<'_>| model.decode_states(&texts, &decoder_texts, &options, progress);
+        Ok(matrices(py, reporting(py, progress, work)?))
+    }
+
+    /// The decoder's plan as text, one line per step.
+    #[getter]
+    fn decoder_plan_text(&self, py: Python<'_>) -> PyResult<String> {
+        let model = self.model()?;
+        lock::without(py, || model.decoder_plan_text())
     }
 
     /// Token ids of each text, special tokens included, truncated to the limit.
     fn tokenize(&self, py: Python<'_>, texts: &Bound<'_, PyList>) -> PyResult<Ids> {
         let model = self.model()?;
-        let texts = text::strings(texts)?;
+        let texts = text::strings(texts, "texts")?;
         lock::without(py, || model.tokenize(&texts))
     }
 
@@ -148,7 +194,7 @@ impl EmbeddingModel {
     /// As `tokenize`, with the segment of each token.
     fn tokenize_with_segments(&self, py: Python<'_>, texts: &Bound<'_, PyList>) -> PyResult<(Ids, Ids)> {
         let model = self.model()?;
-        let texts = text::strings(texts)?;
+        let texts = text::strings(texts, "texts")?;
         let tokens = lock::without(py, || model.tokenize_with_segments(&texts))?;
         Ok(tokens.into_iter().map(|text| (text.ids, text.type_ids)).unzip())
     }

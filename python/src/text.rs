@@ -47,12 +47,12 @@ fn shown(object: &Bound<'_, PyAny>) -> String {
     object.repr().map_or_else(|_| "an argument".into(), |text| brief(text.to_string_lossy()))
 }
 
-/// The items of `texts`, each checked to be a str that UTF-8 can hold.
+/// The items of the argument `name`, each checked to be a str that UTF-8 can hold.
 ///
 /// # Errors
 /// `InvalidType` and `InvalidArgument` naming the first invalid item.
-pub(crate) fn strings(texts: &Bound<'_, PyList>) -> Result<Vec<String>> {
-    texts.iter().enumerate().map(|(index, item)| string(&item, || format!("texts[{index}]"))).collect()
+pub(crate) fn strings(texts: &Bound<'_, PyList>, name: &str) -> Result<Vec<String>> {
+    texts.iter().enumerate().map(|(index, item)| string(&item, || format!("{name}[{index}]"))).collect()
 }
 
 /// One str; `name` returns its name for messages.

@@ -2,22 +2,18 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
-use super::run::Source;
+use super::stages::{Part, Source, Stage};
 use super::{EmbeddingModel, LoadOptions};
 use serde_json::Map;
 
 use crate::backend::ProgramOptions;
-use crate::graph::Plan;
-use crate::graph::fuse::Fusion;
 use crate::model::dtype::Sources;
-use crate::model::encoder::Encoder;
 use crate::model::heads::{First, Head};
 use crate::model::spec::{EncoderSpec, NameRules, Table};
 use crate::model::weights::Weights;
 use crate::model::{config, encoder, heads, registry, shaders};
-use crate::ops::Op;
 use crate::settings::Settings;
 use crate::text::tokenizer::Tokenizer;
 use crate::{Error, Result};
@@ -53,33 +49,19 @@ impl EmbeddingModel {
         let settings_folder = settings_count.then_some(transformer.as_path());
         let sources = Sources { settings: settings_folder, config: &config, path: &config_path, weights: &weights };
         let dtype = sources.dtype(options.dtype)?;
-        let Encoder { graph, inputs } = encoder::build(&spec, &modules.heads, dtype).map_err(|error| match error {
+        let built = encoder::build(&spec, &modules.heads, dtype).map_err(|error| match error {
             Error::InvalidArgument(problem) => Error::ModelFormat { path: folder.join("modules.json"), problem },
             other => other,
         })?;
         weights.rounded = dtype;
-        weights.check(&encoder::needed(&graph)).map_err(|error| match error {
-            Error::Weights { path, mut problems } => {
-                match registry::other_architecture(weights.stored_names(), &model_type) {
-                    Some(other) => problems.insert(0, other),
-                    None => problems.push(format!(
-                        "config.json describes a {model_type} model with other tensors: fetch the folder anew, or save \
-                         the model again with `save_pretrained`"
-                    )),
-                }
-                Error::Weights { path, problems }
-            }
-            other => other,
-        })?;
-        let shaders = shaders::read();
-        let apart = |op: &Op, operands: usize| {
-            let (name, row) = shaders.in_place_of(op, operands, &model_type)?;
-            Some(format!("a shader of the user is registered for {name}, {model_type}: {}", row.file))
-        };
-        let plan = Plan::with(graph, &Fusion { architecture: &model_type, shaders: &shaders, apart: &apart });
-        log::debug!(target: "grilly", "plan of {}:\n{plan}", folder.display());
+        let of_decoder = |name: &str| spec.decoder.as_ref().is_some_and(|decoder| name.starts_with(&decoder.prefix));
+        let checked = weights.check(&encoder::needed(&built.graph), |name| !of_decoder(name));
+        checked.map_err(|error| with_remedy(error, &weights, &model_type))?;
+        let encoder = Stage::new(Part::Encoder, built, &model_type, &shaders::read());
+        log::debug!(target: "grilly", "plan of {}:\n{}", folder.display(), encoder.plan);
         let limits = ProgramOptions { num_threads: options.num_threads, memory_limit: options.memory_limit };
-        let source = Source { plan: Arc::new(plan), weights: Arc::new(weights), options: limits, settings };
+        let weights = Arc::new(weights);
+        let source = Source { encoder, decoder: OnceLock::new(), weights, options: limits, settings };
         let runner = source.open(&options.device)?;
         let most = options.max_seq_length.or(sentence.max_seq_length).unwrap_or(spec.positions.longest_text());
         let include_prompt = modules.heads.iter().all(|h| !matches!(h, Head::Pooling { include_prompt: false, .. }));
@@ -98,11 +80,23 @@ impl EmbeddingModel {
             tokenizer,
             tokenizer_threads,
             source,
-            inputs,
             runner: RwLock::new(Some(Arc::new(runner))),
             process: std::process::id(),
         })
     }
+}
+
+/// An error of the tensors, with the remedy.
+pub(super) fn with_remedy(error: Error, weights: &Weights, model_type: &str) -> Error {
+    let Error::Weights { path, mut problems } = error else { return error };
+    match registry::other_architecture(weights.stored_names(), model_type) {
+        Some(other) => problems.insert(0, other),
+        None => problems.push(format!(
+            "config.json describes a {model_type} model with other tensors: fetch the folder anew, or save the model \
+             again with `save_pretrained`"
+        )),
+    }
+    Error::Weights { path, problems }
 }
 
 /// The description of a table of token vectors.

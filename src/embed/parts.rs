@@ -36,7 +36,7 @@ enum From<'a> {
 impl<'a> Parts<'a> {
     /// Tokenizes each part when it is taken.
     pub(super) fn in_turn(texts: &[String], tokenize: impl Fn(Range<usize>) -> Result<Vec<Tokens>> + 'a) -> Self {
-        let parts = cut(texts);
+        let parts = cut(texts.iter().map(String::len));
         Parts { left: parts.len(), from: From::Turn(Box::new(parts.into_iter().map(tokenize))) }
     }
 
@@ -46,7 +46,7 @@ impl<'a> Parts<'a> {
         texts: &[String],
         tokenize: impl Fn(Range<usize>) -> Result<Vec<Tokens>> + Clone + Send + 'scope + 'a,
     ) -> Self {
-        let parts = cut(texts);
+        let parts = cut(texts.iter().map(String::len));
         let left = parts.len();
         if left < 2 {
             return Parts::in_turn(texts, tokenize);
@@ -92,12 +92,13 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Splits the texts into ranges of about [`BYTES`] each.
-fn cut(texts: &[String]) -> Vec<Range<usize>> {
+/// Splits texts of these lengths into ranges of about [`BYTES`] each.
+pub(super) fn cut(lengths: impl ExactSizeIterator<Item = usize>) -> Vec<Range<usize>> {
     let (mut parts, mut start, mut bytes) = (Vec::new(), 0, 0);
-    for (place, text) in texts.iter().enumerate() {
-        bytes += text.len();
-        if bytes >= BYTES || place + 1 == texts.len() {
+    let all = lengths.len();
+    for (place, length) in lengths.enumerate() {
+        bytes += length;
+        if bytes >= BYTES || place + 1 == all {
             parts.push(start..place + 1);
             (start, bytes) = (place + 1, 0);
         }
@@ -132,7 +133,7 @@ mod tests {
     fn every_text_comes_once_in_its_order() {
         let texts: Vec<String> = (0..800).map(|i| "x".repeat(i * 5)).collect();
         let whole: Vec<u32> = (0..800).collect();
-        assert!(cut(&texts).len() > 3 && cut(&[]).is_empty());
+        assert!(cut(texts.iter().map(String::len)).len() > 3 && cut([].into_iter()).is_empty());
         assert_eq!(all(Parts::in_turn(&texts, tokens)), (whole.clone(), None));
         assert_eq!(std::thread::scope(|scope| all(Parts::ahead(scope, &texts, tokens))), (whole, None));
     }

@@ -2,91 +2,32 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
-use ndarray::{ArrayView2, s};
+use ndarray::{Array2, ArrayView2, s};
 
 use super::parts::{Parts, Patience};
+use super::stages::{Runner, Stage};
 use super::{EmbeddingModel, Encoded};
-use crate::array::ByLength;
-use crate::backend::choose::{self, DeviceRequest};
-use crate::backend::{Backend, BackendKind, Feed, Pending, Program, ProgramOptions, cpu};
-use crate::graph::Plan;
-use crate::model::encoder::{Input, outputs};
-use crate::model::weights::Weights;
+use crate::backend::{BackendKind, Feed, Pending, Program};
+use crate::model::encoder::{Input, STATES, outputs};
 use crate::ops::Counts;
-use crate::settings::Settings;
-use crate::stats::COUNTERS;
 use crate::text::packing::{self, Batch};
 use crate::text::tokenizer::Tokens;
 use crate::{Error, Result};
 
-/// A program and its device.
-pub(super) struct Runner {
-    pub kind: BackendKind,
-    pub device: String,
-    pub reason: String,
-    program: Arc<dyn Program>,
-}
-
-/// What a runner is made of.
-pub(super) struct Source {
-    pub plan: Arc<Plan>,
-    pub weights: Arc<Weights>,
-    pub options: ProgramOptions,
-    pub settings: Settings,
-}
-
-impl Source {
-    /// Chooses the device and uploads the weights; if the device cannot run the plan, the CPU does.
-    pub fn open(&self, device: &str) -> Result<Runner> {
-        let choice = choose::open(device.parse::<DeviceRequest>()?, &self.settings)?;
-        match self.runner(&*choice.backend, choice.reason) {
-            Err(error) if choice.backend.kind() == BackendKind::Vulkan && may_move(&error) => self.take_over(&error),
-            opened => opened,
-        }
-    }
-
-    /// Replaces a device that failed with `error` by the CPU.
-    fn take_over(&self, error: &Error) -> Result<Runner> {
-        let reason = format!("the CPU took over: {error}");
-        if self.settings.strict {
-            return Err(Error::DeviceUnavailable(format!("{error} (GRILLY_STRICT forbids the CPU instead)")));
-        }
-        log::warn!(target: "grilly", "{reason}");
-        COUNTERS.fallbacks.fetch_add(1, Relaxed);
-        self.runner(&*cpu::backend(), reason)
-    }
-
-    /// The plan as a program of the backend, or on arrays where all texts of a batch must have one length.
-    fn runner(&self, backend: &dyn Backend, reason: String) -> Result<Runner> {
-        let program = match self.plan.graph.needs_one_length() {
-            true => ByLength::prepare(backend, &self.plan, &*self.weights, self.options)?,
-            false => backend.prepare(self.plan.clone(), self.weights.clone(), self.options)?,
-        };
-        Ok(Runner { kind: backend.kind(), device: backend.device_name().to_owned(), reason, program })
-    }
-}
-
-/// Whether the CPU may run the work after this error of the device.
-fn may_move(error: &Error) -> bool {
-    error.is_device_fault() || matches!(error, Error::Unsupported { .. } | Error::PipelineCreationFailed { .. })
-}
-
-/// The possible outputs of a batch, token vectors last.
-const OUTPUTS: [usize; 2] = [outputs::SENTENCES, outputs::TOKENS];
-
-/// The state of one call of `encode`.
+/// The state of one run of a stage.
 pub(super) struct Work<'a> {
-    /// Inputs of the program.
-    pub inputs: &'a [Input],
+    pub stage: &'a Stage,
     /// Columns of a token vector.
     pub hidden: usize,
+    /// What a decoder's texts attend to, by text; none for an encoder.
+    pub states: &'a [Array2<f32>],
     /// Tokens of the texts tokenized so far.
     pub tokens: Vec<Tokens>,
     /// Number of leading tokens of every text that pooling leaves out.
     pub first: usize,
-    pub with_tokens: bool,
+    /// The outputs to read, in this order.
+    pub wanted: &'static [usize],
     /// Maximum texts per batch.
     pub most_texts: usize,
     /// The results so far.
@@ -97,10 +38,28 @@ pub(super) struct Work<'a> {
     pub under_way: VecDeque<(Batch, Box<dyn Pending>)>,
 }
 
-impl Work<'_> {
+impl<'a> Work<'a> {
+    /// Work without texts yet, whose results are token vectors.
+    pub fn new(stage: &'a Stage, hidden: usize, most_texts: usize, encoded: Encoded) -> Self {
+        Work {
+            stage,
+            hidden,
+            states: &[],
+            tokens: Vec::with_capacity(encoded.tokens.len()),
+            first: 0,
+            wanted: &[outputs::TOKENS],
+            most_texts,
+            encoded,
+            waiting: VecDeque::new(),
+            under_way: VecDeque::new(),
+        }
+    }
+
     /// Splits texts into batches; all but the last are full.
     fn pack(&self, texts: &[usize], most_tokens: usize) -> VecDeque<Batch> {
-        let lengths: Vec<usize> = texts.iter().map(|&text| self.tokens[text].ids.len()).collect();
+        // Either sequence of a batch keeps within the limit.
+        let length = |text: usize| self.length(text).max(self.states_of(text));
+        let lengths: Vec<usize> = texts.iter().map(|&text| length(text)).collect();
         let mut batches = packing::pack(&lengths, most_tokens, self.most_texts);
         for text in batches.iter_mut().flat_map(|batch| &mut batch.texts) {
             *text = texts[*text];
@@ -108,7 +67,22 @@ impl Work<'_> {
         batches.into()
     }
 
-    /// The contents of an input for a batch.
+    /// Tokens of a text.
+    fn length(&self, text: usize) -> usize {
+        self.tokens[text].ids.len()
+    }
+
+    /// States that a decoder's text attends to.
+    fn states_of(&self, text: usize) -> usize {
+        self.states.get(text).map_or(0, Array2::nrows)
+    }
+
+    fn counts(&self, batch: &Batch) -> Counts {
+        let sum = |rows: fn(&Self, usize) -> usize| batch.texts.iter().map(|&text| rows(self, text)).sum();
+        Counts::new(sum(Self::length), batch.texts.len()).with(STATES, sum(Self::states_of))
+    }
+
+    /// The bits of an input for a batch.
     fn fill(&self, input: Input, batch: &Batch) -> Vec<u32> {
         let texts = || batch.texts.iter().map(|&text| &self.tokens[text]);
         match input {
@@ -118,25 +92,30 @@ impl Work<'_> {
             // A prompt that fills a truncated text leaves no tokens to pool.
             Input::FirstPooled => texts().map(|text| self.first.min(text.ids.len()) as u32).collect(),
             Input::Segments => texts().flat_map(|text| &text.type_ids).copied().collect(),
+            Input::States => {
+                let states = batch.texts.iter().filter_map(|&text| self.states.get(text));
+                states.flatten().map(|number| number.to_bits()).collect()
+            }
+            Input::StateOffsets => packing::offsets(batch.texts.iter().map(|&text| self.states_of(text))),
         }
     }
 
     /// Submits a batch.
     fn start(&self, program: &dyn Program, batch: &Batch) -> Result<Box<dyn Pending>> {
-        let inputs: Vec<Vec<u32>> = self.inputs.iter().map(|input| self.fill(*input, batch)).collect();
+        let inputs: Vec<Vec<u32>> = self.stage.inputs.iter().map(|input| self.fill(*input, batch)).collect();
         let feed = Feed {
-            counts: Counts::new(batch.tokens, batch.texts.len()),
+            counts: self.counts(batch),
             inputs: inputs.iter().map(|input| bytemuck::cast_slice(input)).collect(),
-            outputs: OUTPUTS[..if self.with_tokens { 2 } else { 1 }].to_vec(),
+            outputs: self.wanted.to_vec(),
         };
         program.submit(&feed)
     }
 
-    /// Copies the rows of a finished batch's output, one of [`OUTPUTS`], to the positions of their texts.
+    /// Copies the rows of a finished batch's output, one of the wanted, to the positions of their texts.
     fn place(&mut self, batch: &Batch, place: usize, rows: &[f32]) -> Result<()> {
-        if OUTPUTS[place] == outputs::TOKENS {
-            let hidden = matrix(rows, batch.tokens, self.hidden)?;
-            let offsets = packing::offsets(batch.texts.iter().map(|&text| self.tokens[text].ids.len()));
+        if self.wanted[place] == outputs::TOKENS {
+            let hidden = matrix(rows, self.counts(batch).tokens, self.hidden)?;
+            let offsets = packing::offsets(batch.texts.iter().map(|&text| self.length(text)));
             for (i, &text) in batch.texts.iter().enumerate() {
                 self.encoded.tokens[text] = hidden.slice(s![packing::rows(&offsets, i), ..]).to_owned();
             }
@@ -193,6 +172,7 @@ impl EmbeddingModel {
         parts: &mut Parts<'_>,
         progress: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<()> {
+        let mut program = self.program(&mut runner, work.stage)?;
         // Texts that do not yet fill a batch.
         let mut loose = Vec::new();
         let mut done = 0;
@@ -204,12 +184,12 @@ impl EmbeddingModel {
                 let first = work.tokens.len();
                 work.tokens.extend(part?);
                 loose.extend(first..work.tokens.len());
-                work.waiting = work.pack(&loose, runner.program.limits().tokens);
+                work.waiting = work.pack(&loose, program.limits().tokens);
                 let unfilled = if parts.left() > 0 { work.waiting.pop_back() } else { None };
                 loose = unfilled.map_or_else(Vec::new, |batch| batch.texts);
                 progress(done)?;
             }
-            match work.step(&*runner.program) {
+            match work.step(&*program) {
                 Ok(texts) => {
                     done += texts;
                     progress(done)?;
@@ -221,6 +201,7 @@ impl EmbeddingModel {
                         work.waiting.push_front(batch);
                     }
                     runner = self.replace(&runner, &error)?;
+                    program = self.program(&mut runner, work.stage)?;
                 }
                 Err(error) => return Err(error),
             }
@@ -229,6 +210,16 @@ impl EmbeddingModel {
             }
         }
         Ok(())
+    }
+
+    /// The program of a stage; if the device cannot run it, the CPU replaces the runner.
+    fn program(&self, runner: &mut Arc<Runner>, stage: &Stage) -> Result<Arc<dyn Program>> {
+        loop {
+            match runner.program(&self.source, stage) {
+                Err(error) if runner.may_move(&error) => *runner = self.replace(runner, &error)?,
+                prepared => return prepared,
+            }
+        }
     }
 
     /// Replaces `failed` by the CPU, unless another thread has already done so.

@@ -1,8 +1,9 @@
-//! The graph builder: from `EncoderSpec` and heads to a graph.
+//! The graph builder: from `EncoderSpec` and heads, or a decoder, to a graph.
 
 mod heads;
 mod layer;
 
+use super::decoder::Decoder;
 use super::heads::Head;
 use super::relative_biases::by_slope;
 use super::spec::{EncoderSpec, NormKind, Order, PositionRows, Positions, Product, Table};
@@ -13,7 +14,7 @@ use crate::graph::{Graph, Source, ValueId};
 use crate::ops::{Activation, ActivationKind, Dim, EmbeddingSum, LayerNorm, Linear, RmsNorm, Shape};
 use crate::tensor::{Part, Recipe};
 
-/// The contents of a graph input in a batch; all u32.
+/// The contents of a graph input in a batch; u32 but for the states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
     /// Word ids `[T]`.
@@ -26,6 +27,10 @@ pub enum Input {
     FirstPooled,
     /// Segments `[T]`.
     Segments,
+    /// Last hidden states of the texts that a decoder's texts attend to `[R0, hidden]`, float32.
+    States,
+    /// First state of each text `[B + 1]`.
+    StateOffsets,
 }
 
 impl Input {
@@ -36,22 +41,27 @@ impl Input {
             Input::Offsets => ("offsets", Dim::Boundaries),
             Input::FirstPooled => ("first pooled token", Dim::Texts),
             Input::Segments => ("segments", Dim::Tokens),
+            Input::States => ("states", Dim::Counted(STATES)),
+            Input::StateOffsets => ("state offsets", Dim::Boundaries),
         }
     }
 }
 
+/// Number of the count of [`Input::States`] in a batch.
+pub const STATES: usize = 0;
+
 /// Indices of the outputs in `Graph::outputs`.
 pub mod outputs {
-    /// One vector per text `[B, D]`.
-    pub const SENTENCES: usize = 0;
-    /// The encoder's last hidden state `[T, hidden]`.
-    pub const TOKENS: usize = 1;
+    /// The last hidden state `[T, hidden]`.
+    pub const TOKENS: usize = 0;
+    /// One vector per text `[B, D]`, of an encoder.
+    pub const SENTENCES: usize = 1;
 }
 
 /// A graph and the contents of its inputs.
 #[derive(Debug)]
-pub struct Encoder {
-    /// Outputs: the sentence embedding, then the hidden state.
+pub struct Built {
+    /// Outputs: those of [`outputs`].
     pub graph: Graph,
     /// In the order of [`Graph::inputs`].
     pub inputs: Vec<Input>,
@@ -62,20 +72,24 @@ pub struct Encoder {
 ///
 /// # Errors
 /// `InvalidArgument` when modules do not fit together.
-pub fn build(spec: &EncoderSpec, heads: &[Head], dtype: DType) -> Result<Encoder> {
+pub fn build(spec: &EncoderSpec, heads: &[Head], dtype: DType) -> Result<Built> {
     let dtype = if spec.beyond_float16 && dtype == DType::F16 { DType::F32 } else { dtype };
     let mut builder = Builder { graph: Graph::new(), inputs: Vec::new(), spec, dtype };
-    let mut hidden = builder.embeddings()?;
-    let shared = builder.shared()?;
-    for (number, layer) in spec.layers.iter().enumerate() {
-        hidden = builder.layer(number, layer, hidden, &shared)?;
-    }
-    if let Some(name) = &spec.final_norm {
-        hidden = builder.norm("final norm", name, hidden)?;
-    }
+    let hidden = builder.hidden()?;
     let sentences = builder.heads(heads, hidden)?;
-    builder.graph.outputs = vec![sentences, hidden];
-    Ok(Encoder { graph: builder.graph, inputs: builder.inputs })
+    builder.graph.outputs = vec![hidden, sentences];
+    Ok(Built { graph: builder.graph, inputs: builder.inputs })
+}
+
+/// Builds the graph of a decoder, in float32 as the states that it reads.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_decoder(decoder: &Decoder) -> Result<Built> {
+    let (spec, dtype) = (&decoder.stack, DType::F32);
+    let mut builder = Builder { graph: Graph::new(), inputs: Vec::new(), spec, dtype };
+    builder.graph.outputs = vec![builder.hidden()?];
+    Ok(Built { graph: builder.graph, inputs: builder.inputs })
 }
 
 /// Names and stored shapes of all tensors that a graph reads.
@@ -117,7 +131,24 @@ impl Builder<'_> {
         }
         self.inputs.push(input);
         let (name, rows) = input.name_and_rows();
-        self.graph.input(name, Shape::vector(rows), DType::U32)
+        match input {
+            Input::States => self.graph.input(name, Shape::matrix(rows, self.spec.hidden), DType::F32),
+            _ => self.graph.input(name, Shape::vector(rows), DType::U32),
+        }
+    }
+
+    /// The last hidden state.
+    fn hidden(&mut self) -> Result<ValueId> {
+        let spec = self.spec;
+        let mut hidden = self.embeddings()?;
+        let shared = self.shared()?;
+        for (number, layer) in spec.layers.iter().enumerate() {
+            hidden = self.layer(number, layer, hidden, &shared)?;
+        }
+        match &spec.final_norm {
+            Some(name) => self.norm("final norm", name, hidden),
+            None => Ok(hidden),
+        }
     }
 
     fn table(&mut self, table: &Table) -> ValueId {

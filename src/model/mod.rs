@@ -6,6 +6,7 @@
 
 pub mod arch;
 pub mod config;
+pub mod decoder;
 pub mod distances;
 pub mod dtype;
 pub mod encoder;

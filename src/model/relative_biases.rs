@@ -3,28 +3,33 @@
 use super::spec::Table;
 use crate::tensor::{Part, Recipe};
 
-/// Biases of scores by distance, `[buckets, heads]`, as in T5 for both directions (Raffel et al. 2020).
+/// Biases of scores by distance, `[buckets, heads]`, as in T5 (Raffel et al. 2020).
 ///
-/// Half of the buckets are for keys after the query. Of `n` such buckets, distances below `n / 2` have one each; larger
-/// distances share buckets logarithmically:
+/// Half of the buckets are for keys after the query, or none where no query sees such keys. Of `n` buckets of a
+/// direction, distances below `n / 2` have one each; larger distances share buckets logarithmically:
 /// `n / 2 + floor(n / 2 * log(distance / (n / 2)) / log(max_distance / (n / 2)))`, at most `n - 1`. Reference:
-/// `relative_position_bucket` of transformers' MPNet.
+/// `_relative_position_bucket` of transformers' T5.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelativeBiases {
     /// The table; it has at least `buckets` rows, and only those are read.
     pub table: Table,
-    /// Number of buckets for both directions.
+    /// Number of buckets for all directions.
     pub buckets: usize,
     /// Distance at which the last bucket begins, up to rounding.
     pub max_distance: usize,
+    /// Whether all buckets are for keys up to the query's own position.
+    pub causal: bool,
 }
 
 impl RelativeBiases {
     /// The bucket of a key `distance` positions after the query.
     pub fn bucket(&self, distance: i64) -> usize {
-        let buckets = self.buckets / 2;
+        let buckets = self.of_a_direction();
         let exact = buckets / 2;
-        let (length, after) = (distance.unsigned_abs() as usize, usize::from(distance > 0) * buckets);
+        let (length, after) = match (self.causal, distance > 0) {
+            (true, true) => return 0,
+            (_, after) => (distance.unsigned_abs() as usize, usize::from(after) * buckets),
+        };
         if length < exact {
             return after + length;
         }
@@ -33,9 +38,13 @@ impl RelativeBiases {
         after + (exact + (ratio * (buckets - exact) as f32) as usize).min(buckets - 1)
     }
 
+    fn of_a_direction(&self) -> usize {
+        if self.causal { self.buckets } else { self.buckets / 2 }
+    }
+
     /// The smallest distance from which on all distances are in the last bucket of their direction.
     fn reach(&self) -> usize {
-        let last = self.buckets / 2 - 1;
+        let last = self.of_a_direction() - 1;
         (0..self.max_distance).find(|distance| self.bucket(-(*distance as i64)) == last).unwrap_or(self.max_distance)
     }
 
@@ -73,7 +82,8 @@ mod tests {
     use super::*;
 
     fn biases() -> RelativeBiases {
-        RelativeBiases { table: Table { name: "biases".into(), rows: 32 }, buckets: 32, max_distance: 128 }
+        let table = Table { name: "biases".into(), rows: 32 };
+        RelativeBiases { table, buckets: 32, max_distance: 128, causal: false }
     }
 
     #[test]
@@ -87,6 +97,18 @@ mod tests {
                 assert_eq!(biases().bucket(distance), 16 + bucket, "{distance} after");
             }
         }
+    }
+
+    #[test]
+    fn all_buckets_are_for_earlier_keys_where_no_later_one_is_seen() {
+        let causal = RelativeBiases { causal: true, ..biases() };
+        // First distance of each bucket from 16 on, found with transformers 5.23.
+        let starts = [16, 19, 21, 24, 27, 31, 35, 40, 46, 52, 59, 67, 77, 87, 99, 113];
+        for distance in 0..1000i64 {
+            let shared = starts.iter().rposition(|start| *start <= distance).map(|bucket| 16 + bucket);
+            assert_eq!(causal.bucket(-distance), shared.unwrap_or(distance as usize), "{distance} before");
+        }
+        assert_eq!((causal.bucket(1), causal.bucket(500), causal.distances()), (0, 0, 2 * 113 + 1));
     }
 
     #[test]

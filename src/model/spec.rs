@@ -1,5 +1,6 @@
 //! An encoder as data: sizes, choices and the names of its tensors.
 
+use super::decoder::{CrossAttention, Decoder};
 use super::distances::Distances;
 use super::relative_biases::RelativeBiases;
 use super::rotary::Rotary;
@@ -176,6 +177,8 @@ pub struct Layer {
     pub attention_output: Product,
     /// Norms of the attention part.
     pub attention_norms: Norms,
+    /// Attention to the states of another sequence, in a decoder.
+    pub cross_attention: Option<CrossAttention>,
     /// First product of the feed-forward part, `[intermediate, hidden]`; for a gated one what is gated, then the gate.
     pub feed_forward_in: Product,
     /// Second product of the feed-forward part, `[hidden, intermediate]`.
@@ -245,6 +248,8 @@ pub struct EncoderSpec {
     pub final_norm: Option<String>,
     /// The layers, in order; some may have the same tensors.
     pub layers: Vec<Layer>,
+    /// The decoder that attends to the last hidden state, if the family has one.
+    pub decoder: Option<Box<Decoder>>,
 }
 
 impl EncoderSpec {
@@ -280,6 +285,7 @@ impl EncoderSpec {
             beyond_float16: false,
             final_norm: None,
             layers: Vec::new(),
+            decoder: None,
         }
     }
 

@@ -163,11 +163,17 @@ impl Weights {
         self.tensors.values().map(|entry| entry.stored.name.as_str())
     }
 
-    /// Compares the available tensors with the needed ones.
+    /// Whether there is a tensor whose name has this start.
+    pub fn has(&self, start: &str) -> bool {
+        self.tensors.range(start.to_owned()..).next().is_some_and(|(name, _)| name.starts_with(start))
+    }
+
+    /// Compares the available tensors with the needed ones. A tensor that is not needed is unexpected where `among` is
+    /// true of its name; others belong to another part of the model.
     ///
     /// # Errors
     /// `Weights` listing every missing, misshapen and unexpected tensor.
-    pub fn check(&self, needed: &[Needed]) -> Result<()> {
+    pub fn check(&self, needed: &[Needed], among: impl Fn(&str) -> bool) -> Result<()> {
         let mut problems = Vec::new();
         let mut expected: HashMap<&str, &[usize]> = HashMap::new();
         for Needed { name, shape } in needed {
@@ -181,7 +187,7 @@ impl Weights {
                 }
             }
         }
-        let unexpected = self.tensors.iter().filter(|(name, _)| !expected.contains_key(name.as_str()));
+        let unexpected = self.tensors.iter().filter(|(name, _)| among(name) && !expected.contains_key(name.as_str()));
         problems.extend(unexpected.map(|(name, Entry { stored, .. })| {
             match stored.name == *name || name.contains('/') {
                 true => format!("unexpected {name} {:?}", stored.shape),

@@ -33,6 +33,7 @@ MODULES = [
         for name in ("aliases", "loaded", "moving", "plain", "saving", "settings", "vulkan")
     ),
     "sentence_transformer",
+    "sentence_transformer.decoding",
     "sentence_transformer.encoding",
     *(
         f"{folder}.{path.stem}"

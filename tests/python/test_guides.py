@@ -4,8 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
+from models import families
 
-from grilly import _core
+from grilly import VulkanSentenceTransformer, _core
 from grilly.__main__ import main
 
 ROOT = Path(__file__).parent.parent.parent
@@ -36,6 +37,15 @@ def test_the_code_for_sentence_transformers_users_runs(run, real_model_path):
     done = run("\n".join(blocks), HF_HUB_OFFLINE="1")
     assert done.status == 0, done.errors
     assert "push_to_hub is left out: save_pretrained(folder) writes the files" in done.output
+
+
+def test_the_code_for_decoders_runs(tmp_path, capsys):
+    section = guide("encoding").partition("## States of a decoder")[2].partition("\n## ")[0]
+    (block,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    with VulkanSentenceTransformer(families.build("t5", tmp_path), device="cpu") as model:
+        exec(block, {"model": model})
+        lengths = [len(model.tokenizer.encode(text)) for text in ("Das Haus ist klein.", "Gute Nacht.")]
+    assert capsys.readouterr().out == f"{[(length, 36) for length in lengths]}\n"
 
 
 def test_the_readme_lists_the_families_that_load():

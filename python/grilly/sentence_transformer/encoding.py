@@ -17,7 +17,7 @@ from grilly.outputs import normalize_rows, stored, to_tensor, token_features
 from grilly.quantization import PRECISIONS, quantize_embeddings
 from grilly.sentence_transformer.settings import Settings
 
-__all__ = ["Encoding", "Output", "Texts", "Wanted"]
+__all__ = ["Encoding", "Output", "Texts", "Wanted", "progress"]
 
 logger = logging.getLogger("grilly")
 
@@ -64,7 +64,7 @@ class Encoding(Settings):
         check(wanted)
         size = positive(wanted.batch_size, "batch_size")
         kept = self.truncate_dim if wanted.truncate_dim is None else positive(wanted.truncate_dim, "truncate_dim")
-        prefix = self._prompt(wanted)
+        prefix = self._prompt(wanted.prompt, wanted.prompt_name, wanted.task)
         items, single = as_list(texts)
         core = self._core_on(self._one_device(wanted))
         sentences_only = wanted.output_value == "sentence_embedding"
@@ -107,16 +107,15 @@ class Encoding(Settings):
             positive(wanted.chunk_size, "chunk_size")
         return None
 
-    def _prompt(self, wanted: Wanted) -> str:
+    def _prompt(self, prompt: str | None, prompt_name: str | None, task: str | None = None) -> str:
         """The text prepended to every input."""
-        prompt, prompt_name = wanted.prompt, wanted.prompt_name
         if prompt is not None:
             need_type(prompt, str, "prompt", "str")
             if prompt_name is not None:
                 logger.warning("both prompt and prompt_name are given; prompt_name is ignored")
             return prompt
-        if prompt_name is None and wanted.task is not None:
-            prompt_name = next((name for name in PROMPTS[wanted.task] if name in self.prompts), None)
+        if prompt_name is None and task is not None:
+            prompt_name = next((name for name in PROMPTS[task] if name in self.prompts), None)
         if prompt_name is not None and prompt_name not in self.prompts:
             raise InvalidArgumentError(f"prompt_name is {prompt_name!r}, expected one of {list(self.prompts)}")
         name = self.default_prompt_name if prompt_name is None else prompt_name

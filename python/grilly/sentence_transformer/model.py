@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from grilly.sentence_transformer.encoding import Encoding
+from grilly.sentence_transformer.decoding import Decoding
 from grilly.sentence_transformer.moving import Moving
 from grilly.sentence_transformer.names import REMEDIES, Refused
 from grilly.sentence_transformer.saving import Saving
 
 
-class Model(Encoding, Moving, Saving):
-    """A model that encodes, moves and saves; its names are sentence-transformers'."""
+class Model(Decoding, Moving, Saving):
+    """A model that encodes, decodes, moves and saves; its names are sentence-transformers' but for `decode_states`."""
 
 
 for name in REMEDIES:

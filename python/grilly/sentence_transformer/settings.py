@@ -271,6 +271,11 @@ class Settings(Loaded):
         """
         return self._core.plan_text
 
+    @property
+    def decoder_plan(self) -> str:
+        """The plan of `decode_states` as text, of a model with a decoder; `UnsupportedError` for another."""
+        return self._core.decoder_plan_text
+
     def __len__(self) -> int:
         """Number of modules."""
         return len(self._core.modules)

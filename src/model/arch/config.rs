@@ -106,6 +106,7 @@ pub(super) fn read<'a>(
         beyond_float16: false,
         final_norm: None,
         layers: (0..layers).map(layer).collect(),
+        decoder: None,
     };
     let (activation_key, activation_default) = keys.activation;
     let activation_name = fields.text(activation_key).unwrap_or(activation_default);
@@ -213,6 +214,7 @@ pub(super) fn layer(number: usize) -> Layer {
         window: 0,
         attention_output: Product::biased([name("attention.output.dense")]),
         attention_norms: Norms::sum(name("attention.output.LayerNorm")),
+        cross_attention: None,
         feed_forward_in: Product::biased([name("intermediate.dense")]),
         feed_forward_out: Product::biased([name("output.dense")]),
         feed_forward_norms: Norms::sum(name("output.LayerNorm")),

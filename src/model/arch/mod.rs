@@ -54,12 +54,14 @@ pub struct Architecture {
     pub adds: &'static str,
     /// The class of its tokenizer unless a file names another, if that class builds the tokenizer itself.
     pub tokenizer: Option<&'static str>,
+    /// Whether it has a decoder beside its encoder.
+    pub decodes: bool,
 }
 
 type Names = &'static [&'static str];
 
 const fn row(model_type: &'static str, class: &'static str, marks: Names, read: ReadSpec) -> Architecture {
-    Architecture { model_type, class, marks, read, models: "", adds: "", tokenizer: None }
+    Architecture { model_type, class, marks, read, models: "", adds: "", tokenizer: None, decodes: false }
 }
 
 impl Architecture {
@@ -73,6 +75,10 @@ impl Architecture {
 
     const fn tokenizer(self, class: &'static str) -> Self {
         Architecture { tokenizer: Some(class), ..self }
+    }
+
+    const fn decodes(self) -> Self {
+        Architecture { decodes: true, ..self }
     }
 }
 
@@ -176,7 +182,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
          reference, whatever the configuration says",
     )
     .tokenizer("MPNetTokenizer"),
-    row("mt5", "MT5", t5::MARKS, t5::mt5).models("mT5 encoders").adds("as `t5`").tokenizer("T5Tokenizer"),
+    row("mt5", "MT5", t5::MARKS, t5::mt5).models("mT5").adds("as `t5`").tokenizer("T5Tokenizer").decodes(),
     row("new", "New", &["new.", "encoder.layer.0.attention.qkv_proj."], gte::read_new)
         .models("gte-base-en-v1.5, gte-large-en-v1.5, gte-multilingual-base")
         .adds("`gte` with the keys of its own code, and its ntk scaling of the rotary positions"),
@@ -199,11 +205,13 @@ pub const ARCHITECTURES: &[Architecture] = &[
     row("t5", "T5", t5::MARKS, t5::t5)
         .models("sentence-t5, gtr-t5")
         .adds(
-            "the encoder alone, without biases: norms by the root mean square before the parts of a layer, biases \
-             of attention by distance, no limit of positions; in float16 the weights are rounded to it, and all \
-             values are float32, as they may leave its range",
+            "no biases of products, norms by the root mean square before the parts of a layer, biases of attention by \
+             distance, no limit of positions; in float16 the weights are rounded to it, and all values are float32, as \
+             they may leave its range; the decoder, where a checkpoint holds it, is for \
+             [`decode_states`](../guides/encoding.md#states-of-a-decoder)",
         )
-        .tokenizer("T5Tokenizer"),
+        .tokenizer("T5Tokenizer")
+        .decodes(),
     row("xlm-roberta", "XLMRoberta", &["roberta."], roberta::read)
         .models("multilingual-e5, bge-m3, paraphrase-multilingual-mpnet-base-v2")
         .adds("as `roberta`")

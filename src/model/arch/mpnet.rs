@@ -24,7 +24,8 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
         count_after_padding(fields, spec, PAD);
         let rows = fields.optional_size("relative_attention_num_buckets", BUCKETS..=MOST_ROWS).unwrap_or(BUCKETS);
         let table = Table { name: "encoder.relative_attention_bias.weight".into(), rows };
-        spec.relative_biases = Some(RelativeBiases { table, buckets: BUCKETS, max_distance: MAX_DISTANCE });
+        let (buckets, max_distance) = (BUCKETS, MAX_DISTANCE);
+        spec.relative_biases = Some(RelativeBiases { table, buckets, max_distance, causal: false });
     })?;
     let spec = spec.with_layers(|number| {
         let name = |part: &str| format!("encoder.layer.{number}.attention.{part}");

@@ -15,6 +15,7 @@ pub(super) fn layer(number: usize) -> Layer {
         window: 0,
         attention_output: Product::biased([name("self_attn.o_proj")]),
         attention_norms: Norms::sum(name("post_attention_layernorm")),
+        cross_attention: None,
         feed_forward_in: Product::biased([name("mlp.up_proj"), name("mlp.gate_proj")]),
         feed_forward_out: Product::biased([name("mlp.down_proj")]),
         feed_forward_norms: Norms::sum(name("post_mlp_layernorm")),

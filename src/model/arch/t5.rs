@@ -1,11 +1,13 @@
-//! The encoders of T5 and mT5 (Raffel et al. 2020): norms by the root mean square, no scale of scores, biases by distance.
+//! T5 and mT5 (Raffel et al. 2020): norms by the root mean square, no scale of scores, biases by distance; an encoder,
+//! and a decoder beside it, which a checkpoint may lack.
 
 use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::config::{self, Keys, MOST_COLUMNS};
+use super::config::{self, Keys, MOST_COLUMNS, MOST_LAYERS, MOST_ROWS};
 use crate::Result;
+use crate::model::decoder::{CrossAttention, Decoder};
 use crate::model::relative_biases::RelativeBiases;
 use crate::model::spec::{EncoderSpec, Layer, NameRules, NormKind, Norms, Product, Table};
 
@@ -18,27 +20,21 @@ const KEYS: Keys = Keys {
     positions: "",
     activation: (FORM, "relu"),
     norm_eps: Some(("layer_norm_epsilon", 1e-6)),
-    // Of the decoder, or of a part whose form another key states.
-    unused: &[
-        "dense_act_fn",
-        "is_gated_act",
-        "n_positions",
-        "num_decoder_layers",
-        "output_past",
-        "scale_decoder_outputs",
-    ],
+    // Of heads, or of a part whose form another key states.
+    unused: &["dense_act_fn", "is_gated_act", "n_positions", "output_past", "scale_decoder_outputs"],
 };
 /// Starts of names of either.
 pub const MARKS: &[&str] = &["encoder.block.", "transformer.encoder.block."];
 const FORM: &str = "feed_forward_proj"; // the activation, after GATED if it is a gate's
 const GATED: &str = "gated-";
+const START: &str = "decoder_start_token_id";
 
 /// Reads a `model_type: "t5"` configuration.
 ///
 /// # Errors
 /// As [`config::read`].
 pub fn t5(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    read(config, path, "relu")
+    read(config, path, "relu", None)
 }
 
 /// The same for `model_type: "mt5"`.
@@ -46,34 +42,37 @@ pub fn t5(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Name
 /// # Errors
 /// As [`config::read`].
 pub fn mt5(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    read(config, path, "gated-gelu")
+    read(config, path, "gated-gelu", Some(0))
 }
 
-/// `usual` stands in for a missing key of the activation.
-fn read(config: &Map<String, Value>, path: &Path, usual: &str) -> Result<(EncoderSpec, NameRules)> {
+/// `usual` stands in for a missing key of the activation, `start` for one of the decoder's first token.
+fn read(config: &Map<String, Value>, path: &Path, usual: &str, start: Option<u32>) -> Result<(EncoderSpec, NameRules)> {
     let own = config.get(FORM);
     let stated = own.and_then(Value::as_str).unwrap_or(usual);
     let gated = stated.starts_with(GATED);
     // The reference means the approximation by this one name.
     let activation = if stated == "gated-gelu" { "gelu_new" } else { stated.trim_start_matches(GATED) };
     let mut plain = config.clone();
-    plain.remove("is_encoder_decoder"); // Only the encoder is loaded.
+    plain.remove("is_encoder_decoder"); // Both parts are known.
     if own.is_none_or(|own| own.is_string() || own.is_null()) {
         plain.insert(FORM.into(), activation.into());
     }
+    let mut start = start.filter(|_| !config.contains_key(START));
+    let mut decoder_layers = 0;
     let spec = config::read(&plain, path, &KEYS, |fields, spec| {
         spec.head_dim = fields.optional_size("d_kv", 1..=MOST_COLUMNS).unwrap_or(64);
         let buckets = fields.optional_size("relative_attention_num_buckets", 4..=MOST_COLUMNS).unwrap_or(32);
-        let (key, least) = ("relative_attention_max_distance", buckets / 4 + 1);
+        let (key, least) = ("relative_attention_max_distance", buckets / 2 + 1);
         let max_distance = fields.optional_size(key, 1..=MOST_COLUMNS).unwrap_or(128);
         if max_distance < least {
             fields.fault(format!("{key} is {max_distance}, expected at least {least}"));
         }
-        let name = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight".into();
-        let table = Table { name, rows: buckets };
-        spec.relative_biases = Some(RelativeBiases { table, buckets, max_distance });
+        let table = Table { name: String::new(), rows: buckets };
+        spec.relative_biases = Some(RelativeBiases { table, buckets, max_distance, causal: false });
+        start = start.or(fields.optional_size(START, 0..=MOST_ROWS).map(|id| id as u32));
+        decoder_layers = fields.optional_size("num_decoder_layers", 0..=MOST_LAYERS).unwrap_or(spec.layers.len());
     })?;
-    let spec = EncoderSpec {
+    let common = EncoderSpec {
         score_scale: Some(1.0),
         words: Table { name: "shared.weight".into(), ..spec.words },
         positions: config::longest(&spec),
@@ -81,79 +80,61 @@ fn read(config: &Map<String, Value>, path: &Path, usual: &str) -> Result<(Encode
         gated,
         embedding_norm: None,
         beyond_float16: true,
-        final_norm: Some("encoder.final_layer_norm".into()),
         ..spec
     };
-    let spec = spec.with_layers(|number| {
-        let name = |part: &str| format!("encoder.block.{number}.layer.{part}");
-        let wide: &[&str] = if gated { &["wi_1", "wi_0"] } else { &["wi"] };
-        Layer {
-            query_key_value: Product::plain(["q", "k", "v"].map(|part| name(&format!("0.SelfAttention.{part}")))),
-            attention_output: Product::plain([name("0.SelfAttention.o")]),
-            attention_norms: Norms::before(name("0.layer_norm")),
-            feed_forward_in: Product::plain(wide.iter().map(|part| name(&format!("1.DenseReluDense.{part}")))),
-            feed_forward_out: Product::plain([name("1.DenseReluDense.wo")]),
-            feed_forward_norms: Norms::before(name("1.layer_norm")),
-            ..config::layer(number)
-        }
-    });
+    let decoder = Decoder { stack: stack(&common, "decoder", decoder_layers), prefix: "decoder.".into(), start };
+    let spec = EncoderSpec { decoder: Some(Box::new(decoder)), ..stack(&common, "encoder", common.layers.len()) };
+    let alias = |side: &str| (format!("{side}.embed_tokens.weight"), "shared.weight".to_owned());
     let rules = NameRules {
         prefixes: vec!["transformer.".into()],
-        ignored: ["decoder.*", "lm_head.*", "class*", "qa_outputs.*"].map(str::to_owned).into(),
-        aliases: vec![("encoder.embed_tokens.weight".into(), "shared.weight".into())],
+        // The last is a table of old checkpoints that the reference does not read either.
+        ignored: ["lm_head.*", "class*", "qa_outputs.*", "decoder.block.0.layer.1.EncDecAttention.relative_*"]
+            .map(str::to_owned)
+            .into(),
+        aliases: ["encoder", "decoder"].map(alias).into(),
         ..NameRules::default()
     };
     Ok((spec, rules))
 }
 
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::super::ReadSpec;
-    use super::*;
-    use crate::dtype::DType;
-    use crate::model::encoder::build;
-    use crate::ops::ActivationKind;
-
-    fn reading(read: ReadSpec, changes: Value) -> Result<EncoderSpec> {
-        let mut config = json!({"d_model": 40, "d_ff": 24, "num_heads": 3, "num_layers": 2, "vocab_size": 9,
-            "is_encoder_decoder": true});
-        let config = config.as_object_mut().unwrap();
-        config.extend(changes.as_object().unwrap().clone());
-        read(config, Path::new("config.json")).map(|(spec, _)| spec)
-    }
-
-    #[test]
-    fn the_feed_forward_part_is_the_stated_one() {
-        let form = |read: ReadSpec, changes: Value| {
-            let spec = reading(read, changes).unwrap();
-            (spec.gated, spec.activation, spec.layers[1].feed_forward_in.names.len())
-        };
-        assert_eq!(form(t5, json!({})), (false, ActivationKind::Relu, 1));
-        assert_eq!(form(mt5, json!({"feed_forward_proj": null})), (true, ActivationKind::GeluTanh, 2));
-        assert_eq!(form(t5, json!({"feed_forward_proj": "gated-silu"})), (true, ActivationKind::Silu, 2));
-        for (value, part) in [(json!("wavy-gelu"), "\"wavy-gelu\": known are"), (json!(3), "is 3, expected a string")] {
-            let error = reading(t5, json!({"feed_forward_proj": value})).unwrap_err().to_string();
-            assert!(error.contains(&format!("feed_forward_proj {part}")), "{error}");
+/// One of the two parts, with so many layers.
+fn stack(common: &EncoderSpec, part: &str, layers: usize) -> EncoderSpec {
+    let causal = part == "decoder";
+    let biases = common.relative_biases.clone().map(|biases| {
+        let name = format!("{part}.block.0.layer.0.SelfAttention.relative_attention_bias.weight");
+        RelativeBiases { table: Table { name, ..biases.table }, causal, ..biases }
+    });
+    let layer = |number: usize| {
+        let name = |own: &str| format!("{part}.block.{number}.layer.{own}");
+        let products =
+            |parts: &[&str], own: &str| Product::plain(parts.iter().map(|part| name(&format!("{own}.{part}"))));
+        let (cross, last) = ("1.EncDecAttention", usize::from(causal) + 1);
+        let wide: &[&str] = if common.gated { &["wi_1", "wi_0"] } else { &["wi"] };
+        let feed_forward = format!("{last}.DenseReluDense");
+        Layer {
+            query_key_value: products(&["q", "k", "v"], "0.SelfAttention"),
+            attention_output: products(&["o"], "0.SelfAttention"),
+            attention_norms: Norms::before(name("0.layer_norm")),
+            cross_attention: causal.then(|| CrossAttention {
+                query: products(&["q"], cross),
+                key_value: products(&["k", "v"], cross),
+                output: products(&["o"], cross),
+                norms: Norms::before(name("1.layer_norm")),
+            }),
+            feed_forward_in: products(wide, &feed_forward),
+            feed_forward_out: products(&["wo"], &feed_forward),
+            feed_forward_norms: Norms::before(name(&format!("{last}.layer_norm"))),
+            ..config::layer(number)
         }
-    }
-
-    #[test]
-    fn heads_and_distances_have_sizes_of_their_own() {
-        let spec = reading(t5, json!({})).unwrap();
-        assert_eq!((spec.head_dim, spec.norm_eps, spec.score_scale), (64, 1e-6, Some(1.0)));
-        let holds = |dtype| build(&spec, &[], dtype).unwrap().graph.values.iter().any(|value| value.dtype == dtype);
-        assert!(!holds(DType::F16) && holds(DType::Bf16));
-        assert_eq!(spec.relative_biases.unwrap().distances(), 183);
-        let near = json!({"d_kv": 8, "relative_attention_num_buckets": 8, "relative_attention_max_distance": 5});
-        let near = reading(t5, near).unwrap();
-        assert_eq!((near.head_dim, near.relative_biases.unwrap().distances()), (8, 9));
-        for (key, value) in [("relative_attention_max_distance", 7), ("relative_attention_num_buckets", 3), ("d_kv", 0)]
-        {
-            let error = reading(t5, json!({key: value})).unwrap_err().to_string();
-            assert!(error.contains(&format!("{key} is {value}, expected")), "{error}");
-        }
-        assert!(reading(t5, json!({"is_decoder": true})).is_err());
+    };
+    EncoderSpec {
+        causal,
+        relative_biases: biases,
+        final_norm: Some(format!("{part}.final_layer_norm")),
+        layers: (0..layers).map(layer).collect(),
+        ..common.clone()
     }
 }
+
+#[cfg(test)]
+mod tests;

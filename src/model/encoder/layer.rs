@@ -1,8 +1,10 @@
-//! One layer: attention, then the feed-forward part, each added to the hidden state.
+//! One layer: attention, in a decoder attention to another sequence, then the feed-forward part, each added to the
+//! hidden state.
 
 use super::{Builder, Input, Shared};
 use crate::Result;
 use crate::graph::ValueId;
+use crate::model::decoder::CrossAttention;
 use crate::model::spec::{Layer, Norms, Product};
 use crate::ops::{Activation, Attention, Binary, BinaryKind, Dim, Gated, Rope, Shape};
 
@@ -15,6 +17,14 @@ impl Builder<'_> {
             let scale = spec.residual_scale;
             builder.scaled(&node("attention output"), &layer.attention_output, mixed, &[spec.hidden], scale)
         })?;
+        let attended = match &layer.cross_attention {
+            None => attended,
+            Some(cross) => self.residual(&node("cross-attention"), &cross.norms, [attended; 2], |builder, x| {
+                let mixed = builder.cross_attention(&node, cross, x)?;
+                let scale = spec.residual_scale;
+                builder.scaled(&node("cross-attention output"), &cross.output, mixed, &[spec.hidden], scale)
+            })?,
+        };
         let read = if spec.parallel { x } else { attended };
         self.residual(&node("feed-forward"), &layer.feed_forward_norms, [read, attended], |builder, x| {
             let wide = builder.feed_forward_in(&node, layer, x)?;
@@ -67,15 +77,10 @@ impl Builder<'_> {
         let spec = self.spec;
         let (query, key) = (spec.heads * spec.head_dim, spec.kv_heads * spec.head_dim);
         let mut attention = Attention {
-            heads: spec.heads,
-            kv_heads: spec.kv_heads,
-            head_dim: spec.head_dim,
-            scale: spec.score_scale.unwrap_or_else(|| 1.0 / (spec.head_dim as f32).sqrt()),
-            soft_cap: spec.score_cap,
             causal: spec.causal,
             window: layer.window,
             bias: shared.biases.is_some(),
-            ..Attention::default()
+            ..self.plain_attention()
         };
         let angles = layer.rotary.map(|kind| shared.rotary[kind]);
         let qkv = match &layer.head_norms {
@@ -125,6 +130,36 @@ impl Builder<'_> {
         let operands: Vec<ValueId> =
             qkv.into_iter().chain([offsets, offsets]).chain(shared.biases).chain(met).collect();
         self.graph.node(&node("attention"), attention, &operands)
+    }
+
+    /// Attention of each token to all states of the other sequence.
+    fn cross_attention(
+        &mut self,
+        node: &impl Fn(&str) -> String,
+        cross: &CrossAttention,
+        x: ValueId,
+    ) -> Result<ValueId> {
+        let spec = self.spec;
+        let (query, key) = (spec.heads * spec.head_dim, spec.kv_heads * spec.head_dim);
+        let q = self.linear(&node("cross-attention query"), &cross.query, x, &[query])?;
+        let states = self.input(Input::States);
+        let kv = self.linear(&node("cross-attention key value"), &cross.key_value, states, &[key, key])?;
+        let offsets = [Input::Offsets, Input::StateOffsets].map(|input| self.input(input));
+        let attention = Attention { v_column: key, ..self.plain_attention() };
+        self.graph.node(&node("cross-attention"), attention, &[q, kv, kv, offsets[0], offsets[1]])
+    }
+
+    /// Attention with the model's sizes, to all keys.
+    fn plain_attention(&self) -> Attention {
+        let spec = self.spec;
+        Attention {
+            heads: spec.heads,
+            kv_heads: spec.kv_heads,
+            head_dim: spec.head_dim,
+            scale: spec.score_scale.unwrap_or_else(|| 1.0 / (spec.head_dim as f32).sqrt()),
+            soft_cap: spec.score_cap,
+            ..Attention::default()
+        }
     }
 
     /// `[T, heads * head_dim]` as `[T, heads, head_dim]`.

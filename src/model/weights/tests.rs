@@ -90,7 +90,7 @@ fn three_element_types_are_read() {
     assert_eq!(values(&weights, "a"), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
     assert_eq!(values(&weights, "b"), [0.0, 1.0, 2.0]);
     assert_eq!(values(&weights, "c"), [0.0, 1.0, 2.0, 3.0]);
-    weights.check(&needed(&[("a", &[2, 3]), ("b", &[3]), ("c", &[1, 4]), ("a", &[2, 3])])).unwrap();
+    weights.check(&needed(&[("a", &[2, 3]), ("b", &[3]), ("c", &[1, 4]), ("a", &[2, 3])]), |_| true).unwrap();
     assert!(matches!(weights.tensor("d"), Err(Error::Weights { .. })));
 }
 
@@ -115,10 +115,8 @@ fn all_faults_are_named_at_once() {
         ("bert.pooler.dense.weight", "F32", &[2, 2]),
     ]);
     let weights = open(&[("model.safetensors", &file)]).unwrap();
-    let Err(Error::Weights { path, problems }) = weights.check(&needed(&[("a", &[3, 2]), ("b", &[3]), ("gone", &[7])]))
-    else {
-        panic!()
-    };
+    let wanted = needed(&[("a", &[3, 2]), ("b", &[3]), ("gone", &[7])]);
+    let Err(Error::Weights { path, problems }) = weights.check(&wanted, |_| true) else { panic!() };
     assert!(path.ends_with("model.safetensors"));
     assert_eq!(
         problems,
@@ -134,10 +132,26 @@ fn all_faults_are_named_at_once() {
 }
 
 #[test]
+fn tensors_of_another_part_are_not_unexpected() {
+    let file = honest(&[("a", "F32", &[2]), ("decoder.b", "F32", &[3]), ("extra", "F32", &[1])]);
+    let weights = open(&[("model.safetensors", &file)]).unwrap();
+    assert!(weights.has("decoder.") && weights.has("extra") && !weights.has("decoder.c") && !weights.has("z"));
+    let problems = |needed: &[Needed], of_decoder: bool| match weights
+        .check(needed, |name| name.starts_with("decoder.") == of_decoder)
+    {
+        Err(Error::Weights { problems, .. }) => problems,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(problems(&needed(&[("a", &[2])]), false), ["unexpected extra [1]"]);
+    let both = needed(&[("a", &[2]), ("decoder.c", &[3])]);
+    assert_eq!(problems(&both, true), ["missing decoder.c [3]", "unexpected decoder.b [3]"]);
+}
+
+#[test]
 fn very_many_faults_are_counted() {
     let weights = open(&[("model.safetensors", &honest(&[]))]).unwrap();
     let missing: Vec<Needed> = (0..5000).map(|i| Needed { name: format!("t{i}"), shape: vec![1] }).collect();
-    let Err(Error::Weights { problems, .. }) = weights.check(&missing) else { panic!() };
+    let Err(Error::Weights { problems, .. }) = weights.check(&missing, |_| true) else { panic!() };
     assert_eq!((problems.len(), problems.last().unwrap().as_str()), (1001, "and 4000 more"));
 }
 
@@ -146,7 +160,7 @@ fn old_names_and_prefixes_become_uniform() {
     let file =
         honest(&[("bert.x.norm.gamma", "F32", &[2]), ("bert.x.norm.beta", "F32", &[2]), ("y.weight", "F32", &[1])]);
     let weights = open(&[("model.safetensors", &file)]).unwrap();
-    weights.check(&needed(&[("x.norm.weight", &[2]), ("x.norm.bias", &[2]), ("y.weight", &[1])])).unwrap();
+    weights.check(&needed(&[("x.norm.weight", &[2]), ("x.norm.bias", &[2]), ("y.weight", &[1])]), |_| true).unwrap();
     let double = honest(&[("bert.x.norm.gamma", "F32", &[2]), ("x.norm.weight", "F32", &[2])]);
     let message = refusal(&[("model.safetensors", &double)]);
     assert!(message.contains("two tensors are called x.norm.weight"), "{message}");
@@ -158,7 +172,7 @@ fn stacked_tensors_are_taken_apart() {
     let weights = open(&[("model.safetensors", &file)]).unwrap();
     let [first, second] = ["layers.0.first.weight", "layers.0.second.weight"];
     let all = needed(&[(first, &[2, 3]), (second, &[2, 3]), ("layers.first.weight", &[1])]);
-    let Err(Error::Weights { problems, .. }) = weights.check(&all) else { panic!() };
+    let Err(Error::Weights { problems, .. }) = weights.check(&all, |_| true) else { panic!() };
     assert_eq!(problems, ["unexpected layers.second.weight [1] (stored as encoder.both.weight)"]);
     assert_eq!(values(&weights, first), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
     assert_eq!(values(&weights, second), [6.0, 7.0, 8.0, 9.0, 10.0, 11.0]);
@@ -177,7 +191,7 @@ fn shards_are_joined() {
     };
     let open = |map: Value| Weights::open(files(map).path(), "", &[], &rules());
     let weights = open(json!({"bert.a": "one.safetensors", "b": "two.safetensors", "c": "two.safetensors"})).unwrap();
-    weights.check(&needed(&[("a", &[2]), ("b", &[1]), ("c", &[1])])).unwrap();
+    weights.check(&needed(&[("a", &[2]), ("b", &[1]), ("c", &[1])]), |_| true).unwrap();
     assert_eq!(values(&weights, "a"), [0.0, 1.0]);
     for (map, part) in [
         (json!({"a": "one.safetensors"}), "promises tensors that are not in it: a"),
@@ -204,9 +218,9 @@ fn modules_keep_their_folder_as_prefix() {
     let files: [(&str, &[u8]); 2] = [("0_T/model.safetensors", &encoder), ("2_Dense/model.safetensors", &dense)];
     let folder = folder(&files);
     let weights = Weights::open(folder.path(), "0_T", &["2_Dense".into(), "2_Dense".into()], &rules()).unwrap();
-    weights.check(&needed(&[("a", &[1]), ("2_Dense/linear.weight", &[2, 1])])).unwrap();
+    weights.check(&needed(&[("a", &[1]), ("2_Dense/linear.weight", &[2, 1])]), |_| true).unwrap();
     assert_eq!(values(&weights, "2_Dense/linear.weight"), [0.0, 1.0]);
-    let error = weights.check(&needed(&[("a", &[1])])).unwrap_err();
+    let error = weights.check(&needed(&[("a", &[1])]), |_| true).unwrap_err();
     assert!(error.to_string().ends_with("unexpected 2_Dense/linear.weight [2, 1]"), "{error}");
     assert!(Weights::open(folder.path(), "0_T", &["3_Dense".into()], &rules()).is_err());
 }
@@ -280,7 +294,7 @@ fn broken_containers_are_refused() {
 fn empty_tensors_are_allowed() {
     let file = honest(&[("a", "F32", &[0, 3]), ("b", "F32", &[1]), ("c", "F16", &[2, 0])]);
     let weights = open(&[("model.safetensors", &file)]).unwrap();
-    weights.check(&needed(&[("a", &[0, 3]), ("b", &[1]), ("c", &[2, 0])])).unwrap();
+    weights.check(&needed(&[("a", &[0, 3]), ("b", &[1]), ("c", &[2, 0])]), |_| true).unwrap();
     assert_eq!(weights.tensor("c").unwrap().elements(), 0);
 }
 

@@ -1,0 +1,118 @@
+//! What a model runs, one plan per stage, and the device that runs it.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use crate::array::ByLength;
+use crate::backend::choose::{self, DeviceRequest};
+use crate::backend::{Backend, BackendKind, Program, ProgramOptions, cpu};
+use crate::graph::Plan;
+use crate::graph::fuse::Fusion;
+use crate::graph::shaders::Registry;
+use crate::model::encoder::{Built, Input};
+use crate::model::weights::Weights;
+use crate::ops::Op;
+use crate::settings::Settings;
+use crate::stats::COUNTERS;
+use crate::{Error, Result};
+
+/// A part of a model with a plan of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Encoder,
+    Decoder,
+}
+
+/// The plan of a part.
+pub(super) struct Stage {
+    pub part: Part,
+    pub plan: Arc<Plan>,
+    /// The contents of the plan's inputs.
+    pub inputs: Vec<Input>,
+}
+
+impl Stage {
+    /// Plans a graph; ops for which users registered shaders under `model_type` stay unfused.
+    pub fn new(part: Part, built: Built, model_type: &str, shaders: &Arc<Registry>) -> Self {
+        let apart = |op: &Op, operands: usize| {
+            let (name, row) = shaders.in_place_of(op, operands, model_type)?;
+            Some(format!("a shader of the user is registered for {name}, {model_type}: {}", row.file))
+        };
+        let plan = Plan::with(built.graph, &Fusion { architecture: model_type, shaders, apart: &apart });
+        Stage { part, plan: Arc::new(plan), inputs: built.inputs }
+    }
+}
+
+/// What a runner is made of.
+pub(super) struct Source {
+    pub encoder: Stage,
+    /// Planned by the first call that decodes.
+    pub decoder: OnceLock<Stage>,
+    pub weights: Arc<Weights>,
+    pub options: ProgramOptions,
+    pub settings: Settings,
+}
+
+impl Source {
+    /// Chooses the device and uploads the encoder's weights; if the device cannot run its plan, the CPU does.
+    pub fn open(&self, device: &str) -> Result<Runner> {
+        let choice = choose::open(device.parse::<DeviceRequest>()?, &self.settings)?;
+        let mut runner = Runner::new(choice.backend, choice.reason);
+        match runner.program(self, &self.encoder) {
+            Err(error) if runner.may_move(&error) => {
+                runner = self.take_over(&error)?;
+                runner.program(self, &self.encoder)?;
+            }
+            prepared => drop(prepared?),
+        }
+        Ok(runner)
+    }
+
+    /// The CPU in place of a device that failed with `error`.
+    pub fn take_over(&self, error: &Error) -> Result<Runner> {
+        let reason = format!("the CPU took over: {error}");
+        if self.settings.strict {
+            return Err(Error::DeviceUnavailable(format!("{error} (GRILLY_STRICT forbids the CPU instead)")));
+        }
+        log::warn!(target: "grilly", "{reason}");
+        COUNTERS.fallbacks.fetch_add(1, Relaxed);
+        Ok(Runner::new(cpu::backend(), reason))
+    }
+}
+
+/// A device and the programs on it.
+pub(super) struct Runner {
+    pub kind: BackendKind,
+    pub device: String,
+    pub reason: String,
+    backend: Arc<dyn Backend>,
+    /// By part, each prepared on first use.
+    programs: [Mutex<Option<Arc<dyn Program>>>; 2],
+}
+
+impl Runner {
+    fn new(backend: Arc<dyn Backend>, reason: String) -> Self {
+        let (kind, device) = (backend.kind(), backend.device_name().to_owned());
+        Runner { kind, device, reason, backend, programs: Default::default() }
+    }
+
+    /// The program of a stage, on arrays where all texts of a batch must have one length; uploads its weights on first
+    /// use.
+    pub fn program(&self, source: &Source, stage: &Stage) -> Result<Arc<dyn Program>> {
+        let mut program = self.programs[stage.part as usize].lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &*program {
+            return Ok(known.clone());
+        }
+        let prepared = match stage.plan.graph.needs_one_length() {
+            true => ByLength::prepare(&*self.backend, &stage.plan, &*source.weights, source.options)?,
+            false => self.backend.prepare(stage.plan.clone(), source.weights.clone(), source.options)?,
+        };
+        Ok(program.insert(prepared).clone())
+    }
+
+    /// Whether the CPU may run the work after this error of the device.
+    pub fn may_move(&self, error: &Error) -> bool {
+        let refused = matches!(error, Error::Unsupported { .. } | Error::PipelineCreationFailed { .. });
+        self.kind == BackendKind::Vulkan && (refused || error.is_device_fault())
+    }
+}
