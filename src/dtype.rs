@@ -175,6 +175,20 @@ impl DType {
         }
     }
 
+    /// As [`DType::decode_into`], for elements `step` apart.
+    pub fn decode_apart(self, bytes: &[u8], step: usize, values: &mut [f32]) {
+        let size = self.bytes(1);
+        let elements = values.iter_mut().enumerate().map(|(i, value)| (value, &bytes[i * step * size..]));
+        match self {
+            DType::F16 => elements.for_each(|(v, b)| *v = half::f16::from_le_bytes([b[0], b[1]]).to_f32()),
+            DType::Bf16 => elements.for_each(|(v, b)| *v = half::bf16::from_le_bytes([b[0], b[1]]).to_f32()),
+            _ => {
+                debug_assert_eq!(self, DType::F32);
+                elements.for_each(|(v, b)| *v = f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+            }
+        }
+    }
+
     /// Decodes elements of a floating-point type.
     pub fn decode(self, bytes: &[u8]) -> Vec<f32> {
         let mut values = vec![0.0; bytes.len() * 8 / self.bits()];

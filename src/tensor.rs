@@ -200,20 +200,21 @@ impl<'a> TensorView<'a> {
 
     /// Reads elements `first..first + out.len()` as f32.
     pub fn read_f32(&self, first: usize, out: &mut [f32]) {
-        let decode = |start: usize, out: &mut [f32]| {
-            let bytes = &self.bytes[self.stored.bytes(start)..self.stored.bytes(start + out.len())];
-            self.stored.decode_into(bytes, out);
+        let decode = |start: usize, step: usize, out: &mut [f32]| match step {
+            1 => self.stored.decode_into(&self.bytes[self.stored.bytes(start)..][..self.stored.bytes(out.len())], out),
+            _ => self.stored.decode_apart(&self.bytes[self.stored.bytes(start)..], step, out),
         };
         let width = self.columns.len();
         match (self.contiguous(), &self.columns) {
-            (Some(start), _) => decode(start + first, out),
-            (None, Places::Even { first: 0, step: 1, .. }) => {
+            (Some(start), _) => decode(start + first, 1, out),
+            // A row, or a part of one, at a time.
+            (None, Places::Even { first: start, step, .. }) => {
                 let mut rest = &mut *out;
                 let mut at = first;
                 while !rest.is_empty() {
                     let (row, column) = (at / width, at % width);
                     let (part, others) = rest.split_at_mut((width - column).min(rest.len()));
-                    decode(self.rows.at(row) + column, part);
+                    decode(self.rows.at(row) + start + column * step, *step, part);
                     at += part.len();
                     rest = others;
                 }
@@ -221,7 +222,7 @@ impl<'a> TensorView<'a> {
             _ => {
                 for (i, value) in out.iter_mut().enumerate() {
                     let at = self.rows.at((first + i) / width) + self.columns.at((first + i) % width);
-                    decode(at, std::slice::from_mut(value));
+                    decode(at, 1, std::slice::from_mut(value));
                 }
             }
         }
