@@ -127,7 +127,7 @@ const SOURCES: [Source; 6] = [
     Source { path: "rows::Held", members: "lanes quads held vector", alone_in: None },
     Source {
         path: "linear::Product",
-        members: "rows_of rows n k column y_columns width",
+        members: "rows_of rows n k column y_columns width first_expert experts shared_by",
         alone_in: Some("shaders/linear"),
     },
     Source {

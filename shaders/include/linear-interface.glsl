@@ -2,6 +2,7 @@
 // replace the one, gate and up, with 64 rows each per tile of 128 columns, and y = act(x gate^T) (x up^T). With NORMED
 // or FOLDED x is normalised by its rows' moments, m = mean and r = 1 / sqrt(var + eps): with NORMED as it is loaded,
 // with FOLDED in the result, y = act(r (x (g w)^T - m s) + c), where s and c are column sums (layer-norm-columns.glsl).
+// With EXPERTS the weight has several matrices (expert-rows.glsl).
 #extension GL_EXT_control_flow_attributes : require
 #include "counts.glsl"
 #include "activate.glsl"
@@ -9,7 +10,7 @@
 #if !defined(GATED) && !defined(FOLDED)
 #define BIASED
 #endif
-#if defined(BIASED) && !defined(NORMED)
+#if defined(BIASED) && !defined(NORMED) && !defined(EXPERTS)
 #define ADDS
 #endif
 
@@ -57,6 +58,11 @@ INPUT(4, residual, QUAD)
 #ifdef FOLDED
 #define RESULT 6
 #endif
+#ifdef EXPERTS
+#define ORDER 4
+#define RESULT 6
+#endif
+#include "expert-rows.glsl"
 OUTPUT(RESULT, y, QUAD)
 
 layout(push_constant) uniform Push {
@@ -70,6 +76,9 @@ layout(push_constant) uniform Push {
 #ifdef GATED
     // Bound rows of gate and up; n counts both, including the padding of the last tile.
     uint width;
+#endif
+#ifdef EXPERTS
+    EXPERT_MEMBERS
 #endif
 } push;
 
@@ -107,14 +116,14 @@ vec4 load_weight(bool second, uint row, uint k) {
     return second ? load_up(row, k, push.width) : load_first(row, k, push.width);
 }
 #else
-#define WEIGHT_ROWS push.n
+#define WEIGHT_ROWS WEIGHT_ROW(push.n)
 
 bool is_up(uint n) {
     return false;
 }
 
 uint weight_row(uint n) {
-    return n;
+    return WEIGHT_ROW(n);
 }
 
 vec4 weight_quad(bool second, uint at) {
@@ -122,7 +131,7 @@ vec4 weight_quad(bool second, uint at) {
 }
 
 vec4 load_weight(bool second, uint row, uint k) {
-    return load_first(row, k, push.n);
+    return load_first(row, k, WEIGHT_ROWS);
 }
 #endif
 
@@ -187,13 +196,13 @@ void finish_one(uint row, uint n, float sum) {
     uint column = push.column + n;
 #ifdef BIASED
     if (BIAS) {
-        sum += bias[column];
+        sum += bias[BIAS_AT(column)];
     }
 #else
     sum = unfolded(sum, moments[row], columns[column]);
 #endif
     float value = activate(ACTIVATION, sum);
-    uint at = row * push.y_columns + column;
+    uint at = Y_ROW(row) * push.y_columns + column;
 #ifdef ADDS
     if (RESIDUAL) {
         value += residual[at];
@@ -208,7 +217,7 @@ void finish(uint row, uint n, vec4 sum) {
         uint column = push.column + n;
 #ifdef BIASED
         if (BIAS) {
-            sum += bias_4[column / 4u];
+            sum += bias_4[BIAS_AT(column) / 4u];
         }
 #else
         [[unroll]] for (uint i = 0u; i < 4u; i++) {
@@ -218,7 +227,7 @@ void finish(uint row, uint n, vec4 sum) {
         [[unroll]] for (uint i = 0u; i < 4u; i++) {
             sum[i] = activate(ACTIVATION, sum[i]);
         }
-        uint at = (row * push.y_columns + column) / 4u;
+        uint at = (Y_ROW(row) * push.y_columns + column) / 4u;
 #ifdef ADDS
         if (RESIDUAL) {
             sum += wide(residual_4[at]);

@@ -1,14 +1,19 @@
 // The interface of the builds of linear-matrix: with GATED two weights, with FOLDED the row and column terms of the
-// norm, and otherwise a bias and a residual. WIDTH and OUT_WIDTH are constants of the shader.
+// norm, otherwise a bias and, but for EXPERTS, a residual. WIDTH and OUT_WIDTH are constants of the shader.
 #include "counts.glsl"
 #include "activate.glsl"
 #if !defined(GATED) && !defined(FOLDED)
 #define BIASED
 #endif
+#if defined(BIASED) && !defined(EXPERTS)
+#define ADDS
+#endif
 
 layout(constant_id = 1) const uint ACTIVATION = 0;
 #ifdef BIASED
 layout(constant_id = 0) const bool BIAS = false;
+#endif
+#ifdef ADDS
 layout(constant_id = 2) const bool RESIDUAL = false;
 #endif
 
@@ -29,15 +34,25 @@ layout(std430, binding = 4) writeonly buffer Y { uvec4 y[]; };
 #endif
 #ifdef BIASED
 layout(std430, binding = 3) readonly buffer Bias { float bias[]; };
+#endif
+#ifdef ADDS
 layout(std430, binding = 4) readonly buffer Residual { uvec4 residual[]; };
 layout(std430, binding = 5) writeonly buffer Y { uvec4 y[]; };
 #endif
+#ifdef EXPERTS
+#define ORDER 4
+layout(std430, binding = 6) writeonly buffer Y { uvec4 y[]; };
+#endif
+#include "expert-rows.glsl"
 
 layout(push_constant) uniform Push {
     uint rows_of;
     uint rows;
     uint n;
     uint k;
+#ifdef EXPERTS
+    EXPERT_MEMBERS
+#endif
 } push;
 
 // As `activate`; GELU with erf as max(x, 0) - |x| (1 - Phi(|x|)), where the logarithm of 1 - Phi is a polynomial (least

@@ -2,9 +2,11 @@
 // Computes: y = act(x w^T + bias) + residual on matrix cores; x [rows, k], weight [n, k], residual, y [rows, n] float16,
 // bias [n] float32, sums, bias and activation in float32; y is rounded once, after the residual. With GATED
 // y = act(x gate^T) (x up^T); with FOLDED y = act(layer_norm(x) w^T + bias) as act(r (c / r - m s + x (g w)^T)), where
-// m and r are of x's rows, s and c of the columns (layer-norm-columns.glsl), and g and g w are rounded to float16.
+// m and r are of x's rows, s and c of the columns (layer-norm-columns.glsl), and g and g w are rounded to float16. With
+// EXPERTS w [experts, n, k] and bias [experts, n], without residual (expert-rows.glsl).
 // Grid: y = ceil(rows / (8 * TILE_M)), x = 8 * ceil(n / OUT_N): eight row tiles iterate over all columns together, so
-// that the data they read stays in the second-level cache. SUBGROUPS subgroups, each with a part of the tile.
+// that the data they read stays in the second-level cache; with EXPERTS each expert has tiles of its own. SUBGROUPS
+// subgroups, each with a part of the tile.
 // Reduction order: from the bias, along k in steps of 16, for any tile; within a step, the order of the device's matrix
 // cores.
 // Assumes: k a multiple of TILE_K, n of 8; 16 x 16 x 16 matrices; subgroups of 256 / SUBGROUPS invocations.
@@ -16,6 +18,7 @@
 //# [builds]
 //# gated-linear-matrix = { define = "GATED" }
 //# layer-norm-linear-matrix = { define = "FOLDED" }
+//# expert-linear-matrix = { define = "EXPERTS" }
 #include "cooperative-matrix.glsl"
 layout(local_size_x = 256) in;
 layout(constant_id = 3) const uint TILE_M = 64;
@@ -58,6 +61,9 @@ const uint STEP = 256u / QUADS;
 void main() {
     uint rows = batch_rows(push.rows_of, push.rows);
     uint row_tiles = (rows + TILE_M - 1u) / TILE_M;
+#ifdef EXPERTS
+    row_tiles = tiles_of(push.first_expert, push.experts, rows, TILE_M);
+#endif
     uint first_tile = gl_WorkGroupID.y * GROUP;
     uint height = min(GROUP, row_tiles - min(first_tile, row_tiles));
     // The last group may have fewer tiles.
@@ -66,6 +72,11 @@ void main() {
     }
     uint first_row = (first_tile + gl_WorkGroupID.x % height) * TILE_M;
     uint first_column = gl_WorkGroupID.x / height * OUT_N;
+#ifdef EXPERTS
+    set_rows(first_row / TILE_M, push.first_expert, push.experts, rows, TILE_M);
+    first_row = first_own;
+    rows = end_own;
+#endif
     uint own_row = gl_SubgroupID % DOWN * HEIGHT;
     uint own_half = gl_SubgroupID / DOWN;
     uint own_column = own_half * WIDTH;
@@ -73,11 +84,11 @@ void main() {
 
     // Rows past the last repeat it; their results are not written.
     [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
-        uint row = min(first_row + me / QUADS + i * STEP, rows - 1u);
+        uint row = X_ROW(min(first_row + me / QUADS + i * STEP, rows - 1u));
         x_at[i] = row * (push.k / 8u) + me % QUADS;
     }
     [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
-        w_at[i] = min(first_column + column_of(w_row(i)), push.n - 1u) * (push.k / 8u) + me % QUADS;
+        w_at[i] = WEIGHT_ROW(min(first_column + column_of(w_row(i)), push.n - 1u)) * (push.k / 8u) + me % QUADS;
     }
     fetch(0u);
     // Initial sums, set while the first tiles are being loaded. With a stride of 0 every row is the bias, or every
@@ -119,7 +130,7 @@ void main() {
 #ifdef BIASED
     if (BIAS) {
         for (uint i = me; i < TILE_N; i += 256u) {
-            bias_tile[i] = first_column + i < push.n ? bias[first_column + i] : 0.0;
+            bias_tile[i] = first_column + i < push.n ? bias[BIAS_AT(first_column + i)] : 0.0;
         }
         barrier();
     }
@@ -200,7 +211,7 @@ void main() {
         if (part > 0u) {
             barrier();
         }
-#ifdef BIASED
+#ifdef ADDS
         if (RESIDUAL) {
             for (uint i = me; i < TILE_M * OUT_QUADS; i += 256u) {
                 uint row = first_row + i / OUT_QUADS;
@@ -215,7 +226,7 @@ void main() {
             [[unroll]] for (uint j = 0u; j < OUT_COLUMNS; j++) {
                 [[unroll]] for (uint i = 0u; i < ROWS; i++) {
                     uint at = (own_row + 16u * i) * OUT_STRIDE + 2u * j;
-#ifdef BIASED
+#ifdef ADDS
                     if (RESIDUAL) {
                         HALF added;
                         coopMatLoad(added, tile, at, OUT_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
@@ -231,7 +242,7 @@ void main() {
             uint row = first_row + i / OUT_QUADS;
             uint column = part_column + i % OUT_QUADS;
             if (row < rows && column < row_quads) {
-                y[row * row_quads + column] = tile[i / OUT_QUADS * OUT_STRIDE + i % OUT_QUADS];
+                y[Y_ROW(row) * row_quads + column] = tile[i / OUT_QUADS * OUT_STRIDE + i % OUT_QUADS];
             }
         }
     }

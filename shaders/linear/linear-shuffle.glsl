@@ -10,6 +10,7 @@
 //# [builds]
 //# layer-norm-linear-shuffle = { define = "NORMED", stored = ["float32"] }
 //# layer-norm-linear-folded-shuffle = { define = "FOLDED", stored = ["float16", "bfloat16"] }
+//# expert-linear-shuffle = { define = "EXPERTS" }
 #extension GL_KHR_shader_subgroup_shuffle : require
 #include "linear-interface.glsl"
 
@@ -20,6 +21,14 @@ layout(constant_id = 5) const uint COLUMNS = 4;
 void main() {
     uint rows = batch_rows(push.rows_of, push.rows);
     uint first_row = gl_WorkGroupID.y * ROWS;
+#ifdef EXPERTS
+    set_rows(gl_WorkGroupID.y, push.first_expert, push.experts, rows, ROWS);
+    if (first_own == end_own) {
+        return;
+    }
+    first_row = first_own;
+    rows = end_own;
+#endif
     uint first_column = (gl_WorkGroupID.x * 64u + gl_LocalInvocationIndex) * COLUMNS;
 
     float sum[ROWS * COLUMNS];
@@ -35,7 +44,7 @@ void main() {
 #endif
         vec4 a[ROWS];
         [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-            a[i] = load_x(first_row + i, own, rows);
+            a[i] = load_x(X_ROW(first_row + i), own, X_ROWS);
 #ifdef NORMED
             a[i] = normed(a[i], centring_of(moments[min(first_row + i, rows - 1u)]), scale, shift);
 #endif
@@ -44,7 +53,7 @@ void main() {
         for (uint lane = 0u; lane < gl_SubgroupSize; lane++) {
             vec4 w[COLUMNS];
             [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
-                w[j] = load_weight(false, first_column + j, start + 4u * lane);
+                w[j] = load_weight(false, WEIGHT_ROW(first_column + j), start + 4u * lane);
 #ifdef FOLDED
                 w[j] *= load_norm_weight(0u, start + 4u * lane, 1u);
 #endif

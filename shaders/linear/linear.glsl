@@ -1,7 +1,7 @@
 #version 460
 // Computes: y = act(x W^T + b) + residual; x [M, K], weight [N, K], bias [*], residual, y [M, y_columns]; or, with GATED,
-// act(x gate^T) (x up^T); with NORMED and with FOLDED, act(layer_norm(x) W^T + b).
-// Grid: x = ceil(N / TILE_N), y = ceil(M / TILE_M); 16 x 16 invocations, each TILE_M/16 x TILE_N/16 results.
+// act(x gate^T) (x up^T); with NORMED and with FOLDED, act(layer_norm(x) W^T + b); with EXPERTS by several W [E, N, K].
+// Grid: x = ceil(N / TILE_N), y = ceil(M / TILE_M), with EXPERTS as many as these have tiles; 16 x 16 invocations, each TILE_M/16 x TILE_N/16 results.
 // Reduction order: one fma per step, k = 0, 1, ... K - 1, from zero: the same for every tile size and every M.
 // Assumes: TILE_M a multiple of 16, TILE_N of 64, times TILE_K of 1024; with VECTOR, K a multiple of 4, with VECTOR_Y, N;
 // with WHOLE, K a multiple of TILE_K and of 4; TILE_K at least 16 with GATED.
@@ -13,6 +13,7 @@
 //# # folded into the product, by moments and by sums that layer-norm-columns writes.
 //# layer-norm-linear = { define = "NORMED", stored = ["float32"] }
 //# layer-norm-linear-folded = { define = "FOLDED", stored = ["float16", "bfloat16"] }
+//# expert-linear = { define = "EXPERTS" }  # each row by the matrix of its expert
 #include "linear-interface.glsl"
 
 layout(local_size_x = 256) in;
@@ -38,6 +39,14 @@ void main() {
     uint ty = invocation / 16u;
     uint rows = batch_rows(push.rows_of, push.rows);
     uint first_row = gl_WorkGroupID.y * TILE_M;
+#ifdef EXPERTS
+    set_rows(gl_WorkGroupID.y, push.first_expert, push.experts, rows, TILE_M);
+    if (first_own == end_own) {
+        return;
+    }
+    first_row = first_own;
+    rows = end_own;
+#endif
     uint first_column = gl_WorkGroupID.x * TILE_N;
 
     begin_sums();
@@ -47,7 +56,7 @@ void main() {
     uint x_at[A_LOADS];
     uint weight_at[B_LOADS];
     [[unroll]] for (uint i = 0u; i < A_LOADS; i++) {
-        x_at[i] = min(first_row + load_row + i * STEP, rows - 1u) * (push.k / 4u) + load_quad;
+        x_at[i] = X_ROW(min(first_row + load_row + i * STEP, rows - 1u)) * (push.k / 4u) + load_quad;
     }
     [[unroll]] for (uint i = 0u; i < B_LOADS; i++) {
         uint row = weight_row(first_column + column_of(load_row + i * STEP));
@@ -103,7 +112,7 @@ void main() {
                 if (WHOLE) {
                     next_a[i] = wide(x_4[x_at[i] + start / 4u]);
                 } else {
-                    next_a[i] = load_x(first_row + load_row + i * STEP, k, rows);
+                    next_a[i] = load_x(X_ROW(first_row + load_row + i * STEP), k, X_ROWS);
                 }
             }
             [[unroll]] for (uint i = 0u; i < B_LOADS; i++) {

@@ -142,6 +142,7 @@ macro_rules! each_op {
             dropout { Dropout = dropout }
             embedding_backward { EmbeddingBackward = embedding_backward }
             embedding_sum { EmbeddingSum = embedding_sum }
+            expert_linear { ExpertLinear = expert_linear }
             gated { Gated = gated, GatedBackward = gated_backward }
             gated_linear { GatedLinear = gated_linear }
             integer_linear { IntegerLinear = integer_linear }
@@ -158,9 +159,11 @@ macro_rules! each_op {
             rms_norm { RmsNorm = rms_norm, RmsNormBackward = rms_norm_backward }
             rms_norm_rope { RmsNormRope = rms_norm_rope }
             rope { Rope = rope }
+            route { Route = route }
             set_rows { SetRows = set_rows }
             softmax { Softmax = softmax, SoftmaxBackward = softmax_backward }
             softmax_dropout { SoftmaxDropout = softmax_dropout }
+            weighted_sum { WeightedSum = weighted_sum }
         }
     };
 }

@@ -88,7 +88,7 @@ pub enum Role {
     Rows,
     /// Elements of any type.
     Any,
-    /// The weight matrix of a product, `[N, K]`.
+    /// The weight matrix of a product, `[N, K]`, or several of one size, `[E, N, K]`.
     Matrix,
     /// A matrix whose rows are looked up.
     Table,
@@ -107,11 +107,14 @@ pub enum Role {
         /// Smallest value: 0, or -1 where that means none.
         least: i64,
     },
-    /// Boundaries between the rows of another operand: they never decrease, and the last is at most the number of rows.
+    /// Boundaries between the rows, or elements, of another operand: they never decrease, and the last is at most the
+    /// number of these.
     Offsets {
         /// Name of that operand.
         of: &'static str,
-        /// Whether the boundaries cover all rows: the first is 0, the last the number of rows.
+        /// What they divide.
+        axis: Axis,
+        /// Whether the boundaries cover all: the first is 0, the last the number.
         all: bool,
     },
     /// Integers from 0 to the number of rows of another operand.
@@ -128,6 +131,8 @@ pub enum Axis {
     Rows,
     /// The last axis.
     Columns,
+    /// All axes, as one.
+    Elements,
 }
 
 impl Role {
@@ -198,14 +203,24 @@ impl Operand {
         Operand::new(name, Role::Index { into, axis: Axis::Columns, least: -1 })
     }
 
+    /// Its own elements in another order.
+    pub(super) const fn permutation(name: &'static str) -> Self {
+        Operand::new(name, Role::Index { into: name, axis: Axis::Elements, least: 0 })
+    }
+
     /// Boundaries between the rows of the operand `of`.
     pub(super) const fn offsets(name: &'static str, of: &'static str) -> Self {
-        Operand::new(name, Role::Offsets { of, all: false })
+        Operand::new(name, Role::Offsets { of, axis: Axis::Rows, all: false })
     }
 
     /// Boundaries between the rows of the operand `of`, from 0 to the number of rows.
     pub(super) const fn offsets_of_all(name: &'static str, of: &'static str) -> Self {
-        Operand::new(name, Role::Offsets { of, all: true })
+        Operand::new(name, Role::Offsets { of, axis: Axis::Rows, all: true })
+    }
+
+    /// Boundaries between the elements of the operand `of`, from 0 to their number.
+    pub(super) const fn offsets_of_elements(name: &'static str, of: &'static str) -> Self {
+        Operand::new(name, Role::Offsets { of, axis: Axis::Elements, all: true })
     }
 
     /// Counts of rows of the operand `of`.
@@ -323,12 +338,19 @@ impl Operand {
     /// Half-open range of valid elements, as the least valid number and the first invalid one; `None` where there is no
     /// limit. `shape_of` returns the shape of another operand by name.
     pub fn limits(&self, shape_of: impl Fn(&str) -> Option<Shape>) -> Option<(i64, i64)> {
-        let rows = |name| Some(shape_of(name)?.rows().size(Counts::default()) as i64);
+        let most = |name, axis| {
+            let shape = shape_of(name)?;
+            Some(match axis {
+                Axis::Rows => shape.rows().size(Counts::default()),
+                Axis::Columns => shape.columns(),
+                Axis::Elements => shape.elements(Counts::default()),
+            } as i64)
+        };
         match self.role {
             Role::Rows | Role::Any | Role::Matrix | Role::Table | Role::Vector | Role::Scalar | Role::Mask => None,
-            Role::Index { into, axis: Axis::Rows, least } => Some((least, rows(into)?)),
-            Role::Index { into, axis: Axis::Columns, least } => Some((least, shape_of(into)?.columns() as i64)),
-            Role::Offsets { of, .. } | Role::Count { of } => Some((0, rows(of)? + 1)),
+            Role::Index { into, axis, least } => Some((least, most(into, axis)?)),
+            Role::Offsets { of, axis, .. } => Some((0, most(of, axis)? + 1)),
+            Role::Count { of } => Some((0, most(of, Axis::Rows)? + 1)),
         }
     }
 }
@@ -344,10 +366,11 @@ pub(crate) fn with_all_operands(name: &str) -> super::Op {
         "attention_scores" => json!({"scale": 1.0}),
         "binary" => json!({"kind": "add"}),
         "dropout" | "softmax_dropout" => json!({"p": 0.5, "seed": 1}),
-        "layer_norm_linear" => json!({"bias": true}),
+        "expert_linear" | "layer_norm_linear" | "weighted_sum" => json!({"bias": true}),
         "linear" => json!({"bias": true, "residual": "added"}),
         "pool" => json!({"modes": ["mean"]}),
         "reduce" => json!({"axis": 0, "kind": "sum"}),
+        "route" => json!({"top_k": 1}),
         _ => json!({}),
     };
     super::Op::from_attributes(name, attributes).unwrap()

@@ -9,6 +9,7 @@ from cases import (
     attention_parts,
     edges,
     elementwise,
+    experts,
     fused,
     fused_products,
     gathering,
@@ -20,8 +21,8 @@ from cases import (
 from cases.table import OpCase
 
 FAMILIES = (
-    activations, elementwise, softmaxes, rows, products, attention_parts, attending, gathering, fused, fused_products,
-    training, edges,
+    activations, elementwise, softmaxes, rows, products, attention_parts, attending, gathering, experts, fused,
+    fused_products, training, edges,
 )  # fmt: skip
 CASES: list[OpCase] = [case for family in FAMILIES for case in family.cases()]
 

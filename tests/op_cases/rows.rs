@@ -128,10 +128,11 @@ impl Row {
         if in_place || self.op.is_sized() || signature.iter().any(Option::is_some) {
             return signature;
         }
-        let given = |x: &&Operand| !x.constant && x.axes.len() == if x.dtype == DType::U32 { 1 } else { 2 };
+        let experts = matches!(self.op, Op::ExpertLinear(_));
+        let given = |x: &&Operand| !x.constant && x.axes.len() == if x.dtype == DType::U32 && !experts { 1 } else { 2 };
         let rows = self.operands.iter().find(given).map(|x| x.axes[0]);
-        // Rows of one axis, but for those that are split into heads.
-        let most = if matches!(self.op, Op::Rope(_)) { 3 } else { 2 };
+        // Rows of one axis, but for those that are split into heads, or into the places of experts.
+        let most = if matches!(self.op, Op::Rope(_) | Op::ExpertLinear(_) | Op::WeightedSum(_)) { 3 } else { 2 };
         let counted =
             |x: &Operand| rows.is_some() && !x.constant && x.axes.len() <= most && x.axes.first().copied() == rows;
         let dim = if self.others { Dim::Counted(ROWS) } else { Dim::Tokens };
@@ -184,7 +185,7 @@ impl Row {
         let results = self.op.infer(&shapes).ok()?;
         let counted = results.iter().all(|shape| !matches!(shape.rows(), Dim::Fixed(_)));
         let fixed = |place: usize| match self.op.operand(place).role {
-            Role::Index { into, axis: Axis::Rows, .. } => {
+            Role::Index { into, axis: Axis::Rows | Axis::Elements, .. } => {
                 matches!(shapes[self.op.place_of(into, place).unwrap()].rows(), Dim::Fixed(_))
             }
             _ => true,

@@ -19,7 +19,7 @@ fn names(parts: &[Part]) -> String {
 
 /// All constants of a plan.
 pub struct Constants {
-    packed: HashMap<ValueId, Arc<Packed>>,
+    packed: HashMap<ValueId, Arc<[Packed]>>,
     floats: HashMap<ValueId, Arc<Floats>>,
     source: Arc<dyn WeightSource>,
 }
@@ -32,7 +32,7 @@ impl Constants {
     pub fn new(plan: &Plan, source: Arc<dyn WeightSource>, arch: Arch) -> Result<Self> {
         let mut constants = Constants { packed: HashMap::new(), floats: HashMap::new(), source };
         // Two values made of the same tensors share the result.
-        let mut packed: HashMap<&[Part], Arc<Packed>> = HashMap::new();
+        let mut packed: HashMap<&[Part], Arc<[Packed]>> = HashMap::new();
         let mut floats: HashMap<&[Part], Arc<Floats>> = HashMap::new();
         for node in &plan.graph.nodes {
             for (place, id) in node.operands.iter().enumerate() {
@@ -50,12 +50,12 @@ impl Constants {
                     // Read row by row, from the file.
                     Role::Table => {}
                     Role::Matrix => {
-                        let matrix = match packed.get(parts) {
-                            Some(matrix) => matrix.clone(),
-                            None => Arc::new(constants.pack(parts, shape[0], value.shape.columns(), arch)?),
+                        let matrices = match packed.get(parts) {
+                            Some(matrices) => matrices.clone(),
+                            None => constants.pack(parts, &shape, arch)?,
                         };
-                        packed.insert(parts, matrix.clone());
-                        constants.packed.insert(*id, matrix);
+                        packed.insert(parts, matrices.clone());
+                        constants.packed.insert(*id, matrices);
                     }
                     _ => {
                         let vector = match floats.get(parts) {
@@ -84,22 +84,29 @@ impl Constants {
         Ok(views)
     }
 
-    /// Packs a `[rows, depth]` matrix from its parts, stacked by rows.
-    fn pack(&self, parts: &[Part], rows: usize, depth: usize, arch: Arch) -> Result<Packed> {
-        let views = self.views(parts, rows * depth)?;
-        let mut places = Vec::with_capacity(rows);
+    /// Packs the matrices `[..., rows, depth]` of a shape from its parts, stacked by rows.
+    fn pack(&self, parts: &[Part], shape: &[usize], arch: Arch) -> Result<Arc<[Packed]>> {
+        let [others @ .., rows, depth] = shape else {
+            return Err(Error::InvalidArgument(format!("{}: {shape:?} is no matrix", names(parts))));
+        };
+        let (matrices, rows, depth) = (others.iter().product::<usize>(), *rows, *depth);
+        let views = self.views(parts, matrices * rows * depth)?;
+        let mut places = Vec::with_capacity(matrices * rows);
         for view in &views {
             for row in 0..view.elements() / depth.max(1) {
                 places.push((view, row));
             }
         }
-        if places.len() != rows {
+        if places.len() != matrices * rows {
             return Err(Error::InvalidArgument(format!("{}: rows of another length than {depth}", names(parts))));
         }
-        Packed::new(arch, rows, depth, |n, out| {
-            let (view, row) = places[n];
-            view.read_f32(row * depth, out);
-        })
+        let pack = |matrix: usize| {
+            Packed::new(arch, rows, depth, |n, out| {
+                let (view, row) = places[matrix * rows + n];
+                view.read_f32(row * depth, out);
+            })
+        };
+        (0..matrices).map(pack).collect()
     }
 
     /// Reads all elements, the parts concatenated, padded with zeros as the bias of a product requires.
@@ -115,8 +122,8 @@ impl Constants {
         Ok(floats)
     }
 
-    /// The packed matrix of a product.
-    pub fn packed(&self, id: ValueId) -> Option<&Packed> {
+    /// The packed matrices of a product.
+    pub fn packed(&self, id: ValueId) -> Option<&[Packed]> {
         self.packed.get(&id).map(|packed| &**packed)
     }
 

@@ -125,6 +125,18 @@ pub enum Extent {
         /// Rows per workgroup.
         per: u32,
     },
+    /// `ceil((each * size of dim + more) / per)`, none for no rows: enough for rows of which the batch counts so many each,
+    /// in groups that start tiles of their own.
+    Groups {
+        /// The dimension that counts.
+        dim: Dim,
+        /// Rows of each that it counts.
+        each: u32,
+        /// Rows that the last tiles of groups may lack.
+        more: u32,
+        /// Rows per workgroup.
+        per: u32,
+    },
     /// `floor(tokens / per) + texts`: enough for tiles of `per` tokens that each start at a text's first token.
     TextTiles {
         /// Tokens per workgroup.
@@ -141,6 +153,10 @@ impl Extent {
         match self {
             Extent::Fixed(n) => n,
             Extent::Tiles { dim, per } => dim.size(counts).div_ceil(per as usize) as u32,
+            Extent::Groups { dim, each, more, per } => match each as usize * dim.size(counts) {
+                0 => 0,
+                rows => (rows + more as usize).div_ceil(per as usize) as u32,
+            },
             Extent::TextTiles { per } => (counts.tokens / per as usize + counts.texts) as u32,
         }
     }

@@ -67,6 +67,9 @@ fn most_groups(dispatches: &[Dispatch], capabilities: &Capabilities) -> u64 {
     let extents = dispatches.iter().flat_map(|d| d.grid.iter().zip(capabilities.workgroup_count));
     let most = extents.filter_map(|(extent, most)| match extent {
         Extent::Tiles { dim: Dim::Tokens, per } => Some(u64::from(most) * u64::from(*per)),
+        Extent::Groups { dim: Dim::Tokens, each, more, per } => {
+            Some((u64::from(most) * u64::from(*per)).saturating_sub((*more).into()) / u64::from((*each).max(1)))
+        }
         _ => None,
     });
     most.min().unwrap_or(u64::MAX)

@@ -12,8 +12,8 @@ const INTRODUCTION: &str = "\
 # Operations
 
 What `grilly.functional`, models and kernels are made of, by the name that files, shaders and errors use. Roles: *rows* are
-activations, a *matrix* `[N, K]` and *vectors* are weights, rows of a *table* are looked up, an *index* numbers rows or columns of
-another operand, *offsets* are boundaries between its rows, a *scalar* may change from run to run.
+activations, a *matrix* `[N, K]` and *vectors* are weights, rows of a *table* are looked up, an *index* numbers rows, columns or
+elements of another operand, *offsets* are boundaries between these, a *scalar* may change from run to run.
 ";
 
 /// The comment of an op's struct, which is its name in camel case.
@@ -43,9 +43,14 @@ fn comment(name: &str) -> String {
 }
 
 fn role(role: Role) -> String {
-    let axis = |axis| if axis == Axis::Rows { "rows" } else { "columns" };
+    let axis = |axis| match axis {
+        Axis::Rows => "rows",
+        Axis::Columns => "columns",
+        Axis::Elements => "elements",
+    };
     match role {
         Role::Index { into, axis: of, least } => format!("index of {} of `{into}`, from {least}", axis(of)),
+        Role::Offsets { of, axis: Axis::Elements, .. } => format!("offsets of the elements of `{of}`"),
         Role::Offsets { of, .. } => format!("offsets of `{of}`"),
         Role::Count { of } => format!("count of rows of `{of}`"),
         other => other.name().to_owned(),

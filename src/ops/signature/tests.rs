@@ -42,6 +42,8 @@ fn types_and_limits_follow_the_role() {
     let shape = |_: &str| Some(Shape::fixed(&[3, 5]));
     assert_eq!(Operand::column_or_none("targets", "logits").limits(shape), Some((-1, 5)));
     assert_eq!(Operand::offsets("offsets", "x").limits(shape), Some((0, 4)));
+    assert_eq!(Operand::permutation("order").limits(shape), Some((0, 15)));
+    assert_eq!(Operand::offsets_of_elements("starts", "order").limits(shape), Some((0, 16)));
     assert_eq!(Operand::rows("x").limits(shape), None);
     assert_eq!(Operand::rows("x").narrow().dtype(DType::Bf16), DType::Bf16);
     assert_eq!(Operand::vector("w").dtype(DType::F16), DType::F32);

@@ -13,7 +13,7 @@ const ROWS: usize = 256;
 pub(super) fn gated_linear(step: &Step<'_>, op: &GatedLinear, (out, scratch): (&mut [f32], &mut Floats)) -> Result<()> {
     let x = step.floats(0)?;
     let (depth, columns) = (step.shape(1).columns(), step.shape(1).rows().size(step.counts));
-    let (mut own_gate, mut own_up) = (None, None);
+    let (mut own_gate, mut own_up) = (Vec::new(), Vec::new());
     let gate = packed(step, 1, &mut own_gate)?;
     let up = packed(step, 2, &mut own_up)?;
     scratch.resize((ROWS * columns).min(out.len()), "gates")?;

@@ -18,7 +18,7 @@ pub(super) fn layer_norm_linear(
 ) -> Result<()> {
     let [x, norm_weight, norm_bias] = [0, 1, 2].map(|place| step.floats(place));
     let (x, norm) = (x?, (norm_weight?, norm_bias?));
-    let mut own = None;
+    let mut own = Vec::new();
     let weight = packed(step, 3, &mut own)?;
     let bias = padded(step, step.given(4).then_some(4), weight)?;
     let (depth, columns) = (norm.0.len(), step.shape(3).rows().size(step.counts));

@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-use crate::Result;
 use crate::backend::cpu::matmul::{Epilogue, Packed, multiply};
 use crate::backend::cpu::step::Step;
 use crate::ops::{Linear, Residual};
+use crate::{Error, Result};
 
 pub(super) fn linear(step: &Step<'_>, op: &Linear, out: &mut [f32]) -> Result<()> {
     let x = step.floats(0)?;
-    let mut own = None;
+    let mut own = Vec::new();
     let weight = packed(step, 1, &mut own)?;
     let bias = padded(step, op.bias.then_some(2), weight)?;
     let residual = (op.residual == Residual::Added).then(|| step.floats(step.operands.len() - 1)).transpose()?;
@@ -29,16 +29,25 @@ pub(super) fn padded<'a>(step: &Step<'a>, bias: Option<usize>, weight: &Packed) 
 }
 
 /// A weight in panels; a weight that is an input of the batch is packed for this batch, into `own`.
-pub(super) fn packed<'a>(step: &Step<'a>, weight: usize, own: &'a mut Option<Packed>) -> Result<&'a Packed> {
+pub(super) fn packed<'a>(step: &Step<'a>, weight: usize, own: &'a mut Vec<Packed>) -> Result<&'a Packed> {
+    Ok(&matrices(step, weight, own)?[0])
+}
+
+/// The matrices of a weight, as [`packed`] for each.
+pub(super) fn matrices<'a>(step: &Step<'a>, weight: usize, own: &'a mut Vec<Packed>) -> Result<&'a [Packed]> {
     if let Some(packed) = step.constants.packed(step.operands[weight]) {
         return Ok(packed);
     }
-    let (shape, values) = (step.shape(weight), step.floats(weight)?);
-    let depth = shape.columns();
-    let made = Packed::new(step.arch, shape.rows().size(step.counts), depth, |n, row| {
-        row.copy_from_slice(&values[n * depth..][..depth]);
-    })?;
-    Ok(own.insert(made))
+    let (sizes, values) = (step.shape(weight).sizes(step.counts), step.floats(weight)?);
+    let [others @ .., rows, depth] = &sizes[..] else {
+        return Err(Error::InvalidArgument(format!("a weight has shape {sizes:?}, expected a matrix")));
+    };
+    for matrix in 0..others.iter().product() {
+        own.push(Packed::new(step.arch, *rows, *depth, |n, row| {
+            row.copy_from_slice(&values[(matrix * rows + n) * depth..][..*depth]);
+        })?);
+    }
+    Ok(own)
 }
 
 #[cfg(test)]

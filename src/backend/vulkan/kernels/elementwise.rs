@@ -165,7 +165,7 @@ impl Elements {
             let groups = Extent::Fixed(elements.div_ceil(rows_per_group));
             return Ok(Elements { rows_of: 0, rows: elements, columns: 1, rows_per_group, groups });
         }
-        let rows = Rows::of(shape)?;
+        let rows = Rows::of_each(shape)?;
         let columns = rows.columns.max(1);
         let step = match columns % 4 {
             0 => 1,

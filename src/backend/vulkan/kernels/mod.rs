@@ -7,6 +7,7 @@ mod attention_output;
 pub mod elementwise;
 mod embedding_backward;
 mod embedding_sum;
+mod experts;
 pub mod linear;
 mod matmul;
 mod pool;
@@ -27,7 +28,7 @@ mod tests;
 
 use self::{
     attention::*, attention_mask::*, attention_output::*, elementwise::*, embedding_backward::*, embedding_sum::*,
-    linear::*, matmul::*, pool::*, quantize::*, reduce::*, rope::*, rowwise::*,
+    experts::*, linear::*, matmul::*, pool::*, quantize::*, reduce::*, rope::*, rowwise::*,
 };
 use super::Capabilities;
 use super::kernel::Dispatch;

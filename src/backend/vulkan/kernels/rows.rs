@@ -70,8 +70,7 @@ impl Rows {
         Ok(Rows::new(count, shape.columns() as u32))
     }
 
-    /// Rows of a shape, where a row that the batch counts may consist of several: `[T, heads, columns]`. Only for grids
-    /// of [`Held::grid`].
+    /// Rows of a shape, where a row that the batch counts may consist of several: `[T, heads, columns]`.
     ///
     /// # Errors
     /// As [`Rows::of`], for more than three axes.
@@ -94,10 +93,21 @@ impl Rows {
         Rows::of(&axes)
     }
 
+    /// Workgroups for all rows in so many groups, each of which starts a tile of `height` rows; `tiles` tiles each.
+    pub fn tiles_of_groups(self, groups: u32, height: u32, tiles: u32) -> Extent {
+        let (more, per) = (groups * (height - 1), height * tiles);
+        match self.count {
+            Dim::Fixed(0) => Extent::Fixed(0),
+            Dim::Fixed(_) => Extent::Fixed((self.rows + more).div_ceil(per)),
+            dim => Extent::Groups { dim, each: self.rows, more, per },
+        }
+    }
+
     /// Workgroups for all rows, `per` rows each.
     pub fn tiles(self, per: u32) -> Extent {
         match self.count {
             Dim::Fixed(n) => Extent::Fixed((n as u32).div_ceil(per)),
+            dim if self.rows > 1 => Extent::Groups { dim, each: self.rows, more: 0, per },
             dim => Extent::Tiles { dim, per },
         }
     }
@@ -253,6 +263,12 @@ mod tests {
         assert_eq!(each, Rows { rows: 2, ..Rows::new(Dim::Tokens, 3) });
         let tiles = Extent::Tiles { dim: Dim::Tokens, per: rows_per_group(LANES) };
         assert_eq!(Held::of(3).grid(each), [tiles, Extent::Fixed(2), Extent::ONE]);
+        let groups = |extent: Extent, tokens| extent.groups(Counts::new(tokens, 1));
+        assert_eq!([0, 1, 5].map(|tokens| groups(each.tiles(4), tokens)), [0, 1, 3]);
+        // The rows of three groups may end in tiles of one row each, eight tiles a workgroup.
+        assert_eq!([0, 1, 5, 100].map(|tokens| groups(each.tiles_of_groups(3, 4, 1), tokens)), [0, 3, 5, 53]);
+        assert_eq!([0, 1, 5, 100].map(|tokens| groups(each.tiles_of_groups(3, 4, 8), tokens)), [0, 1, 1, 7]);
+        assert_eq!(Rows::new(Dim::Fixed(10), 3).tiles_of_groups(3, 4, 1), Extent::Fixed(5));
         assert_eq!(Rows::of_each(&Shape::matrix(Dim::Texts, 7)).unwrap(), rows(Shape::matrix(Dim::Texts, 7)));
     }
 }

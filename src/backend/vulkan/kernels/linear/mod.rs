@@ -1,17 +1,20 @@
-//! Dispatches of `linear`, and of the fused products `gated_linear` and `layer_norm_linear`: one, or one per slice of
-//! the weight's rows where it is too large to bind. The build is chosen here.
+//! Dispatches of `linear`, of `expert_linear`, and of the fused products `gated_linear` and `layer_norm_linear`: one, or
+//! one per slice of the weight where it is too large to bind. The build is chosen here.
 
+mod experts;
 mod normed;
 mod tile;
 
+pub use experts::expert_linear;
 pub use normed::layer_norm_linear;
 pub use tile::Tile;
 
 use super::rows::{Rows, Slice, slices};
 use crate::Result;
 use crate::backend::vulkan::generated::{
-    gated_linear, gated_linear_matrix, layer_norm_linear, layer_norm_linear_folded, layer_norm_linear_folded_shuffle,
-    layer_norm_linear_matrix, layer_norm_linear_shuffle, linear, linear_matrix, linear_shuffle,
+    expert_linear as by_expert, expert_linear_matrix, expert_linear_shuffle, gated_linear, gated_linear_matrix,
+    layer_norm_linear, layer_norm_linear_folded, layer_norm_linear_folded_shuffle, layer_norm_linear_matrix,
+    layer_norm_linear_shuffle, linear, linear_matrix, linear_shuffle,
 };
 use crate::backend::vulkan::kernel::{Extent, Kernel, Specialization};
 use crate::backend::vulkan::lowering::{Build, Given, Lowering};
@@ -29,6 +32,8 @@ enum Form {
     Normed,
     /// The same in 16 bits, with the norm folded into the product.
     Folded,
+    /// A matrix per expert.
+    Experts,
 }
 
 /// How a workgroup multiplies.
@@ -42,9 +47,16 @@ enum How {
     Tiled,
 }
 
+impl How {
+    /// Row tiles of a workgroup along y: on matrix cores, those of a group iterate over all columns together.
+    fn group(self) -> u32 {
+        if self == Matrix { GROUP } else { 1 }
+    }
+}
+
 /// Columns of a shared-memory tile whose halves are the gates and the values they gate.
 const GATED_TILE: u32 = 128;
-/// Row tiles on matrix cores that iterate over all columns together.
+/// Row tiles of a group on matrix cores.
 const GROUP: u32 = 8;
 
 impl Form {
@@ -54,11 +66,11 @@ impl Form {
     }
 }
 
-use Form::{Folded, Gated, Normed, Plain};
+use Form::{Experts, Folded, Gated, Normed, Plain};
 use How::{Matrix, Shuffle, Tiled};
 
 /// Every build. The first of the form that the device can run and that supports the operands is chosen.
-const BUILDS: [(Form, How, Make); 10] = [
+const BUILDS: [(Form, How, Make); 13] = [
     (Plain, Matrix, make::<linear_matrix::Constants>),
     (Plain, Shuffle, make::<linear_shuffle::Constants>),
     (Plain, Tiled, make::<linear::Constants>),
@@ -69,6 +81,9 @@ const BUILDS: [(Form, How, Make); 10] = [
     (Folded, Matrix, make::<layer_norm_linear_matrix::Constants>),
     (Folded, Shuffle, make::<layer_norm_linear_folded_shuffle::Constants>),
     (Folded, Tiled, make::<layer_norm_linear_folded::Constants>),
+    (Experts, Matrix, make::<expert_linear_matrix::Constants>),
+    (Experts, Shuffle, make::<expert_linear_shuffle::Constants>),
+    (Experts, Tiled, make::<by_expert::Constants>),
 ];
 
 type Make = fn(&Lowering<'_>, Product, Tile) -> Result<Build>;
@@ -81,7 +96,7 @@ where
 }
 
 /// The parameters of a product, by the shaders' names.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Product {
     /// What the rows count, and their number where it is fixed.
     pub rows_of: u32,
@@ -95,6 +110,11 @@ pub struct Product {
     pub y_columns: u32,
     /// Columns that are written.
     pub width: u32,
+    /// The first of the bound experts, and their number.
+    pub first_expert: u32,
+    pub experts: u32,
+    /// Rows of the result that have one row of x.
+    pub shared_by: u32,
 }
 
 /// A node's product, and the build that runs it.
@@ -112,11 +132,15 @@ impl Chosen {
     /// Chooses for operand 0 and the weight at a position; `epilogue` is applied to the results. A user's shader in
     /// place of `kernel` has the interface of the tiled build.
     fn new(to: &Lowering<'_>, form: Form, kernel: &Kernel, weight: usize, epilogue: Tile) -> Result<Self> {
-        let rows = Rows::of(&to.result().shape)?;
-        let (n, k) = (to.shape(weight).rows().size(Counts::default()), to.shape(weight).columns());
+        let shape = &to.result().shape;
+        let (rows, n) = match form {
+            Experts => (Rows::of_each(shape)?, shape.columns()),
+            _ => (Rows::of(shape)?, to.shape(weight).rows().size(Counts::default())),
+        };
+        let k = to.shape(weight).columns();
         let own = to.replaced(kernel).is_none();
         let serves = |how: How| match how {
-            Matrix => own && to.dtype(weight) == DType::F16 && tile::fits_matrices(to, weight),
+            Matrix => own && to.dtype(weight) == DType::F16 && n.is_multiple_of(8) && tile::fits_matrices(to, weight),
             Shuffle => own && tile::shuffles(to.capabilities),
             Tiled => true,
         };
@@ -151,10 +175,10 @@ impl Chosen {
             column: slice.first,
             y_columns: self.n as u32,
             width: slice.rows,
+            ..Product::default()
         };
         let build = (self.make)(to, product, self.tile)?;
-        // On matrix cores, the row tiles of a group iterate over all columns together.
-        let group = if self.how == Matrix { GROUP } else { 1 };
+        let group = self.how.group();
         to.add(build, "", given, [Extent::Fixed(group * across), self.rows.tiles(group * m), Extent::ONE])
     }
 }

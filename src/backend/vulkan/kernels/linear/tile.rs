@@ -99,7 +99,8 @@ pub fn shuffles(capabilities: &Capabilities) -> bool {
         && SHUFFLE_INVOCATIONS.is_multiple_of(capabilities.subgroup_size.max(1))
 }
 
-/// Whether the device multiplies operand 0 and the weight at a position on matrix cores.
+/// Whether the device multiplies operand 0 and the weight at a position, whose rows are a multiple of eight, on matrix
+/// cores.
 pub fn fits_matrices(to: &Lowering<'_>, weight: usize) -> bool {
     let (x, weight, capabilities) = (to.shape(0), to.shape(weight), to.capabilities);
     let bytes = |shape: &Shape| 2 * shape.elements(Counts::default()) as u64;
@@ -107,7 +108,6 @@ pub fn fits_matrices(to: &Lowering<'_>, weight: usize) -> bool {
         && KERNEL.own(DType::F16, capabilities).is_ok()
         && x.columns() > 0
         && x.columns().is_multiple_of(16)
-        && weight.rows().size(Counts::default()).is_multiple_of(8)
         && bytes(x).max(bytes(weight)) <= capabilities.storage_buffer_range
 }
 

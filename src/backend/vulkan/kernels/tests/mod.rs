@@ -3,6 +3,7 @@
 mod attending;
 mod interfaces;
 mod products;
+mod routed;
 mod walks;
 
 use super::super::kernel::{Dispatch, Extent, Resource};

@@ -1,0 +1,122 @@
+//! The experts of each row, their weights, and the places of each expert.
+
+use super::Memory;
+use crate::backend::cpu::simd::exponential;
+use crate::backend::cpu::step::Step;
+use crate::ops::Route;
+use crate::{Error, Result};
+
+/// Rows per thread at least.
+const LEAST: usize = 64;
+
+pub(super) fn route(step: &Step<'_>, op: &Route, memory: Memory<'_, '_>) -> Result<()> {
+    let (scores, experts, k) = (step.floats(0)?, step.shape(0).columns(), op.top_k);
+    let Memory { results: [weight, order, starts], scratch } = memory else {
+        return Err(Error::InvalidArgument("route: expected three results".into()));
+    };
+    let row = |number: usize| &scores[number * experts..][..experts];
+    scratch.resize(weight.len(), "experts of rows")?;
+    step.team.rows(scratch, k, LEAST, |first, part| {
+        let chosen: &mut [u32] = bytemuck::cast_slice_mut(part);
+        (first..).zip(chosen.chunks_exact_mut(k)).for_each(|(number, chosen)| choose(row(number), chosen));
+    });
+    let chosen: &[u32] = bytemuck::cast_slice(&scratch[..]);
+    step.team.rows(weight, k, LEAST, |first, part| {
+        for (number, weight) in (first..).zip(part.chunks_exact_mut(k)) {
+            weigh(row(number), &chosen[number * k..], op.normalized, weight);
+        }
+    });
+    sort(chosen, bytemuck::cast_slice_mut(order), bytemuck::cast_slice_mut(starts));
+    Ok(())
+}
+
+/// Whether a score is larger than another; NaN is larger than any number.
+fn above(one: f32, other: f32) -> bool {
+    one > other || one.is_nan() && !other.is_nan()
+}
+
+/// The experts of the largest scores, as many as there are places, of equal ones the first.
+fn choose(scores: &[f32], chosen: &mut [u32]) {
+    let mut count = 0;
+    for (expert, score) in scores.iter().enumerate() {
+        let less = |other: &u32| above(*score, scores[*other as usize]);
+        let place = chosen[..count].iter().position(less).unwrap_or(count);
+        if place < chosen.len() {
+            count = (count + 1).min(chosen.len());
+            chosen.copy_within(place..count - 1, place + 1);
+            chosen[place] = expert as u32;
+        }
+    }
+}
+
+/// The softmax of the scores at the chosen experts.
+fn weigh(scores: &[f32], chosen: &[u32], normalized: bool, weight: &mut [f32]) {
+    let most = scores.iter().fold(f32::NEG_INFINITY, |most, x| if above(*x, most) { *x } else { most });
+    for (weight, expert) in weight.iter_mut().zip(chosen) {
+        *weight = exponential(scores[*expert as usize] - most);
+    }
+    let mut sum = 0.0;
+    if normalized {
+        weight.iter().for_each(|x| sum += x);
+    } else {
+        scores.iter().for_each(|x| sum += exponential(x - most));
+    }
+    weight.iter_mut().for_each(|x| *x /= sum);
+}
+
+/// Places by expert, stably, and where each expert's begin.
+fn sort(chosen: &[u32], order: &mut [u32], starts: &mut [u32]) {
+    starts.fill(0);
+    chosen.iter().for_each(|expert| starts[*expert as usize + 1] += 1);
+    for expert in 1..starts.len() {
+        starts[expert] += starts[expert - 1];
+    }
+    // Each start is moved to its expert's end, which is the start of the next.
+    for (place, expert) in (0..).zip(chosen) {
+        let next = &mut starts[*expert as usize];
+        order[*next as usize] = place;
+        *next += 1;
+    }
+    let experts = starts.len() - 1;
+    starts.copy_within(..experts, 1);
+    starts[0] = 0;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::cpu::testing::assert_close;
+
+    fn chosen(scores: &[f32], k: usize) -> Vec<u32> {
+        let mut chosen = vec![0; k];
+        choose(scores, &mut chosen);
+        chosen
+    }
+
+    #[test]
+    fn the_largest_are_chosen_the_first_of_equal_ones_and_nan_before_numbers() {
+        assert_eq!(chosen(&[1.0, 3.0, 2.0, 3.0], 3), [1, 3, 2]);
+        assert_eq!(chosen(&[0.0, -0.0, 0.0], 2), [0, 1]);
+        assert_eq!(chosen(&[1.0, f32::NAN, f32::INFINITY, f32::NAN], 3), [1, 3, 2]);
+        assert_eq!(chosen(&[f32::NEG_INFINITY; 3], 3), [0, 1, 2]);
+    }
+
+    #[test]
+    fn weights_are_those_of_all_experts_or_add_up_to_one() {
+        let mut weight = [0.0; 2];
+        let near = |weight: &[f32], expected: [f64; 2]| assert_close(weight, &expected, "weights", |_| 2e-7);
+        weigh(&[0.0, 2.0f32.ln(), 0.0], &[1, 0], false, &mut weight);
+        near(&weight, [0.5, 0.25]);
+        weigh(&[0.0, 3.0f32.ln(), 0.0], &[1, 2], true, &mut weight);
+        near(&weight, [0.75, 0.25]);
+        weigh(&[0.0, f32::NAN, 0.0], &[1, 0], false, &mut weight);
+        assert!(weight.iter().all(|x| x.is_nan()));
+    }
+
+    #[test]
+    fn places_are_sorted_stably_and_an_expert_may_have_none() {
+        let (mut order, mut starts) = ([9; 6], [9; 5]);
+        sort(&[3, 0, 3, 1, 0, 3], &mut order, &mut starts);
+        assert_eq!((order, starts), ([1, 4, 3, 0, 2, 5], [0, 2, 3, 3, 6]));
+    }
+}

@@ -1,0 +1,50 @@
+//! Dispatches of `route`, the choice and then the order of places, and of `weighted_sum`.
+
+use super::elementwise::walk;
+use super::rows::{Rows, along};
+use crate::Result;
+use crate::backend::vulkan::generated::{route as choice, route_order, weighted_sum as sum};
+use crate::backend::vulkan::kernel::Extent;
+use crate::backend::vulkan::lowering::{Build, Lowering};
+use crate::dtype::DType;
+use crate::ops::{Route, WeightedSum};
+
+/// Rows per workgroup.
+const ROWS: u32 = 256;
+/// Experts that a workgroup can count.
+const MOST_EXPERTS: u32 = 4096;
+/// Positions in the op's scratch memory.
+const CHOSEN: usize = 0;
+const COUNTS_OF_BLOCKS: usize = 1;
+
+/// `route`
+pub fn route(to: &mut Lowering<'_>, op: &Route) -> Result<()> {
+    let rows = Rows::of(to.shape(0))?;
+    let (experts, top_k) = (rows.columns, op.top_k as u32);
+    if experts > MOST_EXPERTS {
+        return Err(to.unsupported(format!("{experts} experts, at most {MOST_EXPERTS} are known")));
+    }
+    let given = [("chosen", to.scratch(CHOSEN)?), ("counts_of_blocks", to.scratch(COUNTS_OF_BLOCKS)?)];
+    let blocks = rows.tiles(ROWS);
+    let constants = choice::Constants { experts, top_k, normalized: op.normalized };
+    let build = Build::new(to.select(&choice::KERNEL)?, rows.into(), constants);
+    to.add(build, "", &given, along(blocks))?;
+    // Of no rows, starts are written, too.
+    let blocks = match blocks {
+        Extent::Fixed(n) => Extent::Fixed(n.max(1)),
+        counted => counted,
+    };
+    let build = Build::new(
+        route_order::KERNEL.own(DType::F32, to.capabilities)?,
+        rows.into(),
+        route_order::Constants { experts, top_k },
+    );
+    to.add(build, "order", &given, [blocks, Extent::Fixed(experts), Extent::ONE])
+}
+
+/// `weighted_sum`
+pub fn weighted_sum(to: &mut Lowering<'_>, op: &WeightedSum) -> Result<()> {
+    let (width, each) = (to.shape(0).columns() as u32, to.shape(1).columns() as u32);
+    let constants = sum::Constants { vector: width.is_multiple_of(4), bias: op.bias };
+    walk(to, &to.result().shape, constants, |walk| sum::Push { width, each, ..walk })
+}
