@@ -1,5 +1,6 @@
 //! The graph builder: from `EncoderSpec` and heads, or a decoder, to a graph.
 
+mod experts;
 mod heads;
 mod layer;
 

@@ -12,6 +12,7 @@ pub mod dtype;
 pub mod encoder;
 pub mod fields;
 pub mod heads;
+pub mod mixture;
 pub mod registry;
 pub mod relative_biases;
 pub mod rotary;

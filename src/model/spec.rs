@@ -2,6 +2,7 @@
 
 use super::decoder::{CrossAttention, Decoder};
 use super::distances::Distances;
+use super::mixture::Mixture;
 use super::relative_biases::RelativeBiases;
 use super::rotary::Rotary;
 use crate::ops::ActivationKind;
@@ -183,6 +184,8 @@ pub struct Layer {
     pub feed_forward_in: Product,
     /// Second product of the feed-forward part, `[hidden, intermediate]`.
     pub feed_forward_out: Product,
+    /// The mixture of experts that the feed-forward part is, if it is one.
+    pub mixture: Option<Mixture>,
     /// Norms of the feed-forward part.
     pub feed_forward_norms: Norms,
 }

@@ -6,6 +6,7 @@ and shape of every tensor. The numbers are drawn here, from `numpy.random.Random
 """
 
 import base64
+import itertools
 import json
 import zlib
 from pathlib import Path
@@ -65,6 +66,34 @@ def draw(name: str, shape: list[int]) -> np.ndarray:
     return scaled.astype(np.float32)
 
 
+def routes(used: int, top_k: int) -> list[tuple[int, ...]]:
+    """The experts of words, by id modulo their number."""
+    return list(itertools.combinations(range(used), top_k))
+
+
+def route(tensors: dict[str, np.ndarray], experts: int, used: int, top_k: int) -> None:
+    """Makes the scores of a word's experts so much larger than those of others that rounding changes no route.
+
+    The hidden state has a column for each expert, which is large for its words: nothing adds to these columns, and the
+    routers read them. Between numbers at random near ties are so many that some would be routed otherwise in 16 bits.
+    """
+    own, chosen = slice(0, experts), routes(used, top_k)
+    for name, array in tensors.items():
+        if "word_embeddings" in name:
+            array[:, own] = -2
+            for word, columns in enumerate(array):
+                columns[list(chosen[word % len(chosen)])] = 2
+        elif "router" in name:
+            array *= 0.15
+            array[:, own] = 0.5 * np.eye(experts)
+        elif "norm" in name or "emb_ln" in name:
+            array[own] = 1.7 if name.endswith("weight") else 0
+        elif "token_type_embeddings" in name or name.endswith("experts.mlp.w2"):
+            array[:, own] = 0
+        elif name.rpartition(".")[0].endswith(("out_proj", "fc2", "experts")):
+            array[own] = 0
+
+
 def write_tokenizer(name: str, folder: Path) -> None:
     """Writes the tokenizer.json of a family."""
     text = (TOKENIZERS / f"{name}.json").read_text(encoding="utf-8")
@@ -82,6 +111,8 @@ def write(fixture: dict, folder: Path) -> Path:
         (folder / name).write_text(json.dumps(content, indent=2), encoding="utf-8")
     for part, shapes in {"": fixture["tensors"], **fixture.get("parts", {})}.items():
         tensors = {name: draw(f"{part}{name}", shape) for name, shape in shapes.items()}
+        if "routes" in fixture:
+            route(tensors, **fixture["routes"])
         safetensors_file.write(folder / part / "model.safetensors", tensors, fixture["stored"])
     return folder
 

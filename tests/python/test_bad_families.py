@@ -331,22 +331,6 @@ JINA_V3 = {
     "use_flash_attn": True,
     "use_reentrant": False,
 }
-NOMIC_V2 = {
-    "activation_function": "gelu",
-    "add_pooling_layer": False,
-    "auto_map": {"AutoModel": "nomic-ai/nomic-bert-2048--modeling_hf_nomic_bert.NomicBertModel"},
-    "expert_choice_router": False,
-    "ffn_div": 1,
-    "moe_every_n_layers": 2,
-    "moe_impl": "megablocks",
-    "moe_normalize_expert_weights": False,
-    "moe_top_k": 2,
-    "num_experts": 8,
-    "num_shared_experts": 0,
-    "qkv_proj_bias": True,
-    "mlp_fc1_bias": True,
-    "mlp_fc2_bias": True,
-}
 
 
 @pytest.mark.parametrize(
@@ -355,7 +339,6 @@ NOMIC_V2 = {
         # Each of the marks alone is enough, whichever of the others a copy has lost.
         ("roberta", JINA_V2, ["auto_map", "feed_forward_type", "position_embedding_type"]),
         ("xlm-roberta", JINA_V3, ["auto_map", "lora_adaptations", "rotary_emb_base", "position_embedding_type"]),
-        ("nomic_bert-hub", NOMIC_V2, ["num_experts", "moe_every_n_layers", "moe_top_k", "activation_function"]),
         ("qwen3", {"quantization_config": {"quant_method": "bitnet"}}, ["quantization_config"]),
     ],
 )
@@ -414,6 +397,23 @@ def test_an_unknown_rope_scaling(family, kind):
 
 # ------------------------------------------------------------------- files of a family's own code and of transformers
 
+NOMIC_V2 = {
+    "activation_function": "gelu",
+    "add_pooling_layer": False,
+    "auto_map": {"AutoModel": "nomic-ai/nomic-bert-2048--modeling_hf_nomic_bert.NomicBertModel"},
+    "expert_choice_router": False,
+    "ffn_div": 1,
+    "moe_every_n_layers": 2,
+    "moe_impl": "megablocks",
+    "moe_normalize_expert_weights": False,
+    "moe_top_k": 2,
+    "num_experts": 8,
+    "num_shared_experts": 0,
+    "qkv_proj_bias": True,
+    "mlp_fc1_bias": True,
+    "mlp_fc2_bias": True,
+}
+
 
 def test_stacked_products_of_other_sizes(family):
     folder = family("nomic_bert-hub")
@@ -424,11 +424,90 @@ def test_stacked_products_of_other_sizes(family):
     message(folder, ModelFormatError, f"{name} has shape [71, 36], expected 3 equal blocks of rows")
 
 
-@pytest.mark.parametrize("changes", [{"num_experts": 8}, {"prenorm": True}, {"rotary_emb_fraction": 0.5}])
+@pytest.mark.parametrize("changes", [{"prenorm": True}, {"rotary_emb_fraction": 0.5}])
 def test_variants_of_nomic_bert(family, changes):
     folder = family("nomic_bert-hub")
     change_json(folder / "config.json", **changes)
     message(folder, UnsupportedError, "config.json", *changes, "is known")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"num_shared_experts": 1},
+        {"expert_choice_router": True},
+        {"moe_normalize_expert_weights": True},
+        {"ffn_div": 2},
+    ],
+)
+def test_variants_of_experts(family, changes):
+    folder = family("nomic_bert-moe")
+    change_json(folder / "config.json", **changes)
+    message(folder, UnsupportedError, "config.json", *changes, "is known")
+
+
+def test_a_key_of_experts_that_is_not_known(family):
+    folder = family("nomic_bert-moe")
+    change_json(folder / "config.json", moe_router_bias=True)
+    message(folder, UnsupportedError, "config.json", "moe_router_bias true", "remove it")
+
+
+@pytest.mark.parametrize("activation", ["swiglu", "gelu_new"])
+def test_experts_with_another_activation(family, activation):
+    folder = family("nomic_bert-moe")
+    change_json(folder / "config.json", activation_function=activation)
+    message(folder, UnsupportedError, "config.json", "gelu")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"moe_top_k": 6},
+        {"moe_top_k": 0},
+        {"moe_top_k": ...},
+        {"num_experts": 0},
+        {"num_experts": 1},
+        {"num_experts": -5},
+        {"moe_every_n_layers": 0},
+        {"moe_every_n_layers": "2"},
+    ],
+)
+def test_absurd_numbers_of_experts(family, changes):
+    folder = family("nomic_bert-moe")
+    change_json(folder / "config.json", **changes)
+    message(folder, ModelFormatError, "config.json", *changes, "expected")
+
+
+def test_a_mixture_is_never_run_as_a_dense_model_or_the_other_way(family):
+    """The configuration of nomic-embed-text-v2-moe over tensors of v1.5, and without its keys over its own."""
+    folder = family("nomic_bert-hub")
+    changes = {key: value for key, value in NOMIC_V2.items() if key != "model_type"}
+    change_json(folder / "config.json", **changes)
+    message(folder, WeightsError, "missing layers.1.mlp.experts.w1.weight", "missing layers.1.mlp.router.layer.weight")
+    folder = family("nomic_bert-moe")
+    change_json(folder / "config.json", num_experts=..., moe_top_k=..., moe_every_n_layers=...)
+    message(folder, WeightsError, "missing layers.1.mlp.up_proj.weight", "unexpected layers.1.mlp.experts.w1.weight")
+
+
+@pytest.mark.parametrize(
+    ("name", "uniform"),
+    [
+        ("experts.mlp.w1", "experts.w1.weight [260, 36]"),
+        ("experts.mlp.w2", "experts.w2.weight [260, 36]"),
+        ("experts.bias", "experts.bias [36]"),
+        ("router.layer.weight", "router.layer.weight [5, 36]"),
+    ],
+)
+def test_missing_tensors_of_experts(family, name, uniform):
+    folder = family("nomic_bert-moe")
+    rewrite(folder, lambda tensors: tensors.pop(f"encoder.layers.3.mlp.{name}"))
+    message(folder, WeightsError, "model.safetensors", f"missing layers.3.mlp.{uniform}")
+
+
+def test_more_experts_than_the_file_has(family):
+    folder = family("nomic_bert-moe")
+    change_json(folder / "config.json", num_experts=6)
+    message(folder, WeightsError, "layers.1.mlp.experts.w2.weight has shape [260, 36], expected [312, 36]")
 
 
 @pytest.mark.parametrize(

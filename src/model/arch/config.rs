@@ -217,6 +217,7 @@ pub(super) fn layer(number: usize) -> Layer {
         cross_attention: None,
         feed_forward_in: Product::biased([name("intermediate.dense")]),
         feed_forward_out: Product::biased([name("output.dense")]),
+        mixture: None,
         feed_forward_norms: Norms::sum(name("output.LayerNorm")),
     }
 }

@@ -20,6 +20,7 @@ mod llama;
 mod modernbert;
 mod mpnet;
 mod nomic_bert;
+mod nomic_experts;
 mod qwen3;
 mod roberta;
 mod rope;
@@ -187,10 +188,11 @@ pub const ARCHITECTURES: &[Architecture] = &[
         .models("gte-base-en-v1.5, gte-large-en-v1.5, gte-multilingual-base")
         .adds("`gte` with the keys of its own code, and its ntk scaling of the rotary positions"),
     row("nomic_bert", "NomicBert", &["nomic_bert.", "encoder.layers.0.attn.Wqkv."], nomic_bert::read)
-        .models("nomic-embed-text-v1 and v1.5, CodeRankEmbed")
+        .models("nomic-embed-text-v1 and v1.5, nomic-embed-text-v2-moe, CodeRankEmbed")
         .adds(
             "rotary positions in place of a table, a gated feed-forward part, products without biases; \
-             transformers' keys and tensor names or those of the hub's own code; not the mixture of experts of v2",
+             transformers' keys and tensor names or those of the hub's own code; in v2 mixtures of experts, products \
+             with biases, and no gates",
         ),
     row("qwen2", "Qwen2", llama::MARKS, llama::qwen2)
         .models("gte-Qwen2, stella")

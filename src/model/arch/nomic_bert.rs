@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::config::{self, BERT_KEYS, Keys, MOST_COLUMNS, MOST_ROWS, segments};
+use super::nomic_experts::Mixtures;
 use super::rope;
 use super::rotary_bert::{self, OwnNames, QUERY_KEY_VALUE};
 use crate::Result;
@@ -24,12 +25,12 @@ const UNUSED: &[&str] = &[
     "fused_bias_fc",
     "layer_norm_epsilon",
     "max_trained_positions",
-    "moe_every_n_layers",
+    "moe_impl",
     "n_embd",
     "n_head",
     "n_inner",
     "n_layer",
-    "num_experts",
+    "num_shared_experts",
     "parallel_block",
     "parallel_block_tied_norm",
     "prenorm",
@@ -40,6 +41,7 @@ const UNUSED: &[&str] = &[
     "rotary_emb_scale_base",
     "rotary_head_dim",
     "rotary_scaling_factor",
+    "router_aux_loss_coef",
     "scale_attn_by_inverse_layer_idx",
     "scale_attn_weights",
     "use_rms_norm",
@@ -66,10 +68,11 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
     let hub = !config.contains_key("hidden_size") && config.contains_key("n_embd");
     let off = ["prenorm", "parallel_block", "causal", "use_rms_norm", "rotary_emb_interleaved", "rotary_head_dim"];
     let mut known: Vec<(&str, Value)> = off.map(|key| (key, json!(false))).into();
-    known.extend(["num_experts", "moe_every_n_layers"].map(|key| (key, json!(0))));
+    known.extend(Mixtures::known());
     known.extend([("rotary_emb_fraction", json!(1)), ("rotary_emb_scale_base", Value::Null)]);
     config::only(config, path, &known)?;
     let (mut longest, mut rotary, mut gate, mut biases) = (0, Vec::new(), None, [hub; 3]);
+    let mut mixtures = None;
     let keys = if hub { HUB_KEYS } else { KEYS };
     let mut spec = config::read(config, path, &keys, |fields, spec| {
         segments(fields, spec);
@@ -82,9 +85,13 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
         let base = if hub { "rotary_emb_base" } else { "rope_theta" };
         rotary.push(rope::read(fields, spec.head_dim, (base, 1000.0)));
         gate = fields.text("activation_function");
-        if hub {
+        mixtures = Mixtures::read(fields);
+        spec.gated = !hub || gate != Some("gelu");
+        if hub && spec.gated {
             let inner = fields.optional_size("n_inner", 1..=MOST_COLUMNS).unwrap_or(8 * spec.hidden / 3);
             spec.intermediate = inner.next_multiple_of(COLUMNS);
+        }
+        if hub {
             let multiple = fields.optional_size("pad_vocab_size_multiple", 1..=MOST_ROWS).unwrap_or(1);
             spec.words.rows = spec.words.rows.next_multiple_of(multiple);
         }
@@ -95,21 +102,33 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
         Some("swiglu") => ActivationKind::Silu,
         Some("geglu") => ActivationKind::GeluErf,
         Some("glu") => ActivationKind::Sigmoid,
+        Some("gelu") => ActivationKind::GeluErf,
         other => {
             let what = format_args!("activation_function {:?}", other.unwrap_or("gelu_new"));
-            return Err(unsupported(path, what, "known are swiglu, geglu, glu"));
+            return Err(unsupported(path, what, "known are swiglu, geglu, glu, gelu"));
         }
     };
+    if spec.gated && mixtures.is_some() {
+        let reason = "experts are known with activation_function \"gelu\" under the hub's keys, n_embd and others";
+        return Err(unsupported(path, format_args!("num_experts {}", config["num_experts"]), reason));
+    }
     let [attention, inner, outer] = biases;
-    let spec = EncoderSpec { positions: Positions::None { longest }, rotary, gated: true, ..spec };
+    let spec = EncoderSpec { positions: Positions::None { longest }, rotary, ..spec };
+    let gated = spec.gated;
     let spec = spec.with_layers(|number| {
-        let layer = rotary_bert::layer(number);
-        Layer {
+        let mut layer = rotary_bert::layer(number);
+        // What is gated, and the gate.
+        layer.feed_forward_in.names.truncate(if gated { 2 } else { 1 });
+        let layer = Layer {
             query_key_value: Product { bias: attention, ..layer.query_key_value },
             attention_output: Product { bias: attention, ..layer.attention_output },
             feed_forward_in: Product { bias: inner, ..layer.feed_forward_in },
             feed_forward_out: Product { bias: outer, ..layer.feed_forward_out },
             ..layer
+        };
+        match &mixtures {
+            Some(mixtures) => mixtures.layer(number, layer),
+            None => layer,
         }
     });
     let names = OwnNames {
@@ -119,6 +138,7 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
             ("attn.out_proj", "self_attn.o_proj"),
             ("fc11", "up_proj"),
             ("fc12", "gate_proj"),
+            ("fc1", "up_proj"),
             ("fc2", "down_proj"),
             ("norm1", "post_attention_layernorm"),
             ("norm2", "post_mlp_layernorm"),
@@ -126,7 +146,9 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
         stacked: &[("attn.Wqkv", QUERY_KEY_VALUE)],
         ignored: &["pooler.*", "cls.*", "classifier.*", "qa_outputs.*", "*inv_freq"],
     };
-    Ok((spec, names.rules()))
+    let mut rules = names.rules();
+    rules.endings.extend(Mixtures::endings());
+    Ok((spec, rules))
 }
 
 #[cfg(test)]
@@ -165,8 +187,8 @@ mod tests {
 
     #[test]
     fn variants_are_refused_by_name() {
-        let refused = json!({"prenorm": true, "causal": true, "num_experts": 8, "rotary_emb_fraction": 0.5,
-            "rotary_emb_scale_base": 512, "rotary_emb_interleaved": true, "activation_function": "gelu"});
+        let refused = json!({"prenorm": true, "causal": true, "rotary_emb_fraction": 0.5,
+            "rotary_emb_scale_base": 512, "rotary_emb_interleaved": true, "activation_function": "gelu_new"});
         for (key, value) in refused.as_object().unwrap() {
             let error = reading(json!({key: value})).unwrap_err();
             assert!(

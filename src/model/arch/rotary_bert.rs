@@ -18,6 +18,7 @@ pub(super) fn layer(number: usize) -> Layer {
         cross_attention: None,
         feed_forward_in: Product::biased([name("mlp.up_proj"), name("mlp.gate_proj")]),
         feed_forward_out: Product::biased([name("mlp.down_proj")]),
+        mixture: None,
         feed_forward_norms: Norms::sum(name("post_mlp_layernorm")),
     }
 }

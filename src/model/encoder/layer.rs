@@ -27,6 +27,9 @@ impl Builder<'_> {
         };
         let read = if spec.parallel { x } else { attended };
         self.residual(&node("feed-forward"), &layer.feed_forward_norms, [read, attended], |builder, x| {
+            if let Some(mixture) = &layer.mixture {
+                return builder.mixture(&node, layer, mixture, x);
+            }
             let wide = builder.feed_forward_in(&node, layer, x)?;
             let scale = spec.residual_scale;
             builder.scaled(&node("feed-forward out"), &layer.feed_forward_out, wide, &[spec.hidden], scale)
