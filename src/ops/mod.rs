@@ -130,6 +130,7 @@ macro_rules! each_op {
             activation { Activation = activation, ActivationBackward = activation_backward }
             adam { Adam = adam }
             attention { Attention = attention }
+            attention_bias { AttentionBias = attention_bias }
             attention_mask { AttentionMask = attention_mask }
             attention_output { AttentionOutput = attention_output }
             attention_scores { AttentionScores = attention_scores }

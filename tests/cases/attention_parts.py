@@ -32,6 +32,22 @@ def attention_mask(operands: Operands, attributes: Attributes) -> np.ndarray:
     return scores + np.where(masked, attributes.get("mask_value", -1e9), 0.0)
 
 
+@reference
+def attention_bias(operands: Operands, attributes: Attributes) -> np.ndarray:
+    y, cap = operands[0], attributes.get("soft_cap", 0.0)
+    queries, keys = y.shape[-2:]
+    distance = np.arange(keys) - np.arange(queries)[:, None]
+    if cap:
+        y = cap * np.tanh(y / cap)
+    if len(operands) > 1:
+        reach = operands[1].shape[1] // 2
+        y = y + operands[1][:, np.clip(distance, -reach, reach) + reach]
+    window, leading = attributes.get("window", 0), attributes.get("global_tokens", 0)
+    lowest = np.minimum(np.arange(keys), np.arange(queries)[:, None])
+    hidden = (np.abs(distance) > window) & (lowest >= leading) & (window > 0)
+    return np.where(hidden, -np.inf, y)
+
+
 def scatter(x: int) -> int:
     """Wellons' lowbias32, by which bigbird draws blocks."""
     x = (x ^ (x >> 16)) * 0x7FEB352D & 0xFFFFFFFF
@@ -93,6 +109,14 @@ BOUNDS["attention_mask"] = rounded(0.5)
 
 
 @bounded
+def attention_bias_bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    """Half a unit of the sum; of the cap a quotient of 2.5 units, a tanh of 4 and a product of half a unit."""
+    capped = evaluate("attention_bias", operands[:1], {"soft_cap": attributes.get("soft_cap", 0.0)})
+    units = 7 if attributes.get("soft_cap") else 0
+    return 2 * U * (0.5 * np.abs(y) + units * np.abs(capped)) + TINY
+
+
+@bounded
 def rope_bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
     x, cos, sin = (np.abs(value) for value in operands)
     x = x[..., : attributes.get("heads"), :]
@@ -129,7 +153,42 @@ PATTERNS = {
 
 
 def cases() -> list[OpCase]:
-    return parts() + rotary()
+    return parts() + biases() + rotary()
+
+
+# Attributes of attention_bias, and the columns of its table.
+BIASES = {
+    "window": ({"window": 3}, 0),
+    "global": ({"window": 2, "global_tokens": 2}, 0),
+    "bias": ({}, 9),
+    "one-bias": ({}, 1),
+    "capped": ({"soft_cap": 1.5}, 0),
+    "all": ({"soft_cap": 0.7, "window": 40, "global_tokens": 1}, 65),
+    "nothing": ({}, 0),
+}
+
+
+def biases() -> list[OpCase]:
+    found = []
+    for name, (attributes, columns) in BIASES.items():
+        for b, h, sq, sk in ((1, 1, 1, 1), (2, 3, 5, 7), (1, 4, 33, 33), (2, 2, 65, 64), (0, 2, 3, 3), (2, 2, 3, 0)):
+            found.append(
+                OpCase(
+                    "attention_bias",
+                    f"{name}-{shape_name(b, h, sq, sk)}",
+                    lambda v, x=(b, h, sq, sk), columns=columns: [
+                        v.plain(*x),
+                        *([v.plain(x[1], columns)] if columns else []),
+                    ],
+                    attributes,
+                )
+            )
+    attributes = {"soft_cap": 2.0, "window": 4}
+    return found + [
+        OpCase("attention_bias", "half", lambda v: [v.plain(1, 2, 5, 9), v.plain(2, 7)], {"window": 3}, "float16"),
+        OpCase("attention_bias", "outliers", lambda v: [v.outliers(1, 2, 9, 9), v.outliers(2, 5)], attributes),
+        OpCase("attention_bias", "not-finite", lambda v: [v.not_finite(1, 2, 9, 9), v.not_finite(2, 5)], attributes),
+    ]
 
 
 def weights(v: Values, batch: int, heads: int, queries: int, keys: int) -> np.ndarray:

@@ -8,7 +8,8 @@ use crate::backend::vulkan::kernel::Kernel;
 use crate::ops::signature::with_all_operands;
 
 /// Shaders for which all sizes are known at recording, or that no batch uses.
-const UNCOUNTED: [&str; 13] = [
+const UNCOUNTED: [&str; 14] = [
+    "attention-bias",
     "attention-mask",
     "attention-output",
     "cast",
