@@ -61,6 +61,19 @@ impl Part {
         Part { computed, ..Part::new(name, shape, Vec::new()) }
     }
 
+    /// Number of rows after the recipe; `None` for a tensor with the axes of the constant.
+    pub fn rows(&self) -> Option<usize> {
+        let (first, others) = self.shape.as_ref()?.split_first()?;
+        let stored = [*first, others.iter().product()];
+        let [rows, _] = self.recipe.iter().fold(stored, |[rows, columns], step| match step {
+            Recipe::Transposed => [columns, rows],
+            Recipe::Rows(range) => [range.len(), columns],
+            Recipe::Gathered(chosen) => [chosen.len(), columns],
+            Recipe::PlusOne | Recipe::Scaled(_) => [rows, columns],
+        });
+        Some(rows)
+    }
+
     /// The tensor in `source`.
     ///
     /// # Errors
@@ -303,6 +316,14 @@ mod tests {
         assert_eq!(read(&[Recipe::Gathered(vec![2, 0]), Recipe::Rows(1..2)]), [0.0, 1.0, 2.0, 3.0]);
         assert_eq!(read(&[Recipe::Rows(0..1), Recipe::scaled(2.0), Recipe::PlusOne]), [1.0, 3.0, 5.0, 7.0]);
         assert_eq!(Recipe::part_by_part(2, 3, 1), Recipe::Gathered(vec![0, 3, 1, 4, 2, 5]));
+    }
+
+    #[test]
+    fn rows_are_counted_after_the_recipe() {
+        let rows = |recipe: &[Recipe]| Part::new("x", &[3, 2, 2], recipe.to_vec()).rows();
+        assert_eq!((rows(&[]), rows(&[Recipe::Transposed]), Part::from("x").rows()), (Some(3), Some(4), None));
+        assert_eq!(rows(&[Recipe::Transposed, Recipe::Rows(1..3), Recipe::scaled(2.0)]), Some(2));
+        assert_eq!(rows(&[Recipe::Gathered(vec![0; 7]), Recipe::PlusOne]), Some(7));
     }
 
     #[test]

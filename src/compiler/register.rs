@@ -35,7 +35,7 @@ pub fn row(shader: &str, file: &str, compiler: &ShaderCompiler) -> Result<Row> {
     }
 }
 
-/// Adds an entry to the process' registry.
+/// Adds an entry to the process' registry; warns if models of the architecture do not run it.
 ///
 /// # Errors
 /// `InvalidArgument` for an empty name.
@@ -46,6 +46,9 @@ pub fn enter(shader: &str, architecture: Option<&str>, row: Row) -> Result<()> {
         ));
     }
     shaders::change(|registry| registry.register(shader, architecture, row));
+    if let Some(text) = architecture.and_then(|name| shaders::unused(&shaders::read(), shader, name)) {
+        log::warn!(target: "grilly", "{text}");
+    }
     Ok(())
 }
 

@@ -328,6 +328,12 @@ impl Graph {
         steps
     }
 
+    /// Drops the nodes that neither an output nor a state needs.
+    pub(super) fn drop_unneeded(&mut self) {
+        let mut needed = self.needed_for(self.outputs.iter().chain(&self.states)).into_iter();
+        self.nodes.retain(|_| needed.next().unwrap_or(true));
+    }
+
     /// Whether all texts of a batch must have the same length: some value has an axis of [`Dim::Length`].
     pub fn needs_one_length(&self) -> bool {
         let results = self.nodes.iter().flat_map(|node| &node.results);

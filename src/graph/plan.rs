@@ -68,8 +68,7 @@ impl Plan {
 
     /// As [`Plan::new`] for the architecture of `fusion`, without fusing the ops that it requires unfused.
     pub fn with(mut graph: Graph, fusion: &Fusion<'_>) -> Self {
-        let mut needed = graph.needed_for(graph.outputs.iter().chain(&graph.states)).into_iter();
-        graph.nodes.retain(|_| needed.next().unwrap_or(true));
+        graph.drop_unneeded();
         let outcomes = super::fuse::all(&mut graph, fusion);
         let (buffers, storage) = place(&graph);
         let (architecture, shaders) = (fusion.architecture.to_owned(), fusion.shaders.clone());

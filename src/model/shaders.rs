@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
-use super::arch::SHADERS;
+use super::arch::{ARCHITECTURES, Architecture, SHADERS};
+use crate::graph::fuse::attention;
 use crate::graph::shaders::{ATTENTION_OUTPUT, Registry, Row};
+use crate::ops::Attention;
 use crate::ops::attention_output::FAMILIES;
 
 static SHIPPED: LazyLock<Arc<Registry>> = LazyLock::new(|| {
@@ -33,6 +35,29 @@ pub fn read() -> Arc<Registry> {
 /// Changes the process' registry.
 pub fn change<T>(change: impl FnOnce(&mut Registry) -> T) -> T {
     change(Arc::make_mut(&mut REGISTRY.write().unwrap_or_else(PoisonError::into_inner)))
+}
+
+/// What a user should know who registered `shader` for an architecture: which models do not run it, and why.
+pub fn unused(registry: &Registry, shader: &str, architecture: &str) -> Option<String> {
+    let entry = registry.find(shader, architecture)?;
+    let every = Attention { soft_cap: 1.0, window: 1, bias: true, ..Attention::default() };
+    let parts = attention::parts(&every, architecture);
+    let kept = |row: &&Architecture| {
+        row.whole.is_some()
+            && parts.iter().any(|(op, operands)| {
+                let found = registry.in_place_of(op, *operands, row.model_type);
+                found.is_some_and(|(name, row)| name == shader && std::ptr::eq(row, entry))
+            })
+    };
+    let kept: Vec<&Architecture> = ARCHITECTURES.iter().filter(kept).collect();
+    let types: Vec<&str> = kept.iter().map(|row| row.model_type).collect();
+    let reason = kept.first()?.whole?;
+    Some(format!(
+        "{shader} is registered for {architecture}, but attention of {} models stays fused ({reason}), so that encode does \
+         not run {}; operations such as attention_output do",
+        types.join(" and "),
+        entry.file
+    ))
 }
 
 #[cfg(test)]
@@ -108,6 +133,29 @@ mod tests {
         assert_eq!(changed(&registry, &output, "roberta"), Some("attention-output-gpt".into()));
         registry.register(ATTENTION_OUTPUT, Some("bert"), Row::own("attention-output"));
         assert_eq!(changed(&registry, &output, "bert"), None);
+    }
+
+    #[test]
+    fn who_registers_what_models_do_not_run_is_told_so() {
+        let mut registry = shipped();
+        let told = |registry: &Registry, shader: &str, name: &str| unused(registry, shader, name);
+        let whole = ARCHITECTURES.iter().find(|row| row.whole.is_some()).unwrap().model_type;
+        assert_eq!(told(&registry, ATTENTION_OUTPUT, whole), None, "grilly's own");
+        for shader in [ATTENTION_OUTPUT, "activation-softmax", "softmax", "attention-scores", "attention-bias"] {
+            registry.register(shader, Some(whole), Row::users("mine", 0));
+            let text = told(&registry, shader, whole).unwrap();
+            assert!(text.contains(&format!("attention of {whole} models stays fused (its scores")), "{text}");
+            registry.unregister(shader, Some(whole));
+        }
+        registry.register("layer-norm", Some(whole), Row::users("mine", 0));
+        assert_eq!(told(&registry, "layer-norm", whole), None);
+        registry.register(ATTENTION_OUTPUT, Some("llama"), Row::users("mine", 0));
+        assert_eq!(told(&registry, ATTENTION_OUTPUT, "llama"), None);
+        // The type of a model is not the name under which its shaders are registered.
+        registry.register_architecture(whole, "llama").unwrap();
+        assert!(told(&registry, ATTENTION_OUTPUT, "llama").is_some());
+        registry.register(ATTENTION_OUTPUT, Some(whole), Row::users("another", 1));
+        assert_eq!(told(&registry, ATTENTION_OUTPUT, "llama"), None);
     }
 
     #[test]

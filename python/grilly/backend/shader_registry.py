@@ -76,7 +76,11 @@ class ShaderRegistry:
         *,
         compiler: ShaderCompiler | None = None,
     ) -> None:
-        """Makes a file the shader of one architecture; arguments and errors as `register_generic`."""
+        """Makes a file the shader of one architecture; arguments and errors as `register_generic`.
+
+        In `get_registry()` it logs a warning if models of the architecture keep their attention fused, so that `encode`
+        does not run a shader for a part of it.
+        """
         self._table.register(shader_name, architecture, path_text(shader_file, "shader_file"), own_compiler(compiler))
 
     def unregister(self, shader_name: str, architecture: str | None = None) -> None:

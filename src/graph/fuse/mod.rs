@@ -1,6 +1,7 @@
 //! Passes that replace several nodes by one. Each reports what it fused and why it declined a candidate.
 
-mod attention;
+pub mod attention;
+mod columns;
 mod definitions;
 mod linear_epilogue;
 
@@ -64,6 +65,8 @@ type Attempt = (&'static str, Result<usize, String>);
 /// Runs every pass and returns the outcomes.
 pub fn all(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
     let mut outcomes = run(graph, |graph, index| attention::attempt(graph, index, fusion));
+    // Attention in parts reads other products.
+    graph.drop_unneeded();
     // A single node has no neighbour to fuse with.
     if graph.nodes.len() < 2 {
         return outcomes;

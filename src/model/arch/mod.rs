@@ -35,6 +35,7 @@ pub use shaders::{SHADERS, Shaders};
 
 use super::spec::{EncoderSpec, NameRules};
 use crate::Result;
+use crate::graph::fuse::attention::BY_CONTENT;
 
 /// Reads a configuration into data.
 pub type ReadSpec = fn(&Map<String, Value>, &Path) -> Result<(EncoderSpec, NameRules)>;
@@ -57,12 +58,14 @@ pub struct Architecture {
     pub tokenizer: Option<&'static str>,
     /// Whether it has a decoder beside its encoder.
     pub decodes: bool,
+    /// Why attention of its models may stay fused although a shader of the user is registered for a part of it.
+    pub whole: Option<&'static str>,
 }
 
 type Names = &'static [&'static str];
 
 const fn row(model_type: &'static str, class: &'static str, marks: Names, read: ReadSpec) -> Architecture {
-    Architecture { model_type, class, marks, read, models: "", adds: "", tokenizer: None, decodes: false }
+    Architecture { model_type, class, marks, read, models: "", adds: "", tokenizer: None, decodes: false, whole: None }
 }
 
 impl Architecture {
@@ -80,6 +83,10 @@ impl Architecture {
 
     const fn decodes(self) -> Self {
         Architecture { decodes: true, ..self }
+    }
+
+    const fn whole(self, reason: &'static str) -> Self {
+        Architecture { whole: Some(reason), ..self }
     }
 }
 
@@ -106,7 +113,8 @@ pub const ARCHITECTURES: &[Architecture] = &[
             "BERT whose scores also depend on distances, by content (`c2p`, `p2c`), in logarithmic buckets or not; \
              without a convolution (v2-xlarge has one) and with embeddings of the encoder's width",
         )
-        .tokenizer("DebertaV2Tokenizer"),
+        .tokenizer("DebertaV2Tokenizer")
+        .whole(BY_CONTENT),
     row("distilbert", "DistilBert", &["distilbert.", "transformer.layer."], distilbert::read)
         .models("msmarco-distilbert, distiluse")
         .adds("names of its own; epsilon 1e-12, as in the reference, whatever the configuration says")

@@ -1,0 +1,150 @@
+"""Three families in float64 NumPy, text by text: GPT-2, LLaMA and T5's encoder, as in transformers.
+
+`factor` multiplies the weighted sums of every attention: what a shader of the user's may do.
+"""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+
+from . import safetensors_file
+from .reference import ACTIVATIONS, layer_norm, softmax
+
+
+def rms_norm(x, weight, eps):
+    return x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + eps) * weight
+
+
+def heads_of(x, heads):
+    """(tokens, heads * columns) as (heads, tokens, columns)."""
+    return x.reshape(len(x), heads, -1).swapaxes(0, 1)
+
+
+class Family:
+    """Hidden states of one text from its token ids."""
+
+    prefix = ""
+
+    def __init__(self, folder: Path, factor: float = 1.0):
+        self.factor = factor
+        self.config = json.loads((folder / "config.json").read_text())
+        tensors = safetensors_file.read_folder(folder)
+        self.tensors = {name.removeprefix(self.prefix): array.astype(np.float64) for name, array in tensors.items()}
+
+    def linear(self, x, name):
+        return x @ self.tensors[f"{name}.weight"].T
+
+    def mixed(self, q, k, v, bias=0.0, causal=False):
+        """(heads, tokens, columns) each; keys and values may have fewer heads."""
+        k, v = (np.repeat(x, len(q) // len(x), axis=0) for x in (k, v))
+        scores = q @ k.swapaxes(1, 2) + bias
+        if causal:
+            scores = np.where(np.tri(*scores.shape[1:], dtype=bool), scores, -np.inf)
+        sums = self.factor * (softmax(scores) @ v)
+        return sums.swapaxes(0, 1).reshape(q.shape[1], -1)
+
+
+class Gpt2(Family):
+    prefix = "transformer."
+
+    def linear(self, x, name):
+        return x @ self.tensors[f"{name}.weight"] + self.tensors[f"{name}.bias"]
+
+    def norm(self, x, name):
+        eps = self.config["layer_norm_epsilon"]
+        return layer_norm(x, self.tensors[f"{name}.weight"], self.tensors[f"{name}.bias"], eps)
+
+    def __call__(self, ids):
+        heads = self.config["n_head"]
+        x = self.tensors["wte.weight"][ids] + self.tensors["wpe.weight"][: len(ids)]
+        for layer in range(self.config["n_layer"]):
+            own = f"h.{layer}."
+            qkv = np.split(self.linear(self.norm(x, f"{own}ln_1"), f"{own}attn.c_attn"), 3, axis=1)
+            q, k, v = (heads_of(part, heads) for part in qkv)
+            x = x + self.linear(self.mixed(q / math.sqrt(q.shape[2]), k, v, causal=True), f"{own}attn.c_proj")
+            inner = self.linear(self.norm(x, f"{own}ln_2"), f"{own}mlp.c_fc")
+            x = x + self.linear(ACTIVATIONS[self.config["activation_function"]](inner), f"{own}mlp.c_proj")
+        return self.norm(x, "ln_f")
+
+
+class Llama(Family):
+    prefix = "model."
+
+    def frequencies(self):
+        """Those of LLaMA 3.1: long waves are stretched, short ones are not, and what is between is interpolated."""
+        rope = self.config["rope_parameters"]
+        columns = self.config["head_dim"]
+        usual = rope["rope_theta"] ** (-np.arange(0, columns, 2) / columns)
+        turns = rope["original_max_position_embeddings"] * usual / (2 * math.pi)
+        low, high = rope["low_freq_factor"], rope["high_freq_factor"]
+        kept = np.clip((turns - low) / (high - low), 0, 1)
+        return usual * (kept + (1 - kept) / rope["factor"])
+
+    def turned(self, x):
+        angles = np.arange(x.shape[1])[:, None] * self.frequencies()
+        first, second = np.split(x, 2, axis=-1)
+        cos, sin = np.cos(angles), np.sin(angles)
+        return np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
+
+    def __call__(self, ids):
+        config, eps = self.config, self.config["rms_norm_eps"]
+        counts = [config["num_attention_heads"], *[config["num_key_value_heads"]] * 2]
+        x = self.tensors["embed_tokens.weight"][ids]
+        for layer in range(config["num_hidden_layers"]):
+            own = f"layers.{layer}."
+            normed = rms_norm(x, self.tensors[f"{own}input_layernorm.weight"], eps)
+            parts = (self.linear(normed, f"{own}self_attn.{part}_proj") for part in "qkv")
+            q, k, v = (heads_of(part, heads) for part, heads in zip(parts, counts, strict=True))
+            q, k = self.turned(q) / math.sqrt(config["head_dim"]), self.turned(k)
+            x = x + self.linear(self.mixed(q, k, v, causal=True), f"{own}self_attn.o_proj")
+            normed = rms_norm(x, self.tensors[f"{own}post_attention_layernorm.weight"], eps)
+            gate = ACTIVATIONS[config["hidden_act"]](self.linear(normed, f"{own}mlp.gate_proj"))
+            x = x + self.linear(gate * self.linear(normed, f"{own}mlp.up_proj"), f"{own}mlp.down_proj")
+        return rms_norm(x, self.tensors["norm.weight"], eps)
+
+
+class T5(Family):
+    """The encoder, without a gate."""
+
+    def bias(self, queries, keys, part="encoder"):
+        """Raffel et al. 2020: half of the buckets for each direction; near distances have one each."""
+        config = self.config
+        distance = np.arange(keys) - np.arange(queries)[:, None]
+        buckets = config["relative_attention_num_buckets"] // 2
+        exact = buckets // 2
+        length = np.abs(distance)
+        ratio = np.log(np.maximum(length, 1) / exact) / math.log(config["relative_attention_max_distance"] / exact)
+        far = np.minimum(exact + (ratio * (buckets - exact)).astype(int), buckets - 1)
+        bucket = np.where(length < exact, length, far) + buckets * (distance > 0)
+        table = self.tensors[f"{part}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"]
+        return table[bucket].transpose(2, 0, 1)
+
+    def norm(self, x, name):
+        return rms_norm(x, self.tensors[f"{name}.weight"], self.config["layer_norm_epsilon"])
+
+    def attention(self, x, keys, name, **scores):
+        q, k, v = (
+            heads_of(self.linear(of, f"{name}.{part}"), self.config["num_heads"])
+            for of, part in ((x, "q"), (keys, "k"), (keys, "v"))
+        )
+        return self.linear(self.mixed(q, k, v, **scores), f"{name}.o")
+
+    def feed_forward(self, x, name):
+        inner = ACTIVATIONS[self.config["dense_act_fn"]](self.linear(x, f"{name}.wi"))
+        return self.linear(inner, f"{name}.wo")
+
+    def __call__(self, ids):
+        x = self.tensors["shared.weight"][ids]
+        bias = self.bias(len(ids), len(ids))
+        for block in range(self.config["num_layers"]):
+            own = f"encoder.block.{block}.layer."
+            normed = self.norm(x, f"{own}0.layer_norm")
+            x = x + self.attention(normed, normed, f"{own}0.SelfAttention", bias=bias)
+            x = x + self.feed_forward(self.norm(x, f"{own}1.layer_norm"), f"{own}1.DenseReluDense")
+        return self.norm(x, "encoder.final_layer_norm")
+
+
+#: By the fixture that it computes, with its pooling.
+REFERENCES = {"gpt2": (Gpt2, "mean"), "llama": (Llama, "lasttoken"), "t5": (T5, "mean")}

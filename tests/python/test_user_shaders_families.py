@@ -1,0 +1,155 @@
+"""A user's `attention-output` in models of every family: it runs in `encode`, or registering says that it does not."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import LONG, need_vulkan
+from models import families, family_reference
+from models.golden import per_text, same_bits
+from models.reference import pool
+
+from grilly import ShaderCompiler, ShaderCompilerConfig, VulkanSentenceTransformer
+from grilly.backend import shader_registry
+from grilly.errors import NotFiniteError
+
+TABLE = families.table()
+FLOAT32 = 1e-5  # max|a-b| / max|b|, as in tests/models/test_families.py
+SHADERS = Path(__file__).parents[2] / "shaders"
+#: The architecture under which shaders of a model_type are registered, where it has another name.
+ARCHITECTURES = {"gpt2": "gpt", "gpt_neox": "gpt", "mt5": "t5"}
+ARCHITECTURES |= dict.fromkeys(("gemma2", "mistral", "qwen2", "qwen3"), "llama")
+#: On lavapipe one of each kind: causal, by the last token, rotary in part, grouped, windows, norms of heads, capped,
+#: windows for some layers, biases by distance, ALiBi, and what stays fused.
+KINDS = "gpt2 gpt2-matrix gpt_neox llama mistral qwen3 gemma2 modernbert mpnet t5 jina-bert deberta-v2".split()
+FEW = slice(None, None, 5)  # of the texts: from one token to the longest
+
+OWN = (SHADERS / "attention" / "attention-output.glsl").read_text(encoding="utf-8")
+TILE = (SHADERS / "include" / "attention-output-tile.glsl").read_text(encoding="utf-8")
+#: grilly's generic shader, its results times FACTOR.
+COPY = OWN.replace('#include "attention-output-tile.glsl"', TILE).replace("= result[i]", "= FACTOR * result[i]")
+COPY = COPY.replace("#version 460\n", "#version 460\n#extension GL_GOOGLE_include_directive : require\n")
+#: The same, infinite where a weight of a key that a causal model with a window hides is not exactly zero.
+STRICT = COPY.replace(
+    "return mix(quad, vec4(0.0), bvec4(!there));\n}\n\n// values",
+    """for (uint j = 0u; j < 4u; j++) {
+        bool hidden = key + j > row || (WINDOW > 0u && row - key - j > WINDOW);
+        quad[j] = hidden && quad[j] != 0.0 ? 1.0 / 0.0 : quad[j];
+    }
+    return mix(quad, vec4(0.0), bvec4(!there));
+}
+
+// values""",
+)
+
+
+def pairs():
+    for name in TABLE:
+        yield pytest.param(name, "cpu", id=f"{name}-cpu")
+    for name in TABLE if LONG else KINDS:
+        yield pytest.param(name, "vulkan", id=f"{name}-vulkan", marks=pytest.mark.vulkan)
+
+
+@pytest.fixture(scope="module")
+def golden() -> dict[str, np.ndarray]:
+    with np.load(families.FIXTURES / "families.npz") as file:
+        return dict(file)
+
+
+@pytest.fixture
+def register(tmp_path):
+    """`register(name, text, FACTOR=2.0)`: the text in place of `attention-output` for a fixture's architecture."""
+    made = []
+
+    def place(name, text=COPY, **defines) -> str:
+        model_type = TABLE[name]["files"]["config.json"]["model_type"]
+        made.append(ARCHITECTURES.get(model_type, model_type))
+        (tmp_path / "mine.glsl").write_text(text, encoding="utf-8")
+        given = {"FACTOR": 1.0} | defines
+        compiler = ShaderCompiler(ShaderCompilerConfig(tmp_path, cache_directory=tmp_path / "cache", defines=given))
+        shader_registry.register_architecture_shader("attention-output", made[-1], "mine", compiler=compiler)
+        return made[-1]
+
+    yield place
+    for architecture in made:
+        shader_registry.unregister("attention-output", architecture)
+
+
+def relative(found, expected) -> float:
+    return float(np.abs(found.astype(np.float64) - expected).max() / np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name, device", list(pairs()))
+def test_it_runs_in_encode_or_registering_says_so(name, device, golden, register, tmp_path, caplog):
+    if device == "vulkan":
+        need_vulkan()
+    config = TABLE[name]["files"]["config.json"]
+    with caplog.at_level("WARNING", logger="grilly"):
+        register(name)
+    warned = "attention-output is registered for" in caplog.text
+    assert warned == (
+        f"attention of {config['model_type']} models stays fused (its scores have terms by" in caplog.text
+    )
+    folder = families.build(name, tmp_path)
+    texts = [str(text) for text in golden["texts"]][FEW]
+    with VulkanSentenceTransformer(folder, device=device, dtype="float32") as model:
+        assert model.backend == device
+        lines = model.plan.splitlines()
+        outcomes = [line for line in lines if line.startswith("attention: ")]
+        ops = [line.split()[1] for line in lines if line[:3].strip().isdigit()]
+        reason = f"a shader of the user is registered for attention-output, {config['model_type']}: mine"
+        if warned:
+            assert all(": fused into " in line for line in outcomes) and "attention_output" not in ops
+            kept = [line for line in lines if line.startswith("attention_parts: declined at layer ")]
+            assert len(kept) == len(outcomes) and all(line.endswith(f"content, although {reason}") for line in kept)
+            assert "stays fused (its scores have terms by distance and content), although " in caplog.text
+        else:
+            assert all(line.startswith("attention: declined at layer ") for line in outcomes)
+            assert all(line.endswith(f": {reason}") for line in outcomes)
+            assert ops.count("attention_output") == len(outcomes) > 0 and "attention" not in ops
+            assert "stays fused" not in caplog.text
+        found = model.encode(texts, normalize_embeddings=False)
+        assert relative(found, golden[f"{name}/rows"][FEW]) <= FLOAT32
+        alone = np.stack([model.encode(text, normalize_embeddings=False) for text in texts])
+        assert same_bits(alone, found), "a text has the same bits in any batch"
+
+
+@pytest.mark.parametrize("name", family_reference.REFERENCES)
+def test_what_it_changes_is_what_the_numbers_say(name, device, golden, register, tmp_path):
+    """Twice the weighted sums of every layer, against NumPy in float64; the CPU computes what the operation means."""
+    folder = families.build(name, tmp_path)
+    reference, pooling = family_reference.REFERENCES[name]
+    ids, width = per_text(golden[f"{name}/ids"])[FEW], golden[f"{name}/rows"].shape[1]
+
+    def expected(factor: float) -> np.ndarray:
+        model = reference(folder, factor)
+        return np.stack([pool(pooling, model(np.array(text)), 0) if text else np.zeros(width) for text in ids])
+
+    # Rotary frequencies are float32 numbers in transformers and not here.
+    assert relative(expected(1.0), golden[f"{name}/rows"][FEW]) <= 1e-6
+    assert register(name, FACTOR=2.0) in ("gpt", "llama", "t5")
+    texts = [str(text) for text in golden["texts"]][FEW]
+    with VulkanSentenceTransformer(folder, device=device, dtype="float32") as model:
+        found = model.encode(texts, normalize_embeddings=False)
+    assert relative(found, expected(2.0 if device == "vulkan" else 1.0)) <= FLOAT32
+    assert (relative(found, golden[f"{name}/rows"][FEW]) > 0.1) == (device == "vulkan")
+
+
+@pytest.mark.parametrize("name", ["gpt2", "mistral"])
+def test_weights_of_hidden_keys_are_exactly_zero(vulkan, name, golden, register, tmp_path):
+    assert STRICT != COPY
+    register(name, STRICT)
+    texts = [str(text) for text in golden["texts"]][FEW]
+    with VulkanSentenceTransformer(families.build(name, tmp_path), dtype="float32") as model:
+        assert ("attention_bias" in model.plan) == (name == "mistral")
+        found = model.encode(texts, normalize_embeddings=False)
+    assert relative(found, golden[f"{name}/rows"][FEW]) <= FLOAT32
+
+
+def test_weights_of_keys_that_are_seen_are_not(vulkan, golden, register, tmp_path):
+    """What the test above relies on: the shader tells of a weight that is not zero."""
+    register("t5", STRICT)
+    text = max(map(str, golden["texts"]), key=len)
+    with VulkanSentenceTransformer(families.build("t5", tmp_path), dtype="float32") as model:
+        with pytest.raises(NotFiniteError):
+            model.encode(text)
