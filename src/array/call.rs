@@ -118,7 +118,7 @@ impl Counted {
             Dim::Tokens => _ = self.tokens.get_or_insert(rows),
             Dim::Texts => _ = self.texts.get_or_insert(rows),
             Dim::Boundaries => _ = self.texts.get_or_insert(rows.saturating_sub(1)),
-            Dim::Fixed(_) | Dim::Length | Dim::Counted(_) => {}
+            Dim::Fixed(_) | Dim::Length | Dim::Counted(_) | Dim::LengthOf(_) => {}
         }
         if dim.size(self.counts()) == rows {
             shape.0[0] = dim;

@@ -147,7 +147,7 @@ impl Program {
             let value = graph.value(*id);
             for (axis, size) in value.shape.0.iter().zip(&array.shape) {
                 counts.set(*axis, *size);
-                if !matches!(axis, Dim::Fixed(_) | Dim::Length) && *size > axis.size(self.most) {
+                if !matches!(axis, Dim::Fixed(_)) && !axis.is_length() && *size > axis.size(self.most) {
                     let (name, most) = (&value.name, axis.size(self.most));
                     let problem = format!("{name} has {size} along {axis}, prepared are at most {most}");
                     return Err(Error::InvalidArgument(problem));

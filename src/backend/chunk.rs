@@ -28,7 +28,7 @@ impl Chunk {
             Dim::Tokens => Some(self.tokens.clone()),
             Dim::Texts => Some(self.texts.clone()),
             Dim::Boundaries => Some(self.texts.start..self.texts.end + 1),
-            Dim::Fixed(_) | Dim::Length | Dim::Counted(_) => None,
+            Dim::Fixed(_) | Dim::Length | Dim::Counted(_) | Dim::LengthOf(_) => None,
         }
     }
 }

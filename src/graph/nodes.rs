@@ -85,6 +85,9 @@ pub struct Graph {
     pub states: Vec<ValueId>,
     /// Values returned to the caller, in order.
     pub outputs: Vec<ValueId>,
+    /// The rows of which all texts of a run have equally many, [`Dim::Tokens`] or [`Dim::Counted`], each with the input
+    /// that has their boundaries; none if texts may have any lengths.
+    pub lengths: Vec<(Dim, ValueId)>,
     /// Values that are others after a node has written in their place.
     updates: Vec<ValueId>,
 }
@@ -334,10 +337,9 @@ impl Graph {
         self.nodes.retain(|_| needed.next().unwrap_or(true));
     }
 
-    /// Whether all texts of a batch must have the same length: some value has an axis of [`Dim::Length`].
+    /// Whether all texts of a run must have the same length.
     pub fn needs_one_length(&self) -> bool {
-        let results = self.nodes.iter().flat_map(|node| &node.results);
-        results.into_iter().any(|id| self.value(*id).shape.0.contains(&Dim::Length))
+        !self.lengths.is_empty()
     }
 
     /// Floating-point operations of a batch.

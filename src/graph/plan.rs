@@ -92,19 +92,20 @@ impl Plan {
         plan
     }
 
-    /// The plan for batches with exactly these counts: constants, values with an axis [`Dim::Length`], and operands of
-    /// the ops that take [known axes alone](Op::is_sized) get their sizes.
+    /// The plan for batches with exactly these counts: constants, values of which the length of texts is an axis, and
+    /// operands of the ops that take [known axes alone](Op::is_sized) get their sizes.
     ///
     /// # Errors
     /// As [`Graph::apply`], for sizes that such an op refuses.
     pub fn at(&self, counts: Counts) -> Result<Self> {
         let mut plan = self.clone();
         let graph = &mut plan.graph;
+        graph.lengths.clear();
         for place in 0..graph.values.len() {
             let Value { shape, source, .. } = &graph.values[place];
             let sizes = Shape::fixed(&shape.sizes(counts));
             match *source {
-                _ if shape.0.contains(&Dim::Length) => graph.values[place].shape = sizes,
+                _ if shape.0.iter().any(|dim| dim.is_length()) => graph.values[place].shape = sizes,
                 Source::Filled(bits) if *shape != sizes => {
                     graph.values[place].source = Source::View(graph.filled(f32::from_bits(bits), sizes));
                 }
@@ -253,7 +254,8 @@ impl std::fmt::Display for Plan {
             writeln!(f)?;
         }
         if self.graph.needs_one_length() {
-            writeln!(f, "in groups of texts of one length S")?;
+            let lengths: Vec<String> = self.graph.lengths.iter().map(|(rows, _)| rows.per_text().to_string()).collect();
+            writeln!(f, "in groups of texts of one length {}", lengths.join(" and "))?;
         }
         for (i, buffer) in self.buffers.iter().enumerate() {
             writeln!(f, "buffer {i}: [{}] of {} bytes", buffer.rows, buffer.row_bytes)?;

@@ -246,7 +246,8 @@ impl Op {
         let of = Shapes::new(self, operands)?;
         of.check()?;
         let results = forward!(self, op => op.infer(&of))?;
-        let later = |shape: &&Shape| shape.0.iter().skip(1).any(|dim| !matches!(dim, Dim::Fixed(_) | Dim::Length));
+        let counted = |dim: &Dim| !matches!(dim, Dim::Fixed(_)) && !dim.is_length();
+        let later = |shape: &&Shape| shape.0.iter().skip(1).any(counted);
         match results.iter().find(later) {
             Some(shape) => Err(of.fault(format!("its result would be {shape}; a batch counts no axis but the first"))),
             None => Ok(results),

@@ -45,7 +45,7 @@ impl Counts {
             Dim::Texts => self.texts = size,
             Dim::Boundaries => self.texts = size.saturating_sub(1),
             Dim::Counted(number) => self.others[number] = size,
-            Dim::Fixed(_) | Dim::Length => {}
+            Dim::Fixed(_) | Dim::Length | Dim::LengthOf(_) => {}
         }
     }
 
@@ -78,6 +78,8 @@ pub enum Dim {
     /// Rows that are neither tokens nor texts, `R<number>`: tokens of a second sequence, rows routed to an expert, rows
     /// of a cache. The number is less than [`Counts::OTHERS`].
     Counted(usize),
+    /// The rows of [`Dim::Counted`] of each text, `S<number>`, in a batch whose texts all have equally many.
+    LengthOf(usize),
 }
 
 impl Dim {
@@ -90,7 +92,22 @@ impl Dim {
             Dim::Boundaries => counts.texts + 1,
             Dim::Length => counts.tokens / counts.texts.max(1),
             Dim::Counted(number) => counts.others[number],
+            Dim::LengthOf(number) => counts.others[number] / counts.texts.max(1),
         }
+    }
+
+    /// The number of rows of each text, of rows that texts have; itself for others.
+    pub fn per_text(self) -> Dim {
+        match self {
+            Dim::Tokens => Dim::Length,
+            Dim::Counted(number) => Dim::LengthOf(number),
+            other => other,
+        }
+    }
+
+    /// Whether it is the number of rows of each text.
+    pub fn is_length(self) -> bool {
+        matches!(self, Dim::Length | Dim::LengthOf(_))
     }
 }
 
@@ -103,6 +120,7 @@ impl std::fmt::Display for Dim {
             Dim::Boundaries => f.write_str("B+1"),
             Dim::Length => f.write_str("S"),
             Dim::Counted(number) => write!(f, "R{number}"),
+            Dim::LengthOf(number) => write!(f, "S{number}"),
         }
     }
 }
@@ -114,15 +132,15 @@ impl std::str::FromStr for Dim {
     ///
     /// ```
     /// use grilly::ops::Dim;
-    /// let axes = ["7", "T", "R2"].map(|axis| axis.parse::<Dim>().unwrap());
-    /// assert_eq!(axes, [Dim::Fixed(7), Dim::Tokens, Dim::Counted(2)]);
+    /// let axes = ["7", "T", "R2", "S2"].map(|axis| axis.parse::<Dim>().unwrap());
+    /// assert_eq!(axes, [Dim::Fixed(7), Dim::Tokens, Dim::Counted(2), Dim::LengthOf(2)]);
     /// ```
     fn from_str(text: &str) -> Result<Self> {
-        let counted = (0..Counts::OTHERS).map(Dim::Counted);
+        let counted = (0..Counts::OTHERS).flat_map(|number| [Dim::Counted(number), Dim::LengthOf(number)]);
         let mut known = [Dim::Tokens, Dim::Texts, Dim::Boundaries, Dim::Length].into_iter().chain(counted);
         let named = known.find(|dim| dim.to_string() == text);
         named.or_else(|| text.parse().ok().map(Dim::Fixed)).ok_or_else(|| {
-            Error::InvalidArgument(format!("an axis is {text:?}, expected a size, T, B, B+1, S, or R0 to R5"))
+            Error::InvalidArgument(format!("an axis is {text:?}, expected a size, T, B, B+1, S, R0 to R5, or S0 to S5"))
         })
     }
 }

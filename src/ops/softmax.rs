@@ -55,7 +55,8 @@ impl Operation for Softmax {
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         let x = &of["x"];
-        if self.causal && !matches!(x.0[..], [.., Dim::Fixed(_) | Dim::Length, _]) {
+        let sized = |rows: Dim| matches!(rows, Dim::Fixed(_)) || rows.is_length();
+        if self.causal && !matches!(x.0[..], [.., rows, _] if sized(rows)) {
             return Err(of.wrong("x", "rows and columns for causal"));
         }
         if of.get("keep").is_some_and(|keep| Broadcast::of(x, keep).is_none()) {

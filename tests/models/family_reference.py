@@ -1,4 +1,4 @@
-"""Three families in float64 NumPy, text by text: GPT-2, LLaMA and T5's encoder, as in transformers.
+"""Three families in float64 NumPy, text by text: GPT-2, LLaMA and T5, as in transformers.
 
 `factor` multiplies the weighted sums of every attention: what a shader of the user's may do.
 """
@@ -106,18 +106,20 @@ class Llama(Family):
 
 
 class T5(Family):
-    """The encoder, without a gate."""
+    """The encoder's states, or the decoder's, without a gate."""
 
-    def bias(self, queries, keys, part="encoder"):
-        """Raffel et al. 2020: half of the buckets for each direction; near distances have one each."""
+    def bias(self, tokens, part):
+        """Raffel et al. 2020: near distances have a bucket each; of an encoder half of all are for each direction."""
         config = self.config
-        distance = np.arange(keys) - np.arange(queries)[:, None]
-        buckets = config["relative_attention_num_buckets"] // 2
+        distance = np.arange(tokens) - np.arange(tokens)[:, None]
+        buckets = config["relative_attention_num_buckets"] // (2 if part == "encoder" else 1)
         exact = buckets // 2
         length = np.abs(distance)
         ratio = np.log(np.maximum(length, 1) / exact) / math.log(config["relative_attention_max_distance"] / exact)
         far = np.minimum(exact + (ratio * (buckets - exact)).astype(int), buckets - 1)
-        bucket = np.where(length < exact, length, far) + buckets * (distance > 0)
+        bucket = np.where(length < exact, length, far)
+        # A decoder does not see what is after the query.
+        bucket = np.where(distance > 0, bucket + buckets if part == "encoder" else 0, bucket)
         table = self.tensors[f"{part}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"]
         return table[bucket].transpose(2, 0, 1)
 
@@ -131,19 +133,25 @@ class T5(Family):
         )
         return self.linear(self.mixed(q, k, v, **scores), f"{name}.o")
 
-    def feed_forward(self, x, name):
-        inner = ACTIVATIONS[self.config["dense_act_fn"]](self.linear(x, f"{name}.wi"))
-        return self.linear(inner, f"{name}.wo")
+    def stack(self, ids, part, blocks, states=None):
+        x = self.tensors["shared.weight"][ids]
+        scores = {"bias": self.bias(len(ids), part), "causal": part == "decoder"}
+        for block in range(blocks):
+            own = f"{part}.block.{block}.layer."
+            normed = self.norm(x, f"{own}0.layer_norm")
+            x = x + self.attention(normed, normed, f"{own}0.SelfAttention", **scores)
+            if states is not None:
+                x = x + self.attention(self.norm(x, f"{own}1.layer_norm"), states, f"{own}1.EncDecAttention")
+            last = f"{own}{1 if states is None else 2}."
+            inner = self.linear(self.norm(x, f"{last}layer_norm"), f"{last}DenseReluDense.wi")
+            x = x + self.linear(ACTIVATIONS[self.config["dense_act_fn"]](inner), f"{last}DenseReluDense.wo")
+        return self.norm(x, f"{part}.final_layer_norm")
 
     def __call__(self, ids):
-        x = self.tensors["shared.weight"][ids]
-        bias = self.bias(len(ids), len(ids))
-        for block in range(self.config["num_layers"]):
-            own = f"encoder.block.{block}.layer."
-            normed = self.norm(x, f"{own}0.layer_norm")
-            x = x + self.attention(normed, normed, f"{own}0.SelfAttention", bias=bias)
-            x = x + self.feed_forward(self.norm(x, f"{own}1.layer_norm"), f"{own}1.DenseReluDense")
-        return self.norm(x, "encoder.final_layer_norm")
+        return self.stack(ids, "encoder", self.config["num_layers"])
+
+    def decode(self, ids, decoder_ids):
+        return self.stack(decoder_ids, "decoder", self.config["num_decoder_layers"], self(ids))
 
 
 #: By the fixture that it computes, with its pooling.

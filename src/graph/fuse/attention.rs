@@ -1,7 +1,7 @@
 //! Expansion of `attention` into products, softmax and weighted sums where one of them must stay unfused.
 //!
-//! The ops do not support texts of different lengths, so after expansion texts of one length run at a time:
-//! [`Dim::Length`]. They read queries, keys and values each alone, so what computes them together becomes three
+//! The ops do not support texts of different lengths, so after expansion texts of one length run at a time
+//! ([`Graph::lengths`]). They read queries, keys and values each alone, so what computes them together becomes three
 //! computations ([`columns`]).
 
 use super::{Attempt, Fusion, columns};
@@ -43,18 +43,25 @@ fn reason(op: &Attention, fusion: &Fusion<'_>) -> Option<String> {
     parts(op, fusion.architecture).iter().find_map(|(op, operands)| (fusion.apart)(op, *operands))
 }
 
-/// Checks that the op has parts.
+/// Checks that the op has parts, for keys that are rows of the queries' texts or of a second sequence.
 ///
 /// # Errors
 /// The reason why it has none.
 fn check(graph: &Graph, op: &Attention, operands: &[ValueId]) -> Result<(), String> {
     let shape = |place: usize| &graph.value(operands[place]).shape;
+    let [q_offsets, kv_offsets] = [operands[3], operands[4]];
+    let alike = match shape(1).rows() {
+        Dim::Tokens => q_offsets == kv_offsets,
+        rows => matches!(rows, Dim::Counted(_)) && op.shared_by == 1,
+    };
     let fault = if op.distances.is_some() {
         BY_CONTENT
-    } else if operands[3] != operands[4] || shape(1).rows() != Dim::Tokens || op.shared_by > 1 {
-        "its queries and keys are of different texts"
+    } else if !alike {
+        "its queries and keys are not of as many texts"
     } else if op.align_end {
         "its positions count from the last key"
+    } else if op.window > 0 && q_offsets != kv_offsets {
+        "its window may hide all keys of another sequence"
     } else if op.bias && shape(5).rows() != Dim::Fixed(op.heads) {
         "its biases differ between texts"
     } else {
@@ -74,6 +81,13 @@ fn take_apart(graph: &mut Graph, index: usize, architecture: &str) -> Result<(),
     let mixed = mixed?;
     graph.nodes.splice(index..=index, nodes);
     graph.values[node.results[0].0].source = Source::View(mixed);
+    for (place, offsets) in [(0, 3), (1, 4)] {
+        let rows = graph.value(node.operands[place]).shape.rows();
+        let bounded = (rows, node.operands[offsets]);
+        if !graph.lengths.contains(&bounded) {
+            graph.lengths.push(bounded);
+        }
+    }
     Ok(())
 }
 
@@ -86,7 +100,8 @@ fn add(graph: &mut Graph, node: &Node, op: &Attention, architecture: &str) -> Re
     for (place, (label, first, heads)) in of.into_iter().enumerate() {
         let label = format!("{name} {label}");
         let part = columns::of(graph, &label, operands[place], first..first + heads * op.head_dim)?;
-        let shape = Shape(vec![Dim::Texts, Dim::Length, Dim::Fixed(heads), Dim::Fixed(op.head_dim)]);
+        let length = graph.value(operands[place]).shape.rows().per_text();
+        let shape = Shape(vec![Dim::Texts, length, Dim::Fixed(heads), Dim::Fixed(op.head_dim)]);
         given.push(graph.view(&label, part, shape));
     }
     let mut last = given[0];

@@ -42,7 +42,7 @@ impl Rows {
     pub fn new(count: Dim, columns: u32) -> Rows {
         let (rows_of, rows) = match count {
             Dim::Fixed(n) => (0, n as u32),
-            Dim::Length => (0, 0),
+            Dim::Length | Dim::LengthOf(_) => (0, 0),
             Dim::Tokens => (1, 1),
             Dim::Texts => (2, 1),
             Dim::Boundaries => (3, 1),
@@ -58,7 +58,7 @@ impl Rows {
     pub fn of(shape: &Shape) -> Result<Rows> {
         let count = match shape.0.as_slice() {
             [] | [Dim::Fixed(_)] => Dim::Fixed(1),
-            [rows] | [rows, Dim::Fixed(_)] if *rows != Dim::Length => *rows,
+            [rows] | [rows, Dim::Fixed(_)] if !rows.is_length() => *rows,
             axes if axes.iter().all(|d| matches!(d, Dim::Fixed(_))) => {
                 Dim::Fixed(shape.elements(Default::default()) / shape.columns().max(1))
             }

@@ -149,12 +149,15 @@ fn caps_windows_and_biases_are_an_op_before_the_softmax() {
 fn what_has_no_parts_stays_fused_and_is_said_so() {
     let distances = Attention { distances: Some([Some(0), None]), ..Attention::default() };
     let aligned = Attention { align_end: true, ..Attention::default() };
-    for (with, fault) in [
-        (distances, "its scores have terms by distance and content"),
-        (aligned, "its positions count from the last key"),
+    let window = Attention { window: 3, ..Attention::default() };
+    for (graph, fault) in [
+        (graph(&COLUMNS, false, distances), "its scores have terms by distance and content"),
+        (graph(&COLUMNS, false, aligned), "its positions count from the last key"),
+        (cross(window), "its window may hide all keys of another sequence"),
     ] {
-        let plan = plan(graph(&COLUMNS, false, with), "mine");
-        assert_eq!(names(&plan), ["linear", "attention", "linear"]);
+        let before = names(&Plan::new(graph.clone()));
+        let plan = plan(graph, "mine");
+        assert!(before.contains(&"attention") && names(&plan) == before);
         let text = plan.to_string();
         assert!(text.contains("attention: fused into attention\n"), "{text}");
         assert!(
@@ -162,6 +165,32 @@ fn what_has_no_parts_stays_fused_and_is_said_so() {
             "{text}"
         );
     }
+}
+
+/// Attention of a product to a product of a second sequence, with the attributes of `with`.
+fn cross(with: Attention) -> Graph {
+    let mut graph = Graph::new();
+    let x = graph.input("x", Shape::matrix(Dim::Tokens, 8), DType::F32);
+    let states = graph.input("states", Shape::matrix(Dim::Counted(1), 5), DType::F32);
+    let [own, other] = ["own", "other"].map(|name| graph.input(name, Shape::vector(Dim::Boundaries), DType::U32));
+    let q = linear(&mut graph, "queries", x, &COLUMNS[..1]);
+    let kv = linear(&mut graph, "keys and values", states, &COLUMNS[1..]);
+    let heads = Attention { heads: HEADS, kv_heads: GROUPS, head_dim: WIDE, v_column: GROUPS * WIDE, ..with };
+    let mixed = graph.node("attention", heads, &[q, kv, kv, own, other]).unwrap();
+    graph.outputs = vec![mixed];
+    graph
+}
+
+#[test]
+fn keys_of_a_second_sequence_have_a_length_of_their_own() {
+    let plan = plan(cross(Attention { causal: true, ..Attention::default() }), "mine");
+    assert_eq!(names(&plan), ["linear", "linear", "linear", "attention_scores", "softmax", "attention_output"]);
+    let shape = |node: usize| plan.graph.value(plan.graph.nodes[node].results[0]).shape.clone();
+    assert_eq!((shape(3).to_string(), shape(5).to_string()), ("[B, 4, S, S1]".into(), "[B, S, 4, 6]".into()));
+    assert_eq!(shape(3).sizes(Counts::new(10, 2).with(1, 14)), [2, 4, 5, 7]);
+    assert!(plan.to_string().contains("texts of one length S and S1\n"), "{plan}");
+    let [own, other] = [plan.graph.inputs[2], plan.graph.inputs[3]];
+    assert_eq!(plan.graph.lengths, [(Dim::Tokens, own), (Dim::Counted(1), other)]);
 }
 
 #[test]
