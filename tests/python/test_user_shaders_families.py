@@ -1,4 +1,4 @@
-"""A user's `attention-output` in models of every family: it runs in `encode`, or registering says that it does not."""
+"""A user's `attention-output` in every family: it runs in `encode` and `decode_states`, or registering warns."""
 
 from pathlib import Path
 
@@ -133,6 +133,40 @@ def test_what_it_changes_is_what_the_numbers_say(name, device, golden, register,
         found = model.encode(texts, normalize_embeddings=False)
     assert relative(found, expected(2.0 if device == "vulkan" else 1.0)) <= FLOAT32
     assert (relative(found, golden[f"{name}/rows"][FEW]) > 0.1) == (device == "vulkan")
+
+
+@pytest.mark.parametrize("factor", [1.0, 2.0])
+def test_decode_states_runs_it(device, golden, register, tmp_path, factor):
+    """In attention of T5's decoder to its own tokens and to the encoder's states, whose lengths differ."""
+    config = TABLE["t5"]["files"]["config.json"]
+    folder = families.build("t5", tmp_path)
+    register("t5", FACTOR=factor)
+    ids = per_text(golden["t5/ids"])
+    pairs = [(text, other) for text, other, is_shifted in golden["t5/pairs"] if is_shifted]
+    assert len({(len(ids[text]), len(ids[other])) for text, other in pairs}) > 5
+    rows = sum(len(ids[other]) for _, other in pairs)  # of the goldens, whose pairs that are not shifted are the last
+    pairs += pairs[:2] + pairs[:1]  # some have the same lengths
+    texts, others = ([str(golden["texts"][pair[place]]) for pair in pairs] for place in (0, 1))
+    with VulkanSentenceTransformer(folder, device=device, dtype="float32") as model:
+        found = model.decode_states(texts, others)
+        alone = [model.decode_states(*pair) for pair in zip(texts, others)]
+        lines = model.decoder_plan.splitlines()
+    assert all(same_bits(*each) for each in zip(found, alone))
+    reason = "a shader of the user is registered for attention-output, t5: mine"
+    layers, kinds = range(config["num_decoder_layers"]), ("attention", "cross-attention")
+    declined = [f"attention: declined at layer {layer} {kind}: {reason}" for layer in layers for kind in kinds]
+    assert [line for line in lines if line.startswith("attention: ")] == declined
+    assert "in groups of texts of one length S and S0" in lines
+
+    def expected(factor: float) -> list[np.ndarray]:
+        reference, start = family_reference.T5(folder, factor), config["decoder_start_token_id"]
+        return [reference.decode(ids[text], [start, *ids[other][:-1]]) for text, other in pairs]
+
+    numbers = np.concatenate(found)
+    usual = np.concatenate(expected(1.0))
+    assert relative(usual[:rows], golden["t5/states"][:rows]) <= 1e-6
+    assert relative(numbers, np.concatenate(expected(factor)) if device == "vulkan" else usual) <= FLOAT32
+    assert (relative(numbers, usual) > 0.1) == (device == "vulkan" and factor != 1.0)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "mistral"])
