@@ -1,15 +1,17 @@
 //! The complete path from texts to embeddings.
 
 mod decode;
+mod described;
 mod load;
 mod parts;
 mod run;
 mod stages;
+mod tasks;
 mod tokens;
 
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, RwLock};
 
 use ndarray::Array2;
@@ -19,9 +21,10 @@ use crate::dtype::DType;
 use crate::model::config::SentenceConfig;
 use crate::model::dtype::DTypeChoice;
 use crate::model::encoder::outputs;
-use crate::model::heads::{First, Head, Modules};
+use crate::model::heads::Modules;
+use crate::model::routes::{Listing, Row};
 use crate::model::spec::EncoderSpec;
-use crate::text::tokenizer::{Tokenizer, Tokens};
+use crate::text::tokenizer::Tokenizer;
 use crate::{Error, Result};
 pub use decode::DecodeOptions;
 use parts::Parts;
@@ -40,8 +43,10 @@ pub struct LoadOptions {
     pub max_seq_length: Option<usize>,
     /// CPU threads; `None` for all that the process may use.
     pub num_threads: Option<usize>,
-    /// Maximum bytes of device memory.
+    /// Maximum bytes of device memory, for the weights of one task.
     pub memory_limit: Option<u64>,
+    /// The task whose adapter encodes texts without a task; `None` for the model's own.
+    pub default_task: Option<String>,
 }
 
 impl Default for LoadOptions {
@@ -52,6 +57,7 @@ impl Default for LoadOptions {
             max_seq_length: None,
             num_threads: None,
             memory_limit: None,
+            default_task: None,
         }
     }
 }
@@ -61,6 +67,8 @@ impl Default for LoadOptions {
 pub struct EncodeOptions {
     /// Prefix of every text.
     pub prompt: String,
+    /// The task that chooses among the routes of a Router and among adapters; without effect in other models.
+    pub task: Option<String>,
     /// Maximum texts per batch.
     pub batch_size: usize,
     /// Whether to return the tokens' vectors too.
@@ -69,7 +77,7 @@ pub struct EncodeOptions {
 
 impl Default for EncodeOptions {
     fn default() -> Self {
-        EncodeOptions { prompt: String::new(), batch_size: 32, tokens: false }
+        EncodeOptions { prompt: String::new(), task: None, batch_size: 32, tokens: false }
     }
 }
 
@@ -86,6 +94,9 @@ pub struct Encoded {
 
 /// A sentence-embedding model, ready on a device.
 ///
+/// Where a task chooses among modules, this is the model of one choice, and it holds those of the others. The weights of a
+/// task take memory on the device when they are first used, those for texts without a task at loading.
+///
 /// ```no_run
 /// use grilly::{EmbeddingModel, EncodeOptions};
 /// let model = EmbeddingModel::load("all-MiniLM-L6-v2".as_ref(), &Default::default())?;
@@ -99,15 +110,23 @@ pub struct EmbeddingModel {
     model_type: String,
     sentence: SentenceConfig,
     modules: Modules,
+    /// Those of `modules.json` that texts pass through; none without such a file.
+    rows: Vec<Row>,
     spec: EncoderSpec,
     tokenizer: Tokenizer,
     /// The tokenizer's own threads if their number was given; otherwise it uses the process' threads.
-    tokenizer_threads: Option<rayon::ThreadPool>,
+    tokenizer_threads: Option<Arc<rayon::ThreadPool>>,
     source: Source,
     max_seq_length: AtomicUsize,
     include_prompt: AtomicBool,
-    /// `None` once closed.
-    runner: RwLock<Option<Arc<Runner>>>,
+    /// The task whose adapter encodes texts without a task.
+    default_task: Option<String>,
+    /// What tasks choose from.
+    listing: Option<Listing>,
+    /// The models of other choices.
+    others: Vec<EmbeddingModel>,
+    /// Of the models of all choices; `None` once closed.
+    runner: Arc<RwLock<Option<Arc<Runner>>>>,
     /// The process that loaded the model: device and threads do not survive a fork.
     process: u32,
 }
@@ -117,8 +136,8 @@ impl EmbeddingModel {
     /// and each part of the tokenizing; an error that it returns stops the run.
     ///
     /// # Errors
-    /// `InvalidArgument` for a batch size of 0, `NotFinite` naming the texts, `Unusable` after `close` or a fork,
-    /// and whatever `progress` returns.
+    /// `InvalidArgument` for a batch size of 0 and a task that the model does not have, `NotFinite` naming the texts,
+    /// `Unusable` after `close` or a fork, and whatever `progress` returns.
     pub fn encode(
         &self,
         texts: &[String],
@@ -129,82 +148,32 @@ impl EmbeddingModel {
         if options.batch_size == 0 {
             return Err(Error::InvalidArgument("batch_size is 0, expected at least 1".into()));
         }
+        let task = options.task.as_deref();
+        // No texts need no route.
+        let (model, stage) = if texts.is_empty() { self.first_used() } else { self.chosen(task)? };
         let encoded = Encoded {
-            sentences: Array2::zeros((texts.len(), self.dimension())),
+            sentences: Array2::zeros((texts.len(), stage.columns())),
             tokens: if options.tokens { vec![Array2::default((0, 0)); texts.len()] } else { Vec::new() },
             ids: Vec::new(),
         };
         let mut work = run::Work {
-            first: self.unpooled_tokens(&options.prompt)?,
+            first: model.unpooled_tokens(&options.prompt)?,
             wanted: if options.tokens { &[outputs::SENTENCES, outputs::TOKENS] } else { &[outputs::SENTENCES] },
-            ..run::Work::new(&self.source.encoder, self.spec.hidden, options.batch_size, encoded)
+            ..run::Work::new(stage, model.spec.hidden, options.batch_size, encoded)
         };
+        let most = model.longest(task);
         std::thread::scope(|scope| {
-            let tokenize = |part: Range<usize>| self.tokens_of(texts, part, &options.prompt);
+            let tokenize = |part: Range<usize>| model.tokens_of(texts, part, &options.prompt, most);
             let mut parts = match runner.kind {
                 BackendKind::Vulkan => Parts::ahead(scope, texts, tokenize),
                 BackendKind::Cpu => Parts::in_turn(texts, tokenize),
             };
-            self.run(runner, &mut work, &mut parts, progress)
+            model.run(runner, &mut work, &mut parts, progress)
         })?;
         if options.tokens {
             work.encoded.ids = work.tokens.into_iter().map(|text| text.ids).collect();
         }
         Ok(work.encoded)
-    }
-
-    /// Token ids of each text, special tokens included, truncated to the limit.
-    ///
-    /// # Errors
-    /// As [`EmbeddingModel::encode`].
-    pub fn tokenize(&self, texts: &[String]) -> Result<Vec<Vec<u32>>> {
-        Ok(self.tokenize_with_segments(texts)?.into_iter().map(|text| text.ids).collect())
-    }
-
-    /// The tokens of some of the texts, with ids checked against the embedding tables.
-    fn tokens_of(&self, texts: &[String], part: Range<usize>, prompt: &str) -> Result<Vec<Tokens>> {
-        let (first, most) = (part.start, self.max_seq_length());
-        let texts = &texts[part];
-        let encode = || {
-            if prompt.is_empty() {
-                return self.tokenizer.encode(texts, most);
-            }
-            let texts: Vec<String> = texts.iter().map(|text| format!("{prompt}{text}")).collect();
-            self.tokenizer.encode(&texts, most)
-        };
-        let encoded = match &self.tokenizer_threads {
-            Some(threads) => threads.install(encode),
-            None => encode(),
-        };
-        let tokens = encoded.map_err(|error| match error {
-            Error::InvalidArgument(problem) if first > 0 => {
-                Error::InvalidArgument(format!("after {first} texts: {problem}"))
-            }
-            other => other,
-        })?;
-        let segments = self.spec.token_types.as_ref().map_or(usize::MAX, |table| table.rows);
-        for (position, text) in (first..).zip(&tokens) {
-            let looked_up = [
-                ("token id", &text.ids, "embedding", self.spec.words.rows),
-                ("segment", &text.type_ids, "segment", segments),
-            ];
-            for (what, ids, table, rows) in looked_up {
-                let most = ids.iter().copied().max().unwrap_or(0) as usize;
-                if most >= rows {
-                    let problem = format!("text {position} has {what} {most}, but the {table} table has {rows} rows");
-                    return Err(Error::IndexOutOfRange(problem));
-                }
-            }
-        }
-        Ok(tokens)
-    }
-
-    /// Number of leading tokens of every text that pooling leaves out.
-    fn unpooled_tokens(&self, prompt: &str) -> Result<usize> {
-        if prompt.is_empty() || self.include_prompt.load(Relaxed) {
-            return Ok(0);
-        }
-        self.tokenizer.prompt_length(prompt, self.max_seq_length())
     }
 
     fn check_process(&self) -> Result<()> {
@@ -240,30 +209,14 @@ impl EmbeddingModel {
         &self.folder
     }
 
-    /// Columns of an embedding.
+    /// Columns of an embedding, by the first of several routes.
     pub fn dimension(&self) -> usize {
-        let graph = &self.source.encoder.plan.graph;
-        graph.value(graph.outputs[outputs::SENTENCES]).shape.columns()
-    }
-
-    /// Maximum tokens of a text.
-    pub fn max_seq_length(&self) -> usize {
-        self.max_seq_length.load(Relaxed)
-    }
-
-    /// Changes the limit; a value above the limit of the position table is reduced to it with a warning.
-    pub fn set_max_seq_length(&self, most: usize) {
-        self.max_seq_length.store(load::clamp_length(most, &self.spec), Relaxed);
+        self.source.encoders[0].columns()
     }
 
     /// The type to which the weights are rounded.
     pub fn dtype(&self) -> DType {
         self.source.weights.rounded
-    }
-
-    /// Changes whether a prompt's tokens are pooled.
-    pub fn set_pooling_include_prompt(&self, include: bool) {
-        self.include_prompt.store(include, Relaxed);
     }
 
     /// `config.json` as text.
@@ -279,37 +232,6 @@ impl EmbeddingModel {
     /// Prompts, limits and similarity as the folder configures them.
     pub fn sentence_config(&self) -> &SentenceConfig {
         &self.sentence
-    }
-
-    /// Names of the modules in order, each with one line of its settings, e.g. `Pooling: mean`.
-    pub fn modules(&self) -> Vec<(String, String)> {
-        let spec = &self.spec;
-        let transformer = format!("{}, {} layers of {}", self.model_type, spec.layers.len(), spec.hidden);
-        // The mean is part of a StaticEmbedding.
-        let (mut modules, heads) = match self.modules.first {
-            First::Transformer => (vec![("Transformer".to_owned(), transformer)], &self.modules.heads[..]),
-            First::StaticEmbedding => {
-                let table = format!("{} tokens of {}", spec.words.rows, spec.hidden);
-                (vec![("StaticEmbedding".to_owned(), table)], &self.modules.heads[1..])
-            }
-        };
-        modules.extend(heads.iter().map(|head| match head {
-            Head::Pooling { modes, .. } => {
-                let modes: Vec<&str> = modes.iter().map(|mode| mode.name()).collect();
-                ("Pooling".to_owned(), modes.join("+"))
-            }
-            Head::Dense { input, output, activation, .. } => {
-                ("Dense".to_owned(), format!("{input} to {output}, {activation:?}"))
-            }
-            Head::LayerNorm { dimension, .. } => ("LayerNorm".to_owned(), format!("{dimension}")),
-            Head::Normalize => ("Normalize".to_owned(), String::new()),
-        }));
-        modules
-    }
-
-    /// The plan as text, one line per step.
-    pub fn plan_text(&self) -> String {
-        self.source.encoder.plan.to_string()
     }
 
     /// Frees the device memory; later calls fail with `Unusable`.

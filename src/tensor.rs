@@ -1,10 +1,16 @@
 //! Tensors of a checkpoint in place, the source that provides them, and the recipe from tensors to a constant.
 
+mod low_rank;
+#[cfg(test)]
+mod tests;
+
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::dtype::DType;
 use crate::{Error, Result};
+use low_rank::Factors;
+pub use low_rank::{LowRank, MOST_RANK};
 
 /// One tensor of a checkpoint, or a computed table, as a constant reads it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -16,6 +22,8 @@ pub struct Part {
     pub computed: Option<Arc<[u8]>>,
     /// Its axes in the checkpoint; `None` for the axes of the constant.
     pub shape: Option<Vec<usize>>,
+    /// What is added to it first.
+    pub added: Option<LowRank>,
     /// The steps applied to it, in order. No copy is made: elements are located when they are read.
     pub recipe: Vec<Recipe>,
 }
@@ -52,7 +60,7 @@ impl Recipe {
 impl Part {
     /// A tensor of these axes, with a recipe.
     pub fn new(name: impl Into<String>, shape: &[usize], recipe: Vec<Recipe>) -> Self {
-        Part { name: name.into(), computed: None, shape: Some(shape.to_vec()), recipe }
+        Part { name: name.into(), computed: None, shape: Some(shape.to_vec()), added: None, recipe }
     }
 
     /// A table of these axes that is computed and not in the checkpoint.
@@ -83,13 +91,17 @@ impl Part {
             (Some(bytes), Some(shape)) => TensorView::new(DType::F32, DType::F32, shape, bytes),
             _ => source.tensor(&self.name)?,
         };
+        let stored = match &self.added {
+            Some(product) => stored.plus(product, source)?,
+            None => stored,
+        };
         Ok(self.recipe.iter().fold(stored, TensorView::after))
     }
 }
 
 impl<T: Into<String>> From<T> for Part {
     fn from(name: T) -> Self {
-        Part { name: name.into(), computed: None, shape: None, recipe: Vec::new() }
+        Part { name: name.into(), computed: None, shape: None, added: None, recipe: Vec::new() }
     }
 }
 
@@ -128,6 +140,8 @@ pub struct TensorView<'a> {
     bytes: &'a [u8],
     rows: Places,
     columns: Places,
+    /// Added to the stored numbers before they are rounded.
+    added: Option<Arc<Factors<'a>>>,
     /// Factors and addends, in order, applied after rounding.
     changes: Vec<(f32, f32)>,
 }
@@ -140,7 +154,7 @@ impl<'a> TensorView<'a> {
         let width = shape.iter().skip(1).product();
         let columns = Places::Even { first: 0, step: 1, count: width };
         let rows = Places::Even { first: 0, step: width, count: rows };
-        TensorView { stored, rounded, bytes, rows, columns, changes: Vec::new() }
+        TensorView { stored, rounded, bytes, rows, columns, added: None, changes: Vec::new() }
     }
 
     /// The view after a step of a recipe.
@@ -196,6 +210,7 @@ impl<'a> TensorView<'a> {
         let as_they_are = self.stored.is_narrow()
             && self.stored == dtype
             && [DType::F32, dtype].contains(&self.rounded)
+            && self.added.is_none()
             && self.changes.is_empty();
         if let Some(start) = self.contiguous().filter(|_| as_they_are) {
             return out.copy_from_slice(&self.bytes[self.stored.bytes(start + first)..][..out.len()]);
@@ -213,9 +228,21 @@ impl<'a> TensorView<'a> {
 
     /// Reads elements `first..first + out.len()` as f32.
     pub fn read_f32(&self, first: usize, out: &mut [f32]) {
-        let decode = |start: usize, step: usize, out: &mut [f32]| match step {
-            1 => self.stored.decode_into(&self.bytes[self.stored.bytes(start)..][..self.stored.bytes(out.len())], out),
-            _ => self.stored.decode_apart(&self.bytes[self.stored.bytes(start)..], step, out),
+        let stored = self.stored;
+        let decode = |start: usize, step: usize, out: &mut [f32]| {
+            let bytes = &self.bytes[stored.bytes(start)..];
+            match step {
+                1 => stored.decode_into(&bytes[..stored.bytes(out.len())], out),
+                _ => stored.decode_apart(bytes, step, out),
+            }
+            match (&self.added, step) {
+                (None, _) => {}
+                (Some(factors), 1) => factors.add(start, out),
+                (Some(factors), _) => {
+                    let places = (start..).step_by(step);
+                    out.iter_mut().zip(places).for_each(|(value, at)| factors.add(at, std::slice::from_mut(value)));
+                }
+            }
         };
         let width = self.columns.len();
         match (self.contiguous(), &self.columns) {
@@ -261,79 +288,5 @@ pub struct NoWeights;
 impl WeightSource for NoWeights {
     fn tensor(&self, name: &str) -> Result<TensorView<'_>> {
         Err(Error::InvalidArgument(format!("{name}: the plan has no weights")))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// `[3, 4]` of 0, 1, 2, ...
-    fn bytes(dtype: DType) -> Vec<u8> {
-        let values: Vec<f32> = (0..12).map(|i| i as f32).collect();
-        let mut bytes = vec![0; dtype.bytes(12)];
-        dtype.encode(&values, &mut bytes);
-        bytes
-    }
-
-    fn read(recipe: &[Recipe]) -> Vec<f32> {
-        let mut results = [DType::F32, DType::F16, DType::Bf16].map(|dtype| {
-            let bytes = bytes(dtype);
-            let view = TensorView::new(dtype, DType::F32, &[3, 2, 2], &bytes);
-            let view = recipe.iter().fold(view, TensorView::after);
-            assert!(view.is_whole());
-            let mut whole = vec![0.0; view.elements()];
-            view.read_f32(0, &mut whole);
-            // Reads of any length, from any first element, equal the corresponding part of the whole.
-            for first in 0..whole.len() {
-                let mut piece = vec![0.0; (whole.len() - first).min(5)];
-                view.read_f32(first, &mut piece);
-                assert_eq!(piece, whole[first..][..piece.len()]);
-                let mut halves = vec![0; 2 * piece.len()];
-                view.read(first, DType::F16, &mut halves);
-                let mut decoded = vec![0.0; piece.len()];
-                DType::F16.decode_into(&halves, &mut decoded);
-                assert_eq!(decoded, piece);
-            }
-            whole
-        });
-        assert!(results[0] == results[1] && results[1] == results[2]);
-        std::mem::take(&mut results[0])
-    }
-
-    #[test]
-    fn recipes_do_what_they_say() {
-        let columns = |rows: &[[f32; 4]]| rows.concat();
-        assert_eq!(read(&[]), columns(&[[0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0], [8.0, 9.0, 10.0, 11.0]]));
-        let transposed = [0.0, 4.0, 8.0, 1.0, 5.0, 9.0, 2.0, 6.0, 10.0, 3.0, 7.0, 11.0];
-        assert_eq!(read(&[Recipe::Transposed]), transposed);
-        assert_eq!(read(&[Recipe::Transposed, Recipe::Transposed]), read(&[]));
-        assert_eq!(read(&[Recipe::Rows(1..2)]), [4.0, 5.0, 6.0, 7.0]);
-        assert_eq!(read(&[Recipe::Transposed, Recipe::Rows(2..4)]), transposed[6..]);
-        assert_eq!(read(&[Recipe::Rows(1..3), Recipe::Transposed, Recipe::Rows(3..4)]), [7.0, 11.0]);
-        let gathered = read(&[Recipe::Gathered(vec![2, 0, 2])]);
-        assert_eq!(gathered, columns(&[[8.0, 9.0, 10.0, 11.0], [0.0, 1.0, 2.0, 3.0], [8.0, 9.0, 10.0, 11.0]]));
-        assert_eq!(read(&[Recipe::Gathered(vec![2, 0]), Recipe::Rows(1..2)]), [0.0, 1.0, 2.0, 3.0]);
-        assert_eq!(read(&[Recipe::Rows(0..1), Recipe::scaled(2.0), Recipe::PlusOne]), [1.0, 3.0, 5.0, 7.0]);
-        assert_eq!(Recipe::part_by_part(2, 3, 1), Recipe::Gathered(vec![0, 3, 1, 4, 2, 5]));
-    }
-
-    #[test]
-    fn rows_are_counted_after_the_recipe() {
-        let rows = |recipe: &[Recipe]| Part::new("x", &[3, 2, 2], recipe.to_vec()).rows();
-        assert_eq!((rows(&[]), rows(&[Recipe::Transposed]), Part::from("x").rows()), (Some(3), Some(4), None));
-        assert_eq!(rows(&[Recipe::Transposed, Recipe::Rows(1..3), Recipe::scaled(2.0)]), Some(2));
-        assert_eq!(rows(&[Recipe::Gathered(vec![0; 7]), Recipe::PlusOne]), Some(7));
-    }
-
-    #[test]
-    fn a_number_is_rounded_before_it_is_changed() {
-        let third = 1.0f32 / 3.0;
-        let bytes = third.to_le_bytes();
-        let view = TensorView::new(DType::F32, DType::F16, &[1], &bytes).after(&Recipe::PlusOne);
-        let mut out = [0.0];
-        view.read_f32(0, &mut out);
-        assert_eq!(out, [1.0 + half::f16::from_f32(third).to_f32()]);
-        assert!(!TensorView::new(DType::F32, DType::F32, &[2], &bytes).is_whole());
     }
 }

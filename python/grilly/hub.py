@@ -12,6 +12,7 @@ from pathlib import Path
 
 from grilly.errors import ModelNotFoundError
 from grilly.inputs import path_text
+from grilly.listing import ROUTERS, listed
 
 __all__ = ["Model", "cache_roots", "resolve"]
 
@@ -31,8 +32,10 @@ WANTED_WITHOUT = ["pytorch_model*.bin", "*/pytorch_model*.bin"]
 WEIGHTS = (
     "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json",
 )  # fmt: skip
-# Modules without weights.
-WEIGHTLESS = ("Pooling", "Normalize", "Dropout")
+# Modules without weights of their own.
+WEIGHTLESS = ("Pooling", "Normalize", "Dropout", *ROUTERS)
+# Modules that may be the first, and so have a tokenizer.
+FIRST = ("Transformer", "StaticEmbedding")
 
 
 @dataclass(frozen=True)
@@ -153,15 +156,15 @@ def find_snapshot(place: Path, revision: str) -> Path | None:
 
 def missing_files(folder: Path) -> str:
     """Files missing from a snapshot, for the message; empty for a complete one."""
-    first, *others = [""]
+    first, others = [""], [""]
     try:
-        modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
-        kinds = [(str(row["path"]), str(row["type"]).rpartition(".")[2]) for row in modules]
-        first, *others = [path for path, kind in kinds if kind not in WEIGHTLESS]
-    except (OSError, ValueError, LookupError, TypeError):
+        kinds = list(listed(folder, json.loads((folder / "modules.json").read_text(encoding="utf-8"))))
+        others = [path for path, kind in kinds if kind not in WEIGHTLESS]
+        first = [path for path, kind in kinds if kind in FIRST] or others[:1]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         pass  # no modules.json, or one that loading will reject
-    lacking = [] if (folder / first / "tokenizer.json").is_file() else ["tokenizer.json"]
-    for path in dict.fromkeys([first, *others]):
+    lacking = ["tokenizer.json" for path in first if not (folder / path / "tokenizer.json").is_file()][:1]
+    for path in dict.fromkeys(others):
         if not any((folder / path / name).is_file() for name in WEIGHTS):
             lacking.append(os.path.join(path, WEIGHTS[0]))
     return " and ".join(lacking)

@@ -85,13 +85,16 @@ def check_dtype(dtype: Any, name: str = "dtype") -> str:
     raise InvalidArgumentError(f"{name} is {text!r}, expected one of {', '.join(DTYPES)}, or 'auto'")
 
 
-def check_options(method: str, options: Mapping[str, Any]) -> None:
-    """Accepts `task` and empty `processing_kwargs`, sentence-transformers' keywords that change nothing here."""
+def check_options(method: str, options: Mapping[str, Any], known: Iterable[str] = ()) -> None:
+    """Accepts sentence-transformers' keywords `task` and empty `processing_kwargs`, and those `known` to the model."""
     for name, value in options.items():
-        if name not in ("task", "processing_kwargs"):
+        if name not in ("task", "processing_kwargs", *known):
             raise InvalidArgumentError(f"{method}() does not know the keyword {name!r}")
         if name == "processing_kwargs" and value:
             raise UnsupportedError(f"processing_kwargs={value!r}: a call has no limits of its own; set max_seq_length")
+        if name == "modality" and value not in (None, "text"):
+            raise UnsupportedError(f"modality is {value!r}: only 'text' is supported")
+    need_type(options.get("task"), str | None, "task", "str")
 
 
 def agreed(named: Mapping[str, Value]) -> Value | None:

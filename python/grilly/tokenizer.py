@@ -65,29 +65,30 @@ class Tokenizer:
             >>> model.tokenizer.preprocess(["Hello", ""])["input_ids"].tolist()
             [[101, 7592, 102], [101, 102, 0]]
         """
-        check_options("preprocess", options or {})
+        core = self._held.core
+        check_options("preprocess", options or {}, core.call_options)
+        task = (options or {}).get("task")
         items, _ = as_list(texts)
         if not items:
             return {}
-        core = self._held.core
         if prompt:
             # Other types are rejected where they are converted.
             items = [prompt + text if isinstance(text, str) else text for text in items]
-        ids, segments = core.tokenize_with_segments(items)
-        filler, side = core.padding
+        ids, segments = core.tokenize_with_segments(items, task)
+        filler, side = core.padding(task)
         left = side == "left"
         if filler is None and len({len(row) for row in ids}) > 1:
             raise UnsupportedError(
                 "the tokenizer has no pad token: texts of different lengths make no rows of one length"
             )
         features: dict[str, Any] = {"input_ids": padded(ids, filler or 0, left)}
-        if core.gives_segments:
+        if core.gives_segments(task):
             features["token_type_ids"] = padded(segments, 0, left)
         features["attention_mask"] = padded([[1] * len(row) for row in ids], 0, left)
         features = {name: as_tensor(rows) for name, rows in features.items()}
         features["modality"] = "text"
         if prompt:
-            features["prompt_length"] = core.prompt_length(prompt)
+            features["prompt_length"] = core.prompt_length(prompt, task)
         return features
 
 
@@ -111,7 +112,7 @@ def as_tensor(rows: npt.NDArray[np.int64]) -> Any:
 
 def check_padding_side(side: Any, core: _core.EmbeddingModel) -> None:
     """Rejects a side other than the model's, which would shift its positions."""
-    _, own = core.padding
+    _, own = core.padding()
     if side is not None and side != own:
         raise UnsupportedError(
             f"processor_kwargs['padding_side'] is {side!r}, and the model's is {own!r}; change "

@@ -88,6 +88,15 @@ impl EmbeddingModel {
         self.model.get("model")
     }
 
+    /// The model of the modules that a task chooses; without a task and a default route that of the first.
+    fn for_task(&self, task: Option<&Name>) -> grilly::Result<&grilly::EmbeddingModel> {
+        let model = self.model()?;
+        match task {
+            Some(task) => model.for_task(Some(&task.0)),
+            None => Ok(model.for_task(None).unwrap_or(model)),
+        }
+    }
+
     /// Runs short work on the model without the interpreter's lock.
     fn briefly<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&grilly::EmbeddingModel) -> T + Send) -> PyResult<T> {
         let model = self.model()?;
@@ -98,9 +107,13 @@ impl EmbeddingModel {
 #[pymethods]
 impl EmbeddingModel {
     /// Loads the model in `folder`. `dtype` is a type's name, `"auto"` for the type in config.json or else the
-    /// checkpoint's, or `None` for the type in the Transformer module's settings or else as `"auto"`.
+    /// checkpoint's, or `None` for the type in the Transformer module's settings or else as `"auto"`. `default_task` is
+    /// the task whose adapter encodes texts without a task, or `None` for the model's own.
     #[staticmethod]
-    #[pyo3(signature = (folder, device, dtype=None, max_seq_length=None, num_threads=None, memory_limit=None))]
+    #[pyo3(signature = (
+        folder, device, dtype=None, max_seq_length=None, num_threads=None, memory_limit=None, default_task=None,
+    ))]
+    #[allow(clippy::too_many_arguments)]
     fn load(
         py: Python<'_>,
         folder: Location,
@@ -109,6 +122,7 @@ impl EmbeddingModel {
         max_seq_length: Option<usize>,
         num_threads: Option<usize>,
         memory_limit: Option<u64>,
+        default_task: Option<Name>,
     ) -> PyResult<Self> {
         check_process()?;
         let dtype = match dtype {
@@ -116,16 +130,18 @@ impl EmbeddingModel {
             Some(Name(name)) if name == "auto" => DTypeChoice::Auto,
             Some(Name(name)) => DTypeChoice::Given(name.parse()?),
         };
-        let options = LoadOptions { device: device.0, dtype, max_seq_length, num_threads, memory_limit };
+        let default_task = default_task.map(|task| task.0);
+        let options = LoadOptions { device: device.0, dtype, max_seq_length, num_threads, memory_limit, default_task };
         let model = lock::without(py, || grilly::EmbeddingModel::load(&folder.0, &options))?;
         Ok(EmbeddingModel { model: model.into() })
     }
 
-    /// Embeddings `[N, D]`, token vectors (one `[T, H]` per text, if `tokens`) and token ids (likewise).
+    /// Embeddings `[N, D]`, token vectors (one `[T, H]` per text, if `tokens`) and token ids (likewise), of a task.
     ///
     /// `progress` is called with the number of texts done after each batch; an exception in it, or in a signal handler,
     /// stops the run.
-    #[pyo3(signature = (texts, prompt, batch_size, tokens, progress=None))]
+    #[pyo3(signature = (texts, prompt, batch_size, tokens, progress=None, task=None))]
+    #[allow(clippy::too_many_arguments)]
     fn encode(
         &self,
         py: Python<'_>,
@@ -134,10 +150,12 @@ impl EmbeddingModel {
         batch_size: usize,
         tokens: bool,
         progress: Option<Py<PyAny>>,
+        task: Option<Name>,
     ) -> PyResult<(Matrix, Vec<Matrix>, Ids)> {
         let model = self.model()?;
         let texts = text::strings(texts, "texts")?;
-        let options = EncodeOptions { prompt: text::string(prompt, || "prompt".into())?, batch_size, tokens };
+        let (prompt, task) = (text::string(prompt, || "prompt".into())?, task.map(|task| task.0));
+        let options = EncodeOptions { prompt, task, batch_size, tokens };
         let work = |progress: Progress<'_>| model.encode(&texts, &options, progress);
         let Encoded { sentences, tokens, ids } = reporting(py, progress, work)?;
         Ok((sentences.into_pyarray(py).unbind(), matrices(py, tokens), ids))
@@ -178,38 +196,65 @@ impl EmbeddingModel {
         lock::without(py, || model.tokenize(&texts))
     }
 
-    /// The number of leading tokens of `prompt` and a text that belong to the prompt.
-    fn prompt_length(&self, py: Python<'_>, prompt: &Bound<'_, PyAny>) -> PyResult<usize> {
-        let model = self.model()?;
+    /// The number of leading tokens of `prompt` and a text of a task that belong to the prompt.
+    #[pyo3(signature = (prompt, task=None))]
+    fn prompt_length(&self, py: Python<'_>, prompt: &Bound<'_, PyAny>, task: Option<Name>) -> PyResult<usize> {
+        let model = self.for_task(task.as_ref())?;
         let prompt = text::string(prompt, || "prompt".into())?;
         Ok(lock::briefly_without(py, || model.prompt_length(&prompt))?)
     }
 
-    /// The type to which the weights are rounded.
+    /// The type to which the weights are rounded, of the first of several routes.
     #[getter]
     fn dtype(&self) -> PyResult<Cow<'static, str>> {
         Ok(self.model()?.dtype().name())
     }
 
-    /// As `tokenize`, with the segment of each token.
-    fn tokenize_with_segments(&self, py: Python<'_>, texts: &Bound<'_, PyList>) -> PyResult<(Ids, Ids)> {
+    /// The type to which the weights for a task are rounded.
+    #[pyo3(signature = (task=None))]
+    fn dtype_for(&self, task: Option<Name>) -> PyResult<Cow<'static, str>> {
+        Ok(self.for_task(task.as_ref())?.dtype().name())
+    }
+
+    /// Names of what the modules take beside the texts: `task`, and `modality` of a Router.
+    #[getter]
+    fn call_options(&self) -> PyResult<&'static [&'static str]> {
+        Ok(self.model()?.call_options())
+    }
+
+    /// Whether the first module is a Router, so that texts may also come as dicts from their task's name.
+    #[getter]
+    fn starts_with_routes(&self) -> PyResult<bool> {
+        Ok(self.model()?.starts_with_routes())
+    }
+
+    /// As `tokenize`, for a task and with the segment of each token.
+    #[pyo3(signature = (texts, task=None))]
+    fn tokenize_with_segments(
+        &self,
+        py: Python<'_>,
+        texts: &Bound<'_, PyList>,
+        task: Option<Name>,
+    ) -> PyResult<(Ids, Ids)> {
         let model = self.model()?;
         let texts = text::strings(texts, "texts")?;
-        let tokens = lock::without(py, || model.tokenize_with_segments(&texts))?;
+        let task = task.as_ref().map(|task| task.0.as_str());
+        let tokens = lock::without(py, || model.tokenize_with_segments(&texts, task))?;
         Ok(tokens.into_iter().map(|text| (text.ids, text.type_ids)).unzip())
     }
 
-    /// Id of the padding token, if the tokenizer has one, and the side on which it pads: `"right"` or `"left"`.
-    #[getter]
-    fn padding(&self) -> PyResult<(Option<u32>, &'static str)> {
-        let tokenizer = self.model()?.tokenizer();
+    /// Of a task's tokenizer: the id of the padding token, if it has one, and the side on which it pads, `"right"` or
+    /// `"left"`.
+    #[pyo3(signature = (task=None))]
+    fn padding(&self, task: Option<Name>) -> PyResult<(Option<u32>, &'static str)> {
+        let tokenizer = self.for_task(task.as_ref())?.tokenizer();
         Ok((tokenizer.pad_id(), tokenizer.padding_side().name()))
     }
 
-    /// Whether the tokenizer passes segments to the model; if not, all are 0.
-    #[getter]
-    fn gives_segments(&self) -> PyResult<bool> {
-        Ok(self.model()?.tokenizer().gives_segments())
+    /// Whether a task's tokenizer passes segments to the model; if not, all are 0.
+    #[pyo3(signature = (task=None))]
+    fn gives_segments(&self, task: Option<Name>) -> PyResult<bool> {
+        Ok(self.for_task(task.as_ref())?.tokenizer().gives_segments())
     }
 
     /// The backend that runs batches now: `"vulkan"` or `"cpu"`.

@@ -7,7 +7,7 @@ use ndarray::Array2;
 use super::load::with_remedy;
 use super::parts::{Parts, cut};
 use super::run::Work;
-use super::stages::{Part, Stage};
+use super::stages::Stage;
 use super::{EmbeddingModel, Encoded};
 use crate::model::arch::ARCHITECTURES;
 use crate::model::decoder::Decoder;
@@ -66,6 +66,7 @@ impl EmbeddingModel {
             return Err(Error::InvalidArgument(format!("{texts} texts, but {others} decoder_texts; expected pairs")));
         }
         let (decoder, stage) = self.decoder()?;
+        let most = self.longest(None);
         let start = if options.shift_right { Some(self.start(decoder)?) } else { None };
         let mut states = Vec::with_capacity(texts.len());
         // Of one group at a time, the encoder's states are kept too.
@@ -77,11 +78,12 @@ impl EmbeddingModel {
                 Work::new(stage, self.spec.hidden, options.batch_size, Encoded { tokens, ..Encoded::default() })
             };
             let within = |part: Range<usize>| done + part.start..done + part.end;
-            let parts =
-                Parts::in_turn(&texts[group.clone()], |part| self.tokens_of(texts, within(part), &options.prompt));
-            let encoded = self.rows(work(&self.source.encoder), parts, &mut |_| progress(done))?;
+            let parts = Parts::in_turn(&texts[group.clone()], |part| {
+                self.tokens_of(texts, within(part), &options.prompt, most)
+            });
+            let encoded = self.rows(work(&self.source.encoders[0]), parts, &mut |_| progress(done))?;
             let parts = Parts::in_turn(&decoder_texts[group.clone()], |part| {
-                Ok(shifted(self.tokens_of(decoder_texts, within(part), "")?, start))
+                Ok(shifted(self.tokens_of(decoder_texts, within(part), "", most)?, start))
             });
             let work = Work { states: &encoded, ..work(stage) };
             let decoded = self.rows(work, parts, &mut |pairs| progress(done + pairs))?;
@@ -136,7 +138,8 @@ impl EmbeddingModel {
         let built = build_decoder(decoder)?;
         let checked = weights.check(&needed(&built.graph), |name| name.starts_with(&decoder.prefix));
         checked.map_err(|error| with_remedy(error, weights, &self.model_type))?;
-        let stage = Stage::new(Part::Decoder, built, &self.model_type, &self.source.encoder.plan.shaders);
+        let stage =
+            Stage::new(self.source.decoder_place, built, &self.model_type, &self.source.encoders[0].plan.shaders);
         log::debug!(target: "grilly", "plan of the decoder of {}:\n{}", self.folder.display(), stage.plan);
         Ok((decoder, self.source.decoder.get_or_init(|| stage)))
     }

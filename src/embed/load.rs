@@ -1,16 +1,18 @@
 //! Loading: from a folder to a model ready on a device.
 
+use std::iter::once;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock, RwLock};
 
-use super::stages::{Part, Source, Stage};
-use super::{EmbeddingModel, LoadOptions};
 use serde_json::Map;
 
+use super::stages::{Runner, Source, Stage};
+use super::{EmbeddingModel, LoadOptions};
 use crate::backend::ProgramOptions;
 use crate::model::dtype::Sources;
 use crate::model::heads::{First, Head};
+use crate::model::routes::{Listing, Row};
 use crate::model::spec::{EncoderSpec, NameRules, Table};
 use crate::model::weights::Weights;
 use crate::model::{config, encoder, heads, registry, shaders};
@@ -19,14 +21,59 @@ use crate::text::tokenizer::Tokenizer;
 use crate::{Error, Result};
 
 impl EmbeddingModel {
-    /// Loads the model in `folder`.
+    /// Loads the model in `folder`, and prepares it for texts without a task, or for its first route.
     ///
     /// # Errors
     /// `ModelFormat`, `Weights`, `Unsupported` for faults of the folder; `IndexOutOfRange` and `DeviceUnavailable` for
-    /// the device.
+    /// the device; `InvalidArgument` for a default task that the model does not have.
     pub fn load(folder: &Path, options: &LoadOptions) -> Result<Self> {
-        let settings = Settings::from_env()?;
-        let modules = heads::read_modules(folder)?;
+        let threads = |count| rayon::ThreadPoolBuilder::new().num_threads(count).build().map(Arc::new);
+        let threads = options.num_threads.map(threads).transpose();
+        let mut loading = Loading {
+            folder,
+            options,
+            settings: Settings::from_env()?,
+            threads: threads.map_err(|e| Error::unsupported("num_threads", e.to_string()))?,
+            runner: Arc::default(),
+            places: 0,
+        };
+        let listing = Listing::read(folder)?;
+        let choices = listing.as_ref().map_or_else(|| Ok(vec![Vec::new()]), Listing::choices)?;
+        let mut models = choices.into_iter().map(|rows| loading.model(rows)).collect::<Result<Vec<_>>>()?;
+        if options.default_task.is_some() && models.iter().all(|model| model.spec.adapters.is_none()) {
+            return Err(Error::unsupported("default_task", "the model has no adapters for tasks"));
+        }
+        let mut model = models.remove(0);
+        (model.listing, model.others) = (listing, models);
+        let (first, stage) = model.first_used();
+        let runner = first.source.open(stage, &options.device, loading.places)?;
+        *model.runner.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(Arc::new(runner));
+        Ok(model)
+    }
+}
+
+/// What the models of all choices of modules share.
+struct Loading<'a> {
+    folder: &'a Path,
+    options: &'a LoadOptions,
+    settings: Settings,
+    threads: Option<Arc<rayon::ThreadPool>>,
+    runner: Arc<RwLock<Option<Arc<Runner>>>>,
+    /// Number of stages so far.
+    places: usize,
+}
+
+impl Loading<'_> {
+    /// The place of another stage.
+    fn place(&mut self) -> usize {
+        self.places += 1;
+        self.places - 1
+    }
+
+    /// The model of one choice of modules.
+    fn model(&mut self, rows: Vec<Row>) -> Result<EmbeddingModel> {
+        let (folder, options) = (self.folder, self.options);
+        let modules = if rows.is_empty() { heads::read_bare(folder) } else { heads::read_listed(folder, &rows) }?;
         let transformer = folder.join(&modules.transformer);
         let config_path = transformer.join("config.json");
         let mut sentence = config::read_sentence_config(folder, &transformer)?;
@@ -36,6 +83,11 @@ impl EmbeddingModel {
                 let config = config::read_json(&config_path)?;
                 let model_type = registry::model_type(&config, &config_path)?.to_owned();
                 let (spec, rules) = registry::read_spec(&model_type, &config, &config_path)?;
+                if let Some(class) = modules.own_class
+                    && spec.adapters.as_ref().is_none_or(|adapters| adapters.module != class)
+                {
+                    return Err(heads::unknown_module(&folder.join("modules.json"), class));
+                }
                 (config, model_type, spec, Tokenizer::load(&transformer, sentence.do_lower_case)?, open(&rules)?)
             }
             First::StaticEmbedding => {
@@ -45,44 +97,59 @@ impl EmbeddingModel {
                 (Map::new(), "StaticEmbedding".to_owned(), table(&weights)?, tokenizer, weights)
             }
         };
-        let settings_count = folder.join("modules.json").exists();
-        let settings_folder = settings_count.then_some(transformer.as_path());
+        let settings_folder = (!rows.is_empty()).then_some(transformer.as_path());
         let sources = Sources { settings: settings_folder, config: &config, path: &config_path, weights: &weights };
-        let dtype = sources.dtype(options.dtype)?;
-        let built = encoder::build(&spec, &modules.heads, dtype).map_err(|error| match error {
-            Error::InvalidArgument(problem) => Error::ModelFormat { path: folder.join("modules.json"), problem },
-            other => other,
-        })?;
-        weights.rounded = dtype;
+        weights.rounded = sources.dtype(options.dtype)?;
+        let build = |spec: &EncoderSpec| {
+            encoder::build(spec, &modules.heads, weights.rounded).map_err(|error| match error {
+                Error::InvalidArgument(problem) => Error::ModelFormat { path: folder.join("modules.json"), problem },
+                other => other,
+            })
+        };
+        let tasks = spec.adapters.as_ref().map_or(0, |adapters| adapters.tasks.len());
+        let adapted = (0..tasks).map(|place| build(&spec.with_adapter(place)));
+        let built = once(build(&spec)).chain(adapted).collect::<Result<Vec<_>>>()?;
+        // An adapter needs the weights themselves and its own.
+        let needed = built.last().map_or_else(Vec::new, |built| encoder::needed(&built.graph));
         let of_decoder = |name: &str| spec.decoder.as_ref().is_some_and(|decoder| name.starts_with(&decoder.prefix));
-        let checked = weights.check(&encoder::needed(&built.graph), |name| !of_decoder(name));
+        let checked = weights.check(&needed, |name| !of_decoder(name));
         checked.map_err(|error| with_remedy(error, &weights, &model_type))?;
-        let encoder = Stage::new(Part::Encoder, built, &model_type, &shaders::read());
-        log::debug!(target: "grilly", "plan of {}:\n{}", folder.display(), encoder.plan);
+        let shaders = shaders::read();
+        let stages = built.into_iter().map(|built| Stage::new(self.place(), built, &model_type, &shaders));
+        let encoders: Vec<Stage> = stages.collect();
+        log::debug!(target: "grilly", "plan of {}:\n{}", folder.display(), encoders[0].plan);
         let limits = ProgramOptions { num_threads: options.num_threads, memory_limit: options.memory_limit };
-        let weights = Arc::new(weights);
-        let source = Source { encoder, decoder: OnceLock::new(), weights, options: limits, settings };
-        let runner = source.open(&options.device)?;
+        let source = Source {
+            encoders,
+            decoder: OnceLock::new(),
+            decoder_place: self.place(),
+            weights: Arc::new(weights),
+            options: limits,
+            settings: self.settings.clone(),
+        };
         let most = options.max_seq_length.or(sentence.max_seq_length).unwrap_or(spec.positions.longest_text());
         let include_prompt = modules.heads.iter().all(|h| !matches!(h, Head::Pooling { include_prompt: false, .. }));
-        let threads = |count| rayon::ThreadPoolBuilder::new().num_threads(count).build();
-        let tokenizer_threads = options.num_threads.map(threads).transpose();
-        let tokenizer_threads = tokenizer_threads.map_err(|e| Error::unsupported("num_threads", e.to_string()))?;
-        Ok(EmbeddingModel {
+        let model = EmbeddingModel {
             folder: folder.to_owned(),
             model_type,
             config_json: serde_json::Value::Object(config).to_string(),
-            sentence,
-            modules,
             max_seq_length: AtomicUsize::new(clamp_length(most, &spec)),
             include_prompt: AtomicBool::new(include_prompt),
+            default_task: options.default_task.clone().or_else(|| sentence.default_task.clone()),
+            sentence,
+            modules,
+            rows,
             spec,
             tokenizer,
-            tokenizer_threads,
+            tokenizer_threads: self.threads.clone(),
             source,
-            runner: RwLock::new(Some(Arc::new(runner))),
+            listing: None,
+            others: Vec::new(),
+            runner: self.runner.clone(),
             process: std::process::id(),
-        })
+        };
+        // A default task must be one of the tasks.
+        model.adapter(None).map(|_| model)
     }
 }
 

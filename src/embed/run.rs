@@ -230,7 +230,7 @@ impl EmbeddingModel {
             Some(runner) if !Arc::ptr_eq(runner, failed) => return Ok(runner.clone()),
             Some(_) => {}
         }
-        let runner = Arc::new(self.source.take_over(error)?);
+        let runner = Arc::new(self.source.take_over(failed, error)?);
         *current = Some(runner.clone());
         Ok(runner)
     }

@@ -1,4 +1,4 @@
-//! What a model runs, one plan per stage, and the device that runs it.
+//! What a model runs, one plan per stage, and the device that runs all of them.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -9,23 +9,17 @@ use crate::backend::{Backend, BackendKind, Program, ProgramOptions, cpu};
 use crate::graph::Plan;
 use crate::graph::fuse::Fusion;
 use crate::graph::shaders::Registry;
-use crate::model::encoder::{Built, Input};
+use crate::model::encoder::{Built, Input, outputs};
 use crate::model::weights::Weights;
 use crate::ops::Op;
 use crate::settings::Settings;
 use crate::stats::COUNTERS;
 use crate::{Error, Result};
 
-/// A part of a model with a plan of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
-    Encoder,
-    Decoder,
-}
-
-/// The plan of a part.
+/// A part of a model with a plan of its own: an encoder, the same with other weights, or a decoder.
 pub(super) struct Stage {
-    pub part: Part,
+    /// Its place among the programs of a runner.
+    place: usize,
     pub plan: Arc<Plan>,
     /// The contents of the plan's inputs.
     pub inputs: Vec<Input>,
@@ -33,35 +27,44 @@ pub(super) struct Stage {
 
 impl Stage {
     /// Plans a graph; ops for which users registered shaders under `model_type` stay unfused.
-    pub fn new(part: Part, built: Built, model_type: &str, shaders: &Arc<Registry>) -> Self {
+    pub fn new(place: usize, built: Built, model_type: &str, shaders: &Arc<Registry>) -> Self {
         let apart = |op: &Op, operands: usize| {
             let (name, row) = shaders.in_place_of(op, operands, model_type)?;
             Some(format!("a shader of the user is registered for {name}, {model_type}: {}", row.file))
         };
         let plan = Plan::with(built.graph, &Fusion { architecture: model_type, shaders, apart: &apart });
-        Stage { part, plan: Arc::new(plan), inputs: built.inputs }
+        Stage { place, plan: Arc::new(plan), inputs: built.inputs }
+    }
+
+    /// Columns of an encoder's embedding.
+    pub fn columns(&self) -> usize {
+        let graph = &self.plan.graph;
+        graph.value(graph.outputs[outputs::SENTENCES]).shape.columns()
     }
 }
 
 /// What a runner is made of.
 pub(super) struct Source {
-    pub encoder: Stage,
+    /// With the weights as they are, then with each adapter.
+    pub encoders: Vec<Stage>,
     /// Planned by the first call that decodes.
     pub decoder: OnceLock<Stage>,
+    /// Its place among the programs of a runner.
+    pub decoder_place: usize,
     pub weights: Arc<Weights>,
     pub options: ProgramOptions,
     pub settings: Settings,
 }
 
 impl Source {
-    /// Chooses the device and uploads the encoder's weights; if the device cannot run its plan, the CPU does.
-    pub fn open(&self, device: &str) -> Result<Runner> {
+    /// Chooses a device and uploads the weights of a stage, the first of `places`; if it cannot run, the CPU does.
+    pub fn open(&self, stage: &Stage, device: &str, places: usize) -> Result<Runner> {
         let choice = choose::open(device.parse::<DeviceRequest>()?, &self.settings)?;
-        let mut runner = Runner::new(choice.backend, choice.reason);
-        match runner.program(self, &self.encoder) {
+        let mut runner = Runner::new(choice.backend, choice.reason, places);
+        match runner.program(self, stage) {
             Err(error) if runner.may_move(&error) => {
-                runner = self.take_over(&error)?;
-                runner.program(self, &self.encoder)?;
+                runner = self.take_over(&runner, &error)?;
+                runner.program(self, stage)?;
             }
             prepared => drop(prepared?),
         }
@@ -69,14 +72,14 @@ impl Source {
     }
 
     /// The CPU in place of a device that failed with `error`.
-    pub fn take_over(&self, error: &Error) -> Result<Runner> {
+    pub fn take_over(&self, failed: &Runner, error: &Error) -> Result<Runner> {
         let reason = format!("the CPU took over: {error}");
         if self.settings.strict {
             return Err(Error::DeviceUnavailable(format!("{error} (GRILLY_STRICT forbids the CPU instead)")));
         }
         log::warn!(target: "grilly", "{reason}");
         COUNTERS.fallbacks.fetch_add(1, Relaxed);
-        Ok(Runner::new(cpu::backend(), reason))
+        Ok(Runner::new(cpu::backend(), reason, failed.programs.len()))
     }
 }
 
@@ -86,20 +89,20 @@ pub(super) struct Runner {
     pub device: String,
     pub reason: String,
     backend: Arc<dyn Backend>,
-    /// By part, each prepared on first use.
-    programs: [Mutex<Option<Arc<dyn Program>>>; 2],
+    /// By the places of their stages, each prepared on first use.
+    programs: Vec<Mutex<Option<Arc<dyn Program>>>>,
 }
 
 impl Runner {
-    fn new(backend: Arc<dyn Backend>, reason: String) -> Self {
+    fn new(backend: Arc<dyn Backend>, reason: String, places: usize) -> Self {
         let (kind, device) = (backend.kind(), backend.device_name().to_owned());
-        Runner { kind, device, reason, backend, programs: Default::default() }
+        Runner { kind, device, reason, backend, programs: (0..places).map(|_| Mutex::default()).collect() }
     }
 
     /// The program of a stage, on arrays where all texts of a batch must have one length; uploads its weights on first
     /// use.
     pub fn program(&self, source: &Source, stage: &Stage) -> Result<Arc<dyn Program>> {
-        let mut program = self.programs[stage.part as usize].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut program = self.programs[stage.place].lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = &*program {
             return Ok(known.clone());
         }

@@ -1,20 +1,34 @@
-//! Tokenizer output for callers that pad the texts themselves.
+//! The tokens of texts, for batches and for callers that pad the texts themselves.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::EmbeddingModel;
-use crate::Result;
 use crate::text::tokenizer::{Tokenizer, Tokens};
+use crate::{Error, Result};
 
 impl EmbeddingModel {
-    /// As [`EmbeddingModel::tokenize`], with the segment of each token.
+    /// Token ids of each text, special tokens included, truncated to the limit; by the first of several routes.
     ///
     /// # Errors
     /// As [`EmbeddingModel::encode`].
-    pub fn tokenize_with_segments(&self, texts: &[String]) -> Result<Vec<Tokens>> {
+    pub fn tokenize(&self, texts: &[String]) -> Result<Vec<Vec<u32>>> {
         self.check_process()?;
-        self.tokens_of(texts, 0..texts.len(), "")
+        let tokens = self.tokens_of(texts, 0..texts.len(), "", self.longest(None))?;
+        Ok(tokens.into_iter().map(|text| text.ids).collect())
     }
 
-    /// The tokenizer of the model's folder.
+    /// As [`EmbeddingModel::tokenize`], for a task and with the segment of each token.
+    ///
+    /// # Errors
+    /// As [`EmbeddingModel::encode`].
+    pub fn tokenize_with_segments(&self, texts: &[String], task: Option<&str>) -> Result<Vec<Tokens>> {
+        self.check_process()?;
+        let model = self.for_task(task)?;
+        model.tokens_of(texts, 0..texts.len(), "", model.longest(task))
+    }
+
+    /// The tokenizer of the model's folder, of the first of several routes.
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.tokenizer
     }
@@ -24,6 +38,64 @@ impl EmbeddingModel {
     /// # Errors
     /// As [`EmbeddingModel::encode`].
     pub fn prompt_length(&self, prompt: &str) -> Result<usize> {
-        self.tokenizer.prompt_length(prompt, self.max_seq_length())
+        self.tokenizer.prompt_length(prompt, self.max_seq_length.load(Relaxed))
+    }
+
+    /// The tokens of some of the texts, `most` of each, with ids checked against the embedding tables.
+    pub(super) fn tokens_of(
+        &self,
+        texts: &[String],
+        part: Range<usize>,
+        prompt: &str,
+        most: usize,
+    ) -> Result<Vec<Tokens>> {
+        let first = part.start;
+        let texts = &texts[part];
+        let encode = || {
+            if prompt.is_empty() {
+                return self.tokenizer.encode(texts, most);
+            }
+            let texts: Vec<String> = texts.iter().map(|text| format!("{prompt}{text}")).collect();
+            self.tokenizer.encode(&texts, most)
+        };
+        let encoded = match &self.tokenizer_threads {
+            Some(threads) => threads.install(encode),
+            None => encode(),
+        };
+        let tokens = encoded.map_err(|error| match error {
+            Error::InvalidArgument(problem) if first > 0 => {
+                Error::InvalidArgument(format!("after {first} texts: {problem}"))
+            }
+            other => other,
+        })?;
+        let segments = self.spec.token_types.as_ref().map_or(usize::MAX, |table| table.rows);
+        for (position, text) in (first..).zip(&tokens) {
+            let looked_up = [
+                ("token id", &text.ids, "embedding", self.spec.words.rows),
+                ("segment", &text.type_ids, "segment", segments),
+            ];
+            for (what, ids, table, rows) in looked_up {
+                let most = ids.iter().copied().max().unwrap_or(0) as usize;
+                if most >= rows {
+                    let problem = format!("text {position} has {what} {most}, but the {table} table has {rows} rows");
+                    return Err(Error::IndexOutOfRange(problem));
+                }
+            }
+        }
+        Ok(tokens)
+    }
+
+    /// Number of leading tokens of every text that pooling leaves out.
+    pub(super) fn unpooled_tokens(&self, prompt: &str) -> Result<usize> {
+        if prompt.is_empty() || self.include_prompt.load(Relaxed) {
+            return Ok(0);
+        }
+        self.tokenizer.prompt_length(prompt, self.max_seq_length.load(Relaxed))
+    }
+
+    /// Maximum tokens of a text of a task.
+    pub(super) fn longest(&self, task: Option<&str>) -> usize {
+        let own = self.sentence.task_length(task).filter(|_| self.modules.gives_task_to_tokenizer());
+        own.map_or(self.max_seq_length.load(Relaxed), |most| most.min(self.spec.positions.longest_text()))
     }
 }

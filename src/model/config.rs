@@ -4,7 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::fields::{Fields, shown, unsupported};
@@ -40,8 +40,20 @@ pub struct SentenceConfig {
     pub truncate_dim: Option<usize>,
     /// The model's own limit of tokens per text; the position table may limit it further.
     pub max_seq_length: Option<usize>,
+    /// Limits of the tasks `query` and `document`, which replace that one.
+    pub task_lengths: [Option<usize>; 2],
+    /// The task whose adapter encodes texts without a task.
+    pub default_task: Option<String>,
     /// Whether texts are lower-cased before tokenizing.
     pub do_lower_case: bool,
+}
+
+impl SentenceConfig {
+    /// The limit of tokens that a task has of its own.
+    pub fn task_length(&self, task: Option<&str>) -> Option<usize> {
+        let place = ["query", "document"].iter().position(|name| task == Some(name))?;
+        self.task_lengths[place]
+    }
 }
 
 /// Reads both files where they exist (`transformer` is the path of the Transformer module's folder, `folder` included).
@@ -75,8 +87,8 @@ fn read_model_settings(fields: &mut Fields<'_>, path: &Path, config: &mut Senten
         let reason = "only SentenceTransformer models give sentence embeddings";
         return Err(unsupported(path, format_args!("model_type {kind:?}"), reason));
     }
-    fields.object("prompts");
-    for (name, prompt) in read_prompts(path)? {
+    let prompts = if fields.object("prompts").is_some() { read_prompts(path)? } else { Vec::new() };
+    for (name, prompt) in prompts {
         let text = match prompt {
             Value::String(text) => text,
             Value::Null => String::new(),
@@ -126,7 +138,10 @@ fn read_transformer_settings(transformer: &Path, config: &mut SentenceConfig) ->
     let mut fields = Fields::new(&values, &path);
     check_transformer_kind(&mut fields, &path)?;
     config.max_seq_length = fields.optional_size("max_seq_length", 1..=LONGEST_TEXT);
+    config.task_lengths = ["query_length", "document_length"].map(|key| fields.optional_size(key, 1..=LONGEST_TEXT));
     config.do_lower_case = fields.flag_or("do_lower_case", false);
+    let kwargs = ["model_args", "model_kwargs"].iter().find_map(|key| fields.object(key));
+    config.default_task = kwargs.and_then(|kwargs| Some(kwargs.get("default_task")?.as_str()?.to_owned()));
     for key in ["processor_kwargs", "tokenizer_args"] {
         let Some(arguments) = fields.object(key) else { continue };
         let mut arguments = Fields::new(arguments, &path);
@@ -230,41 +245,47 @@ pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).map_err(unreadable)
 }
 
-/// The prompts in the order of the file, which `serde_json::Map` does not preserve.
-struct PromptList(Vec<(String, Value)>);
+/// An object in the order of the file, which `serde_json::Map` does not preserve.
+pub(super) struct Ordered(pub Vec<(String, Value)>);
+
+/// Reads a JSON file as `T`.
+///
+/// # Errors
+/// `ModelFormat` naming the file.
+pub(super) fn read_as<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    serde_json::from_slice(&read_bytes(path)?).map_err(|e| Error::format(path, format!("not valid JSON: {}", brief(e))))
+}
 
 fn read_prompts(path: &Path) -> Result<Vec<(String, Value)>> {
     #[derive(serde::Deserialize)]
     struct File {
-        prompts: Option<PromptList>,
+        prompts: Ordered,
     }
-    let fault = |e| Error::format(path, format!("not valid JSON: {}", brief(e)));
-    let file: File = serde_json::from_slice(&read_bytes(path)?).map_err(fault)?;
-    Ok(file.prompts.map_or_else(Vec::new, |prompts| prompts.0))
+    Ok(read_as::<File>(path)?.prompts.0)
 }
 
-impl<'de> serde::Deserialize<'de> for PromptList {
+impl<'de> serde::Deserialize<'de> for Ordered {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(PromptVisitor)
+        deserializer.deserialize_any(OrderedVisitor)
     }
 }
 
-struct PromptVisitor;
+struct OrderedVisitor;
 
-impl<'de> Visitor<'de> for PromptVisitor {
-    type Value = PromptList;
+impl<'de> Visitor<'de> for OrderedVisitor {
+    type Value = Ordered;
 
     fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("a map from names to prompts")
+        formatter.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PromptList, A::Error> {
-        let mut prompts: Vec<(String, Value)> = Vec::new();
-        while let Some((name, prompt)) = map.next_entry::<String, Value>()? {
-            prompts.retain(|(known, _)| *known != name);
-            prompts.push((name, prompt));
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Ordered, A::Error> {
+        let mut entries: Vec<(String, Value)> = Vec::new();
+        while let Some((name, value)) = map.next_entry::<String, Value>()? {
+            entries.retain(|(known, _)| *known != name);
+            entries.push((name, value));
         }
-        Ok(PromptList(prompts))
+        Ok(Ordered(entries))
     }
 }
 

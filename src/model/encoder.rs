@@ -1,5 +1,6 @@
 //! The graph builder: from `EncoderSpec` and heads, or a decoder, to a graph.
 
+mod embeddings;
 mod experts;
 mod heads;
 mod layer;
@@ -7,13 +8,13 @@ mod layer;
 use super::decoder::Decoder;
 use super::heads::Head;
 use super::relative_biases::by_slope;
-use super::spec::{EncoderSpec, NormKind, Order, PositionRows, Positions, Product, Table};
+use super::spec::{Adapters, EncoderSpec, NormKind, Order, PositionRows, Product};
 use super::weights::Needed;
 use crate::Result;
 use crate::dtype::DType;
 use crate::graph::{Graph, Source, ValueId};
 use crate::ops::{Activation, ActivationKind, Dim, EmbeddingSum, LayerNorm, Linear, RmsNorm, Shape};
-use crate::tensor::{Part, Recipe};
+use crate::tensor::{LowRank, Part, Recipe};
 
 /// The contents of a graph input in a batch; u32 but for the states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,8 +76,10 @@ pub struct Built {
 /// `InvalidArgument` when modules do not fit together.
 pub fn build(spec: &EncoderSpec, heads: &[Head], dtype: DType) -> Result<Built> {
     let dtype = if spec.beyond_float16 && dtype == DType::F16 { DType::F32 } else { dtype };
-    let mut builder = Builder { graph: Graph::new(), inputs: Vec::new(), spec, dtype };
+    let adapters = spec.adapters.as_ref();
+    let mut builder = Builder { graph: Graph::new(), inputs: Vec::new(), spec, adapters, dtype };
     let hidden = builder.hidden()?;
+    builder.adapters = None;
     let sentences = builder.heads(heads, hidden)?;
     builder.graph.outputs = vec![hidden, sentences];
     Ok(Built { graph: builder.graph, inputs: builder.inputs })
@@ -88,7 +91,7 @@ pub fn build(spec: &EncoderSpec, heads: &[Head], dtype: DType) -> Result<Built> 
 /// As [`build`].
 pub fn build_decoder(decoder: &Decoder) -> Result<Built> {
     let (spec, dtype) = (&decoder.stack, DType::F32);
-    let mut builder = Builder { graph: Graph::new(), inputs: Vec::new(), spec, dtype };
+    let mut builder = Builder { graph: Graph::new(), inputs: Vec::new(), spec, adapters: None, dtype };
     builder.graph.outputs = vec![builder.hidden()?];
     Ok(Built { graph: builder.graph, inputs: builder.inputs })
 }
@@ -100,8 +103,14 @@ pub fn needed(graph: &Graph) -> Vec<Needed> {
         if let Source::Weight(weight) = &value.source {
             let own = || value.shape.sizes(Default::default());
             let stored = |part: &Part| part.shape.clone().unwrap_or_else(own);
-            let stored_parts = weight.parts.iter().filter(|part| part.computed.is_none());
-            needed.extend(stored_parts.map(|part| Needed { name: part.name.clone(), shape: stored(part) }));
+            for part in weight.parts.iter().filter(|part| part.computed.is_none()) {
+                let shape = stored(part);
+                if let (Some(product), [rows, columns]) = (&part.added, &shape[..]) {
+                    let factors = product.tensors(*rows, *columns);
+                    needed.extend(factors.map(|(name, axes)| Needed { name: name.to_owned(), shape: axes.into() }));
+                }
+                needed.push(Needed { name: part.name.clone(), shape });
+            }
         }
     }
     needed
@@ -121,6 +130,8 @@ struct Builder<'a> {
     graph: Graph,
     inputs: Vec<Input>,
     spec: &'a EncoderSpec,
+    /// Those of what is built next: of the encoder, not of the modules after it.
+    adapters: Option<&'a Adapters>,
     dtype: DType,
 }
 
@@ -152,38 +163,18 @@ impl Builder<'_> {
         }
     }
 
-    fn table(&mut self, table: &Table) -> ValueId {
-        let shape = Shape::fixed(&[table.rows, self.spec.embedding]);
-        self.graph.weight_as(self.dtype, vec![table.name.clone().into()], shape)
-    }
-
-    /// Adds word, segment and position embeddings, in the reference's order.
-    fn embeddings(&mut self) -> Result<ValueId> {
-        let spec = self.spec;
-        let mut words = Part::from(spec.words.name.clone());
-        if spec.word_scale != 1.0 {
-            let mut scale = [spec.word_scale];
-            if spec.word_scale_rounded {
-                self.dtype.round(&mut scale);
-            }
-            words.recipe.push(Recipe::scaled(scale[0]));
-        }
-        let shape = Shape::fixed(&[spec.words.rows, spec.embedding]);
-        let mut operands = vec![self.input(Input::Words), self.graph.weight_as(self.dtype, vec![words], shape)];
-        if let Some(table) = &spec.token_types {
-            operands.extend([self.input(Input::Segments), self.table(table)]);
-        }
-        if let Positions::Learned { table, rows } = &spec.positions {
-            operands.extend([self.input(Input::Positions(*rows)), self.table(table)]);
-        }
-        let mut x = self.graph.node("embeddings", EmbeddingSum {}, &operands)?;
-        if let Some(name) = &spec.embedding_norm {
-            x = self.norm("embedding norm", name, x)?;
-        }
-        match &spec.embedding_projection {
-            None => Ok(x),
-            Some(name) => self.linear("embedding projection", &Product::biased([name]), x, &[spec.hidden]),
-        }
+    /// What the chosen adapter adds to the matrix `NAME.weight`: the product of these two tensors.
+    fn adapted(&self, name: &str, [left, right]: [&str; 2]) -> Option<LowRank> {
+        let adapters = self.adapters?;
+        let factor = |end: &str| format!("{name}.{end}");
+        Some(LowRank {
+            left: factor(left),
+            right: factor(right),
+            sets: adapters.tasks.len(),
+            set: adapters.chosen?,
+            rank: adapters.rank,
+            scale: adapters.scale.to_bits(),
+        })
     }
 
     fn shared(&mut self) -> Result<Shared> {
@@ -265,6 +256,10 @@ impl Builder<'_> {
                 }
             });
             let scaled = parts.map(|mut part| {
+                if !vector {
+                    let name = part.name.strip_suffix(".weight").unwrap_or(&part.name);
+                    part.added = self.adapted(name, ["lora_B", "lora_A"]);
+                }
                 part.recipe.extend((scale != 1.0).then(|| Recipe::scaled(scale)));
                 part
             });

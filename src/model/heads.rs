@@ -1,11 +1,13 @@
 //! The modules of `modules.json` after the encoder, read into data and added to the graph.
 
-use std::path::{Component, Path};
+use std::path::Path;
 
 use serde_json::Value;
 
-use super::config::{read_bytes, read_fields, read_json};
+use super::config::{read_fields, read_json};
 use super::fields::{Fields, shown, unsupported};
+use super::registry;
+use super::routes::{Listing, Row};
 use crate::ops::{ActivationKind, PoolMode};
 use crate::{Error, Result};
 
@@ -61,6 +63,10 @@ pub struct Modules {
     pub first: First,
     /// Folder of the first module, relative to the model (often empty).
     pub transformer: String,
+    /// The class of the first module, if it is of the model's own code.
+    pub own_class: Option<&'static str>,
+    /// Whether the first module takes the task.
+    pub takes_task: bool,
     /// The modules after it, without Dropout.
     pub heads: Vec<Head>,
 }
@@ -73,6 +79,11 @@ impl Head {
 }
 
 impl Modules {
+    /// Whether the task reaches the tokenizer, which may have a limit of its own for it.
+    pub fn gives_task_to_tokenizer(&self) -> bool {
+        self.first == First::Transformer && self.own_class.is_none()
+    }
+
     /// Folders of the modules that have tensors of their own, for [`super::weights::Weights::open`].
     pub fn tensor_folders(&self) -> Vec<String> {
         let mut folders: Vec<String> = Vec::new();
@@ -109,27 +120,44 @@ const ACTIVATIONS: [(&str, ActivationKind); 6] = [
     ("Sigmoid", ActivationKind::Sigmoid),
 ];
 
-/// Reads `modules.json` and each module's configuration; pooling alone if there is no `modules.json`.
+/// The modules of texts without a task, of all those that `modules.json` lists; pooling alone if there is no such file.
 ///
 /// # Errors
-/// `ModelFormat` for unreadable or invalid files and paths that leave the folder; `Unsupported` for an unknown module
-/// or activation.
+/// As [`Listing::read`], [`Listing::choose`] and [`read_listed`].
 pub fn read_modules(folder: &Path) -> Result<Modules> {
+    match Listing::read(folder)? {
+        Some(listing) => read_listed(folder, &listing.choose(None)?),
+        None => read_bare(folder),
+    }
+}
+
+/// The modules of a folder without `modules.json`: a Transformer and pooling.
+///
+/// # Errors
+/// `ModelFormat` if it is no folder.
+pub fn read_bare(folder: &Path) -> Result<Modules> {
     if !folder.is_dir() {
         return Err(Error::format(folder, "not a folder"));
     }
+    let heads = vec![Head::Pooling { modes: vec![usual_pooling(folder)], include_prompt: true }];
+    let (transformer, own_class) = (String::new(), None);
+    Ok(Modules { first: First::Transformer, transformer, own_class, takes_task: false, heads })
+}
+
+/// Reads the configuration of each module of a list, which is not empty.
+///
+/// # Errors
+/// `ModelFormat` for unreadable or invalid files; `Unsupported` for an unknown module or activation.
+pub fn read_listed(folder: &Path, rows: &[Row]) -> Result<Modules> {
     let path = folder.join("modules.json");
-    if !path.exists() {
-        let heads = vec![Head::Pooling { modes: vec![usual_pooling(folder)], include_prompt: true }];
-        return Ok(Modules { first: First::Transformer, transformer: String::new(), heads });
-    }
-    let rows = read_rows(&path)?;
-    let Some((first, rest)) = rows.split_first() else {
+    let Some((row, rest)) = rows.split_first() else {
         return Err(Error::format(&path, "lists no modules"));
     };
-    let (kind, mut heads) = match first.kind.as_str() {
-        "Transformer" => (First::Transformer, Vec::new()),
-        "StaticEmbedding" => (First::StaticEmbedding, vec![Head::mean()]),
+    let (first, mut heads, own_class) = match row.kind.as_str() {
+        "Transformer" => (First::Transformer, Vec::new(), None),
+        "StaticEmbedding" => (First::StaticEmbedding, vec![Head::mean()], None),
+        // Which architecture it belongs to is known when config.json is read.
+        class if registry::own_module(class).is_some() => (First::Transformer, Vec::new(), registry::own_module(class)),
         other => {
             let what = format!("the first module is {other}");
             return Err(unsupported(&path, what, "only a Transformer or a StaticEmbedding is known there"));
@@ -141,7 +169,7 @@ pub fn read_modules(folder: &Path) -> Result<Modules> {
     if !heads.iter().any(|head| matches!(head, Head::Pooling { .. })) {
         return Err(unsupported(&path, "no Pooling module", "a text needs one vector"));
     }
-    Ok(Modules { first: kind, transformer: first.path.clone(), heads })
+    Ok(Modules { first, transformer: row.path.clone(), own_class, takes_task: row.takes_task, heads })
 }
 
 /// Pooling of a bare transformer: of the last token after a causal language model, otherwise the mean. Loading reports
@@ -157,55 +185,8 @@ fn usual_pooling(folder: &Path) -> PoolMode {
     }
 }
 
-/// One entry of `modules.json`.
-struct Row {
-    /// Last component of the class's name, e.g. `Pooling`.
-    kind: String,
-    /// Folder, verified to stay inside the model's.
-    path: String,
-}
-
-fn read_rows(path: &Path) -> Result<Vec<Row>> {
-    let fault = |problem: String| Error::format(path, problem);
-    let listing: Value =
-        serde_json::from_slice(&read_bytes(path)?).map_err(|e| fault(format!("not valid JSON: {e}")))?;
-    let Value::Array(items) = &listing else {
-        return Err(fault(format!("holds {}, expected a list of modules", shown(&listing))));
-    };
-    let mut rows = Vec::new();
-    for item in items {
-        let Value::Object(values) = item else {
-            return Err(fault(format!("lists {}, expected an object with path and type", shown(item))));
-        };
-        let mut fields = Fields::new(values, path);
-        let (class, place) = (fields.text("type"), fields.text("path"));
-        for (key, value) in [("type", class), ("path", place)] {
-            if value.is_none() && fields.get(key).is_none() {
-                fields.fault(format!("a module has no {key}"));
-            }
-        }
-        fields.done()?;
-        let (class, place) = (class.unwrap_or_default(), place.unwrap_or_default());
-        if !stays_inside(place) {
-            return Err(fault(format!("the path {place:?} leaves the model's folder")));
-        }
-        // A class of another package may have the same name with a different meaning.
-        let kind = class.strip_prefix("sentence_transformers.").and_then(|rest| rest.rsplit('.').next());
-        let kind = kind.ok_or_else(|| unknown_module(path, format!("module {class:?}")))?;
-        rows.push(Row { kind: kind.to_owned(), path: place.to_owned() });
-    }
-    Ok(rows)
-}
-
-/// Whether a relative path names the folder itself or something below it. Only the text is checked: in the hub's cache
-/// each file is a link to a store outside the folder.
-fn stays_inside(path: &str) -> bool {
-    let foreign = path.contains(['\\', ':', '\0']);
-    !foreign && Path::new(path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
-}
-
 /// The modules of sentence-transformers that are read, each with its modes or activations.
-pub fn known_modules() -> [(&'static str, Vec<&'static str>); 7] {
+pub fn known_modules() -> [(&'static str, Vec<&'static str>); 8] {
     let activations = ACTIVATIONS.iter().map(|(name, _)| *name).collect();
     [
         ("Transformer", vec![]),
@@ -215,12 +196,14 @@ pub fn known_modules() -> [(&'static str, Vec<&'static str>); 7] {
         ("LayerNorm", vec![]),
         ("Normalize", vec![]),
         ("Dropout", vec![]),
+        ("Router", vec![]),
     ]
 }
 
-fn unknown_module(path: &Path, what: String) -> Error {
+/// The error for a module of another class.
+pub fn unknown_module(path: &Path, class: &str) -> Error {
     let known = known_modules().map(|(name, _)| name).join(", ");
-    unsupported(path, what, format!("known are {known} of sentence_transformers"))
+    unsupported(path, format!("module {class}"), format!("known are {known} of sentence_transformers"))
 }
 
 /// A module after the Transformer; `None` for one without effect.
@@ -241,7 +224,7 @@ fn read_head(folder: &Path, listing: &Path, row: &Row) -> Result<Option<Head>> {
             Some(Head::Normalize)
         }
         "Dropout" => None,
-        other => return Err(unknown_module(listing, format!("module {other}"))),
+        other => return Err(unknown_module(listing, other)),
     })
 }
 

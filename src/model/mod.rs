@@ -16,6 +16,7 @@ pub mod mixture;
 pub mod registry;
 pub mod relative_biases;
 pub mod rotary;
+pub mod routes;
 pub mod shaders;
 pub mod spec;
 pub mod weights;

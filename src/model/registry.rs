@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use super::arch::OWN_MODULES;
 pub use super::arch::{ARCHITECTURES, Architecture};
 use super::fields::{Fields, unsupported};
 use super::spec::{EncoderSpec, NameRules};
@@ -47,6 +48,13 @@ pub fn model_type<'a>(config: &'a Map<String, Value>, path: &Path) -> Result<&'a
 /// unchanged.
 pub fn tokenizer(model_type: &str) -> Option<&'static str> {
     ARCHITECTURES.iter().find(|row| row.model_type == model_type)?.tokenizer
+}
+
+/// The class of a module, if it is one that an architecture's own code has; a class of another repository has that
+/// one's name before it.
+pub fn own_module(class: &str) -> Option<&'static str> {
+    let class = class.rsplit("--").next()?;
+    OWN_MODULES.iter().copied().find(|known| *known == class)
 }
 
 /// The message for a checkpoint that does not fit `model_type` but has the tensor names of another architecture.

@@ -190,6 +190,23 @@ pub struct Layer {
     pub feed_forward_norms: Norms,
 }
 
+/// Low-rank changes of all tables and products, one set for each of several tasks (Hu et al. 2021): with the tensors
+/// `lora_A` and `lora_B`, which have an axis of tasks first, a product's matrix plus `scale * B A`, a table plus
+/// `scale * A B`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Adapters {
+    /// Names of the tasks, in the order of that axis.
+    pub tasks: Vec<String>,
+    /// Rows of A of a product, columns of A of a table.
+    pub rank: usize,
+    /// Factor on the products.
+    pub scale: f32,
+    /// The class in the family's own code that takes the task, as modules.json names it.
+    pub module: &'static str,
+    /// Which of the tasks changes the weights; none of them if `None`.
+    pub chosen: Option<usize>,
+}
+
 /// Description of an encoder for the graph builder.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EncoderSpec {
@@ -249,6 +266,8 @@ pub struct EncoderSpec {
     pub beyond_float16: bool,
     /// Norm after the last layer, if there is one.
     pub final_norm: Option<String>,
+    /// Adapters for tasks, if the model has them.
+    pub adapters: Option<Adapters>,
     /// The layers, in order; some may have the same tensors.
     pub layers: Vec<Layer>,
     /// The decoder that attends to the last hidden state, if the family has one.
@@ -287,9 +306,19 @@ impl EncoderSpec {
             parallel: false,
             beyond_float16: false,
             final_norm: None,
+            adapters: None,
             layers: Vec::new(),
             decoder: None,
         }
+    }
+
+    /// The same with the weights of a task, by its place among the adapters.
+    pub fn with_adapter(&self, place: usize) -> Self {
+        let mut adapted = self.clone();
+        if let Some(adapters) = &mut adapted.adapters {
+            adapters.chosen = Some(place);
+        }
+        adapted
     }
 
     /// Replaces the layers by as many others.

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from fixtures import jina_bert, nomic_moe
+from fixtures import jina_bert, jina_lora, nomic_moe
 from models import families
 from models.golden import normalized, per_text
 from sentence_transformers import SentenceTransformer
@@ -12,9 +12,14 @@ import grilly
 
 UNIT = 1e-6  # for rows of unit length, as in test_live.py
 NARROW = 1.5  # times the largest error of theirs in the same type, both from float64
-assert jina_bert.JinaBertModel and nomic_moe.NomicMoeModel  # the imports make them known to transformers
+# The imports make them known to transformers.
+assert jina_bert.JinaBertModel and jina_lora.JinaLoraModel and nomic_moe.NomicMoeModel
 TYPES = {"F16": "float16", "BF16": "bfloat16"}
-STORED = {name: TYPES[row["stored"]] for name, row in families.table().items() if row["stored"] in TYPES}
+STORED = {
+    name: TYPES[row["stored"]]
+    for name, row in families.table().items()
+    if row["stored"] in TYPES and "own_module" not in row
+}
 
 
 def load(folder, dtype) -> SentenceTransformer:

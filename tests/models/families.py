@@ -105,11 +105,16 @@ def write_tokenizer(name: str, folder: Path) -> None:
 
 def write(fixture: dict, folder: Path) -> Path:
     """Writes one row of the table as a model folder."""
-    write_tokenizer(fixture["tokenizer"], folder)
+    for part, tokenizer in fixture.get("tokenizers", {"": fixture.get("tokenizer")}).items():
+        write_tokenizer(tokenizer, folder / part)
     for name, content in fixture["files"].items():
-        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).parent.mkdir(exist_ok=True, parents=True)
         (folder / name).write_text(json.dumps(content, indent=2), encoding="utf-8")
-    for part, shapes in {"": fixture["tensors"], **fixture.get("parts", {})}.items():
+    if own := fixture.get("own_module"):
+        first, *others = fixture["files"]["modules.json"]
+        (folder / "modules.json").write_text(json.dumps([first | own, *others], indent=2), encoding="utf-8")
+    root = {"": fixture["tensors"]} if "tensors" in fixture else {}
+    for part, shapes in (root | fixture.get("parts", {})).items():
         tensors = {name: draw(f"{part}{name}", shape) for name, shape in shapes.items()}
         if "routes" in fixture:
             route(tensors, **fixture["routes"])
@@ -126,4 +131,4 @@ def build_for_reference(name: str, folder: Path) -> Path:
     """Writes `folder/name` for transformers: with its own configuration where it cannot read that of the fixture."""
     fixture = table()[name]
     config = fixture.get("reference_config", fixture["files"]["config.json"])
-    return write(fixture | {"files": fixture["files"] | {"config.json": config}}, folder / name)
+    return write(fixture | {"files": fixture["files"] | {"config.json": config}, "own_module": None}, folder / name)

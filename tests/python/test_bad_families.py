@@ -284,7 +284,7 @@ def test_segments_that_the_configuration_does_not_have(family):
 @pytest.mark.parametrize(
     ("name", "changes", "key"),
     [
-        # jina-embeddings-v2 calls itself bert, jina-embeddings-v3 xlm-roberta.
+        # jina-embeddings-v2 calls itself bert.
         (
             "roberta",
             {"auto_map": {"AutoModel": "jinaai/jina-bert-implementation--modeling_bert.JinaBertModel"}},
@@ -292,8 +292,7 @@ def test_segments_that_the_configuration_does_not_have(family):
         ),
         ("roberta", {"feed_forward_type": "geglu"}, "feed_forward_type"),
         ("roberta", {"position_embedding_type": "alibi"}, "position_embedding_type"),
-        ("xlm-roberta", {"lora_adaptations": ["retrieval.query"], "lora_rank": 4}, "lora_adaptations"),
-        ("xlm-roberta", {"rotary_emb_base": 10000.0}, "rotary_emb_base"),
+        ("xlm-roberta", {"rotary_emb_dim": 12, "rotary_emb_base": 10000.0}, "rotary_emb_dim"),
         ("modernbert", {"num_experts": 8}, "num_experts"),
         ("gpt2", {"rope_theta": 10000.0}, "rope_theta"),
     ],
@@ -338,7 +337,6 @@ JINA_V3 = {
     [
         # Each of the marks alone is enough, whichever of the others a copy has lost.
         ("roberta", JINA_V2, ["auto_map", "feed_forward_type", "position_embedding_type"]),
-        ("xlm-roberta", JINA_V3, ["auto_map", "lora_adaptations", "rotary_emb_base", "position_embedding_type"]),
         ("qwen3", {"quantization_config": {"quant_method": "bitnet"}}, ["quantization_config"]),
     ],
 )
@@ -353,6 +351,55 @@ def test_a_published_look_alike(family, name, published, marks):
         folder = family(name)
         change_json(config, **{mark: published[mark]})
         message(folder, UnsupportedError, "config.json", mark)
+
+
+@pytest.mark.parametrize("marks", [list(JINA_V3), ["auto_map"], ["rotary_emb_base"], ["position_embedding_type"]])
+def test_jina_v3_under_the_name_of_xlm_roberta(family, marks):
+    """Each of its marks is enough; the tensors tell that the checkpoint is another's."""
+    folder = family("xlm-roberta")
+    change_json(folder / "config.json", **{mark: JINA_V3[mark] for mark in marks})
+    missing = "missing encoder.layers.0.mixer.Wqkv.weight [108, 36]"
+    text = message(folder, WeightsError, missing, "unexpected encoder.layer.0.attention.self.query.weight")
+    assert ("lora_A" in text) == (len(marks) > 1)
+
+
+@pytest.mark.parametrize("mark", ["auto_map", "lora_adaptations", "rotary_emb_base", "position_embedding_type"])
+def test_jina_v3_without_one_of_its_marks(family, mark):
+    folder = family("jina-lora")
+    change_json(folder / "config.json", **{mark: ...})
+    if mark == "lora_adaptations":
+        message(folder, UnsupportedError, "modules.json", "custom_st.Transformer")
+    else:
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"load_trained_adapters": False}, "load_trained_adapters false: only true is known"),
+        ({"position_embedding_type": "alibi"}, 'position_embedding_type "alibi": only "rotary" is known'),
+        ({"rotary_emb_interleaved": True}, "rotary_emb_interleaved true: only false is known"),
+    ],
+)
+def test_variants_of_jina_v3(family, changes, said):
+    folder = family("jina-lora")
+    change_json(folder / "config.json", **changes)
+    message(folder, UnsupportedError, "config.json", said)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"lora_rank": 1000}, "lora_rank is 1000, expected a whole number from 1 to 256"),
+        ({"lora_alpha": "much"}, 'lora_alpha is "much", expected a number'),
+        ({"lora_adaptations": "retrieval.query"}, 'lora_adaptations is "retrieval.query", expected a list of strings'),
+        ({"lora_adaptations": []}, "lora_adaptations is empty"),
+    ],
+)
+def test_absurd_adapters(family, changes, said):
+    folder = family("jina-lora")
+    change_json(folder / "config.json", **changes)
+    message(folder, ModelFormatError, "config.json", said)
 
 
 def test_ternary_embeddings_under_a_plain_configuration(family):
@@ -533,7 +580,8 @@ def test_scalings_of_rotary_positions(family, scaling, said):
 def test_adapters_for_tasks(family):
     folder = family("jina_embeddings_v3")
     change_json(folder / "config.json", lora_adaptations=["retrieval.query", "text-matching"])
-    message(folder, UnsupportedError, "config.json", 'lora_adaptations ["retrieval.query","text-matching"]', "adapters")
+    parts = 'lora_adaptations ["retrieval.query","text-matching"]', "adapters for tasks are read in the format"
+    message(folder, UnsupportedError, "config.json", *parts)
 
 
 @pytest.mark.parametrize("kind", ["original", None])

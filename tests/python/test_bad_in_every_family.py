@@ -13,6 +13,7 @@ from grilly.errors import GrillyError, ModelFormatError, UnsupportedError, Weigh
 TABLE = families.table()
 # The first checkpoint of each model_type.
 NAMES = list({row["files"]["config.json"]["model_type"]: name for name, row in reversed(TABLE.items())}.values())
+NAMES.append("jina-lora")  # which has another's
 # Keys of sizes, as the families call them; T5 has no limit of positions.
 SIZES = ["hidden_size", "dim", "n_embd", "d_model", "num_hidden_layers", "n_layers", "n_layer", "num_layers"]
 SIZES += ["num_attention_heads", "n_heads", "n_head", "num_heads", "intermediate_size", "hidden_dim", "d_ff", "n_inner"]

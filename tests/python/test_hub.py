@@ -7,6 +7,7 @@ import types
 from pathlib import Path
 
 import pytest
+from models import routers
 
 from grilly import VulkanSentenceTransformer
 from grilly.errors import ModelNotFoundError
@@ -124,6 +125,29 @@ def test_an_incomplete_snapshot_is_passed_over(tmp_path, monkeypatch):
 def test_weights_in_the_format_of_torch(tmp_path, weights):
     snapshot = cached(tmp_path / "home/.cache/huggingface/hub", "org/model", files=["tokenizer.json", weights])
     assert resolve("org/model").folder == snapshot
+
+
+@pytest.mark.parametrize(
+    ("lacking", "named"),
+    [
+        ("query_0_StaticEmbedding/model.safetensors", "query_0_StaticEmbedding/model.safetensors"),
+        ("query_0_StaticEmbedding/tokenizer.json", "tokenizer.json"),
+        ("document_0_Transformer/tokenizer.json", "tokenizer.json"),
+        ("document_2_Dense/model.safetensors", "document_2_Dense/model.safetensors"),
+        ("router_config.json", "tokenizer.json"),
+    ],
+)
+def test_the_modules_of_routes_are_part_of_a_snapshot(tmp_path, lacking, named):
+    snapshot = cached(tmp_path, "org/model", files=())
+    for path in routers.build("table-and-encoder", tmp_path / "built").rglob("*"):
+        if path.is_file():
+            target = snapshot / path.relative_to(tmp_path / "built" / "table-and-encoder")
+            target.parent.mkdir(exist_ok=True)
+            target.write_bytes(path.read_bytes())
+    assert resolve("org/model", cache_folder=tmp_path).folder == snapshot
+    (snapshot / lacking).unlink()
+    with pytest.raises(ModelNotFoundError, match=f"without {named}"):
+        resolve("org/model", cache_folder=tmp_path)
 
 
 def test_a_cached_model_needs_no_network(tmp_path, monkeypatch):

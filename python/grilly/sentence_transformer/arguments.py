@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
-from grilly.inputs import agreed, choose_dtype, device_name, positive
+from grilly.inputs import agreed, choose_dtype, device_name, need_type, positive
 
 DTYPE_KEYS = ("dtype", "torch_dtype")
 # Keys that locate files or select an implementation and change no number: accepted, with one log line.
@@ -21,7 +21,7 @@ HARMLESS = {
     "config_kwargs": f"{LOADING} use_cache output_attentions output_hidden_states return_dict".split(),
 }
 REMEDIES = {
-    "model_kwargs": "expected 'dtype', 'torch_dtype' or 'device_map'",
+    "model_kwargs": "expected 'dtype', 'torch_dtype', 'device_map' or 'default_task'",
     "processor_kwargs": "expected 'model_max_length'; change tokenizer_config.json in a copy of the model's folder",
     "config_kwargs": "expected 'dtype' or 'torch_dtype'; change config.json in a copy of the model's folder",
 }
@@ -72,6 +72,7 @@ class Choices:
     max_seq_length: int | None
     token: bool | str | None
     padding_side: Any
+    default_task: str | None
     notes: tuple[str, ...]
 
 
@@ -83,13 +84,14 @@ def choose(given: Arguments) -> tuple[str | os.PathLike[str], Choices]:
             problem += "; modules are not run here: save them there, SentenceTransformer(modules=...).save(folder)"
         raise InvalidTypeError(problem)
     device, notes = given.device, list(notes_on(given))
-    model = checked("model_kwargs", given.model_kwargs, (*DTYPE_KEYS, "device_map"), notes)
+    model = checked("model_kwargs", given.model_kwargs, (*DTYPE_KEYS, "device_map", "default_task"), notes)
     processor = checked("processor_kwargs", one_of(given), ("model_max_length", "padding_side"), notes)
     config = checked("config_kwargs", given.config_kwargs, DTYPE_KEYS, notes)
     if model.get("use_safetensors") is False:
         raise UnsupportedError(
             "model_kwargs['use_safetensors'] is False: only safetensors files are read; expected True"
         )
+    need_type(model.get("default_task"), str | None, "model_kwargs['default_task']", "str")
     placed = model.get("device_map")
     if placed is not None:
         if not isinstance(placed, str | int):
@@ -107,6 +109,7 @@ def choose(given: Arguments) -> tuple[str | os.PathLike[str], Choices]:
         max_seq_length=limit_of(given, processor),
         token=token_of(given),
         padding_side=processor.get("padding_side"),
+        default_task=model.get("default_task"),
         notes=tuple(notes),
     )
 

@@ -26,6 +26,8 @@ Output = Literal["sentence_embedding", "token_embeddings"]
 OUTPUTS = (None, "sentence_embedding", "token_embeddings")
 # Prompt names to look up, by task.
 PROMPTS = {"query": ("query",), "document": ("document", "passage", "corpus")}
+# Keys of a dict that is one input of sentence-transformers, and not a text with its task.
+MODALITIES = {"text", "image", "audio", "video", "message"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +48,7 @@ class Wanted:
     pool: Any
     chunk_size: int | None
     options: Mapping[str, Any] = field(default_factory=dict)
-    # The task whose prompts are looked up if none is named.
+    # The task of the method called, whose prompts are looked up if none is named.
     task: str | None = None
 
     @classmethod
@@ -61,7 +63,8 @@ class Encoding(Settings):
 
     def _encode(self, texts: Any, wanted: Wanted) -> Any:
         """The result of `encode`, `encode_query` and `encode_document`."""
-        check(wanted)
+        check(wanted, self._core.call_options)
+        texts, task = self._task(texts, wanted)
         size = positive(wanted.batch_size, "batch_size")
         kept = self.truncate_dim if wanted.truncate_dim is None else positive(wanted.truncate_dim, "truncate_dim")
         prefix = self._prompt(wanted.prompt, wanted.prompt_name, wanted.task)
@@ -75,10 +78,10 @@ class Encoding(Settings):
             return np.array([]) if wanted.convert_to_numpy and sentences_only else []
 
         with progress(len(items), wanted.show_progress_bar) as advance:
-            rows, tokens, ids = core.encode(items, prefix, size, not sentences_only, advance)
+            rows, tokens, ids = core.encode(items, prefix, size, not sentences_only, advance, task)
         rows = rows if kept is None or kept >= rows.shape[1] else np.ascontiguousarray(rows[:, :kept])
 
-        dtype, precision = core.dtype, wanted.precision or "float32"
+        dtype, precision = core.dtype_for(task), wanted.precision or "float32"
         result: Any
         if wanted.output_value is None:
             result = token_features(stored(rows, dtype), [stored(each, dtype) for each in tokens], ids)
@@ -94,6 +97,14 @@ class Encoding(Settings):
             elif not wanted.convert_to_numpy:
                 result = list(result)
         return result[0] if single else result
+
+    def _task(self, texts: Any, wanted: Wanted) -> tuple[Any, str | None]:
+        """The texts, and the task that chooses among routes and adapters."""
+        task = wanted.options.get("task")
+        if wanted.task is not None and task is not None:
+            raise InvalidArgumentError(f"task is {task!r}, and encode_{wanted.task} has a task of its own; use encode")
+        task = task if wanted.task is None else wanted.task
+        return unwrapped(texts) if task is None and self._core.starts_with_routes else (texts, task)
 
     def _one_device(self, wanted: Wanted) -> Any:
         """The device of a call; None for the model's own, which is also used for pools and several devices."""
@@ -171,8 +182,30 @@ def check_pool(pool: Any) -> None:
         )
 
 
-def check(wanted: Wanted) -> None:
-    """Rejects invalid arguments, independently of the texts."""
+def unwrapped(texts: Any) -> tuple[Any, str | None]:
+    """Texts that are given as dicts from their task's name, the same for all, and that name; other texts unchanged.
+
+    Example:
+        >>> from grilly.sentence_transformer.encoding import unwrapped
+        >>> unwrapped([{"query": "A cat."}, {"query": "A dog."}])
+        (['A cat.', 'A dog.'], 'query')
+    """
+    items, single = ([texts], True) if isinstance(texts, Mapping) else (texts, False)
+    if not isinstance(items, list | tuple) or not items or not all(isinstance(item, Mapping) for item in items):
+        return texts, None
+    names = {name for item in items for name in item}
+    if names & MODALITIES or any(len(item) != 1 for item in items):
+        return texts, None
+    if len(names) > 1:
+        raise InvalidArgumentError(f"texts have the tasks {sorted(names, key=str)}, expected one task in a call")
+    name = names.pop()
+    need_type(name, str, "task", "str")
+    found = [item[name] for item in items]
+    return (found[0] if single else found), name
+
+
+def check(wanted: Wanted, known: Iterable[str]) -> None:
+    """Rejects invalid arguments, independently of the texts; `known` keywords are the model's own."""
     if wanted.output_value not in OUTPUTS:
         raise InvalidArgumentError(
             f"output_value is {wanted.output_value!r}, expected 'sentence_embedding', 'token_embeddings' or None"
@@ -181,8 +214,7 @@ def check(wanted: Wanted) -> None:
         raise InvalidArgumentError(f"precision is {wanted.precision!r}, expected one of {', '.join(PRECISIONS)}")
     if wanted.output_value is None and wanted.precision not in (None, "float32"):
         raise InvalidArgumentError(f"precision is {wanted.precision!r}, and output_value=None gives 'float32' only")
-    check_options("encode", wanted.options)
-    need_type(wanted.options.get("task"), str | None, "task", "str")
+    check_options("encode", wanted.options, known)
 
 
 @contextmanager

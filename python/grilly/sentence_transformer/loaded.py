@@ -46,6 +46,10 @@ class Loaded:
     device: str
     dtype: str
     _include_prompt: bool | None = None
+    # The limit of tokens that was set; None for the model's own.
+    _limit: int | None
+    # The element type that was asked for; routes may have different ones of their own.
+    _dtype_choice: str | None
 
     def _load(self, arguments: Arguments) -> None:
         """Finds the model and loads it."""
@@ -62,9 +66,10 @@ class Loaded:
             local_files_only=arguments.local_files_only,
             token=choices.token,
         )
-        self._resources = (arguments.num_threads, arguments.memory_limit)
+        self._resources = (arguments.num_threads, arguments.memory_limit, choices.default_task)
+        self._limit, self._dtype_choice = choices.max_seq_length, choices.dtype
         self._held.core = EmbeddingModel.load(
-            found.folder, choices.device, choices.dtype, choices.max_seq_length, *self._resources
+            found.folder, choices.device, choices.dtype, self._limit, *self._resources
         )
         check_padding_side(choices.padding_side, self._core)
         # A folder's path must not depend on the working directory.
@@ -104,13 +109,14 @@ class Loaded:
             wanted = (device or self.device, dtype or self.dtype)
             if wanted == (self.device, self.dtype):
                 return
-            self._held.core = self._like(before, *wanted)
+            self._held.core = self._like(wanted[0], dtype or self._dtype_choice)
+            self._dtype_choice = dtype or self._dtype_choice
             self.device, self.dtype = wanted
             self._elsewhere.clear()
 
-    def _like(self, other: EmbeddingModel, device: str, dtype: str) -> EmbeddingModel:
+    def _like(self, device: str, dtype: str | None) -> EmbeddingModel:
         """The same model with the same settings on another device or in another type."""
-        core = EmbeddingModel.load(self._folder, device, dtype, other.max_seq_length, *self._resources)
+        core = EmbeddingModel.load(self._folder, device, dtype, self._limit, *self._resources)
         if self._include_prompt is not None:
             core.set_pooling_include_prompt(self._include_prompt)
         return core
@@ -126,10 +132,8 @@ class Loaded:
             self._core.encode([], "", 1, False)
             core = self._elsewhere.get(name)
             if core is None:
-                core = self._like(self._core, name, self.dtype)
+                core = self._like(name, self._dtype_choice)
                 self._elsewhere = {name: core}
-            elif core.max_seq_length != self._core.max_seq_length:
-                core.set_max_seq_length(self._core.max_seq_length)
             return core
 
     # ------------------------------------------------------------------------------------------------------ life
@@ -157,10 +161,13 @@ class Loaded:
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Pickles by name and arguments: the copy loads the model again."""
+        limit = self._core.max_seq_length  # an unusable model cannot be pickled
+        *_, task = self._resources
         arguments = replace(
-            self._arguments, device=self.device, dtype=self.dtype, model_kwargs=None, processor_kwargs=None,
+            self._arguments, device=self.device, dtype=self._dtype_choice, processor_kwargs=None,
+            model_kwargs=None if task is None else {"default_task": task},
             tokenizer_kwargs=None, config_kwargs=None, prompts=None, default_prompt_name=None, truncate_dim=None,
-            similarity_fn_name=None, max_seq_length=self._core.max_seq_length, trust_remote_code=False,
+            similarity_fn_name=None, max_seq_length=None if self._limit is None else limit, trust_remote_code=False,
         )  # fmt: skip
         return restore, (type(self), arguments, {name: getattr(self, name) for name in SETTINGS})
 

@@ -37,7 +37,8 @@ class SentenceTransformer(Model):
         local_files_only: Whether to skip the hub.
         token: For private models on the hub; not pickled with the model.
         use_auth_token: The older name of `token`.
-        model_kwargs: `dtype` or `torch_dtype`; `device_map` with one device. Others that change no number are logged.
+        model_kwargs: `dtype` or `torch_dtype`; `device_map` with one device; `default_task`, the task of calls without
+            one. Others that change no number are logged.
         processor_kwargs: `model_max_length`.
         config_kwargs: `dtype` or `torch_dtype`, where `model_kwargs` names none.
         model_card_data: Ignored.
@@ -49,7 +50,7 @@ class SentenceTransformer(Model):
             names one: the type in config.json, else the checkpoint's own, as in transformers 5.
         max_seq_length: Maximum tokens per text; default: the model's own.
         num_threads: CPU threads; default: the number the process may use, cgroup limits included.
-        memory_limit: Maximum device memory for this model, in bytes; default: the limit of the device.
+        memory_limit: Maximum device memory for the weights of one task, in bytes; default: the limit of the device.
 
     Attributes:
         model_name: The name as it was given.
@@ -167,14 +168,15 @@ class SentenceTransformer(Model):
             truncate_dim: Dimensions kept in this call; default: `self.truncate_dim`.
             pool: Returned by `start_multi_process_pool`; the rows are the same without.
             chunk_size: Accepted with a pool; no number depends on it.
-            **options: `task` has no effect in a model without a router.
+            **options: `task`, which chooses the route of a Router or the adapter of a model that has one for each task;
+                without effect in other models.
 
         Returns:
             float32 `(N, D)`, or `(D,)` for a str, float16 for a model of that dtype; `np.array([])` for an empty list.
 
         Raises:
             InvalidTypeError: An item is not a str (also a `TypeError`).
-            InvalidArgumentError: An invalid value, an unknown keyword, a lone surrogate (also a `ValueError`).
+            InvalidArgumentError: An invalid value, an unknown keyword or task, a lone surrogate (also a `ValueError`).
             NotFiniteError: An embedding contains NaN or infinity.
             UnusableError: After `close()` or a fork.
 
@@ -190,7 +192,7 @@ class SentenceTransformer(Model):
 
     @arguments_of(encode)
     def encode_query(self, inputs: Texts, **options: Any) -> Any:
-        """`encode` with the prompt called `query`, unless one is given.
+        """`encode` with the task `query` and the prompt of that name, unless one is given.
 
         Every model has that prompt; it is empty unless the model or the constructor defines it, and replaces the
         default prompt even when empty. Arguments and results are those of `encode`.
@@ -207,9 +209,10 @@ class SentenceTransformer(Model):
 
     @arguments_of(encode)
     def encode_document(self, inputs: Texts, **options: Any) -> Any:
-        """`encode` with the first existing prompt of `document`, `passage` and `corpus`, unless one is given.
+        """`encode` with the task `document` and its prompt, unless one is given.
 
-        Arguments and results are those of `encode`.
+        The prompt is the first existing one of `document`, `passage` and `corpus`. Arguments and results are those of
+        `encode`.
 
         Source: `sentence_transformers.SentenceTransformer.encode_document`, version 6.2.
 

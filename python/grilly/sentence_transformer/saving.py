@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 from grilly.errors import InvalidArgumentError, ModelFormatError
 from grilly.inputs import path_text
+from grilly.listing import ROUTERS, listed
+from grilly.sentence_transformer.arguments import DTYPE_KEYS
 from grilly.sentence_transformer.settings import Settings
 
 __all__ = ["Saving"]
@@ -22,7 +24,7 @@ Json = TypeVar("Json", dict[str, Any], list[dict[str, Any]])
 # in other formats not at all.
 COPIED = (".json", ".safetensors", ".txt", ".model", ".jinja", ".md")
 # Keys of the settings' arguments for other libraries that the saved files record elsewhere.
-WRITTEN_ELSEWHERE = ("model_max_length", "dtype", "torch_dtype")
+LIMIT_KEYS = ("model_max_length",)
 # Names of weights, or of their index, in the order in which loading looks for them.
 WEIGHTS = (
     "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json",
@@ -132,33 +134,38 @@ class Saving(Settings):
     def _write(self, place: Path, target: Path, card: bool, name: str | None) -> list[str]:
         """Writes the model's files into the empty folder `place`; returns their paths, with unchanged files."""
         rows = read_json(self._folder / "modules.json", list) or BARE_MODULES
-        folders = list(dict.fromkeys(["", *(str(row.get("path") or "") for row in rows)]))
+        modules = list(listed(self._folder, rows))
+        folders = list(dict.fromkeys(["", *(path for path, _ in modules)]))
         made = [file for folder in folders for file in copy(self._folder, folder, place, target)]
-        transformer = folder_of(rows, "Transformer")
         changed: dict[str, Any] = {
-            "modules.json": rows,
-            "config_sentence_transformers.json": self._model_settings(),
-            os.path.join(transformer, TRANSFORMER_SETTINGS[0]): self._transformer_settings(transformer),
-            os.path.join(transformer, "config.json"): self._configuration(transformer),
-        }
-        pooling = folder_of(rows, "Pooling")
+            "modules.json": rows, "config_sentence_transformers.json": self._model_settings(),
+        }  # fmt: skip
+        # Routes have limits and types of their own until one is set for all.
+        routed = any(kind in ROUTERS for _, kind in modules)
+        limit = not routed or self._limit is not None
+        dtype = not routed or self._dtype_choice not in (None, "auto")
+        for path in (path for path, kind in modules if kind == "Transformer"):
+            changed[os.path.join(path, TRANSFORMER_SETTINGS[0])] = self._transformer_settings(path, limit, dtype)
+            if dtype:
+                changed[os.path.join(path, "config.json")] = self._configuration(path)
+        poolings = [path for path, kind in modules if kind == "Pooling"]
         if rows is BARE_MODULES:
             columns = self._core.dimension
-            changed[os.path.join(pooling, "config.json")] = {
+            changed[os.path.join(poolings[0], "config.json")] = {
                 "word_embedding_dimension": columns, "pooling_mode_mean_tokens": True, "include_prompt": True,
             }  # fmt: skip
-        if self._include_prompt is not None and pooling:
-            path = os.path.join(pooling, "config.json")
-            before = changed.get(path) or read_json(self._folder / path, dict)
-            changed[path] = before | {"include_prompt": self._include_prompt}
+        if self._include_prompt is not None:
+            for path in (os.path.join(pooling, "config.json") for pooling in poolings if pooling):
+                before = changed.get(path) or read_json(self._folder / path, dict)
+                changed[path] = before | {"include_prompt": self._include_prompt}
         for file, values in changed.items():
             write_json(place / file, values)
         if not card:
             made = [file for file in made if file != "README.md"]
             (place / "README.md").unlink(missing_ok=True)
         elif "README.md" not in made:
-            limit = "all" if self.max_seq_length == math.inf else f"at most {self.max_seq_length}"
-            text = CARD.format(name=name or target.name, dimension=self.get_embedding_dimension(), limit=limit)
+            read = "all" if self.max_seq_length == math.inf else f"at most {self.max_seq_length}"
+            text = CARD.format(name=name or target.name, dimension=self.get_embedding_dimension(), limit=read)
             (place / "README.md").write_text(text, encoding="utf-8")
             made.append("README.md")
         return list(dict.fromkeys([*made, *changed]))
@@ -177,29 +184,26 @@ class Saving(Settings):
         }
         return {key: value for key, value in now.items() if key != "truncate_dim" or value is not None}
 
-    def _transformer_settings(self, transformer: str) -> dict[str, Any]:
-        """The first non-empty settings file of the Transformer module, with the current limit and type."""
+    def _transformer_settings(self, transformer: str, limit: bool, dtype: bool) -> dict[str, Any]:
+        """The first non-empty settings file of the Transformer module: with the current limit if `limit`, and without a
+        type if config.json has the current one."""
         values: dict[str, Any] = {}
         if (self._folder / "modules.json").exists():
             found = (read_json(self._folder / transformer / name, dict) for name in TRANSFORMER_SETTINGS)
             values = next((file for file in found if file), {})
-        values = values | {"max_seq_length": None if self.max_seq_length == math.inf else self.max_seq_length}
+        if limit:
+            values = values | {"max_seq_length": None if self.max_seq_length == math.inf else self.max_seq_length}
         values.setdefault("do_lower_case", False)
+        elsewhere = LIMIT_KEYS * limit + DTYPE_KEYS * dtype
         for key in ("processor_kwargs", "tokenizer_args", "model_kwargs", "model_args"):
             if isinstance(values.get(key), dict):
-                values[key] = {name: value for name, value in values[key].items() if name not in WRITTEN_ELSEWHERE}
+                values[key] = {name: value for name, value in values[key].items() if name not in elsewhere}
         return values
 
     def _configuration(self, transformer: str) -> dict[str, Any]:
         """config.json with the current element type."""
         before = read_json(self._folder / transformer / "config.json", dict)
         return {key: value for key, value in before.items() if key != "torch_dtype"} | {"dtype": self.dtype}
-
-
-def folder_of(rows: list[dict[str, Any]], kind: str) -> str:
-    """The folder of the first module of that kind; empty for the model's own, or if there is none."""
-    paths = (str(row.get("path") or "") for row in rows if str(row.get("type", "")).rpartition(".")[2] == kind)
-    return next(paths, "")
 
 
 def copy(source: Path, folder: str, place: Path, target: Path) -> list[str]:

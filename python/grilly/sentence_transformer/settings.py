@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -144,14 +144,19 @@ class Settings(Loaded):
     def max_seq_length(self) -> int | float:
         """Maximum tokens per text, special ones included; may be set, up to the model's position table.
 
-        `math.inf` for a StaticEmbedding without a limit of its own.
+        `math.inf` for a StaticEmbedding without a limit of its own. With a Router it is the largest of the routes' and
+        sets all.
         """
         limit = self._core.max_seq_length
         return math.inf if limit == UNLIMITED else limit
 
     @max_seq_length.setter
     def max_seq_length(self, value: int | float) -> None:
-        self._core.set_max_seq_length(UNLIMITED if value == math.inf else positive(value, "max_seq_length"))
+        limit = UNLIMITED if value == math.inf else positive(value, "max_seq_length")
+        with self._swap:
+            for core in (self._core, *self._elsewhere.values()):
+                core.set_max_seq_length(limit)
+            self._limit = limit
 
     def get_max_seq_length(self) -> int | float:
         """The same as `max_seq_length`.
@@ -179,7 +184,7 @@ class Settings(Loaded):
         Args:
             inputs: A list of str.
             prompt: Prepended to every text.
-            **options: `task` and other keywords of sentence-transformers that have no effect without a router.
+            **options: `task`, which chooses among the tokenizers of a Router's routes, and others without effect.
 
         Returns:
             `input_ids` and `attention_mask` `(N, T)`, and `token_type_ids` if the tokenizer produces segments: torch
@@ -220,22 +225,22 @@ class Settings(Loaded):
         return bool(modality == "text")
 
     def is_singular_input(self, inputs: Any) -> bool:
-        """Whether `inputs` is one text, whose embedding has one axis.
+        """Whether `inputs` is one text, alone or in a dict from its task's name, whose embedding has one axis.
 
         Example:
             >>> model.is_singular_input("A cat."), model.is_singular_input(["A cat."])
             (True, False)
         """
-        return isinstance(inputs, str)
+        return isinstance(inputs, str | Mapping)
 
     def get_model_kwargs(self) -> list[str]:
-        """Keywords that this model's modules take in `encode`: none.
+        """Keywords that this model's modules take in `encode`: `task` for adapters, and `modality` too for a Router.
 
         Example:
             >>> model.get_model_kwargs()
             []
         """
-        return []
+        return list(self._core.call_options)
 
     @property
     def backend(self) -> str:

@@ -51,7 +51,7 @@ class VulkanSentenceTransformer(Model):
         modules: As there, like `trust_remote_code`, `use_auth_token`, `model_card_data` and `backend`.
         similarity_fn_name: `"cosine"`, `"dot"`, `"euclidean"` or `"manhattan"`; default: the model's own, else cosine.
         num_threads: CPU threads; default: the number the process may use, cgroup limits included.
-        memory_limit: Maximum device memory for this model, in bytes; default: the limit of the device.
+        memory_limit: Maximum device memory for the weights of one task, in bytes; default: the limit of the device.
 
     Attributes:
         model_name: The name as it was given.
@@ -181,14 +181,15 @@ class VulkanSentenceTransformer(Model):
             truncate_dim: Dimensions kept in this call; default: `self.truncate_dim`.
             pool: Returned by `start_multi_process_pool`; the rows are the same without.
             chunk_size: Accepted with a pool; no number depends on it.
-            **options: `task` has no effect in a model without a router.
+            **options: `task`, which chooses the route of a Router or the adapter of a model that has one for each task;
+                without effect in other models.
 
         Returns:
             float32 `(N, D)`, or `(D,)` for a str, float16 for a model of that dtype; `np.array([])` for an empty list.
 
         Raises:
             InvalidTypeError: An item is not a str (also a `TypeError`).
-            InvalidArgumentError: An invalid value, an unknown keyword, a lone surrogate (also a `ValueError`).
+            InvalidArgumentError: An invalid value, an unknown keyword or task, a lone surrogate (also a `ValueError`).
             NotFiniteError: An embedding contains NaN or infinity.
             UnusableError: After `close()` or a fork.
             KeyboardInterrupt: At Ctrl-C, between two batches.
@@ -206,7 +207,7 @@ class VulkanSentenceTransformer(Model):
 
     @arguments_of(encode)
     def encode_query(self, texts: Texts, **options: Any) -> Any:
-        """`encode` with the prompt called `query`, unless one is given.
+        """`encode` with the task `query` and the prompt of that name, unless one is given.
 
         Every model has that prompt; it is empty unless the model or the constructor defines it, and replaces the
         default prompt even when empty. Arguments and results are those of `encode`.
@@ -221,9 +222,10 @@ class VulkanSentenceTransformer(Model):
 
     @arguments_of(encode)
     def encode_document(self, texts: Texts, **options: Any) -> Any:
-        """`encode` with the first existing prompt of `document`, `passage` and `corpus`, unless one is given.
+        """`encode` with the task `document` and its prompt, unless one is given.
 
-        Arguments and results are those of `encode`.
+        The prompt is the first existing one of `document`, `passage` and `corpus`. Arguments and results are those of
+        `encode`.
 
         Source: `sentence_transformers.SentenceTransformer.encode_document`, version 6.2.
 

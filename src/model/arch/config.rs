@@ -105,6 +105,7 @@ pub(super) fn read<'a>(
         parallel: false,
         beyond_float16: false,
         final_norm: None,
+        adapters: None,
         layers: (0..layers).map(layer).collect(),
         decoder: None,
     };
@@ -159,17 +160,6 @@ pub(super) fn only(config: &Map<String, Value>, path: &Path, known: &[(&str, Val
         }
     }
     Ok(())
-}
-
-/// Refuses the adapters for tasks that Jina's models have beside their weights.
-pub(super) fn no_adapters(config: &Map<String, Value>, path: &Path) -> Result<()> {
-    match config.get("lora_adaptations").filter(|value| !value.is_null()) {
-        Some(tasks) => {
-            let what = format_args!("lora_adaptations {}", shown(tasks));
-            Err(unsupported(path, what, "adapters for tasks are not known; merge one into the weights"))
-        }
-        None => Ok(()),
-    }
 }
 
 /// No positions but those of the layers, for texts as long as the configuration states.

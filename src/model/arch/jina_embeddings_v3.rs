@@ -1,4 +1,4 @@
-//! Jina v3 (Sturua et al. 2024) without its adapters: BERT with rotary positions.
+//! Jina v3 (Sturua et al. 2024) in transformers' format, without its adapters: BERT with rotary positions.
 
 use std::path::Path;
 
@@ -8,6 +8,7 @@ use super::config::{self, BERT_KEYS, Keys};
 use super::rope;
 use super::rotary_bert::{self, OwnNames, QUERY_KEY_VALUE};
 use crate::Result;
+use crate::model::fields::{shown, unsupported};
 use crate::model::spec::{EncoderSpec, Layer, NameRules, Product};
 
 const KEYS: Keys = Keys { norm_eps: Some(("layer_norm_eps", 1e-5)), unused: UNUSED, ..BERT_KEYS };
@@ -19,7 +20,11 @@ const UNUSED: &[&str] = &["auto_map", "emb_pooler", "matryoshka_dimensions", "tr
 /// # Errors
 /// As [`config::read`]; `Unsupported` for a model with adapters.
 pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    config::no_adapters(config, path)?;
+    if let Some(tasks) = config.get("lora_adaptations").filter(|value| !value.is_null()) {
+        let remedy =
+            "adapters for tasks are read in the format of Jina's own code, whose model_type is \"xlm-roberta\"";
+        return Err(unsupported(path, format_args!("lora_adaptations {}", shown(tasks)), remedy));
+    }
     let mut rotary = Vec::new();
     let spec = config::read(config, path, &KEYS, |fields, spec| {
         rotary_bert::one_segment(fields, spec);

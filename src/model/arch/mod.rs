@@ -27,6 +27,7 @@ mod rope;
 mod rotary_bert;
 mod shaders;
 mod t5;
+mod xlm_roberta_flash;
 
 use std::path::Path;
 
@@ -89,6 +90,9 @@ impl Architecture {
         Architecture { whole: Some(reason), ..self }
     }
 }
+
+/// Classes of the first module in the architectures' own code, as modules.json names them.
+pub const OWN_MODULES: &[&str] = &[xlm_roberta_flash::MODULE];
 
 /// The architectures that can be loaded.
 pub const ARCHITECTURES: &[Architecture] = &[
@@ -162,8 +166,8 @@ pub const ARCHITECTURES: &[Architecture] = &[
     )
     .models("jina-embeddings-v3-hf")
     .adds(
-        "rotary positions in place of a table; without the adapters for tasks, as sentence-transformers loads \
-         it without a task; a configuration with `lora_adaptations` is an error",
+        "transformers' format of jina-embeddings-v3: rotary positions in place of a table; without the adapters for \
+         tasks, which are files of peft there, as sentence-transformers loads it",
     ),
     row("llama", "Llama", llama::MARKS, llama::llama).models("decoders such as Llama 3").adds(
         "norms by the root mean square, a gated feed-forward part, rotary positions in all scalings (`linear`, \
@@ -223,8 +227,11 @@ pub const ARCHITECTURES: &[Architecture] = &[
         .tokenizer("T5Tokenizer")
         .decodes(),
     row("xlm-roberta", "XLMRoberta", &["roberta."], roberta::read)
-        .models("multilingual-e5, bge-m3, paraphrase-multilingual-mpnet-base-v2")
-        .adds("as `roberta`")
+        .models("multilingual-e5, bge-m3, paraphrase-multilingual-mpnet-base-v2; jina-embeddings-v3")
+        .adds(
+            "as `roberta`; in the format of Jina's own code rotary positions in place of a table, and an adapter for \
+             each task",
+        )
         .tokenizer("XLMRobertaTokenizer"),
 ];
 

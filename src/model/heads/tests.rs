@@ -162,7 +162,6 @@ fn paths_that_leave_the_folder_are_refused() {
             assert!(error.to_string().contains("leaves the model's folder"), "{error}");
         }
     }
-    assert!(stays_inside("") && stays_inside("./1_Pooling/") && stays_inside("a/b"));
 }
 
 #[test]

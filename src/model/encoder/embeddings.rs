@@ -1,0 +1,43 @@
+//! Lookup of the embeddings, before the first layer.
+
+use super::{Builder, Input};
+use crate::Result;
+use crate::graph::ValueId;
+use crate::model::spec::{Positions, Product, Table};
+use crate::ops::{EmbeddingSum, Shape};
+use crate::tensor::{Part, Recipe};
+
+impl Builder<'_> {
+    /// The constant of an embedding table, each number times `scale`.
+    fn table(&mut self, table: &Table, scale: f32) -> ValueId {
+        let mut part = Part::from(table.name.clone());
+        part.added = self.adapted(table.name.strip_suffix(".weight").unwrap_or(&table.name), ["lora_A", "lora_B"]);
+        part.recipe.extend((scale != 1.0).then(|| Recipe::scaled(scale)));
+        let shape = Shape::fixed(&[table.rows, self.spec.embedding]);
+        self.graph.weight_as(self.dtype, vec![part], shape)
+    }
+
+    /// Adds word, segment and position embeddings, in the reference's order.
+    pub(super) fn embeddings(&mut self) -> Result<ValueId> {
+        let spec = self.spec;
+        let mut scale = [spec.word_scale];
+        if spec.word_scale_rounded {
+            self.dtype.round(&mut scale);
+        }
+        let mut operands = vec![self.input(Input::Words), self.table(&spec.words, scale[0])];
+        if let Some(table) = &spec.token_types {
+            operands.extend([self.input(Input::Segments), self.table(table, 1.0)]);
+        }
+        if let Positions::Learned { table, rows } = &spec.positions {
+            operands.extend([self.input(Input::Positions(*rows)), self.table(table, 1.0)]);
+        }
+        let mut x = self.graph.node("embeddings", EmbeddingSum {}, &operands)?;
+        if let Some(name) = &spec.embedding_norm {
+            x = self.norm("embedding norm", name, x)?;
+        }
+        match &spec.embedding_projection {
+            None => Ok(x),
+            Some(name) => self.linear("embedding projection", &Product::biased([name]), x, &[spec.hidden]),
+        }
+    }
+}
