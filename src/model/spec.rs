@@ -168,6 +168,8 @@ pub struct Layer {
     pub query_key_value: Product,
     /// Norms of each head of the queries and of the keys.
     pub head_norms: Option<[String; 2]>,
+    /// Whether those norms are of all heads together.
+    pub joint_head_norms: bool,
     /// Products of the vectors by distance: what queries meet, and what keys meet; `None` for nothing.
     pub by_distance: [Option<String>; 2],
     /// Kind of rotary positions: an index into [`EncoderSpec::rotary`].

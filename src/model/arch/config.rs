@@ -199,6 +199,7 @@ pub(super) fn layer(number: usize) -> Layer {
     Layer {
         query_key_value: Product::biased(["query", "key", "value"].map(|part| name(&format!("attention.self.{part}")))),
         head_norms: None,
+        joint_head_norms: false,
         by_distance: [None, None],
         rotary: None,
         window: 0,

@@ -10,6 +10,7 @@ pub(super) fn layer(number: usize) -> Layer {
     Layer {
         query_key_value: Product::biased(["q_proj", "k_proj", "v_proj"].map(|part| name(&format!("self_attn.{part}")))),
         head_norms: None,
+        joint_head_norms: false,
         by_distance: [None, None],
         rotary: Some(0),
         window: 0,

@@ -107,10 +107,12 @@ impl Builder<'_> {
                     let product = Product { names: vec![name.clone()], ..layer.query_key_value.clone() };
                     let mut y = self.linear(&label, &product, x, &[columns])?;
                     if let Some(norm) = norms.get(part) {
-                        let heads = self.heads_of(&label, y, columns / spec.head_dim);
-                        y = self.norm(&format!("{label} norm"), norm, heads)?;
+                        let heads = columns / spec.head_dim;
+                        if !layer.joint_head_norms {
+                            y = self.heads_of(&label, y, heads);
+                        }
+                        y = self.norm(&format!("{label} norm"), norm, y)?;
                         if let Some(angles) = angles {
-                            let heads = columns / spec.head_dim;
                             y = self.rotated(&format!("{label} rotary"), y, heads, heads, angles)?;
                         }
                         y = self.rows_of(&label, y);
