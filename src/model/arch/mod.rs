@@ -10,6 +10,7 @@ mod eurobert;
 mod gemma2;
 mod gemma3;
 mod gpt2;
+mod gpt_neo;
 mod gpt_neox;
 mod granite;
 mod gte;
@@ -144,6 +145,10 @@ pub const ARCHITECTURES: &[Architecture] = &[
             "a decoder: norms before the parts of a layer and after the last, causal attention; an empty text has \
              no tokens, and with mean or last-token pooling the zero vector",
         )
+        .tokenizer("GPT2Tokenizer"),
+    row("gpt_neo", "GPTNeo", &["h.0.attn.attention.", "transformer.h.0.attn.attention."], gpt_neo::read)
+        .models("SGPT-125M, GPT-Neo")
+        .adds("GPT-2 with separate projections, scores without a factor, and a window in some layers")
         .tokenizer("GPT2Tokenizer"),
     row("gpt_neox", "GPTNeoX", &["gpt_neox.", "layers.0.attention.query_key_value."], gpt_neox::read)
         .models("Pythia")

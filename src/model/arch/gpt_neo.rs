@@ -1,0 +1,95 @@
+//! GPT-Neo (Black et al. 2021): GPT-2 with separate projections, scores without a factor, and windows in some layers.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::config::{self, Keys, MOST_LAYERS, MOST_ROWS};
+use crate::Result;
+use crate::model::fields::{Fields, shown};
+use crate::model::spec::{EncoderSpec, Layer, NameRules, Norms, PositionRows, Positions, Product, Table};
+
+const KEYS: Keys = Keys {
+    hidden: "hidden_size",
+    layers: "num_layers",
+    heads: "num_heads",
+    intermediate: "intermediate_size",
+    expansion: Some(4),
+    positions: "max_position_embeddings",
+    activation: ("activation_function", "gelu_new"),
+    norm_eps: Some(("layer_norm_epsilon", 1e-5)),
+    // `attention_types` written out.
+    unused: &["attention_layers"],
+};
+
+/// Reads a `model_type: "gpt_neo"` configuration.
+///
+/// # Errors
+/// As [`config::read`].
+pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
+    let mut windows = Vec::new();
+    let mut spec = config::read(config, path, &KEYS, |fields, spec| {
+        let size = fields.optional_size("window_size", 1..=MOST_ROWS).unwrap_or(256) as u32;
+        // A token sees as many, itself included; a window of one is the token alone, which a distance cannot say.
+        if size == 1 {
+            fields.fault("window_size is 1, expected at least 2".into());
+        }
+        windows = local(fields, spec.layers.len()).into_iter().map(|local| if local { size - 1 } else { 0 }).collect();
+    })?;
+    spec.words.name = "wte.weight".into();
+    let table = Table { name: "wpe.weight".into(), rows: spec.positions.longest_text() };
+    let spec = EncoderSpec {
+        score_scale: Some(1.0),
+        embedding_norm: None,
+        positions: Positions::Learned { table, rows: PositionRows::Counted },
+        causal: true,
+        final_norm: Some("ln_f".into()),
+        ..spec
+    };
+    let spec = spec.with_layers(|number| {
+        let name = |part: &str| format!("h.{number}.{part}");
+        Layer {
+            query_key_value: Product::plain(["q", "k", "v"].map(|part| name(&format!("attn.attention.{part}_proj")))),
+            window: windows[number],
+            attention_output: Product::biased([name("attn.attention.out_proj")]),
+            attention_norms: Norms::before(name("ln_1")),
+            feed_forward_in: Product::biased([name("mlp.c_fc")]),
+            feed_forward_out: Product::biased([name("mlp.c_proj")]),
+            feed_forward_norms: Norms::before(name("ln_2")),
+            ..config::layer(number)
+        }
+    });
+    // Heads of other classes, and the masks in older files.
+    let ignored =
+        ["lm_head.*", "score.*", "classifier.*", "qa_outputs.*", "*.attention.bias", "*.attention.masked_bias"];
+    let rules = NameRules {
+        prefixes: vec!["transformer.".into()],
+        ignored: ignored.map(str::to_owned).into(),
+        ..NameRules::default()
+    };
+    Ok((spec, rules))
+}
+
+/// For each layer whether it has a window, by `attention_types`: lists of kinds, each with a number of repetitions.
+fn local(fields: &mut Fields<'_>, layers: usize) -> Vec<bool> {
+    let usual = || (0..layers).map(|layer| layer % 2 == 1).collect();
+    let Some(stated) = fields.get("attention_types") else { return usual() };
+    let repeated = |item: &Value| {
+        let times = usize::try_from(item.get(1)?.as_u64()?).ok().filter(|times| *times <= MOST_LAYERS)?;
+        let kind = |kind: &Value| match kind.as_str()? {
+            "global" => Some(false),
+            "local" => Some(true),
+            _ => None,
+        };
+        Some(item.get(0)?.as_array()?.iter().map(kind).collect::<Option<Vec<_>>>()?.repeat(times))
+    };
+    let kinds = stated.as_array().and_then(|items| items.iter().map(repeated).collect::<Option<Vec<_>>>());
+    match kinds.map(|kinds| kinds.concat()).filter(|kinds| kinds.len() == layers) {
+        Some(kinds) => kinds,
+        None => {
+            let form = "expected lists of \"global\" and \"local\", each with a number of repetitions";
+            fields.fault(format!("attention_types is {}, {form}, for {layers} layers", shown(stated)));
+            usual()
+        }
+    }
+}
