@@ -22,6 +22,7 @@ mod modernbert;
 mod mpnet;
 mod nomic_bert;
 mod nomic_experts;
+mod phi3;
 mod qwen3;
 mod roberta;
 mod rope;
@@ -211,6 +212,9 @@ pub const ARCHITECTURES: &[Architecture] = &[
              transformers' keys and tensor names or those of the hub's own code; in v2 mixtures of experts, products \
              with biases, and no gates",
         ),
+    row("phi3", "Phi3", phi3::MARKS, phi3::read)
+        .models("decoders of Phi-3 and Phi-4-mini")
+        .adds("LLaMA with joint products, rotary positions in a share of each head's columns and `longrope`"),
     row("qwen2", "Qwen2", llama::MARKS, llama::qwen2)
         .models("gte-Qwen2, stella")
         .adds("LLaMA with biases; a window in some layers"),

@@ -1,0 +1,34 @@
+//! Phi-3 and Phi-4-mini (Abdin et al. 2024): LLaMA with joint products and rotary positions in a share of each head.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::config::Keys;
+use super::{llama, rope};
+use crate::Result;
+use crate::model::spec::{EncoderSpec, NameRules, Order, Product};
+
+/// Stored names of Phi-3.
+pub const MARKS: &[&str] = &["layers.0.self_attn.qkv_proj.", "model.layers.0.self_attn.qkv_proj."];
+const KEYS: Keys = Keys { norm_eps: Some(("rms_norm_eps", 1e-5)), ..llama::KEYS };
+
+/// Reads a `model_type: "phi3"` configuration.
+///
+/// # Errors
+/// As [`llama::read_as`].
+pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
+    llama::read_as(config, path, &KEYS, |fields, spec| {
+        // None if missing, unlike Mistral's.
+        let window = fields.get("sliding_window").and_then(|_| rope::window(fields, spec)).unwrap_or(0);
+        let share = rope::share(fields, ("partial_rotary_factor", 1.0));
+        let columns = (spec.head_dim as f64 * share) as usize;
+        spec.rotary = vec![rope::read(fields, columns, ("rope_theta", 10_000.0))];
+        for (number, layer) in spec.layers.iter_mut().enumerate() {
+            layer.window = window;
+            layer.query_key_value = Product::plain([format!("layers.{number}.self_attn.qkv_proj")]);
+            let joint = Product::plain([format!("layers.{number}.mlp.gate_up_proj")]);
+            layer.feed_forward_in = Product { order: Order::GateFirst, ..joint };
+        }
+    })
+}
