@@ -22,6 +22,7 @@ mod modernbert;
 mod mpnet;
 mod nomic_bert;
 mod nomic_experts;
+mod olmo2;
 mod phi3;
 mod qwen3;
 mod roberta;
@@ -212,6 +213,14 @@ pub const ARCHITECTURES: &[Architecture] = &[
              transformers' keys and tensor names or those of the hub's own code; in v2 mixtures of experts, products \
              with biases, and no gates",
         ),
+    row(
+        "olmo2",
+        "Olmo2",
+        &["layers.0.post_feedforward_layernorm.", "model.layers.0.post_feedforward_layernorm."],
+        olmo2::read,
+    )
+    .models("decoders of OLMo 2")
+    .adds("LLaMA with norms after the parts, and of all heads of the queries and of the keys together"),
     row("phi3", "Phi3", phi3::MARKS, phi3::read)
         .models("decoders of Phi-3 and Phi-4-mini")
         .adds("LLaMA with joint products, rotary positions in a share of each head's columns and `longrope`"),
