@@ -86,7 +86,7 @@ impl Default for EncodeOptions {
 pub struct Encoded {
     /// One row per text, as computed by the model's modules (normalised only if the model has such a module).
     pub sentences: Array2<f32>,
-    /// The encoder's last hidden state of each text, `[tokens, hidden]`; empty unless [`EncodeOptions::tokens`] is set.
+    /// The token vectors of each text, `[tokens, columns]`; empty unless [`EncodeOptions::tokens`] is set.
     pub tokens: Vec<Array2<f32>>,
     /// Token ids of each text; empty unless [`EncodeOptions::tokens`] is set.
     pub ids: Vec<Vec<u32>>,
@@ -152,14 +152,14 @@ impl EmbeddingModel {
         // No texts need no route.
         let (model, stage) = if texts.is_empty() { self.first_used() } else { self.chosen(task)? };
         let encoded = Encoded {
-            sentences: Array2::zeros((texts.len(), stage.columns())),
+            sentences: Array2::zeros((texts.len(), stage.dimension())),
             tokens: if options.tokens { vec![Array2::default((0, 0)); texts.len()] } else { Vec::new() },
             ids: Vec::new(),
         };
         let mut work = run::Work {
             first: model.unpooled_tokens(&options.prompt)?,
             wanted: if options.tokens { &[outputs::SENTENCES, outputs::TOKENS] } else { &[outputs::SENTENCES] },
-            ..run::Work::new(stage, model.spec.hidden, options.batch_size, encoded)
+            ..run::Work::new(stage, options.batch_size, encoded)
         };
         let most = model.longest(task);
         std::thread::scope(|scope| {
@@ -211,7 +211,7 @@ impl EmbeddingModel {
 
     /// Columns of an embedding, by the first of several routes.
     pub fn dimension(&self) -> usize {
-        self.source.encoders[0].columns()
+        self.source.encoders[0].dimension()
     }
 
     /// The type to which the weights are rounded.

@@ -41,6 +41,8 @@ pub enum Recipe {
     PlusOne,
     /// Multiplies every element by the float32 with these bits.
     Scaled(u32),
+    /// Divides every element by the sum of all.
+    Shares,
 }
 
 impl Recipe {
@@ -77,7 +79,7 @@ impl Part {
             Recipe::Transposed => [columns, rows],
             Recipe::Rows(range) => [range.len(), columns],
             Recipe::Gathered(chosen) => [chosen.len(), columns],
-            Recipe::PlusOne | Recipe::Scaled(_) => [rows, columns],
+            Recipe::PlusOne | Recipe::Scaled(_) | Recipe::Shares => [rows, columns],
         });
         Some(rows)
     }
@@ -171,6 +173,12 @@ impl<'a> TensorView<'a> {
             Recipe::Gathered(rows) => TensorView { rows: self.rows.gathered(rows.iter().copied()), ..self },
             Recipe::PlusOne => self.changed(1.0, 1.0),
             Recipe::Scaled(bits) => self.changed(f32::from_bits(*bits), 0.0),
+            Recipe::Shares => {
+                let mut values = vec![0.0; self.elements()];
+                self.read_f32(0, &mut values);
+                let sum: f64 = values.into_iter().map(f64::from).sum();
+                self.changed((1.0 / sum) as f32, 0.0)
+            }
         }
     }
 

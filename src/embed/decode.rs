@@ -75,7 +75,7 @@ impl EmbeddingModel {
             let done = states.len();
             let work = |stage| {
                 let tokens = vec![Array2::default((0, 0)); group.len()];
-                Work::new(stage, self.spec.hidden, options.batch_size, Encoded { tokens, ..Encoded::default() })
+                Work::new(stage, options.batch_size, Encoded { tokens, ..Encoded::default() })
             };
             let within = |part: Range<usize>| done + part.start..done + part.end;
             let parts = Parts::in_turn(&texts[group.clone()], |part| {
@@ -125,6 +125,11 @@ impl EmbeddingModel {
         };
         if let Some(stage) = self.source.decoder.get() {
             return Ok((decoder, stage));
+        }
+        if let Some(module) = self.modules.heads.iter().find(|module| module.replaces_tokens()) {
+            let what = format!("decode_states of a model with the module {}", module.shown().0);
+            let reason = "it replaces the last hidden states, which the decoder reads; load a folder without it";
+            return Err(Error::unsupported(what, reason));
         }
         let weights = &self.source.weights;
         if !weights.has(&decoder.prefix) {

@@ -1,7 +1,7 @@
 //! The modules of a model as text.
 
 use super::EmbeddingModel;
-use crate::model::heads::{First, Head};
+use crate::model::heads::First;
 
 impl EmbeddingModel {
     /// Names of the modules in order, each with one line of its settings, e.g. `Pooling: mean`; a Router is one, with the
@@ -11,9 +11,9 @@ impl EmbeddingModel {
         let Some(listing) = &self.listing else { return own.collect() };
         let mut modules = Vec::new();
         for (number, row) in self.rows.iter().enumerate() {
-            let described = if row.kind == "Dropout" { None } else { own.next() };
+            let described = own.next();
             match listing.router(row.place) {
-                None => modules.push(described.unwrap_or_else(|| (row.kind.clone(), String::new()))),
+                None => modules.extend(described),
                 Some(routes) if number == 0 || self.rows[number - 1].place != row.place => {
                     modules.push(("Router".to_owned(), routes));
                 }
@@ -23,7 +23,7 @@ impl EmbeddingModel {
         modules
     }
 
-    /// The modules that texts pass through, but for Dropout.
+    /// The modules that texts pass through.
     fn own_modules(&self) -> Vec<(String, String)> {
         let spec = &self.spec;
         let transformer = format!("{}, {} layers of {}", self.model_type, spec.layers.len(), spec.hidden);
@@ -35,16 +35,9 @@ impl EmbeddingModel {
                 (vec![("StaticEmbedding".to_owned(), table)], &self.modules.heads[1..])
             }
         };
-        modules.extend(heads.iter().map(|head| match head {
-            Head::Pooling { modes, .. } => {
-                let modes: Vec<&str> = modes.iter().map(|mode| mode.name()).collect();
-                ("Pooling".to_owned(), modes.join("+"))
-            }
-            Head::Dense { input, output, activation, .. } => {
-                ("Dense".to_owned(), format!("{input} to {output}, {activation:?}"))
-            }
-            Head::LayerNorm { dimension, .. } => ("LayerNorm".to_owned(), format!("{dimension}")),
-            Head::Normalize => ("Normalize".to_owned(), String::new()),
+        modules.extend(heads.iter().map(|head| {
+            let (name, settings) = head.shown();
+            (name.to_owned(), settings)
         }));
         modules
     }

@@ -19,7 +19,7 @@ use crate::{Error, Result};
 pub(super) struct Work<'a> {
     pub stage: &'a Stage,
     /// Columns of a token vector.
-    pub hidden: usize,
+    pub token_columns: usize,
     /// What a decoder's texts attend to, by text; none for an encoder.
     pub states: &'a [Array2<f32>],
     /// Tokens of the texts tokenized so far.
@@ -40,10 +40,10 @@ pub(super) struct Work<'a> {
 
 impl<'a> Work<'a> {
     /// Work without texts yet, whose results are token vectors.
-    pub fn new(stage: &'a Stage, hidden: usize, most_texts: usize, encoded: Encoded) -> Self {
+    pub fn new(stage: &'a Stage, most_texts: usize, encoded: Encoded) -> Self {
         Work {
             stage,
-            hidden,
+            token_columns: stage.columns(outputs::TOKENS),
             states: &[],
             tokens: Vec::with_capacity(encoded.tokens.len()),
             first: 0,
@@ -114,10 +114,10 @@ impl<'a> Work<'a> {
     /// Copies the rows of a finished batch's output, one of the wanted, to the positions of their texts.
     fn place(&mut self, batch: &Batch, place: usize, rows: &[f32]) -> Result<()> {
         if self.wanted[place] == outputs::TOKENS {
-            let hidden = matrix(rows, self.counts(batch).tokens, self.hidden)?;
+            let tokens = matrix(rows, self.counts(batch).tokens, self.token_columns)?;
             let offsets = packing::offsets(batch.texts.iter().map(|&text| self.length(text)));
             for (i, &text) in batch.texts.iter().enumerate() {
-                self.encoded.tokens[text] = hidden.slice(s![packing::rows(&offsets, i), ..]).to_owned();
+                self.encoded.tokens[text] = tokens.slice(s![packing::rows(&offsets, i), ..]).to_owned();
             }
             return Ok(());
         }

@@ -37,9 +37,14 @@ impl Stage {
     }
 
     /// Columns of an encoder's embedding.
-    pub fn columns(&self) -> usize {
+    pub fn dimension(&self) -> usize {
+        self.columns(outputs::SENTENCES)
+    }
+
+    /// Columns of an output.
+    pub fn columns(&self, output: usize) -> usize {
         let graph = &self.plan.graph;
-        graph.value(graph.outputs[outputs::SENTENCES]).shape.columns()
+        graph.value(graph.outputs[output]).shape.columns()
     }
 }
 

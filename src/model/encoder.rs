@@ -54,7 +54,7 @@ pub const STATES: usize = 0;
 
 /// Indices of the outputs in `Graph::outputs`.
 pub mod outputs {
-    /// The last hidden state `[T, hidden]`.
+    /// One vector per token `[T, H]`: the last hidden state, unless a module after an encoder replaces it.
     pub const TOKENS: usize = 0;
     /// One vector per text `[B, D]`, of an encoder.
     pub const SENTENCES: usize = 1;
@@ -78,10 +78,9 @@ pub fn build(spec: &EncoderSpec, heads: &[Head], dtype: DType) -> Result<Built> 
     let dtype = if spec.beyond_float16 && dtype == DType::F16 { DType::F32 } else { dtype };
     let adapters = spec.adapters.as_ref();
     let mut builder = Builder { graph: Graph::new(), inputs: Vec::new(), spec, adapters, dtype };
-    let hidden = builder.hidden()?;
+    let states = builder.states()?;
     builder.adapters = None;
-    let sentences = builder.heads(heads, hidden)?;
-    builder.graph.outputs = vec![hidden, sentences];
+    builder.graph.outputs = builder.heads(heads, &states)?.into();
     Ok(Built { graph: builder.graph, inputs: builder.inputs })
 }
 
@@ -92,7 +91,7 @@ pub fn build(spec: &EncoderSpec, heads: &[Head], dtype: DType) -> Result<Built> 
 pub fn build_decoder(decoder: &Decoder) -> Result<Built> {
     let (spec, dtype) = (&decoder.stack, DType::F32);
     let mut builder = Builder { graph: Graph::new(), inputs: Vec::new(), spec, adapters: None, dtype };
-    builder.graph.outputs = vec![builder.hidden()?];
+    builder.graph.outputs = builder.states()?.split_off(spec.layers.len());
     Ok(Built { graph: builder.graph, inputs: builder.inputs })
 }
 
@@ -149,18 +148,21 @@ impl Builder<'_> {
         }
     }
 
-    /// The last hidden state.
-    fn hidden(&mut self) -> Result<ValueId> {
+    /// The embeddings and the result of each layer; the last is the last hidden state, norm included.
+    fn states(&mut self) -> Result<Vec<ValueId>> {
         let spec = self.spec;
         let mut hidden = self.embeddings()?;
+        let mut states = vec![hidden];
         let shared = self.shared()?;
         for (number, layer) in spec.layers.iter().enumerate() {
             hidden = self.layer(number, layer, hidden, &shared)?;
+            states.push(hidden);
         }
-        match &spec.final_norm {
-            Some(name) => self.norm("final norm", name, hidden),
-            None => Ok(hidden),
+        if let Some(name) = &spec.final_norm {
+            states.pop();
+            states.push(self.norm("final norm", name, hidden)?);
         }
+        Ok(states)
     }
 
     /// What the chosen adapter adds to the matrix `NAME.weight`: the product of these two tensors.

@@ -1,19 +1,56 @@
 //! The modules of `modules.json` after the encoder, read into data and added to the graph.
 
+mod read;
+#[cfg(test)]
+mod tests;
+
 use std::path::Path;
 
 use serde_json::Value;
 
-use super::config::{read_fields, read_json};
-use super::fields::{Fields, shown, unsupported};
+use super::config::read_json;
+use super::fields::unsupported;
 use super::registry;
 use super::routes::{Listing, Row};
 use crate::ops::{ActivationKind, PoolMode};
 use crate::{Error, Result};
+use read::{ACTIVATIONS, MODES, read_head};
+
+/// A value that one module gives and others read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Feature {
+    /// One vector per token.
+    Tokens,
+    /// One vector per text.
+    Sentence,
+}
+
+impl Feature {
+    /// Both.
+    const ALL: [Feature; 2] = [Feature::Tokens, Feature::Sentence];
+
+    /// Its name in the modules' configurations.
+    pub fn name(self) -> &'static str {
+        match self {
+            Feature::Tokens => "token_embeddings",
+            Feature::Sentence => "sentence_embedding",
+        }
+    }
+}
 
 /// One module after the Transformer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Head {
+    /// Replaces the token vectors by a weighted mean of hidden states: the embeddings, which are state 0, and the
+    /// results of the layers. Tensor `PATH/layer_weights`, one number for each state from `first` on.
+    WeightedLayerPooling {
+        /// Folder of the module, relative to the model: prefix of the tensors' names.
+        path: String,
+        /// The encoder's layers, as the module's configuration states them.
+        layers: usize,
+        /// The first state that counts.
+        first: usize,
+    },
     /// Pools token vectors into one vector per text.
     Pooling {
         /// Concatenated in this order.
@@ -21,10 +58,12 @@ pub enum Head {
         /// Whether a prompt's tokens are pooled too.
         include_prompt: bool,
     },
-    /// `act(W x + b)`; tensors `PATH/linear.weight` and `PATH/linear.bias`, where PATH is the module's folder.
+    /// `act(W x + b)`; tensors `PATH/linear.weight` and `PATH/linear.bias`.
     Dense {
-        /// Folder of the module, relative to the model: prefix of the tensors' names.
+        /// Folder of the module, relative to the model.
         path: String,
+        /// What it replaces by the result.
+        of: Feature,
         /// Input columns.
         input: usize,
         /// Output columns.
@@ -43,8 +82,13 @@ pub enum Head {
         /// Columns.
         dimension: usize,
     },
+    /// A module, by name, that does nothing when encoding.
+    Idle(&'static str),
     /// `x / max(||x||, 1e-12)`.
-    Normalize,
+    Normalize {
+        /// What it replaces by the result.
+        of: Feature,
+    },
 }
 
 /// The kind of the first module.
@@ -67,7 +111,7 @@ pub struct Modules {
     pub own_class: Option<&'static str>,
     /// Whether the first module takes the task.
     pub takes_task: bool,
-    /// The modules after it, without Dropout.
+    /// The modules after it.
     pub heads: Vec<Head>,
 }
 
@@ -75,6 +119,33 @@ impl Head {
     /// The mean of all tokens.
     fn mean() -> Self {
         Head::Pooling { modes: vec![PoolMode::Mean], include_prompt: true }
+    }
+
+    /// Whether it replaces the tokens' vectors.
+    pub fn replaces_tokens(&self) -> bool {
+        matches!(
+            self,
+            Head::WeightedLayerPooling { .. }
+                | Head::Dense { of: Feature::Tokens, .. }
+                | Head::Normalize { of: Feature::Tokens }
+        )
+    }
+
+    /// The module's name, and one line of its settings.
+    pub fn shown(&self) -> (&'static str, String) {
+        match self {
+            Head::WeightedLayerPooling { layers, first, .. } => {
+                ("WeightedLayerPooling", format!("states {first} to {layers}"))
+            }
+            Head::Pooling { modes, .. } => {
+                let modes: Vec<&str> = modes.iter().map(|mode| mode.name()).collect();
+                ("Pooling", modes.join("+"))
+            }
+            Head::Dense { input, output, activation, .. } => ("Dense", format!("{input} to {output}, {activation:?}")),
+            Head::LayerNorm { dimension, .. } => ("LayerNorm", format!("{dimension}")),
+            Head::Normalize { .. } => ("Normalize", String::new()),
+            Head::Idle(name) => (name, String::new()),
+        }
     }
 }
 
@@ -88,7 +159,8 @@ impl Modules {
     pub fn tensor_folders(&self) -> Vec<String> {
         let mut folders: Vec<String> = Vec::new();
         for head in &self.heads {
-            if let Head::Dense { path, .. } | Head::LayerNorm { path, .. } = head
+            if let Head::WeightedLayerPooling { path, .. } | Head::Dense { path, .. } | Head::LayerNorm { path, .. } =
+                head
                 && !folders.contains(path)
             {
                 folders.push(path.clone());
@@ -97,28 +169,6 @@ impl Modules {
         folders
     }
 }
-
-/// Maximum columns of a Dense or LayerNorm module, far above any existing model.
-const MOST_COLUMNS: usize = 1 << 20;
-/// Maximum number of pooling modes of a module.
-const MOST_MODES: usize = 32;
-/// Names of the pooling modes, and of the booleans in older files, in the order in which the booleans concatenate.
-const MODES: [(&str, &str, PoolMode); 6] = [
-    ("cls", "pooling_mode_cls_token", PoolMode::Cls),
-    ("max", "pooling_mode_max_tokens", PoolMode::Max),
-    ("mean", "pooling_mode_mean_tokens", PoolMode::Mean),
-    ("mean_sqrt_len_tokens", "pooling_mode_mean_sqrt_len_tokens", PoolMode::MeanSqrtLength),
-    ("weightedmean", "pooling_mode_weightedmean_tokens", PoolMode::WeightedMean),
-    ("lasttoken", "pooling_mode_lasttoken", PoolMode::LastToken),
-];
-const ACTIVATIONS: [(&str, ActivationKind); 6] = [
-    ("Tanh", ActivationKind::Tanh),
-    ("Identity", ActivationKind::Identity),
-    ("ReLU", ActivationKind::Relu),
-    ("GELU", ActivationKind::GeluErf),
-    ("SiLU", ActivationKind::Silu),
-    ("Sigmoid", ActivationKind::Sigmoid),
-];
 
 /// The modules of texts without a task, of all those that `modules.json` lists; pooling alone if there is no such file.
 ///
@@ -158,13 +208,15 @@ pub fn read_listed(folder: &Path, rows: &[Row]) -> Result<Modules> {
         "StaticEmbedding" => (First::StaticEmbedding, vec![Head::mean()], None),
         // Which architecture it belongs to is known when config.json is read.
         class if registry::own_module(class).is_some() => (First::Transformer, Vec::new(), registry::own_module(class)),
+        other if left_out(other).is_some() => return Err(unknown_module(&path, other)),
         other => {
             let what = format!("the first module is {other}");
             return Err(unsupported(&path, what, "only a Transformer or a StaticEmbedding is known there"));
         }
     };
+    let transformer = folder.join(&row.path);
     for row in rest {
-        heads.extend(read_head(folder, &path, row)?);
+        heads.push(read_head(folder, &transformer, row)?);
     }
     if !heads.iter().any(|head| matches!(head, Head::Pooling { .. })) {
         return Err(unsupported(&path, "no Pooling module", "a text needs one vector"));
@@ -186,11 +238,12 @@ fn usual_pooling(folder: &Path) -> PoolMode {
 }
 
 /// The modules of sentence-transformers that are read, each with its modes or activations.
-pub fn known_modules() -> [(&'static str, Vec<&'static str>); 8] {
+pub fn known_modules() -> [(&'static str, Vec<&'static str>); 9] {
     let activations = ACTIVATIONS.iter().map(|(name, _)| *name).collect();
     [
         ("Transformer", vec![]),
         ("StaticEmbedding", vec![]),
+        ("WeightedLayerPooling", vec![]),
         ("Pooling", MODES.iter().map(|(name, ..)| *name).collect()),
         ("Dense", activations),
         ("LayerNorm", vec![]),
@@ -200,84 +253,26 @@ pub fn known_modules() -> [(&'static str, Vec<&'static str>); 8] {
     ]
 }
 
-/// The error for a module of another class.
-pub fn unknown_module(path: &Path, class: &str) -> Error {
-    let known = known_modules().map(|(name, _)| name).join(", ");
-    unsupported(path, format!("module {class}"), format!("known are {known} of sentence_transformers"))
+/// Modules of sentence-transformers that are not read, and what to do in their place.
+const LEFT_OUT: [(&str, &str); 6] = [
+    ("BoW", COUNTS),
+    ("CLIPModel", "only text is read; encode images and CLIP's texts with sentence-transformers"),
+    ("CNN", WORDS),
+    ("LSTM", WORDS),
+    ("WordEmbeddings", WORDS),
+    ("WordWeights", WORDS),
+];
+const COUNTS: &str = "counts of words are made by scikit-learn's CountVectorizer or TfidfVectorizer";
+const WORDS: &str = "models over tables of words are encoded with sentence-transformers; a table of tokens is a \
+                     StaticEmbedding, as StaticEmbedding.from_distillation of sentence-transformers makes it";
+
+/// What to do in place of a module that sentence-transformers has and that is not read.
+fn left_out(kind: &str) -> Option<&'static str> {
+    LEFT_OUT.iter().find(|(name, _)| *name == kind).map(|(_, remedy)| *remedy)
 }
 
-/// A module after the Transformer; `None` for one without effect.
-fn read_head(folder: &Path, listing: &Path, row: &Row) -> Result<Option<Head>> {
-    let config = folder.join(&row.path).join("config.json");
-    Ok(match row.kind.as_str() {
-        "Pooling" => Some(read_fields(&config, |fields| read_pooling(fields, &config))?),
-        "Dense" => Some(read_fields(&config, |fields| read_dense(fields, &config, &row.path))?),
-        "LayerNorm" => {
-            let dimension = read_fields(&config, |fields| Ok(fields.size("dimension", 1..=MOST_COLUMNS)))?;
-            Some(Head::LayerNorm { path: row.path.clone(), dimension })
-        }
-        "Normalize" => {
-            // Older versions save neither a folder nor a configuration.
-            if config.exists() {
-                read_fields(&config, |fields| check_features(fields, &config))?;
-            }
-            Some(Head::Normalize)
-        }
-        "Dropout" => None,
-        other => return Err(unknown_module(listing, other)),
-    })
+/// The error for a module that is not read.
+pub fn unknown_module(path: &Path, kind: &str) -> Error {
+    let known = || format!("known are {} of sentence_transformers", known_modules().map(|(name, _)| name).join(", "));
+    unsupported(path, format!("module {kind}"), left_out(kind).map_or_else(known, str::to_owned))
 }
-
-fn read_pooling(fields: &mut Fields<'_>, path: &Path) -> Result<Head> {
-    for key in ["embedding_dimension", "word_embedding_dimension"] {
-        fields.optional_size(key, 1..=MOST_COLUMNS);
-    }
-    let include_prompt = fields.flag_or("include_prompt", true);
-    let mode = |name: &Value| {
-        let found = MODES.iter().find(|(known, ..)| name.as_str() == Some(known)).map(|(.., mode)| *mode);
-        let known = || format!("known are {}", MODES.map(|(known, ..)| known).join(", "));
-        found.ok_or_else(|| unsupported(path, format!("pooling_mode {}", shown(name)), known()))
-    };
-    let modes: Vec<PoolMode> = match fields.get("pooling_mode") {
-        Some(Value::Array(names)) => names.iter().map(mode).collect::<Result<_>>()?,
-        Some(name) => vec![mode(name)?],
-        None => {
-            let set = MODES.iter().filter(|(_, key, _)| fields.flag_or(key, false)).map(|(.., mode)| *mode);
-            let set: Vec<PoolMode> = set.collect();
-            if set.is_empty() { vec![PoolMode::Mean] } else { set }
-        }
-    };
-    if modes.is_empty() || modes.len() > MOST_MODES {
-        fields.fault(format!("pooling_mode lists {} modes, expected 1 to {MOST_MODES}", modes.len()));
-    }
-    Ok(Head::Pooling { modes, include_prompt })
-}
-
-fn read_dense(fields: &mut Fields<'_>, path: &Path, folder: &str) -> Result<Head> {
-    let input = fields.size("in_features", 1..=MOST_COLUMNS);
-    let output = fields.size("out_features", 1..=MOST_COLUMNS);
-    let bias = fields.flag_or("bias", true);
-    let residual = fields.flag_or("use_residual", false);
-    let activation = fields.text("activation_function").unwrap_or("torch.nn.modules.activation.Tanh");
-    check_features(fields, path)?;
-    let class = activation.strip_prefix("torch.nn.").and_then(|rest| rest.rsplit('.').next());
-    let Some((_, kind)) = ACTIVATIONS.iter().find(|(known, _)| class == Some(known)) else {
-        let known = ACTIVATIONS.map(|(known, _)| known).join(", ");
-        let what = format!("activation_function {activation:?}");
-        return Err(unsupported(path, what, format!("known are {known} of torch.nn")));
-    };
-    Ok(Head::Dense { path: folder.to_owned(), input, output, bias, activation: *kind, residual })
-}
-
-/// Rejects modules configured to read or write a feature other than the sentence's vector.
-fn check_features(fields: &mut Fields<'_>, path: &Path) -> Result<()> {
-    for key in ["module_input_name", "module_output_name"] {
-        if let Some(name) = fields.text(key).filter(|name| *name != "sentence_embedding") {
-            return Err(unsupported(path, format!("{key} {name:?}"), "only \"sentence_embedding\" is known"));
-        }
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests;

@@ -47,6 +47,8 @@ fn recipes_do_what_they_say() {
     assert_eq!(gathered, columns(&[[8.0, 9.0, 10.0, 11.0], [0.0, 1.0, 2.0, 3.0], [8.0, 9.0, 10.0, 11.0]]));
     assert_eq!(read(&[Recipe::Gathered(vec![2, 0]), Recipe::Rows(1..2)]), [0.0, 1.0, 2.0, 3.0]);
     assert_eq!(read(&[Recipe::Rows(0..1), Recipe::scaled(2.0), Recipe::PlusOne]), [1.0, 3.0, 5.0, 7.0]);
+    let column = [Recipe::Transposed, Recipe::Rows(0..1), Recipe::Transposed, Recipe::Gathered(vec![1, 1, 2])];
+    assert_eq!(read(&[&column[..], &[Recipe::scaled(2.0), Recipe::Shares]].concat()), [0.25, 0.25, 0.5]);
     assert_eq!(Recipe::part_by_part(2, 3, 1), Recipe::Gathered(vec![0, 3, 1, 4, 2, 5]));
 }
 

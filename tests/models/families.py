@@ -58,8 +58,8 @@ def draw(name: str, shape: list[int]) -> np.ndarray:
     random = np.random.RandomState(zlib.crc32(name.encode()))
     numbers = random.standard_normal(shape)
     if len(shape) == 1:
-        norm = "norm" in name.lower() or ".ln_" in f".{name}" or "_ln." in name
-        scaled = float(norm and name.endswith("weight")) + (0.2 if norm else 0.1) * numbers
+        norm = "norm" in name.lower() or ".ln_" in f".{name}" or "_ln." in name or name.endswith("layer_weights")
+        scaled = float(norm and name.endswith(("weight", "weights"))) + (0.2 if norm else 0.1) * numbers
     else:
         chosen = (spread for part, spread in SPREADS.items() if part in name)
         scaled = next(chosen, 1.2 / np.sqrt(shape[-1])) * numbers

@@ -69,18 +69,23 @@ class Bert:
         return self.linear((weights @ value).swapaxes(0, 1).reshape(tokens, hidden), f"{prefix}.output.dense")
 
     def __call__(self, ids) -> np.ndarray:
+        return self.states(ids)[-1]
+
+    def states(self, ids) -> list[np.ndarray]:
+        """The embeddings and the results of the layers."""
         embeddings = "embeddings"
         x = self.tensors[f"{embeddings}.word_embeddings.weight"][ids]
         x = x + self.tensors[f"{embeddings}.position_embeddings.weight"][: len(ids)]
         x = x + self.tensors[f"{embeddings}.token_type_embeddings.weight"][0]
-        x = self.norm(x, f"{embeddings}.LayerNorm")
+        states = [x := self.norm(x, f"{embeddings}.LayerNorm")]
         activation = ACTIVATIONS[self.config["hidden_act"]]
         for layer in range(self.config["num_hidden_layers"]):
             prefix = f"encoder.layer.{layer}"
             x = self.norm(x + self.attention(x, f"{prefix}.attention"), f"{prefix}.attention.output.LayerNorm")
             inner = activation(self.linear(x, f"{prefix}.intermediate.dense"))
             x = self.norm(x + self.linear(inner, f"{prefix}.output.dense"), f"{prefix}.output.LayerNorm")
-        return x
+            states.append(x)
+        return states
 
 
 def pool(mode: str, x: np.ndarray, skip: int) -> np.ndarray:
@@ -139,21 +144,27 @@ class Model:
 
     def embed(self, ids, prompt_length: int = 0) -> np.ndarray:
         """The embedding of one text, not normalised unless a module says so; `prompt_length` counts tokens."""
-        x = self.bert(np.asarray(ids))
+        states = self.bert.states(np.asarray(ids))
+        x = states[-1]
         for kind, config, tensors in self.modules:
             if kind == "Pooling":
                 skip = 0 if config.get("include_prompt", True) else prompt_length
                 x = np.concatenate([pool(mode, x, skip) for mode in pooling_modes(config)])
+            elif kind == "WeightedLayerPooling":
+                if self.bert.config.get("output_hidden_states"):
+                    weights = tensors["layer_weights"]
+                    weighted = zip(weights, states[config["layer_start"] :], strict=True)
+                    x = sum(weight * state for weight, state in weighted) / weights.sum()
             elif kind == "Dense":
                 name = config.get("activation_function", "torch.nn.modules.activation.Tanh").rsplit(".", 1)[-1]
-                out = tensors["linear.weight"] @ x + tensors.get("linear.bias", 0)
-                residual = tensors["residual.weight"] @ x if "residual.weight" in tensors else x
+                out = x @ tensors["linear.weight"].T + tensors.get("linear.bias", 0)
+                residual = x @ tensors["residual.weight"].T if "residual.weight" in tensors else x
                 out = ACTIVATIONS[name.lower()](out)
                 x = out + residual if config.get("use_residual") else out
             elif kind == "LayerNorm":
                 x = layer_norm(x, tensors["norm.weight"], tensors["norm.bias"], 1e-5)
             elif kind == "Normalize":
-                x = x / max(np.linalg.norm(x), 1e-12)
+                x = x / np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), 1e-12)
             elif kind != "Dropout":
                 raise ValueError(kind)
         return x

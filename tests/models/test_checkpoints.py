@@ -67,6 +67,16 @@ def test_token_embeddings(checkpoint, device, variants_golden, sentences):
         assert scaled_difference(np.asarray(row), bert(np.asarray(ids))) <= PLAIN
 
 
+@pytest.mark.parametrize("name", ["dense_of_tokens", "normalize_of_tokens", "layers_all", "layers_unrecorded"])
+def test_token_embeddings_are_those_of_the_modules(name, checkpoint, device, variants_golden, sentences):
+    """Pooled, they are the texts' vectors, whose golden numbers are the reference's."""
+    with VulkanSentenceTransformer(str(checkpoint(name)), device=device) as model:
+        tokens = model.encode(sentences, output_value="token_embeddings", normalize_embeddings=False)
+    modes = {"dense_of_tokens": ["max"], "normalize_of_tokens": ["mean", "cls"]}.get(name, ["mean"])
+    pooled = [np.concatenate([reference.pool(mode, np.asarray(row), 0) for mode in modes]) for row in tokens]
+    assert scaled_difference(np.stack(pooled), variants_golden[f"{name}/plain"]) <= PLAIN
+
+
 def test_truncation_comes_before_normalisation(checkpoint, device, variants_golden, sentences):
     expected = variants_golden["base/plain"][:, :10]
     with VulkanSentenceTransformer(str(checkpoint("base")), device=device, truncate_dim=10) as model:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .variants import Checkpoint, base, dense, layer_norm_module, pooling, sized, variant
+from .variants import Checkpoint, base, dense, layer_norm_module, pooling, sized, variant, weighted_layers
 
 POOLING_MODES = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 PROMPTS = {"query": "search query: ", "passage": "a page of text "}
@@ -20,6 +20,13 @@ PROMPT_CALLS = {
 def with_modules(*modules) -> Checkpoint:
     checkpoint = base()
     checkpoint.modules = list(modules)
+    return checkpoint
+
+
+def with_layers(start: int, recorded: bool, mode: str) -> Checkpoint:
+    """Token vectors from the hidden states from `start` on; unchanged where the encoder does not record these."""
+    checkpoint = with_modules(weighted_layers(start, 2, 23), pooling(mode))
+    checkpoint.config |= {"output_hidden_states": recorded}
     return checkpoint
 
 
@@ -148,6 +155,16 @@ variant(
 )
 variant("dense_residual", lambda: with_modules(pooling("mean"), dense("Tanh", 32, 32, 17, residual=True)))
 variant("dense_residual_projected", lambda: with_modules(pooling("mean"), dense("Tanh", 32, 24, 18, residual=True)))
+OF_TOKENS = {"module_input_name": "token_embeddings"}
+variant("dense_of_tokens", lambda: with_modules(dense("GELU", 32, 24, 22, **OF_TOKENS), pooling("max", width=24)))
+variant(
+    "dense_of_tokens_residual",
+    lambda: with_modules(dense("Tanh", 32, 32, 17, residual=True, **OF_TOKENS), pooling("mean"), ("Normalize", {}, {})),
+)
+variant("normalize_of_tokens", lambda: with_modules(("Normalize", OF_TOKENS, {}), pooling(["mean", "cls"])))
+variant("layers_all", lambda: with_layers(0, True, "mean"))
+variant("layers_last", lambda: with_layers(1, True, "cls"))
+variant("layers_unrecorded", lambda: with_layers(1, False, "mean"))
 variant("normalize", lambda: with_modules(pooling("mean"), ("Normalize", {}, {})))
 variant("layer_norm", lambda: with_modules(pooling("mean"), layer_norm_module(32, 19)))
 variant("dropout", lambda: with_modules(pooling("mean"), ("Dropout", {"dropout": 0.3}, {})))

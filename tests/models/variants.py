@@ -131,9 +131,11 @@ def pooling(mode, width: int = 32, **more) -> tuple[str, dict, dict]:
     return ("Pooling", {"embedding_dimension": width, "pooling_mode": mode} | more, {})
 
 
-def dense(activation: str, inputs: int, outputs: int, seed: int, bias: bool = True, residual: bool = False):
+def dense(
+    activation: str, inputs: int, outputs: int, seed: int, bias: bool = True, residual: bool = False, **more
+) -> tuple[str, dict, dict]:
     random = np.random.RandomState(seed)
-    config = {"in_features": inputs, "out_features": outputs, "bias": bias}
+    config = {"in_features": inputs, "out_features": outputs, "bias": bias} | more
     config["activation_function"] = ACTIVATION_PATHS[activation]
     scale = 1.2 / np.sqrt(inputs)
     tensors = {"linear.weight": (scale * random.standard_normal((outputs, inputs))).astype(np.float32)}
@@ -153,6 +155,12 @@ def layer_norm_module(width: int, seed: int) -> tuple[str, dict, dict]:
         "norm.bias": (0.2 * random.standard_normal(width)).astype(np.float32),
     }
     return ("LayerNorm", {"dimension": width}, tensors)
+
+
+def weighted_layers(start: int, layers: int, seed: int) -> tuple[str, dict, dict]:
+    weights = np.random.RandomState(seed).uniform(0.1, 2.0, layers + 1 - start).astype(np.float32)
+    config = {"embedding_dimension": 32, "num_hidden_layers": layers, "layer_start": start}
+    return ("WeightedLayerPooling", config, {"layer_weights": weights})
 
 
 Recipe = Callable[[], Checkpoint]

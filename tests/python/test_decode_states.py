@@ -151,6 +151,19 @@ def test_a_checkpoint_of_the_encoder_alone(tmp_path, name):
     refused(families.build(name, tmp_path), UnsupportedError, "model.safetensors", "the encoder alone", said)
 
 
+def test_a_module_that_replaces_the_states(folder):
+    kinds = ("Transformer", ""), ("Normalize", "1_Normalize"), ("Pooling", "2_Pooling")
+    rows = [{"type": f"sentence_transformers.models.{kind}", "path": path} for kind, path in kinds]
+    (folder / "modules.json").write_text(json.dumps(rows))
+    for path, config in (
+        ("1_Normalize", {"module_input_name": "token_embeddings"}),
+        ("2_Pooling", {"embedding_dimension": 36, "pooling_mode": "mean"}),
+    ):
+        (folder / path).mkdir()
+        (folder / path / "config.json").write_text(json.dumps(config))
+    refused(folder, UnsupportedError, "decode_states of a model with the module Normalize", "load a folder without it")
+
+
 def test_an_encoder_needs_no_tensor_of_the_decoder(folder):
     rewrite(folder, lambda tensors: [tensors.pop(key) for key in list(tensors) if key.startswith("decoder.")])
     refused(folder, UnsupportedError, "holds the encoder alone")

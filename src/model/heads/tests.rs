@@ -82,8 +82,10 @@ fn every_module_is_read() {
     assert_eq!(
         modules.heads[1..],
         [
+            Head::Idle("Dropout"),
             Head::Dense {
                 path: "3_Dense".into(),
+                of: Feature::Sentence,
                 input: 8,
                 output: 4,
                 bias: false,
@@ -91,7 +93,7 @@ fn every_module_is_read() {
                 residual: true
             },
             Head::LayerNorm { path: "4_LayerNorm".into(), dimension: 4 },
-            Head::Normalize
+            Head::Normalize { of: Feature::Sentence }
         ]
     );
     assert_eq!(modules.tensor_folders(), ["3_Dense", "4_LayerNorm"]);
@@ -172,14 +174,15 @@ fn other_modules_are_unsupported() {
         vec![mean(), ("Dense", config)]
     };
     let cases = [
-        vec![("WeightedLayerPooling", json!({}))],
-        vec![mean(), ("CNN", json!({}))],
+        vec![mean(), ("Reranker", json!({}))],
         vec![("Normalize", Value::Null)],
         vec![("Pooling", json!({"pooling_mode": "median"}))],
         vec![("Pooling", json!({"pooling_mode": ["mean", 3]}))],
-        dense(json!({"module_input_name": "token_embeddings"})),
+        dense(json!({"module_input_name": "other"})),
         dense(json!({"module_output_name": "other"})),
-        vec![mean(), ("Normalize", json!({"module_input_name": "token_embeddings"}))],
+        dense(json!({"module_output_name": "token_embeddings"})),
+        dense(json!({"module_input_name": "token_embeddings", "module_output_name": "sentence_embedding"})),
+        vec![mean(), ("Normalize", json!({"module_input_name": "other"}))],
     ];
     for modules in &cases {
         let error = heads(modules).unwrap_err();
@@ -209,6 +212,9 @@ fn absurd_files_are_refused() {
         vec![mean(), ("Dense", json!({"in_features": 0, "out_features": 1e30}))],
         vec![mean(), ("Dense", json!({"in_features": 8, "out_features": 4, "activation_function": 7}))],
         vec![mean(), ("LayerNorm", json!({}))],
+        vec![("WeightedLayerPooling", Value::Null), mean()],
+        vec![("WeightedLayerPooling", json!({"num_hidden_layers": 3})), mean()],
+        vec![("WeightedLayerPooling", json!({"layer_start": -1})), mean()],
     ] {
         let error = heads(&modules).unwrap_err();
         assert!(matches!(error, Error::ModelFormat { .. }), "{modules:?}: {error}");
@@ -223,6 +229,78 @@ fn absurd_files_are_refused() {
     }
     fs::write(folder.path().join("modules.json"), "[{").unwrap();
     assert!(matches!(read_modules(folder.path()), Err(Error::ModelFormat { .. })));
+}
+
+#[test]
+fn modules_of_sentence_transformers_that_are_left_out_say_what_to_do() {
+    let legacy = ["BoW", "CLIPModel", "CNN", "LSTM", "WordEmbeddings", "WordWeights"];
+    assert_eq!(LEFT_OUT.map(|(name, _)| name), legacy);
+    for (name, remedy) in LEFT_OUT {
+        let after = model(&[(name, json!({})), mean()]);
+        let first = model(&[mean()]);
+        let rows = [
+            row("0_X", &format!("sentence_transformers.models.{name}")),
+            row("1_Pooling", "sentence_transformers.models.Pooling"),
+        ];
+        list(&first, &json!(rows));
+        for folder in [after, first] {
+            let error = read_modules(folder.path()).unwrap_err();
+            assert!(matches!(error, Error::Unsupported { .. }), "{name}: {error}");
+            assert!(error.to_string().ends_with(&format!("modules.json: module {name}: {remedy}")), "{error}");
+        }
+    }
+}
+
+#[test]
+fn layers_are_weighted_where_the_transformer_passes_them_on() {
+    let read = |config: Value, output_hidden_states: Value| {
+        let folder = model(&[("WeightedLayerPooling", config), mean()]);
+        let config = json!({"output_hidden_states": output_hidden_states});
+        fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+        read_modules(folder.path())
+    };
+    let head = |layers, first| Head::WeightedLayerPooling { path: "1_WeightedLayerPooling".into(), layers, first };
+    let (older, newer) = (json!({"word_embedding_dimension": 8}), json!({"num_hidden_layers": 3, "layer_start": 0}));
+    let modules = read(older.clone(), json!(true)).unwrap();
+    assert_eq!(modules.heads[0], head(12, 4));
+    assert_eq!(modules.tensor_folders(), ["1_WeightedLayerPooling"]);
+    assert_eq!(read(newer, json!(true)).unwrap().heads[0], head(3, 0));
+    for without in [json!(false), Value::Null] {
+        let modules = read(older.clone(), without).unwrap();
+        assert_eq!((&modules.heads[0], modules.tensor_folders()), (&Head::Idle("WeightedLayerPooling"), vec![]));
+    }
+    let error = read(older, json!([1, 2])).unwrap_err();
+    assert!(error.to_string().contains("config.json: output_hidden_states [1,2]: only true and false"), "{error}");
+}
+
+#[test]
+fn modules_read_what_those_before_them_give() {
+    let config = json!({"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,
+        "vocab_size": 30, "max_position_embeddings": 12, "model_type": "bert", "output_hidden_states": true});
+    let (values, path) = (config.as_object().unwrap(), Path::new("config.json"));
+    let (spec, _) = crate::model::registry::read_spec("bert", values, path).unwrap();
+    let columns = |modules: &[(&str, Value)]| -> Result<Vec<usize>> {
+        let folder = model(modules);
+        fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+        let heads = read_modules(folder.path())?.heads;
+        let graph = crate::model::encoder::build(&spec, &heads, crate::dtype::DType::F32)?.graph;
+        Ok(graph.outputs.iter().map(|id| graph.value(*id).shape.columns()).collect())
+    };
+    let dense = |of: &str| ("Dense", json!({"in_features": 8, "out_features": 4, "module_input_name": of}));
+    let layers = |count: usize| ("WeightedLayerPooling", json!({"num_hidden_layers": count, "layer_start": 1}));
+    assert_eq!(columns(&[dense("token_embeddings"), mean()]).unwrap(), [4, 4]);
+    assert_eq!(columns(&[mean(), dense("token_embeddings")]).unwrap(), [4, 8]);
+    assert_eq!(columns(&[mean(), dense("sentence_embedding")]).unwrap(), [8, 4]);
+    assert_eq!(columns(&[layers(1), mean()]).unwrap(), [8, 8]);
+    for (modules, problem) in [
+        ([dense("sentence_embedding"), mean()], "Dense reads sentence_embedding, which no module before it gives"),
+        ([("Normalize", Value::Null), mean()], "Normalize reads sentence_embedding, which no module before it gives"),
+        ([mean(), mean()], "two Pooling modules"),
+        ([layers(2), mean()], "1_WeightedLayerPooling: num_hidden_layers is 2, but the encoder has 1"),
+    ] {
+        let error = columns(&modules).unwrap_err().to_string();
+        assert!(error.contains(problem), "{error}");
+    }
 }
 
 #[test]

@@ -1,0 +1,155 @@
+//! The configurations of the modules after the first.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{Feature, Head, unknown_module};
+use crate::Result;
+use crate::model::config::{read_fields, read_json};
+use crate::model::fields::{Fields, shown, unsupported};
+use crate::model::routes::Row;
+use crate::ops::{ActivationKind, PoolMode};
+
+/// Maximum columns of a Dense or LayerNorm module, far above any existing model.
+const MOST_COLUMNS: usize = 1 << 20;
+/// Maximum number of pooling modes of a module.
+const MOST_MODES: usize = 32;
+/// Maximum number of layers of a WeightedLayerPooling module.
+const MOST_LAYERS: usize = 10_000;
+/// Names of the pooling modes, and of the booleans in older files, in the order in which the booleans concatenate.
+pub(super) const MODES: [(&str, &str, PoolMode); 6] = [
+    ("cls", "pooling_mode_cls_token", PoolMode::Cls),
+    ("max", "pooling_mode_max_tokens", PoolMode::Max),
+    ("mean", "pooling_mode_mean_tokens", PoolMode::Mean),
+    ("mean_sqrt_len_tokens", "pooling_mode_mean_sqrt_len_tokens", PoolMode::MeanSqrtLength),
+    ("weightedmean", "pooling_mode_weightedmean_tokens", PoolMode::WeightedMean),
+    ("lasttoken", "pooling_mode_lasttoken", PoolMode::LastToken),
+];
+pub(super) const ACTIVATIONS: [(&str, ActivationKind); 6] = [
+    ("Tanh", ActivationKind::Tanh),
+    ("Identity", ActivationKind::Identity),
+    ("ReLU", ActivationKind::Relu),
+    ("GELU", ActivationKind::GeluErf),
+    ("SiLU", ActivationKind::Silu),
+    ("Sigmoid", ActivationKind::Sigmoid),
+];
+
+/// A module after the first, whose folder is `transformer`.
+pub(super) fn read_head(folder: &Path, transformer: &Path, row: &Row) -> Result<Head> {
+    let config = folder.join(&row.path).join("config.json");
+    Ok(match row.kind.as_str() {
+        "WeightedLayerPooling" => {
+            let head = read_fields(&config, |fields| Ok(read_weighted_layers(fields, &row.path)))?;
+            if hidden_states(transformer, &config)? { head } else { Head::Idle("WeightedLayerPooling") }
+        }
+        "Pooling" => read_fields(&config, |fields| read_pooling(fields, &config))?,
+        "Dense" => read_fields(&config, |fields| read_dense(fields, &config, &row.path))?,
+        "LayerNorm" => {
+            let dimension = read_fields(&config, |fields| Ok(fields.size("dimension", 1..=MOST_COLUMNS)))?;
+            Head::LayerNorm { path: row.path.clone(), dimension }
+        }
+        // Older versions save neither a folder nor a configuration.
+        "Normalize" => Head::Normalize {
+            of: match config.exists() {
+                true => read_fields(&config, |fields| read_feature(fields, &config))?,
+                false => Feature::Sentence,
+            },
+        },
+        "Dropout" => Head::Idle("Dropout"),
+        other => return Err(unknown_module(&folder.join("modules.json"), other)),
+    })
+}
+
+fn read_weighted_layers(fields: &mut Fields<'_>, folder: &str) -> Head {
+    for key in ["embedding_dimension", "word_embedding_dimension"] {
+        fields.optional_size(key, 1..=MOST_COLUMNS);
+    }
+    let layers = fields.optional_size("num_hidden_layers", 1..=MOST_LAYERS).unwrap_or(12);
+    let first = fields.optional_size("layer_start", 0..=MOST_LAYERS).unwrap_or(4);
+    if first > layers {
+        fields.fault(format!("layer_start is {first}, or is missing and then is 4, but num_hidden_layers is {layers}"));
+    }
+    Head::WeightedLayerPooling { path: folder.to_owned(), layers, first }
+}
+
+/// Whether the Transformer passes its hidden states on; the reference leaves the token vectors as they are if not.
+fn hidden_states(transformer: &Path, module: &Path) -> Result<bool> {
+    let path = transformer.join("config.json");
+    match read_json(&path).unwrap_or_default().get("output_hidden_states") {
+        Some(Value::Bool(true)) => Ok(true),
+        None | Some(Value::Null | Value::Bool(false)) => {
+            log::warn!(
+                target: "grilly",
+                "{}: this WeightedLayerPooling has no effect, as in sentence-transformers, since {} does not set \
+                 output_hidden_states to true",
+                module.display(),
+                path.display()
+            );
+            Ok(false)
+        }
+        Some(other) => {
+            let what = format!("output_hidden_states {}", shown(other));
+            Err(unsupported(&path, what, "only true and false are known"))
+        }
+    }
+}
+
+fn read_pooling(fields: &mut Fields<'_>, path: &Path) -> Result<Head> {
+    for key in ["embedding_dimension", "word_embedding_dimension"] {
+        fields.optional_size(key, 1..=MOST_COLUMNS);
+    }
+    let include_prompt = fields.flag_or("include_prompt", true);
+    let mode = |name: &Value| {
+        let found = MODES.iter().find(|(known, ..)| name.as_str() == Some(known)).map(|(.., mode)| *mode);
+        let known = || format!("known are {}", MODES.map(|(known, ..)| known).join(", "));
+        found.ok_or_else(|| unsupported(path, format!("pooling_mode {}", shown(name)), known()))
+    };
+    let modes: Vec<PoolMode> = match fields.get("pooling_mode") {
+        Some(Value::Array(names)) => names.iter().map(mode).collect::<Result<_>>()?,
+        Some(name) => vec![mode(name)?],
+        None => {
+            let set = MODES.iter().filter(|(_, key, _)| fields.flag_or(key, false)).map(|(.., mode)| *mode);
+            let set: Vec<PoolMode> = set.collect();
+            if set.is_empty() { vec![PoolMode::Mean] } else { set }
+        }
+    };
+    if modes.is_empty() || modes.len() > MOST_MODES {
+        fields.fault(format!("pooling_mode lists {} modes, expected 1 to {MOST_MODES}", modes.len()));
+    }
+    Ok(Head::Pooling { modes, include_prompt })
+}
+
+fn read_dense(fields: &mut Fields<'_>, path: &Path, folder: &str) -> Result<Head> {
+    let input = fields.size("in_features", 1..=MOST_COLUMNS);
+    let output = fields.size("out_features", 1..=MOST_COLUMNS);
+    let bias = fields.flag_or("bias", true);
+    let residual = fields.flag_or("use_residual", false);
+    let activation = fields.text("activation_function").unwrap_or("torch.nn.modules.activation.Tanh");
+    let of = read_feature(fields, path)?;
+    let class = activation.strip_prefix("torch.nn.").and_then(|rest| rest.rsplit('.').next());
+    let Some((_, kind)) = ACTIVATIONS.iter().find(|(known, _)| class == Some(known)) else {
+        let known = ACTIVATIONS.map(|(known, _)| known).join(", ");
+        let what = format!("activation_function {activation:?}");
+        return Err(unsupported(path, what, format!("known are {known} of torch.nn")));
+    };
+    Ok(Head::Dense { path: folder.to_owned(), of, input, output, bias, activation: *kind, residual })
+}
+
+/// What a module reads and replaces.
+fn read_feature(fields: &mut Fields<'_>, path: &Path) -> Result<Feature> {
+    let mut named = |key: &str, other: Feature| match fields.text(key) {
+        None => Ok(other),
+        Some(name) => Feature::ALL.into_iter().find(|feature| feature.name() == name).ok_or_else(|| {
+            let known = Feature::ALL.map(|feature| format!("{:?}", feature.name())).join(" and ");
+            unsupported(path, format!("{key} {name:?}"), format!("known are {known}"))
+        }),
+    };
+    let read = named("module_input_name", Feature::Sentence)?;
+    let written = named("module_output_name", read)?;
+    if written != read {
+        let what = format!("module_output_name {:?}", written.name());
+        return Err(unsupported(path, what, format!("only module_input_name, {:?}, is known", read.name())));
+    }
+    Ok(read)
+}
