@@ -2,6 +2,7 @@
 
 mod decode;
 mod described;
+mod encode;
 mod load;
 mod parts;
 mod run;
@@ -9,7 +10,6 @@ mod stages;
 mod tasks;
 mod tokens;
 
-use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, RwLock};
@@ -20,14 +20,13 @@ use crate::backend::BackendKind;
 use crate::dtype::DType;
 use crate::model::config::SentenceConfig;
 use crate::model::dtype::DTypeChoice;
-use crate::model::encoder::outputs;
-use crate::model::heads::Modules;
+use crate::model::heads::{Class, Modules};
 use crate::model::routes::{Listing, Row};
 use crate::model::spec::EncoderSpec;
+use crate::model::task_head::TaskHead;
 use crate::text::tokenizer::Tokenizer;
 use crate::{Error, Result};
 pub use decode::DecodeOptions;
-use parts::Parts;
 use stages::{Runner, Source};
 
 /// Options of loading a model.
@@ -47,6 +46,8 @@ pub struct LoadOptions {
     pub memory_limit: Option<u64>,
     /// The task whose adapter encodes texts without a task; `None` for the model's own.
     pub default_task: Option<String>,
+    /// What is computed.
+    pub class: Class,
 }
 
 impl Default for LoadOptions {
@@ -58,6 +59,7 @@ impl Default for LoadOptions {
             num_threads: None,
             memory_limit: None,
             default_task: None,
+            class: Class::default(),
         }
     }
 }
@@ -81,18 +83,18 @@ impl Default for EncodeOptions {
     }
 }
 
-/// The result of [`EmbeddingModel::encode`], in the order of the texts.
+/// The result of [`EmbeddingModel::encode`] and [`EmbeddingModel::encode_pairs`], in the order of the texts.
 #[derive(Debug, Clone, Default)]
 pub struct Encoded {
-    /// One row per text, as computed by the model's modules (normalised only if the model has such a module).
-    pub sentences: Array2<f32>,
+    /// One row per text or pair, as computed by the model's modules (normalised only if the model has such a module).
+    pub texts: Array2<f32>,
     /// The token vectors of each text, `[tokens, columns]`; empty unless [`EncodeOptions::tokens`] is set.
     pub tokens: Vec<Array2<f32>>,
     /// Token ids of each text; empty unless [`EncodeOptions::tokens`] is set.
     pub ids: Vec<Vec<u32>>,
 }
 
-/// A sentence-embedding model, ready on a device.
+/// A model that computes embeddings, or scores of pairs, ready on a device.
 ///
 /// Where a task chooses among modules, this is the model of one choice, and it holds those of the others. The weights of a
 /// task take memory on the device when they are first used, those for texts without a task at loading.
@@ -101,7 +103,7 @@ pub struct Encoded {
 /// use grilly::{EmbeddingModel, EncodeOptions};
 /// let model = EmbeddingModel::load("all-MiniLM-L6-v2".as_ref(), &Default::default())?;
 /// let encoded = model.encode(&["A text.".to_owned()], &EncodeOptions::default(), &mut |_| Ok(()))?;
-/// assert_eq!(encoded.sentences.dim(), (1, model.dimension()));
+/// assert_eq!(encoded.texts.dim(), (1, model.dimension()));
 /// # Ok::<(), grilly::Error>(())
 /// ```
 pub struct EmbeddingModel {
@@ -113,6 +115,7 @@ pub struct EmbeddingModel {
     /// Those of `modules.json` that texts pass through; none without such a file.
     rows: Vec<Row>,
     spec: EncoderSpec,
+    head: Option<TaskHead>,
     tokenizer: Tokenizer,
     /// The tokenizer's own threads if their number was given; otherwise it uses the process' threads.
     tokenizer_threads: Option<Arc<rayon::ThreadPool>>,
@@ -132,50 +135,6 @@ pub struct EmbeddingModel {
 }
 
 impl EmbeddingModel {
-    /// Computes the embeddings of `texts`. `progress` is called with the number of texts done so far, after each batch
-    /// and each part of the tokenizing; an error that it returns stops the run.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a batch size of 0 and a task that the model does not have, `NotFinite` naming the texts,
-    /// `Unusable` after `close` or a fork, and whatever `progress` returns.
-    pub fn encode(
-        &self,
-        texts: &[String],
-        options: &EncodeOptions,
-        progress: &mut dyn FnMut(usize) -> Result<()>,
-    ) -> Result<Encoded> {
-        let runner = self.runner()?;
-        if options.batch_size == 0 {
-            return Err(Error::InvalidArgument("batch_size is 0, expected at least 1".into()));
-        }
-        let task = options.task.as_deref();
-        // No texts need no route.
-        let (model, stage) = if texts.is_empty() { self.first_used() } else { self.chosen(task)? };
-        let encoded = Encoded {
-            sentences: Array2::zeros((texts.len(), stage.dimension())),
-            tokens: if options.tokens { vec![Array2::default((0, 0)); texts.len()] } else { Vec::new() },
-            ids: Vec::new(),
-        };
-        let mut work = run::Work {
-            first: model.unpooled_tokens(&options.prompt)?,
-            wanted: if options.tokens { &[outputs::SENTENCES, outputs::TOKENS] } else { &[outputs::SENTENCES] },
-            ..run::Work::new(stage, options.batch_size, encoded)
-        };
-        let most = model.longest(task);
-        std::thread::scope(|scope| {
-            let tokenize = |part: Range<usize>| model.tokens_of(texts, part, &options.prompt, most);
-            let mut parts = match runner.kind {
-                BackendKind::Vulkan => Parts::ahead(scope, texts, tokenize),
-                BackendKind::Cpu => Parts::in_turn(texts, tokenize),
-            };
-            model.run(runner, &mut work, &mut parts, progress)
-        })?;
-        if options.tokens {
-            work.encoded.ids = work.tokens.into_iter().map(|text| text.ids).collect();
-        }
-        Ok(work.encoded)
-    }
-
     fn check_process(&self) -> Result<()> {
         if std::process::id() == self.process {
             return Ok(());
@@ -209,7 +168,7 @@ impl EmbeddingModel {
         &self.folder
     }
 
-    /// Columns of an embedding, by the first of several routes.
+    /// Columns of an embedding, by the first of several routes, or scores of a pair.
     pub fn dimension(&self) -> usize {
         self.source.encoders[0].dimension()
     }

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use grilly::dtype::DType;
 use grilly::model::config::{read_json, read_sentence_config};
-use grilly::model::encoder;
-use grilly::model::heads::read_modules;
+use grilly::model::encoder::{self, After};
+use grilly::model::heads::{Class, read_modules};
 use grilly::model::registry::{model_type, read_spec};
 use grilly::model::weights::Weights;
 use grilly::text::tokenizer::Tokenizer;
@@ -30,13 +30,15 @@ const DAMAGED: [&str; 8] = [
 
 /// Everything that is read from a folder, up to the point where a backend would take over.
 fn load(folder: &Path) -> Result<()> {
-    let modules = read_modules(folder)?;
+    let class = Class::SentenceTransformer;
+    let modules = read_modules(folder, class)?;
     let transformer = folder.join(&modules.transformer);
-    let config = read_sentence_config(folder, &transformer)?;
+    let config = read_sentence_config(folder, class, &modules)?;
     let path = transformer.join("config.json");
     let json = read_json(&path)?;
     let (spec, rules) = read_spec(model_type(&json, &path)?, &json, &path)?;
-    let built = encoder::build(&spec, &modules.heads, DType::F32)?;
+    let after = After { head: None, modules: &modules.heads, result: class.result() };
+    let built = encoder::build(&spec, after, DType::F32)?;
     let weights = Weights::open(folder, &modules.transformer, &modules.tensor_folders(), &rules)?;
     weights.check(&encoder::needed(&built.graph), |_| true)?;
     let tokenizer = Tokenizer::load(&transformer, config.do_lower_case)?;

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from grilly.compiler import ComputeFunction as ComputeFunction
     from grilly.compiler import ShaderCompiler as ShaderCompiler
     from grilly.compiler import ShaderCompilerConfig as ShaderCompilerConfig
+    from grilly.cross_encoder import CrossEncoder as CrossEncoder
     from grilly.devices import configure as configure
     from grilly.devices import info as info
     from grilly.devices import reset_stats as reset_stats
@@ -40,6 +41,7 @@ _HOMES = {
         ),
         "grilly.backend.compute": "Compute",
         "grilly.compiler": "ComputeFunction ShaderCompiler ShaderCompilerConfig",
+        "grilly.cross_encoder": "CrossEncoder",
         "grilly.devices": "configure info reset_stats stats",
         "grilly.errors": "CompilationFailed FunctionNotFound PipelineCreationFailed ShaderNotFound",
         "grilly.profiling": "profile",
@@ -57,6 +59,7 @@ _SUBMODULES = (
     "arrays",
     "backend",
     "compiler",
+    "cross_encoder",
     "devices",
     "errors",
     "functional",

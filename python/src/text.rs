@@ -55,6 +55,22 @@ pub(crate) fn strings(texts: &Bound<'_, PyList>, name: &str) -> Result<Vec<Strin
     texts.iter().enumerate().map(|(index, item)| string(&item, || format!("{name}[{index}]"))).collect()
 }
 
+/// The pairs of items at the same places, each item checked as in [`strings`].
+///
+/// # Errors
+/// As [`strings`]; `InvalidArgument` for lists of different lengths.
+pub(crate) fn pairs(firsts: &Bound<'_, PyList>, seconds: &Bound<'_, PyList>) -> Result<Vec<[String; 2]>> {
+    if firsts.len() != seconds.len() {
+        let problem = format!("{} texts and {} second ones are no pairs", firsts.len(), seconds.len());
+        return Err(Error::InvalidArgument(problem));
+    }
+    let pair = |(index, (first, second)): (usize, (Bound<'_, PyAny>, Bound<'_, PyAny>))| {
+        let name = |place: usize| format!("pairs[{index}][{place}]");
+        Ok([string(&first, || name(0))?, string(&second, || name(1))?])
+    };
+    firsts.iter().zip(seconds.iter()).enumerate().map(pair).collect()
+}
+
 /// One str; `name` returns its name for messages.
 ///
 /// # Errors

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use ndarray::Array2;
 
+use super::encode::Given;
 use super::load::with_remedy;
 use super::parts::{Parts, cut};
 use super::run::Work;
@@ -70,19 +71,19 @@ impl EmbeddingModel {
         let start = if options.shift_right { Some(self.start(decoder)?) } else { None };
         let mut states = Vec::with_capacity(texts.len());
         // Of one group at a time, the encoder's states are kept too.
-        let lengths = texts.iter().zip(decoder_texts).map(|(text, other)| text.len() + other.len());
-        for group in cut(lengths) {
+        let bytes: Vec<usize> = texts.iter().zip(decoder_texts).map(|(text, other)| text.len() + other.len()).collect();
+        let (texts, decoder_texts) = (Given::Texts(texts), Given::Texts(decoder_texts));
+        for group in cut(&bytes) {
             let done = states.len();
             let work = |stage| {
                 let tokens = vec![Array2::default((0, 0)); group.len()];
                 Work::new(stage, options.batch_size, Encoded { tokens, ..Encoded::default() })
             };
             let within = |part: Range<usize>| done + part.start..done + part.end;
-            let parts = Parts::in_turn(&texts[group.clone()], |part| {
-                self.tokens_of(texts, within(part), &options.prompt, most)
-            });
+            let bytes = &bytes[group.clone()];
+            let parts = Parts::in_turn(bytes, |part| self.tokens_of(texts, within(part), &options.prompt, most));
             let encoded = self.rows(work(&self.source.encoders[0]), parts, &mut |_| progress(done))?;
-            let parts = Parts::in_turn(&decoder_texts[group.clone()], |part| {
+            let parts = Parts::in_turn(bytes, |part| {
                 Ok(shifted(self.tokens_of(decoder_texts, within(part), "", most)?, start))
             });
             let work = Work { states: &encoded, ..work(stage) };

@@ -26,7 +26,8 @@ impl EmbeddingModel {
     /// The modules that texts pass through.
     fn own_modules(&self) -> Vec<(String, String)> {
         let spec = &self.spec;
-        let transformer = format!("{}, {} layers of {}", self.model_type, spec.layers.len(), spec.hidden);
+        let head = self.head.as_ref().map_or("", |_| ", with its head");
+        let transformer = format!("{}, {} layers of {}{head}", self.model_type, spec.layers.len(), spec.hidden);
         // The mean is part of a StaticEmbedding.
         let (mut modules, heads) = match self.modules.first {
             First::Transformer => (vec![("Transformer".to_owned(), transformer)], &self.modules.heads[..]),

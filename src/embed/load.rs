@@ -11,6 +11,7 @@ use super::stages::{Runner, Source, Stage};
 use super::{EmbeddingModel, LoadOptions};
 use crate::backend::ProgramOptions;
 use crate::model::dtype::Sources;
+use crate::model::encoder::After;
 use crate::model::heads::{First, Head};
 use crate::model::routes::{Listing, Row};
 use crate::model::spec::{EncoderSpec, NameRules, Table};
@@ -37,7 +38,7 @@ impl EmbeddingModel {
             runner: Arc::default(),
             places: 0,
         };
-        let listing = Listing::read(folder)?;
+        let listing = heads::read_listing(folder, options.class)?;
         let choices = listing.as_ref().map_or_else(|| Ok(vec![Vec::new()]), Listing::choices)?;
         let mut models = choices.into_iter().map(|rows| loading.model(rows)).collect::<Result<Vec<_>>>()?;
         if options.default_task.is_some() && models.iter().all(|model| model.spec.adapters.is_none()) {
@@ -73,20 +74,29 @@ impl Loading<'_> {
     /// The model of one choice of modules.
     fn model(&mut self, rows: Vec<Row>) -> Result<EmbeddingModel> {
         let (folder, options) = (self.folder, self.options);
-        let modules = if rows.is_empty() { heads::read_bare(folder) } else { heads::read_listed(folder, &rows) }?;
+        let modules = match rows.is_empty() {
+            true => heads::read_bare(folder, options.class)?,
+            false => heads::read_listed(folder, options.class, &rows)?,
+        };
         let transformer = folder.join(&modules.transformer);
         let config_path = transformer.join("config.json");
-        let mut sentence = config::read_sentence_config(folder, &transformer)?;
+        let mut sentence = config::read_sentence_config(folder, options.class, &modules)?;
         let open = |rules: &NameRules| Weights::open(folder, &modules.transformer, &modules.tensor_folders(), rules);
+        let mut head = None;
         let (config, model_type, spec, tokenizer, mut weights) = match modules.first {
             First::Transformer => {
                 let config = config::read_json(&config_path)?;
                 let model_type = registry::model_type(&config, &config_path)?.to_owned();
-                let (spec, rules) = registry::read_spec(&model_type, &config, &config_path)?;
+                let (spec, mut rules) = registry::read_spec(&model_type, &config, &config_path)?;
                 if let Some(class) = modules.own_class
                     && spec.adapters.as_ref().is_none_or(|adapters| adapters.module != class)
                 {
                     return Err(heads::unknown_module(&folder.join("modules.json"), class));
+                }
+                if let Some(task) = modules.task {
+                    let read = registry::read_head(task, &model_type, &config, &config_path, &spec)?;
+                    rules = rules.with_head(&read);
+                    head = Some(read);
                 }
                 (config, model_type, spec, Tokenizer::load(&transformer, sentence.do_lower_case)?, open(&rules)?)
             }
@@ -97,11 +107,12 @@ impl Loading<'_> {
                 (Map::new(), "StaticEmbedding".to_owned(), table(&weights)?, tokenizer, weights)
             }
         };
-        let settings_folder = (!rows.is_empty()).then_some(transformer.as_path());
+        let settings_folder = modules.listed.then_some(transformer.as_path());
         let sources = Sources { settings: settings_folder, config: &config, path: &config_path, weights: &weights };
         weights.rounded = sources.dtype(options.dtype)?;
+        let after = After { head: head.as_ref(), modules: &modules.heads, result: options.class.result() };
         let build = |spec: &EncoderSpec| {
-            encoder::build(spec, &modules.heads, weights.rounded).map_err(|error| match error {
+            encoder::build(spec, after, weights.rounded).map_err(|error| match error {
                 Error::InvalidArgument(problem) => Error::ModelFormat { path: folder.join("modules.json"), problem },
                 other => other,
             })
@@ -140,6 +151,7 @@ impl Loading<'_> {
             modules,
             rows,
             spec,
+            head,
             tokenizer,
             tokenizer_threads: self.threads.clone(),
             source,

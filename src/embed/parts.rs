@@ -35,21 +35,21 @@ enum From<'a> {
 
 impl<'a> Parts<'a> {
     /// Tokenizes each part when it is taken.
-    pub(super) fn in_turn(texts: &[String], tokenize: impl Fn(Range<usize>) -> Result<Vec<Tokens>> + 'a) -> Self {
-        let parts = cut(texts.iter().map(String::len));
+    pub(super) fn in_turn(bytes: &[usize], tokenize: impl Fn(Range<usize>) -> Result<Vec<Tokens>> + 'a) -> Self {
+        let parts = cut(bytes);
         Parts { left: parts.len(), from: From::Turn(Box::new(parts.into_iter().map(tokenize))) }
     }
 
     /// Tokenizes parts on a thread of the scope while the caller does other work.
     pub(super) fn ahead<'scope>(
         scope: &'scope Scope<'scope, '_>,
-        texts: &[String],
+        bytes: &[usize],
         tokenize: impl Fn(Range<usize>) -> Result<Vec<Tokens>> + Clone + Send + 'scope + 'a,
     ) -> Self {
-        let parts = cut(texts.iter().map(String::len));
+        let parts = cut(bytes);
         let left = parts.len();
         if left < 2 {
-            return Parts::in_turn(texts, tokenize);
+            return Parts::in_turn(bytes, tokenize);
         }
         let (send, receive) = sync_channel(AHEAD);
         let work = tokenize.clone();
@@ -64,7 +64,7 @@ impl<'a> Parts<'a> {
         });
         match thread {
             Ok(_) => Parts { left, from: From::Thread(receive) },
-            Err(_) => Parts::in_turn(texts, tokenize),
+            Err(_) => Parts::in_turn(bytes, tokenize),
         }
     }
 
@@ -92,15 +92,14 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Splits texts of these lengths into ranges of about [`BYTES`] each.
-pub(super) fn cut(lengths: impl ExactSizeIterator<Item = usize>) -> Vec<Range<usize>> {
-    let (mut parts, mut start, mut bytes) = (Vec::new(), 0, 0);
-    let all = lengths.len();
-    for (place, length) in lengths.enumerate() {
-        bytes += length;
-        if bytes >= BYTES || place + 1 == all {
+/// Splits texts of so many bytes into ranges of about [`BYTES`] each.
+pub(super) fn cut(bytes: &[usize]) -> Vec<Range<usize>> {
+    let (mut parts, mut start, mut sum) = (Vec::new(), 0, 0);
+    for (place, own) in bytes.iter().enumerate() {
+        sum += own;
+        if sum >= BYTES || place + 1 == bytes.len() {
             parts.push(start..place + 1);
-            (start, bytes) = (place + 1, 0);
+            (start, sum) = (place + 1, 0);
         }
     }
     parts
@@ -131,16 +130,16 @@ mod tests {
 
     #[test]
     fn every_text_comes_once_in_its_order() {
-        let texts: Vec<String> = (0..800).map(|i| "x".repeat(i * 5)).collect();
+        let texts: Vec<usize> = (0..800).map(|i| i * 5).collect();
         let whole: Vec<u32> = (0..800).collect();
-        assert!(cut(texts.iter().map(String::len)).len() > 3 && cut([].into_iter()).is_empty());
+        assert!(cut(&texts).len() > 3 && cut(&[]).is_empty());
         assert_eq!(all(Parts::in_turn(&texts, tokens)), (whole.clone(), None));
         assert_eq!(std::thread::scope(|scope| all(Parts::ahead(scope, &texts, tokens))), (whole, None));
     }
 
     #[test]
     fn a_fault_ends_the_parts_and_a_taker_who_leaves_ends_the_thread() {
-        let texts: Vec<String> = (0..2000).map(|_| "x".repeat(2000)).collect();
+        let texts = [2000; 2000];
         let (before, fault) = std::thread::scope(|scope| all(Parts::ahead(scope, &texts, tokens)));
         assert_eq!(fault.as_deref(), Some("text 900"));
         assert!(before.len() <= 900 && before.iter().copied().eq(0..before.len() as u32), "{}", before.len());

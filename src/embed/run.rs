@@ -121,14 +121,14 @@ impl<'a> Work<'a> {
             }
             return Ok(());
         }
-        let sentences = matrix(rows, batch.texts.len(), self.encoded.sentences.ncols())?;
-        for (row, &text) in sentences.rows().into_iter().zip(&batch.texts) {
+        let texts = matrix(rows, batch.texts.len(), self.encoded.texts.ncols())?;
+        for (row, &text) in texts.rows().into_iter().zip(&batch.texts) {
             if !row.iter().all(|value| value.is_finite()) {
                 return Err(Error::NotFinite(format!(
-                    "the embedding of text {text} is not finite; the weights or the device are faulty"
+                    "the result of text {text} is not finite; the weights or the device are faulty"
                 )));
             }
-            self.encoded.sentences.row_mut(text).assign(&row);
+            self.encoded.texts.row_mut(text).assign(&row);
         }
         Ok(())
     }

@@ -36,9 +36,9 @@ impl Stage {
         Stage { place, plan: Arc::new(plan), inputs: built.inputs }
     }
 
-    /// Columns of an encoder's embedding.
+    /// Columns of a text's row, of an encoder.
     pub fn dimension(&self) -> usize {
-        self.columns(outputs::SENTENCES)
+        self.columns(outputs::TEXTS)
     }
 
     /// Columns of an output.

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::EmbeddingModel;
+use super::encode::Given;
 use crate::text::tokenizer::{Tokenizer, Tokens};
 use crate::{Error, Result};
 
@@ -14,7 +15,7 @@ impl EmbeddingModel {
     /// As [`EmbeddingModel::encode`].
     pub fn tokenize(&self, texts: &[String]) -> Result<Vec<Vec<u32>>> {
         self.check_process()?;
-        let tokens = self.tokens_of(texts, 0..texts.len(), "", self.longest(None))?;
+        let tokens = self.tokens_of(Given::Texts(texts), 0..texts.len(), "", self.longest(None))?;
         Ok(tokens.into_iter().map(|text| text.ids).collect())
     }
 
@@ -25,7 +26,16 @@ impl EmbeddingModel {
     pub fn tokenize_with_segments(&self, texts: &[String], task: Option<&str>) -> Result<Vec<Tokens>> {
         self.check_process()?;
         let model = self.for_task(task)?;
-        model.tokens_of(texts, 0..texts.len(), "", model.longest(task))
+        model.tokens_of(Given::Texts(texts), 0..texts.len(), "", model.longest(task))
+    }
+
+    /// As [`EmbeddingModel::tokenize`], of pairs of texts and with the segment of each token.
+    ///
+    /// # Errors
+    /// As [`EmbeddingModel::encode`].
+    pub fn tokenize_pairs(&self, pairs: &[[String; 2]]) -> Result<Vec<Tokens>> {
+        self.check_process()?;
+        self.tokens_of(Given::Pairs(pairs), 0..pairs.len(), "", self.longest(None))
     }
 
     /// The tokenizer of the model's folder, of the first of several routes.
@@ -44,20 +54,13 @@ impl EmbeddingModel {
     /// The tokens of some of the texts, `most` of each, with ids checked against the embedding tables.
     pub(super) fn tokens_of(
         &self,
-        texts: &[String],
+        given: Given<'_>,
         part: Range<usize>,
         prompt: &str,
         most: usize,
     ) -> Result<Vec<Tokens>> {
         let first = part.start;
-        let texts = &texts[part];
-        let encode = || {
-            if prompt.is_empty() {
-                return self.tokenizer.encode(texts, most);
-            }
-            let texts: Vec<String> = texts.iter().map(|text| format!("{prompt}{text}")).collect();
-            self.tokenizer.encode(&texts, most)
-        };
+        let encode = || given.tokens(part, prompt, &self.tokenizer, most);
         let encoded = match &self.tokenizer_threads {
             Some(threads) => threads.install(encode),
             None => encode(),

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::fields::{Fields, shown, unsupported};
+use super::fields::{Fields, shown};
+use super::heads::{Class, Modules};
 use crate::error::brief;
 use crate::{Error, Result};
 
@@ -46,6 +47,8 @@ pub struct SentenceConfig {
     pub default_task: Option<String>,
     /// Whether texts are lower-cased before tokenizing.
     pub do_lower_case: bool,
+    /// The class of the function that turns a CrossEncoder's logits into scores.
+    pub activation_fn: Option<String>,
 }
 
 impl SentenceConfig {
@@ -56,16 +59,18 @@ impl SentenceConfig {
     }
 }
 
-/// Reads both files where they exist (`transformer` is the path of the Transformer module's folder, `folder` included).
+/// Reads both files where they exist.
 ///
 /// As in sentence-transformers, a folder without `modules.json` is a bare transformer: neither file is read, and only
 /// the tokenizer limits the length of texts.
 ///
 /// # Errors
-/// `ModelFormat` for files that cannot be read or have invalid values; `Unsupported` for other kinds of models.
-pub fn read_sentence_config(folder: &Path, transformer: &Path) -> Result<SentenceConfig> {
-    let mut config = SentenceConfig { prompts: default_prompts(), ..SentenceConfig::default() };
-    if folder.join("modules.json").exists() {
+/// `ModelFormat` for files that cannot be read or have invalid values.
+pub fn read_sentence_config(folder: &Path, class: Class, modules: &Modules) -> Result<SentenceConfig> {
+    let transformer = &folder.join(&modules.transformer);
+    let prompts = if class == Class::CrossEncoder { Vec::new() } else { default_prompts() };
+    let mut config = SentenceConfig { prompts, ..SentenceConfig::default() };
+    if modules.listed {
         let path = folder.join("config_sentence_transformers.json");
         if path.exists() {
             read_fields(&path, |fields| read_model_settings(fields, &path, &mut config))?;
@@ -83,10 +88,6 @@ fn default_prompts() -> Vec<(String, String)> {
 }
 
 fn read_model_settings(fields: &mut Fields<'_>, path: &Path, config: &mut SentenceConfig) -> Result<()> {
-    if let Some(kind) = fields.text("model_type").filter(|kind| *kind != "SentenceTransformer") {
-        let reason = "only SentenceTransformer models give sentence embeddings";
-        return Err(unsupported(path, format_args!("model_type {kind:?}"), reason));
-    }
     let prompts = if fields.object("prompts").is_some() { read_prompts(path)? } else { Vec::new() };
     for (name, prompt) in prompts {
         let text = match prompt {
@@ -116,6 +117,7 @@ fn read_model_settings(fields: &mut Fields<'_>, path: &Path, config: &mut Senten
         fields.fault(format!("similarity_fn_name is {name:?}, expected one of {SIMILARITIES:?}"));
     }
     config.truncate_dim = fields.optional_size("truncate_dim", 1..=LONGEST_TEXT);
+    config.activation_fn = fields.text("activation_fn").map(str::to_owned);
     Ok(())
 }
 
@@ -136,7 +138,6 @@ pub(super) fn transformer_settings(transformer: &Path) -> Result<Option<(PathBuf
 fn read_transformer_settings(transformer: &Path, config: &mut SentenceConfig) -> Result<()> {
     let Some((path, values)) = transformer_settings(transformer)? else { return Ok(()) };
     let mut fields = Fields::new(&values, &path);
-    check_transformer_kind(&mut fields, &path)?;
     config.max_seq_length = fields.optional_size("max_seq_length", 1..=LONGEST_TEXT);
     config.task_lengths = ["query_length", "document_length"].map(|key| fields.optional_size(key, 1..=LONGEST_TEXT));
     config.do_lower_case = fields.flag_or("do_lower_case", false);
@@ -150,30 +151,6 @@ fn read_transformer_settings(transformer: &Path, config: &mut SentenceConfig) ->
         arguments.done()?;
     }
     fields.done()
-}
-
-/// Checks the kind of Transformer module: it can also compute scores or generate, but only token vectors of text are
-/// supported.
-fn check_transformer_kind(fields: &mut Fields<'_>, path: &Path) -> Result<()> {
-    let other = |key: &str, value: &str, known: &str| {
-        Err(unsupported(path, format_args!("{key} {value:?}"), format!("only {known:?} is known")))
-    };
-    for (key, known) in [("transformer_task", "feature-extraction"), ("module_output_name", "token_embeddings")] {
-        if let Some(value) = fields.text(key).filter(|value| *value != known) {
-            return other(key, value, known);
-        }
-    }
-    if fields.is_set("query_expansion") {
-        return other("query_expansion", "set", "null");
-    }
-    let method = fields.object("modality_config").and_then(|modalities| modalities.get("text"));
-    for (key, known) in [("method", "forward"), ("method_output_name", "last_hidden_state")] {
-        match method.and_then(|method| method.get(key)).and_then(Value::as_str) {
-            Some(value) if value != known => return other(key, value, known),
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 /// `model_max_length` of the tokenizer, unless it is the huge number that means no limit; at most the model's

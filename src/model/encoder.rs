@@ -6,9 +6,10 @@ mod heads;
 mod layer;
 
 use super::decoder::Decoder;
-use super::heads::Head;
+use super::heads::{Feature, Head};
 use super::relative_biases::by_slope;
 use super::spec::{Adapters, EncoderSpec, NormKind, Order, PositionRows, Product};
+use super::task_head::TaskHead;
 use super::weights::Needed;
 use crate::Result;
 use crate::dtype::DType;
@@ -56,8 +57,8 @@ pub const STATES: usize = 0;
 pub mod outputs {
     /// One vector per token `[T, H]`: the last hidden state, unless a module after an encoder replaces it.
     pub const TOKENS: usize = 0;
-    /// One vector per text `[B, D]`, of an encoder.
-    pub const SENTENCES: usize = 1;
+    /// What an encoder and its modules compute of each text `[B, D]`: its vector, or its scores.
+    pub const TEXTS: usize = 1;
 }
 
 /// A graph and the contents of its inputs.
@@ -69,18 +70,36 @@ pub struct Built {
     pub inputs: Vec<Input>,
 }
 
-/// Builds the graph of an encoder and its heads. Tables, matrices and all results before pooling are stored as `dtype`;
+/// What follows an encoder.
+#[derive(Debug, Clone, Copy)]
+pub struct After<'a> {
+    /// The head of its checkpoint.
+    pub head: Option<&'a TaskHead>,
+    /// The modules, in order.
+    pub modules: &'a [Head],
+    /// The output of the texts.
+    pub result: Feature,
+}
+
+impl<'a> After<'a> {
+    /// Modules that give embeddings.
+    pub fn modules(modules: &'a [Head]) -> Self {
+        After { head: None, modules, result: Feature::Sentence }
+    }
+}
+
+/// Builds the graph of an encoder and what follows it. Tables, matrices and all results before pooling are stored as `dtype`;
 /// vectors of weights and later results as float32. Values beyond float16's range are stored as float32.
 ///
 /// # Errors
 /// `InvalidArgument` when modules do not fit together.
-pub fn build(spec: &EncoderSpec, heads: &[Head], dtype: DType) -> Result<Built> {
+pub fn build(spec: &EncoderSpec, after: After<'_>, dtype: DType) -> Result<Built> {
     let dtype = if spec.beyond_float16 && dtype == DType::F16 { DType::F32 } else { dtype };
     let adapters = spec.adapters.as_ref();
     let mut builder = Builder { graph: Graph::new(), inputs: Vec::new(), spec, adapters, dtype };
     let states = builder.states()?;
     builder.adapters = None;
-    builder.graph.outputs = builder.heads(heads, &states)?.into();
+    builder.graph.outputs = builder.after(after, &states)?.into();
     Ok(Built { graph: builder.graph, inputs: builder.inputs })
 }
 

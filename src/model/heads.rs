@@ -1,5 +1,6 @@
 //! The modules of `modules.json` after the encoder, read into data and added to the graph.
 
+mod class;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -9,11 +10,14 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::config::read_json;
-use super::fields::unsupported;
+use super::fields::{shown, unsupported};
 use super::registry;
 use super::routes::{Listing, Row};
+use super::task_head::Task;
 use crate::ops::{ActivationKind, PoolMode};
 use crate::{Error, Result};
+pub use class::Class;
+use class::{read_task, saved_class};
 use read::{ACTIVATIONS, MODES, read_head};
 
 /// A value that one module gives and others read.
@@ -23,17 +27,20 @@ pub enum Feature {
     Tokens,
     /// One vector per text.
     Sentence,
+    /// Scores of each text or pair.
+    Scores,
 }
 
 impl Feature {
-    /// Both.
-    const ALL: [Feature; 2] = [Feature::Tokens, Feature::Sentence];
+    /// All of them.
+    const ALL: [Feature; 3] = [Feature::Tokens, Feature::Sentence, Feature::Scores];
 
     /// Its name in the modules' configurations.
     pub fn name(self) -> &'static str {
         match self {
             Feature::Tokens => "token_embeddings",
             Feature::Sentence => "sentence_embedding",
+            Feature::Scores => "scores",
         }
     }
 }
@@ -62,8 +69,10 @@ pub enum Head {
     Dense {
         /// Folder of the module, relative to the model.
         path: String,
-        /// What it replaces by the result.
+        /// What it reads.
         of: Feature,
+        /// What the result is, or replaces.
+        gives: Feature,
         /// Input columns.
         input: usize,
         /// Output columns.
@@ -107,10 +116,14 @@ pub struct Modules {
     pub first: First,
     /// Folder of the first module, relative to the model (often empty).
     pub transformer: String,
+    /// Whether the settings beside `modules.json` apply.
+    pub listed: bool,
     /// The class of the first module, if it is of the model's own code.
     pub own_class: Option<&'static str>,
-    /// Whether the first module takes the task.
+    /// Whether the first module takes the task that a call names.
     pub takes_task: bool,
+    /// What the first module's checkpoint has a head for; `None` for the hidden states alone.
+    pub task: Option<Task>,
     /// The modules after it.
     pub heads: Vec<Head>,
 }
@@ -126,7 +139,7 @@ impl Head {
         matches!(
             self,
             Head::WeightedLayerPooling { .. }
-                | Head::Dense { of: Feature::Tokens, .. }
+                | Head::Dense { gives: Feature::Tokens, .. }
                 | Head::Normalize { of: Feature::Tokens }
         )
     }
@@ -170,58 +183,98 @@ impl Modules {
     }
 }
 
-/// The modules of texts without a task, of all those that `modules.json` lists; pooling alone if there is no such file.
+/// The modules of texts without a task, of all those that `modules.json` lists; those that the class adds to a bare
+/// transformer if there is no such file.
 ///
 /// # Errors
-/// As [`Listing::read`], [`Listing::choose`] and [`read_listed`].
-pub fn read_modules(folder: &Path) -> Result<Modules> {
-    match Listing::read(folder)? {
-        Some(listing) => read_listed(folder, &listing.choose(None)?),
-        None => read_bare(folder),
+/// As [`read_listing`], [`Listing::choose`] and [`read_listed`].
+pub fn read_modules(folder: &Path, class: Class) -> Result<Modules> {
+    match read_listing(folder, class)? {
+        Some(listing) => read_listed(folder, class, &listing.choose(None)?),
+        None => read_bare(folder, class),
     }
 }
 
-/// The modules of a folder without `modules.json`: a Transformer and pooling.
+/// `modules.json` of a model of a class; `None` for a folder that is read as a bare transformer.
 ///
 /// # Errors
-/// `ModelFormat` if it is no folder.
-pub fn read_bare(folder: &Path) -> Result<Modules> {
+/// As [`Listing::read`]; `Unsupported` for a model of another class.
+pub fn read_listing(folder: &Path, class: Class) -> Result<Option<Listing>> {
+    if !folder.join("modules.json").exists() {
+        return Ok(None);
+    }
+    let saved = saved_class(folder)?;
+    match saved == class.name() {
+        true => Listing::read(folder),
+        // The reference, too, reads a checkpoint of another class as a bare one with a head.
+        false if class == Class::CrossEncoder => Ok(None),
+        false => Err(class.other(folder, &saved)),
+    }
+}
+
+/// The modules that a class adds to a folder without `modules.json`.
+///
+/// # Errors
+/// `ModelFormat` if it is no folder; `Unsupported` for a checkpoint without what the class needs.
+pub fn read_bare(folder: &Path, class: Class) -> Result<Modules> {
     if !folder.is_dir() {
         return Err(Error::format(folder, "not a folder"));
     }
-    let heads = vec![Head::Pooling { modes: vec![usual_pooling(folder)], include_prompt: true }];
-    let (transformer, own_class) = (String::new(), None);
-    Ok(Modules { first: First::Transformer, transformer, own_class, takes_task: false, heads })
+    let (task, heads) = match class {
+        Class::SentenceTransformer => {
+            (None, vec![Head::Pooling { modes: vec![usual_pooling(folder)], include_prompt: true }])
+        }
+        Class::CrossEncoder => {
+            let path = folder.join("config.json");
+            let classes = read_json(&path).unwrap_or_default().get("architectures").cloned().unwrap_or_default();
+            if classes.get(0).and_then(Value::as_str).is_some_and(|class| class.ends_with("ForCausalLM")) {
+                return Err(unsupported(&path, format_args!("architectures {}", shown(&classes)), WORDS_AS_SCORES));
+            }
+            (Some(Task::Scores), Vec::new())
+        }
+    };
+    let (first, transformer) = (First::Transformer, String::new());
+    Ok(Modules { first, transformer, listed: false, own_class: None, takes_task: false, task, heads })
 }
 
 /// Reads the configuration of each module of a list, which is not empty.
 ///
 /// # Errors
 /// `ModelFormat` for unreadable or invalid files; `Unsupported` for an unknown module or activation.
-pub fn read_listed(folder: &Path, rows: &[Row]) -> Result<Modules> {
+pub fn read_listed(folder: &Path, class: Class, rows: &[Row]) -> Result<Modules> {
     let path = folder.join("modules.json");
     let Some((row, rest)) = rows.split_first() else {
         return Err(Error::format(&path, "lists no modules"));
     };
-    let (first, mut heads, own_class) = match row.kind.as_str() {
-        "Transformer" => (First::Transformer, Vec::new(), None),
-        "StaticEmbedding" => (First::StaticEmbedding, vec![Head::mean()], None),
-        // Which architecture it belongs to is known when config.json is read.
-        class if registry::own_module(class).is_some() => (First::Transformer, Vec::new(), registry::own_module(class)),
-        other if left_out(other).is_some() => return Err(unknown_module(&path, other)),
-        other => {
+    let transformer = folder.join(&row.path);
+    // Which architecture it belongs to is known when config.json is read.
+    let own_class = registry::own_module(&row.kind);
+    let (first, task, mut heads) = match (row.kind.as_str(), class) {
+        ("Transformer", _) => (First::Transformer, read_task(&transformer, class, None)?, Vec::new()),
+        _ if own_class.is_some() => (First::Transformer, read_task(&transformer, class, None)?, Vec::new()),
+        ("StaticEmbedding", Class::SentenceTransformer) => (First::StaticEmbedding, None, vec![Head::mean()]),
+        (other, _) if left_out(other).is_some() => return Err(unknown_module(&path, other)),
+        (other, _) => {
             let what = format!("the first module is {other}");
             return Err(unsupported(&path, what, "only a Transformer or a StaticEmbedding is known there"));
         }
     };
-    let transformer = folder.join(&row.path);
     for row in rest {
         heads.push(read_head(folder, &transformer, row)?);
     }
-    if !heads.iter().any(|head| matches!(head, Head::Pooling { .. })) {
-        return Err(unsupported(&path, "no Pooling module", "a text needs one vector"));
+    let gives = |feature: Feature, head: &Head| match head {
+        Head::Pooling { .. } => feature == Feature::Sentence,
+        Head::Dense { gives, .. } => feature == *gives,
+        _ => false,
+    };
+    match class.result() {
+        Feature::Scores if task == Some(Task::Scores) => {}
+        result if heads.iter().any(|head| gives(result, head)) => {}
+        Feature::Scores => return Err(unsupported(&path, "no module gives scores", "a pair needs them")),
+        _ => return Err(unsupported(&path, "no Pooling module", "a text needs one vector")),
     }
-    Ok(Modules { first, transformer: row.path.clone(), own_class, takes_task: row.takes_task, heads })
+    let (transformer, takes_task) = (row.path.clone(), row.takes_task);
+    Ok(Modules { first, transformer, listed: true, own_class, takes_task, task, heads })
 }
 
 /// Pooling of a bare transformer: of the last token after a causal language model, otherwise the mean. Loading reports
@@ -254,17 +307,21 @@ pub fn known_modules() -> [(&'static str, Vec<&'static str>); 9] {
 }
 
 /// Modules of sentence-transformers that are not read, and what to do in their place.
-const LEFT_OUT: [(&str, &str); 6] = [
+const LEFT_OUT: [(&str, &str); 7] = [
     ("BoW", COUNTS),
     ("CLIPModel", "only text is read; encode images and CLIP's texts with sentence-transformers"),
     ("CNN", WORDS),
     ("LSTM", WORDS),
+    ("LogitScore", WORDS_AS_SCORES),
     ("WordEmbeddings", WORDS),
     ("WordWeights", WORDS),
 ];
 const COUNTS: &str = "counts of words are made by scikit-learn's CountVectorizer or TfidfVectorizer";
 const WORDS: &str = "models over tables of words are encoded with sentence-transformers; a table of tokens is a \
                      StaticEmbedding, as StaticEmbedding.from_distillation of sentence-transformers makes it";
+/// Of a decoder's logits of words.
+pub(super) const WORDS_AS_SCORES: &str = "scores from a decoder's logits of words are made by sentence-transformers; a \
+                                          checkpoint with a head of its own (...ForSequenceClassification) is read";
 
 /// What to do in place of a module that sentence-transformers has and that is not read.
 fn left_out(kind: &str) -> Option<&'static str> {

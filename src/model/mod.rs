@@ -19,4 +19,5 @@ pub mod rotary;
 pub mod routes;
 pub mod shaders;
 pub mod spec;
+pub mod task_head;
 pub mod weights;

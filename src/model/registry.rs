@@ -4,10 +4,11 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::arch::OWN_MODULES;
-pub use super::arch::{ARCHITECTURES, Architecture};
+pub use super::arch::{ARCHITECTURES, Architecture, HEADS};
+use super::arch::{OWN_MODULES, ReadHead};
 use super::fields::{Fields, unsupported};
 use super::spec::{EncoderSpec, NameRules};
+use super::task_head::{Task, TaskHead};
 use crate::Result;
 
 /// The specification of the model of a [`model_type`] with configuration `config`, read from `path`.
@@ -21,6 +22,39 @@ pub fn read_spec(model_type: &str, config: &Map<String, Value>, path: &Path) -> 
         return Err(unsupported(path, what, format!("known are {}", known.join(", "))));
     };
     (architecture.read)(config, path)
+}
+
+/// The head for a task of a checkpoint of this [`model_type`], whose encoder is `spec`.
+///
+/// # Errors
+/// `Unsupported` for an architecture without such a head here, listing those with one; `ModelFormat` for invalid values.
+pub fn read_head(
+    task: Task,
+    model_type: &str,
+    config: &Map<String, Value>,
+    path: &Path,
+    spec: &EncoderSpec,
+) -> Result<TaskHead> {
+    let readers = HEADS.iter().filter_map(|row| {
+        let reader: Option<ReadHead> = match task {
+            Task::Scores => Some(row.scores),
+            Task::Words => row.words,
+        };
+        Some((row.model_type, reader?))
+    });
+    let readers: Vec<(&str, ReadHead)> = readers.collect();
+    let Some((_, read)) = readers.iter().find(|(known, _)| *known == model_type) else {
+        let known: Vec<&str> = readers.iter().map(|(known, _)| *known).collect();
+        let what = match task {
+            Task::Scores => "scores of a sequence",
+            Task::Words => "logits of words",
+        };
+        let reason = format!("heads for {what} are known of {}", known.join(", "));
+        return Err(unsupported(path, format!("model_type {model_type:?}"), reason));
+    };
+    let mut fields = Fields::new(config, path);
+    let head = read(&mut fields, path, spec)?;
+    fields.done().map(|()| head)
 }
 
 /// `model_type` of a configuration, or its equivalent from `architectures` if missing.

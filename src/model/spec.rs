@@ -5,6 +5,7 @@ use super::distances::Distances;
 use super::mixture::Mixture;
 use super::relative_biases::RelativeBiases;
 use super::rotary::Rotary;
+use super::task_head::TaskHead;
 use crate::ops::ActivationKind;
 
 /// A kind of norm; weights and bias are its tensors `.weight` and `.bias`.
@@ -344,6 +345,10 @@ pub struct NameRules {
     pub stacked: Vec<(String, Vec<String>)>,
     /// Second names of tensors, after these rewrites, and the first names, which they stand in for.
     pub aliases: Vec<(String, String)>,
+    /// Names, after these rewrites, that are used although they are ignored.
+    pub kept: Vec<String>,
+    /// Names, after these rewrites, of tensors that may be missing and then are those of other names.
+    pub tied: Vec<[String; 2]>,
 }
 
 impl NameRules {
@@ -365,12 +370,24 @@ impl NameRules {
             name.truncate(name.len() - old.len());
             name.push_str(new);
         }
-        let ignored = self.ignored.iter().any(|pattern| match (pattern.strip_suffix('*'), pattern.strip_prefix('*')) {
-            (Some(start), _) => name.starts_with(start),
-            (None, Some(end)) => name.ends_with(end),
-            (None, None) => name == *pattern,
-        });
-        (!ignored).then_some(name)
+        (!self.ignores(&name) || self.kept.contains(&name)).then_some(name)
+    }
+
+    /// Whether a tensor of this uniform name is not used but for a head.
+    pub fn ignores(&self, uniform: &str) -> bool {
+        self.ignored.iter().any(|pattern| match (pattern.strip_suffix('*'), pattern.strip_prefix('*')) {
+            (Some(start), _) => uniform.starts_with(start),
+            (None, Some(end)) => uniform.ends_with(end),
+            (None, None) => uniform == *pattern,
+        })
+    }
+
+    /// The same rules for a checkpoint of which a head is used, too.
+    pub fn with_head(mut self, head: &TaskHead) -> Self {
+        self.kept.extend(head.tensors());
+        self.kept.extend(head.tied.iter().flatten().cloned());
+        self.tied.extend(head.tied.iter().cloned());
+        self
     }
 
     /// The names of the equal blocks of rows of the tensor with this uniform name; its own for one that is not stacked.

@@ -55,6 +55,7 @@ pub struct StatedType {
 }
 
 /// One available tensor.
+#[derive(Clone)]
 struct Entry {
     /// Index into `Weights::maps` of its file.
     map: usize,
@@ -90,6 +91,14 @@ impl Weights {
         for (other, name) in &rules.aliases {
             if let Some(entry) = weights.tensors.remove(other) {
                 weights.tensors.entry(name.clone()).or_insert(entry);
+            }
+        }
+        for [missing, other] in &rules.tied {
+            if let Some(entry) = weights.tensors.get(other).cloned() {
+                weights.tensors.entry(missing.clone()).or_insert(entry);
+            }
+            if rules.ignores(other) {
+                weights.tensors.remove(other);
             }
         }
         for (i, module) in modules.iter().enumerate() {

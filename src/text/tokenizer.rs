@@ -3,6 +3,7 @@
 mod classes;
 mod cuts;
 mod files;
+mod pairs;
 mod settings;
 mod special;
 #[cfg(test)]
@@ -83,21 +84,8 @@ impl Tokenizer {
     /// # Errors
     /// `InvalidArgument` when the tokenizer rejects a text, or `most` is less than the number of special tokens.
     pub fn encode(&self, texts: &[String], most: usize) -> Result<Vec<Tokens>> {
-        let Some(room) = most.checked_sub(self.added) else {
-            return Err(Error::InvalidArgument(format!(
-                "max_seq_length is {most}, but the tokenizer puts {} special tokens around each text",
-                self.added
-            )));
-        };
-        let fault = |(text, e): (usize, tokenizers::Error)| {
-            Error::InvalidArgument(format!("text {text} cannot be tokenized: {}", brief(e)))
-        };
-        let encode = |(i, text): (usize, &String)| guarded(|| self.encode_one(text, room)).map_err(|e| fault((i, e)));
-        match texts {
-            // A single text is not worth waking other threads.
-            [text] => Ok(vec![encode((0, text))?]),
-            _ => texts.par_iter().enumerate().map(encode).collect(),
-        }
+        let room = room(most, self.added, "text")?;
+        each(texts, "text", |text| self.encode_one(text, room))
     }
 
     /// Tokens of one text, at most `room` not counting special tokens.
@@ -166,6 +154,32 @@ impl Tokenizer {
     /// Whether the tokenizer passes segments to the model; if not, all are 0.
     pub fn gives_segments(&self) -> bool {
         self.loaded.gives_segments
+    }
+}
+
+/// The tokens that a limit leaves beside the special ones.
+fn room(most: usize, added: usize, around: &str) -> Result<usize> {
+    most.checked_sub(added).ok_or_else(|| {
+        let problem =
+            format!("max_seq_length is {most}, but the tokenizer puts {added} special tokens around each {around}");
+        Error::InvalidArgument(problem)
+    })
+}
+
+/// Tokenizes every item, in parallel on the current rayon pool; `kind` names one in messages.
+fn each<T: Sync>(
+    items: &[T],
+    kind: &str,
+    encode: impl Fn(&T) -> tokenizers::Result<Tokens> + Sync,
+) -> Result<Vec<Tokens>> {
+    let one = |(place, item): (usize, &T)| {
+        let fault = |e| Error::InvalidArgument(format!("{kind} {place} cannot be tokenized: {}", brief(e)));
+        guarded(|| encode(item)).map_err(fault)
+    };
+    match items {
+        // A single text is not worth waking other threads.
+        [item] => Ok(vec![one((0, item))?]),
+        _ => items.par_iter().enumerate().map(one).collect(),
     }
 }
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from models import heads
 
 import grilly
 
@@ -15,6 +16,7 @@ MODULES = [
     "arrays",
     "compile_command",
     "compiler",
+    "cross_encoder",
     "device_array",
     "devices",
     "hub",
@@ -22,6 +24,7 @@ MODULES = [
     "quantization",
     "mining",
     "retrieval",
+    "scores",
     "similarity",
     "tensors",
     "testing",
@@ -30,11 +33,20 @@ MODULES = [
     "util",
     *(
         f"sentence_transformer.{name}"
-        for name in ("aliases", "loaded", "moving", "plain", "saving", "settings", "vulkan")
+        for name in (
+            "aliases",
+            "calls",
+            "decoding",
+            "loaded",
+            "moving",
+            "plain",
+            "properties",
+            "saving",
+            "settings",
+            "vulkan",
+        )  # fmt: skip
     ),
     "sentence_transformer",
-    "sentence_transformer.decoding",
-    "sentence_transformer.encoding",
     *(
         f"{folder}.{path.stem}"
         for folder in ("backend", "functional", "kernels", "nn")
@@ -50,11 +62,23 @@ def real(real_model_path):
         yield model
 
 
+@pytest.fixture(scope="module")
+def ranker(tmp_path_factory):
+    return heads.build("scores", "bert", tmp_path_factory.mktemp("scores"))
+
+
+@pytest.fixture(scope="module")
+def names(real, ranker):
+    """What the examples use."""
+    with grilly.CrossEncoder(ranker, device="cpu") as ranker_model:
+        yield {"model": real, "ranker": ranker, "ranker_model": ranker_model, "np": np}
+
+
 @pytest.mark.parametrize("name", MODULES)
-def test_examples(name, real, monkeypatch):
+def test_examples(name, names, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     module = importlib.import_module(f"grilly.{name}")
-    found = doctest.DocTestFinder(exclude_empty=True).find(module, extraglobs={"model": real, "np": np})
+    found = doctest.DocTestFinder(exclude_empty=True).find(module, extraglobs=names)
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     reports = []
     for example in found:

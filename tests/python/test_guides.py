@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from models import families
+from models import families, heads
 
 from grilly import VulkanSentenceTransformer, _core
 from grilly.__main__ import main
@@ -48,6 +48,16 @@ def test_the_code_for_decoders_runs(tmp_path, capsys):
     assert capsys.readouterr().out == f"{[(length, 36) for length in lengths]}\n"
 
 
+def test_the_code_for_reranking_runs(run, tmp_path):
+    folder = heads.build("scores", "bert", tmp_path)
+    blocks = python(GUIDES / "reranking.md")
+    code = "\n".join(blocks).replace("cross-encoder/ms-marco-MiniLM-L6-v2", str(folder))
+    assert len(blocks) == 3 and str(folder) in code
+    done = run(code)
+    assert done.status == 0, done.errors
+    assert len(done.output.splitlines()) == 2
+
+
 def test_the_readme_lists_the_families_that_load():
     [line] = re.findall(r"^Families that load \(`model_type` in config.json\): (.*)\.$", README, re.MULTILINE)
     assert line == ", ".join(f"`{name}`" for name, _, _ in _core.model_rows())
@@ -57,6 +67,11 @@ def test_the_readme_says_what_pip_installs_before_anything_else():
     first = README.partition("\n## ")[0]
     assert "**`pip install grilly` still brings another package**" in first
     assert "+from grilly import SentenceTransformer" in first
+
+
+def test_the_guide_to_reranking_lists_the_families_with_scores():
+    listed = re.findall(r"`([a-z0-9_-]+)`", guide("reranking").partition("config.json): ")[2].partition(". They")[0])
+    assert listed == [name for name, _ in _core.head_rows()]
 
 
 def test_the_guide_to_models_lists_the_modules_that_load():

@@ -10,7 +10,8 @@ import numpy.typing as npt
 from grilly.errors import InvalidTypeError
 from grilly.inputs import as_list, need_type, positive
 from grilly.outputs import stored
-from grilly.sentence_transformer.encoding import Encoding, Texts, progress
+from grilly.sentence_transformer.calls import progress
+from grilly.sentence_transformer.encoding import Encoding, Texts
 
 __all__ = ["Decoding"]
 
@@ -83,3 +84,8 @@ models of mt5 and t5 have one
             found = core.decode_states(items, others, prefix, size, shift_right, advance)
         states: list[npt.NDArray[np.floating[Any]]] = [stored(each, core.dtype) for each in found]
         return states[0] if single else states
+
+    @property
+    def decoder_plan(self) -> str:
+        """The plan of `decode_states` as text, of a model with a decoder; `UnsupportedError` for another."""
+        return self._core.decoder_plan_text

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 from grilly import hub
 from grilly._core import EmbeddingModel
@@ -24,23 +24,18 @@ __all__ = ["Loaded", "restore"]
 logger = logging.getLogger("grilly")
 
 Self = TypeVar("Self", bound="Loaded")
-# State that a pickled model keeps besides its arguments.
-SETTINGS = (
-    "model_name",
-    "prompts",
-    "default_prompt_name",
-    "truncate_dim",
-    "_similarity_fn_name",
-    "_include_prompt",
-    "config",
-    "model_type",
-    "pooling_type",
-    "normalize",
-)
 
 
 class Loaded:
     """A model's core, which a reload replaces; calls in flight keep the old one."""
+
+    #: sentence-transformers' class, and the organisation of bare names on the hub.
+    kind: ClassVar[str] = "SentenceTransformer"
+    default_huggingface_organization: ClassVar[str] = "sentence-transformers"
+    #: State that a pickled model keeps besides its arguments.
+    kept: ClassVar[tuple[str, ...]] = (
+        "model_name", "prompts", "default_prompt_name", "_include_prompt", "config", "model_type",
+    )  # fmt: skip
 
     model_name: str
     device: str
@@ -65,8 +60,9 @@ class Loaded:
             revision=arguments.revision,
             local_files_only=arguments.local_files_only,
             token=choices.token,
+            organisation=self.default_huggingface_organization,
         )
-        self._resources = (arguments.num_threads, arguments.memory_limit, choices.default_task)
+        self._resources = (arguments.num_threads, arguments.memory_limit, choices.default_task, self.kind)
         self._limit, self._dtype_choice = choices.max_seq_length, choices.dtype
         self._held.core = EmbeddingModel.load(
             found.folder, choices.device, choices.dtype, self._limit, *self._resources
@@ -162,14 +158,14 @@ class Loaded:
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Pickles by name and arguments: the copy loads the model again."""
         limit = self._core.max_seq_length  # an unusable model cannot be pickled
-        *_, task = self._resources
+        *_, task, _ = self._resources
         arguments = replace(
             self._arguments, device=self.device, dtype=self._dtype_choice, processor_kwargs=None,
             model_kwargs=None if task is None else {"default_task": task},
             tokenizer_kwargs=None, config_kwargs=None, prompts=None, default_prompt_name=None, truncate_dim=None,
             similarity_fn_name=None, max_seq_length=None if self._limit is None else limit, trust_remote_code=False,
         )  # fmt: skip
-        return restore, (type(self), arguments, {name: getattr(self, name) for name in SETTINGS})
+        return restore, (type(self), arguments, {name: getattr(self, name) for name in self.kept})
 
 
 def restore(kind: type[Loaded], arguments: Arguments, settings: dict[str, Any]) -> Loaded:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grilly.sentence_transformer.decoding import Decoding
 from grilly.sentence_transformer.moving import Moving
-from grilly.sentence_transformer.names import REMEDIES, Refused
+from grilly.sentence_transformer.names import refuse
 from grilly.sentence_transformer.saving import Saving
 
 
@@ -12,5 +12,4 @@ class Model(Decoding, Moving, Saving):
     """A model that encodes, decodes, moves and saves; its names are sentence-transformers' but for `decode_states`."""
 
 
-for name in REMEDIES:
-    setattr(Model, name, Refused(name))
+refuse(Model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NoReturn
 
 from grilly.errors import UnsupportedNameError
@@ -47,9 +48,16 @@ REMEDIES: dict[str, str] = by_name(
 class Refused:
     """An unsupported name: lookup raises, on the class and on a model."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, remedy: str) -> None:
+        self.name, self.remedy = name, remedy
 
     def __get__(self, instance: object, owner: type | None = None) -> NoReturn:
         kind = (owner or type(instance)).__name__
-        raise UnsupportedNameError(f"{kind}.{self.name} is left out: {REMEDIES[self.name]}")
+        raise UnsupportedNameError(f"{kind}.{self.name} is left out: {self.remedy}")
+
+
+def refuse(kind: type, more: Mapping[str, str] | None = None) -> None:
+    """Lets a class refuse every unsupported name that it does not have; `more` are names with their alternatives."""
+    for name, remedy in {**REMEDIES, **(more or {})}.items():
+        if not hasattr(kind, name):
+            setattr(kind, name, Refused(name, remedy))

@@ -1,62 +1,40 @@
-"""Settings of a model: prompts, limits, similarity, and read-only properties."""
+"""Settings of an embedding model: similarity, dimensions, the pooling of prompts."""
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-from grilly.errors import GrillyError, InvalidArgumentError
-from grilly.inputs import merge_prompts, positive
+from grilly.errors import InvalidArgumentError
+from grilly.inputs import positive
 from grilly.sentence_transformer.arguments import Arguments
-from grilly.sentence_transformer.loaded import Loaded
+from grilly.sentence_transformer.properties import Properties
 from grilly.similarity import SIMILARITIES
 
-__all__ = ["Settings"]
-
-# The core's limit for a table of token vectors, which has none.
-UNLIMITED = 2**31 - 1
+__all__ = ["Settings", "Similar"]
 
 
-class Settings(Loaded):
-    """A loaded model with its settings."""
+class Similar(Properties):
+    """A loaded model whose embeddings can be compared."""
 
     SUPPORTED_SIMILARITY_FN_NAMES: ClassVar[tuple[str, ...]] = tuple(SIMILARITIES)
-    default_huggingface_organization: ClassVar[str] = "sentence-transformers"
+    kept = (*Properties.kept, "_similarity_fn_name")
+    #: The function where neither the constructor nor the model names one.
+    usual_similarity: ClassVar[str] = "cosine"
 
     def _load(self, arguments: Arguments) -> None:
-        truncate_dim = None if arguments.truncate_dim is None else positive(arguments.truncate_dim, "truncate_dim")
         self._similarity_fn_name: str | None = None
         self.similarity_fn_name = arguments.similarity_fn_name
-        merge_prompts(arguments.prompts, ())  # report a wrong type before searching for the model
-        for name in ("num_threads", "memory_limit"):
-            if getattr(arguments, name) is not None:
-                positive(getattr(arguments, name), name)
         super()._load(arguments)
-        prompts, prompt_name, similarity, dimensions = self._core.configured
-        self.prompts = merge_prompts(arguments.prompts, prompts)
-        self.default_prompt_name = arguments.default_prompt_name or prompt_name
-        if self.default_prompt_name is not None and self.default_prompt_name not in self.prompts:
-            raise InvalidArgumentError(
-                f"default_prompt_name is {self.default_prompt_name!r}, expected one of {list(self.prompts)}"
-            )
-        self.truncate_dim = dimensions if truncate_dim is None else truncate_dim
+        similarity = self._core.configured[2]
         if self._similarity_fn_name is None and similarity in SIMILARITIES:
             self._similarity_fn_name = similarity
-        self.config: dict[str, Any] = json.loads(self._core.config_json)
-        self.model_type = self._core.model_type
-        modules = self._core.modules
-        self.pooling_type = next((settings for name, settings in modules if name == "Pooling"), "none")
-        self.normalize = any(name == "Normalize" for name, _ in modules)
-
-    # ----------------------------------------------------------------------------------------------------- similarity
 
     @property
     def similarity_fn_name(self) -> str:
         """`"cosine"`, `"dot"`, `"euclidean"` or `"manhattan"`: the function of `similarity`; may be set."""
-        return self._similarity_fn_name or "cosine"
+        return self._similarity_fn_name or self.usual_similarity
 
     @similarity_fn_name.setter
     def similarity_fn_name(self, value: Any) -> None:
@@ -90,7 +68,19 @@ class Settings(Loaded):
         """
         return SIMILARITIES[self.similarity_fn_name][1](embeddings1, embeddings2)
 
-    # ---------------------------------------------------------------------------------------------------- dimensions
+
+class Settings(Similar):
+    """A loaded model of one vector per text, with its settings."""
+
+    kept = (*Similar.kept, "truncate_dim", "pooling_type", "normalize")
+
+    def _load(self, arguments: Arguments) -> None:
+        truncate_dim = None if arguments.truncate_dim is None else positive(arguments.truncate_dim, "truncate_dim")
+        super()._load(arguments)
+        self.truncate_dim = self._core.configured[3] if truncate_dim is None else truncate_dim
+        modules = self._core.modules
+        self.pooling_type = next((settings for name, settings in modules if name == "Pooling"), "none")
+        self.normalize = any(name == "Normalize" for name, _ in modules)
 
     def get_embedding_dimension(self) -> int:
         """Columns of an embedding, after `truncate_dim`.
@@ -138,35 +128,6 @@ class Settings(Loaded):
         with self.truncate_embeddings(truncate_dim):
             yield
 
-    # --------------------------------------------------------------------------------------------------------- tokens
-
-    @property
-    def max_seq_length(self) -> int | float:
-        """Maximum tokens per text, special ones included; may be set, up to the model's position table.
-
-        `math.inf` for a StaticEmbedding without a limit of its own. With a Router it is the largest of the routes' and
-        sets all.
-        """
-        limit = self._core.max_seq_length
-        return math.inf if limit == UNLIMITED else limit
-
-    @max_seq_length.setter
-    def max_seq_length(self, value: int | float) -> None:
-        limit = UNLIMITED if value == math.inf else positive(value, "max_seq_length")
-        with self._swap:
-            for core in (self._core, *self._elsewhere.values()):
-                core.set_max_seq_length(limit)
-            self._limit = limit
-
-    def get_max_seq_length(self) -> int | float:
-        """The same as `max_seq_length`.
-
-        Example:
-            >>> model.get_max_seq_length()
-            256
-        """
-        return self.max_seq_length
-
     def set_pooling_include_prompt(self, include_prompt: bool) -> None:
         """Sets whether the prompt's own tokens are pooled with the text's; INSTRUCTOR models want False.
 
@@ -177,118 +138,3 @@ class Settings(Loaded):
             for core in (self._core, *self._elsewhere.values()):
                 core.set_pooling_include_prompt(bool(include_prompt))
             self._include_prompt = bool(include_prompt)
-
-    def preprocess(self, inputs: Any, prompt: str | None = None, **options: Any) -> dict[str, Any]:
-        """Token ids of texts as rows of equal length, padded as the model's tokenizer does.
-
-        Args:
-            inputs: A list of str.
-            prompt: Prepended to every text.
-            **options: `task`, which chooses among the tokenizers of a Router's routes, and others without effect.
-
-        Returns:
-            `input_ids` and `attention_mask` `(N, T)`, and `token_type_ids` if the tokenizer produces segments: torch
-            tensors where torch is installed, else int64 arrays; with them `modality`, and `prompt_length` for a prompt.
-            An empty dict for no texts.
-
-        Source: `sentence_transformers.SentenceTransformer.preprocess`, version 6.2.
-
-        Example:
-            >>> model.preprocess(["Hello", ""])["attention_mask"].tolist()
-            [[1, 1, 1], [1, 1, 0]]
-        """
-        return self.tokenizer.preprocess(inputs, prompt, options)
-
-    def tokenize(self, texts: Any, **options: Any) -> dict[str, Any]:
-        """The older name of `preprocess`.
-
-        Example:
-            >>> model.tokenize(["Hello", ""])["input_ids"].shape[1]
-            3
-        """
-        return self.preprocess(texts, **options)
-
-    # ----------------------------------------------------------------------------------------------- what the model is
-
-    @property
-    def modalities(self) -> list[str]:
-        """Supported modalities: `["text"]`."""
-        return ["text"]
-
-    def supports(self, modality: Any) -> bool:
-        """Whether the model supports `modality`; only `"text"` is supported.
-
-        Example:
-            >>> model.supports("text"), model.supports("image")
-            (True, False)
-        """
-        return bool(modality == "text")
-
-    def is_singular_input(self, inputs: Any) -> bool:
-        """Whether `inputs` is one text, alone or in a dict from its task's name, whose embedding has one axis.
-
-        Example:
-            >>> model.is_singular_input("A cat."), model.is_singular_input(["A cat."])
-            (True, False)
-        """
-        return isinstance(inputs, str | Mapping)
-
-    def get_model_kwargs(self) -> list[str]:
-        """Keywords that this model's modules take in `encode`: `task` for adapters, and `modality` too for a Router.
-
-        Example:
-            >>> model.get_model_kwargs()
-            []
-        """
-        return list(self._core.call_options)
-
-    @property
-    def backend(self) -> str:
-        """`"vulkan"` or `"cpu"`: where batches run; it changes when a device fails and the CPU takes over."""
-        return self._core.backend
-
-    def get_backend(self) -> str:
-        """The same as `backend`.
-
-        Example:
-            >>> model.get_backend() == model.backend
-            True
-        """
-        return self.backend
-
-    @property
-    def device_name(self) -> str:
-        """Name of the device that batches run on."""
-        return self._core.device[0]
-
-    @property
-    def device_reason(self) -> str:
-        """Why batches run on that device, in one sentence."""
-        return self._core.device[1]
-
-    @property
-    def plan(self) -> str:
-        """The plan of a batch as text: the steps in order, their buffers, and each fusion or why it was declined.
-
-        Example:
-            >>> "attention: fused into layer 0 attention" in model.plan
-            True
-        """
-        return self._core.plan_text
-
-    @property
-    def decoder_plan(self) -> str:
-        """The plan of `decode_states` as text, of a model with a decoder; `UnsupportedError` for another."""
-        return self._core.decoder_plan_text
-
-    def __len__(self) -> int:
-        """Number of modules."""
-        return len(self._core.modules)
-
-    def __repr__(self) -> str:
-        try:
-            modules = self._core.modules
-        except GrillyError:  # after a fork, or restored where it cannot be loaded
-            return f"{type(self).__name__}({self.model_name!r}, unusable)"
-        lines = [f"  ({number}): {name}({settings})" for number, (name, settings) in enumerate(modules)]
-        return "\n".join([f"{type(self).__name__}(", *lines, ")"])

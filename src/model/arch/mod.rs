@@ -15,6 +15,7 @@ mod gpt_neox;
 mod granite;
 mod gte;
 mod harmless;
+mod heads;
 mod jina_bert;
 mod jina_embeddings_v3;
 mod llama;
@@ -34,6 +35,7 @@ mod xlm_roberta_flash;
 
 use std::path::Path;
 
+pub use heads::{HEADS, ReadHead};
 use serde_json::{Map, Value};
 pub use shaders::{SHADERS, Shaders};
 

@@ -4,6 +4,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
+use crate::model::heads::First;
 
 /// A folder with `modules.json` and the given files; strings are written verbatim.
 fn folder(files: &[(&str, Value)]) -> TempDir {
@@ -22,7 +23,21 @@ fn bare(files: &[(&str, Value)]) -> TempDir {
 }
 
 fn read(folder: &TempDir) -> Result<SentenceConfig> {
-    read_sentence_config(folder.path(), folder.path())
+    read_as(folder, Class::SentenceTransformer)
+}
+
+fn read_as(folder: &TempDir, class: Class) -> Result<SentenceConfig> {
+    let listed = folder.path().join("modules.json").exists();
+    let modules = Modules {
+        first: First::Transformer,
+        transformer: String::new(),
+        listed,
+        own_class: None,
+        takes_task: false,
+        task: None,
+        heads: Vec::new(),
+    };
+    read_sentence_config(folder.path(), class, &modules)
 }
 
 const MODEL: &str = "config_sentence_transformers.json";
@@ -117,21 +132,12 @@ fn absurd_values_are_refused() {
 }
 
 #[test]
-fn other_kinds_of_models_are_unsupported() {
-    let output = json!({"modality_config": {"text": {"method": "forward", "method_output_name": "pooler_output"}}});
-    for (name, content) in [
-        (MODEL, json!({"model_type": "CrossEncoder"})),
-        (TRANSFORMER, json!({"transformer_task": "text-generation"})),
-        (TRANSFORMER, json!({"module_output_name": "sentence_embedding"})),
-        (TRANSFORMER, json!({"query_expansion": {"length": 32}})),
-        (TRANSFORMER, output),
-    ] {
-        let error = read(&folder(&[(name, content.clone())])).unwrap_err();
-        assert!(matches!(error, Error::Unsupported { .. }), "{content}: {error}");
-    }
-    let known = json!({"transformer_task": "feature-extraction", "module_output_name": "token_embeddings",
-        "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}}});
-    assert!(read(&folder(&[(TRANSFORMER, known)])).is_ok());
+fn a_cross_encoder_has_no_prompts_of_its_own() {
+    let folder =
+        folder(&[(MODEL, json!({"prompts": {"query": "q: "}, "activation_fn": "torch.nn.modules.linear.Identity"}))]);
+    let config = read_as(&folder, Class::CrossEncoder).unwrap();
+    assert_eq!(config.prompts, [("query".to_owned(), "q: ".to_owned())]);
+    assert_eq!(config.activation_fn.as_deref(), Some("torch.nn.modules.linear.Identity"));
 }
 
 #[test]

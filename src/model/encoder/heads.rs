@@ -1,92 +1,132 @@
-//! The modules after the encoder.
+//! What follows the encoder: the head of its checkpoint, and the modules.
 
-use super::{Builder, Input};
+use super::{After, Builder, Input};
 use crate::graph::ValueId;
 use crate::model::heads::{Feature, Head};
 use crate::model::spec::{NormKind, Product};
+use crate::model::task_head::{Step, TaskHead};
 use crate::ops::{Binary, BinaryKind, Normalize, Pool, PoolMode, Shape};
 use crate::tensor::{Part, Recipe};
 use crate::{Error, Result};
 
-/// What the modules have computed so far.
+/// What head and modules have computed so far.
 struct Features {
     tokens: ValueId,
     sentence: Option<ValueId>,
+    scores: Option<ValueId>,
 }
 
 impl Features {
-    fn read(&self, feature: Feature, head: &Head) -> Result<ValueId> {
-        let found = match feature {
+    fn get(&self, feature: Feature) -> Option<ValueId> {
+        match feature {
             Feature::Tokens => Some(self.tokens),
             Feature::Sentence => self.sentence,
-        };
-        let (name, what) = (head.shown().0, feature.name());
-        let missing =
-            || Error::unsupported("modules.json", format!("{name} reads {what}, which no module before it gives"));
-        found.ok_or_else(missing)
+            Feature::Scores => self.scores,
+        }
+    }
+
+    fn read(&self, feature: Feature, head: &Head) -> Result<ValueId> {
+        self.get(feature).ok_or_else(|| {
+            let (name, what) = (head.shown().0, feature.name());
+            Error::unsupported("modules.json", format!("{name} reads {what}, which no module before it gives"))
+        })
     }
 
     fn write(&mut self, feature: Feature, x: ValueId) {
         match feature {
             Feature::Tokens => self.tokens = x,
             Feature::Sentence => self.sentence = Some(x),
+            Feature::Scores => self.scores = Some(x),
         }
     }
 }
 
 impl Builder<'_> {
-    /// Adds the modules; returns the tokens' vectors and the texts'. `states` are the embeddings and the results of the
-    /// layers, of which the modules read the last.
-    pub(super) fn heads(&mut self, heads: &[Head], states: &[ValueId]) -> Result<[ValueId; 2]> {
-        let mut features = Features { tokens: states[states.len() - 1], sentence: None };
-        for head in heads {
-            match head {
-                Head::WeightedLayerPooling { path, layers, first } => {
-                    features.tokens = self.weighted_layers(path, *layers, *first, states)?;
+    /// Adds what follows the encoder; returns the outputs of the tokens and of the texts. `states` are the embeddings
+    /// and the results of the layers, of which head and modules read the last.
+    pub(super) fn after(&mut self, after: After<'_>, states: &[ValueId]) -> Result<[ValueId; 2]> {
+        let mut features = Features { tokens: states[states.len() - 1], sentence: None, scores: None };
+        if let Some(head) = after.head {
+            features.scores = Some(self.head(head, features.tokens)?);
+        }
+        for head in after.modules {
+            self.module(head, &mut features, states)?;
+        }
+        let result = match features.get(after.result) {
+            None if after.result == Feature::Sentence => self.pool("pooling", vec![PoolMode::Mean], features.tokens)?,
+            None => {
+                let problem = format!("no module gives {}", after.result.name());
+                return Err(Error::unsupported("modules.json", problem));
+            }
+            Some(result) => result,
+        };
+        Ok([features.tokens, result])
+    }
+
+    /// The head of a checkpoint, of the last hidden state.
+    fn head(&mut self, head: &TaskHead, mut x: ValueId) -> Result<ValueId> {
+        for step in &head.steps {
+            x = match step {
+                Step::Pool(mode) => self.pool("head pooling", vec![*mode], x)?,
+                Step::Linear { name, bias, columns } => {
+                    let product = Product { bias: *bias, ..Product::biased([name]) };
+                    self.linear(name, &product, x, &[*columns])?
                 }
-                Head::Pooling { .. } if features.sentence.is_some() => {
-                    return Err(Error::unsupported("modules.json", "two Pooling modules"));
-                }
-                Head::Pooling { modes, .. } => features.sentence = Some(self.pool(modes.clone(), features.tokens)?),
-                Head::Dense { path, of, input, output, bias, activation, residual } => {
-                    let x = features.read(*of, head)?;
-                    self.check_columns(x, *input, &format!("{path}: in_features"))?;
-                    // Before the product, so that the sum can become the product's epilogue.
-                    let added = match residual {
-                        true if input == output => Some(x),
-                        true => {
-                            let product = Product::plain([format!("{path}/residual")]);
-                            Some(self.linear(&format!("{path} residual"), &product, x, &[*output])?)
-                        }
-                        false => None,
-                    };
-                    let product = Product { bias: *bias, ..Product::biased([format!("{path}/linear")]) };
-                    let y = self.linear(path, &product, x, &[*output])?;
-                    let y = self.activation(&format!("{path} activation"), *activation, y)?;
-                    let y = match added {
-                        Some(added) => {
-                            self.graph.node(&format!("{path} sum"), Binary::from(BinaryKind::Add), &[y, added])?
-                        }
-                        None => y,
-                    };
-                    features.write(*of, y);
-                }
-                Head::Idle(_) => {}
-                Head::LayerNorm { path, dimension } => {
-                    let x = features.read(Feature::Sentence, head)?;
-                    self.check_columns(x, *dimension, &format!("{path}: dimension"))?;
-                    let y = self.norm_as(NormKind::Layer, 1e-5, path, &format!("{path}/norm"), x)?;
-                    features.write(Feature::Sentence, y);
-                }
-                Head::Normalize { of } => {
-                    let x = features.read(*of, head)?;
-                    let y = self.graph.node("normalize", Normalize::default(), &[x])?;
-                    features.write(*of, y);
-                }
+                Step::Activation(kind) => self.activation("head activation", *kind, x)?,
+                Step::Norm { name, kind, eps } => self.norm_as(*kind, *eps, name, name, x)?,
+            };
+        }
+        Ok(x)
+    }
+
+    fn module(&mut self, head: &Head, features: &mut Features, states: &[ValueId]) -> Result<()> {
+        match head {
+            Head::WeightedLayerPooling { path, layers, first } => {
+                features.tokens = self.weighted_layers(path, *layers, *first, states)?;
+            }
+            Head::Pooling { .. } if features.sentence.is_some() => {
+                return Err(Error::unsupported("modules.json", "two Pooling modules"));
+            }
+            Head::Pooling { modes, .. } => {
+                features.sentence = Some(self.pool("pooling", modes.clone(), features.tokens)?);
+            }
+            Head::Dense { path, of, gives, input, output, bias, activation, residual } => {
+                let x = features.read(*of, head)?;
+                self.check_columns(x, *input, &format!("{path}: in_features"))?;
+                // Before the product, so that the sum can become the product's epilogue.
+                let added = match residual {
+                    true if input == output => Some(x),
+                    true => {
+                        let product = Product::plain([format!("{path}/residual")]);
+                        Some(self.linear(&format!("{path} residual"), &product, x, &[*output])?)
+                    }
+                    false => None,
+                };
+                let product = Product { bias: *bias, ..Product::biased([format!("{path}/linear")]) };
+                let y = self.linear(path, &product, x, &[*output])?;
+                let y = self.activation(&format!("{path} activation"), *activation, y)?;
+                let y = match added {
+                    Some(added) => {
+                        self.graph.node(&format!("{path} sum"), Binary::from(BinaryKind::Add), &[y, added])?
+                    }
+                    None => y,
+                };
+                features.write(*gives, y);
+            }
+            Head::Idle(_) => {}
+            Head::LayerNorm { path, dimension } => {
+                let x = features.read(Feature::Sentence, head)?;
+                self.check_columns(x, *dimension, &format!("{path}: dimension"))?;
+                let y = self.norm_as(NormKind::Layer, 1e-5, path, &format!("{path}/norm"), x)?;
+                features.write(Feature::Sentence, y);
+            }
+            Head::Normalize { of } => {
+                let x = features.read(*of, head)?;
+                let y = self.graph.node("normalize", Normalize::default(), &[x])?;
+                features.write(*of, y);
             }
         }
-        let sentence = features.sentence.map_or_else(|| self.pool(vec![PoolMode::Mean], features.tokens), Ok)?;
-        Ok([features.tokens, sentence])
+        Ok(())
     }
 
     /// Checks the input width that a module states against the output of the module before it.
@@ -98,9 +138,9 @@ impl Builder<'_> {
         Err(Error::InvalidArgument(format!("{key} is {stated}, but the module before it gives {columns}")))
     }
 
-    fn pool(&mut self, modes: Vec<PoolMode>, x: ValueId) -> Result<ValueId> {
+    fn pool(&mut self, node: &str, modes: Vec<PoolMode>, x: ValueId) -> Result<ValueId> {
         let (offsets, first) = (self.input(Input::Offsets), self.input(Input::FirstPooled));
-        self.graph.node("pooling", Pool { modes }, &[x, offsets, first])
+        self.graph.node(node, Pool { modes }, &[x, offsets, first])
     }
 
     /// `sum_s w_s h_s / sum_s w_s` over the states from `first` on.

@@ -52,7 +52,7 @@ pub(super) fn read_head(folder: &Path, transformer: &Path, row: &Row) -> Result<
         // Older versions save neither a folder nor a configuration.
         "Normalize" => Head::Normalize {
             of: match config.exists() {
-                true => read_fields(&config, |fields| read_feature(fields, &config))?,
+                true => read_fields(&config, |fields| read_features(fields, &config))?[1],
                 false => Feature::Sentence,
             },
         },
@@ -126,30 +126,30 @@ fn read_dense(fields: &mut Fields<'_>, path: &Path, folder: &str) -> Result<Head
     let bias = fields.flag_or("bias", true);
     let residual = fields.flag_or("use_residual", false);
     let activation = fields.text("activation_function").unwrap_or("torch.nn.modules.activation.Tanh");
-    let of = read_feature(fields, path)?;
+    let [of, gives] = read_features(fields, path)?;
     let class = activation.strip_prefix("torch.nn.").and_then(|rest| rest.rsplit('.').next());
     let Some((_, kind)) = ACTIVATIONS.iter().find(|(known, _)| class == Some(known)) else {
         let known = ACTIVATIONS.map(|(known, _)| known).join(", ");
         let what = format!("activation_function {activation:?}");
         return Err(unsupported(path, what, format!("known are {known} of torch.nn")));
     };
-    Ok(Head::Dense { path: folder.to_owned(), of, input, output, bias, activation: *kind, residual })
+    Ok(Head::Dense { path: folder.to_owned(), of, gives, input, output, bias, activation: *kind, residual })
 }
 
-/// What a module reads and replaces.
-fn read_feature(fields: &mut Fields<'_>, path: &Path) -> Result<Feature> {
+/// What a module reads, and what its result is.
+fn read_features(fields: &mut Fields<'_>, path: &Path) -> Result<[Feature; 2]> {
     let mut named = |key: &str, other: Feature| match fields.text(key) {
         None => Ok(other),
         Some(name) => Feature::ALL.into_iter().find(|feature| feature.name() == name).ok_or_else(|| {
-            let known = Feature::ALL.map(|feature| format!("{:?}", feature.name())).join(" and ");
+            let known = Feature::ALL.map(|feature| format!("{:?}", feature.name())).join(", ");
             unsupported(path, format!("{key} {name:?}"), format!("known are {known}"))
         }),
     };
     let read = named("module_input_name", Feature::Sentence)?;
-    let written = named("module_output_name", read)?;
-    if written != read {
-        let what = format!("module_output_name {:?}", written.name());
-        return Err(unsupported(path, what, format!("only module_input_name, {:?}, is known", read.name())));
+    let given = named("module_output_name", read)?;
+    if given != read && [read, given] != [Feature::Sentence, Feature::Scores] {
+        let what = format!("module_output_name {:?}", given.name());
+        return Err(unsupported(path, what, format!("{:?} is read, and cannot become that", read.name())));
     }
-    Ok(read)
+    Ok([read, given])
 }

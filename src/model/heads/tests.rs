@@ -1,9 +1,17 @@
+mod classes;
+
 use std::fs;
 
 use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
+use crate::dtype::DType;
+use crate::model::encoder::{After, build, needed};
+
+fn read_modules(folder: &Path) -> Result<Modules> {
+    super::read_modules(folder, Class::SentenceTransformer)
+}
 
 /// A model of a Transformer and the given modules: (class after `models.`, configuration or null for none).
 fn model(modules: &[(&str, Value)]) -> TempDir {
@@ -86,6 +94,7 @@ fn every_module_is_read() {
             Head::Dense {
                 path: "3_Dense".into(),
                 of: Feature::Sentence,
+                gives: Feature::Sentence,
                 input: 8,
                 output: 4,
                 bias: false,
@@ -233,7 +242,7 @@ fn absurd_files_are_refused() {
 
 #[test]
 fn modules_of_sentence_transformers_that_are_left_out_say_what_to_do() {
-    let legacy = ["BoW", "CLIPModel", "CNN", "LSTM", "WordEmbeddings", "WordWeights"];
+    let legacy = ["BoW", "CLIPModel", "CNN", "LSTM", "LogitScore", "WordEmbeddings", "WordWeights"];
     assert_eq!(LEFT_OUT.map(|(name, _)| name), legacy);
     for (name, remedy) in LEFT_OUT {
         let after = model(&[(name, json!({})), mean()]);
@@ -283,7 +292,7 @@ fn modules_read_what_those_before_them_give() {
         let folder = model(modules);
         fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
         let heads = read_modules(folder.path())?.heads;
-        let graph = crate::model::encoder::build(&spec, &heads, crate::dtype::DType::F32)?.graph;
+        let graph = build(&spec, After::modules(&heads), DType::F32)?.graph;
         Ok(graph.outputs.iter().map(|id| graph.value(*id).shape.columns()).collect())
     };
     let dense = |of: &str| ("Dense", json!({"in_features": 8, "out_features": 4, "module_input_name": of}));
@@ -311,9 +320,10 @@ fn a_residual_needs_its_own_product_only_where_columns_differ() {
     let (spec, _) = crate::model::registry::read_spec("bert", config, path).unwrap();
     let needed = |input: usize, output: usize| -> Result<Vec<(String, Vec<usize>)>> {
         let dense = json!({"in_features": input, "out_features": output, "use_residual": true});
-        let built =
-            crate::model::encoder::build(&spec, &heads(&[mean(), ("Dense", dense)])?, crate::dtype::DType::F32)?;
-        let needed = crate::model::encoder::needed(&built.graph).into_iter().filter(|needed| needed.name.contains('/'));
+        let heads = heads(&[mean(), ("Dense", dense)])?;
+        let needed = needed(&build(&spec, After::modules(&heads), DType::F32)?.graph)
+            .into_iter()
+            .filter(|needed| needed.name.contains('/'));
         Ok(needed.map(|needed| (needed.name, needed.shape)).collect())
     };
     let product =

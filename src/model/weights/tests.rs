@@ -1,3 +1,5 @@
+mod tied;
+
 use std::fs;
 use std::panic::catch_unwind;
 
@@ -43,6 +45,7 @@ fn rules() -> NameRules {
         ignored: text(&["position_ids", "pooler.*"]),
         stacked: vec![("both.weight".into(), text(&["first.weight", "second.weight"]))],
         aliases: vec![("tied".into(), "words".into())],
+        ..NameRules::default()
     }
 }
 

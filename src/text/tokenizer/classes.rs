@@ -43,6 +43,8 @@ pub(super) struct Class {
     prefix_on_request: bool,
     /// The tokens around every text.
     pub around: Around,
+    /// What a second text adds to them.
+    pub pair: Pair,
     /// Whether segments are passed to the model.
     pub gives_segments: bool,
 }
@@ -56,6 +58,34 @@ pub(super) enum Around {
     Asked,
     /// Those in tokenizer.json; if it has none, the tokens of two roles, which must be pieces in either case.
     FileOrRoles([&'static str; 2]),
+}
+
+/// How the second text of a pair follows the first and the token after it; the token after a text follows it, too.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Pair {
+    /// At once, in segment 1.
+    Second,
+    /// After the token before a text, in segment 1.
+    Begun,
+    /// After the token after a text once more, in segment 0.
+    Doubled,
+    /// At once, in segment 0.
+    Joined,
+}
+
+impl Pair {
+    /// The template of two texts `A` and `B` between the tokens called `before` and `after`, of which either may be empty.
+    pub fn template(self, before: &str, after: &str) -> String {
+        let (between, segment) = match self {
+            Pair::Second => ("", 1),
+            Pair::Begun => (before, 1),
+            Pair::Doubled => (after, 0),
+            Pair::Joined => ("", 0),
+        };
+        let steps = [(before, 0), ("$A", 0), (after, 0), (between, segment), ("$B", segment), (after, segment)];
+        let present = steps.iter().filter(|(step, _)| !step.is_empty());
+        present.map(|(step, segment)| format!("{step}:{segment}")).collect::<Vec<_>>().join(" ")
+    }
 }
 
 /// How a text is split into pieces.
@@ -109,6 +139,7 @@ const OF_WORDS: Class = Class {
     extra_ids: None,
     prefix_on_request: true,
     around: Around::Roles(["cls_token", "sep_token"]),
+    pair: Pair::Second,
     gives_segments: true,
 };
 
@@ -116,6 +147,7 @@ const OF_BYTES: Class = Class {
     names: &["RobertaTokenizer", "BartTokenizer", "LEDTokenizer", "LongformerTokenizer", "MvpTokenizer"],
     kind: Kind::Bytes,
     tokens: ["<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>"],
+    pair: Pair::Doubled,
     gives_segments: false,
     ..OF_WORDS
 };
@@ -128,6 +160,7 @@ static CLASSES: [Class; 10] = [
         names: &["GPT2Tokenizer"],
         tokens: ["<|endoftext|>", "<|endoftext|>", "<|endoftext|>", "", "", "", ""],
         around: Around::Asked,
+        pair: Pair::Begun,
         ..OF_BYTES
     },
     Class {
@@ -156,12 +189,14 @@ static CLASSES: [Class; 10] = [
         kind: Kind::Sentences(Unknown::Id(1), Letters::Plain),
         tokens: ["[CLS]", "[SEP]", "<unk>", "[SEP]", "<pad>", "[CLS]", "[MASK]"],
         around: Around::FileOrRoles(["cls_token", "sep_token"]),
+        pair: Pair::Second,
         ..OF_BYTES
     },
     Class {
         names: &["DebertaV2Tokenizer"],
         kind: Kind::Sentences(Unknown::Unscored, Letters::Composed),
         tokens: ["[CLS]", "[SEP]", "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"],
+        pair: Pair::Second,
         gives_segments: true,
         ..OF_BYTES
     },
@@ -172,6 +207,7 @@ static CLASSES: [Class; 10] = [
         extra_ids: Some(100),
         prefix_on_request: false,
         around: Around::Roles(["", "eos_token"]),
+        pair: Pair::Joined,
         ..OF_BYTES
     },
 ];

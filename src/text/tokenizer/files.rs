@@ -196,7 +196,8 @@ fn asked(settings: &Settings, specials: &Specials, role: &'static str) -> Result
     Ok(Some(role).filter(|role| flag.unwrap_or(false) && specials.of(role).is_some()))
 }
 
-/// A template that puts the tokens of two roles before and after each text, all of segment 0; `None` for no token.
+/// A template that puts the tokens of two roles before and after each text, of segment 0 for a text alone; `None` for no
+/// token.
 fn template(
     tokenizer: &Tokenizer,
     class: &Class,
@@ -213,6 +214,7 @@ fn template(
     let tokens = places.into_iter().filter_map(|(place, role)| Some(token(place, role?)));
     TemplateProcessing::builder()
         .try_single(format!("{before} $A {after}").trim())?
+        .try_pair(class.pair.template(before, after).as_str())?
         .special_tokens(tokens.collect::<Result<Vec<_>, _>>()?)
         .build()
         .map_err(|e| e.to_string())

@@ -8,6 +8,7 @@ use super::*;
 
 mod classes;
 mod cuts;
+mod pairs;
 mod sentences;
 
 const VOCABULARY: &[&str] = &[

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::super::ReadSpec;
 use super::*;
 use crate::dtype::DType;
-use crate::model::encoder::{Input, build, build_decoder, needed};
+use crate::model::encoder::{After, Input, build, build_decoder, needed};
 use crate::ops::{ActivationKind, Op};
 
 fn reading(read: ReadSpec, changes: Value) -> Result<EncoderSpec> {
@@ -35,7 +35,8 @@ fn the_feed_forward_part_is_the_stated_one() {
 fn heads_and_distances_have_sizes_of_their_own() {
     let spec = reading(t5, json!({})).unwrap();
     assert_eq!((spec.head_dim, spec.norm_eps, spec.score_scale), (64, 1e-6, Some(1.0)));
-    let holds = |dtype| build(&spec, &[], dtype).unwrap().graph.values.iter().any(|value| value.dtype == dtype);
+    let holds =
+        |dtype| build(&spec, After::modules(&[]), dtype).unwrap().graph.values.iter().any(|value| value.dtype == dtype);
     assert!(!holds(DType::F16) && holds(DType::Bf16));
     assert_eq!(spec.relative_biases.unwrap().distances(), 183);
     let near = json!({"d_kv": 8, "relative_attention_num_buckets": 8, "relative_attention_max_distance": 5});

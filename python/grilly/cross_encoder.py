@@ -1,0 +1,326 @@
+"""`CrossEncoder`: scores of pairs of texts, with sentence-transformers' names and numbers."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from grilly.errors import InvalidArgumentError, InvalidTypeError
+from grilly.inputs import as_pairs, check_options, positive
+from grilly.outputs import to_tensor
+from grilly.scores import Activation, activation_of, apply_activation, identity, sigmoid, softmax
+from grilly.sentence_transformer.aliases import texts_by_any_name
+from grilly.sentence_transformer.arguments import Arguments
+from grilly.sentence_transformer.calls import Calls, progress
+from grilly.sentence_transformer.moving import Moving
+from grilly.sentence_transformer.names import TENSORS, TRAINING, refuse
+
+__all__ = ["CrossEncoder"]
+
+logger = logging.getLogger("grilly")
+
+Pair = Sequence[str]
+
+
+class CrossEncoder(Calls, Moving):
+    """A model that scores pairs of texts, with the interface of `sentence_transformers.CrossEncoder`, without torch.
+
+    A pair is tokenized in the tokenizer's template of two texts; a pair over the limit loses tokens of its longer text.
+    The encoder's head gives one logit per label, and the activation function makes scores of them.
+
+    Args:
+        model_name_or_path: A folder, a name on the Hugging Face hub, or a bare name there of the organisation
+            cross-encoder; see `grilly.hub.resolve`.
+        device: As for `SentenceTransformer`, like `prompts`, `default_prompt_name`, `cache_folder`,
+            `trust_remote_code`, `revision`, `local_files_only`, `token`, `model_kwargs`, `processor_kwargs`,
+            `model_card_data`, `backend`, `dtype`, `num_threads` and `memory_limit`.
+        config_kwargs: As there; also `num_labels`, and `classifier_dropout`, which changes nothing.
+        num_labels: Labels that the model must have; default: those it has.
+        max_length: Maximum tokens per pair; default: the model's own.
+        activation_fn: A function of logits `(N, L)`, arrays or torch's tensors. Default: the one in the model's
+            configuration, else the sigmoid for one label and the identity for several.
+
+    Attributes:
+        activation_fn: The function of the logits; may be changed.
+        model_name: The name as it was given; also `device`, `dtype`, `prompts`, `default_prompt_name`, `tokenizer` and
+            `config`, as for `SentenceTransformer`.
+
+    Raises:
+        ModelFormatError: The folder cannot be used (also a `ValueError`); `WeightsError` for its tensors, such as a
+            head that is missing.
+        UnsupportedError: An architecture without a known head, a decoder's logits of words, an activation function
+            that is not known.
+        InvalidArgumentError: `num_labels` is not the model's number of labels.
+
+    Other errors are those of `SentenceTransformer`. The object is a context manager, like that one.
+
+    Source: `sentence_transformers.CrossEncoder`, version 6.2.
+
+    Example:
+        >>> from grilly import CrossEncoder
+        >>> with CrossEncoder(ranker, device="cpu") as model:
+        ...     model.predict([("Where is the cat?", "On the mat."), ("Where is the cat?", "Rates rose.")]).shape
+        (2,)
+    """
+
+    kind = "CrossEncoder"
+    default_huggingface_organization = "cross-encoder"
+    usual_prompts: ClassVar[tuple[str, ...]] = ()
+    kept = (*Calls.kept, "activation_fn")
+
+    def __init__(
+        self,
+        model_name_or_path: str | os.PathLike[str] | None = None,
+        *,
+        modules: Any = None,
+        device: Any = None,
+        prompts: dict[str, str] | None = None,
+        default_prompt_name: str | None = None,
+        cache_folder: str | os.PathLike[str] | None = None,
+        trust_remote_code: bool = False,
+        revision: str | None = None,
+        local_files_only: bool = False,
+        token: bool | str | None = None,
+        model_kwargs: dict[str, Any] | None = None,
+        processor_kwargs: dict[str, Any] | None = None,
+        config_kwargs: dict[str, Any] | None = None,
+        model_card_data: Any = None,
+        backend: str = "torch",
+        num_labels: int | None = None,
+        max_length: int | None = None,
+        activation_fn: Activation | None = None,
+        tokenizer_kwargs: dict[str, Any] | None = None,
+        dtype: Any = None,
+        num_threads: int | None = None,
+        memory_limit: int | None = None,
+    ) -> None:
+        if activation_fn is not None and not callable(activation_fn):
+            raise InvalidTypeError(f"activation_fn is of type {type(activation_fn).__name__}, expected a function")
+        config_kwargs, labels = without_labels(config_kwargs, num_labels)
+        given = {name: value for name, value in locals().items() if name not in ("num_labels", "max_length", "labels")}
+        self._load(Arguments.of(given, name=model_name_or_path, max_seq_length=max_length))
+        if labels is not None and labels != self.num_labels:
+            self.close()
+            raise InvalidArgumentError(
+                f"num_labels is {labels}, but the head of the model has {self.num_labels}; leave the argument out"
+            )
+        self.activation_fn: Activation = activation_fn or self.get_default_activation_fn()
+        self._say(f"backend={backend!r} is this package's own engine, on {self.backend}: {self.device_name}")
+
+    def get_default_activation_fn(self) -> Activation:
+        """The function in the model's configuration; else the sigmoid for one label, the identity for several.
+
+        Searched are `activation_fn` of config_sentence_transformers.json, and `sentence_transformers.activation_fn` and
+        `sbert_ce_default_activation_function` of config.json. A class outside torch is left out with a warning.
+
+        Example:
+            >>> ranker_model.get_default_activation_fn().__name__
+            'sigmoid'
+        """
+        own = self.config.get("sentence_transformers")
+        named = {
+            "config_sentence_transformers.json: activation_fn": self._core.configured[4],
+            "config.json: sentence_transformers.activation_fn": (
+                own.get("activation_fn") if isinstance(own, Mapping) else None
+            ),
+            "config.json: sbert_ce_default_activation_function": self.config.get(
+                "sbert_ce_default_activation_function"
+            ),
+        }
+        for where, path in named.items():
+            if isinstance(path, str) and path.startswith("torch."):
+                return activation_of(path, where)
+            if path is not None:
+                logger.warning("%s: %s is %r, not a class of torch; it is left out", self.model_name, where, path)
+        return sigmoid if self.num_labels == 1 else identity
+
+    @property
+    def num_labels(self) -> int:
+        """Scores per pair."""
+        return self._core.dimension
+
+    @property
+    def max_length(self) -> int | float:
+        """The older name of `max_seq_length`."""
+        return self.max_seq_length
+
+    @max_length.setter
+    def max_length(self, value: int) -> None:
+        self.max_seq_length = value
+
+    @property
+    def default_activation_function(self) -> Activation:
+        """The older name of `activation_fn`."""
+        return self.activation_fn
+
+    def is_singular_input(self, inputs: Any) -> bool:
+        """Whether `inputs` is one pair, or one text, whose scores have no axis for pairs.
+
+        Example:
+            >>> ranker_model.is_singular_input(["a", "b"]), ranker_model.is_singular_input([["a", "b"]])
+            (True, False)
+        """
+        if isinstance(inputs, np.ndarray):
+            return inputs.size > 0 and inputs.ndim < 2
+        if isinstance(inputs, list | tuple):
+            return len(inputs) > 0 and not isinstance(inputs[0], list | tuple)
+        return isinstance(inputs, str)
+
+    @texts_by_any_name
+    def predict(
+        self,
+        inputs: Sequence[Pair] | Pair | npt.NDArray[Any],
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        batch_size: int = 32,
+        show_progress_bar: bool | None = None,
+        activation_fn: Activation | None = None,
+        apply_softmax: bool | None = False,
+        convert_to_numpy: bool = True,
+        convert_to_tensor: bool = False,
+        device: Any = None,
+        pool: dict[str, Any] | None = None,
+        chunk_size: int | None = None,
+        **options: Any,
+    ) -> Any:
+        """Scores of pairs: `activation_fn(head(encoder(first, second)))`.
+
+        Args:
+            inputs: A pair of str, as a list, a tuple or an array, or a list of pairs; also under the name `sentences`.
+                A str alone is scored as a single text.
+            prompt_name: Name of a prompt in `prompts`; it begins the first text of each pair.
+            prompt: A prompt itself; takes precedence over `prompt_name`.
+            batch_size: Maximum pairs per batch. No number depends on it.
+            show_progress_bar: Whether to show a tqdm bar; None: if the logger `grilly` logs at level INFO.
+            activation_fn: A function for this call only; it is called once, on the logits of all pairs.
+            apply_softmax: Whether scores of several labels become `exp(x) / sum exp(x)`, after `activation_fn`.
+            convert_to_numpy: False returns a list of the rows.
+            convert_to_tensor: True returns a torch tensor on the CPU, where torch is installed.
+            device: The device for this call only; a list of devices acts as a pool.
+            pool: Returned by `start_multi_process_pool`; the scores are the same without.
+            chunk_size: Accepted with a pool; no number depends on it.
+            **options: `task` has no effect.
+
+        Returns:
+            float32 `(N,)` for one label and `(N, L)` for several, without the axis `N` for one pair; `np.array([])` for
+            an empty list.
+
+        Raises:
+            InvalidTypeError: An item is not a pair of str (also a `TypeError`).
+            InvalidArgumentError: An invalid value, an unknown keyword (also a `ValueError`).
+            NotFiniteError: A logit is NaN or infinite.
+            UnusableError: After `close()` or a fork.
+
+        Source: `sentence_transformers.CrossEncoder.predict`, version 6.2.
+
+        Example:
+            >>> scores = ranker_model.predict([("a cat", "a kitten"), ("a cat", "rates")], batch_size=1)
+            >>> scores.shape, scores.dtype.name
+            ((2,), 'float32')
+        """
+        check_options("predict", options)
+        size = positive(batch_size, "batch_size")
+        prefix = self._prompt(prompt, prompt_name)
+        single = self.is_singular_input(inputs)
+        texts, firsts, seconds = as_pairs([inputs] if single else inputs)
+        core = self._core_on(self._one_device(device, pool, chunk_size))
+        count = len(texts) or len(firsts)
+        if count == 0:
+            core.encode([], "", size, False)  # a closed model refuses an empty list too
+            if convert_to_tensor:
+                return to_tensor(np.array([], np.float32))
+            return np.array([]) if convert_to_numpy else []
+        with progress(count, show_progress_bar) as advance:
+            if texts:
+                logits = core.encode(texts, prefix, size, False, advance)[0]
+            else:
+                logits = core.encode_pairs(firsts, seconds, prefix, size, advance)
+        scores = apply_activation(activation_fn or self.activation_fn, logits)
+        if self.num_labels == 1:
+            scores = scores[:, 0]
+        elif apply_softmax:
+            scores = softmax(scores)
+        result: Any = scores
+        if convert_to_tensor:
+            result = to_tensor(np.ascontiguousarray(scores))
+        elif not convert_to_numpy:
+            result = list(scores)
+        return result[0] if single else result
+
+    def rank(
+        self,
+        query: str,
+        documents: Sequence[str],
+        top_k: int | None = None,
+        return_documents: bool = False,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        batch_size: int = 32,
+        show_progress_bar: bool | None = None,
+        activation_fn: Activation | None = None,
+        device: Any = None,
+        pool: dict[str, Any] | None = None,
+        chunk_size: int | None = None,
+    ) -> list[dict[str, Any]]:
+        """The documents by their score with `query`, the highest first; equal scores keep their order.
+
+        Args:
+            query: The first text of every pair.
+            documents: The second texts.
+            top_k: Documents to return; default: all.
+            return_documents: Whether to return the texts, too.
+            prompt_name: As for `predict`, like the arguments after it.
+
+        Returns:
+            A list of dicts with `corpus_id`, the document's place in `documents`, `score` and, if asked for, `text`.
+
+        Raises:
+            InvalidArgumentError: The model has several labels.
+
+        Source: `sentence_transformers.CrossEncoder.rank`, version 6.2.
+
+        Example:
+            >>> found = ranker_model.rank("a cat", ["a kitten", "rates", "a dog"], top_k=2, return_documents=True)
+            >>> [sorted(row) for row in found]
+            [['corpus_id', 'score', 'text'], ['corpus_id', 'score', 'text']]
+        """
+        if self.num_labels != 1:
+            raise InvalidArgumentError(
+                f"rank() needs one score per pair, this model has {self.num_labels}; use predict()"
+            )
+        given = list(documents)
+        scores = self.predict(
+            [(query, document) for document in given], prompt_name, prompt, batch_size, show_progress_bar,
+            activation_fn, device=device, pool=pool, chunk_size=chunk_size,
+        )  # fmt: skip
+        found: list[dict[str, Any]] = [
+            {"corpus_id": place, "score": score} | ({"text": given[place]} if return_documents else {})
+            for place, score in enumerate(scores.tolist())
+        ]
+        found.sort(key=lambda row: row["score"], reverse=True)
+        return found[:top_k]
+
+
+refuse(
+    CrossEncoder,
+    dict.fromkeys(("save", "save_pretrained"), "the files are those of the model's folder: copy it")
+    | {
+        "model": TENSORS,
+        "set_keep_in_fp32_modules": "heads compute in float32 whatever the type of the model: leave the call out",
+        "smart_batching_collate_text_only": TRAINING,
+    },
+)
+
+
+def without_labels(config_kwargs: Any, num_labels: int | None) -> tuple[Any, int | None]:
+    """Arguments for the configuration without those that a head has, and the number of labels that the caller wants."""
+    if not isinstance(config_kwargs, Mapping):
+        return config_kwargs, None if num_labels is None else positive(num_labels, "num_labels")
+    rest = {key: value for key, value in config_kwargs.items() if key not in ("num_labels", "classifier_dropout")}
+    labels = config_kwargs.get("num_labels") if num_labels is None else num_labels
+    return rest, None if labels is None else positive(labels, "num_labels")

@@ -1,0 +1,144 @@
+"""What calls of every class share: the device, the prompt, pools, a bar."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from grilly.errors import InvalidArgumentError, InvalidTypeError
+from grilly.inputs import device_name, need_type, positive
+from grilly.sentence_transformer.properties import Properties
+
+__all__ = ["Calls", "progress"]
+
+logger = logging.getLogger("grilly")
+
+# Prompt names to look up, by task.
+PROMPTS = {"query": ("query",), "document": ("document", "passage", "corpus")}
+# Keys of a dict that is one input of sentence-transformers, and not a text with its task.
+MODALITIES = {"text", "image", "audio", "video", "message"}
+
+
+class Calls(Properties):
+    """A model that computes, alone or for a pool."""
+
+    def _one_device(self, device: Any, pool: Any, chunk_size: int | None) -> Any:
+        """The device of a call; None for the model's own, which is also used for pools and several devices."""
+        if pool is not None:
+            check_pool(pool)
+        elif isinstance(device, list | tuple):
+            self.start_multi_process_pool(device)
+        else:
+            return device
+        if chunk_size is not None:
+            positive(chunk_size, "chunk_size")
+        return None
+
+    def _prompt(self, prompt: Any, prompt_name: str | None, task: str | None = None) -> str:
+        """The text prepended to every input; `task` is the one whose prompts are looked up if none is named."""
+        if prompt is not None:
+            need_type(prompt, str, "prompt", "str")
+            if prompt_name is not None:
+                logger.warning("both prompt and prompt_name are given; prompt_name is ignored")
+            return str(prompt)
+        if prompt_name is None and task is not None:
+            prompt_name = next((name for name in PROMPTS[task] if name in self.prompts), None)
+        if prompt_name is not None and prompt_name not in self.prompts:
+            raise InvalidArgumentError(f"prompt_name is {prompt_name!r}, expected one of {list(self.prompts)}")
+        name = self.default_prompt_name if prompt_name is None else prompt_name
+        return "" if name is None else self.prompts.get(name, "")
+
+    def _task(self, texts: Any, options: Mapping[str, Any], task: str | None) -> tuple[Any, str | None]:
+        """The texts, and the task that chooses among routes and adapters; `task` is that of the method called."""
+        given = options.get("task")
+        if task is not None and given is not None:
+            raise InvalidArgumentError(f"task is {given!r}, and encode_{task} has a task of its own; use encode")
+        task = given if task is None else task
+        return unwrapped(texts) if task is None and self._core.starts_with_routes else (texts, task)
+
+    # ------------------------------------------------------------------------------------------- pools of processes
+
+    def start_multi_process_pool(self, target_devices: Iterable[Any] | None = None) -> dict[str, Any]:
+        """The `pool` argument of `encode`. No process is started: a single one uses the model's whole device.
+
+        Args:
+            target_devices: Devices by name; they are checked, logged once and not used. Default: the model's own.
+
+        Returns:
+            A dict with the keys `input`, `output` and `processes`, as in sentence-transformers.
+
+        Raises:
+            InvalidArgumentError: Not a device name, or an empty list.
+
+        Source: `sentence_transformers.SentenceTransformer.start_multi_process_pool`, version 6.2.
+
+        Example:
+            >>> pool = model.start_multi_process_pool(["cpu", "cpu"])
+            >>> model.encode(["A cat.", "A kitten."], pool=pool).shape
+            (2, 384)
+            >>> model.stop_multi_process_pool(pool)
+        """
+        devices = [self.device] if target_devices is None else [device_name(device) for device in target_devices]
+        if not devices:
+            raise InvalidArgumentError("the list of devices is empty, expected at least one device")
+        self._say(f"no process is started for {devices}: this one encodes on {self.device}")
+        return {"input": None, "output": None, "processes": devices}
+
+    @staticmethod
+    def stop_multi_process_pool(pool: dict[str, Any]) -> None:
+        """Ends a pool; `encode` rejects it afterwards.
+
+        Example:
+            >>> pool = model.start_multi_process_pool()
+            >>> model.stop_multi_process_pool(pool)
+        """
+        check_pool(pool)
+        pool["processes"] = []
+
+
+def check_pool(pool: Any) -> None:
+    """Rejects a pool that lists no devices."""
+    if not isinstance(pool, dict) or not isinstance(pool.get("processes"), list):
+        raise InvalidTypeError(f"pool is of type {type(pool).__name__}, expected what start_multi_process_pool gives")
+    if not any(isinstance(device, str) for device in pool["processes"]):
+        raise InvalidArgumentError(
+            "pool has been stopped, or is of another package; start_multi_process_pool gives one"
+        )
+
+
+def unwrapped(texts: Any) -> tuple[Any, str | None]:
+    """Texts that are given as dicts from their task's name, the same for all, and that name; other texts unchanged.
+
+    Example:
+        >>> from grilly.sentence_transformer.calls import unwrapped
+        >>> unwrapped([{"query": "A cat."}, {"query": "A dog."}])
+        (['A cat.', 'A dog.'], 'query')
+    """
+    items, single = ([texts], True) if isinstance(texts, Mapping) else (texts, False)
+    if not isinstance(items, list | tuple) or not items or not all(isinstance(item, Mapping) for item in items):
+        return texts, None
+    names = {name for item in items for name in item}
+    if names & MODALITIES or any(len(item) != 1 for item in items):
+        return texts, None
+    if len(names) > 1:
+        raise InvalidArgumentError(f"texts have the tasks {sorted(names, key=str)}, expected one task in a call")
+    name = names.pop()
+    need_type(name, str, "task", "str")
+    found = [item[name] for item in items]
+    return (found[0] if single else found), name
+
+
+@contextmanager
+def progress(total: int, shown: bool | None) -> Iterator[Callable[[int], object] | None]:
+    """Yields a callback for the number of texts done, or None without a bar."""
+    if shown is None:
+        shown = logger.isEnabledFor(logging.INFO)
+    if not shown:
+        yield None
+        return
+    from tqdm.auto import tqdm
+
+    with tqdm(total=total, desc="Texts", unit="text") as bar:
+        yield lambda done: bar.update(done - bar.n)

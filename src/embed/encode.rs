@@ -1,0 +1,120 @@
+//! Encoding: from texts, or pairs of texts, to the model's outputs.
+
+use std::ops::Range;
+
+use ndarray::Array2;
+
+use super::parts::Parts;
+use super::run::Work;
+use super::{EmbeddingModel, EncodeOptions, Encoded};
+use crate::backend::BackendKind;
+use crate::model::encoder::outputs;
+use crate::text::tokenizer::{Tokenizer, Tokens};
+use crate::{Error, Result};
+
+/// What a call encodes.
+#[derive(Clone, Copy)]
+pub(super) enum Given<'a> {
+    Texts(&'a [String]),
+    Pairs(&'a [[String; 2]]),
+}
+
+impl Given<'_> {
+    /// Bytes of each text or pair.
+    pub(super) fn bytes(self) -> Vec<usize> {
+        match self {
+            Given::Texts(texts) => texts.iter().map(String::len).collect(),
+            Given::Pairs(pairs) => pairs.iter().map(|[first, second]| first.len() + second.len()).collect(),
+        }
+    }
+
+    /// Tokens of a part; of a pair the prompt begins the first text.
+    pub(super) fn tokens(
+        self,
+        part: Range<usize>,
+        prompt: &str,
+        tokenizer: &Tokenizer,
+        most: usize,
+    ) -> Result<Vec<Tokens>> {
+        let begun = |text: &String| format!("{prompt}{text}");
+        match self {
+            Given::Texts(texts) if prompt.is_empty() => tokenizer.encode(&texts[part], most),
+            Given::Texts(texts) => tokenizer.encode(&texts[part].iter().map(begun).collect::<Vec<_>>(), most),
+            Given::Pairs(pairs) if prompt.is_empty() => tokenizer.encode_pairs(&pairs[part], most),
+            Given::Pairs(pairs) => {
+                let begun = pairs[part].iter().map(|[first, second]| [begun(first), second.clone()]);
+                tokenizer.encode_pairs(&begun.collect::<Vec<_>>(), most)
+            }
+        }
+    }
+}
+
+impl EmbeddingModel {
+    /// Computes the embeddings of `texts`. `progress` is called with the number of texts done so far, after each batch
+    /// and each part of the tokenizing; an error that it returns stops the run.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a batch size of 0 and a task that the model does not have, `NotFinite` naming the texts,
+    /// `Unusable` after `close` or a fork, and whatever `progress` returns.
+    pub fn encode(
+        &self,
+        texts: &[String],
+        options: &EncodeOptions,
+        progress: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<Encoded> {
+        self.encode_given(Given::Texts(texts), options, progress)
+    }
+
+    /// As [`EmbeddingModel::encode`] of pairs of texts, each in the tokenizer's template of two.
+    ///
+    /// # Errors
+    /// As [`EmbeddingModel::encode`].
+    pub fn encode_pairs(
+        &self,
+        pairs: &[[String; 2]],
+        options: &EncodeOptions,
+        progress: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<Encoded> {
+        self.encode_given(Given::Pairs(pairs), options, progress)
+    }
+
+    fn encode_given(
+        &self,
+        given: Given<'_>,
+        options: &EncodeOptions,
+        progress: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<Encoded> {
+        let runner = self.runner()?;
+        if options.batch_size == 0 {
+            return Err(Error::InvalidArgument("batch_size is 0, expected at least 1".into()));
+        }
+        let bytes = given.bytes();
+        let task = options.task.as_deref();
+        // No texts need no route.
+        let (model, stage) = if bytes.is_empty() { self.first_used() } else { self.chosen(task)? };
+        let encoded = Encoded {
+            texts: Array2::zeros((bytes.len(), stage.dimension())),
+            tokens: if options.tokens { vec![Array2::default((0, 0)); bytes.len()] } else { Vec::new() },
+            ids: Vec::new(),
+        };
+        let mut work = Work {
+            tokens: Vec::with_capacity(bytes.len()),
+            first: model.unpooled_tokens(&options.prompt)?,
+            wanted: if options.tokens { &[outputs::TEXTS, outputs::TOKENS] } else { &[outputs::TEXTS] },
+            ..Work::new(stage, options.batch_size, encoded)
+        };
+        let most = model.longest(task);
+        std::thread::scope(|scope| {
+            let tokenize = |part: Range<usize>| model.tokens_of(given, part, &options.prompt, most);
+            let mut parts = match runner.kind {
+                BackendKind::Vulkan => Parts::ahead(scope, &bytes, tokenize),
+                BackendKind::Cpu => Parts::in_turn(&bytes, tokenize),
+            };
+            model.run(runner, &mut work, &mut parts, progress)
+        })?;
+        if options.tokens {
+            work.encoded.ids = work.tokens.into_iter().map(|text| text.ids).collect();
+        }
+        Ok(work.encoded)
+    }
+}

@@ -1,0 +1,122 @@
+//! The classes of sentence-transformers, and the tasks of their Transformers.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{Feature, WORDS_AS_SCORES};
+use crate::model::config::{read_fields, transformer_settings};
+use crate::model::fields::{Fields, unsupported};
+use crate::model::task_head::Task;
+use crate::{Error, Result};
+
+/// The class of sentence-transformers whose results are computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Class {
+    /// One vector per text.
+    #[default]
+    SentenceTransformer,
+    /// Scores of pairs of texts.
+    CrossEncoder,
+}
+
+impl Class {
+    const ALL: [Class; 2] = [Class::SentenceTransformer, Class::CrossEncoder];
+
+    /// Its name, and the `model_type` of config_sentence_transformers.json.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::SentenceTransformer => "SentenceTransformer",
+            Class::CrossEncoder => "CrossEncoder",
+        }
+    }
+
+    /// What is computed.
+    pub fn result(self) -> Feature {
+        match self {
+            Class::SentenceTransformer => Feature::Sentence,
+            Class::CrossEncoder => Feature::Scores,
+        }
+    }
+
+    /// The tasks that its Transformer may have.
+    fn tasks(self) -> &'static [Option<Task>] {
+        match self {
+            Class::SentenceTransformer => &[None],
+            Class::CrossEncoder => &[None, Some(Task::Scores)],
+        }
+    }
+
+    /// The error for a folder that another class saved.
+    pub(super) fn other(self, folder: &Path, saved: &str) -> Error {
+        let remedy = match Class::ALL.iter().find(|class| class.name() == saved) {
+            Some(class) => format!("{} loads it", class.name()),
+            None => format!("known are {}", Class::ALL.map(Class::name).join(", ")),
+        };
+        unsupported(&folder.join(SETTINGS), format_args!("model_type {saved:?}"), remedy)
+    }
+}
+
+impl std::str::FromStr for Class {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let unknown = || Error::InvalidArgument(format!("there is no class {name:?}"));
+        Class::ALL.into_iter().find(|class| class.name() == name).ok_or_else(unknown)
+    }
+}
+
+/// The file with the class that saved a folder.
+const SETTINGS: &str = "config_sentence_transformers.json";
+
+/// The class that saved a folder with `modules.json`; older versions had only the first.
+pub(super) fn saved_class(folder: &Path) -> Result<String> {
+    let path = folder.join(SETTINGS);
+    let stated = match path.exists() {
+        true => read_fields(&path, |fields| Ok(fields.text("model_type").map(str::to_owned)))?,
+        false => None,
+    };
+    Ok(stated.unwrap_or_else(|| Class::default().name().to_owned()))
+}
+
+/// A Transformer's `transformer_task`, and the names of the value that it gives and of the model's output.
+const TASKS: [(Option<Task>, &str, &str, &str); 2] = [
+    (None, "feature-extraction", "token_embeddings", "last_hidden_state"),
+    (Some(Task::Scores), "sequence-classification", "scores", "logits"),
+];
+
+/// The task in a Transformer's settings, or else `usual`.
+pub(super) fn read_task(transformer: &Path, class: Class, usual: Option<Task>) -> Result<Option<Task>> {
+    let Some((path, values)) = transformer_settings(transformer)? else { return Ok(usual) };
+    let mut fields = Fields::new(&values, &path);
+    let row = |task: Option<Task>| TASKS.iter().filter(move |row| row.0 == task);
+    let known: Vec<_> = class.tasks().iter().flat_map(|task| row(*task)).collect();
+    let task = match fields.text("transformer_task") {
+        None => known.iter().find(|row| row.0 == usual),
+        Some(name) => known.iter().find(|row| row.1 == name),
+    };
+    let other = |key: &str, value: &str, known: String| Err(unsupported(&path, format_args!("{key} {value:?}"), known));
+    let Some((task, _, gives, output)) = task else {
+        let name = fields.text("transformer_task").unwrap_or_default();
+        let names: Vec<String> = known.iter().map(|row| format!("{:?}", row.1)).collect();
+        let known = match (class, name) {
+            (Class::CrossEncoder, "text-generation") => WORDS_AS_SCORES.to_owned(),
+            _ => format!("only {} is known", names.join(" or ")),
+        };
+        return other("transformer_task", name, known);
+    };
+    if let Some(value) = fields.text("module_output_name").filter(|value| value != gives) {
+        return other("module_output_name", value, format!("only {gives:?} is known"));
+    }
+    if fields.is_set("query_expansion") {
+        return other("query_expansion", "set", "only \"null\" is known".into());
+    }
+    let method = fields.object("modality_config").and_then(|modalities| modalities.get("text"));
+    for (key, known) in [("method", "forward"), ("method_output_name", output)] {
+        match method.and_then(|method| method.get(key)).and_then(Value::as_str) {
+            Some(value) if value != known => return other(key, value, format!("only {known:?} is known")),
+            _ => {}
+        }
+    }
+    fields.done().map(|()| *task)
+}

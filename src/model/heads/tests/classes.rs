@@ -1,0 +1,113 @@
+use super::*;
+
+const SETTINGS: &str = "config_sentence_transformers.json";
+const TRANSFORMER: &str = "sentence_bert_config.json";
+
+fn write(folder: &TempDir, name: &str, content: Value) {
+    fs::write(folder.path().join(name), content.to_string()).unwrap();
+}
+
+fn scores(folder: &TempDir) -> Result<Modules> {
+    super::super::read_modules(folder.path(), Class::CrossEncoder)
+}
+
+/// A folder that sentence-transformers saved as a CrossEncoder.
+fn cross_encoder(modules: &[(&str, Value)], transformer: Value) -> TempDir {
+    let folder = model(modules);
+    write(&folder, SETTINGS, json!({"model_type": "CrossEncoder"}));
+    write(&folder, TRANSFORMER, transformer);
+    folder
+}
+
+fn classification() -> Value {
+    json!({"transformer_task": "sequence-classification", "module_output_name": "scores",
+        "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}}})
+}
+
+#[test]
+fn a_bare_folder_has_the_head_of_its_checkpoint() {
+    let folder = TempDir::new().unwrap();
+    let modules = scores(&folder).unwrap();
+    assert_eq!((modules.task, modules.listed), (Some(Task::Scores), false));
+    assert!(modules.heads.is_empty());
+    write(&folder, "config.json", json!({"architectures": ["AnyForCausalLM"]}));
+    let error = scores(&folder).unwrap_err().to_string();
+    assert!(
+        error.contains("config.json: architectures [\"AnyForCausalLM\"]: scores from a decoder's logits"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_folder_of_another_class_is_bare_or_refused() {
+    let embedding = model(&[mean()]);
+    assert_eq!(scores(&embedding).unwrap(), scores(&TempDir::new().unwrap()).unwrap());
+    for (saved, remedy) in [
+        ("CrossEncoder", "CrossEncoder loads it"),
+        ("MultiVectorEncoder", "known are SentenceTransformer, CrossEncoder"),
+    ] {
+        write(&embedding, SETTINGS, json!({"model_type": saved}));
+        let error = read_modules(embedding.path()).unwrap_err();
+        assert!(matches!(error, Error::Unsupported { .. }));
+        let error = error.to_string();
+        assert!(error.contains(&format!("{SETTINGS}: model_type {saved:?}: {remedy}")), "{error}");
+    }
+    write(&embedding, SETTINGS, json!({"model_type": 3}));
+    assert!(matches!(read_modules(embedding.path()), Err(Error::ModelFormat { .. })));
+}
+
+#[test]
+fn the_transformer_says_its_task() {
+    assert_eq!(scores(&cross_encoder(&[], classification())).unwrap().task, Some(Task::Scores));
+    let known = json!({"transformer_task": "feature-extraction", "module_output_name": "token_embeddings",
+        "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}}});
+    let embedding = model(&[mean()]);
+    write(&embedding, TRANSFORMER, known);
+    assert_eq!(read_modules(embedding.path()).unwrap().task, None);
+    let output = json!({"modality_config": {"text": {"method": "forward", "method_output_name": "pooler_output"}}});
+    for content in [
+        json!({"transformer_task": "text-generation"}),
+        classification(),
+        json!({"module_output_name": "sentence_embedding"}),
+        json!({"query_expansion": {"length": 32}}),
+        output,
+    ] {
+        write(&embedding, TRANSFORMER, content.clone());
+        let error = read_modules(embedding.path()).unwrap_err();
+        assert!(matches!(error, Error::Unsupported { .. }), "{content}: {error}");
+    }
+    for (content, part) in [
+        (
+            json!({"transformer_task": "text-generation"}),
+            "transformer_task \"text-generation\": scores from a decoder's",
+        ),
+        (
+            json!({"transformer_task": "fill-mask"}),
+            "only \"feature-extraction\" or \"sequence-classification\" is known",
+        ),
+        (json!({}), "no module gives scores"),
+    ] {
+        let error = scores(&cross_encoder(&[], content)).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn a_dense_module_can_give_the_scores() {
+    let dense = |more: Value| {
+        let mut config = json!({"in_features": 8, "out_features": 1});
+        config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        ("Dense", config)
+    };
+    let scoring = || dense(json!({"module_output_name": "scores"}));
+    let modules = scores(&cross_encoder(&[mean(), scoring()], json!({}))).unwrap();
+    assert!(matches!(modules.heads[1], Head::Dense { of: Feature::Sentence, gives: Feature::Scores, .. }));
+    assert_eq!((modules.task, modules.listed), (None, true));
+    let after = dense(json!({"module_input_name": "scores"}));
+    assert_eq!(scores(&cross_encoder(&[after], classification())).unwrap().heads.len(), 1);
+    let error = scores(&cross_encoder(&[mean(), dense(json!({}))], json!({}))).unwrap_err().to_string();
+    assert!(error.contains("no module gives scores"), "{error}");
+    let wrong = dense(json!({"module_input_name": "token_embeddings", "module_output_name": "scores"}));
+    let error = scores(&cross_encoder(&[mean(), wrong], json!({}))).unwrap_err().to_string();
+    assert!(error.contains("module_output_name \"scores\": \"token_embeddings\" is read"), "{error}");
+}

@@ -1,0 +1,32 @@
+use super::*;
+use crate::model::task_head::{Step, TaskHead};
+
+/// Sizes of the tensors that a head with a decoder reads, in a checkpoint of tensors with 1, 2, 3, ... elements.
+fn sizes(names: &[&str]) -> Result<Vec<(String, usize)>> {
+    let tied = [["pooler.decoder.weight", "words"], ["pooler.decoder.bias", "pooler.bias"]];
+    let head = TaskHead {
+        steps: vec![Step::linear("pooler.decoder", 3)],
+        tied: tied.map(|pair| pair.map(str::to_owned)).into(),
+    };
+    let shapes: Vec<_> = (1..=names.len()).map(|size| [size]).collect();
+    let tensors: Vec<_> = names.iter().zip(&shapes).map(|(name, shape)| (*name, "F32", &shape[..])).collect();
+    let folder = folder(&[("model.safetensors", &honest(&tensors))]);
+    let weights = Weights::open(folder.path(), "", &[], &rules().with_head(&head))?;
+    Ok(weights.tensors.iter().map(|(name, entry)| (name.clone(), entry.stored.shape[0])).collect())
+}
+
+#[test]
+fn a_missing_tensor_of_a_head_is_the_one_it_is_tied_to() {
+    let of = |names: &[&str]| -> Vec<usize> { sizes(names).unwrap().into_iter().map(|(_, size)| size).collect() };
+    // By name: the bias, the weight, the table.
+    assert_eq!(of(&["words", "pooler.bias"]), [2, 1, 1]);
+    assert_eq!(of(&["words", "pooler.bias", "pooler.decoder.weight", "pooler.decoder.bias"]), [4, 3, 1]);
+    let lacking = sizes(&["words"]).unwrap();
+    assert_eq!(lacking, [("pooler.decoder.weight".to_owned(), 1), ("words".to_owned(), 1)]);
+}
+
+#[test]
+fn tensors_of_other_heads_stay_ignored() {
+    let found = sizes(&["words", "pooler.bias", "pooler.other.weight", "position_ids"]).unwrap();
+    assert_eq!(found.len(), 3);
+}

@@ -1,0 +1,78 @@
+//! Pairs of texts, in the template of two.
+
+use tokenizers::{Encoding, PostProcessor, Token};
+
+use super::files::Side;
+use super::{Tokenizer, Tokens, each, room};
+use crate::Result;
+
+impl Tokenizer {
+    /// Tokens of each pair, in parallel on the current rayon pool. Of a pair with more than `most` tokens the longer text
+    /// is truncated to what the shorter leaves, and both to halves where neither is short: `longest_first` in the
+    /// reference.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode`].
+    pub fn encode_pairs(&self, pairs: &[[String; 2]], most: usize) -> Result<Vec<Tokens>> {
+        let added = self.loaded.tokenizer.get_post_processor().map_or(0, |template| template.added_tokens(true));
+        let room = room(most, added, "pair")?;
+        each(pairs, "pair", |pair| self.encode_pair(pair, room))
+    }
+
+    /// Tokens of one pair, at most `room` not counting special tokens.
+    fn encode_pair(&self, [first, second]: &[String; 2], room: usize) -> tokenizers::Result<Tokens> {
+        let mut ids = [self.plain_ids(first, room)?, self.plain_ids(second, room)?];
+        // The longer text keeps one token more where both are long, so their whole lengths count.
+        if room % 2 == 1 && ids.iter().all(|ids| ids.len() >= room) {
+            ids = [self.plain_ids(first, usize::MAX)?, self.plain_ids(second, usize::MAX)?];
+        }
+        let lengths = kept([ids[0].len(), ids[1].len()], room);
+        for (ids, length) in ids.iter_mut().zip(lengths) {
+            match self.loaded.truncation_side {
+                Side::Right => ids.truncate(length),
+                Side::Left => drop(ids.drain(..ids.len() - length)),
+            }
+        }
+        let bare = |ids: &[u32], segment| {
+            let token = |id: &u32| Token { id: *id, value: String::new(), offsets: (0, 0) };
+            Encoding::from_tokens(ids.iter().map(token).collect(), segment)
+        };
+        let whole = self.loaded.tokenizer.post_process(bare(&ids[0], 0), Some(bare(&ids[1], 1)), true)?;
+        let type_ids = match self.loaded.gives_segments {
+            true => whole.get_type_ids().to_vec(),
+            false => vec![0; whole.len()],
+        };
+        Ok(Tokens { ids: whole.get_ids().to_vec(), type_ids })
+    }
+}
+
+/// The tokens kept of two texts of so many.
+fn kept([first, second]: [usize; 2], room: usize) -> [usize; 2] {
+    if first + second <= room {
+        return [first, second];
+    }
+    let short = first.min(second).min(room / 2);
+    if first <= second { [short, room - short] } else { [room - short, short] }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokenizers::utils::truncation::{TruncationParams, truncate_encodings};
+
+    use super::*;
+
+    #[test]
+    fn the_lengths_are_those_of_the_library() {
+        let encoding = |length: usize| {
+            let token = |id: usize| Token { id: id as u32, value: String::new(), offsets: (0, 0) };
+            Encoding::from_tokens((0..length).map(token).collect(), 0)
+        };
+        for (first, second, room) in
+            (0..9).flat_map(|first| (0..9).flat_map(move |second| (0..13).map(move |room| (first, second, room))))
+        {
+            let most = TruncationParams { max_length: room, ..TruncationParams::default() };
+            let (a, b) = truncate_encodings(encoding(first), Some(encoding(second)), &most).unwrap();
+            assert_eq!(kept([first, second], room), [a.len(), b.unwrap().len()], "{first} {second} {room}");
+        }
+    }
+}
