@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from grilly.errors import ShaderNotFound as ShaderNotFound
     from grilly.profiling import profile as profile
     from grilly.sentence_transformer import *
+    from grilly.sparse_encoder import SparseEncoder as SparseEncoder
     from grilly.util import SimilarityFunction as SimilarityFunction
 
     VULKAN_AVAILABLE: bool
@@ -46,6 +47,7 @@ _HOMES = {
         "grilly.errors": "CompilationFailed FunctionNotFound PipelineCreationFailed ShaderNotFound",
         "grilly.profiling": "profile",
         "grilly.sentence_transformer": "SentenceTransformer VulkanSentenceTransformer get_vulkan_sentence_transformer",
+        "grilly.sparse_encoder": "SparseEncoder",
         "grilly.util": "SimilarityFunction",
     }.items()
     for name in names.split()
@@ -69,6 +71,8 @@ _SUBMODULES = (
     "profiling",
     "quantization",
     "similarity",
+    "sparse",
+    "sparse_encoder",
     "testing",
     "util",
     "utils",

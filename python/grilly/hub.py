@@ -35,7 +35,7 @@ WEIGHTS = (
 # Modules without weights of their own.
 WEIGHTLESS = ("Pooling", "Normalize", "Dropout", "SpladePooling", *ROUTERS)
 # Modules that may be the first, and so have a tokenizer.
-FIRST = ("Transformer", "StaticEmbedding")
+FIRST = ("Transformer", "MLMTransformer", "StaticEmbedding")
 
 
 @dataclass(frozen=True)

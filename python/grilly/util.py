@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 LATER = "a later version will have it; until then use sentence-transformers' own, which takes this package's arrays"
-SPARSE = "sparse embeddings are not part of this package"
+SPARSE = "SparseEncoder.encode takes max_active_dims; grilly.sparse.SparseRows says how SciPy's matrix is made of rows"
 TOKENS = "embeddings with a vector for each token are not part of this package"
 FILES = "grilly.hub.resolve finds a model's folder, and grilly.SentenceTransformer loads it"
 

@@ -62,7 +62,7 @@ type Matrix = Py<PyArray2<f32>>;
 type Ids = Vec<Vec<u32>>;
 /// Outputs of the texts, outputs of their tokens, token ids.
 type Outputs = (Matrix, Vec<Matrix>, Ids);
-type Configured = (Vec<(String, String)>, Option<String>, Option<String>, Option<usize>, Option<String>);
+type Configured = (Vec<(String, String)>, Option<String>, Option<String>, Option<usize>, Option<String>, Option<usize>);
 
 /// Called with the number of texts done.
 type Progress<'a> = &'a mut dyn FnMut(usize) -> grilly::Result<()>;
@@ -249,6 +249,11 @@ impl EmbeddingModel {
         lock::without(py, || model.tokenize(&texts))
     }
 
+    /// The token with each id; None for an id that no token has.
+    fn tokens_of(&self, py: Python<'_>, ids: Vec<u32>) -> PyResult<Vec<Option<String>>> {
+        self.briefly(py, |model| ids.iter().map(|id| model.tokenizer().token(*id)).collect())
+    }
+
     /// The number of leading tokens of `prompt` and a text of a task that belong to the prompt.
     #[pyo3(signature = (prompt, task=None))]
     fn prompt_length(&self, py: Python<'_>, prompt: &Bound<'_, PyAny>, task: Option<Name>) -> PyResult<usize> {
@@ -358,7 +363,7 @@ impl EmbeddingModel {
 
     /// What the folder configures: prompts by name, in its order; the name of the prompt used by default; `cosine`, `dot`,
     /// `euclidean` or `manhattan`; the number of leading dimensions kept of each embedding; the class of the function that
-    /// turns logits into scores.
+    /// turns logits into scores; the maximum number of weights other than zero.
     #[getter]
     fn configured(&self) -> PyResult<Configured> {
         let found = self.model()?.sentence_config().clone();
@@ -368,6 +373,7 @@ impl EmbeddingModel {
             found.similarity_fn_name,
             found.truncate_dim,
             found.activation_fn,
+            found.max_active_dims,
         ))
     }
 

@@ -12,7 +12,7 @@
 layout(local_size_x = 64) in;
 // Numbered as in `PoolMode`.
 layout(constant_id = 0) const uint MODE = 2;
-const uint CLS = 0u, MAX = 1u, MEAN = 2u, MEAN_SQRT_LENGTH = 3u, WEIGHTED_MEAN = 4u, LAST_TOKEN = 5u;
+const uint CLS = 0u, MAX = 1u, MEAN = 2u, MEAN_SQRT_LENGTH = 3u, WEIGHTED_MEAN = 4u, LAST_TOKEN = 5u, SUM = 6u;
 
 INPUT(1, x, QUAD)
 layout(std430, binding = 2) readonly buffer Offsets { uint offsets[]; };
@@ -70,7 +70,7 @@ void main() {
             // The weights are consecutive numbers, so their sum is their mean times their count.
             divisor = 0.5 * n * float((from - start + 1u) + (end - start));
         }
-        result = total / divisor;
+        result = MODE == SUM ? total : total / divisor;
     }
     y[text * push.y_columns + push.y_column + column] = result;
 }

@@ -100,7 +100,7 @@ impl EmbeddingModel {
         let mut work = Work {
             tokens: Vec::with_capacity(bytes.len()),
             first: model.unpooled_tokens(&options.prompt)?,
-            wanted: if options.tokens { &[outputs::TEXTS, outputs::TOKENS] } else { &[outputs::TEXTS] },
+            wanted: stage.outputs_of_texts().chain(options.tokens.then_some(outputs::TOKENS)).collect(),
             ..Work::new(stage, options.batch_size, encoded)
         };
         let most = model.longest(task);

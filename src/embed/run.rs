@@ -18,8 +18,6 @@ use crate::{Error, Result};
 /// The state of one run of a stage.
 pub(super) struct Work<'a> {
     pub stage: &'a Stage,
-    /// Columns of a token vector.
-    pub token_columns: usize,
     /// What a decoder's texts attend to, by text; none for an encoder.
     pub states: &'a [Array2<f32>],
     /// Tokens of the texts tokenized so far.
@@ -27,7 +25,7 @@ pub(super) struct Work<'a> {
     /// Number of leading tokens of every text that pooling leaves out.
     pub first: usize,
     /// The outputs to read, in this order.
-    pub wanted: &'static [usize],
+    pub wanted: Vec<usize>,
     /// Maximum texts per batch.
     pub most_texts: usize,
     /// The results so far.
@@ -43,11 +41,10 @@ impl<'a> Work<'a> {
     pub fn new(stage: &'a Stage, most_texts: usize, encoded: Encoded) -> Self {
         Work {
             stage,
-            token_columns: stage.columns(outputs::TOKENS),
             states: &[],
             tokens: Vec::with_capacity(encoded.tokens.len()),
             first: 0,
-            wanted: &[outputs::TOKENS],
+            wanted: vec![outputs::TOKENS],
             most_texts,
             encoded,
             waiting: VecDeque::new(),
@@ -106,29 +103,31 @@ impl<'a> Work<'a> {
         let feed = Feed {
             counts: self.counts(batch),
             inputs: inputs.iter().map(|input| bytemuck::cast_slice(input)).collect(),
-            outputs: self.wanted.to_vec(),
+            outputs: self.wanted.clone(),
         };
         program.submit(&feed)
     }
 
     /// Copies the rows of a finished batch's output, one of the wanted, to the positions of their texts.
     fn place(&mut self, batch: &Batch, place: usize, rows: &[f32]) -> Result<()> {
-        if self.wanted[place] == outputs::TOKENS {
-            let tokens = matrix(rows, self.counts(batch).tokens, self.token_columns)?;
+        let output = self.wanted[place];
+        let columns = self.stage.slice(output);
+        if output == outputs::TOKENS {
+            let tokens = matrix(rows, self.counts(batch).tokens, columns.len())?;
             let offsets = packing::offsets(batch.texts.iter().map(|&text| self.length(text)));
             for (i, &text) in batch.texts.iter().enumerate() {
                 self.encoded.tokens[text] = tokens.slice(s![packing::rows(&offsets, i), ..]).to_owned();
             }
             return Ok(());
         }
-        let texts = matrix(rows, batch.texts.len(), self.encoded.texts.ncols())?;
+        let texts = matrix(rows, batch.texts.len(), columns.len())?;
         for (row, &text) in texts.rows().into_iter().zip(&batch.texts) {
             if !row.iter().all(|value| value.is_finite()) {
                 return Err(Error::NotFinite(format!(
                     "the result of text {text} is not finite; the weights or the device are faulty"
                 )));
             }
-            self.encoded.texts.row_mut(text).assign(&row);
+            self.encoded.texts.slice_mut(s![text, columns.clone()]).assign(&row);
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! What a model runs, one plan per stage, and the device that runs all of them.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -36,9 +37,20 @@ impl Stage {
         Stage { place, plan: Arc::new(plan), inputs: built.inputs }
     }
 
-    /// Columns of a text's row, of an encoder.
+    /// The outputs that are columns of the texts' rows, in their order.
+    pub fn outputs_of_texts(&self) -> Range<usize> {
+        outputs::TEXTS..self.plan.graph.outputs.len()
+    }
+
+    /// Columns of a text's row.
     pub fn dimension(&self) -> usize {
-        self.columns(outputs::TEXTS)
+        self.outputs_of_texts().map(|output| self.columns(output)).sum()
+    }
+
+    /// The columns of a text's row that an output holds, or all of a token's vector.
+    pub fn slice(&self, output: usize) -> Range<usize> {
+        let start = (outputs::TEXTS..output).map(|before| self.columns(before)).sum();
+        start..start + self.columns(output)
     }
 
     /// Columns of an output.

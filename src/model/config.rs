@@ -49,6 +49,8 @@ pub struct SentenceConfig {
     pub do_lower_case: bool,
     /// The class of the function that turns a CrossEncoder's logits into scores.
     pub activation_fn: Option<String>,
+    /// Maximum number of a SparseEncoder's weights other than zero.
+    pub max_active_dims: Option<usize>,
 }
 
 impl SentenceConfig {
@@ -117,6 +119,7 @@ fn read_model_settings(fields: &mut Fields<'_>, path: &Path, config: &mut Senten
         fields.fault(format!("similarity_fn_name is {name:?}, expected one of {SIMILARITIES:?}"));
     }
     config.truncate_dim = fields.optional_size("truncate_dim", 1..=LONGEST_TEXT);
+    config.max_active_dims = fields.optional_size("max_active_dims", 1..=LONGEST_TEXT);
     config.activation_fn = fields.text("activation_fn").map(str::to_owned);
     Ok(())
 }

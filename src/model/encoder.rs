@@ -6,16 +6,15 @@ mod heads;
 mod layer;
 
 use super::decoder::Decoder;
-use super::heads::{Feature, Head};
 use super::relative_biases::by_slope;
 use super::spec::{Adapters, EncoderSpec, NormKind, Order, PositionRows, Product};
-use super::task_head::TaskHead;
 use super::weights::Needed;
 use crate::Result;
 use crate::dtype::DType;
 use crate::graph::{Graph, Source, ValueId};
 use crate::ops::{Activation, ActivationKind, Dim, EmbeddingSum, LayerNorm, Linear, RmsNorm, Shape};
 use crate::tensor::{LowRank, Part, Recipe};
+pub use heads::After;
 
 /// The contents of a graph input in a batch; u32 but for the states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +56,8 @@ pub const STATES: usize = 0;
 pub mod outputs {
     /// One vector per token `[T, H]`: the last hidden state, unless a module after an encoder replaces it.
     pub const TOKENS: usize = 0;
-    /// What an encoder and its modules compute of each text `[B, D]`: its vector, or its scores.
+    /// What an encoder and its modules compute of each text `[B, D]`: its vector, or its scores. All later outputs are
+    /// further columns of these rows.
     pub const TEXTS: usize = 1;
 }
 
@@ -68,24 +68,6 @@ pub struct Built {
     pub graph: Graph,
     /// In the order of [`Graph::inputs`].
     pub inputs: Vec<Input>,
-}
-
-/// What follows an encoder.
-#[derive(Debug, Clone, Copy)]
-pub struct After<'a> {
-    /// The head of its checkpoint.
-    pub head: Option<&'a TaskHead>,
-    /// The modules, in order.
-    pub modules: &'a [Head],
-    /// The output of the texts.
-    pub result: Feature,
-}
-
-impl<'a> After<'a> {
-    /// Modules that give embeddings.
-    pub fn modules(modules: &'a [Head]) -> Self {
-        After { head: None, modules, result: Feature::Sentence }
-    }
 }
 
 /// Builds the graph of an encoder and what follows it. Tables, matrices and all results before pooling are stored as `dtype`;
@@ -99,7 +81,7 @@ pub fn build(spec: &EncoderSpec, after: After<'_>, dtype: DType) -> Result<Built
     let mut builder = Builder { graph: Graph::new(), inputs: Vec::new(), spec, adapters, dtype };
     let states = builder.states()?;
     builder.adapters = None;
-    builder.graph.outputs = builder.after(after, &states)?.into();
+    builder.graph.outputs = builder.after(after, &states)?;
     Ok(Built { graph: builder.graph, inputs: builder.inputs })
 }
 

@@ -1,24 +1,17 @@
 //! The modules of `modules.json` after the encoder, read into data and added to the graph.
 
 mod class;
+mod folder;
+mod known;
 mod read;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
-
-use serde_json::Value;
-
-use super::config::read_json;
-use super::fields::{shown, unsupported};
-use super::registry;
-use super::routes::{Listing, Row};
 use super::task_head::Task;
 use crate::ops::{ActivationKind, PoolMode};
-use crate::{Error, Result};
 pub use class::Class;
-use class::{read_task, saved_class};
-use read::{ACTIVATIONS, MODES, read_head};
+pub use folder::{read_bare, read_listed, read_listing, read_modules};
+pub use known::{known_modules, unknown_module};
 
 /// A value that one module gives and others read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +38,15 @@ impl Feature {
     }
 }
 
+/// The sum over a text's tokens, or the largest, of `log(1 + max(x, 0))` of the logits of words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpladePooling {
+    /// `Max` or `Sum`.
+    pub mode: PoolMode,
+    /// Whether `log(1 + x)` is taken twice.
+    pub twice: bool,
+}
+
 /// One module after the Transformer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Head {
@@ -65,6 +67,8 @@ pub enum Head {
         /// Whether a prompt's tokens are pooled too.
         include_prompt: bool,
     },
+    /// Pools logits of words into one vector per text.
+    SpladePooling(SpladePooling),
     /// `act(W x + b)`; tensors `PATH/linear.weight` and `PATH/linear.bias`.
     Dense {
         /// Folder of the module, relative to the model.
@@ -154,6 +158,9 @@ impl Head {
                 let modes: Vec<&str> = modes.iter().map(|mode| mode.name()).collect();
                 ("Pooling", modes.join("+"))
             }
+            Head::SpladePooling(SpladePooling { mode, twice }) => {
+                ("SpladePooling", format!("{}{}", mode.name(), if *twice { ", log1p_relu" } else { "" }))
+            }
             Head::Dense { input, output, activation, .. } => ("Dense", format!("{input} to {output}, {activation:?}")),
             Head::LayerNorm { dimension, .. } => ("LayerNorm", format!("{dimension}")),
             Head::Normalize { .. } => ("Normalize", String::new()),
@@ -181,155 +188,4 @@ impl Modules {
         }
         folders
     }
-}
-
-/// The modules of texts without a task, of all those that `modules.json` lists; those that the class adds to a bare
-/// transformer if there is no such file.
-///
-/// # Errors
-/// As [`read_listing`], [`Listing::choose`] and [`read_listed`].
-pub fn read_modules(folder: &Path, class: Class) -> Result<Modules> {
-    match read_listing(folder, class)? {
-        Some(listing) => read_listed(folder, class, &listing.choose(None)?),
-        None => read_bare(folder, class),
-    }
-}
-
-/// `modules.json` of a model of a class; `None` for a folder that is read as a bare transformer.
-///
-/// # Errors
-/// As [`Listing::read`]; `Unsupported` for a model of another class.
-pub fn read_listing(folder: &Path, class: Class) -> Result<Option<Listing>> {
-    if !folder.join("modules.json").exists() {
-        return Ok(None);
-    }
-    let saved = saved_class(folder)?;
-    match saved == class.name() {
-        true => Listing::read(folder),
-        // The reference, too, reads a checkpoint of another class as a bare one with a head.
-        false if class == Class::CrossEncoder => Ok(None),
-        false => Err(class.other(folder, &saved)),
-    }
-}
-
-/// The modules that a class adds to a folder without `modules.json`.
-///
-/// # Errors
-/// `ModelFormat` if it is no folder; `Unsupported` for a checkpoint without what the class needs.
-pub fn read_bare(folder: &Path, class: Class) -> Result<Modules> {
-    if !folder.is_dir() {
-        return Err(Error::format(folder, "not a folder"));
-    }
-    let (task, heads) = match class {
-        Class::SentenceTransformer => {
-            (None, vec![Head::Pooling { modes: vec![usual_pooling(folder)], include_prompt: true }])
-        }
-        Class::CrossEncoder => {
-            let path = folder.join("config.json");
-            let classes = read_json(&path).unwrap_or_default().get("architectures").cloned().unwrap_or_default();
-            if classes.get(0).and_then(Value::as_str).is_some_and(|class| class.ends_with("ForCausalLM")) {
-                return Err(unsupported(&path, format_args!("architectures {}", shown(&classes)), WORDS_AS_SCORES));
-            }
-            (Some(Task::Scores), Vec::new())
-        }
-    };
-    let (first, transformer) = (First::Transformer, String::new());
-    Ok(Modules { first, transformer, listed: false, own_class: None, takes_task: false, task, heads })
-}
-
-/// Reads the configuration of each module of a list, which is not empty.
-///
-/// # Errors
-/// `ModelFormat` for unreadable or invalid files; `Unsupported` for an unknown module or activation.
-pub fn read_listed(folder: &Path, class: Class, rows: &[Row]) -> Result<Modules> {
-    let path = folder.join("modules.json");
-    let Some((row, rest)) = rows.split_first() else {
-        return Err(Error::format(&path, "lists no modules"));
-    };
-    let transformer = folder.join(&row.path);
-    // Which architecture it belongs to is known when config.json is read.
-    let own_class = registry::own_module(&row.kind);
-    let (first, task, mut heads) = match (row.kind.as_str(), class) {
-        ("Transformer", _) => (First::Transformer, read_task(&transformer, class, None)?, Vec::new()),
-        _ if own_class.is_some() => (First::Transformer, read_task(&transformer, class, None)?, Vec::new()),
-        ("StaticEmbedding", Class::SentenceTransformer) => (First::StaticEmbedding, None, vec![Head::mean()]),
-        (other, _) if left_out(other).is_some() => return Err(unknown_module(&path, other)),
-        (other, _) => {
-            let what = format!("the first module is {other}");
-            return Err(unsupported(&path, what, "only a Transformer or a StaticEmbedding is known there"));
-        }
-    };
-    for row in rest {
-        heads.push(read_head(folder, &transformer, row)?);
-    }
-    let gives = |feature: Feature, head: &Head| match head {
-        Head::Pooling { .. } => feature == Feature::Sentence,
-        Head::Dense { gives, .. } => feature == *gives,
-        _ => false,
-    };
-    match class.result() {
-        Feature::Scores if task == Some(Task::Scores) => {}
-        result if heads.iter().any(|head| gives(result, head)) => {}
-        Feature::Scores => return Err(unsupported(&path, "no module gives scores", "a pair needs them")),
-        _ => return Err(unsupported(&path, "no Pooling module", "a text needs one vector")),
-    }
-    let (transformer, takes_task) = (row.path.clone(), row.takes_task);
-    Ok(Modules { first, transformer, listed: true, own_class, takes_task, task, heads })
-}
-
-/// Pooling of a bare transformer: of the last token after a causal language model, otherwise the mean. Loading reports
-/// the faults of config.json.
-fn usual_pooling(folder: &Path) -> PoolMode {
-    let config = read_json(&folder.join("config.json")).unwrap_or_default();
-    let class = config.get("architectures").and_then(|list| list.get(0)).and_then(Value::as_str);
-    match config.get("is_causal") != Some(&Value::Bool(false))
-        && class.is_some_and(|class| class.ends_with("ForCausalLM"))
-    {
-        true => PoolMode::LastToken,
-        false => PoolMode::Mean,
-    }
-}
-
-/// The modules of sentence-transformers that are read, each with its modes or activations.
-pub fn known_modules() -> [(&'static str, Vec<&'static str>); 9] {
-    let activations = ACTIVATIONS.iter().map(|(name, _)| *name).collect();
-    [
-        ("Transformer", vec![]),
-        ("StaticEmbedding", vec![]),
-        ("WeightedLayerPooling", vec![]),
-        ("Pooling", MODES.iter().map(|(name, ..)| *name).collect()),
-        ("Dense", activations),
-        ("LayerNorm", vec![]),
-        ("Normalize", vec![]),
-        ("Dropout", vec![]),
-        ("Router", vec![]),
-    ]
-}
-
-/// Modules of sentence-transformers that are not read, and what to do in their place.
-const LEFT_OUT: [(&str, &str); 7] = [
-    ("BoW", COUNTS),
-    ("CLIPModel", "only text is read; encode images and CLIP's texts with sentence-transformers"),
-    ("CNN", WORDS),
-    ("LSTM", WORDS),
-    ("LogitScore", WORDS_AS_SCORES),
-    ("WordEmbeddings", WORDS),
-    ("WordWeights", WORDS),
-];
-const COUNTS: &str = "counts of words are made by scikit-learn's CountVectorizer or TfidfVectorizer";
-const WORDS: &str = "models over tables of words are encoded with sentence-transformers; a table of tokens is a \
-                     StaticEmbedding, as StaticEmbedding.from_distillation of sentence-transformers makes it";
-/// Of a decoder's logits of words.
-pub(super) const WORDS_AS_SCORES: &str = "scores from a decoder's logits of words are made by sentence-transformers; a \
-                                          checkpoint with a head of its own (...ForSequenceClassification) is read";
-
-/// What to do in place of a module that sentence-transformers has and that is not read.
-fn left_out(kind: &str) -> Option<&'static str> {
-    LEFT_OUT.iter().find(|(name, _)| *name == kind).map(|(_, remedy)| *remedy)
-}
-
-/// The error for a module that is not read.
-pub fn unknown_module(path: &Path, kind: &str) -> Error {
-    let known = || format!("known are {} of sentence_transformers", known_modules().map(|(name, _)| name).join(", "));
-    unsupported(path, format!("module {kind}"), left_out(kind).map_or_else(known, str::to_owned))
 }

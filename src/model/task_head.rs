@@ -52,8 +52,10 @@ impl Step {
 }
 
 /// A head: steps after the encoder's last hidden state.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct TaskHead {
+    /// Its task; the last step of one for words is a product.
+    pub task: Task,
     /// The steps, in order.
     pub steps: Vec<Step>,
     /// Tensors that stand in for others which a checkpoint may lack: the missing one's name, then the other's.
@@ -61,6 +63,11 @@ pub struct TaskHead {
 }
 
 impl TaskHead {
+    /// A head for scores.
+    pub fn scores(steps: Vec<Step>) -> Self {
+        TaskHead { task: Task::Scores, steps, tied: Vec::new() }
+    }
+
     /// Names of the tensors that the steps read.
     pub fn tensors(&self) -> Vec<String> {
         let of = |step: &Step| -> Vec<String> {
@@ -90,7 +97,7 @@ mod tests {
             Step::norm("c", 0.1),
             Step::linear("d", 2),
         ];
-        let head = TaskHead { steps, ..TaskHead::default() };
+        let head = TaskHead::scores(steps);
         assert_eq!(head.tensors(), ["a.weight", "b.weight", "c.weight", "c.bias", "d.weight", "d.bias"]);
     }
 }

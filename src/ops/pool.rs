@@ -21,10 +21,12 @@ pub enum PoolMode {
     WeightedMean = 4,
     /// The last token.
     LastToken = 5,
+    /// `sum`
+    Sum = 6,
 }
 
 impl PoolMode {
-    /// The value of sentence-transformers' `pooling_mode` for this mode.
+    /// The value of sentence-transformers' `pooling_mode` for this mode, or, of a sum, of its `pooling_strategy`.
     pub fn name(self) -> &'static str {
         match self {
             PoolMode::Cls => "cls",
@@ -33,6 +35,7 @@ impl PoolMode {
             PoolMode::MeanSqrtLength => "mean_sqrt_len_tokens",
             PoolMode::WeightedMean => "weightedmean",
             PoolMode::LastToken => "lasttoken",
+            PoolMode::Sum => "sum",
         }
     }
 }

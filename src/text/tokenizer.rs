@@ -141,6 +141,11 @@ impl Tokenizer {
         Ok(ids.len() - usize::from(trailing))
     }
 
+    /// The token with an id; `None` for an id that no token has.
+    pub fn token(&self, id: u32) -> Option<String> {
+        self.loaded.tokenizer.id_to_token(id)
+    }
+
     /// Id of the padding token, if the tokenizer has one.
     pub fn pad_id(&self) -> Option<u32> {
         self.loaded.pad_id

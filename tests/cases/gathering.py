@@ -42,6 +42,7 @@ def pool(operands: Operands, attributes: Attributes) -> np.ndarray:
                     "last_token": lambda tokens, _: tokens[-1],
                     "mean": lambda tokens, _: tokens.mean(axis=0),
                     "mean_sqrt_length": lambda tokens, _: tokens.sum(axis=0) / math.sqrt(len(tokens)),
+                    "sum": lambda tokens, _: tokens.sum(axis=0),
                     "weighted_mean": lambda tokens, places: (tokens * places).sum(axis=0) / places.sum(),
                 }[mode](tokens, places)
     return result.reshape(len(result), len(attributes["modes"]) * x.shape[1])
@@ -71,7 +72,7 @@ def pool_bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.
     return summed(most, np.where(np.isfinite(magnitude), magnitude, 0)) + TINY
 
 
-MODES = ("cls", "max", "mean", "mean_sqrt_length", "weighted_mean", "last_token")
+MODES = ("cls", "max", "mean", "mean_sqrt_length", "weighted_mean", "last_token", "sum")
 
 
 def cases() -> list[OpCase]:

@@ -26,6 +26,9 @@ MODULES = [
     "retrieval",
     "scores",
     "similarity",
+    "sparse",
+    "sparse_encoder",
+    "sparse_weights",
     "tensors",
     "testing",
     "tokenizer",
@@ -68,10 +71,17 @@ def ranker(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def names(real, ranker):
+def splade(tmp_path_factory):
+    return heads.build("words", "bert", tmp_path_factory.mktemp("words"))
+
+
+@pytest.fixture(scope="module")
+def names(real, ranker, splade):
     """What the examples use."""
-    with grilly.CrossEncoder(ranker, device="cpu") as ranker_model:
-        yield {"model": real, "ranker": ranker, "ranker_model": ranker_model, "np": np}
+    models = grilly.CrossEncoder(ranker, device="cpu"), grilly.SparseEncoder(splade, device="cpu")
+    with models[0] as ranker_model, models[1] as splade_model:
+        folders = {"ranker": ranker, "splade": splade}
+        yield {"model": real, "ranker_model": ranker_model, "splade_model": splade_model, "np": np} | folders
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -58,6 +58,16 @@ def test_the_code_for_reranking_runs(run, tmp_path):
     assert len(done.output.splitlines()) == 2
 
 
+def test_the_code_for_sparse_embeddings_runs(run, tmp_path):
+    folder = heads.build("words", "bert", tmp_path)
+    blocks = python(GUIDES / "sparse.md")
+    code = "\n".join(blocks).replace("naver/splade-v3", str(folder))
+    assert len(blocks) == 2 and str(folder) in code
+    done = run(code)
+    assert done.status == 0, done.errors
+    assert "'sparsity_ratio'" in done.output
+
+
 def test_the_readme_lists_the_families_that_load():
     [line] = re.findall(r"^Families that load \(`model_type` in config.json\): (.*)\.$", README, re.MULTILINE)
     assert line == ", ".join(f"`{name}`" for name, _, _ in _core.model_rows())
@@ -69,9 +79,11 @@ def test_the_readme_says_what_pip_installs_before_anything_else():
     assert "+from grilly import SentenceTransformer" in first
 
 
-def test_the_guide_to_reranking_lists_the_families_with_scores():
-    listed = re.findall(r"`([a-z0-9_-]+)`", guide("reranking").partition("config.json): ")[2].partition(". They")[0])
-    assert listed == [name for name, _ in _core.head_rows()]
+@pytest.mark.parametrize(("name", "kept"), [("reranking", lambda row: True), ("sparse", lambda row: row[1])])
+def test_the_guides_list_the_families_with_heads(name, kept):
+    text = guide(name).partition("## Which models load")[2].partition("config.json):")[2]
+    listed = re.findall(r"`([a-z0-9_-]+)`", text.partition(". They")[0].partition("; bare")[0])
+    assert listed == [row[0] for row in _core.head_rows() if kept(row)]
 
 
 def test_the_guide_to_models_lists_the_modules_that_load():

@@ -6,7 +6,7 @@ use super::config::MOST_ROWS;
 use crate::Result;
 use crate::model::fields::{Fields, unsupported};
 use crate::model::spec::EncoderSpec;
-use crate::model::task_head::{Step, TaskHead};
+use crate::model::task_head::{Step, Task, TaskHead};
 use crate::ops::{ActivationKind, PoolMode};
 
 /// Reads a head's keys of config.json, for the encoder of a specification.
@@ -74,7 +74,7 @@ fn of_first(
         Step::Activation(activation),
         Step::linear(last, labels(fields)),
     ];
-    Ok(TaskHead { steps, ..TaskHead::default() })
+    Ok(TaskHead::scores(steps))
 }
 
 fn bert_scores(fields: &mut Fields<'_>, _: &Path, spec: &EncoderSpec) -> Result<TaskHead> {
@@ -126,7 +126,7 @@ fn eurobert_scores(fields: &mut Fields<'_>, path: &Path, spec: &EncoderSpec) -> 
     ];
     let mut steps = products.to_vec();
     steps.insert(place, Step::Pool(mode));
-    Ok(TaskHead { steps, ..TaskHead::default() })
+    Ok(TaskHead::scores(steps))
 }
 
 fn modernbert_scores(fields: &mut Fields<'_>, path: &Path, spec: &EncoderSpec) -> Result<TaskHead> {
@@ -134,7 +134,7 @@ fn modernbert_scores(fields: &mut Fields<'_>, path: &Path, spec: &EncoderSpec) -
     let mut steps = vec![Step::Pool(mode)];
     steps.extend(modernbert_transform(fields, path, spec)?);
     steps.push(Step::linear("classifier", labels(fields)));
-    Ok(TaskHead { steps, ..TaskHead::default() })
+    Ok(TaskHead::scores(steps))
 }
 
 fn modernbert_transform(fields: &mut Fields<'_>, path: &Path, spec: &EncoderSpec) -> Result<[Step; 3]> {
@@ -156,7 +156,7 @@ fn of_words(fields: &mut Fields<'_>, spec: &EncoderSpec, mut steps: Vec<Step>, d
         tied.extend((!bias.is_empty()).then(|| pair("bias", bias)));
     }
     steps.push(decoder);
-    TaskHead { steps, tied }
+    TaskHead { task: Task::Words, steps, tied }
 }
 
 fn bert_words(fields: &mut Fields<'_>, _: &Path, spec: &EncoderSpec) -> Result<TaskHead> {
@@ -220,14 +220,16 @@ mod tests {
     use crate::Error;
     use crate::model::registry::{read_head, read_spec};
     use crate::model::spec::NormKind;
-    use crate::model::task_head::Task;
 
     fn head(task: Task, model_type: &str, changes: Value) -> Result<TaskHead> {
         let sizes = match model_type {
-            "distilbert" => json!({"dim": 48, "n_layers": 2, "n_heads": 4, "hidden_dim": 96, "activation": "relu"}),
-            _ => json!({"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96}),
+            "distilbert" => json!({"dim": 48, "n_layers": 2, "n_heads": 4, "hidden_dim": 96,
+                "activation": "relu", "max_position_embeddings": 66}),
+            "gpt2" => json!({"n_embd": 48, "n_layer": 2, "n_head": 4, "n_positions": 66}),
+            _ => json!({"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96,
+                "max_position_embeddings": 66}),
         };
-        let mut config = json!({"vocab_size": 100, "max_position_embeddings": 66});
+        let mut config = json!({"vocab_size": 100});
         let values = config.as_object_mut().unwrap();
         for more in [sizes, changes] {
             values.extend(more.as_object().unwrap().clone());
@@ -287,9 +289,8 @@ mod tests {
 
     #[test]
     fn architectures_without_a_head_name_those_with_one() {
-        let gpt2 = json!({"n_embd": 48, "n_layer": 2, "n_head": 4, "n_positions": 66});
         for (task, what) in [(Task::Scores, "scores of a sequence"), (Task::Words, "logits of words")] {
-            let error = head(task, "gpt2", gpt2.clone()).unwrap_err().to_string();
+            let error = head(task, "gpt2", json!({})).unwrap_err().to_string();
             let start = format!("config.json: model_type \"gpt2\": heads for {what} are known of albert, bert,");
             assert!(error.starts_with(&start), "{error}");
         }

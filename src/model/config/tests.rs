@@ -57,7 +57,7 @@ fn both_files_are_read() {
             MODEL,
             json!(
                 r#"{"prompts": {"zebra": "z: ", "document": "d: ", "apple": null}, "default_prompt_name": "zebra",
-                "similarity_fn_name": "dot", "truncate_dim": 64, "__version__": {}, "model_type": "SentenceTransformer"}"#
+                "similarity_fn_name": "dot", "truncate_dim": 64, "max_active_dims": 9, "__version__": {}, "model_type": "SentenceTransformer"}"#
             ),
         ),
         (TRANSFORMER, json!({"max_seq_length": 256, "do_lower_case": true})),
@@ -67,6 +67,7 @@ fn both_files_are_read() {
     assert_eq!(prompts, [("query", ""), ("document", "d: "), ("zebra", "z: "), ("apple", "")]);
     assert_eq!(config.default_prompt_name.as_deref(), Some("zebra"));
     assert_eq!(config.similarity_fn_name.as_deref(), Some("dot"));
+    assert_eq!(config.max_active_dims, Some(9));
     assert_eq!((config.truncate_dim, config.max_seq_length, config.do_lower_case), (Some(64), Some(256), true));
 }
 

@@ -1,22 +1,49 @@
 //! What follows the encoder: the head of its checkpoint, and the modules.
 
-use super::{After, Builder, Input};
+use std::ops::Range;
+
+use super::{Builder, Input};
 use crate::graph::ValueId;
-use crate::model::heads::{Feature, Head};
+use crate::model::heads::{Feature, Head, SpladePooling};
 use crate::model::spec::{NormKind, Product};
-use crate::model::task_head::{Step, TaskHead};
-use crate::ops::{Binary, BinaryKind, Normalize, Pool, PoolMode, Shape};
+use crate::model::task_head::{Step, Task, TaskHead};
+use crate::ops::{ActivationKind, Binary, BinaryKind, Linear, Normalize, Pool, PoolMode, Shape};
 use crate::tensor::{Part, Recipe};
 use crate::{Error, Result};
 
+/// What follows an encoder.
+#[derive(Debug, Clone, Copy)]
+pub struct After<'a> {
+    /// The head of its checkpoint.
+    pub head: Option<&'a TaskHead>,
+    /// The modules, in order.
+    pub modules: &'a [Head],
+    /// The output of the texts.
+    pub result: Feature,
+}
+
+impl<'a> After<'a> {
+    /// Modules that give embeddings.
+    pub fn modules(modules: &'a [Head]) -> Self {
+        After { head: None, modules, result: Feature::Sentence }
+    }
+}
+
+/// Words whose logits are computed at a time: logits of a whole vocabulary would need far more memory than the encoder.
+const WORDS: usize = 4096;
+
 /// What head and modules have computed so far.
-struct Features {
+struct Features<'a> {
     tokens: ValueId,
     sentence: Option<ValueId>,
     scores: Option<ValueId>,
+    /// The tokens' vectors before the last product of a head for words, and that product.
+    words: Option<(ValueId, &'a Step)>,
+    /// Columns of the texts' vectors after those of `sentence`.
+    more: Vec<ValueId>,
 }
 
-impl Features {
+impl Features<'_> {
     fn get(&self, feature: Feature) -> Option<ValueId> {
         match feature {
             Feature::Tokens => Some(self.tokens),
@@ -42,12 +69,16 @@ impl Features {
 }
 
 impl Builder<'_> {
-    /// Adds what follows the encoder; returns the outputs of the tokens and of the texts. `states` are the embeddings
-    /// and the results of the layers, of which head and modules read the last.
-    pub(super) fn after(&mut self, after: After<'_>, states: &[ValueId]) -> Result<[ValueId; 2]> {
-        let mut features = Features { tokens: states[states.len() - 1], sentence: None, scores: None };
-        if let Some(head) = after.head {
-            features.scores = Some(self.head(head, features.tokens)?);
+    /// Adds what follows the encoder; returns the outputs. `states` are the embeddings and the results of the layers, of
+    /// which head and modules read the last.
+    pub(super) fn after(&mut self, after: After<'_>, states: &[ValueId]) -> Result<Vec<ValueId>> {
+        let tokens = states[states.len() - 1];
+        let mut features = Features { tokens, sentence: None, scores: None, words: None, more: Vec::new() };
+        match after.head.map(|head| (head.task, &head.steps[..])) {
+            None => {}
+            Some((Task::Scores, steps)) => features.scores = Some(self.steps(steps, tokens)?),
+            Some((Task::Words, [steps @ .., last])) => features.words = Some((self.steps(steps, tokens)?, last)),
+            Some((Task::Words, [])) => return Err(Error::InvalidArgument("a head for words has no steps".into())),
         }
         for head in after.modules {
             self.module(head, &mut features, states)?;
@@ -60,12 +91,12 @@ impl Builder<'_> {
             }
             Some(result) => result,
         };
-        Ok([features.tokens, result])
+        Ok([features.tokens, result].into_iter().chain(features.more).collect())
     }
 
-    /// The head of a checkpoint, of the last hidden state.
-    fn head(&mut self, head: &TaskHead, mut x: ValueId) -> Result<ValueId> {
-        for step in &head.steps {
+    /// The steps of a head.
+    fn steps(&mut self, steps: &[Step], mut x: ValueId) -> Result<ValueId> {
+        for step in steps {
             x = match step {
                 Step::Pool(mode) => self.pool("head pooling", vec![*mode], x)?,
                 Step::Linear { name, bias, columns } => {
@@ -79,8 +110,62 @@ impl Builder<'_> {
         Ok(x)
     }
 
-    fn module(&mut self, head: &Head, features: &mut Features, states: &[ValueId]) -> Result<()> {
+    /// SPLADE vectors of the texts, a slice of the words at a time.
+    fn splade(&mut self, pooling: SpladePooling, features: &mut Features<'_>) -> Result<()> {
+        let Some((x, Step::Linear { name, bias, columns })) = features.words else {
+            return Err(Error::unsupported(
+                "modules.json",
+                "SpladePooling reads logits of words, which no module gives",
+            ));
+        };
+        let mut slices = Vec::new();
+        for start in (0..*columns).step_by(WORDS) {
+            let rows = start..(start + WORDS).min(*columns);
+            let node = |part: &str| format!("words {} to {} {part}", rows.start, rows.end);
+            let mut y = self.some_columns(&node("logits"), (name, *bias, *columns), rows.clone(), x)?;
+            // Both functions rise, so that of the largest is the largest, and one row per text is left for them.
+            if pooling.mode == PoolMode::Max {
+                y = self.pool(&node("pooling"), vec![PoolMode::Max], y)?;
+            }
+            // log(1 + x) is softplus(log x); of 0 that is 0.
+            let functions = [ActivationKind::Relu, ActivationKind::Log, ActivationKind::Softplus].into_iter();
+            let again = [ActivationKind::Log, ActivationKind::Softplus].into_iter();
+            for kind in functions.chain(again.filter(|_| pooling.twice)) {
+                y = self.activation(&node("activation"), kind, y)?;
+            }
+            if pooling.mode != PoolMode::Max {
+                y = self.pool(&node("pooling"), vec![pooling.mode], y)?;
+            }
+            slices.push(y);
+        }
+        features.sentence = slices.first().copied();
+        features.more = slices.split_off(slices.len().min(1));
+        Ok(())
+    }
+
+    /// Some columns of a product of so many.
+    fn some_columns(
+        &mut self,
+        node: &str,
+        (name, bias, columns): (&str, bool, usize),
+        rows: Range<usize>,
+        x: ValueId,
+    ) -> Result<ValueId> {
+        let (input, dtype) = (self.graph.value(x).shape.columns(), self.graph.value(x).dtype);
+        let part = |end: &str, shape: &[usize]| {
+            vec![Part::new(format!("{name}.{end}"), shape, vec![Recipe::Rows(rows.clone())])]
+        };
+        let matrix = part("weight", &[columns, input]);
+        let mut operands = vec![x, self.graph.weight_as(dtype, matrix, Shape::fixed(&[rows.len(), input]))];
+        if bias {
+            operands.push(self.graph.weight(part("bias", &[columns]), Shape::fixed(&[rows.len()])));
+        }
+        self.graph.node(node, Linear { bias, ..Linear::default() }, &operands)
+    }
+
+    fn module(&mut self, head: &Head, features: &mut Features<'_>, states: &[ValueId]) -> Result<()> {
         match head {
+            Head::SpladePooling(pooling) => self.splade(*pooling, features)?,
             Head::WeightedLayerPooling { path, layers, first } => {
                 features.tokens = self.weighted_layers(path, *layers, *first, states)?;
             }

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{Feature, WORDS_AS_SCORES};
+use super::Feature;
+use super::known::WORDS_AS_SCORES;
 use crate::model::config::{read_fields, transformer_settings};
 use crate::model::fields::{Fields, unsupported};
 use crate::model::task_head::Task;
@@ -18,23 +19,26 @@ pub enum Class {
     SentenceTransformer,
     /// Scores of pairs of texts.
     CrossEncoder,
+    /// One weight per word of each text.
+    SparseEncoder,
 }
 
 impl Class {
-    const ALL: [Class; 2] = [Class::SentenceTransformer, Class::CrossEncoder];
+    const ALL: [Class; 3] = [Class::SentenceTransformer, Class::CrossEncoder, Class::SparseEncoder];
 
     /// Its name, and the `model_type` of config_sentence_transformers.json.
     pub fn name(self) -> &'static str {
         match self {
             Class::SentenceTransformer => "SentenceTransformer",
             Class::CrossEncoder => "CrossEncoder",
+            Class::SparseEncoder => "SparseEncoder",
         }
     }
 
     /// What is computed.
     pub fn result(self) -> Feature {
         match self {
-            Class::SentenceTransformer => Feature::Sentence,
+            Class::SentenceTransformer | Class::SparseEncoder => Feature::Sentence,
             Class::CrossEncoder => Feature::Scores,
         }
     }
@@ -44,6 +48,7 @@ impl Class {
         match self {
             Class::SentenceTransformer => &[None],
             Class::CrossEncoder => &[None, Some(Task::Scores)],
+            Class::SparseEncoder => &[None, Some(Task::Words)],
         }
     }
 
@@ -80,9 +85,10 @@ pub(super) fn saved_class(folder: &Path) -> Result<String> {
 }
 
 /// A Transformer's `transformer_task`, and the names of the value that it gives and of the model's output.
-const TASKS: [(Option<Task>, &str, &str, &str); 2] = [
+const TASKS: [(Option<Task>, &str, &str, &str); 3] = [
     (None, "feature-extraction", "token_embeddings", "last_hidden_state"),
     (Some(Task::Scores), "sequence-classification", "scores", "logits"),
+    (Some(Task::Words), "fill-mask", "token_embeddings", "logits"),
 ];
 
 /// The task in a Transformer's settings, or else `usual`.

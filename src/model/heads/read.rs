@@ -4,7 +4,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{Feature, Head, unknown_module};
+use super::known::unknown_module;
+use super::{Feature, Head, SpladePooling};
 use crate::Result;
 use crate::model::config::{read_fields, read_json};
 use crate::model::fields::{Fields, shown, unsupported};
@@ -26,6 +27,10 @@ pub(super) const MODES: [(&str, &str, PoolMode); 6] = [
     ("weightedmean", "pooling_mode_weightedmean_tokens", PoolMode::WeightedMean),
     ("lasttoken", "pooling_mode_lasttoken", PoolMode::LastToken),
 ];
+/// Names of the ways in which SpladePooling pools.
+pub(super) const SPLADE_MODES: [(&str, PoolMode); 2] = [("max", PoolMode::Max), ("sum", PoolMode::Sum)];
+/// Its functions of logits, and whether they take `log(1 + x)` twice.
+const SPLADE_FUNCTIONS: [(&str, bool); 2] = [("relu", false), ("log1p_relu", true)];
 pub(super) const ACTIVATIONS: [(&str, ActivationKind); 6] = [
     ("Tanh", ActivationKind::Tanh),
     ("Identity", ActivationKind::Identity),
@@ -44,6 +49,7 @@ pub(super) fn read_head(folder: &Path, transformer: &Path, row: &Row) -> Result<
             if hidden_states(transformer, &config)? { head } else { Head::Idle("WeightedLayerPooling") }
         }
         "Pooling" => read_fields(&config, |fields| read_pooling(fields, &config))?,
+        "SpladePooling" => read_fields(&config, |fields| read_splade(fields, &config))?,
         "Dense" => read_fields(&config, |fields| read_dense(fields, &config, &row.path))?,
         "LayerNorm" => {
             let dimension = read_fields(&config, |fields| Ok(fields.size("dimension", 1..=MOST_COLUMNS)))?;
@@ -118,6 +124,25 @@ fn read_pooling(fields: &mut Fields<'_>, path: &Path) -> Result<Head> {
         fields.fault(format!("pooling_mode lists {} modes, expected 1 to {MOST_MODES}", modes.len()));
     }
     Ok(Head::Pooling { modes, include_prompt })
+}
+
+fn read_splade(fields: &mut Fields<'_>, path: &Path) -> Result<Head> {
+    for key in ["embedding_dimension", "word_embedding_dimension"] {
+        fields.optional_size(key, 1..=MOST_COLUMNS);
+    }
+    let mode = choice(fields, path, ("pooling_strategy", "max"), &SPLADE_MODES)?;
+    let twice = choice(fields, path, ("activation_function", "relu"), &SPLADE_FUNCTIONS)?;
+    Ok(Head::SpladePooling(SpladePooling { mode, twice }))
+}
+
+/// What the name in a key stands for.
+fn choice<T: Copy>(fields: &mut Fields<'_>, path: &Path, (key, usual): (&str, &str), known: &[(&str, T)]) -> Result<T> {
+    let name = fields.text(key).unwrap_or(usual);
+    let found = known.iter().find(|(known, _)| *known == name).map(|(_, meaning)| *meaning);
+    found.ok_or_else(|| {
+        let known: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+        unsupported(path, format!("{key} {name:?}"), format!("known are {}", known.join(", ")))
+    })
 }
 
 fn read_dense(fields: &mut Fields<'_>, path: &Path, folder: &str) -> Result<Head> {

@@ -1,13 +1,16 @@
 mod classes;
+mod graph;
 
 use std::fs;
+use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::known::LEFT_OUT;
+use super::read::{ACTIVATIONS, MODES};
 use super::*;
-use crate::dtype::DType;
-use crate::model::encoder::{After, build, needed};
+use crate::{Error, Result};
 
 fn read_modules(folder: &Path) -> Result<Modules> {
     super::read_modules(folder, Class::SentenceTransformer)
@@ -242,7 +245,17 @@ fn absurd_files_are_refused() {
 
 #[test]
 fn modules_of_sentence_transformers_that_are_left_out_say_what_to_do() {
-    let legacy = ["BoW", "CLIPModel", "CNN", "LSTM", "LogitScore", "WordEmbeddings", "WordWeights"];
+    let legacy = [
+        "BoW",
+        "CLIPModel",
+        "CNN",
+        "LSTM",
+        "LogitScore",
+        "SparseAutoEncoder",
+        "SparseStaticEmbedding",
+        "WordEmbeddings",
+        "WordWeights",
+    ];
     assert_eq!(LEFT_OUT.map(|(name, _)| name), legacy);
     for (name, remedy) in LEFT_OUT {
         let after = model(&[(name, json!({})), mean()]);
@@ -280,56 +293,4 @@ fn layers_are_weighted_where_the_transformer_passes_them_on() {
     }
     let error = read(older, json!([1, 2])).unwrap_err();
     assert!(error.to_string().contains("config.json: output_hidden_states [1,2]: only true and false"), "{error}");
-}
-
-#[test]
-fn modules_read_what_those_before_them_give() {
-    let config = json!({"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,
-        "vocab_size": 30, "max_position_embeddings": 12, "model_type": "bert", "output_hidden_states": true});
-    let (values, path) = (config.as_object().unwrap(), Path::new("config.json"));
-    let (spec, _) = crate::model::registry::read_spec("bert", values, path).unwrap();
-    let columns = |modules: &[(&str, Value)]| -> Result<Vec<usize>> {
-        let folder = model(modules);
-        fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
-        let heads = read_modules(folder.path())?.heads;
-        let graph = build(&spec, After::modules(&heads), DType::F32)?.graph;
-        Ok(graph.outputs.iter().map(|id| graph.value(*id).shape.columns()).collect())
-    };
-    let dense = |of: &str| ("Dense", json!({"in_features": 8, "out_features": 4, "module_input_name": of}));
-    let layers = |count: usize| ("WeightedLayerPooling", json!({"num_hidden_layers": count, "layer_start": 1}));
-    assert_eq!(columns(&[dense("token_embeddings"), mean()]).unwrap(), [4, 4]);
-    assert_eq!(columns(&[mean(), dense("token_embeddings")]).unwrap(), [4, 8]);
-    assert_eq!(columns(&[mean(), dense("sentence_embedding")]).unwrap(), [8, 4]);
-    assert_eq!(columns(&[layers(1), mean()]).unwrap(), [8, 8]);
-    for (modules, problem) in [
-        ([dense("sentence_embedding"), mean()], "Dense reads sentence_embedding, which no module before it gives"),
-        ([("Normalize", Value::Null), mean()], "Normalize reads sentence_embedding, which no module before it gives"),
-        ([mean(), mean()], "two Pooling modules"),
-        ([layers(2), mean()], "1_WeightedLayerPooling: num_hidden_layers is 2, but the encoder has 1"),
-    ] {
-        let error = columns(&modules).unwrap_err().to_string();
-        assert!(error.contains(problem), "{error}");
-    }
-}
-
-#[test]
-fn a_residual_needs_its_own_product_only_where_columns_differ() {
-    let config = json!({"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,
-        "vocab_size": 30, "max_position_embeddings": 12, "model_type": "bert"});
-    let (config, path) = (config.as_object().unwrap(), Path::new("config.json"));
-    let (spec, _) = crate::model::registry::read_spec("bert", config, path).unwrap();
-    let needed = |input: usize, output: usize| -> Result<Vec<(String, Vec<usize>)>> {
-        let dense = json!({"in_features": input, "out_features": output, "use_residual": true});
-        let heads = heads(&[mean(), ("Dense", dense)])?;
-        let needed = needed(&build(&spec, After::modules(&heads), DType::F32)?.graph)
-            .into_iter()
-            .filter(|needed| needed.name.contains('/'));
-        Ok(needed.map(|needed| (needed.name, needed.shape)).collect())
-    };
-    let product =
-        |output| [("2_Dense/linear.weight".to_owned(), vec![output, 8]), ("2_Dense/linear.bias".into(), vec![output])];
-    assert_eq!(needed(8, 8).unwrap(), product(8));
-    assert_eq!(needed(8, 4).unwrap()[0], ("2_Dense/residual.weight".to_owned(), vec![4, 8]));
-    assert_eq!(needed(8, 4).unwrap()[1..], product(4));
-    assert!(needed(9, 4).unwrap_err().to_string().contains("in_features is 9, but the module before it gives 8"));
 }

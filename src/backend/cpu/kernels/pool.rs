@@ -45,6 +45,7 @@ fn one(mode: PoolMode, tokens: &[f32], skipped: usize, y: &mut [f32]) {
                 }
             }
         }
+        PoolMode::Sum => rows.skip(skipped).for_each(|row| add(y, row, 1.0)),
         PoolMode::Mean | PoolMode::MeanSqrtLength => {
             rows.skip(skipped).for_each(|row| add(y, row, 1.0));
             let count = (pooled as f32).max(1e-9);
@@ -69,13 +70,14 @@ mod tests {
     use crate::ops::{Counts, Dim, Shape};
     use crate::text::packing;
 
-    const ALL: [PoolMode; 6] = [
+    const ALL: [PoolMode; 7] = [
         PoolMode::Cls,
         PoolMode::Max,
         PoolMode::Mean,
         PoolMode::MeanSqrtLength,
         PoolMode::WeightedMean,
         PoolMode::LastToken,
+        PoolMode::Sum,
     ];
 
     fn reference(mode: PoolMode, rows: &[&[f32]], skipped: usize, c: usize) -> f64 {
@@ -92,6 +94,7 @@ mod tests {
                 sum / weights.sum::<f64>().max(1e-9)
             }
             PoolMode::LastToken => pooled.last().map_or(0.0, |r| f64::from(r[c])),
+            PoolMode::Sum => sum(),
         }
     }
 

@@ -44,7 +44,7 @@ fn a_folder_of_another_class_is_bare_or_refused() {
     assert_eq!(scores(&embedding).unwrap(), scores(&TempDir::new().unwrap()).unwrap());
     for (saved, remedy) in [
         ("CrossEncoder", "CrossEncoder loads it"),
-        ("MultiVectorEncoder", "known are SentenceTransformer, CrossEncoder"),
+        ("MultiVectorEncoder", "known are SentenceTransformer, CrossEncoder, SparseEncoder"),
     ] {
         write(&embedding, SETTINGS, json!({"model_type": saved}));
         let error = read_modules(embedding.path()).unwrap_err();
@@ -110,4 +110,95 @@ fn a_dense_module_can_give_the_scores() {
     let wrong = dense(json!({"module_input_name": "token_embeddings", "module_output_name": "scores"}));
     let error = scores(&cross_encoder(&[mean(), wrong], json!({}))).unwrap_err().to_string();
     assert!(error.contains("module_output_name \"scores\": \"token_embeddings\" is read"), "{error}");
+}
+
+fn weights(folder: &TempDir) -> Result<Modules> {
+    super::super::read_modules(folder.path(), Class::SparseEncoder)
+}
+
+/// The settings of a folder that sentence-transformers saved as a SparseEncoder.
+fn sparse_encoder(modules: &[(&str, Value)], transformer: Value) -> TempDir {
+    let folder = model(modules);
+    write(&folder, SETTINGS, json!({"model_type": "SparseEncoder"}));
+    write(&folder, TRANSFORMER, transformer);
+    folder
+}
+
+fn fill_mask() -> Value {
+    json!({"transformer_task": "fill-mask", "module_output_name": "token_embeddings",
+        "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}}})
+}
+
+fn splade(mode: PoolMode, twice: bool) -> Head {
+    Head::SpladePooling(SpladePooling { mode, twice })
+}
+
+#[test]
+fn a_bare_masked_language_model_gives_splade_vectors() {
+    let folder = TempDir::new().unwrap();
+    for (classes, known) in [(json!(["AnyForMaskedLM"]), true), (json!(["AnyModel"]), false), (Value::Null, false)] {
+        write(&folder, "config.json", json!({"architectures": classes}));
+        match weights(&folder) {
+            Ok(modules) if known => {
+                assert_eq!((modules.task, modules.listed), (Some(Task::Words), false));
+                assert_eq!(modules.heads, [splade(PoolMode::Max, false)]);
+            }
+            other => {
+                let error = other.unwrap_err().to_string();
+                assert!(!known && error.contains("without modules.json a ...ForMaskedLM is expected there"), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn sparse_encoders_have_a_head_for_words_and_splade_pooling() {
+    for (config, head) in [
+        (json!({}), splade(PoolMode::Max, false)),
+        (json!({"pooling_strategy": "sum", "activation_function": "log1p_relu"}), splade(PoolMode::Sum, true)),
+        (
+            json!({"pooling_strategy": "max", "activation_function": "relu", "embedding_dimension": 30}),
+            splade(PoolMode::Max, false),
+        ),
+        (json!({"pooling_strategy": "max", "word_embedding_dimension": null}), splade(PoolMode::Max, false)),
+    ] {
+        let folder = sparse_encoder(&[("SpladePooling", config)], fill_mask());
+        let modules = weights(&folder).unwrap();
+        assert_eq!((modules.task, modules.listed, &modules.heads[..]), (Some(Task::Words), true, &[head][..]));
+        // Older versions had a class for the first module, and no task in its settings.
+        write(&folder, TRANSFORMER, json!({"max_seq_length": 16}));
+        let rows = [
+            row("", "sentence_transformers.sparse_encoder.models.MLMTransformer.MLMTransformer"),
+            row("1_SpladePooling", "sentence_transformers.sparse_encoder.models.SpladePooling.SpladePooling"),
+        ];
+        list(&folder, &json!(rows));
+        assert_eq!(weights(&folder).unwrap(), modules);
+        let error = read_modules(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("model_type \"SparseEncoder\": SparseEncoder loads it"), "{error}");
+    }
+}
+
+#[test]
+fn sparse_encoders_of_other_kinds_are_refused() {
+    let pooling = |config: Value| ("SpladePooling", config);
+    for (modules, transformer, problem) in [
+        (vec![mean()], fill_mask(), "modules [\"Pooling\"] of a SparseEncoder: SpladePooling alone is known"),
+        (vec![pooling(json!({})), ("Normalize", Value::Null)], fill_mask(), "[\"SpladePooling\", \"Normalize\"]"),
+        (
+            vec![pooling(json!({}))],
+            json!({"transformer_task": "text-generation"}),
+            "only \"feature-extraction\" or \"fill-mask\" is known",
+        ),
+        (vec![pooling(json!({"pooling_strategy": "mean"}))], fill_mask(), "\"mean\": known are max, sum"),
+        (vec![pooling(json!({"activation_function": "gelu"}))], fill_mask(), "\"gelu\": known are relu, log1p_relu"),
+        (vec![("SparseAutoEncoder", json!({}))], json!({}), "of sparse encoders those with a head for words"),
+    ] {
+        let error = weights(&sparse_encoder(&modules, transformer)).unwrap_err();
+        assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+        assert!(error.to_string().contains(problem), "{error}");
+    }
+    for config in [json!({"pooling_strategy": 1}), json!({"embedding_dimension": 0}), Value::Null] {
+        let error = weights(&sparse_encoder(&[pooling(config)], fill_mask())).unwrap_err();
+        assert!(matches!(error, Error::ModelFormat { .. }), "{error}");
+    }
 }

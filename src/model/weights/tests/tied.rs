@@ -1,10 +1,11 @@
 use super::*;
-use crate::model::task_head::{Step, TaskHead};
+use crate::model::task_head::{Step, Task, TaskHead};
 
 /// Sizes of the tensors that a head with a decoder reads, in a checkpoint of tensors with 1, 2, 3, ... elements.
 fn sizes(names: &[&str]) -> Result<Vec<(String, usize)>> {
     let tied = [["pooler.decoder.weight", "words"], ["pooler.decoder.bias", "pooler.bias"]];
     let head = TaskHead {
+        task: Task::Words,
         steps: vec![Step::linear("pooler.decoder", 3)],
         tied: tied.map(|pair| pair.map(str::to_owned)).into(),
     };

@@ -1,0 +1,249 @@
+"""`SparseEncoder`: one weight per word of each text, with sentence-transformers' names and numbers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from grilly.inputs import as_list, check_options, positive
+from grilly.outputs import stored, to_tensor
+from grilly.sentence_transformer.aliases import arguments_of, texts_by_any_name
+from grilly.sentence_transformer.arguments import Arguments
+from grilly.sentence_transformer.calls import Calls, progress
+from grilly.sentence_transformer.encoding import Texts
+from grilly.sentence_transformer.moving import Moving
+from grilly.sentence_transformer.names import refuse
+from grilly.sparse import Floats, SparseRows, most_active
+from grilly.sparse_weights import SparseWeights
+
+__all__ = ["SparseEncoder"]
+
+# Texts whose whole rows are in memory at a time.
+PART = 1024
+
+
+class SparseEncoder(Calls, SparseWeights, Moving):
+    """A SPLADE model, with the interface of `sentence_transformers.SparseEncoder`, without torch.
+
+    `w_j = max_t log(1 + max(logit_tj, 0))` over the tokens t of a text, for each word j of the vocabulary, with the
+    logits of a masked-language head; or the sum over t.
+
+    Args:
+        model_name_or_path: A folder, a name on the Hugging Face hub, or a bare name there of the organisation
+            sparse-encoder; see `grilly.hub.resolve`.
+        device: As for `SentenceTransformer`, like all arguments but the next two; `truncate_dim` is not one of them.
+        similarity_fn_name: `"cosine"`, `"dot"`, `"euclidean"` or `"manhattan"`; default: the model's own, else dot.
+        max_active_dims: Maximum weights of a text other than zero; default: the model's own, usually all.
+
+    Attributes:
+        max_active_dims: As above, or None; may be changed.
+        model_name: The name as it was given; also `device`, `dtype`, `prompts`, `default_prompt_name`, `tokenizer` and
+            `config`, as for `SentenceTransformer`.
+
+    Raises:
+        ModelFormatError: The folder cannot be used (also a `ValueError`); `WeightsError` for its tensors, such as a
+            head that is missing.
+        UnsupportedError: An architecture without a known head, or a module such as SparseAutoEncoder.
+
+    Other errors are those of `SentenceTransformer`. The object is a context manager, like that one.
+
+    Source: `sentence_transformers.SparseEncoder`, version 6.2.
+
+    Example:
+        >>> from grilly import SparseEncoder
+        >>> with SparseEncoder(splade, device="cpu") as model:
+        ...     embeddings = model.encode(["A cat sits on the mat.", "A kitten rests on a rug."])
+        ...     embeddings.shape, model.similarity(embeddings, embeddings).shape
+        ((2, 600), (2, 2))
+    """
+
+    kind = "SparseEncoder"
+    default_huggingface_organization = "sparse-encoder"
+    kept = (*SparseWeights.kept, "max_active_dims")
+
+    def __init__(
+        self,
+        model_name_or_path: str | os.PathLike[str] | None = None,
+        *,
+        modules: Any = None,
+        device: Any = None,
+        prompts: dict[str, str] | None = None,
+        default_prompt_name: str | None = None,
+        cache_folder: str | os.PathLike[str] | None = None,
+        trust_remote_code: bool = False,
+        revision: str | None = None,
+        local_files_only: bool = False,
+        token: bool | str | None = None,
+        model_kwargs: dict[str, Any] | None = None,
+        processor_kwargs: dict[str, Any] | None = None,
+        config_kwargs: dict[str, Any] | None = None,
+        model_card_data: Any = None,
+        backend: str = "torch",
+        similarity_fn_name: Any = None,
+        max_active_dims: int | None = None,
+        tokenizer_kwargs: dict[str, Any] | None = None,
+        dtype: Any = None,
+        max_seq_length: int | None = None,
+        num_threads: int | None = None,
+        memory_limit: int | None = None,
+    ) -> None:
+        most = None if max_active_dims is None else positive(max_active_dims, "max_active_dims")
+        self._load(Arguments.of(locals(), name=model_name_or_path))
+        self.max_active_dims = self._core.configured[5] if most is None else most
+        self._say(f"backend={backend!r} is this package's own engine, on {self.backend}: {self.device_name}")
+
+    @texts_by_any_name
+    def encode(
+        self,
+        inputs: Texts,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        batch_size: int = 32,
+        show_progress_bar: bool | None = None,
+        convert_to_tensor: bool = False,
+        convert_to_sparse_tensor: bool = True,
+        save_to_cpu: bool = False,
+        device: Any = None,
+        max_active_dims: int | None = None,
+        pool: dict[str, Any] | None = None,
+        chunk_size: int | None = None,
+        **options: Any,
+    ) -> Any:
+        """Sparse embeddings of `inputs`: `pool(log(1 + max(head(encoder(prompt + text)), 0)))`.
+
+        Args:
+            inputs: A str, or a list, tuple or NumPy array of str; also under the names `sentences` and `texts`.
+            prompt_name: Name of a prompt in `prompts`.
+            prompt: A prompt itself; takes precedence over `prompt_name`.
+            batch_size: Maximum texts per batch. No number depends on it.
+            show_progress_bar: Whether to show a tqdm bar; None: if the logger `grilly` logs at level INFO.
+            convert_to_tensor: True returns a torch tensor on the CPU, where torch is installed; the default there.
+            convert_to_sparse_tensor: Whether zeros are left out: a `grilly.sparse.SparseRows`, or a tensor in COO
+                layout. False returns a whole array, or a whole tensor.
+            save_to_cpu: Accepted; results are on the CPU.
+            device: The device for this call only; a list of devices acts as a pool.
+            max_active_dims: Maximum weights other than zero in this call; default: `self.max_active_dims`.
+            pool: Returned by `start_multi_process_pool`; the rows are the same without.
+            chunk_size: Accepted with a pool; no number depends on it.
+            **options: `task`, which chooses among the routes of a Router.
+
+        Returns:
+            `(N, V)`, or `(V,)` for a str, for V words: float32, float16 for a model of that type; an empty list gives
+            no rows.
+
+        Raises:
+            InvalidTypeError: An item is not a str (also a `TypeError`).
+            InvalidArgumentError: An invalid value, an unknown keyword, a lone surrogate (also a `ValueError`).
+            NotFiniteError: A weight is NaN or infinite.
+            UnusableError: After `close()` or a fork.
+
+        Source: `sentence_transformers.SparseEncoder.encode`, version 6.2.
+
+        Example:
+            >>> splade_model.encode("A cat.", convert_to_sparse_tensor=False).shape
+            (600,)
+        """
+        return self._sparse(locals())
+
+    @arguments_of(encode)
+    def encode_query(self, inputs: Texts, **options: Any) -> Any:
+        """`encode` with the prompt called `query`, unless one is given.
+
+        Arguments and results are those of `encode`.
+
+        Source: `sentence_transformers.SparseEncoder.encode_query`, version 6.2.
+
+        Example:
+            >>> splade_model.encode_query("Where is the cat?").shape
+            (600,)
+        """
+        return self._sparse({"inputs": inputs} | options, "query")
+
+    @arguments_of(encode)
+    def encode_document(self, inputs: Texts, **options: Any) -> Any:
+        """`encode` with the first existing prompt of `document`, `passage` and `corpus`, unless one is given.
+
+        Arguments and results are those of `encode`.
+
+        Source: `sentence_transformers.SparseEncoder.encode_document`, version 6.2.
+
+        Example:
+            >>> splade_model.encode_document("On the mat.").shape
+            (600,)
+        """
+        return self._sparse({"inputs": inputs} | options, "document")
+
+    def _sparse(self, given: Mapping[str, Any], task: str | None = None) -> Any:
+        """The result of the three methods from their arguments."""
+        options = given.get("options", {})
+        check_options("encode", options, self._core.call_options)
+        inputs, route = self._task(given["inputs"], options, task)
+        size = positive(given["batch_size"], "batch_size")
+        most = given["max_active_dims"]
+        most = self.max_active_dims if most is None else positive(most, "max_active_dims")
+        prefix = self._prompt(given["prompt"], given["prompt_name"], task)
+        items, single = as_list(inputs)
+        core = self._core_on(self._one_device(given["device"], given["pool"], given["chunk_size"]))
+        dtype = core.dtype_for(route)
+
+        def weights(texts: list[Any], advance: Any) -> Floats:
+            rows = core.encode(texts, prefix, size, False, advance, route)[0]
+            return stored(rows if most is None else most_active(rows, most), dtype)
+
+        tensors = given["convert_to_tensor"]
+        with progress(len(items), given["show_progress_bar"]) as advance:
+            if not given["convert_to_sparse_tensor"]:
+                dense = weights(items, advance)
+                dense = dense[0] if single else dense
+                return to_tensor(dense, dtype) if tensors else dense
+            # Whole rows of a part of the texts at a time: their zeros take most of the memory.
+            starts = range(0, max(len(items), 1), PART)
+            parts = [SparseRows.of(weights(items[start : start + PART], after(start, advance))) for start in starts]
+        rows = SparseRows.stack(parts)
+        rows = rows[0] if single else rows
+        return rows.to_torch(dtype) if tensors else rows
+
+    # ----------------------------------------------------------------------------------------------- what the model is
+
+    def get_embedding_dimension(self) -> int:
+        """Words of the vocabulary: columns of an embedding.
+
+        Example:
+            >>> splade_model.get_embedding_dimension()
+            600
+        """
+        return self._core.dimension
+
+    def get_sentence_embedding_dimension(self) -> int:
+        """The same as `get_embedding_dimension`.
+
+        Example:
+            >>> splade_model.get_sentence_embedding_dimension()
+            600
+        """
+        return self.get_embedding_dimension()
+
+    def set_pooling_include_prompt(self, include_prompt: bool) -> None:
+        """No effect: SpladePooling pools the prompt's tokens, too.
+
+        Example:
+            >>> splade_model.set_pooling_include_prompt(False)
+        """
+
+    @property
+    def splade_pooling_chunk_size(self) -> int | None:
+        """None; setting it has no effect: logits are never computed for more than a slice of the words at a time."""
+        return None
+
+    @splade_pooling_chunk_size.setter
+    def splade_pooling_chunk_size(self, value: int | None) -> None:
+        pass
+
+
+refuse(SparseEncoder, dict.fromkeys(("save", "save_pretrained"), "the files are those of the model's folder: copy it"))
+
+
+def after(start: int, advance: Any) -> Any:
+    """A callback for the number of texts done after `start` others; None without one."""
+    return None if advance is None else lambda done: advance(start + done)
