@@ -1,6 +1,6 @@
 //! A graph of operations over inputs and weights, in the order in which they were added.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::dtype::DType;
 use crate::ops::{Cast, Counts, Dim, Op, Shape, Work};
@@ -90,6 +90,8 @@ pub struct Graph {
     pub lengths: Vec<(Dim, ValueId)>,
     /// Values that are others after a node has written in their place.
     updates: Vec<ValueId>,
+    /// The constants of the model, by name.
+    weights: HashMap<String, Vec<ValueId>>,
 }
 
 impl Graph {
@@ -153,11 +155,14 @@ impl Graph {
                 && value.shape == shape
                 && matches!(&value.source, Source::Weight(weight) if weight.parts == parts)
         };
-        if let Some(known) = self.values.iter().position(same) {
-            return ValueId(known);
-        }
         let name = parts.iter().map(|part| part.name.as_str()).collect::<Vec<_>>().join("+");
-        self.push(Value { name, shape, dtype, source: Source::Weight(Weight { parts }) })
+        let named = self.weights.get(&name).into_iter().flatten();
+        if let Some(known) = named.copied().find(|id| same(self.value(*id))) {
+            return known;
+        }
+        let id = self.push(Value { name: name.clone(), shape, dtype, source: Source::Weight(Weight { parts }) });
+        self.weights.entry(name).or_default().push(id);
+        id
     }
 
     /// Adds an operation and returns its first result.

@@ -58,32 +58,34 @@ def dense(model: SparseEncoder, texts, **options) -> np.ndarray:
     return model.encode(texts, convert_to_sparse_tensor=False, **options)
 
 
+@pytest.fixture(scope="module")
+def rows(model, sentences) -> np.ndarray:
+    return dense(model, sentences)
+
+
 def test_a_text(model, name, sentences, golden, bound):
     """The cheapest test that dispatches what the head does; tests/modes.py runs it again."""
     expected = golden[f"words/{name}/rows"]
     assert np.abs(dense(model, sentences[0]) - expected[0]).max() <= bound * np.abs(expected).max()
 
 
-def test_embeddings(model, sentences, name, device, dtype, golden, bound):
-    rows = dense(model, sentences)
+def test_embeddings(model, rows, name, device, dtype, golden, bound):
     assert model.backend == device and model.dtype == dtype
     assert rows.dtype == (np.float16 if dtype == "float16" else np.float32)
     assert error(rows, golden[f"words/{name}/rows"]) <= bound
 
 
-def test_zeros_are_the_references(model, sentences, name, golden, bound):
+def test_zeros_are_the_references(rows, name, golden, bound):
     """A word has weight zero where its largest logit is not positive, but for the rounding of logits next to zero."""
-    rows, expected = dense(model, sentences), golden[f"words/{name}/rows"]
+    expected = golden[f"words/{name}/rows"]
     differ = (rows != 0) != (expected != 0)
     assert (expected == 0).any() and np.maximum(rows, expected)[differ].max(initial=0) <= bound * expected.max()
 
 
-def test_same_bits_in_any_batch_and_order_and_alone(model, sentences, slow):
-    some = sentences[::4] if slow else sentences
-    rows = dense(model, some)
-    order = list(range(len(some)))
+def test_same_bits_in_any_batch_and_order_and_alone(model, rows, sentences, slow):
+    order = list(range(len(rows)))[:: 4 if slow else 1]
     random.Random(3).shuffle(order)
-    shuffled = [some[index] for index in order]
+    shuffled = [sentences[index] for index in order]
     for batch_size in (1, 7):
         assert same_bits(dense(model, shuffled, batch_size=batch_size), rows[order]), batch_size
     assert same_bits(dense(model, shuffled[0]), rows[order[0]])

@@ -156,8 +156,10 @@ fn the_class_is_the_named_one_or_that_of_the_model() {
     // This tokenizer.json itself puts a space before the text, has no splitting and no template.
     let (bytes, as_it_is) = (Some(vec![0, 4, 7, 2]), Some(vec![7, 7]));
     assert_eq!(kind(None, json!({"model_type": "roberta"})), bytes);
-    assert_eq!(kind(None, json!({"model_type": "gpt2"})), Some(vec![4, 7]));
-    assert_eq!(kind(None, json!({"model_type": "gpt_neo"})), as_it_is);
+    for name in ["gpt2", "gpt_neo"] {
+        assert_eq!(kind(None, json!({"model_type": name})), Some(vec![4, 7]), "{name}");
+    }
+    assert_eq!(kind(None, json!({"model_type": "gpt_neox"})), as_it_is);
     assert_eq!(kind(None, json!({"model_type": "xlm-roberta"})), None);
     assert_eq!(kind(None, json!({"model_type": "bert", "tokenizer_class": "RobertaTokenizer"})), bytes);
     assert_eq!(kind(Some("LongformerTokenizerFast"), json!({"model_type": "xlm-roberta"})), bytes);
