@@ -1,10 +1,11 @@
 //! Uploads weights to the device through a ring of staging buffers, straight from the checkpoint's mapped file.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, Builder};
 
 use super::memory::{Arena, Budget};
-use super::raw::{Buffer, Device, Kind, Recording, Slice, Ticket, Timing};
+use super::raw::{Buffer, Device, Kind, Recording, Slice, Ticket, Timing, lock};
 use super::record::Commands;
 use crate::dtype::DType;
 use crate::graph::{Graph, Source, ValueId};
@@ -16,6 +17,10 @@ use crate::{Error, Result};
 /// One is filled while the device reads the other.
 const SEGMENTS: usize = 2;
 const SEGMENT_BYTES: u64 = 4 << 20;
+/// Threads that fill a segment: one converts fewer bytes per second than the bus moves.
+const THREADS: usize = 4;
+/// Elements that a thread converts at a time.
+const PIECE: usize = 1 << 16;
 
 /// Uploads `weights` to new regions of device memory, in that order, in their values' stored types and with their parts
 /// stacked.
@@ -63,6 +68,28 @@ pub(super) fn upload(
     Ok(arena)
 }
 
+/// As [`TensorView::read`], with several threads where there are many elements.
+fn read(tensor: &TensorView<'_>, first: usize, dtype: DType, memory: &mut [u8]) {
+    let threads = match memory.len().div_ceil(dtype.bytes(PIECE)).min(THREADS) {
+        0 | 1 => 1,
+        most => thread::available_parallelism().map_or(1, |n| n.get()).min(most),
+    };
+    let rest = Mutex::new(memory.chunks_mut(dtype.bytes(PIECE)).enumerate());
+    let next = || lock(&rest).next();
+    let work = || {
+        while let Some((number, piece)) = next() {
+            tensor.read(first + number * PIECE, dtype, piece);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            // A thread that the system refuses leaves its share to the others.
+            let _ = Builder::new().name("grilly-weights".into()).spawn_scoped(scope, work);
+        }
+        work();
+    });
+}
+
 struct Segment {
     buffer: Arc<Buffer>,
     recording: Recording,
@@ -103,7 +130,7 @@ impl<'a> Ring<'a> {
             }
             let count = room.min(tensor.elements() - first);
             let bytes = dtype.bytes(count) as u64;
-            segment.buffer.map(segment.filled, bytes, |memory| tensor.read(first, dtype, memory))?;
+            segment.buffer.map(segment.filled, bytes, |memory| read(tensor, first, dtype, memory))?;
             let from = Slice { buffer: segment.buffer.clone(), offset: segment.filled, bytes };
             segment.copies.copy(from, Slice { bytes, ..target.clone() });
             segment.filled += bytes;
