@@ -28,11 +28,11 @@ def some(lengths, slow):
 
 @pytest.fixture(scope="module")
 def sample(lengths, slow, some):
-    """The texts of `embeddings`: all, or every tenth of at most 64 tokens, one of the longest and `some`."""
+    """The texts of `embeddings`: all, or every twentieth of at most 64 tokens, one of the longest and `some`."""
     if not slow:
         return list(range(len(lengths)))
-    tenth = (index for index in range(0, len(lengths), 10) if lengths[index] <= 64)
-    return sorted({*tenth, lengths.index(max(lengths)), *some})
+    few = (index for index in range(0, len(lengths), 20) if lengths[index] <= 64)
+    return sorted({*few, lengths.index(max(lengths)), *some})
 
 
 @pytest.fixture(scope="module")
