@@ -2,6 +2,21 @@
 
 import numpy as np
 
+FLOAT32 = 1e-5  # of `error`; torch's own float32 is within 5.1e-6 of every golden file's numbers
+NARROW = 1.5  # times the error of the reference in the same type, which the golden file holds
+TYPES = ("float32", "float16", "bfloat16")
+
+
+def error(rows: np.ndarray, expected: np.ndarray) -> float:
+    """`max|a - b| / max|b|`."""
+    assert rows.shape == expected.shape
+    return float(np.abs(rows.astype(np.float64) - expected).max() / np.abs(expected).max())
+
+
+def bound(golden: dict[str, np.ndarray], name: str, dtype: str) -> float:
+    """The largest error of a type: for 16 bits by that of the reference, `name/dtype` in the golden file."""
+    return FLOAT32 if dtype == "float32" else NARROW * golden[f"{name}/{dtype}"]
+
 
 def padded(rows) -> np.ndarray:
     """Token ids of each text as one array, filled up with -1."""

@@ -8,11 +8,9 @@ import pytest
 from grilly import SentenceTransformer, VulkanSentenceTransformer
 
 from . import families
-from .golden import per_text, same_bits
+from .golden import FLOAT32, NARROW, TYPES, per_text, same_bits
 
 DECODERS = [name for name in families.table() if families.decodes(name)]
-FLOAT32 = 1e-5  # max|a-b| / max|b|; torch's own float32 is within 1.3e-6 of these goldens
-NARROW = 1.5  # times the error of transformers in the same type, which the golden file holds
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +29,7 @@ def folder(name, tmp_path_factory):
     return families.build(name, tmp_path_factory.mktemp("decoders"))
 
 
-@pytest.fixture(scope="module", params=["float32", "float16", "bfloat16"])
+@pytest.fixture(scope="module", params=TYPES)
 def dtype(request) -> str:
     return request.param
 

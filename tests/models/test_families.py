@@ -10,21 +10,10 @@ from conftest import LONG
 from grilly import VulkanSentenceTransformer, _core
 
 from . import device_process, families
-from .golden import normalized, per_text, same_bits
+from .golden import FLOAT32, TYPES, error, normalized, per_text, same_bits
+from .golden import bound as bound_of
 
 TABLE = families.table()
-FLOAT32 = 1e-5  # max|a-b| / max|b|; torch's own float32 is within 4e-7 of these goldens
-NARROW = 1.5  # times the error of transformers in the same type, which the golden file holds
-TYPES = ("float32", "float16", "bfloat16")
-
-#: The first checkpoint of each family.
-FIRST = set({row["files"]["config.json"]["model_type"]: name for name, row in reversed(TABLE.items())}.values())
-
-
-def error(rows: np.ndarray, expected: np.ndarray) -> float:
-    assert rows.shape == expected.shape
-    rows = rows.astype(np.float64)
-    return float(np.abs(rows - expected).max() / np.abs(expected).max())
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +43,8 @@ def dtype(request) -> str:
 
 
 @pytest.fixture(scope="module")
-def model(name, folder, device, dtype, slow):
-    if slow and dtype != "float32" and name not in FIRST:
-        pytest.skip("16 bits on a software driver: one checkpoint of each family here, all in `make test-long`")
+def model(name, folder, device, dtype, need_width):
+    need_width(TABLE, name, dtype)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GRILLY_STRICT", "1")
         with VulkanSentenceTransformer(folder, device=device, dtype=dtype) as model:
@@ -65,7 +53,7 @@ def model(name, folder, device, dtype, slow):
 
 @pytest.fixture(scope="module")
 def bound(name, dtype, golden) -> float:
-    return FLOAT32 if dtype == "float32" else NARROW * golden[f"{name}/{dtype}"]
+    return bound_of(golden, name, dtype)
 
 
 def test_a_text(model, name, sentences, golden, bound):

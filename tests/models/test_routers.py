@@ -11,11 +11,10 @@ from grilly import SentenceTransformer, VulkanSentenceTransformer, stats
 from grilly.errors import InvalidArgumentError, InvalidTypeError, ModelFormatError, UnsupportedError, WeightsError
 
 from . import families, routers
-from .golden import same_bits
+from .golden import TYPES, error, same_bits
+from .golden import bound as bound_of
 from .spoil import change_json, rewrite
 
-FLOAT32 = 1e-5
-NARROW = 1.5  # times the error of sentence-transformers in the same type, which the golden file holds
 TABLE = routers.table()
 
 
@@ -46,12 +45,7 @@ def own(name, tmp_path):
     return routers.build(name, tmp_path)
 
 
-def error(rows: np.ndarray, expected: np.ndarray) -> float:
-    assert rows.shape == expected.shape
-    return float(np.abs(rows.astype(np.float64) - expected).max() / np.abs(expected).max())
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", TYPES)
 def test_each_route(folder, name, device, dtype, golden, sentences, monkeypatch):
     monkeypatch.setenv("GRILLY_STRICT", "1")
     before = stats()["fallbacks"]
@@ -60,7 +54,7 @@ def test_each_route(folder, name, device, dtype, golden, sentences, monkeypatch)
         for task in TABLE[name]["tasks"]:
             rows = model.encode(sentences, normalize_embeddings=False, task=task)
             assert rows.dtype == (np.float16 if dtype == "float16" else np.float32)
-            bound = FLOAT32 if dtype == "float32" else NARROW * golden[f"{name}/{task}/{dtype}"]
+            bound = bound_of(golden, f"{name}/{task}", dtype)
             assert error(rows, golden[f"{name}/{task}/rows"]) <= bound, task
             few = model.encode(sentences[::-7], batch_size=2, normalize_embeddings=False, task=task)
             assert same_bits(few, rows[::-7])

@@ -9,8 +9,8 @@ from grilly import CrossEncoder
 from grilly.scores import identity
 
 from . import families, heads
-from .golden import per_text, same_bits
-from .test_families import FLOAT32, NARROW, TYPES, error
+from .golden import FLOAT32, TYPES, error, per_text, same_bits
+from .golden import bound as bound_of
 
 TABLE = heads.table()["scores"]
 
@@ -42,9 +42,8 @@ def dtype(request) -> str:
 
 
 @pytest.fixture(scope="module")
-def model(name, folder, device, dtype, slow):
-    if slow and dtype != "float32" and name.rpartition("-")[0] in TABLE:
-        pytest.skip("16 bits on a software driver: one checkpoint of each family here, all in `make test-long`")
+def model(name, folder, device, dtype, need_width):
+    need_width(TABLE, name, dtype)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GRILLY_STRICT", "1")
         with CrossEncoder(folder, device=device, dtype=dtype) as model:
@@ -53,7 +52,7 @@ def model(name, folder, device, dtype, slow):
 
 @pytest.fixture(scope="module")
 def bound(name, dtype, golden) -> float:
-    return FLOAT32 if dtype == "float32" else NARROW * golden[f"scores/{name}/{dtype}"]
+    return bound_of(golden, f"scores/{name}", dtype)
 
 
 def logits(model: CrossEncoder, pairs, **options) -> np.ndarray:

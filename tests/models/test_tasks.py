@@ -9,11 +9,10 @@ from grilly import SentenceTransformer, VulkanSentenceTransformer, stats
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError, WeightsError
 
 from . import families
-from .golden import same_bits
+from .golden import TYPES, error, same_bits
+from .golden import bound as bound_of
 from .spoil import change_json, rewrite
 
-FLOAT32 = 1e-5
-NARROW = 1.5  # times the error of the reference in the same type, which the golden file holds
 NAMES = [name for name, row in families.table().items() if "tasks" in row]
 
 
@@ -43,12 +42,7 @@ def folder(name, tmp_path_factory):
     return families.build(name, tmp_path_factory.mktemp("tasks"))
 
 
-def error(rows: np.ndarray, expected: np.ndarray) -> float:
-    assert rows.shape == expected.shape
-    return float(np.abs(rows.astype(np.float64) - expected).max() / np.abs(expected).max())
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", TYPES)
 def test_each_task_has_its_weights(folder, name, tasks, device, dtype, golden, sentences, monkeypatch):
     monkeypatch.setenv("GRILLY_STRICT", "1")
     before = stats()["fallbacks"]
@@ -57,12 +51,12 @@ def test_each_task_has_its_weights(folder, name, tasks, device, dtype, golden, s
         for task in tasks:
             rows = model.encode(sentences, normalize_embeddings=False, task=task)
             assert rows.dtype == (np.float16 if dtype == "float16" else np.float32)
-            bound = FLOAT32 if dtype == "float32" else NARROW * golden[f"{name}/{task}/{dtype}"]
+            bound = bound_of(golden, f"{name}/{task}", dtype)
             assert error(rows, golden[f"{name}/{task}/rows"]) <= bound, task
             alone = model.encode(sentences[3], normalize_embeddings=False, task=task)
             assert same_bits(alone, rows[3])
         # The weights as they are stay what they were.
-        bound = FLOAT32 if dtype == "float32" else NARROW * golden[f"{name}/{dtype}"]
+        bound = bound_of(golden, name, dtype)
         assert error(model.encode(sentences, normalize_embeddings=False), golden[f"{name}/rows"]) <= bound
     assert stats()["fallbacks"] == before
 

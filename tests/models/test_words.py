@@ -8,8 +8,8 @@ import pytest
 from grilly import SparseEncoder
 
 from . import families, heads
-from .golden import per_text, same_bits
-from .test_families import FLOAT32, NARROW, TYPES, error
+from .golden import TYPES, error, per_text, same_bits
+from .golden import bound as bound_of
 
 TABLE = heads.table()["words"]
 
@@ -51,7 +51,7 @@ def model(folder, device, dtype):
 
 @pytest.fixture(scope="module")
 def bound(name, dtype, golden) -> float:
-    return FLOAT32 if dtype == "float32" else NARROW * golden[f"words/{name}/{dtype}"]
+    return bound_of(golden, f"words/{name}", dtype)
 
 
 def dense(model: SparseEncoder, texts, **options) -> np.ndarray:
