@@ -18,6 +18,7 @@ use ndarray::Array2;
 
 use crate::backend::BackendKind;
 use crate::dtype::DType;
+use crate::graph::shaders::Float32Products;
 use crate::model::config::SentenceConfig;
 use crate::model::dtype::DTypeChoice;
 use crate::model::heads::{Class, Modules};
@@ -48,6 +49,8 @@ pub struct LoadOptions {
     pub default_task: Option<String>,
     /// What is computed.
     pub class: Class,
+    /// How float32 products run on a GPU with matrix cores; `None` for the process' choice.
+    pub float32_products: Option<Float32Products>,
 }
 
 impl Default for LoadOptions {
@@ -60,6 +63,7 @@ impl Default for LoadOptions {
             memory_limit: None,
             default_task: None,
             class: Class::default(),
+            float32_products: None,
         }
     }
 }

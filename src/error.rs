@@ -162,14 +162,17 @@ pub enum Error {
     Interrupted,
 }
 
-/// The one of three values that `name` names, for the setting or argument called `what`.
+/// The one of a few values that `name` names, for the setting or argument called `what`.
 ///
 /// # Errors
 /// `InvalidArgument` listing the names.
-pub fn named<T>(what: &str, name: &str, known: [(&str, T); 3]) -> Result<T> {
-    let [a, b, c] = [0, 1, 2].map(|place| known[place].0);
+pub fn named<T, const N: usize>(what: &str, name: &str, known: [(&str, T); N]) -> Result<T> {
+    let names = known.each_ref().map(|(name, _)| format!("{name:?}"));
     let found = known.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value);
-    found.ok_or_else(|| Error::InvalidArgument(format!("{what} is {name:?}, expected {a:?}, {b:?} or {c:?}")))
+    found.ok_or_else(|| {
+        let (last, first) = names.split_last().expect("names");
+        Error::InvalidArgument(format!("{what} is {name:?}, expected {} or {last}", first.join(", ")))
+    })
 }
 
 /// A parser's message, shortened to 200 characters: it may quote a value of any length between the problem and its

@@ -1,7 +1,8 @@
 """Hashes of every result of the case table and of the fixture's embeddings, to compare two builds in bits.
 
 `PYTHONPATH=OLD python tests/hashes.py old.json`, `PYTHONPATH=NEW python tests/hashes.py new.json`, each with
-`--device vulkan` or `--device cpu`; then `python tests/hashes.py old.json new.json` names the rows that differ and
+`--device vulkan` or `--device cpu`, and with `--float32-products plain` for a build that splits them on matrix cores
+beside one that does not; then `python tests/hashes.py old.json new.json` names the rows that differ and
 exits with 1 if there are any. A row of the case table is op and name, one of embeddings is model and element type. Any
 NaN counts as the one NaN.
 """
@@ -101,7 +102,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="one to write, or two to compare")
     parser.add_argument("--device", default="cpu", help="cpu, vulkan or vulkan:N")
+    parser.add_argument("--float32-products", choices=["split", "plain"], help="of a build that has the choice")
     given = parser.parse_args()
+    if given.float32_products:
+        import grilly
+
+        grilly.configure(float32_products=given.float32_products)
     if len(given.files) > 2:
         parser.error("one file to write, or two to compare")
     return write(given.files[0], given.device) if len(given.files) == 1 else compare(*given.files)

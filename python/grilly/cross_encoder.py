@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +38,7 @@ class CrossEncoder(Calls, Moving):
             cross-encoder; see `grilly.hub.resolve`.
         device: As for `SentenceTransformer`, like `prompts`, `default_prompt_name`, `cache_folder`,
             `trust_remote_code`, `revision`, `local_files_only`, `token`, `model_kwargs`, `processor_kwargs`,
-            `model_card_data`, `backend`, `dtype`, `num_threads` and `memory_limit`.
+            `model_card_data`, `backend`, `dtype`, `num_threads`, `memory_limit` and `float32_products`.
         config_kwargs: As there; also `num_labels`, and `classifier_dropout`, which changes nothing.
         num_labels: Labels that the model must have; default: those it has.
         max_length: Maximum tokens per pair; default: the model's own.
@@ -98,6 +98,7 @@ class CrossEncoder(Calls, Moving):
         dtype: Any = None,
         num_threads: int | None = None,
         memory_limit: int | None = None,
+        float32_products: Literal["split", "plain"] | None = None,
     ) -> None:
         if activation_fn is not None and not callable(activation_fn):
             raise InvalidTypeError(f"activation_fn is of type {type(activation_fn).__name__}, expected a function")

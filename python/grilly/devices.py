@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from grilly import _core, fallbacks
 
@@ -20,18 +20,30 @@ def vulkan_available() -> bool:
     return any(device["position"] is not None for device in _core.info()["devices"])
 
 
-def configure(*, validation: bool) -> None:
-    """Selects debug or release mode for this process, overriding `GRILLY_DEBUG`; call before Vulkan is first used.
+def configure(*, validation: bool | None = None, float32_products: Literal["split", "plain"] | None = None) -> None:
+    """Selects debug or release mode for this process, and how products of float32 numbers run; None changes nothing.
 
     In debug mode the validation layer is enabled, objects have names, every choice is logged to stderr, users' shaders
     are compiled with debug information and without optimisation, and their `debugPrintfEXT` output is logged if they
     are compiled before Vulkan is first used (else set `GRILLY_DEBUG=printf`).
 
+    Split products, the default, run on matrix cores for float16. A float32 number times a power of two per row is the
+    sum of two float16 numbers, `x = h + 2^-11 l`, and `sum x w = sum h h' + 2^-11 (sum h l' + sum l h')`, in blocks of
+    32 terms that are added in float32. Errors are at most 12 units of `2^-24 sum |x| |w|` (root mean square: 3) where
+    the elements of a row are within `2^28` of its largest; else the same of `2^-24 |x| |w|` (norms). Rows with NaN,
+    infinity, or numbers too large or too small for this have plain sums.
+
     Args:
-        validation: True for debug mode.
+        validation: True for debug mode, overriding `GRILLY_DEBUG`; call before Vulkan is first used.
+        float32_products: `"split"` or `"plain"`, for `grilly.functional`, `grilly.nn` and models loaded afterwards.
+            Without matrix cores for float16, and on the CPU, both are the same.
 
     Raises:
-        UnusableError: Vulkan is in use already (a `RuntimeError`).
+        UnusableError: The mode is chosen, but Vulkan is in use already (a `RuntimeError`).
+        InvalidArgumentError: `float32_products` is another value (a `ValueError`).
+
+    Source: split products: Ootomo and Yokota (2022), "Recovering single precision accuracy from Tensor Cores while
+    surpassing the FP32 theoretical peak performance".
 
     Example:
         >>> import grilly
@@ -40,8 +52,12 @@ def configure(*, validation: bool) -> None:
         ... except RuntimeError as error:
         ...     print("Vulkan is in use" in str(error))
         True
+        >>> grilly.configure(float32_products="plain")
+        >>> grilly.info()["float32_products"]
+        'plain'
+        >>> grilly.configure(float32_products="split")
     """
-    _core.configure(validation)
+    _core.configure(validation, float32_products)
 
 
 def info() -> dict[str, Any]:
@@ -50,8 +66,9 @@ def info() -> dict[str, Any]:
     Returns:
         A dict with `version`; `devices`, a list of dicts in Vulkan's own order, each with `index` (for `VK_GPU_INDEX`),
         `position` (for `"vulkan:N"`, None if unusable), `unusable` (why, or None), `name`, `type`, `driver`, `api`,
-        `memory` (bytes), `features`, `missing` and `limits`; `choice` with `backend`, `name` and `reason`; `cpu` with
-        `threads` and `simd`; and `environment`, the current values of the variables.
+        `memory` (bytes), `features`, `missing`, `limits` and `float32_products` (`"split"` if it can run them on matrix
+        cores); `choice` with `backend`, `name` and `reason`; `cpu` with `threads` and `simd`; `float32_products`, the
+        choice of `grilly.configure`; and `environment`, the current values of the variables.
 
     Raises:
         InvalidArgumentError: `VK_GPU_INDEX` is not a number.
@@ -59,7 +76,7 @@ def info() -> dict[str, Any]:
     Example:
         >>> import grilly
         >>> sorted(grilly.info())
-        ['choice', 'cpu', 'devices', 'environment', 'version']
+        ['choice', 'cpu', 'devices', 'environment', 'float32_products', 'version']
     """
     return _core.info()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from grilly.inputs import as_list, check_options, positive
 from grilly.outputs import stored, to_tensor
@@ -87,6 +87,7 @@ class SparseEncoder(Calls, SparseWeights, Moving):
         max_seq_length: int | None = None,
         num_threads: int | None = None,
         memory_limit: int | None = None,
+        float32_products: Literal["split", "plain"] | None = None,
     ) -> None:
         most = None if max_active_dims is None else positive(max_active_dims, "max_active_dims")
         self._load(Arguments.of(locals(), name=model_name_or_path))

@@ -14,12 +14,24 @@ use grilly::Error;
 use grilly::array::Dispatch;
 use grilly::backend::vulkan;
 use grilly::compiler::{self, CompilerConfig};
-use grilly::graph::shaders::{ATTENTION_OUTPUT, Registry, Row};
+use grilly::graph::shaders::{ATTENTION_OUTPUT, Float32Products, Registry, Row};
 use grilly::model::shaders;
 
-/// Selects debug or release mode before Vulkan is first used.
+/// Selects debug or release mode before Vulkan is first used, and how float32 products run.
 #[pyfunction]
-pub(crate) fn configure(py: Python<'_>, validation: bool) -> PyResult<()> {
+#[pyo3(signature = (validation=None, float32_products=None))]
+pub(crate) fn configure(py: Python<'_>, validation: Option<bool>, float32_products: Option<Name>) -> PyResult<()> {
+    let products: Option<Float32Products> = float32_products.map(|name| name.0.parse()).transpose()?;
+    if let Some(validation) = validation {
+        configure_debug(py, validation)?;
+    }
+    if let Some(products) = products {
+        shaders::change(|registry| registry.float32_products = products);
+    }
+    Ok(())
+}
+
+fn configure_debug(py: Python<'_>, validation: bool) -> PyResult<()> {
     if lock::briefly_without(py, vulkan::in_use) {
         return Err(Error::Unusable(
             "configure: Vulkan is in use already; choose its mode before the first model, array or info()".into(),

@@ -10,6 +10,8 @@ use grilly::backend::cpu;
 use grilly::backend::faults::{self, Fault};
 use grilly::backend::vulkan::{self, Listed};
 use grilly::error::named;
+use grilly::graph::shaders::Float32Products;
+use grilly::model::shaders;
 use grilly::settings::Settings;
 use grilly::stats::COUNTERS;
 
@@ -46,6 +48,7 @@ pub(crate) fn info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     answer.set_item("devices", rows)?;
     answer.set_item("choice", choice)?;
     answer.set_item("cpu", host)?;
+    answer.set_item("float32_products", shaders::read().float32_products.name())?;
     answer.set_item("environment", self::settings(py)?)?;
     Ok(answer)
 }
@@ -68,6 +71,8 @@ fn describe<'py>(py: Python<'py>, device: &Listed) -> PyResult<Bound<'py, PyDict
     set_fields!(row, facts; vendor, driver);
     row.set_item("api", format!("{}.{}.{}", facts.api.0, facts.api.1, facts.api.2))?;
     set_fields!(row, facts; memory, missing);
+    let products = if facts.splits_float32() { Float32Products::Split } else { Float32Products::Plain };
+    row.set_item("float32_products", products.name())?;
     row.set_item("features", facts.features.iter().map(|feature| feature.name()).collect::<Vec<_>>())?;
     let limits = PyDict::new(py);
     set_fields!(limits, facts; storage_buffer_range, storage_buffer_alignment, allocation, shared_memory, invocations);

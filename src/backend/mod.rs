@@ -241,6 +241,10 @@ pub trait Backend: Send + Sync {
     fn kind(&self) -> BackendKind;
     /// The device's name, for display.
     fn device_name(&self) -> &str;
+    /// Whether the device has matrix cores on which float32 products can run.
+    fn splits_float32(&self) -> bool {
+        false
+    }
     /// Loads the weights and prepares everything that does not depend on a batch.
     ///
     /// # Errors

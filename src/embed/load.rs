@@ -125,7 +125,10 @@ impl Loading<'_> {
         let of_decoder = |name: &str| spec.decoder.as_ref().is_some_and(|decoder| name.starts_with(&decoder.prefix));
         let checked = weights.check(&needed, |name| !of_decoder(name));
         checked.map_err(|error| with_remedy(error, &weights, &model_type))?;
-        let shaders = shaders::read();
+        let mut shaders = shaders::read();
+        if let Some(products) = options.float32_products {
+            Arc::make_mut(&mut shaders).float32_products = products;
+        }
         let stages = built.into_iter().map(|built| Stage::new(self.place(), built, &model_type, &shaders));
         let encoders: Vec<Stage> = stages.collect();
         log::debug!(target: "grilly", "plan of {}:\n{}", folder.display(), encoders[0].plan);

@@ -130,6 +130,11 @@ impl Runner {
         Ok(program.insert(prepared).clone())
     }
 
+    /// Whether the device has matrix cores on which float32 products can run.
+    pub fn splits_float32(&self) -> bool {
+        self.backend.splits_float32()
+    }
+
     /// Whether the CPU may run the work after this error of the device.
     pub fn may_move(&self, error: &Error) -> bool {
         let refused = matches!(error, Error::Unsupported { .. } | Error::PipelineCreationFailed { .. });

@@ -6,6 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::EmbeddingModel;
 use super::load::clamp_length;
 use super::stages::Stage;
+use crate::dtype::DType;
+use crate::graph::shaders::Float32Products;
 use crate::model::routes::Listing;
 use crate::{Error, Result};
 
@@ -86,8 +88,19 @@ impl EmbeddingModel {
         self.all().for_each(|model| model.include_prompt.store(include, Relaxed));
     }
 
-    /// The plan for texts without a task as text, one line per step.
+    /// The plan for texts without a task as text, one line per step, and how float32 products run.
     pub fn plan_text(&self) -> String {
-        self.first_used().1.plan.to_string()
+        let (model, stage) = self.first_used();
+        let runner = self.runner().ok();
+        let products = runner.filter(|_| model.source.weights.rounded == DType::F32).map(|runner| {
+            let able = runner.splits_float32();
+            let (products, why) = match stage.plan.shaders.float32_products {
+                Float32Products::Split if able => (Float32Products::Split, "on matrix cores"),
+                Float32Products::Plain if able => (Float32Products::Plain, "as chosen"),
+                _ => (Float32Products::Plain, "without matrix cores for float16"),
+            };
+            format!("float32 products: {}, {why}\n", products.name())
+        });
+        format!("{}{}", stage.plan, products.unwrap_or_default())
     }
 }

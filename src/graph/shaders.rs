@@ -8,8 +8,10 @@
 //! A plan keeps the registry with which it was made. Other values of the type are lists of names.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
 use std::sync::{Arc, LazyLock};
 
+use crate::error::named;
 use crate::ops::attention_output::FAMILIES;
 use crate::ops::reduce::Stage;
 use crate::ops::{ActivationKind, Binary, BinaryKind, Op, Pattern};
@@ -106,9 +108,39 @@ impl Row {
     }
 }
 
+/// How products of float32 numbers run on a device with matrix cores for float16.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Float32Products {
+    /// On them, each number as the sum of two float16 numbers times a power of two.
+    #[default]
+    Split,
+    /// As on devices without: a chain of float32 operations.
+    Plain,
+}
+
+impl Float32Products {
+    /// All, with the names that users give them.
+    pub const NAMES: [(&str, Float32Products); 2] = [("split", Self::Split), ("plain", Self::Plain)];
+
+    /// The name.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, of)| *of == self).expect("a row of NAMES").0
+    }
+}
+
+impl FromStr for Float32Products {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        named("float32_products", name, Self::NAMES)
+    }
+}
+
 /// Shaders by name and architecture.
 #[derive(Debug, Clone)]
 pub struct Registry {
+    /// How float32 products run.
+    pub float32_products: Float32Products,
     /// Entries by name and architecture, `None` for the generic entry.
     rows: BTreeMap<(String, Option<String>), Row>,
     architectures: BTreeMap<String, String>,
@@ -120,7 +152,7 @@ impl Default for Registry {
     /// The shaders that grilly ships, for every architecture.
     fn default() -> Self {
         let rows = NAMES.iter().map(|name| (key(name.shader, None), Row::own(name.shader))).collect();
-        Registry { rows, architectures: BTreeMap::new(), shipped: None }
+        Registry { float32_products: Float32Products::default(), rows, architectures: BTreeMap::new(), shipped: None }
     }
 }
 

@@ -46,6 +46,7 @@ class Arguments:
     similarity_fn_name: Any = None
     num_threads: int | None = None
     memory_limit: int | None = None
+    float32_products: str | None = None
     modules: Any = None
     trust_remote_code: bool = False
     use_auth_token: bool | str | None = None
@@ -87,6 +88,7 @@ def choose(given: Arguments) -> tuple[str | os.PathLike[str], Choices]:
     model = checked("model_kwargs", given.model_kwargs, (*DTYPE_KEYS, "device_map", "default_task"), notes)
     processor = checked("processor_kwargs", one_of(given), ("model_max_length", "padding_side"), notes)
     config = checked("config_kwargs", given.config_kwargs, DTYPE_KEYS, notes)
+    need_type(given.float32_products, str | None, "float32_products", "str")
     if model.get("use_safetensors") is False:
         raise UnsupportedError(
             "model_kwargs['use_safetensors'] is False: only safetensors files are read; expected True"

@@ -62,7 +62,9 @@ class Loaded:
             token=choices.token,
             organisation=self.default_huggingface_organization,
         )
-        self._resources = (arguments.num_threads, arguments.memory_limit, choices.default_task, self.kind)
+        self._resources = (
+            arguments.num_threads, arguments.memory_limit, choices.default_task, self.kind, arguments.float32_products
+        )  # fmt: skip
         self._limit, self._dtype_choice = choices.max_seq_length, choices.dtype
         self._held.core = EmbeddingModel.load(
             found.folder, choices.device, choices.dtype, self._limit, *self._resources
@@ -158,7 +160,7 @@ class Loaded:
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Pickles by name and arguments: the copy loads the model again."""
         limit = self._core.max_seq_length  # an unusable model cannot be pickled
-        *_, task, _ = self._resources
+        _, _, task, *_ = self._resources
         arguments = replace(
             self._arguments, device=self.device, dtype=self._dtype_choice, processor_kwargs=None,
             model_kwargs=None if task is None else {"default_task": task},

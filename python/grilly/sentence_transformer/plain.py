@@ -51,6 +51,9 @@ class SentenceTransformer(Model):
         max_seq_length: Maximum tokens per text; default: the model's own.
         num_threads: CPU threads; default: the number the process may use, cgroup limits included.
         memory_limit: Maximum device memory for the weights of one task, in bytes; default: the limit of the device.
+        float32_products: `"split"`, on a GPU's matrix cores with each number as the sum of two float16 numbers, or
+            `"plain"`, a chain of float32 operations; default: the choice of `grilly.configure`, which is `"split"`.
+            Both are the same on the CPU and without matrix cores for float16.
 
     Attributes:
         model_name: The name as it was given.
@@ -108,6 +111,7 @@ class SentenceTransformer(Model):
         max_seq_length: int | None = None,
         num_threads: int | None = None,
         memory_limit: int | None = None,
+        float32_products: Literal["split", "plain"] | None = None,
     ) -> None:
         self._load(Arguments.of(locals(), name=model_name_or_path))
         self._say(f"backend={backend!r} is this package's own engine, on {self.backend}: {self.device_name}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +52,9 @@ class VulkanSentenceTransformer(Model):
         similarity_fn_name: `"cosine"`, `"dot"`, `"euclidean"` or `"manhattan"`; default: the model's own, else cosine.
         num_threads: CPU threads; default: the number the process may use, cgroup limits included.
         memory_limit: Maximum device memory for the weights of one task, in bytes; default: the limit of the device.
+        float32_products: `"split"`, on a GPU's matrix cores with each number as the sum of two float16 numbers, or
+            `"plain"`, a chain of float32 operations; default: the choice of `grilly.configure`, which is `"split"`.
+            Both are the same on the CPU and without matrix cores for float16.
 
     Attributes:
         model_name: The name as it was given.
@@ -118,6 +121,7 @@ class VulkanSentenceTransformer(Model):
         backend: str = "torch",
         num_threads: int | None = None,
         memory_limit: int | None = None,
+        float32_products: Literal["split", "plain"] | None = None,
     ) -> None:
         if model_name_or_path is not None and model_name != DEFAULT_NAME:
             raise InvalidArgumentError("both model_name and model_name_or_path are given; they are one argument")

@@ -105,6 +105,12 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
+    /// Whether float32 products can run on matrix cores, each number split in two: what `split-tiles.glsl` needs.
+    pub fn splits_float32(&self) -> bool {
+        let needs = [Feature::CooperativeMatrixF16, Feature::Float16, Feature::SubgroupShuffle];
+        matches!(self.subgroup_size, 32 | 64) && needs.into_iter().all(|feature| self.has(feature))
+    }
+
     /// Whether the device has a feature.
     pub fn has(&self, feature: Feature) -> bool {
         self.features.contains(&feature)

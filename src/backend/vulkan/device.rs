@@ -192,6 +192,10 @@ impl Backend for Vulkan {
         &self.0.device.capabilities.name
     }
 
+    fn splits_float32(&self) -> bool {
+        self.0.device.capabilities.splits_float32()
+    }
+
     fn prepare(
         &self,
         plan: Arc<Plan>,

@@ -3,7 +3,7 @@
 use super::kernel::{Dispatch, Extent, Kernel, Range, Resource, Specialization, Variant};
 use super::{Capabilities, Feature, registry};
 use crate::dtype::DType;
-use crate::graph::shaders::NAMES;
+use crate::graph::shaders::{Float32Products, NAMES};
 use crate::graph::{Node, Plan, Storage, Value, ValueId};
 use crate::ops::{Op, Shape};
 use crate::{Error, Result};
@@ -129,6 +129,11 @@ impl<'a> Lowering<'a> {
     /// As [`registry::select`].
     pub fn registered(&self, shader: &str, architecture: &str) -> Result<&'static Variant> {
         registry::select(&self.plan.shaders, shader, architecture, self.capabilities)
+    }
+
+    /// How float32 products run where there are matrix cores.
+    pub fn float32_products(&self) -> Float32Products {
+        self.plan.shaders.float32_products
     }
 
     /// The user's shader registered for the node in place of a kernel.

@@ -1,10 +1,12 @@
 //! Dispatches of `matmul`, and of `attention_scores`, which is the same product with other strides: one.
 
+use super::linear::{Tile, splits};
 use crate::Result;
-use crate::backend::vulkan::generated::matmul::{Constants, Push};
+use crate::backend::vulkan::generated::matmul::{Constants, KERNEL, Push};
+use crate::backend::vulkan::generated::matmul_split;
 use crate::backend::vulkan::kernel::Extent;
 use crate::backend::vulkan::lowering::Lowering;
-use crate::ops::{AttentionScores, Matmul, Strided};
+use crate::ops::{AttentionScores, Dim, Matmul, Strided};
 
 /// Fewer tiles of 128 x 128 than this leave a large device idle: then tiles are smaller. The result is the same bit for
 /// bit.
@@ -46,14 +48,7 @@ pub fn attention_scores(to: &mut Lowering<'_>, op: &AttentionScores) -> Result<(
 
 /// Adds a dispatch for all products of a node.
 fn products(to: &mut Lowering<'_>, product: &Strided) -> Result<()> {
-    let (tile_m, tile_n, tile_k) = tiles(product);
-    let constants = Constants {
-        tile_m,
-        tile_n,
-        tile_k,
-        a_load: Load::of(product.a, product.depth) as u32,
-        b_load: Load::of(product.b, product.depth) as u32,
-    };
+    let [a_load, b_load] = [product.a, product.b].map(|strides| Load::of(strides, product.depth) as u32);
     let [a_row, a_k, a_outer, a_inner] = product.a.map(|step| step as u32);
     let [b_column, b_k, b_outer, b_inner] = product.b.map(|step| step as u32);
     let (m, n) = (product.rows as u32, product.columns as u32);
@@ -78,7 +73,15 @@ fn products(to: &mut Lowering<'_>, product: &Strided) -> Result<()> {
         scale: product.scale,
     };
     let batches = push.batches.min(to.capabilities.workgroup_count[2]);
-    to.dispatch(push, constants, [n.div_ceil(tile_n), m.div_ceil(tile_m), batches].map(Extent::Fixed))
+    let grid = |tile_m, tile_n| [n.div_ceil(tile_n), m.div_ceil(tile_m), batches].map(Extent::Fixed);
+    if to.replaced(&KERNEL).is_none() && splits(to, product.columns, product.depth) {
+        let rows = Dim::Fixed(product.rows * product.batches());
+        let Tile { tile_m, tile_n, whole, subgroups, .. } = Tile::split(rows, n, 1, push.k, to.capabilities);
+        let constants = matmul_split::Constants { tile_m, tile_n, whole, a_load, b_load, subgroups };
+        return to.dispatch(push, constants, grid(tile_m, tile_n));
+    }
+    let (tile_m, tile_n, tile_k) = tiles(product);
+    to.dispatch(push, Constants { tile_m, tile_n, tile_k, a_load, b_load }, grid(tile_m, tile_n))
 }
 
 /// Rows, columns and terms of a tile.

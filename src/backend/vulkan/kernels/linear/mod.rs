@@ -7,14 +7,15 @@ mod tile;
 
 pub use experts::expert_linear;
 pub use normed::layer_norm_linear;
-pub use tile::Tile;
+pub use tile::{Tile, splits};
 
 use super::rows::{Rows, Slice, slices};
 use crate::Result;
 use crate::backend::vulkan::generated::{
-    expert_linear as by_expert, expert_linear_matrix, expert_linear_shuffle, gated_linear, gated_linear_matrix,
-    layer_norm_linear, layer_norm_linear_folded, layer_norm_linear_folded_shuffle, layer_norm_linear_matrix,
-    layer_norm_linear_shuffle, linear, linear_matrix, linear_shuffle,
+    expert_linear as by_expert, expert_linear_matrix, expert_linear_shuffle, expert_linear_split, gated_linear,
+    gated_linear_matrix, gated_linear_split, layer_norm_linear, layer_norm_linear_folded,
+    layer_norm_linear_folded_shuffle, layer_norm_linear_matrix, layer_norm_linear_shuffle, layer_norm_linear_split,
+    linear, linear_matrix, linear_shuffle, linear_split,
 };
 use crate::backend::vulkan::kernel::{Extent, Kernel, Specialization};
 use crate::backend::vulkan::lowering::{Build, Given, Lowering};
@@ -41,6 +42,8 @@ enum Form {
 enum How {
     /// On matrix cores, in float16.
     Matrix,
+    /// On matrix cores, each float32 number as two float16 numbers.
+    Split,
     /// Lanes fed by subgroup shuffles.
     Shuffle,
     /// Tiles in shared memory.
@@ -50,7 +53,7 @@ enum How {
 impl How {
     /// Row tiles of a workgroup along y: on matrix cores, those of a group iterate over all columns together.
     fn group(self) -> u32 {
-        if self == Matrix { GROUP } else { 1 }
+        if matches!(self, Matrix | Split) { GROUP } else { 1 }
     }
 }
 
@@ -67,21 +70,25 @@ impl Form {
 }
 
 use Form::{Experts, Folded, Gated, Normed, Plain};
-use How::{Matrix, Shuffle, Tiled};
+use How::{Matrix, Shuffle, Split, Tiled};
 
 /// Every build. The first of the form that the device can run and that supports the operands is chosen.
-const BUILDS: [(Form, How, Make); 13] = [
+const BUILDS: [(Form, How, Make); 17] = [
     (Plain, Matrix, make::<linear_matrix::Constants>),
+    (Plain, Split, make::<linear_split::Constants>),
     (Plain, Shuffle, make::<linear_shuffle::Constants>),
     (Plain, Tiled, make::<linear::Constants>),
     (Gated, Matrix, make::<gated_linear_matrix::Constants>),
+    (Gated, Split, make::<gated_linear_split::Constants>),
     (Gated, Tiled, make::<gated_linear::Constants>),
+    (Normed, Split, make::<layer_norm_linear_split::Constants>),
     (Normed, Shuffle, make::<layer_norm_linear_shuffle::Constants>),
     (Normed, Tiled, make::<layer_norm_linear::Constants>),
     (Folded, Matrix, make::<layer_norm_linear_matrix::Constants>),
     (Folded, Shuffle, make::<layer_norm_linear_folded_shuffle::Constants>),
     (Folded, Tiled, make::<layer_norm_linear_folded::Constants>),
     (Experts, Matrix, make::<expert_linear_matrix::Constants>),
+    (Experts, Split, make::<expert_linear_split::Constants>),
     (Experts, Shuffle, make::<expert_linear_shuffle::Constants>),
     (Experts, Tiled, make::<by_expert::Constants>),
 ];
@@ -139,8 +146,10 @@ impl Chosen {
         };
         let k = to.shape(weight).columns();
         let own = to.replaced(kernel).is_none();
+        let float32 = [to.dtype(0), to.dtype(weight), to.result().dtype] == [DType::F32; 3];
         let serves = |how: How| match how {
             Matrix => own && to.dtype(weight) == DType::F16 && n.is_multiple_of(8) && tile::fits_matrices(to, weight),
+            Split => own && float32 && splits(to, n, k),
             Shuffle => own && tile::shuffles(to.capabilities),
             Tiled => true,
         };
@@ -148,6 +157,7 @@ impl Chosen {
         let (_, how, make) = builds.next().ok_or_else(|| to.unsupported("no build of its product serves it".into()))?;
         let tile = match how {
             Matrix => Tile::on_matrix_cores(rows.count, form.weights() * n as u32, k as u32, to.capabilities),
+            Split => Tile::split(rows.count, n as u32, form.weights(), k as u32, to.capabilities),
             Shuffle => Tile::shuffled(n as u32, to.dtype(weight)),
             Tiled => Tile::shared(if form == Gated { GATED_TILE } else { n as u32 }, k as u32, to.capabilities),
         };
@@ -170,7 +180,7 @@ impl Chosen {
             rows_of: self.rows.rows_of,
             rows: self.rows.rows,
             // Gates and gated values are side by side, in whole tiles.
-            n: if (self.form, self.how) == (Gated, Tiled) { across * n } else { slice.rows },
+            n: if self.form == Gated && self.how != Matrix { across * n } else { slice.rows },
             k: self.k as u32,
             column: slice.first,
             y_columns: self.n as u32,

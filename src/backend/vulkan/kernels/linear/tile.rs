@@ -6,12 +6,17 @@ use crate::backend::vulkan::generated::linear_matrix::KERNEL;
 use crate::backend::vulkan::lowering::Lowering;
 use crate::backend::vulkan::{Capabilities, DeviceType, Feature};
 use crate::dtype::DType;
+use crate::graph::shaders::Float32Products;
 use crate::ops::{Counts, Dim, Shape};
 
 /// Invocations per workgroup of `linear-shuffle.glsl`.
 const SHUFFLE_INVOCATIONS: u32 = 64;
 /// Invocations per workgroup of `linear-matrix.glsl`.
 const MATRIX_INVOCATIONS: u32 = 256;
+/// Terms per block of `split-tiles.glsl`.
+const SPLIT_STEP: u32 = 32;
+/// Shorter sums, and results of fewer columns, are plain.
+const LEAST_SPLIT: usize = 32;
 /// Fewer tiles than this leave multiprocessors idle: then tiles are smaller, with the same result bit for bit.
 const FEW_TILES: u32 = 128;
 
@@ -73,6 +78,27 @@ impl Tile {
         tiles.find(|tile| tile.matrix_bytes() <= capabilities.shared_memory).unwrap_or(small)
     }
 
+    /// The same for the builds of `split-tiles.glsl`, with one or two weights of `n` rows, whose tiles are side by side.
+    pub fn split(rows: Dim, n: u32, weights: u32, k: u32, capabilities: &Capabilities) -> Tile {
+        let subgroups = MATRIX_INVOCATIONS / capabilities.subgroup_size.max(1);
+        let few =
+            matches!(rows, Dim::Fixed(rows) if (rows as u32).div_ceil(128) * (weights * n).div_ceil(128) < FEW_TILES);
+        let sized = |size: u32| Tile {
+            tile_m: size,
+            tile_n: if weights == 1 { size } else { 128 },
+            subgroups,
+            whole: k.is_multiple_of(SPLIT_STEP),
+            ..Tile::default()
+        };
+        let large = sized(128);
+        if few || large.split_bytes() > capabilities.shared_memory { sized(64) } else { large }
+    }
+
+    /// Shared memory of `split-tiles.glsl`: both parts of the operands in rows of k, and a factor per row.
+    fn split_bytes(self) -> u32 {
+        (self.tile_m + self.tile_n) * (2 * 16 * (SPLIT_STEP / 8 + 1) + 4) + 4
+    }
+
     /// Shared memory of `linear-matrix.glsl`: operands in rows of k, then half of the result's columns; in addition,
     /// with a folded norm, two numbers per row and column and two steps of the norm's weight, and otherwise at most the
     /// bias.
@@ -86,7 +112,7 @@ impl Tile {
     pub(super) fn workgroup(self, how: How) -> (u32, u32) {
         match how {
             How::Shuffle => (self.rows, SHUFFLE_INVOCATIONS * self.columns),
-            How::Matrix | How::Tiled => (self.tile_m, self.tile_n),
+            How::Matrix | How::Split | How::Tiled => (self.tile_m, self.tile_n),
         }
     }
 }
@@ -109,6 +135,11 @@ pub fn fits_matrices(to: &Lowering<'_>, weight: usize) -> bool {
         && x.columns() > 0
         && x.columns().is_multiple_of(16)
         && bytes(x).max(bytes(weight)) <= capabilities.storage_buffer_range
+}
+
+/// Whether products of a node with float32 operands run on matrix cores, with `n` columns and `k` terms per sum.
+pub fn splits(to: &Lowering<'_>, n: usize, k: usize) -> bool {
+    to.float32_products() == Float32Products::Split && n.min(k) >= LEAST_SPLIT && to.capabilities.splits_float32()
 }
 
 #[cfg(test)]

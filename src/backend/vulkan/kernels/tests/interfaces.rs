@@ -8,7 +8,7 @@ use crate::backend::vulkan::kernel::Kernel;
 use crate::ops::signature::with_all_operands;
 
 /// Shaders for which all sizes are known at recording, or that no batch uses.
-const UNCOUNTED: [&str; 14] = [
+const UNCOUNTED: [&str; 15] = [
     "attention-bias",
     "attention-mask",
     "attention-output",
@@ -19,6 +19,7 @@ const UNCOUNTED: [&str; 14] = [
     "half-packing",
     "layer-norm-columns",
     "matmul",
+    "matmul-split",
     "matrix-layout",
     "reduce",
     "reduce-quads",
@@ -26,12 +27,17 @@ const UNCOUNTED: [&str; 14] = [
 ];
 
 /// Shaders without a variant for some devices: those on matrix cores.
-const OPTIONAL: [&str; 6] = [
+const OPTIONAL: [&str; 11] = [
     "attention-matrix",
     "expert-linear-matrix",
+    "expert-linear-split",
     "gated-linear-matrix",
+    "gated-linear-split",
     "layer-norm-linear-matrix",
+    "layer-norm-linear-split",
     "linear-matrix",
+    "linear-split",
+    "matmul-split",
     "matrix-layout",
 ];
 

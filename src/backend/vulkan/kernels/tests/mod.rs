@@ -10,6 +10,7 @@ use super::super::kernel::{Dispatch, Extent, Resource};
 use super::super::{Capabilities, DeviceType, Feature};
 use super::lower;
 use crate::dtype::DType;
+use crate::graph::fuse::Fusion;
 use crate::graph::{Graph, Plan, ValueId};
 use crate::ops::{Dim, Op, Shape};
 
@@ -47,11 +48,21 @@ fn dispatches_as(
     operands: &[Operand],
     capabilities: &Capabilities,
 ) -> crate::Result<Vec<Dispatch>> {
+    dispatches_with(&Fusion::default(), stored, op, operands, capabilities)
+}
+
+fn dispatches_with(
+    fusion: &Fusion<'_>,
+    stored: DType,
+    op: impl Into<Op>,
+    operands: &[Operand],
+    capabilities: &Capabilities,
+) -> crate::Result<Vec<Dispatch>> {
     let mut graph = Graph::new();
     let ids: Vec<ValueId> = operands.iter().enumerate().map(|(i, o)| value(&mut graph, i, o, stored)).collect();
     let result = graph.node("node", op, &ids)?;
     graph.outputs = vec![result];
-    lower(&Plan::new(graph), capabilities)
+    lower(&Plan::with(graph, fusion), capabilities)
 }
 
 fn on_floor(op: impl Into<Op>, operands: &[Operand]) -> Vec<Dispatch> {

@@ -1,9 +1,12 @@
 //! Products, and which build of an op serves which element type.
 
+use std::sync::Arc;
+
 use super::*;
+use crate::graph::shaders::{Float32Products, Registry};
 use crate::ops::{
-    Activation, ActivationKind, Binary, BinaryKind, Dropout, EmbeddingSum, Gated, LayerNorm, Linear, Normalize, Pool,
-    PoolMode, Residual, RmsNorm, Softmax,
+    Activation, ActivationKind, Binary, BinaryKind, Dropout, EmbeddingSum, Gated, GatedLinear, LayerNorm,
+    LayerNormLinear, Linear, Matmul, Normalize, Pool, PoolMode, Residual, RmsNorm, Softmax,
 };
 
 #[test]
@@ -126,6 +129,49 @@ fn narrow_operands_get_the_variant_of_their_type() {
     ] {
         let error = name(DType::F16, op, operands, &able).unwrap_err();
         assert!(matches!(&error, crate::Error::Unsupported { .. }) && error.to_string().contains(reason), "{error}");
+    }
+}
+
+#[test]
+fn float32_products_are_split_where_there_are_matrix_cores_unless_they_are_to_be_plain() {
+    let mut able = Capabilities::floor();
+    (able.features, able.subgroup_size) = (Feature::ALL.to_vec(), 32);
+    let wide = Capabilities { subgroup_size: 128, ..able.clone() };
+    let name = |products, op: Op, operands: &[Operand], capabilities: &Capabilities| {
+        let mut registry = Registry::default();
+        registry.float32_products = products;
+        let fusion = Fusion { shaders: &Arc::new(registry), ..Fusion::default() };
+        let found = dispatches_with(&fusion, DType::F32, op, operands, capabilities);
+        found.unwrap().last().unwrap().variant.name
+    };
+    let product = |n, k| vec![Rows(k), Weight(vec![n, k])];
+    let vector = || Weight(vec![64]);
+    let gated = GatedLinear { kind: ActivationKind::Silu };
+    for (op, operands, split, plain) in [
+        (Op::from(Linear::default()), product(64, 64), "linear-split", "linear"),
+        (Linear::default().into(), product(33, 35), "linear-split", "linear"),
+        (Linear::default().into(), product(31, 64), "linear", "linear"),
+        (Linear::default().into(), product(64, 31), "linear", "linear"),
+        (
+            gated.into(),
+            vec![Rows(64), Weight(vec![64, 64]), Weight(vec![64, 64])],
+            "gated-linear-split",
+            "gated-linear",
+        ),
+        (
+            LayerNormLinear::default().into(),
+            vec![Rows(64), vector(), vector(), Weight(vec![96, 64])],
+            "layer-norm-linear-split",
+            "layer-norm-linear",
+        ),
+        (Matmul::default().into(), vec![Weight(vec![9, 64]), Weight(vec![64, 32])], "matmul-split", "matmul"),
+        (Matmul::default().into(), vec![Weight(vec![9, 64]), Weight(vec![64, 31])], "matmul", "matmul"),
+    ] {
+        assert_eq!(name(Float32Products::Split, op.clone(), &operands, &able), split);
+        assert_eq!(name(Float32Products::Plain, op.clone(), &operands, &able), plain);
+        for without in [&Capabilities::floor(), &wide] {
+            assert_eq!(name(Float32Products::Split, op.clone(), &operands, without), plain);
+        }
     }
 }
 

@@ -1,0 +1,55 @@
+// Float32 numbers as two float16 numbers each, high + 2^-11 low, after multiplication by a power of two per row, which brings
+// the largest to the top of float16's range: what lies up to 2^28 below it keeps its digits.
+
+const float LOW_UNIT = 1.0 / 2048.0;
+
+// Of the row's numbers so far: the biased exponent that the factor brings to 2^14, and the bits of the largest.
+struct Fit {
+    uint exponent;
+    uint largest;
+};
+
+// Exponents for which factor and inverse are normal numbers and no product of them overflows.
+const uint LEAST_EXPONENT = 15u;
+const uint MOST_EXPONENT = 207u;
+
+float scale_of(Fit fit) {
+    return uintBitsToFloat((268u - fit.exponent) << 23);
+}
+
+// Whether sums of the row must be plain.
+bool is_plain(Fit fit) {
+    return fit.largest >= (MOST_EXPONENT + 1u) << 23 || (fit.largest > 0u && fit.largest < LEAST_EXPONENT << 23);
+}
+
+// The inverse of the factor, or NaN.
+float unscale(Fit fit) {
+    return uintBitsToFloat(is_plain(fit) ? 0x7fc00000u : (fit.exponent - 14u) << 23);
+}
+
+// Makes the factor smaller where the numbers of the row, which four neighbouring invocations hold, would exceed float16's
+// range; returns by how much.
+float refit(inout Fit fit, vec4 numbers[2]) {
+    uvec4 bits = max(floatBitsToUint(abs(numbers[0])), floatBitsToUint(abs(numbers[1])));
+    uint top = max(max(bits.x, bits.y), max(bits.z, bits.w));
+    top = max(top, subgroupShuffleXor(top, 1u));
+    top = max(top, subgroupShuffleXor(top, 2u));
+    fit.largest = max(fit.largest, top);
+    // Up to 65504 after the factor.
+    if (top <= ((fit.exponent + 1u) << 23 | 0x7fe000u)) {
+        return 1.0;
+    }
+    uint before = fit.exponent;
+    fit.exponent = clamp(top >> 23, LEAST_EXPONENT, MOST_EXPONENT);
+    return uintBitsToFloat(uint(max(0, 127 + int(before) - int(fit.exponent))) << 23);
+}
+
+// High parts are rounded as integers, to eleven significant bits: drivers take a conversion to float16 and back for nothing.
+void split(vec4 numbers[2], float scale, out uvec4 high, out uvec4 low) {
+    [[unroll]] for (uint i = 0u; i < 4u; i++) {
+        vec2 pair = scale * (i % 2u == 0u ? numbers[i / 2u].xy : numbers[i / 2u].zw);
+        vec2 rounded = uintBitsToFloat((floatBitsToUint(pair) + 0x1000u) & 0xffffe000u);
+        high[i] = packFloat2x16(f16vec2(rounded));
+        low[i] = packFloat2x16(f16vec2((pair - rounded) * 2048.0));
+    }
+}

@@ -1,0 +1,99 @@
+#version 460
+// Computes: as matmul.glsl, on matrix cores, each number split in two (linear-split.glsl).
+// Grid: x = ceil(N / TILE_N), y = ceil(M / TILE_M), z loops over batches; SUBGROUPS subgroups, each with a part of the tile.
+// Reduction order: as linear-split.glsl.
+// Assumes: as linear-split.glsl; fewer than 2^32 elements.
+//# # float32 on matrix cores; where there are none, or for short sums, `matmul` runs.
+//# optional = true
+//# variants = [{ needs = ["coopmat_f16_f32_16x16x16", "float16", "subgroup_shuffle"] }]
+#include "cooperative-matrix.glsl"
+#extension GL_KHR_shader_subgroup_shuffle : require
+#include "matmul-interface.glsl"
+#include "numbers.glsl"
+
+layout(constant_id = 0) const uint TILE_M = 64;
+layout(constant_id = 1) const uint TILE_N = 64;
+// Whether 32 divides K: then no bounds checks are needed.
+layout(constant_id = 2) const bool WHOLE = false;
+layout(constant_id = 5) const uint SUBGROUPS = 8;
+#include "split-tiles.glsl"
+
+uint a_base, b_base, first_row, first_column;
+// Rows of this invocation's loads; past the last, they repeat it, and their results are not written.
+uint a_rows[X_LOADS];
+uint b_rows[W_LOADS];
+
+// Four terms from element `at`, which exist.
+#define FOUR(NAME, MODE, at, TERM)                                                                                     \
+    (MODE == 1u ? NAME##_4[(at) / 4u] : vec4(NAME[at], NAME[(at) + TERM], NAME[(at) + 2u * TERM], NAME[(at) + 3u * TERM]))
+
+void fetch(uint block) {
+    [[unroll]] for (uint h = 0u; h < 2u; h++) {
+        uint k = block * TILE_K + me % EIGHTS * 8u + 4u * h;
+        [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
+            if (WHOLE) {
+                x_next[i][h] = FOUR(a, A_LOAD, a_base + a_rows[i] * push.a_row + k * push.a_k, push.a_k);
+            } else {
+                x_next[i][h] = load_a(a_base, a_rows[i], k, push.m);
+            }
+        }
+        [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
+            if (WHOLE) {
+                w_next[i][h] = FOUR(b, B_LOAD, b_base + b_rows[i] * push.b_column + k * push.b_k, push.b_k);
+            } else {
+                w_next[i][h] = load_b(b_base, b_rows[i], k, push.n);
+            }
+        }
+    }
+}
+
+void prepare_x(uint block) {}
+
+float plain(uint row, uint column) {
+    float result = 0.0;
+    for (uint k = 0u; k < push.k; k += 4u) {
+        vec4 terms = load_a(a_base, first_row + row, k, push.m);
+        result = accumulate(terms, load_b(b_base, first_column + column, k, push.n), result);
+    }
+    return result;
+}
+
+void product(uint batch) {
+    uint outer = batch / push.inner;
+    uint inner = batch % push.inner;
+    a_base = outer * push.a_outer + inner * push.a_inner;
+    b_base = outer * push.b_outer + inner / push.group * push.b_inner;
+    uint y_base = outer * push.y_outer + inner * push.y_inner;
+    multiply((push.k + TILE_K - 1u) / TILE_K);
+    [[unroll]] for (uint part = 0u; part < 2u; part++) {
+        put(part);
+        for (uint i = me; i < OUT_ROWS * OUT_QUADS; i += 256u) {
+            uint row = part * OUT_ROWS + i / OUT_QUADS;
+            uint quad = i % OUT_QUADS;
+            if (first_row + row < push.m && first_column + 4u * quad < push.n) {
+                vec4 sums = push.scale * taken(part, row, quad);
+                uint at = y_base + (first_row + row) * push.y_row + first_column + 4u * quad;
+                for (uint j = 0u; j < min(4u, push.n - first_column - 4u * quad); j++) {
+                    y[at + j] = sums[j];
+                }
+            }
+        }
+    }
+}
+
+void main() {
+    begin();
+    first_row = gl_WorkGroupID.y * TILE_M;
+    first_column = gl_WorkGroupID.x * TILE_N;
+    [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
+        a_rows[i] = min(first_row + me / EIGHTS + i * STEP, push.m - 1u);
+    }
+    [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
+        b_rows[i] = min(first_column + me / EIGHTS + i * STEP, push.n - 1u);
+    }
+    for (uint batch = gl_WorkGroupID.z; batch < push.batches; batch += gl_NumWorkGroups.z) {
+        product(batch);
+        // The next product's tiles take the place of these results.
+        barrier();
+    }
+}
