@@ -135,6 +135,7 @@ def format_info(facts: dict[str, Any]) -> str:
         f'device="vulkan" means: {choice["name"]} ({choice["backend"]})',
         f"  because: {choice['reason']}",
         f"CPU: {cpu['threads']} threads, {cpu['simd']}",
+        f"float32 products: {facts['float32_products']}, where the device can",
         f"Vulkan devices: {len(facts['devices']) or 'none'}",
     ]
     for device in facts["devices"]:
@@ -144,6 +145,7 @@ def format_info(facts: dict[str, Any]) -> str:
             f"  {device['index']}: {device['name']}: {place}",
             *([f"     why not: {device['unusable']}"] if device["unusable"] else []),
             f"     {device['type']}, Vulkan {device['api']}, {device['driver']}, {device['memory'] / 2**30:.1f} GiB",
+            f"     float32 products: {device['float32_products']}",
             f"     features: {', '.join(device['features']) or 'none of the optional ones'}",
             f"     limits: {limits}",
         ]

@@ -46,10 +46,11 @@ layout(std430, binding = 2) readonly buffer K { uvec4 k[]; };
 layout(std430, binding = 3) readonly buffer V { uvec4 v[]; };
 layout(std430, binding = 7) writeonly buffer Y { uvec4 y[]; };
 
+const uint TILE = 16u * SUBGROUPS;
 #include "attention-push.glsl"
 #include "attention-sight.glsl"
+#include "attention-tile.glsl"
 
-const uint TILE = 16u * SUBGROUPS;
 const uint LANES = INVOCATIONS / SUBGROUPS;
 // Quads of a head, and of a row in shared memory, plus one so that rows start at different banks.
 const uint QUADS = HEAD_DIM / 8u;
@@ -75,9 +76,7 @@ SUM result[SLICES];
 const float LOG2_E = 1.44269504;
 // Powers of two: the scale and log2 e are one factor, unless scores change in between.
 float scale;
-// Of the subgroup: its first row of the tile, the position of that row, and the row of its biases.
-uint own_row;
-int own_place;
+// The row of the biases.
 uint table;
 
 // A score times the scale, capped, plus the bias of key `key` for row `row` of the subgroup.
@@ -134,34 +133,17 @@ void load(uint key_first, uint at, uint count, uint k_column, uint v_column, boo
 }
 
 void main() {
-    // Text i owns the tiles from floor(q_offsets[i] / TILE) + i on; the last tiles of some texts are empty.
-    LAST_TEXT(low, q_offsets[middle] / TILE + middle <= gl_WorkGroupID.x)
-    uint text_first = q_offsets[low];
-    uint first = text_first + (gl_WorkGroupID.x - (text_first / TILE + low)) * TILE;
-    uint last = q_offsets[low + 1u];
-    if (first >= last) {
+    if (set_tile()) {
         return;
     }
-    uint key_first = kv_offsets[low / push.shared_by];
-    uint key_count = kv_offsets[low / push.shared_by + 1u] - key_first;
     uint head = gl_WorkGroupID.y;
     uint k_column = push.k_column + head / push.group * QUADS;
     uint v_column = push.v_column + head / push.group * QUADS;
     uint lane = gl_SubgroupInvocationID;
-    own_row = 16u * gl_SubgroupID;
-    // Rows past the text's end repeat its last; a subgroup without rows of its own is idle.
-    bool busy = first + own_row < last;
-    int first_place = place_of(first - text_first, last - text_first, key_count);
-    int last_place = first_place + int(min(TILE, last - first)) - 1;
-    own_place = first_place + int(own_row);
-    Sight some = sight_of_any(first_place, last_place, int(key_count));
-    Sight each = sight_of_all(first_place, last_place, int(key_count));
-    Sight own_some = sight_of_any(own_place, min(own_place + 15, last_place), int(key_count));
-    Sight own_each = sight_of_all(own_place, min(own_place + 15, last_place), int(key_count));
-    table = BIAS ? (low * gl_NumWorkGroups.y + head) % push.bias_rows * (2u * push.reach + 1u) + push.reach : 0u;
+    table = BIAS ? bias_row(head) : 0u;
     scale = CHANGES ? LOG2_E : abs(push.scale) * LOG2_E;
 
-    // A negative scale moves to the queries: the largest score then has the largest weight.
+    // Rows past the text's end repeat its last. A negative scale moves to the queries: the largest score then has the largest weight.
     uvec4 sign = uvec4(!CHANGES && push.scale < 0.0 ? 0x80008000u : 0u);
     for (uint i = lane; i < 16u * QUADS; i += LANES) {
         uint row = min(first + own_row + i / QUADS, last - 1u);

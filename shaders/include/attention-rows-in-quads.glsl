@@ -1,20 +1,12 @@
-// Softmax of attention-matrix where four neighbouring lanes hold two whole rows of a matrix: element e of lane l is in
-// row l / 4 + 8 (e / 4) and column 2 (l % 4) + e % 2 + 8 (e / 2 % 2), in sums as in left operands, so that scores
-// become weights in place.
+// Softmax of attention-matrix where four neighbouring lanes hold two whole rows of a matrix, so that scores become weights
+// in place.
+#include "matrix-quads.glsl"
 
 #define NONE uintBitsToFloat(0xff800000u)
 // For the lane's two rows.
 float largest[2];
 float total[2];
 Sight mine[2];
-
-uint row_of(uint h) {
-    return gl_SubgroupInvocationID / 4u + 8u * h;
-}
-
-uint column_of(uint e) {
-    return gl_SubgroupInvocationID % 4u * 2u + e % 2u + e / 2u % 2u * 8u;
-}
 
 void begin(uint key_count) {
     [[unroll]] for (uint h = 0u; h < 2u; h++) {

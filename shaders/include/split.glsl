@@ -17,6 +17,16 @@ float scale_of(Fit fit) {
     return uintBitsToFloat((268u - fit.exponent) << 23);
 }
 
+// For a row whose largest number has these bits.
+Fit fit_of(uint largest) {
+    return Fit(clamp(largest >> 23, LEAST_EXPONENT, MOST_EXPONENT), largest);
+}
+
+// The inverse of the factor.
+float inverse_of(Fit fit) {
+    return uintBitsToFloat((fit.exponent - 14u) << 23);
+}
+
 // Whether sums of the row must be plain.
 bool is_plain(Fit fit) {
     return fit.largest >= (MOST_EXPONENT + 1u) << 23 || (fit.largest > 0u && fit.largest < LEAST_EXPONENT << 23);
@@ -24,7 +34,7 @@ bool is_plain(Fit fit) {
 
 // The inverse of the factor, or NaN.
 float unscale(Fit fit) {
-    return uintBitsToFloat(is_plain(fit) ? 0x7fc00000u : (fit.exponent - 14u) << 23);
+    return is_plain(fit) ? uintBitsToFloat(0x7fc00000u) : inverse_of(fit);
 }
 
 // Makes the factor smaller where the numbers of the row, which four neighbouring invocations hold, would exceed float16's
@@ -44,11 +54,15 @@ float refit(inout Fit fit, vec4 numbers[2]) {
     return uintBitsToFloat(uint(max(0, 127 + int(before) - int(fit.exponent))) << 23);
 }
 
-// High parts are rounded as integers, to eleven significant bits: drivers take a conversion to float16 and back for nothing.
+// Eleven significant bits, rounded as integers: drivers take a conversion to float16 and back for nothing.
+float nearest(float x) {
+    return uintBitsToFloat((floatBitsToUint(x) + 0x1000u) & 0xffffe000u);
+}
+
 void split(vec4 numbers[2], float scale, out uvec4 high, out uvec4 low) {
     [[unroll]] for (uint i = 0u; i < 4u; i++) {
         vec2 pair = scale * (i % 2u == 0u ? numbers[i / 2u].xy : numbers[i / 2u].zw);
-        vec2 rounded = uintBitsToFloat((floatBitsToUint(pair) + 0x1000u) & 0xffffe000u);
+        vec2 rounded = vec2(nearest(pair.x), nearest(pair.y));
         high[i] = packFloat2x16(f16vec2(rounded));
         low[i] = packFloat2x16(f16vec2((pair - rounded) * 2048.0));
     }

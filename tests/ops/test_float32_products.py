@@ -4,6 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import attending
+from cases.reference import evaluate
 
 import grilly
 from grilly import VulkanSentenceTransformer, _core, functional
@@ -45,7 +47,8 @@ def values(kind: str, rng: np.random.Generator, shape: tuple[int, int]) -> np.nd
     x = rng.standard_normal(shape)
     if kind == "one-sided":
         x = np.abs(x)
-    if kind == "outliers":
+    if kind.endswith("outliers"):
+        x = np.sign(x) * rng.uniform(1, 2, shape) if kind == "outliers" else x
         x = x * np.where(rng.random(shape) < 0.02, 1e4, np.where(rng.random(shape) < 0.3, 1e-4, 1.0))
     if kind == "one-hot":
         x = np.where(rng.permuted(np.arange(shape[1])[None].repeat(shape[0], 0), axis=1) == 0, x, 0.0)
@@ -62,7 +65,11 @@ def values(kind: str, rng: np.random.Generator, shape: tuple[int, int]) -> np.nd
 
 # Of x alone.
 ONE_SIDE = ("one-hot", "growing", "subnormal")
-KINDS = ["normal", "one-sided", "outliers", "one-hot", "whole numbers", "28 bits", "growing", "subnormal"]
+KINDS = [
+    "normal", "one-sided", "outliers", "wide outliers", "one-hot", "whole numbers", "28 bits", "growing", "subnormal",
+]  # fmt: skip
+# With elements more than 2^28 below the largest of their row.
+WIDE = ("wide outliers", "growing")
 
 
 def units(y: np.ndarray, x: np.ndarray, w: np.ndarray, wide: bool) -> tuple[float, float]:
@@ -92,7 +99,7 @@ def test_errors_are_those_of_plain_products_or_within_the_documented_bound(split
         products(name)
         y = run(split_engine, "linear", [x, w])
         assert np.isfinite(y).all()
-        found[name] = units(y, x, w, wide=kind == "growing")
+        found[name] = units(y, x, w, wide=kind in WIDE)
     rms, most = found["split"]
     assert rms <= max(MOST_RMS, found["plain"][0]) and most <= max(MOST, 1.5 * found["plain"][1]), found
 
@@ -174,6 +181,91 @@ def test_fused_products_are_as_exact_as_plain_ones(split_engine, products):
             products(name)
             off[name] = np.abs(run(split_engine, op, operands, attributes) - expected).max()
         assert off["split"] <= 1.5 * off["plain"], (op, off)
+
+
+WIDTHS = (16, 32, 48, 64, 80, 96, 112, 128)
+ATTENDING = [
+    case
+    for case in attending.cases()
+    if case.attributes["head_dim"] in WIDTHS and not case.attributes.get("distances") and "not-finite" not in case.id
+]
+
+
+def attention_operands(case) -> list[np.ndarray]:
+    return [x.astype(np.float32) if x.dtype.kind == "f" else x for x in case.operands()]
+
+
+@pytest.mark.parametrize("case", ATTENDING, ids=lambda case: case.id)
+def test_attention_is_as_exact_as_plain_attention(split_engine, products, case):
+    operands = attention_operands(case)
+    expected = evaluate("attention", operands, case.attributes)
+    magnitude = evaluate("attention", [*operands[:2], np.abs(operands[2]), *operands[3:]], case.attributes)
+    found = {}
+    for name in ("plain", "split"):
+        products(name)
+        y = run(split_engine, "attention", operands, case.attributes)
+        off = np.abs(y - expected) / np.maximum(2.0**-24 * magnitude, 2.0**-149)
+        found[name] = (float(np.sqrt((off**2).mean())), float(off.max())) if off.size else (0.0, 0.0)
+    (rms, most), plain = found["split"], found["plain"]
+    assert rms <= max(MOST_RMS, plain[0]) and most <= max(MOST, 1.5 * plain[1]), found
+
+
+@pytest.mark.parametrize("exponent", [-60, 60])
+def test_attention_of_large_and_small_values_is_as_exact(split_engine, products, exponent):
+    """Values of keys that differ by up to 2^20 from each other, far from 1."""
+    rng = np.random.default_rng(6)
+    q, k, v = (rng.standard_normal((150, 64)) for _ in range(3))
+    v = v * 2.0 ** (exponent + rng.integers(-10, 11, (150, 1)))
+    operands = [x.astype(np.float32) for x in (q, k, v)] + [attending.offsets(150)] * 2
+    given = {"heads": 1, "kv_heads": 1, "head_dim": 64, "scale": 0.125}
+    expected = evaluate("attention", operands, given)
+    magnitude = evaluate("attention", [*operands[:2], np.abs(operands[2]), *operands[3:]], given)
+    off = {}
+    for name in ("plain", "split"):
+        products(name)
+        off[name] = (np.abs(run(split_engine, "attention", operands, given) - expected) / (2.0**-24 * magnitude)).max()
+    assert off["split"] <= max(MOST, 1.5 * off["plain"]), off
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("place", ["query", "key", "value"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e35, 1e-38])
+def test_attention_rows_that_cannot_be_split_are_plain_and_leave_the_others_alone(split_engine, causal, place, value):
+    rng = np.random.default_rng(7)
+    bounds = attending.offsets(40, 100, 7)
+    operands = [rng.standard_normal((147, 128), np.float32) for _ in range(3)]
+    given = {"heads": 2, "kv_heads": 2, "head_dim": 64, "scale": 0.125, "causal": causal}
+    clean = run(split_engine, "attention", [*operands, bounds, bounds], given)
+    row, touched = 77, operands[("query", "key", "value").index(place)]
+    if value == 1e-38:
+        touched[row, :64] *= np.float32(1e-38)
+    else:
+        touched[row, 3] = value
+    y = run(split_engine, "attention", [*operands, bounds, bounds], given)
+    expected = evaluate("attention", [*operands, bounds, bounds], given)
+    seeing = np.arange(row if causal else 40, 140) if place != "query" else np.array([row])
+    others = np.ones(y.shape, bool)
+    others[seeing, :64] = False
+    assert (y[others] == clean[others]).all()
+    found, wanted = y[seeing, :64], expected[seeing, :64]
+    if np.isfinite(value):
+        magnitude = evaluate("attention", [*operands[:2], np.abs(operands[2]), bounds, bounds], given)[seeing, :64]
+        assert (np.abs(found - wanted) <= 2.0**-24 * 64 * magnitude + 2.0**-126).all()
+    else:
+        with np.errstate(invalid="ignore"):
+            assert (np.isfinite(found) == np.isfinite(wanted)).all()
+
+
+def test_a_text_is_attended_to_with_the_same_bits_alone_and_among_others(split_engine):
+    rng = np.random.default_rng(8)
+    lengths = [1, 31, 64, 65, 200, 3]
+    bounds = attending.offsets(*lengths)
+    q, k, v = (rng.standard_normal((bounds[-1], 96), np.float32) for _ in range(3))
+    given = {"heads": 3, "kv_heads": 3, "head_dim": 32, "scale": 0.2}
+    whole = run(split_engine, "attention", [q, k, v, bounds, bounds], given)
+    for start, length in zip(bounds, lengths):
+        rows, own = slice(start, start + length), attending.offsets(length)
+        assert (run(split_engine, "attention", [q[rows], k[rows], v[rows], own, own], given) == whole[rows]).all()
 
 
 def test_the_switch_is_checked_reported_and_changes_nothing_without_matrix_cores(engine, products):

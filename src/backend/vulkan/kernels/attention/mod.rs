@@ -1,9 +1,12 @@
 //! Dispatches of `attention`: one. Which build runs, and in which blocks, is chosen here.
 
 mod matrix;
+mod split;
 
 use crate::backend::vulkan::Capabilities;
-use crate::backend::vulkan::generated::{attention, attention_distances, attention_masked, attention_matrix};
+use crate::backend::vulkan::generated::{
+    attention, attention_distances, attention_masked, attention_matrix, attention_split,
+};
 use crate::backend::vulkan::kernel::Extent;
 use crate::backend::vulkan::lowering::{Build, Lowering};
 use crate::dtype::DType;
@@ -64,6 +67,14 @@ pub fn attention(to: &mut Lowering<'_>, op: &Attention) -> Result<()> {
     {
         asked(op, true, to.capabilities)?;
         let build = Build::new(variant, push(to, op, 8), attention_matrix::Constants::from(blocks));
+        return to.add(build, "", &[], [Extent::TextTiles { per: 16 * blocks.subgroups }, heads, Extent::ONE]);
+    }
+    if variant.stored == DType::F32
+        && to.replaced(kernel).is_none()
+        && let Some(blocks) = split::choose(to, op)
+    {
+        let variant = attention_split::KERNEL.own(DType::F32, to.capabilities)?;
+        let build = Build::new(variant, push(to, op, 4), attention_split::Constants::from(blocks));
         return to.add(build, "", &[], [Extent::TextTiles { per: 16 * blocks.subgroups }, heads, Extent::ONE]);
     }
     to.without_matrix_cores(variant.stored)?;

@@ -130,3 +130,43 @@ fn attention_in_float16_takes_matrix_cores_where_heads_fit() {
         assert!(!found(stored, op.clone(), capabilities).variant.name.starts_with("attention-matrix"), "{op:?}");
     }
 }
+
+#[test]
+fn attention_in_float32_is_split_where_the_matrix_layout_is_known_and_heads_fit() {
+    let mut able = Capabilities { shared_memory: 48 << 10, ..Capabilities::floor() };
+    (able.features, able.subgroup_size) = (Feature::ALL.to_vec(), 32);
+    let operands = [Rows(640), Rows(640), Rows(640), Offsets, Offsets];
+    let op = |head_dim, k_column| Attention {
+        heads: 2,
+        kv_heads: 2,
+        head_dim,
+        scale: 0.5,
+        k_column,
+        v_column: 320,
+        causal: true,
+        ..Attention::default()
+    };
+    let found = |op, able: &Capabilities| dispatches(op, &operands, able).unwrap().remove(0);
+    let split = found(op(64, 132), &able);
+    check(&split);
+    assert_eq!((split.variant.name, split.grid[0]), ("attention-split", Extent::TextTiles { per: 128 }));
+    assert_eq!(push(&split)[..8], [1, 160, 0, 160, 33, 160, 80, 32]);
+    let names = ["head_dim", "keys", "subgroups", "invocations", "causal"];
+    assert_eq!(names.map(|n| constant(&split, n)), [64, 32, 8, 256, 1]);
+    let narrow = found(op(32, 128), &able);
+    assert_eq!(names.map(|n| constant(&narrow, n)), [32, 32, 4, 128, 1]);
+    let mut unknown = able.clone();
+    unknown.features.retain(|feature| *feature != Feature::MatrixRowsInQuads);
+    let small = Capabilities { shared_memory: 32 << 10, ..able.clone() };
+    assert_eq!(names.map(|n| constant(&found(op(64, 128), &small), n)), [64, 32, 4, 128, 1]);
+    for (op, capabilities) in [
+        (op(24, 128), &able),
+        (op(64, 130), &able),
+        (op(96, 128), &able),
+        (Attention { blocks: Some([64, 64]), ..op(64, 128) }, &able),
+        (op(64, 128), &unknown),
+        (op(64, 128), &Capabilities::floor()),
+    ] {
+        assert_eq!(found(op.clone(), capabilities).variant.name, "attention-masked", "{op:?}");
+    }
+}

@@ -27,8 +27,9 @@ const UNCOUNTED: [&str; 15] = [
 ];
 
 /// Shaders without a variant for some devices: those on matrix cores.
-const OPTIONAL: [&str; 11] = [
+const OPTIONAL: [&str; 12] = [
     "attention-matrix",
+    "attention-split",
     "expert-linear-matrix",
     "expert-linear-split",
     "gated-linear-matrix",

@@ -1,0 +1,146 @@
+#version 460
+// Computes: as attention.glsl in float32, on matrix cores, each number split in two (split.glsl): rows of q and k by their
+// largest element; a row of v by its own, whose factor the weights take, and these by the largest of a row in a block.
+// Rows that see a key, a value or a query with NaN, infinity or numbers outside the range of split.glsl are computed alone,
+// by plain sums.
+// Grid: x = floor(T / (16 SUBGROUPS)) + B tiles of 16 SUBGROUPS queries of one text; y = heads. A subgroup has 16 rows.
+// Reduction order: keys in blocks of KEYS from the text's first; within a block, and within 32 columns of a score, the order
+// of the device's matrix cores, products of high and low parts first. A block without visible keys for a row changes none of
+// its bits.
+// Assumes: offsets [B + 1] increase to the rows of q and k; HEAD_DIM a multiple of 16; strides and columns, counted in
+// quads here, are integers; subgroups of 32, with the matrix layout that matrix-layout.glsl tests; KEYS a multiple of 32.
+//# # float32 on matrix cores; where there are none, or for narrow and wide heads, `attention` runs.
+//# optional = true
+//# variants = [{ needs = ["matrix_rows_in_quads", "coopmat_f16_f32_16x16x16", "float16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"] }]
+#include "cooperative-matrix.glsl"
+#extension GL_KHR_shader_subgroup_arithmetic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_KHR_shader_subgroup_vote : require
+#include "counts.glsl"
+#include "numbers.glsl"
+
+layout(local_size_x_id = 3) in;
+layout(constant_id = 0) const uint HEAD_DIM = 64;
+layout(constant_id = 1) const uint KEYS = 32;
+layout(constant_id = 2) const uint SUBGROUPS = 4;
+layout(constant_id = 3) const uint INVOCATIONS = 128;
+layout(constant_id = 4) const bool CAUSAL = false;
+layout(constant_id = 5) const bool WINDOW = false;
+layout(constant_id = 6) const bool BIAS = false;
+layout(constant_id = 7) const float SOFT_CAP = 0.0;
+const bool HIDES = CAUSAL || WINDOW;
+
+layout(std430, binding = 1) readonly buffer Q { vec4 q[]; };
+layout(std430, binding = 2) readonly buffer K { vec4 k[]; };
+layout(std430, binding = 3) readonly buffer V { vec4 v[]; };
+layout(std430, binding = 7) writeonly buffer Y { vec2 y[]; };
+
+const uint TILE = 16u * SUBGROUPS;
+#include "attention-push.glsl"
+#include "attention-sight.glsl"
+#include "attention-tile.glsl"
+#include "matrix-quads.glsl"
+#include "attention-split-blocks.glsl"
+#include "attention-split-rows.glsl"
+#include "attention-alone.glsl"
+
+// The first block from `at` on that some query of the tile sees.
+uint next_block(uint at) {
+    return WINDOW && int(at) >= some.leading ? max(at, uint(some.begin) / KEYS * KEYS) : at;
+}
+
+void main() {
+    if (set_tile()) {
+        return;
+    }
+    head = gl_WorkGroupID.y;
+    q_column = push.q_column + head * (HEAD_DIM / 4u);
+    k_column = push.k_column + head / push.group * (HEAD_DIM / 4u);
+    v_column = push.v_column + head / push.group * (HEAD_DIM / 4u);
+    load_queries();
+    if (gl_LocalInvocationIndex == 0u) {
+        tainted = 0u;
+    }
+    barrier();
+    LEFT high[SLICES];
+    LEFT low[SLICES];
+    [[unroll]] for (uint i = 0u; i < SLICES; i++) {
+        coopMatLoad(high[i], tile, own_row * STRIDE + 2u * i, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+        coopMatLoad(low[i], tile, LOW_QUERIES + own_row * STRIDE + 2u * i, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+        result[i] = SUM(0.0);
+    }
+    [[unroll]] for (uint h = 0u; h < 2u; h++) {
+        largest[h] = NONE;
+        total[h] = 0.0;
+        mine[h] = sight_of(own_place + int(row_of(h)), int(key_count));
+        alone[h] = is_nan(query_factors[own_row + row_of(h)]);
+    }
+    uint limit = uint(end_of(some));
+    uint at = next_block(0u);
+    if (at < limit) {
+        fetch(at);
+    }
+    while (at < limit) {
+        int keys = int(min(KEYS, key_count - at));
+        uint next = next_block(at + KEYS);
+        barrier();
+        store(at);
+        barrier();
+        fetch(next);
+        uint own = at;
+        at = next;
+        if (!busy || (HIDES && !sees_some(own_some, int(own), keys))) {
+            continue;
+        }
+        [[unroll]] for (uint n = 0u; n < WIDE; n++) {
+            score[n] = SUM(0.0);
+            [[unroll]] for (uint pair = 0u; pair < PAIRS; pair++) {
+                SUM part = SUM(0.0);
+                RIGHT key[2];
+                [[unroll]] for (uint i = 2u * pair; i < min(2u * pair + 2u, SLICES); i++) {
+                    RIGHT small;
+                    uint slot = 16u * n * STRIDE + 2u * i;
+                    coopMatLoad(key[i % 2u], tile, slot, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
+                    coopMatLoad(small, tile, slot + LOW, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
+                    part = coopMatMulAdd(high[i], small, part);
+                    part = coopMatMulAdd(low[i], key[i % 2u], part);
+                }
+                part = part * LOW_UNIT;
+                [[unroll]] for (uint i = 2u * pair; i < min(2u * pair + 2u, SLICES); i++) {
+                    part = coopMatMulAdd(high[i], key[i % 2u], part);
+                }
+                score[n] = score[n] + part;
+            }
+        }
+        soften(own, HIDES && !sees_each(own_each, int(own), keys));
+        add_values();
+        if (tainted == own + 1u) {
+            mark(own);
+        }
+    }
+    if (!busy) {
+        return;
+    }
+    [[unroll]] for (uint h = 0u; h < 2u; h++) {
+        total[h] += subgroupShuffleXor(total[h], 1u);
+        total[h] += subgroupShuffleXor(total[h], 2u);
+        uint row = first + own_row + row_of(h);
+        if (row < last && !alone[h]) {
+            [[unroll]] for (uint i = 0u; i < SLICES; i++) {
+                [[unroll]] for (uint e = 4u * h; e < 4u * h + 4u; e += 2u) {
+                    // The weights of a row without keys have a sum of zero.
+                    vec2 two = total[h] == 0.0 ? vec2(0.0) : vec2(result[i][e], result[i][e + 1u]) / total[h];
+                    y[2u * (row * push.y_stride + head * (HEAD_DIM / 4u)) + (16u * i + column_of(e)) / 2u] = two;
+                }
+            }
+        }
+    }
+    if (subgroupAny(alone[0] || alone[1])) {
+        for (uint row = 0u; row < 16u; row++) {
+            bool own = row < 8u ? alone[0] : alone[1];
+            if (subgroupShuffle(own ? 1u : 0u, row % 8u * 4u) == 1u && first + own_row + row < last) {
+                compute_alone(row);
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+// The tile's queries and the blocks of keys and values of attention-split, split into shared memory; Q, K, V, HEAD_DIM, KEYS,
+// INVOCATIONS and TILE are the shader's.
+#include "split.glsl"
+
+// Groups of eight of a head's row, and of one in shared memory, plus one so that rows start at different banks.
+const uint EIGHTS = HEAD_DIM / 8u;
+const uint STRIDE = EIGHTS + 1u;
+// Neighbouring invocations that load a row, some of them idle, and the rows loaded at once.
+const uint LOADERS = EIGHTS <= 2u ? 2u : EIGHTS <= 4u ? 4u : EIGHTS <= 8u ? 8u : EIGHTS <= 16u ? 16u : 32u;
+const uint STEP = INVOCATIONS / LOADERS;
+const uint LOADS = (KEYS + STEP - 1u) / STEP;
+
+// High and low parts of the block's keys, then of its values; before the loop, of the tile's queries.
+const uint LOW = KEYS * STRIDE;
+const uint VALUES = 2u * LOW;
+const uint LOW_QUERIES = TILE * STRIDE;
+shared uvec4 tile[2u * (2u * KEYS > TILE ? 2u * KEYS : TILE) * STRIDE];
+// The inverse of the factors of the block's keys and values, or NaN where sums must be plain, and of the queries.
+shared float key_factors[KEYS];
+shared float value_factors[KEYS];
+shared float query_factors[TILE];
+// The index after the first key of the last block with such a key or value.
+shared uint tainted;
+
+// The invocation's numbers of the next block.
+vec4 next_keys[LOADS][2];
+vec4 next_values[LOADS][2];
+// The head, and its first quads of the operands.
+uint head, q_column, k_column, v_column;
+
+// Splits the row of which this invocation has eight numbers into `slot` and `slot + low` of the tile; returns the inverse of
+// its factor, or NaN.
+float keep(vec4 numbers[2], uint slot, uint low, bool there) {
+    uvec4 bits = max(floatBitsToUint(abs(numbers[0])), floatBitsToUint(abs(numbers[1])));
+    uint top = max(max(bits.x, bits.y), max(bits.z, bits.w));
+    [[unroll]] for (uint reach = 1u; reach < LOADERS; reach *= 2u) {
+        top = max(top, subgroupShuffleXor(top, reach));
+    }
+    Fit fit = fit_of(top);
+    if (is_plain(fit)) {
+        numbers = vec4[2](vec4(0.0), vec4(0.0));
+    }
+    if (there) {
+        split(numbers, scale_of(fit), tile[slot], tile[slot + low]);
+    }
+    return unscale(fit);
+}
+
+void load_queries() {
+    uint eighth = gl_LocalInvocationIndex % LOADERS;
+    for (uint row = gl_LocalInvocationIndex / LOADERS; row < TILE; row += STEP) {
+        bool there = eighth < EIGHTS;
+        uint at = min(first + row, last - 1u) * push.q_stride + q_column + 2u * (there ? eighth : 0u);
+        vec4 numbers[2] = vec4[2](q[at], q[at + 1u]);
+        float factor = keep(numbers, row * STRIDE + eighth, LOW_QUERIES, there);
+        if (eighth == 0u) {
+            query_factors[row] = factor;
+        }
+    }
+}
+
+// Loads the invocation's numbers of keys at .. at + KEYS - 1 of the text; zeros past its last key, so that whatever is stored
+// there has no effect.
+void fetch(uint at) {
+    uint eighth = min(gl_LocalInvocationIndex % LOADERS, EIGHTS - 1u);
+    [[unroll]] for (uint i = 0u; i < LOADS; i++) {
+        uint row = gl_LocalInvocationIndex / LOADERS + i * STEP;
+        bool inside = at + row < key_count && row < KEYS;
+        uint place = key_first + (inside ? at + row : key_count - 1u);
+        uint k_at = place * push.k_stride + k_column + 2u * eighth;
+        uint v_at = place * push.v_stride + v_column + 2u * eighth;
+        [[unroll]] for (uint h = 0u; h < 2u; h++) {
+            next_keys[i][h] = mix(vec4(0.0), k[k_at + h], bvec4(inside));
+            next_values[i][h] = mix(vec4(0.0), v[v_at + h], bvec4(inside));
+        }
+    }
+}
+
+// Splits them into shared memory.
+void store(uint at) {
+    uint eighth = gl_LocalInvocationIndex % LOADERS;
+    bool there = eighth < EIGHTS;
+    [[unroll]] for (uint i = 0u; i < LOADS; i++) {
+        uint row = gl_LocalInvocationIndex / LOADERS + i * STEP;
+        if (row < KEYS) {
+            float key = keep(next_keys[i], row * STRIDE + eighth, LOW, there);
+            float value = keep(next_values[i], VALUES + row * STRIDE + eighth, LOW, there);
+            if (eighth == 0u) {
+                key_factors[row] = key;
+                value_factors[row] = value;
+                if (is_nan(key) || is_nan(value)) {
+                    tainted = at + 1u;
+                }
+            }
+        }
+    }
+}

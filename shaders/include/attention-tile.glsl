@@ -1,0 +1,40 @@
+// The tile of queries of one text that a workgroup on matrix cores has: text i owns the tiles from floor(q_offsets[i] / TILE)
+// + i on; the last tiles of some texts are empty. A subgroup has 16 rows. TILE is a constant of the shader.
+
+// The tile's text, its queries from the first to before the last of the text, and the text's keys.
+uint text, text_first, first, last, key_first, key_count;
+// Of the subgroup: its first row of the tile, the position of that row, and whether it has rows of the text.
+uint own_row;
+int own_place;
+bool busy;
+// What any and all queries of the tile see, and of the subgroup.
+Sight some, each, own_some, own_each;
+
+// Whether the tile is empty.
+bool set_tile() {
+    LAST_TEXT(low, q_offsets[middle] / TILE + middle <= gl_WorkGroupID.x)
+    text = low;
+    text_first = q_offsets[low];
+    first = text_first + (gl_WorkGroupID.x - (text_first / TILE + low)) * TILE;
+    last = q_offsets[low + 1u];
+    if (first >= last) {
+        return true;
+    }
+    key_first = kv_offsets[low / push.shared_by];
+    key_count = kv_offsets[low / push.shared_by + 1u] - key_first;
+    own_row = 16u * gl_SubgroupID;
+    busy = first + own_row < last;
+    int first_place = place_of(first - text_first, last - text_first, key_count);
+    int last_place = first_place + int(min(TILE, last - first)) - 1;
+    own_place = first_place + int(own_row);
+    some = sight_of_any(first_place, last_place, int(key_count));
+    each = sight_of_all(first_place, last_place, int(key_count));
+    own_some = sight_of_any(own_place, min(own_place + 15, last_place), int(key_count));
+    own_each = sight_of_all(own_place, min(own_place + 15, last_place), int(key_count));
+    return false;
+}
+
+// The row of the biases of a head, at distance 0.
+uint bias_row(uint head) {
+    return (text * gl_NumWorkGroups.y + head) % push.bias_rows * (2u * push.reach + 1u) + push.reach;
+}
