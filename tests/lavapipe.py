@@ -2,13 +2,13 @@
 
 Nearly all of a test's time on lavapipe is its compiler's, and most of that its optimiser's: tests/ops runs without it,
 models with it, which would run too slowly. lavapipe keeps what it compiled without regard to the width of its vectors,
-hence a folder for each.
+hence a folder for each; they are the machine's, so that a new checkout, too, compiles only what has changed.
 """
 
 import os
 from pathlib import Path
 
-CACHES = Path(__file__).parent.parent / "target" / "tmp"
+CACHES = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "grilly"
 NATIVE = "native"
 UNOPTIMISED = "nopt"
 #: Bits of lavapipe's vectors, and the subgroup sizes that come of them; natively 256 and 8 on most processors.

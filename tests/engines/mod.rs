@@ -2,7 +2,7 @@
 
 #![allow(dead_code)] // no test uses all of it
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -70,7 +70,9 @@ pub fn bits(values: &[f32]) -> Vec<u32> {
 /// regard to the width, hence a folder for each: those of `tests/lavapipe.py`, so that nothing is compiled twice.
 pub fn lavapipe(width: Option<&str>) -> Vec<(&'static str, String)> {
     let name = format!("lavapipe-{}-unoptimised", width.unwrap_or("native"));
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let cache = std::env::var_os("XDG_CACHE_HOME").filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    let cache = cache.unwrap_or_else(|| std::env::home_dir().unwrap().join(".cache"));
+    let folder = cache.join("grilly").join(name);
     std::fs::create_dir_all(&folder).unwrap();
     let folder = folder.into_os_string().into_string().unwrap();
     let variables = [("GALLIVM_PERF", "nopt".to_owned()), ("MESA_SHADER_CACHE_DIR", folder)];
