@@ -28,11 +28,13 @@ def test_every_variant_that_needs_matrix_cores_says_so():
     assert built["linear-shuffle"].subgroups and not built["softmax"].subgroups
 
 
-def test_a_test_is_chosen_for_each_pipeline():
+def test_tests_are_chosen_for_all_pipelines():
     tests = {"both": {"a []": 2, "b [1]": 1}, "one": {"b [1]": 1}, "other": {"b [2]": 5}}
     costs = {"both": 2.0, "one": 0.5, "other": 9.0}
     assert modes.chosen(tests, ["b [1]"], costs) == ["one"]
-    assert modes.chosen(tests, ["b [1]"], costs | {"one": 3.0}) == ["both"]
+    assert modes.chosen(tests, ["b [1]"], costs | {"one": 2.5}) == ["one"], "the other compiles a pipeline more"
+    assert modes.chosen(tests, ["b [1]"], costs | {"one": 3.5}) == ["both"]
+    assert modes.chosen(tests, ["a []", "b [1]"], costs | {"one": 1.5}) == ["both"], "less for each of two"
     assert modes.chosen(tests, ["a []", "b [1]", "b [2]"], costs) == ["both", "one", "other"]
     record = {Mode(True, "native", True): {"both": tests["both"]}, Mode(False, "128", True): {"other": tests["other"]}}
     assert modes.pipelines(modes.native(record)) == {"a []", "b [1]"}
