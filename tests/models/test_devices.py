@@ -44,10 +44,10 @@ def small(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def many() -> list[str]:
-    """200 texts, or 1,000: mostly short, a few of every length up to beyond the limit, one empty."""
+    """100 texts, or 1,000: mostly short, a few of every length up to beyond the limit, one empty."""
     random = np.random.RandomState(9)
     lengths = [0, 1, 30, 31, 32, 62, 63, 64, 125, 126, 127, 128, 157, 158, 159, 200]
-    lengths += [1 + random.randint(14) for _ in range((1000 if LONG else 200) - len(lengths))]
+    lengths += [1 + random.randint(14) for _ in range((1000 if LONG else 100) - len(lengths))]
     random.shuffle(lengths)
     return [" ".join(WORDS[random.randint(len(WORDS))] for _ in range(length)) for length in lengths]
 
@@ -65,7 +65,7 @@ def outcome_of(driver: str, small: Path, many: list[str], scratch: Path) -> Outc
         return run(small, few, scratch, swiftshader_environment(), bits=True)
     need_vulkan()
     # All of them at the native width; some at the others, with the empty one and long ones.
-    count, step = (100, 1) if LONG else (10, 2)
+    count, step = (100, 1) if LONG else (6, 4)
     long = [text for text in many[count:] if len(text.split()) >= 15]
     fewer = [*many[:count], "", *long[::step]]
     return run(small, many if driver == "native" else fewer, scratch, LAVAPIPE_WIDTHS[driver], bits=True)
@@ -88,7 +88,7 @@ def numbers(outcome, expected):
     """Every 25th text and the eight longest; all, if there are few."""
     count = len(outcome.ids)
     longest = sorted(range(count), key=lambda index: -len(outcome.ids[index]))[:8]
-    chosen = sorted({*range(0, count, 25 if count > 100 else 1), *longest})
+    chosen = sorted({*range(0, count, 25 if count >= 100 else 1), *longest})
     difference = {
         index: float(np.abs(outcome.embeddings[index] - expected(tuple(outcome.ids[index]))).max()) for index in chosen
     }

@@ -46,19 +46,21 @@ def own(name, tmp_path):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_each_route(folder, name, device, dtype, golden, sentences, monkeypatch):
+def test_each_route(folder, name, device, dtype, golden, sentences, slow, monkeypatch):
     monkeypatch.setenv("GRILLY_STRICT", "1")
+    some = slice(None, None, 4 if slow else 1)
+    texts = sentences[some]
     before = stats()["fallbacks"]
     with VulkanSentenceTransformer(folder, device=device, dtype=dtype) as model:
         assert model.backend == device and set(model.get_model_kwargs()) == {"task", "modality"}
         for task in TABLE[name]["tasks"]:
-            rows = model.encode(sentences, normalize_embeddings=False, task=task)
+            rows = model.encode(texts, normalize_embeddings=False, task=task)
             assert rows.dtype == (np.float16 if dtype == "float16" else np.float32)
             bound = bound_of(golden, f"{name}/{task}", dtype)
-            assert error(rows, golden[f"{name}/{task}/rows"]) <= bound, task
-            few = model.encode(sentences[::-7], batch_size=2, normalize_embeddings=False, task=task)
-            assert same_bits(few, rows[::-7])
-            assert same_bits(model.encode(sentences[5], normalize_embeddings=False, task=task), rows[5])
+            assert error(rows, golden[f"{name}/{task}/rows"][some]) <= bound, task
+            few = model.encode(texts[::-3], batch_size=2, normalize_embeddings=False, task=task)
+            assert same_bits(few, rows[::-3])
+            assert same_bits(model.encode(texts[5], normalize_embeddings=False, task=task), rows[5])
     assert stats()["fallbacks"] == before
 
 

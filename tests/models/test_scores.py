@@ -62,8 +62,8 @@ def logits(model: CrossEncoder, pairs, **options) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def some(slow) -> slice:
-    """All pairs; on a software driver every third."""
-    return slice(None, None, 3) if slow else slice(None)
+    """All pairs; on a software driver every sixth."""
+    return slice(None, None, 6) if slow else slice(None)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_scores_have_the_activation_of_the_configuration(model, pairs, slow, nam
 
 
 def test_same_bits_in_any_batch_and_order_and_alone(model, rows, pairs, some, slow):
-    order = list(range(len(rows)))[:: 3 if slow else 1]
+    order = list(range(len(rows)))[:: 2 if slow else 1]
     random.Random(3).shuffle(order)
     shuffled = [pairs[some][index] for index in order]
     for batch_size in (1, 7):

@@ -43,21 +43,23 @@ def folder(name, tmp_path_factory):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_each_task_has_its_weights(folder, name, tasks, device, dtype, golden, sentences, monkeypatch):
+def test_each_task_has_its_weights(folder, name, tasks, device, dtype, golden, sentences, slow, monkeypatch):
     monkeypatch.setenv("GRILLY_STRICT", "1")
+    some = slice(None, None, 6 if slow else 1)
+    texts = sentences[some]
     before = stats()["fallbacks"]
     with VulkanSentenceTransformer(folder, device=device, dtype=dtype) as model:
         assert model.backend == device and model.get_model_kwargs() == ["task"]
         for task in tasks:
-            rows = model.encode(sentences, normalize_embeddings=False, task=task)
+            rows = model.encode(texts, normalize_embeddings=False, task=task)
             assert rows.dtype == (np.float16 if dtype == "float16" else np.float32)
             bound = bound_of(golden, f"{name}/{task}", dtype)
-            assert error(rows, golden[f"{name}/{task}/rows"]) <= bound, task
-            alone = model.encode(sentences[3], normalize_embeddings=False, task=task)
+            assert error(rows, golden[f"{name}/{task}/rows"][some]) <= bound, task
+            alone = model.encode(texts[3], normalize_embeddings=False, task=task)
             assert same_bits(alone, rows[3])
         # The weights as they are stay what they were.
         bound = bound_of(golden, name, dtype)
-        assert error(model.encode(sentences, normalize_embeddings=False), golden[f"{name}/rows"]) <= bound
+        assert error(model.encode(texts, normalize_embeddings=False), golden[f"{name}/rows"][some]) <= bound
     assert stats()["fallbacks"] == before
 
 

@@ -59,8 +59,14 @@ def dense(model: SparseEncoder, texts, **options) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def rows(model, sentences) -> np.ndarray:
-    return dense(model, sentences)
+def some(slow) -> slice:
+    """All texts; on a software driver every third."""
+    return slice(None, None, 3) if slow else slice(None)
+
+
+@pytest.fixture(scope="module")
+def rows(model, sentences, some) -> np.ndarray:
+    return dense(model, sentences[some])
 
 
 def test_a_text(model, name, sentences, golden, bound):
@@ -69,23 +75,23 @@ def test_a_text(model, name, sentences, golden, bound):
     assert np.abs(dense(model, sentences[0]) - expected[0]).max() <= bound * np.abs(expected).max()
 
 
-def test_embeddings(model, rows, name, device, dtype, golden, bound):
+def test_embeddings(model, rows, some, name, device, dtype, golden, bound):
     assert model.backend == device and model.dtype == dtype
     assert rows.dtype == (np.float16 if dtype == "float16" else np.float32)
-    assert error(rows, golden[f"words/{name}/rows"]) <= bound
+    assert error(rows, golden[f"words/{name}/rows"][some]) <= bound
 
 
-def test_zeros_are_the_references(rows, name, golden, bound):
+def test_zeros_are_the_references(rows, some, name, golden, bound):
     """A word has weight zero where its largest logit is not positive, but for the rounding of logits next to zero."""
-    expected = golden[f"words/{name}/rows"]
+    expected = golden[f"words/{name}/rows"][some]
     differ = (rows != 0) != (expected != 0)
     assert (expected == 0).any() and np.maximum(rows, expected)[differ].max(initial=0) <= bound * expected.max()
 
 
-def test_same_bits_in_any_batch_and_order_and_alone(model, rows, sentences, slow):
-    order = list(range(len(rows)))[:: 4 if slow else 1]
+def test_same_bits_in_any_batch_and_order_and_alone(model, rows, sentences, some, slow):
+    order = list(range(len(rows)))[:: 2 if slow else 1]
     random.Random(3).shuffle(order)
-    shuffled = [sentences[index] for index in order]
+    shuffled = [sentences[some][index] for index in order]
     for batch_size in (1, 7):
         assert same_bits(dense(model, shuffled, batch_size=batch_size), rows[order]), batch_size
     assert same_bits(dense(model, shuffled[0]), rows[order[0]])

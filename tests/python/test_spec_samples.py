@@ -1,9 +1,13 @@
-"""Samples written for upstream's guides run unchanged; fragments get the smallest frame that makes them run."""
+"""Samples written for upstream's guides run unchanged; fragments get the smallest frame that makes them run.
+
+`make test` gives one of them fewer texts, `make test-long` all.
+"""
 
 import textwrap
 
 import numpy as np
 import pytest
+from conftest import LONG
 
 GPU_GUIDE = {
     "embedding lookup": """
@@ -104,8 +108,9 @@ def test_encode_sample(real_model_path, monkeypatch):
 def test_benchmark_sample(real_model_path, monkeypatch, capsys):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     names: dict = {}
-    exec(BENCHMARK, names)
-    assert names["embeddings"].shape == (100, 384)
+    count = 100 if LONG else 10
+    exec(BENCHMARK.replace("* 100", f"* {count}"), names)
+    assert names["embeddings"].shape == (count, 384)
     assert "texts/sec" in capsys.readouterr().out
 
 

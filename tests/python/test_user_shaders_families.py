@@ -56,8 +56,14 @@ def golden() -> dict[str, np.ndarray]:
         return dict(file)
 
 
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """For all tests: most register the same text."""
+    return tmp_path_factory.mktemp("compiled")
+
+
 @pytest.fixture
-def register(tmp_path):
+def register(tmp_path, compiled):
     """`register(name, text, FACTOR=2.0)`: the text in place of `attention-output` for a fixture's architecture."""
     made = []
 
@@ -66,7 +72,7 @@ def register(tmp_path):
         made.append(ARCHITECTURES.get(model_type, model_type))
         (tmp_path / "mine.glsl").write_text(text, encoding="utf-8")
         given = {"FACTOR": 1.0} | defines
-        compiler = ShaderCompiler(ShaderCompilerConfig(tmp_path, cache_directory=tmp_path / "cache", defines=given))
+        compiler = ShaderCompiler(ShaderCompilerConfig(tmp_path, cache_directory=compiled, defines=given))
         shader_registry.register_architecture_shader("attention-output", made[-1], "mine", compiler=compiler)
         return made[-1]
 

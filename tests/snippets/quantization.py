@@ -3,7 +3,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.util import quantize_embeddings, semantic_search
 
 model = SentenceTransformer(MODEL, device=DEVICE)
-calibration = model.encode([f"Sentence number {number} is about topic {number % 7}." for number in range(120)])
+calibration = model.encode([f"Sentence number {number} is about topic {number % 7}." for number in range(24)])
 embeddings = model.encode(["A robin built its nest.", "Birds nest in spring.", "The engine needs oil."])
 packed = quantize_embeddings(embeddings, precision="ubinary")
 results["binary kind"] = [str(packed.dtype), *packed.shape]
