@@ -56,7 +56,8 @@ impl Usual {
             }
             "llama3" => usual.smoothed(fields, rotary),
             "yarn" => usual.yarn(fields, rotary),
-            "longrope" => usual.by_length(fields, rotary),
+            // "su" in the first configurations of Phi-3.
+            "longrope" | "su" => usual.by_length(fields, rotary),
             other => {
                 let known = "known are default, linear, dynamic, ntk, llama3, yarn, longrope";
                 fields.fault(format!("rope_type is {other:?}; {known}"));
@@ -224,12 +225,15 @@ mod tests {
             "beta_slow": 0.5, "mscale": 0.7, "mscale_all_dim": 0.9, "truncate": false});
         let long = json!({"type": "longrope", "original_max_position_embeddings": 32,
             "short_factor": [1, 1, 1.5, 2, 2.5, 3, 3.5, 4], "long_factor": [1, 2, 3, 4, 5, 6, 7, 8]});
+        let mut older = long.clone();
+        older["type"] = "su".into();
         for (parameters, scale, expected) in [
             (json!({"type": "linear", "factor": 4}), 1.0, [0.25, 0.079056941, 0.025, 0.00790569466, 0.0025]),
             (json!({"type": "dynamic", "factor": 4}), 1.0, [1.0, 0.316227764, 0.1, 0.0316227786, 0.01]),
             (smoothed, 1.0, [1.0, 0.244384587, 0.0130422562, 0.00395284733, 0.00125]),
             (yarn, 1.138629436111989, [1.0, 0.197642356, 0.025, 0.00790569466, 0.0025]),
             (other, 0.9753496504321066, [1.0, 0.198583528, 0.0255952496, 0.00790569466, 0.0025]),
+            (older, 1.1832159566199232, [1.0, 0.316227764, 0.0666666701, 0.0158113893, 0.004]),
             (long, 1.1832159566199232, [1.0, 0.316227764, 0.0666666701, 0.0158113893, 0.004]),
         ] {
             let Rotary { frequencies, scale: found, long } = rotary(&parameters).unwrap();
