@@ -58,6 +58,15 @@ WORKLOADS = {
 PATIENCE = 20.0  # seconds: a run that takes longer is not repeated
 
 
+class Plain(Grilly):
+    """grilly with float32 products as on a GPU without matrix cores."""
+
+    name = "grilly plain"
+
+    def __init__(self, model: Path):
+        super().__init__(model, "vulkan", dtype="float32", float32_products="plain")
+
+
 class OnCuda(SentenceTransformers):
     """sentence-transformers with one number type and one setting of torch's float32 products."""
 
@@ -118,8 +127,8 @@ def disagreement(
 def throughput(every: dict, texts: list[str], workload: Workload, repeats: int) -> dict:
     """The best batch size of each engine, then alternating rounds at that size."""
     sizes, patient = {}, True
-    wanted = ["grilly", *(OnCuda.title(rival) for rival in workload.rivals)]
-    engines = {name: every[name] for name in wanted}
+    wanted = ["grilly", Plain.name, *(OnCuda.title(rival) for rival in workload.rivals)]
+    engines = {name: engine for name, engine in every.items() if name in wanted}
     for name, engine in engines.items():
         engine.encode(texts[: max(workload.batches)], workload.batches[0])
         seconds = {}
@@ -169,7 +178,8 @@ def measure_model(name: str, folder: Path, dtype: str, repeats: int) -> dict:
     loading = time.perf_counter() - start
     if ours.model.backend != "vulkan":
         raise SystemExit("grilly fell back to the CPU: `python -m grilly info` says why")
-    engines = {"grilly": ours} | {engine.name: engine for engine in (OnCuda(rival, folder) for rival in RIVALS)}
+    others = [*([Plain(folder)] if dtype == "float32" else []), *(OnCuda(rival, folder) for rival in RIVALS)]
+    engines = {"grilly": ours} | {engine.name: engine for engine in others}
     differences, cosines = compare(engines, folder)
     bits = same_bits(ours)
     result: dict = {
