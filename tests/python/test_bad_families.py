@@ -433,7 +433,7 @@ def test_keys_that_change_nothing_are_read_over(family, changes):
     load(folder)
 
 
-@pytest.mark.parametrize("kind", ["su", 3])
+@pytest.mark.parametrize("kind", ["spiral", 3])
 def test_an_unknown_rope_scaling(family, kind):
     folder = family("modernbert")
     parameters = json.loads((folder / "config.json").read_text(encoding="utf-8"))["rope_parameters"]
