@@ -31,8 +31,7 @@ uint head, q_column, k_column, v_column;
 // Splits the row of which this invocation has eight numbers into `slot` and `slot + low` of the tile; returns the inverse of
 // its factor, or NaN.
 float keep(vec4 numbers[2], uint slot, uint low, bool there) {
-    uvec4 bits = max(floatBitsToUint(abs(numbers[0])), floatBitsToUint(abs(numbers[1])));
-    uint top = max(max(bits.x, bits.y), max(bits.z, bits.w));
+    uint top = largest_of(numbers);
     [[unroll]] for (uint reach = 1u; reach < LOADERS; reach *= 2u) {
         top = max(top, subgroupShuffleXor(top, reach));
     }

@@ -10,14 +10,7 @@
 layout(local_size_x = 256) in;
 
 const uint TILE_K = 32u;
-// Two columns of subgroups; each computes HEIGHT x WIDTH elements.
-const uint DOWN = SUBGROUPS / 2u;
-const uint HEIGHT = TILE_M / DOWN;
-const uint WIDTH = TILE_N / 2u;
-const uint ROWS = HEIGHT / 16u;
-const uint COLUMNS = WIDTH / 16u;
-// Matrices per block along k.
-const uint DEPTH = TILE_K / 16u;
+#include "subgroup-tiles.glsl"
 // Groups of eight of a row in shared memory, plus one so that rows start at different banks.
 const uint EIGHTS = TILE_K / 8u;
 const uint STRIDE = EIGHTS + 1u;

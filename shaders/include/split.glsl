@@ -37,11 +37,16 @@ float unscale(Fit fit) {
     return is_plain(fit) ? uintBitsToFloat(0x7fc00000u) : inverse_of(fit);
 }
 
+// The bits of the largest of eight numbers.
+uint largest_of(vec4 numbers[2]) {
+    uvec4 bits = max(floatBitsToUint(abs(numbers[0])), floatBitsToUint(abs(numbers[1])));
+    return max(max(bits.x, bits.y), max(bits.z, bits.w));
+}
+
 // Makes the factor smaller where the numbers of the row, which four neighbouring invocations hold, would exceed float16's
 // range; returns by how much.
 float refit(inout Fit fit, vec4 numbers[2]) {
-    uvec4 bits = max(floatBitsToUint(abs(numbers[0])), floatBitsToUint(abs(numbers[1])));
-    uint top = max(max(bits.x, bits.y), max(bits.z, bits.w));
+    uint top = largest_of(numbers);
     top = max(top, subgroupShuffleXor(top, 1u));
     top = max(top, subgroupShuffleXor(top, 2u));
     fit.largest = max(fit.largest, top);

@@ -27,14 +27,7 @@ layout(constant_id = 5) const uint TILE_K = 32;
 layout(constant_id = 6) const uint SUBGROUPS = 8;
 
 const uint GROUP = 8u;
-// Two columns of subgroups; each computes HEIGHT x WIDTH elements.
-const uint DOWN = SUBGROUPS / 2u;
-const uint HEIGHT = TILE_M / DOWN;
-const uint WIDTH = TILE_N / 2u;
-const uint ROWS = HEIGHT / 16u;
-const uint COLUMNS = WIDTH / 16u;
-// Matrices per step along k.
-const uint DEPTH = TILE_K / 16u;
+#include "subgroup-tiles.glsl"
 // Columns of the result per workgroup, and per subgroup; gates and gated values each have this many.
 #ifdef GATED
 #define OUT_N (TILE_N / 2u)

@@ -71,9 +71,8 @@ pub fn attention(to: &mut Lowering<'_>, op: &Attention) -> Result<()> {
     }
     if variant.stored == DType::F32
         && to.replaced(kernel).is_none()
-        && let Some(blocks) = split::choose(to, op)
+        && let Some((variant, blocks)) = split::choose(to, op)
     {
-        let variant = attention_split::KERNEL.own(DType::F32, to.capabilities)?;
         let build = Build::new(variant, push(to, op, 4), attention_split::Constants::from(blocks));
         return to.add(build, "", &[], [Extent::TextTiles { per: 16 * blocks.subgroups }, heads, Extent::ONE]);
     }

@@ -2,9 +2,10 @@
 
 use super::Blocks;
 use crate::backend::vulkan::generated::attention_split::{Constants, KERNEL};
-use crate::backend::vulkan::kernel::Specialization;
+use crate::backend::vulkan::kernel::{Specialization, Variant};
 use crate::backend::vulkan::lowering::Lowering;
-use crate::backend::vulkan::{Feature, shared_bytes};
+use crate::backend::vulkan::shared_bytes;
+use crate::dtype::DType;
 use crate::graph::shaders::Float32Products;
 use crate::ops::Attention;
 
@@ -19,18 +20,18 @@ const NARROW_HEAD: usize = 32;
 /// Wider heads are not faster than plain ones.
 const MOST_HEAD_DIM: usize = 80;
 
-/// The blocks, if the node's attention runs so; an op that requests blocks gets those of the plain build.
-pub fn choose(to: &Lowering<'_>, op: &Attention) -> Option<Blocks> {
+/// The variant for the device and its blocks, if the node's attention runs so; an op that requests blocks gets those of
+/// the plain build.
+pub fn choose(to: &Lowering<'_>, op: &Attention) -> Option<(&'static Variant, Blocks)> {
     let capabilities = to.capabilities;
+    let variant = KERNEL.own(DType::F32, capabilities).ok()?;
     let [q, k, v] = [0, 1, 2].map(|place| to.shape(place).columns());
     let steps = [q, op.q_column, k, op.k_column, v, op.v_column];
     let whole = op.head_dim.is_multiple_of(16) && steps.iter().all(|step| step.is_multiple_of(4));
-    let able = capabilities.splits_float32() && capabilities.has(Feature::MatrixRowsInQuads);
     let chosen = to.float32_products() == Float32Products::Split && op.blocks.is_none();
-    if !whole || !able || !chosen || op.distances.is_some() || !(16..=MOST_HEAD_DIM).contains(&op.head_dim) {
+    if !whole || !chosen || op.distances.is_some() || !(16..=MOST_HEAD_DIM).contains(&op.head_dim) {
         return None;
     }
-    let variant = KERNEL.variants.first()?;
     let blocks = |invocations: &u32| Blocks {
         keys: KEYS,
         subgroups: invocations / capabilities.subgroup_size,
@@ -42,5 +43,5 @@ pub fn choose(to: &Lowering<'_>, op: &Attention) -> Option<Blocks> {
             && shared_bytes(variant, &Constants::from(*blocks).values(variant)) <= capabilities.shared_memory
     };
     let tried = if op.head_dim > NARROW_HEAD { &[LARGE, SMALL][..] } else { &[SMALL] };
-    tried.iter().map(blocks).find(fits)
+    Some((variant, tried.iter().map(blocks).find(fits)?))
 }
