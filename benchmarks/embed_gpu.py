@@ -178,8 +178,8 @@ def measure_model(name: str, folder: Path, dtype: str, repeats: int) -> dict:
     loading = time.perf_counter() - start
     if ours.model.backend != "vulkan":
         raise SystemExit("grilly fell back to the CPU: `python -m grilly info` says why")
-    others = [*([Plain(folder)] if dtype == "float32" else []), *(OnCuda(rival, folder) for rival in RIVALS)]
-    engines = {"grilly": ours} | {engine.name: engine for engine in others}
+    engines = {"grilly": ours} | ({Plain.name: Plain(folder)} if dtype == "float32" else {})
+    engines |= {engine.name: engine for engine in (OnCuda(rival, folder) for rival in RIVALS)}
     differences, cosines = compare(engines, folder)
     bits = same_bits(ours)
     result: dict = {
