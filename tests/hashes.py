@@ -4,7 +4,8 @@
 `--device vulkan` or `--device cpu`, and with `--float32-products plain` for a build that splits them on matrix cores
 beside one that does not; then `python tests/hashes.py old.json new.json` names the rows that differ and
 exits with 1 if there are any. A row of the case table is op and name, one of embeddings is model and element type. Any
-NaN counts as the one NaN.
+NaN counts as the one NaN. Beside a float32 row of the table that differs stand both errors: the largest difference
+from the reference in float64, relative to the reference's largest number. `--changed FILE` writes such rows.
 """
 
 import argparse
@@ -27,24 +28,37 @@ def digest(values: np.ndarray) -> str:
     return hashlib.sha256(about.encode() + np.ascontiguousarray(values).tobytes()).hexdigest()[:16]
 
 
-def case_rows(device: str) -> dict[str, str]:
+def error(found: np.ndarray, expected: np.ndarray) -> float:
+    """The largest difference, relative to the largest number, where both are finite."""
+    finite = np.isfinite(found) & np.isfinite(expected)
+    found, expected = found[finite], expected[finite]
+    return float(np.abs(found - expected).max(initial=0.0) / (np.abs(expected).max(initial=0.0) or 1.0))
+
+
+def case_rows(device: str) -> tuple[dict[str, str], dict[str, float]]:
     from cases import CASES
+    from cases.reference import evaluate
 
     from grilly import _core
     from grilly.errors import GrillyError
 
     engine = _core.engine(device)
-    rows = {}
+    rows, errors = {}, {}
     # A build from before there were several results has no operation that has them.
     call = getattr(engine, "call_all", lambda *given: [engine.call(*given)])
     for case in (case for case in CASES if case.op in _core.op_names()):
-        operands = [engine.upload(np.asarray(value, order="C")) for value in case.operands()]
+        operands = case.operands()
         try:
-            results = call(case.op, operands, case.attributes)
+            given = [engine.upload(np.asarray(value, order="C")) for value in operands]
+            results = [result.numpy() for result in call(case.op, given, case.attributes)]
         except GrillyError:  # a row of what the build does not have yet; one that is lost is named by the comparison
             continue
-        rows[f"{case.op}: {case.id}"] = "".join(digest(result.numpy()) for result in results)
-    return rows
+        name = f"{case.op}: {case.id}"
+        rows[name] = "".join(map(digest, results))
+        expected = evaluate(case.op, operands, case.attributes)
+        if results[0].dtype == np.float32:
+            errors[name] = error(results[0], expected[0] if isinstance(expected, tuple) else expected)
+    return rows, errors
 
 
 def model_folder() -> Path | None:
@@ -76,14 +90,15 @@ def write(path: Path, device: str) -> int:
     found = _core.engine(device)
     if found.backend != device.split(":")[0]:
         sys.exit(f"{device} was asked for and {found.backend} answered")
-    rows = case_rows(device) | embedding_rows(device)
+    rows, errors = case_rows(device)
+    rows |= embedding_rows(device)
     about = {"device": found.device, "simd": grilly.info()["cpu"]["simd"]}
-    path.write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n")
+    path.write_text(json.dumps({"about": about, "rows": rows, "errors": errors}, indent=1) + "\n")
     print(f"{len(rows)} rows on {about['device']} ({about['simd']}) written to {path}")
     return 0
 
 
-def compare(old: Path, new: Path) -> int:
+def compare(old: Path, new: Path, kept: Path | None) -> int:
     before, after = (json.loads(path.read_text()) for path in (old, new))
     if before["about"] != after["about"]:
         sys.exit(f"not of one machine: {before['about']} and {after['about']}")
@@ -91,8 +106,16 @@ def compare(old: Path, new: Path) -> int:
     gone = [name for name in names if name not in after["rows"]]
     added = [name for name in names if name not in before["rows"]]
     changed = [name for name in names if name not in gone + added and before["rows"][name] != after["rows"][name]]
-    for what, group in (("gone", gone), ("added", added), ("changed", changed)):
+    errors = [[build.get("errors", {}).get(name) for build in (before, after)] for name in changed]
+    shown = [
+        name if None in pair else f"{name} (error {pair[0]:.2e}, now {pair[1]:.2e})"
+        for name, pair in zip(changed, errors, strict=True)
+    ]
+    for what, group in (("gone", gone), ("added", added), ("changed", shown)):
         print("".join(f"{what}: {name}\n" for name in group), end="")
+    if kept:
+        rows = {name: {"hash": after["rows"][name], "errors": pair} for name, pair in zip(changed, errors, strict=True)}
+        kept.write_text(json.dumps({"about": after["about"], "rows": rows}, indent=1) + "\n")
     equal = len(names) - len(gone) - len(added) - len(changed)
     print(f"{equal} rows equal, {len(changed)} changed, {len(gone)} gone, {len(added)} added")
     return 1 if changed or gone else 0
@@ -103,6 +126,9 @@ def main() -> int:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="one to write, or two to compare")
     parser.add_argument("--device", default="cpu", help="cpu, vulkan or vulkan:N")
     parser.add_argument("--float32-products", choices=["split", "plain"], help="of a build that has the choice")
+    parser.add_argument(
+        "--changed", type=Path, metavar="FILE", help="where to write what differs, with hash and errors"
+    )
     given = parser.parse_args()
     if given.float32_products:
         import grilly
@@ -110,7 +136,7 @@ def main() -> int:
         grilly.configure(float32_products=given.float32_products)
     if len(given.files) > 2:
         parser.error("one file to write, or two to compare")
-    return write(given.files[0], given.device) if len(given.files) == 1 else compare(*given.files)
+    return write(given.files[0], given.device) if len(given.files) == 1 else compare(*given.files, given.changed)
 
 
 if __name__ == "__main__":
