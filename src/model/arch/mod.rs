@@ -2,6 +2,7 @@
 
 mod albert;
 mod bert;
+mod big_bird;
 mod config;
 mod deberta_v2;
 mod distilbert;
@@ -19,6 +20,7 @@ mod heads;
 mod jina_bert;
 mod jina_embeddings_v3;
 mod llama;
+mod longformer;
 mod modernbert;
 mod mpnet;
 mod nomic_bert;
@@ -112,6 +114,11 @@ pub const ARCHITECTURES: &[Architecture] = &[
              its variant with norms of queries and keys",
         )
         .tokenizer("BertTokenizer"),
+    row("big_bird", "BigBird", &["bert."], big_bird::read).models("BigBird encoders").adds(
+        "BERT with gelu_new and, with `rescale_embeddings`, scaled embeddings; each token sees all others: with \
+         `attention_type` `block_sparse` for no more positions than the reference reads so, 704 by default, with \
+         `original_full` for any",
+    ),
     row("camembert", "Camembert", &["roberta."], roberta::read)
         .models("sentence-camembert")
         .adds("as `roberta`")
@@ -183,6 +190,10 @@ pub const ARCHITECTURES: &[Architecture] = &[
          `dynamic`, `llama3`, `yarn`, `longrope`), groups of heads with the same keys; bidirectional with \
          `is_causal` false",
     ),
+    row("longformer", "Longformer", &["longformer."], longformer::read)
+        .models("longformer-base-4096")
+        .adds("as `roberta`, within a window in each layer (`attention_window`), without global tokens")
+        .tokenizer("LongformerTokenizer"),
     row("mistral", "Mistral", llama::MARKS, llama::mistral)
         .models("e5-mistral, bge-en-icl, Linq-Embed")
         .adds("LLaMA within a window"),

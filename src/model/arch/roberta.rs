@@ -26,7 +26,7 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
 }
 
 /// Reads `pad_token_id`, from which positions are counted; it must be in both tables.
-fn padding(config: &Map<String, Value>, fields: &mut Fields<'_>, spec: &mut EncoderSpec) {
+pub(super) fn padding(config: &Map<String, Value>, fields: &mut Fields<'_>, spec: &mut EncoderSpec) {
     if config.get("pad_token_id").is_some_and(Value::is_null) {
         return fields.fault(
             "pad_token_id is null, but positions are counted from it; give the padding token's id (1 in RoBERTa's vocabulary)".into(),

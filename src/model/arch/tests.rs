@@ -11,7 +11,7 @@ use crate::ops::ActivationKind;
 use crate::ops::attention_output::FAMILIES;
 use crate::{Error, Result};
 
-fn reading(model_type: &str, changes: Value) -> Result<(EncoderSpec, NameRules)> {
+pub(super) fn reading(model_type: &str, changes: Value) -> Result<(EncoderSpec, NameRules)> {
     let mut config = match model_type {
         "distilbert" => json!({
             "dim": 48, "n_layers": 2, "n_heads": 4, "hidden_dim": 96, "activation": "relu", "max_position_embeddings": 66
@@ -32,12 +32,12 @@ fn reading(model_type: &str, changes: Value) -> Result<(EncoderSpec, NameRules)>
     read_spec(model_type, config, Path::new("config.json"))
 }
 
-fn spec(model_type: &str, changes: Value) -> EncoderSpec {
+pub(super) fn spec(model_type: &str, changes: Value) -> EncoderSpec {
     reading(model_type, changes).unwrap().0
 }
 
 /// The error for a configuration that cannot be used.
-fn fault(model_type: &str, changes: Value) -> String {
+pub(super) fn fault(model_type: &str, changes: Value) -> String {
     match reading(model_type, changes.clone()) {
         Err(error @ Error::ModelFormat { .. }) => error.to_string(),
         other => panic!("{model_type} {changes}: {other:?}"),
