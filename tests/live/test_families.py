@@ -89,7 +89,9 @@ def test_embeddings_and_tokens(folder, device, theirs, exact, sentences):
         for text in sentences:
             assert list(ours.tokenizer.encode(text)) == theirs.preprocess([text])["input_ids"][0].tolist(), text
     assert rows.dtype == expected.dtype == np.float32
-    assert np.abs(normalized(rows) - normalized(expected)).max() <= UNIT
+    # Theirs is no nearer to float64 than UNIT where a checkpoint magnifies rounding: scores without a factor, say.
+    error, other = (np.abs(normalized(found) - normalized(exact)).max() for found in (rows, expected))
+    assert error <= max(UNIT, NARROW * other)
     assert largest(rows, exact) <= 1e-5
 
 
