@@ -1,5 +1,6 @@
 //! `grilly._core.Engine` and `grilly._core.Array`.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use numpy::{Element, IntoPyArray, PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
@@ -27,6 +28,12 @@ pub(crate) fn engine(py: Python<'_>, device: Name) -> PyResult<Engine> {
 #[pyfunction]
 pub(crate) fn op_names() -> Vec<&'static str> {
     Op::NAMES.to_vec()
+}
+
+/// The ops without a derivative, and why.
+#[pyfunction]
+pub(crate) fn without_derivative() -> HashMap<&'static str, &'static str> {
+    grilly::ops::vjp::WITHOUT.iter().copied().collect()
 }
 
 /// Turns on or off the marked bytes after every result on Vulkan devices, which are checked when the result is read.

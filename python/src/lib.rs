@@ -23,7 +23,7 @@ mod _core {
     use pyo3::types::IntoPyDict;
 
     #[pymodule_export]
-    use crate::array::{Array, Engine, engine, guard_bands, op_names};
+    use crate::array::{Array, Engine, engine, guard_bands, op_names, without_derivative};
     #[pymodule_export]
     use crate::compiler::{ComputeFunction, ShaderCompiler, ShaderTable, configure};
     #[pymodule_export]

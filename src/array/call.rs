@@ -127,6 +127,14 @@ impl Counted {
     }
 }
 
+/// The shapes of the operands of a call, with axes counted by the batch where the op's signature says so, and the counts.
+pub(super) fn shapes(op: &Op, operands: &[&Array]) -> (Vec<Shape>, Counts) {
+    let mut counted = Counted::default();
+    let shape = |(place, array): (usize, &&Array)| counted.shape(op.operand(place), &array.shape);
+    let shapes = operands.iter().enumerate().map(shape).collect();
+    (shapes, counted.counts())
+}
+
 /// An input, followed by a cast to float32 if `widen`.
 fn given(graph: &mut Graph, name: &str, shape: Shape, operand: &Array, widen: bool) -> Result<ValueId> {
     if !widen {

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Array, Engine};
+use super::calls::Hashed;
+use super::{Array, Engine, call};
 use crate::backend::Memory;
 use crate::dtype::DType;
 use crate::ops::definition::{Origin, Step, Term};
-use crate::ops::{Op, Shape};
+use crate::ops::{Op, Shape, vjp};
 use crate::{Error, Result};
 
 /// Maximum number of constant arrays that an engine caches.
@@ -72,17 +73,16 @@ impl Engine {
         result: Option<&Array>,
         gradient: &Array,
     ) -> Result<Vec<Option<Array>>> {
-        let shapes: Vec<Shape> = operands.iter().map(|x| Shape::fixed(&x.shape)).collect();
+        let (shapes, counts) = call::shapes(op, operands);
         let shapes: Vec<&Shape> = shapes.iter().collect();
-        let expected = op.infer(&shapes)?.remove(0);
+        let expected = Shape::fixed(&op.infer(&shapes)?.remove(0).sizes(counts));
         for (name, given) in [("gradient", Some(gradient)), ("result", result)] {
             if let Some(other) = given.map(|given| Shape::fixed(&given.shape)).filter(|shape| *shape != expected) {
                 let problem = format!("{}: the {name} has shape {other}, expected {expected}", op.name());
                 return Err(Error::InvalidArgument(problem));
             }
         }
-        let vjp = op.vjp(&shapes);
-        let vjp = vjp.ok_or_else(|| Error::unsupported(format!("the derivative of {}", op.name()), "it has none"))?;
+        let vjp = op.vjp(&shapes).ok_or_else(|| vjp::none(op.name(), op))?;
         let constant =
             |(number, shape): &(f32, Shape)| self.filled(*number, &shape.fixed_axes(op.name(), "a constant")?);
         let constants = vjp.filled.iter().map(constant).collect::<Result<Vec<_>>>()?;
@@ -127,7 +127,8 @@ impl Engine {
         let mut results: Vec<Array> = Vec::new();
         for step in steps {
             let terms = step.operands.iter().map(|term| take(op, term, given, &results)).collect::<Result<Vec<_>>>()?;
-            results.push(self.call_as(architecture, &step.op, &terms.iter().collect::<Vec<_>>())?);
+            let terms: Vec<&Array> = terms.iter().collect();
+            results.extend(self.call_all(architecture, &Hashed::from(step.op.clone()), &terms)?);
         }
         Ok(results)
     }

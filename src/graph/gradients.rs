@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{Graph, Node, ValueId};
 use crate::ops::definition::{Origin, Term};
-use crate::ops::{Binary, BinaryKind, Shape};
+use crate::ops::{Binary, BinaryKind, Shape, vjp};
 use crate::{Error, Result};
 
 impl Graph {
@@ -78,8 +78,7 @@ impl Graph {
         gradient: ValueId,
         active: &HashSet<ValueId>,
     ) -> Result<Vec<(ValueId, ValueId)>> {
-        let none = || Error::unsupported(&node.name, format!("{} has no derivative", node.op.name()));
-        let vjp = node.op.vjp(&self.shapes(&node.operands)).ok_or_else(none)?;
+        let vjp = node.op.vjp(&self.shapes(&node.operands)).ok_or_else(|| vjp::none(&node.name, &node.op))?;
         let result = node.results[0];
         let shape = self.value(result).shape.clone();
         let mut given = node.operands.clone();
@@ -90,7 +89,7 @@ impl Graph {
         let mut results = Vec::with_capacity(vjp.steps.len());
         for step in &vjp.steps {
             let operands: Vec<ValueId> = step.operands.iter().map(|term| self.term(term, &given, &results)).collect();
-            results.push(self.node(&format!("{} gradient", node.name), step.op.clone(), &operands)?);
+            results.extend(self.apply(&format!("{} gradient", node.name), step.op.clone(), &operands)?);
         }
         let mut gradients = Vec::new();
         for (operand, term) in node.operands.iter().zip(&vjp.gradients) {
@@ -129,7 +128,7 @@ impl Graph {
 mod tests {
     use super::*;
     use crate::dtype::DType;
-    use crate::ops::{Activation, ActivationKind, Normalize};
+    use crate::ops::{Activation, ActivationKind, Softmax, SoftmaxBackward};
 
     #[test]
     fn gradients_that_meet_are_added_and_what_nothing_reads_has_zeros() {
@@ -154,10 +153,14 @@ mod tests {
     fn an_op_without_a_derivative_is_named() {
         let mut graph = Graph::new();
         let x = graph.state("x", Shape::fixed(&[2, 4]), DType::F32);
-        let y = graph.node("the norm", Normalize::default(), &[x]).unwrap();
+        let p = graph.node("p", Softmax::default(), &[x]).unwrap();
+        let y = graph.node("the slope", SoftmaxBackward {}, &[p, x]).unwrap();
         let g = graph.filled(1.0, Shape::fixed(&[2, 4]));
         let error = graph.gradients(y, g, &[x]).unwrap_err().to_string();
-        assert!(error.contains("the norm") && error.contains("normalize has no derivative"), "{error}");
+        assert!(
+            error.contains("the slope") && error.contains("softmax_backward has no derivative: it is a derivative"),
+            "{error}"
+        );
         let error = graph.gradients(x, y, &[x]).map(|_| ());
         assert!(error.is_ok(), "a value is its own gradient");
     }

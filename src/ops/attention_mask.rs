@@ -1,6 +1,7 @@
 //! Attention scores with a large negative value added for hidden keys.
 
-use super::{Operand, Operation, Shape, Shapes, Signature};
+use super::definition::Term;
+use super::{Operand, Operation, Shape, Shapes, Signature, Vjp};
 use crate::Result;
 
 /// `y[.., i, j] = scores[.., i, j] + mask_value` where key `j` is hidden from row `i`, else `scores[.., i, j]`.
@@ -33,5 +34,11 @@ impl Operation for AttentionMask {
         let expected = Shape::fixed(&[axes[0], axes[axes.len() - 1]]);
         of.expect("mask", &expected, "first and last axis of scores")?;
         Ok(vec![of["scores"].clone()])
+    }
+
+    fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
+        let mut vjp = Vjp::new(operands.len());
+        vjp.give(0, Term::whole(Vjp::gradient(operands.len())));
+        Some(vjp)
     }
 }

@@ -1,6 +1,7 @@
 //! Elementwise arithmetic of two tensors.
 
-use super::{Counts, Dim, Operand, Operation, Shape, Shapes, Signature};
+use super::definition::{Origin, Term};
+use super::{Counts, Dim, Operand, Operation, Reduce, ReduceKind, Shape, Shapes, Signature, Vjp};
 use crate::{Error, Result};
 
 /// The four operations.
@@ -94,6 +95,48 @@ impl Operation for Binary {
         broadcast(&of["a"], &of["b"])?;
         Ok(vec![of["a"].clone()])
     }
+
+    fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
+        let mut vjp = Vjp::new(2);
+        let [a, b, y, g] = [0, 1, 2, 3].map(|place| Term::whole(Origin::Operand(place)));
+        // The gradient of b before the sum over the elements that read it, and its factor.
+        let (by_a, by_b, factor) = match self.kind {
+            BinaryKind::Add => (g.clone(), g, 1.0),
+            BinaryKind::Subtract => (g.clone(), g, -1.0),
+            BinaryKind::Multiply => {
+                (vjp.binary(BinaryKind::Multiply, g.clone(), b), vjp.binary(BinaryKind::Multiply, g, a), 1.0)
+            }
+            BinaryKind::Divide => {
+                let by_a = vjp.binary(BinaryKind::Divide, g, b);
+                (by_a.clone(), vjp.binary(BinaryKind::Multiply, by_a, y), -1.0)
+            }
+        };
+        vjp.give(0, by_a);
+        let mut by_b = summed(&mut vjp, by_b, operands[0], operands[1]);
+        if factor != 1.0 {
+            by_b = vjp.by_number(BinaryKind::Multiply, by_b, factor);
+        }
+        vjp.give(1, by_b);
+        Some(vjp)
+    }
+}
+
+/// The sum of a term of `a`'s shape over the elements that read one element of `b`: adjacent axes as one, the last first.
+fn summed(vjp: &mut Vjp, term: Term, a: &Shape, b: &Shape) -> Term {
+    let missing = a.0.len() - b.0.len();
+    let mut groups: Vec<(Dim, bool)> = Vec::new();
+    for (place, dim) in a.0.iter().enumerate().filter(|(_, dim)| **dim != Dim::Fixed(1)) {
+        let repeated = place < missing || b.0[place - missing] != *dim;
+        match (groups.last_mut(), *dim) {
+            (Some((Dim::Fixed(size), kind)), Dim::Fixed(own)) if *kind == repeated => *size *= own,
+            (_, dim) => groups.push((dim, repeated)),
+        }
+    }
+    let mut term = term.seen(Shape(groups.iter().map(|(dim, _)| *dim).collect()));
+    for axis in (0..groups.len()).rev().filter(|axis| groups[*axis].1) {
+        term = vjp.step(Reduce::along(axis, ReduceKind::Sum), [term]);
+    }
+    term.seen(b.clone())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Binary cross entropy of probabilities.
 
-use super::{Operand, Operation, Signature};
+use super::definition::{Origin, Term};
+use super::{BinaryKind, Operand, Operation, Shape, Signature, Vjp};
 
 /// `y = -(t max(log p, -100) + (1 - t) max(log(1 - p), -100))`, elementwise. Operands: `p`, `t`, of equal shape.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
@@ -9,4 +10,20 @@ pub struct BinaryCrossEntropy {}
 
 impl Operation for BinaryCrossEntropy {
     const SIGNATURE: Signature = Signature::of(&[Operand::rows("p"), Operand::rows("t").like("p")]).flops(5);
+
+    /// `g (p - t) / max(p (1 - p), 1e-12)`, as in torch; targets have none.
+    fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
+        let mut vjp = Vjp::new(operands.len());
+        let [p, t] = [0, 1].map(|place| Term::whole(Origin::Operand(place)));
+        // 1 - p is exact from 0.5 on, p - p^2 is not.
+        let below = vjp.by_number(BinaryKind::Subtract, p.clone(), 1.0);
+        let rest = vjp.by_number(BinaryKind::Multiply, below, -1.0);
+        let product = vjp.binary(BinaryKind::Multiply, p.clone(), rest);
+        let divisor = vjp.at_least(product, 1e-12);
+        let difference = vjp.binary(BinaryKind::Subtract, p, t);
+        let slope = vjp.binary(BinaryKind::Divide, difference, divisor);
+        let by_p = vjp.binary(BinaryKind::Multiply, slope, Term::whole(Vjp::gradient(operands.len())));
+        vjp.give(0, by_p);
+        Some(vjp)
+    }
 }

@@ -1,6 +1,7 @@
 //! Conversion between element types.
 
-use super::{Operand, Operation, Shape, Shapes, Signature};
+use super::definition::Term;
+use super::{Operand, Operation, Shape, Shapes, Signature, Vjp};
 use crate::dtype::DType;
 use crate::{Error, Result};
 
@@ -34,6 +35,16 @@ impl Operation for Cast {
 
     fn result_type(&self, _operands: &[DType]) -> DType {
         self.to
+    }
+
+    /// Gradients are float32.
+    fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
+        if self.to != DType::F32 {
+            return Vjp::single(operands.len(), Cast::default(), 0..0);
+        }
+        let mut vjp = Vjp::new(operands.len());
+        vjp.give(0, Term::whole(Vjp::gradient(operands.len())));
+        Some(vjp)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Sum of rows looked up in several embedding tables.
 
-use super::{Counts, Dim, Operand, Operation, Shape, Shapes, Signature};
+use super::definition::{Origin, Term};
+use super::{Counts, Dim, EmbeddingBackward, Operand, Operation, Shape, Shapes, Signature, SortIndices, Vjp};
 use crate::Result;
 
 /// `y[t] = sum_i table_i[index_i[t]]`, added in the operands' order.
@@ -28,6 +29,23 @@ impl Operation for EmbeddingSum {
         let mut result = ids.clone();
         result.0.push(Dim::Fixed(columns));
         Ok(vec![result])
+    }
+
+    fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
+        let mut vjp = Vjp::new(operands.len());
+        let places = match operands[0].0[..] {
+            [rows] => rows,
+            _ => Dim::Fixed(operands[0].fixed_axes("embedding_sum", "index").ok()?.into_iter().product()),
+        };
+        let g = Term::whole(Vjp::gradient(operands.len())).seen(Shape::matrix(places, operands[1].columns()));
+        for (pair, table) in operands.chunks_exact(2).map(|pair| pair[1]).enumerate() {
+            let Dim::Fixed(rows) = table.rows() else { return None };
+            let index = Term::whole(Origin::Operand(2 * pair)).seen(Shape::vector(places));
+            let [order, starts] = vjp.results_of(SortIndices { rows }, [index]);
+            let by_table = vjp.step(EmbeddingBackward {}, [g.clone(), order, starts]);
+            vjp.give(2 * pair + 1, by_table);
+        }
+        Some(vjp)
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

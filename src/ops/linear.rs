@@ -1,7 +1,10 @@
 //! `y = act(x W^T + b) + residual`.
 
-use super::definition::{Origin, Term};
-use super::{ActivationKind, Counts, Matmul, Operand, Operation, Reduce, ReduceKind, Shape, Shapes, Signature, Vjp};
+use super::definition::{self, Origin, Term};
+use super::{
+    Activation, ActivationKind, BinaryKind, Counts, Matmul, Operand, Operation, Reduce, ReduceKind, Shape, Shapes,
+    Signature, Vjp,
+};
 use crate::Result;
 
 /// Whether a residual is added to the product.
@@ -31,6 +34,22 @@ pub struct Linear {
     pub activation: Option<ActivationKind>,
     /// Whether there is a residual operand.
     pub residual: Residual,
+}
+
+impl Linear {
+    /// The derivative of a product, an activation and a sum one after the other.
+    fn apart(&self, operands: &[&Shape]) -> Option<Vjp> {
+        let mut vjp = Vjp::new(operands.len());
+        let product = Linear { bias: self.bias, ..Linear::default() };
+        let mut y = vjp.step(product, definition::given(0..2 + usize::from(self.bias)).into_iter().map(Term::whole));
+        if let Some(kind) = self.activation {
+            y = vjp.step(Activation::from(kind), [y]);
+        }
+        if self.residual == Residual::Added {
+            vjp.binary(BinaryKind::Add, y, Term::whole(Origin::Operand(operands.len() - 1)));
+        }
+        vjp.chained(operands)
+    }
 }
 
 impl Operation for Linear {
@@ -70,8 +89,7 @@ impl Operation for Linear {
 
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
         if self.activation.is_some() || self.residual == Residual::Added {
-            // The gradient follows from the definition: a product, an activation, a sum.
-            return None;
+            return self.apart(operands);
         }
         let (x, weight) = (operands[0], operands[1]);
         let rows = x.flat()?;

@@ -1,6 +1,7 @@
 //! Matrix product, batched over all axes but the last two.
 
-use super::{Counts, Operand, Operation, Shape, Shapes, Signature};
+use super::definition::{Origin, Term};
+use super::{BinaryKind, Counts, Dim, Operand, Operation, Reduce, ReduceKind, Shape, Shapes, Signature, Vjp};
 use crate::Result;
 
 /// `y[.., m, n] = scale * sum_k a[.., m, k] b[.., k, n]`
@@ -121,6 +122,47 @@ impl Operation for Matmul {
         Ok(vec![Shape([batch, &[rows, columns]].concat())])
     }
 
+    /// With `A` and `B` transposed as the attributes say, `g B^T` and `A^T g`, either of them transposed like its operand.
+    fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
+        let [a, b] = operands else { return None };
+        let mut vjp = Vjp::new(2);
+        let [a_term, mut b_term] = [0, 1].map(|place| Term::whole(Origin::Operand(place)));
+        let g = Term::whole(Vjp::gradient(2));
+        let product = |transpose_a, transpose_b| Matmul { transpose_a, transpose_b, scale: self.scale };
+        // One matrix for all products of a batch.
+        let shared = b.0.len() < a.0.len();
+        let by_a = if self.transpose_a {
+            if shared {
+                let copies = vjp.filled(1.0, Shape([&a.0[..a.0.len() - 2], &b.0[..]].concat()));
+                b_term = vjp.binary(BinaryKind::Multiply, copies, b_term);
+            }
+            vjp.step(product(self.transpose_b, true), [b_term, g.clone()])
+        } else {
+            vjp.step(product(false, !self.transpose_b), [g.clone(), b_term])
+        };
+        vjp.give(0, by_a);
+        // Without batches, or of all their rows as one matrix.
+        let (mut a_term, mut g) = (a_term, g);
+        if shared && !self.transpose_a {
+            let columns = b.0[usize::from(!self.transpose_b)];
+            (a_term, g) = (a_term.seen(a.flat()?), g.seen(a.with_columns(columns.size(Counts::default())).flat()?));
+        }
+        let by_b = if self.transpose_b {
+            vjp.step(product(true, self.transpose_a), [g, a_term])
+        } else {
+            vjp.step(product(!self.transpose_a, false), [a_term, g])
+        };
+        let by_b = if shared && self.transpose_a {
+            let batches = a.0[..a.0.len() - 2].iter().map(|dim| dim.size(Counts::default())).product();
+            let each = by_b.seen(Shape([&[Dim::Fixed(batches)], &b.0[..]].concat()));
+            vjp.step(Reduce::rows(ReduceKind::Sum), [each])
+        } else {
+            by_b
+        };
+        vjp.give(1, by_b);
+        Some(vjp)
+    }
+
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         let fixed = |place: usize| Shape::fixed(&operands[place].sizes(counts));
         self.strided([&fixed(0), &fixed(1)]).map_or(0, |product| product.flops())
@@ -130,7 +172,7 @@ impl Operation for Matmul {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::{Dim, Op};
+    use crate::ops::Op;
 
     #[test]
     fn shapes_that_do_not_fit_are_named() {

@@ -104,10 +104,10 @@ pub trait Operation {
     {
         Vec::new()
     }
-    /// The gradients of the operands; `None` for an op without a derivative of its own.
+    /// The gradients of the operands: by default those of the steps of a fused op, by the chain rule. `None` for an op
+    /// without a derivative ([`vjp::WITHOUT`] says why), and for operands of which kernels cannot compute them.
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
-        let _ = operands;
-        None
+        Vjp::of_steps(self.definition(operands).ok()?, operands)
     }
     /// Axes of the float32 scratch memory that kernels may use while the op runs, given the stored type of the result;
     /// smaller than any operand of rows.
@@ -152,7 +152,7 @@ macro_rules! each_op {
             linear { Linear = linear }
             matmul { Matmul = matmul }
             normalize { Normalize = normalize }
-            pool { Pool = pool }
+            pool { Pool = pool, PoolBackward = pool_backward }
             quantize_rows { QuantizeRows = quantize_rows }
             reduce { Reduce = reduce }
             residual_layer_norm { ResidualLayerNorm = residual_layer_norm }
@@ -164,6 +164,7 @@ macro_rules! each_op {
             set_rows { SetRows = set_rows }
             softmax { Softmax = softmax, SoftmaxBackward = softmax_backward }
             softmax_dropout { SoftmaxDropout = softmax_dropout }
+            sort_indices { SortIndices = sort_indices }
             weighted_sum { WeightedSum = weighted_sum }
         }
     };

@@ -1,6 +1,7 @@
 //! Division of each row by its Euclidean norm.
 
-use super::{Operand, Operation, Signature};
+use super::definition::{Origin, Term};
+use super::{Activation, ActivationKind, BinaryKind, Operand, Operation, Reduce, ReduceKind, Shape, Signature, Vjp};
 
 /// How division by zero is avoided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
@@ -24,6 +25,9 @@ pub struct Normalize {
     pub floor: Floor,
 }
 
+/// Added to the sum of squares where its root is differentiated: its root is small beside the smallest default `eps`.
+const LEAST_SQUARES: f32 = 1e-36;
+
 impl Default for Normalize {
     fn default() -> Self {
         Normalize { eps: 1e-12, floor: Floor::Max }
@@ -32,4 +36,22 @@ impl Default for Normalize {
 
 impl Operation for Normalize {
     const SIGNATURE: Signature = Signature::of(&[Operand::rows("x")]).flops(3);
+
+    fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
+        let shape = operands[0];
+        let last = shape.0.len().checked_sub(1)?;
+        let mut vjp = Vjp::new(1);
+        let x = Term::whole(Origin::Operand(0));
+        let squares = vjp.binary(BinaryKind::Multiply, x.clone(), x.clone());
+        let sum = vjp.step(Reduce::along(last, ReduceKind::Sum), [squares]);
+        // The root of 0 has no derivative; that of a row of zeros is multiplied by 0.
+        let sum = vjp.by_number(BinaryKind::Add, sum, LEAST_SQUARES);
+        let norm = vjp.step(Activation::from(ActivationKind::Sqrt), [sum]);
+        let divisor = match self.floor {
+            Floor::Max => vjp.at_least(norm, self.eps),
+            Floor::Add => vjp.by_number(BinaryKind::Add, norm, self.eps),
+        };
+        vjp.binary(BinaryKind::Divide, x, divisor.seen(shape.with_columns(1)));
+        vjp.chained(operands)
+    }
 }

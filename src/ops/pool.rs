@@ -1,6 +1,6 @@
 //! One vector per text, pooled from the vectors of its tokens.
 
-use super::{Dim, Operand, Operation, Shape, Shapes, Signature};
+use super::{Counts, Dim, Operand, Operation, Shape, Shapes, Signature, Vjp};
 use crate::Result;
 use crate::dtype::DType;
 
@@ -52,6 +52,20 @@ pub struct Pool {
     pub modes: Vec<PoolMode>,
 }
 
+/// The shape of the result.
+///
+/// # Errors
+/// `InvalidArgument` for operands that do not fit.
+fn pooled(of: &Shapes<'_>, op: &Pool) -> Result<Shape> {
+    let x = &of["x"];
+    if !matches!(x.rows(), Dim::Tokens | Dim::Counted(_)) || x.0.len() != 2 {
+        return Err(of.wrong("x", "[T, columns]"));
+    }
+    of.expect("offsets", &Shape::vector(Dim::Boundaries), "one more than there are texts")?;
+    of.expect("first", &Shape::vector(Dim::Texts), "one a text")?;
+    Ok(Shape::matrix(Dim::Texts, op.modes.len() * x.columns()))
+}
+
 impl Operation for Pool {
     fn signature(&self) -> Signature {
         const OF: Signature = Signature::of(&[
@@ -63,17 +77,44 @@ impl Operation for Pool {
     }
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
-        let x = &of["x"];
-        if !matches!(x.rows(), Dim::Tokens | Dim::Counted(_)) || x.0.len() != 2 {
-            return Err(of.wrong("x", "[T, columns]"));
-        }
-        of.expect("offsets", &Shape::vector(Dim::Boundaries), "one more than there are texts")?;
-        of.expect("first", &Shape::vector(Dim::Texts), "one a text")?;
-        Ok(vec![Shape::matrix(Dim::Texts, self.modes.len() * x.columns())])
+        Ok(vec![pooled(of, self)?])
+    }
+
+    fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
+        Vjp::single(operands.len(), PoolBackward(self.clone()), 0..operands.len())
     }
 
     /// Results are small and final, so they are float32 whatever the type of the tokens.
     fn result_type(&self, _operands: &[DType]) -> DType {
         DType::F32
+    }
+}
+
+/// The gradient of [`Pool`] in `x`: of each mode, the gradient of its columns times the token's weight in it; of the
+/// largest value, to the first token that has it.
+///
+/// Operands: `g [B, modes * H]`, then those of [`Pool`]. Result: `x`'s shape; rows that are not pooled have zeros.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+pub struct PoolBackward(pub Pool);
+
+impl Operation for PoolBackward {
+    fn signature(&self) -> Signature {
+        const OF: Signature = Signature::of(&[
+            Operand::rows("g").counted(Dim::Texts),
+            Operand::rows("x").counted(Dim::Tokens),
+            Operand::offsets("offsets", "x").counted(Dim::Boundaries),
+            Operand::count("first", "x").counted(Dim::Texts),
+        ]);
+        OF.flops(self.0.modes.len() as u64)
+    }
+
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        let expected = pooled(of, &self.0)?;
+        of.expect("g", &expected, "that of the result")?;
+        Ok(vec![of["x"].clone()])
+    }
+
+    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        (self.0.modes.len() * operands[1].elements(counts)) as u64
     }
 }

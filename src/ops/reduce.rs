@@ -1,6 +1,8 @@
 //! Sum, mean, maximum or deviation over one axis.
 
-use super::{Counts, Dim, Op, Operand, Operation, Shape, Shapes, Signature};
+mod derivative;
+
+use super::{Counts, Dim, Op, Operand, Operation, Shape, Shapes, Signature, Vjp};
 use crate::Result;
 
 /// The reduction of the elements `x` along the axis of a [`Reduce`]; `w` are weights.
@@ -55,7 +57,12 @@ pub struct Reduce {
 impl Reduce {
     /// A reduction over the first axis.
     pub fn rows(kind: ReduceKind) -> Self {
-        Reduce { axis: 0, kind, stage: Stage::Whole }
+        Reduce::along(0, kind)
+    }
+
+    /// A reduction over an axis.
+    pub(super) fn along(axis: usize, kind: ReduceKind) -> Self {
+        Reduce { axis, kind, stage: Stage::Whole }
     }
 
     /// Elements per chunk of an axis of length `n`: about its square root, and at least 1024.
@@ -107,6 +114,10 @@ impl Operation for Reduce {
             Stage::Join { .. } => drop(result.0.drain(self.axis..self.axis + 2)),
         }
         Ok(vec![result])
+    }
+
+    fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
+        derivative::of(self, operands)
     }
 
     fn steps(&self, operands: &[&Shape]) -> Option<Vec<Op>> {

@@ -1,6 +1,7 @@
 //! Rotary position embedding: pairs of columns rotated by an angle that depends on the row.
 
-use super::{Counts, Dim, Operand, Operation, Shape, Shapes, Signature};
+use super::definition::{Origin, Term};
+use super::{BinaryKind, Counts, Dim, Operand, Operation, Shape, Shapes, Signature, Vjp};
 use crate::{Error, Result};
 
 /// Rotates column `d` of a head's first half with column `d` of its second half:
@@ -63,5 +64,18 @@ impl Operation for Rope {
         }
         of.same("sin", "cos")?;
         Ok(vec![result])
+    }
+
+    /// The rotation by the opposite angles; none where the result lacks heads of `x`.
+    fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
+        if self.heads.is_some_and(|heads| heads != head_axes(operands[0])[0]) {
+            return None;
+        }
+        let mut vjp = Vjp::new(3);
+        let [cos, sin] = [1, 2].map(|place| Term::whole(Origin::Operand(place)));
+        let opposite = vjp.by_number(BinaryKind::Multiply, sin, -1.0);
+        let by_x = vjp.step(self.clone(), [Term::whole(Vjp::gradient(3)), cos, opposite]);
+        vjp.give(0, by_x);
+        Some(vjp)
     }
 }

@@ -1,6 +1,7 @@
 //! Rows written into a table.
 
-use super::{Operand, Operation, Shape, Shapes, Signature};
+use super::definition::{Origin, Term};
+use super::{Cast, EmbeddingSum, Operand, Operation, Shape, Shapes, Signature, Vjp};
 use crate::Result;
 use crate::dtype::DType;
 
@@ -24,5 +25,18 @@ impl Operation for SetRows {
         }
         of.expect("x", &Shape::matrix(of["index"].rows(), columns), "index, columns of table")?;
         Ok(vec![of["table"].clone()])
+    }
+
+    fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
+        let mut vjp = Vjp::new(3);
+        let (g, index) = (Term::whole(Vjp::gradient(3)), Term::whole(Origin::Operand(2)));
+        let by_x = vjp.step(EmbeddingSum {}, [index.clone(), g.clone()]);
+        vjp.give(1, by_x);
+        // The copy is updated in place of the gradient, which others may read.
+        let copy = vjp.step(Cast::default(), [g]);
+        let zeros = vjp.filled(0.0, operands[1].clone());
+        let by_table = vjp.step(SetRows {}, [copy, zeros, index]);
+        vjp.give(0, by_table);
+        Some(vjp)
     }
 }

@@ -98,6 +98,8 @@ pub enum Role {
     Scalar,
     /// Integers; 0 leaves an element out.
     Mask,
+    /// Any integers.
+    Key,
     /// Integers, `least` or greater, that index rows or columns of another operand.
     Index {
         /// Name of the indexed operand.
@@ -146,6 +148,7 @@ impl Role {
             Role::Vector => "vector",
             Role::Scalar => "scalar",
             Role::Mask => "mask",
+            Role::Key => "key",
             Role::Index { .. } => "index",
             Role::Offsets { .. } => "offsets",
             Role::Count { .. } => "count",
@@ -191,6 +194,11 @@ impl Operand {
     /// Integers; 0 leaves an element out.
     pub(super) const fn mask(name: &'static str) -> Self {
         Operand::new(name, Role::Mask)
+    }
+
+    /// Any integers, by which something is sorted.
+    pub(super) const fn key(name: &'static str) -> Self {
+        Operand::new(name, Role::Key)
     }
 
     /// Row indices of the operand `into`.
@@ -265,7 +273,7 @@ impl Operand {
 
     /// Whether it holds integers.
     pub fn is_integer(&self) -> bool {
-        matches!(self.role, Role::Mask | Role::Index { .. } | Role::Offsets { .. } | Role::Count { .. })
+        matches!(self.role, Role::Mask | Role::Key | Role::Index { .. } | Role::Offsets { .. } | Role::Count { .. })
     }
 
     /// The type it is stored as when operands with a 16-bit form are stored as `stored`.
@@ -347,7 +355,14 @@ impl Operand {
             } as i64)
         };
         match self.role {
-            Role::Rows | Role::Any | Role::Matrix | Role::Table | Role::Vector | Role::Scalar | Role::Mask => None,
+            Role::Rows
+            | Role::Any
+            | Role::Matrix
+            | Role::Table
+            | Role::Vector
+            | Role::Scalar
+            | Role::Mask
+            | Role::Key => None,
             Role::Index { into, axis, least } => Some((least, most(into, axis)?)),
             Role::Offsets { of, axis, .. } => Some((0, most(of, axis)? + 1)),
             Role::Count { of } => Some((0, most(of, Axis::Rows)? + 1)),
@@ -368,9 +383,10 @@ pub(crate) fn with_all_operands(name: &str) -> super::Op {
         "dropout" | "softmax_dropout" => json!({"p": 0.5, "seed": 1}),
         "expert_linear" | "layer_norm_linear" | "weighted_sum" => json!({"bias": true}),
         "linear" => json!({"bias": true, "residual": "added"}),
-        "pool" => json!({"modes": ["mean"]}),
+        "pool" | "pool_backward" => json!({"modes": ["mean"]}),
         "reduce" => json!({"axis": 0, "kind": "sum"}),
         "route" => json!({"top_k": 1}),
+        "sort_indices" => json!({"rows": 1}),
         _ => json!({}),
     };
     super::Op::from_attributes(name, attributes).unwrap()

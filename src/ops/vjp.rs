@@ -1,10 +1,50 @@
 //! Derivatives: steps of other ops that compute the gradients of an op's operands from the gradient of its result
 //! (vector-Jacobian product, Griewank and Walther 2008).
 
+mod chain;
+#[cfg(test)]
+pub(crate) mod tests;
+
 use std::ops::Range;
 
 use super::definition::{self, Origin, Step, Term};
-use super::{Binary, BinaryKind, Op, Reduce, ReduceKind, Shape};
+use super::{Activation, ActivationKind, Binary, BinaryKind, Op, Reduce, ReduceKind, Shape};
+use crate::Error;
+
+/// The ops without a derivative, and why.
+pub const WITHOUT: &[(&str, &str)] = &[
+    ("activation_backward", SECOND),
+    ("adam", "it updates parameters"),
+    ("attention", "its backward kernels do not exist yet"),
+    ("attention_bias", PARTS),
+    ("attention_output", PARTS),
+    ("attention_scores", PARTS),
+    ("cross_entropy_backward", SECOND),
+    ("dequantize_rows", INTEGERS),
+    ("embedding_backward", SECOND),
+    ("expert_linear", EXPERTS),
+    ("gated_backward", SECOND),
+    ("integer_linear", INTEGERS),
+    ("layer_norm_backward", SECOND),
+    ("pool_backward", SECOND),
+    ("quantize_rows", INTEGERS),
+    ("rms_norm_backward", SECOND),
+    ("route", EXPERTS),
+    ("softmax_backward", SECOND),
+    ("sort_indices", INTEGERS),
+];
+
+const SECOND: &str = "it is a derivative, and second derivatives are not computed";
+const PARTS: &str = "networks that are trained use the fused attention";
+const INTEGERS: &str = "integers have no derivative";
+const EXPERTS: &str = "no kernel multiplies gradients by expert";
+
+/// The error for an op, at a place, without a derivative.
+pub(crate) fn none(place: &str, op: &Op) -> Error {
+    let reason = WITHOUT.iter().find(|(name, _)| *name == op.name());
+    let reason = reason.map_or("no kernels compute it for these operands and attributes", |(_, reason)| reason);
+    Error::unsupported(place, format!("{} has no derivative: {reason}", op.name()))
+}
 
 /// The gradients of an op's operands.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,77 +120,48 @@ impl Vjp {
         Term::whole(Origin::Operand(self.operands + 1 + self.filled.len()))
     }
 
-    /// Adds a step.
+    /// Adds a step and returns its first result.
     pub(super) fn step(&mut self, op: impl Into<Op>, operands: impl IntoIterator<Item = Term>) -> Term {
+        let [first] = self.results_of(op, operands);
+        first
+    }
+
+    /// Adds a step and returns its first results.
+    pub(super) fn results_of<const N: usize>(
+        &mut self,
+        op: impl Into<Op>,
+        operands: impl IntoIterator<Item = Term>,
+    ) -> [Term; N] {
+        let first = self.results();
         self.steps.push(Step { op: op.into(), operands: operands.into_iter().collect() });
-        Term::whole(Origin::Step(self.steps.len() - 1))
+        std::array::from_fn(|place| Term::whole(Origin::Step(first + place)))
+    }
+
+    /// The number of results of the steps so far.
+    fn results(&self) -> usize {
+        self.steps.iter().map(|step| step.op.results().len()).sum()
+    }
+
+    /// Adds an elementwise step; `b` broadcasts to `a`.
+    pub(super) fn binary(&mut self, kind: BinaryKind, a: Term, b: Term) -> Term {
+        self.step(Binary::from(kind), [a, b])
+    }
+
+    /// Adds an elementwise step with a number.
+    pub(super) fn by_number(&mut self, kind: BinaryKind, a: Term, number: f32) -> Term {
+        let number = self.filled(number, Shape::fixed(&[]));
+        self.binary(kind, a, number)
+    }
+
+    /// Adds the larger of an element and a number, `relu(a - number) + number`.
+    pub(super) fn at_least(&mut self, a: Term, number: f32) -> Term {
+        let above = self.by_number(BinaryKind::Subtract, a, number);
+        let above = self.step(Activation::from(ActivationKind::Relu), [above]);
+        self.by_number(BinaryKind::Add, above, number)
     }
 
     /// Sets the gradient of the operand at a place.
     pub(super) fn give(&mut self, place: usize, gradient: Term) {
         self.gradients[place] = Some(gradient);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::ops::{Counts, Dim};
-
-    fn axes(shape: &Shape) -> usize {
-        shape.elements(Counts::default())
-    }
-
-    #[test]
-    fn gradients_have_the_shapes_of_their_operands() {
-        for (name, attributes, operands) in [
-            ("activation", json!({"kind": "silu"}), &[&[2, 3, 4][..]][..]),
-            ("cross_entropy", json!({}), &[&[2, 3, 4], &[2, 3], &[4]]),
-            ("dropout", json!({"p": 0.5, "seed": 1}), &[&[2, 3]]),
-            ("gated", json!({"kind": "silu"}), &[&[2, 3, 4]]),
-            ("layer_norm", json!({}), &[&[2, 3, 4], &[4], &[4]]),
-            ("linear", json!({}), &[&[2, 3, 4], &[5, 4]]),
-            ("linear", json!({"bias": true}), &[&[4], &[5, 4], &[5]]),
-            ("rms_norm", json!({}), &[&[2, 3, 4], &[4]]),
-            ("softmax", json!({}), &[&[2, 3, 4]]),
-        ] {
-            let op = Op::from_attributes(name, attributes).unwrap();
-            let shapes: Vec<Shape> = operands.iter().map(|axes| Shape::fixed(axes)).collect();
-            let shapes: Vec<&Shape> = shapes.iter().collect();
-            let result = op.infer(&shapes).unwrap().remove(0);
-            let vjp = op.vjp(&shapes).unwrap();
-            let filled = vjp.filled.iter().map(|(_, shape)| shape);
-            let given: Vec<&Shape> = shapes.iter().copied().chain([&result, &result]).chain(filled).collect();
-            let mut results: Vec<Shape> = Vec::new();
-            let seen = |term: &Term, results: &[Shape]| {
-                let own = match term.from {
-                    Origin::Operand(place) => given[place].clone(),
-                    Origin::Step(place) => results[place].clone(),
-                };
-                let shape = term.shape.clone().unwrap_or(own.clone());
-                assert_eq!(axes(&shape), axes(&own), "{name}");
-                shape
-            };
-            for step in &vjp.steps {
-                let terms: Vec<Shape> = step.operands.iter().map(|term| seen(term, &results)).collect();
-                results.push(step.op.infer(&terms.iter().collect::<Vec<_>>()).unwrap().remove(0));
-            }
-            assert_eq!(vjp.gradients.len(), shapes.len(), "{name}");
-            assert!(vjp.gradients[0].is_some(), "{name}");
-            for (gradient, shape) in vjp.gradients.iter().zip(&shapes) {
-                assert!(gradient.as_ref().is_none_or(|term| seen(term, &results) == **shape), "{name}");
-            }
-        }
-        // Rows that a batch counts.
-        let (x, weight) = (Shape::matrix(Dim::Tokens, 4), Shape::fixed(&[5, 4]));
-        let vjp = Op::from_attributes("linear", json!({})).unwrap().vjp(&[&x, &weight]).unwrap();
-        let g = Shape::matrix(Dim::Tokens, 5);
-        assert_eq!(vjp.steps[0].op.infer(&[&g, &weight]).unwrap(), std::slice::from_ref(&x));
-        assert_eq!(vjp.steps[1].op.infer(&[&g, &x]).unwrap(), [weight]);
-        let fused = Op::from_attributes("linear", json!({"residual": "added"})).unwrap();
-        let x = Shape::fixed(&[2, 2]);
-        assert_eq!(fused.vjp(&[&x, &x, &x]), None);
     }
 }

@@ -148,7 +148,6 @@ def cases() -> list[OpCase]:
                     f"{kind}-{shape_name(*shape)}",
                     lambda v, kind=kind, shape=shape: [domain(kind, v.plain(*shape))],
                     given,
-                    gradient="activation_backward",
                 )
             )
         found += [
@@ -203,7 +202,7 @@ def gates() -> list[OpCase]:
         for rows, width in ((3, 2), (1, 64), (3, 66), (2, 2050), (0, 8), (3, 0)):
             name, given = f"{kind}-{rows}x{width}", {"kind": kind}
             found += [
-                OpCase("gated", name, lambda v, r=rows, w=width: [v.plain(r, w)], given, gradient="gated_backward"),
+                OpCase("gated", name, lambda v, r=rows, w=width: [v.plain(r, w)], given),
                 OpCase("gated_backward", name, lambda v, r=rows, w=width: [v.plain(r, w // 2), v.plain(r, w)], given),
             ]
     for width in (*HALF_WIDTHS, 12):

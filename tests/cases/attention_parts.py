@@ -207,12 +207,13 @@ def parts() -> list[OpCase]:
                 lambda v, b=b, h=h, g=g, sq=sq, sk=sk, d=d: [v.plain(b, sq, h, d), v.plain(b, sk, g, d)],
                 {"scale": d**-0.5},
             ),
-            OpCase("attention_mask", name, lambda v, b=b, h=h, sq=sq, sk=sk: [v.plain(b, h, sq, sk)]),
+            OpCase("attention_mask", name, lambda v, b=b, h=h, sq=sq, sk=sk: [v.plain(b, h, sq, sk)], smooth=False),
             OpCase(
                 "attention_mask",
                 f"keys-{name}",
                 lambda v, b=b, h=h, sq=sq, sk=sk: [v.plain(b, h, sq, sk), v.bits(b, sk).astype(np.float32)],
                 {"causal": False, "mask_value": -1e4},
+                smooth=False,
             ),
             OpCase(
                 "attention_output",
@@ -249,11 +250,17 @@ def parts() -> list[OpCase]:
         OpCase(
             "attention_scores", "half", lambda v: [v.plain(2, 9, 2, 8), v.plain(2, 7, 2, 8)], {"scale": 0.35}, "float16"
         ),
-        OpCase("attention_mask", "three-axes", lambda v: [v.plain(4, 9, 9)]),
+        OpCase("attention_mask", "three-axes", lambda v: [v.plain(4, 9, 9)], smooth=False),
+        OpCase("attention_mask", "small", lambda v: [v.plain(2, 3, 5, 5)], {"mask_value": -8.0}),
         OpCase("attention_mask", "half", lambda v: [v.plain(1, 2, 5, 5)], {"mask_value": -1e4}, "float16"),
         OpCase("attention_mask", "nothing", lambda v: [v.plain(1, 2, 5, 5)], {"causal": False}),
         OpCase("attention_mask", "not-finite", lambda v: [v.not_finite(1, 2, 5, 5)]),
-        OpCase("attention_mask", "both", lambda v: [v.plain(3, 2, 33, 33), v.bits(3, 33).astype(np.float32)]),
+        OpCase(
+            "attention_mask",
+            "both",
+            lambda v: [v.plain(3, 2, 33, 33), v.bits(3, 33).astype(np.float32)],
+            smooth=False,
+        ),
         OpCase("attention_output", "not-finite", lambda v: [weights(v, 1, 2, 5, 9), v.not_finite(1, 9, 2, 8)]),
         OpCase("attention_output", "half", lambda v: [weights(v, 1, 2, 5, 9), v.plain(1, 9, 2, 8)], dtype="float16"),
     ]
@@ -320,6 +327,8 @@ def rotary() -> list[OpCase]:
                     lambda v, x=(rows, h, d), turned=turned: [v.plain(*x), *circle(v, (x[0], turned // 2))],
                     {"heads": kept},
                     dtype="float16" if half else "float32",
+                    # Without the gradient of the other heads.
+                    smooth=kept == h,
                 )
             )
     return found + [

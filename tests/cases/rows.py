@@ -136,11 +136,9 @@ def norms() -> list[OpCase]:
         name = f"{rows}x{width}"
         layer = lambda v, r=rows, w=width: [v.plain(r, w), v.plain(w), v.plain(w)]  # noqa: E731
         found += [
-            OpCase("layer_norm", name, layer, gradient="layer_norm_backward"),
+            OpCase("layer_norm", name, layer),
             OpCase("layer_norm_backward", name, lambda v, r=rows, w=width: [v.plain(r, w), v.plain(r, w), v.plain(w)]),
-            OpCase(
-                "rms_norm", name, lambda v, r=rows, w=width: [v.plain(r, w), v.plain(w)], gradient="rms_norm_backward"
-            ),
+            OpCase("rms_norm", name, lambda v, r=rows, w=width: [v.plain(r, w), v.plain(w)]),
             OpCase("rms_norm_backward", name, lambda v, r=rows, w=width: [v.plain(r, w), v.plain(r, w), v.plain(w)]),
             OpCase("normalize", name, lambda v, r=rows, w=width: [v.plain(r, w)]),
             OpCase(
@@ -169,8 +167,14 @@ def norms() -> list[OpCase]:
             OpCase(f"{op}_backward", "eps", lambda v: [v.plain(4, 65), v.plain(4, 65), v.plain(65)], {"eps": 0.5}),
         ]
     return found + [
-        OpCase("normalize", "zeros", lambda v: [np.zeros((2, 33), np.float32)]),
-        OpCase("normalize", "add-zeros", lambda v: [np.zeros((2, 33), np.float32)], {"eps": 1e-8, "floor": "add"}),
+        OpCase("normalize", "zeros", lambda v: [np.zeros((2, 33), np.float32)], smooth=False),
+        OpCase(
+            "normalize",
+            "add-zeros",
+            lambda v: [np.zeros((2, 33), np.float32)],
+            {"eps": 1e-8, "floor": "add"},
+            smooth=False,
+        ),
         OpCase("normalize", "outliers", lambda v: [v.outliers(5, 129)]),
         OpCase("normalize", "not-finite", lambda v: [v.not_finite(5, 129)]),
         OpCase("normalize", "half", lambda v: [v.plain(2, 3, 65)], dtype="float16"),
@@ -209,6 +213,8 @@ def reductions() -> list[OpCase]:
                             f"weighted-{kind}-{name}-{axis}",
                             lambda v, s=shape, a=axis: [v.plain(*s), weights(v, *s[: a + 1])],
                             given,
+                            # A sum of weights may be 0, where the mean jumps.
+                            smooth=kind != "mean",
                         )
                     )
     for kind in ("sum", "mean", "max", "deviation"):
@@ -224,8 +230,12 @@ def reductions() -> list[OpCase]:
                     f"no-weight-{kind}",
                     lambda v: [v.plain(3, 5, 7), np.zeros((3, 5), np.float32)],
                     {"axis": 1, "kind": kind},
+                    smooth=kind != "mean",
                 )
             )
+    for axis, shape in ((0, (5,)), (1, (3, 65)), (1, (2, 33, 5)), (2, (2, 3, 7, 5))):
+        name, of = "x".join(map(str, shape)), lambda v, s=shape, a=axis: [v.plain(*s), v.positive(*s[: a + 1])]
+        found.append(OpCase("reduce", f"positive-mean-{name}-{axis}", of, {"axis": axis, "kind": "mean"}))
     return found
 
 

@@ -64,8 +64,9 @@ class OpCase:
     make: Make
     attributes: dict[str, Any] = field(default_factory=dict)
     dtype: str = "float32"
-    #: The operation that is this one's derivative in operand 0, if there is one.
-    gradient: str | None = None
+    #: Whether the operation has a derivative at these operands, and differences in float64 show it: tests of gradients
+    #: take such rows (gradients.py).
+    smooth: bool = True
     #: The function of `grilly.functional` that takes the same operands and attributes, if the row is its test, too.
     function: str | None = None
 

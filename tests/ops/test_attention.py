@@ -78,6 +78,9 @@ def test_rope_honours_positions(put):
     found = functional.apply_rope(put(x), places, rope_scaling=2.0)
     angles = places[..., None] / 2.0 * 10000.0 ** (-np.arange(4) / 4)
     close(found, evaluate("rope", [x, np.cos(angles), np.sin(angles)], {}))
+    for given, of in ((places, angles), (None, np.arange(5)[:, None] / 2.0 * 10000.0 ** (-np.arange(4) / 4))):
+        gradient = functional.apply_rope_backward(put(x), given, rope_scaling=2.0)
+        close(gradient, evaluate("rope", [x, np.cos(of), -np.sin(of)], {}))
 
 
 @pytest.mark.parametrize("heads, groups", [(2, 2), (4, 2), (3, 1)])

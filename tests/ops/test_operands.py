@@ -102,6 +102,7 @@ def test_float16_stays_float16():
         lambda f: f.dropout(values(3), seed=-1),
         lambda f: f.apply_rope(values(1, 2, 3, 5)),
         lambda f: f.apply_rope(values(1, 2, 3, 4), [0, 1, 2]),
+        lambda f: f.apply_rope_backward(values(1, 2, 3, 4), [0, 1, 2]),
         lambda f: f.cross_entropy(values(3, 4), [0, 1]),
         lambda f: f.cross_entropy(values(3, 4), [0, 1, 2], reduction="median"),
         lambda f: f.mse_loss(values(3), values(4)),

@@ -8,8 +8,8 @@ use grilly::backend::{BackendKind, ProgramOptions, cpu};
 use grilly::dtype::DType;
 use grilly::graph::{Graph, Plan, ValueId};
 use grilly::ops::{
-    Activation, ActivationKind, Adam, Counts, CrossEntropy, Dim, EmbeddingBackward, EmbeddingSum, LayerNorm, Linear,
-    Matmul, Op, Reduce, ReduceKind, Shape,
+    Activation, ActivationKind, Adam, Counts, CrossEntropy, Dim, EmbeddingSum, LayerNorm, Linear, Matmul, Op, Reduce,
+    ReduceKind, Shape,
 };
 use grilly::stats::COUNTERS;
 use grilly::tensor::NoWeights;
@@ -48,14 +48,6 @@ fn batch(step: usize, tokens: usize) -> (Vec<i32>, Vec<i32>) {
     ((0..tokens).map(id).collect(), (0..tokens).map(|i| (id(i) * 3 + 1) % VOCABULARY as i32).collect())
 }
 
-/// Places sorted stably by id, and where each id's begin.
-fn sorted(ids: &[i32]) -> (Vec<i32>, Vec<i32>) {
-    let mut order: Vec<i32> = (0..ids.len() as i32).collect();
-    order.sort_by_key(|place| ids[*place as usize]);
-    let starts = (0..=VOCABULARY as i32).map(|id| ids.iter().filter(|other| **other < id).count() as i32).collect();
-    (order, starts)
-}
-
 #[derive(Clone, Copy, PartialEq)]
 enum Want {
     /// The loss, and parameters updated.
@@ -68,8 +60,6 @@ fn graph(want: Want, tokens: Dim) -> Graph {
     let mut graph = Graph::new();
     let integers = |graph: &mut Graph, name: &str, n| graph.input(name, Shape::vector(n), DType::I32);
     let ids = integers(&mut graph, "ids", tokens);
-    let order = integers(&mut graph, "order", tokens);
-    let starts = integers(&mut graph, "starts", Dim::Fixed(VOCABULARY + 1));
     let targets = integers(&mut graph, "targets", tokens);
     let rates = graph.input("rates", Shape::fixed(&[3]), DType::F32);
     let state = |graph: &mut Graph, kind: &str, place: usize| {
@@ -85,10 +75,8 @@ fn graph(want: Want, tokens: Dim) -> Graph {
     let y = graph.node("linear 2", linear, &[h, weight_2, bias_2]).unwrap();
     let losses = graph.node("losses", CrossEntropy::default(), &[y, targets]).unwrap();
     let loss = graph.node("loss", Reduce::rows(ReduceKind::Mean), &[losses]).unwrap();
-    let share = graph.filled(1.0 / TOKENS as f32, Shape::vector(tokens));
-    let wanted = [x, weight_1, bias_1, gain, shift, weight_2, bias_2];
-    let mut gradients = graph.gradients(losses, share, &wanted).unwrap();
-    gradients[0] = graph.node("embedding gradient", EmbeddingBackward {}, &[gradients[0], order, starts]).unwrap();
+    let one = graph.filled(1.0, Shape::fixed(&[]));
+    let gradients = graph.gradients(loss, one, &parameters).unwrap();
     graph.outputs = vec![loss];
     if want == Want::Gradients {
         graph.outputs.extend(gradients);
@@ -103,17 +91,16 @@ fn graph(want: Want, tokens: Dim) -> Graph {
 }
 
 /// The inputs of a step.
-fn inputs(engine: &Arc<Engine>, step: usize) -> [Array; 5] {
+fn inputs(engine: &Arc<Engine>, step: usize) -> [Array; 3] {
     inputs_of(engine, step, TOKENS)
 }
 
-fn inputs_of(engine: &Arc<Engine>, step: usize, tokens: usize) -> [Array; 5] {
+fn inputs_of(engine: &Arc<Engine>, step: usize, tokens: usize) -> [Array; 3] {
     let (ids, targets) = batch(step, tokens);
-    let (order, starts) = sorted(&ids);
     let correction = |beta: f64| (1.0 - beta.powi(step as i32 + 1)) as f32;
     let rates = floats(engine, &[3], &[0.02, correction(BETAS[0]), correction(BETAS[1])]);
-    let [ids, order, starts, targets] = [ids, order, starts, targets].map(|values| integers(engine, &values));
-    [ids, order, starts, targets, rates]
+    let [ids, targets] = [ids, targets].map(|values| integers(engine, &values));
+    [ids, targets, rates]
 }
 
 /// Parameters and moments in the order of the graph's states.
@@ -266,12 +253,12 @@ fn batches_of_other_sizes_have_the_bits_of_graphs_of_their_size() {
                     before = program.states();
                 }
                 let mut given = inputs_of(&engine, 0, 7);
-                given[3] = integers(&engine, &[0; 8]);
+                given[1] = integers(&engine, &[0; 8]);
                 let error = program.run(&given.each_ref()).unwrap_err().to_string();
                 assert_eq!(error, format!("targets has shape [8], expected [7] ([{dim}])"));
-                given[1] = integers(&engine, &[0; MOST + 1]);
+                given[0] = integers(&engine, &[0; MOST + 1]);
                 let error = program.run(&given.each_ref()).unwrap_err().to_string();
-                assert_eq!(error, format!("order has 1501 along {dim}, prepared are at most 1500"));
+                assert_eq!(error, format!("ids has 1501 along {dim}, prepared are at most 1500"));
             }
         }
     }
@@ -304,7 +291,7 @@ fn a_step_is_one_submission_and_moves_the_batch_and_the_loss_alone() {
         train(&engine, &program, 2..12);
         let after = COUNTERS.snapshot();
         assert_eq!(after.submits - before.submits, 10);
-        assert_eq!(after.bytes_up - before.bytes_up, 10 * 4 * (3 * TOKENS + VOCABULARY + 1 + 3) as u64);
+        assert_eq!(after.bytes_up - before.bytes_up, 10 * 4 * (2 * TOKENS + 3) as u64);
         assert_eq!(after.bytes_down - before.bytes_down, 10 * 4);
         assert_eq!(after.bytes_weights, before.bytes_weights);
     }

@@ -37,6 +37,10 @@ class Recorder:
     def __call__(self, operation: str, *operands: _core.Array | None, **attributes: Any) -> _core.Array:
         return self.engine.call(operation, operands, attributes, SHADERS_OF.get())
 
+    def each(self, operation: str, *operands: _core.Array | None, **attributes: Any) -> list[_core.Array]:
+        """All results of an operation."""
+        return self.engine.call_all(operation, operands, attributes, SHADERS_OF.get())
+
     def vjp(
         self, operation: str, gradient: _core.Array, *operands: _core.Array | None, **attributes: Any
     ) -> list[_core.Array | None]:

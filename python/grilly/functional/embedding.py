@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from grilly.errors import InvalidArgumentError
 from grilly.functional.checks import need_axes, need_shape, number, one_of, whole
 from grilly.functional.dispatch import Operand, Result, evaluate, floats, ids, optional
@@ -75,17 +73,14 @@ def embedding_backward(grad_output: Operand, token_ids: Operand, vocab_size: int
     rows = whole("embedding_backward", "vocab_size", vocab_size, least=0)
     columns = whole("embedding_backward", "embedding_dim", embedding_dim, least=0)
     g = floats(grad_output, "grad_output")
-    _, host = ids(token_ids, "token_ids", rows)
+    places, host = ids(token_ids, "token_ids", rows)
     need_shape("embedding_backward", "grad_output", g, (*host.shape, columns))
-    flat = host.reshape(-1)
-    order = np.argsort(flat, kind="stable").astype(np.int32)
-    starts = np.searchsorted(flat[order], np.arange(rows + 1)).astype(np.int32)
 
-    def body(r: Any, g: Any) -> Any:
-        packed = g.reshape([host.size, columns])
-        return r("embedding_backward", packed, r.constant(order), r.constant(starts))
+    def body(r: Any, g: Any, places: Any) -> Any:
+        order, starts = r.each("sort_indices", places.reshape([host.size]), rows=rows)
+        return r("embedding_backward", g.reshape([host.size, columns]), order, starts)
 
-    return evaluate("embedding_backward", body, g)
+    return evaluate("embedding_backward", body, g, places)
 
 
 def embedding_normalize(embeddings: Operand, eps: float = 1e-8) -> Result:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from grilly.functional.checks import flag, need_axes, number, whole
 from grilly.functional.dispatch import Operand, Result, evaluate, floats
 from grilly.operands import host_array
 
-__all__ = ["alibi_bias", "apply_rope", "embedding_position", "relative_bias"]
+__all__ = ["alibi_bias", "apply_rope", "apply_rope_backward", "embedding_position", "relative_bias"]
 
 
 def rope_tables(
@@ -64,39 +65,90 @@ def apply_rope(
         >>> functional.apply_rope([[[[1.0, 0.0]], [[1.0, 0.0]]]]).round(4).tolist()
         [[[[1.0, 0.0]], [[0.5403000116348267, 0.8414999842643738]]]]
     """
-    x = floats(q_or_k, "q_or_k")
-    axes = need_axes("apply_rope", "q_or_k", x, 3, 4)
+    turn = lambda r, x, tables: r("rope", x, *tables)  # noqa: E731
+    return _turned("apply_rope", "q_or_k", q_or_k, position_ids, rope_base, rope_scaling, turn)
+
+
+def apply_rope_backward(
+    grad_output: Operand,
+    position_ids: Operand | None = None,
+    rope_base: float = 10000.0,
+    rope_scaling: float = 1.0,
+) -> Result:
+    """Derivative of `apply_rope`: the rotation by the opposite angles.
+
+    Args:
+        grad_output: Gradient of the loss with respect to the result, in its shape.
+        position_ids: As in `apply_rope`; default 0, 1, 2 ...
+        rope_base: As in `apply_rope`; default 10000.
+        rope_scaling: As in `apply_rope`; default 1.
+
+    Returns:
+        The same shape.
+
+    Raises:
+        InvalidArgumentError: As in `apply_rope`.
+
+    Source: the derivative of `apply_rope`.
+
+    Example:
+        >>> from grilly import functional
+        >>> x = functional.apply_rope([[[[1.0, 2.0]], [[3.0, 4.0]]]])
+        >>> functional.apply_rope_backward(x).round(4).tolist()
+        [[[[1.0, 2.0]], [[3.0, 4.0]]]]
+    """
+
+    def turn(r: Any, g: Any, tables: list[Any]) -> Any:
+        # The rows that were rotated do not matter.
+        return r.like(r.vjp("rope", g, g, *tables)[0], g)
+
+    name, of = "apply_rope_backward", "grad_output"
+    return _turned(name, of, grad_output, position_ids, rope_base, rope_scaling, turn)
+
+
+def _turned(
+    name: str,
+    label: str,
+    rows: Operand,
+    position_ids: Operand | None,
+    rope_base: float,
+    rope_scaling: float,
+    turn: Callable[[Any, Any, list[Any]], Any],
+) -> Result:
+    """`turn(recorder, rows, tables)` of rows with four axes."""
+    x = floats(rows, label)
+    axes = need_axes(name, label, x, 3, 4)
     batch, places, heads, width = (1, *axes) if len(axes) == 3 else axes
     if width % 2:
-        raise InvalidArgumentError(f"apply_rope: q_or_k has {width} columns, expected an even number")
-    base, scaling = number("apply_rope", "rope_base", rope_base), number("apply_rope", "rope_scaling", rope_scaling)
+        raise InvalidArgumentError(f"{name}: {label} has {width} columns, expected an even number")
+    base, scaling = number(name, "rope_base", rope_base), number(name, "rope_scaling", rope_scaling)
     if base <= 0 or scaling <= 0:
-        raise InvalidArgumentError(f"apply_rope: rope_base {base} and rope_scaling {scaling} must be above 0")
-    positions = None if position_ids is None else as_positions(position_ids, batch, places)
+        raise InvalidArgumentError(f"{name}: rope_base {base} and rope_scaling {scaling} must be above 0")
+    positions = None if position_ids is None else as_positions(position_ids, batch, places, name)
 
     def body(r: Any, x: Any) -> Any:
         if positions is None:
             tables = angles(r, places, width, base, scaling)
         else:
             tables = [r.constant(table) for table in rope_tables(positions, width, base, scaling)]
-        return r("rope", x.reshape([batch, places, heads, width]), *tables).reshape(list(axes))
+        return turn(r, x.reshape([batch, places, heads, width]), tables).reshape(list(axes))
 
-    return evaluate("apply_rope", body, x)
+    return evaluate(name, body, x)
 
 
-def as_positions(position_ids: Operand, batch: int, places: int) -> npt.NDArray[np.float64]:
+def as_positions(position_ids: Operand, batch: int, places: int, name: str = "apply_rope") -> npt.NDArray[np.float64]:
     positions = host_array(position_ids, "position_ids")
     if positions.shape == (1, places):
         positions = positions[0]
     if positions.shape not in ((places,), (batch, places)):
         raise InvalidArgumentError(
-            f"apply_rope: position_ids has shape {list(positions.shape)}, expected [{places}] or [{batch}, {places}]"
+            f"{name}: position_ids has shape {list(positions.shape)}, expected [{places}] or [{batch}, {places}]"
         )
     if positions.dtype.kind not in "iuf":
-        raise InvalidArgumentError(f"apply_rope: position_ids is of type {positions.dtype}, expected numbers")
+        raise InvalidArgumentError(f"{name}: position_ids is of type {positions.dtype}, expected numbers")
     wide = positions.astype(np.float64)
     if not np.isfinite(wide).all():
-        raise InvalidArgumentError("apply_rope: position_ids holds a position that is not finite")
+        raise InvalidArgumentError(f"{name}: position_ids holds a position that is not finite")
     return wide
 
 

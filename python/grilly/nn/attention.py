@@ -191,5 +191,16 @@ class RoPE(Module):
         """
         return functional.apply_rope(x, position_ids, self.base, self.scaling)
 
+    def backward(self, grad_output: Operand, x: Operand | None = None, position_ids: Operand | None = None) -> Result:
+        """The gradient of `x`, whose values do not matter, with the positions of the call.
+
+        Example:
+            >>> import numpy as np
+            >>> from grilly import nn
+            >>> nn.RoPE(2).backward(np.ones((1, 1, 1, 2), np.float32)).tolist()
+            [[[[1.0, 1.0]]]]
+        """
+        return functional.apply_rope_backward(grad_output, position_ids, self.base, self.scaling)
+
     def __repr__(self) -> str:
         return f"RoPE(head_dim={self.head_dim}, base={self.base}, scaling={self.scaling})"

@@ -5,6 +5,8 @@ use std::fs;
 
 use super::{Axis, Operand, Presence, Role, with_all_operands};
 use crate::ops::Op;
+use crate::ops::vjp::WITHOUT;
+use crate::ops::vjp::tests::with_gradients;
 
 const PAGE: &str = "docs/reference/operations.md";
 
@@ -13,7 +15,8 @@ const INTRODUCTION: &str = "\
 
 What `grilly.functional`, models and kernels are made of, by the name that files, shaders and errors use. Roles: *rows* are
 activations, a *matrix* `[N, K]` and *vectors* are weights, rows of a *table* are looked up, an *index* numbers rows, columns or
-elements of another operand, *offsets* are boundaries between these, a *scalar* may change from run to run.
+elements of another operand, *offsets* are boundaries between these, a *scalar* may change from run to run. *Gradients* are the
+operands that have one; a fused operation without kernels of its own for them has those of its steps.
 ";
 
 /// The comment of an op's struct, which is its name in camel case.
@@ -86,6 +89,11 @@ fn page() -> String {
         let results: Vec<String> = op.results().iter().map(result).collect();
         let groups = if op.signature().grouped { " Operands come in groups like this." } else { "" };
         writeln!(text, "\nResults: {}.{groups}", results.join(", ")).unwrap();
+        let gradients: Vec<String> = with_gradients(name).iter().map(|name| format!("`{name}`")).collect();
+        match WITHOUT.iter().find(|(without, _)| without == name) {
+            Some((_, reason)) => writeln!(text, "\nNo derivative: {reason}.").unwrap(),
+            None => writeln!(text, "\nGradients: {}.", gradients.join(", ")).unwrap(),
+        }
     }
     text
 }

@@ -1,8 +1,10 @@
 //! One vector per text from its tokens' vectors; tokens are added in order.
 
+use std::ops::Range;
+
 use crate::Result;
 use crate::backend::cpu::step::Step;
-use crate::ops::{Pool, PoolMode};
+use crate::ops::{Pool, PoolBackward, PoolMode};
 
 pub(super) fn pool(step: &Step<'_>, op: &Pool, out: &mut [f32]) -> Result<()> {
     let x = step.floats(0)?;
@@ -59,6 +61,76 @@ fn one(mode: PoolMode, tokens: &[f32], skipped: usize, y: &mut [f32]) {
             }
             divide(y, total.max(1e-9));
         }
+    }
+}
+
+/// The gradient of every row: of its text's modes, in their order.
+pub(super) fn pool_backward(step: &Step<'_>, PoolBackward(op): &PoolBackward, out: &mut [f32]) -> Result<()> {
+    let (g, x) = (step.floats(0)?, step.floats(1)?);
+    let (offsets, skipped) = (step.indices(2)?, step.indices(3)?);
+    let columns = step.shape(1).columns();
+    let wide = op.modes.len() * columns;
+    step.team.rows(out, columns, 64, |first, part| {
+        part.fill(0.0);
+        let end = first + part.len() / columns;
+        for (text, skipped) in skipped.iter().enumerate() {
+            let (start, stop) = (offsets[text] as usize, offsets[text + 1] as usize);
+            let pooled = (start + *skipped as usize).min(stop)..stop;
+            if pooled.is_empty() || stop <= first || start >= end {
+                continue;
+            }
+            for (place, mode) in op.modes.iter().enumerate() {
+                let g = &g[text * wide + place * columns..][..columns];
+                let own = pooled.start.max(first)..pooled.end.min(end);
+                match mode {
+                    PoolMode::Max => {
+                        for (column, g) in g.iter().enumerate() {
+                            let token = largest(x, columns, pooled.clone(), column);
+                            if own.contains(&token) {
+                                part[(token - first) * columns + column] += g;
+                            }
+                        }
+                    }
+                    mode => {
+                        for token in own {
+                            let weight = weight(*mode, token, start, &pooled);
+                            let row = &mut part[(token - first) * columns..][..columns];
+                            row.iter_mut().zip(g).for_each(|(y, g)| *y += weight * g);
+                        }
+                    }
+                }
+            }
+        }
+    });
+    Ok(())
+}
+
+/// The first token of the largest value of a column; NaN is the largest.
+fn largest(x: &[f32], columns: usize, mut pooled: Range<usize>, column: usize) -> usize {
+    let value = |token: usize| x[token * columns + column];
+    let mut best = pooled.start;
+    for token in pooled.by_ref().skip(1) {
+        if value(token) > value(best) || value(token).is_nan() && !value(best).is_nan() {
+            best = token;
+        }
+    }
+    best
+}
+
+/// The weight of a token of a text from `start` in a mode other than `Max`.
+fn weight(mode: PoolMode, token: usize, start: usize, pooled: &Range<usize>) -> f32 {
+    let number = pooled.len() as f32;
+    match mode {
+        PoolMode::Cls => f32::from(u8::from(token == pooled.start)),
+        PoolMode::LastToken => f32::from(u8::from(token + 1 == pooled.end)),
+        PoolMode::Mean => 1.0 / number,
+        PoolMode::MeanSqrtLength => 1.0 / number.sqrt(),
+        PoolMode::WeightedMean => {
+            // The weights are consecutive numbers, so their sum is their mean times their count.
+            let ends = (pooled.start - start + 1 + pooled.end - start) as f32;
+            (token - start + 1) as f32 / (0.5 * number * ends)
+        }
+        PoolMode::Sum | PoolMode::Max => 1.0,
     }
 }
 

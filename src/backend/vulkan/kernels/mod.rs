@@ -17,6 +17,7 @@ mod reduce;
 mod rope;
 pub mod rows;
 mod rowwise;
+mod sort_indices;
 
 #[cfg(test)]
 mod flash_limits;
@@ -30,6 +31,7 @@ mod tests;
 use self::{
     attention::*, attention_bias::*, attention_mask::*, attention_output::*, elementwise::*, embedding_backward::*,
     embedding_sum::*, experts::*, linear::*, matmul::*, pool::*, quantize::*, reduce::*, rope::*, rowwise::*,
+    sort_indices::*,
 };
 use super::Capabilities;
 use super::kernel::Dispatch;

@@ -1,10 +1,12 @@
-//! Dispatches of `pool`: one per mode, each writing its own columns.
+//! Dispatches of `pool`, one per mode, each writing its own columns, and of its gradient.
 
+use super::rows::Rows;
 use crate::Result;
 use crate::backend::vulkan::generated::pool::{Constants, Push};
+use crate::backend::vulkan::generated::pool_backward as backward;
 use crate::backend::vulkan::kernel::Extent;
 use crate::backend::vulkan::lowering::Lowering;
-use crate::ops::{Dim, Pool};
+use crate::ops::{Dim, Pool, PoolBackward};
 
 /// Columns per workgroup.
 const COLUMNS_PER_GROUP: u32 = 64;
@@ -17,6 +19,20 @@ pub fn pool(to: &mut Lowering<'_>, op: &Pool) -> Result<()> {
         let push = Push { columns, y_columns: columns * op.modes.len() as u32, y_column: columns * place as u32 };
         let grid = [across, Extent::Tiles { dim: Dim::Texts, per: 1 }, Extent::ONE];
         to.dispatch(push, Constants { mode: *mode as u32 }, grid)?;
+    }
+    Ok(())
+}
+
+/// `pool_backward`: one per mode, each of which adds to the result of those before.
+pub fn pool_backward(to: &mut Lowering<'_>, PoolBackward(op): &PoolBackward) -> Result<()> {
+    let rows = Rows::of(to.shape(1))?;
+    let columns = rows.columns;
+    let across = Extent::Fixed(columns.div_ceil(COLUMNS_PER_GROUP));
+    for (place, mode) in op.modes.iter().enumerate() {
+        let (g_columns, g_column) = (columns * op.modes.len() as u32, columns * place as u32);
+        let push = backward::Push { g_columns, g_column, ..rows.into() };
+        let grid = [across, Extent::Tiles { dim: Dim::Boundaries, per: 1 }, Extent::ONE];
+        to.dispatch(push, backward::Constants { mode: *mode as u32, added: place > 0 }, grid)?;
     }
     Ok(())
 }

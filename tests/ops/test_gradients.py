@@ -1,0 +1,76 @@
+"""The derivative of every operation, on both backends, against differences of its reference in float64."""
+
+import numpy as np
+import pytest
+from cases import CASES
+from cases.bounds import U
+from cases.gradients import differences, is_taken, result
+from cases.reference import REFERENCES, evaluate
+
+from grilly import _core
+from grilly.errors import UnsupportedError
+
+WITHOUT = _core.without_derivative()
+ROWS = [case for case in CASES if case.op not in WITHOUT and is_taken(case)]
+
+
+@pytest.fixture(scope="module")
+def engine(device):
+    return _core.engine(device)
+
+
+def upload(engine, values):
+    return engine.upload(np.asarray(values, order="C"))
+
+
+@pytest.mark.parametrize("op", sorted(set(_core.op_names()) - set(WITHOUT)))
+def test_every_derivative_has_rows(op):
+    assert any(case.op == op for case in ROWS), f"tests/cases has no row of {op} for its gradients"
+
+
+@pytest.mark.parametrize("case", ROWS, ids=lambda case: case.id)
+def test_gradients_are_those_of_differences(engine, case):
+    operands = case.operands()
+    y = result(case.op, operands, case.attributes)
+    g = np.random.default_rng(5).standard_normal(y.shape).astype(np.float32)
+    given = [upload(engine, value) for value in operands]
+    found = engine.vjp(case.op, given, upload(engine, g), case.attributes)
+    assert any(gradient is not None for gradient in found)
+    again = engine.vjp(case.op, given, upload(engine, g), case.attributes)
+    for place, (gradient, repeated) in enumerate(zip(found, again, strict=True)):
+        if gradient is None:
+            continue
+        values = gradient.numpy()
+        assert values.shape == operands[place].shape
+        assert values.tobytes() == repeated.numpy().tobytes(), "a second call gave other bits"
+        expected, chosen = differences(case.op, operands, case.attributes, place, g)
+        error = np.linalg.norm(values.reshape(-1)[chosen] - expected)
+        # Parts as large as g may cancel.
+        limit = 1e-5 * np.linalg.norm(expected) + 32 * U * np.abs(g).max()
+        assert error <= limit, f"operand {place}: off by {error:.2e}, at most {limit:.2e}"
+
+
+@pytest.mark.parametrize("op", sorted(WITHOUT))
+def test_what_has_no_derivative_says_why(op):
+    case = next(case for case in CASES if case.op == op and all(value.size for value in case.operands()))
+    engine = _core.engine("cpu")
+    given = [upload(engine, value) for value in case.operands()]
+    g = upload(engine, np.zeros(result(op, case.operands(), case.attributes).shape, np.float32))
+    with pytest.raises(UnsupportedError, match=WITHOUT[op].split(",")[0]):
+        engine.vjp(op, given, g, case.attributes)
+
+
+BACKWARD = [case for case in ROWS if f"{case.op}_backward" in REFERENCES]
+
+
+@pytest.mark.parametrize("case", BACKWARD, ids=lambda case: case.id)
+def test_references_of_derivatives_are_those_of_differences(case):
+    """What kernels of derivatives are held against, in the operand that they are of: the first."""
+    operands = [value.astype(np.float64) if value.dtype.kind == "f" else value for value in case.operands()]
+    y = result(case.op, operands, case.attributes)
+    g = np.random.default_rng(5).standard_normal(y.shape)
+    # Softmax's takes the result; of the others, the norms' lack the bias.
+    given = {"softmax": [y], "layer_norm": operands[:2]}.get(case.op, operands)
+    expected, chosen = differences(case.op, operands, case.attributes, 0, g)
+    found = evaluate(f"{case.op}_backward", [g, *given], case.attributes).reshape(-1)[chosen]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6 * max(1, np.abs(expected).max()))
