@@ -153,6 +153,20 @@ def test_activations(layer, kind):
     close(residual.backward(g, x), g + evaluate("activation_backward", [g, x], {"kind": kind}))
 
 
+def test_gradients_of_roswishs_numbers():
+    x, g, numbers = values(3, 5), values(3, 5), np.array([0.7, 1.3], np.float32)
+    layer = nn.RoSwish(*numbers.tolist())
+    layer.backward(g, x)
+
+    def loss(a: float, b: float) -> float:
+        return (g * evaluate("activation", [x], {"kind": "roswish", "a": a, "b": b})).sum()
+
+    a, b = numbers.astype(np.float64)
+    step = 2.0**-20
+    close(layer.alpha.grad, np.array([loss(a + step, b) - loss(a - step, b)]) / (2 * step))
+    close(layer.beta.grad, np.array([loss(a, b + step) - loss(a, b - step)]) / (2 * step))
+
+
 def test_gated_and_normalised_activations():
     x, g = values(3, 6), values(3, 3)
     close(nn.SwiGLU()(x), evaluate("gated", [x], {"kind": "silu"}))

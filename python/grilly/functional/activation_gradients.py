@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from grilly.functional.activations import gelu_kind
@@ -269,3 +270,23 @@ def roswish_backward(grad_output: Operand, x: Operand, alpha: float = 1.0, beta:
     """
     a, b = number("roswish_backward", "alpha", alpha), number("roswish_backward", "beta", beta)
     return _backward("roswish", grad_output, x, a=a, b=b)
+
+
+def roswish_numbers_backward(grad_output: Operand, x: Operand, alpha: float, beta: float) -> tuple[Result, Result]:
+    """The gradients of alpha and beta of `roswish`, `(1,)` each: the sums of `g (s - 1/2)` and of
+    `g (x + alpha) x s (1 - s)`, where `s = sigmoid(beta x)`."""
+    g, given = floats(grad_output, "grad_output"), floats(x, "x")
+    need_shape("roswish_backward", "grad_output", g, given.shape)
+    rows = [math.prod(given.shape), 1]
+
+    def body(r: Any, g: Any, x: Any) -> Any:
+        g, x = r.wide(g).reshape(rows), r.wide(x).reshape(rows)
+        steep = r("binary", x, r.constant(beta), kind="multiply")
+        above = r("binary", r("activation", steep, kind="sigmoid"), r.constant(0.5), kind="subtract")
+        shifted = r("binary", g, r("binary", x, r.constant(alpha), kind="add"), kind="multiply")
+        (slope,) = r.vjp("activation", shifted, steep, kind="sigmoid")
+        products = r("binary", g, above, kind="multiply"), r("binary", slope, x, kind="multiply")
+        return tuple(r("reduce", product, axis=0, kind="sum") for product in products)
+
+    found: tuple[Result, Result] = evaluate("roswish_backward", body, g, given, alike=2)
+    return found

@@ -100,12 +100,9 @@ def binary_cross_entropy_backward(
     need_shape("binary_cross_entropy_backward", "grad_output", g, axes if kind == "none" else ())
 
     def body(r: Any, g: Any, x: Any, t: Any, w: Any) -> Any:
-        p, least = r.wide(x), r.kept(filled, 1e-12)
-        product = r("binary", p, r("binary", p, p, kind="multiply"), kind="subtract")
-        above = r("activation", r("binary", product, least, kind="subtract"), kind="relu")
-        slope = r("binary", r("binary", p, t, kind="subtract"), r("binary", above, least, kind="add"), kind="divide")
-        slope = slope if w is None else r("binary", slope, w, kind="multiply")
-        return r.like(r("binary", slope, spread(r, g, axes, kind), kind="multiply"), x)
+        each = r.wide(spread(r, g, axes, kind))
+        each = each if w is None else r("binary", each, w, kind="multiply")
+        return r.like(r.vjp("binary_cross_entropy", each, r.wide(x), r.wide(t))[0], x)
 
     return evaluate("binary_cross_entropy_backward", body, g, x, t, optional(weight, "weight"), alike=3)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from grilly import functional
+from grilly.functional.activation_gradients import roswish_numbers_backward
 from grilly.functional.dispatch import Operand, Result
 from grilly.nn.module import Module
 from grilly.nn.parameter import Parameter
@@ -88,11 +89,16 @@ class RoSwish(Module):
         return functional.roswish(x, self.alpha.item(), self.beta.item())
 
     def backward(self, grad_output: Operand, x: Operand) -> Result:
-        """`functional.roswish_backward`, with respect to `x`; alpha and beta get no gradient in this version.
+        """Accumulates the gradients of alpha and beta, if they are parameters, and returns that of `x`.
 
         Example:
             >>> from grilly import nn
-            >>> nn.RoSwish().backward([4.0], [0.0]).tolist()
-            [3.0]
+            >>> layer = nn.RoSwish(beta_init=0.0)
+            >>> layer.backward([4.0], [2.0]).tolist(), layer.alpha.grad.tolist(), layer.beta.grad.tolist()
+            ([2.0], [0.0], [6.0])
         """
+        if self.learnable:
+            numbers = roswish_numbers_backward(grad_output, x, self.alpha.item(), self.beta.item())
+            for parameter, gradient in zip((self.alpha, self.beta), numbers, strict=True):
+                parameter.accumulate(gradient)
         return functional.roswish_backward(grad_output, x, self.alpha.item(), self.beta.item())
