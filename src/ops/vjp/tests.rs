@@ -5,9 +5,11 @@ use serde_json::{Value, json};
 use super::*;
 use crate::ops::{Counts, Dim};
 
-/// Ops with a derivative: name, attributes, axes of the operands, and the places of those with a gradient.
-fn rows() -> Vec<(&'static str, Value, Vec<&'static [usize]>, Vec<usize>)> {
-    let rows: [(&str, Value, &[&[usize]], &[usize]); 53] = [
+/// An op with a derivative: name, attributes, axes of the operands, and the places of those with a gradient.
+type Row = (&'static str, Value, &'static [&'static [usize]], &'static [usize]);
+
+fn rows() -> [Row; 53] {
+    [
         ("activation", json!({"kind": "silu"}), &[&[2, 3, 4]], &[0]),
         ("attention_mask", json!({}), &[&[2, 3, 4, 5], &[2, 5]], &[0]),
         ("bias_gelu", json!({}), &[&[2, 3, 4], &[4]], &[0, 1]),
@@ -71,17 +73,14 @@ fn rows() -> Vec<(&'static str, Value, Vec<&'static [usize]>, Vec<usize>)> {
         ("softmax_dropout", json!({"p": 0.5, "seed": 1}), &[&[2, 3, 4]], &[0]),
         ("weighted_sum", json!({}), &[&[2, 3, 4], &[2, 3]], &[0, 1]),
         ("weighted_sum", json!({"bias": true}), &[&[2, 3, 4], &[2, 3], &[4]], &[0, 1, 2]),
-    ];
-    rows.into_iter()
-        .map(|(name, attributes, axes, places)| (name, attributes, axes.to_vec(), places.to_vec()))
-        .collect()
+    ]
 }
 
 /// The names of an op's operands that have a gradient, in one of its forms; none for an op without a derivative.
 pub(crate) fn with_gradients(name: &str) -> Vec<&'static str> {
-    let named = |(name, attributes, _, places): (&str, Value, _, Vec<usize>)| {
+    let named = |(name, attributes, _, places): Row| {
         let op = Op::from_attributes(name, attributes).unwrap();
-        places.into_iter().map(|place| op.operand(place).name).collect::<Vec<_>>()
+        places.iter().map(|place| op.operand(*place).name).collect::<Vec<_>>()
     };
     let own = rows().into_iter().filter(|row| row.0 == name).map(named);
     own.max_by_key(Vec::len).unwrap_or_default()
@@ -129,7 +128,7 @@ fn gradients_have_the_shapes_of_their_operands() {
             results.extend(step.op.infer(&terms.iter().collect::<Vec<_>>()).unwrap());
         }
         let found: Vec<usize> = (0..shapes.len()).filter(|place| vjp.gradients[*place].is_some()).collect();
-        assert_eq!((found, vjp.gradients.len()), (places, shapes.len()), "{row}");
+        assert_eq!((&found[..], vjp.gradients.len()), (places, shapes.len()), "{row}");
         for (gradient, shape) in vjp.gradients.iter().zip(&shapes) {
             assert!(gradient.as_ref().is_none_or(|term| seen(term, &results) == **shape), "{row}");
         }
