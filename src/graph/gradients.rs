@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 
 use super::{Graph, Node, ValueId};
 use crate::ops::definition::{Origin, Term};
-use crate::ops::{Binary, BinaryKind, Shape, vjp};
+use crate::ops::reduce::Stage;
+use crate::ops::{Binary, BinaryKind, Op, Reduce, Shape, vjp};
 use crate::{Error, Result};
 
 impl Graph {
@@ -45,7 +46,7 @@ impl Graph {
         }
         let mut sums = HashMap::from([(self.seen(of), gradient)]);
         for index in (0..before).rev() {
-            let node = self.nodes[index].clone();
+            let node = self.whole(&self.nodes[index]);
             let Some(gradient) = node.results.iter().find_map(|id| sums.get(id).copied()) else { continue };
             if node.operands.iter().any(|id| active.contains(&self.seen(*id))) {
                 for (operand, own) in self.backward(&node, gradient, &active)? {
@@ -69,6 +70,18 @@ impl Graph {
             });
         }
         Ok(gradients)
+    }
+
+    /// A node as its derivative sees it: the two nodes of a long reduction are one.
+    fn whole(&self, node: &Node) -> Node {
+        let parts = |id: &ValueId| self.producer(*id).map(|(place, _)| self.nodes[place].operands.clone());
+        match (&node.op, node.operands.first().and_then(parts)) {
+            (Op::Reduce(Reduce { axis, kind, stage: Stage::Join { .. } }), Some(operands)) => {
+                let op = Reduce { axis: *axis, kind: *kind, stage: Stage::Whole }.into();
+                Node { op, operands, ..node.clone() }
+            }
+            _ => node.clone(),
+        }
     }
 
     /// The gradients of a node's `active` operands, each in the shape of its value.
@@ -128,7 +141,7 @@ impl Graph {
 mod tests {
     use super::*;
     use crate::dtype::DType;
-    use crate::ops::{Activation, ActivationKind, Softmax, SoftmaxBackward};
+    use crate::ops::{Activation, ActivationKind, ReduceKind, Softmax, SoftmaxBackward};
 
     #[test]
     fn gradients_that_meet_are_added_and_what_nothing_reads_has_zeros() {
@@ -147,6 +160,19 @@ mod tests {
         let before = graph.nodes.len();
         let unrelated = graph.gradients(second, g, &[first]).unwrap();
         assert_eq!((graph.nodes.len(), &graph.value(unrelated[0]).shape), (before, &Shape::fixed(&[2, 4])));
+    }
+
+    #[test]
+    fn a_long_reduction_in_two_nodes_has_the_gradient_of_one() {
+        let mut graph = Graph::new();
+        let x = graph.state("x", Shape::fixed(&[5000, 4]), DType::F32);
+        let weights = graph.state("weights", Shape::fixed(&[5000]), DType::F32);
+        let y = graph.node("y", Reduce::rows(ReduceKind::Mean), &[x, weights]).unwrap();
+        assert_eq!(graph.nodes.len(), 2);
+        let g = graph.filled(1.0, Shape::fixed(&[4]));
+        let gradients = graph.gradients(y, g, &[x, weights]).unwrap();
+        assert_eq!(graph.shapes(&gradients), [&Shape::fixed(&[5000, 4]), &Shape::fixed(&[5000])]);
+        assert!(gradients.iter().all(|id| graph.producer(*id).is_some()));
     }
 
     #[test]

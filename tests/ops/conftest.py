@@ -8,6 +8,11 @@ from conftest import LONG
 
 import grilly
 
+OF_ROWS = (
+    "tests/ops/test_gradients.py::test_gradients_are_those_of_differences[vulkan-",
+    "tests/ops/test_ops.py::test_value[vulkan-",
+)
+
 
 def pytest_collection_modifyitems(config, items) -> None:
     """On lavapipe every second row of an operation; the CPU computes all.
@@ -17,7 +22,7 @@ def pytest_collection_modifyitems(config, items) -> None:
     """
     if LONG or not lavapipe.chosen() or any("::" in argument for argument in config.args):
         return
-    rows = [item for item in items if item.nodeid.startswith("tests/ops/test_ops.py::test_value[vulkan-")]
+    rows = [item for item in items if item.nodeid.startswith(OF_ROWS)]
     left = {
         item
         for _, of_an_op in groupby(rows, key=lambda item: item.callspec.params["case"].op)

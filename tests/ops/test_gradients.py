@@ -9,6 +9,7 @@ from cases.reference import REFERENCES, evaluate
 
 from grilly import _core
 from grilly.errors import UnsupportedError
+from grilly.program import Graph
 
 WITHOUT = _core.without_derivative()
 ROWS = [case for case in CASES if case.op not in WITHOUT and is_taken(case)]
@@ -48,6 +49,28 @@ def test_gradients_are_those_of_differences(engine, case):
         # Parts as large as g may cancel.
         limit = 1e-5 * np.linalg.norm(expected) + 32 * U * np.abs(g).max()
         assert error <= limit, f"operand {place}: off by {error:.2e}, at most {limit:.2e}"
+
+
+#: Of each operation the first row; none of pool, whose rows a batch counts.
+FIRST = {case.op: case for case in reversed(ROWS) if case.op != "pool"}.values()
+
+
+@pytest.mark.parametrize("case", FIRST, ids=lambda case: case.id)
+def test_programs_have_the_same_gradients(engine, device, case):
+    operands = case.operands()
+    g = np.random.default_rng(5).standard_normal(result(case.op, operands, case.attributes).shape).astype(np.float32)
+    given = [upload(engine, value) for value in operands]
+    expected = engine.vjp(case.op, given, upload(engine, g), case.attributes)
+    graph = Graph()
+    inputs = [graph.input(str(place), value.shape, value.dtype.name) for place, value in enumerate(operands)]
+    # No input, which no program returns.
+    share = graph.call("binary", graph.input("g", g.shape), graph.filled(1.0, ()), kind="multiply")
+    y = graph.call(case.op, *inputs, **case.attributes)
+    places = [place for place, gradient in enumerate(expected) if gradient is not None]
+    found = graph.gradients(y, share, [inputs[place] for place in places])
+    program = graph.program(found, device)
+    for place, gradient in zip(places, program.run(*operands, g), strict=True):
+        assert np.asarray(gradient).tobytes() == expected[place].numpy().tobytes(), f"operand {place}"
 
 
 @pytest.mark.parametrize("op", sorted(WITHOUT))

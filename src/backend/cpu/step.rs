@@ -84,14 +84,16 @@ impl<'a> Step<'a> {
         all.get(..elements).ok_or_else(|| self.wrong(place, &format!("{elements} elements")))
     }
 
-    /// The indices of an operand.
+    /// The indices of an operand, an input or computed ones.
     ///
     /// # Errors
-    /// `InvalidArgument` when it is not a u32 input.
+    /// `InvalidArgument` when its elements are not integers.
     pub fn indices(&self, place: usize) -> Result<&'a [u32]> {
+        let elements = self.shape(place).elements(self.counts);
         match self.storage(place) {
-            Storage::Input(_) if self.dtype(place).is_float() => Err(self.wrong(place, "uint32")),
+            _ if !self.dtype(place).is_index() => Err(self.wrong(place, "uint32")),
             Storage::Input(input) => Ok(bytemuck::cast_slice(&self.inputs[input])),
+            Storage::Buffer(buffer) => Ok(&bytemuck::cast_slice(&self.written.buffers[buffer])[..elements]),
             _ => Err(self.wrong(place, "an input of uint32")),
         }
     }
