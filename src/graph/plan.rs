@@ -121,8 +121,10 @@ impl Plan {
             }
             let seen = node.operands.iter().zip(sizes).map(|(id, shape)| graph.view(&node.name, *id, shape));
             let operands: Vec<ValueId> = seen.collect();
-            let result = graph.node(&node.name, node.op, &operands)?;
-            graph.values[node.results[0].0].source = Source::View(result);
+            let results = graph.apply(&node.name, node.op, &operands)?;
+            for (before, result) in node.results.iter().zip(results) {
+                graph.values[before.0].source = Source::View(result);
+            }
         }
         (plan.buffers, plan.storage) = place(graph);
         Ok(plan)

@@ -1,6 +1,9 @@
 //! Layer normalisation over the last axis.
 
-use super::{Operand, Operation, Shape, Signature, Vjp};
+use super::definition::{Origin, Term};
+use super::{Dim, Operand, Operation, Shape, Shapes, Signature, Vjp};
+use crate::Result;
+use crate::dtype::DType;
 
 /// `y = (x - mean) / sqrt(var + eps) * weight + bias`, mean and biased variance over the last axis, in two passes
 /// (Ba, Kiros, Hinton 2016).
@@ -27,7 +30,17 @@ impl Operation for LayerNorm {
     .flops(8);
 
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
-        Vjp::of_norm(operands, self.clone(), LayerNormBackward(self.clone()))
+        let x = operands[0];
+        let rows = x.flat()?;
+        let mut vjp = Vjp::new(operands.len());
+        let [x_flat, g] =
+            [Origin::Operand(0), Vjp::gradient(operands.len())].map(|from| Term::whole(from).seen(rows.clone()));
+        let [by_weight, by_bias] = vjp.results_of(LayerNormWeightBackward(self.clone()), [g.clone(), x_flat.clone()]);
+        let by_x = vjp.step(LayerNormBackward(self.clone()), [g, x_flat, Term::whole(Origin::Operand(1))]);
+        vjp.give(0, by_x.seen(x.clone()));
+        vjp.give(1, by_weight);
+        vjp.give(2, by_bias);
+        Some(vjp)
     }
 }
 
@@ -42,4 +55,34 @@ impl Operation for LayerNormBackward {
     const SIGNATURE: Signature =
         Signature::of(&[Operand::rows("g"), Operand::rows("x").like("g"), Operand::vector("weight").per_column("g")])
             .flops(14);
+}
+
+/// The gradients of [`LayerNorm`] in its weight and its bias: the sums over the rows of `g u` and of `g`, with
+/// `u = (x - mean(x)) / d` and `d` its divisor.
+///
+/// Operands: `g [..., N]`, `x [..., N]`. Results: `by_weight [N]`, `by_bias [N]`. Rows are added in blocks of
+/// [`LayerNormWeightBackward::ROWS`], and these in order. A program may count the rows.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+pub struct LayerNormWeightBackward(pub LayerNorm);
+
+impl LayerNormWeightBackward {
+    /// Rows per block.
+    pub const ROWS: usize = 64;
+}
+
+impl Operation for LayerNormWeightBackward {
+    const SIGNATURE: Signature = Signature::of(&[Operand::rows("g"), Operand::rows("x").like("g")])
+        .gives(&[Operand::vector("by_weight").stored(DType::F32), Operand::vector("by_bias").stored(DType::F32)])
+        .flops(9);
+
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        let Some(Dim::Fixed(columns)) = of["x"].0.last() else { return Err(of.wrong("x", "[..., columns]")) };
+        Ok(vec![Shape::fixed(&[*columns]); 2])
+    }
+
+    /// The mean of each row and the inverse of its divisor; both sums of each block.
+    fn scratch(&self, operands: &[&Shape], _: DType) -> Vec<Shape> {
+        let Some((rows, columns)) = operands[1].as_rows() else { return Vec::new() };
+        vec![operands[1].with_columns(2), Shape::fixed(&[rows.div_ceil(Self::ROWS).max(1), 2, columns])]
+    }
 }

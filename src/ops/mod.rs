@@ -147,7 +147,11 @@ macro_rules! each_op {
             gated { Gated = gated, GatedBackward = gated_backward }
             gated_linear { GatedLinear = gated_linear }
             integer_linear { IntegerLinear = integer_linear }
-            layer_norm { LayerNorm = layer_norm, LayerNormBackward = layer_norm_backward }
+            layer_norm {
+                LayerNorm = layer_norm,
+                LayerNormBackward = layer_norm_backward,
+                LayerNormWeightBackward = layer_norm_weight_backward
+            }
             layer_norm_linear { LayerNormLinear = layer_norm_linear }
             linear { Linear = linear }
             matmul { Matmul = matmul }
@@ -257,7 +261,7 @@ impl Op {
 
     /// Whether its kernels take known axes alone. Programs replace counted ones by their sizes.
     pub fn is_sized(&self) -> bool {
-        matches!(self, Op::Matmul(_) | Op::Reduce(_))
+        matches!(self, Op::LayerNormWeightBackward(_) | Op::Matmul(_) | Op::Reduce(_))
     }
 
     /// As [`Operation::check_counts`].

@@ -1,6 +1,7 @@
 //! Normalisation by the root mean square of the last axis.
 
-use super::{Operand, Operation, Shape, Signature, Vjp};
+use super::definition::{Origin, Term};
+use super::{BinaryKind, Operand, Operation, Reduce, ReduceKind, Shape, Signature, Vjp};
 
 /// `y = x / sqrt(mean(x^2) + eps) * weight` over the last axis (Zhang, Sennrich 2019).
 ///
@@ -22,7 +23,19 @@ impl Operation for RmsNorm {
         Signature::of(&[Operand::rows("x").narrow(), Operand::vector("weight").per_column("x")]).flops(4);
 
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
-        Vjp::of_norm(operands, self.clone(), RmsNormBackward(self.clone()))
+        let (x, weight) = (operands[0], operands[1]);
+        let rows = x.flat()?;
+        let mut vjp = Vjp::new(2);
+        let [x_flat, g] = [Origin::Operand(0), Vjp::gradient(2)].map(|from| Term::whole(from).seen(rows.clone()));
+        // The normalised rows: the norm with a weight of ones.
+        let ones = vjp.filled(1.0, weight.clone());
+        let unit = vjp.step(self.clone(), [x_flat.clone(), ones]);
+        let product = vjp.binary(BinaryKind::Multiply, g.clone(), unit);
+        let by_weight = vjp.step(Reduce::rows(ReduceKind::Sum), [product]);
+        vjp.give(1, by_weight);
+        let by_x = vjp.step(RmsNormBackward(self.clone()), [g, x_flat, Term::whole(Origin::Operand(1))]);
+        vjp.give(0, by_x.seen(x.clone()));
+        Some(vjp)
     }
 }
 

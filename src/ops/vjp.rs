@@ -8,7 +8,7 @@ pub(crate) mod tests;
 use std::ops::Range;
 
 use super::definition::{self, Origin, Step, Term};
-use super::{Activation, ActivationKind, Binary, BinaryKind, Op, Reduce, ReduceKind, Shape};
+use super::{Activation, ActivationKind, Binary, BinaryKind, Op, Shape};
 use crate::Error;
 
 /// The ops without a derivative, and why.
@@ -26,6 +26,7 @@ pub const WITHOUT: &[(&str, &str)] = &[
     ("gated_backward", SECOND),
     ("integer_linear", INTEGERS),
     ("layer_norm_backward", SECOND),
+    ("layer_norm_weight_backward", SECOND),
     ("pool_backward", SECOND),
     ("quantize_rows", INTEGERS),
     ("rms_norm_backward", SECOND),
@@ -71,30 +72,6 @@ impl Vjp {
         let terms = std::iter::once(Vjp::gradient(operands)).chain(definition::given(places));
         let gradient = vjp.step(op, terms.map(Term::whole));
         vjp.give(0, gradient);
-        Some(vjp)
-    }
-
-    /// The derivative of a norm of the rows of its first operand, with a weight and possibly a bias per column;
-    /// `backward` gives the gradient of the first operand. `None` as in [`Shape::flat`].
-    pub(super) fn of_norm(operands: &[&Shape], norm: impl Into<Op>, backward: impl Into<Op>) -> Option<Self> {
-        let [x, weight, bias @ ..] = operands else { return None };
-        let rows = x.flat()?;
-        let mut vjp = Vjp::new(operands.len());
-        let flat = |from| Term::whole(from).seen(rows.clone());
-        let (x_flat, g_flat) = (flat(Origin::Operand(0)), flat(Vjp::gradient(operands.len())));
-        // The normalised rows: the norm with a weight of ones and a bias of zeros.
-        let mut unit = vec![x_flat.clone(), vjp.filled(1.0, (*weight).clone())];
-        unit.extend(bias.iter().map(|bias| vjp.filled(0.0, (*bias).clone())));
-        let unit = vjp.step(norm, unit);
-        let product = vjp.step(Binary::from(BinaryKind::Multiply), [g_flat.clone(), unit]);
-        let by_weight = vjp.step(Reduce::rows(ReduceKind::Sum), [product]);
-        vjp.give(1, by_weight);
-        if !bias.is_empty() {
-            let by_bias = vjp.step(Reduce::rows(ReduceKind::Sum), [g_flat.clone()]);
-            vjp.give(2, by_bias);
-        }
-        let by_x = vjp.step(backward, [g_flat, x_flat, Term::whole(Origin::Operand(1))]);
-        vjp.give(0, by_x.seen((*x).clone()));
         Some(vjp)
     }
 

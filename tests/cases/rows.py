@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from cases.bounds import BOUNDS, TINY, Bound, U, bounded, summed
@@ -25,6 +27,12 @@ def layer_norm_backward(operands: Operands, attributes: Attributes) -> np.ndarra
     deviation = np.sqrt(np.square(centred).mean(axis=-1, keepdims=True) + attributes.get("eps", 1e-5))
     unit, h = centred / deviation, g * weight
     return (h - h.mean(axis=-1, keepdims=True) - unit * (h * unit).mean(axis=-1, keepdims=True)) / deviation
+
+
+@reference
+def layer_norm_weight_backward(operands: Operands, attributes: Attributes) -> tuple[np.ndarray, ...]:
+    g, x = (value.reshape(math.prod(value.shape[:-1]), value.shape[-1]) for value in operands)
+    return (g * moments(x, attributes.get("eps", 1e-5), True)[0]).sum(axis=0), g.sum(axis=0)
 
 
 @reference
@@ -102,6 +110,18 @@ def norm_backward(centred: bool, eps: float) -> Bound:
     return bound
 
 
+@bounded
+def layer_norm_weight_backward_bound(
+    operands: Operands, attributes: Attributes, y: tuple[np.ndarray, ...]
+) -> tuple[np.ndarray, ...]:
+    """Sums over rows, of normalised elements that are off as those of layer_norm are."""
+    g, x = (value.reshape(math.prod(value.shape[:-1]), value.shape[-1]) for value in operands)
+    unit, deviation, shift = moments(x, attributes.get("eps", 1e-5), True)
+    off = shift + (summed(x.shape[-1], np.ones(1)) + shift) * np.abs(unit) + 2 * U * np.abs(x / deviation)
+    by_weight = summed(len(x), np.abs(g * unit).sum(axis=0)) + (np.abs(g) * off).sum(axis=0)
+    return by_weight + TINY, summed(len(x), np.abs(g).sum(axis=0)) + TINY
+
+
 layer_norm_bound = BOUNDS["layer_norm"] = norm(True, 1e-5)
 BOUNDS["layer_norm_backward"] = norm_backward(True, 1e-5)
 rms_norm_bound = BOUNDS["rms_norm"] = norm(False, 1e-6)
@@ -145,6 +165,15 @@ def norms() -> list[OpCase]:
                 "normalize", f"add-{name}", lambda v, r=rows, w=width: [v.plain(r, w)], {"eps": 1e-8, "floor": "add"}
             ),
         ]
+    for shape in ((0, 5), (1, 1), (63, 63), (64, 65), (65, 64), (2, 33, 130), (1025, 7), (3, 1025), (3, 0)):
+        name = "x".join(map(str, shape))
+        found.append(OpCase("layer_norm_weight_backward", name, lambda v, s=shape: [v.plain(*s), v.plain(*s)]))
+    found += [
+        OpCase("layer_norm_weight_backward", "eps", lambda v: [v.plain(9, 5), v.plain(9, 5)], {"eps": 0.5}),
+        OpCase("layer_norm_weight_backward", "outliers", lambda v: [v.plain(70, 65), v.outliers(70, 65)]),
+        OpCase("layer_norm_weight_backward", "not-finite", lambda v: [v.plain(70, 65), v.not_finite(70, 65)]),
+        OpCase("layer_norm_weight_backward", "half", lambda v: [v.plain(5, 64), v.plain(5, 64)], dtype="float16"),
+    ]
     for op, weights in (("layer_norm", 2), ("rms_norm", 1)):
         for width in HALF_WIDTHS:
             of = lambda v, w=width, n=weights: [v.plain(3, w)] + [v.plain(w) for _ in range(n)]  # noqa: E731

@@ -15,8 +15,9 @@ const INTRODUCTION: &str = "\
 
 What `grilly.functional`, models and kernels are made of, by the name that files, shaders and errors use. Roles: *rows* are
 activations, a *matrix* `[N, K]` and *vectors* are weights, rows of a *table* are looked up, an *index* numbers rows, columns or
-elements of another operand, *offsets* are boundaries between these, a *scalar* may change from run to run. *Gradients* are the
-operands that have one; a fused operation without kernels of its own for them has those of its steps.
+elements of another operand, *offsets* are boundaries between these, a *key* is what something is sorted by, a *scalar* may
+change from run to run. *Gradients* are the operands that have one; a fused operation without kernels of its own for them has
+those of its steps.
 ";
 
 /// The comment of an op's struct, which is its name in camel case.

@@ -3,10 +3,11 @@
 
 use pulp::{Simd, WithSimd};
 
-use crate::Result;
+use super::Memory;
 use crate::backend::cpu::simd::{Arch, sum, sum_by, sum_of_squares};
 use crate::backend::cpu::step::Step;
-use crate::ops::{LayerNorm, LayerNormBackward};
+use crate::ops::{LayerNorm, LayerNormBackward, LayerNormWeightBackward};
+use crate::{Error, Result};
 
 struct Rows<'a> {
     /// `[rows, columns]`, as `out`.
@@ -78,6 +79,46 @@ pub(super) fn layer_norm_backward(step: &Step<'_>, op: &LayerNormBackward, out: 
             }
         },
     );
+    Ok(())
+}
+
+pub(super) fn layer_norm_weight_backward(
+    step: &Step<'_>,
+    op: &LayerNormWeightBackward,
+    memory: Memory<'_, '_>,
+) -> Result<()> {
+    let (g, x) = (step.floats(0)?, step.floats(1)?);
+    let Memory { results: [by_weight, by_bias], scratch } = memory else {
+        return Err(Error::InvalidArgument("layer_norm_weight_backward: expected two results".into()));
+    };
+    let columns = by_weight.len();
+    let block = LayerNormWeightBackward::ROWS * columns;
+    scratch.resize(2 * columns * x.len().div_ceil(block), "sums of blocks of rows")?;
+    step.rows(scratch, 2 * columns, 1).vectorized(
+        #[inline(always)]
+        |first, part| {
+            let blocks = g.chunks(block).zip(x.chunks(block)).skip(first);
+            for ((g, x), sums) in blocks.zip(part.chunks_exact_mut(2 * columns)) {
+                sums.fill(0.0);
+                let (by_weight, by_bias) = sums.split_at_mut(columns);
+                for (g, x) in g.chunks_exact(columns).zip(x.chunks_exact(columns)) {
+                    let mean = sum_by([x], |[x]| x) / columns as f32;
+                    let variance = sum_by([x], |[x]| (x - mean) * (x - mean)) / columns as f32;
+                    let scale = 1.0 / (variance + op.0.eps).sqrt();
+                    for (((w, b), g), x) in by_weight.iter_mut().zip(by_bias.iter_mut()).zip(g).zip(x) {
+                        *w += g * ((x - mean) * scale);
+                        *b += g;
+                    }
+                }
+            }
+        },
+    );
+    for (place, sum) in [by_weight, by_bias].into_iter().enumerate() {
+        sum.fill(0.0);
+        for part in scratch.chunks_exact(2 * columns) {
+            sum.iter_mut().zip(&part[place * columns..]).for_each(|(sum, part)| *sum += part);
+        }
+    }
     Ok(())
 }
 

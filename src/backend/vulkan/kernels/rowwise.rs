@@ -1,17 +1,20 @@
 //! Ops whose kernels keep rows in registers, one dispatch each: `shaders/include/held-rows.glsl`.
 
-use super::rows::{Held, LANES, Rows, along, rows_per_group};
+use super::rows::{Held, LANES, Rows, along, rows_per_group, spread};
 use crate::backend::vulkan::generated::{
-    cross_entropy, cross_entropy_backward, layer_norm, layer_norm_backward, normalize, residual_layer_norm,
-    residual_rms_norm, rms_norm, rms_norm_backward, rms_norm_rope, softmax, softmax_backward, softmax_dropout,
+    cross_entropy, cross_entropy_backward, layer_norm, layer_norm_backward, layer_norm_moments,
+    layer_norm_weight_backward, layer_norm_weight_backward_join, normalize, residual_layer_norm, residual_rms_norm,
+    rms_norm, rms_norm_backward, rms_norm_rope, softmax, softmax_backward, softmax_dropout,
 };
-use crate::backend::vulkan::kernel::{Extent, Specialization};
+use crate::backend::vulkan::kernel::{Extent, Kernel, Specialization};
 use crate::backend::vulkan::lowering::{Build, Lowering};
+use crate::dtype::DType;
 use crate::ops::rope;
 use crate::ops::softmax::Broadcast;
 use crate::ops::{
-    Counts, CrossEntropy, CrossEntropyBackward, Dim, LayerNorm, LayerNormBackward, Normalize, ResidualLayerNorm,
-    ResidualRmsNorm, RmsNorm, RmsNormBackward, RmsNormRope, Softmax, SoftmaxBackward, SoftmaxDropout,
+    Counts, CrossEntropy, CrossEntropyBackward, Dim, LayerNorm, LayerNormBackward, LayerNormWeightBackward, Normalize,
+    ResidualLayerNorm, ResidualRmsNorm, RmsNorm, RmsNormBackward, RmsNormRope, Softmax, SoftmaxBackward,
+    SoftmaxDropout,
 };
 use crate::{Error, Result};
 
@@ -33,6 +36,30 @@ pub fn layer_norm(to: &mut Lowering<'_>, op: &LayerNorm) -> Result<()> {
 /// `layer_norm_backward`
 pub fn layer_norm_backward(to: &mut Lowering<'_>, op: &LayerNormBackward) -> Result<()> {
     norm::<layer_norm_backward::Constants>(to, op.0.eps)
+}
+
+/// `layer_norm_weight_backward`: the rows' moments, the sums of each block of rows, and their sum.
+pub fn layer_norm_weight_backward(to: &mut Lowering<'_>, op: &LayerNormWeightBackward) -> Result<()> {
+    const COLUMNS: u32 = 64;
+    let rows = Rows::of(to.shape(1))?;
+    let (moments, partial) = (to.scratch(0)?, to.scratch(1)?);
+    let own = |kernel: &Kernel| kernel.own(DType::F32, to.capabilities);
+    let (first, sums, join) = (
+        own(&layer_norm_moments::KERNEL)?,
+        own(&layer_norm_weight_backward::KERNEL)?,
+        own(&layer_norm_weight_backward_join::KERNEL)?,
+    );
+    let form = Held::of(rows.columns);
+    let push = layer_norm_moments::Push { eps: op.0.eps, ..rows.into() };
+    let build = Build::new(first, push, layer_norm_moments::Constants::from(form));
+    to.add(build, "moments", &[("y", moments)], form.grid(rows))?;
+    let (blocks, across) = (rows.rows.div_ceil(LayerNormWeightBackward::ROWS as u32), rows.columns.div_ceil(COLUMNS));
+    let build = Build::new(sums, rows.into(), layer_norm_weight_backward::Constants {});
+    let given = [("moments", moments), ("partial", partial)];
+    to.add(build, "", &given, spread(u64::from(blocks) * u64::from(across)))?;
+    let parts = Rows::new(Dim::Fixed(blocks as usize), rows.columns);
+    let build = Build::new(join, parts.into(), layer_norm_weight_backward_join::Constants {});
+    to.add(build, "join", &given[1..], spread(u64::from(across)))
 }
 
 /// `residual_layer_norm`

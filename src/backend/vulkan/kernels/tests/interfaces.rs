@@ -46,12 +46,13 @@ const OPTIONAL: [&str; 12] = [
 const QUESTIONS: [&str; 2] = ["half-packing", "matrix-layout"];
 
 /// Bindings not named after an operand: lowering provides their ranges.
-const GIVEN: [(&str, &[&str]); 4] = [
+const GIVEN: [(&str, &[&str]); 5] = [
     ("embedding_sum", &["index_0", "table_0", "index_1", "table_1", "index_2", "table_2"]),
     // A slice of the gate's rows.
     ("gated_linear", &["weight"]),
     // Scratch memory.
     ("layer_norm_linear", &["moments", "columns"]),
+    ("layer_norm_weight_backward", &["moments", "partial"]),
     ("route", SCRATCH),
 ];
 
