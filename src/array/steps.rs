@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Array, Engine};
+use super::call::Counted;
+use super::{Array, Engine, Hashed};
 use crate::backend::Memory;
 use crate::dtype::DType;
 use crate::ops::definition::{Origin, Step, Term};
-use crate::ops::{Op, Shape};
+use crate::ops::{Counts, Op, Shape};
 use crate::{Error, Result};
 
 /// Maximum number of constant arrays that an engine caches.
@@ -41,7 +42,7 @@ impl Engine {
             return Err(Error::InvalidArgument(format!("{} stands for itself", op.name())));
         }
         op.infer(&shapes)?;
-        let mut results = self.run_steps(&self.architecture, op, &steps, operands)?;
+        let mut results = self.run_steps(&self.architecture, &steps, operands, Counts::default())?;
         results.pop().ok_or_else(|| Error::InvalidArgument(format!("{} stands for itself", op.name())))
     }
 
@@ -72,9 +73,11 @@ impl Engine {
         result: Option<&Array>,
         gradient: &Array,
     ) -> Result<Vec<Option<Array>>> {
-        let shapes: Vec<Shape> = operands.iter().map(|x| Shape::fixed(&x.shape)).collect();
-        let shapes: Vec<&Shape> = shapes.iter().collect();
-        let expected = op.infer(&shapes)?.remove(0);
+        let mut counted = Counted::default();
+        let shape = |(place, x): (usize, &&Array)| counted.shape(op.operand(place), &x.shape);
+        let shapes: Vec<Shape> = operands.iter().enumerate().map(shape).collect();
+        let (shapes, counts): (Vec<&Shape>, Counts) = (shapes.iter().collect(), counted.counts());
+        let expected = Shape::fixed(&op.infer(&shapes)?.remove(0).sizes(counts));
         for (name, given) in [("gradient", Some(gradient)), ("result", result)] {
             if let Some(other) = given.map(|given| Shape::fixed(&given.shape)).filter(|shape| *shape != expected) {
                 let problem = format!("{}: the {name} has shape {other}, expected {expected}", op.name());
@@ -83,8 +86,7 @@ impl Engine {
         }
         let vjp = op.vjp(&shapes);
         let vjp = vjp.ok_or_else(|| Error::unsupported(format!("the derivative of {}", op.name()), "it has none"))?;
-        let constant =
-            |(number, shape): &(f32, Shape)| self.filled(*number, &shape.fixed_axes(op.name(), "a constant")?);
+        let constant = |(number, shape): &(f32, Shape)| self.filled(*number, &shape.sizes(counts));
         let constants = vjp.filled.iter().map(constant).collect::<Result<Vec<_>>>()?;
         let computed = match result {
             None if vjp.reads_result() => Some(self.call_as(architecture, op, operands)?),
@@ -93,8 +95,8 @@ impl Engine {
         // Where no step reads the result, the gradient serves as a placeholder.
         let result = result.or(computed.as_ref()).unwrap_or(gradient);
         let given: Vec<&Array> = operands.iter().copied().chain([result, gradient]).chain(&constants).collect();
-        let results = self.run_steps(architecture, op, &vjp.steps, &given)?;
-        let taken = |term: &Option<Term>| term.as_ref().map(|term| take(op, term, &given, &results)).transpose();
+        let results = self.run_steps(architecture, &vjp.steps, &given, counts)?;
+        let taken = |term: &Option<Term>| term.as_ref().map(|term| take(term, &given, &results, counts)).transpose();
         vjp.gradients.iter().map(taken).collect()
     }
 
@@ -116,32 +118,34 @@ impl Engine {
         Ok(made)
     }
 
-    /// Runs steps over `given` and returns their results, in order.
+    /// Runs steps over `given` and returns all their results, in order.
     fn run_steps(
         self: &Arc<Self>,
         architecture: &str,
-        op: &Op,
         steps: &[Step],
         given: &[&Array],
+        counts: Counts,
     ) -> Result<Vec<Array>> {
         let mut results: Vec<Array> = Vec::new();
         for step in steps {
-            let terms = step.operands.iter().map(|term| take(op, term, given, &results)).collect::<Result<Vec<_>>>()?;
-            results.push(self.call_as(architecture, &step.op, &terms.iter().collect::<Vec<_>>())?);
+            let terms = step.operands.iter().map(|term| take(term, given, &results, counts));
+            let terms = terms.collect::<Result<Vec<_>>>()?;
+            let op = Hashed::from(step.op.clone());
+            results.extend(self.call_all(architecture, &op, &terms.iter().collect::<Vec<_>>())?);
         }
         Ok(results)
     }
 }
 
 /// The operand of a step: a given array or the result of an earlier step, in the shape that the step takes.
-fn take(op: &Op, term: &Term, given: &[&Array], results: &[Array]) -> Result<Array> {
+fn take(term: &Term, given: &[&Array], results: &[Array], counts: Counts) -> Result<Array> {
     let array = match term.from {
         Origin::Operand(place) => given[place].clone(),
         Origin::Step(place) => results[place].clone(),
     };
     match &term.shape {
         None => Ok(array),
-        Some(shape) => array.reshape(&shape.fixed_axes(op.name(), "a view")?),
+        Some(shape) => array.reshape(&shape.sizes(counts)),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{Error, Result};
 pub enum Origin {
     /// The fused op's operand at this index.
     Operand(usize),
-    /// The result of an earlier step.
+    /// A result of an earlier step, by its place among all results of all steps.
     Step(usize),
 }
 
@@ -94,9 +94,9 @@ fn walk(steps: &[Step], operands: &[&Shape], see: &mut dyn FnMut(&Op, &[&Shape])
     let mut results: Vec<Shape> = Vec::new();
     for step in steps {
         let shapes = step.shapes(operands, &results);
-        let result = step.op.infer(&shapes)?.remove(0);
+        let found = step.op.infer(&shapes)?;
         see(&step.op, &shapes);
-        results.push(result);
+        results.extend(found);
     }
     Ok(results)
 }

@@ -80,10 +80,22 @@ impl Vjp {
         Term::whole(Origin::Operand(self.operands + 1 + self.filled.len()))
     }
 
-    /// Adds a step.
+    /// Adds a step; its first result.
     pub(super) fn step(&mut self, op: impl Into<Op>, operands: impl IntoIterator<Item = Term>) -> Term {
+        let before: usize = self.steps.iter().map(|step| step.op.results().len()).sum();
         self.steps.push(Step { op: op.into(), operands: operands.into_iter().collect() });
-        Term::whole(Origin::Step(self.steps.len() - 1))
+        Term::whole(Origin::Step(before))
+    }
+
+    /// As [`Vjp::step`], with all its results.
+    pub(super) fn step_of_several<const N: usize>(
+        &mut self,
+        op: impl Into<Op>,
+        operands: impl IntoIterator<Item = Term>,
+    ) -> [Term; N] {
+        let first = self.step(op, operands);
+        let Origin::Step(place) = first.from else { unreachable!("a step's result") };
+        std::array::from_fn(|number| Term::whole(Origin::Step(place + number)))
     }
 
     /// Sets the gradient of the operand at a place.
@@ -135,7 +147,7 @@ mod tests {
             };
             for step in &vjp.steps {
                 let terms: Vec<Shape> = step.operands.iter().map(|term| seen(term, &results)).collect();
-                results.push(step.op.infer(&terms.iter().collect::<Vec<_>>()).unwrap().remove(0));
+                results.extend(step.op.infer(&terms.iter().collect::<Vec<_>>()).unwrap());
             }
             assert_eq!(vjp.gradients.len(), shapes.len(), "{name}");
             assert!(vjp.gradients[0].is_some(), "{name}");
@@ -149,6 +161,15 @@ mod tests {
         let g = Shape::matrix(Dim::Tokens, 5);
         assert_eq!(vjp.steps[0].op.infer(&[&g, &weight]).unwrap(), std::slice::from_ref(&x));
         assert_eq!(vjp.steps[1].op.infer(&[&g, &x]).unwrap(), [weight]);
+        let (q, k, offsets) = (Shape::matrix(Dim::Tokens, 12), Shape::fixed(&[7, 6]), Shape::vector(Dim::Boundaries));
+        let operands = [&q, &k, &k, &offsets, &offsets];
+        let attention = json!({"heads": 4, "kv_heads": 2, "head_dim": 3, "scale": 1.0});
+        let vjp = Op::from_attributes("attention", attention).unwrap().vjp(&operands).unwrap();
+        let found = vjp.steps[0].op.infer(&[&[&q, &q], &operands[..]].concat()).unwrap();
+        assert_eq!(found, [q, k.clone(), k]);
+        let given = vjp.gradients.iter().map(|term| term.as_ref().map(|term| term.from));
+        let results = [0, 1, 2].map(|place| Some(Origin::Step(place)));
+        assert_eq!(given.collect::<Vec<_>>(), [&results[..], &[None, None]].concat());
         let fused = Op::from_attributes("linear", json!({"residual": "added"})).unwrap();
         let x = Shape::fixed(&[2, 2]);
         assert_eq!(fused.vjp(&[&x, &x, &x]), None);
