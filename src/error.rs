@@ -151,6 +151,14 @@ pub enum Error {
         /// Blocks of queries and keys of the nearest configuration that fits.
         nearest: Option<[u32; 2]>,
     },
+    /// A checkpoint of a training run cannot be written or read.
+    #[error("{}: {problem}", path.display())]
+    Checkpoint {
+        /// The file or folder.
+        path: PathBuf,
+        /// The fault and, if there is one, the remedy.
+        problem: String,
+    },
     /// A result contains NaN or infinity.
     #[error("{0}")]
     NotFinite(String),

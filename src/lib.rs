@@ -44,5 +44,7 @@ pub mod kernels;
 
 pub mod embed;
 
+pub mod train;
+
 pub use embed::{DecodeOptions, EmbeddingModel, EncodeOptions};
 pub use error::{Error, Result};

@@ -53,18 +53,27 @@ def rounded_up(values: np.ndarray) -> np.ndarray:
 def bounds(case: OpCase, operands: Arrays, y: Any, stored: str) -> tuple[Any, Any]:
     """Of results in float32, and of results that are stored in 16 bits, where there are any."""
     wide = bound(case.op, operands, case.attributes, y, False)
-    if stored == "float32" or isinstance(y, tuple):
+    if stored == "float32":
         return wide, None
+    half = bound(case.op, operands, case.attributes, y, True)
+    if isinstance(y, tuple):
+        results = zip(wide, half, y, strict=True)
+        return wide, tuple(narrowed(case, operands, of, of_half, own, stored) for of, of_half, own in results)
+    return wide, narrowed(case, operands, wide, half, y, stored)
+
+
+def narrowed(case: OpCase, operands: Arrays, wide: Any, half: Any, y: np.ndarray, stored: str) -> np.ndarray:
+    """The bound of a result stored in 16 bits, from those of float32 and of float16."""
     with np.errstate(invalid="ignore"):
         (unit, step), (own, least) = UNITS[stored], UNITS["float16"]
         # What float16 loses before the result is stored; other types as much more as their units are larger.
-        kept = (bound(case.op, operands, case.attributes, y, True) - least - own * np.abs(y)) / (1 + own)
+        kept = (half - least - own * np.abs(y)) / (1 + own)
         before = wide + unit / own * np.maximum(kept - wide, 0)
         if case.op == "embedding_sum":  # what is stored before further tables are added to it
             magnitudes = [abs(value) if place % 2 else value for place, value in enumerate(operands)]
             for count in range(2 * TABLES, len(operands), 2 * TABLES):
                 before = before + 1.01 * unit * evaluate(case.op, magnitudes[:count], {}) + step
-        return wide, before + unit * (np.abs(y) + before) + step
+        return before + unit * (np.abs(y) + before) + step
 
 
 def main(path: Path) -> None:

@@ -74,6 +74,7 @@ _SUBMODULES = (
     "sparse",
     "sparse_encoder",
     "testing",
+    "train",
     "util",
     "utils",
 )

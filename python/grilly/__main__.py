@@ -1,4 +1,4 @@
-"""`python -m grilly info`, `demo`, `compile`, `kernels` and `models`."""
+"""`python -m grilly info`, `demo`, `train`, `compile`, `kernels` and `models`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 
 USAGE = """usage: python -m grilly info [--json]   devices, capabilities, and the choice with its reason
        python -m grilly demo [OPTIONS]  embed a real text and answer queries (demo --help lists the options)
+       python -m grilly train OPTIONS   train a transformer on a file (train --help lists the options)
        python -m grilly compile FOLDER  compile GLSL shaders to SPIR-V (compile --help lists the options)
        python -m grilly kernels         names, formulas and options of the kernels
        python -m grilly models          models that load: families, classes, modules
@@ -27,6 +28,10 @@ def main(arguments: list[str]) -> int:
 
         status: int = demo.main(rest)
         return status
+    if command == "train":
+        from grilly.train import command as training
+
+        return training.main(rest)
     if command == "compile":
         from grilly import compile_command
 

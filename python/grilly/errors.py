@@ -53,8 +53,12 @@ class DeviceMemoryError(DeviceError, MemoryError):
     """The device or the host is out of memory for a buffer."""
 
 
+class CheckpointError(GrillyError, OSError):
+    """A checkpoint of a training run cannot be written or read; the message names the file and the cause."""
+
+
 class NotFiniteError(GrillyError, FloatingPointError):
-    """An embedding holds NaN or infinity; the message names the texts."""
+    """An embedding holds NaN or infinity, or the loss of a training step; the message names the texts or the step."""
 
 
 class UnusableError(GrillyError, RuntimeError):

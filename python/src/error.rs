@@ -56,6 +56,7 @@ fn class_name(error: &Error) -> &'static str {
         Error::CompilationFailed { .. } => "CompilationFailed",
         Error::PipelineCreationFailed { .. } => "PipelineCreationFailed",
         Error::SharedMemory { .. } => "SharedMemoryError",
+        Error::Checkpoint { .. } => "CheckpointError",
         Error::NotFinite(_) => "NotFiniteError",
         Error::Unusable(_) => "UnusableError",
         Error::Interrupted => "StoppedError",

@@ -13,6 +13,7 @@ mod log_bridge;
 mod owned;
 mod program;
 mod text;
+mod train;
 
 use pyo3::prelude::*;
 
@@ -41,6 +42,8 @@ mod _core {
     use crate::lock::{remember_process, shut_down};
     #[pymodule_export]
     use crate::program::{Graph, Program};
+    #[pymodule_export]
+    use crate::train::{Trainer, parameter_count, transformer_config};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

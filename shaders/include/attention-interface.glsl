@@ -1,16 +1,6 @@
 // The interface of attention, and its loads. HEAD_DIM and VECTOR are constants of the shader.
+#include "attention-heads.glsl"
 #include "counts.glsl"
-
-// Declares an operand as INPUT does, and `vec4 load_NAME(there, at, column)`: four columns of a head from `column`, at
-// element `at`; zeros past the head's end and where `there` is false.
-#define INPUT_HEADS(INDEX, NAME)                                                                                       \
-    INPUT(INDEX, NAME, QUAD)                                                                                           \
-    vec4 load_##NAME(bool there, uint at, uint column) {                                                               \
-        there = there && column < HEAD_DIM;                                                                            \
-        at = there ? at : 0u;                                                                                          \
-        PADDED_QUAD(NAME, VECTOR, 1u, HEAD_DIM - 1u - column)                                                          \
-        return mix(quad, vec4(0.0), bvec4(!there));                                                                    \
-    }
 
 INPUT_HEADS(1, q)
 INPUT_HEADS(2, k)

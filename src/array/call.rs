@@ -100,18 +100,18 @@ fn graph(call: &mut Call, op: &Op, operands: &[&Array], halves: Halves) -> Resul
 
 /// Counts of tokens and texts found in the operands so far.
 #[derive(Default)]
-struct Counted {
+pub(super) struct Counted {
     tokens: Option<usize>,
     texts: Option<usize>,
 }
 
 impl Counted {
-    fn counts(&self) -> Counts {
+    pub(super) fn counts(&self) -> Counts {
         Counts::new(self.tokens.unwrap_or(0), self.texts.unwrap_or(0))
     }
 
     /// The shape of an operand, with its first axis counted by the batch where the signature says so.
-    fn shape(&mut self, operand: &Operand, axes: &[usize]) -> Shape {
+    pub(super) fn shape(&mut self, operand: &Operand, axes: &[usize]) -> Shape {
         let mut shape = Shape::fixed(axes);
         let (Some(dim), Some(rows)) = (operand.counted, axes.first().copied()) else { return shape };
         match dim {

@@ -21,7 +21,8 @@ pub struct Program {
     /// The largest counts of a run.
     most: Counts,
     prepared: Mutex<HashMap<Counts, Arc<Ready>>>,
-    states: Mutex<Vec<Array>>,
+    /// Its states come first; a program beside it may have more.
+    states: Arc<Mutex<Vec<Array>>>,
 }
 
 /// The plan prepared for a run's counts.
@@ -110,13 +111,47 @@ impl Program {
         Ok(program)
     }
 
+    /// Prepares another graph over the first states of this program, such as an evaluation beside a training step: each
+    /// sees what the other has written.
+    ///
+    /// # Errors
+    /// As [`Program::new`].
+    ///
+    /// ```
+    /// use grilly::array::{Engine, Program};
+    /// use grilly::dtype::DType;
+    /// use grilly::graph::Graph;
+    /// use grilly::ops::{Counts, Reduce, ReduceKind, SetRows, Shape};
+    /// let engine = Engine::of("cpu").unwrap();
+    /// let floats = |values: &[f32]| engine.upload(DType::F32, &[values.len(), 1], bytemuck::cast_slice(values)).unwrap();
+    /// let mut graph = Graph::new();
+    /// let cache = graph.state("cache", Shape::fixed(&[2, 1]), DType::F32);
+    /// let row = graph.input("row", Shape::fixed(&[1, 1]), DType::F32);
+    /// let at = graph.input("at", Shape::fixed(&[1]), DType::I32);
+    /// graph.node("replace", SetRows {}, &[cache, row, at]).unwrap();
+    /// let writer = Program::new(&engine, graph, Counts::default(), &[&floats(&[1.0, 2.0])]).unwrap();
+    /// let mut graph = Graph::new();
+    /// let cache = graph.state("cache", Shape::fixed(&[2, 1]), DType::F32);
+    /// graph.outputs = vec![graph.node("total", Reduce::rows(ReduceKind::Sum), &[cache]).unwrap()];
+    /// let reader = writer.beside(graph, Counts::default()).unwrap();
+    /// let first = engine.upload(DType::I32, &[1], &[0; 4]).unwrap();
+    /// writer.run(&[&floats(&[5.0]), &first]).unwrap();
+    /// assert_eq!(reader.run(&[]).unwrap()[0].read().unwrap(), 7f32.to_le_bytes());
+    /// ```
+    pub fn beside(&self, graph: Graph, most: Counts) -> Result<Program> {
+        let shared = self.states.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let own: Vec<&Array> = shared.iter().take(graph.states.len()).collect();
+        let program = Program::new(&self.engine, graph, most, &own)?;
+        Ok(Program { states: self.states.clone(), ..program })
+    }
+
     /// As [`Program::new`], for a plan without weights, prepared when it runs.
     pub(super) fn of(engine: &Arc<Engine>, plan: Plan, most: Counts, states: &[&Array]) -> Result<Program> {
         let graph = &plan.graph;
         count("states", states.len(), graph.states.len())?;
         let declared = graph.states.iter().map(|id| Declared::of(graph.value(*id), most));
         declared.zip(states).try_for_each(|(state, array)| state.check(engine, array))?;
-        let states = Mutex::new(states.iter().copied().cloned().collect());
+        let states = Arc::new(Mutex::new(states.iter().copied().cloned().collect()));
         Ok(Program { engine: engine.clone(), plan, most, prepared: Mutex::default(), states })
     }
 
@@ -176,18 +211,20 @@ impl Program {
         ready.reads.iter().try_for_each(|read| read.check(inputs[read.input]))?;
         let inputs: Vec<&Memory> = inputs.iter().map(|array| &array.memory).collect();
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = states.get_mut(..self.plan.graph.states.len()).unwrap_or_default();
         // The memory of the states is taken out of their arrays until the run is over.
         let mut memories: Vec<Memory> =
-            states.iter_mut().map(|state| std::mem::replace(&mut state.memory, Memory::empty())).collect();
+            own.iter_mut().map(|state| std::mem::replace(&mut state.memory, Memory::empty())).collect();
         let done = self.engine.backend.run(&ready.prepared, &inputs, &mut memories);
-        states.iter_mut().zip(memories).for_each(|(state, memory)| state.memory = memory);
+        own.iter_mut().zip(memories).for_each(|(state, memory)| state.memory = memory);
         let outputs = done?.into_iter().zip(&ready.outputs);
         Ok(outputs.map(|(memory, o)| Array::computed(&self.engine, memory, o.shape.clone(), o.dtype)).collect())
     }
 
     /// The current states, in the graph's order. While a returned array is alive, the next run copies that state first.
     pub fn states(&self) -> Vec<Array> {
-        self.states.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        states.iter().take(self.plan.graph.states.len()).cloned().collect()
     }
 
     /// One of [`Program::states`], by its place among them.
@@ -195,7 +232,8 @@ impl Program {
     /// # Errors
     /// `IndexOutOfRange` for a place beyond the last.
     pub fn state(&self, place: usize) -> Result<Array> {
-        let state = self.states.lock().unwrap_or_else(PoisonError::into_inner).get(place).cloned();
+        let states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = states.get(place).filter(|_| place < self.plan.graph.states.len()).cloned();
         state.ok_or_else(|| Error::IndexOutOfRange(format!("program: there is no state {place}")))
     }
 }

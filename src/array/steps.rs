@@ -3,12 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::calls::Hashed;
-use super::{Array, Engine, call};
+use super::{Array, Engine, Hashed, call};
 use crate::backend::Memory;
 use crate::dtype::DType;
 use crate::ops::definition::{Origin, Step, Term};
-use crate::ops::{Op, Shape, vjp};
+use crate::ops::{Counts, Op, Shape, vjp};
 use crate::{Error, Result};
 
 /// Maximum number of constant arrays that an engine caches.
@@ -42,7 +41,7 @@ impl Engine {
             return Err(Error::InvalidArgument(format!("{} stands for itself", op.name())));
         }
         op.infer(&shapes)?;
-        let mut results = self.run_steps(&self.architecture, op, &steps, operands)?;
+        let mut results = self.run_steps(&self.architecture, &steps, operands, Counts::default())?;
         results.pop().ok_or_else(|| Error::InvalidArgument(format!("{} stands for itself", op.name())))
     }
 
@@ -83,8 +82,7 @@ impl Engine {
             }
         }
         let vjp = op.vjp(&shapes).ok_or_else(|| vjp::none(op.name(), op))?;
-        let constant =
-            |(number, shape): &(f32, Shape)| self.filled(*number, &shape.fixed_axes(op.name(), "a constant")?);
+        let constant = |(number, shape): &(f32, Shape)| self.filled(*number, &shape.sizes(counts));
         let constants = vjp.filled.iter().map(constant).collect::<Result<Vec<_>>>()?;
         let computed = match result {
             None if vjp.reads_result() => Some(self.call_as(architecture, op, operands)?),
@@ -93,8 +91,8 @@ impl Engine {
         // Where no step reads the result, the gradient serves as a placeholder.
         let result = result.or(computed.as_ref()).unwrap_or(gradient);
         let given: Vec<&Array> = operands.iter().copied().chain([result, gradient]).chain(&constants).collect();
-        let results = self.run_steps(architecture, op, &vjp.steps, &given)?;
-        let taken = |term: &Option<Term>| term.as_ref().map(|term| take(op, term, &given, &results)).transpose();
+        let results = self.run_steps(architecture, &vjp.steps, &given, counts)?;
+        let taken = |term: &Option<Term>| term.as_ref().map(|term| take(term, &given, &results, counts)).transpose();
         vjp.gradients.iter().map(taken).collect()
     }
 
@@ -116,33 +114,34 @@ impl Engine {
         Ok(made)
     }
 
-    /// Runs steps over `given` and returns their results, in order.
+    /// Runs steps over `given` and returns all their results, in order.
     fn run_steps(
         self: &Arc<Self>,
         architecture: &str,
-        op: &Op,
         steps: &[Step],
         given: &[&Array],
+        counts: Counts,
     ) -> Result<Vec<Array>> {
         let mut results: Vec<Array> = Vec::new();
         for step in steps {
-            let terms = step.operands.iter().map(|term| take(op, term, given, &results)).collect::<Result<Vec<_>>>()?;
-            let terms: Vec<&Array> = terms.iter().collect();
-            results.extend(self.call_all(architecture, &Hashed::from(step.op.clone()), &terms)?);
+            let terms = step.operands.iter().map(|term| take(term, given, &results, counts));
+            let terms = terms.collect::<Result<Vec<_>>>()?;
+            let op = Hashed::from(step.op.clone());
+            results.extend(self.call_all(architecture, &op, &terms.iter().collect::<Vec<_>>())?);
         }
         Ok(results)
     }
 }
 
 /// The operand of a step: a given array or the result of an earlier step, in the shape that the step takes.
-fn take(op: &Op, term: &Term, given: &[&Array], results: &[Array]) -> Result<Array> {
+fn take(term: &Term, given: &[&Array], results: &[Array], counts: Counts) -> Result<Array> {
     let array = match term.from {
         Origin::Operand(place) => given[place].clone(),
         Origin::Step(place) => results[place].clone(),
     };
     match &term.shape {
         None => Ok(array),
-        Some(shape) => array.reshape(&shape.fixed_axes(op.name(), "a view")?),
+        Some(shape) => array.reshape(&shape.sizes(counts)),
     }
 }
 

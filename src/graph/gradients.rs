@@ -15,7 +15,8 @@ impl Graph {
     /// in the reverse order of the nodes.
     ///
     /// # Errors
-    /// `Unsupported` naming a node on the path whose op has no derivative; `InvalidArgument` for a gradient whose shape
+    /// `Unsupported` naming a node on the path whose op has no derivative, or none in an operand that depends on
+    /// `with_respect_to`; `InvalidArgument` for a gradient whose shape
     /// differs from its value's.
     ///
     /// ```
@@ -91,7 +92,8 @@ impl Graph {
         gradient: ValueId,
         active: &HashSet<ValueId>,
     ) -> Result<Vec<(ValueId, ValueId)>> {
-        let vjp = node.op.vjp(&self.shapes(&node.operands)).ok_or_else(|| vjp::none(&node.name, &node.op))?;
+        let vjp = node.op.vjp_of(&self.shapes(&node.operands), &self.same(&node.operands));
+        let vjp = vjp.ok_or_else(|| vjp::none(&node.name, &node.op))?;
         let result = node.results[0];
         let shape = self.value(result).shape.clone();
         let mut given = node.operands.clone();
@@ -105,14 +107,29 @@ impl Graph {
             results.extend(self.apply(&format!("{} gradient", node.name), step.op.clone(), &operands)?);
         }
         let mut gradients = Vec::new();
-        for (operand, term) in node.operands.iter().zip(&vjp.gradients) {
+        for (place, (operand, term)) in node.operands.iter().zip(&vjp.gradients).enumerate() {
             let seen = self.seen(*operand);
+            let has_one = |(other, term): (&ValueId, &Option<Term>)| term.is_some() && self.seen(*other) == seen;
+            let known = node.operands.iter().zip(&vjp.gradients).any(has_one);
+            if active.contains(&seen) && self.value(seen).dtype.is_float() && !known {
+                let (op, operand) = (node.op.name(), node.op.operand(place).name);
+                return Err(Error::unsupported(&node.name, format!("{op} has no derivative in {operand}")));
+            }
             if let (Some(term), true) = (term, active.contains(&seen)) {
                 let (own, shape) = (self.term(term, &given, &results), self.value(seen).shape.clone());
                 gradients.push((seen, self.shaped(own, &shape)));
             }
         }
         Ok(gradients)
+    }
+
+    /// For each value, the place of the first that is the same one in the same shape.
+    fn same(&self, values: &[ValueId]) -> Vec<usize> {
+        let is = |one: &ValueId, other: &ValueId| {
+            self.seen(*one) == self.seen(*other) && self.value(*one).shape == self.value(*other).shape
+        };
+        let first = |value: &ValueId| values.iter().position(|other| is(value, other));
+        values.iter().map(|value| first(value).unwrap_or_default()).collect()
     }
 
     /// An operand of a step, in the shape that the step takes.
@@ -141,7 +158,7 @@ impl Graph {
 mod tests {
     use super::*;
     use crate::dtype::DType;
-    use crate::ops::{Activation, ActivationKind, ReduceKind, Softmax, SoftmaxBackward};
+    use crate::ops::{Activation, ActivationKind, Attention, Dim, ReduceKind, Softmax, SoftmaxBackward};
 
     #[test]
     fn gradients_that_meet_are_added_and_what_nothing_reads_has_zeros() {
@@ -173,6 +190,47 @@ mod tests {
         let gradients = graph.gradients(y, g, &[x, weights]).unwrap();
         assert_eq!(graph.shapes(&gradients), [&Shape::fixed(&[5000, 4]), &Shape::fixed(&[5000])]);
         assert!(gradients.iter().all(|id| graph.producer(*id).is_some()));
+    }
+
+    #[test]
+    fn the_gradient_of_queries_keys_and_values_in_one_tensor_is_one() {
+        let of = |bias: bool, heads: usize| {
+            let (q_column, k_column, v_column) = (0, 8, 16);
+            Attention {
+                heads,
+                kv_heads: heads,
+                head_dim: 8 / heads,
+                bias,
+                q_column,
+                k_column,
+                v_column,
+                ..Attention::default()
+            }
+        };
+        let steps = |columns: usize, one: bool| {
+            let mut graph = Graph::new();
+            let x = graph.input("x", Shape::matrix(Dim::Tokens, columns), DType::F32);
+            let other = if one { x } else { graph.input("other", Shape::matrix(Dim::Tokens, columns), DType::F32) };
+            let offsets = graph.input("offsets", Shape::vector(Dim::Boundaries), DType::U32);
+            let y = graph.node("y", of(false, 2), &[x, x, other, offsets, offsets]).unwrap();
+            let g = graph.input("g", Shape::matrix(Dim::Tokens, 8), DType::F32);
+            let [by_x] = graph.gradients(y, g, &[x]).unwrap()[..] else { panic!() };
+            assert_eq!(graph.value(by_x).shape, Shape::matrix(Dim::Tokens, columns));
+            graph.nodes.iter().map(|node| node.op.name()).collect::<Vec<_>>()
+        };
+        assert_eq!(steps(24, true), ["attention", "attention_backward"]);
+        assert_eq!(steps(25, true), ["attention", "attention_backward", "binary", "binary"]);
+        assert_eq!(steps(24, false), ["attention", "attention_backward", "binary"]);
+
+        let mut graph = Graph::new();
+        let x = graph.input("x", Shape::matrix(Dim::Tokens, 24), DType::F32);
+        let offsets = graph.input("offsets", Shape::vector(Dim::Boundaries), DType::U32);
+        let bias = graph.state("bias", Shape::fixed(&[2, 5]), DType::F32);
+        let y = graph.node("y", of(true, 2), &[x, x, x, offsets, offsets, bias]).unwrap();
+        let g = graph.input("g", Shape::matrix(Dim::Tokens, 8), DType::F32);
+        assert!(graph.gradients(y, g, &[x]).is_ok());
+        let error = graph.gradients(y, g, &[bias]).unwrap_err().to_string();
+        assert!(error.contains("attention has no derivative in bias"), "{error}");
     }
 
     #[test]

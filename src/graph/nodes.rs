@@ -121,22 +121,6 @@ impl Graph {
         id
     }
 
-    /// Turns the weights that nodes read into inputs, appended to the present ones; returns them with their tensors.
-    pub fn weights_as_inputs(&mut self) -> Vec<(ValueId, Vec<Part>)> {
-        let mut given = Vec::new();
-        let operands: Vec<ValueId> =
-            self.nodes.iter().flat_map(|node| &node.operands).map(|id| self.viewed(*id)).collect();
-        for id in operands {
-            let place = self.inputs.len();
-            if let Source::Weight(weight) = &mut self.values[id.0].source {
-                given.push((id, std::mem::take(&mut weight.parts)));
-                self.values[id.0].source = Source::Input(place);
-                self.inputs.push(id);
-            }
-        }
-        given
-    }
-
     /// Adds a float32 constant with all elements equal to `number`.
     pub fn filled(&mut self, number: f32, shape: Shape) -> ValueId {
         let (name, source) = (format!("{number}"), Source::Filled(number.to_bits()));

@@ -90,7 +90,15 @@ pub fn build(spec: &EncoderSpec, after: After<'_>, dtype: DType) -> Result<Built
 /// # Errors
 /// As [`build`].
 pub fn build_decoder(decoder: &Decoder) -> Result<Built> {
-    let (spec, dtype) = (&decoder.stack, DType::F32);
+    build_stack(&decoder.stack)
+}
+
+/// Builds the graph of embeddings and layers in float32, whose only output is the last hidden state.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_stack(spec: &EncoderSpec) -> Result<Built> {
+    let dtype = DType::F32;
     let mut builder = Builder { graph: Graph::new(), inputs: Vec::new(), spec, adapters: None, dtype };
     builder.graph.outputs = builder.states()?.split_off(spec.layers.len());
     Ok(Built { graph: builder.graph, inputs: builder.inputs })

@@ -109,6 +109,12 @@ pub trait Operation {
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
         Vjp::of_steps(self.definition(operands).ok()?, operands)
     }
+    /// As [`Operation::vjp`], where operand `i` is the same value as operand `same[i]`, the first that is: the gradients
+    /// of such operands may be given as one, that of the first.
+    fn vjp_of(&self, operands: &[&Shape], same: &[usize]) -> Option<Vjp> {
+        let _ = same;
+        self.vjp(operands)
+    }
     /// Axes of the float32 scratch memory that kernels may use while the op runs, given the stored type of the result;
     /// smaller than any operand of rows.
     fn scratch(&self, operands: &[&Shape], stored: DType) -> Vec<Shape> {
@@ -130,6 +136,7 @@ macro_rules! each_op {
             activation { Activation = activation, ActivationBackward = activation_backward }
             adam { Adam = adam }
             attention { Attention = attention }
+            attention_backward { AttentionBackward = attention_backward }
             attention_bias { AttentionBias = attention_bias }
             attention_mask { AttentionMask = attention_mask }
             attention_output { AttentionOutput = attention_output }
@@ -304,6 +311,11 @@ impl Op {
     /// As [`Operation::vjp`].
     pub fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
         forward!(self, op => op.vjp(operands))
+    }
+
+    /// As [`Operation::vjp_of`].
+    pub fn vjp_of(&self, operands: &[&Shape], same: &[usize]) -> Option<Vjp> {
+        forward!(self, op => op.vjp_of(operands, same))
     }
 
     /// As [`Operation::scratch`].

@@ -15,7 +15,7 @@ use crate::Error;
 pub const WITHOUT: &[(&str, &str)] = &[
     ("activation_backward", SECOND),
     ("adam", "it updates parameters"),
-    ("attention", "its backward kernels do not exist yet"),
+    ("attention_backward", SECOND),
     ("attention_bias", PARTS),
     ("attention_output", PARTS),
     ("attention_scores", PARTS),

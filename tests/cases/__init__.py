@@ -6,6 +6,7 @@ A family's file holds all that the table says of an operation: its rows, its ref
 from cases import (
     activations,
     attending,
+    attending_backward,
     attention_parts,
     edges,
     elementwise,
@@ -21,8 +22,8 @@ from cases import (
 from cases.table import OpCase
 
 FAMILIES = (
-    activations, elementwise, softmaxes, rows, products, attention_parts, attending, gathering, experts, fused,
-    fused_products, training, edges,
+    activations, elementwise, softmaxes, rows, products, attention_parts, attending, attending_backward, gathering,
+    experts, fused, fused_products, training, edges,
 )  # fmt: skip
 CASES: list[OpCase] = [case for family in FAMILIES for case in family.cases()]
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 
 from cases.bounds import IN_HALF, TINY, U, bounded, summed
@@ -31,15 +34,32 @@ def met(attributes: Attributes, distances: np.ndarray) -> list[np.ndarray | None
     return [None if at is None else heads_of(distances, at, heads, width) for at in attributes["distances"]]
 
 
-@reference
-def attention(operands: Operands, attributes: Attributes) -> np.ndarray:
-    q, k, v, q_offsets, k_offsets, *others = operands
-    bias = others[:1] if attributes.get("bias") else []
+@dataclass(frozen=True)
+class Text:
+    """The rows of a text's queries and keys, which keys queries see, and the weights by head."""
+
+    rows: slice
+    keys: slice
+    keep: np.ndarray
+    #: `[heads, queries, keys]`, as is the derivative of the soft cap.
+    weights: np.ndarray
+    slant: np.ndarray
+
+
+def heads_of_operands(operands: Operands, attributes: Attributes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`[heads, T, width]` of queries, keys and values."""
     heads, groups, width = attributes["heads"], attributes["kv_heads"], attributes["head_dim"]
-    q = heads_of(q, attributes.get("q_column", 0), heads, width)
-    k = np.repeat(heads_of(k, attributes.get("k_column", 0), groups, width), heads // groups, axis=0)
-    v = np.repeat(heads_of(v, attributes.get("v_column", 0), groups, width), heads // groups, axis=0)
-    result = np.zeros(q.shape)
+    q = heads_of(operands[0], attributes.get("q_column", 0), heads, width)
+    k = np.repeat(heads_of(operands[1], attributes.get("k_column", 0), groups, width), heads // groups, axis=0)
+    v = np.repeat(heads_of(operands[2], attributes.get("v_column", 0), groups, width), heads // groups, axis=0)
+    return q, k, v
+
+
+def texts(operands: Operands, attributes: Attributes) -> Iterator[Text]:
+    _, _, _, q_offsets, k_offsets, *others = operands
+    q, k, _ = heads_of_operands(operands, attributes)
+    bias = others[:1] if attributes.get("bias") else []
+    heads, groups = attributes["heads"], attributes["kv_heads"]
     for text in range(len(q_offsets) - 1):
         rows = slice(q_offsets[text], q_offsets[text + 1])
         own = text // attributes.get("shared_by", 1)
@@ -57,36 +77,59 @@ def attention(operands: Operands, attributes: Attributes) -> np.ndarray:
                 products = k[:, keys] @ np.repeat(by_key, heads // groups, axis=0).swapaxes(-1, -2)
                 scores = scores + np.take_along_axis(products, row.T[None], axis=2).swapaxes(-1, -2)
         scores = attributes["scale"] * scores
+        slant = np.ones_like(scores)
         if cap := attributes.get("soft_cap", 0):
+            slant = 1 / np.cosh(scores / cap) ** 2
             scores = cap * np.tanh(scores / cap)
         if bias:
             reach = bias[0].shape[1] // 2
             own_rows = (text * heads + np.arange(heads)) % len(bias[0])
             scores = scores + bias[0][own_rows][:, np.clip(distance, -reach, reach) + reach]
-        for head, weights in enumerate(softmax([scores, np.broadcast_to(keep, scores.shape)], {})):
-            # A key that is hidden is not touched: 0 times a NaN would not be 0.
-            values = v[head, keys]
-            wild = ~np.isfinite(values).all(axis=1)
-            result[head, rows] = weights[:, ~wild] @ values[~wild]
-            for key in np.flatnonzero(wild):
-                result[head, rows][keep[:, key]] += weights[keep[:, key], key, None] * values[key]
-    return result.transpose(1, 0, 2).reshape(q.shape[1], heads * width)
+        weights = softmax([scores, np.broadcast_to(keep, scores.shape)], {})
+        yield Text(rows, keys, keep, weights, slant)
+
+
+def product(weights: np.ndarray, keep: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """`weights @ values`, where a value that is hidden is not touched: 0 times a NaN would not be 0."""
+    wild = ~np.isfinite(values).all(axis=1)
+    result = weights[:, ~wild] @ values[~wild]
+    for row in np.flatnonzero(wild):
+        result[keep[:, row]] += weights[keep[:, row], row, None] * values[row]
+    return result
+
+
+@reference
+def attention(operands: Operands, attributes: Attributes) -> np.ndarray:
+    q, _, v = heads_of_operands(operands, attributes)
+    result = np.zeros(q.shape)
+    for text in texts(operands, attributes):
+        for head, weights in enumerate(text.weights):
+            result[head, text.rows] = product(weights, text.keep, v[head, text.keys])
+    return result.transpose(1, 0, 2).reshape(q.shape[1], attributes["heads"] * attributes["head_dim"])
+
+
+def largest_score(operands: Operands, attributes: Attributes) -> float:
+    q, k, _, _, _, *others = operands
+    # What is not finite hides a key or spoils a row, where no bound counts.
+    q_most, k_most = (np.abs(x[np.isfinite(x)]).max(initial=0) for x in (q, k))
+    far = np.abs(others[-1]).max(initial=0) if attributes.get("distances") else 0.0
+    return (q_most * k_most + (q_most + k_most) * far) * attributes["head_dim"] * abs(attributes["scale"])
+
+
+def score_error(operands: Operands, attributes: Attributes) -> float:
+    bias = operands[5:6] if attributes.get("bias") else []
+    largest = largest_score(operands, attributes)
+    error = summed(attributes["head_dim"], np.minimum(largest, 1e3)) + 2 * U * 3 * np.minimum(largest, 100)
+    # A bias is added by one more rounding, and widens the range of what exp is taken of.
+    return error + 2 * U * 4 * min(max((np.abs(table).max(initial=0) for table in bias), default=0.0), 100)
 
 
 @bounded
 def attention_bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
     """An error e of the scores changes every weight by a factor of at most exp(2 e)."""
     q, k, v, q_offsets, k_offsets, *others = operands
-    bias = others[:1] if attributes.get("bias") else []
     magnitude = evaluate("attention", [q, k, np.abs(v), q_offsets, k_offsets, *others], attributes)
-    width, keys = attributes["head_dim"], int(max(np.diff(k_offsets), default=0))
-    # What is not finite hides a key or spoils a row, where no bound counts.
-    q_most, k_most = (np.abs(x[np.isfinite(x)]).max(initial=0) for x in (q, k))
-    far = np.abs(others[-1]).max(initial=0) if attributes.get("distances") else 0.0
-    largest = (q_most * k_most + (q_most + k_most) * far) * width * abs(attributes["scale"])
-    error = summed(width, np.minimum(largest, 1e3)) + 2 * U * 3 * np.minimum(largest, 100)
-    # A bias is added by one more rounding, and widens the range of what exp is taken of.
-    error += 2 * U * 4 * min(max((np.abs(table).max(initial=0) for table in bias), default=0.0), 100)
+    error, keys = score_error(operands, attributes), int(max(np.diff(k_offsets), default=0))
     return magnitude * np.expm1(2 * error) + summed(keys + 8, magnitude) + TINY
 
 

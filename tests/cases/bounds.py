@@ -44,11 +44,17 @@ def rounded(units: float) -> Bound:
     return lambda operands, attributes, y: 2 * units * U * np.abs(y) + TINY
 
 
-def bound(op: str, operands: Operands, attributes: Attributes, y: np.ndarray, half: bool) -> np.ndarray:
+def bound(op: str, operands: Operands, attributes: Attributes, y: Any, half: bool) -> Any:
     """The bound of a result, of several a tuple; a float16 one is off by half a unit of float16 more."""
     wide = [value.astype(np.float64) if value.dtype.kind == "f" else value for value in operands]
     with np.errstate(all="ignore"):
         allowed = BOUNDS[op](wide, attributes, y)
         if half and op in IN_HALF:
             allowed = allowed + IN_HALF[op](wide, attributes)
-        return allowed + 2.0**-11 * (np.abs(y) + allowed) + 2.0**-25 if half else allowed
+        if half and isinstance(y, tuple):
+            return tuple(stored_in_half(*each) for each in zip(y, allowed, strict=True))
+        return stored_in_half(y, allowed) if half else allowed
+
+
+def stored_in_half(y: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+    return allowed + 2.0**-11 * (np.abs(y) + allowed) + 2.0**-25

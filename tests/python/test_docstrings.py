@@ -52,7 +52,7 @@ MODULES = [
     "sentence_transformer",
     *(
         f"{folder}.{path.stem}"
-        for folder in ("backend", "functional", "kernels", "nn")
+        for folder in ("backend", "functional", "kernels", "nn", "train")
         for path in sorted((PACKAGE / folder).glob("*.py"))
         if path.stem not in ("__init__", "attending", "dispatch")
     ),
@@ -76,11 +76,11 @@ def splade(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def names(real, ranker, splade):
+def names(real, ranker, splade, tmp_path_factory):
     """What the examples use."""
     models = grilly.CrossEncoder(ranker, device="cpu"), grilly.SparseEncoder(splade, device="cpu")
     with models[0] as ranker_model, models[1] as splade_model:
-        folders = {"ranker": ranker, "splade": splade}
+        folders = {"ranker": ranker, "splade": splade, "runs": tmp_path_factory.mktemp("runs")}
         yield {"model": real, "ranker_model": ranker_model, "splade_model": splade_model, "np": np} | folders
 
 

@@ -3,43 +3,11 @@
 import numpy as np
 import pytest
 from cases.comparison import close, values
+from cases.layers import attended, dense, feed_forward, norm
 from cases.reference import evaluate
 
 import grilly
 from grilly import errors, functional, nn
-
-
-def dense(layer, x):
-    return x @ layer.weight.T.astype(np.float64) + np.asarray(layer.bias, np.float64)
-
-
-def attended(layer, q, k, v, keep, rope=None):
-    """Multi-head attention in float64."""
-    heads = layer.num_heads
-
-    def split(x):
-        return x.reshape(*x.shape[:2], heads, -1)
-
-    projected = [
-        split(dense(p, x.astype(np.float64))) for p, x in zip((layer.q_proj, layer.k_proj, layer.v_proj), (q, k, v))
-    ]
-    if rope is not None:
-        for place in (0, 1):
-            x = projected[place]
-            angles = np.arange(x.shape[1])[:, None] * 10000.0 ** (-2 * np.arange(x.shape[3] // 2) / x.shape[3])
-            projected[place] = evaluate("rope", [x, np.cos(angles), np.sin(angles)], {})
-    scores = evaluate("attention_scores", projected[:2], {"scale": projected[0].shape[-1] ** -0.5})
-    weights = evaluate("softmax", [scores, np.broadcast_to(keep, scores.shape)], {})
-    output = evaluate("attention_output", [weights, projected[2]], {}).reshape(q.shape)
-    return dense(layer.out_proj, output), weights
-
-
-def norm(layer, x):
-    return evaluate("layer_norm", [x, np.asarray(layer.weight), np.asarray(layer.bias)], {})
-
-
-def feed_forward(layer, x):
-    return dense(layer.linear2, evaluate("activation", [dense(layer.linear1, x)], {"kind": "gelu_tanh"}))
 
 
 def test_linear_and_norms(made):
@@ -214,12 +182,6 @@ def test_gradients_of_layers():
     dropped = nn.Dropout(0.5)
     ones = np.ones(100, np.float32)
     assert np.array_equal(dropped(ones), dropped.backward(ones))
-
-
-@pytest.mark.parametrize("layer", [nn.MultiheadAttention(4, 2), nn.TransformerEncoderLayer(4, 2)])
-def test_layers_without_a_derivative_say_so(layer):
-    with pytest.raises(NotImplementedError, match="no backward"):
-        layer.backward(values(1, 2, 4))
 
 
 def test_arrays_on_a_device_stay_there(vulkan):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from grilly.arrays import from_vulkan
 from grilly.device_array import VulkanTensor, integers_of, wrap
 from grilly.errors import InvalidArgumentError
-from grilly.functional.attention_parts import by_heads, check_groups, default_scale, need_heads, sizes
+from grilly.functional.attention_parts import default_scale, operands_by_heads
 from grilly.functional.checks import broadcasts, flag, need_axes, number, whole
 from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, mask_values
 from grilly.functional.kept import offsets
@@ -225,24 +225,13 @@ def attend_by_heads(
     `(B, Sq, H, D)`. Without a mask and weights the fused kernel runs. `rope` is a pair of base and scaling: queries and
     keys are then rotated by their positions first.
     """
-    heads, width = sizes(name, num_heads, head_dim)
-    q, k, v = (floats(x, label) for x, label in zip(operands, ("queries", "keys", "values"), strict=True))
-    first = by_heads(name, "queries", q, heads, width)
-    need_heads(name, "queries", first[2], heads)
-    second, third = by_heads(name, "keys", k, heads, first[3]), by_heads(name, "values", v, heads, first[3])
-    check_groups(name, "keys", second, first[0], first[2])
-    if second != third:
-        raise InvalidArgumentError(f"{name}: values has shape {third}, expected {second} as keys")
+    (q, k, v), first, second = operands_by_heads(name, operands, num_heads, head_dim)
     batch, queries, heads, width = first
     factor, causal = default_scale(name, scale, width), flag(name, "causal", causal)
     given, keep = (None, False) if mask is None else four_axes(name, mask, batch, queries, second[1], heads)
 
-    def rotated(r: Any, x: Any, axes: list[int]) -> Any:
-        x = x.reshape(axes)
-        return x if rope is None else r("rope", x, *angles(r, axes[1], width, *rope))
-
     def body(r: Any, q: Any, k: Any, v: Any, mask: Any) -> Any:
-        q, k, v = rotated(r, q, first), rotated(r, k, second), v.reshape(second)
+        q, k, v = rotated(r, q, first, rope), rotated(r, k, second, rope), v.reshape(second)
         if mask is None and not need_weights:
             packed = [x.reshape([batch * x.shape[1], x.shape[2] * width]) for x in (q, k, v)]
             given = {"heads": heads, "kv_heads": second[2], "head_dim": width, "scale": factor, "causal": causal}
@@ -255,6 +244,12 @@ def attend_by_heads(
 
     found: tuple[Result, Result | None] = evaluate(name, body, q, k, v, given, alike=3)
     return found
+
+
+def rotated(r: Any, x: Any, axes: list[int], rope: tuple[float, float] | None) -> Any:
+    """Heads after rotation by their positions, if there is one."""
+    x = x.reshape(axes)
+    return x if rope is None else r("rope", x, *angles(r, axes[1], axes[3], *rope))
 
 
 def four_axes(name: str, mask: Operand, batch: int, queries: int, keys: int, heads: int) -> tuple[Prepared, bool]:

@@ -100,6 +100,21 @@ def check_groups(name: str, label: str, axes: list[int], batch: int, heads: int)
         raise InvalidArgumentError(f"{name}: {label} has {axes[2]} heads, expected a divisor of {heads}")
 
 
+def operands_by_heads(
+    name: str, operands: tuple[Operand, Operand, Operand], num_heads: int | None, head_dim: int | None
+) -> tuple[tuple[Prepared, ...], list[int], list[int]]:
+    """Queries, keys and values, the shape of the queries with an axis of heads, and that of the others."""
+    heads, width = sizes(name, num_heads, head_dim)
+    q, k, v = (floats(x, label) for x, label in zip(operands, ("queries", "keys", "values"), strict=True))
+    first = by_heads(name, "queries", q, heads, width)
+    need_heads(name, "queries", first[2], heads)
+    second, third = by_heads(name, "keys", k, heads, first[3]), by_heads(name, "values", v, heads, first[3])
+    check_groups(name, "keys", second, first[0], first[2])
+    if second != third:
+        raise InvalidArgumentError(f"{name}: values has shape {third}, expected {second} as keys")
+    return (q, k, v), first, second
+
+
 def attention_mask(
     attention_scores: Operand, use_causal: bool = True, mask_value: float = -1e9, custom_mask: Operand | None = None
 ) -> Result:

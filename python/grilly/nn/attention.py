@@ -5,6 +5,7 @@ from __future__ import annotations
 from grilly import functional
 from grilly.errors import InvalidArgumentError
 from grilly.functional.attending import attend_by_heads
+from grilly.functional.attending_gradients import attend_by_heads_backward
 from grilly.functional.checks import whole
 from grilly.functional.dispatch import Operand, Result
 from grilly.nn.layers import Dropout, Linear
@@ -18,6 +19,10 @@ def head_width(name: str, embed_dim: int, num_heads: int) -> int:
     if columns % heads:
         raise InvalidArgumentError(f"{name}: embed_dim ({columns}) must be divisible by num_heads ({heads})")
     return columns // heads
+
+
+def turning(rope: RoPE | None) -> tuple[float, float] | None:
+    return None if rope is None else (rope.base, rope.scaling)
 
 
 class MultiheadAttention(Module):
@@ -89,13 +94,65 @@ class MultiheadAttention(Module):
             True
         """
         projected = (self.q_proj(query), self.k_proj(key), self.v_proj(value))
-        turned = None if rope is None else (rope.base, rope.scaling)
         output, weights = attend_by_heads(
             "MultiheadAttention", projected, self.num_heads, self.head_dim,
-            mask=mask, causal=causal, need_weights=need_weights, rope=turned,
+            mask=mask, causal=causal, need_weights=need_weights, rope=turning(rope),
         )  # fmt: skip
         joined = functional.attention_concat_heads(output)
         return self.result_dropout(self.out_proj(joined)), weights
+
+    def joined(self, projected: tuple[Result, Result, Result], causal: bool, rope: RoPE | None) -> Result:
+        """What `out_proj` takes, in a call without a mask."""
+        sizes, turned = (self.num_heads, self.head_dim), turning(rope)
+        output, _ = attend_by_heads("MultiheadAttention", projected, *sizes, causal=causal, rope=turned)
+        return functional.attention_concat_heads(output)
+
+    def again(self, query: Operand, memory: Operand, rope: RoPE | None) -> Result:
+        """The output of the last call, on these without a mask."""
+        projected = (self.q_proj(query), self.k_proj(memory), self.v_proj(memory))
+        # Dropout is linear: its derivative drops the same elements.
+        return self.result_dropout.backward(self.out_proj(self.joined(projected, False, rope)))
+
+    def backward(
+        self,
+        grad_output: Operand,
+        query: Operand,
+        key: Operand,
+        value: Operand,
+        *,
+        causal: bool = False,
+        rope: RoPE | None = None,
+    ) -> tuple[Result, Result, Result]:
+        """Accumulates the parameters' gradients and returns those of query, key and value, of a call without a mask.
+
+        Args:
+            grad_output: Gradient with respect to the output, `(B, Sq, D)`.
+            query: As in the call; so are the others.
+            key: `(B, Sk, D)`.
+            value: `(B, Sk, D)`.
+            causal: Default False.
+            rope: Default none.
+
+        The dropout of the result is that of the last call.
+
+        Example:
+            >>> import numpy as np
+            >>> from grilly import nn
+            >>> layer, x = nn.MultiheadAttention(4, 2), np.ones((1, 3, 4), np.float32)
+            >>> [gradient.shape for gradient in layer.backward(x, x, x, x)], layer.out_proj.bias.grad.tolist()
+            ([(1, 3, 4), (1, 3, 4), (1, 3, 4)], [3.0, 3.0, 3.0, 3.0])
+        """
+        layers = (self.q_proj, self.k_proj, self.v_proj)
+        inputs = (query, key, value)
+        projected = (self.q_proj(query), self.k_proj(key), self.v_proj(value))
+        grad = self.result_dropout.backward(grad_output)
+        grad = self.out_proj.backward(grad, self.joined(projected, causal, rope))
+        sizes, turned = (self.num_heads, self.head_dim), turning(rope)
+        gradients = attend_by_heads_backward("MultiheadAttention", grad, projected, *sizes, causal=causal, rope=turned)
+        by_q, by_k, by_v = (
+            layer.backward(gradient, x) for layer, gradient, x in zip(layers, gradients, inputs, strict=True)
+        )
+        return by_q, by_k, by_v
 
     def __repr__(self) -> str:
         return f"MultiheadAttention(embed_dim={self.embed_dim}, num_heads={self.num_heads}, dropout={self.dropout})"
@@ -141,6 +198,30 @@ class FlashAttention2(Module):
             "FlashAttention2", (q, k, v), self.num_heads, self.head_dim, mask=mask, causal=causal, rope=rope
         )
         return functional.attention_concat_heads(output)
+
+    def backward(
+        self, grad_output: Operand, q: Operand, k: Operand, v: Operand, *, causal: bool = False
+    ) -> tuple[Result, Result, Result]:
+        """The gradients of queries, keys and values, of a call without a mask.
+
+        Args:
+            grad_output: Gradient with respect to the result.
+            q: As in the call; so are the others.
+            k: `(B, Sk, D)`.
+            v: `(B, Sk, D)`.
+            causal: Default False.
+
+        Example:
+            >>> import numpy as np
+            >>> from grilly import nn
+            >>> x = np.ones((1, 2, 4), np.float32)
+            >>> nn.FlashAttention2(4, 2).backward(x, x, x, x)[2].tolist()
+            [[[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]]]
+        """
+        rope = (10000.0, 1.0) if self.use_rope else None
+        return attend_by_heads_backward(
+            "FlashAttention2", grad_output, (q, k, v), self.num_heads, self.head_dim, causal=causal, rope=rope
+        )
 
     def __repr__(self) -> str:
         return f"FlashAttention2(embed_dim={self.embed_dim}, num_heads={self.num_heads}, use_rope={self.use_rope})"

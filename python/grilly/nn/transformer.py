@@ -42,6 +42,20 @@ class TransformerLayer(Module):
     def feed_forward(self, x: Operand, inner: Module, outer: Module) -> Result:
         return outer(self.linear2(inner(self.activation(self.linear1(x)))))
 
+    def attend_backward(
+        self, grad_output: Operand, attention: MultiheadAttention, x: Operand, memory: Operand, rope: RoPE | None
+    ) -> tuple[Result, Result]:
+        """The gradients of `attend`, without a mask, in `x` and `memory`."""
+        by_query, by_key, by_value = attention.backward(grad_output, x, memory, memory, rope=rope)
+        return by_query, functional.residual(by_key, by_value)
+
+    def feed_forward_backward(self, grad_output: Operand, x: Operand, inner: Dropout, outer: Dropout) -> Result:
+        hidden = self.linear1(x)
+        # Dropout is linear: its derivative drops the same elements.
+        dropped = inner.backward(self.activation(hidden))
+        grad = inner.backward(self.linear2.backward(outer.backward(grad_output), dropped))
+        return self.linear1.backward(self.activation.backward(grad, hidden), x)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(d_model={self.d_model}, nhead={self.nhead})"
 
@@ -102,6 +116,29 @@ class TransformerEncoderLayer(TransformerLayer):
         src = functional.residual(src, self.dropout1(self.attend(self.self_attn, x, x, src_mask, self.rope)))
         return functional.residual(src, self.feed_forward(self.norm2(src), self.dropout2, self.dropout3))
 
+    def backward(self, grad_output: Operand, src: Operand) -> Result:
+        """Accumulates the parameters' gradients and returns that of `src`, of a call without a mask.
+
+        What is dropped is what the last call dropped.
+
+        Args:
+            grad_output: Gradient with respect to the result.
+            src: As in the call.
+
+        Example:
+            >>> import numpy as np
+            >>> from grilly import nn
+            >>> layer, x = nn.TransformerEncoderLayer(4, 1), np.ones((1, 3, 4), np.float32)
+            >>> layer.backward(x, x).shape, layer.linear2.bias.grad.tolist()
+            ((1, 3, 4), [3.0, 3.0, 3.0, 3.0])
+        """
+        x = self.norm1(src)
+        middle = functional.residual(src, self.dropout1.backward(self.self_attn.again(x, x, self.rope)))
+        grad = self.feed_forward_backward(grad_output, self.norm2(middle), self.dropout2, self.dropout3)
+        grad = functional.residual(grad_output, self.norm2.backward(grad, middle))
+        both = self.attend_backward(self.dropout1.backward(grad), self.self_attn, x, x, self.rope)
+        return functional.residual(grad, self.norm1.backward(functional.residual(*both), src))
+
 
 class TransformerDecoderLayer(TransformerLayer):
     """An encoder layer with cross-attention between self-attention and feed-forward block.
@@ -160,3 +197,31 @@ class TransformerDecoderLayer(TransformerLayer):
         x = self.norm2(tgt)
         tgt = functional.residual(tgt, self.dropout2(self.attend(self.cross_attn, x, memory, memory_mask, None)))
         return functional.residual(tgt, self.feed_forward(self.norm3(tgt), self.dropout3, self.dropout4))
+
+    def backward(self, grad_output: Operand, tgt: Operand, memory: Operand) -> tuple[Result, Result]:
+        """Accumulates the parameters' gradients and returns those of `tgt` and `memory`, of a call without masks.
+
+        What is dropped is what the last call dropped.
+
+        Args:
+            grad_output: Gradient with respect to the result.
+            tgt: As in the call.
+            memory: As in the call.
+
+        Example:
+            >>> import numpy as np
+            >>> from grilly import nn
+            >>> layer, x = nn.TransformerDecoderLayer(4, 1), np.ones((1, 3, 4), np.float32)
+            >>> [gradient.shape for gradient in layer.backward(x, x, np.ones((1, 2, 4), np.float32))]
+            [(1, 3, 4), (1, 2, 4)]
+        """
+        x = self.norm1(tgt)
+        first = functional.residual(tgt, self.dropout1.backward(self.self_attn.again(x, x, self.rope)))
+        y = self.norm2(first)
+        second = functional.residual(first, self.dropout2.backward(self.cross_attn.again(y, memory, None)))
+        grad = self.feed_forward_backward(grad_output, self.norm3(second), self.dropout3, self.dropout4)
+        grad = functional.residual(grad_output, self.norm3.backward(grad, second))
+        by_y, by_memory = self.attend_backward(self.dropout2.backward(grad), self.cross_attn, y, memory, None)
+        grad = functional.residual(grad, self.norm2.backward(by_y, first))
+        both = self.attend_backward(self.dropout1.backward(grad), self.self_attn, x, x, self.rope)
+        return functional.residual(grad, self.norm1.backward(functional.residual(*both), tgt)), by_memory

@@ -85,6 +85,11 @@ impl<'a> Lowering<'a> {
         self.plan.graph.value(self.node.results[0])
     }
 
+    /// The memory of the results, in order.
+    pub fn results(&self) -> Vec<Range> {
+        self.node.results.iter().map(|id| self.range(*id)).collect()
+    }
+
     /// The whole of a value's memory.
     fn range(&self, value: ValueId) -> Range {
         Range::whole(match self.plan.storage[value.0] {

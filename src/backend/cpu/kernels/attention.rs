@@ -16,6 +16,7 @@ mod weights;
 use attend::Attend;
 use distances::{Distances, OneHead, Vectors};
 use rayon::prelude::*;
+pub(super) use weights::Weights;
 
 use crate::backend::cpu::floats::Floats;
 use crate::backend::cpu::simd::{self, Arch, PANEL_VECTORS};
@@ -29,34 +30,34 @@ const SCORES: usize = 4096;
 
 /// One operand: rows of tokens; each head owns some of their columns.
 #[derive(Clone, Copy)]
-struct Operand<'a> {
+pub(super) struct Operand<'a> {
     values: &'a [f32],
-    stride: usize,
+    pub(super) stride: usize,
     column: usize,
 }
 
 impl<'a> Operand<'a> {
-    fn new(step: &Step<'a>, place: usize, column: usize) -> Result<Self> {
+    pub(super) fn new(step: &Step<'a>, place: usize, column: usize) -> Result<Self> {
         Ok(Operand { values: step.floats(place)?, stride: step.shape(place).columns(), column })
     }
 
     /// The elements from the first one of a head in row `row` on.
     #[inline(always)]
-    fn head(&self, row: usize, head: usize, head_dim: usize) -> &'a [f32] {
+    pub(super) fn head(&self, row: usize, head: usize, head_dim: usize) -> &'a [f32] {
         &self.values[row * self.stride + self.column + head * head_dim..]
     }
 }
 
 /// The vectors that cover `columns`, distributed evenly over panels.
 #[derive(Clone, Copy)]
-struct Panels {
-    vectors: usize,
-    width: usize,
-    padded: usize,
+pub(super) struct Panels {
+    pub(super) vectors: usize,
+    pub(super) width: usize,
+    pub(super) padded: usize,
 }
 
 impl Panels {
-    fn new(columns: usize, lanes: usize) -> Self {
+    pub(super) fn new(columns: usize, lanes: usize) -> Self {
         let vectors = columns.div_ceil(lanes).max(1);
         let panels = vectors.div_ceil(PANEL_VECTORS);
         let vectors = vectors.div_ceil(panels);
@@ -66,30 +67,30 @@ impl Panels {
 
 /// One text.
 #[derive(Clone, Copy)]
-struct Text<'a> {
-    op: &'a Attention,
+pub(super) struct Text<'a> {
+    pub(super) op: &'a Attention,
     /// Its index in the batch.
-    number: usize,
+    pub(super) number: usize,
     /// Biases by distance, in rows, and their columns.
-    bias: &'a [f32],
-    reach: usize,
+    pub(super) bias: &'a [f32],
+    pub(super) reach: usize,
     /// What queries and keys meet by distance.
-    distances: Option<&'a Distances<'a>>,
-    q: Operand<'a>,
-    k: Operand<'a>,
-    v: Operand<'a>,
+    pub(super) distances: Option<&'a Distances<'a>>,
+    pub(super) q: Operand<'a>,
+    pub(super) k: Operand<'a>,
+    pub(super) v: Operand<'a>,
     /// Row of the first query.
-    first_query: usize,
+    pub(super) first_query: usize,
     /// Queries.
-    queries: usize,
+    pub(super) queries: usize,
     /// Row of the first key.
-    start: usize,
+    pub(super) start: usize,
     /// Keys.
-    length: usize,
+    pub(super) length: usize,
     /// Panels of the scores' columns, one column per key.
-    keys: Panels,
+    pub(super) keys: Panels,
     /// Panels of a head's columns.
-    columns: Panels,
+    pub(super) columns: Panels,
 }
 
 impl Text<'_> {
@@ -143,12 +144,12 @@ impl Text<'_> {
     }
 
     /// The position of a query among the keys.
-    fn place(&self, query: usize) -> i64 {
+    pub(super) fn place(&self, query: usize) -> i64 {
         self.op.place(query, self.queries, self.length)
     }
 
     /// The biases of a head by distance, from `-reach` to `reach`; none if the op has none.
-    fn biases(&self, head: usize) -> &[f32] {
+    pub(super) fn biases(&self, head: usize) -> &[f32] {
         let columns = 2 * self.reach + 1;
         let rows = (self.bias.len() / columns).max(1);
         self.bias
@@ -175,17 +176,7 @@ pub(super) fn attention(step: &Step<'_>, op: &Attention, (out, scratch): (&mut [
             Some(Vectors { met: [of(a)?, of(b)?], reach: rows(5) as i64 / 2 })
         }
     };
-    let texts = queries.len().saturating_sub(1);
-    // A cache may have room for more keys.
-    for (name, offsets, least, rows, texts) in
-        [("q_offsets", queries, rows(0), rows(0), texts), ("kv_offsets", keys, 0, rows(1), texts / op.shared_by)]
-    {
-        let rising = offsets.windows(2).all(|pair| pair[0] <= pair[1]);
-        let ends = offsets.last().is_some_and(|end| (least..=rows).contains(&(*end as usize)));
-        if !rising || offsets.len() != texts + 1 || offsets.first() != Some(&0) || !ends {
-            return Err(Error::InvalidArgument(format!("attention: {name} does not rise from 0 to {rows}")));
-        }
-    }
+    check_offsets(op, [queries, keys], [rows(0), rows(1)])?;
     let mut rest = out;
     for (number, query) in queries.windows(2).enumerate() {
         let key = &keys[number / op.shared_by..][..2];
@@ -208,6 +199,25 @@ pub(super) fn attention(step: &Step<'_>, op: &Attention, (out, scratch): (&mut [
         match step.team {
             Team::Alone => alone(step.arch, text, scratch, own)?,
             Team::All(threads) => together(step.arch, threads, text, scratch, own)?,
+        }
+    }
+    Ok(())
+}
+
+/// Checks that offsets rise to the numbers of rows of queries and of keys.
+///
+/// # Errors
+/// `InvalidArgument`
+pub(super) fn check_offsets(op: &Attention, [queries, keys]: [&[u32]; 2], [q_rows, k_rows]: [usize; 2]) -> Result<()> {
+    let texts = queries.len().saturating_sub(1);
+    // A cache may have room for more keys.
+    for (name, offsets, least, rows, texts) in
+        [("q_offsets", queries, q_rows, q_rows, texts), ("kv_offsets", keys, 0, k_rows, texts / op.shared_by)]
+    {
+        let rising = offsets.windows(2).all(|pair| pair[0] <= pair[1]);
+        let ends = offsets.last().is_some_and(|end| (least..=rows).contains(&(*end as usize)));
+        if !rising || offsets.len() != texts + 1 || offsets.first() != Some(&0) || !ends {
+            return Err(Error::InvalidArgument(format!("attention: {name} does not rise from 0 to {rows}")));
         }
     }
     Ok(())

@@ -2,6 +2,7 @@
 //! file.
 
 pub mod attention;
+mod attention_backward;
 mod attention_bias;
 mod attention_mask;
 mod attention_output;
@@ -29,7 +30,7 @@ mod moved;
 mod tests;
 
 use self::{
-    attention::*, attention_bias::*, attention_mask::*, attention_output::*, elementwise::*, embedding_backward::*,
+    attention::*, attention_backward::*, attention_bias::*, attention_mask::*, attention_output::*, elementwise::*, embedding_backward::*,
     embedding_sum::*, experts::*, linear::*, matmul::*, pool::*, quantize::*, reduce::*, rope::*, rowwise::*,
     sort_indices::*,
 };

@@ -12,14 +12,14 @@ use crate::backend::cpu::simd::{Arch, Finish, Product, Scale};
 
 /// The vectors, row `reach + d` for distance `d`.
 #[derive(Clone, Copy)]
-pub(super) struct Vectors<'a> {
+pub(in crate::backend::cpu::kernels) struct Vectors<'a> {
     /// What queries meet, and what keys meet.
     pub met: [Option<Operand<'a>>; 2],
     pub reach: i64,
 }
 
 /// Those of the distances in one text.
-pub(super) struct Distances<'a> {
+pub(in crate::backend::cpu::kernels) struct Distances<'a> {
     vectors: Vectors<'a>,
     /// The first row in use.
     first: usize,

@@ -9,18 +9,18 @@ use crate::backend::cpu::simd;
 
 /// `row = exp(cap(row) + bias - max)` over the keys visible to a row's query, zeros at the others; `factor = 1 / sum`, 0
 /// for a query without visible keys.
-pub(super) struct Weights<'a> {
-    pub(super) text: Text<'a>,
+pub(in crate::backend::cpu::kernels) struct Weights<'a> {
+    pub(in crate::backend::cpu::kernels) text: Text<'a>,
     /// Query of the first row.
-    pub(super) first: usize,
+    pub(in crate::backend::cpu::kernels) first: usize,
     /// By distance; empty for none.
-    pub(super) biases: &'a [f32],
+    pub(in crate::backend::cpu::kernels) biases: &'a [f32],
     /// Columns in use: both ranges begin at a whole vector and end with one.
-    pub(super) parts: [Range<usize>; 2],
+    pub(in crate::backend::cpu::kernels) parts: [Range<usize>; 2],
     /// One row per query, one column per key of the text.
-    pub(super) scores: &'a mut [f32],
+    pub(in crate::backend::cpu::kernels) scores: &'a mut [f32],
     /// One per row.
-    pub(super) factors: &'a mut [f32],
+    pub(in crate::backend::cpu::kernels) factors: &'a mut [f32],
 }
 
 impl WithSimd for Weights<'_> {

@@ -1,7 +1,7 @@
 //! Attention.
 
 use super::*;
-use crate::ops::{Attention, Counts};
+use crate::ops::{Attention, AttentionBackward, Counts};
 
 #[test]
 fn attention_is_one_dispatch_over_tiles_and_heads() {
@@ -44,6 +44,33 @@ fn attention_is_one_dispatch_over_tiles_and_heads() {
     let error =
         dispatches(wide, &[Rows(257), Rows(257), Rows(257), Offsets, Offsets], &Capabilities::floor()).unwrap_err();
     assert!(error.to_string().contains("head_dim is 257"), "{error}");
+}
+
+#[test]
+fn gradients_of_attention_are_one_dispatch_each_after_two_of_places() {
+    let (heads, kv_heads, head_dim) = (6, 2, 16);
+    let of = Attention { heads, kv_heads, head_dim, scale: 0.5, k_column: 96, v_column: 128, ..Attention::default() };
+    let operands = [Rows(96), Rows(96), Rows(160), Rows(160), Rows(160), Offsets, Offsets];
+    let packed = on_floor(AttentionBackward { of: of.clone(), packed: true }, &operands);
+    let names: Vec<&str> = packed.iter().map(|dispatch| dispatch.variant.name).collect();
+    let parts = ["-rows", "-key-rows", "", "-keys", "-values"].map(|part| format!("attention-backward{part}"));
+    assert_eq!(names, parts);
+    let gradients = &packed[2..];
+    assert_eq!(packed[0].grid[0], Extent::Groups { dim: Dim::Tokens, each: 6, more: 0, per: 256 });
+    for (dispatch, heads) in gradients.iter().zip([6, 2, 2]) {
+        assert_eq!(dispatch.grid, [tokens(64), Extent::Fixed(heads), Extent::Fixed(1)]);
+        assert_eq!(["head_dim", "vector"].map(|name| constant(dispatch, name)), [16, 1]);
+        assert_eq!(dispatch.bindings.last(), gradients[0].bindings.last(), "one result");
+        assert_eq!(push(dispatch)[..8], [6, 3, 160, 0, 160, 96, 160, 128]);
+        assert_eq!(push(dispatch).last(), Some(&0), "no column is left to fill with zeros");
+    }
+    let apart = on_floor(AttentionBackward { of: of.clone(), packed: false }, &operands);
+    let results: Vec<_> = apart[2..].iter().map(|dispatch| dispatch.bindings.last()).collect();
+    assert!(results[0] != results[1] && results[1] != results[2] && results[0] != results[2]);
+    assert!(apart[2..].iter().all(|dispatch| push(dispatch).last() == Some(&1)));
+    let odd = Attention { v_column: 127, ..of };
+    let error = dispatches(AttentionBackward { of: odd, packed: true }, &operands, &Capabilities::floor()).unwrap_err();
+    assert!(error.to_string().contains("packed, but not every column of q is one"), "{error}");
 }
 
 #[test]

@@ -8,7 +8,10 @@ use crate::backend::vulkan::kernel::Kernel;
 use crate::ops::signature::with_all_operands;
 
 /// Shaders for which all sizes are known at recording, or that no batch uses.
-const UNCOUNTED: [&str; 15] = [
+const UNCOUNTED: [&str; 18] = [
+    "attention-backward",
+    "attention-backward-keys",
+    "attention-backward-values",
     "attention-bias",
     "attention-mask",
     "attention-output",
@@ -46,7 +49,8 @@ const OPTIONAL: [&str; 12] = [
 const QUESTIONS: [&str; 2] = ["half-packing", "matrix-layout"];
 
 /// Bindings not named after an operand: lowering provides their ranges.
-const GIVEN: [(&str, &[&str]); 5] = [
+const GIVEN: [(&str, &[&str]); 6] = [
+    ("attention_backward", &["query_rows", "key_rows"]),
     ("embedding_sum", &["index_0", "table_0", "index_1", "table_1", "index_2", "table_2"]),
     // A slice of the gate's rows.
     ("gated_linear", &["weight"]),
@@ -57,7 +61,7 @@ const GIVEN: [(&str, &[&str]); 5] = [
 ];
 
 /// Scratch memory that kernels write under names of its own.
-const SCRATCH: &[&str] = &["chosen", "counts_of_blocks"];
+const SCRATCH: &[&str] = &["chosen", "counts_of_blocks", "query_rows", "key_rows"];
 
 /// The op of a kernel, with all operands.
 fn op_of(kernel: &Kernel) -> Op {

@@ -1,0 +1,129 @@
+"""`python -m grilly train`: a transformer trained on the bytes of a file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from grilly.errors import GrillyError
+from grilly.train.config import TransformerConfig
+from grilly.train.trainer import Step, Trainer
+
+__all__ = ["main"]
+
+# Options of the command that are settings of a run, with their types.
+SETTINGS: dict[str, type] = {
+    "steps": int,
+    "epochs": int,
+    "batch_size": int,
+    "accumulate": int,
+    "learning_rate": float,
+    "weight_decay": float,
+    "max_norm": float,
+    "seed": int,
+    "held_out": float,
+    "evaluate_steps": int,
+    "checkpoint_epochs": int,
+    "checkpoint_steps": int,
+    "keep": int,
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Trains and returns the exit status: 130 after Ctrl-C, which writes a checkpoint first.
+
+    Example:
+        >>> from grilly.train import command
+        >>> command.main(["--data", "no/such/file", "--out", "run"])
+        1
+    """
+    given = _parser().parse_args(arguments)
+    try:
+        text = Path(given.data).read_bytes()
+    except OSError as error:
+        print(error, file=sys.stderr)
+        return 1
+    options = {name: getattr(given, name) for name in SETTINGS if getattr(given, name) is not None}
+    if given.schedule is not None:
+        options["schedule"] = given.schedule
+    try:
+        if given.resume:
+            if set(options) - {"steps"} or given.config is not None:
+                print("--resume takes the settings of the checkpoint; only --steps can be given", file=sys.stderr)
+                return 1
+            trainer = Trainer.resume(text, given.out, steps=given.steps, device=given.device)
+        else:
+            config = TransformerConfig.named(given.config or "tiny")
+            trainer = Trainer(config, text, given.out, device=given.device, **options)
+        return _train(trainer, given.out)
+    except GrillyError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _train(trainer: Trainer, folder: str) -> int:
+    """Runs the remaining steps."""
+    print(f"{trainer.config.parameter_count():,} parameters, steps {trainer.steps_done} to {trainer.steps:,}, {folder}")
+    with _stopping() as stopped:
+        for step in _shown(trainer):
+            if stopped:
+                trainer.save()
+                print(f"stopped after step {step.step}, which has a checkpoint; --resume goes on", file=sys.stderr)
+                return 130
+    held_out = trainer.held_out_loss()
+    print(f"done: step {trainer.steps_done}" + ("" if held_out is None else f", held-out loss {held_out:.4f} nats"))
+    return 0
+
+
+@contextmanager
+def _stopping() -> Iterator[list[int]]:
+    """A list that gets the signal of a Ctrl-C, so that a step is never interrupted in the middle."""
+    stopped: list[int] = []
+
+    def stop(number: int, frame: Any) -> None:
+        stopped.append(number)
+        # A second one ends the process as usual.
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield stopped
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _shown(trainer: Trainer) -> Iterator[Step]:
+    """The steps, with a progress bar and a line for each evaluation."""
+    with tqdm(total=trainer.steps, initial=trainer.steps_done, unit="step") as bar:
+        for step in trainer.run():
+            bar.update()
+            bar.set_postfix_str(f"loss {step.loss:.4f}", refresh=False)
+            if step.held_out_loss is not None:
+                tqdm.write(f"step {step.step}: loss {step.loss:.4f}, held-out {step.held_out_loss:.4f}")
+            yield step
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m grilly train",
+        description="Trains a transformer on the bytes of a file. Metrics and checkpoints lie in the output folder.",
+    )
+    parser.add_argument("--config", choices=("tiny", "small", "medium"), help="the sizes; default tiny")
+    parser.add_argument("--data", required=True, help="the file")
+    parser.add_argument("--out", required=True, help="the folder of metrics and checkpoints")
+    parser.add_argument("--device", default="vulkan", help="vulkan (default), vulkan:N or cpu")
+    parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint of the folder")
+    parser.add_argument(
+        "--schedule", type=json.loads, metavar="JSON", help='such as {"kind": "cosine"}; default constant'
+    )
+    for name, kind in SETTINGS.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, help="as in grilly.train.Trainer")
+    return parser

@@ -1,0 +1,106 @@
+#version 460
+// Computes: for each query its place and, for each head, d = g . y; with KEYS for each key its place. What they are for:
+// attention-backward.glsl.
+// Grid: x = ceil(queries heads / 256), with KEYS ceil(keys / 256).
+// Reduction order: columns of a head in order.
+// Assumes: offsets increase to the rows of q, and to at most those of k.
+//# [builds]
+//# attention-backward-key-rows = { define = "KEYS" }
+#include "attention-backward-places.glsl"
+#include "counts.glsl"
+
+layout(local_size_x = 256) in;
+#ifdef KEYS
+layout(std430, binding = 1) readonly buffer QOffsets { uint q_offsets[]; };
+layout(std430, binding = 2) readonly buffer KvOffsets { uint kv_offsets[]; };
+layout(std430, binding = 3) writeonly buffer KeyRows { uint key_rows[]; };
+#define ROWS key_rows
+#else
+layout(std430, binding = 1) readonly buffer G { float g[]; };
+layout(std430, binding = 2) readonly buffer Y { float y[]; };
+layout(std430, binding = 3) readonly buffer QOffsets { uint q_offsets[]; };
+layout(std430, binding = 4) readonly buffer KvOffsets { uint kv_offsets[]; };
+layout(std430, binding = 5) writeonly buffer QueryRows { uint query_rows[]; };
+#define ROWS query_rows
+#endif
+
+layout(push_constant) uniform Push {
+    uint rows_of;
+    uint rows;
+    uint heads;
+    uint head_dim;
+    uint shared_by;
+    // Words per row of the result.
+    uint fields;
+} push;
+
+void set_place(uint row, Place place) {
+    uint at = row * push.fields;
+    ROWS[at] = place.begin;
+    ROWS[at + 1u] = place.end;
+    ROWS[at + 2u] = place.others_begin;
+    ROWS[at + 3u] = place.others_end;
+    ROWS[at + 4u] = place.text;
+    ROWS[at + 5u] = place.rows;
+}
+
+#ifdef KEYS
+void main() {
+    uint rows = batch_rows(push.rows_of, push.rows);
+    uint row = gl_GlobalInvocationID.x;
+    if (row >= rows) {
+        return;
+    }
+    // The last text that starts at or before the key; rows after all texts belong to none, and meet nothing.
+    uint text = 0u;
+    uint high = counts.texts / push.shared_by;
+    bool some = high > 0u && row < kv_offsets[high];
+    while (high - text > 1u && high > 0u) {
+        uint middle = (text + high) / 2u;
+        if (kv_offsets[middle] <= row) {
+            text = middle;
+        } else {
+            high = middle;
+        }
+    }
+    Place place = Place(row, row + 1u, 0u, 0u, 0u, rows);
+    if (some) {
+        place.begin = kv_offsets[text];
+        place.end = kv_offsets[text + 1u];
+        place.others_begin = q_offsets[text * push.shared_by];
+        place.others_end = q_offsets[(text + 1u) * push.shared_by];
+    }
+    set_place(row, place);
+}
+#else
+void main() {
+    uint rows = batch_rows(push.rows_of, push.rows);
+    uint row = gl_GlobalInvocationID.x / push.heads;
+    uint head = gl_GlobalInvocationID.x % push.heads;
+    if (row >= rows) {
+        return;
+    }
+    uint at = gl_GlobalInvocationID.x * push.head_dim;
+    float sum = 0.0;
+    for (uint column = 0u; column < push.head_dim; column++) {
+        sum = fma(g[at + column], y[at + column], sum);
+    }
+    query_rows[row * push.fields + PLACES + head] = floatBitsToUint(sum);
+    if (head > 0u) {
+        return;
+    }
+    // The last text that starts at or before the query.
+    uint text = 0u;
+    uint high = counts.texts;
+    while (high - text > 1u) {
+        uint middle = (text + high) / 2u;
+        if (q_offsets[middle] <= row) {
+            text = middle;
+        } else {
+            high = middle;
+        }
+    }
+    uint keys = text / push.shared_by;
+    set_place(row, Place(q_offsets[text], q_offsets[text + 1u], kv_offsets[keys], kv_offsets[keys + 1u], text, rows));
+}
+#endif

@@ -1,0 +1,147 @@
+#version 460
+// Computes: dq[i, h] = scale sum_j p (g[i, h] . v[j, n] - d[i, h]) c k[j, n] over the keys j that query i sees, n = h / group; p
+// their weights, c the derivative of the soft cap. With KEYS dk[j, n], the same sum over h and i of q[i, h]; with VALUES
+// dv[j, n] = sum_h sum_i p g[i, h]. Without these, also the logarithm of the sum of each query's weights, which they read.
+// Grid: x = ceil(rows / 64) tiles of packed queries, or keys, which may include several texts; y = heads, or those of keys.
+// Reduction order: columns of a head in order; heads that share a key, their texts, and in each text blocks of 64 from its
+// first row, all in order. A block of which a row sees nothing changes none of its bits.
+// Assumes: the places and d in scratch memory; with VECTOR, HEAD_DIM and all strides and columns are multiples of 4.
+//# [builds]
+//# attention-backward-keys = { define = "KEYS" }
+//# attention-backward-values = { define = "VALUES" }
+#extension GL_EXT_control_flow_attributes : require
+#include "numbers.glsl"
+#include "stored.glsl"
+
+layout(local_size_x = 256) in;
+layout(constant_id = 0) const uint HEAD_DIM = 64;
+ALIGNED_ROWS(VECTOR, 1);
+#include "attention-backward-interface.glsl"
+#include "attention-sight.glsl"
+#include "attention-backward-blocks.glsl"
+#include "attention-backward-weights.glsl"
+
+// Adds what rows get from `count` others, of which some are hidden from some rows if `edge`.
+void add_block(Meeting met, uint others, uint count, bool edge) {
+    vec4 score[ROWS], slope[ROWS];
+    [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+        score[i] = vec4(0.0);
+        slope[i] = vec4(0.0);
+    }
+    bool busy = first + ty < met.to && first + ty + ROWS > met.from && 4u * tx < count;
+    for (uint chunk = 0u; chunk < CHUNKS; chunk++) {
+        barrier();
+        stage_scores(others, count, chunk);
+        barrier();
+        if (busy) {
+            multiply(score);
+        }
+    }
+#ifndef VALUES
+    for (uint chunk = 0u; chunk < CHUNKS; chunk++) {
+        barrier();
+        stage_slopes(others, count, chunk);
+        barrier();
+        if (busy) {
+            multiply(slope);
+        }
+    }
+#endif
+    barrier();
+    weigh(met, others, count, edge, score, slope);
+    bool own_0 = first + tr >= met.from && first + tr < met.to;
+    bool own_1 = first + tr + 1u >= met.from && first + tr + 1u < met.to;
+    [[unroll]] for (uint chunk = 0u; chunk < CHUNKS; chunk++) {
+        if (chunk > 0u) {
+            barrier();
+        }
+        stage_values(others, count, chunk);
+        barrier();
+        if (own_0 || own_1) {
+            vec4 r_0 = result[2u * chunk] * shrink_of(tr);
+            vec4 r_1 = result[2u * chunk + 1u] * shrink_of(tr + 1u);
+            for (uint j = 0u; 4u * j < count; j++) {
+                vec4 w_0 = stage[tr * WEIGHT_STRIDE + j];
+                vec4 w_1 = stage[(tr + 1u) * WEIGHT_STRIDE + j];
+                if (edge) {
+                    // 0 times a hidden NaN is not 0.
+                    [[unroll]] for (uint i = 0u; i < 4u; i++) {
+                        vec4 value = values[(4u * j + i) * 8u + tc];
+                        r_0 = mix(fma(vec4(w_0[i]), value, r_0), r_0, bvec4(w_0[i] == HIDDEN));
+                        r_1 = mix(fma(vec4(w_1[i]), value, r_1), r_1, bvec4(w_1[i] == HIDDEN));
+                    }
+                    continue;
+                }
+                [[unroll]] for (uint i = 0u; i < 4u; i++) {
+                    vec4 value = values[(4u * j + i) * 8u + tc];
+                    r_0 = fma(vec4(w_0[i]), value, r_0);
+                    r_1 = fma(vec4(w_1[i]), value, r_1);
+                }
+            }
+            // A row of another text keeps its results.
+            result[2u * chunk] = mix(result[2u * chunk], r_0, bvec4(own_0));
+            result[2u * chunk + 1u] = mix(result[2u * chunk + 1u], r_1, bvec4(own_1));
+        }
+    }
+}
+
+// Adds the blocks of the queries of one text, or of its keys.
+void add_text(Meeting met) {
+#ifdef BY_KEY
+    uint begin = met.q_begin, all = met.queries;
+#else
+    uint begin = met.k_begin, all = met.keys;
+#endif
+    for (uint at = 0u; at < all; at += BLOCK) {
+        uint count = min(BLOCK, all - at);
+#ifdef BY_KEY
+        int key = int(met.from - met.k_begin), keys = int(met.to - met.from);
+        int from = place_of(at, met.queries, met.keys), to = from + int(count) - 1;
+#else
+        int key = int(at), keys = int(count);
+        int from = place_of(met.from - met.q_begin, met.queries, met.keys), to = from + int(met.to - met.from) - 1;
+#endif
+        // Pairs that see nothing of each other are skipped.
+        if (sees_some(sight_of_any(from, to, int(met.keys)), key, keys)) {
+            add_block(met, begin + at, count, !sees_each(sight_of_all(from, to, int(met.keys)), key, keys));
+        }
+    }
+}
+
+void main() {
+    first = gl_WorkGroupID.x * BLOCK;
+    last = min(first + BLOCK, row_place(first).rows);
+    set_lanes();
+    [[unroll]] for (uint i = 0u; i < 2u * CHUNKS; i++) {
+        result[i] = vec4(0.0);
+    }
+#ifdef BY_KEY
+    for (uint number = 0u; number < push.group; number++) {
+        set_head(gl_WorkGroupID.y * push.group + number);
+#else
+        set_head(gl_WorkGroupID.y);
+        begin_rows();
+#endif
+        uint row = first;
+        while (row < last) {
+            Place own = row_place(row);
+            uint to = min(own.end, last);
+#ifdef BY_KEY
+            uint query = own.others_begin;
+            while (query < own.others_end) {
+                Place text = query_place(query);
+                add_text(Meeting(row, to, text.begin, text.end - text.begin, own.begin, own.end - own.begin, text.text));
+                query = max(text.end, query + 1u);
+            }
+#else
+            uint keys = own.others_end - own.others_begin;
+            add_text(Meeting(row, to, own.begin, own.end - own.begin, own.others_begin, keys, own.text));
+#endif
+            row = max(to, row + 1u);
+        }
+#ifdef BY_KEY
+    }
+#endif
+    end_rows();
+    store();
+}

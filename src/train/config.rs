@@ -1,0 +1,216 @@
+//! A decoder-only transformer as data: its sizes, and the description from which the graph builder makes it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::spec::{EncoderSpec, Layer, Norms, PositionRows, Positions, Product, Table};
+use crate::ops::ActivationKind;
+use crate::{Error, Result};
+
+/// Sizes of a Pre-LN transformer that predicts the next token: `x + attention(norm(x))`, `x + feed_forward(norm(x))`, a
+/// last norm and a product with the output matrix. Learned positions, biases everywhere but in the output, GELU by
+/// tanh, layer norm with 1e-5, no dropout.
+///
+/// ```
+/// use grilly::train::TransformerConfig;
+/// let config = TransformerConfig { num_layers: 2, ..TransformerConfig::tiny() };
+/// assert_eq!(config.parameter_count().unwrap(), 1_743_872);
+/// assert_eq!(TransformerConfig::tiny().parameter_count().unwrap(), 3_323_392);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TransformerConfig {
+    /// Tokens of the vocabulary; 256 for bytes.
+    pub vocab_size: usize,
+    /// Columns of the hidden state.
+    pub d_model: usize,
+    /// Layers.
+    pub num_layers: usize,
+    /// Attention heads, a divisor of `d_model`.
+    pub num_heads: usize,
+    /// Columns between the two products of the feed-forward part.
+    pub ffn_dim: usize,
+    /// Rows of the table of positions: the longest sequence.
+    pub max_seq_len: usize,
+    /// Whether the output matrix is the table of the tokens; default false.
+    #[serde(default)]
+    pub tied_output: bool,
+}
+
+impl TransformerConfig {
+    /// 3,323,392 parameters: 4 layers of 256 columns, sequences of 128.
+    pub fn tiny() -> Self {
+        TransformerConfig {
+            vocab_size: 256,
+            d_model: 256,
+            num_layers: 4,
+            num_heads: 4,
+            ffn_dim: 1024,
+            max_seq_len: 128,
+            tied_output: false,
+        }
+    }
+
+    /// 19,308,544 parameters: 6 layers of 512 columns, sequences of 256.
+    pub fn small() -> Self {
+        let sizes = TransformerConfig::tiny();
+        TransformerConfig { d_model: 512, num_layers: 6, num_heads: 8, ffn_dim: 2048, max_seq_len: 256, ..sizes }
+    }
+
+    /// 85,842,432 parameters: 12 layers of 768 columns, sequences of 512.
+    pub fn medium() -> Self {
+        let sizes = TransformerConfig::tiny();
+        TransformerConfig { d_model: 768, num_layers: 12, num_heads: 12, ffn_dim: 3072, max_seq_len: 512, ..sizes }
+    }
+
+    /// The configuration called `name`: `"tiny"`, `"small"` or `"medium"`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` listing the names.
+    pub fn named(name: &str) -> Result<Self> {
+        let known = [("tiny", Self::tiny()), ("small", Self::small()), ("medium", Self::medium())];
+        crate::error::named("config", name, known)
+    }
+
+    /// Reads it from JSON.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an unknown key, a missing one or a value of the wrong type.
+    pub fn from_json(text: &str) -> Result<Self> {
+        super::parsed("config", text)
+    }
+
+    /// Checks the sizes.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming the first that is out of range, with its value and what is expected.
+    pub fn check(&self) -> Result<()> {
+        let wrong = |problem: String| Err(Error::InvalidArgument(problem));
+        for (name, size) in [
+            ("vocab_size", self.vocab_size),
+            ("d_model", self.d_model),
+            ("num_layers", self.num_layers),
+            ("num_heads", self.num_heads),
+            ("ffn_dim", self.ffn_dim),
+            ("max_seq_len", self.max_seq_len),
+        ] {
+            // Rows and columns are 32-bit numbers in kernels.
+            if size == 0 || size > i32::MAX as usize {
+                return wrong(format!("{name} is {size}, expected a number from 1 to 2^31 - 1"));
+            }
+        }
+        let (columns, heads) = (self.d_model, self.num_heads);
+        if !columns.is_multiple_of(heads) {
+            return wrong(format!("d_model is {columns}, expected a multiple of num_heads, {heads}"));
+        }
+        if self.counted().is_none_or(|count| count > isize::MAX as u128) {
+            return wrong("the sizes give more parameters than memory can hold".into());
+        }
+        Ok(())
+    }
+
+    /// The number of parameters; `None` beyond 128 bits.
+    fn counted(&self) -> Option<u128> {
+        let [words, columns, layers, wide, rows] =
+            [self.vocab_size, self.d_model, self.num_layers, self.ffn_dim, self.max_seq_len].map(|size| size as u128);
+        let tables = (words * if self.tied_output { 1 } else { 2 } + rows) * columns;
+        // Four square matrices and the two of the feed-forward part; biases and norms.
+        let matrices = (4 * columns + 2 * wide) * columns;
+        (matrices + 9 * columns + wide).checked_mul(layers)?.checked_add(tables + 2 * columns)
+    }
+
+    /// The number of parameters.
+    ///
+    /// # Errors
+    /// As [`TransformerConfig::check`].
+    pub fn parameter_count(&self) -> Result<usize> {
+        self.check()?;
+        Ok(self.counted().unwrap_or_default() as usize)
+    }
+
+    /// The stack of layers for the graph builder, with the names of its tensors.
+    pub(super) fn spec(&self) -> EncoderSpec {
+        let layer = |number: usize| {
+            let name = |part: &str| format!("layers.{number}.{part}");
+            Layer {
+                query_key_value: Product::biased([name("attention.query_key_value")]),
+                head_norms: None,
+                joint_head_norms: false,
+                by_distance: [None, None],
+                rotary: None,
+                window: 0,
+                attention_output: Product::biased([name(ATTENTION_OUTPUT)]),
+                attention_norms: Norms::before(name("attention_norm")),
+                cross_attention: None,
+                feed_forward_in: Product::biased([name("feed_forward.in")]),
+                feed_forward_out: Product::biased([name(FEED_FORWARD_OUT)]),
+                mixture: None,
+                feed_forward_norms: Norms::before(name("feed_forward_norm")),
+            }
+        };
+        let table = Table { name: "positions.weight".into(), rows: self.max_seq_len };
+        EncoderSpec {
+            heads: self.num_heads,
+            kv_heads: self.num_heads,
+            head_dim: self.d_model / self.num_heads,
+            intermediate: self.ffn_dim,
+            activation: ActivationKind::GeluTanh,
+            norm_eps: 1e-5,
+            positions: Positions::Learned { table, rows: PositionRows::Counted },
+            causal: true,
+            final_norm: Some("final_norm".into()),
+            layers: (0..self.num_layers).map(layer).collect(),
+            ..EncoderSpec::of_table(Table { name: WORDS.into(), rows: self.vocab_size }, self.d_model)
+        }
+    }
+
+    /// Name of the output matrix, `[vocab_size, d_model]`.
+    pub(super) fn output(&self) -> &'static str {
+        if self.tied_output { WORDS } else { "output.weight" }
+    }
+}
+
+/// Name of the table of the tokens.
+const WORDS: &str = "embedding.weight";
+/// The products whose results are added to the hidden state.
+pub(super) const ATTENTION_OUTPUT: &str = "attention.output";
+pub(super) const FEED_FORWARD_OUT: &str = "feed_forward.out";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counts_are_those_of_the_three_sizes() {
+        let count = |name: &str| TransformerConfig::named(name).unwrap().parameter_count().unwrap();
+        assert_eq!(["tiny", "small", "medium"].map(count), [3_323_392, 19_308_544, 85_842_432]);
+        let tied = TransformerConfig { tied_output: true, ..TransformerConfig::tiny() };
+        assert_eq!(tied.parameter_count().unwrap(), 3_323_392 - 256 * 256);
+    }
+
+    #[test]
+    fn bad_sizes_are_named() {
+        let tiny = TransformerConfig::tiny;
+        for (config, part) in [
+            (TransformerConfig { d_model: 250, ..tiny() }, "d_model is 250, expected a multiple of num_heads, 4"),
+            (TransformerConfig { num_layers: 0, ..tiny() }, "num_layers is 0"),
+            (TransformerConfig { vocab_size: usize::MAX, ..tiny() }, "vocab_size is"),
+            (
+                TransformerConfig { d_model: 1 << 30, ffn_dim: 1 << 30, num_layers: 1 << 30, ..tiny() },
+                "more parameters than memory",
+            ),
+        ] {
+            let error = config.check().unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+        let error = TransformerConfig::named("large").unwrap_err().to_string();
+        assert_eq!(error, r#"config is "large", expected "tiny", "small" or "medium""#);
+    }
+
+    #[test]
+    fn json_goes_there_and_back() {
+        let config = TransformerConfig { tied_output: true, ..TransformerConfig::small() };
+        let text = serde_json::to_string(&config).unwrap();
+        assert_eq!(serde_json::from_str::<TransformerConfig>(&text).unwrap(), config);
+        assert!(serde_json::from_str::<TransformerConfig>(&text.replace("d_model", "hidden")).is_err());
+    }
+}

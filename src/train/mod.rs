@@ -1,0 +1,47 @@
+//! Training of transformers, whose every bit repeats: the same settings, text and device give the same parameters.
+//!
+//! ```text
+//! TransformerConfig ── model::encoder ─▶ graph of the logits ── loss, gradients, Adam ─▶ one program per step
+//! text ── data ─▶ windows in an order drawn from the seed ─▶ Trainer ─▶ parameters and moments on the device
+//!                                                              └── checkpoint: files that are complete or absent
+//! ```
+
+use crate::error::brief;
+use crate::{Error, Result};
+
+mod checkpoint;
+mod config;
+mod data;
+mod generate;
+mod graph;
+mod initial;
+mod options;
+mod run;
+mod schedule;
+mod sha256;
+mod trainer;
+mod update;
+
+pub use checkpoint::{Checkpoint, Tensor, keep_newest};
+pub use config::TransformerConfig;
+pub use data::{Batch, Dataset, Windows};
+pub use generate::Sampling;
+pub use options::TrainOptions;
+pub use run::{Files, Record, Run};
+pub use schedule::Schedule;
+pub use sha256::sha256;
+pub use trainer::{Step, Trainer};
+
+/// Settings in JSON, called `what` in the message.
+fn parsed<T: serde::de::DeserializeOwned>(what: &str, text: &str) -> Result<T> {
+    serde_json::from_str(text).map_err(|cause| Error::InvalidArgument(format!("{what}: {}", brief(cause))))
+}
+
+/// A tensor that training changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name, such as `layers.0.feed_forward.in.weight`.
+    pub name: String,
+    /// Axes.
+    pub shape: Vec<usize>,
+}

@@ -1,0 +1,305 @@
+//! A model in training: its parameters and moments stay on the device.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::graph::Model;
+use super::initial::initial;
+use super::schedule::power;
+use super::update::Update;
+use super::{Batch, Checkpoint, Parameter, Tensor, TrainOptions, TransformerConfig};
+use crate::array::{Array, Engine, Program};
+use crate::dtype::DType;
+use crate::ops::Counts;
+use crate::{Error, Result};
+
+/// The numbers of a step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Step {
+    /// Number of the step, counted from 1.
+    pub step: u64,
+    /// Mean cross entropy of its tokens in nats, before the update.
+    pub loss: f32,
+    /// Norm of all gradients together, before they are scaled to `max_norm`.
+    pub norm: f32,
+    /// Learning rate.
+    pub rate: f64,
+}
+
+/// A model, its optimiser and its number of steps on a device.
+///
+/// A step is one submission; its tokens, three rates and two factors go to the device, its loss and norm come back.
+///
+/// ```
+/// use grilly::array::Engine;
+/// use grilly::train::{Batch, TrainOptions, Trainer, TransformerConfig};
+/// let sizes = TransformerConfig::tiny();
+/// let config = TransformerConfig { d_model: 8, num_layers: 1, num_heads: 2, ffn_dim: 16, max_seq_len: 4, ..sizes };
+/// let options = TrainOptions { learning_rate: 0.01, ..TrainOptions::default() };
+/// let mut trainer = Trainer::new(&Engine::of("cpu").unwrap(), config, options).unwrap();
+/// let batch = Batch::of(&[7; 10], 4).unwrap();
+/// let losses: Vec<f32> = (0..20).map(|_| trainer.step(&batch).unwrap().loss).collect();
+/// assert!(losses[19] < losses[0]);
+/// ```
+pub struct Trainer {
+    engine: Arc<Engine>,
+    config: TransformerConfig,
+    options: TrainOptions,
+    parameters: Vec<Parameter>,
+    step: u64,
+    update: Update,
+    evaluation: Program,
+    pub(super) logits: Program,
+    /// Positions and boundaries of the sequences of a batch, by their number and length.
+    sequences: HashMap<[usize; 2], [Array; 2]>,
+    /// Why its numbers are no longer usable.
+    failed: Option<Failure>,
+}
+
+/// The kind of an error, and its text.
+type Failure = (fn(String) -> Error, String);
+
+impl Trainer {
+    /// A model with the initial parameters of the seed.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for sizes or settings out of range; `Unsupported`, `OutOfMemory`, or a device fault.
+    pub fn new(engine: &Arc<Engine>, config: TransformerConfig, options: TrainOptions) -> Result<Self> {
+        let parameters = Model::new(&config)?.parameters();
+        let mut tensors = Vec::with_capacity(3 * parameters.len());
+        for (place, parameter) in parameters.iter().enumerate() {
+            let bytes = bytemuck::cast_slice(&initial(&config, parameter, place, options.seed)).to_vec();
+            tensors.push(Tensor { name: parameter.name.clone(), shape: parameter.shape.clone(), bytes });
+        }
+        for moment in ["m", "v"] {
+            tensors.extend(parameters.iter().map(|parameter| {
+                let bytes = vec![0; 4 * parameter.shape.iter().product::<usize>()];
+                Tensor { name: format!("{moment}.{}", parameter.name), shape: parameter.shape.clone(), bytes }
+            }));
+        }
+        let checkpoint = Checkpoint { step: 0, config, options, data: None, tensors };
+        Trainer::resume(engine, checkpoint)
+    }
+
+    /// The model of a checkpoint, which goes on with every bit as if it had not stopped.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for tensors that are not those of its configuration, else as [`Trainer::new`].
+    pub fn resume(engine: &Arc<Engine>, checkpoint: Checkpoint) -> Result<Self> {
+        let Checkpoint { step, config, options, tensors, .. } = checkpoint;
+        options.check()?;
+        options.schedule.check_length(options.steps)?;
+        let model = || Model::new(&config);
+        let parameters = model()?.parameters();
+        let states = uploaded(engine, &parameters, tensors)?;
+        let (rows, length) = (options.batch_size, config.max_seq_len);
+        let Some(tokens) = rows.checked_mul(length).filter(|tokens| *tokens <= i32::MAX as usize) else {
+            return Err(Error::InvalidArgument(format!("batch_size is {rows}, too large for windows of {length}")));
+        };
+        let most = Counts::new(tokens, rows);
+        let update = Update::new(engine, &config, &options, &states.iter().collect::<Vec<_>>())?;
+        let evaluation = update.program().beside(model()?.evaluation()?, most)?;
+        let logits = update.program().beside(model()?.graph, Counts::new(length, 1))?;
+        let (engine, sequences, failed) = (engine.clone(), HashMap::new(), None);
+        Ok(Trainer { engine, config, options, parameters, step, update, evaluation, logits, sequences, failed })
+    }
+
+    /// One step on `batch_size * accumulate` windows.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for another number of windows, or longer ones than the model takes; `IndexOutOfRange` for a
+    /// token outside the vocabulary; `NotFinite` naming step and tensor if the loss or a gradient is not a number,
+    /// after which the parameters are not usable; or a device fault.
+    pub fn step(&mut self, batch: &Batch) -> Result<Step> {
+        self.check_usable()?;
+        let TrainOptions { batch_size, accumulate, .. } = self.options;
+        if batch.rows != batch_size * accumulate {
+            let found = batch.rows;
+            let problem = format!("the batch has {found} windows, expected {batch_size} times {accumulate}");
+            return Err(Error::InvalidArgument(problem));
+        }
+        self.check_length(batch.length())?;
+        let number = self.step + 1;
+        let rate =
+            self.options.learning_rate * self.options.schedule.factor(self.step, self.options.steps.unwrap_or(0));
+        // Of the decays as the device has them, so that the weights of all gradients sum to 1.
+        let [c1, c2] = self.options.betas.map(|beta| (1.0 - power(f64::from(beta as f32), number)) as f32);
+        let rates = self.floats(&[3], &[rate as f32, c1, c2])?;
+        let max_norm = self.floats(&[], &[self.options.max_norm.map_or(f32::INFINITY, |norm| norm as f32)])?;
+        let share = self.floats(&[], &[(1.0 / batch.inputs.len() as f64) as f32])?;
+        let parts = batch.parts(batch_size).map(|part| self.inputs(&part)).collect::<Result<Vec<_>>>()?;
+        let run = self
+            .update
+            .run(&parts, [&share, &rates, &max_norm])
+            .and_then(|(losses, norm)| Ok((losses.iter().map(float).collect::<Result<Vec<_>>>()?, float(&norm)?)));
+        if let Err(error) = &run
+            && error.is_device_fault()
+        {
+            let failure = format!("step {number} was not finished: {error}; resume from the last checkpoint");
+            self.failed = Some((Error::Unusable, failure));
+        }
+        let (losses, norm) = run?;
+        self.step = number;
+        let loss = (losses.iter().copied().map(f64::from).sum::<f64>() / losses.len() as f64) as f32;
+        let step = Step { step: number, loss, norm, rate };
+        if !(step.loss.is_finite() && step.norm.is_finite()) {
+            return Err(self.not_finite(step)?);
+        }
+        Ok(step)
+    }
+
+    /// The mean cross entropy of the tokens of a batch of any number of windows, computed `batch_size` at a time.
+    ///
+    /// # Errors
+    /// As [`Trainer::step`].
+    pub fn evaluate(&mut self, batch: &Batch) -> Result<f64> {
+        self.check_usable()?;
+        self.check_length(batch.length())?;
+        let mut sum = 0.0;
+        for part in batch.parts(self.options.batch_size) {
+            let inputs = self.inputs(&part)?;
+            let loss = float(&self.evaluation.run(&inputs.iter().collect::<Vec<_>>())?[0])?;
+            sum += f64::from(loss) * part.rows as f64;
+        }
+        Ok(sum / batch.rows as f64)
+    }
+
+    /// The state after the steps so far.
+    ///
+    /// # Errors
+    /// `NotFinite` for a number that is not finite, and after a step that failed with it; `Unusable` after a device
+    /// fault in a step; or a device fault.
+    pub fn checkpoint(&self) -> Result<Checkpoint> {
+        self.check_usable()?;
+        let (step, config, options) = (self.step, self.config.clone(), self.options.clone());
+        let names = self.state_names().zip(self.update.program().states());
+        let tensor = |(name, array): (String, Array)| {
+            let (shape, bytes) = (array.shape().to_vec(), array.read()?);
+            if !is_finite(&bytes) {
+                return Err(Error::NotFinite(format!("step {step}: {name} is not finite{ADVICE}")));
+            }
+            Ok(Tensor { name, shape, bytes })
+        };
+        Ok(Checkpoint { step, config, options, data: None, tensors: names.map(tensor).collect::<Result<_>>()? })
+    }
+
+    /// The SHA-256 of every parameter and moment by name.
+    ///
+    /// # Errors
+    /// As [`Trainer::checkpoint`].
+    pub fn hashes(&self) -> Result<BTreeMap<String, String>> {
+        Ok(self.checkpoint()?.hashes())
+    }
+
+    /// The model's sizes.
+    pub fn config(&self) -> &TransformerConfig {
+        &self.config
+    }
+
+    /// The settings.
+    pub fn options(&self) -> &TrainOptions {
+        &self.options
+    }
+
+    /// Names and shapes of the parameters.
+    pub fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
+    /// Steps done.
+    pub fn steps_done(&self) -> u64 {
+        self.step
+    }
+
+    fn state_names(&self) -> impl Iterator<Item = String> {
+        ["", "m.", "v."].into_iter().flat_map(|kind| self.parameters.iter().map(move |of| format!("{kind}{}", of.name)))
+    }
+
+    fn check_usable(&self) -> Result<()> {
+        self.failed.as_ref().map_or(Ok(()), |(kind, failure)| Err(kind(failure.clone())))
+    }
+
+    pub(super) fn check_length(&self, length: usize) -> Result<()> {
+        let most = self.config.max_seq_len;
+        if length == 0 || length > most {
+            let problem = format!("a sequence has {length} tokens, expected 1 to max_seq_len, {most}");
+            return Err(Error::InvalidArgument(problem));
+        }
+        Ok(())
+    }
+
+    /// The error of a step whose loss or norm is not finite.
+    fn not_finite(&mut self, step: Step) -> Result<Error> {
+        let Step { step, loss, norm, .. } = step;
+        let mut first = String::new();
+        // The mean gradient is the first that a gradient changes; the parameter was changed by it.
+        let count = self.parameters.len();
+        for (array, parameter) in self.update.program().states()[count..2 * count].iter().zip(&self.parameters) {
+            if !is_finite(&array.read()?) {
+                first = format!("; the first gradient that is not finite is that of {}", parameter.name);
+                break;
+            }
+        }
+        let failure = format!("step {step}: the loss is {loss} and the norm of the gradients {norm}{first}{ADVICE}");
+        self.failed = Some((Error::NotFinite, failure.clone()));
+        Ok(Error::NotFinite(failure))
+    }
+
+    fn floats(&self, shape: &[usize], numbers: &[f32]) -> Result<Array> {
+        self.engine.upload(DType::F32, shape, bytemuck::cast_slice(numbers))
+    }
+
+    fn indices(&self, numbers: &[u32]) -> Result<Array> {
+        self.engine.upload(DType::U32, &[numbers.len()], bytemuck::cast_slice(numbers))
+    }
+
+    /// Tokens, positions and boundaries of sequences of one length; the last two go to the device once.
+    pub(super) fn read(&mut self, rows: usize, tokens: &[u32]) -> Result<[Array; 3]> {
+        let length = tokens.len() / rows.max(1);
+        if !self.sequences.contains_key(&[rows, length]) {
+            let positions: Vec<u32> = (0..rows).flat_map(|_| 0..length as u32).collect();
+            let offsets: Vec<u32> = (0..=rows).map(|row| (row * length) as u32).collect();
+            let made = [self.indices(&positions)?, self.indices(&offsets)?];
+            self.sequences.insert([rows, length], made);
+        }
+        let [positions, offsets] = self.sequences[&[rows, length]].clone();
+        Ok([self.indices(tokens)?, positions, offsets])
+    }
+
+    fn inputs(&mut self, batch: &Batch) -> Result<[Array; 4]> {
+        let [tokens, positions, offsets] = self.read(batch.rows, &batch.inputs)?;
+        Ok([tokens, positions, offsets, self.indices(&batch.targets)?])
+    }
+}
+
+/// The tensors of a checkpoint on a device, in the order of the states.
+fn uploaded(engine: &Arc<Engine>, parameters: &[Parameter], tensors: Vec<Tensor>) -> Result<Vec<Array>> {
+    let mut known: HashMap<String, Tensor> = tensors.into_iter().map(|tensor| (tensor.name.clone(), tensor)).collect();
+    let mut arrays = Vec::with_capacity(3 * parameters.len());
+    for kind in ["", "m.", "v."] {
+        for parameter in parameters {
+            let name = format!("{kind}{}", parameter.name);
+            let Some(tensor) = known.remove(&name).filter(|tensor| tensor.shape == parameter.shape) else {
+                let shape = &parameter.shape;
+                return Err(Error::InvalidArgument(format!("the checkpoint has no {name} of shape {shape:?}")));
+            };
+            arrays.push(engine.upload(DType::F32, &tensor.shape, &tensor.bytes)?);
+        }
+    }
+    match known.into_keys().min() {
+        Some(name) => Err(Error::InvalidArgument(format!("the checkpoint has {name}, which its model has not"))),
+        None => Ok(arrays),
+    }
+}
+
+const ADVICE: &str = "; resume from the last checkpoint with a smaller learning_rate, or with max_norm";
+
+fn is_finite(bytes: &[u8]) -> bool {
+    bytes.as_chunks::<4>().0.iter().all(|bytes| f32::from_le_bytes(*bytes).is_finite())
+}
+
+/// The only element of an array.
+fn float(array: &Array) -> Result<f32> {
+    let bytes = array.read()?;
+    Ok(bytemuck::pod_read_unaligned(&bytes))
+}

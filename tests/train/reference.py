@@ -1,0 +1,150 @@
+"""The transformer of grilly.train in float64 with NumPy alone: loss, gradients by name, and steps of Adam."""
+
+from __future__ import annotations
+
+import numpy as np
+
+EPS = 1e-5
+ROOT = np.sqrt(2 / np.pi)
+
+Numbers = dict[str, np.ndarray]
+
+
+def parameters(tensors: dict[str, np.ndarray]) -> Numbers:
+    """The parameters of a trainer's tensors, without the moments."""
+    return {name: np.array(x, np.float64) for name, x in tensors.items() if not name.startswith(("m.", "v."))}
+
+
+def normalised(x):
+    centred = x - x.mean(-1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + EPS)
+
+
+def by_normalised(g, x):
+    """The gradient of `normalised` in x."""
+    centred = x - x.mean(-1, keepdims=True)
+    divisor = np.sqrt((centred**2).mean(-1, keepdims=True) + EPS)
+    u = centred / divisor
+    return (g - g.mean(-1, keepdims=True) - u * (g * u).mean(-1, keepdims=True)) / divisor
+
+
+def gelu(x):
+    return x * (1 + np.tanh(ROOT * (x + 0.044715 * x**3))) / 2
+
+
+def by_gelu(g, x):
+    inner = np.tanh(ROOT * (x + 0.044715 * x**3))
+    return g * ((1 + inner) / 2 + x * (1 - inner**2) * ROOT * (1 + 3 * 0.044715 * x**2) / 2)
+
+
+def split(x, heads):
+    """(B, L, D) as (B, heads, L, D / heads)."""
+    rows, length, columns = x.shape
+    return x.reshape(rows, length, heads, columns // heads).transpose(0, 2, 1, 3)
+
+
+def joined(x):
+    rows, heads, length, columns = x.shape
+    return x.transpose(0, 2, 1, 3).reshape(rows, length, heads * columns)
+
+
+class Reference:
+    """Loss and gradients of one batch of windows, `(B, L + 1)`."""
+
+    def __init__(self, p: Numbers, tokens: np.ndarray, heads: int) -> None:
+        self.p, self.heads = p, heads
+        self.layers = len({name.split(".")[1] for name in p if name.startswith("layers.")})
+        self.inputs, self.targets = np.asarray(tokens)[:, :-1], np.asarray(tokens)[:, 1:]
+        self.output = "output.weight" if "output.weight" in p else "embedding.weight"
+        self.kept: dict[str, np.ndarray] = {}
+        self.loss = self._forward()
+
+    def _norm(self, name: str, x):
+        self.kept[name] = x
+        return normalised(x) * self.p[f"{name}.weight"] + self.p[f"{name}.bias"]
+
+    def _linear(self, name: str, x):
+        self.kept[name] = x
+        return x @ self.p[f"{name}.weight"].T + self.p[f"{name}.bias"]
+
+    def _forward(self) -> float:
+        length = self.inputs.shape[1]
+        x = self.p["embedding.weight"][self.inputs] + self.p["positions.weight"][:length]
+        hidden = np.triu(np.full((length, length), -np.inf), 1)
+        for layer in range(self.layers):
+            at = f"layers.{layer}."
+            qkv = self._linear(at + "attention.query_key_value", self._norm(at + "attention_norm", x))
+            q, k, v = (split(part, self.heads) for part in np.split(qkv, 3, -1))
+            scores = q @ k.transpose(0, 1, 3, 2) / np.sqrt(q.shape[-1]) + hidden
+            weights = np.exp(scores - scores.max(-1, keepdims=True))
+            weights /= weights.sum(-1, keepdims=True)
+            self.kept |= {at + "q": q, at + "k": k, at + "v": v, at + "weights": weights}
+            x = x + self._linear(at + "attention.output", joined(weights @ v))
+            wide = self._linear(at + "feed_forward.in", self._norm(at + "feed_forward_norm", x))
+            self.kept[at + "wide"] = wide
+            x = x + self._linear(at + "feed_forward.out", gelu(wide))
+        self.last = self._norm("final_norm", x)
+        logits = self.last @ self.p[self.output].T
+        logits -= logits.max(-1, keepdims=True)
+        self.probabilities = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+        chosen = np.take_along_axis(self.probabilities, self.targets[..., None], -1)
+        return float(-np.log(chosen).mean())
+
+    def gradients(self) -> Numbers:
+        found = {name: np.zeros_like(x) for name, x in self.p.items()}
+
+        def linear(name, g):
+            x = self.kept[name]
+            found[f"{name}.weight"] += np.einsum("bln,blk->nk", g, x)
+            found[f"{name}.bias"] += g.sum((0, 1))
+            return g @ self.p[f"{name}.weight"]
+
+        def norm(name, g):
+            x = self.kept[name]
+            found[f"{name}.weight"] += (g * normalised(x)).sum((0, 1))
+            found[f"{name}.bias"] += g.sum((0, 1))
+            return by_normalised(g * self.p[f"{name}.weight"], x)
+
+        g = self.probabilities.copy()
+        np.put_along_axis(g, self.targets[..., None], np.take_along_axis(g, self.targets[..., None], -1) - 1, -1)
+        g /= self.targets.size
+        found[self.output] += np.einsum("blv,bld->vd", g, self.last)
+        g = norm("final_norm", g @ self.p[self.output])
+        for layer in reversed(range(self.layers)):
+            at = f"layers.{layer}."
+            wide = by_gelu(linear(at + "feed_forward.out", g), self.kept[at + "wide"])
+            g = g + norm(at + "feed_forward_norm", linear(at + "feed_forward.in", wide))
+            mixed = split(linear(at + "attention.output", g), self.heads)
+            q, k, v, weights = (self.kept[at + name] for name in ("q", "k", "v", "weights"))
+            by_weights = mixed @ v.transpose(0, 1, 3, 2)
+            by_scores = weights * (by_weights - (by_weights * weights).sum(-1, keepdims=True)) / np.sqrt(q.shape[-1])
+            parts = by_scores @ k, by_scores.transpose(0, 1, 3, 2) @ q, weights.transpose(0, 1, 3, 2) @ mixed
+            by_qkv = np.concatenate([joined(part) for part in parts], -1)
+            g = g + norm(at + "attention_norm", linear(at + "attention.query_key_value", by_qkv))
+        np.add.at(found["embedding.weight"], self.inputs, g)
+        found["positions.weight"][: g.shape[1]] += g.sum(0)
+        return found
+
+
+class Adam:
+    """Adam in float64 on parameters by name, with the gradients scaled to a norm of at most `max_norm`."""
+
+    def __init__(self, p: Numbers, rate: float, betas=(0.9, 0.999), eps=1e-8, decay=0.0, max_norm=None) -> None:
+        self.p, self.rate, self.betas, self.eps, self.decay, self.max_norm = p, rate, betas, eps, decay, max_norm
+        self.m, self.v = ({name: np.zeros_like(x) for name, x in p.items()} for _ in "mv")
+        self.steps = 0
+
+    def step(self, gradients: Numbers, factor: float = 1.0) -> float:
+        """Updates the parameters and returns the norm of the gradients."""
+        self.steps += 1
+        norm = float(np.sqrt(sum((g**2).sum() for g in gradients.values())))
+        scale = 1.0 if self.max_norm is None else min(1.0, self.max_norm / (norm + 1e-6))
+        c1, c2 = (1 - beta**self.steps for beta in self.betas)
+        for name, g in gradients.items():
+            g = g * scale
+            m, v = self.m[name], self.v[name]
+            m += (1 - self.betas[0]) * (g - m)
+            v += (1 - self.betas[1]) * (g**2 - v)
+            update = (m / c1) / (np.sqrt(v / c2) + self.eps) + self.decay * self.p[name]
+            self.p[name] -= self.rate * factor * update
+        return norm

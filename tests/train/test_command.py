@@ -1,0 +1,67 @@
+"""`python -m grilly train`, in processes of its own."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from grilly.__main__ import main
+from grilly.train import Trainer
+from train.test_training import TEXT
+
+ARGUMENTS = ["--device", "cpu", "--batch-size", "2", "--learning-rate", "0.001"]
+
+
+@pytest.fixture
+def data(tmp_path):
+    path = tmp_path / "text"
+    path.write_bytes(TEXT * 3)
+    return path
+
+
+def test_it_trains_and_resumes(data, tmp_path, capsys):
+    out = tmp_path / "run"
+    arguments = ["train", "--config", "tiny", "--data", str(data), "--out", str(out), *ARGUMENTS]
+    schedule = ["--schedule", '{"kind": "linear", "warmup": 2}']
+    assert main([*arguments, "--steps", "2", *schedule]) == 0
+    printed = capsys.readouterr().out
+    assert "3,323,392 parameters, steps 0 to 2" in printed
+    assert re.search(r"done: step 2, held-out loss \d\.\d{4} nats", printed)
+    assert main(arguments) == 1
+    assert "has a checkpoint of step 2; resume it" in capsys.readouterr().err
+    resume = ["train", "--data", str(data), "--out", str(out), "--device", "cpu", "--resume"]
+    assert main([*resume, "--seed", "3"]) == 1
+    assert "--resume takes the settings of the checkpoint" in capsys.readouterr().err
+    assert main([*resume, "--steps", "3"]) == 0
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    assert [(line["step"], line["rate"]) for line in lines] == [(1, 0.0005), (2, 0.001), (3, 0.001)]
+
+
+def test_a_file_that_is_missing(tmp_path, capsys):
+    assert main(["train", "--data", str(tmp_path / "none"), "--out", str(tmp_path / "run")]) == 1
+    assert "none" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals")
+def test_ctrl_c_saves_and_stops(data, tmp_path):
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "grilly", "train", "--data", str(data), "--out", str(out), *ARGUMENTS]
+    process = subprocess.Popen(
+        [*command, "--steps", "1000000"], stderr=subprocess.PIPE, text=True, env=os.environ | {"GRILLY_DEBUG": "0"}
+    )
+    metrics = out / "metrics.jsonl"
+    end = time.monotonic() + 60
+    while not (metrics.exists() and metrics.read_text()) and time.monotonic() < end:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    stopped = re.search(r"stopped after step (\d+), which has a checkpoint", errors)
+    steps = len(metrics.read_text().splitlines())
+    assert stopped and int(stopped[1]) == steps == Trainer.load(out, device="cpu").steps_done

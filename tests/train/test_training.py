@@ -1,0 +1,270 @@
+"""Training against the same model in float64, and its bits against themselves."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import grilly
+from grilly.errors import (
+    CheckpointError,
+    GrillyError,
+    IndexOutOfRangeError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    NotFiniteError,
+)
+from grilly.train import Trainer, TransformerConfig
+from train.reference import Adam, Reference, parameters
+
+CONFIG = TransformerConfig(vocab_size=61, d_model=32, num_layers=2, num_heads=2, ffn_dim=48, max_seq_len=12)
+BYTES = TransformerConfig(vocab_size=128, d_model=16, num_layers=1, num_heads=2, ffn_dim=32, max_seq_len=8)
+TEXT = bytes((7 * i * i + 3 * i) % 128 for i in range(600))
+
+
+def windows(step: int, rows: int = 3, length: int = 12) -> np.ndarray:
+    # A power law, so that some tokens occur often and most not at all.
+    return (61 * np.random.default_rng(step).random((rows, length + 1)) ** 3).astype(np.int64)
+
+
+def test_the_reference_has_its_own_gradients():
+    numbers = np.random.default_rng(0)
+    p = {
+        name: x + 0.3 * numbers.normal(size=x.shape)
+        for name, x in parameters(Trainer(CONFIG, device="cpu").tensors()).items()
+    }
+    gradients = Reference(p, windows(0), CONFIG.num_heads).gradients()
+    for _ in range(64):
+        direction = {name: numbers.normal(size=x.shape) for name, x in p.items()}
+        expected = sum(float((gradients[name] * direction[name]).sum()) for name in p)
+
+        def loss(step, direction=direction):
+            return Reference({name: x + step * direction[name] for name, x in p.items()}, windows(0), 2).loss
+
+        found = (loss(1e-5) - loss(-1e-5)) / 2e-5
+        # The difference's own error: its third derivative times 1e-10 / 6, and rounding of the losses over 2e-5.
+        assert abs(found - expected) <= 1e-5 * max(abs(expected), 1), (found, expected)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_gradients_are_those_of_float64(device, tied):
+    config = TransformerConfig(**{**CONFIG.__dict__, "tied_output": tied})
+    # A mean that forgets everything is the gradient itself.
+    trainer = Trainer(config, device=device, batch_size=3, betas=(0.0, 0.999))
+    before = parameters(trainer.tensors())
+    step = trainer.step(windows(0))
+    reference = Reference(before, windows(0), config.num_heads)
+    assert abs(step.loss - reference.loss) <= 2e-6 * reference.loss
+    expected, found = reference.gradients(), trainer.tensors()
+    for name, gradient in expected.items():
+        error = np.linalg.norm(found[f"m.{name}"] - gradient)
+        assert error <= 1e-5 * np.linalg.norm(gradient) + 1e-7, (name, error, np.linalg.norm(gradient))
+    norm = np.sqrt(sum((g**2).sum() for g in expected.values()))
+    assert abs(step.norm - norm) <= 1e-5 * norm
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_steps_are_those_of_float64(device, accumulate):
+    schedule = {"kind": "linear", "warmup": 4}
+    options = {"batch_size": 4 // accumulate, "accumulate": accumulate, "learning_rate": 3e-3, "max_norm": 1.7}
+    trainer = Trainer(CONFIG, device=device, schedule=schedule, weight_decay=0.1, **options)
+    p = parameters(trainer.tensors())
+    adam = Adam(p, 3e-3, decay=0.1, max_norm=1.7)
+    norms = []
+    for number in range(20):
+        tokens = windows(number % 3, rows=4)
+        reference = Reference(p, tokens, CONFIG.num_heads)
+        factor = min(1.0, (number + 1) / 4)
+        norm = adam.step(reference.gradients(), factor)
+        step = trainer.step(tokens)
+        norms.append(norm)
+        assert (step.step, step.rate) == (number + 1, 3e-3 * factor)
+        # Adam divides a gradient by its own size, so a relative error of 1e-6 (measured above) is one of the update; the
+        # updates change losses by less than 2 and norms by less than half.
+        assert abs(step.loss - reference.loss) <= 2e-5, number
+        assert abs(step.norm - norm) <= 2e-5 * norm, number
+    # Both sides of the largest norm were seen.
+    assert min(norms) < 1.7 < max(norms)
+    assert reference.loss < 3.0 and trainer.steps_done == 20
+    assert abs(trainer.evaluate(windows(0)) - Reference(p, windows(0), CONFIG.num_heads).loss) <= 2e-5
+
+
+def test_a_step_moves_its_tokens_and_a_few_numbers_alone(vulkan):
+    trainer = Trainer(CONFIG, device=vulkan, batch_size=3)
+    trainer.step(windows(0))
+    before = grilly.stats()
+    for number in range(1, 4):
+        trainer.step(windows(number))
+    after = grilly.stats()
+    # Tokens and targets; three rates, the share and the largest norm.
+    assert after["bytes_up"] - before["bytes_up"] == 3 * 4 * (2 * 3 * 12 + 3 + 1 + 1)
+    assert after["bytes_down"] - before["bytes_down"] == 3 * 4 * 2
+
+
+def trained(folder, device="cpu", steps=7, **options) -> Trainer:
+    options = {"batch_size": 4, "learning_rate": 0.01, "checkpoint_steps": 3, "seed": 5, **options}
+    return Trainer(BYTES, TEXT, folder, device=device, steps=steps, **options)
+
+
+def test_every_bit_repeats(device, tmp_path):
+    first = trained(tmp_path / "first", device)
+    steps = list(first.run())
+    hashes = first.hashes()
+    assert [step.checkpoint for step in steps] == [False, False, True, False, False, True, True]
+    # Another run, one that stopped and was resumed, and one in another process.
+    again = trained(tmp_path / "again", device)
+    assert [step._replace(seconds=None) for step in again.run()] == [step._replace(seconds=None) for step in steps]
+    assert again.hashes() == hashes
+    stopped = trained(tmp_path / "stopped", device)
+    for step in stopped.run():
+        if step.step == 5:
+            break
+    del stopped
+    resumed = Trainer.resume(TEXT, tmp_path / "stopped", device=device)
+    assert resumed.steps_done == 3
+    assert [step.loss for step in resumed.run()] == [step.loss for step in steps[3:]]
+    assert resumed.hashes() == hashes
+    lines = [json.loads(line) for line in (tmp_path / "stopped" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == list(range(1, 8)) and lines[3]["loss"] == steps[3].loss
+    code = (
+        "import json, sys; sys.path.insert(0, sys.argv[1]); from train.test_training import trained;"
+        "trainer = trained(*sys.argv[2:]); list(trainer.run()); print(json.dumps(trainer.hashes()))"
+    )
+    command = [sys.executable, "-c", code, Path(__file__).parent.parent, tmp_path / "other", device]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"GRILLY_DEBUG": "0"})
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == hashes
+    other = trained(tmp_path / "seed", device, seed=6)
+    assert other.hashes() != Trainer.load(tmp_path / "first", device=device).hashes() == hashes
+
+
+def test_more_steps_and_fewer_checkpoints(tmp_path):
+    list(trained(tmp_path, steps=4, checkpoint_steps=1, keep=2).run())
+    assert sorted(path.name for path in tmp_path.glob("*.json")) == ["step-00000003.json", "step-00000004.json"]
+    longer = Trainer.resume(TEXT, tmp_path, steps=6, device="cpu")
+    assert [step.step for step in longer.run()] == [5, 6] and longer.steps == 6
+    straight = trained(tmp_path / "straight", steps=6, checkpoint_steps=1)
+    list(straight.run())
+    assert straight.hashes() == longer.hashes()
+
+
+def test_the_part_held_out_is_evaluated(tmp_path):
+    trainer = trained(tmp_path, steps=4, evaluate_steps=2)
+    steps = list(trainer.run())
+    assert [step.held_out_loss is not None for step in steps] == [False, True, False, True]
+    held = np.frombuffer(TEXT[540:], np.uint8)
+    rows = [held[8 * i : 8 * i + 9].tolist() for i in range(7)]
+    p = parameters(trainer.tensors())
+    expected = np.mean([Reference(p, np.array([row]), 2).loss for row in rows])
+    assert abs(steps[-1].held_out_loss - expected) <= 1e-5 and trainer.held_out_loss() == steps[-1].held_out_loss
+    assert trained(tmp_path / "none", held_out=0.0).held_out_loss() is None
+
+
+def test_what_is_generated(device):
+    trainer = Trainer(CONFIG, device=device, batch_size=3, learning_rate=0.01)
+    for _ in range(30):
+        trainer.step(windows(0))
+    p = parameters(trainer.tensors())
+    prompt = windows(0)[0, :5].tolist()
+    found = trainer.generate(prompt, 12, temperature=0)
+    tokens = list(prompt)
+    for token in found:
+        seen = np.array([tokens[-12:] + [0]])
+        probabilities = Reference(p, seen, 2).probabilities[0, -1]
+        # The most probable token but for float32's rounding.
+        assert probabilities[token] >= probabilities.max() * (1 - 1e-4)
+        tokens.append(token)
+    assert found[:8] == windows(0)[0, 5:].tolist(), "it has learned the window by heart"
+    drawn = [trainer.generate(prompt, 12, seed=seed, top_k=20, top_p=0.95, temperature=2.0) for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    for arguments, problem in [
+        (([], 3), "the prompt is empty"),
+        (([1], 3, {"temperature": -1.0}), "temperature is -1"),
+        (([1], 3, {"top_k": 0}), "top_k is 0"),
+        (([1], 3, {"top_p": 2.0}), "top_p is 2"),
+    ]:
+        given, options = arguments[:2], dict(*arguments[2:])
+        with pytest.raises(InvalidArgumentError, match=problem):
+            trainer.generate(*given, **options)
+    with pytest.raises(IndexOutOfRangeError):
+        trainer.generate([61], 1)
+
+
+def test_a_loss_that_is_not_a_number_stops(tmp_path):
+    trainer = trained(tmp_path, learning_rate=1e30, checkpoint_steps=1)
+    with pytest.raises(NotFiniteError, match=r"step 2: the loss is NaN .* that of embedding.weight; resume from"):
+        list(trainer.run())
+    for call in (trainer.save, trainer.hashes, lambda: next(trainer.run()), lambda: trainer.save(tmp_path / "other")):
+        with pytest.raises(NotFiniteError, match="step 2"):
+            call()
+    assert Trainer.load(tmp_path, device="cpu").steps_done == 1
+
+
+@pytest.mark.parametrize(
+    "error, options, problem",
+    [
+        (InvalidArgumentError, {"batch_size": 0}, "batch_size is 0, expected at least 1"),
+        (InvalidArgumentError, {"batch": 3}, "options: unknown field `batch`"),
+        (InvalidArgumentError, {"batch_size": 1000}, "a batch has 1000 windows, expected 1 to 67"),
+        (InvalidArgumentError, {"schedule": {"kind": "sine"}}, "options: unknown variant `sine`"),
+        (InvalidArgumentError, {"schedule": {"kind": "cosine", "least": 2}}, "least is 2"),
+        (InvalidArgumentError, {"held_out": 0.001}, "held_out|held-out"),
+        (InvalidTypeError, {"seed": object()}, "a setting is of type object"),
+    ],
+)
+def test_bad_settings_are_named(tmp_path, error, options, problem):
+    with pytest.raises(error, match=problem):
+        trained(tmp_path, **options)
+
+
+def test_bad_texts_and_folders_are_named(tmp_path):
+    with pytest.raises(InvalidArgumentError, match="the training part has 6 of 6 tokens, fewer than a window of 8"):
+        Trainer(BYTES, TEXT[:6], tmp_path / "short", device="cpu")
+    with pytest.raises(IndexOutOfRangeError, match="token 200 at 600 is outside the vocabulary"):
+        Trainer(BYTES, TEXT + b"\xc8", tmp_path / "byte", device="cpu")
+    with pytest.raises(InvalidArgumentError, match="text and folder belong together"):
+        Trainer(BYTES, TEXT)
+    with pytest.raises(InvalidTypeError, match="the text is of type int"):
+        Trainer(BYTES, 3, tmp_path)
+    with pytest.raises(InvalidArgumentError, match="d_model is 250"):
+        Trainer(TransformerConfig(256, 250, 1, 4, 64, 8), device="cpu")
+    with pytest.raises(InvalidArgumentError, match="depends on the number of steps"):
+        Trainer(BYTES, device="cpu", schedule={"kind": "cosine"})
+    with pytest.raises(CheckpointError, match="has no checkpoint to resume"):
+        Trainer.resume(TEXT, tmp_path / "none", device="cpu")
+    with pytest.raises(CheckpointError, match="has no checkpoint"):
+        Trainer.load(tmp_path / "none", device="cpu")
+    trainer = trained(tmp_path / "run", steps=1)
+    list(trainer.run())
+    with pytest.raises(CheckpointError, match="has a checkpoint of step 1; resume it"):
+        trained(tmp_path / "run")
+    with pytest.raises(CheckpointError, match="is a run on another text"):
+        Trainer.resume(TEXT[1:], tmp_path / "run", device="cpu")
+    stored = tmp_path / "run" / "step-00000001.safetensors"
+    stored.write_bytes(stored.read_bytes()[:-100])
+    with pytest.raises(CheckpointError, match=r"step-00000001.safetensors: is damaged.*remove .*step-00000001.json"):
+        Trainer.resume(TEXT, tmp_path / "run", device="cpu")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(GrillyError, match="file"):
+        trained(tmp_path / "file" / "inside")
+
+
+def test_bad_tokens_are_named():
+    trainer = Trainer(CONFIG, device="cpu", batch_size=2)
+    for tokens, error, problem in [
+        ([[1, 2]], InvalidArgumentError, "the batch has 1 windows, expected 2 times 1"),
+        ([[1], [2]], InvalidArgumentError, "2 tokens are no windows of 0"),
+        (np.ones((2, 20), int), InvalidArgumentError, "a sequence has 19 tokens, expected 1 to max_seq_len, 12"),
+        ([[1, 61], [1, 2]], IndexOutOfRangeError, "61"),
+        ([[61, 1], [1, 2]], IndexOutOfRangeError, "61"),
+        ([[-1, 1], [1, 2]], InvalidArgumentError, "expected integers from 0"),
+        ([1, 2], InvalidArgumentError, "expected 2 axes of integers"),
+        ([[1.5, 2], [1, 2]], InvalidArgumentError, "expected 2 axes of integers"),
+    ]:
+        with pytest.raises(error, match=problem):
+            trainer.step(tokens)
+    assert trainer.steps_done == 0
