@@ -176,6 +176,6 @@ def differences() -> list[OpCase]:
             found = [v.plain(12, 20), v.plain(12, 10), v.plain(12, 10), bounds, keys]
             return found + ([v.plain(4, 5)] if mask.get("bias") else [])
 
-        found.append(OpCase("attention", f"small-{name}", operands, given, gradient="attention_backward"))
+        found.append(OpCase("attention", f"small-{name}", operands, given))
         found.append(case(f"small-{name}", given, operands))
     return found

@@ -5,7 +5,7 @@ import pytest
 from cases import CASES
 from cases.bounds import U
 from cases.gradients import differences, is_taken, result
-from cases.reference import REFERENCES, evaluate
+from cases.reference import REFERENCES
 
 from grilly import _core
 from grilly.errors import UnsupportedError
@@ -55,8 +55,8 @@ def test_gradients_are_those_of_differences(engine, case):
         assert error <= limit, f"operand {place}: off by {error:.2e}, at most {limit:.2e}"
 
 
-#: Of each operation the first row; none of pool, whose rows a batch counts.
-FIRST = {case.op: case for case in reversed(ROWS) if case.op != "pool"}.values()
+#: Of each operation the first row; none of attention and pool, whose rows a batch counts.
+FIRST = {case.op: case for case in reversed(ROWS) if case.op not in ("attention", "pool")}.values()
 
 
 @pytest.mark.parametrize("case", FIRST, ids=lambda case: case.id)
@@ -96,8 +96,8 @@ def test_references_of_derivatives_are_those_of_differences(case):
     operands = [value.astype(np.float64) if value.dtype.kind == "f" else value for value in case.operands()]
     y = result(case.op, operands, case.attributes)
     g = np.random.default_rng(5).standard_normal(y.shape)
-    # Softmax's takes the result; of the others, the norms' lack the bias.
-    given = {"softmax": [y], "layer_norm": operands[:2]}.get(case.op, operands)
+    # Softmax's takes the result, attention's too; of the others, the norms' lack the bias.
+    given = {"softmax": [y], "layer_norm": operands[:2], "attention": [y, *operands]}.get(case.op, operands)
     expected, chosen = differences(case.op, operands, case.attributes, 0, g)
-    found = evaluate(f"{case.op}_backward", [g, *given], case.attributes).reshape(-1)[chosen]
+    found = result(f"{case.op}_backward", [g, *given], case.attributes).reshape(-1)[chosen]
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6 * max(1, np.abs(expected).max()))
