@@ -57,7 +57,7 @@ const GIVEN: [(&str, &[&str]); 5] = [
 ];
 
 /// Scratch memory that kernels write under names of its own.
-const SCRATCH: &[&str] = &["chosen", "counts_of_blocks"];
+const SCRATCH: &[&str] = &["chosen", "counts_of_blocks", "partial"];
 
 /// The op of a kernel, with all operands.
 fn op_of(kernel: &Kernel) -> Op {
