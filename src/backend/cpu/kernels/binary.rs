@@ -23,8 +23,8 @@ fn walk(step: &Step<'_>, out: &mut [f32], f: impl Fn(f32, f32) -> f32 + Copy + S
         });
         return Ok(());
     };
-    // The batch determines the size of the only axis: 0 means all elements.
-    let columns = if inner.size == 0 { out.len() } else { inner.size };
+    // The batch determines the size of the only axis: 0 means all elements, of which there may be none.
+    let columns = if inner.size == 0 { out.len().max(1) } else { inner.size };
     step.team.rows(out, columns, 1 + 4096 / columns, |first, part| {
         let rows = part.chunks_exact_mut(columns).zip(a[first * columns..].chunks_exact(columns));
         for (row, (y, a)) in rows.enumerate() {
@@ -54,6 +54,16 @@ fn start(outer: &[BroadcastAxis], mut row: usize) -> usize {
 mod tests {
     use crate::backend::cpu::testing::{Operand, archs, numbers, run};
     use crate::ops::{Binary, BinaryKind, Counts, Dim, Shape};
+
+    #[test]
+    fn a_number_goes_with_any_number_of_elements() {
+        for tokens in [0, 1, 33] {
+            let (a, shape) = (numbers(tokens, 1), Shape::vector(Dim::Tokens));
+            let operands = [Operand::Floats(shape, &a), Operand::Floats(Shape::fixed(&[]), &[2.0])];
+            let y = run(Binary::from(BinaryKind::Divide), &operands, Counts::new(tokens, 1), archs()[0]);
+            assert_eq!(y, a.iter().map(|a| a / 2.0).collect::<Vec<_>>());
+        }
+    }
 
     #[test]
     fn sums_are_those_of_ieee() {

@@ -61,7 +61,7 @@ const GIVEN: [(&str, &[&str]); 6] = [
 ];
 
 /// Scratch memory that kernels write under names of its own.
-const SCRATCH: &[&str] = &["chosen", "counts_of_blocks", "query_rows", "key_rows"];
+const SCRATCH: &[&str] = &["chosen", "counts_of_blocks", "partial", "query_rows", "key_rows"];
 
 /// The op of a kernel, with all operands.
 fn op_of(kernel: &Kernel) -> Op {
