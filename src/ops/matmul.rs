@@ -3,12 +3,13 @@
 use super::definition::{Origin, Term};
 use super::{BinaryKind, Counts, Dim, Operand, Operation, Reduce, ReduceKind, Shape, Shapes, Signature, Vjp};
 use crate::Result;
+use crate::dtype::DType;
 
 /// `y[.., m, n] = scale * sum_k a[.., m, k] b[.., k, n]`
 ///
 /// Operands: `a [.., M, K]` (`[.., K, M]` if `transpose_a`), `b [.., K, N]` (`[.., N, K]` if `transpose_b`); the
-/// leading axes are equal, or `b` has none. The sum runs over `k` in an order fixed by `(N, K)`; it is 0 if `K = 0`. A
-/// program may count an axis, such as `K` in the gradient of a weight.
+/// leading axes are equal, or `b` has none. The sum runs over `k` in an order fixed by `(N, K)`, if `transpose_a` by
+/// `(M, N, K)`; it is 0 if `K = 0`. A program may count an axis, such as `K` in the gradient of a weight.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Matmul {
@@ -68,7 +69,30 @@ impl Strided {
     }
 }
 
+/// The smallest number of terms of sums that are cut, and the smallest of a part.
+const LONG: usize = 4096;
+const PART: usize = 512;
+/// Tiles of 64 x 64 results that keep a large device busy.
+const TILES: usize = 512;
+
+/// The most parts into which sums of a matrix of results are cut.
+fn most_parts(rows: usize, columns: usize) -> usize {
+    TILES / (rows.div_ceil(64) * columns.div_ceil(64)).max(1)
+}
+
 impl Matmul {
+    /// The equal parts into which long sums of few results are cut on a GPU, where one product is `a^T b`, as in the
+    /// gradient of a weight; 1 if they are not. By the sizes of the product alone.
+    pub fn parts(&self, product: &Strided) -> usize {
+        if !self.transpose_a || product.batches() != 1 || product.depth < LONG {
+            return 1;
+        }
+        let most = most_parts(product.rows, product.columns).min(product.depth / PART);
+        let powers = (0..=most.checked_ilog2().unwrap_or(0)).rev().map(|power| 1 << power);
+        // Of whole steps of a shader.
+        powers.into_iter().find(|parts| product.depth.is_multiple_of(32 * parts)).unwrap_or(1)
+    }
+
     /// The strided product of operands that fit.
     ///
     /// # Errors
@@ -163,6 +187,20 @@ impl Operation for Matmul {
         Some(vjp)
     }
 
+    /// The sums of the parts, as many as any `K` has if the batch counts it.
+    fn scratch(&self, operands: &[&Shape], _: DType) -> Vec<Shape> {
+        let ([a, b], true) = (operands, self.transpose_a) else { return Vec::new() };
+        let ([depth, Dim::Fixed(rows)], [first, second]) = (&a.0[..], &b.0[..]) else { return Vec::new() };
+        let Dim::Fixed(columns) = (if self.transpose_b { first } else { second }) else { return Vec::new() };
+        let most = most_parts(*rows, *columns);
+        let parts = match depth {
+            Dim::Fixed(depth) if *depth < LONG => 1,
+            Dim::Fixed(depth) => most.min(depth / PART),
+            _ => most,
+        };
+        if parts > 1 { vec![Shape::fixed(&[parts, *rows, *columns])] } else { Vec::new() }
+    }
+
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         let fixed = |place: usize| Shape::fixed(&operands[place].sizes(counts));
         self.strided([&fixed(0), &fixed(1)]).map_or(0, |product| product.flops())
@@ -173,6 +211,27 @@ impl Operation for Matmul {
 mod tests {
     use super::*;
     use crate::ops::Op;
+
+    #[test]
+    fn long_sums_of_few_results_are_cut() {
+        let transposed = Matmul { transpose_a: true, ..Matmul::default() };
+        let parts = |op: &Matmul, a: &[usize], b: &[usize]| {
+            let (a, b) = (Shape::fixed(a), Shape::fixed(b));
+            let parts = op.parts(&op.strided([&a, &b]).unwrap());
+            let room = op.scratch(&[&a, &b], DType::F32).first().map_or(1, |shape| shape.sizes(Counts::default())[0]);
+            assert!(parts <= room, "{parts} parts in the room of {room}");
+            parts
+        };
+        assert_eq!(parts(&transposed, &[4096, 256], &[4096, 256]), 8);
+        assert_eq!(parts(&transposed, &[4096, 1024], &[4096, 1024]), 2);
+        assert_eq!(parts(&transposed, &[16384, 768], &[16384, 3072]), 1);
+        assert_eq!(parts(&transposed, &[4128, 64], &[4128, 64]), 1);
+        assert_eq!(parts(&transposed, &[4095, 64], &[4095, 64]), 1);
+        assert_eq!(parts(&transposed, &[2, 8192, 64], &[2, 8192, 64]), 1);
+        assert_eq!(parts(&Matmul::default(), &[64, 8192], &[8192, 64]), 1);
+        let counted = Shape::matrix(Dim::Tokens, 256);
+        assert_eq!(transposed.scratch(&[&counted, &counted], DType::F32), [Shape::fixed(&[32, 256, 256])]);
+    }
 
     #[test]
     fn shapes_that_do_not_fit_are_named() {

@@ -132,6 +132,9 @@ def cases() -> list[OpCase]:
         ),
         OpCase("matmul", "scale", lambda v: [v.plain(5, 33), v.plain(33, 7)], {"scale": 0.125}),
         OpCase("matmul", "batch", lambda v: [v.plain(2, 3, 17, 33), v.plain(2, 3, 33, 15)]),
+        # Cut in eight, and not cut.
+        OpCase("matmul", "long-TN", lambda v: [v.plain(4608, 33), v.plain(4608, 52)], {"transpose_a": True}),
+        OpCase("matmul", "longer-TN", lambda v: [v.plain(4609, 33), v.plain(4609, 52)], {"transpose_a": True}),
         OpCase("matmul", "batch-TN", lambda v: [v.plain(3, 33, 17), v.plain(3, 33, 15)], {"transpose_a": True}),
         OpCase("matmul", "batch-NT", lambda v: [v.plain(3, 17, 33), v.plain(3, 15, 33)], {"transpose_b": True}),
         OpCase("matmul", "shared-b", lambda v: [v.plain(2, 3, 17, 33), v.plain(33, 15)]),

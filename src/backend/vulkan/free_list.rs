@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::raw::Buffer;
 
-/// Buffers of at least this size are dedicated allocations, which cost milliseconds in the driver: they are retained
-/// for the next result of their size.
-const LARGE: u64 = 64 << 20;
+/// Buffers of at least this size are retained for the next result of their size: the memory that holds them, 64 MiB or
+/// more at once, takes a driver from a quarter of a millisecond to several, and a step of training needs as much anew.
+const LARGE: u64 = 1 << 20;
 
 /// Buffers that will not be read again, by size. The least recently used is reused first, as it is the least likely to
 /// cause a hazard.

@@ -1,11 +1,12 @@
-//! Dispatches of `matmul`, and of `attention_scores`, which is the same product with other strides: one.
+//! Dispatches of `matmul`, and of `attention_scores`, which is the same product with other strides.
 
 use super::linear::{Tile, splits};
+use super::reduce::sum_of_parts;
 use crate::Result;
 use crate::backend::vulkan::generated::matmul::{Constants, KERNEL, Push};
 use crate::backend::vulkan::generated::matmul_split;
 use crate::backend::vulkan::kernel::Extent;
-use crate::backend::vulkan::lowering::Lowering;
+use crate::backend::vulkan::lowering::{Build, Given, Lowering};
 use crate::ops::{AttentionScores, Dim, Matmul, Strided};
 
 /// Fewer tiles of 128 x 128 than this leave a large device idle: then tiles are smaller. The result is the same bit for
@@ -35,19 +36,29 @@ impl Load {
     }
 }
 
-/// `matmul`
+/// `matmul`: one dispatch, or the parts of long sums and their sum.
 pub fn matmul(to: &mut Lowering<'_>, op: &Matmul) -> Result<()> {
-    products(to, &op.strided([to.shape(0), to.shape(1)])?)
+    let product = op.strided([to.shape(0), to.shape(1)])?;
+    let parts = op.parts(&product);
+    if parts == 1 || to.replaced(&KERNEL).is_some() {
+        return products(to, &product, "", &[]);
+    }
+    let sums = to.scratch(0)?;
+    let depth = product.depth / parts;
+    let apart = |[row, term, ..]: [usize; 4]| [row, term, depth * term, 0];
+    let each = Strided { depth, outer: parts, a: apart(product.a), b: apart(product.b), ..product };
+    products(to, &each, "parts", &[("y", sums)])?;
+    sum_of_parts(to, sums, parts, product.rows * product.columns)
 }
 
 /// `attention_scores`
 pub fn attention_scores(to: &mut Lowering<'_>, op: &AttentionScores) -> Result<()> {
     let product = op.strided(&[to.shape(0), to.shape(1)])?;
-    products(to, &product)
+    products(to, &product, "", &[])
 }
 
-/// Adds a dispatch for all products of a node.
-fn products(to: &mut Lowering<'_>, product: &Strided) -> Result<()> {
+/// Adds a dispatch for all products of a node, or of a part of it.
+fn products(to: &mut Lowering<'_>, product: &Strided, part: &str, given: &[Given]) -> Result<()> {
     let [a_load, b_load] = [product.a, product.b].map(|strides| Load::of(strides, product.depth) as u32);
     let [a_row, a_k, a_outer, a_inner] = product.a.map(|step| step as u32);
     let [b_column, b_k, b_outer, b_inner] = product.b.map(|step| step as u32);
@@ -78,10 +89,12 @@ fn products(to: &mut Lowering<'_>, product: &Strided) -> Result<()> {
         let rows = Dim::Fixed(product.rows * product.batches());
         let Tile { tile_m, tile_n, whole, subgroups, .. } = Tile::split(rows, n, 1, push.k, to.capabilities);
         let constants = matmul_split::Constants { tile_m, tile_n, whole, a_load, b_load, subgroups };
-        return to.dispatch(push, constants, grid(tile_m, tile_n));
+        let build = Build::new(to.select(&matmul_split::KERNEL)?, push, constants);
+        return to.add(build, part, given, grid(tile_m, tile_n));
     }
     let (tile_m, tile_n, tile_k) = tiles(product);
-    to.dispatch(push, Constants { tile_m, tile_n, tile_k, a_load, b_load }, grid(tile_m, tile_n))
+    let build = Build::new(to.select(&KERNEL)?, push, Constants { tile_m, tile_n, tile_k, a_load, b_load });
+    to.add(build, part, given, grid(tile_m, tile_n))
 }
 
 /// Rows, columns and terms of a tile.

@@ -4,9 +4,11 @@ use super::rows::spread;
 use crate::Result;
 use crate::backend::vulkan::generated::reduce::{Constants, KERNEL, Push};
 use crate::backend::vulkan::generated::reduce_quads;
+use crate::backend::vulkan::kernel::Range;
 use crate::backend::vulkan::lowering::{Build, Lowering};
-use crate::ops::Reduce;
+use crate::dtype::DType;
 use crate::ops::reduce::Stage;
+use crate::ops::{Reduce, ReduceKind};
 
 /// Invocations of a workgroup along neighbouring columns, and invocations that share a column: determined by the shape
 /// alone. With quads, a column is four elements wide.
@@ -51,4 +53,18 @@ pub fn reduce(to: &mut Lowering<'_>, op: &Reduce) -> Result<()> {
     let constants = Constants { lanes, columns, kind: op.kind as u32, weighted, stage, planes };
     let variant = to.select(if quads { &reduce_quads::KERNEL } else { &KERNEL })?;
     to.add(Build::new(variant, push, constants), "", &[], spread(groups))
+}
+
+/// Adds the sum of `parts` arrays of as many elements, which follow one another in `x`, in this order.
+pub(super) fn sum_of_parts(to: &mut Lowering<'_>, x: Range, parts: usize, elements: usize) -> Result<()> {
+    let quads = elements.is_multiple_of(4);
+    let inner = if quads { elements / 4 } else { elements };
+    let columns = inner.next_power_of_two().min(256);
+    let n = parts as u32;
+    let push = Push { outer: 1, n, inner: inner as u32, chunk: n, chunks: 1, all: n, part: n };
+    let kind = ReduceKind::Sum as u32;
+    let constants = Constants { lanes: 1, columns: columns as u32, kind, weighted: false, stage: 0, planes: 1 };
+    let kernel = if quads { &reduce_quads::KERNEL } else { &KERNEL };
+    let build = Build::new(kernel.own(DType::F32, to.capabilities)?, push, constants);
+    to.add(build, "sum", &[("x", x), ("weights", x)], spread(inner.div_ceil(columns) as u64))
 }
