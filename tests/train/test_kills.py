@@ -17,7 +17,7 @@ from train.test_training import TEXT, trained
 
 #: All fifty in make test-long.
 KILLS = 50 if LONG else 4
-STEPS = 300
+STEPS = 100
 CODE = """
 import sys
 sys.path.insert(0, sys.argv[1])

@@ -30,9 +30,9 @@ mod moved;
 mod tests;
 
 use self::{
-    attention::*, attention_backward::*, attention_bias::*, attention_mask::*, attention_output::*, elementwise::*, embedding_backward::*,
-    embedding_sum::*, experts::*, linear::*, matmul::*, pool::*, quantize::*, reduce::*, rope::*, rowwise::*,
-    sort_indices::*,
+    attention::*, attention_backward::*, attention_bias::*, attention_mask::*, attention_output::*, elementwise::*,
+    embedding_backward::*, embedding_sum::*, experts::*, linear::*, matmul::*, pool::*, quantize::*, reduce::*,
+    rope::*, rowwise::*, sort_indices::*,
 };
 use super::Capabilities;
 use super::kernel::Dispatch;
