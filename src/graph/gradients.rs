@@ -16,8 +16,7 @@ impl Graph {
     ///
     /// # Errors
     /// `Unsupported` naming a node on the path whose op has no derivative, or none in an operand that depends on
-    /// `with_respect_to`; `InvalidArgument` for a gradient whose shape
-    /// differs from its value's.
+    /// `with_respect_to`; `InvalidArgument` for a gradient whose shape differs from its value's.
     ///
     /// ```
     /// use grilly::dtype::DType;

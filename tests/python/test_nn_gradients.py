@@ -47,7 +47,7 @@ def place_of(copy, path):
 
 CASES = {
     "multihead": (lambda: nn.MultiheadAttention(8, 2), multihead, [(2, 5, 8), (2, 7, 8), (2, 7, 8)], {}),
-    "causal": (lambda: nn.MultiheadAttention(8, 4), multihead, [(2, 70, 8)] * 3, {"causal": True}),
+    "causal": (lambda: nn.MultiheadAttention(8, 2), multihead, [(2, 70, 8)] * 3, {"causal": True}),
     "encoder": (lambda: nn.TransformerEncoderLayer(8, 2), encoder, [(2, 5, 8)], {}),
     "rope": (lambda: nn.TransformerEncoderLayer(8, 2, use_rope=True), encoder, [(2, 5, 8)], {}),
     "decoder": (lambda: nn.TransformerDecoderLayer(8, 2), decoder, [(2, 4, 8), (2, 5, 8)], {}),

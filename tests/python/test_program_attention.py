@@ -7,7 +7,7 @@ from cases.reference import evaluate
 from grilly.errors import UnsupportedError
 from grilly.program import Graph
 
-HEADS, WIDTH, COLUMNS = 2, 8, 16
+HEADS, WIDTH, COLUMNS = 4, 4, 16
 GIVEN = {"heads": HEADS, "kv_heads": HEADS, "head_dim": WIDTH, "scale": WIDTH**-0.5, "causal": True}
 PACKED = GIVEN | {"q_column": 0, "k_column": COLUMNS, "v_column": 2 * COLUMNS}
 

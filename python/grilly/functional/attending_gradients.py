@@ -11,6 +11,8 @@ from grilly.functional.attention_parts import operands_by_heads
 from grilly.functional.dispatch import Operand, Result, evaluate, floats
 from grilly.functional.kept import offsets
 
+__all__ = ["attend_by_heads_backward"]
+
 
 def attend_by_heads_backward(
     name: str,
@@ -22,9 +24,27 @@ def attend_by_heads_backward(
     causal: bool = False,
     rope: tuple[float, float] | None = None,
 ) -> tuple[Result, Result, Result]:
-    """The gradients of `attend_by_heads` without a mask in queries, keys and values, in the shapes of these.
+    """The gradients of attention head by head, as layers run it without a mask, in queries, keys and values.
 
-    `grad_output` has the elements of the output.
+    Args:
+        name: The layer, for errors.
+        grad_output: Gradient with respect to the output, which has as many elements: `(B, Sq, H * D)`.
+        operands: Queries `(B, Sq, H * D)`, keys and values `(B, Sk, G * D)`; `G` divides `H`. Or with an axis of heads.
+        num_heads: `H`; default as in the queries, which then have 4 axes.
+        head_dim: `D`; default likewise.
+        causal: Whether keys after the query's position are hidden; default False.
+        rope: Base and scaling of the rotation of queries and keys by their positions; default none.
+
+    Raises:
+        InvalidArgumentError: Incompatible shapes.
+
+    Source: the derivative of `functional.attention`; Dao, FlashAttention-2 (2023).
+
+    Example:
+        >>> from grilly.functional.attending_gradients import attend_by_heads_backward
+        >>> x, one = [[[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]], [[[1.0, 1.0, 1.0, 1.0]]]
+        >>> attend_by_heads_backward("example", x, (x, one, one), 1, 4)[2].tolist()
+        [[[6.0, 8.0, 10.0, 12.0]]]
     """
     (q, k, v), first, second = operands_by_heads(name, operands, num_heads, head_dim)
     g, shapes = floats(grad_output, "grad_output"), [list(x.shape) for x in (q, k, v)]
