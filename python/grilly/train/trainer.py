@@ -206,7 +206,7 @@ class Trainer:
             >>> from grilly.train import Trainer, TransformerConfig
             >>> config = TransformerConfig(256, d_model=16, num_layers=1, num_heads=2, ffn_dim=32, max_seq_len=8)
             >>> round(Trainer(config, device="cpu").evaluate([[1, 2, 3, 4]]), 1)
-            5.5
+            5.6
         """
         return self._core.evaluate(_windows(tokens))
 
@@ -218,7 +218,7 @@ class Trainer:
             >>> config = TransformerConfig(256, d_model=16, num_layers=1, num_heads=2, ffn_dim=32, max_seq_len=8)
             >>> trainer = Trainer(config, "some text " * 20, runs / "held", device="cpu", batch_size=4)
             >>> round(trainer.held_out_loss(), 1)
-            5.5
+            5.6
         """
         return self._core.held_out_loss()
 
