@@ -57,7 +57,7 @@ const GIVEN: [(&str, &[&str]); 6] = [
     // Scratch memory.
     ("layer_norm_linear", &["moments", "columns"]),
     ("layer_norm_weight_backward", &["moments", "partial"]),
-    ("route", SCRATCH),
+    ("route", &["chosen", "counts_of_blocks"]),
 ];
 
 /// Scratch memory that kernels write under names of its own.
