@@ -254,7 +254,9 @@ impl Expected {
 /// What plans read in 16 bits: what kernels take so, and of a model its tables and the activations of its tokens.
 fn has_16_bits(op: &Op, place: usize) -> bool {
     let operand = op.operand(place);
-    operand.narrow || operand.role == Role::Table || operand.counted == Some(Dim::Tokens)
+    // Derivatives have kernels of float32 alone.
+    let of_tokens = operand.counted == Some(Dim::Tokens) && !op.name().ends_with("_backward");
+    operand.narrow || operand.role == Role::Table || of_tokens
 }
 
 /// The operands that a plan keeps, by name.
