@@ -35,7 +35,7 @@ pub struct Step {
 /// use grilly::train::{Batch, TrainOptions, Trainer, TransformerConfig};
 /// let sizes = TransformerConfig::tiny();
 /// let config = TransformerConfig { d_model: 8, num_layers: 1, num_heads: 2, ffn_dim: 16, max_seq_len: 4, ..sizes };
-/// let options = TrainOptions { learning_rate: 0.01, ..TrainOptions::default() };
+/// let options = TrainOptions { batch_size: 2, learning_rate: 0.01, ..TrainOptions::default() };
 /// let mut trainer = Trainer::new(&Engine::of("cpu").unwrap(), config, options).unwrap();
 /// let batch = Batch::of(&[7; 10], 4).unwrap();
 /// let losses: Vec<f32> = (0..20).map(|_| trainer.step(&batch).unwrap().loss).collect();

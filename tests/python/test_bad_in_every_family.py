@@ -22,6 +22,7 @@ UNUSED = {("t5", "n_positions"), ("mt5", "n_positions")}
 # What an encoder without its heads does not read.
 NOT_READ = (
     "position_ids",
+    "_global.",
     "lm_head",
     "pooler",
     "classifier",

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
 
 use super::device::Opened;
-use super::free_list::FreeList;
+use super::free_list::{FreeList, Held};
 use super::kernel::{Access, Resource};
 use super::limits::flops_per_submission;
 use super::memory::Budget;
@@ -92,7 +92,7 @@ impl Drop for ArrayMemory {
             // A failure is reported by the next submission.
             let _ = list.release_finished();
             if let Some(buffer) = buffer.filter(|_| self.guard.is_none()) {
-                list.free.keep(buffer, arrays.opened.device.capabilities.memory / KEPT);
+                list.free.keep(buffer, Held::Array, arrays.opened.device.capabilities.memory / KEPT);
             }
         }
     }
@@ -331,7 +331,7 @@ impl ArrayEngine for VulkanArrays {
         // Intermediate buffers are released after the steps, like those of dropped arrays.
         let most = device.capabilities.memory / KEPT;
         let between = buffers.into_iter().enumerate().filter(|(place, _)| !ready.outputs.contains(place));
-        between.for_each(|(_, buffer)| list.free.keep(buffer, most));
+        between.for_each(|(_, buffer)| list.free.keep(buffer, Held::Between, most));
         Ok(outputs)
     }
 
