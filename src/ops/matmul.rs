@@ -88,9 +88,9 @@ impl Matmul {
             return 1;
         }
         let most = most_parts(product.rows, product.columns).min(product.depth / PART);
-        let powers = (0..=most.checked_ilog2().unwrap_or(0)).rev().map(|power| 1 << power);
+        let mut powers = (0..=most.checked_ilog2().unwrap_or(0)).rev().map(|power| 1 << power);
         // Of whole steps of a shader.
-        powers.into_iter().find(|parts| product.depth.is_multiple_of(32 * parts)).unwrap_or(1)
+        powers.find(|parts| product.depth.is_multiple_of(32 * parts)).unwrap_or(1)
     }
 
     /// The strided product of operands that fit.

@@ -83,7 +83,7 @@ impl Run {
         }
         config.check()?;
         options.check()?;
-        Run::of(files, &config, &options, |steps| {
+        Run::of(files, sha256(files.text), &config, &options, |steps| {
             Trainer::new(engine, config.clone(), TrainOptions { steps: Some(steps), ..options.clone() })
         })
     }
@@ -96,13 +96,14 @@ impl Run {
     pub fn resume(engine: &Arc<Engine>, files: Files<'_>, steps: Option<u64>) -> Result<Self> {
         let none = || files.fault("has no checkpoint to resume".into());
         let found = Checkpoint::newest(files.folder)?.ok_or_else(none)?;
-        if found.data.as_ref().is_some_and(|known| *known != sha256(files.text)) {
+        let text = sha256(files.text);
+        if found.data.as_ref().is_some_and(|known| *known != text) {
             return Err(files.fault("is a run on another text; name that text, or another folder".into()));
         }
         let (config, step) = (found.config.clone(), found.step);
         let options = TrainOptions { steps: steps.or(found.options.steps), ..found.options.clone() };
         options.check()?;
-        let mut run = Run::of(files, &config, &options, |steps| {
+        let mut run = Run::of(files, text, &config, &options, |steps| {
             Trainer::resume(
                 engine,
                 Checkpoint { options: TrainOptions { steps: Some(steps), ..options.clone() }, ..found },
@@ -113,9 +114,10 @@ impl Run {
         Ok(run)
     }
 
-    /// A run of the trainer made for a number of steps.
+    /// A run of the trainer made for a number of steps, on a text with this SHA-256.
     fn of(
         files: Files<'_>,
+        text: String,
         config: &TransformerConfig,
         options: &TrainOptions,
         trainer: impl FnOnce(u64) -> Result<Trainer>,
@@ -127,7 +129,7 @@ impl Run {
         let steps = options.steps.unwrap_or(options.epochs.saturating_mul(per_epoch));
         let trainer = trainer(steps)?;
         fs::create_dir_all(files.folder).map_err(|cause| files.fault(format!("cannot be made: {cause}")))?;
-        let (text, folder) = (sha256(files.text), files.folder.to_owned());
+        let folder = files.folder.to_owned();
         Ok(Run { trainer, data, text, folder, steps, per_epoch, saved: None })
     }
 

@@ -11,11 +11,7 @@ use crate::Result;
 use crate::model::fields::unsupported;
 use crate::model::spec::{EncoderSpec, NameRules};
 
-const KEYS: Keys = Keys {
-    activation: ("hidden_act", "gelu_new"),
-    unused: &["type_vocab_size", "pad_token_id", "sep_token_id", "bos_token_id", "eos_token_id"],
-    ..BERT_KEYS
-};
+const KEYS: Keys = Keys { activation: ("hidden_act", "gelu_new"), unused: &[], ..BERT_KEYS };
 
 /// Reads a `model_type: "big_bird"` configuration.
 ///

@@ -11,18 +11,7 @@ use crate::Result;
 use crate::model::fields::{Fields, shown};
 use crate::model::spec::{EncoderSpec, NameRules};
 
-const KEYS: Keys = Keys {
-    unused: &[
-        "type_vocab_size",
-        "pad_token_id",
-        "sep_token_id",
-        "bos_token_id",
-        "eos_token_id",
-        "onnx_export",
-        "ignore_attention_mask",
-    ],
-    ..BERT_KEYS
-};
+const KEYS: Keys = Keys { unused: &["onnx_export", "ignore_attention_mask"], ..BERT_KEYS };
 
 /// Reads a `model_type: "longformer"` configuration.
 ///
@@ -37,11 +26,9 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
             layer.window = window / 2;
         }
     })?;
-    let of_global_tokens =
-        ["query", "key", "value"].map(|part| [format!("*.{part}_global.weight"), format!("*.{part}_global.bias")]);
-    let mut rules = name_rules("longformer.", &["lm_head.*"]);
-    rules.ignored.extend(of_global_tokens.concat());
-    Ok((spec, rules))
+    // Projections of global tokens.
+    let unread = ["lm_head.*", "*_global.weight", "*_global.bias"];
+    Ok((spec, name_rules("longformer.", &unread)))
 }
 
 /// The tokens that each layer's window has beside a token itself, half of them on either side: one number for all layers
