@@ -15,6 +15,18 @@
 //!                          ┌───────────────────────────────┴──────────────┐
 //!               backend::cpu::kernels                   backend::vulkan::kernels + shaders/
 //! ```
+//!
+//! What an engine of one's own can take from it, without Python and without the models:
+//!
+//! | part | here |
+//! |---|---|
+//! | compute pipeline, shader module | [`compiler::ShaderCompiler`] compiles GLSL at run time, caches it and checks its interface; a [`compiler::ComputeFunction`] is one entry point |
+//! | descriptor bindings | [`array::Dispatch`]: buffers, push constants and specialization constants by their names in the shader |
+//! | command buffers and their pool | [`array::Engine`] records what it is given, submits it and waits where something is read |
+//! | buffer | [`array::Array`], on the device of its engine |
+//! | kernels | [`kernels`] describes them by name; [`array::Engine::call`] runs any op of [`ops`] on arrays |
+//! | a recorded step | [`array::Program`], a [`graph::Graph`] with states and [gradients](graph::Graph::gradients) |
+//! | model, schedule, checkpoints | [`train::TransformerConfig`], [`train::Schedule`], [`train::Checkpoint`], [`train::Trainer`] |
 
 pub mod dtype;
 pub mod error;

@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
-use super::{TrainOptions, TransformerConfig, sha256};
+use super::{TrainOptions, TransformerConfig};
 use crate::error::brief;
 use crate::{Error, Result};
 
@@ -136,6 +137,15 @@ impl Checkpoint {
     pub fn hashes(&self) -> BTreeMap<String, String> {
         self.tensors.iter().map(|tensor| (tensor.name.clone(), sha256(&tensor.bytes))).collect()
     }
+}
+
+/// The SHA-256 (FIPS 180-4) of `bytes`, as 64 hexadecimal digits.
+///
+/// ```
+/// assert!(grilly::train::sha256(b"abc").starts_with("ba7816bf8f01cfea"));
+/// ```
+pub fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Removes all but the newest `keep` checkpoints of a folder.

@@ -18,18 +18,16 @@ mod initial;
 mod options;
 mod run;
 mod schedule;
-mod sha256;
 mod trainer;
 mod update;
 
-pub use checkpoint::{Checkpoint, Tensor, keep_newest};
+pub use checkpoint::{Checkpoint, Tensor, keep_newest, sha256};
 pub use config::TransformerConfig;
 pub use data::{Batch, Dataset, Windows};
 pub use generate::Sampling;
 pub use options::TrainOptions;
 pub use run::{Files, Record, Run};
 pub use schedule::Schedule;
-pub use sha256::sha256;
 pub use trainer::{Step, Trainer};
 
 /// Settings in JSON, called `what` in the message.

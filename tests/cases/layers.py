@@ -14,7 +14,13 @@ def dense(layer: Any, x: np.ndarray) -> np.ndarray:
 
 
 def attended(
-    layer: Any, q: np.ndarray, k: np.ndarray, v: np.ndarray, keep: np.ndarray, rope: Any = None
+    layer: Any,
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    keep: np.ndarray,
+    rope: Any = None,
+    added: np.ndarray | float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Multi-head attention in float64."""
     heads = layer.num_heads
@@ -30,7 +36,7 @@ def attended(
             x = projected[place]
             angles = np.arange(x.shape[1])[:, None] * 10000.0 ** (-2 * np.arange(x.shape[3] // 2) / x.shape[3])
             projected[place] = evaluate("rope", [x, np.cos(angles), np.sin(angles)], {})
-    scores = evaluate("attention_scores", projected[:2], {"scale": projected[0].shape[-1] ** -0.5})
+    scores = evaluate("attention_scores", projected[:2], {"scale": projected[0].shape[-1] ** -0.5}) + added
     weights = evaluate("softmax", [scores, np.broadcast_to(keep, scores.shape)], {})
     output = evaluate("attention_output", [weights, projected[2]], {}).reshape(q.shape)
     return dense(layer.out_proj, output), weights

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from cases import CASES
-from cases.bounds import bound
+from cases.bounds import U, bound
 from cases.comparison import RNG, close, soft, values
 from cases.reference import evaluate
 
@@ -272,3 +272,16 @@ def test_gates(put, name, kind):
 def test_every_derivative_named_by_its_function():
     for name in activation_names():
         assert hasattr(functional, name) or name == "embedding"
+
+
+def test_the_variance_of_a_norm_does_not_cancel(put):
+    """Where the mean is large, E[x^2] - E[x]^2 in float32 loses what the sum of (x - E[x])^2 keeps."""
+    x = 1000 + values(7, 1024)
+    expected = evaluate("layer_norm", [x, np.ones(1024), np.zeros(1024)], {})
+    ours = np.abs(np.asarray(functional.layer_norm(put(x), 1024)) - expected).max()
+    mean = x.mean(-1, keepdims=True, dtype=np.float32)
+    variance = (x * x).mean(-1, keepdims=True, dtype=np.float32) - mean * mean
+    by_squares = np.abs((x - mean) / np.sqrt(np.maximum(variance, 0) + np.float32(1e-5)) - expected).max()
+    print(f"largest error by (x - E[x])^2 {ours:.1e}, by E[x^2] - E[x]^2 {by_squares:.1e}")
+    # What is left is the rounding of the mean.
+    assert ours <= 4 * 1000 * U and by_squares >= 30 * ours

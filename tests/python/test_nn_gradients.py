@@ -12,21 +12,30 @@ from grilly import nn
 EVERY = np.ones(1, dtype=bool)
 
 
-def multihead(layer, q, k, v, causal=False):
+#: The last key of the first text is padding.
+PADDED = np.array([[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]], dtype=bool)
+#: Added to the scores of 4 queries with 5 keys.
+ADDED = np.random.default_rng(3).standard_normal((4, 5)).astype(np.float32)
+
+
+def multihead(layer, q, k, v, causal=False, mask=None):
     keep = np.tri(q.shape[1], k.shape[1], dtype=bool) if causal else EVERY
-    return attended(layer, q, k, v, keep)[0]
+    return attended(layer, q, k, v, keep if mask is None else keep & mask[:, None, None])[0]
 
 
-def encoder(layer, x):
+def encoder(layer, x, src_mask=None):
     inner = norm(layer.norm1, x)
-    y = x + attended(layer.self_attn, inner, inner, inner, EVERY, rope=layer.rope)[0]
+    keep = EVERY if src_mask is None else src_mask[:, None, None]
+    y = x + attended(layer.self_attn, inner, inner, inner, keep, rope=layer.rope)[0]
     return y + feed_forward(layer, norm(layer.norm2, y))
 
 
-def decoder(layer, x, memory):
+def decoder(layer, x, memory, tgt_mask=None, memory_mask=None):
     inner = norm(layer.norm1, x)
-    y = x + attended(layer.self_attn, inner, inner, inner, EVERY)[0]
-    y = y + attended(layer.cross_attn, norm(layer.norm2, y), memory, memory, EVERY)[0]
+    keep = EVERY if tgt_mask is None else tgt_mask
+    y = x + attended(layer.self_attn, inner, inner, inner, keep)[0]
+    added = 0.0 if memory_mask is None else memory_mask
+    y = y + attended(layer.cross_attn, norm(layer.norm2, y), memory, memory, EVERY, added=added)[0]
     return y + feed_forward(layer, norm(layer.norm3, y))
 
 
@@ -51,6 +60,24 @@ CASES = {
     "encoder": (lambda: nn.TransformerEncoderLayer(8, 2), encoder, [(2, 5, 8)], {}),
     "rope": (lambda: nn.TransformerEncoderLayer(8, 2, use_rope=True), encoder, [(2, 5, 8)], {}),
     "decoder": (lambda: nn.TransformerDecoderLayer(8, 2), decoder, [(2, 4, 8), (2, 5, 8)], {}),
+    "padded": (
+        lambda: nn.MultiheadAttention(8, 2),
+        multihead,
+        [(2, 5, 8)] * 3,
+        {"mask": PADDED, "causal": True},
+    ),
+    "encoder, padded": (
+        lambda: nn.TransformerEncoderLayer(8, 2, use_rope=True),
+        encoder,
+        [(2, 5, 8)],
+        {"src_mask": PADDED},
+    ),
+    "decoder, masked": (
+        lambda: nn.TransformerDecoderLayer(8, 2),
+        decoder,
+        [(2, 4, 8), (2, 5, 8)],
+        {"tgt_mask": np.tri(4, dtype=bool), "memory_mask": ADDED},
+    ),
 }
 
 
@@ -93,6 +120,13 @@ def test_flash_attention_has_the_gradients_of_attention_alone():
     expected = whole.backward(g, x, x, x, causal=True)
     for found, wanted in zip(alone.backward(g, x, x, x, causal=True), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
+
+
+def test_a_query_without_keys_has_no_gradient():
+    x, g = values(1, 3, 8), values(1, 3, 8)
+    mask = np.array([[[1, 0, 0], [0, 0, 0], [1, 1, 1]]])
+    by_q, by_k, by_v = nn.FlashAttention2(8, 2).backward(g, x, x, x, mask)
+    assert not by_q[0, 1].any() and by_q[0, 2].any() and by_k.any() and by_v.any()
 
 
 def test_gradients_drop_what_the_last_call_dropped():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from grilly import functional
 from grilly.errors import InvalidArgumentError
 from grilly.functional.attending import attend_by_heads
@@ -101,17 +103,16 @@ class MultiheadAttention(Module):
         joined = functional.attention_concat_heads(output)
         return self.result_dropout(self.out_proj(joined)), weights
 
-    def joined(self, projected: tuple[Result, Result, Result], causal: bool, rope: RoPE | None) -> Result:
-        """What `out_proj` takes, in a call without a mask."""
-        sizes, turned = (self.num_heads, self.head_dim), turning(rope)
-        output, _ = attend_by_heads("MultiheadAttention", projected, *sizes, causal=causal, rope=turned)
+    def joined(self, projected: tuple[Result, Result, Result], **options: Any) -> Result:
+        """What `out_proj` takes."""
+        output, _ = attend_by_heads("MultiheadAttention", projected, self.num_heads, self.head_dim, **options)
         return functional.attention_concat_heads(output)
 
-    def again(self, query: Operand, memory: Operand, rope: RoPE | None) -> Result:
-        """The output of the last call, on these without a mask."""
+    def again(self, query: Operand, memory: Operand, mask: Operand | None, rope: RoPE | None) -> Result:
+        """The output of the last call, on these."""
         projected = (self.q_proj(query), self.k_proj(memory), self.v_proj(memory))
         # Dropout is linear: its derivative drops the same elements.
-        return self.result_dropout.backward(self.out_proj(self.joined(projected, False, rope)))
+        return self.result_dropout.backward(self.out_proj(self.joined(projected, mask=mask, rope=turning(rope))))
 
     def backward(
         self,
@@ -119,17 +120,19 @@ class MultiheadAttention(Module):
         query: Operand,
         key: Operand,
         value: Operand,
+        mask: Operand | None = None,
         *,
         causal: bool = False,
         rope: RoPE | None = None,
     ) -> tuple[Result, Result, Result]:
-        """Accumulates the parameters' gradients and returns those of query, key and value, of a call without a mask.
+        """Accumulates the parameters' gradients and returns those of query, key and value.
 
         Args:
             grad_output: Gradient with respect to the output, `(B, Sq, D)`.
             query: As in the call; so are the others.
             key: `(B, Sk, D)`.
             value: `(B, Sk, D)`.
+            mask: Default none.
             causal: Default False.
             rope: Default none.
 
@@ -146,9 +149,10 @@ class MultiheadAttention(Module):
         inputs = (query, key, value)
         projected = (self.q_proj(query), self.k_proj(key), self.v_proj(value))
         grad = self.result_dropout.backward(grad_output)
-        grad = self.out_proj.backward(grad, self.joined(projected, causal, rope))
-        sizes, turned = (self.num_heads, self.head_dim), turning(rope)
-        gradients = attend_by_heads_backward("MultiheadAttention", grad, projected, *sizes, causal=causal, rope=turned)
+        options: dict[str, Any] = {"mask": mask, "causal": causal, "rope": turning(rope)}
+        grad = self.out_proj.backward(grad, self.joined(projected, **options))
+        sizes = (self.num_heads, self.head_dim)
+        gradients = attend_by_heads_backward("MultiheadAttention", grad, projected, *sizes, **options)
         by_q, by_k, by_v = (
             layer.backward(gradient, x) for layer, gradient, x in zip(layers, gradients, inputs, strict=True)
         )
@@ -200,15 +204,23 @@ class FlashAttention2(Module):
         return functional.attention_concat_heads(output)
 
     def backward(
-        self, grad_output: Operand, q: Operand, k: Operand, v: Operand, *, causal: bool = False
+        self,
+        grad_output: Operand,
+        q: Operand,
+        k: Operand,
+        v: Operand,
+        mask: Operand | None = None,
+        *,
+        causal: bool = False,
     ) -> tuple[Result, Result, Result]:
-        """The gradients of queries, keys and values, of a call without a mask.
+        """The gradients of queries, keys and values.
 
         Args:
             grad_output: Gradient with respect to the result.
             q: As in the call; so are the others.
             k: `(B, Sk, D)`.
             v: `(B, Sk, D)`.
+            mask: Default none.
             causal: Default False.
 
         Example:
@@ -219,8 +231,9 @@ class FlashAttention2(Module):
             [[[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]]]
         """
         rope = (10000.0, 1.0) if self.use_rope else None
+        sizes = (self.num_heads, self.head_dim)
         return attend_by_heads_backward(
-            "FlashAttention2", grad_output, (q, k, v), self.num_heads, self.head_dim, causal=causal, rope=rope
+            "FlashAttention2", grad_output, (q, k, v), *sizes, mask=mask, causal=causal, rope=rope
         )
 
     def __repr__(self) -> str:

@@ -43,10 +43,16 @@ class TransformerLayer(Module):
         return outer(self.linear2(inner(self.activation(self.linear1(x)))))
 
     def attend_backward(
-        self, grad_output: Operand, attention: MultiheadAttention, x: Operand, memory: Operand, rope: RoPE | None
+        self,
+        grad_output: Operand,
+        attention: MultiheadAttention,
+        x: Operand,
+        memory: Operand,
+        mask: Operand | None,
+        rope: RoPE | None,
     ) -> tuple[Result, Result]:
-        """The gradients of `attend`, without a mask, in `x` and `memory`."""
-        by_query, by_key, by_value = attention.backward(grad_output, x, memory, memory, rope=rope)
+        """The gradients of `attend` in `x` and `memory`."""
+        by_query, by_key, by_value = attention.backward(grad_output, x, memory, memory, mask, rope=rope)
         return by_query, functional.residual(by_key, by_value)
 
     def feed_forward_backward(self, grad_output: Operand, x: Operand, inner: Dropout, outer: Dropout) -> Result:
@@ -116,14 +122,15 @@ class TransformerEncoderLayer(TransformerLayer):
         src = functional.residual(src, self.dropout1(self.attend(self.self_attn, x, x, src_mask, self.rope)))
         return functional.residual(src, self.feed_forward(self.norm2(src), self.dropout2, self.dropout3))
 
-    def backward(self, grad_output: Operand, src: Operand) -> Result:
-        """Accumulates the parameters' gradients and returns that of `src`, of a call without a mask.
+    def backward(self, grad_output: Operand, src: Operand, src_mask: Operand | None = None) -> Result:
+        """Accumulates the parameters' gradients and returns that of `src`.
 
         What is dropped is what the last call dropped.
 
         Args:
             grad_output: Gradient with respect to the result.
             src: As in the call.
+            src_mask: As in the call; default none.
 
         Example:
             >>> import numpy as np
@@ -133,10 +140,10 @@ class TransformerEncoderLayer(TransformerLayer):
             ((1, 3, 4), [3.0, 3.0, 3.0, 3.0])
         """
         x = self.norm1(src)
-        middle = functional.residual(src, self.dropout1.backward(self.self_attn.again(x, x, self.rope)))
+        middle = functional.residual(src, self.dropout1.backward(self.self_attn.again(x, x, src_mask, self.rope)))
         grad = self.feed_forward_backward(grad_output, self.norm2(middle), self.dropout2, self.dropout3)
         grad = functional.residual(grad_output, self.norm2.backward(grad, middle))
-        both = self.attend_backward(self.dropout1.backward(grad), self.self_attn, x, x, self.rope)
+        both = self.attend_backward(self.dropout1.backward(grad), self.self_attn, x, x, src_mask, self.rope)
         return functional.residual(grad, self.norm1.backward(functional.residual(*both), src))
 
 
@@ -198,8 +205,15 @@ class TransformerDecoderLayer(TransformerLayer):
         tgt = functional.residual(tgt, self.dropout2(self.attend(self.cross_attn, x, memory, memory_mask, None)))
         return functional.residual(tgt, self.feed_forward(self.norm3(tgt), self.dropout3, self.dropout4))
 
-    def backward(self, grad_output: Operand, tgt: Operand, memory: Operand) -> tuple[Result, Result]:
-        """Accumulates the parameters' gradients and returns those of `tgt` and `memory`, of a call without masks.
+    def backward(
+        self,
+        grad_output: Operand,
+        tgt: Operand,
+        memory: Operand,
+        tgt_mask: Operand | None = None,
+        memory_mask: Operand | None = None,
+    ) -> tuple[Result, Result]:
+        """Accumulates the parameters' gradients and returns those of `tgt` and `memory`.
 
         What is dropped is what the last call dropped.
 
@@ -207,6 +221,8 @@ class TransformerDecoderLayer(TransformerLayer):
             grad_output: Gradient with respect to the result.
             tgt: As in the call.
             memory: As in the call.
+            tgt_mask: As in the call; default none.
+            memory_mask: As in the call; default none.
 
         Example:
             >>> import numpy as np
@@ -216,12 +232,13 @@ class TransformerDecoderLayer(TransformerLayer):
             [(1, 3, 4), (1, 2, 4)]
         """
         x = self.norm1(tgt)
-        first = functional.residual(tgt, self.dropout1.backward(self.self_attn.again(x, x, self.rope)))
+        first = functional.residual(tgt, self.dropout1.backward(self.self_attn.again(x, x, tgt_mask, self.rope)))
         y = self.norm2(first)
-        second = functional.residual(first, self.dropout2.backward(self.cross_attn.again(y, memory, None)))
+        second = functional.residual(first, self.dropout2.backward(self.cross_attn.again(y, memory, memory_mask, None)))
         grad = self.feed_forward_backward(grad_output, self.norm3(second), self.dropout3, self.dropout4)
         grad = functional.residual(grad_output, self.norm3.backward(grad, second))
-        by_y, by_memory = self.attend_backward(self.dropout2.backward(grad), self.cross_attn, y, memory, None)
+        dropped = self.dropout2.backward(grad)
+        by_y, by_memory = self.attend_backward(dropped, self.cross_attn, y, memory, memory_mask, None)
         grad = functional.residual(grad, self.norm2.backward(by_y, first))
-        both = self.attend_backward(self.dropout1.backward(grad), self.self_attn, x, x, self.rope)
+        both = self.attend_backward(self.dropout1.backward(grad), self.self_attn, x, x, tgt_mask, self.rope)
         return functional.residual(grad, self.norm1.backward(functional.residual(*both), tgt)), by_memory
