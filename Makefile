@@ -138,8 +138,9 @@ shaders: setup-build ## Compile, validate and reflect the shaders only (part of 
 	cargo check --release --locked
 
 .PHONY: docs
-docs: setup-test $(STAMPS)/docs ## The documentation pages, in site/
+docs: setup-test $(STAMPS)/docs ## The documentation: rustdoc, and the pages in site/
 	cargo test -q $(CRATES) --release --locked --lib is_on_the_page
+	RUSTDOCFLAGS="-D warnings" cargo doc -q -p grilly --no-deps --release --locked
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -q
 
 .PHONY: notices

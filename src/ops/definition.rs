@@ -119,7 +119,7 @@ pub(super) fn infer(steps: &[Step], of: &Shapes<'_>) -> Result<Vec<Shape>> {
 /// The unfused ops that `op` on `operands` consists of, with the shapes of their operands.
 ///
 /// # Errors
-/// As [`infer`].
+/// As `infer`.
 pub fn plain(op: &Op, operands: &[&Shape]) -> Result<Vec<(Op, Vec<Shape>)>> {
     let steps = op.definition(operands)?;
     let mut plain = Vec::new();

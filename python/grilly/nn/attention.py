@@ -104,7 +104,7 @@ class MultiheadAttention(Module):
         return self.result_dropout(self.out_proj(joined)), weights
 
     def joined(self, projected: tuple[Result, Result, Result], **options: Any) -> Result:
-        """What `out_proj` takes."""
+        """The heads side by side, which `out_proj` takes."""
         output, _ = attend_by_heads("MultiheadAttention", projected, self.num_heads, self.head_dim, **options)
         return functional.attention_concat_heads(output)
 

@@ -2,7 +2,7 @@
 //!
 //! The ops do not support texts of different lengths, so after expansion texts of one length run at a time
 //! ([`Graph::lengths`]). They read queries, keys and values each alone, so what computes them together becomes three
-//! computations ([`columns`]).
+//! computations (`columns.rs`).
 
 use super::{Attempt, Fusion, columns};
 use crate::graph::{Graph, Node, Source, ValueId};
