@@ -40,13 +40,18 @@ RUST_SOURCES := Cargo.toml Cargo.lock build.rs $(shell find src build shaders -t
 RUST_FILES = $(shell git ls-files '*.rs')
 WHEEL_SOURCES := $(RUST_SOURCES) pyproject.toml README.md LICENSE $(shell find python -type f -not -name '*.pyc' -not -name '*.so' 2>/dev/null)
 
-##@ The two commands
+##@ The three commands
 
 .PHONY: demo
 demo: packages-demo $(STAMPS)/installed $(STAMPS)/model ## Embed a real text of 4 MB (its start, on a CPU) and answer three queries; ARGS="--text FILE" for yours
 	@$(BIN)/python -m grilly demo $(if $(findstring --text,$(ARGS)),,--text "$$(scripts/text.sh)") $(ARGS)
 
 # What waits for the network or takes one core runs beside what compiles.
+.PHONY: demo-train
+demo-train: packages-demo $(STAMPS)/installed $(STAMPS)/train ## Train the smallest transformer on that text in minutes; prints its loss and a sample, draws the curve; ARGS="--text FILE"
+	@rm -rf target/demo-train
+	@$(BIN)/python -m grilly demo-train --out target/demo-train $(if $(findstring --text,$(ARGS)),,--text "$$(scripts/text.sh)") $(ARGS)
+
 .PHONY: test
 test: ## Every check and test: lint, Rust, Python, documentation, the wheel alone
 	@$(MAKE) packages-test setup-build toolchain-lint
@@ -220,9 +225,13 @@ $(STAMPS)/build: $(REQUIREMENTS)/build.txt | $(VENV)/bin/python
 	$(BIN)/pip install $(PIP_FLAGS) -r $<
 	@mkdir -p $(@D); touch $@
 
-$(STAMPS)/test: $(REQUIREMENTS)/test.txt $(STAMPS)/build
+$(STAMPS)/test: $(REQUIREMENTS)/test.txt $(REQUIREMENTS)/train.txt $(STAMPS)/build
 	$(BIN)/pip install $(PIP_FLAGS) -r $<
 	@touch $@
+
+$(STAMPS)/train: $(REQUIREMENTS)/train.txt | $(VENV)/bin/python
+	$(BIN)/pip install $(PIP_FLAGS) -r $<
+	@mkdir -p $(@D); touch $@
 
 $(STAMPS)/docs: $(REQUIREMENTS)/docs.txt | $(VENV)/bin/python
 	$(BIN)/pip install $(PIP_FLAGS) -r $<

@@ -1,4 +1,4 @@
-"""`python -m grilly info`, `demo`, `train`, `compile`, `kernels` and `models`."""
+"""`python -m grilly info`, `demo`, `train`, `demo-train`, `compile`, `kernels` and `models`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 USAGE = """usage: python -m grilly info [--json]   devices, capabilities, and the choice with its reason
        python -m grilly demo [OPTIONS]  embed a real text and answer queries (demo --help lists the options)
        python -m grilly train OPTIONS   train a transformer on a file (train --help lists the options)
+       python -m grilly demo-train      train the smallest one on a real text (demo-train --help lists the options)
        python -m grilly compile FOLDER  compile GLSL shaders to SPIR-V (compile --help lists the options)
        python -m grilly kernels         names, formulas and options of the kernels
        python -m grilly models          models that load: families, classes, modules
@@ -32,6 +33,10 @@ def main(arguments: list[str]) -> int:
         from grilly.train import command as training
 
         return training.main(rest)
+    if command == "demo-train":
+        from grilly.train import demo as train_demo
+
+        return train_demo.main(rest)
     if command == "compile":
         from grilly import compile_command
 

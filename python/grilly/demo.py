@@ -28,7 +28,7 @@ def main(argv: list[str]) -> int:
     """Runs the demo with the command line `argv` and returns the exit status."""
     options = _parser().parse_args(argv)
     try:
-        text = _read_text(options.text)
+        text = read_text(options.text)
     except (OSError, UnicodeDecodeError) as error:
         print(error if options.text is None else f"{options.text}: {error}", file=sys.stderr)
         return 1
@@ -92,7 +92,7 @@ def _positive(text: str) -> int:
     return number
 
 
-def _read_text(path: Path | None) -> str:
+def read_text(path: Path | None) -> str:
     """The text of `path`, or the King James Bible: from the cache folder, else from the program `bible`."""
     if path is not None:
         return path.read_text(encoding="utf-8")

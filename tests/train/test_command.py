@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -11,7 +12,8 @@ import time
 import pytest
 
 from grilly.__main__ import main
-from grilly.train import Trainer
+from grilly.errors import CheckpointError, UnsupportedError
+from grilly.train import Trainer, draw_loss, read_metrics
 from train.test_training import TEXT
 
 ARGUMENTS = ["--device", "cpu", "--batch-size", "2", "--learning-rate", "0.001"]
@@ -40,6 +42,51 @@ def test_it_trains_and_resumes(data, tmp_path, capsys):
     assert main([*resume, "--steps", "3"]) == 0
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     assert [(line["step"], line["rate"]) for line in lines] == [(1, 0.0005), (2, 0.001), (3, 0.001)]
+
+
+def scalars(folder) -> dict[str, list[tuple[int, float]]]:
+    """Steps and values by tag, of the file of events: records of a length, its checksum, an event and its checksum."""
+    from tensorboardX.proto.event_pb2 import Event
+
+    (path,) = folder.glob("events*")
+    content, found = path.read_bytes(), {}
+    while content:
+        (length,) = struct.unpack("<Q", content[:8])
+        event = Event.FromString(content[12 : 12 + length])
+        for value in event.summary.value:
+            found.setdefault(value.tag, []).append((event.step, value.simple_value))
+        content = content[16 + length :]
+    return found
+
+
+def test_events_and_the_curve(data, tmp_path, capsys, monkeypatch):
+    out = tmp_path / "run"
+    arguments = ["train", "--data", str(data), "--out", str(out), *ARGUMENTS]
+    assert main([*arguments, "--steps", "2"]) == 0
+    resume = ["train", "--data", str(data), "--out", str(out), "--device", "cpu", "--resume"]
+    assert main([*resume, "--steps", "3"]) == 0
+    lines = read_metrics(out)
+    # The resumed run has the events of all steps, each once.
+    found = scalars(out / "tensorboard")
+    assert [step for step, _ in found["loss/training"]] == [1, 2, 3]
+    assert [step for step, _ in found["loss/held_out"]] == [2, 3]
+    for tag, name in (("loss/training", "loss"), ("gradient_norm", "norm"), ("learning_rate", "rate")):
+        assert [value for _, value in found[tag]] == pytest.approx([line[name] for line in lines], rel=1e-6)
+    assert (out / "loss.png").read_bytes().startswith(b"\x89PNG")
+    # Without the packages there are neither, and a run still ends well.
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert main([*resume, "--steps", "4", "--tensorboard"]) == 1
+    assert "TensorBoard events need tensorboardX or tensorboard" in capsys.readouterr().err
+    (out / "loss.png").unlink()
+    assert main([*resume, "--steps", "4"]) == 0
+    assert "loss.png needs matplotlib" in capsys.readouterr().err and not (out / "loss.png").exists()
+    assert len(read_metrics(out)) == 4
+    with pytest.raises(UnsupportedError, match="matplotlib"):
+        draw_loss(out)
+    with pytest.raises(CheckpointError, match=r"metrics.jsonl: cannot be read"):
+        read_metrics(tmp_path)
 
 
 def test_a_file_that_is_missing(tmp_path, capsys):

@@ -7,17 +7,20 @@ import json
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
-from grilly.errors import GrillyError
+from grilly.errors import GrillyError, UnsupportedError
 from grilly.train.config import TransformerConfig
+from grilly.train.curve import draw_loss
+from grilly.train.events import Events, is_installed
 from grilly.train.trainer import Step, Trainer
 
-__all__ = ["main"]
+__all__ = ["main", "train"]
 
 # Options of the command that are settings of a run, with their types.
 SETTINGS: dict[str, type] = {
@@ -63,24 +66,51 @@ def main(arguments: list[str]) -> int:
         else:
             config = TransformerConfig.named(given.config or "tiny")
             trainer = Trainer(config, text, given.out, device=given.device, **options)
-        return _train(trainer, given.out)
+        done, steps = trainer.steps_done, trainer.steps
+        print(f"{trainer.config.parameter_count():,} parameters, steps {done} to {steps:,}, {given.out}")
+        wanted = is_installed() if given.tensorboard is None else given.tensorboard
+        status, held_out = train(trainer, given.out, tensorboard=wanted)
+        if status == 0:
+            told = "" if held_out is None else f", held-out loss {held_out:.4f} nats"
+            print(f"done: step {trainer.steps_done}{told}")
+        _draw(given.out)
+        return status
     except GrillyError as error:
         print(error, file=sys.stderr)
         return 1
 
 
-def _train(trainer: Trainer, folder: str) -> int:
-    """Runs the remaining steps."""
-    print(f"{trainer.config.parameter_count():,} parameters, steps {trainer.steps_done} to {trainer.steps:,}, {folder}")
-    with _stopping() as stopped:
-        for step in _shown(trainer):
+def train(trainer: Trainer, folder: str | PathLike[str], *, tensorboard: bool = False) -> tuple[int, float | None]:
+    """Runs the remaining steps with a progress bar, and returns the exit status and the loss of the part held out.
+
+    Example:
+        >>> from grilly.train import Trainer, TransformerConfig, command
+        >>> config = TransformerConfig(256, d_model=16, num_layers=1, num_heads=2, ffn_dim=32, max_seq_len=8)
+        >>> trainer = Trainer(config, "some text " * 20, runs / "command", device="cpu", batch_size=4, steps=2)
+        >>> status, held_out = command.train(trainer, runs / "command")  # doctest: +ELLIPSIS
+        step 2: loss ..., held-out ...
+        >>> status, held_out < 6
+        (0, True)
+    """
+    last = None
+    with _stopping() as stopped, closing(Events(folder)) if tensorboard else nullcontext() as events:
+        for last in _shown(trainer):
+            if events is not None:
+                events.add(last._asdict())
             if stopped:
                 trainer.save()
-                print(f"stopped after step {step.step}, which has a checkpoint; --resume goes on", file=sys.stderr)
-                return 130
-    held_out = trainer.held_out_loss()
-    print(f"done: step {trainer.steps_done}" + ("" if held_out is None else f", held-out loss {held_out:.4f} nats"))
-    return 0
+                print(f"stopped after step {last.step}, which has a checkpoint; --resume goes on", file=sys.stderr)
+                return 130, None
+    # The last step has an evaluation.
+    return 0, trainer.held_out_loss() if last is None else last.held_out_loss
+
+
+def _draw(folder: str) -> None:
+    """The picture of the losses, which nothing depends on."""
+    try:
+        draw_loss(folder)
+    except UnsupportedError as error:
+        print(error, file=sys.stderr)
 
 
 @contextmanager
@@ -114,7 +144,7 @@ def _shown(trainer: Trainer) -> Iterator[Step]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m grilly train",
-        description="Trains a transformer on the bytes of a file. Metrics and checkpoints lie in the output folder.",
+        description="Trains a transformer on the bytes of a file. The output folder gets metrics and checkpoints.",
     )
     parser.add_argument("--config", choices=("tiny", "small", "medium"), help="the sizes; default tiny")
     parser.add_argument("--data", required=True, help="the file")
@@ -123,6 +153,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint of the folder")
     parser.add_argument(
         "--schedule", type=json.loads, metavar="JSON", help='such as {"kind": "cosine"}; default constant'
+    )
+    parser.add_argument(
+        "--tensorboard",
+        action=argparse.BooleanOptionalAction,
+        help="write TensorBoard events; default where tensorboardX or tensorboard is installed",
     )
     for name, kind in SETTINGS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, help="as in grilly.train.Trainer")

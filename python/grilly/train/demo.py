@@ -1,0 +1,129 @@
+"""`python -m grilly demo-train`: train the smallest transformer on a real text, beside a model of pairs of bytes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from grilly import _core
+from grilly.demo import read_text
+from grilly.errors import GrillyError
+from grilly.train.command import train
+from grilly.train.config import TransformerConfig
+from grilly.train.curve import draw_loss
+from grilly.train.trainer import Trainer
+
+__all__ = ["bigram_loss", "device_kind", "main"]
+
+#: What both kinds of device have: Adam that forgets gradients sooner, decay, and a rate that rises and falls once.
+COMMON: dict[str, Any] = {"betas": (0.9, 0.99), "weight_decay": 0.1, "max_norm": 1.0, "held_out": 0.1}
+
+#: Settings by kind of device. A CPU takes many small steps, on a quarter of the text; a GPU reads it four times.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "cpu": {"batch_size": 4, "steps": 2000, "learning_rate": 2e-3, "schedule": {"kind": "cosine", "warmup": 100}},
+    "gpu": {"batch_size": 32, "steps": 4000, "learning_rate": 2e-3, "schedule": {"kind": "cosine", "warmup": 200}},
+}
+
+SAMPLE = 400
+
+
+def main(arguments: list[str]) -> int:
+    """Trains, prints losses and a sample, and returns the exit status.
+
+    Example:
+        >>> from grilly.train import demo
+        >>> demo.main(["--text", "no/such/file"])
+        1
+    """
+    given = _parser().parse_args(arguments)
+    start = time.perf_counter()
+    try:
+        text = read_text(given.text).encode()
+        return _run(given, text, start)
+    except (OSError, UnicodeDecodeError, GrillyError) as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _run(given: argparse.Namespace, text: bytes, start: float) -> int:
+    kind = device_kind(given.device)
+    own = SETTINGS[kind] | ({} if given.steps is None else {"steps": given.steps})
+    options = COMMON | own | {"evaluate_steps": own["steps"]}
+    folder = given.out or Path(tempfile.mkdtemp(prefix="grilly-demo-train-"))
+    config = TransformerConfig.tiny()
+    trainer = Trainer(config, text, folder, device=given.device, **options)
+    seen = own["steps"] * own["batch_size"] * config.max_seq_len
+    split = len(text) - int(len(text) * options["held_out"])
+    bigram = bigram_loss(text[:split], text[split:])
+    print(f"Text      {len(text):,} bytes, of which the last {len(text) - split:,} are held out")
+    print(f"Device    {_core.engine(given.device).device}; the settings for a {kind.upper()}:")
+    print("          " + ", ".join(f"{name} {value}" for name, value in (COMMON | own).items()))
+    print(f"Model     {config.parameter_count():,} parameters, {seen / 1e6:.1f} million bytes to train on")
+    status, held_out = train(trainer, folder)
+    if status == 0:
+        seconds = time.perf_counter() - start
+        print(f"Loss      {held_out:.3f} nats per byte on the part held out, after {seconds:.0f} s in all")
+        print(f"          {bigram:.3f} of a model of pairs of bytes, counted on the same text")
+        prompt = text[split : split + 40]
+        print(f"Sample    {prompt.decode(errors='replace')!r} goes on:\n")
+        print(trainer.generate(prompt, SAMPLE, temperature=0.8, seed=1).decode(errors="replace"))
+        print(f"\nCurve     {draw_loss(folder, {'pairs of bytes': bigram})}")
+    return status
+
+
+def device_kind(device: str) -> str:
+    """`"gpu"` for a discrete graphics card; `"cpu"` for the CPU and for what is of its speed: other Vulkan devices.
+
+    Example:
+        >>> from grilly.train.demo import device_kind
+        >>> device_kind("cpu")
+        'cpu'
+    """
+    engine = _core.engine(device)
+    discrete = {row["name"] for row in devices() if row["type"] == "discrete"}
+    return "gpu" if engine.backend == "vulkan" and engine.device in discrete else "cpu"
+
+
+def devices() -> list[dict[str, Any]]:
+    """The Vulkan devices of `grilly.info()`."""
+    found: list[dict[str, Any]] = _core.info()["devices"]
+    return found
+
+
+def bigram_loss(text: bytes, held_out: bytes) -> float:
+    """The mean cross entropy of a text's bytes in nats, each by how often it followed its predecessor in another text.
+
+    Every pair is counted once more than it occurs, so that none has probability 0 (Laplace).
+
+    Args:
+        text: The text that is counted.
+        held_out: At least two bytes that are predicted.
+
+    Example:
+        >>> from grilly.train.demo import bigram_loss
+        >>> round(bigram_loss(b"ababababab", b"abab"), 3)
+        3.832
+    """
+    pairs = [np.frombuffer(part, np.uint8).astype(np.int64) for part in (text, held_out)]
+    counted, predicted = (256 * part[:-1] + part[1:] for part in pairs)
+    counts = np.bincount(counted, minlength=256 * 256).reshape(256, 256) + 1.0
+    probabilities = counts / counts.sum(1, keepdims=True)
+    return float(-np.log(probabilities.ravel()[predicted]).mean())
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m grilly demo-train",
+        description="Train the smallest transformer on a real text, beside a model that counts pairs of bytes.",
+    )
+    parser.add_argument("--text", type=Path, help="a UTF-8 text file (default: the King James Bible of bible-kjv-text)")
+    parser.add_argument("--out", type=Path, help="a folder without checkpoints (default: a new one)")
+    parser.add_argument("--device", default="vulkan", help="vulkan, vulkan:N or cpu (default: %(default)s)")
+    parser.add_argument("--steps", type=int, help="steps to train (default: as many as the device does in minutes)")
+    return parser
