@@ -68,6 +68,7 @@ _SUBMODULES = (
     "hub",
     "kernels",
     "nn",
+    "optim",
     "profiling",
     "quantization",
     "similarity",

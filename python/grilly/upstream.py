@@ -18,11 +18,6 @@ PARTS = {
         "DentateGyrus CapsuleEmbedding HippocampalTransformerLayer"
     ),
     "device managers": "get_device_manager get_vulkan_backend get_cuda_backend cuda llama_cpp",
-    "training": (
-        "optim Optimizer Adam AdamW SGD LRScheduler StepLR CosineAnnealingLR ReduceLROnPlateau OneCycleLR "
-        "save_checkpoint load_checkpoint xavier_uniform_ xavier_normal_ kaiming_uniform_ kaiming_normal_ "
-        "data Dataset TensorDataset ArrayDataset Subset ConcatDataset DataLoader random_split"
-    ),
     "Hugging Face bridge": "HuggingFaceBridge get_huggingface_bridge",
     "Tensor facade": (
         "Tensor tensor zeros ones randn add mul matmul relu gelu softmax layer_norm dropout conv2d max_pool2d "
@@ -67,9 +62,6 @@ PARTS = {
     "experimental modules": "experimental",
 }
 
-#: The part planned for a later version.
-LATER = "training"
-
 
 def by_name(groups: Mapping[str, str]) -> dict[str, str]:
     """Name -> group, from groups that list their names in one text, separated by spaces.
@@ -92,6 +84,5 @@ def missing(place: str, name: str) -> AttributeError:
     """
     part = None if name.startswith("_") else by_name(PARTS).get(name)
     if part is not None:
-        here = "version" if part == LATER else "package"
-        return AttributeError(f"{name} is part of upstream grilly's {part} and not of this {here}")
+        return AttributeError(f"{name} is part of upstream grilly's {part} and not of this package")
     return AttributeError(f"{place} has no attribute {name!r}")

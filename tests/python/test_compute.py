@@ -51,6 +51,24 @@ def test_compute_losses_and_layers(backend):
     assert (masked[..., np.triu_indices(3, 1)[0], np.triu_indices(3, 1)[1]] < -1e8).all()
 
 
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
+def test_gemm_backward_has_two_modes_and_accumulates(backend, batch):
+    a, b, c = values(*batch, 5, 70), values(*batch, 70, 9), values(*batch, 5, 9)
+    wide = [x.astype(np.float64) for x in (a, b, c)]
+    by_a, by_b = wide[2] @ wide[1].swapaxes(-1, -2), wide[0].swapaxes(-1, -2) @ wide[2]
+    close(functional.gemm_backward(c, b, 0), by_a)
+    close(backend.fnn.gemm_backward(c, a, mode=1), by_b)
+    close(functional.gemm_backward(grilly.to_vulkan(c), b, 0, a), wide[0] + by_a)
+    close(functional.gemm_backward(c, a, 1, accumulate=b), wide[1] + by_b)
+    for wrong, problem in (
+        (lambda: functional.gemm_backward(c, b, 2), "mode is 2, expected 0 or 1"),
+        (lambda: functional.gemm_backward(c, a, 0), "operand has shape"),
+        (lambda: functional.gemm_backward(c, b, 0, b), "accumulate has shape"),
+    ):
+        with pytest.raises(errors.InvalidArgumentError, match=problem):
+            wrong()
+
+
 def test_the_whole_pipeline_of_attention(backend):
     """Scores, mask, softmax, output and joined heads, as upstream's own layers chain them."""
     x = values(2, 5, 32)

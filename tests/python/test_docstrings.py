@@ -51,10 +51,10 @@ MODULES = [
     ),
     "sentence_transformer",
     *(
-        f"{folder}.{path.stem}"
-        for folder in ("backend", "functional", "kernels", "nn", "train")
+        f"{folder.replace('/', '.')}.{path.stem}"
+        for folder in ("backend", "functional", "kernels", "nn", "optim", "train", "utils", "utils/data")
         for path in sorted((PACKAGE / folder).glob("*.py"))
-        if path.stem not in ("__init__", "attending", "dispatch")
+        if path.stem not in ("__init__", "attending", "dispatch", "vulkan_sentence_transformer")
     ),
 ]
 

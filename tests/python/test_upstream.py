@@ -9,7 +9,7 @@ from cases.comparison import close, values
 from cases.reference import evaluate
 
 import grilly
-from grilly import functional, nn
+from grilly import functional, nn, optim, utils
 
 # A. Scores that were written for the first head of the first text alone.
 
@@ -91,9 +91,12 @@ def test_layer_norm_with_four_axes():
     close(grilly.Compute().fnn.layernorm(x), expected)
 
 
-def test_adam_update_says_that_it_is_not_there(backend):
-    with pytest.raises(NotImplementedError, match="adam_update"):
-        backend.learning.adam_update(values(3), values(3), values(3), values(3), 1e-3)
+def test_adam_update_updates(backend):
+    w, g = values(3), values(3)
+    new, m, v = backend.learning.adam_update(w, g, np.zeros(3), np.zeros(3), 1e-3, beta1_t=0.9, beta2_t=0.999)
+    close(new, w - 1e-3 * np.sign(g.astype(np.float64)))
+    close(m, 0.1 * g.astype(np.float64))
+    close(v, 1e-3 * g.astype(np.float64) ** 2)
 
 
 def test_fft_is_not_an_attribute_that_cannot_be_called(backend):
@@ -203,6 +206,46 @@ def test_load_state_dict_reaches_the_layer():
     assert np.array_equal(source(x), target(x))
 
 
+def test_an_optimiser_steps_at_the_rate_of_its_schedule(vulkan):
+    for kind in (optim.Adam, optim.AdamW, optim.SGD):
+        p = nn.Parameter(values(4))
+        optimizer = kind([p], lr=0.5)
+        schedule = optim.StepLR(optimizer, 1, gamma=0.0)
+        before, dispatches = np.array(p), grilly.stats()["dispatches"]
+        for moves in (True, False):
+            p.accumulate(np.ones(4))
+            optimizer.step()
+            assert (np.abs(before - p).min() > 0.1) == moves
+            before = np.array(p)
+            schedule.step()
+        assert grilly.stats()["dispatches"] > dispatches or kind is optim.SGD
+
+
+def test_zero_grad_clears_and_a_step_clears_too():
+    p = nn.Parameter([1.0])
+    optimizer = optim.Adam([p])
+    p.accumulate([1.0])
+    optimizer.zero_grad()
+    assert p.grad is None
+    p.accumulate([1.0])
+    optimizer.step()
+    assert p.grad is None and p[0] < 1
+
+
+def test_backward_of_a_transformer_layer_reaches_every_parameter():
+    layer, x = nn.TransformerEncoderLayer(8, 2, dropout=0.0, use_rope=True), values(2, 5, 8)
+    before = layer.state_dict()
+    optimizer = optim.AdamW(layer.parameters(), lr=0.1)
+    assert layer.backward(values(2, 5, 8), x).shape == x.shape
+    optimizer.step()
+    layer.load_state_dict(layer.state_dict())
+    for name, p in layer.named_parameters():
+        held = before
+        for part in name.split("."):
+            held = held[part]
+        assert not np.array_equal(held, p), name
+
+
 def test_use_rope_rotates():
     x = np.repeat(values(1, 1, 8), 5, axis=1) + 0.1 * values(1, 5, 8)
     layer = nn.TransformerEncoderLayer(8, 2, use_rope=True).eval()
@@ -229,6 +272,34 @@ def test_embedding_functions_run_on_the_device_in_float32(vulkan):
         after = grilly.stats()["dispatches"]
         assert after > before
         before = after
+
+
+# What the quick start and the tutorials call.
+
+
+def test_the_quick_start_trains():
+    np.random.seed(0)
+    model = nn.Sequential(nn.Linear(12, 16), nn.ReLU(), nn.Linear(16, 3))
+    optimizer, loss_fn = optim.AdamW(model.parameters(), lr=0.02), nn.CrossEntropyLoss()
+    images = np.random.randn(48, 12).astype(np.float32)
+    transform = utils.Compose([utils.ToFloat32(), utils.Normalize(mean=0.5, std=0.5)])
+    dataset = utils.ArrayDataset(images, images[:, :3].argmax(1), transform)
+    losses = []
+    for _ in range(20):
+        for x, y in utils.DataLoader(dataset, batch_size=16, shuffle=True):
+            logits = model(x)
+            loss = loss_fn(logits, y)
+            grad = loss_fn.backward(np.ones_like(loss), logits, y)
+            model.zero_grad()
+            model.backward(grad)
+            optimizer.step()
+            losses.append(float(loss.mean()))
+    assert np.mean(losses[-3:]) < np.mean(losses[:3]) / 3
+
+
+def test_the_names_of_the_tutorials(backend):
+    assert backend.core.device_properties.deviceName == backend.device
+    assert backend.fnn.buffer_pool is None
 
 
 # B and E. One device for the process, and a CPU where there is none.

@@ -6,7 +6,7 @@ import inspect
 import pytest
 
 import grilly
-from grilly import functional, nn, utils
+from grilly import functional, nn, optim, utils
 from grilly.upstream import PARTS
 
 # Names that are left out.
@@ -31,9 +31,7 @@ def left_out():
 def test_names_that_are_left_out_say_so(place, name, part):
     with pytest.raises(AttributeError) as caught:
         getattr(importlib.import_module(place), name)
-    found = str(caught.value)
-    here = "version" if part == "training" else "package"
-    assert found == f"{name} is part of upstream grilly's {part} and not of this {here}"
+    assert str(caught.value) == f"{name} is part of upstream grilly's {part} and not of this package"
 
 
 COMPUTE = """
@@ -59,7 +57,13 @@ def test_methods_that_are_left_out_say_so(backend, part, name):
         getattr(getattr(backend, part), name)
 
 
-@pytest.mark.parametrize("place", KEPT)
+@pytest.mark.parametrize("name", ["NLMS", "NaturalGradient", "AffectAdam"])
+def test_optimisers_that_are_left_out_say_so(name):
+    with pytest.raises(AttributeError, match=f"{name} is part of upstream grilly's .* and not of this package"):
+        getattr(optim, name)
+
+
+@pytest.mark.parametrize("place", [*KEPT, "grilly.optim"])
 def test_other_names_are_unknown(place):
     with pytest.raises(AttributeError, match="has no attribute 'nothing_like_it'"):
         importlib.import_module(place).nothing_like_it  # noqa: B018
@@ -101,6 +105,39 @@ MODULES = {
 }  # fmt: skip
 
 
+OPTIMISERS = {
+    "Optimizer": "params defaults", "Adam": "params lr betas eps weight_decay use_gpu",
+    "AdamW": "params lr betas eps weight_decay amsgrad use_gpu",
+    "SGD": "params lr momentum weight_decay dampening nesterov use_gpu",
+    "StepLR": "optimizer step_size gamma last_epoch", "CosineAnnealingLR": "optimizer T_max eta_min last_epoch",
+    "ReduceLROnPlateau": "optimizer mode factor patience threshold threshold_mode cooldown min_lr eps",
+    "OneCycleLR":
+        "optimizer max_lr total_steps epochs steps_per_epoch pct_start anneal_strategy cycle_momentum base_momentum "
+        "max_momentum div_factor final_div_factor last_epoch",
+    "LRScheduler": "optimizer last_epoch",
+}  # fmt: skip
+HELPERS = {
+    "save_checkpoint": "model model_state optimizer optimizer_state epoch loss filepath metadata",
+    "load_checkpoint": "filepath model optimizer strict",
+    "xavier_uniform_": "tensor gain", "xavier_normal_": "tensor gain",
+    "kaiming_uniform_": "tensor a mode nonlinearity", "kaiming_normal_": "tensor a mode nonlinearity",
+    "TensorDataset": "tensors", "ArrayDataset": "data labels transform target_transform", "Subset": "dataset indices",
+    "ConcatDataset": "datasets", "RandomSampler": "data_source replacement num_samples",
+    "SequentialSampler": "data_source", "BatchSampler": "sampler batch_size drop_last shuffle",
+    "DataLoader": "dataset batch_size shuffle sampler batch_sampler num_workers collate_fn drop_last",
+    "random_split": "dataset lengths generator", "Compose": "transforms", "ToFloat32": "scale", "Normalize": "mean std",
+    "Flatten": "start_dim", "RandomNoise": "std", "RandomFlip": "p", "OneHot": "num_classes", "Lambda": "fn",
+    "default_collate": "batch",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("place, name", [(optim, name) for name in OPTIMISERS] + [(utils, name) for name in HELPERS])
+def test_arguments_of_training_are_upstreams(place, name):
+    expected = (OPTIMISERS | HELPERS)[name].split()
+    assert list(inspect.signature(getattr(place, name)).parameters)[: len(expected)] == expected
+    assert getattr(place, name) is getattr(utils.data, name, getattr(place, name))
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_layer_arguments_are_upstreams(name):
     assert list(inspect.signature(getattr(nn, name)).parameters) == MODULES[name].split()
@@ -126,6 +163,8 @@ PARTS_OF_COMPUTE = {
         "queries keys values num_heads head_dim tile_size_q tile_size_k scale mask causal",
     "attention.apply_rope": "q_or_k position_ids rope_base rope_scaling", "pooling.mean_pool": "embeddings mask",
     "learning.embedding_lookup": "token_ids embedding_table", "learning.whitening_transform": "data mean std",
+    "learning.adam_update":
+        "weights gradients moment1 moment2 learning_rate beta1 beta2 epsilon beta1_t beta2_t clear_grad",
     "learning.embedding_backward": "grad_output token_ids vocab_size embedding_dim",
     "core.create_buffer": "data_or_size usage", "core.upload_buffer": "buffer memory data",
     "core.read_buffer": "memory size dtype",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -136,6 +137,11 @@ class Core:
     def device(self) -> str:
         """The device's name."""
         return self._engine.device
+
+    @property
+    def device_properties(self) -> SimpleNamespace:
+        """Upstream's record of the device, with its name as `deviceName`; `grilly.info()` has the rest."""
+        return SimpleNamespace(deviceName=self._engine.device)
 
     def create_buffer(self, data_or_size: Any, usage: str = "storage") -> tuple[Buffer, Buffer]:
         """Creates a buffer on the device: the bytes of an array or a bytes object, or a number of zero bytes.

@@ -45,7 +45,7 @@ class Compute:
         attention: `attention_scores`, `attention_mask`, `attention_output`, `attention_concat_heads`,
             `flash_attention2` and `apply_rope`.
         pooling: `mean_pool`.
-        learning: `embedding_lookup`, `embedding_backward`, `whitening_transform`.
+        learning: `adam_update`, `embedding_lookup`, `embedding_backward`, `whitening_transform`.
         device: The device's name.
         architecture: The argument of `set_architecture`, or None.
 

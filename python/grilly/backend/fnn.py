@@ -25,6 +25,9 @@ class Fnn(Part):
     """
 
     name = "fnn"
+    #: Upstream's pool of buffers; None, since the engine keeps the memory of its arrays itself.
+    buffer_pool = None
+    gemm_backward = staticmethod(functional.gemm_backward)
     linear_backward = staticmethod(functional.linear_backward)
     layernorm_backward = staticmethod(functional.layer_norm_backward)
     softmax_backward = staticmethod(functional.softmax_backward)

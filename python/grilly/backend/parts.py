@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from grilly import functional
-from grilly.errors import UnsupportedError
 from grilly.functional.attending import attend_by_heads, key_mask
 from grilly.functional.dispatch import SHADERS_OF, Operand, Result, floats
 from grilly.upstream import missing
@@ -166,6 +165,7 @@ class Learning(Part):
     """
 
     name = "learning"
+    adam_update = staticmethod(functional.adam_update)
     embedding_backward = staticmethod(functional.embedding_backward)
     whitening_transform = staticmethod(functional.whitening_transform)
 
@@ -181,18 +181,3 @@ class Learning(Part):
             (1, 1, 1)
         """
         return functional.embedding_lookup(embedding_table, token_ids)
-
-    def adam_update(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Not supported in this version, which has no training.
-
-        Raises:
-            UnsupportedError: Always (also a `NotImplementedError`).
-
-        Example:
-            >>> import grilly
-            >>> grilly.Compute().learning.adam_update()
-            Traceback (most recent call last):
-            ...
-            grilly.errors.UnsupportedError: adam_update: this version does not train; use an optimiser of your own
-        """
-        raise UnsupportedError("adam_update: this version does not train; use an optimiser of your own")

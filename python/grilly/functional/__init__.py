@@ -30,6 +30,8 @@ from grilly.functional.losses import *
 from grilly.functional.losses import __all__ as _losses
 from grilly.functional.norms import *
 from grilly.functional.norms import __all__ as _norms
+from grilly.functional.optimisers import *
+from grilly.functional.optimisers import __all__ as _optimisers
 from grilly.functional.positions import *
 from grilly.functional.positions import __all__ as _positions
 from grilly.functional.whitening import *
@@ -49,6 +51,7 @@ if not TYPE_CHECKING:
         *_linear,
         *_losses,
         *_norms,
+        *_optimisers,
         *_positions,
         *_whitening,
     ]

@@ -12,7 +12,7 @@ from grilly.errors import InvalidArgumentError
 from grilly.functional.checks import need_axes, need_shape, one_of
 from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, optional
 
-__all__ = ["embedding_ffn", "linear", "linear_backward", "matmul", "residual"]
+__all__ = ["embedding_ffn", "gemm_backward", "linear", "linear_backward", "matmul", "residual"]
 
 # Activations that the kernel of a linear layer can apply to its result.
 FUSED = ("gelu_erf", "gelu_tanh", "relu", "silu", "tanh", "sigmoid", "quick_gelu")
@@ -150,6 +150,46 @@ def matmul(a: Operand, b: Operand) -> Result:
         return r("matmul", wide_a, wide_b).reshape(list(result))
 
     return evaluate("matmul", body, first, second, alike=2)
+
+
+def gemm_backward(grad_output: Operand, operand: Operand, mode: int, accumulate: Operand | None = None) -> Result:
+    """The gradient of one operand of `C = A B`: `dA = dC B^T` (mode 0), or `dB = A^T dC` (mode 1).
+
+    Args:
+        grad_output: `dC`, `(M, N)`, or `(..., M, N)` for as many products.
+        operand: The other operand: `B`, `(..., K, N)`, in mode 0, and `A`, `(..., M, K)`, in mode 1.
+        mode: 0 or 1.
+        accumulate: An earlier gradient of the same operand, to which the new one is added; default none.
+
+    Returns:
+        `(..., M, K)` in mode 0, `(..., K, N)` in mode 1; float16 when all operands are.
+
+    Raises:
+        InvalidArgumentError: Incompatible shapes, or another mode.
+
+    Source: the HLX transformer's `gemm_backward`.
+
+    Example:
+        >>> from grilly import functional
+        >>> functional.gemm_backward([[1.0, 2.0]], [[3.0, 4.0]], mode=0).tolist()
+        [[11.0]]
+        >>> functional.gemm_backward([[1.0, 2.0]], [[3.0]], mode=1, accumulate=[[10.0, 20.0]]).tolist()
+        [[13.0, 26.0]]
+    """
+    g, x, sums = floats(grad_output, "grad_output"), floats(operand, "operand"), optional(accumulate, "accumulate")
+    if isinstance(mode, bool) or mode not in (0, 1):
+        raise InvalidArgumentError(f"gemm_backward: mode is {mode!r}, expected 0 or 1")
+    *batch, m, n = need_axes("gemm_backward", "grad_output", g, 2)
+    need_axes("gemm_backward", "operand", x, 2)
+    k = x.shape[-2] if mode == 0 else x.shape[-1]
+    need_shape("gemm_backward", "operand", x, (*batch, k, n) if mode == 0 else (*batch, m, k))
+    need_shape("gemm_backward", "accumulate", sums, (*batch, m, k) if mode == 0 else (*batch, k, n))
+
+    def body(r: Any, g: Any, x: Any, sums: Any) -> Any:
+        y = r("matmul", g, x, transpose_b=True) if mode == 0 else r("matmul", x, g, transpose_a=True)
+        return y if sums is None else r("binary", sums, y, kind="add")
+
+    return evaluate("gemm_backward", body, g, x, sums, alike=3)
 
 
 def repeated(r: Any, x: Any, batch: Sequence[int]) -> Any:

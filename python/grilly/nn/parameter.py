@@ -118,6 +118,23 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
         super().fill(value)
         self.touch()
 
+    def assign(self, values: Any) -> None:
+        """Sets all numbers; a tensor on the parameter's device becomes its copy there.
+
+        Raises:
+            UnusableError: A program holds the numbers.
+
+        Example:
+            >>> from grilly import nn
+            >>> p = nn.Parameter([1.0])
+            >>> p.assign([2.0])
+            >>> p.tolist()
+            [2.0]
+        """
+        self[...] = np.asarray(values)
+        if isinstance(values, VulkanTensor) and self._device is not None:
+            self._copy = to_vulkan(values, self._device)
+
     def zero_grad(self) -> None:
         """Clears the gradient.
 

@@ -1,0 +1,31 @@
+"""Optimisers and schedules of the learning rate with upstream's signatures, which are torch's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grilly.optim.adam import Adam, AdamW
+from grilly.optim.one_cycle import OneCycleLR
+from grilly.optim.optimizer import Optimizer
+from grilly.optim.plateau import ReduceLROnPlateau
+from grilly.optim.schedules import CosineAnnealingLR, LinearLR, LRScheduler, StepLR
+from grilly.optim.sgd import SGD
+
+__all__ = [
+    "SGD",
+    "Adam",
+    "AdamW",
+    "CosineAnnealingLR",
+    "LRScheduler",
+    "LinearLR",
+    "OneCycleLR",
+    "Optimizer",
+    "ReduceLROnPlateau",
+    "StepLR",
+]
+
+
+def __getattr__(name: str) -> Any:
+    from grilly.upstream import missing
+
+    raise missing("module 'grilly.optim'", name)
