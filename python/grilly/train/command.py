@@ -6,7 +6,7 @@ import argparse
 import json
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
 from os import PathLike
 from pathlib import Path
@@ -20,7 +20,7 @@ from grilly.train.curve import draw_loss
 from grilly.train.events import Events, is_installed
 from grilly.train.trainer import Step, Trainer
 
-__all__ = ["main", "train"]
+__all__ = ["draw", "main", "train"]
 
 # Options of the command that are settings of a run, with their types.
 SETTINGS: dict[str, type] = {
@@ -73,7 +73,7 @@ def main(arguments: list[str]) -> int:
         if status == 0:
             told = "" if held_out is None else f", held-out loss {held_out:.4f} nats"
             print(f"done: step {trainer.steps_done}{told}")
-        _draw(given.out)
+        draw(given.out)
         return status
     except GrillyError as error:
         print(error, file=sys.stderr)
@@ -105,10 +105,19 @@ def train(trainer: Trainer, folder: str | PathLike[str], *, tensorboard: bool = 
     return 0, trainer.held_out_loss() if last is None else last.held_out_loss
 
 
-def _draw(folder: str) -> None:
-    """The picture of the losses, which nothing depends on."""
+def draw(folder: str | PathLike[str], levels: Mapping[str, float] | None = None) -> None:
+    """Draws the losses as `draw_loss`, and says so; without matplotlib it says that it is missing.
+
+    Example:
+        >>> from grilly.train import Trainer, TransformerConfig, command
+        >>> config = TransformerConfig(256, d_model=16, num_layers=1, num_heads=2, ffn_dim=32, max_seq_len=8)
+        >>> trainer = Trainer(config, "some text " * 20, runs / "curve", device="cpu", batch_size=4, steps=2)
+        >>> steps = list(trainer.run())
+        >>> command.draw(runs / "curve")  # doctest: +ELLIPSIS
+        curve: ...loss.png
+    """
     try:
-        draw_loss(folder)
+        print(f"curve: {draw_loss(folder, levels)}")
     except UnsupportedError as error:
         print(error, file=sys.stderr)
 

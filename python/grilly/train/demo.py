@@ -14,9 +14,8 @@ import numpy as np
 from grilly import _core
 from grilly.demo import read_text
 from grilly.errors import GrillyError
-from grilly.train.command import train
+from grilly.train.command import draw, train
 from grilly.train.config import TransformerConfig
-from grilly.train.curve import draw_loss
 from grilly.train.trainer import Trainer
 
 __all__ = ["bigram_loss", "device_kind", "main"]
@@ -73,7 +72,8 @@ def _run(given: argparse.Namespace, text: bytes, start: float) -> int:
         prompt = text[split : split + 40]
         print(f"Sample    {prompt.decode(errors='replace')!r} goes on:\n")
         print(trainer.generate(prompt, SAMPLE, temperature=0.8, seed=1).decode(errors="replace"))
-        print(f"\nCurve     {draw_loss(folder, {'pairs of bytes': bigram})}")
+        print()
+        draw(folder, {"pairs of bytes": bigram})
     return status
 
 
