@@ -67,6 +67,20 @@ def test_gradients_are_those_of_float64(device, tied):
     assert abs(step.norm - norm) <= 1e-5 * norm
 
 
+def test_gradients_of_the_whole_smallest_model_are_those_of_float64(device):
+    config = TransformerConfig.tiny()
+    trainer = Trainer(config, device=device, batch_size=1, betas=(0.0, 0.999))
+    before = parameters(trainer.tensors())
+    tokens = (256 * np.random.default_rng(0).random((1, 129)) ** 3).astype(np.int64)
+    step = trainer.step(tokens)
+    reference = Reference(before, tokens, config.num_heads)
+    assert abs(step.loss - reference.loss) <= 2e-6 * reference.loss
+    found = trainer.tensors()
+    for name, gradient in reference.gradients().items():
+        error = np.linalg.norm(found[f"m.{name}"] - gradient)
+        assert error <= 1e-5 * np.linalg.norm(gradient) + 1e-7, (name, error, np.linalg.norm(gradient))
+
+
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_steps_are_those_of_float64(device, accumulate):
     schedule = {"kind": "linear", "warmup": 4}

@@ -1,0 +1,123 @@
+"""What can go wrong in a run: each is an error that says what was found, and nothing that was saved is lost."""
+
+import json
+import os
+
+import pytest
+
+from grilly.__main__ import main
+from grilly.errors import CheckpointError, InvalidArgumentError
+from grilly.train import Trainer, read_metrics
+from train.test_training import TEXT, trained
+
+full = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has /dev/full")
+
+
+@full
+@pytest.mark.parametrize("end", ["safetensors", "json"])
+def test_a_full_disk_stops_at_the_checkpoint_and_the_run_goes_on(tmp_path, end):
+    straight = trained(tmp_path / "straight")
+    list(straight.run())
+    trainer = trained(tmp_path / "run")
+    os.symlink("/dev/full", tmp_path / "run" / f"step-00000006.{end}.unfinished")
+    with pytest.raises(CheckpointError, match=rf"step-00000006.{end}: cannot be written: No space left.*are intact"):
+        list(trainer.run())
+    # The link is gone, as if there was space again: this run goes on, and so does one from the checkpoint before.
+    assert Trainer.load(tmp_path / "run", device="cpu").steps_done == 3
+    trainer.save()
+    assert [step.step for step in trainer.run()] == [7]
+    assert trainer.hashes() == straight.hashes()
+    assert [line["step"] for line in read_metrics(tmp_path / "run")] == list(range(1, 8))
+
+
+@full
+def test_metrics_that_cannot_be_written_stop(tmp_path):
+    trainer = trained(tmp_path, checkpoint_steps=1)
+    next(trainer.run())
+    (tmp_path / "metrics.jsonl").unlink()
+    os.symlink("/dev/full", tmp_path / "metrics.jsonl")
+    with pytest.raises(CheckpointError, match=r"metrics.jsonl: cannot be written: No space left"):
+        list(trainer.run())
+    (tmp_path / "metrics.jsonl").unlink()
+    resumed = Trainer.resume(TEXT, tmp_path, device="cpu")
+    assert resumed.steps_done == 1
+    list(resumed.run())
+    straight = trained(tmp_path / "straight")
+    list(straight.run())
+    assert resumed.hashes() == straight.hashes()
+
+
+def changed(folder, part, **values):
+    """Changes values in the settings of the newest checkpoint."""
+    path = max(folder.glob("step-*.json"))
+    record = json.loads(path.read_text())
+    record[part].update(values)
+    path.write_text(json.dumps(record))
+
+
+@pytest.mark.parametrize(
+    "part, values, error, problem",
+    [
+        ("config", {"d_model": 32}, InvalidArgumentError, r"has no embedding.weight of shape \[128, 32\]"),
+        ("config", {"num_layers": 2}, InvalidArgumentError, r"layers.1.*"),
+        ("config", {"num_heads": 3}, InvalidArgumentError, "d_model is 16, expected a multiple of num_heads, 3"),
+        ("config", {"hidden": 3}, CheckpointError, "is no checkpoint: unknown field `hidden`"),
+        ("options", {"batch_size": 0}, InvalidArgumentError, "batch_size is 0"),
+    ],
+)
+def test_a_checkpoint_of_other_sizes_is_refused(tmp_path, part, values, error, problem):
+    list(trained(tmp_path, steps=1).run())
+    changed(tmp_path, part, **values)
+    for load in (lambda: Trainer.load(tmp_path, device="cpu"), lambda: Trainer.resume(TEXT, tmp_path, device="cpu")):
+        with pytest.raises(error, match=problem):
+            load()
+
+
+@pytest.mark.parametrize(
+    "name, change, problem",
+    [
+        (
+            "short",
+            lambda data, out: data.write_bytes(b"abc"),
+            "the training part has 3 of 3 tokens, fewer than a window",
+        ),
+        ("empty", lambda data, out: data.write_bytes(b""), "has 0 of 0 tokens"),
+        ("folder", lambda data, out: (data.unlink(), data.mkdir()), "Is a directory"),
+        ("file", lambda data, out: out.write_text(""), "run"),
+    ],
+)
+def test_the_command_ends_with_the_problem(tmp_path, capsys, name, change, problem):
+    data, out = tmp_path / "text", tmp_path / "run"
+    data.write_bytes(TEXT * 3)
+    change(data, out)
+    command = ["train", "--data", str(data), "--out", str(out), "--device", "cpu", "--batch-size", "2", "--steps", "1"]
+    assert main(command) == 1
+    errors = capsys.readouterr().err
+    assert problem in errors and len(errors.splitlines()) == 1, errors
+
+
+@full
+def test_the_command_keeps_the_last_checkpoint(tmp_path, capsys):
+    data, out = tmp_path / "text", tmp_path / "run"
+    data.write_bytes(TEXT * 3)
+    common = ["train", "--data", str(data), "--out", str(out), "--device", "cpu"]
+    own = ["--batch-size", "1", "--checkpoint-steps", "1"]
+    # The rate makes the second step not finite; the first has a checkpoint.
+    assert main([*common, *own, "--steps", "3", "--learning-rate", "1e30"]) == 1
+    assert "step 2: the loss is NaN" in capsys.readouterr().err
+    assert Trainer.load(out, device="cpu").steps_done == 1 and len(read_metrics(out)) == 1
+    other = tmp_path / "other"
+    common[4] = str(other)
+    assert main([*common, *own, "--steps", "1"]) == 0
+    os.symlink("/dev/full", other / "step-00000002.safetensors.unfinished")
+    assert main([*common, "--resume", "--steps", "2"]) == 1
+    assert "No space left" in capsys.readouterr().err
+    assert main([*common, "--resume", "--steps", "2"]) == 0
+    stored = other / "step-00000002.safetensors"
+    stored.write_bytes(stored.read_bytes()[:1000])
+    assert main([*common, "--resume", "--steps", "3"]) == 1
+    problem = capsys.readouterr().err
+    assert "is damaged" in problem and "remove" in problem
+    (other / "step-00000002.json").unlink()
+    assert main([*common, "--resume", "--steps", "2"]) == 0
+    assert Trainer.load(other, device="cpu").steps_done == 2
