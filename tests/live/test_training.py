@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from conftest import is_software
 from train.torch_model import Model
 
-import grilly
 from grilly.train import Trainer, TransformerConfig
 
 ROWS, RATE = 4, 1e-3
@@ -31,11 +31,6 @@ def batches(config, steps):
     return [np.stack([text[start : start + length] for start in row]).astype(np.int64) for row in starts]
 
 
-def is_software(device):
-    engine = grilly._core.engine(device)
-    return any(row["name"] == engine.device and row["type"] == "cpu" for row in grilly.info()["devices"])
-
-
 def losses(config, tensors, windows, dtype):
     model = Model(config, tensors).to(dtype)
     optimiser = torch.optim.AdamW(model.parameters(), RATE, weight_decay=0.0)
@@ -52,7 +47,7 @@ def losses(config, tensors, windows, dtype):
 # 200 steps take a software driver half an hour, and it has the arithmetic of the CPU.
 @pytest.mark.parametrize("name, steps", [("small sizes", 20), ("tiny", 200)])
 def test_losses_are_torchs(device, name, steps):
-    config, steps = SIZES[name], steps if device == "cpu" or not is_software(device) else 20
+    config, steps = SIZES[name], 20 if is_software(device) else steps
     windows = batches(config, steps)
     trainer = Trainer(config, device=device, batch_size=ROWS, learning_rate=RATE)
     tensors = trainer.tensors()
