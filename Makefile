@@ -139,8 +139,9 @@ lint-python: setup-test $(STAMPS)/installed ## ruff, mypy --strict, and stubtest
 wheel: dist/stamp ## The release wheel, in dist/
 
 .PHONY: shaders
-shaders: setup-build ## Compile, validate and reflect the shaders only (part of every build)
-	cargo check --release --locked
+shaders: setup-build ## GLSL, SPIR-V and interface (JSON) of every kernel, in target/shaders, for other engines; every build compiles and validates them
+	@rm -rf target/shaders
+	@cargo run --release --locked -q --example shaders -- target/shaders
 
 .PHONY: docs
 docs: setup-test $(STAMPS)/docs ## The documentation: rustdoc, and the pages in site/

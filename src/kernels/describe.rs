@@ -60,7 +60,8 @@ fn device(config: Option<FlashAttentionConfig>) -> Capabilities {
     }
 }
 
-fn shader(variant: &'static Variant, values: &[u32]) -> Shader {
+/// A shader at these values of its specialization constants.
+pub(super) fn shader(variant: &'static Variant, values: &[u32]) -> Shader {
     let constants = variant.constants.iter().zip(values);
     let (local_size, shared_memory) = sizes(variant, values);
     Shader {

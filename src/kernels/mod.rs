@@ -20,10 +20,12 @@
 //! ```
 
 mod describe;
+mod export;
 pub mod flash;
 mod rows;
 
 pub use describe::{Description, Shader};
+pub use export::export;
 pub use rows::{Options, ROWS, Row};
 
 use crate::array::{Array, op_graph};

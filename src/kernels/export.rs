@@ -1,0 +1,119 @@
+//! Every shader as files, for other engines.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::json;
+
+use super::describe::shader;
+use crate::backend::vulkan::generated;
+use crate::{Error, Result};
+
+/// Writes the variants of all kernels to a folder, which is made if it is missing, and returns their number. Each is
+///
+/// - `NAME.glsl`: its source in GLSL 460, with includes and macros in place, so that it compiles alone;
+/// - `NAME.spv`: the module that grilly runs, SPIR-V 1.6 for Vulkan 1.3 with the entry point `main`;
+/// - `NAME.json`: its interface: `kernel`, `variant`, `stored` (type of activations and matrices), `needs` (features of
+///   the device), `bindings` in set 0, `push_constants` of 4 bytes each, `constants` (specialization constants with their
+///   defaults), and, with these, `local_size` and `shared_memory` in bytes.
+///
+/// # Errors
+/// `InvalidArgument` naming a file that cannot be written.
+///
+/// ```
+/// let folder = std::env::temp_dir().join(format!("grilly-export-{}", std::process::id()));
+/// assert!(grilly::kernels::export(&folder).unwrap() > 100);
+/// assert!(folder.join("softmax.spv").exists());
+/// std::fs::remove_dir_all(folder).unwrap();
+/// ```
+pub fn export(folder: &Path) -> Result<usize> {
+    let fault = |path: &Path, cause: std::io::Error| {
+        Error::InvalidArgument(format!("{}: cannot be written: {cause}", path.display()))
+    };
+    fs::create_dir_all(folder).map_err(|cause| fault(folder, cause))?;
+    let mut count = 0;
+    for kernel in generated::ALL {
+        for variant in kernel.variants {
+            let defaults: Vec<u32> = variant.constants.iter().map(|constant| constant.default).collect();
+            let shader = shader(variant, &defaults);
+            let bindings = shader
+                .bindings
+                .iter()
+                .map(|(index, name, access)| json!({"binding": index, "name": name, "access": access}));
+            let push = shader.push_constants.iter().enumerate();
+            let push = push.map(|(place, (name, kind))| json!({"offset": 4 * place, "name": name, "type": kind}));
+            let constants = shader.constants.iter().map(
+                |(id, name, kind, bits)| json!({"id": id, "name": name, "type": kind, "default": value(kind, *bits)}),
+            );
+            let interface = json!({
+                "kernel": kernel.name,
+                "variant": variant.name,
+                "stored": variant.stored.name(),
+                "needs": variant.needs.iter().map(|feature| feature.name()).collect::<Vec<_>>(),
+                "bindings": bindings.collect::<Vec<_>>(),
+                "push_constants": push.collect::<Vec<_>>(),
+                "constants": constants.collect::<Vec<_>>(),
+                "local_size": shader.local_size,
+                "shared_memory": shader.shared_memory,
+            });
+            let interface = format!("{interface:#}\n");
+            let files = [("glsl", shader.source.as_bytes()), ("spv", bytemuck::cast_slice(variant.spirv))];
+            for (end, content) in files.into_iter().chain([("json", interface.as_bytes())]) {
+                let path = folder.join(format!("{}.{end}", variant.name));
+                fs::write(&path, content).map_err(|cause| fault(&path, cause))?;
+            }
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
+/// The bits of a constant as a number or a bool.
+fn value(kind: &str, bits: u32) -> serde_json::Value {
+    match kind {
+        "float" => json!(f32::from_bits(bits)),
+        "int" => json!(bits as i32),
+        "bool" => json!(bits != 0),
+        _ => json!(bits),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compiler::{CompilerConfig, ShaderCompiler};
+
+    #[test]
+    fn the_source_compiles_to_the_interface_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let count = export(folder.path()).unwrap();
+        assert_eq!(count, generated::ALL.iter().map(|kernel| kernel.variants.len()).sum::<usize>());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3 * count);
+        let read = |name: &str, end: &str| fs::read(folder.path().join(format!("{name}.{end}"))).unwrap();
+        // Of each kernel the variant that needs nothing; all others are made likewise.
+        for kernel in generated::ALL.iter().step_by(4) {
+            let Some(variant) = kernel.variants.iter().find(|variant| variant.needs.is_empty()) else { continue };
+            let name = variant.name;
+            let config = CompilerConfig {
+                shader_directory: folder.path().to_owned(),
+                enable_caching: false,
+                ..CompilerConfig::default()
+            };
+            let own = ShaderCompiler::new(config).get_compute_function(name, "main").unwrap();
+            let interface: serde_json::Value = serde_json::from_slice(&read(name, "json")).unwrap();
+            let names: Vec<_> = own.variant.bindings.iter().map(|binding| json!(binding.name)).collect();
+            let told = interface["bindings"].as_array().unwrap();
+            assert_eq!(names, told.iter().map(|binding| binding["name"].clone()).collect::<Vec<_>>(), "{name}");
+            assert_eq!(interface["local_size"], json!(own.variant.local_size), "{name}");
+            assert_eq!(interface["kernel"], kernel.name);
+            assert_eq!(read(name, "spv"), bytemuck::cast_slice::<u32, u8>(variant.spirv), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_is_named() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let error = export(&file.path().join("inside")).unwrap_err().to_string();
+        assert!(error.contains("inside: cannot be written"), "{error}");
+    }
+}
