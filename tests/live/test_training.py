@@ -45,6 +45,7 @@ def losses(config, tensors, windows, dtype):
 
 
 # 200 steps take a software driver half an hour, and it has the arithmetic of the CPU.
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name, steps", [("small sizes", 20), ("tiny", 200)])
 def test_losses_are_torchs(device, name, steps):
     config, steps = SIZES[name], 20 if is_software(device) else steps

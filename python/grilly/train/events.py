@@ -39,15 +39,15 @@ def is_installed() -> bool:
 
 
 def _writer_class() -> Any:
-    """A function from a folder to a writer with `add_scalar(tag, value, step)`, `flush` and `close`."""
+    """A class of writers to a folder, with `add_scalar(tag, value, step)` and `close`."""
     with suppress(ImportError):
         from tensorboardX import SummaryWriter
 
-        return lambda folder: SummaryWriter(folder, flush_secs=10)
+        return SummaryWriter
     with suppress(ImportError):
-        from tensorboard.summary import DirectoryOutput, Writer
+        from tensorboard.summary import Writer
 
-        return lambda folder: Writer(DirectoryOutput(folder, flush_interval_secs=10))
+        return Writer
     return None
 
 
