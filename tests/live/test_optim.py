@@ -27,7 +27,7 @@ SCHEDULES = {
 }
 
 
-@pytest.mark.parametrize("schedule", [None, *SCHEDULES])
+@pytest.mark.parametrize("schedule", [None, "warm-up", *SCHEDULES])
 @pytest.mark.parametrize("name", OPTIMISERS)
 def test_steps_are_torchs(name, schedule):
     numbers = np.random.default_rng(0)
@@ -36,7 +36,11 @@ def test_steps_are_torchs(name, schedule):
     ours, theirs = nn.Parameter(first), torch.nn.Parameter(torch.tensor(first, dtype=torch.float64))
     a, b = getattr(optim, kind)([ours], **settings), getattr(torch.optim, kind)([theirs], **settings)
     rates = []
-    if schedule is not None:
+    if schedule == "warm-up":
+        for library, optimiser in ((optim, a), (torch.optim.lr_scheduler, b)):
+            parts = [library.LinearLR(optimiser, 0.1, total_iters=5), library.CosineAnnealingLR(optimiser, 25)]
+            rates.append(library.SequentialLR(optimiser, parts, [5]))
+    elif schedule is not None:
         kind, settings = SCHEDULES[schedule]
         cycles = "Cycle" in kind and name in ("adam", "adamw", "amsgrad", "momentum", "nesterov")
         settings = settings | ({"cycle_momentum": cycles} if "Cycle" in kind else {})

@@ -190,6 +190,12 @@ def sgd(lr=1.0):
 def test_schedules_have_their_formulas():
     assert rates(optim.StepLR(sgd(), 2, 0.5), 5) == [1.0, 1.0, 0.5, 0.5, 0.25, 0.25]
     assert rates(optim.LinearLR(sgd(4.0), 0.25, 1.0, 3), 4) == pytest.approx([1.0, 2.0, 3.0, 4.0, 4.0])
+    warm = sgd()
+    parts = [optim.LinearLR(warm, 0.25, 1.0, 3), optim.CosineAnnealingLR(warm, 4)]
+    halves = [(1 + math.cos(math.pi * t / 4)) / 2 for t in range(4)]
+    assert rates(optim.SequentialLR(warm, parts, [3]), 6) == pytest.approx([0.25, 0.5, 0.75, *halves])
+    with pytest.raises(InvalidArgumentError, match=r"milestones is \[3, 2\], expected 1 rising steps from 1"):
+        optim.SequentialLR(warm, parts, [3, 2])
     cosine = [0.1 + 0.9 * (1 + math.cos(math.pi * t / 4)) / 2 for t in range(7)]
     assert rates(optim.CosineAnnealingLR(sgd(), 4, 0.1), 6) == pytest.approx(cosine)
     # Those of OneCycleLR(max_lr=1, total_steps=10) in torch 2.15.

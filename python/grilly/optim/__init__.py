@@ -8,7 +8,7 @@ from grilly.optim.adam import Adam, AdamW
 from grilly.optim.one_cycle import OneCycleLR
 from grilly.optim.optimizer import Optimizer
 from grilly.optim.plateau import ReduceLROnPlateau
-from grilly.optim.schedules import CosineAnnealingLR, LinearLR, LRScheduler, StepLR
+from grilly.optim.schedules import CosineAnnealingLR, LinearLR, LRScheduler, SequentialLR, StepLR
 from grilly.optim.sgd import SGD
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "OneCycleLR",
     "Optimizer",
     "ReduceLROnPlateau",
+    "SequentialLR",
     "StepLR",
 ]
 

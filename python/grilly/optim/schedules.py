@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from grilly.errors import InvalidTypeError, UnsupportedError
+from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from grilly.functional.checks import fraction, number, whole
 from grilly.optim.optimizer import Optimizer
 
-__all__ = ["CosineAnnealingLR", "LRScheduler", "LinearLR", "StepLR"]
+__all__ = ["CosineAnnealingLR", "LRScheduler", "LinearLR", "SequentialLR", "StepLR"]
 
 
 class LRScheduler:
@@ -222,3 +223,66 @@ class CosineAnnealingLR(LRScheduler):
         """
         share = (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
         return [self.eta_min + (rate - self.eta_min) * share for rate in self.base_lrs]
+
+
+class SequentialLR(LRScheduler):
+    """Schedules one after the other, such as a warm-up and a cosine; each counts its steps from its own first one.
+
+    Args:
+        optimizer: As in `LRScheduler`.
+        schedulers: Schedules of this optimiser.
+        milestones: The first step of each but the first.
+        last_epoch: As in `LRScheduler`.
+
+    Raises:
+        InvalidArgumentError: Another number of milestones, or some that do not rise.
+
+    Source: torch's `SequentialLR`.
+
+    Example:
+        >>> from grilly import nn, optim
+        >>> optimizer = optim.SGD([nn.Parameter([1.0])], lr=1.0)
+        >>> parts = [optim.LinearLR(optimizer, 0.5, total_iters=2), optim.StepLR(optimizer, 1, gamma=0.1)]
+        >>> schedule = optim.SequentialLR(optimizer, parts, milestones=[2])
+        >>> [(schedule.get_last_lr()[0], schedule.step())[0] for _ in range(4)]
+        [0.5, 0.75, 1.0, 0.1]
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        schedulers: Sequence[LRScheduler],
+        milestones: Sequence[int],
+        last_epoch: int = -1,
+    ) -> None:
+        starts = [0, *milestones]
+        if len(starts) != len(schedulers) or starts != sorted(set(starts)):
+            expected = f"{len(schedulers) - 1} rising steps from 1"
+            raise InvalidArgumentError(f"SequentialLR: milestones is {list(milestones)}, expected {expected}")
+        self._schedulers, self._starts = list(schedulers), starts
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """The rates of step `last_epoch`.
+
+        Example:
+            >>> from grilly import nn, optim
+            >>> optimizer = optim.SGD([nn.Parameter([1.0])], lr=0.5)
+            >>> optim.SequentialLR(optimizer, [optim.StepLR(optimizer, 10)], []).get_lr()
+            [0.5]
+        """
+        which = bisect_right(self._starts, self.last_epoch) - 1
+        current = self._schedulers[which]
+        current.last_epoch = self.last_epoch - self._starts[which]
+        return current.get_lr()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The step, which alone changes.
+
+        Example:
+            >>> from grilly import nn, optim
+            >>> optimizer = optim.SGD([nn.Parameter([1.0])], lr=0.5)
+            >>> optim.SequentialLR(optimizer, [optim.StepLR(optimizer, 10)], []).state_dict()
+            {'last_epoch': 0}
+        """
+        return {"last_epoch": self.last_epoch}
