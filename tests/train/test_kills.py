@@ -35,6 +35,8 @@ for step in trainer.run():
 """
 
 
+# Fifty take minutes where flushing a file to the disk takes long.
+@pytest.mark.timeout(1800)
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 def test_a_killed_run_ends_with_the_same_bits(tmp_path):
     straight = trained(tmp_path / "straight", steps=STEPS * KILLS, checkpoint_epochs=1000, checkpoint_steps=None)
