@@ -137,7 +137,7 @@ const SOURCES: [Source; 6] = [
     },
     Source {
         path: "attention::Blocks",
-        members: "head_dim vector causal window bias soft_cap a_column b_column distance_columns block_q block_kv keys subgroups invocations",
+        members: "head_dim vector causal window bias soft_cap dropout a_column b_column distance_columns block_q block_kv keys subgroups invocations",
         alone_in: Some("shaders/attention"),
     },
 ];

@@ -1,7 +1,7 @@
 #version 460
 // Computes: dq[i, h] = scale sum_j p (g[i, h] . v[j, n] - d[i, h]) c k[j, n] over the keys j that query i sees, n = h / group; p
 // their weights, c the derivative of the soft cap. With KEYS dk[j, n], the same sum over h and i of q[i, h]; with VALUES
-// dv[j, n] = sum_h sum_i p g[i, h]. Without these, also the logarithm of the sum of each query's weights, which they read.
+// dv[j, n] = sum_h sum_i p g[i, h]. With DROPOUT g . v, and p in dv, lose the elements that the weights lost. Without these, also the logarithm of the sum of each query's weights, which they read.
 // Grid: x = ceil(rows / 64) tiles of packed queries, or keys, which may include several texts; y = heads, or those of keys.
 // Reduction order: columns of a head in order; heads that share a key, their texts, and in each text blocks of 64 from its
 // first row, all in order. A block of which a row sees nothing changes none of its bits.
@@ -17,6 +17,8 @@ layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint HEAD_DIM = 64;
 ALIGNED_ROWS(VECTOR, 1);
 #include "attention-backward-interface.glsl"
+#define DROPOUT_KEY 4
+#include "attention-dropout.glsl"
 #include "attention-sight.glsl"
 #include "attention-backward-blocks.glsl"
 #include "attention-backward-weights.glsl"

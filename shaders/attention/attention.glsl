@@ -25,6 +25,7 @@ layout(constant_id = 6) const uint BLOCK_KV = 64;
 layout(constant_id = 7) const uint INVOCATIONS = 256;
 #include "attention-masks.glsl"
 #include "attention-interface.glsl"
+#include "attention-dropout.glsl"
 #include "attention-sight.glsl"
 #include "attention-blocks.glsl"
 #ifdef DISTANCES
@@ -175,6 +176,9 @@ void main() {
                         if (HIDES) {
                             weight[c][j] = there ? weight[c][j] : hidden;
                         }
+                    }
+                    if (DROPOUT > 0.0) {
+                        weight[c] = dropped_weights(weight[c], first + soft_row, head, at / 4u + quarter + 4u * c);
                     }
                     stage[soft_row * WEIGHT_STRIDE + quarter + 4u * c] = weight[c];
                 }

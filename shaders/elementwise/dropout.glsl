@@ -23,6 +23,10 @@ layout(push_constant) uniform Push {
     uint seed_1;
     uint offset_0;
     uint offset_1;
+#ifdef KEYED
+    // Third word of the counters.
+    uint stream;
+#endif
 } push;
 
 #ifdef KEYED
@@ -31,7 +35,7 @@ layout(std430, binding = 3) readonly buffer Key { uint key[]; };
 
 bvec4 kept(uint quad) {
 #ifdef KEYED
-    return kept_by_chance(push.p, quad, uvec2(key[0], key[1]), uvec2(key[2], key[3]));
+    return kept_by_chance(push.p, quad, uvec2(key[0], key[1]), uvec2(key[2], key[3]), uvec2(push.stream, 0u));
 #else
     return kept_by_chance(push.p, quad, uvec2(push.seed_0, push.seed_1), uvec2(push.offset_0, push.offset_1));
 #endif

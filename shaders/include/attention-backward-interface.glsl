@@ -47,6 +47,7 @@ layout(push_constant) uniform Push {
     uint window;
     uint global_tokens;
     uint align_end;
+    // As in attention-push.glsl.
     uint reach;
     // 0 where there are no biases.
     uint bias_rows;

@@ -58,6 +58,14 @@ void weigh(Meeting met, uint others, uint count, bool edge, vec4 score[ROWS], ve
             bool seen = pair(met, i, j, others, count, edge, place, key);
             float slant;
             float weight = exponential(changed(score[i][j], key - place, met, slant) - log_sum[j]);
+            if (DROPOUT > 0.0) {
+                uint query = others + 4u * tx + j;
+#ifdef KEYS
+                slope[i][j] = dropped_key(slope[i][j], query, head, push.heads, uint(key));
+#else
+                weight = dropped_key(weight, query, head, push.heads, uint(key));
+#endif
+            }
 #ifdef KEYS
             weight *= (slope[i][j] - d[j]) * slant;
 #endif
@@ -106,6 +114,9 @@ void begin_rows() {
 void weigh(Meeting met, uint others, uint count, bool edge, vec4 score[ROWS], vec4 slope[ROWS]) {
     float hidden = edge ? HIDDEN : 0.0;
     [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+        if (DROPOUT > 0.0) {
+            slope[i] = dropped(slope[i], first + ty + i, head, push.heads, (others - met.k_begin) / 4u + tx);
+        }
         float most = uintBitsToFloat(0xff800000u);
         [[unroll]] for (uint j = 0u; j < 4u; j++) {
             int place, key;

@@ -27,6 +27,7 @@ layout(push_constant) uniform Push {
     uint global_tokens;
     // Whether the last query is aligned with the last key; otherwise the first with the first.
     uint align_end;
+    // Of biases; of dropout, which excludes them, the stream.
     uint reach;
     uint bias_rows;
     // Texts of queries per text of keys: text t uses the keys of text t / shared_by of kv_offsets.

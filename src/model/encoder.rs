@@ -1,5 +1,6 @@
 //! The graph builder: from `EncoderSpec` and heads, or a decoder, to a graph.
 
+mod dropout;
 mod embeddings;
 mod experts;
 mod heads;
@@ -33,6 +34,8 @@ pub enum Input {
     States,
     /// First state of each text `[B + 1]`.
     StateOffsets,
+    /// In training: the words of seed and offset of dropout's random numbers `[4]`.
+    DropoutKey,
 }
 
 impl Input {
@@ -45,6 +48,7 @@ impl Input {
             Input::Segments => ("segments", Dim::Tokens),
             Input::States => ("states", Dim::Counted(STATES)),
             Input::StateOffsets => ("state offsets", Dim::Boundaries),
+            Input::DropoutKey => ("dropout key", Dim::Fixed(4)),
         }
     }
 }
@@ -78,7 +82,7 @@ pub struct Built {
 pub fn build(spec: &EncoderSpec, after: After<'_>, dtype: DType) -> Result<Built> {
     let dtype = if spec.beyond_float16 && dtype == DType::F16 { DType::F32 } else { dtype };
     let adapters = spec.adapters.as_ref();
-    let mut builder = Builder { graph: Graph::new(), inputs: Vec::new(), spec, adapters, dtype };
+    let mut builder = Builder { graph: Graph::new(), inputs: Vec::new(), spec, adapters, dtype, streams: 0 };
     let states = builder.states()?;
     builder.adapters = None;
     builder.graph.outputs = builder.after(after, &states)?;
@@ -99,7 +103,7 @@ pub fn build_decoder(decoder: &Decoder) -> Result<Built> {
 /// As [`build`].
 pub fn build_stack(spec: &EncoderSpec) -> Result<Built> {
     let dtype = DType::F32;
-    let mut builder = Builder { graph: Graph::new(), inputs: Vec::new(), spec, adapters: None, dtype };
+    let mut builder = Builder { graph: Graph::new(), inputs: Vec::new(), spec, adapters: None, dtype, streams: 0 };
     builder.graph.outputs = builder.states()?.split_off(spec.layers.len());
     Ok(Built { graph: builder.graph, inputs: builder.inputs })
 }
@@ -141,6 +145,8 @@ struct Builder<'a> {
     /// Those of what is built next: of the encoder, not of the modules after it.
     adapters: Option<&'a Adapters>,
     dtype: DType,
+    /// Places of dropout so far, each of which has random numbers of its own.
+    streams: u32,
 }
 
 impl Builder<'_> {

@@ -263,6 +263,9 @@ pub struct EncoderSpec {
     pub slopes: Vec<f32>,
     /// Whether a token sees only itself and earlier tokens.
     pub causal: bool,
+    /// Probability of dropout in training, of the embeddings, the weights of attention and the results of both parts of a
+    /// layer; 0 for none, as in inference.
+    pub dropout: f32,
     /// Whether attention and feed-forward part read the same `x`: `x + attention(x) + feed_forward(x)`, as GPT-NeoX.
     pub parallel: bool,
     /// Whether the values may leave float16's range, so that in float16 only the weights are rounded to it.
@@ -306,6 +309,7 @@ impl EncoderSpec {
             distances: None,
             slopes: Vec::new(),
             causal: false,
+            dropout: 0.0,
             parallel: false,
             beyond_float16: false,
             final_norm: None,

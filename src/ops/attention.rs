@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::{AttentionBackward, Counts, Dim, Operand, Operation, Shape, Shapes, Signature, Vjp};
 use crate::Result;
+use crate::dtype::DType;
 
 /// Attention of each query of a text to the keys of the same text that it may see.
 ///
@@ -12,9 +13,14 @@ use crate::Result;
 /// scale is of `q[i, h] . k[j, g] + q[i, h] . a[r, g] + k[j, g] . b[r, g]`, `r = clamp(j - p, -D, D) + D`, as in DeBERTa
 /// (He et al. 2021).
 ///
+/// With `dropout`, each weight is divided by `1 - dropout` where `u >= dropout`, else 0: `u` of row `i` of `q`, head `h` and
+/// key `j` of the text, counted from 0, is that of [`super::Dropout`] with word `j % 4` at the counter whose lower 64 bits are
+/// `j / 4 + offset` and whose upper words are `stream` and `i * heads + h`.
+///
 /// Operands: `q [T, *]`, `k [S, *]`, `v [S, *]` (floats), `q_offsets [B + 1]`, `kv_offsets [B / shared_by + 1]` (u32);
 /// then `bias [N, 2 R + 1]` (f32) if `bias`, of which head `h` of text `t` uses row `(t * heads + h) mod N`, or
-/// `distances [2 D + 1, *]` (floats) if `distances`, whose columns hold `a` and `b`. `q`, `k` and `v` may be the same
+/// `distances [2 D + 1, *]` (floats) if `distances`, whose columns hold `a` and `b`, or `key [4]` (u32), the low and the high
+/// word of `seed` and then of `offset`, if `dropout`. `q`, `k` and `v` may be the same
 /// tensor, and so may the two offsets: head `h` of `q` is columns `q_column + h * head_dim ..` of its operand, likewise
 /// for `k`, `v`, `a` and `b`. Result: `[T, heads * head_dim]`.
 ///
@@ -63,6 +69,12 @@ pub struct Attention {
     /// First columns of `a` and of `b`, if there are terms by distance; one without a column is left out.
     #[serde(default)]
     pub distances: Option<[Option<usize>; 2]>,
+    /// Probability of a weight to become zero, from 0 to below 1; default 0.
+    #[serde(default)]
+    pub dropout: f32,
+    /// With dropout: as [`super::Dropout::stream`].
+    #[serde(default)]
+    pub stream: u32,
     /// Number of consecutive texts of queries that share one text of keys: heads stored separately are separate texts.
     #[serde(default = "one")]
     pub shared_by: usize,
@@ -70,6 +82,9 @@ pub struct Attention {
     /// only. Sums follow the blocks, so another pair changes the result's bits.
     pub blocks: Option<[u32; 2]>,
 }
+
+/// The words of dropout's seed and offset.
+pub(super) const KEY: Operand = Operand::scalar("key").stored(DType::U32).by_attribute();
 
 fn one() -> usize {
     1
@@ -92,6 +107,8 @@ impl Default for Attention {
             align_end: false,
             bias: false,
             distances: None,
+            dropout: 0.0,
+            stream: 0,
             shared_by: 1,
             blocks: None,
         }
@@ -148,13 +165,18 @@ impl Operation for Attention {
             Operand::offsets_of_all("kv_offsets", "k").counted(Dim::Boundaries),
             Operand::rows("bias").by_attribute(),
             Operand::rows("distances").narrow().by_attribute(),
+            KEY,
         ];
-        const WITHOUT_BIAS: &[Operand] = &[ALL[0], ALL[1], ALL[2], ALL[3], ALL[4], ALL[6]];
-        Signature::of(match (self.bias, self.distances.is_some()) {
-            (true, true) => ALL,
-            (false, true) => WITHOUT_BIAS,
-            (true, false) => &ALL[..6],
-            (false, false) => &ALL[..5],
+        const WITH_DISTANCES: &[Operand] = &[ALL[0], ALL[1], ALL[2], ALL[3], ALL[4], ALL[6]];
+        const WITH_KEY: &[Operand] = &[ALL[0], ALL[1], ALL[2], ALL[3], ALL[4], ALL[7]];
+        // They exclude each other; that of several is for the documentation.
+        Signature::of(match (self.bias, self.distances.is_some(), self.dropout > 0.0) {
+            (true, true, true) => ALL,
+            (_, _, true) => WITH_KEY,
+            (true, true, false) => &ALL[..7],
+            (true, false, false) => &ALL[..6],
+            (false, true, false) => WITH_DISTANCES,
+            (false, false, false) => &ALL[..5],
         })
     }
 
@@ -196,8 +218,14 @@ impl Operation for Attention {
                 return Err(of.wrong("bias", expected));
             }
         }
-        if self.bias && self.distances.is_some() {
-            return Err(of.fault("bias and distances exclude each other"));
+        if [self.bias, self.distances.is_some(), self.dropout > 0.0].into_iter().filter(|has| *has).count() > 1 {
+            return Err(of.fault("bias, distances and dropout exclude each other"));
+        }
+        if !(0.0..1.0).contains(&self.dropout) {
+            return Err(of.fault(format!("dropout is {}, expected a number from 0 to below 1", self.dropout)));
+        }
+        if of.get("key").is_some() {
+            of.expect("key", &Shape::fixed(&[4]), "the words of seed and offset")?;
         }
         if let (Some(columns), Some(found)) = (self.distances, of.get("distances")) {
             let least = columns.iter().flatten().max().map_or(0, |column| column + self.kv_heads * self.head_dim);
@@ -221,9 +249,10 @@ impl Operation for Attention {
     }
 
     /// False if texts share keys, if the number of keys is not the batch's number of tokens, since texts then have
-    /// separate key offsets, and if biases depend on the number of the text.
+    /// separate key offsets, and if biases depend on the number of the text, or dropout on that of the row.
     fn is_separable(&self, operands: &[&Shape]) -> bool {
         self.shared_by == 1
+            && self.dropout == 0.0
             && operands[1].rows() == Dim::Tokens
             && (!self.bias || operands[5].rows() == Dim::Fixed(self.heads))
     }

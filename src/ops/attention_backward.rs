@@ -1,5 +1,6 @@
 //! Gradients of attention.
 
+use super::attention::KEY;
 use super::definition::{self, Term};
 use super::{Attention, Counts, Dim, Operand, Operation, Shape, Shapes, Signature, Vjp};
 use crate::Result;
@@ -10,8 +11,9 @@ use crate::dtype::DType;
 /// With `p[i, j, h]` the weights, `c` the derivative of the soft cap at their scores, 1 without one, and
 /// `d[i, h] = g[i, h] . y[i, h]`: `s[i, j, h] = p[i, j, h] (g[i, h] . v[j, n] - d[i, h]) c[i, j, h]`,
 /// `dq[i, h] = scale sum_j s[i, j, h] k[j, n]`, `dk[j, n] = scale sum_h sum_i s[i, j, h] q[i, h]`,
-/// `dv[j, n] = sum_h sum_i p[i, j, h] g[i, h]`, `n = h * kv_heads / heads` (Dao, FlashAttention-2, 2023). The weights are
-/// computed again: nothing but `y` is kept of the forward pass.
+/// `dv[j, n] = sum_h sum_i p[i, j, h] g[i, h]`, `n = h * kv_heads / heads` (Dao, FlashAttention-2, 2023). With dropout, which
+/// divides a weight by `1 - dropout` or makes it 0, so does it `g[i, h] . v[j, n]`, and the weight of `dv`. Weights and random
+/// numbers are computed again: nothing but `y` is kept of the forward pass.
 ///
 /// Operands: `g [T, heads * head_dim]` and `y`, like it, then those of [`Attention`], without `distances`. Results: `dq`,
 /// `dk` and `dv`, like `q`, `k` and `v`, with zeros in columns of no head and rows of no text; if `packed`, one, like `q`.
@@ -81,9 +83,16 @@ impl Operation for AttentionBackward {
             Operand::offsets_of_all("q_offsets", "q").counted(Dim::Boundaries),
             Operand::offsets_of_all("kv_offsets", "k").counted(Dim::Boundaries),
             Operand::rows("bias").by_attribute(),
+            KEY,
         ];
+        const WITH_KEY: &[Operand] = &[ALL[0], ALL[1], ALL[2], ALL[3], ALL[4], ALL[5], ALL[6], ALL[8]];
         const RESULTS: &[Operand] = &[Operand::rows("dq"), Operand::rows("dk"), Operand::rows("dv")];
-        let signature = Signature::of(if self.of.bias { ALL } else { &ALL[..7] });
+        let signature = Signature::of(match (self.of.bias, self.of.dropout > 0.0) {
+            (true, true) => ALL,
+            (true, false) => &ALL[..8],
+            (false, true) => WITH_KEY,
+            (false, false) => &ALL[..7],
+        });
         signature.gives(if self.packed { &RESULTS[..1] } else { RESULTS })
     }
 

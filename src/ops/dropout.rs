@@ -1,5 +1,6 @@
 //! Elements set to zero at random.
 
+use super::rng::Sequence;
 use super::{Operand, Operation, Shape, Shapes, Signature, Vjp};
 use crate::Result;
 use crate::dtype::DType;
@@ -7,8 +8,8 @@ use crate::dtype::DType;
 /// `y = x / (1 - p)` where `u >= p`, else 0, elementwise. Operands: `x`, then `key [4]` (u32) if the random numbers
 /// change between runs of a plan: `seed` and `offset`, each as its low and its high word, which replace the attributes.
 ///
-/// `u` of element `i` is `(word >> 8) 2^-24` of word `i % 4` of [`super::rng::philox`] at counter `i / 4 + offset` and
-/// key `seed`: the same on every device.
+/// `u` of element `i` is `(word >> 8) 2^-24` of word `i % 4` of [`super::rng::philox`] at key `seed` and the counter whose
+/// lower 64 bits are `i / 4 + offset` and whose third word is `stream`: the same on every device.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dropout {
@@ -19,6 +20,18 @@ pub struct Dropout {
     /// Counter of the first four elements; default 0.
     #[serde(default)]
     pub offset: u64,
+    /// Which of the sequences of `key` it is, as its places in a network have their own; default 0, without `key` alone.
+    #[serde(default)]
+    pub stream: u32,
+}
+
+impl Dropout {
+    /// The random numbers; `key` replaces seed and offset.
+    pub(crate) fn numbers(&self, key: Option<&[u32]>) -> Sequence {
+        let upper = [self.stream, 0];
+        let own = || Sequence { seed: self.seed, offset: self.offset, upper };
+        key.map_or_else(own, |key| Sequence::of_key(key, upper))
+    }
 }
 
 impl Operation for Dropout {
@@ -31,6 +44,8 @@ impl Operation for Dropout {
         }
         if of.get("key").is_some() {
             of.expect("key", &Shape::fixed(&[4]), "the words of seed and offset")?;
+        } else if self.stream != 0 {
+            return Err(of.fault(format!("stream is {}, expected 0 without key", self.stream)));
         }
         Ok(vec![of["x"].clone()])
     }

@@ -26,19 +26,39 @@ fn philox_of_many<const N: usize>(mut counters: [[u32; N]; 4], [mut k0, mut k1]:
     counters
 }
 
-/// Uniform numbers in 0 .. 1, multiples of 2^-24: four per block, for blocks `block .. block + N` of a seed.
-#[inline(always)]
-pub fn uniforms<const N: usize>(seed: u64, block: u64) -> [[f32; 4]; N] {
-    let places: [u64; N] = std::array::from_fn(|i| block.wrapping_add(i as u64));
-    let counters = [places.map(|place| place as u32), places.map(|place| (place >> 32) as u32), [0; N], [0; N]];
-    let words = philox_of_many(counters, [seed as u32, (seed >> 32) as u32]);
-    let mut uniforms = [[0.0; 4]; N];
-    for i in 0..N {
-        for word in 0..4 {
-            uniforms[i][word] = (words[word][i] >> 8) as i32 as f32 * (1.0 / (1 << 24) as f32);
-        }
+/// A sequence of random numbers, four per block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sequence {
+    /// The key.
+    pub seed: u64,
+    /// The lower words of the counter of block 0; those of later blocks follow.
+    pub offset: u64,
+    /// The upper words of all counters.
+    pub upper: [u32; 2],
+}
+
+impl Sequence {
+    /// The sequence of the four words of seed and offset, each with its low word first.
+    pub fn of_key(key: &[u32], upper: [u32; 2]) -> Self {
+        let number = |low: usize| u64::from(key[low + 1]) << 32 | u64::from(key[low]);
+        Sequence { seed: number(0), offset: number(2), upper }
     }
-    uniforms
+
+    /// Uniform numbers in 0 .. 1, multiples of 2^-24, of blocks `block .. block + N`.
+    #[inline(always)]
+    pub fn uniforms<const N: usize>(&self, block: u64) -> [[f32; 4]; N] {
+        let places: [u64; N] = std::array::from_fn(|i| self.offset.wrapping_add(block).wrapping_add(i as u64));
+        let [third, last] = self.upper.map(|word| [word; N]);
+        let counters = [places.map(|place| place as u32), places.map(|place| (place >> 32) as u32), third, last];
+        let words = philox_of_many(counters, [self.seed as u32, (self.seed >> 32) as u32]);
+        let mut uniforms = [[0.0; 4]; N];
+        for i in 0..N {
+            for word in 0..4 {
+                uniforms[i][word] = (words[word][i] >> 8) as i32 as f32 * (1.0 / (1 << 24) as f32);
+            }
+        }
+        uniforms
+    }
 }
 
 #[cfg(test)]
@@ -56,8 +76,11 @@ mod tests {
 
     #[test]
     fn uniforms_stay_below_one_and_fill_the_range() {
-        let blocks = uniforms::<1000>(7, (1 << 40) - 500);
-        assert_eq!(blocks[501], uniforms::<1>(7, (1 << 40) + 1)[0]);
+        let sequence = Sequence { seed: 7, offset: 1 << 40, upper: [3, 9] };
+        let blocks = sequence.uniforms::<1000>(500);
+        assert_eq!(blocks[501], Sequence { offset: (1 << 40) + 1, ..sequence }.uniforms::<1>(1000)[0]);
+        let words = philox([1001, 1 << 8, 3, 9], [7, 0]);
+        assert_eq!(blocks[501], words.map(|word| (word >> 8) as f32 / (1 << 24) as f32));
         let all = blocks.as_flattened();
         assert!(all.iter().all(|u| (0.0..1.0).contains(u)));
         let mean = all.iter().sum::<f32>() / all.len() as f32;

@@ -377,8 +377,10 @@ pub(crate) fn with_all_operands(name: &str) -> super::Op {
     let attributes = match name {
         "activation" | "activation_backward" | "gated" | "gated_backward" | "gated_linear" => json!({"kind": "silu"}),
         "attention" => json!({"heads": 1, "kv_heads": 1, "head_dim": 1, "scale": 1.0, "bias": true,
-            "distances": [0, 0]}),
-        "attention_backward" => json!({"heads": 1, "kv_heads": 1, "head_dim": 1, "scale": 1.0, "bias": true}),
+            "distances": [0, 0], "dropout": 0.5}),
+        "attention_backward" => {
+            json!({"heads": 1, "kv_heads": 1, "head_dim": 1, "scale": 1.0, "bias": true, "dropout": 0.5})
+        }
         "attention_scores" => json!({"scale": 1.0}),
         "binary" => json!({"kind": "add"}),
         "dropout" | "softmax_dropout" => json!({"p": 0.5, "seed": 1}),

@@ -30,7 +30,7 @@ impl SoftmaxDropout {
 
     /// The second step.
     pub fn dropout(&self) -> Dropout {
-        Dropout { p: self.p, seed: self.seed, offset: self.offset }
+        Dropout { p: self.p, seed: self.seed, offset: self.offset, stream: 0 }
     }
 }
 

@@ -7,8 +7,8 @@ use crate::ops::ActivationKind;
 use crate::{Error, Result};
 
 /// Sizes of a Pre-LN transformer that predicts the next token: `x + attention(norm(x))`, `x + feed_forward(norm(x))`, a
-/// last norm and a product with the output matrix. Learned positions, biases everywhere but in the output, GELU by
-/// tanh, layer norm with 1e-5, no dropout.
+/// last norm and a product with the output matrix. Biases everywhere but in the output, GELU by tanh, layer norm with
+/// 1e-5.
 ///
 /// ```
 /// use grilly::train::TransformerConfig;
@@ -16,7 +16,7 @@ use crate::{Error, Result};
 /// assert_eq!(config.parameter_count().unwrap(), 1_743_872);
 /// assert_eq!(TransformerConfig::tiny().parameter_count().unwrap(), 3_323_392);
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TransformerConfig {
     /// Tokens of the vocabulary; 256 for bytes.
@@ -34,6 +34,10 @@ pub struct TransformerConfig {
     /// Whether the output matrix is the table of the tokens; default false.
     #[serde(default)]
     pub tied_output: bool,
+    /// Probability in training of an element to become zero, the others being divided by one minus it: of the embeddings,
+    /// the weights of attention and what each part of a layer adds; default 0.
+    #[serde(default)]
+    pub dropout: f64,
 }
 
 impl TransformerConfig {
@@ -47,6 +51,7 @@ impl TransformerConfig {
             ffn_dim: 1024,
             max_seq_len: 128,
             tied_output: false,
+            dropout: 0.0,
         }
     }
 
@@ -102,6 +107,9 @@ impl TransformerConfig {
         if !columns.is_multiple_of(heads) {
             return wrong(format!("d_model is {columns}, expected a multiple of num_heads, {heads}"));
         }
+        if !(0.0..1.0).contains(&self.dropout) {
+            return wrong(format!("dropout is {}, expected a number from 0 to below 1", self.dropout));
+        }
         if self.counted().is_none_or(|count| count > isize::MAX as u128) {
             return wrong("the sizes give more parameters than memory can hold".into());
         }
@@ -125,6 +133,11 @@ impl TransformerConfig {
     pub fn parameter_count(&self) -> Result<usize> {
         self.check()?;
         Ok(self.counted().unwrap_or_default() as usize)
+    }
+
+    /// The same without what training alone has.
+    pub(super) fn without_dropout(&self) -> Self {
+        TransformerConfig { dropout: 0.0, ..self.clone() }
     }
 
     /// The stack of layers for the graph builder, with the names of its tensors.
@@ -157,6 +170,7 @@ impl TransformerConfig {
             norm_eps: 1e-5,
             positions: Positions::Learned { table, rows: PositionRows::Counted },
             causal: true,
+            dropout: self.dropout as f32,
             final_norm: Some("final_norm".into()),
             layers: (0..self.num_layers).map(layer).collect(),
             ..EncoderSpec::of_table(Table { name: WORDS.into(), rows: self.vocab_size }, self.d_model)
@@ -194,6 +208,7 @@ mod tests {
             (TransformerConfig { d_model: 250, ..tiny() }, "d_model is 250, expected a multiple of num_heads, 4"),
             (TransformerConfig { num_layers: 0, ..tiny() }, "num_layers is 0"),
             (TransformerConfig { vocab_size: usize::MAX, ..tiny() }, "vocab_size is"),
+            (TransformerConfig { dropout: 1.0, ..tiny() }, "dropout is 1, expected a number from 0 to below 1"),
             (
                 TransformerConfig { d_model: 1 << 30, ffn_dim: 1 << 30, num_layers: 1 << 30, ..tiny() },
                 "more parameters than memory",
@@ -208,7 +223,7 @@ mod tests {
 
     #[test]
     fn json_goes_there_and_back() {
-        let config = TransformerConfig { tied_output: true, ..TransformerConfig::small() };
+        let config = TransformerConfig { tied_output: true, dropout: 0.1, ..TransformerConfig::small() };
         let text = serde_json::to_string(&config).unwrap();
         assert_eq!(serde_json::from_str::<TransformerConfig>(&text).unwrap(), config);
         assert!(serde_json::from_str::<TransformerConfig>(&text.replace("d_model", "hidden")).is_err());

@@ -4,7 +4,7 @@ use super::{Parameter, TrainOptions, TransformerConfig};
 use crate::Result;
 use crate::dtype::DType;
 use crate::graph::{Graph, ValueId};
-use crate::model::encoder::build_stack;
+use crate::model::encoder::{Input, build_stack};
 use crate::ops::{
     Activation, ActivationKind, Adam, Binary, BinaryKind, CrossEntropy, Dim, Linear, Reduce, ReduceKind, Shape,
 };
@@ -14,15 +14,18 @@ const NORM_EPS: f32 = 1e-6;
 
 /// A model in construction.
 ///
-/// Its first inputs are the tokens `[T]`, their positions `[T]` and the boundaries of the sequences `[B + 1]`.
+/// Its first inputs are the tokens `[T]`, their positions `[T]`, with dropout its key `[4]`, and the boundaries of the
+/// sequences `[B + 1]`.
 pub(super) struct Model {
     pub(super) graph: Graph,
+    /// Place of dropout's key among the inputs.
+    pub(super) key: Option<usize>,
     parameters: Vec<ValueId>,
     logits: ValueId,
 }
 
 impl Model {
-    /// The logits `[T, vocab_size]`; the states are the parameters.
+    /// The logits `[T, vocab_size]`, with dropout if `config` has it; the states are the parameters.
     pub(super) fn new(config: &TransformerConfig) -> Result<Self> {
         config.check()?;
         let built = build_stack(&config.spec())?;
@@ -33,7 +36,8 @@ impl Model {
         let logits = graph.node("output", Linear::default(), &[hidden, matrix])?;
         let parameters = graph.weights_as_states();
         graph.outputs = vec![logits];
-        Ok(Model { graph, parameters, logits })
+        let key = built.inputs.iter().position(|input| *input == Input::DropoutKey);
+        Ok(Model { graph, key, parameters, logits })
     }
 
     /// The parameters, in the order of the states.
@@ -102,7 +106,7 @@ impl Model {
         let gradient = |of: &Parameter| graph.input(&format!("{} gradient", of.name), shape(of), DType::F32);
         let gradients: Vec<ValueId> = known.iter().map(gradient).collect();
         // It has no logits; nothing reads this place.
-        let mut model = Model { graph, parameters, logits: gradients[0] };
+        let mut model = Model { graph, key: None, parameters, logits: gradients[0] };
         let norm = model.update(&gradients, options)?;
         model.graph.outputs = vec![norm];
         Ok(model.graph)
@@ -164,13 +168,34 @@ fn scalar() -> Shape {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::encoder::Input;
     use crate::model::spec::PositionRows;
+    use crate::ops::Op;
 
     #[test]
     fn the_inputs_have_the_order_that_the_trainer_gives_them() {
-        let built = build_stack(&TransformerConfig::tiny().spec()).unwrap();
-        assert_eq!(built.inputs, [Input::Words, Input::Positions(PositionRows::Counted), Input::Offsets]);
+        let config = TransformerConfig { dropout: 0.1, ..TransformerConfig::tiny() };
+        let [words, positions] = [Input::Words, Input::Positions(PositionRows::Counted)];
+        for (config, expected) in [
+            (config.without_dropout(), vec![words, positions, Input::Offsets]),
+            (config, vec![words, positions, Input::DropoutKey, Input::Offsets]),
+        ] {
+            assert_eq!(build_stack(&config.spec()).unwrap().inputs, expected);
+        }
+    }
+
+    #[test]
+    fn every_place_of_dropout_has_its_own_numbers() {
+        let config = TransformerConfig { dropout: 0.1, num_layers: 2, ..TransformerConfig::tiny() };
+        let streams = |config: &TransformerConfig| {
+            let stream = |op: &Op| match op {
+                Op::Dropout(dropout) => Some(dropout.stream),
+                Op::Attention(attention) => (attention.dropout > 0.0).then_some(attention.stream),
+                _ => None,
+            };
+            Model::new(config).unwrap().graph.nodes.iter().filter_map(|node| stream(&node.op)).collect::<Vec<_>>()
+        };
+        assert_eq!(streams(&config), [0, 1, 2, 3, 4, 5, 6]);
+        assert!(streams(&config.without_dropout()).is_empty());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::graph::Model;
 use super::initial::initial;
 use super::schedule::power;
-use super::update::Update;
+use super::update::{Update, dropout_key};
 use super::{Batch, Checkpoint, Parameter, Tensor, TrainOptions, TransformerConfig};
 use crate::array::{Array, Engine, Program};
 use crate::dtype::DType;
@@ -48,6 +48,8 @@ pub struct Trainer {
     parameters: Vec<Parameter>,
     step: u64,
     update: Update,
+    /// Place of dropout's key among the inputs of a step.
+    key: Option<usize>,
     evaluation: Program,
     pub(super) logits: Program,
     /// Positions and boundaries of the sequences of a batch, by their number and length.
@@ -89,8 +91,9 @@ impl Trainer {
         let Checkpoint { step, config, options, tensors, .. } = checkpoint;
         options.check()?;
         options.schedule.check_length(options.steps)?;
-        let model = || Model::new(&config);
-        let parameters = model()?.parameters();
+        let trained = Model::new(&config)?;
+        let (parameters, key) = (trained.parameters(), trained.key);
+        let model = || Model::new(&config.without_dropout());
         let states = uploaded(engine, &parameters, tensors)?;
         let (rows, length) = (options.batch_size, config.max_seq_len);
         let Some(tokens) = rows.checked_mul(length).filter(|tokens| *tokens <= i32::MAX as usize) else {
@@ -101,7 +104,7 @@ impl Trainer {
         let evaluation = update.program().beside(model()?.evaluation()?, most)?;
         let logits = update.program().beside(model()?.graph, Counts::new(length, 1))?;
         let (engine, sequences, failed) = (engine.clone(), HashMap::new(), None);
-        Ok(Trainer { engine, config, options, parameters, step, update, evaluation, logits, sequences, failed })
+        Ok(Trainer { engine, config, options, parameters, step, update, key, evaluation, logits, sequences, failed })
     }
 
     /// One step on `batch_size * accumulate` windows.
@@ -127,7 +130,12 @@ impl Trainer {
         let rates = self.floats(&[3], &[rate as f32, c1, c2])?;
         let max_norm = self.floats(&[], &[self.options.max_norm.map_or(f32::INFINITY, |norm| norm as f32)])?;
         let share = self.floats(&[], &[(1.0 / batch.inputs.len() as f64) as f32])?;
-        let parts = batch.parts(batch_size).map(|part| self.inputs(&part)).collect::<Result<Vec<_>>>()?;
+        let mut parts = batch.parts(batch_size).map(|part| self.inputs(&part)).collect::<Result<Vec<_>>>()?;
+        if let Some(place) = self.key {
+            for (part, number) in parts.iter_mut().zip(self.step * accumulate as u64..) {
+                part.insert(place, self.indices(&dropout_key(self.options.seed, number))?);
+            }
+        }
         let run = self
             .update
             .run(&parts, [&share, &rates, &max_norm])
@@ -266,9 +274,10 @@ impl Trainer {
         Ok([self.indices(tokens)?, positions, offsets])
     }
 
-    fn inputs(&mut self, batch: &Batch) -> Result<[Array; 4]> {
-        let [tokens, positions, offsets] = self.read(batch.rows, &batch.inputs)?;
-        Ok([tokens, positions, offsets, self.indices(&batch.targets)?])
+    fn inputs(&mut self, batch: &Batch) -> Result<Vec<Array>> {
+        let mut inputs = self.read(batch.rows, &batch.inputs)?.to_vec();
+        inputs.push(self.indices(&batch.targets)?);
+        Ok(inputs)
     }
 }
 

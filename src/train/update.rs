@@ -8,6 +8,7 @@ use crate::Result;
 use crate::array::{Array, Engine, Program};
 use crate::dtype::DType;
 use crate::ops::Counts;
+use crate::ops::rng::philox;
 
 /// The programs of a step, over the same states.
 pub(super) struct Update {
@@ -54,10 +55,10 @@ impl Update {
         &self.all
     }
 
-    /// A step on tokens, positions, boundaries and targets of each batch; returns their losses and the gradients' norm.
+    /// A step on the inputs of the model and the targets of each batch; returns their losses and the gradients' norm.
     pub(super) fn run(
         &self,
-        batches: &[[Array; 4]],
+        batches: &[Vec<Array>],
         [share, rates, max_norm]: [&Array; 3],
     ) -> Result<(Vec<Array>, Array)> {
         let Some(Accumulation { gradients, zeros }) = &self.accumulation else {
@@ -76,4 +77,14 @@ impl Update {
         let inputs: Vec<&Array> = sums.iter().chain([rates, max_norm]).collect();
         Ok((losses, self.all.run(&inputs)?.remove(0)))
     }
+}
+
+/// Last word of the counter from which dropout's seed is drawn; others are that of parameters, windows and tokens.
+const DROPOUT: u32 = 4;
+
+/// The words of seed and offset of batch `number`, counted from 0 over all steps: the seed is drawn from the run's, and the
+/// counters of each batch are 2^32 after those of the one before.
+pub(super) fn dropout_key(seed: u64, number: u64) -> [u32; 4] {
+    let [low, high, ..] = philox([0, 0, 0, DROPOUT], [seed as u32, (seed >> 32) as u32]);
+    [low, high, 0, number as u32]
 }

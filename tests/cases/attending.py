@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cases.bounds import IN_HALF, TINY, U, bounded, summed
+from cases.elementwise import philox
 from cases.reference import Attributes, Operands, evaluate, reference
 from cases.softmaxes import softmax
 from cases.table import OpCase, shape_name
@@ -41,9 +42,10 @@ class Text:
     rows: slice
     keys: slice
     keep: np.ndarray
-    #: `[heads, queries, keys]`, as is the derivative of the soft cap.
+    #: `[heads, queries, keys]`, as are the derivative of the soft cap and the factors by which dropout multiplies.
     weights: np.ndarray
     slant: np.ndarray
+    left: np.ndarray
 
 
 def heads_of_operands(operands: Operands, attributes: Attributes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -86,7 +88,22 @@ def texts(operands: Operands, attributes: Attributes) -> Iterator[Text]:
             own_rows = (text * heads + np.arange(heads)) % len(bias[0])
             scores = scores + bias[0][own_rows][:, np.clip(distance, -reach, reach) + reach]
         weights = softmax([scores, np.broadcast_to(keep, scores.shape)], {})
-        yield Text(rows, keys, keep, weights, slant)
+        left = np.ones_like(scores)
+        if attributes.get("dropout"):
+            left = left_by_dropout(attributes, others[-1], rows, scores.shape)
+        yield Text(rows, keys, keep, weights, slant, left)
+
+
+def left_by_dropout(attributes: Attributes, key: np.ndarray, rows: slice, shape: tuple[int, ...]) -> np.ndarray:
+    """0 or `1 / (1 - p)` for each head, query of these rows and key of a text."""
+    heads, queries, keys = shape
+    seed, offset = key.astype("<u4").view("<u8").tolist()
+    blocks = np.tile(np.arange((keys + 3) // 4, dtype=np.uint64), (heads, queries, 1)) + np.uint64(offset)
+    places = (rows.start + np.arange(queries)) * heads + np.arange(heads)[:, None]
+    words = philox(seed, blocks, attributes.get("stream", 0), places[..., None])
+    words = words.reshape(heads, queries, 4 * blocks.shape[-1])[..., :keys]
+    keep = (words >> np.uint64(8)).astype(np.float64) * 2.0**-24 >= np.float32(attributes["dropout"])
+    return keep / (1 - attributes["dropout"])
 
 
 def product(weights: np.ndarray, keep: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -104,7 +121,7 @@ def attention(operands: Operands, attributes: Attributes) -> np.ndarray:
     result = np.zeros(q.shape)
     for text in texts(operands, attributes):
         for head, weights in enumerate(text.weights):
-            result[head, text.rows] = product(weights, text.keep, v[head, text.keys])
+            result[head, text.rows] = product(weights * text.left[head], text.keep, v[head, text.keys])
     return result.transpose(1, 0, 2).reshape(q.shape[1], attributes["heads"] * attributes["head_dim"])
 
 
@@ -222,6 +239,9 @@ def cases() -> list[OpCase]:
     ]
 
 
+#: Seed and offset, whose sum with a block needs the carry.
+KEY = np.uint64([2**63 + 12345, 2**32 - 3]).view(np.uint32)
+
 MASKS = {
     "window": {"window": 3},
     "causal-window": {"window": 64, "causal": True},
@@ -230,6 +250,7 @@ MASKS = {
     "bias": {"bias": True},
     "biased-end": {"bias": True, "causal": True, "align_end": True},
     "cap": {"soft_cap": 1.5},
+    "dropout": {"dropout": 0.3, "causal": True, "window": 64, "stream": 5},
     "all": {"bias": True, "window": 9, "global_tokens": 66, "causal": True, "align_end": True, "shared_by": 2},
 }
 MASKS["capped-all"] = MASKS["all"] | {"soft_cap": 2.0}
@@ -250,6 +271,7 @@ def hidden_keys() -> list[OpCase]:
         def operands(v, make, keys=keys, mask=mask):
             found = [v.plain(bounds[-1], 32), v.plain(keys[-1], 16), make(keys[-1], 16), bounds, keys]
             found += [v.plain(4, 41).astype(np.float32)] if mask.get("bias") else []
+            found += [KEY] if "dropout" in mask else []
             return found + ([v.plain(121, 32)] if "distances" in mask else [])
 
         found += [

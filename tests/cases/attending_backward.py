@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from cases.attending import (
+    KEY,
     MASKS,
     heads_of,
     heads_of_operands,
@@ -38,11 +39,12 @@ def gradients(operands: Operands, attributes: Attributes, magnitudes: bool) -> t
         for head, weights in enumerate(text.weights):
             # Where one weight of a query is NaN all are, but for those of hidden keys.
             weights = np.where(keep, weights, 0.0)
-            slopes = (g[head, rows] @ v[head, keys].T - d[head, rows, None]) * text.slant[head]
+            left = text.left[head]
+            slopes = (g[head, rows] @ v[head, keys].T * left - d[head, rows, None]) * text.slant[head]
             slopes = np.where(keep, weights * slopes, 0.0)
             by_q[head, rows] = scale * product(slopes, keep, k[head, keys])
             by_k[head, keys] += scale * product(slopes.T, keep.T, q[head, rows])
-            by_v[head, keys] += product(weights.T, keep.T, g[head, rows])
+            by_v[head, keys] += product((weights * left).T, keep.T, g[head, rows])
     results = tuple(np.zeros(x.shape) for x in rest[:3])
     for name, result, gradient, own in zip("qkv", results, (by_q, by_k, by_v), (heads, groups, groups)):
         first = attributes.get(f"{name}_column", 0)
@@ -155,6 +157,7 @@ def hidden() -> list[OpCase]:
 
         def operands(v, make, keys=keys, mask=mask):
             found = [v.plain(bounds[-1], 80), make(v, keys[-1], 40), make(v, keys[-1], 40), bounds, keys]
+            found += [KEY] if "dropout" in mask else []
             return found + ([v.plain(4, 41).astype(np.float32)] if mask.get("bias") else [])
 
         found.append(case(f"hidden-{name}", given, lambda v, of=operands: of(v, Values.plain)))
@@ -174,6 +177,7 @@ def differences() -> list[OpCase]:
 
         def operands(v, keys=keys, mask=mask):
             found = [v.plain(12, 20), v.plain(12, 10), v.plain(12, 10), bounds, keys]
+            found += [KEY] if "dropout" in mask else []
             return found + ([v.plain(4, 5)] if mask.get("bias") else [])
 
         found.append(OpCase("attention", f"small-{name}", operands, given))

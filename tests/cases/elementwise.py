@@ -16,11 +16,11 @@ def binary(operands: Operands, attributes: Attributes) -> np.ndarray:
     return np.asarray(functions[attributes["kind"]](a, b))
 
 
-def philox(seed: int, blocks: np.ndarray) -> np.ndarray:
-    """Philox4x32-10 (Salmon et al., 2011) with counter `(block, 0, 0)` and key `seed`: `[blocks, 4]` words."""
+def philox(seed: int, blocks: np.ndarray, *upper: np.ndarray | int) -> np.ndarray:
+    """Philox4x32-10 (Salmon et al., 2011) with counter `(block, *upper)` and key `seed`: `[*blocks, 4]` words."""
     mask = np.uint64(0xFFFFFFFF)
     counter = [blocks.astype(np.uint64) & mask, blocks.astype(np.uint64) >> np.uint64(32)]
-    counter += [np.zeros_like(counter[0]), np.zeros_like(counter[0])]
+    counter += [np.broadcast_to(np.asarray(word, np.uint64), blocks.shape) for word in upper or (0, 0)]
     key = [seed & 0xFFFFFFFF, seed >> 32]
     for _ in range(10):
         product0, product1 = np.uint64(0xD2511F53) * counter[0], np.uint64(0xCD9E8D57) * counter[2]
@@ -41,7 +41,7 @@ def dropout(operands: Operands, attributes: Attributes) -> np.ndarray:
     if len(operands) > 1:
         seed, offset = operands[1].astype("<u4").view("<u8").tolist()
     blocks = np.arange((x.size + 3) // 4, dtype=np.uint64) + np.uint64(offset)
-    words = philox(seed, blocks).reshape(-1)[: x.size].reshape(x.shape)
+    words = philox(seed, blocks, attributes.get("stream", 0), 0).reshape(-1)[: x.size].reshape(x.shape)
     keep = (words >> np.uint64(8)).astype(np.float64) * 2.0**-24 >= np.float32(p)
     return np.where(keep, x / (1 - p) if p < 1 else x, 0.0)
 
@@ -163,7 +163,7 @@ def others() -> list[OpCase]:
                 "dropout",
                 f"keyed-{shape_name(*shape)}",
                 lambda v, s=shape: [v.plain(*s), np.uint64([2**63 + 12345, 2**64 - 1]).view(np.uint32)],
-                {"p": 0.3, "seed": 0},
+                {"p": 0.3, "seed": 0, "stream": shape[0]},
                 dtype,
             )
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from cases.elementwise import philox
 
 EPS = 1e-5
 ROOT = np.sqrt(2 / np.pi)
@@ -48,11 +49,40 @@ def joined(x):
     return x.transpose(0, 2, 1, 3).reshape(rows, length, heads * columns)
 
 
+class Masks:
+    """What dropout multiplies by, 0 or `1 / (1 - p)`, in batch `number` of a run with this seed."""
+
+    def __init__(self, p: float, seed: int, number: int) -> None:
+        low, high, *_ = (int(word) for word in philox(seed, np.zeros(1, np.uint64), 0, 4)[0])
+        self.p, self.seed, self.offset = p, high << 32 | low, np.uint64(number << 32)
+
+    def _left(self, words):
+        return ((words >> np.uint64(8)).astype(np.float64) * 2.0**-24 >= np.float32(self.p)) / (1 - self.p)
+
+    def of(self, place: int, shape):
+        """Of a tensor at a place: 0 is that of the embeddings, `3 n + 2` and `3 n + 3` are those of layer `n`."""
+        if not self.p:
+            return 1.0
+        size = int(np.prod(shape))
+        blocks = np.arange(-(-size // 4), dtype=np.uint64) + self.offset
+        return self._left(philox(self.seed, blocks, place, 0).reshape(-1)[:size].reshape(shape))
+
+    def of_weights(self, place: int, shape):
+        """Of the weights `(B, heads, L, L)` of layer `n`, whose place is `3 n + 1`."""
+        if not self.p:
+            return 1.0
+        rows, heads, length, _ = shape
+        tokens = np.arange(rows * length).reshape(rows, 1, length, 1)
+        blocks = np.tile(np.arange(-(-length // 4), dtype=np.uint64), (rows, heads, length, 1)) + self.offset
+        words = philox(self.seed, blocks, place, tokens * heads + np.arange(heads).reshape(heads, 1, 1))
+        return self._left(words.reshape(rows, heads, length, -1)[..., :length])
+
+
 class Reference:
     """Loss and gradients of one batch of windows, `(B, L + 1)`."""
 
-    def __init__(self, p: Numbers, tokens: np.ndarray, heads: int) -> None:
-        self.p, self.heads = p, heads
+    def __init__(self, p: Numbers, tokens: np.ndarray, heads: int, masks: Masks = Masks(0.0, 0, 0)) -> None:  # noqa: B008
+        self.p, self.heads, self.masks = p, heads, masks
         self.layers = len({name.split(".")[1] for name in p if name.startswith("layers.")})
         self.inputs, self.targets = np.asarray(tokens)[:, :-1], np.asarray(tokens)[:, 1:]
         self.output = "output.weight" if "output.weight" in p else "embedding.weight"
@@ -67,9 +97,13 @@ class Reference:
         self.kept[name] = x
         return x @ self.p[f"{name}.weight"].T + self.p[f"{name}.bias"]
 
+    def _dropped(self, place: int, x):
+        self.kept[f"mask {place}"] = self.masks.of(place, x.shape)
+        return x * self.kept[f"mask {place}"]
+
     def _forward(self) -> float:
         length = self.inputs.shape[1]
-        x = self.p["embedding.weight"][self.inputs] + self.p["positions.weight"][:length]
+        x = self._dropped(0, self.p["embedding.weight"][self.inputs] + self.p["positions.weight"][:length])
         hidden = np.triu(np.full((length, length), -np.inf), 1)
         for layer in range(self.layers):
             at = f"layers.{layer}."
@@ -78,11 +112,12 @@ class Reference:
             scores = q @ k.transpose(0, 1, 3, 2) / np.sqrt(q.shape[-1]) + hidden
             weights = np.exp(scores - scores.max(-1, keepdims=True))
             weights /= weights.sum(-1, keepdims=True)
-            self.kept |= {at + "q": q, at + "k": k, at + "v": v, at + "weights": weights}
-            x = x + self._linear(at + "attention.output", joined(weights @ v))
+            left = self.masks.of_weights(3 * layer + 1, weights.shape)
+            self.kept |= {at + "q": q, at + "k": k, at + "v": v, at + "weights": weights, at + "left": left}
+            x = x + self._dropped(3 * layer + 2, self._linear(at + "attention.output", joined((weights * left) @ v)))
             wide = self._linear(at + "feed_forward.in", self._norm(at + "feed_forward_norm", x))
             self.kept[at + "wide"] = wide
-            x = x + self._linear(at + "feed_forward.out", gelu(wide))
+            x = x + self._dropped(3 * layer + 3, self._linear(at + "feed_forward.out", gelu(wide)))
         self.last = self._norm("final_norm", x)
         logits = self.last @ self.p[self.output].T
         logits -= logits.max(-1, keepdims=True)
@@ -112,15 +147,19 @@ class Reference:
         g = norm("final_norm", g @ self.p[self.output])
         for layer in reversed(range(self.layers)):
             at = f"layers.{layer}."
-            wide = by_gelu(linear(at + "feed_forward.out", g), self.kept[at + "wide"])
+            added = g * self.kept[f"mask {3 * layer + 3}"]
+            wide = by_gelu(linear(at + "feed_forward.out", added), self.kept[at + "wide"])
             g = g + norm(at + "feed_forward_norm", linear(at + "feed_forward.in", wide))
-            mixed = split(linear(at + "attention.output", g), self.heads)
-            q, k, v, weights = (self.kept[at + name] for name in ("q", "k", "v", "weights"))
-            by_weights = mixed @ v.transpose(0, 1, 3, 2)
+            added = g * self.kept[f"mask {3 * layer + 2}"]
+            mixed = split(linear(at + "attention.output", added), self.heads)
+            q, k, v, weights, left = (self.kept[at + name] for name in ("q", "k", "v", "weights", "left"))
+            by_weights = mixed @ v.transpose(0, 1, 3, 2) * left
             by_scores = weights * (by_weights - (by_weights * weights).sum(-1, keepdims=True)) / np.sqrt(q.shape[-1])
-            parts = by_scores @ k, by_scores.transpose(0, 1, 3, 2) @ q, weights.transpose(0, 1, 3, 2) @ mixed
+            used = weights * left
+            parts = by_scores @ k, by_scores.transpose(0, 1, 3, 2) @ q, used.transpose(0, 1, 3, 2) @ mixed
             by_qkv = np.concatenate([joined(part) for part in parts], -1)
             g = g + norm(at + "attention_norm", linear(at + "attention.query_key_value", by_qkv))
+        g = g * self.kept["mask 0"]
         np.add.at(found["embedding.weight"], self.inputs, g)
         found["positions.weight"][: g.shape[1]] += g.sum(0)
         return found

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from grilly.errors import (
     NotFiniteError,
 )
 from grilly.train import Trainer, TransformerConfig
-from train.reference import Adam, Reference, parameters
+from train.reference import Adam, Masks, Reference, parameters
 
 CONFIG = TransformerConfig(vocab_size=61, d_model=32, num_layers=2, num_heads=2, ffn_dim=48, max_seq_len=12)
 BYTES = TransformerConfig(vocab_size=128, d_model=16, num_layers=1, num_heads=2, ffn_dim=32, max_seq_len=8)
@@ -31,33 +32,34 @@ def windows(step: int, rows: int = 3, length: int = 12) -> np.ndarray:
     return (61 * np.random.default_rng(step).random((rows, length + 1)) ** 3).astype(np.int64)
 
 
-def test_the_reference_has_its_own_gradients():
+@pytest.mark.parametrize("masks", [Masks(0.0, 0, 0), Masks(0.1, 3, 5)], ids=["plain", "dropout"])
+def test_the_reference_has_its_own_gradients(masks):
     numbers = np.random.default_rng(0)
     p = {
         name: x + 0.3 * numbers.normal(size=x.shape)
         for name, x in parameters(Trainer(CONFIG, device="cpu").tensors()).items()
     }
-    gradients = Reference(p, windows(0), CONFIG.num_heads).gradients()
+    gradients = Reference(p, windows(0), CONFIG.num_heads, masks).gradients()
     for _ in range(64):
         direction = {name: numbers.normal(size=x.shape) for name, x in p.items()}
         expected = sum(float((gradients[name] * direction[name]).sum()) for name in p)
 
         def loss(step, direction=direction):
-            return Reference({name: x + step * direction[name] for name, x in p.items()}, windows(0), 2).loss
+            return Reference({name: x + step * direction[name] for name, x in p.items()}, windows(0), 2, masks).loss
 
         found = (loss(1e-5) - loss(-1e-5)) / 2e-5
         # The difference's own error: its third derivative times 1e-10 / 6, and rounding of the losses over 2e-5.
         assert abs(found - expected) <= 1e-5 * max(abs(expected), 1), (found, expected)
 
 
-@pytest.mark.parametrize("tied", [False, True])
-def test_gradients_are_those_of_float64(device, tied):
-    config = TransformerConfig(**{**CONFIG.__dict__, "tied_output": tied})
+@pytest.mark.parametrize("changed", [{}, {"tied_output": True}, {"dropout": 0.1}], ids=["plain", "tied", "dropout"])
+def test_gradients_are_those_of_float64(device, changed):
+    config = replace(CONFIG, **changed)
     # A mean that forgets everything is the gradient itself.
     trainer = Trainer(config, device=device, batch_size=3, betas=(0.0, 0.999))
     before = parameters(trainer.tensors())
     step = trainer.step(windows(0))
-    reference = Reference(before, windows(0), config.num_heads)
+    reference = Reference(before, windows(0), config.num_heads, Masks(config.dropout, 0, 0))
     assert abs(step.loss - reference.loss) <= 2e-6 * reference.loss
     expected, found = reference.gradients(), trainer.tensors()
     for name, gradient in expected.items():
@@ -86,29 +88,34 @@ def test_gradients_of_the_whole_smallest_model_are_those_of_float64(device):
         assert error <= 1e-5 * np.linalg.norm(gradient) + 1e-7, (name, error, np.linalg.norm(gradient))
 
 
-@pytest.mark.parametrize("accumulate", [1, 2])
-def test_steps_are_those_of_float64(device, accumulate):
+@pytest.mark.parametrize("accumulate, dropout", [(1, 0.0), (2, 0.0), (2, 0.1)])
+def test_steps_are_those_of_float64(device, accumulate, dropout):
     schedule = {"kind": "linear", "warmup": 4}
     options = {"batch_size": 4 // accumulate, "accumulate": accumulate, "learning_rate": 3e-3, "max_norm": 1.7}
-    trainer = Trainer(CONFIG, device=device, schedule=schedule, weight_decay=0.1, **options)
+    config = replace(CONFIG, dropout=dropout)
+    trainer = Trainer(config, device=device, schedule=schedule, weight_decay=0.1, seed=2**40 + 3, **options)
     p = parameters(trainer.tensors())
     adam = Adam(p, 3e-3, decay=0.1, max_norm=1.7)
     norms = []
     for number in range(20):
         tokens = windows(number % 3, rows=4)
-        reference = Reference(p, tokens, CONFIG.num_heads)
+        masks = [Masks(dropout, 2**40 + 3, number * accumulate + part) for part in range(accumulate)]
+        parts = [Reference(p, own, 2, mask) for own, mask in zip(np.split(tokens, accumulate), masks, strict=True)]
+        loss = np.mean([part.loss for part in parts])
+        each = [part.gradients() for part in parts]
         factor = min(1.0, (number + 1) / 4)
-        norm = adam.step(reference.gradients(), factor)
+        norm = adam.step({name: sum(own[name] for own in each) / accumulate for name in p}, factor)
         step = trainer.step(tokens)
         norms.append(norm)
         assert (step.step, step.rate) == (number + 1, 3e-3 * factor)
         # Adam divides a gradient by its own size, so its relative error, up to 1e-5 by the test above, is one of the
         # update; the updates change losses by less than 2, and norms by less than half.
-        assert abs(step.loss - reference.loss) <= 2e-5, number
+        assert abs(step.loss - loss) <= 2e-5, number
         assert abs(step.norm - norm) <= 2e-5 * norm, number
     # Both sides of the largest norm were seen.
     assert min(norms) < 1.7 < max(norms)
-    assert reference.loss < 3.0 and trainer.steps_done == 20
+    assert loss < (3.2 if dropout else 3.0) and trainer.steps_done == 20
+    # Without dropout.
     assert abs(trainer.evaluate(windows(0)) - Reference(p, windows(0), CONFIG.num_heads).loss) <= 2e-5
 
 
@@ -124,21 +131,22 @@ def test_a_step_moves_its_tokens_and_a_few_numbers_alone(vulkan):
     assert after["bytes_down"] - before["bytes_down"] == 3 * 4 * 2
 
 
-def trained(folder, device="cpu", steps=7, **options) -> Trainer:
+def trained(folder, device="cpu", dropout=0.0, steps=7, **options) -> Trainer:
     options = {"batch_size": 4, "learning_rate": 0.01, "checkpoint_steps": 3, "seed": 5, **options}
-    return Trainer(BYTES, TEXT, folder, device=device, steps=steps, **options)
+    return Trainer(replace(BYTES, dropout=float(dropout)), TEXT, folder, device=device, steps=steps, **options)
 
 
-def test_every_bit_repeats(device, tmp_path):
-    first = trained(tmp_path / "first", device)
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_every_bit_repeats(device, dropout, tmp_path):
+    first = trained(tmp_path / "first", device, dropout)
     steps = list(first.run())
     hashes = first.hashes()
     assert [step.checkpoint for step in steps] == [False, False, True, False, False, True, True]
     # Another run, one that stopped and was resumed, and one in another process.
-    again = trained(tmp_path / "again", device)
+    again = trained(tmp_path / "again", device, dropout)
     assert [step._replace(seconds=None) for step in again.run()] == [step._replace(seconds=None) for step in steps]
     assert again.hashes() == hashes
-    stopped = trained(tmp_path / "stopped", device)
+    stopped = trained(tmp_path / "stopped", device, dropout)
     for step in stopped.run():
         if step.step == 5:
             break
@@ -153,11 +161,11 @@ def test_every_bit_repeats(device, tmp_path):
         "import json, sys; sys.path.insert(0, sys.argv[1]); from train.test_training import trained;"
         "trainer = trained(*sys.argv[2:]); list(trainer.run()); print(json.dumps(trainer.hashes()))"
     )
-    command = [sys.executable, "-c", code, Path(__file__).parent.parent, tmp_path / "other", device]
+    command = [sys.executable, "-c", code, Path(__file__).parent.parent, tmp_path / "other", device, str(dropout)]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"GRILLY_DEBUG": "0"})
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == hashes
-    other = trained(tmp_path / "seed", device, seed=6)
+    other = trained(tmp_path / "seed", device, dropout, seed=6)
     assert other.hashes() != Trainer.load(tmp_path / "first", device=device).hashes() == hashes
 
 

@@ -15,7 +15,7 @@ class TransformerConfig:
     """Sizes of a Pre-LN transformer that predicts the next token.
 
     Layers `x + attention(norm(x))` and `x + feed_forward(norm(x))`, then a norm and a product with the output matrix;
-    learned positions, biases everywhere but in the output, GELU by tanh, layer norm with 1e-5, no dropout.
+    biases everywhere but in the output, GELU by tanh, layer norm with 1e-5.
 
     Args:
         vocab_size: Tokens of the vocabulary; 256 for bytes.
@@ -25,6 +25,8 @@ class TransformerConfig:
         ffn_dim: Columns between the two products of the feed-forward part.
         max_seq_len: Rows of the table of positions: the longest sequence.
         tied_output: Whether the output matrix is the table of the tokens; default False.
+        dropout: Probability in training of an element to become zero, the others being divided by one minus it: of the
+            embeddings, the weights of attention and what each part of a layer adds; default 0.
 
     Example:
         >>> from grilly.train import TransformerConfig
@@ -39,6 +41,7 @@ class TransformerConfig:
     ffn_dim: int
     max_seq_len: int
     tied_output: bool = False
+    dropout: float = 0.0
 
     @classmethod
     def tiny(cls) -> TransformerConfig:

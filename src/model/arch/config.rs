@@ -102,6 +102,7 @@ pub(super) fn read<'a>(
         distances: None,
         slopes: Vec::new(),
         causal: false,
+        dropout: 0.0,
         parallel: false,
         beyond_float16: false,
         final_norm: None,

@@ -35,6 +35,7 @@ impl Builder<'_> {
         if let Some(name) = &spec.embedding_norm {
             x = self.norm("embedding norm", name, x)?;
         }
+        x = self.dropout("embeddings", x)?;
         match &spec.embedding_projection {
             None => Ok(x),
             Some(name) => self.linear("embedding projection", &Product::biased([name]), x, &[spec.hidden]),

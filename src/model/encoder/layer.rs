@@ -15,7 +15,9 @@ impl Builder<'_> {
         let attended = self.residual(&node("attention"), &layer.attention_norms, [x, x], |builder, x| {
             let mixed = builder.attention(&node, layer, x, shared)?;
             let scale = spec.residual_scale;
-            builder.scaled(&node("attention output"), &layer.attention_output, mixed, &[spec.hidden], scale)
+            let name = node("attention output");
+            let y = builder.scaled(&name, &layer.attention_output, mixed, &[spec.hidden], scale)?;
+            builder.dropout(&name, y)
         })?;
         let attended = match &layer.cross_attention {
             None => attended,
@@ -32,7 +34,9 @@ impl Builder<'_> {
             }
             let wide = builder.feed_forward_in(&node, layer, x)?;
             let scale = spec.residual_scale;
-            builder.scaled(&node("feed-forward out"), &layer.feed_forward_out, wide, &[spec.hidden], scale)
+            let name = node("feed-forward out");
+            let y = builder.scaled(&name, &layer.feed_forward_out, wide, &[spec.hidden], scale)?;
+            builder.dropout(&name, y)
         })
     }
 
@@ -132,8 +136,12 @@ impl Builder<'_> {
             attention.distances = Some([a.as_ref().map(|_| 0), b.as_ref().map(|_| second)]);
         }
         let offsets = self.input(Input::Offsets);
+        let key = self.dropout_key().map(|(stream, key)| {
+            (attention.dropout, attention.stream) = (spec.dropout, stream);
+            key
+        });
         let operands: Vec<ValueId> =
-            qkv.into_iter().chain([offsets, offsets]).chain(shared.biases).chain(met).collect();
+            qkv.into_iter().chain([offsets, offsets]).chain(shared.biases).chain(met).chain(key).collect();
         self.graph.node(&node("attention"), attention, &operands)
     }
 

@@ -48,7 +48,7 @@ fn operands_are_checked_by_name() {
     }
     let both = Attention { bias: true, ..op.clone() };
     let error = infer(&both, &[&Shape::fixed(&[8, 7]), &Shape::fixed(&[7, 32])]).unwrap_err().to_string();
-    assert!(error.contains("bias and distances exclude each other"), "{error}");
+    assert!(error.contains("bias, distances and dropout exclude each other"), "{error}");
     let op = Attention { distances: None, ..op };
     for (op, part) in [
         (Attention { bias: false, shared_by: 0, ..op.clone() }, "shared_by is 0"),

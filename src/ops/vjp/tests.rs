@@ -8,13 +8,19 @@ use crate::ops::{Counts, Dim};
 /// An op with a derivative: name, attributes, axes of the operands, and the places of those with a gradient.
 type Row = (&'static str, Value, &'static [&'static [usize]], &'static [usize]);
 
-fn rows() -> [Row; 54] {
+fn rows() -> [Row; 55] {
     [
         ("activation", json!({"kind": "silu"}), &[&[2, 3, 4]], &[0]),
         (
             "attention",
             json!({"heads": 2, "kv_heads": 1, "head_dim": 4, "scale": 0.5}),
             &[&[7, 8], &[7, 4], &[7, 4], &[3], &[3]],
+            &[0, 1, 2],
+        ),
+        (
+            "attention",
+            json!({"heads": 2, "kv_heads": 1, "head_dim": 4, "scale": 0.5, "dropout": 0.1}),
+            &[&[7, 8], &[7, 4], &[7, 4], &[3], &[3], &[4]],
             &[0, 1, 2],
         ),
         ("attention_mask", json!({}), &[&[2, 3, 4, 5], &[2, 5]], &[0]),

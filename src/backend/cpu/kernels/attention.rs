@@ -3,7 +3,7 @@
 //! ```text
 //! pack:    K^T in panels [key panel][head_dim][width],  V in panels [column panel][L][width]
 //! attend:  a few queries at a time: scores = scale Q K^T + terms by distance, e = exp(scores - max),
-//!          y = (e V) / sum e
+//!          y = (e V) / sum e, where dropout drops elements of e but of their sum
 //! ```
 //! A row of scores is complete (no rescaling), and its sums over keys start at the text's first key: neighbours in the
 //! batch, the number of queries processed together and the number of threads change no bit. Whole chains of keys that
@@ -13,16 +13,20 @@ mod attend;
 mod distances;
 mod weights;
 
+use std::ops::Range;
+
 use attend::Attend;
 use distances::{Distances, OneHead, Vectors};
 use rayon::prelude::*;
 pub(super) use weights::Weights;
 
+use super::dropout::drop_out;
 use crate::backend::cpu::floats::Floats;
 use crate::backend::cpu::simd::{self, Arch, PANEL_VECTORS};
 use crate::backend::cpu::step::Step;
 use crate::backend::cpu::threads::Team;
 use crate::ops::Attention;
+use crate::ops::rng::Sequence;
 use crate::{Error, Result};
 
 /// Scores in memory at a time, in floats: a third of a first-level cache.
@@ -76,6 +80,8 @@ pub(super) struct Text<'a> {
     pub(super) reach: usize,
     /// What queries and keys meet by distance.
     pub(super) distances: Option<&'a Distances<'a>>,
+    /// Of dropout: the words of its seed and offset.
+    pub(super) key: Option<&'a [u32]>,
     pub(super) q: Operand<'a>,
     pub(super) k: Operand<'a>,
     pub(super) v: Operand<'a>,
@@ -143,6 +149,22 @@ impl Text<'_> {
         }
     }
 
+    /// Drops what dropout does of the keys before `end`, in rows of weights, or of their gradients, by query.
+    pub(super) fn drop_out(&self, arch: Arch, head: usize, queries: &Range<usize>, end: usize, rows: &mut [f32]) {
+        let Attention { heads, dropout, stream, .. } = *self.op;
+        let Some(key) = self.key else { return };
+        simd::vectorized(
+            arch,
+            #[inline(always)]
+            || {
+                for (query, row) in queries.clone().zip(rows.chunks_exact_mut(self.keys.padded)) {
+                    let place = (self.first_query + query) * heads + head;
+                    drop_out(dropout, &Sequence::of_key(key, [stream, place as u32]), 0, &mut row[..end]);
+                }
+            },
+        );
+    }
+
     /// The position of a query among the keys.
     pub(super) fn place(&self, query: usize) -> i64 {
         self.op.place(query, self.queries, self.length)
@@ -176,6 +198,7 @@ pub(super) fn attention(step: &Step<'_>, op: &Attention, (out, scratch): (&mut [
             Some(Vectors { met: [of(a)?, of(b)?], reach: rows(5) as i64 / 2 })
         }
     };
+    let words = (op.dropout > 0.0).then(|| step.words(5)).transpose()?;
     check_offsets(op, [queries, keys], [rows(0), rows(1)])?;
     let mut rest = out;
     for (number, query) in queries.windows(2).enumerate() {
@@ -194,8 +217,23 @@ pub(super) fn attention(step: &Step<'_>, op: &Attention, (out, scratch): (&mut [
             Distances::new(vectors, place(0)..place(queries), length, lanes)
         });
         let distances = distances.as_ref();
-        let text =
-            Text { op, number, bias, reach, distances, q, k, v, first_query, queries, start, length, keys, columns };
+        let text = Text {
+            op,
+            number,
+            bias,
+            reach,
+            distances,
+            key: words,
+            q,
+            k,
+            v,
+            first_query,
+            queries,
+            start,
+            length,
+            keys,
+            columns,
+        };
         match step.team {
             Team::Alone => alone(step.arch, text, scratch, own)?,
             Team::All(threads) => together(step.arch, threads, text, scratch, own)?,

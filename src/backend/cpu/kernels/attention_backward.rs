@@ -3,7 +3,7 @@
 //! ```text
 //! pack:   K^T and V^T in panels [key panel][head_dim][width],  K in panels [column panel][L][width]
 //! block:  a few queries of a text at a time: P = softmax(scale Q K^T + biases), S = P (G V^T - d) c,
-//!         dQ = scale S K,  dV += P^T G,  dK += scale S^T Q
+//!         dQ = scale S K,  dV += P^T G,  dK += scale S^T Q; dropout drops elements of G V^T, and of P in dV
 //! ```
 //! What a key sums over the blocks of queries is added in the order of the heads that share it, of the texts that do, and of
 //! these texts' queries; the number of threads changes no bit.
@@ -159,6 +159,7 @@ pub(super) fn attention_backward(step: &Step<'_>, op: &AttentionBackward, memory
     let rows = |place: usize| step.shape(place).rows().size(step.counts);
     check_offsets(of, [queries, keys], [rows(2), rows(3)])?;
     let (bias, reach) = if of.bias { (step.floats(7)?, step.shape(7).columns() / 2) } else { (&[][..], 0) };
+    let words = (of.dropout > 0.0).then(|| step.words(7)).transpose()?;
     let lanes = simd::lanes(step.arch);
     for (number, key) in keys.windows(2).enumerate() {
         let number = number * of.shared_by;
@@ -175,6 +176,7 @@ pub(super) fn attention_backward(step: &Step<'_>, op: &AttentionBackward, memory
             bias,
             reach,
             distances,
+            key: words,
             q,
             k,
             v,

@@ -7,6 +7,6 @@ use crate::backend::cpu::step::Step;
 use crate::ops::SoftmaxDropout;
 
 pub(super) fn softmax_dropout(step: &Step<'_>, op: &SoftmaxDropout, out: &mut [f32]) -> Result<()> {
-    let dropout = op.dropout();
-    rows(step, &op.softmax(), out, |first, y| drop_out(&dropout, first, y))
+    let numbers = op.dropout().numbers(None);
+    rows(step, &op.softmax(), out, |first, y| drop_out(op.p, &numbers, first, y))
 }

@@ -17,6 +17,8 @@ const MOST_HEAD_DIM: usize = 256;
 const FAR: u32 = 1 << 30;
 /// Rows per workgroup.
 const BLOCK: u32 = 64;
+/// Position of biases, or of dropout's key, among the operands.
+const BIAS: usize = 7;
 /// Positions in the op's scratch memory.
 const QUERY_ROWS: usize = 0;
 const KEY_ROWS: usize = 1;
@@ -54,19 +56,22 @@ pub fn attention_backward(to: &mut Lowering<'_>, op: &AttentionBackward) -> Resu
     let results = to.results();
     let grid = |rows: Rows, heads: usize| [rows.tiles(BLOCK), Extent::Fixed(heads as u32), Extent::ONE];
     let own = |place: usize| results[if op.packed { 0 } else { place }];
-    let with = |name: &'static str, place: usize| [given[0], given[1], (name, own(place))];
+    // The biases, or dropout's key in their place; where there is neither, nothing reads it.
+    let bias = to.operand(if to.operands() > BIAS { BIAS } else { 0 });
+    let with = |name: &'static str, place: usize| [given[0], given[1], ("bias", bias), (name, own(place))];
     // Whether a result has columns of no head.
     let others = |place: usize| {
         let (_, columns) = op.columns()[place];
         u32::from(!op.packed && to.shape(2 + place).columns() > columns)
     };
     let pushes = [0, 1, 2].map(|place| queries::Push { others: others(place), ..push });
-    let constants = queries::Constants { head_dim, vector };
+    let dropout = of.dropout;
+    let constants = queries::Constants { head_dim, vector, dropout };
     let build = Build::new(to.select(&queries::KERNEL)?, pushes[0], constants);
     to.add(build, "of queries", &with("dq", 0), grid(of_queries, of.heads))?;
-    let build = Build::new(to.select(&keys::KERNEL)?, pushes[1], keys::Constants { head_dim, vector });
+    let build = Build::new(to.select(&keys::KERNEL)?, pushes[1], keys::Constants { head_dim, vector, dropout });
     to.add(build, "of keys", &with("dk", 1), grid(of_keys, of.kv_heads))?;
-    let build = Build::new(to.select(&values::KERNEL)?, pushes[2], values::Constants { head_dim, vector });
+    let build = Build::new(to.select(&values::KERNEL)?, pushes[2], values::Constants { head_dim, vector, dropout });
     to.add(build, "of values", &with("dv", 2), grid(of_keys, of.kv_heads))
 }
 
@@ -84,7 +89,7 @@ fn push(to: &Lowering<'_>, op: &AttentionBackward) -> queries::Push {
     let of: &Attention = &op.of;
     let [q_stride, k_stride, v_stride] = [2, 3, 4].map(|place| to.shape(place).columns() as u32);
     let [q_column, k_column, v_column] = op.columns().map(|(first, _)| first as u32);
-    let bias = (to.operands() > 7).then(|| to.shape(7));
+    let bias = of.bias.then(|| to.shape(BIAS));
     queries::Push {
         heads: of.heads as u32,
         group: (of.heads / of.kv_heads) as u32,
@@ -100,7 +105,7 @@ fn push(to: &Lowering<'_>, op: &AttentionBackward) -> queries::Push {
         window: of.window.min(FAR),
         global_tokens: of.global_tokens.min(FAR),
         align_end: of.align_end.into(),
-        reach: bias.map_or(0, |bias| bias.columns() as u32 / 2),
+        reach: bias.map_or(of.stream, |bias| bias.columns() as u32 / 2),
         bias_rows: bias.map_or(0, |bias| bias.rows().size(Counts::default()) as u32),
         others: 0,
     }

@@ -67,12 +67,13 @@ pub fn binary_cross_entropy(to: &mut Lowering<'_>, _: &BinaryCrossEntropy) -> Re
 pub fn dropout(to: &mut Lowering<'_>, op: &Dropout) -> Result<()> {
     let [seed_0, seed_1] = [op.seed as u32, (op.seed >> 32) as u32];
     let [offset_0, offset_1] = [op.offset as u32, (op.offset >> 32) as u32];
-    let push = |walk| dropout::Push { p: op.p, seed_0, seed_1, offset_0, offset_1, ..walk };
-    let shape = &to.result().shape;
-    match to.operands() {
-        1 => walk(to, shape, dropout::Constants::default(), push),
-        _ => walk(to, shape, dropout_keyed::Constants::default(), push),
+    let (shape, p) = (&to.result().shape, op.p);
+    if to.operands() == 1 {
+        let push = |walk| dropout::Push { p, seed_0, seed_1, offset_0, offset_1, ..walk };
+        return walk(to, shape, dropout::Constants::default(), push);
     }
+    let keyed = dropout_keyed::Constants::default();
+    walk(to, shape, keyed, |walk| dropout_keyed::Push { p, stream: op.stream, ..walk })
 }
 
 /// `gated`

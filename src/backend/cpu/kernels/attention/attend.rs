@@ -110,6 +110,7 @@ impl Attend<'_> {
             scores: &mut scores[..rows * keys.padded],
             factors,
         });
+        self.text.drop_out(arch, head, &queries, span.end, scores);
         Product {
             a: scores,
             a_stride: keys.padded,

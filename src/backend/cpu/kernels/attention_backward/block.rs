@@ -209,6 +209,7 @@ impl Task<'_> {
         if op.soft_cap > 0.0 {
             parts.scores[..block].copy_from_slice(weights);
         }
+        self.text.drop_out(self.arch, head, &queries, end, slopes);
         let biases = self.text.biases(head);
         let parts_in_use = [0..0, 0..used];
         let text = self.text;
@@ -230,6 +231,7 @@ impl Task<'_> {
             factors,
             d: parts.d,
         });
+        self.text.drop_out(self.arch, head, &queries, end, weights);
         // What is hidden may not be finite.
         for ((weights, slopes), query) in
             weights.chunks_exact_mut(keys.padded).zip(slopes.chunks_exact_mut(keys.padded)).zip(queries)

@@ -28,7 +28,12 @@ pub fn choose(to: &Lowering<'_>, op: &Attention) -> Option<(&'static Variant, Bl
     // Where the matrix layout is unknown, a weight of zero would not suppress a hidden NaN or infinity.
     let most_head_dim = if in_quads { 256 } else { 128 };
     let whole = op.head_dim.is_multiple_of(16) && steps.iter().all(|step| step.is_multiple_of(8));
-    if !whole || op.distances.is_some() || !(16..=most_head_dim).contains(&op.head_dim) || (op.hides() && !in_quads) {
+    if !whole
+        || op.dropout > 0.0
+        || op.distances.is_some()
+        || !(16..=most_head_dim).contains(&op.head_dim)
+        || (op.hides() && !in_quads)
+    {
         return None;
     }
     let blocks = |[invocations, keys]: [u32; 2]| {

@@ -20,6 +20,9 @@ const MOST_HEAD_DIM: usize = 256;
 /// Beyond the length of any text, and far from overflow of the shader's integers.
 const FAR: u32 = 1 << 30;
 
+/// Place of dropout's key among the operands.
+const KEY: usize = 5;
+
 /// The column of vectors that there are not.
 const NONE: u32 = u32::MAX;
 
@@ -38,6 +41,7 @@ pub struct Blocks {
     pub window: bool,
     pub bias: bool,
     pub soft_cap: f32,
+    pub dropout: f32,
     /// First columns of the vectors by distance, [`NONE`] for none, and all columns.
     pub a_column: u32,
     pub b_column: u32,
@@ -54,7 +58,7 @@ pub struct Blocks {
 
 /// Adds the node's dispatch.
 pub fn attention(to: &mut Lowering<'_>, op: &Attention) -> Result<()> {
-    let masked = op.hides() || op.bias || op.soft_cap > 0.0;
+    let masked = op.hides() || op.bias || op.soft_cap > 0.0 || op.dropout > 0.0;
     let kernel = match (op.distances.is_some(), masked) {
         (true, _) => &attention_distances::KERNEL,
         (false, true) => &attention_masked::KERNEL,
@@ -98,6 +102,9 @@ pub fn attention(to: &mut Lowering<'_>, op: &Attention) -> Result<()> {
     if op.soft_cap > 0.0 && !told("soft_cap") {
         return Err(Error::unsupported("attention", format!("{} has no constant SOFT_CAP", variant.name)));
     }
+    if op.dropout > 0.0 && !told("dropout") {
+        return Err(Error::unsupported("attention", format!("{} has no constant DROPOUT", variant.name)));
+    }
     let blocks = Blocks { vector, block_q, block_kv, invocations: 4 * block_q, ..Blocks::of(op) };
     let blocks = Blocks { a_column, b_column, distance_columns, ..blocks };
     let build = match (op.distances.is_some(), masked) {
@@ -105,14 +112,16 @@ pub fn attention(to: &mut Lowering<'_>, op: &Attention) -> Result<()> {
         (false, true) => Build::new(variant, push, attention_masked::Constants::from(blocks)),
         (false, false) => Build::new(variant, push, attention::Constants::from(blocks)),
     };
-    to.add(build, "", &[], [Extent::Tiles { dim: Dim::Tokens, per: block_q }, heads, Extent::ONE])
+    let key = (op.dropout > 0.0).then(|| ("bias", to.operand(KEY)));
+    to.add(build, "", key.as_slice(), [Extent::Tiles { dim: Dim::Tokens, per: block_q }, heads, Extent::ONE])
 }
 
 impl Blocks {
     /// The constants that follow from the op.
     fn of(op: &Attention) -> Self {
         let (causal, window, bias) = (op.causal, op.window > 0, op.bias);
-        Blocks { head_dim: op.head_dim as u32, causal, window, bias, soft_cap: op.soft_cap, ..Blocks::default() }
+        let (head_dim, soft_cap, dropout) = (op.head_dim as u32, op.soft_cap, op.dropout);
+        Blocks { head_dim, causal, window, bias, soft_cap, dropout, ..Blocks::default() }
     }
 }
 
@@ -120,7 +129,7 @@ impl Blocks {
 fn push(to: &Lowering<'_>, op: &Attention, unit: usize) -> Push {
     let units = |columns: usize| (columns / unit) as u32;
     let [q_stride, k_stride, v_stride] = [0, 1, 2].map(|place| units(to.shape(place).columns()));
-    let table = (to.operands() > 5).then(|| to.shape(5));
+    let table = (op.bias || op.distances.is_some()).then(|| to.shape(5));
     let rows = table.map_or(1, |table| table.rows().size(Counts::default()) as u32);
     Push {
         group: (op.heads / op.kv_heads) as u32,
@@ -135,7 +144,11 @@ fn push(to: &Lowering<'_>, op: &Attention, unit: usize) -> Push {
         window: op.window.min(FAR),
         global_tokens: op.global_tokens.min(FAR),
         align_end: op.align_end.into(),
-        reach: if op.bias { table.map_or(0, |table| table.columns() as u32 / 2) } else { rows / 2 },
+        reach: match table {
+            Some(biases) if op.bias => biases.columns() as u32 / 2,
+            Some(_) => rows / 2,
+            None => op.stream,
+        },
         bias_rows: rows,
         shared_by: op.shared_by as u32,
     }

@@ -28,7 +28,7 @@ pub fn choose(to: &Lowering<'_>, op: &Attention) -> Option<(&'static Variant, Bl
     let [q, k, v] = [0, 1, 2].map(|place| to.shape(place).columns());
     let steps = [q, op.q_column, k, op.k_column, v, op.v_column];
     let whole = op.head_dim.is_multiple_of(16) && steps.iter().all(|step| step.is_multiple_of(4));
-    let chosen = to.float32_products() == Float32Products::Split && op.blocks.is_none();
+    let chosen = to.float32_products() == Float32Products::Split && op.blocks.is_none() && op.dropout == 0.0;
     if !whole || !chosen || op.distances.is_some() || !(16..=MOST_HEAD_DIM).contains(&op.head_dim) {
         return None;
     }

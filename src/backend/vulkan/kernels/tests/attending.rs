@@ -36,10 +36,16 @@ fn attention_is_one_dispatch_over_tiles_and_heads() {
     assert_eq!(far.variant.name, "attention-distances");
     let names = ["a_column", "b_column", "distance_columns", "vector"];
     assert_eq!((names.map(|n| constant(far, n)), push(far)[12]), ([128, u32::MAX, 256, 1], 4));
-    let capped = Attention { soft_cap: 50.0, ..op };
+    let capped = Attention { soft_cap: 50.0, ..op.clone() };
     let capped = &on_floor(capped, &[Rows(640), Rows(640), Rows(640), Offsets, Offsets])[0];
     check(capped);
     assert_eq!(["bias", "soft_cap"].map(|n| constant(capped, n)), [0, 50f32.to_bits()]);
+    let dropped = Attention { dropout: 0.25, stream: 7, soft_cap: 0.0, ..op.clone() };
+    let dropped = &on_floor(dropped, &[Rows(640), Rows(640), Rows(640), Offsets, Offsets, Key])[0];
+    check(dropped);
+    assert_eq!(["bias", "dropout"].map(|n| constant(dropped, n)), [0, 0.25f32.to_bits()]);
+    assert_eq!(push(dropped)[12..14], [7, 1], "the stream takes the place of the biases' reach");
+    assert_ne!(dropped.bindings[6], dropped.bindings[1], "and its key theirs");
     let wide = Attention { head_dim: 257, ..Attention::default() };
     let error =
         dispatches(wide, &[Rows(257), Rows(257), Rows(257), Offsets, Offsets], &Capabilities::floor()).unwrap_err();
@@ -186,6 +192,9 @@ fn attention_in_float32_is_split_where_the_matrix_layout_is_known_and_heads_fit(
     unknown.features.retain(|feature| *feature != Feature::MatrixRowsInQuads);
     let small = Capabilities { shared_memory: 32 << 10, ..able.clone() };
     assert_eq!(names.map(|n| constant(&found(op(64, 128), &small), n)), [64, 32, 4, 128, 1]);
+    let dropped = Attention { dropout: 0.1, ..op(64, 128) };
+    let given = [&operands[..], &[Key]].concat();
+    assert_eq!(dispatches(dropped, &given, &able).unwrap().remove(0).variant.name, "attention-masked");
     for (op, capabilities) in [
         (op(24, 128), &able),
         (op(64, 130), &able),

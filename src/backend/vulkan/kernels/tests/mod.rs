@@ -15,14 +15,16 @@ use crate::graph::{Graph, Plan, ValueId};
 use crate::ops::{Dim, Op, Shape};
 
 /// The kind of an operand of a one-node plan.
+#[derive(Clone)]
 enum Operand {
     Rows(usize),
     Ids,
     Offsets,
     First,
+    Key,
     Weight(Vec<usize>),
 }
-use Operand::{First, Ids, Offsets, Rows, Weight};
+use Operand::{First, Ids, Key, Offsets, Rows, Weight};
 
 fn value(graph: &mut Graph, place: usize, operand: &Operand, stored: DType) -> ValueId {
     let name = format!("operand {place}");
@@ -31,6 +33,7 @@ fn value(graph: &mut Graph, place: usize, operand: &Operand, stored: DType) -> V
         Ids => graph.input(&name, Shape::vector(Dim::Tokens), DType::U32),
         Offsets => graph.input(&name, Shape::vector(Dim::Boundaries), DType::U32),
         First => graph.input(&name, Shape::vector(Dim::Texts), DType::U32),
+        Key => graph.input(&name, Shape::fixed(&[4]), DType::U32),
         Weight(axes) => {
             let stored = if axes.len() == 2 { stored } else { DType::F32 };
             graph.weight_as(stored, vec![name.into()], Shape::fixed(axes))

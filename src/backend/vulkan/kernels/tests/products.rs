@@ -113,7 +113,7 @@ fn narrow_operands_get_the_variant_of_their_type() {
     for (op, operands, expected) in [
         (Op::from(silu()), &[Rows(8)][..], "activation-float16"),
         (Binary::from(BinaryKind::Divide).into(), &[Rows(8), Rows(8)], "binary-float16"),
-        (Dropout { p: 0.5, seed: 1, offset: 0 }.into(), &[Rows(8)], "dropout-float16"),
+        (Dropout { p: 0.5, seed: 1, offset: 0, stream: 0 }.into(), &[Rows(8)], "dropout-float16"),
         (Gated(silu()).into(), &[Rows(8)], "gated-float16"),
         (RmsNorm { eps: 1e-6 }.into(), &[Rows(8), Weight(vec![8])], "rms-norm-float16"),
         (Softmax::default().into(), &[Rows(8)], "softmax-float16"),
