@@ -1,6 +1,6 @@
 #version 460
 // Computes: (x1 cos - x2 sin, x2 cos + x1 sin) of each head's first half x1 and second half x2; x [B, S, H, D]. With ROWS
-// x is [T, H, D], y has its leading heads, and of each the columns after the rotated ones are copied.
+// x is [T, H, D], y has its leading heads, or all and then zeros, and of each the columns after the rotated ones are copied.
 // Grid: x = workgroups of 256 invocations that together loop over all pairs, or over quads of pairs.
 // Reduction order: none.
 // Assumes: fewer than 2^32 elements; with VECTOR, D and the rotated columns multiples of 8.
@@ -60,6 +60,16 @@ void main() {
         uint skipped = row / push.heads * (push.stored - push.heads) * 2u * push.row_pairs;
         uint from = first + skipped;
         uint with = second + skipped;
+        if (row % push.heads >= push.stored) {
+            if (VECTOR) {
+                y_4[first] = narrow(vec4(0.0));
+                y_4[second] = narrow(vec4(0.0));
+            } else {
+                y[first] = 0.0;
+                y[second] = 0.0;
+            }
+            continue;
+        }
         if (!turns) {
             if (VECTOR) {
                 y_4[first] = x_4[from];

@@ -21,8 +21,10 @@ pub struct Program {
     /// The largest counts of a run.
     most: Counts,
     prepared: Mutex<HashMap<Counts, Arc<Ready>>>,
-    /// Its states come first; a program beside it may have more.
+    /// Those that it shares come first; a program beside it may share more.
     states: Arc<Mutex<Vec<Array>>>,
+    /// Its states after the shared ones.
+    own: Mutex<Vec<Array>>,
 }
 
 /// The plan prepared for a run's counts.
@@ -139,10 +141,21 @@ impl Program {
     /// assert_eq!(reader.run(&[]).unwrap()[0].read().unwrap(), 7f32.to_le_bytes());
     /// ```
     pub fn beside(&self, graph: Graph, most: Counts) -> Result<Program> {
-        let shared = self.states.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let own: Vec<&Array> = shared.iter().take(graph.states.len()).collect();
-        let program = Program::new(&self.engine, graph, most, &own)?;
-        Ok(Program { states: self.states.clone(), ..program })
+        self.beside_with(graph, most, &[])
+    }
+
+    /// As [`Program::beside`], with states of its own after the shared ones, such as the caches of decoding steps; `own` are
+    /// their initial values.
+    ///
+    /// # Errors
+    /// As [`Program::new`].
+    pub fn beside_with(&self, graph: Graph, most: Counts, own: &[&Array]) -> Result<Program> {
+        let known = self.states.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let shared = graph.states.len().saturating_sub(own.len());
+        let all: Vec<&Array> = known.iter().take(shared).chain(own.iter().copied()).collect();
+        let program = Program::new(&self.engine, graph, most, &all)?;
+        let own = own.iter().copied().cloned().collect();
+        Ok(Program { states: self.states.clone(), own: Mutex::new(own), ..program })
     }
 
     /// As [`Program::new`], for a plan without weights, prepared when it runs.
@@ -152,7 +165,7 @@ impl Program {
         let declared = graph.states.iter().map(|id| Declared::of(graph.value(*id), most));
         declared.zip(states).try_for_each(|(state, array)| state.check(engine, array))?;
         let states = Arc::new(Mutex::new(states.iter().copied().cloned().collect()));
-        Ok(Program { engine: engine.clone(), plan, most, prepared: Mutex::default(), states })
+        Ok(Program { engine: engine.clone(), plan, most, prepared: Mutex::default(), states, own: Mutex::default() })
     }
 
     /// The plan prepared for these counts, cached.
@@ -210,21 +223,24 @@ impl Program {
         ready.inputs.iter().zip(inputs).try_for_each(|(input, array)| input.check(&self.engine, array))?;
         ready.reads.iter().try_for_each(|read| read.check(inputs[read.input]))?;
         let inputs: Vec<&Memory> = inputs.iter().map(|array| &array.memory).collect();
-        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = states.get_mut(..self.plan.graph.states.len()).unwrap_or_default();
+        let [mut states, mut own] =
+            [&*self.states, &self.own].map(|of| of.lock().unwrap_or_else(PoisonError::into_inner));
+        let shared = self.plan.graph.states.len() - own.len();
+        let mut all: Vec<&mut Array> = states.iter_mut().take(shared).chain(own.iter_mut()).collect();
         // The memory of the states is taken out of their arrays until the run is over.
         let mut memories: Vec<Memory> =
-            own.iter_mut().map(|state| std::mem::replace(&mut state.memory, Memory::empty())).collect();
+            all.iter_mut().map(|state| std::mem::replace(&mut state.memory, Memory::empty())).collect();
         let done = self.engine.backend.run(&ready.prepared, &inputs, &mut memories);
-        own.iter_mut().zip(memories).for_each(|(state, memory)| state.memory = memory);
+        all.iter_mut().zip(memories).for_each(|(state, memory)| state.memory = memory);
         let outputs = done?.into_iter().zip(&ready.outputs);
         Ok(outputs.map(|(memory, o)| Array::computed(&self.engine, memory, o.shape.clone(), o.dtype)).collect())
     }
 
     /// The current states, in the graph's order. While a returned array is alive, the next run copies that state first.
     pub fn states(&self) -> Vec<Array> {
-        let states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        states.iter().take(self.plan.graph.states.len()).cloned().collect()
+        let [states, own] = [&*self.states, &self.own].map(|of| of.lock().unwrap_or_else(PoisonError::into_inner));
+        let shared = self.plan.graph.states.len() - own.len();
+        states.iter().take(shared).chain(own.iter()).cloned().collect()
     }
 
     /// One of [`Program::states`], by its place among them.
@@ -232,9 +248,10 @@ impl Program {
     /// # Errors
     /// `IndexOutOfRange` for a place beyond the last.
     pub fn state(&self, place: usize) -> Result<Array> {
-        let states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        let state = states.get(place).filter(|_| place < self.plan.graph.states.len()).cloned();
-        state.ok_or_else(|| Error::IndexOutOfRange(format!("program: there is no state {place}")))
+        self.states()
+            .into_iter()
+            .nth(place)
+            .ok_or_else(|| Error::IndexOutOfRange(format!("program: there is no state {place}")))
     }
 }
 

@@ -94,8 +94,8 @@ impl<'a> Work<'a> {
                 states.flatten().map(|number| number.to_bits()).collect()
             }
             Input::StateOffsets => packing::offsets(batch.texts.iter().map(|&text| self.states_of(text))),
-            // Models that embed have no dropout.
-            Input::DropoutKey => vec![0; 4],
+            // Models that embed have neither.
+            Input::KeyOffsets | Input::DropoutKey => Vec::new(),
         }
     }
 

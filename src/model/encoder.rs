@@ -1,5 +1,6 @@
 //! The graph builder: from `EncoderSpec` and heads, or a decoder, to a graph.
 
+mod cache;
 mod dropout;
 mod embeddings;
 mod experts;
@@ -34,6 +35,8 @@ pub enum Input {
     States,
     /// First state of each text `[B + 1]`.
     StateOffsets,
+    /// In a decoding step: the number of keys of each text so far, added up from 0 `[B + 1]`.
+    KeyOffsets,
     /// In training: the words of seed and offset of dropout's random numbers `[4]`.
     DropoutKey,
 }
@@ -48,6 +51,7 @@ impl Input {
             Input::Segments => ("segments", Dim::Tokens),
             Input::States => ("states", Dim::Counted(STATES)),
             Input::StateOffsets => ("state offsets", Dim::Boundaries),
+            Input::KeyOffsets => ("key offsets", Dim::Boundaries),
             Input::DropoutKey => ("dropout key", Dim::Fixed(4)),
         }
     }
@@ -82,7 +86,8 @@ pub struct Built {
 pub fn build(spec: &EncoderSpec, after: After<'_>, dtype: DType) -> Result<Built> {
     let dtype = if spec.beyond_float16 && dtype == DType::F16 { DType::F32 } else { dtype };
     let adapters = spec.adapters.as_ref();
-    let mut builder = Builder { graph: Graph::new(), inputs: Vec::new(), spec, adapters, dtype, streams: 0 };
+    let mut builder =
+        Builder { graph: Graph::new(), inputs: Vec::new(), spec, adapters, dtype, streams: 0, cache: None };
     let states = builder.states()?;
     builder.adapters = None;
     builder.graph.outputs = builder.after(after, &states)?;
@@ -102,8 +107,21 @@ pub fn build_decoder(decoder: &Decoder) -> Result<Built> {
 /// # Errors
 /// As [`build`].
 pub fn build_stack(spec: &EncoderSpec) -> Result<Built> {
-    let dtype = DType::F32;
-    let mut builder = Builder { graph: Graph::new(), inputs: Vec::new(), spec, adapters: None, dtype, streams: 0 };
+    stack(spec, None)
+}
+
+/// As [`build_stack`], of the last tokens of a text whose keys and values, of up to `rows` tokens, are in states; a step
+/// adds those of its tokens.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_decoding_step(spec: &EncoderSpec, rows: usize) -> Result<Built> {
+    stack(spec, Some(rows))
+}
+
+fn stack(spec: &EncoderSpec, cache: Option<usize>) -> Result<Built> {
+    let (graph, inputs, dtype) = (Graph::new(), Vec::new(), DType::F32);
+    let mut builder = Builder { graph, inputs, spec, adapters: None, dtype, streams: 0, cache };
     builder.graph.outputs = builder.states()?.split_off(spec.layers.len());
     Ok(Built { graph: builder.graph, inputs: builder.inputs })
 }
@@ -147,6 +165,8 @@ struct Builder<'a> {
     dtype: DType,
     /// Places of dropout so far, each of which has random numbers of its own.
     streams: u32,
+    /// In a decoding step: the rows of its caches.
+    cache: Option<usize>,
 }
 
 impl Builder<'_> {

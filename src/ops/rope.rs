@@ -12,7 +12,8 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rope {
-    /// With rows: the number of leading heads that the result has; default all.
+    /// With rows: the number of heads that the result has, the leading ones of `x`, or those of `x` and then zeros; default
+    /// those of `x`.
     pub heads: Option<usize>,
 }
 
@@ -45,11 +46,7 @@ impl Operation for Rope {
                 if !matches!(found, [first, Dim::Fixed(turned)] if *first == rows && *turned <= half) {
                     return Err(of.wrong("cos", format!("[{rows}, at most {half}]")));
                 }
-                let heads = self.heads.unwrap_or(all);
-                if heads > all {
-                    return Err(of.wrong("x", format!("at least {heads} heads")));
-                }
-                result.0[1] = Dim::Fixed(heads);
+                result.0[1] = Dim::Fixed(self.heads.unwrap_or(all));
             }
             _ => {
                 let [batch, rows, ..] = heads("rope", &of["x"])?;
@@ -66,15 +63,13 @@ impl Operation for Rope {
         Ok(vec![result])
     }
 
-    /// The rotation by the opposite angles; none where the result lacks heads of `x`.
+    /// The rotation by the opposite angles, to as many heads as `x` has.
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
-        if self.heads.is_some_and(|heads| heads != head_axes(operands[0])[0]) {
-            return None;
-        }
+        let opposite_of = Rope { heads: self.heads.map(|_| head_axes(operands[0])[0]) };
         let mut vjp = Vjp::new(3);
         let [cos, sin] = [1, 2].map(|place| Term::whole(Origin::Operand(place)));
         let opposite = vjp.by_number(BinaryKind::Multiply, sin, -1.0);
-        let by_x = vjp.step(self.clone(), [Term::whole(Vjp::gradient(3)), cos, opposite]);
+        let by_x = vjp.step(opposite_of, [Term::whole(Vjp::gradient(3)), cos, opposite]);
         vjp.give(0, by_x);
         Some(vjp)
     }

@@ -2,9 +2,21 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::rotary::Rotary;
 use crate::model::spec::{EncoderSpec, Layer, Norms, PositionRows, Positions, Product, Table};
 use crate::ops::ActivationKind;
 use crate::{Error, Result};
+
+/// How a model knows the positions of tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PositionKind {
+    /// By a table that is learned, added to the embeddings.
+    #[default]
+    Learned,
+    /// By rotation of queries and keys (Su et al. 2021), pair `i` of a head's `d` columns by `10000^(-2 i / d)` per position.
+    Rotary,
+}
 
 /// Sizes of a Pre-LN transformer that predicts the next token: `x + attention(norm(x))`, `x + feed_forward(norm(x))`, a
 /// last norm and a product with the output matrix. Biases everywhere but in the output, GELU by tanh, layer norm with
@@ -29,7 +41,7 @@ pub struct TransformerConfig {
     pub num_heads: usize,
     /// Columns between the two products of the feed-forward part.
     pub ffn_dim: usize,
-    /// Rows of the table of positions: the longest sequence.
+    /// The longest sequence: rows of the table of positions.
     pub max_seq_len: usize,
     /// Whether the output matrix is the table of the tokens; default false.
     #[serde(default)]
@@ -38,6 +50,9 @@ pub struct TransformerConfig {
     /// the weights of attention and what each part of a layer adds; default 0.
     #[serde(default)]
     pub dropout: f64,
+    /// How it knows positions; default learned.
+    #[serde(default)]
+    pub positions: PositionKind,
 }
 
 impl TransformerConfig {
@@ -52,6 +67,7 @@ impl TransformerConfig {
             max_seq_len: 128,
             tied_output: false,
             dropout: 0.0,
+            positions: PositionKind::Learned,
         }
     }
 
@@ -107,6 +123,10 @@ impl TransformerConfig {
         if !columns.is_multiple_of(heads) {
             return wrong(format!("d_model is {columns}, expected a multiple of num_heads, {heads}"));
         }
+        if self.positions == PositionKind::Rotary && !(columns / heads).is_multiple_of(2) {
+            let each = columns / heads;
+            return wrong(format!("d_model / num_heads is {each}, expected an even number for rotary positions"));
+        }
         if !(0.0..1.0).contains(&self.dropout) {
             return wrong(format!("dropout is {}, expected a number from 0 to below 1", self.dropout));
         }
@@ -120,6 +140,7 @@ impl TransformerConfig {
     fn counted(&self) -> Option<u128> {
         let [words, columns, layers, wide, rows] =
             [self.vocab_size, self.d_model, self.num_layers, self.ffn_dim, self.max_seq_len].map(|size| size as u128);
+        let rows = if self.positions == PositionKind::Learned { rows } else { 0 };
         let tables = (words * if self.tied_output { 1 } else { 2 } + rows) * columns;
         // Four square matrices and the two of the feed-forward part; biases and norms.
         let matrices = (4 * columns + 2 * wide) * columns;
@@ -142,6 +163,8 @@ impl TransformerConfig {
 
     /// The stack of layers for the graph builder, with the names of its tensors.
     pub(super) fn spec(&self) -> EncoderSpec {
+        let rotary = self.positions == PositionKind::Rotary;
+        let head_dim = self.d_model / self.num_heads;
         let layer = |number: usize| {
             let name = |part: &str| format!("layers.{number}.{part}");
             Layer {
@@ -149,7 +172,7 @@ impl TransformerConfig {
                 head_norms: None,
                 joint_head_norms: false,
                 by_distance: [None, None],
-                rotary: None,
+                rotary: rotary.then_some(0),
                 window: 0,
                 attention_output: Product::biased([name(ATTENTION_OUTPUT)]),
                 attention_norms: Norms::before(name("attention_norm")),
@@ -164,11 +187,15 @@ impl TransformerConfig {
         EncoderSpec {
             heads: self.num_heads,
             kv_heads: self.num_heads,
-            head_dim: self.d_model / self.num_heads,
+            head_dim,
             intermediate: self.ffn_dim,
             activation: ActivationKind::GeluTanh,
             norm_eps: 1e-5,
-            positions: Positions::Learned { table, rows: PositionRows::Counted },
+            positions: match self.positions {
+                PositionKind::Learned => Positions::Learned { table, rows: PositionRows::Counted },
+                PositionKind::Rotary => Positions::None { longest: self.max_seq_len },
+            },
+            rotary: if rotary { vec![Rotary::new(ROTARY_BASE, head_dim)] } else { Vec::new() },
             causal: true,
             dropout: self.dropout as f32,
             final_norm: Some("final_norm".into()),
@@ -183,6 +210,8 @@ impl TransformerConfig {
     }
 }
 
+/// Turns per position of the pairs of columns fall from 1 to about one in so many radians.
+const ROTARY_BASE: f64 = 10_000.0;
 /// Name of the table of the tokens.
 const WORDS: &str = "embedding.weight";
 /// The products whose results are added to the hidden state.
@@ -199,6 +228,8 @@ mod tests {
         assert_eq!(["tiny", "small", "medium"].map(count), [3_323_392, 19_308_544, 85_842_432]);
         let tied = TransformerConfig { tied_output: true, ..TransformerConfig::tiny() };
         assert_eq!(tied.parameter_count().unwrap(), 3_323_392 - 256 * 256);
+        let rotary = TransformerConfig { positions: PositionKind::Rotary, ..TransformerConfig::tiny() };
+        assert_eq!(rotary.parameter_count().unwrap(), 3_323_392 - 128 * 256);
     }
 
     #[test]
@@ -208,6 +239,10 @@ mod tests {
             (TransformerConfig { d_model: 250, ..tiny() }, "d_model is 250, expected a multiple of num_heads, 4"),
             (TransformerConfig { num_layers: 0, ..tiny() }, "num_layers is 0"),
             (TransformerConfig { vocab_size: usize::MAX, ..tiny() }, "vocab_size is"),
+            (
+                TransformerConfig { num_heads: 256, positions: PositionKind::Rotary, ..tiny() },
+                "d_model / num_heads is 1, expected an even number",
+            ),
             (TransformerConfig { dropout: 1.0, ..tiny() }, "dropout is 1, expected a number from 0 to below 1"),
             (
                 TransformerConfig { d_model: 1 << 30, ffn_dim: 1 << 30, num_layers: 1 << 30, ..tiny() },
@@ -223,7 +258,8 @@ mod tests {
 
     #[test]
     fn json_goes_there_and_back() {
-        let config = TransformerConfig { tied_output: true, dropout: 0.1, ..TransformerConfig::small() };
+        let positions = PositionKind::Rotary;
+        let config = TransformerConfig { tied_output: true, dropout: 0.1, positions, ..TransformerConfig::small() };
         let text = serde_json::to_string(&config).unwrap();
         assert_eq!(serde_json::from_str::<TransformerConfig>(&text).unwrap(), config);
         assert!(serde_json::from_str::<TransformerConfig>(&text.replace("d_model", "hidden")).is_err());

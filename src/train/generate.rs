@@ -3,7 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::Trainer;
-use crate::array::Array;
+use super::graph::Model;
+use crate::array::Program;
+use crate::dtype::DType;
+use crate::ops::Counts;
 use crate::ops::rng::philox;
 use crate::{Error, Result};
 
@@ -95,7 +98,8 @@ impl Sampling {
 }
 
 impl Trainer {
-    /// `count` tokens that continue `prompt`, of which the model reads the last `max_seq_len`.
+    /// `count` tokens that continue `prompt`, of which the model reads the last `max_seq_len`. Keys and values of tokens that
+    /// were read stay on the device; beyond `max_seq_len` every position is another, and all are read again for each token.
     ///
     /// # Errors
     /// `InvalidArgument` for an empty prompt or settings out of range; `IndexOutOfRange` for a token outside the
@@ -105,17 +109,50 @@ impl Trainer {
         if prompt.is_empty() {
             return Err(Error::InvalidArgument("the prompt is empty, expected at least one token".into()));
         }
-        let (most, words) = (self.config().max_seq_len, self.config().vocab_size);
-        let mut tokens = prompt.to_vec();
+        let most = self.config().max_seq_len;
+        let (mut tokens, mut known) = (prompt.to_vec(), 0);
         for index in 0..count as u64 {
-            let seen = &tokens[tokens.len().saturating_sub(most)..];
-            let (length, inputs) = (seen.len(), self.read(1, seen)?);
-            let logits = self.logits.run(&inputs.each_ref().map(|input| -> &Array { input }))?[0].read()?;
-            let last = &logits.as_chunks::<4>().0[words * (length - 1)..];
-            let last: Vec<f32> = last.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
-            tokens.push(sampling.choose(&last, index)?);
+            let first = tokens.len().saturating_sub(most);
+            if first > 0 {
+                known = 0;
+            }
+            let logits = self.logits(&tokens[first + known..], known)?;
+            known = tokens.len() - first;
+            tokens.push(sampling.choose(&logits, index)?);
         }
         Ok(tokens.split_off(prompt.len()))
+    }
+
+    /// The logits after tokens of a text, of which the caches have the first `known`.
+    fn logits(&mut self, tokens: &[u32], known: usize) -> Result<Vec<f32>> {
+        let (first, count, words) = (known as u32, tokens.len() as u32, self.config().vocab_size);
+        let positions: Vec<u32> = (first..first + count).collect();
+        let mut inputs = Vec::with_capacity(4 + self.tables.len());
+        for numbers in [tokens, &positions, &[0, count], &[0, first + count]] {
+            inputs.push(self.indices(numbers)?);
+        }
+        inputs.extend(self.tables.iter().cloned());
+        let logits = self.decoding()?.run(&inputs.iter().collect::<Vec<_>>())?[0].read()?;
+        let last = &logits.as_chunks::<4>().0[words * (tokens.len() - 1)..];
+        Ok(last.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
+    }
+
+    /// The program of a decoding step.
+    fn decoding(&mut self) -> Result<&Program> {
+        let made = match self.decoding.take() {
+            Some(known) => known,
+            None => {
+                let graph = Model::decoding(self.config())?.graph;
+                let caches = graph.states[self.parameters().len()..].iter().map(|id| {
+                    let shape = graph.value(*id).shape.sizes(Default::default());
+                    self.engine.upload(DType::F32, &shape, &vec![0; 4 * shape.iter().product::<usize>()])
+                });
+                let caches = caches.collect::<Result<Vec<_>>>()?;
+                let most = Counts::new(self.config().max_seq_len, 1);
+                self.update.program().beside_with(graph, most, &caches.iter().collect::<Vec<_>>())?
+            }
+        };
+        Ok(self.decoding.insert(made))
     }
 }
 

@@ -4,20 +4,23 @@ use super::{Parameter, TrainOptions, TransformerConfig};
 use crate::Result;
 use crate::dtype::DType;
 use crate::graph::{Graph, ValueId};
-use crate::model::encoder::{Input, build_stack};
+use crate::model::encoder::{Built, Input, build_decoding_step, build_stack};
 use crate::ops::{
     Activation, ActivationKind, Adam, Binary, BinaryKind, CrossEntropy, Dim, Linear, Reduce, ReduceKind, Shape,
 };
+use crate::tensor::Part;
 
 /// Added to the norm of the gradients before it divides, as torch's `clip_grad_norm_` does.
 const NORM_EPS: f32 = 1e-6;
 
 /// A model in construction.
 ///
-/// Its first inputs are the tokens `[T]`, their positions `[T]`, with dropout its key `[4]`, and the boundaries of the
-/// sequences `[B + 1]`.
+/// Its first inputs are the tokens `[T]`, their positions `[T]` and the boundaries of the sequences `[B + 1]`, then the
+/// tables; with dropout its key `[4]` is among them.
 pub(super) struct Model {
     pub(super) graph: Graph,
+    /// Tables that are computed, as of rotary positions.
+    pub(super) tables: Vec<Part>,
     /// Place of dropout's key among the inputs.
     pub(super) key: Option<usize>,
     parameters: Vec<ValueId>,
@@ -28,16 +31,26 @@ impl Model {
     /// The logits `[T, vocab_size]`, with dropout if `config` has it; the states are the parameters.
     pub(super) fn new(config: &TransformerConfig) -> Result<Self> {
         config.check()?;
-        let built = build_stack(&config.spec())?;
+        Model::of(config, build_stack(&config.spec())?)
+    }
+
+    /// The logits of the last tokens of a text of which caches have the keys and values: states after the parameters. After
+    /// the boundaries of the tokens come, as an input, those of the keys.
+    pub(super) fn decoding(config: &TransformerConfig) -> Result<Self> {
+        Model::of(config, build_decoding_step(&config.without_dropout().spec(), config.max_seq_len)?)
+    }
+
+    fn of(config: &TransformerConfig, built: Built) -> Result<Self> {
         let mut graph = built.graph;
         let hidden = graph.outputs[0];
         let matrix = Shape::fixed(&[config.vocab_size, config.d_model]);
         let matrix = graph.weight(vec![config.output().into()], matrix);
         let logits = graph.node("output", Linear::default(), &[hidden, matrix])?;
         let parameters = graph.weights_as_states();
+        let tables = graph.weights_as_inputs().into_iter().flat_map(|(_, parts)| parts).collect();
         graph.outputs = vec![logits];
         let key = built.inputs.iter().position(|input| *input == Input::DropoutKey);
-        Ok(Model { graph, key, parameters, logits })
+        Ok(Model { graph, tables, key, parameters, logits })
     }
 
     /// The parameters, in the order of the states.
@@ -106,7 +119,7 @@ impl Model {
         let gradient = |of: &Parameter| graph.input(&format!("{} gradient", of.name), shape(of), DType::F32);
         let gradients: Vec<ValueId> = known.iter().map(gradient).collect();
         // It has no logits; nothing reads this place.
-        let mut model = Model { graph, key: None, parameters, logits: gradients[0] };
+        let mut model = Model { graph, tables: Vec::new(), key: None, parameters, logits: gradients[0] };
         let norm = model.update(&gradients, options)?;
         model.graph.outputs = vec![norm];
         Ok(model.graph)
@@ -170,16 +183,36 @@ mod tests {
     use super::*;
     use crate::model::spec::PositionRows;
     use crate::ops::Op;
+    use crate::train::PositionKind;
 
     #[test]
     fn the_inputs_have_the_order_that_the_trainer_gives_them() {
         let config = TransformerConfig { dropout: 0.1, ..TransformerConfig::tiny() };
         let [words, positions] = [Input::Words, Input::Positions(PositionRows::Counted)];
-        for (config, expected) in [
-            (config.without_dropout(), vec![words, positions, Input::Offsets]),
-            (config, vec![words, positions, Input::DropoutKey, Input::Offsets]),
-        ] {
+        for (kind, place) in [(PositionKind::Learned, 2), (PositionKind::Rotary, 1)] {
+            let config = TransformerConfig { positions: kind, ..config.clone() };
+            let mut expected = vec![words, positions, Input::Offsets];
+            assert_eq!(build_stack(&config.without_dropout().spec()).unwrap().inputs, expected);
+            expected.insert(place, Input::DropoutKey);
             assert_eq!(build_stack(&config.spec()).unwrap().inputs, expected);
+            assert_eq!(Model::new(&config).unwrap().key, Some(place));
+        }
+    }
+
+    #[test]
+    fn a_decoding_step_has_a_cache_for_what_holds_keys_and_values() {
+        for (kind, columns) in
+            [(PositionKind::Learned, vec![768, 768]), (PositionKind::Rotary, vec![512, 768, 512, 768])]
+        {
+            let config = TransformerConfig { positions: kind, num_layers: 2, ..TransformerConfig::tiny() };
+            let model = Model::decoding(&config).unwrap();
+            let (states, parameters) = (&model.graph.states, model.parameters());
+            let caches = states[parameters.len()..].iter().map(|id| model.graph.value(*id).shape.clone());
+            let expected: Vec<Shape> = columns.into_iter().map(|columns| Shape::fixed(&[128, columns])).collect();
+            assert_eq!(caches.collect::<Vec<_>>(), expected);
+            assert_eq!(parameters, Model::new(&config).unwrap().parameters());
+            let places = [Input::Words, Input::Positions(PositionRows::Counted), Input::Offsets, Input::KeyOffsets];
+            assert_eq!(build_decoding_step(&config.spec(), 128).unwrap().inputs, places);
         }
     }
 
@@ -200,12 +233,15 @@ mod tests {
 
     #[test]
     fn the_states_are_the_parameters_that_are_counted() {
-        for tied_output in [false, true] {
-            let config = TransformerConfig { num_layers: 2, tied_output, ..TransformerConfig::tiny() };
+        for (tied_output, positions) in
+            [(false, PositionKind::Learned), (true, PositionKind::Learned), (false, PositionKind::Rotary)]
+        {
+            let config = TransformerConfig { num_layers: 2, tied_output, positions, ..TransformerConfig::tiny() };
             let parameters = Model::new(&config).unwrap().parameters();
             let counted: usize = parameters.iter().map(|of| of.shape.iter().product::<usize>()).sum();
             assert_eq!(counted, config.parameter_count().unwrap());
-            assert_eq!(parameters.len(), 2 + 2 * 12 + 2 + usize::from(!tied_output));
+            let tables = 1 + usize::from(!tied_output) + usize::from(positions == PositionKind::Learned);
+            assert_eq!(parameters.len(), tables + 2 * 12 + 2);
             assert_eq!((parameters[0].name.as_str(), &parameters[0].shape[..]), ("embedding.weight", &[256, 256][..]));
         }
     }

@@ -22,7 +22,7 @@ mod trainer;
 mod update;
 
 pub use checkpoint::{Checkpoint, Tensor, keep_newest, sha256};
-pub use config::TransformerConfig;
+pub use config::{PositionKind, TransformerConfig};
 pub use data::{Batch, Dataset, Windows};
 pub use generate::Sampling;
 pub use options::TrainOptions;

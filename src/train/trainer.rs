@@ -11,6 +11,7 @@ use super::{Batch, Checkpoint, Parameter, Tensor, TrainOptions, TransformerConfi
 use crate::array::{Array, Engine, Program};
 use crate::dtype::DType;
 use crate::ops::Counts;
+use crate::tensor::Part;
 use crate::{Error, Result};
 
 /// The numbers of a step.
@@ -42,16 +43,19 @@ pub struct Step {
 /// assert!(losses[19] < losses[0]);
 /// ```
 pub struct Trainer {
-    engine: Arc<Engine>,
+    pub(super) engine: Arc<Engine>,
     config: TransformerConfig,
     options: TrainOptions,
     parameters: Vec<Parameter>,
     step: u64,
-    update: Update,
+    pub(super) update: Update,
     /// Place of dropout's key among the inputs of a step.
     key: Option<usize>,
+    /// Of the model.
+    pub(super) tables: Vec<Array>,
     evaluation: Program,
-    pub(super) logits: Program,
+    /// Once something was generated.
+    pub(super) decoding: Option<Program>,
     /// Positions and boundaries of the sequences of a batch, by their number and length.
     sequences: HashMap<[usize; 2], [Array; 2]>,
     /// Why its numbers are no longer usable.
@@ -93,6 +97,11 @@ impl Trainer {
         options.schedule.check_length(options.steps)?;
         let trained = Model::new(&config)?;
         let (parameters, key) = (trained.parameters(), trained.key);
+        let table = |part: &Part| {
+            let shape = part.shape.as_deref().unwrap_or_default();
+            engine.upload(DType::F32, shape, part.computed.as_deref().unwrap_or_default())
+        };
+        let tables = trained.tables.iter().map(table).collect::<Result<_>>()?;
         let model = || Model::new(&config.without_dropout());
         let states = uploaded(engine, &parameters, tensors)?;
         let (rows, length) = (options.batch_size, config.max_seq_len);
@@ -102,9 +111,21 @@ impl Trainer {
         let most = Counts::new(tokens, rows);
         let update = Update::new(engine, &config, &options, &states.iter().collect::<Vec<_>>())?;
         let evaluation = update.program().beside(model()?.evaluation()?, most)?;
-        let logits = update.program().beside(model()?.graph, Counts::new(length, 1))?;
-        let (engine, sequences, failed) = (engine.clone(), HashMap::new(), None);
-        Ok(Trainer { engine, config, options, parameters, step, update, key, evaluation, logits, sequences, failed })
+        let (engine, sequences, decoding, failed) = (engine.clone(), HashMap::new(), None, None);
+        Ok(Trainer {
+            engine,
+            config,
+            options,
+            parameters,
+            step,
+            update,
+            key,
+            tables,
+            evaluation,
+            decoding,
+            sequences,
+            failed,
+        })
     }
 
     /// One step on `batch_size * accumulate` windows.
@@ -257,12 +278,12 @@ impl Trainer {
         self.engine.upload(DType::F32, shape, bytemuck::cast_slice(numbers))
     }
 
-    fn indices(&self, numbers: &[u32]) -> Result<Array> {
+    pub(super) fn indices(&self, numbers: &[u32]) -> Result<Array> {
         self.engine.upload(DType::U32, &[numbers.len()], bytemuck::cast_slice(numbers))
     }
 
-    /// Tokens, positions and boundaries of sequences of one length; the last two go to the device once.
-    pub(super) fn read(&mut self, rows: usize, tokens: &[u32]) -> Result<[Array; 3]> {
+    /// What the model reads of sequences of one length: all but the tokens goes to the device once.
+    fn read(&mut self, rows: usize, tokens: &[u32]) -> Result<Vec<Array>> {
         let length = tokens.len() / rows.max(1);
         if !self.sequences.contains_key(&[rows, length]) {
             let positions: Vec<u32> = (0..rows).flat_map(|_| 0..length as u32).collect();
@@ -271,11 +292,13 @@ impl Trainer {
             self.sequences.insert([rows, length], made);
         }
         let [positions, offsets] = self.sequences[&[rows, length]].clone();
-        Ok([self.indices(tokens)?, positions, offsets])
+        let mut inputs = vec![self.indices(tokens)?, positions, offsets];
+        inputs.extend(self.tables.iter().cloned());
+        Ok(inputs)
     }
 
     fn inputs(&mut self, batch: &Batch) -> Result<Vec<Array>> {
-        let mut inputs = self.read(batch.rows, &batch.inputs)?.to_vec();
+        let mut inputs = self.read(batch.rows, &batch.inputs)?;
         inputs.push(self.indices(&batch.targets)?);
         Ok(inputs)
     }

@@ -85,10 +85,17 @@ def attention_output(operands: Operands, attributes: Attributes) -> np.ndarray:
     return (weights @ grouped(v, weights.shape[1])).transpose(0, 2, 1, 3)
 
 
+def leading_heads(x: np.ndarray, heads: int | None) -> np.ndarray:
+    """The leading heads, and zeros for those that there are not."""
+    x = x[..., :heads, :]
+    more = max((heads or 0) - x.shape[-2], 0)
+    return np.pad(x, [*[(0, 0)] * (x.ndim - 2), (0, more), (0, 0)]) if more else x
+
+
 @reference
 def rope(operands: Operands, attributes: Attributes) -> np.ndarray:
     x, cos, sin = operands
-    x = x[..., : attributes.get("heads"), :]
+    x = leading_heads(x, attributes.get("heads"))
     cos, sin = cos[..., None, :], sin[..., None, :]
     first, second, rest = np.split(x, [cos.shape[-1], 2 * cos.shape[-1]], axis=-1)
     return np.concatenate([first * cos - second * sin, second * cos + first * sin, rest], axis=-1)
@@ -119,7 +126,7 @@ def attention_bias_bound(operands: Operands, attributes: Attributes, y: np.ndarr
 @bounded
 def rope_bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
     x, cos, sin = (np.abs(value) for value in operands)
-    x = x[..., : attributes.get("heads"), :]
+    x = leading_heads(x, attributes.get("heads"))
     cos, sin = cos[..., None, :], sin[..., None, :]
     first, second, rest = np.split(x, [cos.shape[-1], 2 * cos.shape[-1]], axis=-1)
     return 4 * U * np.concatenate([first * cos + second * sin, second * cos + first * sin, 0 * rest], axis=-1) + TINY
@@ -311,13 +318,15 @@ def rotary() -> list[OpCase]:
                     dtype="float16" if half else "float32",
                 )
             )
-    # The leading heads of a row, and heads of which the leading columns turn.
+    # The leading heads of a row or more than all, and heads of which the leading columns turn.
     for rows, h, d, kept, turned in (
         (5, 3, 6, 2, 6),
         (7, 6, 16, 4, 16),
         (9, 2, 24, 2, 8),
         (65, 3, 32, 1, 16),
         (4, 3, 10, 2, 4),
+        (5, 2, 6, 3, 4),
+        (7, 3, 16, 5, 16),
     ):
         for half in ("", "half-"):
             found.append(
@@ -327,8 +336,6 @@ def rotary() -> list[OpCase]:
                     lambda v, x=(rows, h, d), turned=turned: [v.plain(*x), *circle(v, (x[0], turned // 2))],
                     {"heads": kept},
                     dtype="float16" if half else "float32",
-                    # Without the gradient of the other heads.
-                    smooth=kept == h,
                 )
             )
     return found + [

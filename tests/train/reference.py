@@ -38,6 +38,15 @@ def by_gelu(g, x):
     return g * ((1 + inner) / 2 + x * (1 - inner**2) * ROOT * (1 + 3 * 0.044715 * x**2) / 2)
 
 
+def turned(x, sign=1):
+    """Rotary positions of (B, heads, L, D): column d of a head's first half with column d of its second."""
+    length, half = x.shape[2], x.shape[3] // 2
+    angles = np.arange(length)[:, None] * 10000.0 ** (-np.arange(half) / half)
+    cosines, sines = np.cos(angles), sign * np.sin(angles)
+    first, second = x[..., :half], x[..., half:]
+    return np.concatenate([first * cosines - second * sines, second * cosines + first * sines], -1)
+
+
 def split(x, heads):
     """(B, L, D) as (B, heads, L, D / heads)."""
     rows, length, columns = x.shape
@@ -85,6 +94,7 @@ class Reference:
         self.p, self.heads, self.masks = p, heads, masks
         self.layers = len({name.split(".")[1] for name in p if name.startswith("layers.")})
         self.inputs, self.targets = np.asarray(tokens)[:, :-1], np.asarray(tokens)[:, 1:]
+        self.learned = "positions.weight" in p
         self.output = "output.weight" if "output.weight" in p else "embedding.weight"
         self.kept: dict[str, np.ndarray] = {}
         self.loss = self._forward()
@@ -103,12 +113,15 @@ class Reference:
 
     def _forward(self) -> float:
         length = self.inputs.shape[1]
-        x = self._dropped(0, self.p["embedding.weight"][self.inputs] + self.p["positions.weight"][:length])
+        x = self.p["embedding.weight"][self.inputs]
+        x = self._dropped(0, x + self.p["positions.weight"][:length] if self.learned else x)
         hidden = np.triu(np.full((length, length), -np.inf), 1)
         for layer in range(self.layers):
             at = f"layers.{layer}."
             qkv = self._linear(at + "attention.query_key_value", self._norm(at + "attention_norm", x))
             q, k, v = (split(part, self.heads) for part in np.split(qkv, 3, -1))
+            if not self.learned:
+                q, k = turned(q), turned(k)
             scores = q @ k.transpose(0, 1, 3, 2) / np.sqrt(q.shape[-1]) + hidden
             weights = np.exp(scores - scores.max(-1, keepdims=True))
             weights /= weights.sum(-1, keepdims=True)
@@ -157,11 +170,14 @@ class Reference:
             by_scores = weights * (by_weights - (by_weights * weights).sum(-1, keepdims=True)) / np.sqrt(q.shape[-1])
             used = weights * left
             parts = by_scores @ k, by_scores.transpose(0, 1, 3, 2) @ q, used.transpose(0, 1, 3, 2) @ mixed
+            if not self.learned:
+                parts = turned(parts[0], -1), turned(parts[1], -1), parts[2]
             by_qkv = np.concatenate([joined(part) for part in parts], -1)
             g = g + norm(at + "attention_norm", linear(at + "attention.query_key_value", by_qkv))
         g = g * self.kept["mask 0"]
         np.add.at(found["embedding.weight"], self.inputs, g)
-        found["positions.weight"][: g.shape[1]] += g.sum(0)
+        if self.learned:
+            found["positions.weight"][: g.shape[1]] += g.sum(0)
         return found
 
 

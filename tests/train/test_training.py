@@ -32,12 +32,13 @@ def windows(step: int, rows: int = 3, length: int = 12) -> np.ndarray:
     return (61 * np.random.default_rng(step).random((rows, length + 1)) ** 3).astype(np.int64)
 
 
-@pytest.mark.parametrize("masks", [Masks(0.0, 0, 0), Masks(0.1, 3, 5)], ids=["plain", "dropout"])
-def test_the_reference_has_its_own_gradients(masks):
+@pytest.mark.parametrize("positions, masks", [("learned", Masks(0.0, 0, 0)), ("rotary", Masks(0.1, 3, 5))])
+def test_the_reference_has_its_own_gradients(positions, masks):
+    config = replace(CONFIG, positions=positions)
     numbers = np.random.default_rng(0)
     p = {
         name: x + 0.3 * numbers.normal(size=x.shape)
-        for name, x in parameters(Trainer(CONFIG, device="cpu").tensors()).items()
+        for name, x in parameters(Trainer(config, device="cpu").tensors()).items()
     }
     gradients = Reference(p, windows(0), CONFIG.num_heads, masks).gradients()
     for _ in range(64):
@@ -52,7 +53,16 @@ def test_the_reference_has_its_own_gradients(masks):
         assert abs(found - expected) <= 1e-5 * max(abs(expected), 1), (found, expected)
 
 
-@pytest.mark.parametrize("changed", [{}, {"tied_output": True}, {"dropout": 0.1}], ids=["plain", "tied", "dropout"])
+CHANGES = {
+    "plain": {},
+    "tied": {"tied_output": True},
+    "dropout": {"dropout": 0.1},
+    "rotary": {"positions": "rotary"},
+    "rotary-dropout": {"positions": "rotary", "dropout": 0.1},
+}
+
+
+@pytest.mark.parametrize("changed", CHANGES.values(), ids=CHANGES.keys())
 def test_gradients_are_those_of_float64(device, changed):
     config = replace(CONFIG, **changed)
     # A mean that forgets everything is the gradient itself.
@@ -191,8 +201,9 @@ def test_the_part_held_out_is_evaluated(tmp_path):
     assert trained(tmp_path / "none", held_out=0.0).held_out_loss() is None
 
 
-def test_what_is_generated(device):
-    trainer = Trainer(CONFIG, device=device, batch_size=3, learning_rate=0.01)
+@pytest.mark.parametrize("changed", [{}, CHANGES["rotary-dropout"]], ids=["learned", "rotary"])
+def test_what_is_generated(device, changed):
+    trainer = Trainer(replace(CONFIG, **changed), device=device, batch_size=3, learning_rate=0.01)
     for _ in range(30):
         trainer.step(windows(0))
     p = parameters(trainer.tensors())
@@ -206,6 +217,11 @@ def test_what_is_generated(device):
         assert probabilities[token] >= probabilities.max() * (1 - 1e-4)
         tokens.append(token)
     assert found[:8] == windows(0)[0, 5:].tolist(), "it has learned the window by heart"
+    # Keys and values in caches change no token, within the longest sequence and beyond it.
+    one_by_one = list(prompt)
+    for _ in range(12):
+        one_by_one += trainer.generate(one_by_one, 1, temperature=0)
+    assert one_by_one[5:] == found
     drawn = [trainer.generate(prompt, 12, seed=seed, top_k=20, top_p=0.95, temperature=2.0) for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2]
     for arguments, problem in [

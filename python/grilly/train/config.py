@@ -23,10 +23,11 @@ class TransformerConfig:
         num_layers: Layers.
         num_heads: Attention heads, a divisor of `d_model`.
         ffn_dim: Columns between the two products of the feed-forward part.
-        max_seq_len: Rows of the table of positions: the longest sequence.
+        max_seq_len: The longest sequence: rows of the table of positions.
         tied_output: Whether the output matrix is the table of the tokens; default False.
         dropout: Probability in training of an element to become zero, the others being divided by one minus it: of the
             embeddings, the weights of attention and what each part of a layer adds; default 0.
+        positions: `"learned"` (default), a table added to the embeddings, or `"rotary"`, which turns queries and keys.
 
     Example:
         >>> from grilly.train import TransformerConfig
@@ -42,6 +43,7 @@ class TransformerConfig:
     max_seq_len: int
     tied_output: bool = False
     dropout: float = 0.0
+    positions: str = "learned"
 
     @classmethod
     def tiny(cls) -> TransformerConfig:

@@ -136,12 +136,21 @@ impl Builder<'_> {
             attention.distances = Some([a.as_ref().map(|_| 0), b.as_ref().map(|_| second)]);
         }
         let offsets = self.input(Input::Offsets);
+        let [q, k, v] = qkv;
+        let ([k, v], key_offsets) = match self.cache {
+            None => ([k, v], offsets),
+            // A step's tokens are the last of their text.
+            Some(rows) => {
+                attention.align_end = true;
+                self.cached(rows, &node("attention"), [k, v])?
+            }
+        };
         let key = self.dropout_key().map(|(stream, key)| {
             (attention.dropout, attention.stream) = (spec.dropout, stream);
             key
         });
         let operands: Vec<ValueId> =
-            qkv.into_iter().chain([offsets, offsets]).chain(shared.biases).chain(met).chain(key).collect();
+            [q, k, v, offsets, key_offsets].into_iter().chain(shared.biases).chain(met).chain(key).collect();
         self.graph.node(&node("attention"), attention, &operands)
     }
 

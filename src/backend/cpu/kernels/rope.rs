@@ -14,6 +14,10 @@ pub(super) fn rope(step: &Step<'_>, op: &Rope, out: &mut [f32]) -> Result<()> {
     step.team.rows(out, columns, 64, |first, part| {
         for (i, y) in part.chunks_exact_mut(columns).enumerate() {
             let (row, head) = ((first + i) / heads, (first + i) % heads);
+            if head >= stored {
+                y.fill(0.0);
+                continue;
+            }
             y.copy_from_slice(&x[(row * stored + head) * columns..][..columns]);
             let angle = if table == 0 { 0 } else { row % table * half };
             turn(y, &cos[angle..][..half], &sin[angle..][..half]);
