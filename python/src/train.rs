@@ -176,6 +176,22 @@ impl Trainer {
         Ok(tensors.into_iter().map(|tensor| (tensor.name, tensor.shape, PyBytes::new(py, &tensor.bytes))).collect())
     }
 
+    /// The mean loss of the part held out per byte, given that per token; None where tokens are bytes.
+    fn held_out_per_byte(&self, py: Python<'_>, loss: f64) -> PyResult<Option<f64>> {
+        self.run(py, |run| Ok(run.held_out_per_byte(loss)))
+    }
+
+    /// The tokens of a text.
+    fn encode(&self, py: Python<'_>, text: &[u8]) -> PyResult<Vec<u32>> {
+        self.with(py, |trainer| trainer.vocabulary().encode(text))
+    }
+
+    /// The bytes of tokens.
+    fn decode<'py>(&self, py: Python<'py>, tokens: Vec<u32>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = self.with(py, |trainer| trainer.vocabulary().decode(&tokens))?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
     /// Tokens that continue others; `sampling` is JSON.
     fn generate(&self, py: Python<'_>, prompt: Vec<u32>, count: usize, sampling: Name) -> PyResult<Vec<u32>> {
         let sampling = Sampling::from_json(&sampling.0)?;

@@ -1,7 +1,8 @@
 //! Checkpoints: parameters, moments, step and settings in a folder, complete or absent whatever interrupts a write.
 //!
 //! `step-00000200.safetensors` has the tensors; `step-00000200.json`, renamed into place after it, has everything else
-//! and the SHA-256 of each tensor. Without the second file there is no checkpoint.
+//! and the SHA-256 of each tensor. Without the second file there is no checkpoint. Learned tokens are in `tokenizer.json`,
+//! before both.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -21,6 +22,8 @@ use crate::{Error, Result};
 const FORMAT: u32 = 1;
 const TENSORS: &str = "safetensors";
 const RECORD: &str = "json";
+/// Name of the file of learned tokens.
+const TOKENIZER: &str = "tokenizer.json";
 
 /// A float32 tensor of a model or its optimiser.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,6 +47,8 @@ pub struct Checkpoint {
     pub options: TrainOptions,
     /// SHA-256 of the tokens on which it was trained, if known.
     pub data: Option<String>,
+    /// The tokens, if they are learned: the content of [`TOKENIZER`].
+    pub tokenizer: Option<String>,
     /// Parameters, then their moments.
     pub tensors: Vec<Tensor>,
 }
@@ -57,6 +62,9 @@ struct Record {
     config: TransformerConfig,
     options: TrainOptions,
     data: Option<String>,
+    /// SHA-256 of the learned tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tokenizer: Option<String>,
     sha256: BTreeMap<String, String>,
 }
 
@@ -72,6 +80,14 @@ impl Checkpoint {
     /// `Checkpoint` naming file and cause, such as a full disk; earlier checkpoints are then as they were.
     pub fn write(&self, folder: &Path) -> Result<PathBuf> {
         fs::create_dir_all(folder).map_err(|cause| fault(folder, format!("cannot be made: {cause}")))?;
+        if let Some(tokenizer) = &self.tokenizer {
+            let path = folder.join(TOKENIZER);
+            match fs::read(&path) {
+                Ok(found) if found == tokenizer.as_bytes() => {}
+                Ok(_) => return Err(fault(&path, "is that of another run; name another folder")),
+                Err(_) => replace(&path, tokenizer.as_bytes())?,
+            }
+        }
         let views = self.tensors.iter().map(|tensor| {
             let view = TensorView::new(Dtype::F32, tensor.shape.clone(), &tensor.bytes);
             view.map(|view| (tensor.name.as_str(), view))
@@ -86,6 +102,7 @@ impl Checkpoint {
             config: self.config.clone(),
             options: self.options.clone(),
             data: self.data.clone(),
+            tokenizer: self.tokenizer.as_ref().map(|tokenizer| sha256(tokenizer.as_bytes())),
             sha256: self.hashes(),
         };
         let path = file(folder, self.step, RECORD);
@@ -115,8 +132,9 @@ impl Checkpoint {
             let (shape, bytes) = (view.shape().to_vec(), view.data().to_vec());
             tensors.push(Tensor { name: name.to_owned(), shape, bytes });
         }
-        let Record { step, config, options, data, sha256, .. } = record;
-        let read = Checkpoint { step, config, options, data, tensors };
+        let Record { step, config, options, data, tokenizer, sha256, .. } = record;
+        let tokenizer = tokenizer.map(|known| tokenizer_of(path, &known)).transpose()?;
+        let read = Checkpoint { step, config, options, data, tokenizer, tensors };
         let hashes = read.hashes();
         let known = sha256.iter().chain(&hashes).map(|(name, _)| name);
         match known.into_iter().find(|name| sha256.get(*name) != hashes.get(*name)) {
@@ -146,6 +164,16 @@ impl Checkpoint {
 /// ```
 pub fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The learned tokens beside a JSON file, which have this SHA-256.
+fn tokenizer_of(record: &Path, known: &str) -> Result<String> {
+    let path = record.with_file_name(TOKENIZER);
+    let text = fs::read_to_string(&path).map_err(|cause| fault(&path, format!("cannot be read: {cause}")))?;
+    match sha256(text.as_bytes()) == known {
+        true => Ok(text),
+        false => Err(fault(&path, "is damaged, or that of another run: it has not its SHA-256")),
+    }
 }
 
 /// Removes all but the newest `keep` checkpoints of a folder.
@@ -229,6 +257,7 @@ mod tests {
             config: TransformerConfig::tiny(),
             options: TrainOptions::default(),
             data: Some(sha256(b"text")),
+            tokenizer: None,
             tensors: vec![tensor("a.weight", 3), tensor("m.a.weight", 3), tensor("v.a.weight", 3)],
         }
     }
@@ -278,6 +307,24 @@ mod tests {
         fails("is no checkpoint");
         fs::write(&path, String::from_utf8(record).unwrap().replace("\"format\": 1", "\"format\": 2")).unwrap();
         fails("has format 2, this version reads 1");
+    }
+
+    #[test]
+    fn learned_tokens_are_beside_and_checked() {
+        let folder = tempfile::tempdir().unwrap();
+        let with = |tokens: &str| Checkpoint { tokenizer: Some(tokens.into()), ..checkpoint(3) };
+        with("one").write(folder.path()).unwrap();
+        with("one").write(folder.path()).unwrap();
+        assert_eq!(Checkpoint::newest(folder.path()).unwrap().unwrap().tokenizer.unwrap(), "one");
+        let fails = |found: Result<Option<Checkpoint>>, part: &str| {
+            let error = found.unwrap_err().to_string();
+            assert!(error.contains("tokenizer.json") && error.contains(part), "{error}");
+        };
+        fails(with("other").write(folder.path()).map(|_| None), "is that of another run");
+        fs::write(folder.path().join(TOKENIZER), "other").unwrap();
+        fails(Checkpoint::newest(folder.path()), "it has not its SHA-256");
+        fs::remove_file(folder.path().join(TOKENIZER)).unwrap();
+        fails(Checkpoint::newest(folder.path()), "cannot be read");
     }
 
     #[cfg(target_os = "linux")]

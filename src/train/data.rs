@@ -1,5 +1,6 @@
 //! Texts as windows of tokens: the training part in an order drawn from a seed, and a part held out at the end.
 
+use super::Vocabulary;
 use crate::ops::rng::philox;
 use crate::{Error, Result};
 
@@ -99,11 +100,26 @@ impl Dataset {
         Dataset::of_tokens(text.iter().copied().map(u32::from).collect(), windows)
     }
 
+    /// A text in the tokens of a vocabulary, whose bytes from `split` on are held out.
+    pub(super) fn of_text(text: &[u8], split: usize, vocabulary: &Vocabulary, windows: Windows) -> Result<Self> {
+        let (training, held) = text.split_at(split);
+        let mut tokens = vocabulary.encode(training)?;
+        let split = tokens.len();
+        tokens.extend(vocabulary.encode(held)?);
+        Dataset::divided(tokens, split, windows)
+    }
+
     /// Tokens of any vocabulary.
     ///
     /// # Errors
     /// `InvalidArgument` for a part shorter than a window; `IndexOutOfRange` for a token outside the vocabulary.
     pub fn of_tokens(tokens: Vec<u32>, windows: Windows) -> Result<Self> {
+        let split = tokens.len() - (tokens.len() as f64 * windows.held_out) as usize;
+        Dataset::divided(tokens, split, windows)
+    }
+
+    /// Tokens of which those from `split` on are held out.
+    fn divided(tokens: Vec<u32>, split: usize, windows: Windows) -> Result<Self> {
         let Windows { vocab_size, length, held_out, seed } = windows;
         let wrong = |problem: String| Err(Error::InvalidArgument(problem));
         if !(0.0..1.0).contains(&held_out) {
@@ -118,7 +134,6 @@ impl Dataset {
             return Err(Error::IndexOutOfRange(format!("{problem} (it is {vocab_size})")));
         }
         let all = tokens.len();
-        let split = all - (all as f64 * held_out) as usize;
         let parts = [("training", split, true), ("held-out", all - split, held_out > 0.0)];
         for (name, found, wanted) in parts {
             if wanted && found <= length {

@@ -134,7 +134,9 @@ impl Trainer {
         inputs.extend(self.tables.iter().cloned());
         let logits = self.decoding()?.run(&inputs.iter().collect::<Vec<_>>())?[0].read()?;
         let last = &logits.as_chunks::<4>().0[words * (tokens.len() - 1)..];
-        Ok(last.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
+        // A text may have taught fewer tokens than the model has room for.
+        let known = self.vocabulary().json().map_or(words, |_| self.vocabulary().size());
+        Ok(last.iter().take(known).map(|bytes| f32::from_le_bytes(*bytes)).collect())
     }
 
     /// The program of a decoding step.

@@ -20,6 +20,7 @@ mod run;
 mod schedule;
 mod trainer;
 mod update;
+mod vocabulary;
 
 pub use checkpoint::{Checkpoint, Tensor, keep_newest, sha256};
 pub use config::{PositionKind, TransformerConfig};
@@ -29,6 +30,7 @@ pub use options::TrainOptions;
 pub use run::{Files, Record, Run};
 pub use schedule::Schedule;
 pub use trainer::{Step, Trainer};
+pub use vocabulary::{TokenKind, Vocabulary};
 
 /// Settings in JSON, called `what` in the message.
 fn parsed<T: serde::de::DeserializeOwned>(what: &str, text: &str) -> Result<T> {

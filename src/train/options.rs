@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Schedule;
+use super::{Schedule, TokenKind};
 use crate::{Error, Result};
 
 /// Settings of a run: its length, optimiser, batches, evaluation and checkpoints.
@@ -29,6 +29,8 @@ pub struct TrainOptions {
     pub max_norm: Option<f64>,
     /// Factor on the learning rate by step; default constant.
     pub schedule: Schedule,
+    /// What the tokens of the text are; default its bytes.
+    pub tokenizer: TokenKind,
     /// Seed of the initial parameters and of the order of the windows; default 0.
     pub seed: u64,
     /// Share of the text, at its end, on which nothing is trained; default 0.1.
@@ -56,6 +58,7 @@ impl Default for TrainOptions {
             weight_decay: 0.0,
             max_norm: None,
             schedule: Schedule::Constant,
+            tokenizer: TokenKind::Bytes,
             seed: 0,
             held_out: 0.1,
             evaluate_steps: None,

@@ -9,7 +9,11 @@ use std::time::Instant;
 use serde::Serialize;
 
 use super::checkpoint::replace;
-use super::{Checkpoint, Dataset, Step, TrainOptions, Trainer, TransformerConfig, Windows, keep_newest, sha256};
+use super::vocabulary::split;
+use super::{
+    Checkpoint, Dataset, Step, TokenKind, TrainOptions, Trainer, TransformerConfig, Vocabulary, Windows, keep_newest,
+    sha256,
+};
 use crate::array::Engine;
 use crate::{Error, Result};
 
@@ -32,6 +36,12 @@ pub struct Record {
     /// Mean cross entropy of the part held out in nats, after the update, where it was evaluated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_out_loss: Option<f64>,
+    /// The two per byte of the text, where a token has several: what models with other tokens compare with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss_per_byte: Option<f64>,
+    /// As `loss_per_byte`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_out_loss_per_byte: Option<f64>,
     /// Whether a checkpoint was written.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub checkpoint: bool,
@@ -40,7 +50,7 @@ pub struct Record {
 /// What a run reads and where it writes.
 #[derive(Debug, Clone, Copy)]
 pub struct Files<'a> {
-    /// The text, whose bytes are its tokens.
+    /// The text.
     pub text: &'a [u8],
     /// The folder of metrics and checkpoints.
     pub folder: &'a Path,
@@ -83,8 +93,16 @@ impl Run {
         }
         config.check()?;
         options.check()?;
-        Run::of(files, sha256(files.text), &config, &options, |steps| {
-            Trainer::new(engine, config.clone(), TrainOptions { steps: Some(steps), ..options.clone() })
+        let vocabulary = match options.tokenizer {
+            TokenKind::Bytes => Vocabulary::default(),
+            // Nothing of the part held out is known to it.
+            TokenKind::Bpe => {
+                let training = &files.text[..split(files.text, options.tokenizer, options.held_out)];
+                Vocabulary::learned(training, config.vocab_size)?
+            }
+        };
+        Run::of(files, sha256(files.text), (&config, &options, &vocabulary), |steps| {
+            Trainer::of(engine, config.clone(), TrainOptions { steps: Some(steps), ..options.clone() }, &vocabulary)
         })
     }
 
@@ -101,9 +119,10 @@ impl Run {
             return Err(files.fault("is a run on another text; name that text, or another folder".into()));
         }
         let (config, step) = (found.config.clone(), found.step);
+        let vocabulary = found.tokenizer.clone().map_or_else(|| Ok(Vocabulary::default()), Vocabulary::read)?;
         let options = TrainOptions { steps: steps.or(found.options.steps), ..found.options.clone() };
         options.check()?;
-        let mut run = Run::of(files, text, &config, &options, |steps| {
+        let mut run = Run::of(files, text, (&config, &options, &vocabulary), |steps| {
             Trainer::resume(
                 engine,
                 Checkpoint { options: TrainOptions { steps: Some(steps), ..options.clone() }, ..found },
@@ -118,13 +137,12 @@ impl Run {
     fn of(
         files: Files<'_>,
         text: String,
-        config: &TransformerConfig,
-        options: &TrainOptions,
+        (config, options, vocabulary): (&TransformerConfig, &TrainOptions, &Vocabulary),
         trainer: impl FnOnce(u64) -> Result<Trainer>,
     ) -> Result<Self> {
         let (seed, held_out) = (options.seed, options.held_out);
         let windows = Windows { vocab_size: config.vocab_size, length: config.max_seq_len, held_out, seed };
-        let data = Dataset::of_bytes(files.text, windows)?;
+        let data = Dataset::of_text(files.text, split(files.text, options.tokenizer, held_out), vocabulary, windows)?;
         let per_epoch = data.steps_per_epoch(options.batch_size.saturating_mul(options.accumulate))?;
         let steps = options.steps.unwrap_or(options.epochs.saturating_mul(per_epoch));
         let trainer = trainer(steps)?;
@@ -152,7 +170,19 @@ impl Run {
         let checkpoint = due(by_epochs) || due(options.checkpoint_steps);
         let held_out_loss = if evaluated { self.evaluate()? } else { None };
         let (loss, norm) = (f64::from(loss), f64::from(norm));
-        let record = Record { step, loss, norm, rate, seconds, held_out_loss, checkpoint };
+        let loss_per_byte = self.per_byte(loss, &batch.targets);
+        let held_out_loss_per_byte = held_out_loss.and_then(|loss| self.held_out_per_byte(loss));
+        let record = Record {
+            step,
+            loss,
+            norm,
+            rate,
+            seconds,
+            held_out_loss,
+            loss_per_byte,
+            held_out_loss_per_byte,
+            checkpoint,
+        };
         // In this order, so that a checkpoint has the metrics of all its steps.
         self.log(&record)?;
         if checkpoint {
@@ -179,6 +209,17 @@ impl Run {
     pub fn evaluate(&mut self) -> Result<Option<f64>> {
         let held_out = self.data.held_out();
         (held_out.rows > 0).then(|| self.trainer.evaluate(&held_out)).transpose()
+    }
+
+    /// The mean cross entropy per byte of the part held out, given that per token; `None` where the tokens are bytes.
+    pub fn held_out_per_byte(&self, loss: f64) -> Option<f64> {
+        self.per_byte(loss, &self.data.held_out().targets)
+    }
+
+    /// The mean cross entropy per byte of tokens, given that per token.
+    fn per_byte(&self, loss: f64, tokens: &[u32]) -> Option<f64> {
+        let vocabulary = self.trainer.vocabulary();
+        vocabulary.json().map(|_| loss * tokens.len() as f64 / vocabulary.bytes_of(tokens) as f64)
     }
 
     /// Writes a checkpoint of the steps so far, unless the newest one has as many, and removes the oldest.

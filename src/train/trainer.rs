@@ -7,7 +7,7 @@ use super::graph::Model;
 use super::initial::initial;
 use super::schedule::power;
 use super::update::{Update, dropout_key};
-use super::{Batch, Checkpoint, Parameter, Tensor, TrainOptions, TransformerConfig};
+use super::{Batch, Checkpoint, Parameter, Tensor, TokenKind, TrainOptions, TransformerConfig, Vocabulary};
 use crate::array::{Array, Engine, Program};
 use crate::dtype::DType;
 use crate::ops::Counts;
@@ -46,6 +46,7 @@ pub struct Trainer {
     pub(super) engine: Arc<Engine>,
     config: TransformerConfig,
     options: TrainOptions,
+    vocabulary: Vocabulary,
     parameters: Vec<Parameter>,
     step: u64,
     pub(super) update: Update,
@@ -71,6 +72,16 @@ impl Trainer {
     /// # Errors
     /// `InvalidArgument` for sizes or settings out of range; `Unsupported`, `OutOfMemory`, or a device fault.
     pub fn new(engine: &Arc<Engine>, config: TransformerConfig, options: TrainOptions) -> Result<Self> {
+        Trainer::of(engine, config, options, &Vocabulary::default())
+    }
+
+    /// As [`Trainer::new`], with the tokens of a vocabulary.
+    pub(super) fn of(
+        engine: &Arc<Engine>,
+        config: TransformerConfig,
+        options: TrainOptions,
+        vocabulary: &Vocabulary,
+    ) -> Result<Self> {
         let parameters = Model::new(&config)?.parameters();
         let mut tensors = Vec::with_capacity(3 * parameters.len());
         for (place, parameter) in parameters.iter().enumerate() {
@@ -83,7 +94,8 @@ impl Trainer {
                 Tensor { name: format!("{moment}.{}", parameter.name), shape: parameter.shape.clone(), bytes }
             }));
         }
-        let checkpoint = Checkpoint { step: 0, config, options, data: None, tensors };
+        let tokenizer = vocabulary.json().map(str::to_owned);
+        let checkpoint = Checkpoint { step: 0, config, options, data: None, tokenizer, tensors };
         Trainer::resume(engine, checkpoint)
     }
 
@@ -92,8 +104,17 @@ impl Trainer {
     /// # Errors
     /// `InvalidArgument` for tensors that are not those of its configuration, else as [`Trainer::new`].
     pub fn resume(engine: &Arc<Engine>, checkpoint: Checkpoint) -> Result<Self> {
-        let Checkpoint { step, config, options, tensors, .. } = checkpoint;
+        let Checkpoint { step, config, options, tokenizer, tensors, .. } = checkpoint;
         options.check()?;
+        let vocabulary = match (options.tokenizer, tokenizer) {
+            (TokenKind::Bytes, _) => Vocabulary::default(),
+            (TokenKind::Bpe, Some(tokenizer)) => Vocabulary::read(tokenizer)?,
+            (TokenKind::Bpe, None) => {
+                return Err(Error::InvalidArgument(
+                    "tokenizer \"bpe\" is learned from a text, and there is none".into(),
+                ));
+            }
+        };
         options.schedule.check_length(options.steps)?;
         let trained = Model::new(&config)?;
         let (parameters, key) = (trained.parameters(), trained.key);
@@ -116,6 +137,7 @@ impl Trainer {
             engine,
             config,
             options,
+            vocabulary,
             parameters,
             step,
             update,
@@ -209,7 +231,15 @@ impl Trainer {
             }
             Ok(Tensor { name, shape, bytes })
         };
-        Ok(Checkpoint { step, config, options, data: None, tensors: names.map(tensor).collect::<Result<_>>()? })
+        let tokenizer = self.vocabulary.json().map(str::to_owned);
+        Ok(Checkpoint {
+            step,
+            config,
+            options,
+            data: None,
+            tokenizer,
+            tensors: names.map(tensor).collect::<Result<_>>()?,
+        })
     }
 
     /// The SHA-256 of every parameter and moment by name.
@@ -228,6 +258,11 @@ impl Trainer {
     /// The settings.
     pub fn options(&self) -> &TrainOptions {
         &self.options
+    }
+
+    /// The tokens.
+    pub fn vocabulary(&self) -> &Vocabulary {
+        &self.vocabulary
     }
 
     /// Names and shapes of the parameters.

@@ -1,4 +1,4 @@
-"""`python -m grilly train`: a transformer trained on the bytes of a file."""
+"""`python -m grilly train`: a transformer trained on the text of a file."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ SETTINGS: dict[str, type] = {
     "learning_rate": float,
     "weight_decay": float,
     "max_norm": float,
+    "tokenizer": str,
     "seed": int,
     "held_out": float,
     "evaluate_steps": int,
@@ -59,12 +61,13 @@ def main(arguments: list[str]) -> int:
         options["schedule"] = given.schedule
     try:
         if given.resume:
-            if set(options) - {"steps"} or given.config is not None:
+            if set(options) - {"steps"} or given.config is not None or given.vocab_size is not None:
                 print("--resume takes the settings of the checkpoint; only --steps can be given", file=sys.stderr)
                 return 1
             trainer = Trainer.resume(text, given.out, steps=given.steps, device=given.device)
         else:
             config = TransformerConfig.named(given.config or "tiny")
+            config = replace(config, vocab_size=given.vocab_size or config.vocab_size)
             trainer = Trainer(config, text, given.out, device=given.device, **options)
         done, steps = trainer.steps_done, trainer.steps
         print(f"{trainer.config.parameter_count():,} parameters, steps {done} to {steps:,}, {given.out}")
@@ -72,7 +75,8 @@ def main(arguments: list[str]) -> int:
         status, held_out = train(trainer, given.out, tensorboard=wanted)
         if status == 0:
             told = "" if held_out is None else f", held-out loss {held_out:.4f} nats"
-            print(f"done: step {trainer.steps_done}{told}")
+            per_byte = None if held_out is None else trainer._held_out_per_byte(held_out)
+            print(f"done: step {trainer.steps_done}{told}" + ("" if per_byte is None else f", {per_byte:.4f} per byte"))
         draw(given.out)
         return status
     except GrillyError as error:
@@ -146,14 +150,16 @@ def _shown(trainer: Trainer) -> Iterator[Step]:
             bar.update()
             bar.set_postfix_str(f"loss {step.loss:.4f}", refresh=False)
             if step.held_out_loss is not None:
-                tqdm.write(f"step {step.step}: loss {step.loss:.4f}, held-out {step.held_out_loss:.4f}")
+                per_byte = step.held_out_loss_per_byte
+                more = "" if per_byte is None else f", per byte {per_byte:.4f}"
+                tqdm.write(f"step {step.step}: loss {step.loss:.4f}, held-out {step.held_out_loss:.4f}{more}")
             yield step
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m grilly train",
-        description="Trains a transformer on the bytes of a file. The output folder gets metrics and checkpoints.",
+        description="Trains a transformer on the text of a file. The output folder gets metrics and checkpoints.",
     )
     parser.add_argument("--config", choices=("tiny", "small", "medium"), help="the sizes; default tiny")
     parser.add_argument("--data", required=True, help="the file")
@@ -168,6 +174,7 @@ def _parser() -> argparse.ArgumentParser:
         action=argparse.BooleanOptionalAction,
         help="write TensorBoard events; default where tensorboardX or tensorboard is installed",
     )
+    parser.add_argument("--vocab-size", type=int, help="tokens of the vocabulary; default 256, the bytes")
     for name, kind in SETTINGS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, help="as in grilly.train.Trainer")
     return parser

@@ -38,6 +38,10 @@ class Step(NamedTuple):
     """Time of the step, without evaluation and checkpoint; of runs alone."""
     held_out_loss: float | None = None
     """Mean cross entropy of the part held out after the update, in runs that evaluated it after this step."""
+    loss_per_byte: float | None = None
+    """`loss` per byte of the text, where a token has several: what models with other tokens compare with."""
+    held_out_loss_per_byte: float | None = None
+    """`held_out_loss` in the same way."""
     checkpoint: bool = False
     """Whether a checkpoint was written after it."""
 
@@ -45,20 +49,22 @@ class Step(NamedTuple):
 class Trainer:
     """A transformer in training: its parameters and the moments of Adam stay on the device.
 
-    With `text` and `folder`, `run` trains on the bytes of the text and writes metrics and checkpoints to the folder;
+    With `text` and `folder`, `run` trains on the tokens of the text and writes metrics and checkpoints to the folder;
     without, `step` trains on the tokens it gets. A step is one recorded program: tokens and a few numbers go to the
     device, loss and norm come back. The same settings, tokens and device give the same parameters in every bit, also
     when a run is stopped and resumed.
 
     Args:
         config: The sizes; default `TransformerConfig.tiny()`.
-        text: Bytes, each of which is a token, or a str, of which the bytes in UTF-8 are.
+        text: Bytes, or a str for its bytes in UTF-8. Each is a token, unless `tokenizer` is `"bpe"`.
         folder: Where metrics and checkpoints of the text's run lie.
         device: `"vulkan"` (default), `"vulkan:N"` or `"cpu"`.
         options: `batch_size` (32), `accumulate` (1) batches in a step, `epochs` (1) or `steps`, `learning_rate` (3e-4),
             `betas` ((0.9, 0.999)), `eps` (1e-8), `weight_decay` (0), `max_norm` (None), `schedule` ({"kind":
-            "constant"}), `seed` (0), `held_out` (0.1) share at the text's end, `evaluate_steps` (once per epoch),
-            `checkpoint_epochs` (10), `checkpoint_steps` (None), `keep` (3) checkpoints.
+            "constant"}), `tokenizer` (`"bytes"`, or `"bpe"`: at most `vocab_size` pieces of words, learned from the
+            part that is not held out and kept in `tokenizer.json`), `seed` (0), `held_out` (0.1) share at the text's
+            end, `evaluate_steps` (once per epoch), `checkpoint_epochs` (10), `checkpoint_steps` (None), `keep` (3)
+            checkpoints.
 
     Raises:
         InvalidArgumentError: A size or setting that is unknown or out of range, or a text shorter than a window.
@@ -275,7 +281,7 @@ class Trainer:
         """Tokens that continue a prompt, of which the model reads the last `max_seq_len`.
 
         Args:
-            prompt: At least one token: bytes, a str for its bytes in UTF-8, or integers.
+            prompt: At least one token: integers, or bytes or a str, whose tokens are taken.
             count: Tokens to add.
             seed: Token `i` depends on the seed, `i` and what precedes it alone; default 0.
             temperature: Divisor of the logits; 0 for the most probable token. Default 1.
@@ -296,10 +302,41 @@ class Trainer:
             3
         """
         is_text = isinstance(prompt, bytes | bytearray | str)
-        tokens = list(_bytes(prompt)) if is_text else _integers(prompt, "prompt", 1).tolist()
+        tokens = self.encode(prompt) if is_text else _integers(prompt, "prompt", 1).tolist()
         sampling = {"seed": seed, "temperature": temperature, "top_k": top_k, "top_p": top_p}
         found = self._core.generate(tokens, count, json.dumps(sampling, default=_plain))
-        return bytes(found) if is_text else found
+        return self.decode(found) if is_text else found
+
+    def _held_out_per_byte(self, loss: float) -> float | None:
+        return self._core.held_out_per_byte(loss)
+
+    def encode(self, text: bytes | str) -> list[int]:
+        """The tokens of a text: its bytes, or with tokenizer `"bpe"` those that the run has learned.
+
+        Raises:
+            InvalidArgumentError: Bytes that are not UTF-8, with `"bpe"`.
+
+        Example:
+            >>> from grilly.train import Trainer, TransformerConfig
+            >>> config = TransformerConfig(256, d_model=16, num_layers=1, num_heads=2, ffn_dim=32, max_seq_len=8)
+            >>> Trainer(config, device="cpu").encode("é!")
+            [195, 169, 33]
+        """
+        return self._core.encode(_bytes(text))
+
+    def decode(self, tokens: Any) -> bytes:
+        """The bytes of tokens, which may end within a character.
+
+        Raises:
+            IndexOutOfRangeError: A token that is not in the vocabulary.
+
+        Example:
+            >>> from grilly.train import Trainer, TransformerConfig
+            >>> config = TransformerConfig(256, d_model=16, num_layers=1, num_heads=2, ffn_dim=32, max_seq_len=8)
+            >>> Trainer(config, device="cpu").decode([195, 169, 33]).decode()
+            'é!'
+        """
+        return self._core.decode(_integers(tokens, "tokens", 1).tolist())
 
 
 def _bytes(text: Any) -> bytes:
