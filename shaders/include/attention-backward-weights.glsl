@@ -52,6 +52,13 @@ void weigh(Meeting met, uint others, uint count, bool edge, vec4 score[ROWS], ve
         d[j] = d_of(query);
 #endif
     }
+    bvec4 kept[4];
+    [[unroll]] for (uint j = 0u; j < 4u; j++) {
+        kept[j] = bvec4(true);
+        if (DROPOUT > 0.0) {
+            kept[j] = kept_from(others + 4u * tx + j, head, push.heads, int(first + ty) - int(met.k_begin));
+        }
+    }
     [[unroll]] for (uint i = 0u; i < ROWS; i++) {
         [[unroll]] for (uint j = 0u; j < 4u; j++) {
             int place, key;
@@ -59,11 +66,10 @@ void weigh(Meeting met, uint others, uint count, bool edge, vec4 score[ROWS], ve
             float slant;
             float weight = exponential(changed(score[i][j], key - place, met, slant) - log_sum[j]);
             if (DROPOUT > 0.0) {
-                uint query = others + 4u * tx + j;
 #ifdef KEYS
-                slope[i][j] = dropped_key(slope[i][j], query, head, push.heads, uint(key));
+                slope[i][j] = kept[j][i] ? slope[i][j] / (1.0 - DROPOUT) : 0.0;
 #else
-                weight = dropped_key(weight, query, head, push.heads, uint(key));
+                weight = kept[j][i] ? weight / (1.0 - DROPOUT) : 0.0;
 #endif
             }
 #ifdef KEYS

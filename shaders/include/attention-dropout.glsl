@@ -25,9 +25,16 @@ vec4 dropped(vec4 x, uint row, uint head, uint heads, uint quad) {
 }
 
 #ifdef DROPOUT_KEY
-// The same of one key.
-float dropped_key(float x, uint row, uint head, uint heads, uint key) {
-    return kept_keys(row, head, heads, key / 4u)[key % 4u] ? x / (1.0 - DROPOUT) : 0.0;
+// Which of keys `key` .. `key + 3` it keeps; what is below 0 is of another text.
+bvec4 kept_from(uint row, uint head, uint heads, int key) {
+    bvec4 low = kept_keys(row, head, heads, uint(key >> 2));
+    bvec4 high = kept_keys(row, head, heads, uint((key >> 2) + 1));
+    bvec4 kept;
+    [[unroll]] for (uint i = 0u; i < 4u; i++) {
+        uint place = uint(key & 3) + i;
+        kept[i] = place < 4u ? low[place & 3u] : high[place & 3u];
+    }
+    return kept;
 }
 #else
 // Of weights, of which one below 0, the mark of a hidden key, stays.

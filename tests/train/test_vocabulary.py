@@ -94,9 +94,11 @@ def test_the_command(tmp_path, capsys):
     (tmp_path / "text").write_text(TEXT * 3, encoding="utf-8")
     given = ["train", "--data", str(tmp_path / "text"), "--out", str(tmp_path / "run"), "--device", "cpu"]
     options = ["--tokenizer", "bpe", "--vocab-size", "300", "--batch-size", "2", "--steps", "1"]
+    options += ["--dropout", "0.1", "--positions", "rotary"]
     assert main([*given, *options]) == 0
     assert "per byte" in capsys.readouterr().out
-    assert Trainer.load(tmp_path / "run", device="cpu").config.vocab_size == 300
+    config = Trainer.load(tmp_path / "run", device="cpu").config
+    assert config == replace(TransformerConfig.tiny(), vocab_size=300, dropout=0.1, positions="rotary")
     assert main([*given, "--resume", "--vocab-size", "400"]) == 1
     assert "--resume takes the settings" in capsys.readouterr().err
     assert main([*given, "--resume", "--steps", "2"]) == 0

@@ -23,7 +23,9 @@ from grilly.train.trainer import Step, Trainer
 
 __all__ = ["draw", "main", "train"]
 
-# Options of the command that are settings of a run, with their types.
+# Options of the command that change the configuration, with their types.
+CONFIGURATION: dict[str, type] = {"vocab_size": int, "dropout": float, "positions": str}
+# Those that are settings of a run.
 SETTINGS: dict[str, type] = {
     "steps": int,
     "epochs": int,
@@ -56,18 +58,20 @@ def main(arguments: list[str]) -> int:
     except OSError as error:
         print(error, file=sys.stderr)
         return 1
-    options = {name: getattr(given, name) for name in SETTINGS if getattr(given, name) is not None}
+    options, changed = (
+        {name: getattr(given, name) for name in names if getattr(given, name) is not None}
+        for names in (SETTINGS, CONFIGURATION)
+    )
     if given.schedule is not None:
         options["schedule"] = given.schedule
     try:
         if given.resume:
-            if set(options) - {"steps"} or given.config is not None or given.vocab_size is not None:
+            if set(options) - {"steps"} or given.config is not None or changed:
                 print("--resume takes the settings of the checkpoint; only --steps can be given", file=sys.stderr)
                 return 1
             trainer = Trainer.resume(text, given.out, steps=given.steps, device=given.device)
         else:
-            config = TransformerConfig.named(given.config or "tiny")
-            config = replace(config, vocab_size=given.vocab_size or config.vocab_size)
+            config = replace(TransformerConfig.named(given.config or "tiny"), **changed)
             trainer = Trainer(config, text, given.out, device=given.device, **options)
         done, steps = trainer.steps_done, trainer.steps
         print(f"{trainer.config.parameter_count():,} parameters, steps {done} to {steps:,}, {given.out}")
@@ -174,7 +178,8 @@ def _parser() -> argparse.ArgumentParser:
         action=argparse.BooleanOptionalAction,
         help="write TensorBoard events; default where tensorboardX or tensorboard is installed",
     )
-    parser.add_argument("--vocab-size", type=int, help="tokens of the vocabulary; default 256, the bytes")
+    for name, kind in CONFIGURATION.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, help="as in grilly.train.TransformerConfig")
     for name, kind in SETTINGS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, help="as in grilly.train.Trainer")
     return parser
