@@ -19,10 +19,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut run = Run::new(&engine, files, config, options)?;
     run.finish(|step| println!("step {}: loss {:.4}, held out {:?}", step.step, step.loss, step.held_out_loss))?;
 
-    let prompt: Vec<u32> = text.iter().take(32).copied().map(u32::from).collect();
+    let prompt = run.trainer().vocabulary().encode(&text[..32])?;
     let sampling = Sampling { temperature: 0.8, top_k: Some(40), ..Sampling::default() };
-    let bytes: Vec<u8> =
-        run.trainer().generate(&prompt, 200, &sampling)?.into_iter().map(|token| token as u8).collect();
-    println!("{}", String::from_utf8_lossy(&bytes));
+    let found = run.trainer().generate(&prompt, 200, &sampling)?;
+    println!("{}", String::from_utf8_lossy(&run.trainer().vocabulary().decode(&found)?));
     Ok(())
 }

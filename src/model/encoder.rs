@@ -6,15 +6,16 @@ mod embeddings;
 mod experts;
 mod heads;
 mod layer;
+mod norms;
 
 use super::decoder::Decoder;
 use super::relative_biases::by_slope;
-use super::spec::{Adapters, EncoderSpec, NormKind, Order, PositionRows, Product};
+use super::spec::{Adapters, EncoderSpec, Order, PositionRows, Product};
 use super::weights::Needed;
 use crate::Result;
 use crate::dtype::DType;
 use crate::graph::{Graph, Source, ValueId};
-use crate::ops::{Activation, ActivationKind, Dim, EmbeddingSum, LayerNorm, Linear, RmsNorm, Shape};
+use crate::ops::{Activation, ActivationKind, Dim, EmbeddingSum, Linear, Shape};
 use crate::tensor::{LowRank, Part, Recipe};
 pub use heads::After;
 
@@ -244,26 +245,6 @@ impl Builder<'_> {
             rotary.push([cosines?, sines?]);
         }
         Ok(Shared { biases, distances, rotary })
-    }
-
-    /// The encoder's kind of norm.
-    fn norm(&mut self, node: &str, name: &str, x: ValueId) -> Result<ValueId> {
-        self.norm_as(self.spec.norm, self.spec.norm_eps, node, name, x)
-    }
-
-    fn norm_as(&mut self, kind: NormKind, eps: f32, node: &str, name: &str, x: ValueId) -> Result<ValueId> {
-        let columns = Shape::fixed(&[self.graph.value(x).shape.columns()]);
-        let mut part = Part::from(format!("{name}.weight"));
-        if kind == NormKind::RmsPlusOne {
-            part.recipe.push(Recipe::PlusOne);
-        }
-        let weight = self.graph.weight(vec![part], columns.clone());
-        let bias = match kind {
-            NormKind::Rms | NormKind::RmsPlusOne => return self.graph.node(node, RmsNorm { eps }, &[x, weight]),
-            NormKind::Layer => self.graph.weight(vec![format!("{name}.bias").into()], columns),
-            NormKind::LayerWithoutBias => self.graph.filled(0.0, columns),
-        };
-        self.graph.node(node, LayerNorm { eps }, &[x, weight, bias])
     }
 
     /// `x W^T + b` with the tensors of a product, whose results have so many columns each.

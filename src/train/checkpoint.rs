@@ -47,7 +47,7 @@ pub struct Checkpoint {
     pub options: TrainOptions,
     /// SHA-256 of the tokens on which it was trained, if known.
     pub data: Option<String>,
-    /// The tokens, if they are learned: the content of [`TOKENIZER`].
+    /// The tokens, if they are learned: the content of `tokenizer.json`.
     pub tokenizer: Option<String>,
     /// Parameters, then their moments.
     pub tensors: Vec<Tensor>,
