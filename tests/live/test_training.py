@@ -14,7 +14,7 @@ from train.torch_model import Model
 
 from grilly.train import Trainer, TransformerConfig
 
-ROWS, RATE = 4, 1e-3
+ROWS, RATE = 4, 3e-4
 SIZES = {
     "small sizes": TransformerConfig(256, d_model=48, num_layers=3, num_heads=4, ffn_dim=96, max_seq_len=32),
     "tiny": TransformerConfig.tiny(),
