@@ -21,6 +21,8 @@ FOLDER = "tensorboard"
 TAGS = {
     "loss": "loss/training",
     "held_out_loss": "loss/held_out",
+    "loss_per_byte": "loss_per_byte/training",
+    "held_out_loss_per_byte": "loss_per_byte/held_out",
     "norm": "gradient_norm",
     "rate": "learning_rate",
     "seconds": "seconds_per_step",
