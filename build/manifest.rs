@@ -26,6 +26,8 @@ pub struct Variant {
     /// Storage type of activations and matrices: one of [`STORED`]. Declared for all variants at once.
     #[serde(skip)]
     pub stored: String,
+    /// The storage types for which it is built, if not all of the kernel's.
+    pub only: Vec<String>,
     /// Names of the required device features.
     pub needs: Vec<String>,
     /// Macros, in the order of their names.
@@ -101,9 +103,15 @@ fn kernel(kernel: String, row: Declaration, path: &Path, features: &[&str]) -> R
     if let Some(unknown) = types.iter().find(|s| !STORED.contains(&s.as_str())) {
         return Err(format!("{kernel}: stored names {unknown:?}, expected some of {}", STORED.join(", ")));
     }
+    if let Some(unknown) = row.variants.iter().flat_map(|v| &v.only).find(|s| !STORED.contains(&s.as_str())) {
+        return Err(format!(
+            "{kernel}: only names the unknown type {unknown:?}, expected some of {}",
+            STORED.join(", ")
+        ));
+    }
     let mut variants: Vec<Variant> = Vec::new();
     let each = types.iter().flat_map(|stored| row.variants.iter().cloned().map(move |variant| (stored, variant)));
-    for (stored, variant) in each {
+    for (stored, variant) in each.filter(|(stored, variant)| variant.only.is_empty() || variant.only.contains(stored)) {
         if let Some(unknown) = variant.needs.iter().find(|n| !features.contains(&n.as_str())) {
             return Err(format!("{kernel}: unknown feature {unknown:?}, expected one of {}", features.join(", ")));
         }

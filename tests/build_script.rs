@@ -73,6 +73,14 @@ fn every_variant_is_built_for_every_element_type() {
     let defines: Vec<Option<&str>> = variants.iter().map(|v| v.defines.get("STORED").map(|s| &**s)).collect();
     assert_eq!(defines, [None, None, Some("FLOAT16"), Some("FLOAT16")]);
     assert_eq!(kernels[1].variants.len(), 4, "a build has the file's types");
+    let rows = "variants = [{ only = ['float16'], needs = ['int8'] }, {}]";
+    let apart = parse(&format!("stored = ['float32', 'float16']\noptional = true\n{rows}"));
+    assert!(apart.unwrap_err().contains("two variants"), "both of float16");
+    let rows = "variants = [{ only = ['float16'], needs = ['int8'] }, { only = ['float32'] }]";
+    let apart = parse(&format!("stored = ['float32', 'float16']\noptional = true\n{rows}")).unwrap();
+    let needs: Vec<(&str, usize)> = apart[0].variants.iter().map(|v| (&*v.stored, v.needs.len())).collect();
+    assert_eq!(needs, [("float32", 0), ("float16", 1)]);
+    assert!(parse("variants = [{ only = ['float61'] }]").unwrap_err().contains("unknown type \"float61\""));
     let names: Vec<(&str, &str)> = kernels[2].variants.iter().map(|v| (&*v.name, &*v.stored)).collect();
     assert_eq!(names, [("c-wide", "float16"), ("c", "float16")], "unless it declares its own");
     let wrong = parse("stored = ['half']").unwrap_err();
@@ -116,12 +124,7 @@ fn interface() -> Interface {
 
 fn kernel(interfaces: Vec<Interface>) -> emit::Kernel {
     let variant = |(place, interface): (usize, Interface)| emit::Variant {
-        row: manifest::Variant {
-            name: format!("norm-{place}"),
-            stored: "float32".into(),
-            needs: Vec::new(),
-            defines: Default::default(),
-        },
+        row: manifest::Variant { name: format!("norm-{place}"), stored: "float32".into(), ..Default::default() },
         spirv: vec![0x0723_0203],
         interface,
     };

@@ -2,38 +2,11 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "stored.glsl"
 
-// How a tile is read. 0: neighbouring invocations along k; 1: the same, four elements at once, which start at multiples
-// of four; 2: neighbouring invocations along m or n.
-layout(constant_id = 3) const uint A_LOAD = 0;
-layout(constant_id = 4) const uint B_LOAD = 0;
+#include "matmul-push.glsl"
 
 INPUT(0, a, vec4)
 INPUT(1, b, vec4)
-layout(std430, binding = 2) writeonly buffer Y { float y[]; };
-
-layout(push_constant) uniform Push {
-    uint m;
-    uint n;
-    uint k;
-    uint batches;
-    // Batch i is batch i % inner of outer batch i / inner.
-    uint inner;
-    // Inner batches that share one matrix of b.
-    uint group;
-    // Strides between rows (columns, terms, batches), in elements.
-    uint a_row;
-    uint a_k;
-    uint a_outer;
-    uint a_inner;
-    uint b_column;
-    uint b_k;
-    uint b_outer;
-    uint b_inner;
-    uint y_row;
-    uint y_outer;
-    uint y_inner;
-    float scale;
-} push;
+OUTPUT(2, y, vec4)
 
 float accumulate(vec4 a, vec4 b, float sum) {
     return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum))));

@@ -32,45 +32,63 @@ shared uvec4 tile[2u * LOW > STAGED ? 2u * LOW : STAGED];
 shared float factors[TILE_M + TILE_N];
 shared uint rescaled;
 
-// The invocation's number; the four of a row are neighbours in a subgroup. Its subgroup's first row and column.
-uint me, own_row, own_column;
+#include "subgroup-results.glsl"
 // The numbers of the next block.
 vec4 x_next[X_LOADS][2];
 vec4 w_next[W_LOADS][2];
 Fit x_fit[X_LOADS];
 Fit w_fit[W_LOADS];
-SUM sum[ROWS][COLUMNS];
 
 void fetch(uint block);
 void prepare_x(uint block);
 float plain(uint row, uint column);
 
-void begin() {
-    me = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
-    own_row = gl_SubgroupID % DOWN * HEIGHT;
-    own_column = gl_SubgroupID / DOWN * WIDTH;
+// The largest of what the four invocations of a row have, which are neighbours in a subgroup.
+uint largest_of_row(uint top) {
+    top = max(top, subgroupShuffleXor(top, 1u));
+    return max(top, subgroupShuffleXor(top, 2u));
 }
 
-// Writes eight numbers of row `row` of both tiles to shared memory, and how the row's factor changes.
-void keep(vec4 numbers[2], inout Fit fit, uint row, uint block) {
-    float change = refit(fit, numbers);
-    if (change != 1.0 && block > 0u) {
-        rescaled = block;
-        factors[row] = change;
+// Writes eight numbers each of LOADS rows from FIRST of the tile on to shared memory, and how the rows' factors change. Where
+// no number of the subgroup is beyond its row's range, none does, and its invocations need not know each other's.
+#define KEEP(NAME, NEXT, FIT, LOADS, FIRST)                                                                            \
+    void NAME(uint block) {                                                                                            \
+        uint row = FIRST + me / EIGHTS;                                                                                \
+        uint top[LOADS];                                                                                               \
+        bool beyond = false;                                                                                           \
+        [[unroll]] for (uint i = 0u; i < LOADS; i++) {                                                                 \
+            top[i] = largest_of(NEXT[i]);                                                                              \
+            FIT[i].largest = max(FIT[i].largest, top[i]);                                                              \
+            beyond = beyond || exceeds(FIT[i], top[i]);                                                                \
+        }                                                                                                              \
+        if (subgroupAny(beyond)) {                                                                                     \
+            [[unroll]] for (uint i = 0u; i < LOADS; i++) {                                                             \
+                float change = refit(FIT[i], largest_of_row(top[i]));                                                  \
+                if (change != 1.0 && block > 0u) {                                                                     \
+                    rescaled = block;                                                                                  \
+                    factors[row + i * STEP] = change;                                                                  \
+                }                                                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
+        [[unroll]] for (uint i = 0u; i < LOADS; i++) {                                                                 \
+            uint at = (row + i * STEP) * STRIDE + me % EIGHTS;                                                         \
+            split(NEXT[i], scale_of(FIT[i]), tile[at], tile[LOW + at]);                                                \
+        }                                                                                                              \
+    }                                                                                                                  \
+    void NAME##_factors() {                                                                                            \
+        [[unroll]] for (uint i = 0u; i < LOADS; i++) {                                                                 \
+            FIT[i].largest = largest_of_row(FIT[i].largest);                                                           \
+            factors[FIRST + me / EIGHTS + i * STEP] = unscale(FIT[i]);                                                 \
+        }                                                                                                              \
     }
-    uint at = row * STRIDE + me % EIGHTS;
-    split(numbers, scale_of(fit), tile[at], tile[LOW + at]);
-}
+
+KEEP(keep_x, x_next, x_fit, X_LOADS, 0u)
+KEEP(keep_w, w_next, w_fit, W_LOADS, TILE_M)
 
 void store(uint block) {
     prepare_x(block);
-    uint row = me / EIGHTS;
-    [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
-        keep(x_next[i], x_fit[i], row + i * STEP, block);
-    }
-    [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
-        keep(w_next[i], w_fit[i], TILE_M + row + i * STEP, block);
-    }
+    keep_x(block);
+    keep_w(block);
 }
 
 void clear_factors() {
@@ -160,30 +178,8 @@ void multiply(uint blocks) {
         }
         barrier();
     }
-    if (me % EIGHTS == 0u) {
-        [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
-            factors[me / EIGHTS + i * STEP] = unscale(x_fit[i]);
-        }
-        [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
-            factors[TILE_M + me / EIGHTS + i * STEP] = unscale(w_fit[i]);
-        }
-    }
-}
-
-// Moves the sums of a half of the tile's rows to shared memory.
-void put(uint part) {
-    if (part > 0u) {
-        barrier();
-    }
-    if (own_row / OUT_ROWS == part) {
-        [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-            [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
-                uint at = (own_row % OUT_ROWS + 16u * i) * OUT_STRIDE + (own_column + 16u * j) / 4u;
-                coopMatStore(sum[i][j], tile, at, OUT_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
-            }
-        }
-    }
-    barrier();
+    keep_x_factors();
+    keep_w_factors();
 }
 
 // Four sums of row `row` of the tile, which is in half `part`.

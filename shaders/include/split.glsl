@@ -43,15 +43,14 @@ uint largest_of(vec4 numbers[2]) {
     return max(max(bits.x, bits.y), max(bits.z, bits.w));
 }
 
-// Makes the factor smaller where the numbers of the row, which four neighbouring invocations hold, would exceed float16's
-// range; returns by how much.
-float refit(inout Fit fit, vec4 numbers[2]) {
-    uint top = largest_of(numbers);
-    top = max(top, subgroupShuffleXor(top, 1u));
-    top = max(top, subgroupShuffleXor(top, 2u));
-    fit.largest = max(fit.largest, top);
-    // Up to 65504 after the factor.
-    if (top <= ((fit.exponent + 1u) << 23 | 0x7fe000u)) {
+// Whether a number with these bits exceeds float16's range, up to 65504 after the row's factor.
+bool exceeds(Fit fit, uint top) {
+    return top > ((fit.exponent + 1u) << 23 | 0x7fe000u);
+}
+
+// Makes the row's factor smaller if its largest number, with these bits, would exceed the range; returns by how much.
+float refit(inout Fit fit, uint top) {
+    if (!exceeds(fit, top)) {
         return 1.0;
     }
     uint before = fit.exponent;

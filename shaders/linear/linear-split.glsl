@@ -9,7 +9,7 @@
 // Assumes: as linear.glsl; 16 x 16 x 16 matrices, full subgroups of 256 / SUBGROUPS invocations; with GATED, TILE_N = 128.
 //# # float32 on matrix cores; where there are none, or for short sums, `linear` runs.
 //# optional = true
-//# variants = [{ needs = ["coopmat_f16_f32_16x16x16", "float16", "subgroup_shuffle"] }]
+//# variants = [{ needs = ["coopmat_f16_f32_16x16x16", "float16", "subgroup_shuffle", "subgroup_vote"] }]
 //#
 //# [builds]
 //# gated-linear-split = { define = "GATED" }
@@ -17,6 +17,7 @@
 //# expert-linear-split = { define = "EXPERTS" }
 #include "cooperative-matrix.glsl"
 #extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_KHR_shader_subgroup_vote : require
 #include "linear-interface.glsl"
 
 layout(constant_id = 4) const uint TILE_M = 64;

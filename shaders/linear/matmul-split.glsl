@@ -5,9 +5,10 @@
 // Assumes: as linear-split.glsl; fewer than 2^32 elements.
 //# # float32 on matrix cores; where there are none, or for short sums, `matmul` runs.
 //# optional = true
-//# variants = [{ needs = ["coopmat_f16_f32_16x16x16", "float16", "subgroup_shuffle"] }]
+//# variants = [{ needs = ["coopmat_f16_f32_16x16x16", "float16", "subgroup_shuffle", "subgroup_vote"] }]
 #include "cooperative-matrix.glsl"
 #extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_KHR_shader_subgroup_vote : require
 #include "matmul-interface.glsl"
 #include "numbers.glsl"
 
@@ -73,6 +74,10 @@ void product(uint batch) {
             if (first_row + row < push.m && first_column + 4u * quad < push.n) {
                 vec4 sums = push.scale * taken(part, row, quad);
                 uint at = y_base + (first_row + row) * push.y_row + first_column + 4u * quad;
+                if (push.n % 4u == 0u) {
+                    y_4[at / 4u] = sums;
+                    continue;
+                }
                 for (uint j = 0u; j < min(4u, push.n - first_column - 4u * quad); j++) {
                     y[at + j] = sums[j];
                 }

@@ -9,7 +9,8 @@ use crate::dtype::DType;
 ///
 /// Operands: `a [.., M, K]` (`[.., K, M]` if `transpose_a`), `b [.., K, N]` (`[.., N, K]` if `transpose_b`); the
 /// leading axes are equal, or `b` has none. The sum runs over `k` in an order fixed by `(N, K)`, if `transpose_a` by
-/// `(M, N, K)`; it is 0 if `K = 0`. A program may count an axis, such as `K` in the gradient of a weight.
+/// `(M, N, K)`; it is 0 if `K = 0`. Sums of operands in 16 bits are float32. A program may count an axis, such as `K` in the
+/// gradient of a weight.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Matmul {
@@ -19,11 +20,13 @@ pub struct Matmul {
     pub transpose_b: bool,
     /// Factor on the sums; default 1.
     pub scale: f32,
+    /// Whether the result is float32 where the operands have 16 bits, as the gradient of a weight; default false.
+    pub wide: bool,
 }
 
 impl Default for Matmul {
     fn default() -> Self {
-        Matmul { transpose_a: false, transpose_b: false, scale: 1.0 }
+        Matmul { transpose_a: false, transpose_b: false, scale: 1.0, wide: false }
     }
 }
 
@@ -72,25 +75,25 @@ impl Strided {
 /// The smallest number of terms of sums that are cut, and the smallest of a part.
 const LONG: usize = 4096;
 const PART: usize = 512;
-/// Tiles of 64 x 64 results that keep a large device busy.
-const TILES: usize = 512;
+/// Tiles of 128 x 128 results that keep a large device busy, whatever share of it the last ones leave idle.
+const TILES: usize = 1152;
 
 /// The most parts into which sums of a matrix of results are cut.
 fn most_parts(rows: usize, columns: usize) -> usize {
-    TILES / (rows.div_ceil(64) * columns.div_ceil(64)).max(1)
+    TILES / (rows.div_ceil(128) * columns.div_ceil(128)).max(1)
 }
 
 impl Matmul {
-    /// The equal parts into which long sums of few results are cut on a GPU, where one product is `a^T b`, as in the
-    /// gradient of a weight; 1 if they are not. By the sizes of the product alone.
-    pub fn parts(&self, product: &Strided) -> usize {
-        if !self.transpose_a || product.batches() != 1 || product.depth < LONG {
+    /// The equal parts into which long sums of few results are cut on a GPU, where one product is `a^T b` with a result in
+    /// float32, as in the gradient of a weight; 1 if they are not. By the sizes of the product alone.
+    pub fn parts(&self, product: &Strided, result: DType) -> usize {
+        if !self.transpose_a || result != DType::F32 || product.batches() != 1 || product.depth < LONG {
             return 1;
         }
         let most = most_parts(product.rows, product.columns).min(product.depth / PART);
         let mut powers = (0..=most.checked_ilog2().unwrap_or(0)).rev().map(|power| 1 << power);
         // Of whole steps of a shader.
-        powers.find(|parts| product.depth.is_multiple_of(32 * parts)).unwrap_or(1)
+        powers.find(|parts| product.depth.is_multiple_of(64 * parts)).unwrap_or(1)
     }
 
     /// The strided product of operands that fit.
@@ -126,7 +129,11 @@ impl Matmul {
 }
 
 impl Operation for Matmul {
-    const SIGNATURE: Signature = Signature::of(&[Operand::rows("a"), Operand::rows("b")]);
+    fn signature(&self) -> Signature {
+        const NARROW: Signature = Signature::of(&[Operand::rows("a").narrow(), Operand::rows("b").narrow()]);
+        const WIDE: Signature = NARROW.gives(&[Operand::rows("y").stored(DType::F32)]);
+        if self.wide { WIDE } else { NARROW }
+    }
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         let (a, b) = (&of["a"], &of["b"]);
@@ -152,7 +159,7 @@ impl Operation for Matmul {
         let mut vjp = Vjp::new(2);
         let [a_term, mut b_term] = [0, 1].map(|place| Term::whole(Origin::Operand(place)));
         let g = Term::whole(Vjp::gradient(2));
-        let product = |transpose_a, transpose_b| Matmul { transpose_a, transpose_b, scale: self.scale };
+        let product = |transpose_a, transpose_b| Matmul { transpose_a, transpose_b, ..self.clone() };
         // One matrix for all products of a batch.
         let shared = b.0.len() < a.0.len();
         let by_a = if self.transpose_a {
@@ -188,8 +195,8 @@ impl Operation for Matmul {
     }
 
     /// The sums of the parts, as many as any `K` has if the batch counts it.
-    fn scratch(&self, operands: &[&Shape], _: DType) -> Vec<Shape> {
-        let ([a, b], true) = (operands, self.transpose_a) else { return Vec::new() };
+    fn scratch(&self, operands: &[&Shape], result: DType) -> Vec<Shape> {
+        let ([a, b], true, DType::F32) = (operands, self.transpose_a, result) else { return Vec::new() };
         let ([depth, Dim::Fixed(rows)], [first, second]) = (&a.0[..], &b.0[..]) else { return Vec::new() };
         let Dim::Fixed(columns) = (if self.transpose_b { first } else { second }) else { return Vec::new() };
         let most = most_parts(*rows, *columns);
@@ -217,20 +224,21 @@ mod tests {
         let transposed = Matmul { transpose_a: true, ..Matmul::default() };
         let parts = |op: &Matmul, a: &[usize], b: &[usize]| {
             let (a, b) = (Shape::fixed(a), Shape::fixed(b));
-            let parts = op.parts(&op.strided([&a, &b]).unwrap());
+            let parts = op.parts(&op.strided([&a, &b]).unwrap(), DType::F32);
             let room = op.scratch(&[&a, &b], DType::F32).first().map_or(1, |shape| shape.sizes(Counts::default())[0]);
             assert!(parts <= room, "{parts} parts in the room of {room}");
             parts
         };
         assert_eq!(parts(&transposed, &[4096, 256], &[4096, 256]), 8);
-        assert_eq!(parts(&transposed, &[4096, 1024], &[4096, 1024]), 2);
-        assert_eq!(parts(&transposed, &[16384, 768], &[16384, 3072]), 1);
+        assert_eq!(parts(&transposed, &[4096, 1024], &[4096, 1024]), 8);
+        assert_eq!(parts(&transposed, &[16384, 768], &[16384, 3072]), 8);
+        assert_eq!(parts(&transposed, &[16384, 768], &[16384, 768]), 32);
         assert_eq!(parts(&transposed, &[4128, 64], &[4128, 64]), 1);
         assert_eq!(parts(&transposed, &[4095, 64], &[4095, 64]), 1);
         assert_eq!(parts(&transposed, &[2, 8192, 64], &[2, 8192, 64]), 1);
         assert_eq!(parts(&Matmul::default(), &[64, 8192], &[8192, 64]), 1);
         let counted = Shape::matrix(Dim::Tokens, 256);
-        assert_eq!(transposed.scratch(&[&counted, &counted], DType::F32), [Shape::fixed(&[32, 256, 256])]);
+        assert_eq!(transposed.scratch(&[&counted, &counted], DType::F32), [Shape::fixed(&[288, 256, 256])]);
     }
 
     #[test]

@@ -121,6 +121,7 @@ def cases() -> list[OpCase]:
             )
         )
     not_finite = lambda v: [v.not_finite(5, 33), v.plain(7, 33)]  # noqa: E731
+    first, second, wide = {"transpose_a": True}, {"transpose_b": True}, {"wide": True}
     return found + [
         OpCase("linear", "one-vector", lambda v: [v.plain(65), v.plain(33, 65), v.plain(33)], {"bias": True}),
         OpCase("linear", "four-axes", lambda v: [v.plain(2, 3, 5, 65), v.plain(33, 65)]),
@@ -142,4 +143,10 @@ def cases() -> list[OpCase]:
         OpCase("matmul", "outliers", lambda v: [v.outliers(33, 129), v.plain(129, 65)]),
         OpCase("matmul", "not-finite", lambda v: [v.not_finite(5, 33), v.plain(33, 7)]),
         OpCase("matmul", "half", lambda v: [v.plain(3, 33, 17), v.plain(3, 17, 9)], dtype="float16"),
+        # On matrix cores: either layout of each operand, parts of tiles and of steps, batches, long sums.
+        OpCase("matmul", "half-NN", lambda v: [v.plain(3, 200, 72), v.plain(3, 72, 136)], dtype="float16"),
+        OpCase("matmul", "half-TT", lambda v: [v.plain(40, 72), v.plain(136, 40)], first | second, "float16"),
+        OpCase("matmul", "half-NT", lambda v: [v.plain(65, 1056), v.plain(200, 1056)], second, "float16"),
+        OpCase("matmul", "half-wide-NN", lambda v: [v.plain(33, 64), v.plain(64, 264)], wide, "float16"),
+        OpCase("matmul", "half-long-TN", lambda v: [v.plain(4608, 40), v.plain(4608, 24)], first | wide, "float16"),
     ]

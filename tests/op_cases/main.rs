@@ -48,6 +48,9 @@ fn fault(backend: &dyn Backend, row: &Row) -> grilly::Result<Option<String>> {
     Ok((all(&alone) != all(&first)).then(|| "the first text alone has other bits".into()))
 }
 
+/// Ops whose kernels of 16 bits are for matrix cores alone: elsewhere, plans with them run in float32.
+const ON_MATRIX_CORES: [&str; 1] = ["matmul"];
+
 /// Runs rows and fails with all that is wrong with them; `done` hears of each.
 fn check(backend: &dyn Backend, rows: &[Row], mut done: impl FnMut(&Row)) {
     let mut faults = Vec::new();
@@ -63,7 +66,7 @@ fn check(backend: &dyn Backend, rows: &[Row], mut done: impl FnMut(&Row)) {
         }
         done(row);
     }
-    for ((op, stored), _) in ran.iter().filter(|(_, ran)| !**ran) {
+    for ((op, stored), _) in ran.iter().filter(|((op, _), ran)| !**ran && !ON_MATRIX_CORES.contains(op)) {
         if ran.iter().any(|((_, other), ran)| other == stored && *ran) {
             faults.push(format!("{op}: no row runs in {}", stored.name()));
         }

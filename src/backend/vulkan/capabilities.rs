@@ -53,6 +53,8 @@ features! {
     IntegerDotProduct = "integer_dot_product",
     /// `VK_KHR_cooperative_matrix`: f16 x f16 -> f32 at 16x16x16, subgroup scope.
     CooperativeMatrixF16 = "coopmat_f16_f32_16x16x16",
+    /// The same of bf16, by `VK_KHR_shader_bfloat16`.
+    CooperativeMatrixBf16 = "coopmat_bf16_f32_16x16x16",
     /// Matrices of this feature are laid out in a subgroup as in `matrix-layout.glsl`: probed on the open device.
     MatrixRowsInQuads = "matrix_rows_in_quads",
     /// `packHalf2x16` rounds to the nearest float16, ties to even: probed on the open device.
@@ -107,7 +109,7 @@ pub struct Capabilities {
 impl Capabilities {
     /// Whether float32 products can run on matrix cores, each number split in two: what `split-tiles.glsl` needs.
     pub fn splits_float32(&self) -> bool {
-        let needs = [Feature::CooperativeMatrixF16, Feature::Float16, Feature::SubgroupShuffle];
+        let needs = [Feature::CooperativeMatrixF16, Feature::Float16, Feature::SubgroupShuffle, Feature::SubgroupVote];
         matches!(self.subgroup_size, 32 | 64) && needs.into_iter().all(|feature| self.has(feature))
     }
 

@@ -167,7 +167,7 @@ impl<'a> Lowering<'a> {
     /// # Errors
     /// `Unsupported` for 16-bit rows that cannot be read four elements at a time, and where only some of the operands
     /// and results that the kernel supports in 16 bits are stored so.
-    fn stored(&self) -> Result<DType> {
+    pub fn stored(&self) -> Result<DType> {
         let (op, results) = (self.op(), &self.node.results);
         let value = |id: &ValueId| self.plan.graph.value(*id);
         let mut stored = DType::F32;

@@ -229,7 +229,7 @@ mod tests {
     fn products_of_every_layout_match_float64() {
         for transpose_a in [false, true] {
             for transpose_b in [false, true] {
-                let op = Matmul { transpose_a, transpose_b, scale: 0.3 };
+                let op = Matmul { transpose_a, transpose_b, scale: 0.3, ..Matmul::default() };
                 for size in [(1, 1, 1), (3, 2, 0), (5, 17, 9), (33, 49, 20), (2, 100, 385), (150, 3, 2)] {
                     for (batch, shared) in [(&[][..], false), (&[3, 2], false), (&[9], true)] {
                         check(op.clone(), batch, shared, size);

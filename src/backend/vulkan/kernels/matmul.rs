@@ -1,12 +1,14 @@
-//! Dispatches of `matmul`, and of `attention_scores`, which is the same product with other strides.
+//! Dispatches of `matmul`, and of `attention_scores`, which is the same product with other strides. In 16 bits they run on
+//! matrix cores alone.
 
 use super::linear::{Tile, splits};
 use super::reduce::sum_of_parts;
 use crate::Result;
 use crate::backend::vulkan::generated::matmul::{Constants, KERNEL, Push};
-use crate::backend::vulkan::generated::matmul_split;
+use crate::backend::vulkan::generated::{matmul_matrix, matmul_split};
 use crate::backend::vulkan::kernel::Extent;
 use crate::backend::vulkan::lowering::{Build, Given, Lowering};
+use crate::dtype::DType;
 use crate::ops::{AttentionScores, Dim, Matmul, Strided};
 
 /// Fewer tiles of 128 x 128 than this leave a large device idle: then tiles are smaller. The result is the same bit for
@@ -18,7 +20,7 @@ const FEW_TILES: usize = 256;
 enum Load {
     /// Along the terms of a sum.
     Terms = 0,
-    /// The same, four at a time.
+    /// The same, four at a time, in 16 bits eight.
     Quads = 1,
     /// Along rows of the matrix.
     Rows = 2,
@@ -34,12 +36,24 @@ impl Load {
             _ => Load::Rows,
         }
     }
+
+    /// The same for 16 bits, eight at a time along terms or along so many rows; `None` where neighbours do not start at
+    /// multiples of eight.
+    fn of_eight(strides: [usize; 4], rows: usize, depth: usize) -> Option<Load> {
+        let [row, term, outer, inner] = strides;
+        let whole = |along: usize, next: usize| [along, next, outer, inner].iter().all(|step| step.is_multiple_of(8));
+        match (term, row) {
+            (1, _) if whole(depth, row) => Some(Load::Quads),
+            (_, 1) if whole(rows, term) => Some(Load::Rows),
+            _ => None,
+        }
+    }
 }
 
 /// `matmul`: one dispatch, or the parts of long sums and their sum.
 pub fn matmul(to: &mut Lowering<'_>, op: &Matmul) -> Result<()> {
     let product = op.strided([to.shape(0), to.shape(1)])?;
-    let parts = op.parts(&product);
+    let parts = op.parts(&product, to.result().dtype);
     if parts == 1 || to.replaced(&KERNEL).is_some() {
         return products(to, &product, "", &[]);
     }
@@ -59,13 +73,55 @@ pub fn attention_scores(to: &mut Lowering<'_>, op: &AttentionScores) -> Result<(
 
 /// Adds a dispatch for all products of a node, or of a part of it.
 fn products(to: &mut Lowering<'_>, product: &Strided, part: &str, given: &[Given]) -> Result<()> {
+    let (m, n) = (product.rows as u32, product.columns as u32);
+    let batches = (product.batches() as u32).min(to.capabilities.workgroup_count[2]);
+    let grid = |tile_m: u32, tile_n: u32| [n.div_ceil(tile_n), m.div_ceil(tile_m), batches].map(Extent::Fixed);
+    let (build, tile_m, tile_n) = match to.stored()? {
+        DType::F32 => of_float32(to, product)?,
+        stored => on_matrix_cores(to, product, stored, given)?,
+    };
+    to.add(build, part, given, grid(tile_m, tile_n))
+}
+
+/// The build for float32, with the rows and columns of its tile.
+fn of_float32(to: &Lowering<'_>, product: &Strided) -> Result<(Build, u32, u32)> {
+    let push = push(product);
     let [a_load, b_load] = [product.a, product.b].map(|strides| Load::of(strides, product.depth) as u32);
+    if to.replaced(&KERNEL).is_none() && splits(to, product.columns, product.depth) {
+        let rows = Dim::Fixed(product.rows * product.batches());
+        let Tile { tile_m, tile_n, whole, subgroups, .. } = Tile::split(rows, push.n, 1, push.k, to.capabilities);
+        let constants = matmul_split::Constants { tile_m, tile_n, whole, a_load, b_load, subgroups };
+        return Ok((Build::new(to.select(&matmul_split::KERNEL)?, push, constants), tile_m, tile_n));
+    }
+    let (tile_m, tile_n, tile_k) = tiles(product);
+    let constants = Constants { tile_m, tile_n, tile_k, a_load, b_load };
+    Ok((Build::new(to.select(&KERNEL)?, push, constants), tile_m, tile_n))
+}
+
+/// The same for 16 bits; `given` has the result if it is not the node's, in float32.
+fn on_matrix_cores(to: &Lowering<'_>, product: &Strided, stored: DType, given: &[Given]) -> Result<(Build, u32, u32)> {
+    let push = push(product);
+    let loads = [(product.a, product.rows), (product.b, product.columns)];
+    let [Some(a_load), Some(b_load)] = loads.map(|(strides, rows)| Load::of_eight(strides, rows, product.depth)) else {
+        return Err(to.unsupported(format!("{} takes multiples of eight rows, columns and terms", stored.name())));
+    };
+    if to.replaced(&KERNEL).is_some() {
+        return Err(to.unsupported(format!("the shader registered for it takes float32, not {}", stored.name())));
+    }
+    let tile = Tile::of_matrices(product.rows * product.batches(), push.n, push.k, to.capabilities);
+    let Tile { tile_m, tile_n, tile_k, whole, subgroups, .. } = tile;
+    let wide = to.result().dtype == DType::F32 || !given.is_empty();
+    let (a_load, b_load) = (a_load as u32, b_load as u32);
+    let constants = matmul_matrix::Constants { tile_m, tile_n, tile_k, whole, subgroups, wide, a_load, b_load };
+    Ok((Build::new(to.select(&matmul_matrix::KERNEL)?, push, constants), tile_m, tile_n))
+}
+
+fn push(product: &Strided) -> Push {
     let [a_row, a_k, a_outer, a_inner] = product.a.map(|step| step as u32);
     let [b_column, b_k, b_outer, b_inner] = product.b.map(|step| step as u32);
-    let (m, n) = (product.rows as u32, product.columns as u32);
-    let push = Push {
-        m,
-        n,
+    Push {
+        m: product.rows as u32,
+        n: product.columns as u32,
         k: product.depth as u32,
         batches: product.batches() as u32,
         inner: product.inner as u32,
@@ -78,23 +134,11 @@ fn products(to: &mut Lowering<'_>, product: &Strided, part: &str, given: &[Given
         b_k,
         b_outer,
         b_inner,
-        y_row: n,
+        y_row: product.columns as u32,
         y_outer: (product.inner * product.rows * product.columns) as u32,
         y_inner: (product.rows * product.columns) as u32,
         scale: product.scale,
-    };
-    let batches = push.batches.min(to.capabilities.workgroup_count[2]);
-    let grid = |tile_m, tile_n| [n.div_ceil(tile_n), m.div_ceil(tile_m), batches].map(Extent::Fixed);
-    if to.replaced(&KERNEL).is_none() && splits(to, product.columns, product.depth) {
-        let rows = Dim::Fixed(product.rows * product.batches());
-        let Tile { tile_m, tile_n, whole, subgroups, .. } = Tile::split(rows, n, 1, push.k, to.capabilities);
-        let constants = matmul_split::Constants { tile_m, tile_n, whole, a_load, b_load, subgroups };
-        let build = Build::new(to.select(&matmul_split::KERNEL)?, push, constants);
-        return to.add(build, part, given, grid(tile_m, tile_n));
     }
-    let (tile_m, tile_n, tile_k) = tiles(product);
-    let build = Build::new(to.select(&KERNEL)?, push, Constants { tile_m, tile_n, tile_k, a_load, b_load });
-    to.add(build, part, given, grid(tile_m, tile_n))
 }
 
 /// Rows, columns and terms of a tile.
@@ -141,7 +185,7 @@ mod tests {
         };
         assert_eq!(loads(&Matmul::default(), &[5, 8], &[8, 7]), (Load::Quads, Load::Rows));
         assert_eq!(loads(&Matmul::default(), &[5, 9], &[9, 7]), (Load::Terms, Load::Rows));
-        let both = Matmul { transpose_a: true, transpose_b: true, scale: 1.0 };
+        let both = Matmul { transpose_a: true, transpose_b: true, ..Matmul::default() };
         assert_eq!(loads(&both, &[2, 8, 5], &[2, 7, 8]), (Load::Rows, Load::Quads));
         // The second matrix of a begins at element 15.
         assert_eq!(loads(&Matmul::default(), &[2, 5, 3], &[2, 3, 1]), (Load::Terms, Load::Terms));

@@ -9,6 +9,7 @@ use ash::{ext, khr, vk};
 use gpu_allocator::vulkan::{Allocator, AllocatorCreateDesc};
 use gpu_allocator::{AllocationSizes, AllocatorDebugSettings};
 
+use super::bfloat16::{BFLOAT16, Bfloat16Features};
 use super::{Instance, Physical, Recording, lock};
 use crate::backend::faults::{Fault, strikes};
 use crate::backend::vulkan::{Capabilities, Feature};
@@ -333,6 +334,7 @@ fn create(instance: &Instance, physical: &Physical) -> Result<ash::Device, vk::R
         .maintenance4(true)
         .shader_integer_dot_product(has(Feature::IntegerDotProduct));
     let mut matrix = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default().cooperative_matrix(true);
+    let mut bfloat16 = Bfloat16Features { numbers: vk::TRUE, matrices: vk::TRUE, ..Bfloat16Features::default() };
     let mut info = vk::DeviceCreateInfo::default()
         .queue_create_infos(&queues)
         .enabled_extension_names(&extensions)
@@ -341,6 +343,9 @@ fn create(instance: &Instance, physical: &Physical) -> Result<ash::Device, vk::R
         .push_next(&mut f13);
     if physical.extensions.contains(&khr::cooperative_matrix::NAME) {
         info = info.push_next(&mut matrix);
+    }
+    if physical.extensions.contains(&BFLOAT16) {
+        info = info.push_next(&mut bfloat16);
     }
     // SAFETY: the device belongs to the instance; extensions and features are those it was found to support, and every
     // pointer of `info` outlives the call.

@@ -5,6 +5,7 @@
 //! return `Unusable` and their destruction does nothing.
 #![allow(unsafe_code)]
 
+mod bfloat16;
 mod buffer;
 mod device;
 mod instance;

@@ -5,6 +5,7 @@ use std::ffi::CStr;
 use ash::{khr, vk};
 
 use super::Instance;
+use super::bfloat16::{BFLOAT16, BFLOAT16_COMPONENT, Bfloat16Features};
 use crate::backend::vulkan::{Capabilities, DeviceType, Feature};
 
 /// A device that can be opened.
@@ -108,11 +109,15 @@ fn optional(
     let mut f12 = vk::PhysicalDeviceVulkan12Features::default();
     let mut f13 = vk::PhysicalDeviceVulkan13Features::default();
     let mut matrix = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default();
+    let mut bfloat16 = Bfloat16Features::default();
     let mut all = vk::PhysicalDeviceFeatures2::default().push_next(&mut f11).push_next(&mut f12).push_next(&mut f13);
     if offers(khr::cooperative_matrix::NAME) {
         all = all.push_next(&mut matrix);
     }
-    // SAFETY: the device is of version 1.3, and the last structure is there only with its extension.
+    if offers(BFLOAT16) {
+        all = all.push_next(&mut bfloat16);
+    }
+    // SAFETY: the device is of version 1.3, and the last structures are there only with their extensions.
     unsafe { instance.handle.get_physical_device_features2(handle, &mut all) };
     // Matrices need the memory model; with it enabled, atomics of other shaders need its device scope.
     let memory_model = f12.vulkan_memory_model == vk::TRUE && f12.vulkan_memory_model_device_scope == vk::TRUE;
@@ -130,7 +135,10 @@ fn optional(
         Feature::Int8 => f12.shader_int8 == vk::TRUE,
         Feature::Storage8 => f12.storage_buffer8_bit_access == vk::TRUE,
         Feature::IntegerDotProduct => f13.shader_integer_dot_product == vk::TRUE,
-        Feature::CooperativeMatrixF16 => matrices && has_f16_matrices(instance, handle),
+        Feature::CooperativeMatrixF16 => matrices && has_matrices(instance, handle, vk::ComponentTypeKHR::FLOAT16),
+        Feature::CooperativeMatrixBf16 => {
+            matrices && bfloat16.matrices == vk::TRUE && has_matrices(instance, handle, BFLOAT16_COMPONENT)
+        }
         // Probed on the open device.
         Feature::MatrixRowsInQuads | Feature::PacksToNearest => false,
         Feature::BufferDeviceAddress => f12.buffer_device_address == vk::TRUE,
@@ -144,6 +152,11 @@ fn optional(
     if features.contains(&Feature::CooperativeMatrixF16) {
         extensions.push(khr::cooperative_matrix::NAME);
     }
+    if features.contains(&Feature::CooperativeMatrixBf16) {
+        extensions.extend([khr::cooperative_matrix::NAME, BFLOAT16]);
+        extensions.sort_unstable();
+        extensions.dedup();
+    }
     let needed = [
         ("timelineSemaphore", f12.timeline_semaphore),
         ("synchronization2", f13.synchronization2),
@@ -153,16 +166,16 @@ fn optional(
     (features, extensions)
 }
 
-/// Whether f16 x f16 -> f32 at 16x16x16 is among the subgroup's matrix shapes.
-fn has_f16_matrices(instance: &Instance, handle: vk::PhysicalDevice) -> bool {
+/// Whether products of two matrices of this type at 16x16x16, with sums in f32, are among the subgroup's matrix shapes.
+fn has_matrices(instance: &Instance, handle: vk::PhysicalDevice, of: vk::ComponentTypeKHR) -> bool {
     let matrices = khr::cooperative_matrix::Instance::new(&instance.entry, &instance.handle);
     // SAFETY: the device offers the extension, as the caller found.
     let shapes = unsafe { matrices.get_physical_device_cooperative_matrix_properties(handle) }.unwrap_or_default();
     shapes.iter().any(|s| {
         (s.m_size, s.n_size, s.k_size) == (16, 16, 16)
             && s.scope == vk::ScopeKHR::SUBGROUP
-            && s.a_type == vk::ComponentTypeKHR::FLOAT16
-            && s.b_type == vk::ComponentTypeKHR::FLOAT16
+            && s.a_type == of
+            && s.b_type == of
             && s.c_type == vk::ComponentTypeKHR::FLOAT32
             && s.result_type == vk::ComponentTypeKHR::FLOAT32
     })

@@ -78,6 +78,31 @@ impl Tile {
         tiles.find(|tile| tile.matrix_bytes() <= capabilities.shared_memory).unwrap_or(small)
     }
 
+    /// The same for `matmul-matrix.glsl`, whose sums may have any number of terms.
+    pub fn of_matrices(rows: usize, n: u32, k: u32, capabilities: &Capabilities) -> Tile {
+        let subgroups = MATRIX_INVOCATIONS / capabilities.subgroup_size.max(1);
+        let sized = |tile_m: u32, tile_n: u32, tile_k: u32| Tile {
+            tile_m,
+            tile_n,
+            tile_k,
+            subgroups,
+            whole: k.is_multiple_of(tile_k),
+            ..Tile::default()
+        };
+        let busy = |tile: &Tile| (rows as u32).div_ceil(tile.tile_m) * n.div_ceil(tile.tile_n) >= FEW_TILES;
+        let fits = |tile: &Tile| tile.of_matrices_bytes() <= capabilities.shared_memory;
+        let tried = [sized(192, 128, 64), sized(128, 128, 64), sized(128, 128, 32)];
+        tried.into_iter().find(|tile| busy(tile) && fits(tile)).unwrap_or_else(|| sized(64, 64, 32))
+    }
+
+    /// Shared memory of `matmul-matrix.glsl`: operands in lines of terms or of rows, whichever takes more, then the results
+    /// of the subgroups that share rows.
+    fn of_matrices_bytes(self) -> u32 {
+        let Tile { tile_m: m, tile_n: n, tile_k: k, subgroups, .. } = self;
+        let lines = |rows: u32| (rows * (k / 8 + 1)).max(k * (rows / 8 + 1));
+        16 * (lines(m) + lines(n)).max(m / (subgroups / 2).max(1) * (n / 4 + 1))
+    }
+
     /// The same for the builds of `split-tiles.glsl`, with one or two weights of `n` rows, whose tiles are side by side.
     pub fn split(rows: Dim, n: u32, weights: u32, k: u32, capabilities: &Capabilities) -> Tile {
         let subgroups = MATRIX_INVOCATIONS / capabilities.subgroup_size.max(1);
@@ -145,7 +170,7 @@ pub fn splits(to: &Lowering<'_>, n: usize, k: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::vulkan::generated::{layer_norm_linear_matrix as folded, linear, linear_matrix};
+    use crate::backend::vulkan::generated::{layer_norm_linear_matrix as folded, linear, linear_matrix, matmul_matrix};
     use crate::backend::vulkan::kernel::Specialization;
     use crate::backend::vulkan::shared_bytes;
 
@@ -166,6 +191,23 @@ mod tests {
                 let steps = if n == 768 && shared_memory < 40 << 10 { 16 } else { 32 };
                 let expected = if k == 384 { (steps, true) } else { (16, k == 48) };
                 assert_eq!((tile.tile_k, tile.whole), expected, "{n} {k} {shared_memory}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_tile_of_either_layout_fits_the_device() {
+        for shared_memory in [32 << 10, 48 << 10] {
+            let able = Capabilities { shared_memory, subgroup_size: 32, ..Capabilities::floor() };
+            for (rows, n, k) in [(16384, 3072, 768), (9, 64, 96), (3072, 768, 16384), (16384, 64, 40)] {
+                let Tile { tile_m, tile_n, tile_k, whole, subgroups, .. } = Tile::of_matrices(rows, n, k, &able);
+                for (a_load, b_load) in [(1, 1), (1, 2), (2, 1), (2, 2)] {
+                    let wide = false;
+                    let of =
+                        matmul_matrix::Constants { tile_m, tile_n, tile_k, whole, subgroups, wide, a_load, b_load };
+                    let variant = &matmul_matrix::KERNEL.variants[0];
+                    assert!(shared_bytes(variant, &of.values(variant)) <= shared_memory, "{tile_m} {a_load} {b_load}");
+                }
             }
         }
     }

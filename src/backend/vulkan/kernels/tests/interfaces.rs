@@ -8,9 +8,11 @@ use crate::backend::vulkan::kernel::Kernel;
 use crate::ops::signature::with_all_operands;
 
 /// Shaders for which all sizes are known at recording, or that no batch uses.
-const UNCOUNTED: [&str; 18] = [
+const UNCOUNTED: [&str; 21] = [
     "attention-backward",
     "attention-backward-keys",
+    "attention-backward-matrix",
+    "attention-backward-matrix-keys",
     "attention-backward-values",
     "attention-bias",
     "attention-mask",
@@ -22,6 +24,7 @@ const UNCOUNTED: [&str; 18] = [
     "half-packing",
     "layer-norm-columns",
     "matmul",
+    "matmul-matrix",
     "matmul-split",
     "matrix-layout",
     "reduce",
@@ -30,7 +33,9 @@ const UNCOUNTED: [&str; 18] = [
 ];
 
 /// Shaders without a variant for some devices: those on matrix cores.
-const OPTIONAL: [&str; 12] = [
+const OPTIONAL: [&str; 15] = [
+    "attention-backward-matrix",
+    "attention-backward-matrix-keys",
     "attention-matrix",
     "attention-split",
     "expert-linear-matrix",
@@ -41,6 +46,7 @@ const OPTIONAL: [&str; 12] = [
     "layer-norm-linear-split",
     "linear-matrix",
     "linear-split",
+    "matmul-matrix",
     "matmul-split",
     "matrix-layout",
 ];
@@ -133,13 +139,13 @@ fn every_variant_keeps_to_the_floor() {
 
 /// Values that a module may declare with OpCapability (17): Shader (1), and 64-bit, 16-bit, 8-bit or float features
 /// only on matrix cores, which a device is queried for by name: Float16 (9), the Vulkan memory model (5345),
-/// cooperative matrices (6022), and in a subgroup (61) votes (62), arithmetic (63) and shuffles (65), of which builds
+/// cooperative matrices (6022), of bfloat16 (5116, 5118), and in a subgroup (61) votes (62), arithmetic (63) and shuffles (65), of which builds
 /// for software devices use the last.
 fn allowed(kernel: &Kernel, variant: &Variant) -> &'static [u32] {
     match variant.needs {
         [] if kernel.name.ends_with("-shuffle") => &[1, 61, 65],
         [] => &[1],
-        _ => &[1, 9, 61, 62, 63, 65, 5345, 6022],
+        _ => &[1, 9, 61, 62, 63, 65, 5116, 5118, 5345, 6022],
     }
 }
 

@@ -176,6 +176,25 @@ fn float32_products_are_split_where_there_are_matrix_cores_unless_they_are_to_be
 }
 
 #[test]
+fn products_in_16_bits_run_on_matrix_cores_of_their_type_alone() {
+    let mut able = Capabilities::floor();
+    (able.features, able.subgroup_size) = (Feature::ALL.to_vec(), 32);
+    let matrices = |sizes: [[usize; 2]; 2]| sizes.map(|axes| Weight(axes.to_vec()));
+    let found = |stored, op: Matmul, sizes, capabilities: &Capabilities| {
+        let found = dispatches_as(stored, op, &matrices(sizes), capabilities)?;
+        Ok::<_, crate::Error>(found.into_iter().map(|dispatch| dispatch.variant.name).collect::<Vec<_>>())
+    };
+    let wide = Matmul { transpose_a: true, wide: true, ..Matmul::default() };
+    for (stored, name) in [(DType::F16, "matmul-matrix-float16"), (DType::Bf16, "matmul-matrix-bfloat16")] {
+        assert_eq!(found(stored, Matmul::default(), [[9, 64], [64, 32]], &able).unwrap(), [name]);
+        assert_eq!(found(stored, wide.clone(), [[4096, 64], [4096, 32]], &able).unwrap(), [name, "reduce-quads"]);
+        assert!(found(stored, Matmul::default(), [[9, 64], [64, 32]], &Capabilities::floor()).is_err());
+        let error = found(stored, Matmul::default(), [[9, 60], [60, 32]], &able).unwrap_err().to_string();
+        assert!(error.contains("multiples of eight"), "{error}");
+    }
+}
+
+#[test]
 fn a_fixed_number_of_rows_is_in_the_push_block() {
     let found = on_floor(Linear::default(), &[Weight(vec![130, 8]), Weight(vec![16, 8])]);
     assert_eq!(found[0].grid[1], Extent::Fixed(2));

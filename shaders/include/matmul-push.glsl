@@ -1,0 +1,30 @@
+// Parameters of the builds of `matmul`.
+
+// How a tile is read. 0: neighbouring invocations along k; 1: the same, four elements at once (in 16 bits eight), which
+// start at multiples of as many; 2: neighbouring invocations along m or n (in 16 bits eight elements at once).
+layout(constant_id = 3) const uint A_LOAD = 0;
+layout(constant_id = 4) const uint B_LOAD = 0;
+
+layout(push_constant) uniform Push {
+    uint m;
+    uint n;
+    uint k;
+    uint batches;
+    // Batch i is batch i % inner of outer batch i / inner.
+    uint inner;
+    // Inner batches that share one matrix of b.
+    uint group;
+    // Strides between rows (columns, terms, batches), in elements.
+    uint a_row;
+    uint a_k;
+    uint a_outer;
+    uint a_inner;
+    uint b_column;
+    uint b_k;
+    uint b_outer;
+    uint b_inner;
+    uint y_row;
+    uint y_outer;
+    uint y_inner;
+    float scale;
+} push;

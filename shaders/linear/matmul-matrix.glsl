@@ -1,0 +1,182 @@
+#version 460
+// Computes: as matmul.glsl on matrix cores: a and b float16 or bfloat16, sums float32, y like a and b, rounded once, or float32.
+// Grid: x = ceil(N / TILE_N), y = ceil(M / TILE_M), z loops over batches; SUBGROUPS subgroups, each with a part of the tile.
+// Reduction order: along k in steps of 16, for any tile; within a step, the order of the device's matrix cores.
+// Assumes: neighbours along terms or rows start at multiples of eight, N and y at multiples of four; 16 x 16 x 16 matrices,
+// full subgroups of 256 / SUBGROUPS invocations.
+//# # Where there are no matrix cores of the type, plans run in float32.
+//# stored = ["float16", "bfloat16"]
+//# optional = true
+//# variants = [
+//#     { only = ["float16"], needs = ["coopmat_f16_f32_16x16x16", "float16"] },
+//#     { only = ["bfloat16"], needs = ["coopmat_bf16_f32_16x16x16", "float16"] },
+//# ]
+#include "stored.glsl"
+#if STORED == BFLOAT16
+#extension GL_EXT_bfloat16 : require
+#define ELEMENT bfloat16_t
+#endif
+#include "cooperative-matrix.glsl"
+#include "matmul-push.glsl"
+
+layout(local_size_x = 256) in;
+layout(constant_id = 0) const uint TILE_M = 64;
+layout(constant_id = 1) const uint TILE_N = 64;
+layout(constant_id = 2) const uint TILE_K = 32;
+layout(constant_id = 5) const uint SUBGROUPS = 8;
+// Whether TILE_K divides K: then no bounds checks are needed.
+layout(constant_id = 6) const bool WHOLE = false;
+// Whether y is float32.
+layout(constant_id = 7) const bool WIDE = false;
+#include "subgroup-tiles.glsl"
+
+// Eight elements each.
+layout(std430, binding = 0) readonly buffer A { uvec4 a[]; };
+layout(std430, binding = 1) readonly buffer B { uvec4 b[]; };
+layout(std430, binding = 2) writeonly buffer Y { uvec2 y[]; };
+layout(std430, binding = 2) writeonly buffer YWide { vec4 y_wide[]; };
+
+// Whether a line of a tile in shared memory is a term of all rows, or a row's terms; its eights, and with one more, so that
+// lines start at different banks.
+const bool A_ACROSS = A_LOAD == 2u;
+const bool B_ACROSS = B_LOAD == 2u;
+const uint A_LINE = (A_ACROSS ? TILE_M : TILE_K) / 8u;
+const uint B_LINE = (B_ACROSS ? TILE_N : TILE_K) / 8u;
+const uint A_STRIDE = A_LINE + 1u;
+const uint B_STRIDE = B_LINE + 1u;
+const uint B_TILE = (A_ACROSS ? TILE_K : TILE_M) * A_STRIDE;
+const uint OPERANDS = B_TILE + (B_ACROSS ? TILE_K : TILE_N) * B_STRIDE;
+// Results of the subgroups that share rows pass through shared memory together.
+const uint OUT_ROWS = HEIGHT;
+const uint OUT_QUADS = TILE_N / 4u;
+const uint OUT_STRIDE = OUT_QUADS + 1u;
+const uint STAGED = OUT_ROWS * OUT_STRIDE;
+// Eights that an invocation loads per step.
+const uint A_LOADS = TILE_M * TILE_K / 2048u;
+const uint B_LOADS = TILE_N * TILE_K / 2048u;
+
+// Both operands; in the end, results.
+shared uvec4 tile[OPERANDS > STAGED ? OPERANDS : STAGED];
+#include "subgroup-results.glsl"
+
+uint a_base, b_base, first_row, first_column;
+// The next step's.
+uvec4 a_next[A_LOADS];
+uvec4 b_next[B_LOADS];
+
+// `fetch` loads a step; rows past the last repeat it, and their results are not written; terms past the last are 0.
+#define TILE(NAME, LOADS, ACROSS, FIRST, ROWS, LINE_STEP, TERM_STEP, TILE_AT)                                          \
+    void fetch_##NAME(uint step) {                                                                                     \
+        [[unroll]] for (uint i = 0u; i < LOADS; i++) {                                                                 \
+            uint line = (me + 256u * i) / NAME##_EIGHTS;                                                               \
+            uint eighth = (me + 256u * i) % NAME##_EIGHTS * 8u;                                                        \
+            uint row = ACROSS ? min(FIRST + eighth, ROWS - 8u) : min(FIRST + line, ROWS - 1u);                         \
+            uint term = step * TILE_K + (ACROSS ? line : eighth);                                                      \
+            bool there = WHOLE || term < push.k;                                                                       \
+            uint at = NAME##_base + row * LINE_STEP + (there ? term : 0u) * TERM_STEP;                                 \
+            NAME##_next[i] = mix(uvec4(0u), NAME[at / 8u], bvec4(there));                                              \
+        }                                                                                                              \
+    }                                                                                                                  \
+    void store_##NAME() {                                                                                              \
+        [[unroll]] for (uint i = 0u; i < LOADS; i++) {                                                                 \
+            uint line = (me + 256u * i) / NAME##_EIGHTS;                                                               \
+            tile[TILE_AT + line * (NAME##_EIGHTS + 1u) + (me + 256u * i) % NAME##_EIGHTS] = NAME##_next[i];            \
+        }                                                                                                              \
+    }
+#define a_EIGHTS A_LINE
+#define b_EIGHTS B_LINE
+TILE(a, A_LOADS, A_ACROSS, first_row, push.m, push.a_row, push.a_k, 0u)
+TILE(b, B_LOADS, B_ACROSS, first_column, push.n, push.b_column, push.b_k, B_TILE)
+
+void multiply() {
+    [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+        [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+            sum[i][j] = SUM(0.0);
+        }
+    }
+    fetch_a(0u);
+    fetch_b(0u);
+    store_a();
+    store_b();
+    barrier();
+    uint steps = (push.k + TILE_K - 1u) / TILE_K;
+    for (uint step = 1u; step <= steps; step++) {
+        // The last step fetches and stores its own tiles again, without effect, as in linear-matrix.glsl.
+        uint next = min(step, steps - 1u);
+        [[unroll]] for (uint k = 0u; k < DEPTH; k++) {
+            LEFT left[ROWS];
+            [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+                uint row = own_row + 16u * i;
+                if (A_ACROSS) {
+                    uint at = 16u * k * A_STRIDE + row / 8u;
+                    coopMatLoad(left[i], tile, at, A_STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
+                } else {
+                    coopMatLoad(left[i], tile, row * A_STRIDE + 2u * k, A_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+                }
+            }
+            RIGHT right[COLUMNS];
+            [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+                uint column = own_column + 16u * j;
+                if (B_ACROSS) {
+                    uint at = B_TILE + 16u * k * B_STRIDE + column / 8u;
+                    coopMatLoad(right[j], tile, at, B_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+                } else {
+                    uint at = B_TILE + column * B_STRIDE + 2u * k;
+                    coopMatLoad(right[j], tile, at, B_STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
+                }
+            }
+            if (k == 0u) {
+                fetch_a(next);
+                fetch_b(next);
+            }
+            // All subgroups have loaded their last matrices: the next tiles are stored while those are multiplied.
+            if (k == DEPTH - 1u) {
+                barrier();
+                store_a();
+                store_b();
+            }
+            [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+                [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+                    sum[i][j] = coopMatMulAdd(left[i], right[j], sum[i][j]);
+                }
+            }
+        }
+        barrier();
+    }
+}
+
+void product(uint batch) {
+    uint outer = batch / push.inner;
+    uint inner = batch % push.inner;
+    a_base = outer * push.a_outer + inner * push.a_inner;
+    b_base = outer * push.b_outer + inner / push.group * push.b_inner;
+    uint y_base = outer * push.y_outer + inner * push.y_inner;
+    multiply();
+    [[unroll]] for (uint part = 0u; part < DOWN; part++) {
+        put(part);
+        for (uint i = me; i < OUT_ROWS * OUT_QUADS; i += 256u) {
+            uint row = first_row + part * OUT_ROWS + i / OUT_QUADS;
+            uint column = first_column + i % OUT_QUADS * 4u;
+            if (row < push.m && column < push.n) {
+                vec4 sums = push.scale * uintBitsToFloat(tile[i / OUT_QUADS * OUT_STRIDE + i % OUT_QUADS]);
+                uint at = (y_base + row * push.y_row + column) / 4u;
+                if (WIDE) {
+                    y_wide[at] = sums;
+                } else {
+                    y[at] = narrow(sums);
+                }
+            }
+        }
+    }
+}
+
+void main() {
+    begin();
+    first_row = gl_WorkGroupID.y * TILE_M;
+    first_column = gl_WorkGroupID.x * TILE_N;
+    for (uint batch = gl_WorkGroupID.z; batch < push.batches; batch += gl_NumWorkGroups.z) {
+        product(batch);
+        // The next product's tiles take the place of these results.
+        barrier();
+    }
+}
