@@ -4,10 +4,13 @@
 // Grid: x = ceil(queries heads / 256), with KEYS ceil(keys / 256).
 // Reduction order: columns of a head in order.
 // Assumes: offsets increase to the rows of q, and to at most those of k.
+//# stored = ["float32", "float16", "bfloat16"]
+//#
 //# [builds]
-//# attention-backward-key-rows = { define = "KEYS" }
+//# attention-backward-key-rows = { define = "KEYS", stored = ["float32"] }
 #include "attention-backward-places.glsl"
 #include "counts.glsl"
+#include "stored.glsl"
 
 layout(local_size_x = 256) in;
 #ifdef KEYS
@@ -16,8 +19,8 @@ layout(std430, binding = 2) readonly buffer KvOffsets { uint kv_offsets[]; };
 layout(std430, binding = 3) writeonly buffer KeyRows { uint key_rows[]; };
 #define ROWS key_rows
 #else
-layout(std430, binding = 1) readonly buffer G { float g[]; };
-layout(std430, binding = 2) readonly buffer Y { float y[]; };
+INPUT(1, g, QUAD)
+INPUT(2, y, QUAD)
 layout(std430, binding = 3) readonly buffer QOffsets { uint q_offsets[]; };
 layout(std430, binding = 4) readonly buffer KvOffsets { uint kv_offsets[]; };
 layout(std430, binding = 5) writeonly buffer QueryRows { uint query_rows[]; };
@@ -82,9 +85,17 @@ void main() {
     }
     uint at = gl_GlobalInvocationID.x * push.head_dim;
     float sum = 0.0;
+#if STORED == FLOAT32
     for (uint column = 0u; column < push.head_dim; column++) {
         sum = fma(g[at + column], y[at + column], sum);
     }
+#else
+    for (uint column = 0u; column < push.head_dim; column += 4u) {
+        vec4 one = wide(g_4[(at + column) / 4u]);
+        vec4 two = wide(y_4[(at + column) / 4u]);
+        sum = fma(one.w, two.w, fma(one.z, two.z, fma(one.y, two.y, fma(one.x, two.x, sum))));
+    }
+#endif
     query_rows[row * push.fields + PLACES + head] = floatBitsToUint(sum);
     if (head > 0u) {
         return;

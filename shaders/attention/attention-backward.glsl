@@ -6,6 +6,8 @@
 // Reduction order: columns of a head in order; heads that share a key, their texts, and in each text blocks of 64 from its
 // first row, all in order. A block of which a row sees nothing changes none of its bits.
 // Assumes: the places and d in scratch memory; with VECTOR, HEAD_DIM and all strides and columns are multiples of 4.
+//# stored = ["float32", "float16", "bfloat16"]
+//#
 //# [builds]
 //# attention-backward-keys = { define = "KEYS" }
 //# attention-backward-values = { define = "VALUES" }

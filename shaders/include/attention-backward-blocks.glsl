@@ -107,7 +107,7 @@ void multiply(inout vec4 sum[ROWS]) {
                 uint at = row * STRIDE + begin + column;                                                               \
                 if (VECTOR) {                                                                                          \
                     if (row < last && column < HEAD_DIM) {                                                             \
-                        NAME##_4[at / 4u] = quad;                                                                      \
+                        NAME##_4[at / 4u] = narrow(quad);                                                              \
                     }                                                                                                  \
                     continue;                                                                                          \
                 }                                                                                                      \
@@ -122,7 +122,13 @@ void multiply(inout vec4 sum[ROWS]) {
             return;                                                                                                    \
         }                                                                                                              \
         uint end = COLUMN + gl_NumWorkGroups.y * HEAD_DIM;                                                             \
-        for (uint i = gl_LocalInvocationIndex; i < (last - first) * STRIDE; i += 256u) {                               \
+        for (uint i = gl_LocalInvocationIndex; VECTOR && 4u * i < (last - first) * STRIDE; i += 256u) {                \
+            uint column = 4u * i % STRIDE;                                                                             \
+            if (column < COLUMN || column >= end) {                                                                    \
+                NAME##_4[first * STRIDE / 4u + i] = narrow(vec4(0.0));                                                 \
+            }                                                                                                          \
+        }                                                                                                              \
+        for (uint i = gl_LocalInvocationIndex; !VECTOR && i < (last - first) * STRIDE; i += 256u) {                    \
             uint column = i % STRIDE;                                                                                  \
             if (column < COLUMN || column >= end) {                                                                    \
                 NAME[first * STRIDE + i] = 0.0;                                                                        \

@@ -19,14 +19,14 @@ layout(std430, binding = 3) buffer QueryRows { uint query_rows[]; };
 layout(std430, binding = 4) readonly buffer Bias { float bias[]; };
 #ifdef VALUES
 layout(std430, binding = 5) readonly buffer KeyRows { uint key_rows[]; };
-OUTPUT(6, dv, vec4)
+OUTPUT(6, dv, QUAD)
 #else
 INPUT_HEADS(5, v)
 #ifdef KEYS
 layout(std430, binding = 6) readonly buffer KeyRows { uint key_rows[]; };
-OUTPUT(7, dk, vec4)
+OUTPUT(7, dk, QUAD)
 #else
-OUTPUT(6, dq, vec4)
+OUTPUT(6, dq, QUAD)
 #endif
 #endif
 

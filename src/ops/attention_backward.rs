@@ -75,18 +75,19 @@ impl AttentionBackward {
 impl Operation for AttentionBackward {
     fn signature(&self) -> Signature {
         const ALL: &[Operand] = &[
-            Operand::rows("g").counted(Dim::Tokens),
-            Operand::rows("y").like("g").counted(Dim::Tokens),
-            Operand::rows("q").counted(Dim::Tokens),
-            Operand::rows("k").counted(Dim::Tokens),
-            Operand::rows("v").counted(Dim::Tokens),
+            Operand::rows("g").narrow().counted(Dim::Tokens),
+            Operand::rows("y").narrow().like("g").counted(Dim::Tokens),
+            Operand::rows("q").narrow().counted(Dim::Tokens),
+            Operand::rows("k").narrow().counted(Dim::Tokens),
+            Operand::rows("v").narrow().counted(Dim::Tokens),
             Operand::offsets_of_all("q_offsets", "q").counted(Dim::Boundaries),
             Operand::offsets_of_all("kv_offsets", "k").counted(Dim::Boundaries),
             Operand::rows("bias").by_attribute(),
             KEY,
         ];
         const WITH_KEY: &[Operand] = &[ALL[0], ALL[1], ALL[2], ALL[3], ALL[4], ALL[5], ALL[6], ALL[8]];
-        const RESULTS: &[Operand] = &[Operand::rows("dq"), Operand::rows("dk"), Operand::rows("dv")];
+        const RESULTS: &[Operand] =
+            &[Operand::rows("dq").narrow(), Operand::rows("dk").narrow(), Operand::rows("dv").narrow()];
         let signature = Signature::of(match (self.of.bias, self.of.dropout > 0.0) {
             (true, true) => ALL,
             (true, false) => &ALL[..8],

@@ -17,7 +17,7 @@ from cases.attending import (
     score_error,
     texts,
 )
-from cases.bounds import TINY, U, bounded, summed
+from cases.bounds import IN_HALF, TINY, U, bounded, summed
 from cases.reference import Attributes, Operands, evaluate, reference
 from cases.table import OpCase, Values, shape_name
 
@@ -79,6 +79,23 @@ def attention_backward_bound(operands: Operands, attributes: Attributes, y: Any)
     return sum(bounds) if attributes.get("packed") else tuple(bounds)
 
 
+def half_weights(operands: Operands, attributes: Attributes) -> Any:
+    """What weights, and gradients of scores, lose as float16: half a unit each, and what is below its smallest step.
+
+    Those of a query are multiples of its largest weight, which is at most 1.
+    """
+    g, _, q, k, v, *bounds = operands
+    found = gradients(operands, attributes | {"packed": False}, magnitudes=True)
+    terms = max(int(np.diff(of).max(initial=0)) for of in bounds[:2]) * attributes["heads"] // attributes["kv_heads"]
+    scale, most = abs(attributes["scale"]), [np.abs(x[np.isfinite(x)]).max(initial=0) for x in (k, q, g)]
+    steps = (scale * most[0], scale * most[1], most[2])
+    losses = [2.0**-11 * each + 2.0**-25 * terms * step for each, step in zip(found, steps, strict=True)]
+    return sum(losses) if attributes.get("packed") else tuple(losses)
+
+
+IN_HALF["attention_backward"] = half_weights
+
+
 def with_result(v: Values, operands: Operands, attributes: Attributes) -> Operands:
     """Gradient and result of attention, before its operands."""
     y = evaluate("attention", operands, attributes)
@@ -135,6 +152,27 @@ def cases() -> list[OpCase]:
         case("no-keys", one, none),
         case("outliers", one, outliers),
         case("half", one, plain, "float16"),
+        *halves(),
+    ]
+
+
+def halves() -> list[OpCase]:
+    """Of heads that matrix cores take: texts of no rows, of several tiles, of parts of blocks; keys not finite."""
+    bounds = offsets(63, 0, 97, 5)
+    shape = {"heads": 2, "kv_heads": 1, "head_dim": 32, "scale": 0.2, "causal": True}
+
+    def apart(v: Values, make: Any = Values.plain) -> Operands:
+        return [v.plain(165, 64), make(v, 165, 32), make(v, 165, 32), bounds, bounds]
+
+    def packed(v: Values) -> Operands:
+        x = v.plain(165, 128)
+        return [x, x, x, bounds, bounds]
+
+    columns = {"causal": False, "q_column": 32, "k_column": 96, "v_column": 0, "packed": True}
+    return [
+        case("half-causal", shape, apart, "float16"),
+        case("half-packed", {**shape, **columns}, packed, "float16"),
+        case("half-not-finite", shape, lambda v: apart(v, wild), "float16"),
     ]
 
 

@@ -22,7 +22,7 @@ Bound = Callable[[Operands, Attributes, Any], Any]
 #: By operation; the families' files fill both.
 BOUNDS: dict[str, Bound] = {}
 #: What a float16 call may lose beside the rounding of its result.
-IN_HALF: dict[str, Callable[[Operands, Attributes], np.ndarray]] = {}
+IN_HALF: dict[str, Callable[[Operands, Attributes], Any]] = {}
 
 
 def bounded(function: Bound) -> Bound:
@@ -50,7 +50,8 @@ def bound(op: str, operands: Operands, attributes: Attributes, y: Any, half: boo
     with np.errstate(all="ignore"):
         allowed = BOUNDS[op](wide, attributes, y)
         if half and op in IN_HALF:
-            allowed = allowed + IN_HALF[op](wide, attributes)
+            more = IN_HALF[op](wide, attributes)
+            allowed = tuple(map(np.add, allowed, more)) if isinstance(allowed, tuple) else allowed + more
         if half and isinstance(y, tuple):
             return tuple(stored_in_half(*each) for each in zip(y, allowed, strict=True))
         return stored_in_half(y, allowed) if half else allowed

@@ -1,0 +1,203 @@
+#version 460
+// Computes: as attention-backward.glsl on matrix cores: operands and results float16 or bfloat16, sums float32; weights, and the
+// gradients of scores, are rounded to the operands' type. With KEYS dk and dv.
+// Grid: x = ceil(rows / 64) tiles of packed queries, or keys, which may include several texts; y = heads, or those of keys. A
+// subgroup has 16 rows.
+// Reduction order: heads that share a key in order; for each, blocks of 32 others from the text's first; within a block, the
+// order of the device's matrix cores. Others that a row does not see change none of its bits.
+// Assumes: the places and d in scratch memory, for KEYS log sums as well, to base 2; HEAD_DIM a multiple of 16; strides and
+// columns multiples of 8; subgroups of 32, with the matrix layout that matrix-layout.glsl tests.
+//# # 16 bits on matrix cores; where there are none, or for other masks, `attention-backward` runs.
+//# stored = ["float16", "bfloat16"]
+//# optional = true
+//# variants = [
+//#     { only = ["float16"], needs = ["matrix_rows_in_quads", "coopmat_f16_f32_16x16x16", "float16", "subgroup_shuffle", "subgroup_vote"] },
+//#     { only = ["bfloat16"], needs = ["matrix_rows_in_quads", "coopmat_bf16_f32_16x16x16", "float16", "subgroup_shuffle", "subgroup_vote"] },
+//# ]
+//#
+//# [builds]
+//# attention-backward-matrix-keys = { define = "KEYS" }
+#include "stored.glsl"
+#if STORED == BFLOAT16
+#extension GL_EXT_bfloat16 : require
+#define ELEMENT bfloat16_t
+const uint EXPONENT = 0x7f80u;
+#else
+const uint EXPONENT = 0x7c00u;
+#endif
+#include "cooperative-matrix.glsl"
+#extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_KHR_shader_subgroup_vote : require
+#include "matrix-quads.glsl"
+#include "attention-backward-places.glsl"
+
+layout(local_size_x = 128) in;
+layout(constant_id = 0) const uint HEAD_DIM = 64;
+layout(constant_id = 1) const bool CAUSAL = false;
+#include "attention-backward-matrix-interface.glsl"
+#include "attention-backward-matrix-blocks.glsl"
+
+#ifdef KEYS
+// Adds to dk and dv what the tile's keys from `row` to before `to` get from the queries of their text.
+void add_text(Place text, uint row, uint to) {
+    uint count = text.others_end - text.others_begin;
+    for (uint at = CAUSAL ? (row - text.begin) / OTHERS * OTHERS : 0u; at < count; at += OTHERS) {
+        uint others = min(OTHERS, count - at);
+        barrier();
+        load(text.others_begin + at, others);
+        barrier();
+        if (first + own_row >= to || first + own_row + 16u <= row) {
+            continue;
+        }
+        multiply();
+        LEFT weight[WIDE];
+        LEFT slope[WIDE];
+        [[unroll]] for (uint n = 0u; n < WIDE; n++) {
+            [[unroll]] for (uint e = 0u; e < 8u; e++) {
+                uint key = first + own_row + row_of(e / 4u);
+                uint other = 16u * n + column_of(e);
+                bool seen = key >= row && key < to && other < others && (!CAUSAL || at + other >= key - text.begin);
+                float own = exp2(fma(score[n][e], unit, -log_sums[other])) + fault_of(other);
+                weight[n][e] = ELEMENT(seen ? own : 0.0);
+                slope[n][e] = ELEMENT(seen ? own * (change[n][e] - ds[other]) : 0.0);
+            }
+        }
+        [[unroll]] for (uint n = 0u; n < WIDE; n++) {
+            [[unroll]] for (uint i = 0u; i < SLICES; i++) {
+                RIGHT value;
+                coopMatLoad(value, tile, 16u * n * STRIDE + 2u * i, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+                first_result[i] = coopMatMulAdd(slope[n], value, first_result[i]);
+                coopMatLoad(value, tile, SECOND + 16u * n * STRIDE + 2u * i, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+                second_result[i] = coopMatMulAdd(weight[n], value, second_result[i]);
+            }
+        }
+    }
+}
+#else
+// Of the lane's two rows: d, the largest score so far, and what the lane has of the sum of the weights.
+float d[2], largest[2], total[2];
+
+// The same for dq, times the sum of a query's weights, over the keys of the text.
+void add_text(Place text, uint row, uint to) {
+    uint count = text.others_end - text.others_begin;
+    uint end = CAUSAL ? min(count, to - text.begin) : count;
+    for (uint at = 0u; at < end; at += OTHERS) {
+        uint others = min(OTHERS, count - at);
+        barrier();
+        load(text.others_begin + at, others);
+        barrier();
+        uint own_end = min(first + own_row + 16u, to);
+        if (own_end <= max(row, first + own_row) || (CAUSAL && at >= own_end - text.begin)) {
+            continue;
+        }
+        multiply();
+        float most[2] = largest;
+        [[unroll]] for (uint n = 0u; n < WIDE; n++) {
+            [[unroll]] for (uint e = 0u; e < 8u; e++) {
+                uint query = first + own_row + row_of(e / 4u);
+                uint other = 16u * n + column_of(e);
+                bool seen = query >= row && query < to && other < others && (!CAUSAL || at + other <= query - text.begin);
+                score[n][e] = seen ? fma(score[n][e], unit, fault_of(other)) : NONE;
+                most[e / 4u] = max(most[e / 4u], score[n][e]);
+            }
+        }
+        float shift[2], shrink[2];
+        [[unroll]] for (uint h = 0u; h < 2u; h++) {
+            most[h] = max(most[h], subgroupShuffleXor(most[h], 1u));
+            most[h] = max(most[h], subgroupShuffleXor(most[h], 2u));
+            // A row without visible keys so far: its weights are still powers of minus infinity.
+            shift[h] = most[h] == NONE ? 0.0 : most[h];
+            shrink[h] = most[h] == largest[h] ? 1.0 : exp2(largest[h] - shift[h]);
+            largest[h] = most[h];
+            total[h] *= shrink[h];
+        }
+        if (subgroupAny(shrink[0] != 1.0 || shrink[1] != 1.0)) {
+            [[unroll]] for (uint i = 0u; i < SLICES; i++) {
+                [[unroll]] for (uint e = 0u; e < 8u; e++) {
+                    first_result[i][e] *= shrink[e / 4u];
+                }
+            }
+        }
+        LEFT slope[WIDE];
+        [[unroll]] for (uint n = 0u; n < WIDE; n++) {
+            [[unroll]] for (uint e = 0u; e < 8u; e++) {
+                float own = exp2(score[n][e] - shift[e / 4u]);
+                total[e / 4u] += own;
+                // A hidden key has no effect, whatever its number.
+                slope[n][e] = ELEMENT(own == 0.0 ? 0.0 : own * (change[n][e] - d[e / 4u]));
+            }
+        }
+        [[unroll]] for (uint n = 0u; n < WIDE; n++) {
+            [[unroll]] for (uint i = 0u; i < SLICES; i++) {
+                RIGHT key;
+                coopMatLoad(key, tile, 16u * n * STRIDE + 2u * i, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+                first_result[i] = coopMatMulAdd(slope[n], key, first_result[i]);
+            }
+        }
+    }
+}
+#endif
+
+void add_texts() {
+    uint row = first;
+    while (row < last) {
+        Place text = row_place(row);
+        uint to = min(text.end, last);
+        add_text(text, row, to);
+        row = to;
+    }
+}
+
+void main() {
+    first = gl_WorkGroupID.x * TILE;
+    last = min(first + TILE, row_place(first).rows);
+    own_row = 16u * gl_SubgroupID;
+    unit = push.scale * LOG2_E;
+    [[unroll]] for (uint i = 0u; i < SLICES; i++) {
+        first_result[i] = SUM(0.0);
+#ifdef KEYS
+        second_result[i] = SUM(0.0);
+#endif
+    }
+    if (gl_LocalInvocationIndex < 3u) {
+        faults[gl_LocalInvocationIndex] = 0u;
+    }
+#ifdef KEYS
+    set_head(gl_WorkGroupID.y * push.group);
+    load_own();
+    for (uint number = 0u; number < push.group; number++) {
+        set_head(gl_WorkGroupID.y * push.group + number);
+        add_texts();
+    }
+    [[unroll]] for (uint i = 0u; i < SLICES; i++) {
+        first_result[i] = first_result[i] * push.scale;
+    }
+    store_dk();
+    store_dv();
+#else
+    set_head(gl_WorkGroupID.y);
+    load_own();
+    [[unroll]] for (uint h = 0u; h < 2u; h++) {
+        d[h] = d_of(min(first + own_row + row_of(h), last - 1u));
+        largest[h] = NONE;
+        total[h] = 0.0;
+    }
+    add_texts();
+    [[unroll]] for (uint h = 0u; h < 2u; h++) {
+        total[h] += subgroupShuffleXor(total[h], 1u);
+        total[h] += subgroupShuffleXor(total[h], 2u);
+        uint row = first + own_row + row_of(h);
+        if (gl_SubgroupInvocationID % 4u == 0u && row < last) {
+            query_rows[row * query_fields() + PLACES + push.heads + head] = floatBitsToUint(largest[h] + log2(total[h]));
+        }
+        // The weights of a row without keys have a sum of zero.
+        total[h] = total[h] == 0.0 ? 0.0 : push.scale / total[h];
+    }
+    [[unroll]] for (uint i = 0u; i < SLICES; i++) {
+        [[unroll]] for (uint e = 0u; e < 8u; e++) {
+            first_result[i][e] *= total[e / 4u];
+        }
+    }
+    store_dq();
+#endif
+}

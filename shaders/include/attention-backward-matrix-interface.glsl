@@ -1,0 +1,85 @@
+// The interface of attention-backward-matrix. A row is one of the workgroup's tile: a query, or a key with KEYS; the rows that
+// it meets are others. The first operand is the one whose product with a row is a score: keys of a query, queries of a key; the
+// second is the one whose product is its gradient: values, and gradients of results.
+
+// Eight elements each.
+layout(std430, binding = 0) readonly buffer Q { uvec4 q[]; };
+layout(std430, binding = 1) readonly buffer K { uvec4 k[]; };
+layout(std430, binding = 2) readonly buffer G { uvec4 g[]; };
+layout(std430, binding = 4) readonly buffer V { uvec4 v[]; };
+// As in attention-backward-interface.glsl.
+#ifdef KEYS
+layout(std430, binding = 3) readonly buffer QueryRows { uint query_rows[]; };
+layout(std430, binding = 5) readonly buffer KeyRows { uint key_rows[]; };
+layout(std430, binding = 6) writeonly buffer DK { uvec2 dk[]; };
+layout(std430, binding = 7) writeonly buffer DV { uvec2 dv[]; };
+#else
+layout(std430, binding = 3) buffer QueryRows { uint query_rows[]; };
+layout(std430, binding = 5) writeonly buffer DQ { uvec2 dq[]; };
+#endif
+
+layout(push_constant) uniform Push {
+    uint heads;
+    // Query heads per key-value head.
+    uint group;
+    // In elements.
+    uint q_stride;
+    uint q_column;
+    uint k_stride;
+    uint k_column;
+    uint v_stride;
+    uint v_column;
+    float scale;
+} push;
+
+// Words per row of query_rows.
+uint query_fields() {
+    return PLACES + 2u * push.heads;
+}
+
+#define PLACE_OF(NAME, ROWS, FIELDS)                                                                                   \
+    Place NAME(uint row) {                                                                                             \
+        uint at = row * FIELDS;                                                                                        \
+        return Place(ROWS[at], ROWS[at + 1u], ROWS[at + 2u], ROWS[at + 3u], ROWS[at + 4u], ROWS[at + 5u]);             \
+    }
+#ifdef KEYS
+PLACE_OF(row_place, key_rows, PLACES)
+#else
+PLACE_OF(row_place, query_rows, query_fields())
+#endif
+
+// Of the head that the workgroup is at: its number, and its first columns.
+uint head, q_column, k_column, v_column;
+
+void set_head(uint number) {
+    head = number;
+    q_column = push.q_column + number * HEAD_DIM;
+    k_column = push.k_column + number / push.group * HEAD_DIM;
+    v_column = push.v_column + number / push.group * HEAD_DIM;
+}
+
+// Eight columns of the head of a row.
+uvec4 of_q(uint row, uint eighth) {
+    return q[(row * push.q_stride + q_column) / 8u + eighth];
+}
+
+uvec4 of_k(uint row, uint eighth) {
+    return k[(row * push.k_stride + k_column) / 8u + eighth];
+}
+
+uvec4 of_v(uint row, uint eighth) {
+    return v[(row * push.v_stride + v_column) / 8u + eighth];
+}
+
+uvec4 of_g(uint row, uint eighth) {
+    return g[(row * push.heads + head) * (HEAD_DIM / 8u) + eighth];
+}
+
+// d of a query, and the logarithm to base 2 of the sum of its weights.
+float d_of(uint query) {
+    return uintBitsToFloat(query_rows[query * query_fields() + PLACES + head]);
+}
+
+float log_sum_of(uint query) {
+    return uintBitsToFloat(query_rows[query * query_fields() + PLACES + push.heads + head]);
+}
