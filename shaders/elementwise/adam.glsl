@@ -1,16 +1,20 @@
 #version 460
-// Computes: m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
-//           parameter = parameter - rate ((m / c1) / (sqrt(v / c2) + eps) + decay parameter); all in place.
+// Computes: m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2; parameter = parameter
+//           - rate ((m / c1) / (sqrt(v / c2) + eps) + decay parameter); all in place, with SCALED of factor g.
 // Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows.
 // Reduction order: none.
-// Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4; rates = [rate, c1, c2].
+// Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4; rates = [rate, c1, c2]; a factor of NaN is to
+//          change nothing.
 #include "elements.glsl"
+#include "numbers.glsl"
 
 layout(std430, binding = 1) buffer Parameter { float parameter[]; };
 layout(std430, binding = 2) buffer M { float m[]; };
 layout(std430, binding = 3) buffer V { float v[]; };
 layout(std430, binding = 4) readonly buffer G { float g[]; };
 layout(std430, binding = 5) readonly buffer Rates { float rates[]; };
+layout(std430, binding = 6) readonly buffer Factor { float factor[]; };
+layout(constant_id = 0) const bool SCALED = false;
 
 layout(push_constant) uniform Push {
     ELEMENT_MEMBERS
@@ -21,8 +25,13 @@ layout(push_constant) uniform Push {
 } push;
 
 void one(uint place) {
-    precise float mean = push.beta1 * m[place] + (1.0 - push.beta1) * g[place];
-    precise float square = push.beta2 * v[place] + (1.0 - push.beta2) * (g[place] * g[place]);
+    float scale = factor[0];
+    if (SCALED && is_nan(scale)) {
+        return;
+    }
+    precise float by = SCALED ? scale * g[place] : g[place];
+    precise float mean = push.beta1 * m[place] + (1.0 - push.beta1) * by;
+    precise float square = push.beta2 * v[place] + (1.0 - push.beta2) * (by * by);
     precise float divisor = sqrt(square / rates[2]) + push.eps;
     precise float old = parameter[place];
     precise float change = rates[0] * (mean / rates[1] / divisor + push.decay * old);

@@ -1,12 +1,15 @@
 #version 460
-// Computes: y = x in another element type; float16 is packed two per word, the first in the lower half.
+// Computes: y = x in another element type; 16-bit types are packed two per word, the first in the lower half.
 // Grid: x = ceil(words / push.words_per_group); 256 invocations loop over the words of the result.
 // Reduction order: none.
 // Assumes: elements < 2^32; words_per_group is a multiple of 4.
+#define STORED BFLOAT16
+#include "stored.glsl"
 #include "half.glsl"
 
 layout(local_size_x = 256) in;
-// 0: float32 to float16, 1: float16 to float32, 2: int32 to float32, 3: int32 to float16, 4: a copy.
+// 0: float32 to float16, 1: float16 to float32, 2: int32 to float32, 3: int32 to float16, 4: a copy, 5: float32 to
+// bfloat16, 6: bfloat16 to float32.
 layout(constant_id = 0) const uint CONVERSION = 0;
 
 layout(std430, binding = 0) readonly buffer X { uint x[]; };
@@ -22,7 +25,17 @@ layout(push_constant) uniform Push {
 } push;
 
 float number(uint word) {
-    return CONVERSION >= 2u ? float(int(word)) : uintBitsToFloat(word);
+    return CONVERSION == 2u || CONVERSION == 3u ? float(int(word)) : uintBitsToFloat(word);
+}
+
+// Four numbers in 16 bits.
+uvec2 packed(vec4 quad) {
+    return CONVERSION == 5u ? narrow(quad) : pack_halves(quad);
+}
+
+// The same in float32.
+vec4 unpacked(uvec2 words) {
+    return CONVERSION == 6u ? wide(words) : vec4(unpackHalf2x16(words.x), unpackHalf2x16(words.y));
 }
 
 vec4 numbers(uvec4 words) {
@@ -32,14 +45,11 @@ vec4 numbers(uvec4 words) {
 // Words 4 quad .. 4 quad + 3 of the result.
 void four(uint quad) {
     switch (CONVERSION) {
-        case 1u: {
-            uvec2 words = x_2[quad];
-            y_4[quad] = floatBitsToUint(vec4(unpackHalf2x16(words.x), unpackHalf2x16(words.y)));
-            break;
-        }
+        case 1u:
+        case 6u: y_4[quad] = floatBitsToUint(unpacked(x_2[quad])); break;
         case 2u: y_4[quad] = floatBitsToUint(vec4(ivec4(x_4[quad]))); break;
         case 4u: y_4[quad] = x_4[quad]; break;
-        default: y_4[quad] = uvec4(pack_halves(numbers(x_4[2u * quad])), pack_halves(numbers(x_4[2u * quad + 1u])));
+        default: y_4[quad] = uvec4(packed(numbers(x_4[2u * quad])), packed(numbers(x_4[2u * quad + 1u])));
     }
 }
 
@@ -49,20 +59,21 @@ float element(uint i) {
 
 void one(uint word) {
     switch (CONVERSION) {
-        case 1u: {
-            vec2 pair = unpackHalf2x16(x[word / 2u]);
+        case 1u:
+        case 6u: {
+            vec2 pair = unpacked(uvec2(x[word / 2u], 0u)).xy;
             y[word] = floatBitsToUint((word & 1u) == 0u ? pair.x : pair.y);
             break;
         }
         case 2u: y[word] = floatBitsToUint(element(word)); break;
         case 4u: y[word] = x[word]; break;
-        default: y[word] = pack_halves(vec4(element(2u * word), element(2u * word + 1u), 0.0, 0.0)).x;
+        default: y[word] = packed(vec4(element(2u * word), element(2u * word + 1u), 0.0, 0.0)).x;
     }
 }
 
 void main() {
     // Complete words, in groups of four; fewer than four remain.
-    bool narrows = CONVERSION == 0u || CONVERSION == 3u;
+    bool narrows = CONVERSION == 0u || CONVERSION == 3u || CONVERSION == 5u;
     uint whole = (narrows ? push.elements / 2u : push.words) & ~3u;
     uint first = gl_WorkGroupID.x * push.words_per_group;
     uint last = min(first + push.words_per_group, push.words);

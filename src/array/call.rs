@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::calls::{Call, Hashed};
 use super::{Array, Engine};
-use crate::backend::Memory;
+use crate::backend::{Memory, Narrow};
 use crate::dtype::DType;
 use crate::graph::fuse::Fusion;
 use crate::graph::{Graph, Plan, ValueId};
@@ -49,7 +49,7 @@ fn prepare(engine: &Engine, fusion: &Fusion<'_>, op: &Op, operands: &[&Array]) -
             empty &= super::elements(shape)? == 0;
         }
         if !empty {
-            call.prepared = Some(engine.backend.prepare(Plan::with(graph, fusion), counts)?);
+            call.prepared = Some(engine.backend.prepare(Plan::with(graph, fusion), counts, Narrow::OnMatrixCores)?);
         }
         Ok(())
     };
@@ -82,7 +82,11 @@ fn graph(call: &mut Call, op: &Op, operands: &[&Array], halves: Halves) -> Resul
     // A result has the type of the first operand, except for ops that convert and results with a type of their own.
     let first = operands[0].dtype;
     let converts = op.operand(0).role == Role::Any;
-    let half = if converts { op.result_type(&[first]) } else { first } == DType::F16;
+    let made = if converts { op.result_type(&[first]) } else { first };
+    if made == DType::Bf16 {
+        return Err(Error::unsupported(op.name(), "arrays have no bfloat16, which programs have between their ops"));
+    }
+    let half = made == DType::F16;
     call.results.clear();
     for (mut id, result) in graph.apply_inferred(op.name(), op.clone(), &values, results)?.into_iter().zip(op.results())
     {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Array, Engine, elements};
-use crate::backend::{Memory, Prepared};
+use crate::backend::{Memory, Narrow, Prepared};
 use crate::dtype::DType;
 use crate::graph::fuse::Fusion;
 use crate::graph::{Graph, Plan, Source, Value, ValueId};
@@ -178,7 +178,7 @@ impl Program {
         graph.values.iter().try_for_each(|value| elements(&value.shape.sizes(counts)).map(drop))?;
         let declared = |ids: &[ValueId]| ids.iter().map(|id| Declared::of(graph.value(*id), counts)).collect();
         let (inputs, outputs, reads) = (declared(&graph.inputs), declared(&graph.outputs), reads(graph, counts));
-        let prepared = self.engine.backend.prepare(self.plan.at(counts)?, counts)?;
+        let prepared = self.engine.backend.prepare(self.plan.at(counts)?, counts, Narrow::Every)?;
         let made = Arc::new(Ready { prepared, inputs, outputs, reads });
         let mut all = lock();
         if all.len() >= MOST_PREPARED {

@@ -130,6 +130,15 @@ pub struct ProgramOptions {
     pub memory_limit: Option<u64>,
 }
 
+/// Which 16-bit builds may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Narrow {
+    /// All: a plan stores its computed values in 16 bits.
+    Every,
+    /// For `linear` and `attention` only those on matrix cores: a single call without matrix cores computes in float32.
+    OnMatrixCores,
+}
+
 /// An array's bytes on a backend; the last clone frees them.
 #[derive(Clone)]
 pub struct Memory(Arc<dyn Any + Send + Sync>);
@@ -200,11 +209,11 @@ pub trait ArrayEngine: Send + Sync {
     /// # Errors
     /// `OutOfMemory` or a device fault.
     fn upload(&self, bytes: &[u8]) -> Result<Memory>;
-    /// Prepares a plan without weights.
+    /// Prepares a plan without weights, with the 16-bit builds that `narrow` allows.
     ///
     /// # Errors
     /// `Unsupported`, also for 16-bit operands that must be widened first; `OutOfMemory`, or a device fault.
-    fn prepare(&self, plan: Plan, counts: Counts) -> Result<Prepared>;
+    fn prepare(&self, plan: Plan, counts: Counts, narrow: Narrow) -> Result<Prepared>;
     /// Runs a plan; `inputs` and `states` are in the order of its graph. A state is updated in place, or copied first
     /// if a clone of it exists. The outputs may still be in flight on return.
     ///

@@ -2,17 +2,23 @@
 //! [`vjp`](crate::ops::Operation::vjp) (Griewank and Walther 2008).
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
-use super::{Graph, Node, ValueId};
+use super::{Graph, Node, Source, Value, ValueId};
+use crate::dtype::DType;
 use crate::ops::definition::{Origin, Term};
 use crate::ops::reduce::Stage;
-use crate::ops::{Binary, BinaryKind, Op, Reduce, Shape, vjp};
+use crate::ops::{Binary, BinaryKind, Cast, Op, Reduce, Shape, vjp};
 use crate::{Error, Result};
+
+/// Values in other types.
+type Casts = HashMap<(ValueId, DType), ValueId>;
 
 impl Graph {
     /// Appends the nodes that compute the gradients with respect to `with_respect_to`, where `gradient` is the gradient
     /// of `of`. A value on which `of` does not depend has a gradient of zeros. Contributions to a gradient are summed
-    /// in the reverse order of the nodes.
+    /// in the reverse order of the nodes. Where values have 16 bits, products take them so if they have kernels for them;
+    /// all else, sums of gradients included, is float32.
     ///
     /// # Errors
     /// `Unsupported` naming a node on the path whose op has no derivative, or none in an operand that depends on
@@ -31,12 +37,36 @@ impl Graph {
     /// assert_eq!(graph.value(by_weight).shape, Shape::fixed(&[2, 3]));
     /// ```
     pub fn gradients(&mut self, of: ValueId, gradient: ValueId, with_respect_to: &[ValueId]) -> Result<Vec<ValueId>> {
+        self.gradients_from(of, gradient, with_respect_to, &[])
+    }
+
+    /// As [`Graph::gradients`], the same in every bit, with less memory: of the values before the last of `kept`, only
+    /// `kept` are in memory until the gradients are computed, and the others are computed again, from each of `kept` to
+    /// the next (Chen et al. 2016).
+    ///
+    /// # Errors
+    /// As [`Graph::gradients`], and `Unsupported` naming a node before the last of `kept` that updates a value.
+    pub fn gradients_from(
+        &mut self,
+        of: ValueId,
+        gradient: ValueId,
+        with_respect_to: &[ValueId],
+        kept: &[ValueId],
+    ) -> Result<Vec<ValueId>> {
         let (found, expected) = (&self.value(gradient).shape, &self.value(of).shape);
         if found != expected {
             let name = &self.value(of).name;
             let problem = format!("the gradient of {name} has shape {found}, expected {expected}");
             return Err(Error::InvalidArgument(problem));
         }
+        if let Some(id) = with_respect_to.iter().find(|id| self.values.iter().any(|value| self.is_part(value, **id))) {
+            let reason = "it is read in parts, of which each has a gradient of its own";
+            return Err(Error::unsupported(&self.value(*id).name, reason));
+        }
+        // The nodes after each of the values that are kept.
+        let mut ends: Vec<usize> = kept.iter().filter_map(|id| Some(self.producer(*id)?.0 + 1)).collect();
+        ends.sort_unstable();
+        let (mut copies, mut casts) = (HashMap::new(), HashMap::new());
         let mut active: HashSet<ValueId> = with_respect_to.iter().map(|id| self.seen(*id)).collect();
         let before = self.nodes.len();
         for node in &self.nodes {
@@ -46,15 +76,21 @@ impl Graph {
         }
         let mut sums = HashMap::from([(self.seen(of), gradient)]);
         for index in (0..before).rev() {
+            if let Some(place) = ends.iter().position(|end| *end == index + 1) {
+                let first = place.checked_sub(1).map_or(0, |place| ends[place]);
+                copies = self.computed_again(first..index + 1, kept)?;
+            }
             let node = self.whole(&self.nodes[index]);
             let Some(gradient) = node.results.iter().find_map(|id| sums.get(id).copied()) else { continue };
             if node.operands.iter().any(|id| active.contains(&self.seen(*id))) {
-                for (operand, own) in self.backward(&node, gradient, &active)? {
+                for (operand, own) in self.backward(&node, gradient, &active, (&mut copies, &mut casts))? {
                     let sum = match sums.get(&operand) {
                         None => own,
                         Some(sum) => {
                             let name = format!("{} gradient sum", self.value(operand).name);
-                            self.node(&name, Binary::from(BinaryKind::Add), &[*sum, own])?
+                            let add = Op::from(Binary::from(BinaryKind::Add));
+                            let terms = self.typed(&add, vec![*sum, own], &mut casts)?;
+                            self.node(&name, add, &terms)?
                         }
                     };
                     sums.insert(operand, sum);
@@ -90,19 +126,22 @@ impl Graph {
         node: &Node,
         gradient: ValueId,
         active: &HashSet<ValueId>,
+        (copies, casts): (&mut HashMap<ValueId, ValueId>, &mut Casts),
     ) -> Result<Vec<(ValueId, ValueId)>> {
         let vjp = node.op.vjp_of(&self.shapes(&node.operands), &self.same(&node.operands));
         let vjp = vjp.ok_or_else(|| vjp::none(&node.name, &node.op))?;
         let result = node.results[0];
         let shape = self.value(result).shape.clone();
-        let mut given = node.operands.clone();
-        given.extend([result, self.shaped(gradient, &shape)]);
+        let read = node.operands.iter().chain([&result]);
+        let mut given: Vec<ValueId> = read.map(|id| self.copy_of(*id, copies)).collect();
+        given.push(self.shaped(gradient, &shape));
         for (number, shape) in &vjp.filled {
             given.push(self.filled(*number, shape.clone()));
         }
         let mut results = Vec::with_capacity(vjp.steps.len());
         for step in &vjp.steps {
-            let operands: Vec<ValueId> = step.operands.iter().map(|term| self.term(term, &given, &results)).collect();
+            let operands = step.operands.iter().map(|term| self.term(term, &given, &results)).collect();
+            let operands = self.typed(&step.op, operands, casts)?;
             results.extend(self.apply(&format!("{} gradient", node.name), step.op.clone(), &operands)?);
         }
         let mut gradients = Vec::new();
@@ -120,6 +159,72 @@ impl Graph {
             }
         }
         Ok(gradients)
+    }
+
+    /// Operands of a step of a derivative in the types that its kernels take: those of products in 16 bits, if one of them is
+    /// and kernels read them so, and all others in float32.
+    fn typed(&mut self, op: &Op, mut operands: Vec<ValueId>, casts: &mut Casts) -> Result<Vec<ValueId>> {
+        let product = |place: usize| matches!(op, Op::Matmul(_)) && op.operand(place).narrow;
+        let types: Vec<DType> = operands.iter().map(|id| self.value(*id).dtype).collect();
+        let narrow = types.iter().enumerate().find(|(place, dtype)| product(*place) && dtype.is_narrow());
+        let narrow = narrow.map_or(DType::F32, |(_, dtype)| *dtype);
+        for (place, (id, found)) in operands.iter_mut().zip(&types).enumerate() {
+            let to = if product(place) { narrow } else { DType::F32 };
+            if found.is_float() && *found != to {
+                let cast = match casts.get(&(*id, to)) {
+                    Some(cast) => *cast,
+                    None => self.node(&format!("{} in {}", self.value(*id).name, to.name()), Cast { to }, &[*id])?,
+                };
+                casts.insert((*id, to), cast);
+                *id = cast;
+            }
+        }
+        Ok(operands)
+    }
+
+    /// Appends copies of nodes, but for those that compute the values to keep; returns what their results are copies of.
+    fn computed_again(&mut self, nodes: Range<usize>, kept: &[ValueId]) -> Result<HashMap<ValueId, ValueId>> {
+        let kept: HashSet<ValueId> = kept.iter().map(|id| self.seen(*id)).collect();
+        let mut copies = HashMap::new();
+        for index in nodes {
+            let Node { name, op, operands, results, .. } = self.nodes[index].clone();
+            if results.iter().all(|id| kept.contains(id)) {
+                continue;
+            }
+            if results.iter().any(|id| self.value(*id).source != Source::Node) {
+                return Err(Error::unsupported(&name, "it updates a value, so that it cannot be computed again"));
+            }
+            let operands: Vec<ValueId> = operands.iter().map(|id| self.copy_of(*id, &mut copies)).collect();
+            for (id, copy) in results.iter().zip(self.add(&format!("{name} again"), op, &operands)?) {
+                if !kept.contains(id) {
+                    copies.insert(*id, copy);
+                }
+                self.again.insert(copy, *id);
+            }
+        }
+        Ok(copies)
+    }
+
+    /// The copy of a value that is computed again, seen as it is; any other value itself.
+    fn copy_of(&mut self, id: ValueId, copies: &mut HashMap<ValueId, ValueId>) -> ValueId {
+        if let Some(copy) = copies.get(&id) {
+            return *copy;
+        }
+        let Source::View(of) = self.value(id).source else { return id };
+        let copy = match self.copy_of(of, copies) {
+            same if same == of => id,
+            copy => {
+                let (name, shape) = (self.value(id).name.clone(), self.value(id).shape.clone());
+                self.view(&name, copy, shape)
+            }
+        };
+        copies.insert(id, copy);
+        copy
+    }
+
+    /// Whether a value is a part of another.
+    fn is_part(&self, value: &Value, of: ValueId) -> bool {
+        matches!(value.source, Source::Slice(whole, _) if self.seen(whole) == self.seen(of))
     }
 
     /// For each value, the place of the first that is the same one in the same shape.
@@ -156,7 +261,6 @@ impl Graph {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dtype::DType;
     use crate::ops::{Activation, ActivationKind, Attention, Dim, ReduceKind, Softmax, SoftmaxBackward};
 
     #[test]

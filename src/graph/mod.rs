@@ -5,6 +5,7 @@ mod gradients;
 mod nodes;
 mod plan;
 pub mod shaders;
+mod slices;
 mod weights;
 
 pub use nodes::{Graph, Node, Source, Value, ValueId, Weight};

@@ -33,6 +33,8 @@ pub enum Source {
     Node,
     /// The elements of another value in another shape.
     View(ValueId),
+    /// Adjacent elements of a state or of a computed value, from this one on. If a node computes them, it writes them there.
+    Slice(ValueId, usize),
     /// Another value after a node has updated it in place.
     Update(ValueId),
 }
@@ -92,6 +94,8 @@ pub struct Graph {
     updates: Vec<ValueId>,
     /// The constants of the model, by name.
     weights: HashMap<String, Vec<ValueId>>,
+    /// Values that are computed again, and which these are.
+    pub(super) again: HashMap<ValueId, ValueId>,
 }
 
 impl Graph {
@@ -100,7 +104,7 @@ impl Graph {
         Self::default()
     }
 
-    fn push(&mut self, value: Value) -> ValueId {
+    pub(super) fn push(&mut self, value: Value) -> ValueId {
         self.values.push(value);
         ValueId(self.values.len() - 1)
     }
@@ -205,6 +209,8 @@ impl Graph {
         let updates: Vec<Option<usize>> = op.results().iter().map(|result| op.place_of(result.name, 0)).collect();
         for place in updates.iter().flatten() {
             operands[*place] = self.writable(operands[*place])?;
+            let others = operands.iter().enumerate().filter(|(other, _)| other != place).map(|(_, id)| *id);
+            self.check_apart(name, operands[*place], others)?;
         }
         let types: Vec<DType> = operands.iter().map(|id| self.value(*id).dtype).collect();
         let types = op.result_types(&types);
@@ -226,10 +232,14 @@ impl Graph {
         Ok(ids)
     }
 
-    /// The index of the node that updated a value in place, after which the value cannot be read.
+    /// The index of the node that updated a value, or a part of it, in place, after which the value cannot be read.
     pub(super) fn updated_by(&self, id: ValueId) -> Option<usize> {
+        let (whole, own) = self.extent(id);
         let updates = |result: &&ValueId| match self.value(**result).source {
-            Source::Update(of) => self.seen(of) == self.seen(id),
+            Source::Update(of) => {
+                let (other, part) = self.extent(of);
+                other == whole && part.start < own.end && own.start < part.end
+            }
             _ => false,
         };
         self.updates.iter().filter(updates).find_map(|result| self.producer(*result)).map(|(place, _)| place)
@@ -237,7 +247,7 @@ impl Graph {
 
     /// A value that a node may overwrite: the value itself, or a copy of one that the caller or the model owns.
     fn writable(&mut self, id: ValueId) -> Result<ValueId> {
-        match self.value(self.viewed(id)).source {
+        match self.value(self.owner(id)).source {
             Source::Input(_) | Source::Weight(_) | Source::Filled(_) => {
                 let (name, to) = (format!("copy of {}", self.value(id).name), self.value(id).dtype);
                 self.node(&name, Cast { to }, &[id])
@@ -262,11 +272,18 @@ impl Graph {
         self.push(Value { name: name.to_owned(), shape, dtype, source: Source::View(of) })
     }
 
-    /// The value that owns the memory of another: the source of a view, the operand that an update overwrote, or
-    /// itself.
+    /// The value of which another has all elements: the source of a view, the operand that an update overwrote, or itself.
     pub fn viewed(&self, id: ValueId) -> ValueId {
         match self.value(id).source {
             Source::View(of) | Source::Update(of) => self.viewed(of),
+            _ => id,
+        }
+    }
+
+    /// The value that owns the memory of another: as [`Graph::viewed`], and of a slice that of the whole.
+    pub fn owner(&self, id: ValueId) -> ValueId {
+        match self.value(id).source {
+            Source::View(of) | Source::Update(of) | Source::Slice(of, _) => self.owner(of),
             _ => id,
         }
     }
@@ -286,10 +303,19 @@ impl Graph {
         self.nodes.iter().enumerate().find_map(|(index, node)| Some((index, place(node)?)))
     }
 
-    /// The number of reads by nodes, of the value or of a view of it, plus one if it is an output.
+    /// The number of reads by nodes, of the value, of a view or of a part of it, plus one if it is an output or itself a
+    /// part of a value. A value that is computed again is read by the readers of both, but for those that are there twice:
+    /// what is fused does not depend on what is computed again.
     pub fn uses(&self, id: ValueId) -> usize {
-        let read = self.nodes.iter().flat_map(|n| &n.operands).filter(|v| self.viewed(**v) == id).count();
-        read + usize::from(self.outputs.iter().any(|v| self.viewed(*v) == id))
+        let first = |id: ValueId| {
+            let own = self.owner(id);
+            self.again.get(&own).copied().unwrap_or(own)
+        };
+        let own = first(id);
+        let once = |node: &&Node| !node.results.iter().any(|id| self.again.contains_key(id));
+        let read = self.nodes.iter().filter(once).flat_map(|n| &n.operands).filter(|v| first(**v) == own).count();
+        let is_part = self.owner(id) != self.viewed(id);
+        read + usize::from(is_part || self.outputs.iter().any(|v| first(*v) == own))
     }
 
     /// The last step that computes or reads each value or a view of it; `usize::MAX` for outputs, which outlive all
@@ -298,23 +324,23 @@ impl Graph {
         let mut last = vec![0; self.values.len()];
         for (step, node) in self.nodes.iter().enumerate() {
             for value in node.operands.iter().chain(&node.results) {
-                last[self.viewed(*value).0] = step;
+                last[self.owner(*value).0] = step;
             }
         }
         for output in &self.outputs {
-            last[self.viewed(*output).0] = usize::MAX;
+            last[self.owner(*output).0] = usize::MAX;
         }
         last
     }
 
     /// For each node, whether these values depend on it.
     pub(crate) fn needed_for<'a>(&self, values: impl Iterator<Item = &'a ValueId>) -> Vec<bool> {
-        let mut needed: HashSet<ValueId> = values.map(|id| self.viewed(*id)).collect();
+        let mut needed: HashSet<ValueId> = values.map(|id| self.owner(*id)).collect();
         let mut steps = vec![false; self.nodes.len()];
         for (step, node) in self.nodes.iter().enumerate().rev() {
-            if node.results.iter().any(|id| needed.contains(&self.viewed(*id))) {
+            if node.results.iter().any(|id| needed.contains(&self.owner(*id))) {
                 steps[step] = true;
-                needed.extend(node.operands.iter().map(|id| self.viewed(*id)));
+                needed.extend(node.operands.iter().map(|id| self.owner(*id)));
             }
         }
         steps

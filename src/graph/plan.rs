@@ -54,6 +54,8 @@ pub struct Plan {
     pub buffers: Vec<Buffer>,
     /// Location of each value, by value id.
     pub storage: Vec<Storage>,
+    /// The first byte of each value there, by value id: 0 but for slices.
+    pub offsets: Vec<usize>,
     /// The computation as unfused ops, with the shapes of their operands, from which flops of batches are
     /// counted; made by the first batch.
     plain: OnceLock<Vec<(Op, Vec<Shape>)>>,
@@ -70,9 +72,10 @@ impl Plan {
     pub fn with(mut graph: Graph, fusion: &Fusion<'_>) -> Self {
         graph.drop_unneeded();
         let outcomes = super::fuse::all(&mut graph, fusion);
-        let (buffers, storage) = place(&graph);
+        let (buffers, storage) = place(&graph, None);
+        let offsets = offsets(&graph);
         let (architecture, shaders) = (fusion.architecture.to_owned(), fusion.shaders.clone());
-        Plan { graph, architecture, shaders, outcomes, buffers, storage, plain: OnceLock::new() }
+        Plan { graph, architecture, shaders, outcomes, buffers, storage, offsets, plain: OnceLock::new() }
     }
 
     /// Floating-point operations of a batch: [`Graph::flops`] for a plan that runs many of them.
@@ -88,7 +91,7 @@ impl Plan {
         let mut plan = self.clone();
         let held = |value: &&mut Value| value.dtype.is_narrow() && !matches!(value.source, Source::Input(_));
         plan.graph.values.iter_mut().filter(held).for_each(|value| value.dtype = DType::F32);
-        (plan.buffers, plan.storage) = place(&plan.graph);
+        plan.place(None);
         plan
     }
 
@@ -123,11 +126,20 @@ impl Plan {
             let operands: Vec<ValueId> = seen.collect();
             let results = graph.apply(&node.name, node.op, &operands)?;
             for (before, result) in node.results.iter().zip(results) {
-                graph.values[before.0].source = Source::View(result);
+                let source = std::mem::replace(&mut graph.values[before.0].source, Source::View(result));
+                if let Source::Slice(..) = source {
+                    graph.values[result.0].source = source;
+                }
             }
         }
-        (plan.buffers, plan.storage) = place(graph);
+        plan.place(Some(counts));
         Ok(plan)
+    }
+
+    /// Assigns memory to every value again.
+    fn place(&mut self, counts: Option<Counts>) {
+        (self.buffers, self.storage) = place(&self.graph, counts);
+        self.offsets = offsets(&self.graph);
     }
 
     /// The buffers of the outputs, in order.
@@ -176,12 +188,23 @@ impl Plan {
     }
 }
 
-/// Assigns buffers to the computed values; returns the buffers and the location of each value.
-fn place(graph: &Graph) -> (Vec<Buffer>, Vec<Storage>) {
+/// The first byte of every value in its storage.
+fn offsets(graph: &Graph) -> Vec<usize> {
+    (0..graph.values.len()).map(|id| graph.offset(ValueId(id))).collect()
+}
+
+/// What a computed value needs: its size, and the steps between which it lives, both included.
+struct Need {
+    id: ValueId,
+    buffer: Buffer,
+    life: (usize, usize),
+}
+
+/// Assigns buffers to the computed values, of batches with exactly these counts or, for `None`, of any; returns the buffers
+/// and the location of each value. The largest values come first, each in the smallest buffer with room in its time (Pisarchyk
+/// and Lee 2020), so that no buffer is larger than its first value. A step's results lie in none of its operands.
+fn place(graph: &Graph, counts: Option<Counts>) -> (Vec<Buffer>, Vec<Storage>) {
     let last_use = graph.last_uses();
-    let by_length = graph.needs_one_length();
-    let mut buffers: Vec<Buffer> = Vec::new();
-    let mut free: Vec<usize> = Vec::new();
     let mut storage: Vec<Storage> = graph
         .values
         .iter()
@@ -191,46 +214,44 @@ fn place(graph: &Graph) -> (Vec<Buffer>, Vec<Storage>) {
             _ => Storage::Weight,
         })
         .collect();
-    for (step, node) in graph.nodes.iter().enumerate().filter(|_| !by_length) {
-        let made = node.results.iter().filter(|id| graph.viewed(**id) == **id);
-        for id in made.chain(&node.scratch) {
-            let shared = last_use[id.0] != usize::MAX;
-            storage[id.0] = Storage::Buffer(take_buffer(&mut buffers, &mut free, graph.value(*id), shared));
-        }
-        // A result must not overwrite an operand of its own step, so operands are freed only now.
-        let values = node.operands.iter().chain(&node.results).map(|v| graph.viewed(*v));
-        let mut ended: Vec<ValueId> = values.filter(|v| last_use[v.0] == step).collect();
-        ended.sort();
-        ended.dedup();
-        for value in node.scratch.iter().copied().chain(ended) {
-            if let Storage::Buffer(buffer) = storage[value.0] {
-                free.push(buffer);
+    let need = |id: &ValueId, life| {
+        let value = graph.value(*id);
+        let (rows, row_bytes) = match counts {
+            Some(counts) => (Dim::Fixed(1), value.bytes(counts)),
+            None => (value.shape.rows(), value.dtype.bytes(value.shape.row_elements())),
+        };
+        Need { id: *id, buffer: Buffer { rows, row_bytes }, life }
+    };
+    let mut needs = Vec::new();
+    for (step, node) in graph.nodes.iter().enumerate().filter(|_| !graph.needs_one_length()) {
+        let made = node.results.iter().filter(|id| graph.owner(**id) == **id);
+        needs.extend(made.map(|id| need(id, (step, last_use[id.0]))));
+        needs.extend(node.scratch.iter().map(|id| need(id, (step, step))));
+    }
+    needs.sort_by_key(|need| std::cmp::Reverse(need.buffer.row_bytes));
+    let mut buffers: Vec<(Buffer, Vec<(usize, usize)>)> = Vec::new();
+    for Need { id, buffer, life: (first, last) } in needs {
+        let fits = |(known, lives): &&mut (Buffer, Vec<(usize, usize)>)| {
+            known.rows == buffer.rows && lives.iter().all(|(start, end)| *end < first || last < *start)
+        };
+        // Outputs go to the caller and share none.
+        let place = match buffers.iter_mut().enumerate().rev().find(|(_, buffer)| last != usize::MAX && fits(buffer)) {
+            Some((place, (_, lives))) => {
+                lives.push((first, last));
+                place
             }
-        }
+            None => {
+                let start = if last == usize::MAX { 0 } else { first };
+                buffers.push((buffer, vec![(start, last)]));
+                buffers.len() - 1
+            }
+        };
+        storage[id.0] = Storage::Buffer(place);
     }
     for id in 0..graph.values.len() {
-        storage[id] = storage[graph.viewed(ValueId(id)).0];
+        storage[id] = storage[graph.owner(ValueId(id)).0];
     }
-    (buffers, storage)
-}
-
-/// Takes a free buffer with the same kind of rows, widened if necessary, or a new one.
-fn take_buffer(buffers: &mut Vec<Buffer>, free: &mut Vec<usize>, value: &Value, shared: bool) -> usize {
-    let (rows, row_bytes) = (value.shape.rows(), value.dtype.bytes(value.shape.row_elements()));
-    let fitting = free.iter().enumerate().filter(|(_, b)| buffers[**b].rows == rows);
-    // The closest width wastes the least memory.
-    let best = fitting.min_by_key(|(_, b)| buffers[**b].row_bytes.abs_diff(row_bytes)).map(|(i, _)| i);
-    match best.filter(|_| shared) {
-        Some(position) => {
-            let buffer = free.swap_remove(position);
-            buffers[buffer].row_bytes = buffers[buffer].row_bytes.max(row_bytes);
-            buffer
-        }
-        None => {
-            buffers.push(Buffer { rows, row_bytes });
-            buffers.len() - 1
-        }
-    }
+    (buffers.into_iter().map(|(buffer, _)| buffer).collect(), storage)
 }
 
 impl std::fmt::Display for Plan {

@@ -1,8 +1,11 @@
-//! Weights of a graph given in another way: by the caller in each run, or as states that nodes update.
+//! Weights of a graph given in another way: by the caller in each run, or as parts of a state that nodes update.
 
 use std::collections::HashSet;
 
 use super::{Graph, Source, ValueId};
+use crate::Result;
+use crate::dtype::DType;
+use crate::ops::{Cast, Counts, Shape};
 use crate::tensor::Part;
 
 impl Graph {
@@ -16,16 +19,42 @@ impl Graph {
         given
     }
 
-    /// Turns the weights that nodes read into states, before the present ones, in the order in which nodes read
-    /// them: parameters in training. Recipes of their tensors are dropped. Tables that are computed stay weights.
-    pub fn weights_as_states(&mut self) -> Vec<ValueId> {
+    /// Turns the weights that nodes read into parts of one new float32 state before the present ones, in the order in which
+    /// nodes read them, each at a multiple of `alignment` elements: parameters in training. Those in 16 bits are parts of a copy
+    /// of the whole state in 16 bits. Recipes of their tensors are dropped. Tables that are computed stay weights.
+    ///
+    /// # Errors
+    /// As [`Graph::apply`].
+    pub fn weights_as_slices(&mut self, name: &str, alignment: usize) -> Result<Vec<ValueId>> {
         let given = self.take_weights(|part| part.computed.is_none());
         let given: Vec<ValueId> = given.into_iter().map(|(id, _)| id).collect();
-        self.states.splice(0..0, given.iter().copied());
+        let mut first = Vec::with_capacity(given.len());
+        let mut size = 0;
+        for id in &given {
+            first.push(size);
+            size += self.value(*id).shape.elements(Counts::default()).next_multiple_of(alignment);
+        }
+        let all = self.state(name, Shape::fixed(&[size]), DType::F32);
+        self.states.rotate_right(1);
         for (place, id) in self.states.iter().enumerate() {
             self.values[id.0].source = Source::State(place);
         }
-        given
+        let mut copies: Vec<(DType, ValueId)> = vec![(DType::F32, all)];
+        for (id, first) in given.iter().zip(first) {
+            let to = self.value(*id).dtype;
+            let known = copies.iter().find(|(dtype, _)| *dtype == to).map(|(_, copy)| *copy);
+            let whole = match known {
+                Some(copy) => copy,
+                None => {
+                    let copy = self.node(&format!("{name} in {}", to.name()), Cast { to }, &[all])?;
+                    self.nodes.rotate_right(1);
+                    copies.push((to, copy));
+                    copy
+                }
+            };
+            self.values[id.0].source = Source::Slice(whole, first);
+        }
+        Ok(given)
     }
 
     /// The weights of such tensors that nodes read, each once, with their tensors, which are taken out.
@@ -48,13 +77,13 @@ impl Graph {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::{Linear, Shape};
+    use crate::ops::Linear;
 
     #[test]
-    fn weights_become_states_once_each_in_the_order_of_their_reads() {
+    fn weights_become_parts_of_a_state_once_each_in_the_order_of_their_reads() {
         let mut graph = Graph::new();
-        let x = graph.input("x", Shape::fixed(&[2, 3]), crate::dtype::DType::F32);
-        let cache = graph.state("cache", Shape::fixed(&[1]), crate::dtype::DType::F32);
+        let x = graph.input("x", Shape::fixed(&[2, 3]), DType::F32);
+        let cache = graph.state("cache", Shape::fixed(&[1]), DType::F32);
         let unread = graph.weight(vec!["unread".into()], Shape::fixed(&[3, 3]));
         let [b, a] = ["b", "a"].map(|name| graph.weight(vec![name.into()], Shape::fixed(&[3, 3])));
         let y = graph.node("y", Linear::default(), &[x, a]).unwrap();
@@ -62,9 +91,11 @@ mod tests {
         graph.node("again", Linear::default(), &[y, a]).unwrap();
         let table = graph.weight(vec![Part::computed("table", &[3, 3], [0.5; 9].into_iter())], Shape::fixed(&[3, 3]));
         graph.node("table", Linear::default(), &[y, table]).unwrap();
-        assert_eq!(graph.weights_as_states(), [a, b]);
-        assert_eq!((&graph.states[..], &graph.value(b).source), (&[a, b, cache][..], &Source::State(1)));
-        assert_eq!(graph.value(cache).source, Source::State(2));
+        assert_eq!(graph.weights_as_slices("all", 8).unwrap(), [a, b]);
+        let all = graph.states[0];
+        assert_eq!((graph.states[1], &graph.value(cache).source), (cache, &Source::State(1)));
+        assert_eq!((&graph.value(a).source, &graph.value(b).source), (&Source::Slice(all, 0), &Source::Slice(all, 16)));
+        assert_eq!((&graph.value(all).shape, &graph.value(all).source), (&Shape::fixed(&[32]), &Source::State(0)));
         assert!(matches!(graph.value(unread).source, Source::Weight(_)));
         assert_eq!(graph.weights_as_inputs().iter().map(|(id, _)| *id).collect::<Vec<_>>(), [table]);
         assert_eq!((graph.inputs.len(), &graph.value(table).source), (2, &Source::Input(1)));

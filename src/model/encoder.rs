@@ -77,6 +77,8 @@ pub struct Built {
     pub graph: Graph,
     /// In the order of [`Graph::inputs`].
     pub inputs: Vec<Input>,
+    /// The embeddings and the result of each layer; the last is the last hidden state, norm included.
+    pub states: Vec<ValueId>,
 }
 
 /// Builds the graph of an encoder and what follows it. Tables, matrices and all results before pooling are stored as `dtype`;
@@ -92,7 +94,7 @@ pub fn build(spec: &EncoderSpec, after: After<'_>, dtype: DType) -> Result<Built
     let states = builder.states()?;
     builder.adapters = None;
     builder.graph.outputs = builder.after(after, &states)?;
-    Ok(Built { graph: builder.graph, inputs: builder.inputs })
+    Ok(Built { graph: builder.graph, inputs: builder.inputs, states })
 }
 
 /// Builds the graph of a decoder, in float32 as the states that it reads.
@@ -100,31 +102,32 @@ pub fn build(spec: &EncoderSpec, after: After<'_>, dtype: DType) -> Result<Built
 /// # Errors
 /// As [`build`].
 pub fn build_decoder(decoder: &Decoder) -> Result<Built> {
-    build_stack(&decoder.stack)
+    build_stack(&decoder.stack, DType::F32)
 }
 
-/// Builds the graph of embeddings and layers in float32, whose only output is the last hidden state.
+/// Builds the graph of embeddings and layers, stored as `dtype` as in [`build`], whose only output is the last hidden state.
 ///
 /// # Errors
 /// As [`build`].
-pub fn build_stack(spec: &EncoderSpec) -> Result<Built> {
-    stack(spec, None)
+pub fn build_stack(spec: &EncoderSpec, dtype: DType) -> Result<Built> {
+    stack(spec, dtype, None)
 }
 
-/// As [`build_stack`], of the last tokens of a text whose keys and values, of up to `rows` tokens, are in states; a step
+/// As [`build_stack`] in float32, of the last tokens of a text whose keys and values, of up to `rows` tokens, are in states; a step
 /// adds those of its tokens.
 ///
 /// # Errors
 /// As [`build`].
 pub fn build_decoding_step(spec: &EncoderSpec, rows: usize) -> Result<Built> {
-    stack(spec, Some(rows))
+    stack(spec, DType::F32, Some(rows))
 }
 
-fn stack(spec: &EncoderSpec, cache: Option<usize>) -> Result<Built> {
-    let (graph, inputs, dtype) = (Graph::new(), Vec::new(), DType::F32);
+fn stack(spec: &EncoderSpec, dtype: DType, cache: Option<usize>) -> Result<Built> {
+    let (graph, inputs) = (Graph::new(), Vec::new());
     let mut builder = Builder { graph, inputs, spec, adapters: None, dtype, streams: 0, cache };
-    builder.graph.outputs = builder.states()?.split_off(spec.layers.len());
-    Ok(Built { graph: builder.graph, inputs: builder.inputs })
+    let states = builder.states()?;
+    builder.graph.outputs = states[spec.layers.len()..].to_vec();
+    Ok(Built { graph: builder.graph, inputs: builder.inputs, states })
 }
 
 /// Names and stored shapes of all tensors that a graph reads.

@@ -10,7 +10,8 @@ use crate::dtype::DType;
 /// `parameter = parameter - rate ((m / c1) / (sqrt(v / c2) + eps) + decay parameter)`
 ///
 /// Operands: `parameter`, `m`, `v`, `g`, of equal shape, and `rates [3]`: `rate`, `c1 = 1 - beta1^t` and
-/// `c2 = 1 - beta2^t` in step `t`, counted from 1. Results: `parameter`, `m` and `v`, updated in place.
+/// `c2 = 1 - beta2^t` in step `t`, counted from 1; then, optional, `factor []`, by which `g` is multiplied: if it is NaN,
+/// nothing changes. Results: `parameter`, `m` and `v`, updated in place.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Adam {
@@ -37,12 +38,14 @@ impl Operation for Adam {
         STATES[2],
         Operand::rows("g").like("parameter"),
         Operand::scalar("rates"),
+        Operand::scalar("factor").optional(),
     ])
     .gives(&STATES)
-    .flops(14);
+    .flops(15);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         of.expect("rates", &Shape::fixed(&[3]), "rate, 1 - beta1^t, 1 - beta2^t")?;
+        of.expect("factor", &Shape::fixed(&[]), "one number")?;
         Ok(vec![of["parameter"].clone(); 3])
     }
 }

@@ -268,7 +268,7 @@ impl Op {
 
     /// Whether its kernels take known axes alone. Programs replace counted ones by their sizes.
     pub fn is_sized(&self) -> bool {
-        matches!(self, Op::LayerNormWeightBackward(_) | Op::Matmul(_) | Op::Reduce(_))
+        matches!(self, Op::Cast(_) | Op::LayerNormWeightBackward(_) | Op::Matmul(_) | Op::Reduce(_))
     }
 
     /// As [`Operation::check_counts`].

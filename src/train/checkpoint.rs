@@ -14,7 +14,7 @@ use safetensors::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{TrainOptions, TransformerConfig};
+use super::{LossScale, TrainOptions, TransformerConfig};
 use crate::error::brief;
 use crate::{Error, Result};
 
@@ -49,6 +49,8 @@ pub struct Checkpoint {
     pub data: Option<String>,
     /// The tokens, if they are learned: the content of `tokenizer.json`.
     pub tokenizer: Option<String>,
+    /// The factor on the loss, in float16.
+    pub loss_scale: Option<LossScale>,
     /// Parameters, then their moments.
     pub tensors: Vec<Tensor>,
 }
@@ -65,6 +67,8 @@ struct Record {
     /// SHA-256 of the learned tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tokenizer: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    loss_scale: Option<LossScale>,
     sha256: BTreeMap<String, String>,
 }
 
@@ -103,6 +107,7 @@ impl Checkpoint {
             options: self.options.clone(),
             data: self.data.clone(),
             tokenizer: self.tokenizer.as_ref().map(|tokenizer| sha256(tokenizer.as_bytes())),
+            loss_scale: self.loss_scale,
             sha256: self.hashes(),
         };
         let path = file(folder, self.step, RECORD);
@@ -132,9 +137,9 @@ impl Checkpoint {
             let (shape, bytes) = (view.shape().to_vec(), view.data().to_vec());
             tensors.push(Tensor { name: name.to_owned(), shape, bytes });
         }
-        let Record { step, config, options, data, tokenizer, sha256, .. } = record;
+        let Record { step, config, options, data, tokenizer, loss_scale, sha256, .. } = record;
         let tokenizer = tokenizer.map(|known| tokenizer_of(path, &known)).transpose()?;
-        let read = Checkpoint { step, config, options, data, tokenizer, tensors };
+        let read = Checkpoint { step, config, options, data, tokenizer, loss_scale, tensors };
         let hashes = read.hashes();
         let known = sha256.iter().chain(&hashes).map(|(name, _)| name);
         match known.into_iter().find(|name| sha256.get(*name) != hashes.get(*name)) {

@@ -145,7 +145,7 @@ impl Trainer {
             Some(known) => known,
             None => {
                 let graph = Model::decoding(self.config())?.graph;
-                let caches = graph.states[self.parameters().len()..].iter().map(|id| {
+                let caches = graph.states[1..].iter().map(|id| {
                     let shape = graph.value(*id).shape.sizes(Default::default());
                     self.engine.upload(DType::F32, &shape, &vec![0; 4 * shape.iter().product::<usize>()])
                 });

@@ -1,17 +1,28 @@
-//! The graphs of training, over the same states: parameters, then their mean gradients and mean squared gradients.
+//! The graphs of training, over the same states: one array each of the parameters, of their gradients, of the mean
+//! gradients and of the mean squared gradients, in which all tensors have the same [places](Arena).
 
-use super::{Parameter, TrainOptions, TransformerConfig};
+use super::arena::{ALIGNMENT, Arena};
+use super::{Parameter, TrainOptions, TrainType, TransformerConfig};
 use crate::Result;
 use crate::dtype::DType;
-use crate::graph::{Graph, ValueId};
+use crate::graph::{Graph, Source, ValueId};
 use crate::model::encoder::{Built, Input, build_decoding_step, build_stack};
 use crate::ops::{
-    Activation, ActivationKind, Adam, Binary, BinaryKind, CrossEntropy, Dim, Linear, Reduce, ReduceKind, Shape,
+    Activation, ActivationKind, Adam, Binary, BinaryKind, Cast, Counts, CrossEntropy, Dim, Linear, Reduce, ReduceKind,
+    Shape,
 };
 use crate::tensor::Part;
 
 /// Added to the norm of the gradients before it divides, as torch's `clip_grad_norm_` does.
 const NORM_EPS: f32 = 1e-6;
+
+/// Most elements of the arrays that one op takes: 128 MiB, which every device binds.
+const MOST: usize = 1 << 25;
+
+/// The places of the states: parameters, gradients, mean gradients and mean squared gradients.
+pub(super) const STATES: [&str; 4] = ["parameters", "gradients", "m", "v"];
+/// That of the gradients.
+pub(super) const GRADIENTS: usize = 1;
 
 /// A model in construction.
 ///
@@ -23,15 +34,23 @@ pub(super) struct Model {
     pub(super) tables: Vec<Part>,
     /// Place of dropout's key among the inputs.
     pub(super) key: Option<usize>,
+    /// Parts of the first state.
     parameters: Vec<ValueId>,
+    /// The hidden states before each layer.
+    hidden: Vec<ValueId>,
     logits: ValueId,
 }
 
 impl Model {
-    /// The logits `[T, vocab_size]`, with dropout if `config` has it; the states are the parameters.
+    /// The logits `[T, vocab_size]`, with dropout if `config` has it; the only state has the parameters.
     pub(super) fn new(config: &TransformerConfig) -> Result<Self> {
+        Model::stored(config, DType::F32)
+    }
+
+    /// As [`Model::new`], with matrices, tables and computed values stored as `dtype`; the logits are float32.
+    pub(super) fn stored(config: &TransformerConfig, dtype: DType) -> Result<Self> {
         config.check()?;
-        Model::of(config, build_stack(&config.spec())?)
+        Model::of(config, build_stack(&config.spec(), dtype)?)
     }
 
     /// The logits of the last tokens of a text of which caches have the keys and values: states after the parameters. After
@@ -44,22 +63,36 @@ impl Model {
         let mut graph = built.graph;
         let hidden = graph.outputs[0];
         let matrix = Shape::fixed(&[config.vocab_size, config.d_model]);
-        let matrix = graph.weight(vec![config.output().into()], matrix);
-        let logits = graph.node("output", Linear::default(), &[hidden, matrix])?;
-        let parameters = graph.weights_as_states();
+        let matrix = graph.weight_as(graph.value(hidden).dtype, vec![config.output().into()], matrix);
+        let mut logits = graph.node("output", Linear::default(), &[hidden, matrix])?;
+        if graph.value(logits).dtype != DType::F32 {
+            logits = graph.node("logits", Cast::default(), &[logits])?;
+        }
+        let parameters = graph.weights_as_slices(STATES[0], ALIGNMENT)?;
         let tables = graph.weights_as_inputs().into_iter().flat_map(|(_, parts)| parts).collect();
         graph.outputs = vec![logits];
         let key = built.inputs.iter().position(|input| *input == Input::DropoutKey);
-        Ok(Model { graph, tables, key, parameters, logits })
+        let hidden = built.states[..config.num_layers].to_vec();
+        Ok(Model { graph, tables, key, parameters, hidden, logits })
     }
 
-    /// The parameters, in the order of the states.
-    pub(super) fn parameters(&self) -> Vec<Parameter> {
+    /// The parameters, and where they lie in the states.
+    pub(super) fn arena(&self) -> Arena {
         let parameter = |id: &ValueId| {
             let value = self.graph.value(*id);
-            Parameter { name: value.name.clone(), shape: value.shape.sizes(Default::default()) }
+            Parameter { name: value.name.clone(), shape: value.shape.sizes(Counts::default()) }
         };
-        self.parameters.iter().map(parameter).collect()
+        let parameters = self.parameters.iter().map(parameter).collect();
+        let size = self.graph.value(self.graph.states[0]).shape.elements(Counts::default());
+        Arena { parameters, first: self.parameters.iter().map(|id| self.first(*id)).collect(), size }
+    }
+
+    /// The first element of a parameter in the states.
+    fn first(&self, parameter: ValueId) -> usize {
+        match self.graph.value(parameter).source {
+            Source::Slice(_, first) => first,
+            _ => 0,
+        }
     }
 
     /// The cross entropy of each token `[T]`, and the mean of all. Adds the input `targets [T]`.
@@ -77,101 +110,116 @@ impl Model {
         Ok(self.graph)
     }
 
-    /// The mean loss, and the gradients of `share` times the sum of the losses. Adds the inputs `targets` and `share`.
-    fn backward(&mut self) -> Result<(ValueId, Vec<ValueId>)> {
+    /// The mean loss. Writes the gradients of `share` times the sum of the losses to their state. Adds the inputs
+    /// `targets` and `share`.
+    fn backward(&mut self, options: &TrainOptions) -> Result<ValueId> {
         let [losses, loss] = self.losses()?;
         let share = self.graph.input("share", scalar(), DType::F32);
         let ones = self.graph.filled(1.0, Shape::vector(Dim::Tokens));
         let shares = self.graph.node("shares", Binary::from(BinaryKind::Multiply), &[ones, share])?;
-        let gradients = self.graph.gradients(losses, shares, &self.parameters)?;
-        Ok((loss, gradients))
+        let kept = if options.gradient_checkpointing { &self.hidden[..] } else { &[] };
+        let gradients = self.graph.gradients_from(losses, shares, &self.parameters, kept)?;
+        let all = state_like(&mut self.graph, GRADIENTS);
+        for (parameter, gradient) in self.parameters.iter().zip(gradients) {
+            self.graph.write_to(gradient, all, self.first(*parameter))?;
+        }
+        Ok(loss)
     }
 
-    /// A whole step. Inputs: those of the model, then `targets`, `share`, `rates` and `max_norm`. Outputs: the mean
+    /// A whole step. Inputs: those of the model, then `targets`, `share` and those of [`update`]. Outputs: the mean
     /// loss and the norm of the gradients.
     pub(super) fn training(mut self, options: &TrainOptions) -> Result<Graph> {
-        let (loss, gradients) = self.backward()?;
-        let norm = self.update(&gradients, options)?;
+        let loss = self.backward(options)?;
+        let gradients = self.graph.states[GRADIENTS];
+        let norm = update(&mut self.graph, gradients, options)?;
         self.graph.outputs = vec![loss, norm];
         Ok(self.graph)
     }
 
     /// Gradients added to earlier ones. Inputs: those of the model, then `targets`, `share` and the earlier gradients.
     /// Outputs: the mean loss and the sums.
-    pub(super) fn accumulation(mut self) -> Result<Graph> {
-        let (loss, gradients) = self.backward()?;
-        self.graph.outputs = vec![loss];
-        for (parameter, gradient) in self.parameters.iter().zip(gradients) {
-            let name = format!("{} gradient", self.graph.value(*parameter).name);
-            let earlier = self.graph.input(&name, self.graph.value(*parameter).shape.clone(), DType::F32);
-            let sum = self.graph.node(&name, Binary::from(BinaryKind::Add), &[earlier, gradient])?;
-            self.graph.outputs.push(sum);
-        }
+    pub(super) fn accumulation(mut self, options: &TrainOptions) -> Result<Graph> {
+        let loss = self.backward(options)?;
+        let graph = &mut self.graph;
+        let own = graph.states[GRADIENTS];
+        let earlier = graph.input("earlier gradients", graph.value(own).shape.clone(), DType::F32);
+        let sums = graph.node("sums of gradients", Binary::from(BinaryKind::Add), &[earlier, own])?;
+        graph.outputs = vec![loss, sums];
         Ok(self.graph)
     }
+}
 
-    /// The update by given gradients. Inputs: the gradients, `rates` and `max_norm`. Output: their norm.
-    pub(super) fn application(config: &TransformerConfig, options: &TrainOptions) -> Result<Graph> {
-        let mut graph = Graph::new();
-        let known = Model::new(config)?.parameters();
-        let shape = |parameter: &Parameter| Shape::fixed(&parameter.shape);
-        let parameters = known.iter().map(|of| graph.state(&of.name, shape(of), DType::F32)).collect();
-        let gradient = |of: &Parameter| graph.input(&format!("{} gradient", of.name), shape(of), DType::F32);
-        let gradients: Vec<ValueId> = known.iter().map(gradient).collect();
-        // It has no logits; nothing reads this place.
-        let mut model = Model { graph, tables: Vec::new(), key: None, parameters, logits: gradients[0] };
-        let norm = model.update(&gradients, options)?;
-        model.graph.outputs = vec![norm];
-        Ok(model.graph)
-    }
+/// The update by gradients given to it. Inputs: the gradients, then those of [`update`]. Output: their norm.
+pub(super) fn application(size: usize, options: &TrainOptions) -> Result<Graph> {
+    let (mut graph, all) = (Graph::new(), Shape::fixed(&[size]));
+    graph.state(STATES[0], all.clone(), DType::F32);
+    state_like(&mut graph, GRADIENTS);
+    let gradients = graph.input("gradients", all, DType::F32);
+    let norm = update(&mut graph, gradients, options)?;
+    graph.outputs = vec![norm];
+    Ok(graph)
+}
 
-    /// Adam with the gradients scaled to a norm of at most `max_norm`; returns their norm. Adds the inputs `rates [3]`
-    /// and `max_norm`, infinite for none.
-    fn update(&mut self, gradients: &[ValueId], options: &TrainOptions) -> Result<ValueId> {
-        let graph = &mut self.graph;
-        let rates = graph.input("rates", Shape::fixed(&[3]), DType::F32);
-        let max_norm = graph.input("max_norm", scalar(), DType::F32);
-        let [beta1, beta2] = options.betas.map(|beta| beta as f32);
-        let adam = Adam { beta1, beta2, eps: options.eps as f32, decay: options.weight_decay as f32 };
-        let binary = |kind| Binary::from(kind);
-        let mut total = None;
-        for gradient in gradients {
-            let value = graph.value(*gradient);
-            let (name, elements) = (format!("{} squares", value.name), value.shape.elements(Default::default()));
-            let flat = graph.view(&name, *gradient, Shape::fixed(&[elements]));
-            let own = graph.node(&name, Reduce::rows(ReduceKind::Sum), &[flat, flat])?;
-            total = Some(match total {
-                None => own,
-                Some(sum) => graph.node("squares", binary(BinaryKind::Add), &[sum, own])?,
-            });
-        }
-        let total = total.expect("a model has parameters");
-        let norm = graph.node("gradient norm", Activation::from(ActivationKind::Sqrt), &[total])?;
-        // 1 / max(1, (norm + eps) / max_norm), where max(1, x) = 1 + relu(x - 1), which is exact where it is 1.
-        let [eps, one] = [NORM_EPS, 1.0].map(|number| graph.filled(number, scalar()));
-        let mut scale = graph.node("gradient scale", binary(BinaryKind::Add), &[norm, eps])?;
-        for (kind, by) in [(BinaryKind::Divide, max_norm), (BinaryKind::Subtract, one)] {
-            scale = graph.node("gradient scale", binary(kind), &[scale, by])?;
-        }
-        scale = graph.node("gradient scale", Activation::from(ActivationKind::Relu), &[scale])?;
-        scale = graph.node("gradient scale", binary(BinaryKind::Add), &[scale, one])?;
-        scale = graph.node("gradient scale", binary(BinaryKind::Divide), &[one, scale])?;
-        let moments = ["m", "v"].map(|moment| {
-            let state = |id: &ValueId| {
-                let (name, shape) = (format!("{moment}.{}", graph.value(*id).name), graph.value(*id).shape.clone());
-                graph.state(&name, shape, DType::F32)
-            };
-            self.parameters.iter().map(state).collect::<Vec<_>>()
+/// Adds the state at a place of [`STATES`], of the first one's shape.
+fn state_like(graph: &mut Graph, place: usize) -> ValueId {
+    let shape = graph.value(graph.states[0]).shape.clone();
+    graph.state(STATES[place], shape, DType::F32)
+}
+
+/// Adam with the gradients scaled to a norm of at most `max_norm`; if a gradient is not finite, nothing changes. Returns
+/// the norm. Adds the last two states, and the inputs `rates [3]` and `max_norm`, infinite for none, then for float16
+/// `unscale`, by which gradients are multiplied first.
+fn update(graph: &mut Graph, gradients: ValueId, options: &TrainOptions) -> Result<ValueId> {
+    let rates = graph.input("rates", Shape::fixed(&[3]), DType::F32);
+    let max_norm = graph.input("max_norm", scalar(), DType::F32);
+    let unscale = (options.dtype == TrainType::Float16).then(|| graph.input("unscale", scalar(), DType::F32));
+    let [m, v] = [2, 3].map(|place| state_like(graph, place));
+    let [beta1, beta2] = options.betas.map(|beta| beta as f32);
+    let adam = Adam { beta1, beta2, eps: options.eps as f32, decay: options.weight_decay as f32 };
+    let binary = |kind| Binary::from(kind);
+    let size = graph.value(gradients).shape.elements(Counts::default());
+    let part = |graph: &mut Graph, of: ValueId, first: usize| {
+        let name = graph.value(of).name.clone();
+        graph.slice(&name, of, first, Shape::fixed(&[MOST.min(size - first)]))
+    };
+    let mut total = None;
+    for first in (0..size).step_by(MOST) {
+        let own = part(graph, gradients, first)?;
+        let own = graph.node("squares", Reduce::rows(ReduceKind::Sum), &[own, own])?;
+        total = Some(match total {
+            None => own,
+            Some(sum) => graph.node("squares", binary(BinaryKind::Add), &[sum, own])?,
         });
-        for (place, (parameter, gradient)) in self.parameters.iter().zip(gradients).enumerate() {
-            let name = graph.value(*parameter).name.clone();
-            let clipped = format!("{name} gradient scaled");
-            let gradient = graph.node(&clipped, binary(BinaryKind::Multiply), &[*gradient, scale])?;
-            let operands = [*parameter, moments[0][place], moments[1][place], gradient, rates];
-            graph.apply(&format!("{name} adam"), adam.clone(), &operands)?;
-        }
-        Ok(norm)
     }
+    let total = total.expect("a model has parameters");
+    let mut norm = graph.node("gradient norm", Activation::from(ActivationKind::Sqrt), &[total])?;
+    if let Some(unscale) = unscale {
+        norm = graph.node("gradient norm", binary(BinaryKind::Multiply), &[norm, unscale])?;
+    }
+    // 1 / max(1, (norm + eps) / max_norm), where max(1, x) = 1 + relu(x - 1), which is exact where it is 1.
+    let [eps, one] = [NORM_EPS, 1.0].map(|number| graph.filled(number, scalar()));
+    let mut factor = graph.node("gradient factor", binary(BinaryKind::Add), &[norm, eps])?;
+    for (kind, by) in [(BinaryKind::Divide, max_norm), (BinaryKind::Subtract, one)] {
+        factor = graph.node("gradient factor", binary(kind), &[factor, by])?;
+    }
+    factor = graph.node("gradient factor", Activation::from(ActivationKind::Relu), &[factor])?;
+    factor = graph.node("gradient factor", binary(BinaryKind::Add), &[factor, one])?;
+    factor = graph.node("gradient factor", binary(BinaryKind::Divide), &[one, factor])?;
+    // Zero, or NaN for a norm that is not finite.
+    let finite = graph.node("gradients are finite", binary(BinaryKind::Subtract), &[norm, norm])?;
+    factor = graph.node("gradient factor", binary(BinaryKind::Add), &[factor, finite])?;
+    if let Some(unscale) = unscale {
+        factor = graph.node("gradient factor", binary(BinaryKind::Multiply), &[factor, unscale])?;
+    }
+    for first in (0..size).step_by(MOST) {
+        let mut operands = Vec::with_capacity(6);
+        for of in [graph.states[0], m, v, gradients] {
+            operands.push(part(graph, of, first)?);
+        }
+        operands.extend([rates, factor]);
+        graph.apply("adam", adam.clone(), &operands)?;
+    }
+    Ok(norm)
 }
 
 fn scalar() -> Shape {
@@ -181,6 +229,7 @@ fn scalar() -> Shape {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::graph::Plan;
     use crate::model::spec::PositionRows;
     use crate::ops::Op;
     use crate::train::PositionKind;
@@ -192,9 +241,9 @@ mod tests {
         for (kind, place) in [(PositionKind::Learned, 2), (PositionKind::Rotary, 1)] {
             let config = TransformerConfig { positions: kind, ..config.clone() };
             let mut expected = vec![words, positions, Input::Offsets];
-            assert_eq!(build_stack(&config.without_dropout().spec()).unwrap().inputs, expected);
+            assert_eq!(build_stack(&config.without_dropout().spec(), DType::F32).unwrap().inputs, expected);
             expected.insert(place, Input::DropoutKey);
-            assert_eq!(build_stack(&config.spec()).unwrap().inputs, expected);
+            assert_eq!(build_stack(&config.spec(), DType::F32).unwrap().inputs, expected);
             assert_eq!(Model::new(&config).unwrap().key, Some(place));
         }
     }
@@ -206,11 +255,11 @@ mod tests {
         {
             let config = TransformerConfig { positions: kind, num_layers: 2, ..TransformerConfig::tiny() };
             let model = Model::decoding(&config).unwrap();
-            let (states, parameters) = (&model.graph.states, model.parameters());
-            let caches = states[parameters.len()..].iter().map(|id| model.graph.value(*id).shape.clone());
+            let caches = model.graph.states[1..].iter().map(|id| model.graph.value(*id).shape.clone());
             let expected: Vec<Shape> = columns.into_iter().map(|columns| Shape::fixed(&[128, columns])).collect();
             assert_eq!(caches.collect::<Vec<_>>(), expected);
-            assert_eq!(parameters, Model::new(&config).unwrap().parameters());
+            let [own, trained] = [model, Model::new(&config).unwrap()].map(|model| model.arena());
+            assert_eq!((own.parameters, own.first), (trained.parameters, trained.first));
             let places = [Input::Words, Input::Positions(PositionRows::Counted), Input::Offsets, Input::KeyOffsets];
             assert_eq!(build_decoding_step(&config.spec(), 128).unwrap().inputs, places);
         }
@@ -231,15 +280,41 @@ mod tests {
         assert!(streams(&config.without_dropout()).is_empty());
     }
 
+    /// Bytes of the states and of all buffers of a step.
+    fn bytes(config: &TransformerConfig, batch: usize, gradient_checkpointing: bool) -> usize {
+        let options = TrainOptions { gradient_checkpointing, ..TrainOptions::default() };
+        let graph = Model::new(config).unwrap().training(&options).unwrap();
+        let counts = Counts::new(batch * config.max_seq_len, batch);
+        let states: usize = graph.states.iter().map(|id| graph.value(*id).bytes(counts)).sum();
+        states + Plan::new(graph).at(counts).unwrap().buffer_bytes(counts)
+    }
+
     #[test]
-    fn the_states_are_the_parameters_that_are_counted() {
+    fn checkpointing_takes_a_part_of_the_memory() {
+        // What PyTorch 2.11 holds at most in a step of 32 windows, in MiB (benchmarks/training.py), our share of it, and the
+        // most bytes of a step of 8 windows.
+        for (name, torch, share, most) in [
+            ("tiny", 389_u64, 0.6, 200_000_000),
+            ("small", 1950, 0.6, 1_000_000_000),
+            ("medium", 10_748, 0.4, 1_usize << 31),
+        ] {
+            let config = TransformerConfig::named(name).unwrap();
+            let [whole, less] = [false, true].map(|again| bytes(&config, 32, again));
+            assert!(less < whole && less as f64 <= share * (torch << 20) as f64, "{name}: {less} of {whole}");
+            let few = bytes(&config, 8, true);
+            assert!(few <= most, "{name}: {few}");
+        }
+    }
+
+    #[test]
+    fn the_state_has_the_parameters_that_are_counted() {
         for (tied_output, positions) in
             [(false, PositionKind::Learned), (true, PositionKind::Learned), (false, PositionKind::Rotary)]
         {
             let config = TransformerConfig { num_layers: 2, tied_output, positions, ..TransformerConfig::tiny() };
-            let parameters = Model::new(&config).unwrap().parameters();
-            let counted: usize = parameters.iter().map(|of| of.shape.iter().product::<usize>()).sum();
-            assert_eq!(counted, config.parameter_count().unwrap());
+            let Arena { parameters, size, .. } = Model::new(&config).unwrap().arena();
+            let counted: usize = parameters.iter().map(Parameter::elements).sum();
+            assert_eq!([counted, size], [config.parameter_count().unwrap(); 2]);
             let tables = 1 + usize::from(!tied_output) + usize::from(positions == PositionKind::Learned);
             assert_eq!(parameters.len(), tables + 2 * 12 + 2);
             assert_eq!((parameters[0].name.as_str(), &parameters[0].shape[..]), ("embedding.weight", &[256, 256][..]));

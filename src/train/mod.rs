@@ -9,12 +9,14 @@
 use crate::error::brief;
 use crate::{Error, Result};
 
+mod arena;
 mod checkpoint;
 mod config;
 mod data;
 mod generate;
 mod graph;
 mod initial;
+mod loss_scale;
 mod options;
 mod run;
 mod schedule;
@@ -26,7 +28,8 @@ pub use checkpoint::{Checkpoint, Tensor, keep_newest, sha256};
 pub use config::{PositionKind, TransformerConfig};
 pub use data::{Batch, Dataset, Windows};
 pub use generate::Sampling;
-pub use options::TrainOptions;
+pub use loss_scale::LossScale;
+pub use options::{TrainOptions, TrainType};
 pub use run::{Files, Record, Run};
 pub use schedule::Schedule;
 pub use trainer::{Step, Trainer};
@@ -44,4 +47,11 @@ pub struct Parameter {
     pub name: String,
     /// Axes.
     pub shape: Vec<usize>,
+}
+
+impl Parameter {
+    /// The number of its elements.
+    fn elements(&self) -> usize {
+        self.shape.iter().product()
+    }
 }

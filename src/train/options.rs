@@ -3,7 +3,33 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Schedule, TokenKind};
+use crate::dtype::DType;
 use crate::{Error, Result};
+
+/// How matrices, tables and computed values are stored in a step. Parameters, moments, gradients, norms, sums and the loss
+/// are float32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TrainType {
+    /// 32 bits.
+    #[default]
+    Float32,
+    /// 16 bits, with the range of float32.
+    Bfloat16,
+    /// 16 bits, up to 65504: the loss is scaled so that small gradients are not zero.
+    Float16,
+}
+
+impl TrainType {
+    /// The element type.
+    pub fn stored(self) -> DType {
+        match self {
+            TrainType::Float32 => DType::F32,
+            TrainType::Bfloat16 => DType::Bf16,
+            TrainType::Float16 => DType::F16,
+        }
+    }
+}
 
 /// Settings of a run: its length, optimiser, batches, evaluation and checkpoints.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,6 +51,11 @@ pub struct TrainOptions {
     pub eps: f64,
     /// Decoupled weight decay of all parameters; default 0.
     pub weight_decay: f64,
+    /// How values are stored in a step; default float32. Evaluation and generation are float32.
+    pub dtype: TrainType,
+    /// Whether only the hidden states between layers are in memory until the gradients are computed, and all else is
+    /// computed twice; default false. The numbers are the same in every bit.
+    pub gradient_checkpointing: bool,
     /// Largest norm of all gradients together, to which larger ones are scaled; default none.
     pub max_norm: Option<f64>,
     /// Factor on the learning rate by step; default constant.
@@ -56,6 +87,8 @@ impl Default for TrainOptions {
             betas: [0.9, 0.999],
             eps: 1e-8,
             weight_decay: 0.0,
+            dtype: TrainType::Float32,
+            gradient_checkpointing: false,
             max_norm: None,
             schedule: Schedule::Constant,
             tokenizer: TokenKind::Bytes,

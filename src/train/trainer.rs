@@ -3,12 +3,16 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::graph::Model;
+use super::arena::{Arena, KINDS};
+use super::graph::{GRADIENTS, Model};
 use super::initial::initial;
 use super::schedule::power;
-use super::update::{Update, dropout_key};
-use super::{Batch, Checkpoint, Parameter, Tensor, TokenKind, TrainOptions, TransformerConfig, Vocabulary};
+use super::update::{Outcome, Update, dropout_key};
+use super::{
+    Batch, Checkpoint, LossScale, Parameter, Tensor, TokenKind, TrainOptions, TrainType, TransformerConfig, Vocabulary,
+};
 use crate::array::{Array, Engine, Program};
+use crate::backend::BackendKind;
 use crate::dtype::DType;
 use crate::ops::Counts;
 use crate::tensor::Part;
@@ -21,7 +25,8 @@ pub struct Step {
     pub step: u64,
     /// Mean cross entropy of its tokens in nats, before the update.
     pub loss: f32,
-    /// Norm of all gradients together, before they are scaled to `max_norm`.
+    /// Norm of all gradients together, before they are scaled to `max_norm`. In float16 it may not be finite: the step then
+    /// changed nothing, and the next ones scale the loss by less.
     pub norm: f32,
     /// Learning rate.
     pub rate: f64,
@@ -47,8 +52,10 @@ pub struct Trainer {
     config: TransformerConfig,
     options: TrainOptions,
     vocabulary: Vocabulary,
-    parameters: Vec<Parameter>,
+    arena: Arena,
     step: u64,
+    /// In float16.
+    loss_scale: Option<LossScale>,
     pub(super) update: Update,
     /// Place of dropout's key among the inputs of a step.
     key: Option<usize>,
@@ -82,20 +89,20 @@ impl Trainer {
         options: TrainOptions,
         vocabulary: &Vocabulary,
     ) -> Result<Self> {
-        let parameters = Model::new(&config)?.parameters();
+        let Arena { parameters, .. } = Model::new(&config)?.arena();
         let mut tensors = Vec::with_capacity(3 * parameters.len());
         for (place, parameter) in parameters.iter().enumerate() {
             let bytes = bytemuck::cast_slice(&initial(&config, parameter, place, options.seed)).to_vec();
             tensors.push(Tensor { name: parameter.name.clone(), shape: parameter.shape.clone(), bytes });
         }
-        for moment in ["m", "v"] {
+        for moment in &KINDS[1..] {
             tensors.extend(parameters.iter().map(|parameter| {
-                let bytes = vec![0; 4 * parameter.shape.iter().product::<usize>()];
-                Tensor { name: format!("{moment}.{}", parameter.name), shape: parameter.shape.clone(), bytes }
+                let bytes = vec![0; DType::F32.bytes(parameter.elements())];
+                Tensor { name: format!("{moment}{}", parameter.name), shape: parameter.shape.clone(), bytes }
             }));
         }
         let tokenizer = vocabulary.json().map(str::to_owned);
-        let checkpoint = Checkpoint { step: 0, config, options, data: None, tokenizer, tensors };
+        let checkpoint = Checkpoint { step: 0, config, options, data: None, tokenizer, loss_scale: None, tensors };
         Trainer::resume(engine, checkpoint)
     }
 
@@ -104,8 +111,12 @@ impl Trainer {
     /// # Errors
     /// `InvalidArgument` for tensors that are not those of its configuration, else as [`Trainer::new`].
     pub fn resume(engine: &Arc<Engine>, checkpoint: Checkpoint) -> Result<Self> {
-        let Checkpoint { step, config, options, tokenizer, tensors, .. } = checkpoint;
+        let Checkpoint { step, config, options, tokenizer, loss_scale, tensors, .. } = checkpoint;
         options.check()?;
+        if options.dtype != TrainType::Float32 && engine.kind() == BackendKind::Cpu {
+            return Err(Error::unsupported("dtype", "the CPU trains in float32 alone"));
+        }
+        let loss_scale = (options.dtype == TrainType::Float16).then(|| loss_scale.unwrap_or_default());
         let vocabulary = match (options.tokenizer, tokenizer) {
             (TokenKind::Bytes, _) => Vocabulary::default(),
             (TokenKind::Bpe, Some(tokenizer)) => Vocabulary::read(tokenizer)?,
@@ -117,14 +128,18 @@ impl Trainer {
         };
         options.schedule.check_length(options.steps)?;
         let trained = Model::new(&config)?;
-        let (parameters, key) = (trained.parameters(), trained.key);
+        let (arena, key) = (trained.arena(), trained.key);
         let table = |part: &Part| {
             let shape = part.shape.as_deref().unwrap_or_default();
             engine.upload(DType::F32, shape, part.computed.as_deref().unwrap_or_default())
         };
         let tables = trained.tables.iter().map(table).collect::<Result<_>>()?;
         let model = || Model::new(&config.without_dropout());
-        let states = uploaded(engine, &parameters, tensors)?;
+        let mut states = arena.arrays(tensors)?;
+        // Nothing writes between the tensors.
+        states.insert(GRADIENTS, vec![0; states[0].len()]);
+        let states = states.iter().map(|bytes| engine.upload(DType::F32, &[arena.size], bytes));
+        let states = states.collect::<Result<Vec<_>>>()?;
         let (rows, length) = (options.batch_size, config.max_seq_len);
         let Some(tokens) = rows.checked_mul(length).filter(|tokens| *tokens <= i32::MAX as usize) else {
             return Err(Error::InvalidArgument(format!("batch_size is {rows}, too large for windows of {length}")));
@@ -138,8 +153,9 @@ impl Trainer {
             config,
             options,
             vocabulary,
-            parameters,
+            arena,
             step,
+            loss_scale,
             update,
             key,
             tables,
@@ -168,33 +184,44 @@ impl Trainer {
         let number = self.step + 1;
         let rate =
             self.options.learning_rate * self.options.schedule.factor(self.step, self.options.steps.unwrap_or(0));
+        let scale = self.loss_scale.unwrap_or(LossScale { factor: 1.0, steady: 0, skipped: 0 });
         // Of the decays as the device has them, so that the weights of all gradients sum to 1.
-        let [c1, c2] = self.options.betas.map(|beta| (1.0 - power(f64::from(beta as f32), number)) as f32);
+        let updates = number - scale.skipped;
+        let [c1, c2] = self.options.betas.map(|beta| (1.0 - power(f64::from(beta as f32), updates)) as f32);
         let rates = self.floats(&[3], &[rate as f32, c1, c2])?;
         let max_norm = self.floats(&[], &[self.options.max_norm.map_or(f32::INFINITY, |norm| norm as f32)])?;
-        let share = self.floats(&[], &[(1.0 / batch.inputs.len() as f64) as f32])?;
+        let share = self.floats(&[], &[(f64::from(scale.factor) / batch.inputs.len() as f64) as f32])?;
+        let unscale = self.loss_scale.map(|_| self.floats(&[], &[1.0 / scale.factor])).transpose()?;
         let mut parts = batch.parts(batch_size).map(|part| self.inputs(&part)).collect::<Result<Vec<_>>>()?;
         if let Some(place) = self.key {
             for (part, number) in parts.iter_mut().zip(self.step * accumulate as u64..) {
                 part.insert(place, self.indices(&dropout_key(self.options.seed, number))?);
             }
         }
-        let run = self
-            .update
-            .run(&parts, [&share, &rates, &max_norm])
-            .and_then(|(losses, norm)| Ok((losses.iter().map(float).collect::<Result<Vec<_>>>()?, float(&norm)?)));
+        let rest: Vec<&Array> = [&rates, &max_norm].into_iter().chain(&unscale).collect();
+        let run = self.update.run(&parts, &share, &rest).and_then(|outcome| {
+            let losses = outcome.losses.iter().map(float).collect::<Result<Vec<_>>>()?;
+            Ok((losses, float(&outcome.norm)?, outcome))
+        });
         if let Err(error) = &run
             && error.is_device_fault()
         {
             let failure = format!("step {number} was not finished: {error}; resume from the last checkpoint");
             self.failed = Some((Error::Unusable, failure));
         }
-        let (losses, norm) = run?;
+        let (losses, norm, outcome) = run?;
         self.step = number;
         let loss = (losses.iter().copied().map(f64::from).sum::<f64>() / losses.len() as f64) as f32;
         let step = Step { step: number, loss, norm, rate };
+        if let Some(scale) = &mut self.loss_scale
+            && loss.is_finite()
+            && (norm.is_finite() || scale.can_fall())
+        {
+            scale.after(norm.is_finite());
+            return Ok(step);
+        }
         if !(step.loss.is_finite() && step.norm.is_finite()) {
-            return Err(self.not_finite(step)?);
+            return Err(self.not_finite(step, &outcome)?);
         }
         Ok(step)
     }
@@ -223,23 +250,20 @@ impl Trainer {
     pub fn checkpoint(&self) -> Result<Checkpoint> {
         self.check_usable()?;
         let (step, config, options) = (self.step, self.config.clone(), self.options.clone());
-        let names = self.state_names().zip(self.update.program().states());
-        let tensor = |(name, array): (String, Array)| {
-            let (shape, bytes) = (array.shape().to_vec(), array.read()?);
-            if !is_finite(&bytes) {
-                return Err(Error::NotFinite(format!("step {step}: {name} is not finite{ADVICE}")));
+        let mut states = self.update.program().states();
+        states.remove(GRADIENTS);
+        let mut tensors = Vec::with_capacity(KINDS.len() * self.arena.parameters.len());
+        for (kind, array) in KINDS.into_iter().zip(states) {
+            for (parameter, bytes) in self.arena.parts(&array.read()?) {
+                let name = format!("{kind}{}", parameter.name);
+                if !is_finite(bytes) {
+                    return Err(Error::NotFinite(format!("step {step}: {name} is not finite{ADVICE}")));
+                }
+                tensors.push(Tensor { name, shape: parameter.shape.clone(), bytes: bytes.to_vec() });
             }
-            Ok(Tensor { name, shape, bytes })
-        };
-        let tokenizer = self.vocabulary.json().map(str::to_owned);
-        Ok(Checkpoint {
-            step,
-            config,
-            options,
-            data: None,
-            tokenizer,
-            tensors: names.map(tensor).collect::<Result<_>>()?,
-        })
+        }
+        let (tokenizer, loss_scale) = (self.vocabulary.json().map(str::to_owned), self.loss_scale);
+        Ok(Checkpoint { step, config, options, data: None, tokenizer, loss_scale, tensors })
     }
 
     /// The SHA-256 of every parameter and moment by name.
@@ -267,16 +291,12 @@ impl Trainer {
 
     /// Names and shapes of the parameters.
     pub fn parameters(&self) -> &[Parameter] {
-        &self.parameters
+        &self.arena.parameters
     }
 
     /// Steps done.
     pub fn steps_done(&self) -> u64 {
         self.step
-    }
-
-    fn state_names(&self) -> impl Iterator<Item = String> {
-        ["", "m.", "v."].into_iter().flat_map(|kind| self.parameters.iter().map(move |of| format!("{kind}{}", of.name)))
     }
 
     fn check_usable(&self) -> Result<()> {
@@ -293,17 +313,12 @@ impl Trainer {
     }
 
     /// The error of a step whose loss or norm is not finite.
-    fn not_finite(&mut self, step: Step) -> Result<Error> {
+    fn not_finite(&mut self, step: Step, outcome: &Outcome) -> Result<Error> {
         let Step { step, loss, norm, .. } = step;
-        let mut first = String::new();
-        // The mean gradient is the first that a gradient changes; the parameter was changed by it.
-        let count = self.parameters.len();
-        for (array, parameter) in self.update.program().states()[count..2 * count].iter().zip(&self.parameters) {
-            if !is_finite(&array.read()?) {
-                first = format!("; the first gradient that is not finite is that of {}", parameter.name);
-                break;
-            }
-        }
+        let gradients = self.update.gradients(outcome)?.read()?;
+        let first = self.arena.parts(&gradients).find(|(_, bytes)| !is_finite(bytes)).map(|(of, _)| &of.name);
+        let first = first.map(|name| format!("; the first gradient that is not finite is that of {name}"));
+        let first = first.unwrap_or_default();
         let failure = format!("step {step}: the loss is {loss} and the norm of the gradients {norm}{first}{ADVICE}");
         self.failed = Some((Error::NotFinite, failure.clone()));
         Ok(Error::NotFinite(failure))
@@ -336,26 +351,6 @@ impl Trainer {
         let mut inputs = self.read(batch.rows, &batch.inputs)?;
         inputs.push(self.indices(&batch.targets)?);
         Ok(inputs)
-    }
-}
-
-/// The tensors of a checkpoint on a device, in the order of the states.
-fn uploaded(engine: &Arc<Engine>, parameters: &[Parameter], tensors: Vec<Tensor>) -> Result<Vec<Array>> {
-    let mut known: HashMap<String, Tensor> = tensors.into_iter().map(|tensor| (tensor.name.clone(), tensor)).collect();
-    let mut arrays = Vec::with_capacity(3 * parameters.len());
-    for kind in ["", "m.", "v."] {
-        for parameter in parameters {
-            let name = format!("{kind}{}", parameter.name);
-            let Some(tensor) = known.remove(&name).filter(|tensor| tensor.shape == parameter.shape) else {
-                let shape = &parameter.shape;
-                return Err(Error::InvalidArgument(format!("the checkpoint has no {name} of shape {shape:?}")));
-            };
-            arrays.push(engine.upload(DType::F32, &tensor.shape, &tensor.bytes)?);
-        }
-    }
-    match known.into_keys().min() {
-        Some(name) => Err(Error::InvalidArgument(format!("the checkpoint has {name}, which its model has not"))),
-        None => Ok(arrays),
     }
 }
 

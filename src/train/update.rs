@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::graph::Model;
+use super::graph::{GRADIENTS, Model, application};
 use super::{TrainOptions, TransformerConfig};
 use crate::Result;
 use crate::array::{Array, Engine, Program};
@@ -21,18 +21,28 @@ pub(super) struct Update {
 struct Accumulation {
     gradients: Program,
     /// The sums before the first batch.
-    zeros: Vec<Array>,
+    zeros: Array,
+}
+
+/// The results of a step.
+pub(super) struct Outcome {
+    /// The loss of each batch.
+    pub(super) losses: Vec<Array>,
+    /// The norm of the gradients.
+    pub(super) norm: Array,
+    /// The gradients, if no state has them.
+    sums: Option<Array>,
 }
 
 impl Update {
-    /// Prepares the programs for steps of `options` on parameters and moments, the states.
+    /// Prepares the programs for steps of `options` on the states.
     pub(super) fn new(
         engine: &Arc<Engine>,
         config: &TransformerConfig,
         options: &TrainOptions,
         states: &[&Array],
     ) -> Result<Self> {
-        let model = Model::new(config)?;
+        let model = Model::stored(config, options.dtype.stored())?;
         let most = Counts::new(options.batch_size * config.max_seq_len, options.batch_size);
         if options.accumulate == 1 {
             return Ok(Update {
@@ -40,13 +50,10 @@ impl Update {
                 accumulation: None,
             });
         }
-        let all = Program::new(engine, Model::application(config, options)?, Counts::default(), states)?;
-        let zeros = model.parameters().into_iter().map(|of| {
-            let bytes = vec![0; 4 * of.shape.iter().product::<usize>()];
-            engine.upload(DType::F32, &of.shape, &bytes)
-        });
-        let zeros = zeros.collect::<Result<_>>()?;
-        let gradients = all.beside(model.accumulation()?, most)?;
+        let size = model.arena().size;
+        let all = Program::new(engine, application(size, options)?, Counts::default(), states)?;
+        let zeros = engine.upload(DType::F32, &[size], &vec![0; DType::F32.bytes(size)])?;
+        let gradients = all.beside(model.accumulation(options)?, most)?;
         Ok(Update { all, accumulation: Some(Accumulation { gradients, zeros }) })
     }
 
@@ -55,27 +62,30 @@ impl Update {
         &self.all
     }
 
-    /// A step on the inputs of the model and the targets of each batch; returns their losses and the gradients' norm.
-    pub(super) fn run(
-        &self,
-        batches: &[Vec<Array>],
-        [share, rates, max_norm]: [&Array; 3],
-    ) -> Result<(Vec<Array>, Array)> {
+    /// A step on the inputs of the model and the targets of each batch; `rest` are the inputs of the update.
+    pub(super) fn run(&self, batches: &[Vec<Array>], share: &Array, rest: &[&Array]) -> Result<Outcome> {
+        let rest = rest.iter().copied();
         let Some(Accumulation { gradients, zeros }) = &self.accumulation else {
-            let inputs: Vec<&Array> = batches.iter().flatten().chain([share, rates, max_norm]).collect();
+            let inputs: Vec<&Array> = batches.iter().flatten().chain([share]).chain(rest).collect();
             let mut losses = self.all.run(&inputs)?;
             let norm = losses.remove(1);
-            return Ok((losses, norm));
+            return Ok(Outcome { losses, norm, sums: None });
         };
         let (mut sums, mut losses) = (zeros.clone(), Vec::new());
         for batch in batches {
-            let inputs: Vec<&Array> = batch.iter().chain([share]).chain(&sums).collect();
+            let inputs: Vec<&Array> = batch.iter().chain([share, &sums]).collect();
             let mut outputs = gradients.run(&inputs)?;
             losses.push(outputs.remove(0));
-            sums = outputs;
+            sums = outputs.remove(0);
         }
-        let inputs: Vec<&Array> = sums.iter().chain([rates, max_norm]).collect();
-        Ok((losses, self.all.run(&inputs)?.remove(0)))
+        let inputs: Vec<&Array> = [&sums].into_iter().chain(rest).collect();
+        let norm = self.all.run(&inputs)?.remove(0);
+        Ok(Outcome { losses, norm, sums: Some(sums) })
+    }
+
+    /// The gradients of the last step, in which each parameter has its place.
+    pub(super) fn gradients(&self, outcome: &Outcome) -> Result<Array> {
+        outcome.sums.clone().map_or_else(|| self.all.state(GRADIENTS), Ok)
     }
 }
 

@@ -11,8 +11,11 @@ from cases.table import OpCase, Values, shape_name
 
 @reference
 def adam(operands: Operands, attributes: Attributes) -> tuple[np.ndarray, ...]:
-    """The decays are those of float32."""
-    parameter, m, v, g, (rate, c1, c2) = operands
+    """The decays are those of float32. A factor of NaN changes nothing."""
+    parameter, m, v, g, (rate, c1, c2), *factor = operands
+    if np.isnan(factor).any():
+        return parameter, m, v
+    g = g * np.prod(factor)
     named = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "decay": 0.0} | attributes
     beta1, beta2, eps, decay = (np.float64(np.float32(named[name])) for name in ("beta1", "beta2", "eps", "decay"))
     m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g * g
@@ -48,10 +51,14 @@ def dequantize_rows(operands: Operands, attributes: Attributes) -> np.ndarray:
 
 @bounded
 def adam_bound(operands: Operands, attributes: Attributes, y: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
-    """Two products and a sum each for the means. The change has two divisions, a root of a mean that is off itself, and
-    three more roundings. Vulkan allows a division 2.5 units in the last place, a root a division and an inverse root.
+    """Two products and a sum each for the means; factors are powers of two, so exact. The change has two divisions, a
+    root of a mean that is off itself, and three more roundings. Vulkan allows a division 2.5 units in the last place, a
+    root a division and an inverse root.
     """
-    parameter, m, v, g, (rate, c1, c2) = operands
+    parameter, m, v, g, (rate, c1, c2), *factor = operands
+    if np.isnan(factor).any():
+        return tuple(np.zeros_like(state) for state in y)
+    g = g * np.prod(factor)
     named = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "decay": 0.0} | attributes
     means = 4 * U * (named["beta1"] * np.abs(m) + (1 - named["beta1"]) * np.abs(g)) + TINY
     squares = 5 * U * y[2] + TINY
@@ -108,6 +115,8 @@ def cases() -> list[OpCase]:
             {"beta1": 0.5, "beta2": 0.75, "eps": 1e-3},
         ),
         OpCase("adam", "first", lambda v: [v.plain(65), *np.zeros((2, 65), np.float32), v.plain(65), rates(1)]),
+        OpCase("adam", "factor", lambda v: [*moments(v, 65), v.plain(65), rates(3), np.float32(0.5)]),
+        OpCase("adam", "nothing", lambda v: [*moments(v, 65), v.not_finite(65), rates(3), np.float32(np.nan)]),
         OpCase("adam", "half", lambda v: [*moments(v, 3, 8), v.plain(3, 8), rates(2)], dtype="float16"),
     ]
     for rows, places, width in ((0, 3, 4), (1, 1, 1), (5, 33, 31), (33, 65, 64), (3, 3, 1025), (2, 4, 0)):

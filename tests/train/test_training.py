@@ -18,6 +18,7 @@ from grilly.errors import (
     InvalidArgumentError,
     InvalidTypeError,
     NotFiniteError,
+    UnsupportedError,
 )
 from grilly.train import Trainer, TransformerConfig
 from train.reference import Adam, Masks, Reference, parameters
@@ -177,6 +178,72 @@ def test_every_bit_repeats(device, dropout, tmp_path):
     assert json.loads(done.stdout) == hashes
     other = trained(tmp_path / "seed", device, dropout, seed=6)
     assert other.hashes() != Trainer.load(tmp_path / "first", device=device).hashes() == hashes
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_checkpointing_changes_no_bit(device, dropout):
+    def found(**options) -> tuple:
+        config = replace(CONFIG, num_layers=3, dropout=dropout)
+        trainer = Trainer(config, device=device, batch_size=3, max_norm=1.0, **options)
+        return [trainer.step(windows(number)) for number in range(4)], trainer.hashes()
+
+    assert found(gradient_checkpointing=True) == found()
+
+
+@pytest.mark.parametrize("dtype, units", [("bfloat16", 2.0**-9), ("float16", 2.0**-12)])
+def test_16_bits_are_near_and_repeat(vulkan, dtype, units, tmp_path):
+    config = replace(BYTES, num_layers=2)
+
+    def run(folder, **options) -> Trainer:
+        options = {"batch_size": 4, "learning_rate": 0.01, "checkpoint_steps": 3, "dtype": dtype, **options}
+        return Trainer(config, TEXT, tmp_path / folder, device=vulkan, steps=5, betas=(0.0, 0.999), **options)
+
+    first = run("first")
+    before = parameters(first.tensors())
+    tokens = windows(0, rows=4, length=8)
+    reference = Reference(before, tokens, config.num_heads)
+    once = Trainer(config, device=vulkan, batch_size=4, betas=(0.0, 0.999), dtype=dtype)
+    step, expected = once.step(tokens), reference.gradients()
+    # Each of about ten roundings in a row is at most one unit.
+    assert abs(step.loss - reference.loss) <= 10 * units * reference.loss
+    for name, gradient in expected.items():
+        error = np.linalg.norm(once.tensors()[f"m.{name}"] - gradient)
+        assert error <= 20 * units * np.linalg.norm(gradient) + units * step.norm, name
+    losses = [step.loss for step in first.run()]
+    assert [step.loss for step in run("again").run()] == losses
+    for step in run("stopped").run():
+        if step.step == 4:
+            break
+    resumed = Trainer.resume(TEXT, tmp_path / "stopped", device=vulkan)
+    assert [step.loss for step in resumed.run()] == losses[3:]
+    checkpointed = run("checkpointed", gradient_checkpointing=True)
+    assert [step.loss for step in checkpointed.run()] == losses
+    assert first.hashes() == resumed.hashes() == checkpointed.hashes()
+    with pytest.raises(UnsupportedError, match="the CPU trains in float32 alone"):
+        Trainer(config, device="cpu", dtype=dtype)
+
+
+def test_a_step_that_overflows_changes_nothing_and_halves_the_scale(vulkan, tmp_path):
+    trainer = Trainer(BYTES, TEXT, tmp_path, device=vulkan, steps=70, batch_size=4, dtype="float16", checkpoint_steps=1)
+    next(trainer.run())
+    record = json.loads((tmp_path / "step-00000001.json").read_text())
+    assert record["loss_scale"] == {"factor": 65536.0, "steady": 1, "skipped": 0}
+    # The sum of the squares overflows.
+    record["loss_scale"]["factor"] = 2.0**66
+    (tmp_path / "step-00000001.json").write_text(json.dumps(record))
+    resumed = Trainer.resume(TEXT, tmp_path, device=vulkan)
+    before, skipped = resumed.hashes(), 0
+    for step in resumed.run():
+        scale = json.loads((tmp_path / f"step-{step.step:08}.json").read_text())["loss_scale"]
+        if np.isfinite(step.norm):
+            assert resumed.hashes() != before
+            break
+        skipped += 1
+        assert resumed.hashes() == before
+        # The shortest digits that are this float32.
+        assert np.float32(scale.pop("factor")) == 2.0 ** (66 - skipped)
+        assert scale == {"steady": 0, "skipped": skipped}
+    assert 0 < skipped < 60
 
 
 def test_more_steps_and_fewer_checkpoints(tmp_path):

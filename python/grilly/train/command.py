@@ -31,6 +31,7 @@ SETTINGS: dict[str, type] = {
     "epochs": int,
     "batch_size": int,
     "accumulate": int,
+    "dtype": str,
     "learning_rate": float,
     "weight_decay": float,
     "max_norm": float,
@@ -64,6 +65,8 @@ def main(arguments: list[str]) -> int:
     )
     if given.schedule is not None:
         options["schedule"] = given.schedule
+    if given.gradient_checkpointing:
+        options["gradient_checkpointing"] = True
     try:
         if given.resume:
             if set(options) - {"steps"} or given.config is not None or changed:
@@ -172,6 +175,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint of the folder")
     parser.add_argument(
         "--schedule", type=json.loads, metavar="JSON", help='such as {"kind": "cosine"}; default constant'
+    )
+    parser.add_argument(
+        "--gradient-checkpointing", action="store_true", help="less memory, the same bits, a third more work"
     )
     parser.add_argument(
         "--tensorboard",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import asdict
 from os import PathLike
@@ -31,7 +32,8 @@ class Step(NamedTuple):
     loss: float
     """Mean cross entropy of its tokens in nats, before the update."""
     norm: float
-    """Norm of all gradients together, before they are scaled to `max_norm`."""
+    """Norm of all gradients together, before they are scaled to `max_norm`. In float16 it may not be finite: the step
+    then changed nothing, and the next ones scale the loss by less."""
     rate: float
     """Learning rate."""
     seconds: float | None = None
@@ -60,7 +62,8 @@ class Trainer:
         folder: Where metrics and checkpoints of the text's run lie.
         device: `"vulkan"` (default), `"vulkan:N"` or `"cpu"`.
         options: `batch_size` (32), `accumulate` (1) batches in a step, `epochs` (1) or `steps`, `learning_rate` (3e-4),
-            `betas` ((0.9, 0.999)), `eps` (1e-8), `weight_decay` (0), `max_norm` (None), `schedule` ({"kind":
+            `betas` ((0.9, 0.999)), `eps` (1e-8), `weight_decay` (0), `dtype` ("float32", "bfloat16" or "float16") of
+            what a step stores on a GPU, `gradient_checkpointing` (False), `max_norm` (None), `schedule` ({"kind":
             "constant"}), `tokenizer` (`"bytes"`, or `"bpe"`: at most `vocab_size` pieces of words, learned from the
             part that is not held out and kept in `tokenizer.json`), `seed` (0), `held_out` (0.1) share at the text's
             end, `evaluate_steps` (once per epoch), `checkpoint_epochs` (10), `checkpoint_steps` (None), `keep` (3)
@@ -181,7 +184,9 @@ class Trainer:
             [(1, False), (2, False), (3, True)]
         """
         while (record := self._core.advance()) is not None:
-            yield Step(**json.loads(record))
+            numbers = json.loads(record)
+            # JSON has no infinity.
+            yield Step(**{**numbers, "norm": math.inf if numbers["norm"] is None else numbers["norm"]})
 
     def step(self, tokens: Any) -> Step:
         """One step on windows of tokens, whose last tokens are only predicted.

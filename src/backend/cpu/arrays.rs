@@ -11,7 +11,7 @@ use super::simd::Arch;
 use super::step::Step;
 use super::threads::{Team, Threads};
 use super::written::Written;
-use crate::backend::{ArrayEngine, Memory, Prepared, ProgramOptions};
+use crate::backend::{ArrayEngine, Memory, Narrow, Prepared, ProgramOptions};
 use crate::graph::{Plan, ValueId};
 use crate::ops::Counts;
 use crate::ops::signature::Role;
@@ -78,7 +78,7 @@ impl ArrayEngine for CpuArrays {
         Ok(Memory::new(floats))
     }
 
-    fn prepare(&self, plan: Plan, counts: Counts) -> Result<Prepared> {
+    fn prepare(&self, plan: Plan, counts: Counts, _: Narrow) -> Result<Prepared> {
         let graph = &plan.graph;
         let narrow = |id: &&ValueId| graph.value(**id).dtype.is_narrow();
         for node in graph.nodes.iter().filter(|node| node.op.operand(0).role != Role::Any) {

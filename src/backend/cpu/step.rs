@@ -42,6 +42,11 @@ impl<'a> Step<'a> {
         self.plan.storage[self.operands[place].0]
     }
 
+    /// The first word of an operand in its storage.
+    fn first(&self, place: usize) -> usize {
+        self.plan.offsets[self.operands[place].0] / 4
+    }
+
     /// Whether there is an operand at this position.
     pub fn given(&self, place: usize) -> bool {
         place < self.operands.len()
@@ -71,7 +76,7 @@ impl<'a> Step<'a> {
     /// # Errors
     /// `InvalidArgument` when its elements are not floats.
     pub fn floats(&self, place: usize) -> Result<&'a [f32]> {
-        let elements = self.shape(place).elements(self.counts);
+        let (elements, first) = (self.shape(place).elements(self.counts), self.first(place));
         let all: &[f32] = match self.storage(place) {
             Storage::Input(_) if !self.dtype(place).is_float() => return Err(self.wrong(place, "float32")),
             Storage::Input(input) => &self.inputs[input],
@@ -81,7 +86,7 @@ impl<'a> Step<'a> {
             Storage::Buffer(buffer) => &self.written.buffers[buffer],
             Storage::State(state) => &self.written.states[state],
         };
-        all.get(..elements).ok_or_else(|| self.wrong(place, &format!("{elements} elements")))
+        all.get(first..first + elements).ok_or_else(|| self.wrong(place, &format!("{elements} elements")))
     }
 
     /// The indices of an operand, an input or computed ones.
@@ -103,12 +108,13 @@ impl<'a> Step<'a> {
     /// # Errors
     /// `InvalidArgument` when it is a weight.
     pub fn words(&self, place: usize) -> Result<&'a [u32]> {
-        match self.storage(place) {
-            Storage::Input(input) => Ok(bytemuck::cast_slice(&self.inputs[input])),
-            Storage::Buffer(buffer) => Ok(bytemuck::cast_slice(&self.written.buffers[buffer])),
-            Storage::State(state) => Ok(bytemuck::cast_slice(&self.written.states[state])),
-            Storage::Weight => Err(self.wrong(place, "an input")),
-        }
+        let all: &[f32] = match self.storage(place) {
+            Storage::Input(input) => &self.inputs[input],
+            Storage::Buffer(buffer) => &self.written.buffers[buffer],
+            Storage::State(state) => &self.written.states[state],
+            Storage::Weight => return Err(self.wrong(place, "an input")),
+        };
+        Ok(bytemuck::cast_slice(&all[self.first(place)..]))
     }
 
     /// A constant's tensors; `None` when the operand is not a constant.

@@ -1,5 +1,7 @@
 //! The memory that the steps of a plan write, and how a step runs in it.
 
+use std::ops::Range;
+
 use super::floats::Floats;
 use super::kernels::{self, Memory};
 use super::step::Step;
@@ -45,24 +47,47 @@ impl Written {
     fn run_node(&mut self, step: Step<'_>, node: &Node) -> Result<()> {
         let missing = || Error::InvalidArgument(format!("{}: its result has no memory", node.name));
         let storage = |id: &ValueId| step.plan.storage[id.0];
-        let mut taken = Vec::with_capacity(node.results.len());
-        for id in &node.results {
-            taken.push(std::mem::take(self.memory(storage(id)).ok_or_else(missing)?));
+        // Results may be parts of the same memory.
+        let mut taken: Vec<(Storage, Floats)> = Vec::with_capacity(node.results.len());
+        for place in node.results.iter().map(storage) {
+            if taken.iter().all(|(known, _)| *known != place) {
+                taken.push((place, std::mem::take(self.memory(place).ok_or_else(missing)?)));
+            }
         }
         let mut scratch = std::mem::take(&mut self.scratch);
-        let words = |id: &ValueId| step.plan.graph.value(*id).bytes(step.counts).div_ceil(4);
-        let parts = taken.iter_mut().zip(&node.results).map(|(floats, id)| floats.get_mut(..words(id)));
-        let done = match parts.collect::<Option<Vec<_>>>() {
-            Some(mut results) => kernels::run(
+        let words = |id: &ValueId| {
+            let first = step.plan.offsets[id.0] / 4;
+            first..first + step.plan.graph.value(*id).bytes(step.counts).div_ceil(4)
+        };
+        let mut parts: Vec<(usize, &mut [f32])> = Vec::with_capacity(node.results.len());
+        for (place, floats) in &mut taken {
+            let own = node.results.iter().enumerate().filter(|(_, id)| storage(id) == *place);
+            let mut own: Vec<(usize, Range<usize>)> = own.map(|(number, id)| (number, words(id))).collect();
+            own.sort_by_key(|(_, words)| words.start);
+            let (mut rest, mut first) = (&mut floats[..], 0);
+            for (number, words) in own {
+                let all = std::mem::take(&mut rest);
+                let split = words.start.checked_sub(first).and_then(|before| all.split_at_mut_checked(before));
+                let split = split.and_then(|(_, after)| after.split_at_mut_checked(words.len()));
+                let (part, after) = split.unwrap_or_default();
+                (rest, first) = (after, words.end);
+                parts.extend((part.len() == words.len()).then_some((number, part)));
+            }
+        }
+        parts.sort_by_key(|(number, _)| *number);
+        let mut results: Vec<&mut [f32]> = parts.into_iter().map(|(_, part)| part).collect();
+        let done = if results.len() == node.results.len() {
+            kernels::run(
                 &Step { operands: &node.operands, written: self, ..step },
                 &node.op,
                 Memory { results: &mut results, scratch: &mut scratch },
-            ),
-            None => Err(missing()),
+            )
+        } else {
+            Err(missing())
         };
         self.scratch = scratch;
-        for (id, floats) in node.results.iter().zip(taken) {
-            *self.memory(storage(id)).ok_or_else(missing)? = floats;
+        for (place, floats) in taken {
+            *self.memory(place).ok_or_else(missing)? = floats;
         }
         done
     }

@@ -10,15 +10,16 @@ use std::sync::{Arc, Mutex, Weak};
 
 use super::device::Opened;
 use super::free_list::{FreeList, Held};
-use super::kernel::{Access, Resource};
+use super::kernel::Access;
 use super::limits::flops_per_submission;
 use super::memory::Budget;
-use super::prepared::{Ready, bindable};
+use super::prepared::{Bound, Ready, bindable};
 use super::profile;
 use super::raw::{Buffer, Grid, Kind, Launch, Recording, Slice, Ticket, lock};
 use super::record::Commands;
 use super::registry;
-use crate::backend::{ArrayEngine, Memory, Prepared, UserDispatch};
+use super::replay::{Replays, Waiting};
+use crate::backend::{ArrayEngine, Memory, Narrow, Prepared, UserDispatch};
 use crate::graph::Plan;
 use crate::ops::Counts;
 use crate::stats::COUNTERS;
@@ -33,12 +34,12 @@ const MOST_RECORDINGS: usize = 8;
 /// Most packed-batch sizes whose counts are cached on the device.
 const MOST_COUNTS: usize = 64;
 /// At most this fraction (1/8) of the device's memory is retained for later results.
-const KEPT: u64 = 8;
+pub(super) const KEPT: u64 = 8;
 /// Bytes of staging memory at which a list is submitted.
 const MUCH_STAGING: u64 = 256 << 20;
 
 pub(super) struct VulkanArrays {
-    opened: Arc<Opened>,
+    pub(super) opened: Arc<Opened>,
     budget: Arc<Budget>,
     list: Mutex<List>,
     /// Passed to the arrays, which free their memory through it.
@@ -47,19 +48,22 @@ pub(super) struct VulkanArrays {
 
 /// The work waiting to be submitted, and the work in flight.
 #[derive(Default)]
-struct List {
-    commands: Commands,
+pub(super) struct List {
+    pub(super) commands: Commands,
     flops: u64,
     staged: u64,
     /// In flight, oldest first.
-    running: VecDeque<Recording>,
+    pub(super) running: VecDeque<Recording>,
     /// Finished and cleared, ready for reuse.
     rested: Vec<Recording>,
-    last: Ticket,
+    pub(super) last: Ticket,
     counts: HashMap<Counts, Arc<Buffer>>,
     /// Bound in place of operands without elements.
     nothing: Option<Arc<Buffer>>,
-    free: FreeList,
+    pub(super) free: FreeList,
+    pub(super) replays: Replays,
+    /// What comes before the commands.
+    pub(super) waiting: Option<Waiting>,
 }
 
 /// Length in bytes of the guard band behind a result, which must stay unchanged while guard bands are on.
@@ -153,9 +157,14 @@ impl VulkanArrays {
         let device = &self.opened.device;
         match Buffer::new(device, kind, bytes.next_multiple_of(16), &self.budget) {
             Err(Error::OutOfMemory { .. })
-                if !(list.commands.is_empty() && list.running.is_empty() && list.free.is_empty()) =>
+                if !(list.commands.is_empty()
+                    && list.waiting.is_none()
+                    && list.running.is_empty()
+                    && list.free.is_empty()
+                    && list.replays.is_empty()) =>
             {
                 self.finish(list)?;
+                list.replays.clear();
                 list.free.clear();
                 Buffer::new(device, kind, bytes.next_multiple_of(16), &self.budget)
             }
@@ -164,7 +173,7 @@ impl VulkanArrays {
     }
 
     /// Memory for a dispatch's result.
-    fn result(&self, list: &mut List, bytes: u64) -> Result<Arc<Buffer>> {
+    pub(super) fn result(&self, list: &mut List, bytes: u64) -> Result<Arc<Buffer>> {
         let bytes = bytes.max(4).next_multiple_of(16);
         match list.free.take(bytes).filter(|_| !GUARDED.load(Relaxed)) {
             Some(buffer) => Ok(buffer),
@@ -173,9 +182,16 @@ impl VulkanArrays {
     }
 
     /// Submits the pending work.
-    fn submit(&self, list: &mut List) -> Result<()> {
+    pub(super) fn submit(&self, list: &mut List) -> Result<()> {
+        let after = self.recorded(list)?;
+        let waiting = list.waiting.take();
+        self.submit_waiting(list, waiting, after)
+    }
+
+    /// The pending work, recorded.
+    pub(super) fn recorded(&self, list: &mut List) -> Result<Option<Recording>> {
         if list.commands.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let device = &self.opened.device;
         let commands = list.commands.take();
@@ -187,9 +203,7 @@ impl VulkanArrays {
         };
         let mut recording = earlier.map_or_else(|| Recording::new(device), Ok)?;
         recording.record(commands, profile::timing())?;
-        list.last = device.submit(&mut [&mut recording])?;
-        list.running.push_back(recording);
-        Ok(())
+        Ok(Some(recording))
     }
 
     /// Submits the list if it is long, or long enough for an idle device.
@@ -198,6 +212,33 @@ impl VulkanArrays {
             return self.submit(list);
         }
         Ok(())
+    }
+
+    /// Appends the dispatches of a plan to the list and returns its buffers; those at some places have guard bands, from
+    /// this byte on.
+    fn appended(
+        &self,
+        list: &mut List,
+        ready: &Ready,
+        inputs: &[Arc<Buffer>],
+        states: &[Arc<Buffer>],
+        guard: impl Fn(usize) -> Option<u64>,
+    ) -> Result<Vec<Arc<Buffer>>> {
+        let mut buffers = Vec::with_capacity(ready.sizes.len());
+        for (place, bytes) in ready.sizes.iter().enumerate() {
+            let buffer = self.result(list, guard(place).map_or(*bytes, |end| end + GUARD))?;
+            if let Some(guard) = guard(place) {
+                self.mark(list, &buffer, guard)?;
+            }
+            buffers.push(buffer);
+        }
+        let heavy = flops_per_submission(self.opened.device.capabilities.device_type);
+        ready.dispatches(&Bound { inputs, states, buffers: &buffers }, |launch, grid, slices, flops| {
+            list.commands.dispatch(launch, grid, slices);
+            list.flops += flops;
+            if list.flops > heavy { self.submit(list) } else { Ok(()) }
+        })?;
+        Ok(buffers)
     }
 
     fn finish(&self, list: &mut List) -> Result<()> {
@@ -276,10 +317,10 @@ impl ArrayEngine for VulkanArrays {
         Ok(self.memory(buffer, None))
     }
 
-    fn prepare(&self, plan: Plan, counts: Counts) -> Result<Prepared> {
+    fn prepare(&self, plan: Plan, counts: Counts, narrow: Narrow) -> Result<Prepared> {
         self.opened.device.check("an operation")?;
         let buffer = self.counts(&mut lock(&self.list), counts)?;
-        Ok(Prepared::new(Ready::new(&plan, (counts, buffer), &self.opened, &self.budget)?))
+        Ok(Prepared::new(Ready::new(&plan, (counts, buffer), narrow, &self.opened, &self.budget)?))
     }
 
     fn run(&self, prepared: &Prepared, inputs: &[&Memory], states: &mut [Memory]) -> Result<Vec<Memory>> {
@@ -290,35 +331,12 @@ impl ArrayEngine for VulkanArrays {
         let guarded = GUARDED.load(Relaxed);
         let guard = |place: usize| (guarded && ready.outputs.contains(&place)).then_some(ready.sizes[place]);
         let inputs = inputs.iter().map(|memory| self.input(list, memory)).collect::<Result<Vec<_>>>()?;
-        let mut buffers = Vec::with_capacity(ready.sizes.len());
-        for (place, bytes) in ready.sizes.iter().enumerate() {
-            let buffer = self.result(list, guard(place).map_or(*bytes, |end| end + GUARD))?;
-            if let Some(guard) = guard(place) {
-                self.mark(list, &buffer, guard)?;
-            }
-            buffers.push(buffer);
-        }
         let states = states.iter_mut().map(|memory| self.own(list, memory)).collect::<Result<Vec<_>>>()?;
-        let memory = |resource| {
-            let buffer = match resource {
-                Resource::Counts => Some(&ready.counts),
-                Resource::Input(place) => inputs.get(place),
-                Resource::State(place) => states.get(place),
-                Resource::Buffer(place) => buffers.get(place),
-                Resource::Weight(_) => None,
-            };
-            buffer.map(|buffer| Slice::start(buffer, buffer.bytes))
+        let replayed = if guarded { None } else { self.replayed(list, ready, &inputs, &states)? };
+        let buffers = match replayed {
+            Some(buffers) => buffers,
+            None => self.appended(list, ready, &inputs, &states, guard)?,
         };
-        let heavy = flops_per_submission(device.capabilities.device_type);
-        // Layers are alike, so their dispatches cost about the same.
-        let flops = ready.flops.div_ceil(ready.grids.len().max(1) as u64);
-        for (step, (launch, groups)) in ready.prepared.launches.iter().zip(&ready.grids).enumerate() {
-            list.commands.dispatch(launch, Grid::Direct(*groups), ready.prepared.bind(step, memory)?);
-            list.flops += flops;
-            if list.flops > heavy {
-                self.submit(list)?;
-            }
-        }
         COUNTERS.kiloflops_vulkan.fetch_add(ready.flops.div_ceil(1000), Relaxed);
         self.submit_long(list)?;
         // Two outputs may be one buffer.

@@ -49,6 +49,23 @@ impl FreeList {
         Some(buffer)
     }
 
+    /// Takes exactly these buffers, or none if one of them is not free.
+    pub(super) fn take_these(&mut self, buffers: &[Arc<Buffer>]) -> bool {
+        let place = |list: &Self, buffer: &Arc<Buffer>| {
+            list.buffers.get(&buffer.bytes)?.iter().position(|(free, _)| Arc::ptr_eq(free, buffer))
+        };
+        if !buffers.iter().all(|buffer| place(self, buffer).is_some()) {
+            return false;
+        }
+        for buffer in buffers {
+            if let Some(place) = place(self, buffer) {
+                self.buffers.entry(buffer.bytes).or_default().remove(place);
+                self.bytes -= buffer.bytes;
+            }
+        }
+        true
+    }
+
     /// Frees the buffers of completed commands.
     pub(super) fn free_unused(&mut self) {
         self.buffers.retain(|_, buffers| {

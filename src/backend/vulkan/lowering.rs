@@ -2,24 +2,16 @@
 
 use super::kernel::{Dispatch, Extent, Kernel, Range, Resource, Specialization, Variant};
 use super::{Capabilities, Feature, registry};
+use crate::backend::Narrow;
 use crate::dtype::DType;
 use crate::graph::shaders::{Float32Products, NAMES};
-use crate::graph::{Node, Plan, Storage, Value, ValueId};
-use crate::ops::{Op, Shape};
+use crate::graph::{Node, Plan, Source, Storage, Value, ValueId};
+use crate::ops::{Counts, Op, Shape};
 use crate::{Error, Result};
 
 /// Bindings whose name in a shader differs from the op's operand name.
 const RENAMED: [(&str, &str); 6] =
     [("a", "q"), ("b", "k"), ("cosine", "cos"), ("sine", "sin"), ("values", "v"), ("x", "logits")];
-
-/// Which 16-bit builds may run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Narrow {
-    /// All: a model stores its computed values in 16 bits.
-    Every,
-    /// For `linear` and `attention` only those on matrix cores: a single call without matrix cores computes in float32.
-    OnMatrixCores,
-}
 
 /// A node being lowered to dispatches for one device.
 pub struct Lowering<'a> {
@@ -90,14 +82,20 @@ impl<'a> Lowering<'a> {
         self.node.results.iter().map(|id| self.range(*id)).collect()
     }
 
-    /// The whole of a value's memory.
-    fn range(&self, value: ValueId) -> Range {
-        Range::whole(match self.plan.storage[value.0] {
+    /// The whole of a value's memory, of a slice its own part.
+    fn range(&self, id: ValueId) -> Range {
+        let graph = &self.plan.graph;
+        let whole = Range::whole(match self.plan.storage[id.0] {
             Storage::Input(place) => Resource::Input(place),
             Storage::State(place) => Resource::State(place),
-            Storage::Weight => Resource::Weight(self.plan.graph.viewed(value)),
+            Storage::Weight => Resource::Weight(graph.viewed(id)),
             Storage::Buffer(buffer) => Resource::Buffer(buffer),
-        })
+        });
+        if !matches!(graph.value(graph.viewed(id)).source, Source::Slice(..)) {
+            return whole;
+        }
+        let bytes = graph.value(id).bytes(Counts::default()).next_multiple_of(4);
+        Range { offset: self.plan.offsets[id.0] as u64, bytes: Some(bytes as u64), ..whole }
     }
 
     /// The node's scratch memory at a position; the op defines what each position contains.

@@ -4,7 +4,7 @@
 //! device.rs (instance, devices, choice) ── probe.rs (what drivers decide) ── raw/ (Vulkan itself)
 //! Plan ── kernels/ (over lowering.rs) ─▶ Vec<Dispatch> ── record.rs ─▶ barriers and grids ── program.rs, slot.rs ─▶
 //!         recorded command buffers, one submit and one wait a batch
-//! Plan, arrays ── arrays.rs ─▶ a list of dispatches, one submit when something is read
+//! Plan, arrays ── arrays.rs ─▶ a list of dispatches, one submit when something is read ── replay.rs ─▶ kept for later runs
 //! Weights ── upload.rs ─▶ arenas (memory.rs)
 //! shaders/**/*.glsl ── build.rs ─▶ generated.rs (SPIR-V, bindings, typed push constants and constants)
 //! ```
@@ -31,6 +31,7 @@ mod raw;
 mod record;
 pub(crate) mod reflect;
 pub(crate) mod registry;
+mod replay;
 mod slot;
 mod upload;
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::device::Opened;
 use super::kernel::{Dispatch, Range, Resource};
 use super::kernels::lower_for;
-use super::lowering::Narrow;
 use super::memory::{Arena, Budget};
-use super::raw::{Buffer, Launch, Slice};
+use super::raw::{Buffer, Grid, Launch, Slice};
 use super::upload::upload;
+use crate::backend::Narrow;
 use crate::graph::{Graph, Plan, ValueId};
 use crate::ops::Counts;
 use crate::tensor::{NoWeights, WeightSource};
@@ -89,6 +89,15 @@ pub(super) struct Ready {
     /// Workgroups of each dispatch.
     pub(super) grids: Vec<[u32; 3]>,
     pub(super) flops: u64,
+    /// What its recorded commands refer to.
+    pub(super) own: Arc<()>,
+}
+
+/// The memory of a run.
+pub(super) struct Bound<'a> {
+    pub(super) inputs: &'a [Arc<Buffer>],
+    pub(super) states: &'a [Arc<Buffer>],
+    pub(super) buffers: &'a [Arc<Buffer>],
 }
 
 impl Ready {
@@ -99,6 +108,7 @@ impl Ready {
     pub(super) fn new(
         plan: &Plan,
         (counts, buffer): (Counts, Arc<Buffer>),
+        narrow: Narrow,
         opened: &Opened,
         budget: &Arc<Budget>,
     ) -> Result<Self> {
@@ -108,11 +118,46 @@ impl Ready {
             sizes[*output] = plan.graph.value(*id).bytes(counts).next_multiple_of(4) as u64;
         }
         let grid = |dispatch: &Dispatch| dispatch.grid.map(|extent| extent.groups(counts));
-        let mut dispatches = lower_for(plan, &opened.device.capabilities, Narrow::OnMatrixCores)?;
+        let mut dispatches = lower_for(plan, &opened.device.capabilities, narrow)?;
         dispatches.retain(|dispatch| !grid(dispatch).contains(&0));
         let grids = dispatches.iter().map(grid).collect();
         let prepared = Prepared::new(opened, &plan.graph, dispatches, &NoWeights, budget)?;
-        Ok(Ready { prepared, counts: buffer, sizes, outputs, grids, flops: plan.graph.flops(counts) })
+        Ok(Ready {
+            prepared,
+            counts: buffer,
+            sizes,
+            outputs,
+            grids,
+            flops: plan.graph.flops(counts),
+            own: Arc::default(),
+        })
+    }
+
+    /// Passes each dispatch in the memory of a run, with its floating-point operations, to `each`.
+    ///
+    /// # Errors
+    /// As [`Prepared::bind`], or the error that `each` returns.
+    pub(super) fn dispatches(
+        &self,
+        bound: &Bound<'_>,
+        mut each: impl FnMut(&Arc<Launch>, Grid, Vec<Slice>, u64) -> Result<()>,
+    ) -> Result<()> {
+        let memory = |resource| {
+            let buffer = match resource {
+                Resource::Counts => Some(&self.counts),
+                Resource::Input(place) => bound.inputs.get(place),
+                Resource::State(place) => bound.states.get(place),
+                Resource::Buffer(place) => bound.buffers.get(place),
+                Resource::Weight(_) => None,
+            };
+            buffer.map(|buffer| Slice::start(buffer, buffer.bytes))
+        };
+        // Layers are alike, so their dispatches cost about the same.
+        let flops = self.flops.div_ceil(self.grids.len().max(1) as u64);
+        for (step, (launch, groups)) in self.prepared.launches.iter().zip(&self.grids).enumerate() {
+            each(launch, Grid::Direct(*groups), self.prepared.bind(step, memory)?, flops)?;
+        }
+        Ok(())
     }
 }
 

@@ -13,6 +13,7 @@ fn checkpoint(step: u64) -> Checkpoint {
         config: TransformerConfig::tiny(),
         options: TrainOptions::default(),
         data: Some(sha256(b"text")),
+        loss_scale: (step > 50).then(LossScale::default),
         tokenizer: None,
         tensors: vec![tensor("a.weight", 3), tensor("m.a.weight", 3), tensor("v.a.weight", 3)],
     }
@@ -28,6 +29,7 @@ fn what_was_written_is_read_and_the_newest_is_found() {
     }
     let newest = Checkpoint::newest(&inner).unwrap().unwrap();
     assert_eq!((newest.step, newest.hashes()), (100, checkpoint(100).hashes()));
+    assert_eq!(newest.loss_scale, Some(LossScale::default()));
     keep_newest(&inner, 2).unwrap();
     assert_eq!(steps(&inner).unwrap(), [20, 100]);
     assert_eq!(fs::read_dir(&inner).unwrap().count(), 4);

@@ -12,11 +12,17 @@ pub(super) fn adam(step: &Step<'_>, op: &Adam, results: &mut [&mut [f32]]) -> Re
     let ([parameter, m, v], &[rate, c1, c2]) = (results, rates) else {
         return Err(Error::InvalidArgument("adam: expected three results and three rates".into()));
     };
+    let factor = if step.given(5) { step.floats(5)?[0] } else { 1.0 };
+    if factor.is_nan() {
+        return Ok(());
+    }
     let decayed = |mean: &mut [f32], beta: f32, term: fn(f32) -> f32| {
         step.rows(mean, 1, LEAST).vectorized(
             #[inline(always)]
             |first, part| {
-                part.iter_mut().zip(&g[first..]).for_each(|(mean, g)| *mean = beta * *mean + (1.0 - beta) * term(*g))
+                part.iter_mut()
+                    .zip(&g[first..])
+                    .for_each(|(mean, g)| *mean = beta * *mean + (1.0 - beta) * term(factor * *g))
             },
         );
     };

@@ -41,7 +41,8 @@ pub fn activation_backward(to: &mut Lowering<'_>, ActivationBackward(op): &Activ
 /// `adam`
 pub fn adam(to: &mut Lowering<'_>, op: &Adam) -> Result<()> {
     let &Adam { beta1, beta2, eps, decay } = op;
-    walk(to, to.shape(0), adam::Constants {}, |walk| adam::Push { beta1, beta2, eps, decay, ..walk })
+    let constants = adam::Constants { scaled: to.operands() > 5 };
+    walk(to, to.shape(0), constants, |walk| adam::Push { beta1, beta2, eps, decay, ..walk })
 }
 
 /// `set_rows`: over the rows to write.
@@ -120,10 +121,12 @@ pub fn cast(to: &mut Lowering<'_>, op: &Cast) -> Result<()> {
         (DType::F16, DType::F32) => 1,
         (DType::I32, DType::F32) => 2,
         (DType::I32, DType::F16) => 3,
-        (DType::F32, DType::F32) | (DType::F16, DType::F16) => 4,
+        (from, to) if from == to && from.is_float() => 4,
+        (DType::F32, DType::Bf16) => 5,
+        (DType::Bf16, DType::F32) => 6,
         (from, _) => return Err(op.unsupported(from)),
     };
-    // Only arrays are cast, and their sizes are known.
+    // Programs replace counted axes by their sizes.
     let elements = to.shape(0).elements(Counts::default());
     let words = op.to.bytes(elements).div_ceil(4) as u32;
     let walk = Elements::of(&Shape::fixed(&[words as usize]), to.capabilities)?;

@@ -36,8 +36,9 @@ use self::{
 };
 use super::Capabilities;
 use super::kernel::Dispatch;
-use super::lowering::{Lowering, Narrow};
+use super::lowering::Lowering;
 use crate::Result;
+use crate::backend::Narrow;
 use crate::graph::Plan;
 use crate::ops::{Op, each_op};
 

@@ -321,6 +321,11 @@ impl Recording {
         })
     }
 
+    /// Its last submission.
+    pub fn ticket(&self) -> Ticket {
+        self.ticket
+    }
+
     /// Whether something was recorded and submitted, and is finished.
     ///
     /// # Errors
