@@ -108,9 +108,21 @@ impl Program {
     pub fn new(engine: &Arc<Engine>, graph: Graph, most: Counts, states: &[&Array]) -> Result<Program> {
         let shaders = engine.shaders();
         let fusion = Fusion { architecture: &engine.architecture, shaders: &shaders, ..Fusion::default() };
-        let program = Program::of(engine, Plan::with(graph, &fusion), most, states)?;
-        program.at(most)?;
-        Ok(program)
+        let prepared = |graph: Graph| {
+            let program = Program::of(engine, Plan::with(graph, &fusion), most, states)?;
+            program.at(most)?;
+            Ok(program)
+        };
+        if !graph.has_narrow_products() {
+            return prepared(graph);
+        }
+        match prepared(graph.clone()) {
+            Err(Error::Unsupported { what, reason }) => {
+                log::info!(target: "grilly", "matrices of 16 bits are multiplied in float32: {what}: {reason}");
+                prepared(graph.with_wide_products()?)
+            }
+            other => other,
+        }
     }
 
     /// Prepares another graph over the first states of this program, such as an evaluation beside a training step: each

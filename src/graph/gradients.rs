@@ -8,7 +8,7 @@ use super::{Graph, Node, Source, Value, ValueId};
 use crate::dtype::DType;
 use crate::ops::definition::{Origin, Term};
 use crate::ops::reduce::Stage;
-use crate::ops::{Binary, BinaryKind, Cast, Op, Reduce, Shape, vjp};
+use crate::ops::{Binary, BinaryKind, Cast, Matmul, Op, Reduce, Shape, vjp};
 use crate::{Error, Result};
 
 /// Values in other types.
@@ -142,7 +142,17 @@ impl Graph {
         for step in &vjp.steps {
             let operands = step.operands.iter().map(|term| self.term(term, &given, &results)).collect();
             let operands = self.typed(&step.op, operands, casts)?;
-            results.extend(self.apply(&format!("{} gradient", node.name), step.op.clone(), &operands)?);
+            // The gradient of a value in 16 bits may be float32, as that of what it was converted from.
+            if matches!(&node.op, Op::Cast(_)) && self.value(operands[0]).dtype == DType::F32 {
+                results.push(operands[0]);
+                continue;
+            }
+            let op = match &step.op {
+                // A sum over tokens, as of the gradient of a weight, is not rounded.
+                Op::Matmul(product) if product.transpose_a => Matmul { wide: true, ..product.clone() }.into(),
+                op => op.clone(),
+            };
+            results.extend(self.apply(&format!("{} gradient", node.name), op, &operands)?);
         }
         let mut gradients = Vec::new();
         for (place, (operand, term)) in node.operands.iter().zip(&vjp.gradients).enumerate() {

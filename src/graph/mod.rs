@@ -4,6 +4,7 @@ pub mod fuse;
 mod gradients;
 mod nodes;
 mod plan;
+mod products;
 pub mod shaders;
 mod slices;
 mod weights;
