@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from grilly.errors import InvalidArgumentError
-from grilly.functional.checks import need_axes, need_shape, one_of
+from grilly.functional.checks import need_axes, need_shape, one_of, whole
 from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, optional
 
 __all__ = ["embedding_ffn", "gemm_backward", "linear", "linear_backward", "matmul", "residual"]
@@ -177,8 +177,8 @@ def gemm_backward(grad_output: Operand, operand: Operand, mode: int, accumulate:
         [[13.0, 26.0]]
     """
     g, x, sums = floats(grad_output, "grad_output"), floats(operand, "operand"), optional(accumulate, "accumulate")
-    if isinstance(mode, bool) or mode not in (0, 1):
-        raise InvalidArgumentError(f"gemm_backward: mode is {mode!r}, expected 0 or 1")
+    if (mode := whole("gemm_backward", "mode", mode, least=0)) > 1:
+        raise InvalidArgumentError(f"gemm_backward: mode is {mode}, expected 0 or 1")
     *batch, m, n = need_axes("gemm_backward", "grad_output", g, 2)
     need_axes("gemm_backward", "operand", x, 2)
     k = x.shape[-2] if mode == 0 else x.shape[-1]
