@@ -6,6 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
+from models import families
 
 from grilly import SentenceTransformer, VulkanSentenceTransformer
 from grilly.errors import InvalidArgumentError, InvalidTypeError
@@ -85,6 +86,17 @@ def test_a_bare_transformer_gets_its_modules(tiny_model, tmp_path):
             assert np.array_equal(saved.encode(TEXTS, prompt="a page "), rows)
     names = [row["type"].rpartition(".")[2] for row in json.loads((tmp_path / "saved" / "modules.json").read_text())]
     assert names == ["Transformer", "Pooling"]
+
+
+def test_a_bare_causal_model_keeps_its_last_token(tmp_path):
+    with SentenceTransformer(families.build("llama", tmp_path), device="cpu") as model:
+        model.save_pretrained(tmp_path / "saved")
+        rows = model.encode(TEXTS)
+    with SentenceTransformer(tmp_path / "saved", device="cpu") as saved:
+        assert np.array_equal(saved.encode(TEXTS), rows)
+    pooling = json.loads((tmp_path / "saved" / "1_Pooling" / "config.json").read_text())
+    # The reference takes the mean where its name is missing.
+    assert pooling["pooling_mode_lasttoken"] is True and pooling["pooling_mode_mean_tokens"] is False
 
 
 @pytest.mark.parametrize("name", ["base", "sharded"])

@@ -150,10 +150,14 @@ class Saving(Settings):
                 changed[os.path.join(path, "config.json")] = self._configuration(path)
         poolings = [path for path, kind in modules if kind == "Pooling"]
         if rows is BARE_MODULES:
-            columns = self._core.dimension
+            mode = dict(self._core.modules)["Pooling"]
+            # Without its name the reference takes the mean.
             changed[os.path.join(poolings[0], "config.json")] = {
-                "word_embedding_dimension": columns, "pooling_mode_mean_tokens": True, "include_prompt": True,
-            }  # fmt: skip
+                "word_embedding_dimension": self._core.dimension,
+                "pooling_mode_mean_tokens": mode == "mean",
+                "pooling_mode_lasttoken": mode == "lasttoken",
+                "include_prompt": True,
+            }
         if self._include_prompt is not None:
             for path in (os.path.join(pooling, "config.json") for pooling in poolings if pooling):
                 before = changed.get(path) or read_json(self._folder / path, dict)
