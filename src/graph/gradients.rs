@@ -12,6 +12,8 @@ use crate::ops::{Binary, BinaryKind, Cast, Matmul, Op, Reduce, Shape, vjp};
 use crate::{Error, Result};
 
 /// Values in other types.
+/// What values are computed again as.
+type Copies = HashMap<ValueId, ValueId>;
 type Casts = HashMap<(ValueId, DType), ValueId>;
 
 impl Graph {
@@ -66,7 +68,7 @@ impl Graph {
         // The nodes after each of the values that are kept.
         let mut ends: Vec<usize> = kept.iter().filter_map(|id| Some(self.producer(*id)?.0 + 1)).collect();
         ends.sort_unstable();
-        let (mut copies, mut casts) = (HashMap::new(), HashMap::new());
+        let (mut copies, mut casts, mut light) = (HashMap::new(), HashMap::new(), HashMap::new());
         let mut active: HashSet<ValueId> = with_respect_to.iter().map(|id| self.seen(*id)).collect();
         let before = self.nodes.len();
         for node in &self.nodes {
@@ -83,7 +85,7 @@ impl Graph {
             let node = self.whole(&self.nodes[index]);
             let Some(gradient) = node.results.iter().find_map(|id| sums.get(id).copied()) else { continue };
             if node.operands.iter().any(|id| active.contains(&self.seen(*id))) {
-                for (operand, own) in self.backward(&node, gradient, &active, (&mut copies, &mut casts))? {
+                for (operand, own) in self.backward(&node, gradient, &active, (&mut copies, &mut light, &mut casts))? {
                     let sum = match sums.get(&operand) {
                         None => own,
                         Some(sum) => {
@@ -126,14 +128,20 @@ impl Graph {
         node: &Node,
         gradient: ValueId,
         active: &HashSet<ValueId>,
-        (copies, casts): (&mut HashMap<ValueId, ValueId>, &mut Casts),
+        (copies, light, casts): (&mut Copies, &mut Copies, &mut Casts),
     ) -> Result<Vec<(ValueId, ValueId)>> {
         let vjp = node.op.vjp_of(&self.shapes(&node.operands), &self.same(&node.operands));
         let vjp = vjp.ok_or_else(|| vjp::none(&node.name, &node.op))?;
         let result = node.results[0];
         let shape = self.value(result).shape.clone();
         let read = node.operands.iter().chain([&result]);
-        let mut given: Vec<ValueId> = read.map(|id| self.copy_of(*id, copies)).collect();
+        let mut given = Vec::with_capacity(vjp.gradients.len() + 2);
+        for id in read {
+            given.push(match self.copy_of(*id, copies) {
+                same if same == *id => self.light_copy(*id, light)?,
+                copy => copy,
+            });
+        }
         given.push(self.shaped(gradient, &shape));
         for (number, shape) in &vjp.filled {
             given.push(self.filled(*number, shape.clone()));
@@ -213,6 +221,22 @@ impl Graph {
             }
         }
         Ok(copies)
+    }
+
+    /// The copy of a value that costs less to compute again than to keep in memory: a row's norm or an activation, whose
+    /// operands its own gradient reads. Any other value itself.
+    fn light_copy(&mut self, id: ValueId, light: &mut Copies) -> Result<ValueId> {
+        let (seen, shape) = (self.seen(id), self.value(id).shape.clone());
+        let Some((place, _)) = self.producer(seen) else { return Ok(id) };
+        let Node { op, operands, .. } = &self.nodes[place];
+        let is_light = matches!(op, Op::LayerNorm(_) | Op::RmsNorm(_) | Op::Activation(_));
+        if !is_light || operands.iter().any(|id| self.updated_by(*id).is_some()) {
+            return Ok(id);
+        }
+        if !light.contains_key(&seen) {
+            light.extend(self.computed_again(place..place + 1, &[])?);
+        }
+        Ok(light.get(&seen).map_or(id, |copy| self.shaped(*copy, &shape)))
     }
 
     /// The copy of a value that is computed again, seen as it is; any other value itself.

@@ -301,6 +301,7 @@ mod tests {
             let config = TransformerConfig::named(name).unwrap();
             let [whole, less] = [false, true].map(|again| bytes(&config, 32, again));
             assert!(less < whole && less as f64 <= share * (torch << 20) as f64, "{name}: {less} of {whole}");
+            assert!(whole as u64 <= torch << 20, "{name}: {whole}");
             let few = bytes(&config, 8, true);
             assert!(few <= most, "{name}: {few}");
         }
