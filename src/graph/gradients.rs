@@ -11,9 +11,9 @@ use crate::ops::reduce::Stage;
 use crate::ops::{Binary, BinaryKind, Cast, Matmul, Op, Reduce, Shape, vjp};
 use crate::{Error, Result};
 
-/// Values in other types.
 /// What values are computed again as.
 type Copies = HashMap<ValueId, ValueId>;
+/// Values in other types.
 type Casts = HashMap<(ValueId, DType), ValueId>;
 
 impl Graph {
@@ -21,6 +21,7 @@ impl Graph {
     /// of `of`. A value on which `of` does not depend has a gradient of zeros. Contributions to a gradient are summed
     /// in the reverse order of the nodes. Where values have 16 bits, products take them so if they have kernels for them;
     /// all else, sums of gradients included, is float32.
+    /// Norms and activations that gradients read are computed again, not kept.
     ///
     /// # Errors
     /// `Unsupported` naming a node on the path whose op has no derivative, or none in an operand that depends on
@@ -201,7 +202,7 @@ impl Graph {
     }
 
     /// Appends copies of nodes, but for those that compute the values to keep; returns what their results are copies of.
-    fn computed_again(&mut self, nodes: Range<usize>, kept: &[ValueId]) -> Result<HashMap<ValueId, ValueId>> {
+    fn computed_again(&mut self, nodes: Range<usize>, kept: &[ValueId]) -> Result<Copies> {
         let kept: HashSet<ValueId> = kept.iter().map(|id| self.seen(*id)).collect();
         let mut copies = HashMap::new();
         for index in nodes {
@@ -240,7 +241,7 @@ impl Graph {
     }
 
     /// The copy of a value that is computed again, seen as it is; any other value itself.
-    fn copy_of(&mut self, id: ValueId, copies: &mut HashMap<ValueId, ValueId>) -> ValueId {
+    fn copy_of(&mut self, id: ValueId, copies: &mut Copies) -> ValueId {
         if let Some(copy) = copies.get(&id) {
             return *copy;
         }
