@@ -5,12 +5,18 @@
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_basic : require
 
-// The elements of operands; a shader may define others before.
+// The elements of operands, those of sums, and the terms that two matrices multiply; a shader may define others before.
 #ifndef ELEMENT
 #define ELEMENT float16_t
 #endif
+#ifndef SUM_ELEMENT
+#define SUM_ELEMENT float
+#endif
+#ifndef TERMS
+#define TERMS 16
+#endif
 // Sums, sums rounded to float16, and the two operands of a product.
-#define SUM coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
+#define SUM coopmat<SUM_ELEMENT, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
 #define HALF coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
-#define LEFT coopmat<ELEMENT, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA>
-#define RIGHT coopmat<ELEMENT, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB>
+#define LEFT coopmat<ELEMENT, gl_ScopeSubgroup, 16, TERMS, gl_MatrixUseA>
+#define RIGHT coopmat<ELEMENT, gl_ScopeSubgroup, TERMS, 16, gl_MatrixUseB>

@@ -145,7 +145,7 @@ def cases() -> list[OpCase]:
         OpCase("quantize_rows", "outliers", lambda v: [v.outliers(5, 129)]),
         OpCase("quantize_rows", "half", lambda v: [v.plain(3, 8)], dtype="float16"),
     ]
-    for m, k, n in ((0, 3, 4), (1, 1, 1), (3, 7, 5), (33, 64, 31), (2, 1030, 3), (5, 4, 0)):
+    for m, k, n in ((0, 3, 4), (1, 1, 1), (3, 7, 5), (33, 64, 31), (2, 1030, 3), (5, 4, 0), (193, 144, 36)):
         found.append(
             OpCase(
                 "integer_linear",

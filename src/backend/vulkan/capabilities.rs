@@ -55,12 +55,21 @@ features! {
     CooperativeMatrixF16 = "coopmat_f16_f32_16x16x16",
     /// The same of bf16, by `VK_KHR_shader_bfloat16`.
     CooperativeMatrixBf16 = "coopmat_bf16_f32_16x16x16",
+    /// `VK_KHR_cooperative_matrix`: s8 x s8 -> s32 at 16x16x32, subgroup scope.
+    CooperativeMatrixS8 = "coopmat_s8_s32_16x16x32",
     /// Matrices of this feature are laid out in a subgroup as in `matrix-layout.glsl`: probed on the open device.
     MatrixRowsInQuads = "matrix_rows_in_quads",
     /// `packHalf2x16` rounds to the nearest float16, ties to even: probed on the open device.
     PacksToNearest = "packs_to_nearest",
     /// 64-bit buffer addresses.
     BufferDeviceAddress = "buffer_device_address",
+}
+
+impl Feature {
+    /// Whether it is one of `VK_KHR_cooperative_matrix`.
+    pub fn is_of_matrices(self) -> bool {
+        matches!(self, Feature::CooperativeMatrixF16 | Feature::CooperativeMatrixBf16 | Feature::CooperativeMatrixS8)
+    }
 }
 
 /// Limits and features of one device.

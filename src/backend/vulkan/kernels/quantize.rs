@@ -1,9 +1,12 @@
 //! Dispatches of row quantisation, and of products of quantised rows.
 
 use super::elementwise::{Elements, walk};
-use super::rows::{along, spread};
+use super::linear::{GROUP, Tile, fits_integers};
+use super::rows::{Rows, along, spread};
 use crate::Result;
-use crate::backend::vulkan::generated::{dequantize_rows, integer_linear, quantize_rows, quantize_rows_scales};
+use crate::backend::vulkan::generated::{
+    dequantize_rows, integer_linear, integer_linear_matrix, quantize_rows, quantize_rows_scales,
+};
 use crate::backend::vulkan::kernel::Extent;
 use crate::backend::vulkan::lowering::{Build, Lowering};
 use crate::ops::{DequantizeRows, IntegerLinear, QuantizeRows, Shape};
@@ -32,9 +35,18 @@ pub fn quantize_rows(to: &mut Lowering<'_>, _: &QuantizeRows) -> Result<()> {
     to.dispatch(push, quantize_rows::Constants {}, grid)
 }
 
-/// `integer_linear`
+/// `integer_linear`: on matrix cores where they multiply 8-bit integers; the result is exact either way.
 pub fn integer_linear(to: &mut Lowering<'_>, _: &IntegerLinear) -> Result<()> {
     let ((m, depth), (n, _)) = (rows(to, 0)?, rows(to, 1)?);
+    if fits_integers(to, 1) {
+        let of = Rows::of(to.shape(0))?;
+        let tile = Tile::of_integers(of.count, n as u32, depth as u32, to.capabilities);
+        let Tile { tile_m, tile_n, tile_k, whole, subgroups, .. } = tile;
+        let push = integer_linear_matrix::Push { rows_of: of.rows_of, rows: of.rows, n: n as u32, k: depth as u32 };
+        let constants = integer_linear_matrix::Constants { tile_m, tile_n, tile_k, whole, subgroups };
+        let across = Extent::Fixed(GROUP * (n as u32).div_ceil(tile_n));
+        return to.dispatch(push, constants, [across, of.tiles(GROUP * tile_m), Extent::ONE]);
+    }
     let (places_per_group, grid) = share(to, m * n)?;
     let push =
         integer_linear::Push { places: (m * n) as u32, columns: n as u32, depth: depth as u32, places_per_group };

@@ -320,6 +320,7 @@ fn create(instance: &Instance, physical: &Physical) -> Result<ash::Device, vk::R
     let queues =
         [vk::DeviceQueueCreateInfo::default().queue_family_index(physical.queue_family).queue_priorities(&priorities)];
     let extensions: Vec<_> = physical.extensions.iter().map(|name| name.as_ptr()).collect();
+    let matrices = physical.extensions.contains(&khr::cooperative_matrix::NAME);
     let mut f11 = vk::PhysicalDeviceVulkan11Features::default().storage_buffer16_bit_access(has(Feature::Storage16));
     let mut f12 = vk::PhysicalDeviceVulkan12Features::default()
         .timeline_semaphore(true)
@@ -327,8 +328,8 @@ fn create(instance: &Instance, physical: &Physical) -> Result<ash::Device, vk::R
         .shader_int8(has(Feature::Int8))
         .storage_buffer8_bit_access(has(Feature::Storage8))
         .buffer_device_address(has(Feature::BufferDeviceAddress))
-        .vulkan_memory_model(has(Feature::CooperativeMatrixF16))
-        .vulkan_memory_model_device_scope(has(Feature::CooperativeMatrixF16));
+        .vulkan_memory_model(matrices)
+        .vulkan_memory_model_device_scope(matrices);
     let mut f13 = vk::PhysicalDeviceVulkan13Features::default()
         .synchronization2(true)
         .maintenance4(true)
@@ -341,7 +342,7 @@ fn create(instance: &Instance, physical: &Physical) -> Result<ash::Device, vk::R
         .push_next(&mut f11)
         .push_next(&mut f12)
         .push_next(&mut f13);
-    if physical.extensions.contains(&khr::cooperative_matrix::NAME) {
+    if matrices {
         info = info.push_next(&mut matrix);
     }
     if physical.extensions.contains(&BFLOAT16) {

@@ -135,9 +135,12 @@ fn optional(
         Feature::Int8 => f12.shader_int8 == vk::TRUE,
         Feature::Storage8 => f12.storage_buffer8_bit_access == vk::TRUE,
         Feature::IntegerDotProduct => f13.shader_integer_dot_product == vk::TRUE,
-        Feature::CooperativeMatrixF16 => matrices && has_matrices(instance, handle, vk::ComponentTypeKHR::FLOAT16),
+        Feature::CooperativeMatrixF16 => matrices && multiplies(instance, handle, vk::ComponentTypeKHR::FLOAT16),
         Feature::CooperativeMatrixBf16 => {
-            matrices && bfloat16.matrices == vk::TRUE && has_matrices(instance, handle, BFLOAT16_COMPONENT)
+            matrices && bfloat16.matrices == vk::TRUE && multiplies(instance, handle, BFLOAT16_COMPONENT)
+        }
+        Feature::CooperativeMatrixS8 => {
+            matrices && f12.shader_int8 == vk::TRUE && multiplies(instance, handle, vk::ComponentTypeKHR::SINT8)
         }
         // Probed on the open device.
         Feature::MatrixRowsInQuads | Feature::PacksToNearest => false,
@@ -149,13 +152,11 @@ fn optional(
     if offers(khr::portability_subset::NAME) {
         extensions.push(khr::portability_subset::NAME);
     }
-    if features.contains(&Feature::CooperativeMatrixF16) {
+    if features.iter().any(|feature| feature.is_of_matrices()) {
         extensions.push(khr::cooperative_matrix::NAME);
     }
     if features.contains(&Feature::CooperativeMatrixBf16) {
-        extensions.extend([khr::cooperative_matrix::NAME, BFLOAT16]);
-        extensions.sort_unstable();
-        extensions.dedup();
+        extensions.push(BFLOAT16);
     }
     let needed = [
         ("timelineSemaphore", f12.timeline_semaphore),
@@ -166,18 +167,21 @@ fn optional(
     (features, extensions)
 }
 
-/// Whether products of two matrices of this type at 16x16x16, with sums in f32, are among the subgroup's matrix shapes.
-fn has_matrices(instance: &Instance, handle: vk::PhysicalDevice, of: vk::ComponentTypeKHR) -> bool {
+/// Whether products of two matrices of this type at 16x16x16 with sums in f32, of 8-bit integers at 16x16x32 with sums of 32
+/// bits, are among the subgroup's matrix shapes.
+fn multiplies(instance: &Instance, handle: vk::PhysicalDevice, of: vk::ComponentTypeKHR) -> bool {
     let matrices = khr::cooperative_matrix::Instance::new(&instance.entry, &instance.handle);
     // SAFETY: the device offers the extension, as the caller found.
     let shapes = unsafe { matrices.get_physical_device_cooperative_matrix_properties(handle) }.unwrap_or_default();
+    let (terms, sums) = match of {
+        vk::ComponentTypeKHR::SINT8 => (32, vk::ComponentTypeKHR::SINT32),
+        _ => (16, vk::ComponentTypeKHR::FLOAT32),
+    };
     shapes.iter().any(|s| {
-        (s.m_size, s.n_size, s.k_size) == (16, 16, 16)
+        (s.m_size, s.n_size, s.k_size) == (16, 16, terms)
             && s.scope == vk::ScopeKHR::SUBGROUP
-            && s.a_type == of
-            && s.b_type == of
-            && s.c_type == vk::ComponentTypeKHR::FLOAT32
-            && s.result_type == vk::ComponentTypeKHR::FLOAT32
+            && [s.a_type, s.b_type] == [of; 2]
+            && [s.c_type, s.result_type] == [sums; 2]
     })
 }
 

@@ -7,7 +7,7 @@ mod tile;
 
 pub use experts::expert_linear;
 pub use normed::layer_norm_linear;
-pub use tile::{Tile, splits};
+pub use tile::{Tile, fits_integers, splits};
 
 use super::rows::{Rows, Slice, slices};
 use crate::Result;
@@ -60,7 +60,7 @@ impl How {
 /// Columns of a shared-memory tile whose halves are the gates and the values they gate.
 const GATED_TILE: u32 = 128;
 /// Row tiles of a group on matrix cores.
-const GROUP: u32 = 8;
+pub const GROUP: u32 = 8;
 
 impl Form {
     /// The number of weights whose columns are side by side in a tile.

@@ -2,6 +2,8 @@
 //! result.
 
 use super::How;
+use crate::backend::vulkan::generated::integer_linear::KERNEL as INTEGERS;
+use crate::backend::vulkan::generated::integer_linear_matrix::KERNEL as OF_INTEGERS;
 use crate::backend::vulkan::generated::linear_matrix::KERNEL;
 use crate::backend::vulkan::lowering::Lowering;
 use crate::backend::vulkan::{Capabilities, DeviceType, Feature};
@@ -103,6 +105,32 @@ impl Tile {
         16 * (lines(m) + lines(n)).max(m / (subgroups / 2).max(1) * (n / 4 + 1))
     }
 
+    /// The same for `integer-linear-matrix.glsl`.
+    pub fn of_integers(rows: Dim, n: u32, k: u32, capabilities: &Capabilities) -> Tile {
+        let subgroups = MATRIX_INVOCATIONS / capabilities.subgroup_size.max(1);
+        let sized = |tile_m: u32, tile_n: u32, tile_k: u32| Tile {
+            tile_m,
+            tile_n,
+            tile_k,
+            subgroups,
+            whole: k.is_multiple_of(tile_k),
+            ..Tile::default()
+        };
+        let busy = |tile: &Tile| match rows {
+            Dim::Fixed(rows) => (rows as u32).div_ceil(tile.tile_m) * n.div_ceil(tile.tile_n) >= FEW_TILES,
+            _ => true,
+        };
+        let fits = |tile: &Tile| tile.of_integers_bytes() <= capabilities.shared_memory;
+        let tried = [sized(192, 128, 128), sized(128, 128, 64)];
+        tried.into_iter().find(|tile| busy(tile) && fits(tile)).unwrap_or_else(|| sized(64, 64, 128))
+    }
+
+    /// Shared memory of `integer-linear-matrix.glsl`: operands in rows of k, then a column of matrices of each subgroup.
+    fn of_integers_bytes(self) -> u32 {
+        let Tile { tile_m: m, tile_n: n, tile_k: k, .. } = self;
+        16 * ((m + n) * (k / 16 + 1)).max(m * 9)
+    }
+
     /// The same for the builds of `split-tiles.glsl`, with one or two weights of `n` rows, whose tiles are side by side.
     pub fn split(rows: Dim, n: u32, weights: u32, k: u32, capabilities: &Capabilities) -> Tile {
         let subgroups = MATRIX_INVOCATIONS / capabilities.subgroup_size.max(1);
@@ -162,6 +190,20 @@ pub fn fits_matrices(to: &Lowering<'_>, weight: usize) -> bool {
         && bytes(x).max(bytes(weight)) <= capabilities.storage_buffer_range
 }
 
+/// Whether the device multiplies operand 0, of 8-bit integers, and the weight at a position on matrix cores.
+pub fn fits_integers(to: &Lowering<'_>, weight: usize) -> bool {
+    let (x, weight, capabilities) = (to.shape(0), to.shape(weight), to.capabilities);
+    let [x_bytes, weight_bytes, y_bytes] =
+        [(x, 1), (weight, 1), (&to.result().shape, 4)].map(|(shape, bytes)| bytes * shape.elements(Counts::default()));
+    matches!(MATRIX_INVOCATIONS.checked_div(capabilities.subgroup_size), Some(4 | 8))
+        && to.replaced(&INTEGERS).is_none()
+        && OF_INTEGERS.own(DType::F32, capabilities).is_ok()
+        && x.columns() > 0
+        && x.columns().is_multiple_of(16)
+        && weight.rows().size(Counts::default()).is_multiple_of(4)
+        && x_bytes.max(weight_bytes).max(y_bytes) as u64 <= capabilities.storage_buffer_range
+}
+
 /// Whether products of a node with float32 operands run on matrix cores, with `n` columns and `k` terms per sum.
 pub fn splits(to: &Lowering<'_>, n: usize, k: usize) -> bool {
     to.float32_products() == Float32Products::Split && n.min(k) >= LEAST_SPLIT && to.capabilities.splits_float32()
@@ -170,7 +212,9 @@ pub fn splits(to: &Lowering<'_>, n: usize, k: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::vulkan::generated::{layer_norm_linear_matrix as folded, linear, linear_matrix, matmul_matrix};
+    use crate::backend::vulkan::generated::{
+        integer_linear_matrix, layer_norm_linear_matrix as folded, linear, linear_matrix, matmul_matrix,
+    };
     use crate::backend::vulkan::kernel::Specialization;
     use crate::backend::vulkan::shared_bytes;
 
@@ -210,6 +254,24 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_tile_of_integers_needs_what_its_shader_declares_and_fits_the_device() {
+        let able = |shared_memory| Capabilities { shared_memory, subgroup_size: 32, ..Capabilities::floor() };
+        let sizes = |limit: u32, rows: Dim, k: u32| {
+            let tile = Tile::of_integers(rows, 1024, k, &able(limit));
+            let Tile { tile_m, tile_n, tile_k, whole, subgroups, .. } = tile;
+            let of = integer_linear_matrix::Constants { tile_m, tile_n, tile_k, whole, subgroups };
+            let variant = &integer_linear_matrix::KERNEL.variants[0];
+            let declared = shared_bytes(variant, &of.values(variant));
+            assert_eq!(tile.of_integers_bytes(), declared, "{tile:?}");
+            assert!(declared <= limit, "{tile:?} in {limit}");
+            (tile_m, tile_n, tile_k, whole)
+        };
+        assert_eq!(sizes(48 << 10, Dim::Tokens, 768), (192, 128, 128, true));
+        assert_eq!(sizes(32 << 10, Dim::Fixed(16384), 96), (128, 128, 64, false));
+        assert_eq!(sizes(48 << 10, Dim::Fixed(8), 384), (64, 64, 128, true));
     }
 
     #[test]

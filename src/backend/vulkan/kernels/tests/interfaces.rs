@@ -33,7 +33,7 @@ const UNCOUNTED: [&str; 21] = [
 ];
 
 /// Shaders without a variant for some devices: those on matrix cores.
-const OPTIONAL: [&str; 15] = [
+const OPTIONAL: [&str; 16] = [
     "attention-backward-matrix",
     "attention-backward-matrix-keys",
     "attention-matrix",
@@ -42,6 +42,7 @@ const OPTIONAL: [&str; 15] = [
     "expert-linear-split",
     "gated-linear-matrix",
     "gated-linear-split",
+    "integer-linear-matrix",
     "layer-norm-linear-matrix",
     "layer-norm-linear-split",
     "linear-matrix",
@@ -145,6 +146,7 @@ fn allowed(kernel: &Kernel, variant: &Variant) -> &'static [u32] {
     match variant.needs {
         [] if kernel.name.ends_with("-shuffle") => &[1, 61, 65],
         [] => &[1],
+        needs if needs.contains(&Feature::Int8) => &[1, 39, 61, 5345, 6022],
         _ => &[1, 9, 61, 62, 63, 65, 5116, 5118, 5345, 6022],
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::*;
 use crate::graph::shaders::{Float32Products, Registry};
 use crate::ops::{
-    Activation, ActivationKind, Binary, BinaryKind, Dropout, EmbeddingSum, Gated, GatedLinear, LayerNorm,
-    LayerNormLinear, Linear, Matmul, Normalize, Pool, PoolMode, Residual, RmsNorm, Softmax,
+    Activation, ActivationKind, Binary, BinaryKind, Dropout, EmbeddingSum, Gated, GatedLinear, IntegerLinear,
+    LayerNorm, LayerNormLinear, Linear, Matmul, Normalize, Pool, PoolMode, Residual, RmsNorm, Softmax,
 };
 
 #[test]
@@ -191,6 +191,20 @@ fn products_in_16_bits_run_on_matrix_cores_of_their_type_alone() {
         assert!(found(stored, Matmul::default(), [[9, 64], [64, 32]], &Capabilities::floor()).is_err());
         let error = found(stored, Matmul::default(), [[9, 60], [60, 32]], &able).unwrap_err().to_string();
         assert!(error.contains("multiples of eight"), "{error}");
+    }
+}
+
+#[test]
+fn products_of_8_bit_integers_run_on_matrix_cores_where_rows_are_whole_words() {
+    let mut able = Capabilities::floor();
+    (able.features, able.subgroup_size) = (Feature::ALL.to_vec(), 32);
+    let found = |k: usize, n: usize, capabilities: &Capabilities| {
+        let operands = [Weight(vec![9, k]), Weight(vec![n, k])];
+        dispatches_as(DType::I8, IntegerLinear {}, &operands, capabilities).unwrap()[0].variant.name
+    };
+    assert_eq!(found(48, 36, &able), "integer-linear-matrix");
+    for (k, n, capabilities) in [(40, 36, &able), (48, 35, &able), (48, 36, &Capabilities::floor())] {
+        assert_eq!(found(k, n, capabilities), "integer-linear");
     }
 }
 
