@@ -1,14 +1,15 @@
 //! Vector arithmetic, written once over [`pulp::Simd`] and compiled for AVX-512, AVX2, NEON and plain scalars; products
-//! on tile registers (`tiles.rs`) where the processor has them.
+//! on tile registers (`tiles.rs`) and of bytes (`integers.rs`) where the processor has them.
 //!
 //! pulp detects the processor's features at run time and returns the token (`simd: S`) that proves them, so nothing
-//! here but the tile instructions is `unsafe`. Every function with such a token is `#[inline(always)]`: code that is
+//! here but the tile instructions and the byte products is `unsafe`. Every function with such a token is `#[inline(always)]`: code that is
 //! not inlined into the function pulp compiled for the instruction set would use the baseline's instructions.
 //!
 //! Lanes per vector differ between machines, and with them sums over lanes: results are reproducible bit for bit on one
 //! machine, not across machines.
 
 mod elementary;
+mod integers;
 mod math;
 mod plain;
 mod tile;
@@ -17,6 +18,7 @@ mod tiles;
 pub use elementary::{
     MOST_ANGLE, error_function, exponential, logarithm, logarithm_of_rest, logistic, softplus, turned,
 };
+pub use integers::{ByteUnit, INTEGER_ROWS, multiply_integers, pack_integers};
 pub use math::{activate, add, exp_falling, tanh};
 pub use plain::{largest, nan_max, sum_by, vectorized};
 pub use tile::{CHAIN, Finish, PANEL_VECTORS, Product, Scale, lanes};
@@ -29,6 +31,7 @@ use pulp::{Simd, WithSimd};
 pub struct Arch {
     vectors: pulp::Arch,
     tiles: Option<TileUnit>,
+    bytes: Option<ByteUnit>,
 }
 
 impl Arch {
@@ -36,10 +39,11 @@ impl Arch {
     pub fn new() -> Self {
         let vectors = pulp::Arch::new();
         #[cfg(target_arch = "x86_64")]
-        let tiles = if matches!(vectors, pulp::Arch::V4(_)) { TileUnit::try_new() } else { None };
+        let long = matches!(vectors, pulp::Arch::V4(_));
         #[cfg(not(target_arch = "x86_64"))]
-        let tiles = None;
-        Arch { vectors, tiles }
+        let long = false;
+        let (tiles, bytes) = if long { (TileUnit::try_new(), ByteUnit::try_new()) } else { (None, None) };
+        Arch { vectors, tiles, bytes }
     }
 
     /// All that this machine supports, the best first.
@@ -52,9 +56,9 @@ impl Arch {
         }
         #[cfg(target_arch = "x86_64")]
         if let (Some(simd), false) = (pulp::x86::V3::try_new(), matches!(best.vectors, pulp::Arch::V3(_))) {
-            all.push(Arch { vectors: pulp::Arch::V3(simd), tiles: None });
+            all.push(Arch { vectors: pulp::Arch::V3(simd), tiles: None, bytes: None });
         }
-        all.push(Arch { vectors: pulp::Arch::Scalar, tiles: None });
+        all.push(Arch { vectors: pulp::Arch::Scalar, tiles: None, bytes: None });
         all
     }
 
@@ -72,6 +76,11 @@ impl Arch {
     /// The tile registers, if available.
     pub fn tiles(self) -> Option<TileUnit> {
         self.tiles
+    }
+
+    /// The byte products, if available.
+    pub fn bytes(self) -> Option<ByteUnit> {
+        self.bytes
     }
 
     /// The name reported by `grilly.info()`.
