@@ -14,10 +14,34 @@ pub struct Mixture {
     pub top_k: usize,
     /// Whether the weights of a row add up to one.
     pub normalized: bool,
-    /// The product that scores the experts, `[experts, hidden]`.
+    /// The product that scores the experts, `[experts, hidden]`, or `[experts, units]` with a cell.
     pub router: Product,
+    /// The cell whose state the router reads in place of the row, if there is one.
+    pub cell: Option<LiquidCell>,
     /// Name of the bias of the weighted sum, if there is one.
     pub bias: Option<String>,
+}
+
+/// A liquid time-constant cell (Hasani et al. 2021), which reads one row `x`:
+///
+/// `dh/dt = -(rate + f) h + f target`, `f = sigmoid(input x + recurrent h)`, from `h = 0` for a time of 1.
+///
+/// It takes `steps` steps of the paper's fused solver, `h = (h + f target / steps) / (1 + (rate + f) / steps)`. The time
+/// constant `1 / (rate + f)` depends on row and state; it is positive because `rate` and `f` are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiquidCell {
+    /// Columns of the state.
+    pub units: usize,
+    /// Steps of the solver.
+    pub steps: usize,
+    /// The product of the row, `[units, hidden]`.
+    pub input: Product,
+    /// The product of the state, `[units, units]`.
+    pub recurrent: Product,
+    /// Name of the rates of decay, `[units]`.
+    pub rate: String,
+    /// Name of the values that the state approaches where `f` is large, `[units]`.
+    pub target: String,
 }
 
 impl Mixture {
@@ -53,7 +77,7 @@ mod tests {
     #[test]
     fn an_expert_has_its_blocks_of_every_tensor() {
         let router = Product::plain(["router"]);
-        let mixture = Mixture { experts: 2, top_k: 1, normalized: false, router, bias: None };
+        let mixture = Mixture { experts: 2, top_k: 1, normalized: false, router, cell: None, bias: None };
         let gated = Product::biased(["up", "gate"]);
         let parts = mixture.parts(&gated, &[3, 3], Some(5), 1.0);
         let part = |name: &str, rows| Part::new(name, &[6, 5], vec![Recipe::Rows(rows)]);

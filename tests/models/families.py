@@ -75,17 +75,24 @@ def route(tensors: dict[str, np.ndarray], experts: int, used: int, top_k: int) -
     """Makes the scores of a word's experts so much larger than those of others that rounding changes no route.
 
     The hidden state has a column for each expert, which is large for its words: nothing adds to these columns, and the
-    routers read them. Between numbers at random near ties are so many that some would be routed otherwise in 16 bits.
+    routers, or the units of their cells, read them. Between numbers at random near ties are so many that some would be
+    routed otherwise in 16 bits.
     """
     own, chosen = slice(0, experts), routes(used, top_k)
+    liquid = any("router.cell" in name for name in tensors)
     for name, array in tensors.items():
         if "word_embeddings" in name:
             array[:, own] = -2
             for word, columns in enumerate(array):
                 columns[list(chosen[word % len(chosen)])] = 2
-        elif "router" in name:
+        elif name.endswith("cell.input.weight"):
             array *= 0.15
-            array[:, own] = 0.5 * np.eye(experts)
+            array[:, own] = np.eye(len(array), experts)
+        elif name.endswith(("cell.rate", "cell.target")):
+            array[:] = (0.3 if name.endswith("rate") else 1) + abs(array)
+        elif name.endswith("router.layer.weight"):
+            array *= 0.15
+            array[:, own] = (6 if liquid else 0.5) * np.eye(experts)
         elif "norm" in name or "emb_ln" in name:
             array[own] = 1.7 if name.endswith("weight") else 0
         elif "token_type_embeddings" in name or name.endswith("experts.mlp.w2"):

@@ -1,4 +1,4 @@
-"""Three families in float64 NumPy, text by text: GPT-2, LLaMA and T5, as in transformers.
+"""Families in float64 NumPy, text by text: GPT-2, LLaMA and T5, as in transformers, and mixtures with a liquid gate.
 
 `factor` multiplies the weighted sums of every attention: what a shader of the user's may do.
 """
@@ -152,6 +152,60 @@ class T5(Family):
 
     def decode(self, ids, decoder_ids):
         return self.stack(decoder_ids, "decoder", self.config["num_decoder_layers"], self(ids))
+
+
+class LiquidMoe(Family):
+    """BERT with rotary positions; in the second layer of each so many, experts chosen by the state of a liquid cell."""
+
+    prefix = "bert."
+
+    def linear(self, x, name):
+        return super().linear(x, name) + self.tensors.get(f"{name}.bias", 0.0)
+
+    def norm(self, x, name):
+        eps = self.config["layer_norm_epsilon"]
+        return layer_norm(x, self.tensors[f"{name}.weight"], self.tensors[f"{name}.bias"], eps)
+
+    def turned(self, x):
+        half = x.shape[2] // 2
+        speeds = self.config["rotary_emb_base"] ** (-np.arange(half) / half)
+        turns = np.exp(1j * np.arange(x.shape[1])[:, None] * speeds)
+        y = (x[..., :half] + 1j * x[..., half:]) * turns
+        return np.concatenate([y.real, y.imag], axis=-1)
+
+    def state(self, x, name):
+        """Of the cell at the end: dh/dt = (target - h) f - rate h, with f of a step's start and h of its end."""
+        rate, target = self.tensors[f"{name}.rate"], self.tensors[f"{name}.target"]
+        time = 1 / self.config["liquid_steps"]
+        h = np.zeros((len(x), len(rate)))
+        for _ in range(self.config["liquid_steps"]):
+            f = 1 / (1 + np.exp(-self.linear(x, f"{name}.input") - self.linear(h, f"{name}.recurrent")))
+            h = (h + time * f * target) / (1 + time * (rate + f))
+        return h
+
+    def mixture(self, x, name):
+        shares = softmax(self.linear(self.state(x, f"{name}.router.cell"), f"{name}.router.layer"))
+        matrices = (np.split(self.tensors[f"{name}.experts.mlp.{part}"], shares.shape[1]) for part in ("w1", "w2"))
+        each = np.stack([ACTIVATIONS["gelu"](x @ w1.T) @ w2 for w1, w2 in zip(*matrices, strict=True)], axis=1)
+        least = np.sort(shares, axis=1)[:, -self.config["moe_top_k"], None]
+        kept = np.where(shares >= least, shares, 0.0)
+        return (kept[:, :, None] * each).sum(axis=1) + self.tensors[f"{name}.experts.bias"]
+
+    def __call__(self, ids):
+        heads, segments = self.config["n_head"], self.tensors["embeddings.token_type_embeddings.weight"]
+        x = self.norm(self.tensors["embeddings.word_embeddings.weight"][ids] + segments[0], "emb_ln")
+        for layer in range(self.config["n_layer"]):
+            own = f"encoder.layers.{layer}."
+            parts = np.split(self.linear(x, f"{own}attn.Wqkv"), 3, axis=1)
+            q, k, v = (heads_of(part, heads) for part in parts)
+            mixed = self.mixed(self.turned(q) / math.sqrt(q.shape[2]), self.turned(k), v)
+            x = self.norm(x + self.linear(mixed, f"{own}attn.out_proj"), f"{own}norm1")
+            if layer % self.config["moe_every_n_layers"] == 1:
+                y = self.mixture(x, f"{own}mlp")
+            else:
+                y = self.linear(ACTIVATIONS["gelu"](self.linear(x, f"{own}mlp.fc1")), f"{own}mlp.fc2")
+            x = self.norm(x + y, f"{own}norm2")
+        return x
 
 
 #: By the fixture that it computes, with its pooling.

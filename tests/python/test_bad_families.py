@@ -558,6 +558,32 @@ def test_more_experts_than_the_file_has(family):
 
 
 @pytest.mark.parametrize(
+    ("name", "uniform"),
+    [
+        ("cell.input.weight", "cell.input.weight [12, 36]"),
+        ("cell.recurrent.weight", "cell.recurrent.weight [12, 12]"),
+        ("cell.rate", "cell.rate [12]"),
+        ("layer.weight", "layer.weight [5, 12]"),
+    ],
+)
+def test_missing_tensors_of_a_liquid_gate(family, name, uniform):
+    folder = family("liquid_moe")
+    rewrite(folder, lambda tensors: tensors.pop(f"encoder.layers.1.mlp.router.{name}"))
+    message(folder, WeightsError, "model.safetensors", f"missing layers.1.mlp.router.{uniform}")
+
+
+def test_a_gate_of_another_kind(family):
+    folder = family("liquid_moe")
+    change_json(folder / "config.json", model_type="nomic_bert")
+    message(folder, UnsupportedError, "config.json", "liquid_steps 6", "remove it")
+    folder = family("nomic_bert-moe")
+    change_json(folder / "config.json", model_type="liquid_moe")
+    message(folder, ModelFormatError, "config.json", "liquid_units is missing")
+    change_json(folder / "config.json", liquid_units=12)
+    message(folder, WeightsError, "tensors of nomic_bert", "missing layers.1.mlp.router.cell.rate [12]")
+
+
+@pytest.mark.parametrize(
     "changes",
     [{"position_embedding_type": "absolute"}, {"layer_norm_type": "rms_norm"}, {"logn_attention_scale": True}],
 )

@@ -19,6 +19,7 @@ mod harmless;
 mod heads;
 mod jina_bert;
 mod jina_embeddings_v3;
+mod liquid_moe;
 mod llama;
 mod longformer;
 mod modernbert;
@@ -184,6 +185,17 @@ pub const ARCHITECTURES: &[Architecture] = &[
     .adds(
         "transformers' format of jina-embeddings-v3: rotary positions in place of a table; without the adapters for \
          tasks, which are files of peft there, as sentence-transformers loads it",
+    ),
+    row(
+        "liquid_moe",
+        "LiquidMoe",
+        &["encoder.layers.1.mlp.router.cell.", "bert.encoder.layers.1.mlp.router.cell."],
+        liquid_moe::read,
+    )
+    .models("none published; the format is on the page of models")
+    .adds(
+        "`nomic_bert` with mixtures of experts whose router reads the state of a liquid time-constant cell in place of \
+         the row",
     ),
     row("llama", "Llama", llama::MARKS, llama::llama).models("decoders such as Llama 3").adds(
         "norms by the root mean square, a gated feed-forward part, rotary positions in all scalings (`linear`, \

@@ -51,7 +51,7 @@ impl Mixtures {
         Layer {
             feed_forward_in: Product::plain([name("experts.w1")]),
             feed_forward_out: Product { order: Order::ByOperand, ..Product::plain([name("experts.w2")]) },
-            mixture: Some(Mixture { experts, top_k, normalized: false, router, bias }),
+            mixture: Some(Mixture { experts, top_k, normalized: false, router, cell: None, bias }),
             ..layer
         }
     }
