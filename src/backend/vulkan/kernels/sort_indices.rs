@@ -5,17 +5,22 @@ use crate::Result;
 use crate::backend::vulkan::generated::{sort_indices as order, sort_indices_starts as starts};
 use crate::backend::vulkan::lowering::{Build, Lowering};
 use crate::dtype::DType;
-use crate::ops::SortIndices;
+use crate::ops::{Dim, SortIndices};
 
-/// Places, or buckets, per workgroup.
-const EACH: u32 = 256;
+/// Places per workgroup of the first kernel, and buckets of the second.
+const PLACES: u32 = 32;
+const BUCKETS: u32 = 256;
 
 /// Adds the node's dispatches.
 pub fn sort_indices(to: &mut Lowering<'_>, op: &SortIndices) -> Result<()> {
     let places = Rows { columns: op.rows as u32, ..Rows::of_elements(to.shape(0))? };
     let variant = order::KERNEL.own(DType::F32, to.capabilities)?;
-    to.add(Build::new(variant, places.into(), order::Constants {}), "", &[], along(places.tiles(EACH)))?;
+    let grid = match places.count {
+        Dim::Fixed(all) => spread((all as u64).div_ceil(PLACES.into())),
+        _ => along(places.tiles(PLACES)),
+    };
+    to.add(Build::new(variant, places.into(), order::Constants {}), "", &[], grid)?;
     let variant = starts::KERNEL.own(DType::F32, to.capabilities)?;
     let build = Build::new(variant, places.into(), starts::Constants {});
-    to.add(build, "starts", &[], spread(u64::from((op.rows as u32 + 1).div_ceil(EACH))))
+    to.add(build, "starts", &[], spread(u64::from((op.rows as u32 + 1).div_ceil(BUCKETS))))
 }
