@@ -57,32 +57,14 @@ layout(push_constant) uniform Push {
 #define CAUSAL (push.causal != 0u)
 #define WINDOW (push.window != 0u)
 
-// Words per row of query_rows.
-uint query_fields() {
-    return PLACES + 2u * push.heads;
-}
+#include "attention-backward-heads.glsl"
 
-#define PLACE_OF(NAME, ROWS, FIELDS)                                                                                   \
-    Place NAME(uint row) {                                                                                             \
-        uint at = row * FIELDS;                                                                                        \
-        return Place(ROWS[at], ROWS[at + 1u], ROWS[at + 2u], ROWS[at + 3u], ROWS[at + 4u], ROWS[at + 5u]);             \
-    }
 PLACE_OF(query_place, query_rows, query_fields())
 #ifdef BY_KEY
 PLACE_OF(row_place, key_rows, PLACES)
 #else
 PLACE_OF(row_place, query_rows, query_fields())
 #endif
-
-// Of the head that the workgroup is at: its number, and its first columns.
-uint head, q_column, k_column, v_column;
-
-void set_head(uint number) {
-    head = number;
-    q_column = push.q_column + number * HEAD_DIM;
-    k_column = push.k_column + number / push.group * HEAD_DIM;
-    v_column = push.v_column + number / push.group * HEAD_DIM;
-}
 
 // Four columns of the head of a row; zeros where `there` is false.
 vec4 of_q(bool there, uint row, uint column) {
@@ -102,12 +84,3 @@ vec4 of_v(bool there, uint row, uint column) {
     return load_v(there, row * push.v_stride + v_column + column, column);
 }
 #endif
-
-// d of a query, and the logarithm of the sum of its weights.
-float d_of(uint query) {
-    return uintBitsToFloat(query_rows[query * query_fields() + PLACES + head]);
-}
-
-float log_sum_of(uint query) {
-    return uintBitsToFloat(query_rows[query * query_fields() + PLACES + push.heads + head]);
-}

@@ -32,31 +32,13 @@ layout(push_constant) uniform Push {
     float scale;
 } push;
 
-// Words per row of query_rows.
-uint query_fields() {
-    return PLACES + 2u * push.heads;
-}
+#include "attention-backward-heads.glsl"
 
-#define PLACE_OF(NAME, ROWS, FIELDS)                                                                                   \
-    Place NAME(uint row) {                                                                                             \
-        uint at = row * FIELDS;                                                                                        \
-        return Place(ROWS[at], ROWS[at + 1u], ROWS[at + 2u], ROWS[at + 3u], ROWS[at + 4u], ROWS[at + 5u]);             \
-    }
 #ifdef KEYS
 PLACE_OF(row_place, key_rows, PLACES)
 #else
 PLACE_OF(row_place, query_rows, query_fields())
 #endif
-
-// Of the head that the workgroup is at: its number, and its first columns.
-uint head, q_column, k_column, v_column;
-
-void set_head(uint number) {
-    head = number;
-    q_column = push.q_column + number * HEAD_DIM;
-    k_column = push.k_column + number / push.group * HEAD_DIM;
-    v_column = push.v_column + number / push.group * HEAD_DIM;
-}
 
 // Eight columns of the head of a row.
 uvec4 of_q(uint row, uint eighth) {
@@ -73,13 +55,4 @@ uvec4 of_v(uint row, uint eighth) {
 
 uvec4 of_g(uint row, uint eighth) {
     return g[(row * push.heads + head) * (HEAD_DIM / 8u) + eighth];
-}
-
-// d of a query, and the logarithm to base 2 of the sum of its weights.
-float d_of(uint query) {
-    return uintBitsToFloat(query_rows[query * query_fields() + PLACES + head]);
-}
-
-float log_sum_of(uint query) {
-    return uintBitsToFloat(query_rows[query * query_fields() + PLACES + push.heads + head]);
 }

@@ -1,0 +1,32 @@
+// What the kernels of attention-backward read of the rows of queries, and the head that a workgroup is at. Included after the
+// push block.
+
+// Words per row of query_rows.
+uint query_fields() {
+    return PLACES + 2u * push.heads;
+}
+
+#define PLACE_OF(NAME, ROWS, FIELDS)                                                                                   \
+    Place NAME(uint row) {                                                                                             \
+        uint at = row * FIELDS;                                                                                        \
+        return Place(ROWS[at], ROWS[at + 1u], ROWS[at + 2u], ROWS[at + 3u], ROWS[at + 4u], ROWS[at + 5u]);             \
+    }
+
+// Of the head that the workgroup is at: its number, and its first columns.
+uint head, q_column, k_column, v_column;
+
+void set_head(uint number) {
+    head = number;
+    q_column = push.q_column + number * HEAD_DIM;
+    k_column = push.k_column + number / push.group * HEAD_DIM;
+    v_column = push.v_column + number / push.group * HEAD_DIM;
+}
+
+// d of a query, and the logarithm of the sum of its weights, with matrix cores to base 2.
+float d_of(uint query) {
+    return uintBitsToFloat(query_rows[query * query_fields() + PLACES + head]);
+}
+
+float log_sum_of(uint query) {
+    return uintBitsToFloat(query_rows[query * query_fields() + PLACES + push.heads + head]);
+}
