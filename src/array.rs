@@ -196,6 +196,16 @@ impl Engine {
         Err(Error::InvalidArgument(format!("{what} is on {found:?} and not on {expected:?}")))
     }
 
+    /// Returns the elements of several arrays, little endian, after one wait for the work that computes them.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an array of another device, or a device fault.
+    pub fn read(self: &Arc<Self>, arrays: &[&Array]) -> Result<Vec<Vec<u8>>> {
+        arrays.iter().try_for_each(|array| self.check_owns(array, "an array to read"))?;
+        let parts: Vec<_> = arrays.iter().map(|array| (&array.memory, array.dtype.bytes(array.elements()))).collect();
+        self.backend.download(&parts)
+    }
+
     /// Waits until all recorded work is done.
     ///
     /// # Errors
@@ -274,11 +284,7 @@ impl Array {
     /// # Errors
     /// A device fault.
     pub fn read(&self) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; self.dtype.bytes(self.elements())];
-        if !bytes.is_empty() {
-            self.engine.backend.download(&self.memory, &mut bytes)?;
-        }
-        Ok(bytes)
+        Ok(self.engine.read(&[self])?.swap_remove(0))
     }
 }
 

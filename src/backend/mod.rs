@@ -230,11 +230,11 @@ pub trait ArrayEngine: Send + Sync {
         let _ = buffers;
         Err(Error::unsupported(call.variant.name, "a shader runs on Vulkan devices alone"))
     }
-    /// Copies the first bytes of `memory` to the host, after waiting for the work that computes them.
+    /// Returns the first bytes of each memory, so many, after one wait for the work that computes them.
     ///
     /// # Errors
     /// A device fault.
-    fn download(&self, memory: &Memory, bytes: &mut [u8]) -> Result<()>;
+    fn download(&self, parts: &[(&Memory, usize)]) -> Result<Vec<Vec<u8>>>;
     /// Waits until all work is done.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
 use grilly::array::{Array, Engine, Program};
+use grilly::backend::vulkan::split_submissions;
 use grilly::backend::{BackendKind, ProgramOptions, cpu};
 use grilly::dtype::DType;
 use grilly::graph::{Graph, Plan, ValueId};
@@ -361,6 +362,16 @@ fn commands_that_are_kept_give_the_same_bits_whatever_happens_in_between() {
             let before = COUNTERS.snapshot();
             read(&run(&plain, 8)[1]);
             assert_eq!(COUNTERS.snapshot().submits - before.submits, 1);
+            let expected = read(&run(&plain, 9)[1]);
+            // A submission for each dispatch, where new commands are recorded and where they are kept.
+            split_submissions(1);
+            let split = new();
+            let before = COUNTERS.snapshot();
+            let all: Vec<Vec<f32>> = (0..10).map(|step| read(&run(&split, step)[1])).collect();
+            let after = COUNTERS.snapshot();
+            split_submissions(0);
+            assert!(after.submits - before.submits > 10 * MANY as u64, "{after:?}");
+            assert_eq!(all[9], expected);
         }
     }
     assert_valid();

@@ -135,10 +135,12 @@ impl ArrayEngine for CpuArrays {
         Ok(places.iter().map(&mut output).collect())
     }
 
-    fn download(&self, memory: &Memory, bytes: &mut [u8]) -> Result<()> {
-        let all: &[u8] = bytemuck::cast_slice(floats(memory));
-        bytes.copy_from_slice(all.get(..bytes.len()).ok_or_else(|| Error::Unusable("another device's array".into()))?);
-        Ok(())
+    fn download(&self, parts: &[(&Memory, usize)]) -> Result<Vec<Vec<u8>>> {
+        let first = |(memory, bytes): &(&Memory, usize)| {
+            let all: &[u8] = bytemuck::cast_slice(floats(memory));
+            all.get(..*bytes).map(<[u8]>::to_vec).ok_or_else(|| Error::Unusable("another device's array".into()))
+        };
+        parts.iter().map(first).collect()
     }
 
     fn synchronize(&self) -> Result<()> {

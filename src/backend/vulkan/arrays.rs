@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, Weak};
 use super::device::Opened;
 use super::free_list::{FreeList, Held};
 use super::kernel::Access;
-use super::limits::flops_per_submission;
+use super::limits::flops_per_list;
 use super::memory::Budget;
 use super::prepared::{Bound, Ready, bindable};
 use super::profile;
@@ -232,7 +232,7 @@ impl VulkanArrays {
             }
             buffers.push(buffer);
         }
-        let heavy = flops_per_submission(self.opened.device.capabilities.device_type);
+        let heavy = flops_per_list(&self.opened.device.capabilities);
         ready.dispatches(&Bound { inputs, states, buffers: &buffers }, |launch, grid, slices, flops| {
             list.commands.dispatch(launch, grid, slices);
             list.flops += flops;
@@ -382,29 +382,51 @@ impl ArrayEngine for VulkanArrays {
         self.submit_long(list)
     }
 
-    fn download(&self, memory: &Memory, bytes: &mut [u8]) -> Result<()> {
+    fn download(&self, parts: &[(&Memory, usize)]) -> Result<Vec<Vec<u8>>> {
         let device = &self.opened.device;
         device.check("a download")?;
-        let held = memory.content::<ArrayMemory>().ok_or_else(|| Error::Unusable("another device's array".into()))?;
-        let from = held.buffer.as_ref().ok_or_else(|| Error::Unusable("the array is freed".into()))?;
-        let words = held.guard.map_or(bytes.len().next_multiple_of(4) as u64, |guard| guard + GUARD);
+        let (mut copies, mut all) = (Vec::with_capacity(parts.len()), 0);
+        for (memory, bytes) in parts.iter().filter(|(_, bytes)| *bytes > 0) {
+            let held =
+                memory.content::<ArrayMemory>().ok_or_else(|| Error::Unusable("another device's array".into()))?;
+            let from = held.buffer.as_ref().ok_or_else(|| Error::Unusable("the array is freed".into()))?;
+            let words = held.guard.map_or(bytes.next_multiple_of(4) as u64, |guard| guard + GUARD);
+            copies.push((Slice::start(from, words), all, held.guard));
+            all += words;
+        }
+        if copies.is_empty() {
+            return Ok(vec![Vec::new(); parts.len()]);
+        }
         let (results, ticket) = {
             let list = &mut *lock(&self.list);
-            let results = self.buffer(list, Kind::Results, words)?;
-            list.commands.copy_written(Slice::start(from, words), Slice::start(&results, words));
+            let results = self.buffer(list, Kind::Results, all)?;
+            for (from, offset, _) in &copies {
+                // After the first command everything that was written before can be copied.
+                let copy = if *offset == 0 { Commands::copy_written } else { Commands::copy };
+                let to = Slice { offset: *offset, ..Slice::start(&results, from.bytes) };
+                copy(&mut list.commands, from.clone(), to);
+            }
             self.submit(list)?;
             (results, list.last)
         };
         device.wait(ticket)?;
-        results.map(0, bytes.len() as u64, |memory| bytes.copy_from_slice(memory))?;
-        if let Some(guard) = held.guard {
-            let whole = results.map(guard, GUARD, |memory| memory.iter().all(|byte| *byte == MARK))?;
-            if !whole {
-                return Err(device.misuse("reading an array", "a kernel wrote past the end of its result".into()));
+        let (mut copies, mut found) = (copies.into_iter(), Vec::with_capacity(parts.len()));
+        for (_, bytes) in parts {
+            let mut content = vec![0; *bytes];
+            if let Some((_, offset, guard)) = (*bytes > 0).then(|| copies.next()).flatten() {
+                results.map(offset, *bytes as u64, |memory| content.copy_from_slice(memory))?;
+                let marked = |memory: &mut [u8]| memory.iter().all(|byte| *byte == MARK);
+                if let Some(guard) = guard
+                    && !results.map(offset + guard, GUARD, marked)?
+                {
+                    return Err(device.misuse("reading an array", "a kernel wrote past the end of its result".into()));
+                }
             }
+            COUNTERS.bytes_down.fetch_add(*bytes as u64, Relaxed);
+            found.push(content);
         }
-        COUNTERS.bytes_down.fetch_add(bytes.len() as u64, Relaxed);
-        lock(&self.list).release_finished()
+        lock(&self.list).release_finished()?;
+        Ok(found)
     }
 
     fn synchronize(&self) -> Result<()> {

@@ -46,6 +46,7 @@ pub use kernel::{
     Access, Binding, Constant, Dispatch, Extent, Kernel, PushMember, Range, Resource, Scalar, Specialization, Variant,
 };
 pub(crate) use kernels::lower;
+pub use limits::split_submissions;
 pub use profile::{Entry, Times, profile, times};
 pub(crate) use raw::spirv_tools;
 pub use raw::validation_messages;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 
 use super::arrays::{KEPT, List, VulkanArrays};
 use super::free_list::Held;
-use super::limits::flops_per_submission;
+use super::limits::flops_per_list;
 use super::prepared::{Bound, Ready};
 use super::profile;
 use super::raw::{Buffer, Recording, Slice, Timing};
@@ -154,7 +154,7 @@ impl VulkanArrays {
     /// Records a plan's dispatches.
     fn parts(&self, ready: &Ready, bound: &Bound<'_>) -> Result<Vec<Recording>> {
         let device = &self.opened.device;
-        let heavy = flops_per_submission(device.capabilities.device_type);
+        let heavy = flops_per_list(&device.capabilities);
         let (mut parts, mut commands, mut all) = (Vec::new(), Commands::default(), 0);
         let mut record = |commands: &mut Commands| {
             let mut recording = Recording::new(device)?;
