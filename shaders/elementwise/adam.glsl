@@ -1,5 +1,5 @@
 #version 460
-// Computes: m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2; parameter = parameter
+// Computes: d = g + coupled parameter; m = beta1 m + (1 - beta1) d; v = beta2 v + (1 - beta2) d^2; parameter = parameter
 //           - rate ((m / c1) / (sqrt(v / c2) + eps) + decay parameter); all in place, with SCALED of factor g.
 // Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows.
 // Reduction order: none.
@@ -22,6 +22,7 @@ layout(push_constant) uniform Push {
     float beta2;
     float eps;
     float decay;
+    float coupled;
 } push;
 
 void one(uint place) {
@@ -29,11 +30,13 @@ void one(uint place) {
     if (SCALED && is_nan(scale)) {
         return;
     }
-    precise float by = SCALED ? scale * g[place] : g[place];
+    precise float old = parameter[place];
+    precise float own = SCALED ? scale * g[place] : g[place];
+    precise float decayed = own + push.coupled * old;
+    float by = push.coupled == 0.0 ? own : decayed;
     precise float mean = push.beta1 * m[place] + (1.0 - push.beta1) * by;
     precise float square = push.beta2 * v[place] + (1.0 - push.beta2) * (by * by);
     precise float divisor = sqrt(square / rates[2]) + push.eps;
-    precise float old = parameter[place];
     precise float change = rates[0] * (mean / rates[1] / divisor + push.decay * old);
     m[place] = mean;
     v[place] = square;

@@ -4,9 +4,9 @@ use super::{Operand, Operation, Shape, Shapes, Signature};
 use crate::Result;
 use crate::dtype::DType;
 
-/// One step of Adam with decoupled weight decay (Kingma and Ba 2015; Loshchilov and Hutter 2019), elementwise:
+/// One step of Adam, with weight decay that is decoupled or not (Kingma and Ba 2015; Loshchilov and Hutter 2019), elementwise:
 ///
-/// `m = beta1 m + (1 - beta1) g`, `v = beta2 v + (1 - beta2) g^2`,
+/// `d = g + coupled parameter`, `m = beta1 m + (1 - beta1) d`, `v = beta2 v + (1 - beta2) d^2`,
 /// `parameter = parameter - rate ((m / c1) / (sqrt(v / c2) + eps) + decay parameter)`
 ///
 /// Operands: `parameter`, `m`, `v`, `g`, of equal shape, and `rates [3]`: `rate`, `c1 = 1 - beta1^t` and
@@ -23,11 +23,13 @@ pub struct Adam {
     pub eps: f32,
     /// Decoupled weight decay; 0 for none.
     pub decay: f32,
+    /// Factor of the parameter that is added to its gradient; 0 for none.
+    pub coupled: f32,
 }
 
 impl Default for Adam {
     fn default() -> Self {
-        Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8, decay: 0.0 }
+        Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8, decay: 0.0, coupled: 0.0 }
     }
 }
 

@@ -145,6 +145,7 @@ macro_rules! each_op {
             binary { Binary = binary }
             binary_cross_entropy { BinaryCrossEntropy = binary_cross_entropy }
             cast { Cast = cast }
+            clip_norm { ClipNorm = clip_norm }
             cross_entropy { CrossEntropy = cross_entropy, CrossEntropyBackward = cross_entropy_backward }
             dequantize_rows { DequantizeRows = dequantize_rows }
             dropout { Dropout = dropout }
@@ -173,6 +174,7 @@ macro_rules! each_op {
             rope { Rope = rope }
             route { Route = route }
             set_rows { SetRows = set_rows }
+            sgd { Sgd = sgd }
             softmax { Softmax = softmax, SoftmaxBackward = softmax_backward }
             softmax_dropout { SoftmaxDropout = softmax_dropout }
             sort_indices { SortIndices = sort_indices }

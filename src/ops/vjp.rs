@@ -19,6 +19,7 @@ pub const WITHOUT: &[(&str, &str)] = &[
     ("attention_bias", PARTS),
     ("attention_output", PARTS),
     ("attention_scores", PARTS),
+    ("clip_norm", "it limits gradients"),
     ("cross_entropy_backward", SECOND),
     ("dequantize_rows", INTEGERS),
     ("embedding_backward", SECOND),
@@ -31,6 +32,7 @@ pub const WITHOUT: &[(&str, &str)] = &[
     ("quantize_rows", INTEGERS),
     ("rms_norm_backward", SECOND),
     ("route", EXPERTS),
+    ("sgd", "it updates parameters"),
     ("softmax_backward", SECOND),
     ("sort_indices", INTEGERS),
 ];

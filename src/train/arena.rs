@@ -9,9 +9,6 @@ use crate::{Error, Result};
 /// Elements of which every tensor starts at a multiple: 256 bytes in 16 bits, the largest alignment that a device asks for.
 pub(super) const ALIGNMENT: usize = 128;
 
-/// The kinds of state that checkpoints have, by what stands before the name of the parameter.
-pub(super) const KINDS: [&str; 3] = ["", "m.", "v."];
-
 /// The tensors of a model and their places. What lies between two of them is zero.
 pub(super) struct Arena {
     /// Name and shape of each.
@@ -32,15 +29,15 @@ impl Arena {
         self.parameters.iter().zip(&self.first).map(part)
     }
 
-    /// The arrays of the [`KINDS`] of a checkpoint's tensors.
+    /// The arrays of the kinds of an optimiser's state, from a checkpoint's tensors.
     ///
     /// # Errors
-    /// `InvalidArgument` naming a tensor that is missing, or none of the model's.
-    pub(super) fn arrays(&self, tensors: Vec<Tensor>) -> Result<Vec<Vec<u8>>> {
+    /// `InvalidArgument` naming a tensor that is missing, or that neither the model nor its optimiser has.
+    pub(super) fn arrays(&self, kinds: &[&str], tensors: Vec<Tensor>) -> Result<Vec<Vec<u8>>> {
         let mut known: HashMap<String, Tensor> =
             tensors.into_iter().map(|tensor| (tensor.name.clone(), tensor)).collect();
-        let mut arrays = Vec::with_capacity(KINDS.len());
-        for kind in KINDS {
+        let mut arrays = Vec::with_capacity(kinds.len());
+        for kind in kinds {
             let mut array = vec![0; DType::F32.bytes(self.size)];
             for (parameter, first) in self.parameters.iter().zip(&self.first) {
                 let name = format!("{kind}{}", parameter.name);
@@ -53,7 +50,9 @@ impl Arena {
             arrays.push(array);
         }
         match known.into_keys().min() {
-            Some(name) => Err(Error::InvalidArgument(format!("the checkpoint has {name}, which its model has not"))),
+            Some(name) => Err(Error::InvalidArgument(format!(
+                "the checkpoint has {name}, which its model and its optimizer have not"
+            ))),
             None => Ok(arrays),
         }
     }

@@ -2,22 +2,14 @@
 //! gradients and of the mean squared gradients, in which all tensors have the same [places](Arena).
 
 use super::arena::{ALIGNMENT, Arena};
-use super::{Parameter, TrainOptions, TrainType, TransformerConfig};
+use super::optimizer::update;
+use super::{Parameter, TrainOptions, TransformerConfig};
 use crate::Result;
 use crate::dtype::DType;
 use crate::graph::{Graph, Source, ValueId};
 use crate::model::encoder::{Built, Input, build_decoding_step, build_stack};
-use crate::ops::{
-    Activation, ActivationKind, Adam, Binary, BinaryKind, Cast, Counts, CrossEntropy, Dim, Linear, Reduce, ReduceKind,
-    Shape,
-};
+use crate::ops::{Binary, BinaryKind, Cast, Counts, CrossEntropy, Dim, Linear, Reduce, ReduceKind, Shape};
 use crate::tensor::Part;
-
-/// Added to the norm of the gradients before it divides, as torch's `clip_grad_norm_` does.
-const NORM_EPS: f32 = 1e-6;
-
-/// Most elements of the arrays that one op takes: 128 MiB, which every device binds.
-const MOST: usize = 1 << 25;
 
 /// The places of the states: parameters, gradients, mean gradients and mean squared gradients.
 pub(super) const STATES: [&str; 4] = ["parameters", "gradients", "m", "v"];
@@ -149,77 +141,10 @@ impl Model {
     }
 }
 
-/// The update by gradients given to it. Inputs: the gradients, then those of [`update`]. Output: their norm.
-pub(super) fn application(size: usize, options: &TrainOptions) -> Result<Graph> {
-    let (mut graph, all) = (Graph::new(), Shape::fixed(&[size]));
-    graph.state(STATES[0], all.clone(), DType::F32);
-    state_like(&mut graph, GRADIENTS);
-    let gradients = graph.input("gradients", all, DType::F32);
-    let norm = update(&mut graph, gradients, options)?;
-    graph.outputs = vec![norm];
-    Ok(graph)
-}
-
 /// Adds the state at a place of [`STATES`], of the first one's shape.
-fn state_like(graph: &mut Graph, place: usize) -> ValueId {
+pub(super) fn state_like(graph: &mut Graph, place: usize) -> ValueId {
     let shape = graph.value(graph.states[0]).shape.clone();
     graph.state(STATES[place], shape, DType::F32)
-}
-
-/// Adam with the gradients scaled to a norm of at most `max_norm`; if a gradient is not finite, nothing changes. Returns
-/// the norm. Adds the last two states, and the inputs `rates [3]` and `max_norm`, infinite for none, then for float16
-/// `unscale`, by which gradients are multiplied first.
-fn update(graph: &mut Graph, gradients: ValueId, options: &TrainOptions) -> Result<ValueId> {
-    let rates = graph.input("rates", Shape::fixed(&[3]), DType::F32);
-    let max_norm = graph.input("max_norm", scalar(), DType::F32);
-    let unscale = (options.dtype == TrainType::Float16).then(|| graph.input("unscale", scalar(), DType::F32));
-    let [m, v] = [2, 3].map(|place| state_like(graph, place));
-    let [beta1, beta2] = options.betas.map(|beta| beta as f32);
-    let adam = Adam { beta1, beta2, eps: options.eps as f32, decay: options.weight_decay as f32 };
-    let binary = |kind| Binary::from(kind);
-    let size = graph.value(gradients).shape.elements(Counts::default());
-    let part = |graph: &mut Graph, of: ValueId, first: usize| {
-        let name = graph.value(of).name.clone();
-        graph.slice(&name, of, first, Shape::fixed(&[MOST.min(size - first)]))
-    };
-    let mut total = None;
-    for first in (0..size).step_by(MOST) {
-        let own = part(graph, gradients, first)?;
-        let own = graph.node("squares", Reduce::rows(ReduceKind::Sum), &[own, own])?;
-        total = Some(match total {
-            None => own,
-            Some(sum) => graph.node("squares", binary(BinaryKind::Add), &[sum, own])?,
-        });
-    }
-    let total = total.expect("a model has parameters");
-    let mut norm = graph.node("gradient norm", Activation::from(ActivationKind::Sqrt), &[total])?;
-    if let Some(unscale) = unscale {
-        norm = graph.node("gradient norm", binary(BinaryKind::Multiply), &[norm, unscale])?;
-    }
-    // 1 / max(1, (norm + eps) / max_norm), where max(1, x) = 1 + relu(x - 1), which is exact where it is 1.
-    let [eps, one] = [NORM_EPS, 1.0].map(|number| graph.filled(number, scalar()));
-    let mut factor = graph.node("gradient factor", binary(BinaryKind::Add), &[norm, eps])?;
-    for (kind, by) in [(BinaryKind::Divide, max_norm), (BinaryKind::Subtract, one)] {
-        factor = graph.node("gradient factor", binary(kind), &[factor, by])?;
-    }
-    factor = graph.node("gradient factor", Activation::from(ActivationKind::Relu), &[factor])?;
-    factor = graph.node("gradient factor", binary(BinaryKind::Add), &[factor, one])?;
-    factor = graph.node("gradient factor", binary(BinaryKind::Divide), &[one, factor])?;
-    // Zero, or NaN for a norm that is not finite.
-    let finite = graph.node("gradients are finite", binary(BinaryKind::Subtract), &[norm, norm])?;
-    factor = graph.node("gradient factor", binary(BinaryKind::Add), &[factor, finite])?;
-    if let Some(unscale) = unscale {
-        factor = graph.node("gradient factor", binary(BinaryKind::Multiply), &[factor, unscale])?;
-    }
-    for first in (0..size).step_by(MOST) {
-        let mut operands = Vec::with_capacity(6);
-        for of in [graph.states[0], m, v, gradients] {
-            operands.push(part(graph, of, first)?);
-        }
-        operands.extend([rates, factor]);
-        graph.apply("adam", adam.clone(), &operands)?;
-    }
-    Ok(norm)
 }
 
 fn scalar() -> Shape {

@@ -1,7 +1,7 @@
 //! Training of transformers, whose every bit repeats: the same settings, text and device give the same parameters.
 //!
 //! ```text
-//! TransformerConfig ── model::encoder ─▶ graph of the logits ── loss, gradients, Adam ─▶ one program per step
+//! TransformerConfig ── model::encoder ─▶ graph of the logits ── loss, gradients, optimiser ─▶ one program per step
 //! text ── data ─▶ windows in an order drawn from the seed ─▶ Trainer ─▶ parameters and moments on the device
 //!                                                              └── checkpoint: files that are complete or absent
 //! ```
@@ -17,6 +17,7 @@ mod generate;
 mod graph;
 mod initial;
 mod loss_scale;
+mod optimizer;
 mod options;
 mod run;
 mod schedule;
@@ -29,6 +30,7 @@ pub use config::{PositionKind, TransformerConfig};
 pub use data::{Batch, Dataset, Windows};
 pub use generate::Sampling;
 pub use loss_scale::LossScale;
+pub use optimizer::Optimizer;
 pub use options::{TrainOptions, TrainType};
 pub use run::{Files, Record, Run};
 pub use schedule::Schedule;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Schedule, TokenKind};
+use super::{Optimizer, Schedule, TokenKind};
 use crate::dtype::DType;
 use crate::{Error, Result};
 
@@ -45,11 +45,15 @@ pub struct TrainOptions {
     pub steps: Option<u64>,
     /// Learning rate, times the factor of the schedule; default 3e-4.
     pub learning_rate: f64,
-    /// Decays of the mean gradient and of the mean squared gradient; default 0.9 and 0.999.
+    /// Rule of the update; default AdamW.
+    pub optimizer: Optimizer,
+    /// Adam's decays of the mean gradient and of the mean squared gradient; default 0.9 and 0.999.
     pub betas: [f64; 2],
     /// Added to the divisor of Adam; default 1e-8.
     pub eps: f64,
-    /// Decoupled weight decay of all parameters; default 0.
+    /// Decay of the sum of the gradients in gradient descent; default 0.9.
+    pub momentum: f64,
+    /// Weight decay of all parameters, decoupled in AdamW; default 0.
     pub weight_decay: f64,
     /// How values are stored in a step; default float32. Evaluation and generation are float32.
     pub dtype: TrainType,
@@ -84,8 +88,10 @@ impl Default for TrainOptions {
             epochs: 1,
             steps: None,
             learning_rate: 3e-4,
+            optimizer: Optimizer::AdamW,
             betas: [0.9, 0.999],
             eps: 1e-8,
+            momentum: 0.9,
             weight_decay: 0.0,
             dtype: TrainType::Float32,
             gradient_checkpointing: false,
@@ -144,8 +150,9 @@ impl TrainOptions {
         {
             need(name, &number, number >= 0.0 && number.is_finite(), "a finite number from 0")?;
         }
-        for beta in self.betas {
-            need("one of betas", &beta, (0.0..1.0).contains(&beta), "a number from 0 to below 1")?;
+        let [beta1, beta2] = self.betas;
+        for (name, decay) in [("one of betas", beta1), ("one of betas", beta2), ("momentum", self.momentum)] {
+            need(name, &decay, (0.0..1.0).contains(&decay), "a number from 0 to below 1")?;
         }
         if let Some(norm) = self.max_norm {
             need("max_norm", &norm, norm > 0.0 && norm.is_finite(), "a positive number, or none")?;
@@ -171,13 +178,17 @@ mod tests {
                 "learning_rate is NaN, expected a finite number from 0",
             ),
             (TrainOptions { betas: [0.9, 1.0], ..default() }, "one of betas is 1, expected a number from 0 to below 1"),
+            (TrainOptions { momentum: -0.1, ..default() }, "momentum is -0.1, expected a number from 0 to below 1"),
             (TrainOptions { max_norm: Some(0.0), ..default() }, "max_norm is 0, expected a positive number, or none"),
             (TrainOptions { held_out: -0.1, ..default() }, "held_out is -0.1, expected a share from 0 to below 1"),
         ] {
             assert_eq!(options.check().unwrap_err().to_string(), expected);
         }
-        let read: TrainOptions = serde_json::from_str(r#"{"steps": 3, "schedule": {"kind": "constant"}}"#).unwrap();
-        assert_eq!(read, TrainOptions { steps: Some(3), ..default() });
+        let read = r#"{"steps": 3, "schedule": {"kind": "constant"}, "optimizer": "sgd"}"#;
+        let read: TrainOptions = serde_json::from_str(read).unwrap();
+        assert_eq!(read, TrainOptions { steps: Some(3), optimizer: Optimizer::Sgd, ..default() });
+        // As checkpoints are that were written before there was a choice.
+        assert_eq!(serde_json::from_str::<TrainOptions>("{}").unwrap().optimizer, Optimizer::AdamW);
         assert!(serde_json::from_str::<TrainOptions>(r#"{"step": 3}"#).is_err());
     }
 }

@@ -1,21 +1,15 @@
 //! A model in training: its parameters and moments stay on the device.
 
-use std::collections::{BTreeMap, HashMap};
+mod state;
+
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::arena::{Arena, KINDS};
-use super::graph::{GRADIENTS, Model};
-use super::initial::initial;
-use super::schedule::power;
+use super::arena::Arena;
 use super::update::{Outcome, Update, dropout_key};
-use super::{
-    Batch, Checkpoint, LossScale, Parameter, Tensor, TokenKind, TrainOptions, TrainType, TransformerConfig, Vocabulary,
-};
+use super::{Batch, LossScale, Parameter, TrainOptions, TransformerConfig, Vocabulary};
 use crate::array::{Array, Engine, Program};
-use crate::backend::BackendKind;
 use crate::dtype::DType;
-use crate::ops::Counts;
-use crate::tensor::Part;
 use crate::{Error, Result};
 
 /// The numbers of a step.
@@ -34,7 +28,8 @@ pub struct Step {
 
 /// A model, its optimiser and its number of steps on a device.
 ///
-/// A step is one submission; its tokens, three rates and two factors go to the device, its loss and norm come back.
+/// A step is one submission per batch on a discrete GPU, elsewhere so many as its work needs, with the same bits; its tokens, the
+/// rates and two factors go to the device, its loss and norm come back.
 ///
 /// ```
 /// use grilly::array::Engine;
@@ -74,98 +69,6 @@ pub struct Trainer {
 type Failure = (fn(String) -> Error, String);
 
 impl Trainer {
-    /// A model with the initial parameters of the seed.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for sizes or settings out of range; `Unsupported`, `OutOfMemory`, or a device fault.
-    pub fn new(engine: &Arc<Engine>, config: TransformerConfig, options: TrainOptions) -> Result<Self> {
-        Trainer::of(engine, config, options, &Vocabulary::default())
-    }
-
-    /// As [`Trainer::new`], with the tokens of a vocabulary.
-    pub(super) fn of(
-        engine: &Arc<Engine>,
-        config: TransformerConfig,
-        options: TrainOptions,
-        vocabulary: &Vocabulary,
-    ) -> Result<Self> {
-        let Arena { parameters, .. } = Model::new(&config)?.arena();
-        let mut tensors = Vec::with_capacity(3 * parameters.len());
-        for (place, parameter) in parameters.iter().enumerate() {
-            let bytes = bytemuck::cast_slice(&initial(&config, parameter, place, options.seed)).to_vec();
-            tensors.push(Tensor { name: parameter.name.clone(), shape: parameter.shape.clone(), bytes });
-        }
-        for moment in &KINDS[1..] {
-            tensors.extend(parameters.iter().map(|parameter| {
-                let bytes = vec![0; DType::F32.bytes(parameter.elements())];
-                Tensor { name: format!("{moment}{}", parameter.name), shape: parameter.shape.clone(), bytes }
-            }));
-        }
-        let tokenizer = vocabulary.json().map(str::to_owned);
-        let checkpoint = Checkpoint { step: 0, config, options, data: None, tokenizer, loss_scale: None, tensors };
-        Trainer::resume(engine, checkpoint)
-    }
-
-    /// The model of a checkpoint, which goes on with every bit as if it had not stopped.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for tensors that are not those of its configuration, else as [`Trainer::new`].
-    pub fn resume(engine: &Arc<Engine>, checkpoint: Checkpoint) -> Result<Self> {
-        let Checkpoint { step, config, options, tokenizer, loss_scale, tensors, .. } = checkpoint;
-        options.check()?;
-        if options.dtype != TrainType::Float32 && engine.kind() == BackendKind::Cpu {
-            return Err(Error::unsupported("dtype", "the CPU trains in float32 alone"));
-        }
-        let loss_scale = (options.dtype == TrainType::Float16).then(|| loss_scale.unwrap_or_default());
-        let vocabulary = match (options.tokenizer, tokenizer) {
-            (TokenKind::Bytes, _) => Vocabulary::default(),
-            (TokenKind::Bpe, Some(tokenizer)) => Vocabulary::read(tokenizer)?,
-            (TokenKind::Bpe, None) => {
-                return Err(Error::InvalidArgument(
-                    "tokenizer \"bpe\" is learned from a text, and there is none".into(),
-                ));
-            }
-        };
-        options.schedule.check_length(options.steps)?;
-        let trained = Model::new(&config)?;
-        let (arena, key) = (trained.arena(), trained.key);
-        let table = |part: &Part| {
-            let shape = part.shape.as_deref().unwrap_or_default();
-            engine.upload(DType::F32, shape, part.computed.as_deref().unwrap_or_default())
-        };
-        let tables = trained.tables.iter().map(table).collect::<Result<_>>()?;
-        let model = || Model::new(&config.without_dropout());
-        let mut states = arena.arrays(tensors)?;
-        // Nothing writes between the tensors.
-        states.insert(GRADIENTS, vec![0; states[0].len()]);
-        let states = states.iter().map(|bytes| engine.upload(DType::F32, &[arena.size], bytes));
-        let states = states.collect::<Result<Vec<_>>>()?;
-        let (rows, length) = (options.batch_size, config.max_seq_len);
-        let Some(tokens) = rows.checked_mul(length).filter(|tokens| *tokens <= i32::MAX as usize) else {
-            return Err(Error::InvalidArgument(format!("batch_size is {rows}, too large for windows of {length}")));
-        };
-        let most = Counts::new(tokens, rows);
-        let update = Update::new(engine, &config, &options, &states.iter().collect::<Vec<_>>())?;
-        let evaluation = update.program().beside(model()?.evaluation()?, most)?;
-        let (engine, sequences, decoding, failed) = (engine.clone(), HashMap::new(), None, None);
-        Ok(Trainer {
-            engine,
-            config,
-            options,
-            vocabulary,
-            arena,
-            step,
-            loss_scale,
-            update,
-            key,
-            tables,
-            evaluation,
-            decoding,
-            sequences,
-            failed,
-        })
-    }
-
     /// One step on `batch_size * accumulate` windows.
     ///
     /// # Errors
@@ -185,10 +88,9 @@ impl Trainer {
         let rate =
             self.options.learning_rate * self.options.schedule.factor(self.step, self.options.steps.unwrap_or(0));
         let scale = self.loss_scale.unwrap_or(LossScale { factor: 1.0, steady: 0, skipped: 0 });
-        // Of the decays as the device has them, so that the weights of all gradients sum to 1.
-        let updates = number - scale.skipped;
-        let [c1, c2] = self.options.betas.map(|beta| (1.0 - power(f64::from(beta as f32), updates)) as f32);
-        let rates = self.floats(&[3], &[rate as f32, c1, c2])?;
+        let optimizer = self.options.optimizer;
+        let rates = optimizer.rates(&self.options, rate, number - scale.skipped);
+        let rates = self.floats(optimizer.rates_shape(), &rates)?;
         let max_norm = self.floats(&[], &[self.options.max_norm.map_or(f32::INFINITY, |norm| norm as f32)])?;
         let share = self.floats(&[], &[(f64::from(scale.factor) / batch.inputs.len() as f64) as f32])?;
         let unscale = self.loss_scale.map(|_| self.floats(&[], &[1.0 / scale.factor])).transpose()?;
@@ -200,8 +102,9 @@ impl Trainer {
         }
         let rest: Vec<&Array> = [&rates, &max_norm].into_iter().chain(&unscale).collect();
         let run = self.update.run(&parts, &share, &rest).and_then(|outcome| {
-            let losses = outcome.losses.iter().map(float).collect::<Result<Vec<_>>>()?;
-            Ok((losses, float(&outcome.norm)?, outcome))
+            let mut numbers = self.numbers(&outcome.losses.iter().chain([&outcome.norm]).collect::<Vec<_>>())?;
+            let norm = numbers.pop().unwrap_or(f32::NAN);
+            Ok((numbers, norm, outcome))
         });
         if let Err(error) = &run
             && error.is_device_fault()
@@ -236,42 +139,11 @@ impl Trainer {
         let mut sum = 0.0;
         for part in batch.parts(self.options.batch_size) {
             let inputs = self.inputs(&part)?;
-            let loss = float(&self.evaluation.run(&inputs.iter().collect::<Vec<_>>())?[0])?;
-            sum += f64::from(loss) * part.rows as f64;
+            let outputs = self.evaluation.run(&inputs.iter().collect::<Vec<_>>())?;
+            let losses = self.numbers(&outputs.iter().collect::<Vec<_>>())?;
+            sum += losses.iter().map(|loss| f64::from(*loss)).sum::<f64>() * part.rows as f64;
         }
         Ok(sum / batch.rows as f64)
-    }
-
-    /// The state after the steps so far.
-    ///
-    /// # Errors
-    /// `NotFinite` for a number that is not finite, and after a step that failed with it; `Unusable` after a device
-    /// fault in a step; or a device fault.
-    pub fn checkpoint(&self) -> Result<Checkpoint> {
-        self.check_usable()?;
-        let (step, config, options) = (self.step, self.config.clone(), self.options.clone());
-        let mut states = self.update.program().states();
-        states.remove(GRADIENTS);
-        let mut tensors = Vec::with_capacity(KINDS.len() * self.arena.parameters.len());
-        for (kind, array) in KINDS.into_iter().zip(states) {
-            for (parameter, bytes) in self.arena.parts(&array.read()?) {
-                let name = format!("{kind}{}", parameter.name);
-                if !is_finite(bytes) {
-                    return Err(Error::NotFinite(format!("step {step}: {name} is not finite{ADVICE}")));
-                }
-                tensors.push(Tensor { name, shape: parameter.shape.clone(), bytes: bytes.to_vec() });
-            }
-        }
-        let (tokenizer, loss_scale) = (self.vocabulary.json().map(str::to_owned), self.loss_scale);
-        Ok(Checkpoint { step, config, options, data: None, tokenizer, loss_scale, tensors })
-    }
-
-    /// The SHA-256 of every parameter and moment by name.
-    ///
-    /// # Errors
-    /// As [`Trainer::checkpoint`].
-    pub fn hashes(&self) -> Result<BTreeMap<String, String>> {
-        Ok(self.checkpoint()?.hashes())
     }
 
     /// The model's sizes.
@@ -324,6 +196,11 @@ impl Trainer {
         Ok(Error::NotFinite(failure))
     }
 
+    /// The only element of each array.
+    fn numbers(&self, arrays: &[&Array]) -> Result<Vec<f32>> {
+        Ok(self.engine.read(arrays)?.iter().map(|bytes| bytemuck::pod_read_unaligned(bytes)).collect())
+    }
+
     fn floats(&self, shape: &[usize], numbers: &[f32]) -> Result<Array> {
         self.engine.upload(DType::F32, shape, bytemuck::cast_slice(numbers))
     }
@@ -358,10 +235,4 @@ const ADVICE: &str = "; resume from the last checkpoint with a smaller learning_
 
 fn is_finite(bytes: &[u8]) -> bool {
     bytes.as_chunks::<4>().0.iter().all(|bytes| f32::from_le_bytes(*bytes).is_finite())
-}
-
-/// The only element of an array.
-fn float(array: &Array) -> Result<f32> {
-    let bytes = array.read()?;
-    Ok(bytemuck::pod_read_unaligned(&bytes))
 }

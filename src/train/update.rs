@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::graph::{GRADIENTS, Model, application};
+use super::graph::{GRADIENTS, Model};
+use super::optimizer::application;
 use super::{TrainOptions, TransformerConfig};
 use crate::Result;
 use crate::array::{Array, Engine, Program};

@@ -1,4 +1,4 @@
-"""The transformer of grilly.train in float64 with NumPy alone: loss, gradients by name, and steps of Adam."""
+"""The transformer of grilly.train in float64 with NumPy alone: loss, gradients by name, and steps of optimisers."""
 
 from __future__ import annotations
 
@@ -181,11 +181,11 @@ class Reference:
         return found
 
 
-class Adam:
-    """Adam in float64 on parameters by name, with the gradients scaled to a norm of at most `max_norm`."""
+class Optimizer:
+    """Torch's formulas in float64 on parameters by name, with the gradients scaled to a norm of at most `max_norm`."""
 
-    def __init__(self, p: Numbers, rate: float, betas=(0.9, 0.999), eps=1e-8, decay=0.0, max_norm=None) -> None:
-        self.p, self.rate, self.betas, self.eps, self.decay, self.max_norm = p, rate, betas, eps, decay, max_norm
+    def __init__(self, p: Numbers, rate: float, decay=0.0, max_norm=None) -> None:
+        self.p, self.rate, self.decay, self.max_norm = p, rate, decay, max_norm
         self.m, self.v = ({name: np.zeros_like(x) for name, x in p.items()} for _ in "mv")
         self.steps = 0
 
@@ -194,12 +194,37 @@ class Adam:
         self.steps += 1
         norm = float(np.sqrt(sum((g**2).sum() for g in gradients.values())))
         scale = 1.0 if self.max_norm is None else min(1.0, self.max_norm / (norm + 1e-6))
+        self.update({name: g * scale for name, g in gradients.items()}, self.rate * factor)
+        return norm
+
+
+class Adam(Optimizer):
+    """`torch.optim.Adam`, or AdamW, whose decay is apart from the gradient."""
+
+    def __init__(self, p: Numbers, rate: float, betas=(0.9, 0.999), eps=1e-8, apart=True, **options) -> None:
+        super().__init__(p, rate, **options)
+        self.betas, self.eps, self.apart = betas, eps, apart
+
+    def update(self, gradients: Numbers, rate: float) -> None:
         c1, c2 = (1 - beta**self.steps for beta in self.betas)
         for name, g in gradients.items():
-            g = g * scale
+            if not self.apart:
+                g = g + self.decay * self.p[name]
             m, v = self.m[name], self.v[name]
             m += (1 - self.betas[0]) * (g - m)
             v += (1 - self.betas[1]) * (g**2 - v)
-            update = (m / c1) / (np.sqrt(v / c2) + self.eps) + self.decay * self.p[name]
-            self.p[name] -= self.rate * factor * update
-        return norm
+            update = (m / c1) / (np.sqrt(v / c2) + self.eps)
+            self.p[name] -= rate * (update + self.decay * self.p[name] if self.apart else update)
+
+
+class Sgd(Optimizer):
+    """`torch.optim.SGD` with a momentum, which begins with the first gradient: zeros before it are the same."""
+
+    def __init__(self, p: Numbers, rate: float, momentum=0.9, **options) -> None:
+        super().__init__(p, rate, **options)
+        self.momentum = momentum
+
+    def update(self, gradients: Numbers, rate: float) -> None:
+        for name, g in gradients.items():
+            self.m[name] = self.momentum * self.m[name] + g + self.decay * self.p[name]
+            self.p[name] -= rate * self.m[name]

@@ -140,6 +140,8 @@ def test_a_step_moves_its_tokens_and_a_few_numbers_alone(vulkan):
     # Tokens and targets; three rates, the share and the largest norm.
     assert after["bytes_up"] - before["bytes_up"] == 3 * 4 * (2 * 3 * 12 + 3 + 1 + 1)
     assert after["bytes_down"] - before["bytes_down"] == 3 * 4 * 2
+    # Loss and norm are read at once.
+    assert after["submits"] - before["submits"] == after["waits"] - before["waits"] == 3
 
 
 def trained(folder, device="cpu", dropout=0.0, steps=7, **options) -> Trainer:
@@ -324,6 +326,7 @@ def test_a_loss_that_is_not_a_number_stops(tmp_path):
         (InvalidArgumentError, {"batch_size": 0}, "batch_size is 0, expected at least 1"),
         (InvalidArgumentError, {"batch": 3}, "options: unknown field `batch`"),
         (InvalidArgumentError, {"batch_size": 1000}, "a batch has 1000 windows, expected 1 to 67"),
+        (InvalidArgumentError, {"optimizer": "lion"}, "options: unknown variant `lion`"),
         (InvalidArgumentError, {"schedule": {"kind": "sine"}}, "options: unknown variant `sine`"),
         (InvalidArgumentError, {"schedule": {"kind": "cosine", "least": 2}}, "least is 2"),
         (InvalidArgumentError, {"held_out": 0.001}, "held_out|held-out"),

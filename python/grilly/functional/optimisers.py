@@ -107,13 +107,13 @@ def adam_step(
     beta1, beta2 = (share(name, f"beta{place}", beta) for place, beta in enumerate(betas, 1))
     decay, added = number(name, "weight_decay", decoupled), number(name, "weight_decay", coupled)
     settings = {"eps": number(name, "epsilon", epsilon), "decay": decay}
+    if added:
+        settings["coupled"] = added
     corrections = [1 - share(name, "beta1_t", beta1_t), 1 - share(name, "beta2_t", beta2_t)]
     rates = [number(name, "learning_rate", learning_rate), *corrections]
 
     def body(r: Any, w: Any, g: Any, m: Any, v: Any, most: Any) -> Any:
         old, g, m, v = (r.wide(x) for x in (w, g, m, v))
-        if added:
-            g = plus(r, g, added, old)
         given = r.constant(rates)
         new, m, v = r.each("adam", old, m, v, g, given, beta1=beta1, beta2=beta2, **settings)
         if most is not None:

@@ -19,7 +19,8 @@ from grilly.errors import GrillyError, UnsupportedError
 from grilly.train.config import TransformerConfig
 from grilly.train.curve import draw_loss
 from grilly.train.events import Events, is_installed
-from grilly.train.trainer import Step, Trainer
+from grilly.train.step import Step
+from grilly.train.trainer import Trainer
 
 __all__ = ["draw", "main", "train"]
 
@@ -33,6 +34,8 @@ SETTINGS: dict[str, type] = {
     "accumulate": int,
     "dtype": str,
     "learning_rate": float,
+    "optimizer": str,
+    "momentum": float,
     "weight_decay": float,
     "max_norm": float,
     "tokenizer": str,

@@ -16,13 +16,16 @@ pub(super) fn adam(step: &Step<'_>, op: &Adam, results: &mut [&mut [f32]]) -> Re
     if factor.is_nan() {
         return Ok(());
     }
+    let old = &**parameter;
     let decayed = |mean: &mut [f32], beta: f32, term: fn(f32) -> f32| {
         step.rows(mean, 1, LEAST).vectorized(
             #[inline(always)]
             |first, part| {
-                part.iter_mut()
-                    .zip(&g[first..])
-                    .for_each(|(mean, g)| *mean = beta * *mean + (1.0 - beta) * term(factor * *g))
+                for ((mean, g), old) in part.iter_mut().zip(&g[first..]).zip(&old[first..]) {
+                    let own = factor * g;
+                    let own = if op.coupled == 0.0 { own } else { own + op.coupled * old };
+                    *mean = beta * *mean + (1.0 - beta) * term(own);
+                }
             },
         );
     };

@@ -4,16 +4,17 @@ use super::rows::{Rows, along};
 use crate::Result;
 use crate::backend::vulkan::Capabilities;
 use crate::backend::vulkan::generated::{
-    activation, activation_backward, adam, bias_gelu, binary, binary_cross_entropy, cast, dropout, dropout_keyed,
-    gated, gated_backward, set_rows,
+    activation, activation_backward, adam, bias_gelu, binary, binary_cross_entropy, cast, clip_norm, dropout,
+    dropout_keyed, gated, gated_backward, set_rows, sgd,
 };
 use crate::backend::vulkan::kernel::{Extent, Specialization};
 use crate::backend::vulkan::lowering::{Build, Lowering};
 use crate::dtype::DType;
 use crate::ops::binary::broadcast;
+use crate::ops::clip_norm::EPS;
 use crate::ops::{
-    Activation, ActivationBackward, Adam, BiasGelu, Binary, BinaryCrossEntropy, Cast, Counts, Dim, Dropout, Gated,
-    GatedBackward, SetRows, Shape,
+    Activation, ActivationBackward, Adam, BiasGelu, Binary, BinaryCrossEntropy, Cast, ClipNorm, Counts, Dim, Dropout,
+    Gated, GatedBackward, SetRows, Sgd, Shape,
 };
 
 /// A dispatch over all elements of a shape.
@@ -40,9 +41,22 @@ pub fn activation_backward(to: &mut Lowering<'_>, ActivationBackward(op): &Activ
 
 /// `adam`
 pub fn adam(to: &mut Lowering<'_>, op: &Adam) -> Result<()> {
-    let &Adam { beta1, beta2, eps, decay } = op;
+    let &Adam { beta1, beta2, eps, decay, coupled } = op;
     let constants = adam::Constants { scaled: to.operands() > 5 };
-    walk(to, to.shape(0), constants, |walk| adam::Push { beta1, beta2, eps, decay, ..walk })
+    walk(to, to.shape(0), constants, |walk| adam::Push { beta1, beta2, eps, decay, coupled, ..walk })
+}
+
+/// `sgd`
+pub fn sgd(to: &mut Lowering<'_>, op: &Sgd) -> Result<()> {
+    let &Sgd { momentum, decay } = op;
+    let constants = sgd::Constants { scaled: to.operands() > 4 };
+    walk(to, to.shape(0), constants, |walk| sgd::Push { momentum, decay, ..walk })
+}
+
+/// `clip_norm`
+pub fn clip_norm(to: &mut Lowering<'_>, _: &ClipNorm) -> Result<()> {
+    let constants = clip_norm::Constants { scaled: to.operands() > 2 };
+    walk(to, to.shape(0), constants, |walk| clip_norm::Push { eps: EPS, ..walk })
 }
 
 /// `set_rows`: over the rows to write.

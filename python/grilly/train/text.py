@@ -1,0 +1,91 @@
+"""Texts and tokens of a model, and text that it generates."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from grilly import _core
+from grilly.train.arguments import as_bytes, as_integers, as_plain
+
+__all__ = ["TextModel"]
+
+
+class TextModel:
+    """What a model does with texts: it encodes, decodes and continues them.
+
+    Example:
+        >>> from grilly.train import Trainer
+        >>> from grilly.train.text import TextModel
+        >>> issubclass(Trainer, TextModel)
+        True
+    """
+
+    _core: _core.Trainer
+
+    def generate(
+        self,
+        prompt: Any,
+        count: int,
+        *,
+        seed: int = 0,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float = 1.0,
+    ) -> Any:
+        """Tokens that continue a prompt, of which the model reads the last `max_seq_len`.
+
+        Args:
+            prompt: At least one token: integers, or bytes or a str, whose tokens are taken.
+            count: Tokens to add.
+            seed: Token `i` depends on the seed, `i` and what precedes it alone; default 0.
+            temperature: Divisor of the logits; 0 for the most probable token. Default 1.
+            top_k: Only so many of the most probable tokens; default all.
+            top_p: Only the most probable tokens that together have this probability; default 1, all.
+
+        Returns:
+            bytes for a prompt of bytes or a str, else a list of integers; without the prompt.
+
+        Raises:
+            InvalidArgumentError: An empty prompt, or a setting out of range.
+            IndexOutOfRangeError: A token outside the vocabulary.
+
+        Example:
+            >>> from grilly.train import Trainer, TransformerConfig
+            >>> config = TransformerConfig(256, d_model=16, num_layers=1, num_heads=2, ffn_dim=32, max_seq_len=8)
+            >>> len(Trainer(config, device="cpu").generate("In the beginning", 3))
+            3
+        """
+        is_text = isinstance(prompt, bytes | bytearray | str)
+        tokens = self.encode(prompt) if is_text else as_integers(prompt, "prompt", 1).tolist()
+        sampling = {"seed": seed, "temperature": temperature, "top_k": top_k, "top_p": top_p}
+        found = self._core.generate(tokens, count, json.dumps(sampling, default=as_plain))
+        return self.decode(found) if is_text else found
+
+    def encode(self, text: bytes | str) -> list[int]:
+        """The tokens of a text: its bytes, or with tokenizer `"bpe"` those that the run has learned.
+
+        Raises:
+            InvalidArgumentError: Bytes that are not UTF-8, with `"bpe"`.
+
+        Example:
+            >>> from grilly.train import Trainer, TransformerConfig
+            >>> config = TransformerConfig(256, d_model=16, num_layers=1, num_heads=2, ffn_dim=32, max_seq_len=8)
+            >>> Trainer(config, device="cpu").encode("é!")
+            [195, 169, 33]
+        """
+        return self._core.encode(as_bytes(text))
+
+    def decode(self, tokens: Any) -> bytes:
+        """The bytes of tokens, which may end within a character.
+
+        Raises:
+            IndexOutOfRangeError: A token that is not in the vocabulary.
+
+        Example:
+            >>> from grilly.train import Trainer, TransformerConfig
+            >>> config = TransformerConfig(256, d_model=16, num_layers=1, num_heads=2, ffn_dim=32, max_seq_len=8)
+            >>> Trainer(config, device="cpu").decode([195, 169, 33]).decode()
+            'é!'
+        """
+        return self._core.decode(as_integers(tokens, "tokens", 1).tolist())

@@ -1,0 +1,143 @@
+//! The state of a model in training: from a seed, from a checkpoint, and to one.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::{ADVICE, Trainer, is_finite};
+use crate::array::Engine;
+use crate::backend::BackendKind;
+use crate::dtype::DType;
+use crate::ops::Counts;
+use crate::tensor::Part;
+use crate::train::arena::Arena;
+use crate::train::graph::{GRADIENTS, Model};
+use crate::train::initial::initial;
+use crate::train::update::Update;
+use crate::train::{Checkpoint, Tensor, TokenKind, TrainOptions, TrainType, TransformerConfig, Vocabulary};
+use crate::{Error, Result};
+
+impl Trainer {
+    /// A model with the initial parameters of the seed.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for sizes or settings out of range; `Unsupported`, `OutOfMemory`, or a device fault.
+    pub fn new(engine: &Arc<Engine>, config: TransformerConfig, options: TrainOptions) -> Result<Self> {
+        Trainer::of(engine, config, options, &Vocabulary::default())
+    }
+
+    /// As [`Trainer::new`], with the tokens of a vocabulary.
+    pub(in crate::train) fn of(
+        engine: &Arc<Engine>,
+        config: TransformerConfig,
+        options: TrainOptions,
+        vocabulary: &Vocabulary,
+    ) -> Result<Self> {
+        let (Arena { parameters, .. }, kinds) = (Model::new(&config)?.arena(), options.optimizer.kinds());
+        let mut tensors = Vec::with_capacity(kinds.len() * parameters.len());
+        for (place, parameter) in parameters.iter().enumerate() {
+            let bytes = bytemuck::cast_slice(&initial(&config, parameter, place, options.seed)).to_vec();
+            tensors.push(Tensor { name: parameter.name.clone(), shape: parameter.shape.clone(), bytes });
+        }
+        for moment in &kinds[1..] {
+            tensors.extend(parameters.iter().map(|parameter| {
+                let bytes = vec![0; DType::F32.bytes(parameter.elements())];
+                Tensor { name: format!("{moment}{}", parameter.name), shape: parameter.shape.clone(), bytes }
+            }));
+        }
+        let tokenizer = vocabulary.json().map(str::to_owned);
+        let checkpoint = Checkpoint { step: 0, config, options, data: None, tokenizer, loss_scale: None, tensors };
+        Trainer::resume(engine, checkpoint)
+    }
+
+    /// The model of a checkpoint, which goes on with every bit as if it had not stopped.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for tensors that are not those of its configuration and optimiser, else as [`Trainer::new`].
+    pub fn resume(engine: &Arc<Engine>, checkpoint: Checkpoint) -> Result<Self> {
+        let Checkpoint { step, config, options, tokenizer, loss_scale, tensors, .. } = checkpoint;
+        options.check()?;
+        if options.dtype != TrainType::Float32 && engine.kind() == BackendKind::Cpu {
+            return Err(Error::unsupported("dtype", "the CPU trains in float32 alone"));
+        }
+        let loss_scale = (options.dtype == TrainType::Float16).then(|| loss_scale.unwrap_or_default());
+        let vocabulary = match (options.tokenizer, tokenizer) {
+            (TokenKind::Bytes, _) => Vocabulary::default(),
+            (TokenKind::Bpe, Some(tokenizer)) => Vocabulary::read(tokenizer)?,
+            (TokenKind::Bpe, None) => {
+                return Err(Error::InvalidArgument(
+                    "tokenizer \"bpe\" is learned from a text, and there is none".into(),
+                ));
+            }
+        };
+        options.schedule.check_length(options.steps)?;
+        let trained = Model::new(&config)?;
+        let (arena, key) = (trained.arena(), trained.key);
+        let table = |part: &Part| {
+            let shape = part.shape.as_deref().unwrap_or_default();
+            engine.upload(DType::F32, shape, part.computed.as_deref().unwrap_or_default())
+        };
+        let tables = trained.tables.iter().map(table).collect::<Result<_>>()?;
+        let model = || Model::new(&config.without_dropout());
+        let mut states = arena.arrays(options.optimizer.kinds(), tensors)?;
+        // Nothing writes between the tensors.
+        states.insert(GRADIENTS, vec![0; states[0].len()]);
+        let states = states.iter().map(|bytes| engine.upload(DType::F32, &[arena.size], bytes));
+        let states = states.collect::<Result<Vec<_>>>()?;
+        let (rows, length) = (options.batch_size, config.max_seq_len);
+        let Some(tokens) = rows.checked_mul(length).filter(|tokens| *tokens <= i32::MAX as usize) else {
+            return Err(Error::InvalidArgument(format!("batch_size is {rows}, too large for windows of {length}")));
+        };
+        let most = Counts::new(tokens, rows);
+        let update = Update::new(engine, &config, &options, &states.iter().collect::<Vec<_>>())?;
+        let evaluation = update.program().beside(model()?.evaluation()?, most)?;
+        let (engine, sequences, decoding, failed) = (engine.clone(), HashMap::new(), None, None);
+        Ok(Trainer {
+            engine,
+            config,
+            options,
+            vocabulary,
+            arena,
+            step,
+            loss_scale,
+            update,
+            key,
+            tables,
+            evaluation,
+            decoding,
+            sequences,
+            failed,
+        })
+    }
+
+    /// The state after the steps so far.
+    ///
+    /// # Errors
+    /// `NotFinite` for a number that is not finite, and after a step that failed with it; `Unusable` after a device
+    /// fault in a step; or a device fault.
+    pub fn checkpoint(&self) -> Result<Checkpoint> {
+        self.check_usable()?;
+        let (step, config, options) = (self.step, self.config.clone(), self.options.clone());
+        let (mut states, kinds) = (self.update.program().states(), self.options.optimizer.kinds());
+        states.remove(GRADIENTS);
+        let mut tensors = Vec::with_capacity(kinds.len() * self.arena.parameters.len());
+        for (kind, array) in kinds.iter().zip(states) {
+            for (parameter, bytes) in self.arena.parts(&array.read()?) {
+                let name = format!("{kind}{}", parameter.name);
+                if !is_finite(bytes) {
+                    return Err(Error::NotFinite(format!("step {step}: {name} is not finite{ADVICE}")));
+                }
+                tensors.push(Tensor { name, shape: parameter.shape.clone(), bytes: bytes.to_vec() });
+            }
+        }
+        let (tokenizer, loss_scale) = (self.vocabulary.json().map(str::to_owned), self.loss_scale);
+        Ok(Checkpoint { step, config, options, data: None, tokenizer, loss_scale, tensors })
+    }
+
+    /// The SHA-256 of every parameter and moment by name.
+    ///
+    /// # Errors
+    /// As [`Trainer::checkpoint`].
+    pub fn hashes(&self) -> Result<BTreeMap<String, String>> {
+        Ok(self.checkpoint()?.hashes())
+    }
+}
