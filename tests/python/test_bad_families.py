@@ -560,10 +560,10 @@ def test_more_experts_than_the_file_has(family):
 @pytest.mark.parametrize(
     ("name", "uniform"),
     [
-        ("cell.input.weight", "cell.input.weight [12, 36]"),
+        ("cell.input.weight", "cell.input.weight [12, 64]"),
         ("cell.recurrent.weight", "cell.recurrent.weight [12, 12]"),
         ("cell.rate", "cell.rate [12]"),
-        ("layer.weight", "layer.weight [5, 12]"),
+        ("layer.weight", "layer.weight [8, 12]"),
     ],
 )
 def test_missing_tensors_of_a_liquid_gate(family, name, uniform):
