@@ -39,7 +39,9 @@ pub use vocabulary::{TokenKind, Vocabulary};
 
 /// Settings in JSON, called `what` in the message.
 fn parsed<T: serde::de::DeserializeOwned>(what: &str, text: &str) -> Result<T> {
-    serde_json::from_str(text).map_err(|cause| Error::InvalidArgument(format!("{what}: {}", brief(cause))))
+    let wrong = |cause| Error::InvalidArgument(format!("{what}: {}", brief(cause)));
+    // In two steps, since only the first knows lines and columns, which mean nothing to who gave a setting.
+    serde_json::from_str(text).and_then(serde_json::from_value::<T>).map_err(wrong)
 }
 
 /// A tensor that training changes.

@@ -14,7 +14,7 @@ import pytest
 from grilly.__main__ import main
 from grilly.errors import CheckpointError, UnsupportedError
 from grilly.train import Trainer, draw_loss, read_metrics
-from train.test_training import TEXT
+from train.test_training import BYTES, TEXT
 
 ARGUMENTS = ["--device", "cpu", "--batch-size", "2", "--learning-rate", "0.001"]
 
@@ -42,6 +42,22 @@ def test_it_trains_and_resumes(data, tmp_path, capsys):
     assert main([*resume, "--steps", "3"]) == 0
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     assert [(line["step"], line["rate"]) for line in lines] == [(1, 0.0005), (2, 0.001), (3, 0.001)]
+
+
+def test_the_help_names_every_default(capsys, tmp_path):
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "--help"])
+    assert ended.value.code == 0
+    told = " ".join(capsys.readouterr().out.split())
+    list(Trainer(BYTES, TEXT, tmp_path, device="cpu", steps=1).run())
+    options = json.loads((tmp_path / "step-00000001.json").read_text())["options"]
+    counts = ("batch_size", "accumulate", "epochs", "seed", "checkpoint_epochs", "keep")
+    for name in (*counts, "learning_rate", "momentum", "weight_decay", "held_out"):
+        option = "--" + name.replace("_", "-")
+        [default] = re.findall(rf"{option} [A-Z]+ (?:(?! --).)*default ([\d.e-]+)", told)
+        assert float(default) == options[name], option
+    for name in ("dtype", "optimizer", "tokenizer"):
+        assert f"{options[name]} (default)" in told
 
 
 def scalars(folder) -> dict[str, list[tuple[int, float]]]:

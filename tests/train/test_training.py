@@ -326,7 +326,7 @@ def test_a_loss_that_is_not_a_number_stops(tmp_path):
         (InvalidArgumentError, {"batch_size": 0}, "batch_size is 0, expected at least 1"),
         (InvalidArgumentError, {"batch": 3}, "options: unknown field `batch`"),
         (InvalidArgumentError, {"batch_size": 1000}, "a batch has 1000 windows, expected 1 to 67"),
-        (InvalidArgumentError, {"optimizer": "lion"}, "options: unknown variant `lion`"),
+        (InvalidArgumentError, {"optimizer": "lion"}, "`lion`, expected one of `adam`, `adamw`, `sgd`$"),
         (InvalidArgumentError, {"schedule": {"kind": "sine"}}, "options: unknown variant `sine`"),
         (InvalidArgumentError, {"schedule": {"kind": "cosine", "least": 2}}, "least is 2"),
         (InvalidArgumentError, {"held_out": 0.001}, "held_out|held-out"),

@@ -24,27 +24,31 @@ from grilly.train.trainer import Trainer
 
 __all__ = ["draw", "main", "train"]
 
-# Options of the command that change the configuration, with their types.
-CONFIGURATION: dict[str, type] = {"vocab_size": int, "dropout": float, "positions": str}
+# Options of the command that change the configuration, with their types and meanings.
+CONFIGURATION: dict[str, tuple[type, str]] = {
+    "vocab_size": (int, "number of tokens; default 256, the bytes"),
+    "dropout": (float, "share of what is dropped in training; default 0"),
+    "positions": (str, "learned (default) or rotary"),
+}
 # Those that are settings of a run.
-SETTINGS: dict[str, type] = {
-    "steps": int,
-    "epochs": int,
-    "batch_size": int,
-    "accumulate": int,
-    "dtype": str,
-    "learning_rate": float,
-    "optimizer": str,
-    "momentum": float,
-    "weight_decay": float,
-    "max_norm": float,
-    "tokenizer": str,
-    "seed": int,
-    "held_out": float,
-    "evaluate_steps": int,
-    "checkpoint_epochs": int,
-    "checkpoint_steps": int,
-    "keep": int,
+SETTINGS: dict[str, tuple[type, str]] = {
+    "steps": (int, "steps in all; default those of --epochs"),
+    "epochs": (int, "passes through the text; default 1"),
+    "batch_size": (int, "windows in a batch; default 32"),
+    "accumulate": (int, "batches in a step; default 1"),
+    "dtype": (str, "what a step stores on a GPU: float32 (default), bfloat16 or float16"),
+    "learning_rate": (float, "default 3e-4"),
+    "optimizer": (str, "adamw (default), adam or sgd"),
+    "momentum": (float, "of sgd; default 0.9"),
+    "weight_decay": (float, "default 0"),
+    "max_norm": (float, "clips gradients to this norm; default none"),
+    "tokenizer": (str, "bytes (default) or bpe, pieces of words, learned from the text"),
+    "seed": (int, "of parameters, order and dropout; default 0"),
+    "held_out": (float, "share of the text, at its end, that is not trained on; default 0.1"),
+    "evaluate_steps": (int, "steps between evaluations of it; default an epoch's"),
+    "checkpoint_epochs": (int, "epochs between checkpoints; default 10"),
+    "checkpoint_steps": (int, "steps between checkpoints; default none"),
+    "keep": (int, "checkpoints to keep; default 3"),
 }
 
 
@@ -187,8 +191,7 @@ def _parser() -> argparse.ArgumentParser:
         action=argparse.BooleanOptionalAction,
         help="write TensorBoard events; default where tensorboardX or tensorboard is installed",
     )
-    for name, kind in CONFIGURATION.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, help="as in grilly.train.TransformerConfig")
-    for name, kind in SETTINGS.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, help="as in grilly.train.Trainer")
+    for name, (kind, meaning) in (CONFIGURATION | SETTINGS).items():
+        metavar = kind.__name__.upper()
+        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar=metavar, help=meaning)
     return parser
