@@ -1,7 +1,7 @@
 #version 460
 // Computes: y[i, h] = sum_j softmax_j(cap(scale q[i, h] . k[j, g]) + bias[h, j - place(i)]) v[j, g], j over the keys of
-// i's text that i sees, g = h / group, cap(s) = SOFT_CAP tanh(s / SOFT_CAP), or s, on matrix cores: q, k, v, y float16;
-// scores, sums of weights and results in float32; weights are rounded to float16.
+// i's text that i sees, g = h / group, cap(s) = SOFT_CAP tanh(s / SOFT_CAP), or s, on matrix cores: q, k, v, y float16
+// or bfloat16; scores, sums of weights and results in float32; weights are rounded to the type of v.
 // Grid: x = floor(T / (16 SUBGROUPS)) + B tiles of 16 SUBGROUPS queries of one text; y = heads. A subgroup has 16 rows.
 // Reduction order: keys in blocks of KEYS from the text's first; within a block, the order of the device's matrix
 // cores. A block without visible keys for a subgroup's rows is skipped; one without visible keys for a row changes none
@@ -9,17 +9,33 @@
 // Assumes: offsets [B + 1] increase to the rows of q and k; HEAD_DIM a multiple of 16; strides and columns, counted in
 // eights here, are integers; subgroups of INVOCATIONS / SUBGROUPS invocations, 16 to 64; 16 x 16 x 16 matrices. With
 // ROWS_IN_QUADS subgroups of 32, with the matrix layout that matrix-layout.glsl tests; without it no keys are hidden.
-//# # float16 on matrix cores: in registers where it is known which lane holds which element.
-//# stored = ["float16"]
+//# # 16 bits on matrix cores: in registers where it is known which lane holds which element, as bfloat16 demands.
+//# stored = ["float16", "bfloat16"]
 //# optional = true
 //#
 //# [[variants]]
 //# name = "rows-in-quads"
+//# only = ["float16"]
 //# needs = ["matrix_rows_in_quads", "coopmat_f16_f32_16x16x16", "float16", "storage16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"]
 //# defines = { ROWS_IN_QUADS = "1" }
 //#
 //# [[variants]]
+//# only = ["float16"]
 //# needs = ["coopmat_f16_f32_16x16x16", "float16", "storage16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"]
+//#
+//# [[variants]]
+//# name = "rows-in-quads"
+//# only = ["bfloat16"]
+//# needs = ["matrix_rows_in_quads", "coopmat_bf16_f32_16x16x16", "float16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"]
+//# defines = { ROWS_IN_QUADS = "1" }
+#include "stored.glsl"
+#if STORED == BFLOAT16
+#extension GL_EXT_bfloat16 : require
+#define ELEMENT bfloat16_t
+const uint EXPONENT = 0x7f80u;
+#else
+const uint EXPONENT = 0x7c00u;
+#endif
 #include "cooperative-matrix.glsl"
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
@@ -98,8 +114,8 @@ float changed(float product, uint key, uint row) {
 // A quad with its NaN and infinite elements set to zero.
 uvec4 numbers(uvec4 quad) {
     [[unroll]] for (uint i = 0u; i < 4u; i++) {
-        quad[i] &= (quad[i] & 0x7c00u) == 0x7c00u ? 0xffff0000u : 0xffffffffu;
-        quad[i] &= (quad[i] & 0x7c000000u) == 0x7c000000u ? 0xffffu : 0xffffffffu;
+        quad[i] &= (quad[i] & EXPONENT) == EXPONENT ? 0xffff0000u : 0xffffffffu;
+        quad[i] &= (quad[i] & EXPONENT << 16) == EXPONENT << 16 ? 0xffffu : 0xffffffffu;
     }
     return quad;
 }
@@ -198,9 +214,13 @@ void main() {
         return;
     }
     divide();
+#if STORED == FLOAT16
     [[unroll]] for (uint i = 0u; i < SLICES; i++) {
         coopMatStore(HALF(result[i]), tile, own_row * STRIDE + 2u * i, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
     }
+#else
+    put();
+#endif
     subgroupBarrier();
     for (uint i = lane; i < 16u * QUADS; i += LANES) {
         uint at = first + own_row + i / QUADS;

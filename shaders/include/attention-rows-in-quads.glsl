@@ -65,7 +65,7 @@ void soften(uint at, uint key_count, bool edge) {
         [[unroll]] for (uint e = 0u; e < 8u; e++) {
             float w = exp2(fma(score[n][e], scale, shift[e / 4u]));
             total[e / 4u] += w;
-            weight[n][e] = float16_t(w);
+            weight[n][e] = ELEMENT(w);
         }
     }
 }
@@ -77,7 +77,7 @@ void add_others(uint at, uint key_count, uint key_first, uint v_column) {
             [[unroll]] for (uint e = 0u; e < 8u; e++) {
                 uint column = 16u * i + column_of(e);
                 uint word = v[(key_first + key) * push.v_stride + v_column + column / 8u][column % 8u / 2u];
-                float value = unpackHalf2x16(word)[column % 2u];
+                float value = wide(uvec2(word, 0u))[column % 2u];
                 bool other = (floatBitsToUint(value) & 0x7f800000u) == 0x7f800000u;
                 result[i][e] += other && sees(mine[e / 4u], int(key)) ? value : 0.0;
             }
@@ -98,3 +98,16 @@ void divide() {
         }
     }
 }
+
+#if STORED == BFLOAT16
+// Moves the results, rounded, to the subgroup's rows of shared memory: accumulators have no bfloat16.
+void put() {
+    [[unroll]] for (uint i = 0u; i < SLICES; i++) {
+        [[unroll]] for (uint e = 0u; e < 8u; e += 2u) {
+            uint column = 16u * i + column_of(e);
+            uvec2 pair = narrow(vec4(result[i][e], result[i][e + 1u], 0.0, 0.0));
+            tile[(own_row + row_of(e / 4u)) * STRIDE + column / 8u][column % 8u / 2u] = pair.x;
+        }
+    }
+}
+#endif

@@ -24,25 +24,29 @@ layout(std430, binding = 2) readonly buffer Moments { vec2 moments[]; };
 layout(std430, binding = 3) readonly buffer Columns { vec2 columns[]; };
 layout(std430, binding = 3) readonly buffer Gains { uvec4 column_gains[]; };
 layout(std430, binding = 4) readonly buffer Weight { uvec4 weight[]; };
-layout(std430, binding = 5) writeonly buffer Y { uvec4 y[]; };
+#define LAST 5
 #else
 layout(std430, binding = 2) readonly buffer Weight { uvec4 weight[]; };
 #endif
 #ifdef GATED
 layout(std430, binding = 3) readonly buffer Up { uvec4 up[]; };
-layout(std430, binding = 4) writeonly buffer Y { uvec4 y[]; };
+#define LAST 4
 #endif
 #ifdef BIASED
 layout(std430, binding = 3) readonly buffer Bias { float bias[]; };
 #endif
 #ifdef ADDS
 layout(std430, binding = 4) readonly buffer Residual { uvec4 residual[]; };
-layout(std430, binding = 5) writeonly buffer Y { uvec4 y[]; };
+layout(std430, binding = 4) readonly buffer ResidualQuads { uvec2 residual_4[]; };
+#define LAST 5
 #endif
 #ifdef EXPERTS
 #define ORDER 4
-layout(std430, binding = 6) writeonly buffer Y { uvec4 y[]; };
+#define LAST 6
 #endif
+// The same, and four elements per quad.
+layout(std430, binding = LAST) writeonly buffer Y { uvec4 y[]; };
+layout(std430, binding = LAST) writeonly buffer YQuads { uvec2 y_4[]; };
 #include "expert-rows.glsl"
 
 layout(push_constant) uniform Push {
@@ -56,7 +60,7 @@ layout(push_constant) uniform Push {
 } push;
 
 // As `activate`; GELU with erf as max(x, 0) - |x| (1 - Phi(|x|)), where the logarithm of 1 - Phi is a polynomial (least
-// squares refined to minimax on 0 to 6.5): within 1e-7, which is invisible in float16. Past 16 it is 0.
+// squares refined to minimax on 0 to 6.5): within 1e-7, which is invisible in 16 bits. Past 16 it is 0.
 float activate_half(float x) {
     if (ACTIVATION != 1u) {
         return activate(ACTIVATION, x);
@@ -71,10 +75,14 @@ float activate_half(float x) {
 #ifdef FOLDED
 // Eight elements of the weight times the norm's, rounded as layer-norm-columns.glsl does.
 uvec4 scaled(uvec4 quad, uvec4 gain) {
+#if STORED == BFLOAT16
+    return uvec4(narrow(wide(quad.xy) * wide(gain.xy)), narrow(wide(quad.zw) * wide(gain.zw)));
+#else
     [[unroll]] for (uint i = 0u; i < 4u; i++) {
         quad[i] = packFloat2x16(unpackFloat2x16(quad[i]) * unpackFloat2x16(gain[i]));
     }
     return quad;
+#endif
 }
 #endif
 

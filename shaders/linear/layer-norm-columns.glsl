@@ -30,7 +30,7 @@ vec4 rounded(vec4 quad) {
 #if STORED == FLOAT16
     return ROUNDED ? wide(halves_of(quad)) : quad;
 #else
-    return quad;
+    return ROUNDED ? wide(narrow(quad)) : quad;
 #endif
 }
 

@@ -1,8 +1,8 @@
 #version 460
-// Computes: y = act(x w^T + bias) + residual on matrix cores; x [rows, k], weight [n, k], residual, y [rows, n] float16,
-// bias [n] float32, sums, bias and activation in float32; y is rounded once, after the residual. With GATED
+// Computes: y = act(x w^T + bias) + residual on matrix cores; x [rows, k], weight [n, k], residual, y [rows, n] float16 or
+// bfloat16, bias [n] float32, sums, bias and activation in float32; y is rounded once, after the residual. With GATED
 // y = act(x gate^T) (x up^T); with FOLDED y = act(layer_norm(x) w^T + bias) as act(r (c / r - m s + x (g w)^T)), where
-// m and r are of x's rows, s and c of the columns (layer-norm-columns.glsl), and g and g w are rounded to float16. With
+// m and r are of x's rows, s and c of the columns (layer-norm-columns.glsl), and g and g w are rounded to x's type. With
 // EXPERTS w [experts, n, k] and bias [experts, n], without residual (expert-rows.glsl).
 // Grid: y = ceil(rows / (8 * TILE_M)), x = 8 * ceil(n / OUT_N): eight row tiles iterate over all columns together, so
 // that the data they read stays in the second-level cache; with EXPERTS each expert has tiles of its own. SUBGROUPS
@@ -10,15 +10,23 @@
 // Reduction order: from the bias, along k in steps of 16, for any tile; within a step, the order of the device's matrix
 // cores.
 // Assumes: k a multiple of TILE_K, n of 8; 16 x 16 x 16 matrices; subgroups of 256 / SUBGROUPS invocations.
-//# # float16 on matrix cores; where there are none, `linear` runs: an encoder in float16, a single operation in float32.
-//# stored = ["float16"]
+//# # 16 bits on matrix cores; where there are none, `linear` runs: an encoder in 16 bits, a single operation in float32.
+//# stored = ["float16", "bfloat16"]
 //# optional = true
-//# variants = [{ needs = ["coopmat_f16_f32_16x16x16", "float16", "storage16"] }]
+//# variants = [
+//#     { only = ["float16"], needs = ["coopmat_f16_f32_16x16x16", "float16", "storage16"] },
+//#     { only = ["bfloat16"], needs = ["coopmat_bf16_f32_16x16x16", "float16"] },
+//# ]
 //#
 //# [builds]
 //# gated-linear-matrix = { define = "GATED" }
 //# layer-norm-linear-matrix = { define = "FOLDED" }
 //# expert-linear-matrix = { define = "EXPERTS" }
+#include "stored.glsl"
+#if STORED == BFLOAT16
+#extension GL_EXT_bfloat16 : require
+#define ELEMENT bfloat16_t
+#endif
 #include "cooperative-matrix.glsl"
 layout(local_size_x = 256) in;
 layout(constant_id = 3) const uint TILE_M = 64;
@@ -39,10 +47,18 @@ const uint OUT_COLUMNS = OUT_WIDTH / 16u;
 // Quads of a row in shared memory, plus one so that rows start at different banks.
 const uint QUADS = TILE_K / 8u;
 const uint STRIDE = QUADS + 1u;
+const uint OPERANDS = (TILE_M + TILE_N) * STRIDE;
+// Results pass through shared memory: one half of the columns in float16, or, as accumulators have no bfloat16, the rows of
+// two subgroups in float32.
+#if STORED == FLOAT16
 const uint OUT_QUADS = OUT_WIDTH / 8u;
 const uint OUT_STRIDE = OUT_QUADS + 1u;
-const uint OPERANDS = (TILE_M + TILE_N) * STRIDE;
 const uint RESULT = TILE_M * OUT_STRIDE;
+#else
+const uint OUT_QUADS = OUT_N / 4u;
+const uint OUT_STRIDE = OUT_QUADS + 1u;
+const uint RESULT = HEIGHT * OUT_STRIDE;
+#endif
 // Quads that an invocation loads per step, and the rows between them.
 const uint X_LOADS = (TILE_M * QUADS + 255u) / 256u;
 const uint W_LOADS = (TILE_N * QUADS + 255u) / 256u;
@@ -198,6 +214,7 @@ void main() {
         }
     }
     // The result passes through shared memory, so that whole rows are read and written.
+#if STORED == FLOAT16
     uint row_quads = push.n / 8u;
     [[unroll]] for (uint part = 0u; part < 2u; part++) {
         uint part_column = (first_column + part * OUT_WIDTH) / 8u;
@@ -239,4 +256,34 @@ void main() {
             }
         }
     }
+#else
+    uint row_quads = push.n / 4u;
+    [[unroll]] for (uint part = 0u; part < DOWN; part++) {
+        if (part > 0u) {
+            barrier();
+        }
+        if (own_row / HEIGHT == part) {
+            [[unroll]] for (uint j = 0u; j < OUT_COLUMNS; j++) {
+                [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+                    uint at = 16u * i * OUT_STRIDE + own_half * (OUT_WIDTH / 4u) + 4u * j;
+                    coopMatStore(sum[i][j], tile, at, OUT_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+                }
+            }
+        }
+        barrier();
+        for (uint i = me; i < HEIGHT * OUT_QUADS; i += 256u) {
+            uint row = first_row + part * HEIGHT + i / OUT_QUADS;
+            uint column = first_column / 4u + i % OUT_QUADS;
+            if (row < rows && column < row_quads) {
+                vec4 quad = uintBitsToFloat(tile[i / OUT_QUADS * OUT_STRIDE + i % OUT_QUADS]);
+#ifdef ADDS
+                if (RESIDUAL) {
+                    quad += wide(residual_4[row * row_quads + column]);
+                }
+#endif
+                y_4[Y_ROW(row) * row_quads + column] = narrow(quad);
+            }
+        }
+    }
+#endif
 }

@@ -23,8 +23,8 @@ def test_what_is_dispatched_is_counted_by_variant_and_constants(vulkan):
 
 def test_every_variant_that_needs_matrix_cores_says_so():
     built = dispatched.built()
-    assert {"softmax", "linear-shuffle", "linear-matrix"} <= built.keys()
-    assert "coopmat_f16_f32_16x16x16" in built["linear-matrix"].needs
+    assert {"softmax", "linear-shuffle", "linear-matrix-float16"} <= built.keys()
+    assert "coopmat_f16_f32_16x16x16" in built["linear-matrix-float16"].needs
     assert built["linear-shuffle"].subgroups and not built["softmax"].subgroups
 
 

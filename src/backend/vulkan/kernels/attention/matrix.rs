@@ -1,4 +1,4 @@
-//! Block sizes of `attention` in float16 on matrix cores.
+//! Block sizes of `attention` in 16 bits on matrix cores.
 
 use std::ops::RangeInclusive;
 
@@ -19,9 +19,9 @@ const WIDE_HEAD: RangeInclusive<usize> = 97..=128;
 
 /// The variant for the device and its blocks, if the node's attention can run on matrix cores; blocks that the op
 /// requests are used as they are.
-pub fn choose(to: &Lowering<'_>, op: &Attention) -> Option<(&'static Variant, Blocks)> {
+pub fn choose(to: &Lowering<'_>, op: &Attention, stored: DType) -> Option<(&'static Variant, Blocks)> {
     let capabilities = to.capabilities;
-    let variant = KERNEL.own(DType::F16, capabilities).ok()?;
+    let variant = KERNEL.own(stored, capabilities).ok()?;
     let in_quads = variant.needs.contains(&Feature::MatrixRowsInQuads);
     let [q, k, v] = [0, 1, 2].map(|place| to.shape(place).columns());
     let steps = [q, op.q_column, k, op.k_column, v, op.v_column];

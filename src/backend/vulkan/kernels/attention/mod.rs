@@ -66,8 +66,8 @@ pub fn attention(to: &mut Lowering<'_>, op: &Attention) -> Result<()> {
     };
     let variant = to.select(kernel)?;
     let heads = Extent::Fixed(op.heads as u32);
-    if variant.stored == DType::F16
-        && let Some((variant, blocks)) = matrix::choose(to, op)
+    if variant.stored.is_narrow()
+        && let Some((variant, blocks)) = matrix::choose(to, op, variant.stored)
     {
         asked(op, true, to.capabilities)?;
         let build = Build::new(variant, push(to, op, 8), attention_matrix::Constants::from(blocks));

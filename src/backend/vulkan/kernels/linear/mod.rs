@@ -40,7 +40,7 @@ enum Form {
 /// How a workgroup multiplies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum How {
-    /// On matrix cores, in float16.
+    /// On matrix cores, in 16 bits.
     Matrix,
     /// On matrix cores, each float32 number as two float16 numbers.
     Split,
@@ -148,7 +148,7 @@ impl Chosen {
         let own = to.replaced(kernel).is_none();
         let float32 = [to.dtype(0), to.dtype(weight), to.result().dtype] == [DType::F32; 3];
         let serves = |how: How| match how {
-            Matrix => own && to.dtype(weight) == DType::F16 && n.is_multiple_of(8) && tile::fits_matrices(to, weight),
+            Matrix => own && to.dtype(weight).is_narrow() && n.is_multiple_of(8) && tile::fits_matrices(to, weight),
             Split => own && float32 && splits(to, n, k),
             Shuffle => own && tile::shuffles(to.capabilities),
             Tiled => true,

@@ -152,13 +152,14 @@ impl Tile {
         (self.tile_m + self.tile_n) * (2 * 16 * (SPLIT_STEP / 8 + 1) + 4) + 4
     }
 
-    /// Shared memory of `linear-matrix.glsl`: operands in rows of k, then half of the result's columns; in addition,
-    /// with a folded norm, two numbers per row and column and two steps of the norm's weight, and otherwise at most the
-    /// bias.
+    /// Shared memory of `linear-matrix.glsl`: operands in rows of k, then half of the result's columns or, in float32, the
+    /// rows of two subgroups; in addition, with a folded norm, two numbers per row and column and two steps of the norm's
+    /// weight, and otherwise at most the bias.
     fn matrix_bytes(self) -> u32 {
         let rows = |count: u32, columns: u32| count * (columns / 8 + 1) * 16;
-        let Tile { tile_m: m, tile_n: n, tile_k: k, .. } = self;
-        rows(m + n, k).max(rows(m, n / 2)) + 8 * (m + n) + 4 * k
+        let Tile { tile_m: m, tile_n: n, tile_k: k, subgroups, .. } = self;
+        let results = rows(m, n / 2).max(rows(m / (subgroups / 2).max(1), 2 * n));
+        rows(m + n, k).max(results) + 8 * (m + n) + 4 * k
     }
 
     /// Rows and columns per workgroup.
@@ -181,10 +182,11 @@ pub fn shuffles(capabilities: &Capabilities) -> bool {
 /// Whether the device multiplies operand 0 and the weight at a position, whose rows are a multiple of eight, on matrix
 /// cores.
 pub fn fits_matrices(to: &Lowering<'_>, weight: usize) -> bool {
-    let (x, weight, capabilities) = (to.shape(0), to.shape(weight), to.capabilities);
+    let (stored, capabilities) = (to.dtype(weight), to.capabilities);
+    let (x, weight) = (to.shape(0), to.shape(weight));
     let bytes = |shape: &Shape| 2 * shape.elements(Counts::default()) as u64;
     matches!(MATRIX_INVOCATIONS.checked_div(capabilities.subgroup_size), Some(4 | 8))
-        && KERNEL.own(DType::F16, capabilities).is_ok()
+        && KERNEL.own(stored, capabilities).is_ok()
         && x.columns() > 0
         && x.columns().is_multiple_of(16)
         && bytes(x).max(bytes(weight)) <= capabilities.storage_buffer_range

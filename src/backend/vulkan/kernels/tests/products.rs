@@ -90,10 +90,10 @@ fn narrow_operands_get_the_variant_of_their_type() {
     let product = |n, k| [Rows(k), Weight(vec![n, k])];
     let floor = Capabilities::floor();
     for (stored, n, k, on_floor, on_able) in [
-        (DType::F16, 64, 64, "linear-float16", "linear-matrix"),
+        (DType::F16, 64, 64, "linear-float16", "linear-matrix-float16"),
         (DType::F16, 36, 64, "linear-float16", "linear-float16"),
         (DType::F16, 64, 20, "linear-float16", "linear-float16"),
-        (DType::Bf16, 64, 64, "linear-bfloat16", "linear-bfloat16"),
+        (DType::Bf16, 64, 64, "linear-bfloat16", "linear-matrix-bfloat16"),
     ] {
         assert_eq!(name(stored, linear(), &product(n, k), &floor).unwrap(), (1, on_floor));
         assert_eq!(name(stored, linear(), &product(n, k), &able).unwrap(), (1, on_able));
