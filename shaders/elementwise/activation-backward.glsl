@@ -3,15 +3,16 @@
 // Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows.
 // Reduction order: none.
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4.
+//# stored = ["float32", "float16", "bfloat16"]
 #include "elements.glsl"
 #include "functions.glsl"
 #include "stored.glsl"
 
 layout(constant_id = 0) const uint ACTIVATION = 0;
 
-INPUT(1, g, vec4)
-INPUT(2, x, vec4)
-OUTPUT(3, y, vec4)
+INPUT(1, g, QUAD)
+INPUT(2, x, QUAD)
+OUTPUT(3, y, QUAD)
 
 layout(push_constant) uniform Push {
     ELEMENT_MEMBERS
@@ -20,11 +21,14 @@ layout(push_constant) uniform Push {
 } push;
 
 void four(uint quad) {
-    y_4[quad] = g_4[quad] * slope_4(ACTIVATION, x_4[quad], push.a, push.b);
+    y_4[quad] = narrow(wide(g_4[quad]) * slope_4(ACTIVATION, wide(x_4[quad]), push.a, push.b));
 }
 
+// 16-bit tensors have no remaining elements.
 void one(uint place) {
+#if STORED == FLOAT32
     y[place] = g[place] * slope(ACTIVATION, x[place], push.a, push.b);
+#endif
 }
 
 #include "elements-main.glsl"

@@ -3,10 +3,10 @@
 #include "counts.glsl"
 #include "held-rows.glsl"
 
-INPUT_ROWS(1, g, vec4)
-INPUT_ROWS(2, x, vec4)
+INPUT_ROWS(1, g, QUAD)
+INPUT_ROWS(2, x, QUAD)
 INPUT_ROWS(3, weight, vec4)
-OUTPUT_ROWS(4, y, vec4)
+OUTPUT_ROWS(4, y, QUAD)
 
 layout(push_constant) uniform Push {
     ROW_MEMBERS

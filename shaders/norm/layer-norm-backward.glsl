@@ -3,6 +3,7 @@
 // Grid: x = ceil(rows / (256 / LANES)), continued along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes. Means, then centred values.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4.
+//# stored = ["float32", "float16", "bfloat16"]
 #include "norm-gradient.glsl"
 
 void main() {

@@ -4,9 +4,12 @@
 // Grid: x = blocks * ceil(columns / 64), with JOIN of one block, continued along y; 256 = 4 lanes x 64 columns.
 // Reduction order: lane i takes rows, or blocks, i, i + 4, ... in order; then lanes as a tree.
 // Assumes: moments are those of x.
+//# stored = ["float32", "float16", "bfloat16"]
+//#
 //# [builds]
-//# layer-norm-weight-backward-join = { define = "JOIN" }
+//# layer-norm-weight-backward-join = { define = "JOIN", stored = ["float32"] }
 #include "counts.glsl"
+#include "stored.glsl"
 
 layout(local_size_x = 256) in;
 const uint COLUMNS = 64u, LANES = 4u, ROWS = 64u;
@@ -16,8 +19,8 @@ layout(std430, binding = 1) readonly buffer Partial { float partial[]; };
 layout(std430, binding = 2) writeonly buffer ByWeight { float by_weight[]; };
 layout(std430, binding = 3) writeonly buffer ByBias { float by_bias[]; };
 #else
-layout(std430, binding = 1) readonly buffer G { float g[]; };
-layout(std430, binding = 2) readonly buffer X { float x[]; };
+INPUT(1, g, QUAD)
+INPUT(2, x, QUAD)
 layout(std430, binding = 3) readonly buffer Moments { vec2 moments[]; };
 layout(std430, binding = 4) writeonly buffer Partial { float partial[]; };
 #endif
@@ -28,6 +31,12 @@ layout(push_constant) uniform Push {
 
 shared vec2 of_lanes[256];
 
+#if STORED == FLOAT32
+#define NUMBER(NAME, AT) NAME[AT]
+#else
+#define NUMBER(NAME, AT) wide(NAME##_4[AT / 4u])[AT % 4u]
+#endif
+
 // What row, or block, k adds to the sums.
 vec2 part(uint k, uint column) {
 #ifdef JOIN
@@ -36,7 +45,8 @@ vec2 part(uint k, uint column) {
 #else
     uint at = k * push.columns + column;
     vec2 moment = moments[k];
-    return vec2(g[at] * ((x[at] - moment.x) * moment.y), g[at]);
+    float gradient = NUMBER(g, at);
+    return vec2(gradient * ((NUMBER(x, at) - moment.x) * moment.y), gradient);
 #endif
 }
 

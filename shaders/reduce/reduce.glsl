@@ -4,10 +4,11 @@
 // Grid: x = ceil(outer chunks / UNITS) * ceil(inner / COLUMNS), continued along y; 256 = UNITS x LANES x COLUMNS.
 // Reduction order: lane i takes elements i, i + LANES, ... of a chunk in four chains; then lanes as a tree; chunks likewise.
 // Assumes: LANES and COLUMNS are powers of two with a product up to 256; chunks = ceil(n / chunk). With QUADS, a
-// column, and the unit of `inner`, is four columns of the tensor.
+// column, and the unit of `inner`, is four columns of the tensor, whose x may have 16 bits.
 //# [builds]
-//# reduce-quads = { define = "QUADS" }  # chosen by the shape in src/backend/vulkan/kernels/reduce.rs
+//# reduce-quads = { define = "QUADS", stored = ["float32", "float16", "bfloat16"] }  # chosen by the shape in src/backend/vulkan/kernels/reduce.rs
 #include "numbers.glsl"
+#include "stored.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint LANES = 256;
@@ -26,11 +27,15 @@ const bool MERGES = STAGE == 2u;
 
 #ifdef QUADS
 #define Value vec4
+#define Element QUAD
+#define READ(element) wide(element)
 #else
 #define Value float
+#define Element float
+#define READ(element) element
 #endif
 
-layout(std430, binding = 0) readonly buffer X { Value x[]; };
+layout(std430, binding = 0) readonly buffer X { Element x[]; };
 layout(std430, binding = 1) readonly buffer Weights { float weights[]; };
 layout(std430, binding = 2) writeonly buffer Y { Value y[]; };
 
@@ -106,8 +111,8 @@ Part element(uint o, uint k, uint last, uint column, bool first_pass, Value mean
     bool there = k < last;
     uint row = there ? o * push.n + k : 0u;
     column = there ? column : 0u;
-    Value a = x[row * (MERGES ? PLANES : 1u) * push.inner + column];
-    Value b = MERGES && PLANES == 2u ? x[(row * 2u + 1u) * push.inner + column] : Value(0.0);
+    Value a = READ(x[row * (MERGES ? PLANES : 1u) * push.inner + column]);
+    Value b = MERGES && PLANES == 2u ? READ(x[(row * 2u + 1u) * push.inner + column]) : Value(0.0);
     Part part = Part(a, Value(1.0));
     if (KIND == 3u) {
         float count = float(min(push.part, push.all - k * push.part));

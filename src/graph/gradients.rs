@@ -8,7 +8,7 @@ use super::{Graph, Node, Source, Value, ValueId};
 use crate::dtype::DType;
 use crate::ops::definition::{Origin, Term};
 use crate::ops::reduce::Stage;
-use crate::ops::{Binary, BinaryKind, Cast, Matmul, Op, Reduce, Shape, vjp};
+use crate::ops::{Binary, BinaryKind, Cast, Matmul, Op, Reduce, ReduceKind, Shape, vjp};
 use crate::{Error, Result};
 
 /// What values are computed again as.
@@ -19,8 +19,8 @@ type Casts = HashMap<(ValueId, DType), ValueId>;
 impl Graph {
     /// Appends the nodes that compute the gradients with respect to `with_respect_to`, where `gradient` is the gradient
     /// of `of`. A value on which `of` does not depend has a gradient of zeros. Contributions to a gradient are summed
-    /// in the reverse order of the nodes. Where values have 16 bits, products take them so if they have kernels for them;
-    /// all else, sums of gradients included, is float32.
+    /// in the reverse order of the nodes. Where values have 16 bits, derivatives that have kernels for them take and give
+    /// them so; sums over tokens, such as gradients of weights, are float32.
     /// Norms and activations that gradients read are computed again, not kept.
     ///
     /// # Errors
@@ -115,8 +115,8 @@ impl Graph {
     fn whole(&self, node: &Node) -> Node {
         let parts = |id: &ValueId| self.producer(*id).map(|(place, _)| self.nodes[place].operands.clone());
         match (&node.op, node.operands.first().and_then(parts)) {
-            (Op::Reduce(Reduce { axis, kind, stage: Stage::Join { .. } }), Some(operands)) => {
-                let op = Reduce { axis: *axis, kind: *kind, stage: Stage::Whole }.into();
+            (Op::Reduce(join @ Reduce { stage: Stage::Join { .. }, .. }), Some(operands)) => {
+                let op = Reduce { stage: Stage::Whole, ..join.clone() }.into();
                 Node { op, operands, ..node.clone() }
             }
             _ => node.clone(),
@@ -149,18 +149,14 @@ impl Graph {
         }
         let mut results = Vec::with_capacity(vjp.steps.len());
         for step in &vjp.steps {
-            let operands = step.operands.iter().map(|term| self.term(term, &given, &results)).collect();
-            let operands = self.typed(&step.op, operands, casts)?;
+            let operands: Vec<_> = step.operands.iter().map(|term| self.term(term, &given, &results)).collect();
+            let op = unrounded(&step.op, &self.value(operands[0]).shape);
+            let operands = self.typed(&op, operands, casts)?;
             // The gradient of a value in 16 bits may be float32, as that of what it was converted from.
             if matches!(&node.op, Op::Cast(_)) && self.value(operands[0]).dtype == DType::F32 {
                 results.push(operands[0]);
                 continue;
             }
-            let op = match &step.op {
-                // A sum over tokens, as of the gradient of a weight, is not rounded.
-                Op::Matmul(product) if product.transpose_a => Matmul { wide: true, ..product.clone() }.into(),
-                op => op.clone(),
-            };
             results.extend(self.apply(&format!("{} gradient", node.name), op, &operands)?);
         }
         let mut gradients = Vec::new();
@@ -180,15 +176,15 @@ impl Graph {
         Ok(gradients)
     }
 
-    /// Operands of a step of a derivative in the types that its kernels take: those of products in 16 bits, if one of them is
-    /// and kernels read them so, and all others in float32.
+    /// Operands of a step of a derivative in the types that its kernels take: in 16 bits those that kernels read so, if one of
+    /// them is and all are rows of whole fours, and all others in float32.
     fn typed(&mut self, op: &Op, mut operands: Vec<ValueId>, casts: &mut Casts) -> Result<Vec<ValueId>> {
-        let product = |place: usize| matches!(op, Op::Matmul(_)) && op.operand(place).narrow;
         let types: Vec<DType> = operands.iter().map(|id| self.value(*id).dtype).collect();
-        let narrow = types.iter().enumerate().find(|(place, dtype)| product(*place) && dtype.is_narrow());
-        let narrow = narrow.map_or(DType::F32, |(_, dtype)| *dtype);
+        let able = || (0..types.len()).filter(|place| op.operand(*place).narrow);
+        let whole = able().all(|place| self.value(operands[place]).shape.columns().is_multiple_of(4));
+        let narrow = able().map(|place| types[place]).find(|dtype| whole && dtype.is_narrow()).unwrap_or(DType::F32);
         for (place, (id, found)) in operands.iter_mut().zip(&types).enumerate() {
-            let to = if product(place) { narrow } else { DType::F32 };
+            let to = if op.operand(place).narrow { narrow } else { DType::F32 };
             if found.is_float() && *found != to {
                 let cast = match casts.get(&(*id, to)) {
                     Some(cast) => *cast,
@@ -293,10 +289,21 @@ impl Graph {
     }
 }
 
+/// A step that does not round its result if that is a sum over tokens, as the gradient of a weight or a bias is.
+fn unrounded(op: &Op, first: &Shape) -> Op {
+    match op {
+        Op::Matmul(product) if product.transpose_a => Matmul { wide: true, ..product.clone() }.into(),
+        Op::Reduce(sum) if sum.kind == ReduceKind::Sum && sum.axis + 1 < first.0.len() => {
+            Reduce { wide: true, ..sum.clone() }.into()
+        }
+        op => op.clone(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::{Activation, ActivationKind, Attention, Dim, ReduceKind, Softmax, SoftmaxBackward};
+    use crate::ops::{Activation, ActivationKind, Attention, Dim, Softmax, SoftmaxBackward};
 
     #[test]
     fn gradients_that_meet_are_added_and_what_nothing_reads_has_zeros() {

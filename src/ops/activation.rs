@@ -110,5 +110,6 @@ impl Operation for Activation {
 pub struct ActivationBackward(pub Activation);
 
 impl Operation for ActivationBackward {
-    const SIGNATURE: Signature = Signature::of(&[Operand::rows("g"), Operand::rows("x").like("g")]).flops(2);
+    const SIGNATURE: Signature =
+        Signature::of(&[Operand::rows("g").narrow(), Operand::rows("x").narrow().like("g")]).flops(2);
 }

@@ -52,9 +52,12 @@ impl Operation for LayerNorm {
 pub struct LayerNormBackward(pub LayerNorm);
 
 impl Operation for LayerNormBackward {
-    const SIGNATURE: Signature =
-        Signature::of(&[Operand::rows("g"), Operand::rows("x").like("g"), Operand::vector("weight").per_column("g")])
-            .flops(14);
+    const SIGNATURE: Signature = Signature::of(&[
+        Operand::rows("g").narrow(),
+        Operand::rows("x").narrow().like("g"),
+        Operand::vector("weight").per_column("g"),
+    ])
+    .flops(14);
 }
 
 /// The gradients of [`LayerNorm`] in its weight and its bias: the sums over the rows of `g u` and of `g`, with
@@ -71,7 +74,7 @@ impl LayerNormWeightBackward {
 }
 
 impl Operation for LayerNormWeightBackward {
-    const SIGNATURE: Signature = Signature::of(&[Operand::rows("g"), Operand::rows("x").like("g")])
+    const SIGNATURE: Signature = Signature::of(&[Operand::rows("g").narrow(), Operand::rows("x").narrow().like("g")])
         .gives(&[Operand::vector("by_weight").stored(DType::F32), Operand::vector("by_bias").stored(DType::F32)])
         .flops(9);
 

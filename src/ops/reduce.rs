@@ -4,6 +4,7 @@ mod derivative;
 
 use super::{Counts, Dim, Op, Operand, Operation, Shape, Shapes, Signature, Vjp};
 use crate::Result;
+use crate::dtype::DType;
 
 /// The reduction of the elements `x` along the axis of a [`Reduce`]; `w` are weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize)]
@@ -52,6 +53,10 @@ pub struct Reduce {
     /// Set by [`Operation::steps`], not by the caller.
     #[serde(skip)]
     pub stage: Stage,
+    /// Whether `x` may have 16 bits where the result is float32, as the gradient of a bias; set by
+    /// [`Graph::gradients`](crate::graph::Graph::gradients).
+    #[serde(skip)]
+    pub wide: bool,
 }
 
 impl Reduce {
@@ -61,8 +66,8 @@ impl Reduce {
     }
 
     /// A reduction over an axis.
-    pub(super) fn along(axis: usize, kind: ReduceKind) -> Self {
-        Reduce { axis, kind, stage: Stage::Whole }
+    pub fn along(axis: usize, kind: ReduceKind) -> Self {
+        Reduce { axis, kind, stage: Stage::Whole, wide: false }
     }
 
     /// Elements per chunk of an axis of length `n`: about its square root, and at least 1024.
@@ -88,7 +93,14 @@ impl Reduce {
 }
 
 impl Operation for Reduce {
-    const SIGNATURE: Signature = Signature::of(&[Operand::rows("x"), Operand::rows("weights").optional()]).flops(4);
+    fn signature(&self) -> Signature {
+        const WEIGHTS: Operand = Operand::rows("weights").optional();
+        const PLAIN: Signature = Signature::of(&[Operand::rows("x"), WEIGHTS]).flops(4);
+        const WIDE: Signature = Signature::of(&[Operand::rows("x").narrow(), WEIGHTS])
+            .gives(&[Operand::rows("y").stored(DType::F32)])
+            .flops(4);
+        if self.wide { WIDE } else { PLAIN }
+    }
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         let (x, weights) = (&of["x"], of.get("weights"));
@@ -134,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_long_axis_is_two_steps_with_the_shapes_between() {
-        let op = Op::from(Reduce { axis: 1, kind: ReduceKind::Deviation, stage: Stage::Whole });
+        let op = Op::from(Reduce::along(1, ReduceKind::Deviation));
         let x = Shape::fixed(&[3, 5000, 7]);
         let steps = op.steps(&[&x]).unwrap();
         let parts = steps[0].infer(&[&x]).unwrap().remove(0);
@@ -146,7 +158,7 @@ mod tests {
 
     #[test]
     fn operands_that_do_not_fit_are_refused() {
-        let op = |axis, kind| Op::from(Reduce { axis, kind, stage: Stage::Whole });
+        let op = |axis, kind| Op::from(Reduce::along(axis, kind));
         let x = Shape::fixed(&[2, 3]);
         assert!(op(2, ReduceKind::Sum).infer(&[&x]).is_err());
         assert!(op(0, ReduceKind::Sum).infer(&[&x, &x]).is_err());

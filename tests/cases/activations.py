@@ -190,6 +190,8 @@ def cases() -> list[OpCase]:
             {"kind": "relu"},
         ),
     ]
+    half = lambda v: [v.plain(3, 1028), v.plain(3, 1028)]  # noqa: E731
+    found.append(OpCase("activation_backward", "silu-half-quads", half, {"kind": "silu"}, "float16"))
     for width in HALF_WIDTHS:
         name = f"silu-half-{width}"
         found.append(OpCase("activation", name, lambda v, w=width: [v.plain(3, w)], {"kind": "silu"}, "float16"))

@@ -173,6 +173,9 @@ def norms() -> list[OpCase]:
         OpCase("layer_norm_weight_backward", "outliers", lambda v: [v.plain(70, 65), v.outliers(70, 65)]),
         OpCase("layer_norm_weight_backward", "not-finite", lambda v: [v.plain(70, 65), v.not_finite(70, 65)]),
         OpCase("layer_norm_weight_backward", "half", lambda v: [v.plain(5, 64), v.plain(5, 64)], dtype="float16"),
+        OpCase(
+            "layer_norm_backward", "half-68", lambda v: [v.plain(5, 68), v.plain(5, 68), v.plain(68)], dtype="float16"
+        ),
     ]
     for op, weights in (("layer_norm", 2), ("rms_norm", 1)):
         for width in HALF_WIDTHS:

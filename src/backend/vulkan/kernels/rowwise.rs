@@ -43,12 +43,10 @@ pub fn layer_norm_weight_backward(to: &mut Lowering<'_>, op: &LayerNormWeightBac
     const COLUMNS: u32 = 64;
     let rows = Rows::of(to.shape(1))?;
     let (moments, partial) = (to.scratch(0)?, to.scratch(1)?);
-    let own = |kernel: &Kernel| kernel.own(DType::F32, to.capabilities);
-    let (first, sums, join) = (
-        own(&layer_norm_moments::KERNEL)?,
-        own(&layer_norm_weight_backward::KERNEL)?,
-        own(&layer_norm_weight_backward_join::KERNEL)?,
-    );
+    let stored = to.stored()?;
+    let own = |kernel: &Kernel| kernel.own(stored, to.capabilities);
+    let (first, sums) = (own(&layer_norm_moments::KERNEL)?, own(&layer_norm_weight_backward::KERNEL)?);
+    let join = layer_norm_weight_backward_join::KERNEL.own(DType::F32, to.capabilities)?;
     let form = Held::of(rows.columns);
     let push = layer_norm_moments::Push { eps: op.0.eps, ..rows.into() };
     let build = Build::new(first, push, layer_norm_moments::Constants::from(form));

@@ -1,7 +1,6 @@
 //! Rows, elements, tables and texts.
 
 use super::*;
-use crate::ops::reduce::Stage;
 use crate::ops::{
     Activation, ActivationKind, Binary, BinaryKind, EmbeddingSum, LayerNorm, Normalize, Pool, PoolMode, Reduce,
     ReduceKind, RmsNorm, Softmax,
@@ -105,7 +104,7 @@ fn rows_beyond_the_grid_go_on_along_y() {
     let softmax = &on_floor(Softmax::default(), &[Weight(vec![600_000, 2])])[0];
     check(softmax);
     assert_eq!(softmax.grid, [Extent::Fixed(37_500), Extent::Fixed(2), Extent::Fixed(1)]);
-    let sums = Reduce { axis: 1, kind: ReduceKind::Sum, stage: Stage::Whole };
+    let sums = Reduce::along(1, ReduceKind::Sum);
     let sum = &on_floor(sums, &[Weight(vec![280_000, 1000])])[0];
     assert_eq!(sum.grid, [Extent::Fixed(35_000), Extent::Fixed(2), Extent::Fixed(1)]);
     assert_eq!(["lanes", "columns", "planes"].map(|n| constant(sum, n)), [64, 1, 1]);
