@@ -7,7 +7,7 @@ use super::{Array, Engine, elements};
 use crate::backend::{Memory, Narrow, Prepared};
 use crate::dtype::DType;
 use crate::graph::fuse::Fusion;
-use crate::graph::{Graph, Plan, Source, Value, ValueId};
+use crate::graph::{Graph, Node, Plan, Source, Value, ValueId};
 use crate::ops::{Counts, Dim, Op, Shape};
 use crate::{Error, Result};
 
@@ -113,13 +113,17 @@ impl Program {
             program.at(most)?;
             Ok(program)
         };
-        if !graph.has_narrow_products() {
+        // In 16 bits products run on matrix cores alone, and users' shaders take float32.
+        let wide = |Node { op, operands, .. }: &Node| {
+            matches!(op, Op::Matmul(_)) || shaders.in_place_of(op, operands.len(), &engine.architecture).is_some()
+        };
+        if !graph.has_narrow(wide) {
             return prepared(graph);
         }
         match prepared(graph.clone()) {
             Err(Error::Unsupported { what, reason }) => {
-                log::info!(target: "grilly", "matrices of 16 bits are multiplied in float32: {what}: {reason}");
-                prepared(graph.with_wide_products()?)
+                log::info!(target: "grilly", "a part of a program in 16 bits runs in float32: {what}: {reason}");
+                prepared(graph.with_wide(wide)?)
             }
             other => other,
         }

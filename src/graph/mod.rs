@@ -4,10 +4,10 @@ pub mod fuse;
 mod gradients;
 mod nodes;
 mod plan;
-mod products;
 pub mod shaders;
 mod slices;
 mod weights;
+mod wide;
 
 pub use nodes::{Graph, Node, Source, Value, ValueId, Weight};
 pub use plan::{Buffer, Plan, Storage};
