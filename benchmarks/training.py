@@ -4,11 +4,13 @@
 
 grilly in float32 and in bfloat16; PyTorch in float32, tf32 and bfloat16 by autocast, eagerly, as a CUDA graph and
 with `--compile` by torch.compile, with the fused AdamW. The same initial parameters and batches; the losses of the
-first steps are compared before anything is timed. Memory is that of a process of its own: what it takes from the card,
-and PyTorch's peak of what it allocated. Needs a Vulkan driver and torch with CUDA, and no network.
+first steps are compared before anything is timed. Memory is that of a process of its own, with and without gradient
+checkpointing: what it takes from the card, and PyTorch's peak of what it allocated. Needs a Vulkan driver and torch
+with CUDA, and no network.
 """
 
 import argparse
+import functools
 import statistics
 import subprocess
 import sys
@@ -18,6 +20,7 @@ from pathlib import Path
 import measure
 import numpy as np
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from grilly.train import Trainer, TransformerConfig
 
@@ -46,9 +49,13 @@ def batches(config: TransformerConfig, batch: int) -> np.ndarray:
 
 
 class Torch:
-    def __init__(self, config: TransformerConfig, tensors: dict[str, np.ndarray], kind: str):
+    def __init__(
+        self, config: TransformerConfig, tensors: dict[str, np.ndarray], kind: str, checkpointing: bool = False
+    ):
         self.precision, self.narrow, self.way = RIVALS[kind]
         self.model = Model(config, tensors).cuda()
+        for layer in self.model.layers if checkpointing else ():
+            layer.forward = functools.partial(checkpoint, layer.forward, use_reentrant=False)
         self.loss_of = torch.compile(self.model.loss) if self.way == "compiled" else self.model.loss
         given = {"capturable": True} if self.way == "graph" else {}
         self.optimiser = torch.optim.AdamW(self.model.parameters(), RATE, weight_decay=0.0, fused=True, **given)
@@ -94,8 +101,9 @@ def memory(name: str, batch: int, kind: str) -> int:
     """Bytes of a step: those that grilly takes from the card, or PyTorch's peak."""
     config = TransformerConfig.named(name)
     windows = batches(config, batch)
+    kind, _, checkpointing = kind.partition("+")
     if kind in RIVALS:
-        rival = Torch(config, own(config, batch, "float32").tensors(), kind)
+        rival = Torch(config, own(config, batch, "float32").tensors(), kind, bool(checkpointing))
         torch.cuda.reset_peak_memory_stats()
         for tokens in windows[:3]:
             rival.step(tokens)
@@ -103,8 +111,7 @@ def memory(name: str, batch: int, kind: str) -> int:
         return torch.cuda.max_memory_allocated()
     torch.zeros(1, device="cuda")
     free = torch.cuda.mem_get_info()[0]
-    dtype, _, checkpointing = kind.partition("+")
-    trainer = own(config, batch, dtype, bool(checkpointing))
+    trainer = own(config, batch, kind, bool(checkpointing))
     for tokens in windows[:3]:
         trainer.step(tokens)
     return free - torch.cuda.mem_get_info()[0]
@@ -119,9 +126,9 @@ def measured(name: str, given: argparse.Namespace) -> dict:
     config = TransformerConfig.named(name)
     windows = batches(config, given.batch)
     bytes_of = {
-        kind: memory_apart(name, given.batch, kind)
-        for dtype in LARGEST_DIFFERENCE
-        for kind in (dtype, f"{dtype}+checkpointing", {"float32": "fp32", "bfloat16": "bf16"}[dtype])
+        kind + part: memory_apart(name, given.batch, kind + part)
+        for kind in ("float32", "fp32", "bfloat16", "bf16")
+        for part in ("", "+checkpointing")
     }
     tensors = own(config, given.batch, "float32").tensors()
     kinds = [kind for kind, (_, _, way) in RIVALS.items() if way != "compiled" or given.compile]
@@ -161,9 +168,9 @@ def measured(name: str, given: argparse.Namespace) -> dict:
         beside = f"  {bytes_of[kind] / 2**20:8,.0f} MiB" if kind in bytes_of else ""
         print(f"  {kind:<14} {1e3 * median:8.2f} ms a step {tokens / median:12,.0f} tokens/s{beside}", flush=True)
     for kind, by_rival in ratios.items():
-        part = bytes_of[f"{kind}+checkpointing"]
-        against = ", ".join(f"{ratio:.2f} x {rival}" for rival, ratio in by_rival.items())
-        print(f"  {kind} is {against}; with checkpointing {part / 2**20:,.0f} MiB", flush=True)
+        print(f"  {kind} is {', '.join(f'{ratio:.2f} x {rival}' for rival, ratio in by_rival.items())}")
+    parts = [f"{kind} {size / 2**20:,.0f}" for kind, size in bytes_of.items() if "+" in kind]
+    print(f"  MiB {', '.join(parts)}", flush=True)
     return {
         "size": name,
         "batch": given.batch,
@@ -185,9 +192,11 @@ def main() -> None:
     if given.memory:
         print(memory(given.sizes[0], given.batch, given.memory))
         return
-    rows = [measured(name, given) for name in given.sizes]
-    about = {"machine": measure.machine(), "device": torch.cuda.get_device_name(), "rows": rows}
-    print(measure.save("training", torch.cuda.get_device_name(), about))
+    device = torch.cuda.get_device_name()
+    about = {"machine": measure.machine(), "device": device, "rows": []}
+    for name in given.sizes:
+        about["rows"].append(measured(name, given))
+        print(measure.save("training", device, about), flush=True)
 
 
 if __name__ == "__main__":

@@ -206,9 +206,9 @@ mod tests {
     }
 
     /// Bytes of the states and of all buffers of a step.
-    fn bytes(config: &TransformerConfig, batch: usize, gradient_checkpointing: bool) -> usize {
+    fn bytes(config: &TransformerConfig, dtype: DType, batch: usize, gradient_checkpointing: bool) -> usize {
         let options = TrainOptions { gradient_checkpointing, ..TrainOptions::default() };
-        let graph = Model::new(config).unwrap().training(&options).unwrap();
+        let graph = Model::stored(config, dtype).unwrap().training(&options).unwrap();
         let counts = Counts::new(batch * config.max_seq_len, batch);
         let states: usize = graph.states.iter().map(|id| graph.value(*id).bytes(counts)).sum();
         states + Plan::new(graph).at(counts).unwrap().buffer_bytes(counts)
@@ -224,11 +224,18 @@ mod tests {
             ("medium", 10_748, 0.4, 1_usize << 31),
         ] {
             let config = TransformerConfig::named(name).unwrap();
-            let [whole, less] = [false, true].map(|again| bytes(&config, 32, again));
+            let [whole, less] = [false, true].map(|again| bytes(&config, DType::F32, 32, again));
             assert!(less < whole && less as f64 <= share * (torch << 20) as f64, "{name}: {less} of {whole}");
             assert!(whole as u64 <= torch << 20, "{name}: {whole}");
-            let few = bytes(&config, 8, true);
+            let few = bytes(&config, DType::F32, 8, true);
             assert!(few <= most, "{name}: {few}");
+        }
+        // The same in bfloat16.
+        for (name, torch) in [("tiny", 285_u64), ("small", 1322)] {
+            let config = TransformerConfig::named(name).unwrap();
+            let [whole, less] = [false, true].map(|again| bytes(&config, DType::Bf16, 32, again));
+            assert!(less as f64 <= 0.6 * (torch << 20) as f64, "{name}: {less} of {whole}");
+            assert!(whole as u64 <= torch << 20, "{name}: {whole}");
         }
     }
 
