@@ -240,6 +240,17 @@ mod tests {
     }
 
     #[test]
+    fn the_work_of_the_largest_step_is_known() {
+        let config = TransformerConfig::named("medium").unwrap();
+        for (gradient_checkpointing, expected) in [(false, 9.2), (true, 12.2)] {
+            let options = TrainOptions { gradient_checkpointing, ..TrainOptions::default() };
+            let plan = Plan::new(Model::new(&config).unwrap().training(&options).unwrap());
+            let flops = plan.flops(Counts::new(32 * config.max_seq_len, 32)) as f64 / 1e12;
+            assert!(flops <= expected && flops > 0.9 * expected, "{flops} TFLOP, expected about {expected}");
+        }
+    }
+
+    #[test]
     fn the_state_has_the_parameters_that_are_counted() {
         for (tied_output, positions) in
             [(false, PositionKind::Learned), (true, PositionKind::Learned), (false, PositionKind::Rotary)]

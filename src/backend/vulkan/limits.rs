@@ -142,6 +142,18 @@ mod tests {
     }
 
     #[test]
+    fn large_discrete_devices_take_a_step_of_training_at_once() {
+        let of = |device_type, memory| flops_per_list(&Capabilities { device_type, memory, ..Capabilities::floor() });
+        // As src/train/graph.rs counts them.
+        let step = 12_200_000_000_000;
+        assert!(of(DeviceType::Discrete, 12 << 30) > step);
+        assert_eq!(of(DeviceType::Discrete, 8 << 30), flops_per_submission(DeviceType::Discrete));
+        for other in [DeviceType::Integrated, DeviceType::Virtual, DeviceType::Software] {
+            assert_eq!(of(other, 64 << 30), flops_per_submission(other));
+        }
+    }
+
+    #[test]
     fn capacities_are_powers_of_two_within_the_limit() {
         let limits = BatchLimits { tokens: 3000, longest_text: 9000, in_flight: 2 };
         let of = |tokens, texts| capacity(Counts::new(tokens, texts), limits);
