@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import grilly
+from grilly import ShaderCompiler, ShaderCompilerConfig
+from grilly.backend import shader_registry
 from grilly.errors import (
     CheckpointError,
     GrillyError,
@@ -227,6 +229,29 @@ def test_16_bits_repeat(vulkan, dtype, dropout, tmp_path):
     checkpointed = run("checkpointed", gradient_checkpointing=True)
     assert [step.loss for step in checkpointed.run()] == losses
     assert first.hashes() == resumed.hashes() == checkpointed.hashes()
+
+
+def test_a_shader_of_yours_takes_float32_in_16_bits(vulkan, tmp_path):
+    """grilly's own text, whose gradient of a norm is zero."""
+    source = (Path(__file__).parents[2] / "shaders" / "norm" / "layer-norm-backward.glsl").read_text()
+    result = "(h - means.y - (quad - means.x) * slope) * scale"
+    assert result in source
+    (tmp_path / "zero.glsl").write_text(source.replace(result, "vec4(0.0)"))
+
+    def gradients() -> tuple[float, dict[str, np.ndarray]]:
+        once = Trainer(BYTES, device=vulkan, batch_size=4, betas=(0.0, 0.999), dtype="bfloat16")
+        return once.step(windows(0, rows=4, length=8)).loss, once.tensors()
+
+    loss, expected = gradients()
+    compiler = ShaderCompiler(ShaderCompilerConfig(tmp_path, enable_caching=False))
+    shader_registry.register_generic_shader("layer-norm-backward", "zero", compiler=compiler)
+    try:
+        own_loss, found = gradients()
+    finally:
+        shader_registry.unregister("layer-norm-backward")
+    # Before the last norm nothing has a gradient.
+    assert own_loss == loss and not found["m.embedding.weight"].any() and expected["m.embedding.weight"].any()
+    assert np.array_equal(found["m.output.weight"], expected["m.output.weight"])
 
 
 def test_a_step_that_overflows_changes_nothing_and_halves_the_scale(vulkan, tmp_path):
