@@ -236,9 +236,13 @@ def bytes_and_matrix(rng: np.random.Generator, shape: tuple[int, int]) -> Operan
     return [rng.integers(-128, 128, size).astype(np.int8) for size in ((shape[0] // 16, shape[1]), (256, shape[1]))]
 
 
-def sums(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
-    scales = [rng.random(n, np.float32) + 1 for n in shape]
-    return [rng.integers(-9999, 9999, shape).astype(np.int32), *scales]
+def bytes_and_scales(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
+    return [rng.integers(-128, 128, shape).astype(np.int8), rng.random(shape[0], np.float32) + 1]
+
+
+def quantized_layer(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
+    q, weight = bytes_and_matrix(rng, shape)
+    return [q, rng.random(len(q), np.float32) + 1, weight, rng.random(len(weight), np.float32) + 1]
 
 
 ROWS = (
@@ -274,7 +278,8 @@ ROWS = (
     Row("set_rows", "every other row", half_of_a_table, moved=lambda operands, y: 2 * operands[1].nbytes),
     Row("quantize_rows", "int8", one),
     Row("integer_linear", "int8", bytes_and_matrix, memory_bound=False),
-    Row("dequantize_rows", "float32", sums),
+    Row("quantized_linear", "int8", quantized_layer, memory_bound=False),
+    Row("dequantize_rows", "int8", bytes_and_scales),
     Row("rope", "halves", rotary),
     *FUSED,
     *(replace(row, name=f"{row.name} float16", half=True, tolerance=2.0**-7) for row in FUSED),

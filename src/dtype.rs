@@ -26,55 +26,6 @@ pub enum DType {
     I8,
     /// Unsigned 8-bit integer, four per word.
     U8,
-    /// A type of less than one byte.
-    Packed(Packed),
-}
-
-/// Numbers of one or two bits, packed in words from the lowest bits up; groups of adjacent numbers in a row share a
-/// scale, stored in a separate tensor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Packed {
-    levels: Levels,
-    group: u32,
-}
-
-/// The values of a packed number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Levels {
-    /// -1 or 1, in one bit.
-    Binary,
-    /// -1, 0 or 1, in two bits.
-    Ternary,
-}
-
-impl Packed {
-    /// Packed numbers of which each `group` adjacent ones share a scale.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a group that does not fill whole 32-bit words.
-    ///
-    /// ```
-    /// use grilly::dtype::{DType, Levels, Packed};
-    /// let ternary = DType::Packed(Packed::new(Levels::Ternary, 128).unwrap());
-    /// assert_eq!((ternary.bytes(256), &*ternary.name()), (64, "ternary128"));
-    /// assert!(Packed::new(Levels::Binary, 16).is_err());
-    /// ```
-    pub fn new(levels: Levels, group: u32) -> Result<Self, Error> {
-        if group == 0 || !group.is_multiple_of(32) {
-            return Err(Error::InvalidArgument(format!("group is {group}, expected a multiple of 32")));
-        }
-        Ok(Packed { levels, group })
-    }
-
-    /// The values of a number.
-    pub fn levels(self) -> Levels {
-        self.levels
-    }
-
-    /// Number of adjacent numbers that share a scale.
-    pub fn group(self) -> usize {
-        self.group as usize
-    }
 }
 
 /// Number of elements converted per iteration.
@@ -87,20 +38,15 @@ impl DType {
             DType::F32 | DType::I32 | DType::U32 => 32,
             DType::F16 | DType::Bf16 => 16,
             DType::I8 | DType::U8 => 8,
-            DType::Packed(Packed { levels: Levels::Ternary, .. }) => 2,
-            DType::Packed(Packed { levels: Levels::Binary, .. }) => 1,
         }
     }
 
     /// Bytes of `elements` contiguous elements.
     pub fn bytes(self, elements: usize) -> usize {
-        match self.bits() {
-            bits @ (8 | 16 | 32) => elements * (bits / 8),
-            bits => elements.div_ceil(8 / bits),
-        }
+        elements * (self.bits() / 8)
     }
 
-    /// NumPy's name of the type, or the name of the packing with its group size.
+    /// NumPy's name of the type.
     pub fn name(self) -> Cow<'static, str> {
         let name = match self {
             DType::F32 => "float32",
@@ -110,8 +56,6 @@ impl DType {
             DType::U32 => "uint32",
             DType::I8 => "int8",
             DType::U8 => "uint8",
-            DType::Packed(Packed { levels: Levels::Binary, group }) => return format!("binary{group}").into(),
-            DType::Packed(Packed { levels: Levels::Ternary, group }) => return format!("ternary{group}").into(),
         };
         name.into()
     }
@@ -243,15 +187,9 @@ mod tests {
 
     #[test]
     fn elements_lie_side_by_side() {
-        let packed = |levels, group| DType::Packed(Packed::new(levels, group).unwrap());
-        let (binary, ternary) = (packed(Levels::Binary, 64), packed(Levels::Ternary, 128));
-        let sizes = [(DType::F32, 20), (DType::U32, 20), (DType::Bf16, 10), (DType::I8, 5), (ternary, 2), (binary, 1)];
+        let sizes = [(DType::F32, 20), (DType::U32, 20), (DType::Bf16, 10), (DType::I8, 5)];
         for (dtype, bytes) in sizes {
             assert_eq!((dtype.bytes(5), dtype.bytes(0)), (bytes, 0), "{dtype:?}");
-        }
-        assert_eq!((&*binary.name(), &*ternary.name()), ("binary64", "ternary128"));
-        for group in [0, 1, 31, 33] {
-            assert!(Packed::new(Levels::Binary, group).is_err(), "{group}");
         }
     }
 }

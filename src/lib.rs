@@ -42,6 +42,8 @@ pub mod ops;
 
 pub mod graph;
 
+pub mod quant;
+
 pub mod backend;
 
 pub mod model;

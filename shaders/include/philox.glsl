@@ -11,14 +11,18 @@ uvec4 philox(uvec4 counter, uvec2 key) {
     return counter;
 }
 
-// Which of a tensor's elements 4 quad .. 4 quad + 3 dropout retains: where u >= p, u uniform in 0 .. 1, a multiple of
-// 2^-24; the comparison uses integers, which is equivalent. Key and counter of the first four elements, least
-// significant word first.
+// The words of elements 4 quad .. 4 quad + 3. Key and counter of the first four elements, least significant word first.
 // `upper` has the upper words of all counters.
-bvec4 kept_by_chance(float p, uint quad, uvec2 seed, uvec2 offset, uvec2 upper) {
+uvec4 words_of_quad(uint quad, uvec2 seed, uvec2 offset, uvec2 upper) {
     uint carry;
     uint low = uaddCarry(offset.x, quad, carry);
-    uvec4 words = philox(uvec4(low, offset.y + carry, upper), seed);
+    return philox(uvec4(low, offset.y + carry, upper), seed);
+}
+
+// Which of a tensor's elements 4 quad .. 4 quad + 3 dropout retains: where u >= p, u uniform in 0 .. 1, a multiple of
+// 2^-24; the comparison uses integers, which is equivalent.
+bvec4 kept_by_chance(float p, uint quad, uvec2 seed, uvec2 offset, uvec2 upper) {
+    uvec4 words = words_of_quad(quad, seed, offset, upper);
     return greaterThanEqual(words >> 8, uvec4(ceil(p * 16777216.0)));
 }
 

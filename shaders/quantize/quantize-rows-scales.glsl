@@ -1,40 +1,103 @@
 #version 460
-// Computes: scale[m] = 127 / max(max_k |x[m, k]|, 1e-5); x [rows, columns]. The first of the two dispatches of
-// quantize_rows.
-// Grid: rows workgroups of 256 invocations, continued along y.
-// Reduction order: irrelevant; a maximum.
-// Assumes: elements < 2^32; x is finite.
+// Computes: the scale of each group of neighbours in x [rows, columns]: 127 / max |x|, with MEAN n / sum |x|, with AFFINE
+// 255 / (max - min) of a range that includes 0, and zero. The first of the two dispatches of quantize_rows.
+// Grid: groups of all rows workgroups of 256 invocations, continued along y.
+// Reduction order: of sums, lanes 256 apart, then a tree; of others irrelevant, a maximum.
+// Assumes: elements < 2^32.
+//# [builds]
+//# quantize-rows-scales-affine = { define = "AFFINE" }
+#include "quotient.glsl"
 
 layout(local_size_x = 256) in;
+#ifndef AFFINE
+layout(constant_id = 0) const bool MEAN = false;
+#endif
 
 layout(std430, binding = 0) readonly buffer X { float x[]; };
 layout(std430, binding = 1) writeonly buffer Scale { float scale[]; };
+#ifdef AFFINE
+layout(std430, binding = 2) writeonly buffer Zero { int zero[]; };
+#endif
 
 layout(push_constant) uniform Push {
-    uint rows;
+    // Groups of all rows.
+    uint scales;
     uint columns;
+    // Columns of a group, and groups of a row.
+    uint group;
+    uint groups;
 } push;
 
-shared float largest[256];
+const uint INFINITY = 0x7f800000u;
+const uint NOT_A_NUMBER = 0x7fc00000u;
+
+// The largest magnitude as an integer, of which infinity and NaN are above all numbers.
+shared uint largest[256];
+// With MEAN the sum of magnitudes, with AFFINE the largest and the smallest element.
+shared vec2 parts[256];
+
+vec2 joined(vec2 a, vec2 b) {
+#ifdef AFFINE
+    return vec2(max(a.x, b.x), min(a.y, b.y));
+#else
+    return vec2(a.x + b.x, 0.0);
+#endif
+}
 
 void main() {
-    uint row = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
-    if (row >= push.rows) {
+    uint place = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+    if (place >= push.scales) {
         return;
     }
+    uint start = place % push.groups * push.group;
+    uint count = min(push.group, push.columns - start);
+    uint first = place / push.groups * push.columns + start;
     uint lane = gl_LocalInvocationIndex;
-    float own = 1e-5;
-    for (uint column = lane; column < push.columns; column += 256u) {
-        own = max(own, abs(x[row * push.columns + column]));
+    uint most = 0u;
+    vec2 own = vec2(0.0);
+    for (uint i = lane; i < count; i += 256u) {
+        float element = x[first + i];
+        most = max(most, floatBitsToUint(element) & 0x7fffffffu);
+#ifdef AFFINE
+        own = joined(own, vec2(element));
+#else
+        own = joined(own, vec2(abs(element)));
+#endif
     }
-    largest[lane] = own;
+    largest[lane] = most;
+    parts[lane] = own;
     for (uint step = 128u; step > 0u; step /= 2u) {
         barrier();
         if (lane < step) {
             largest[lane] = max(largest[lane], largest[lane + step]);
+            parts[lane] = joined(parts[lane], parts[lane + step]);
         }
     }
-    if (lane == 0u) {
-        scale[row] = 127.0 / largest[0];
+    if (lane != 0u) {
+        return;
     }
+    bool finite = largest[0] < INFINITY;
+    float found = uintBitsToFloat(NOT_A_NUMBER);
+#ifdef AFFINE
+    if (finite) {
+        // Half of each, so that the difference is finite.
+        found = quotient(127.5, max(0.5 * parts[0].x - 0.5 * parts[0].y, 5e-6));
+        precise float least = parts[0].y * found;
+        zero[place] = clamp(-128 - int(roundEven(least)), -128, 127);
+    } else {
+        zero[place] = 0;
+    }
+#else
+    if (MEAN) {
+        float elements = float(max(count, 1u));
+        precise float sum = max(parts[0].x, elements * 1e-5);
+        // From 2^126 on the quotient is no normal number.
+        if (finite && floatBitsToUint(sum) < 253u << 23u) {
+            found = quotient(elements, sum);
+        }
+    } else if (finite) {
+        found = quotient(127.0, max(uintBitsToFloat(largest[0]), 1e-5));
+    }
+#endif
+    scale[place] = found;
 }

@@ -1,37 +1,106 @@
 #version 460
-// Computes: q[m, k] = clamp(round(x[m, k] scale[m]), -128, 127), ties to even, four per word; x, q [rows, columns].
+// Computes: q = clamp(round(x scale) + zero, -128, 127), ties to even, or at random with STOCHASTIC; of ternary values
+// clamp(round(x scale), -1, 1), of signs x > 0; packed four bytes per word, each row in whole bytes. x [rows, columns].
 // Grid: x = ceil(words / push.words_per_group); 256 invocations loop over words, which may span the end of a row.
 // Reduction order: none.
-// Assumes: elements < 2^32; x is finite.
+// Assumes: elements < 2^32; scale is NaN where x is not finite, and q is 0 then.
+//# [builds]
+//# quantize-rows-affine = { define = "AFFINE" }
+#include "levels.glsl"
+#include "philox.glsl"
 
 layout(local_size_x = 256) in;
+layout(constant_id = 1) const bool STOCHASTIC = false;
+#ifndef AFFINE
+layout(constant_id = 0) const uint LEVELS = INT8;
+#else
+#define LEVELS INT8
+#endif
 
 layout(std430, binding = 0) readonly buffer X { float x[]; };
 layout(std430, binding = 1) readonly buffer Scale { float scale[]; };
 layout(std430, binding = 2) writeonly buffer Q { uint q[]; };
+#ifdef AFFINE
+layout(std430, binding = 3) readonly buffer Zero { int zero[]; };
+#endif
 
 layout(push_constant) uniform Push {
-    uint elements;
+    // All bytes, and those of a row.
+    uint bytes;
+    uint row_bytes;
     uint columns;
     uint words;
     uint words_per_group;
+    // Columns of a group, and scales of a row, 0 if rows share one.
+    uint group;
+    uint per_row;
+    // Key, and counter of the first four elements, least significant word first.
+    uint seed_0;
+    uint seed_1;
+    uint offset_0;
+    uint offset_1;
 } push;
 
-uint quantized(uint place) {
-    if (place >= push.elements) {
+// The integer of an element; `chance` is uniform in 0 .. 2^24.
+int quantized(uint row, uint column, uint chance) {
+    float element = x[row * push.columns + column];
+    if (LEVELS == BINARY) {
+        // Positive, not 0 and no NaN.
+        return floatBitsToUint(element) - 1u < 0x7f800000u ? 1 : -1;
+    }
+    uint place = row * push.per_row + column / push.group;
+    float factor = scale[place];
+    if ((floatBitsToUint(factor) & 0x7fffffffu) > 0x7f800000u) {
+        return 0;
+    }
+    precise float product = element * factor;
+    float scaled = clamp(product, -512.0, 512.0);
+    float rounded = roundEven(scaled);
+    if (STOCHASTIC) {
+        float below = floor(scaled);
+        rounded = below + (float(chance) < (scaled - below) * 16777216.0 ? 1.0 : 0.0);
+    }
+    if (LEVELS == TERNARY) {
+        return int(clamp(rounded, -1.0, 1.0));
+    }
+#ifdef AFFINE
+    return clamp(int(rounded) + zero[place], -128, 127);
+#else
+    return clamp(int(rounded), -128, 127);
+#endif
+}
+
+// Byte `place` of all rows.
+uint packed(uint place, uint chance) {
+    if (place >= push.bytes) {
         return 0u;
     }
-    precise float scaled = x[place] * scale[place / push.columns];
-    return uint(int(clamp(roundEven(scaled), -128.0, 127.0))) & 0xffu;
+    uint row = place / push.row_bytes;
+    if (LEVELS == INT8) {
+        return uint(quantized(row, place % push.row_bytes, chance)) & 0xffu;
+    }
+    uint start = place % push.row_bytes * per_byte(LEVELS);
+    uint end = min(start + per_byte(LEVELS), push.columns);
+    uint byte = 0u;
+    for (uint column = start; column < end; column++) {
+        int level = quantized(row, column, 0u);
+        byte |= (LEVELS == TERNARY ? uint(level + 1) : uint(level > 0)) << (8u / per_byte(LEVELS) * (column - start));
+    }
+    return byte;
 }
 
 void main() {
     uint first = gl_WorkGroupID.x * push.words_per_group;
     uint last = min(first + push.words_per_group, push.words);
     for (uint word = first + gl_LocalInvocationIndex; word < last; word += 256u) {
+        uvec4 chance = uvec4(0u);
+        if (STOCHASTIC) {
+            uvec2 seed = uvec2(push.seed_0, push.seed_1), offset = uvec2(push.offset_0, push.offset_1);
+            chance = words_of_quad(word, seed, offset, uvec2(0u)) >> 8u;
+        }
         uint bytes = 0u;
         for (uint i = 0u; i < 4u; i++) {
-            bytes |= quantized(4u * word + i) << (8u * i);
+            bytes |= packed(4u * word + i, chance[i]) << (8u * i);
         }
         q[word] = bytes;
     }

@@ -7,6 +7,7 @@
 
 pub mod definition;
 mod infer;
+mod levels;
 pub mod rng;
 mod shape;
 pub mod signature;
@@ -18,10 +19,12 @@ pub use self::{
     attention_output::{AttentionSizes, Family, Pattern},
     bias_gelu::Approximate,
     binary::BinaryKind,
+    levels::{Levels, Places, Scope},
     linear::Residual,
     matmul::Strided,
     normalize::Floor,
     pool::PoolMode,
+    quantize_rows::QuantizeKind,
     reduce::ReduceKind,
 };
 pub use definition::{Sought, Step};
@@ -166,6 +169,7 @@ macro_rules! each_op {
             normalize { Normalize = normalize }
             pool { Pool = pool, PoolBackward = pool_backward }
             quantize_rows { QuantizeRows = quantize_rows }
+            quantized_linear { QuantizedLinear = quantized_linear }
             reduce { Reduce = reduce }
             residual_layer_norm { ResidualLayerNorm = residual_layer_norm }
             residual_rms_norm { ResidualRmsNorm = residual_rms_norm }
@@ -270,7 +274,8 @@ impl Op {
 
     /// Whether its kernels take known axes alone. Programs replace counted ones by their sizes.
     pub fn is_sized(&self) -> bool {
-        matches!(self, Op::Cast(_) | Op::LayerNormWeightBackward(_) | Op::Matmul(_) | Op::Reduce(_))
+        let integers = matches!(self, Op::IntegerLinear(_) | Op::QuantizeRows(_) | Op::QuantizedLinear(_));
+        integers || matches!(self, Op::Cast(_) | Op::LayerNormWeightBackward(_) | Op::Matmul(_) | Op::Reduce(_))
     }
 
     /// As [`Operation::check_counts`].

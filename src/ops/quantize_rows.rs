@@ -1,25 +1,103 @@
-//! Rows rounded to 8-bit integers.
+//! Rows rounded to integers of 8, 2 or 1 bits.
 
+use super::levels::{Levels, Scope};
+use super::rng::Sequence;
 use super::{Dim, Operand, Operation, Shape, Shapes, Signature};
 use crate::Result;
 use crate::dtype::DType;
 
-/// `scale[m] = 127 / max(max_k |x[m, k]|, 1e-5)`, `q[m, k] = clamp(round(x[m, k] scale[m]), -128, 127)`, ties to even: symmetric
-/// quantisation by the largest element of a row (Wang et al. 2023, BitNet). `x` is finite.
+/// How an integer and its scale follow from the elements that share the scale, `n` of them; ties are rounded to even.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QuantizeKind {
+    /// int8, `scale = 127 / max(max |x|, 1e-5)`, `q = clamp(round(x scale), -128, 127)`.
+    #[default]
+    Absmax,
+    /// int8 of a range that includes 0, `scale = 255 / max(max(x, 0) - min(x, 0), 1e-5)`,
+    /// `zero = clamp(-128 - round(min(x, 0) scale), -128, 127)`, `q = clamp(round(x scale) + zero, -128, 127)`.
+    Affine,
+    /// Ternary, `scale = n / max(sum |x|, 1e-5 n)`, `q = clamp(round(x scale), -1, 1)`.
+    Ternary,
+    /// Signs, `scale` as of `Ternary`, `q = 1` where `x > 0`, else -1.
+    Binary,
+}
+
+impl QuantizeKind {
+    /// The integers' values.
+    pub fn levels(self) -> Levels {
+        match self {
+            QuantizeKind::Absmax | QuantizeKind::Affine => Levels::Int8,
+            QuantizeKind::Ternary => Levels::Ternary,
+            QuantizeKind::Binary => Levels::Binary,
+        }
+    }
+}
+
+/// `q = round(x scale)` and the scales, by which `x` is nearly `q / scale`: symmetric or affine quantisation to 8 bits (Wang
+/// et al. 2023, BitNet), ternary (Ma et al. 2024, W1.58) or to signs. A scale is the correctly rounded quotient of its
+/// formula, and `x scale` is rounded once, so integers by the largest element have the same bits on every device; a sum's
+/// order is the device's.
 ///
-/// Operands: `x [..., K]`. Results: `q [..., K]` (int8), `scale [...]`.
+/// With a seed, int8 is rounded at random, `floor(x scale) + 1` where `u < x scale - floor(x scale)`, else
+/// `floor(x scale)`: `u` of an element is that of `dropout`.
+///
+/// Where an element is infinite or NaN, or `sum |x|` is not below 2^126, the scale that it shares is NaN, `q` is 0 (of
+/// signs, as always), and `zero` is 0.
+///
+/// Operands: `x [..., K]`. Results: `q [..., K]` (int8), or packed `[..., ceil(K / 4)]` and `[..., ceil(K / 8)]` (uint8);
+/// `scale`, of the shape that `scope` gives it; of `affine`, `zero` (int32), of the same shape.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct QuantizeRows {}
+#[serde(deny_unknown_fields, default)]
+pub struct QuantizeRows {
+    /// Formula of the integers and the scales.
+    pub kind: QuantizeKind,
+    /// What shares a scale.
+    pub scope: Scope,
+    /// Key of the random numbers; `None` rounds to the nearest.
+    pub seed: Option<u64>,
+    /// Counter of the first four elements.
+    pub offset: u64,
+}
+
+impl QuantizeRows {
+    /// The random numbers that decide how to round.
+    pub(crate) fn numbers(&self) -> Option<Sequence> {
+        self.seed.map(|seed| Sequence { seed, offset: self.offset, upper: [0; 2] })
+    }
+}
 
 impl Operation for QuantizeRows {
-    const SIGNATURE: Signature = Signature::of(&[Operand::rows("x")])
-        .gives(&[Operand::rows("q").stored(DType::I8), Operand::rows("scale").stored(DType::F32)])
-        .flops(3);
+    fn signature(&self) -> Signature {
+        const X: Operand = Operand::rows("x");
+        const ZERO: Operand = Operand::rows("zero").stored(DType::I32);
+        const SCALE: Operand = Operand::rows("scale").stored(DType::F32);
+        const BYTES: Operand = Operand::rows("q").stored(DType::I8);
+        const PACKED: Operand = Operand::rows("q").stored(DType::U8);
+        Signature::of(&[X])
+            .gives(match self.kind {
+                QuantizeKind::Absmax => &[BYTES, SCALE],
+                QuantizeKind::Affine => &[BYTES, SCALE, ZERO],
+                QuantizeKind::Ternary | QuantizeKind::Binary => &[PACKED, SCALE],
+            })
+            .flops(3)
+    }
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         let x = &of["x"];
-        let Some((Dim::Fixed(_), rows)) = x.0.split_last() else { return Err(of.wrong("x", "[..., K]")) };
-        Ok(vec![x.clone(), Shape(rows.to_vec())])
+        let Some((Dim::Fixed(columns), _)) = x.0.split_last() else { return Err(of.wrong("x", "[..., K]")) };
+        if self.seed.is_some() && self.kind.levels() != Levels::Int8 {
+            return Err(of.fault(format!("seed is given, but {:?} rounds to the nearest", self.kind)));
+        }
+        let scale = self.scope.scales(x, *columns);
+        let mut results = vec![x.with_columns(self.kind.levels().bytes(*columns)), scale.clone()];
+        if self.kind == QuantizeKind::Affine {
+            results.push(scale);
+        }
+        Ok(results)
+    }
+
+    // Scales of a whole tensor, and random numbers, depend on what else is in it.
+    fn is_separable(&self, _: &[&Shape]) -> bool {
+        self.scope != Scope::Tensor && self.seed.is_none()
     }
 }

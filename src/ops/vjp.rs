@@ -30,6 +30,7 @@ pub const WITHOUT: &[(&str, &str)] = &[
     ("layer_norm_weight_backward", SECOND),
     ("pool_backward", SECOND),
     ("quantize_rows", INTEGERS),
+    ("quantized_linear", INTEGERS),
     ("rms_norm_backward", SECOND),
     ("route", EXPERTS),
     ("sgd", "it updates parameters"),

@@ -15,6 +15,7 @@ from cases import (
     fused_products,
     gathering,
     products,
+    quantized,
     rows,
     softmaxes,
     training,
@@ -23,7 +24,7 @@ from cases.table import OpCase
 
 FAMILIES = (
     activations, elementwise, softmaxes, rows, products, attention_parts, attending, attending_backward, gathering,
-    experts, fused, fused_products, training, edges,
+    experts, fused, fused_products, quantized, training, edges,
 )  # fmt: skip
 CASES: list[OpCase] = [case for family in FAMILIES for case in family.cases()]
 

@@ -1,4 +1,4 @@
-"""Steps of training in place, and rows of 8-bit integers."""
+"""Steps of training in place."""
 
 from __future__ import annotations
 
@@ -52,25 +52,6 @@ def set_rows(operands: Operands, attributes: Attributes) -> np.ndarray:
     return table
 
 
-@reference
-def quantize_rows(operands: Operands, attributes: Attributes) -> tuple[np.ndarray, ...]:
-    x = operands[0]
-    scale = 127 / np.maximum(np.abs(x).max(axis=-1, initial=0), np.float32(1e-5))
-    return np.clip(np.rint(x * scale[..., None]), -128, 127), scale
-
-
-@reference
-def integer_linear(operands: Operands, attributes: Attributes) -> np.ndarray:
-    q, weight = operands
-    return (q.astype(np.int64) @ weight.astype(np.int64).T).astype(np.float64)
-
-
-@reference
-def dequantize_rows(operands: Operands, attributes: Attributes) -> np.ndarray:
-    x, scale, weight_scale = operands
-    return x / (scale[..., None] * weight_scale)
-
-
 @bounded
 def adam_bound(operands: Operands, attributes: Attributes, y: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
     """Two products and a sum each for the means; factors are powers of two, so exact. The change has two divisions, a
@@ -113,24 +94,7 @@ def clip_norm_bound(operands: Operands, attributes: Attributes, y: tuple[np.ndar
     return 8 * U * y[0] + TINY, 20 * U * np.abs(y[1]) + TINY
 
 
-@bounded
-def quantize_rows_bound(
-    operands: Operands, attributes: Attributes, y: tuple[np.ndarray, ...]
-) -> tuple[np.ndarray, ...]:
-    """A number near the middle between two integers may go to either."""
-    x, scale = operands[0], y[1][..., None]
-    scaled = np.abs(x * scale)
-    near = np.abs(scaled - np.floor(scaled) - 0.5) <= 8 * U * scaled
-    return np.where(near, 1.0, 0.0), 6 * U * y[1]
-
-
-@bounded
-def dequantize_rows_bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
-    """A conversion, a product and a division."""
-    return 9 * U * np.abs(y) + TINY
-
-
-BOUNDS.update(set_rows=exact, integer_linear=exact)
+BOUNDS.update(set_rows=exact)
 
 
 def moments(v: Values, *shape: int) -> list[np.ndarray]:
@@ -140,10 +104,6 @@ def moments(v: Values, *shape: int) -> list[np.ndarray]:
 
 def rates(step: int) -> np.ndarray:
     return np.float32([1e-3, 1 - 0.9**step, 1 - 0.999**step])
-
-
-def bytes_of(v: Values, *shape: int) -> np.ndarray:
-    return v.rng.integers(-128, 128, shape).astype(np.int8)
 
 
 def cases() -> list[OpCase]:
@@ -214,36 +174,4 @@ def cases() -> list[OpCase]:
             dtype="float16",
         ),
     ]
-    for shape in ((0, 3), (1,), (3, 1), (2, 3, 5), (3, 255), (3, 257), (65, 64), (2, 1030)):
-        found.append(OpCase("quantize_rows", shape_name(*shape), lambda v, s=shape: [v.plain(*s)]))
-    found += [
-        OpCase("quantize_rows", "zeros", lambda v: [np.zeros((2, 5), np.float32)]),
-        OpCase("quantize_rows", "outliers", lambda v: [v.outliers(5, 129)]),
-        OpCase("quantize_rows", "half", lambda v: [v.plain(3, 8)], dtype="float16"),
-    ]
-    for m, k, n in ((0, 3, 4), (1, 1, 1), (3, 7, 5), (33, 64, 31), (2, 1030, 3), (5, 4, 0), (193, 144, 36)):
-        found.append(
-            OpCase(
-                "integer_linear",
-                shape_name(m, k, n),
-                lambda v, m=m, k=k, n=n: [bytes_of(v, m, k), bytes_of(v, n, k)],
-            )
-        )
-        found.append(
-            OpCase(
-                "dequantize_rows",
-                shape_name(m, n),
-                lambda v, m=m, n=n: [v.ids(99999, m, n) - np.int32(50000), v.positive(m), v.positive(n)],
-            )
-        )
-    return found + [
-        OpCase(
-            "integer_linear", "least", lambda v: [np.full((2, 300), -128, np.int8), np.full((1, 300), -128, np.int8)]
-        ),
-        OpCase(
-            "dequantize_rows",
-            "half",
-            lambda v: [v.ids(9, 3, 4), v.positive(3), v.positive(4)],
-            dtype="float16",
-        ),
-    ]
+    return found

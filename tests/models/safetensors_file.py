@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "U32": "<u4", "I32": "<i4", "I8": "<i1"}
+KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "U32": "<u4", "I32": "<i4", "I8": "<i1", "U8": "<u1"}
 
 
 def to_bytes(array: np.ndarray, dtype: str) -> bytes:

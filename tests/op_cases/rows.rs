@@ -52,8 +52,9 @@ struct Listed {
     types: Vec<String>,
 }
 
-/// The rows that `wanted` names, or all, as far as a plan of batches can express them: its outputs are floats, what it holds in
-/// 16 bits is of one type and in whole quads of elements, as kernels read them, and it converts nothing.
+/// The rows that `wanted` names, or all, as far as a plan of batches can express them: its outputs are floats, its inputs
+/// not of 8 bits, what it holds in 16 bits is of one type and in whole quads of elements, as kernels read them, and it
+/// converts nothing.
 pub fn read(bytes: &[u8], wanted: &[&str]) -> Vec<Row> {
     let (_, header) = SafeTensors::read_metadata(bytes).unwrap();
     let listed = &header.metadata().as_ref().unwrap()["rows"];
@@ -96,7 +97,8 @@ impl Row {
         };
         let types = op.result_types(&types);
         let converts = op.operand(0).role == Role::Any && (is_narrow || types[0].is_narrow());
-        if converts || !types.iter().all(|dtype| dtype.is_float()) {
+        let bytes = operands.iter().any(|operand| matches!(operand.dtype, DType::I8 | DType::U8));
+        if converts || bytes || !types.iter().all(|dtype| dtype.is_float()) {
             return None;
         }
         let results = types.into_iter().enumerate().map(result).collect();

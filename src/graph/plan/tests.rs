@@ -72,9 +72,9 @@ fn an_update_lies_where_its_operand_does_and_is_never_dropped() {
 fn several_results_have_memory_of_their_own_and_one_that_nothing_reads_gives_it_back() {
     let mut graph = Graph::new();
     let x = graph.input("x", Shape::fixed(&[4, 8]), DType::F32);
-    let results = graph.apply("quantise", QuantizeRows {}, &[x]).unwrap();
+    let results = graph.apply("quantise", QuantizeRows::default(), &[x]).unwrap();
     assert_eq!(graph.value(results[0]).dtype, DType::I8);
-    let again = graph.apply("again", QuantizeRows {}, &[x]).unwrap();
+    let again = graph.apply("again", QuantizeRows::default(), &[x]).unwrap();
     graph.outputs = vec![results[0], again[0]];
     let plan = Plan::new(graph);
     assert_ne!(plan.storage[results[0].0], plan.storage[results[1].0]);

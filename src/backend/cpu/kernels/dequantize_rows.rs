@@ -1,19 +1,25 @@
-//! `y[m, n] = x[m, n] / (scale[m] weight_scale[n])`
+//! `y[m, k] = (x[m, k] - zero) / scale`
 
 use crate::Result;
 use crate::backend::cpu::step::Step;
 use crate::ops::DequantizeRows;
 
-pub(super) fn dequantize_rows(step: &Step<'_>, _: &DequantizeRows, out: &mut [f32]) -> Result<()> {
-    let x: &[i32] = bytemuck::cast_slice(step.words(0)?);
-    let (scale, weight_scale) = (step.floats(1)?, step.floats(2)?);
-    let columns = step.shape(0).columns().max(1);
+pub(super) fn dequantize_rows(step: &Step<'_>, op: &DequantizeRows, out: &mut [f32]) -> Result<()> {
+    let x: &[u8] = bytemuck::cast_slice(step.words(0)?);
+    let scale = step.floats(1)?;
+    let zero: Option<&[i32]> = if op.zero { Some(bytemuck::cast_slice(step.words(2)?)) } else { None };
+    let row_bytes = step.shape(0).columns();
+    let columns = op.columns.unwrap_or(row_bytes).max(1);
+    let places = op.scope.places(columns);
     step.rows(out, columns, 16).vectorized(
         #[inline(always)]
         |first, part| {
             for (row, y) in (first..).zip(part.chunks_exact_mut(columns)) {
-                for ((y, x), w) in y.iter_mut().zip(&x[row * columns..]).zip(weight_scale) {
-                    *y = *x as f32 / (scale[row] * w);
+                let x = &x[row * row_bytes..][..row_bytes];
+                for (column, y) in y.iter_mut().enumerate() {
+                    let place = row * places.per_row + column / places.group;
+                    let integer = i32::from(op.levels.value(x, column)) - zero.map_or(0, |zero| zero[place]);
+                    *y = integer as f32 / scale[place];
                 }
             }
         },

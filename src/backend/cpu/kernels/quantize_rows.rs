@@ -1,31 +1,171 @@
-//! Rows rounded to 8-bit integers, and their scales.
+//! Rows rounded to integers of 8, 2 or 1 bits, and their scales.
 
+use crate::backend::cpu::simd::sum_by;
 use crate::backend::cpu::step::Step;
-use crate::ops::QuantizeRows;
+use crate::ops::{Levels, Places, QuantizeKind, QuantizeRows, Scope};
 use crate::{Error, Result};
 
 /// Minimum words per thread.
 const LEAST: usize = 1 << 12;
 
-pub(super) fn quantize_rows(step: &Step<'_>, _: &QuantizeRows, results: &mut [&mut [f32]]) -> Result<()> {
+/// Sums of magnitudes, from which on a scale has no quotient among the normal numbers: 2^126.
+const MOST_SUM: f32 = f32::from_bits(253 << 23);
+
+pub(super) fn quantize_rows(step: &Step<'_>, op: &QuantizeRows, results: &mut [&mut [f32]]) -> Result<()> {
     let (x, columns) = (step.floats(0)?, step.shape(0).columns());
-    let [q, scale] = results else { return Err(Error::InvalidArgument("quantize_rows: expected two results".into())) };
+    let (q, scale, zero) = match results {
+        [q, scale] => (q, scale, None),
+        [q, scale, zero] => (q, scale, Some(zero)),
+        _ => return Err(Error::InvalidArgument("quantize_rows: expected two or three results".into())),
+    };
+    let shared = Shared { x, columns, scope: op.scope };
     step.rows(scale, 1, 16).vectorized(
         #[inline(always)]
         |first, part| {
-            for (row, scale) in (first..).zip(part.iter_mut()) {
-                let largest = x[row * columns..][..columns].iter().fold(1e-5f32, |most, x| most.max(x.abs()));
-                *scale = 127.0 / largest;
+            for (place, scale) in (first..).zip(part.iter_mut()) {
+                *scale = scale_of(op.kind, shared.elements(place));
             }
         },
     );
-    let scale = &**scale;
-    // Four per word; a word may contain the end of one row and the start of the next.
+    let mut zeros: &[i32] = &[];
+    if let Some(zero) = zero {
+        let scale = &**scale;
+        step.rows(zero, 1, 16).vectorized(
+            #[inline(always)]
+            |first, part| {
+                for (place, zero) in (first..).zip(bytemuck::cast_slice_mut::<f32, i32>(part)) {
+                    *zero = zero_of(scale[place], shared.elements(place));
+                }
+            },
+        );
+        zeros = bytemuck::cast_slice(zero);
+    }
+    let (scale, places) = (&**scale, op.scope.places(columns));
+    match op.kind.levels() {
+        Levels::Int8 => round(step, op, Rows { x, columns, scale, zeros, places }, q),
+        levels => pack(step, levels, Rows { x, columns, scale, zeros, places }, q),
+    }
+    Ok(())
+}
+
+/// The elements that share each scale.
+struct Shared<'a> {
+    x: &'a [f32],
+    columns: usize,
+    scope: Scope,
+}
+
+impl Shared<'_> {
+    #[inline(always)]
+    fn elements(&self, place: usize) -> &[f32] {
+        match self.scope {
+            Scope::Row => &self.x[place * self.columns..][..self.columns],
+            Scope::Tensor => self.x,
+            Scope::Group(group) => {
+                let groups = self.columns.div_ceil(group);
+                let (row, first) = (place / groups, place % groups * group);
+                &self.x[row * self.columns + first..][..group.min(self.columns - first)]
+            }
+        }
+    }
+}
+
+/// The ends of a range that includes 0.
+#[inline(always)]
+fn range(x: &[f32]) -> (f32, f32) {
+    x.iter().fold((0.0, 0.0), |(least, most), x| (x.min(least), x.max(most)))
+}
+
+#[inline(always)]
+fn scale_of(kind: QuantizeKind, x: &[f32]) -> f32 {
+    // As integers the magnitudes are in the same order, infinity and NaN above all.
+    let largest = x.iter().fold(0, |most: u32, x| most.max(x.abs().to_bits()));
+    if largest >= f32::INFINITY.to_bits() {
+        return f32::NAN;
+    }
+    match kind {
+        QuantizeKind::Absmax => 127.0 / f32::from_bits(largest).max(1e-5),
+        QuantizeKind::Affine => {
+            let (least, most) = range(x);
+            // Half of each, so that the difference is finite.
+            127.5 / (0.5 * most - 0.5 * least).max(5e-6)
+        }
+        QuantizeKind::Ternary | QuantizeKind::Binary => {
+            let count = x.len().max(1) as f32;
+            let sum = sum_by([x], |[x]| x.abs()).max(1e-5 * count);
+            if sum < MOST_SUM { count / sum } else { f32::NAN }
+        }
+    }
+}
+
+#[inline(always)]
+fn zero_of(scale: f32, x: &[f32]) -> i32 {
+    if scale.is_nan() {
+        return 0;
+    }
+    (-128 - (range(x).0 * scale).round_ties_even() as i32).clamp(-128, 127)
+}
+
+/// What the integers are made of.
+struct Rows<'a> {
+    x: &'a [f32],
+    columns: usize,
+    scale: &'a [f32],
+    zeros: &'a [i32],
+    places: Places,
+}
+
+impl Rows<'_> {
+    fn place(&self, element: usize) -> usize {
+        let (row, column) = (element / self.columns, element % self.columns);
+        row * self.places.per_row + column / self.places.group
+    }
+
+    /// The integer of an element in -1 .. 1.
+    fn level(&self, levels: Levels, element: usize) -> i8 {
+        let x = self.x[element];
+        if levels == Levels::Binary {
+            return if x > 0.0 { 1 } else { -1 };
+        }
+        // A NaN becomes 0.
+        (x * self.scale[self.place(element)]).round_ties_even().clamp(-1.0, 1.0) as i8
+    }
+}
+
+/// Four integers of 8 bits per word, which may contain the end of one row and the start of the next.
+fn round(step: &Step<'_>, op: &QuantizeRows, rows: Rows<'_>, q: &mut [f32]) {
+    let numbers = op.numbers();
     step.team.rows(q, 1, LEAST, |first, part| {
-        for (byte, place) in bytemuck::cast_slice_mut::<f32, i8>(part).iter_mut().zip(4 * first..x.len()) {
-            // The conversion from float to int8 saturates.
-            *byte = (x[place] * scale[place / columns]).round_ties_even() as i8;
+        for (word, bytes) in (first..).zip(bytemuck::cast_slice_mut::<f32, [i8; 4]>(part)) {
+            let chance = numbers.map(|numbers| numbers.uniforms::<1>(word as u64)[0]);
+            for (i, byte) in bytes.iter_mut().enumerate().take(rows.x.len() - 4 * word) {
+                let place = rows.place(4 * word + i);
+                let scaled = (rows.x[4 * word + i] * rows.scale[place]).clamp(-512.0, 512.0);
+                let rounded = match chance {
+                    None => scaled.round_ties_even(),
+                    Some(u) => scaled.floor() + if u[i] < scaled - scaled.floor() { 1.0 } else { 0.0 },
+                };
+                // Of NaN it is 0, and so is `zero`.
+                let integer = rounded as i32 + rows.zeros.get(place).copied().unwrap_or(0);
+                *byte = integer.clamp(-128, 127) as i8;
+            }
         }
     });
-    Ok(())
+}
+
+/// Four or eight integers per byte, each row in whole bytes.
+fn pack(step: &Step<'_>, levels: Levels, rows: Rows<'_>, q: &mut [f32]) {
+    let (each, row_bytes) = (levels.per_byte(), levels.bytes(rows.columns));
+    let bytes = rows.x.len() / rows.columns.max(1) * row_bytes;
+    step.team.rows(q, 1, LEAST / each, |first, part| {
+        for (place, byte) in (4 * first..bytes).zip(bytemuck::cast_slice_mut::<f32, u8>(part)) {
+            let (row, start) = (place / row_bytes, place % row_bytes * each);
+            *byte = 0;
+            for column in start..rows.columns.min(start + each) {
+                let level = rows.level(levels, row * rows.columns + column);
+                let code = if levels == Levels::Binary { u8::from(level > 0) } else { (level + 1) as u8 };
+                *byte |= code << (8 / each * (column - start));
+            }
+        }
+    });
 }

@@ -8,7 +8,7 @@ use crate::backend::vulkan::kernel::Kernel;
 use crate::ops::signature::with_all_operands;
 
 /// Shaders for which all sizes are known at recording, or that no batch uses.
-const UNCOUNTED: [&str; 21] = [
+const UNCOUNTED: [&str; 24] = [
     "attention-backward",
     "attention-backward-keys",
     "attention-backward-matrix",
@@ -20,7 +20,10 @@ const UNCOUNTED: [&str; 21] = [
     "cast",
     "integer-linear",
     "quantize-rows",
+    "quantize-rows-affine",
     "quantize-rows-scales",
+    "quantize-rows-scales-affine",
+    "quantized-linear",
     "half-packing",
     "layer-norm-columns",
     "matmul",
@@ -141,11 +144,12 @@ fn every_variant_keeps_to_the_floor() {
 /// Values that a module may declare with OpCapability (17): Shader (1), and 64-bit, 16-bit, 8-bit or float features
 /// only on matrix cores, which a device is queried for by name: Float16 (9), the Vulkan memory model (5345),
 /// cooperative matrices (6022), of bfloat16 (5116, 5118), and in a subgroup (61) votes (62), arithmetic (63) and shuffles (65), of which builds
-/// for software devices use the last.
+/// for software devices use the last; products of packed bytes (6018, 6019).
 fn allowed(kernel: &Kernel, variant: &Variant) -> &'static [u32] {
     match variant.needs {
         [] if kernel.name.ends_with("-shuffle") => &[1, 61, 65],
         [] => &[1],
+        [Feature::IntegerDotProduct] => &[1, 6018, 6019],
         needs if needs.contains(&Feature::Int8) => &[1, 39, 61, 5345, 6022],
         _ => &[1, 9, 61, 62, 63, 65, 5116, 5118, 5345, 6022],
     }

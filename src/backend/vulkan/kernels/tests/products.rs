@@ -200,12 +200,11 @@ fn products_of_8_bit_integers_run_on_matrix_cores_where_rows_are_whole_words() {
     (able.features, able.subgroup_size) = (Feature::ALL.to_vec(), 32);
     let found = |k: usize, n: usize, capabilities: &Capabilities| {
         let operands = [Weight(vec![9, k]), Weight(vec![n, k])];
-        dispatches_as(DType::I8, IntegerLinear {}, &operands, capabilities).unwrap()[0].variant.name
+        dispatches_as(DType::I8, IntegerLinear::default(), &operands, capabilities).unwrap()[0].variant.name
     };
     assert_eq!(found(48, 36, &able), "integer-linear-matrix");
-    for (k, n, capabilities) in [(40, 36, &able), (48, 35, &able), (48, 36, &Capabilities::floor())] {
-        assert_eq!(found(k, n, capabilities), "integer-linear");
-    }
+    assert_eq!([found(40, 36, &able), found(48, 35, &able)], ["integer-linear-dot"; 2]);
+    assert_eq!(found(48, 36, &Capabilities::floor()), "integer-linear");
 }
 
 #[test]

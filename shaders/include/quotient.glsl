@@ -1,0 +1,25 @@
+// a / b, correctly rounded: Vulkan allows `/` 2.5 units in the last place. a, b and the quotient are positive, normal
+// numbers. One bit at a time from the highest, then rounded by the remainder.
+float quotient(float a, float b) {
+    uint n = floatBitsToUint(a), d = floatBitsToUint(b);
+    int exponent = int(n >> 23u) - int(d >> 23u) + 127;
+    n = bitfieldInsert(n, 1u, 23, 9);
+    d = bitfieldInsert(d, 1u, 23, 9);
+    // The quotient of the mantissas in 1 .. 2.
+    if (n < d) {
+        n *= 2u;
+        exponent--;
+    }
+    uint q = 0u;
+    for (uint bit = 0u; bit < 24u; bit++) {
+        q *= 2u;
+        if (n >= d) {
+            n -= d;
+            q++;
+        }
+        n *= 2u;
+    }
+    q += uint(n > d || (n == d && q % 2u == 1u));
+    // The highest bit of q counts to the exponent, and so does a carry.
+    return uintBitsToFloat((uint(exponent - 1) << 23u) + q);
+}

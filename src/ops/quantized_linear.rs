@@ -1,0 +1,75 @@
+//! A product of quantised rows with a quantised weight, as floats.
+
+use super::integer_linear::rows_of_weight;
+use super::levels::{Levels, Scope};
+use super::{ActivationKind, Counts, Operand, Operation, Residual, Shape, Shapes, Signature};
+use crate::Result;
+use crate::dtype::DType;
+
+/// `y[m, n] = act(sum_g sum_{k in g} (q[m, k] weight[n, k]) / weight_scale[n, g] / scale[m] + bias[n]) + residual[m, n]`
+///
+/// The sum of integers within a group `g` is exact, as that of `integer_linear`; groups are added as floats, from the
+/// first to the last. Scales are those that `quantize_rows` gives: numbers were multiplied by them.
+///
+/// Operands: `q [..., K]` (int8), `scale [...]`, one per row, `weight [N, K]` (int8), or packed `[N, ceil(K / 4)]` and
+/// `[N, ceil(K / 8)]` (uint8), `weight_scale`: `[N]`, `[1]` of scope `tensor`, `[N, G]` of groups; then `bias [N]` if
+/// `bias`, then `residual [..., N]` if `residual` is `added`. Result: `[..., N]`.
+#[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct QuantizedLinear {
+    /// The values of the weight.
+    pub levels: Levels,
+    /// What of the weight shares a scale.
+    pub scope: Scope,
+    /// Whether there is a bias operand.
+    pub bias: bool,
+    /// Applied to the biased product; `None` for the identity.
+    pub activation: Option<ActivationKind>,
+    /// Whether there is a residual operand.
+    pub residual: Residual,
+}
+
+impl Operation for QuantizedLinear {
+    fn signature(&self) -> Signature {
+        const Q: Operand = Operand::rows("q").stored(DType::I8);
+        const SCALE: Operand = Operand::rows("scale");
+        const BYTES: Operand = Operand::rows("weight").stored(DType::I8);
+        const PACKED: Operand = Operand::rows("weight").stored(DType::U8);
+        const WEIGHT_SCALE: Operand = Operand::rows("weight_scale");
+        const BIAS: Operand = Operand::vector("bias").by_attribute();
+        const RESIDUAL: Operand = Operand::rows("residual").by_attribute();
+        const Y: Operand = Operand::rows("y").stored(DType::F32);
+        let operands: &'static [Operand] = match (self.levels, self.bias, self.residual) {
+            (Levels::Int8, false, Residual::None) => &[Q, SCALE, BYTES, WEIGHT_SCALE],
+            (Levels::Int8, true, Residual::None) => &[Q, SCALE, BYTES, WEIGHT_SCALE, BIAS],
+            (Levels::Int8, false, Residual::Added) => &[Q, SCALE, BYTES, WEIGHT_SCALE, RESIDUAL],
+            (Levels::Int8, true, Residual::Added) => &[Q, SCALE, BYTES, WEIGHT_SCALE, BIAS, RESIDUAL],
+            (_, false, Residual::None) => &[Q, SCALE, PACKED, WEIGHT_SCALE],
+            (_, true, Residual::None) => &[Q, SCALE, PACKED, WEIGHT_SCALE, BIAS],
+            (_, false, Residual::Added) => &[Q, SCALE, PACKED, WEIGHT_SCALE, RESIDUAL],
+            (_, true, Residual::Added) => &[Q, SCALE, PACKED, WEIGHT_SCALE, BIAS, RESIDUAL],
+        };
+        Signature::of(operands).gives(&[Y])
+    }
+
+    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
+        if let Some(kind) = self.activation
+            && !kind.ends_linear()
+        {
+            return Err(of.fault(format!("activation is {kind:?}, expected a kind without parameters up to QuickGelu")));
+        }
+        let n = rows_of_weight(self.levels, of)?;
+        let q = &of["q"];
+        let result = q.with_columns(n);
+        of.expect("scale", &Scope::Row.scales(q, q.columns()), "q without its last axis")?;
+        let scales = self.scope.scales(&Shape::fixed(&[n, q.columns()]), q.columns());
+        of.expect("weight_scale", &scales, format_args!("the scales of {:?} of {} columns", self.scope, q.columns()))?;
+        of.expect("bias", &Shape::fixed(&[n]), "rows of weight")?;
+        of.expect("residual", &result, "that of the result")?;
+        Ok(vec![result])
+    }
+
+    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
+        2 * operands[0].elements(counts) as u64 * operands[2].rows().size(counts) as u64
+    }
+}

@@ -1,0 +1,6 @@
+//! Weights of few bits on the host: how files and kernels store them, and the quantisers that kernels are compared with.
+
+pub mod format;
+pub mod reference;
+
+pub use format::Format;
