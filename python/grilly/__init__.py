@@ -70,6 +70,7 @@ _SUBMODULES = (
     "nn",
     "optim",
     "profiling",
+    "quant",
     "quantization",
     "similarity",
     "sparse",

@@ -55,7 +55,7 @@ class VulkanTensor:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """NumPy's float32, float16, or int32 for ids and masks."""
+        """NumPy's float32, float16, int32 for ids and masks, or int8 and uint8 of quantised arrays."""
         return np.dtype(self._array.dtype)
 
     @property
@@ -235,6 +235,8 @@ def placed(x: Any, device: str) -> VulkanTensor:
 def restored(data: npt.NDArray[Any], device: str) -> VulkanTensor:
     """Restores a pickled tensor on its device."""
     try:
+        if data.dtype.kind in "iu" and data.dtype.itemsize == 1:
+            return wrap(_core.engine(device).upload(np.ascontiguousarray(data)))
         return placed(data, device)
     except GrillyError as error:
         return wrap(cast(_core.Array, Unusable(error)))

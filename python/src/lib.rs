@@ -12,6 +12,7 @@ mod lock;
 mod log_bridge;
 mod owned;
 mod program;
+mod quant;
 mod text;
 mod train;
 
@@ -42,6 +43,8 @@ mod _core {
     use crate::lock::{remember_process, shut_down};
     #[pymodule_export]
     use crate::program::{Graph, Program};
+    #[pymodule_export]
+    use crate::quant::{pack_weights, unpack_weights};
     #[pymodule_export]
     use crate::train::{Trainer, parameter_count, transformer_config};
 

@@ -52,9 +52,9 @@ MODULES = [
     "sentence_transformer",
     *(
         f"{folder.replace('/', '.')}.{path.stem}"
-        for folder in ("backend", "functional", "kernels", "nn", "optim", "train", "utils", "utils/data")
+        for folder in ("backend", "functional", "kernels", "nn", "optim", "quant", "train", "utils", "utils/data")
         for path in sorted((PACKAGE / folder).glob("*.py"))
-        if path.stem not in ("__init__", "attending", "dispatch", "vulkan_sentence_transformer")
+        if path.stem not in ("__init__", "attending", "dispatch", "operands", "vulkan_sentence_transformer")
     ),
 ]
 

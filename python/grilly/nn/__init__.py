@@ -6,6 +6,7 @@ from typing import Any
 
 from grilly.nn.activations import GCU, GELU, ReLU, SiLU, Softmax, Softplus
 from grilly.nn.attention import FlashAttention2, MultiheadAttention, RoPE
+from grilly.nn.bitlinear import BitLinear
 from grilly.nn.containers import Residual, Sequential
 from grilly.nn.gates import RoSwish, SwiGLU
 from grilly.nn.layers import Dropout, Embedding, Linear
@@ -17,6 +18,7 @@ from grilly.nn.transformer import TransformerDecoderLayer, TransformerEncoderLay
 
 __all__ = [
     "BCELoss",
+    "BitLinear",
     "CrossEntropyLoss",
     "Dropout",
     "Embedding",
