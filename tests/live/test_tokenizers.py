@@ -40,6 +40,12 @@ CLASSES = [
 ]
 
 
+# What its class would build is otherwise.
+AS_IT_IS = pytest.mark.xfail(
+    strict=True, reason="Qwen2Tokenizer is no row of classes.rs: its tokenizer.json is used as it is, with a warning"
+)
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """Each family's tokenizer as transformers saves it, in a folder with the small model."""
@@ -93,22 +99,25 @@ def same_tokens(path, texts=SOME, longest=LONGEST):
         for text, own, other in zip(texts, ids, wanted["input_ids"], strict=True):
             assert own == other, (text, type(theirs).__name__)
         assert segments == wanted.get("token_type_ids", [[0] * len(row) for row in ids])
-    assert ours.padding == (theirs.pad_token_id, theirs.padding_side)
-    assert ours.gives_segments == ("token_type_ids" in theirs.model_input_names)
+    assert ours.padding() == (theirs.pad_token_id, theirs.padding_side)
+    assert ours.gives_segments() == ("token_type_ids" in theirs.model_input_names)
     return ours, theirs
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_as_saved(trained, family):
     ours, theirs = same_tokens(trained[family], TEXTS)
-    assert type(theirs).__name__ != "TokenizersBackend"
+    # ModernBERT alone has no class of its own.
+    assert (type(theirs).__name__ == "TokenizersBackend") == (family == "modernbert")
     assert len(set(map(tuple, ours.tokenize(TEXTS)))) > 900, "the texts are told apart"
 
 
 @pytest.mark.parametrize("prefix", [False, True])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_long_texts(folder, family, prefix):
+def test_long_texts(request, folder, family, prefix):
     """Only the start of a long text is looked at where a space allows it."""
+    if family == "qwen2" and prefix:
+        request.applymarker(AS_IT_IS)
     path = folder(family)
     configure(path, add_prefix_space=prefix)
     texts = [joint.join(varied(150, seed)) for seed in range(4) for joint in (" ", "  ", "")]
@@ -140,6 +149,8 @@ def test_another_class(folder, family, name):
     path = folder(family)
     for fast in ("", "Fast"):
         configure(path, tokenizer_class=f"{name}Tokenizer{fast}")
+        if family == "qwen2":
+            configure(path, add_prefix_space=False)  # saved as null, which the constructors of some classes do not take
         try:
             AutoTokenizer.from_pretrained(path)
         except Exception:
@@ -244,7 +255,9 @@ def rebuild(file):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_tokenizer_file_that_contradicts_the_class(folder, family):
+def test_a_tokenizer_file_that_contradicts_the_class(request, folder, family):
+    if family == "qwen2":
+        request.applymarker(AS_IT_IS)
     path = folder(family)
     change(path / "tokenizer.json", rebuild)
     same_tokens(path, TEXTS)
@@ -273,7 +286,9 @@ def test_a_tokenizer_file_that_contradicts_the_class(folder, family):
     ],
     ids=str,
 )
-def test_special_tokens_and_sides(folder, family, arguments):
+def test_special_tokens_and_sides(request, folder, family, arguments):
+    if family == "qwen2" and "rstrip" in str(arguments):
+        request.applymarker(AS_IT_IS)
     path = folder(family)
     if family == "albert" and "cls_token" in arguments:
         arguments = arguments | {"cls_token": "▁the", "sep_token": "▁and"}  # it knows no others than its pieces
@@ -355,4 +370,4 @@ def test_lower_case_on_request(folder, family, arguments):
     wanted = Transformer(str(path), do_lower_case=True, max_seq_length=100).preprocess(SOME)
     rows = zip(wanted["input_ids"].tolist(), wanted["attention_mask"].tolist(), strict=True)
     assert ours.tokenize(SOME) == [row[: sum(mask)] for row, mask in rows]
-    assert ours.gives_segments == ("token_type_ids" in wanted)
+    assert ours.gives_segments() == ("token_type_ids" in wanted)
