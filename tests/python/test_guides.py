@@ -87,7 +87,7 @@ def test_the_guides_list_the_families_with_heads(name, kept):
 
 
 def test_the_guide_to_models_lists_the_modules_that_load():
-    [modules] = re.findall(r"^Modules: (.*?)\n\n", guide("models"), re.MULTILINE | re.DOTALL)
+    [modules] = re.findall(r"^### Modules\n\n(.*?)\n\n", guide("models"), re.MULTILINE | re.DOTALL)
     for module, choices in _core.module_rows():
         assert module in modules
         assert module != "Pooling" or all(mode.removesuffix("_tokens") in modules for mode in choices)
