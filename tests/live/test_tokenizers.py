@@ -40,12 +40,6 @@ CLASSES = [
 ]
 
 
-# What its class would build is otherwise.
-AS_IT_IS = pytest.mark.xfail(
-    strict=True, reason="Qwen2Tokenizer is no row of classes.rs: its tokenizer.json is used as it is, with a warning"
-)
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """Each family's tokenizer as transformers saves it, in a folder with the small model."""
@@ -114,10 +108,8 @@ def test_as_saved(trained, family):
 
 @pytest.mark.parametrize("prefix", [False, True])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_long_texts(request, folder, family, prefix):
+def test_long_texts(folder, family, prefix):
     """Only the start of a long text is looked at where a space allows it."""
-    if family == "qwen2" and prefix:
-        request.applymarker(AS_IT_IS)
     path = folder(family)
     configure(path, add_prefix_space=prefix)
     texts = [joint.join(varied(150, seed)) for seed in range(4) for joint in (" ", "  ", "")]
@@ -138,9 +130,8 @@ def test_the_kind_of_model_stands_for_the_class(folder, family):
     AutoModel.from_config(config).save_pretrained(path)
     without(path, "tokenizer_class")
     same_tokens(path, TEXTS)
-    if family != "qwen2":  # its tokenizer.json is used as it is, and does not say which token pads
-        (path / "tokenizer_config.json").unlink()
-        same_tokens(path)
+    (path / "tokenizer_config.json").unlink()
+    same_tokens(path)
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -255,9 +246,7 @@ def rebuild(file):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_tokenizer_file_that_contradicts_the_class(request, folder, family):
-    if family == "qwen2":
-        request.applymarker(AS_IT_IS)
+def test_a_tokenizer_file_that_contradicts_the_class(folder, family):
     path = folder(family)
     change(path / "tokenizer.json", rebuild)
     same_tokens(path, TEXTS)
@@ -286,9 +275,7 @@ def test_a_tokenizer_file_that_contradicts_the_class(request, folder, family):
     ],
     ids=str,
 )
-def test_special_tokens_and_sides(request, folder, family, arguments):
-    if family == "qwen2" and "rstrip" in str(arguments):
-        request.applymarker(AS_IT_IS)
+def test_special_tokens_and_sides(folder, family, arguments):
     path = folder(family)
     if family == "albert" and "cls_token" in arguments:
         arguments = arguments | {"cls_token": "▁the", "sep_token": "▁and"}  # it knows no others than its pieces

@@ -251,10 +251,12 @@ pub const ARCHITECTURES: &[Architecture] = &[
         .adds("LLaMA with joint products, rotary positions in a share of each head's columns and `longrope`"),
     row("qwen2", "Qwen2", llama::MARKS, llama::qwen2)
         .models("gte-Qwen2, stella")
-        .adds("LLaMA with biases; a window in some layers"),
+        .adds("LLaMA with biases; a window in some layers")
+        .tokenizer("Qwen2Tokenizer"),
     row("qwen3", "Qwen3", llama::MARKS, qwen3::read)
         .models("Qwen3-Embedding")
-        .adds("LLaMA with a norm of each head of the queries and the keys"),
+        .adds("LLaMA with a norm of each head of the queries and the keys")
+        .tokenizer("Qwen2Tokenizer"),
     row("roberta", "Roberta", &["roberta."], roberta::read)
         .models("all-distilroberta-v1, all-roberta-large-v1")
         .adds("positions counted from the padding token's id + 1, over the non-padding tokens")

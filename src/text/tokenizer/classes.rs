@@ -4,6 +4,7 @@
 //! pre-tokenizer, template and the model's settings follow from the class and the arguments in tokenizer_config.json.
 //! For any other class tokenizer.json is used unchanged.
 
+use tokenizers::SplitDelimiterBehavior;
 use tokenizers::models::ModelWrapper;
 use tokenizers::models::bpe::{BPE, Merges};
 use tokenizers::models::unigram::Unigram;
@@ -18,6 +19,7 @@ use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::pre_tokenizers::metaspace::{Metaspace, PrependScheme};
 use tokenizers::pre_tokenizers::punctuation::Punctuation;
 use tokenizers::pre_tokenizers::sequence::Sequence;
+use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 use tokenizers::pre_tokenizers::whitespace::WhitespaceSplit;
 
 use super::settings::Settings;
@@ -93,11 +95,26 @@ impl Pair {
 pub(super) enum Kind {
     /// WordPiece over words and punctuation, after BERT's normalisation.
     Words,
-    /// BPE over the bytes of words, each including the space before it.
-    Bytes,
+    /// BPE over the bytes of words.
+    Bytes(Words),
     /// Unigram over words prefixed by a mark, after normalisation.
     Sentences(Unknown, Letters),
 }
+
+/// What splits a text into the words of a BPE.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Words {
+    /// Each includes the space before it, as in GPT-2.
+    Spaced,
+    /// After letters are composed; each includes the character before it, digits are alone, as in [`ALONE`].
+    Composed,
+}
+
+/// Contractions, words with one other character before them, single digits, runs of marks, and white space.
+const ALONE: &str = concat!(
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*",
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+);
 
 /// Normalisation, and what splits a text.
 #[derive(Clone, Copy, PartialEq)]
@@ -145,20 +162,28 @@ const OF_WORDS: Class = Class {
 
 const OF_BYTES: Class = Class {
     names: &["RobertaTokenizer", "BartTokenizer", "LEDTokenizer", "LongformerTokenizer", "MvpTokenizer"],
-    kind: Kind::Bytes,
+    kind: Kind::Bytes(Words::Spaced),
     tokens: ["<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>"],
     pair: Pair::Doubled,
     gives_segments: false,
     ..OF_WORDS
 };
 
-static CLASSES: [Class; 10] = [
+static CLASSES: [Class; 11] = [
     OF_WORDS,
     Class { names: &["DistilBertTokenizer"], gives_segments: false, ..OF_WORDS },
     OF_BYTES,
     Class {
         names: &["GPT2Tokenizer"],
         tokens: ["<|endoftext|>", "<|endoftext|>", "<|endoftext|>", "", "", "", ""],
+        around: Around::Asked,
+        pair: Pair::Begun,
+        ..OF_BYTES
+    },
+    Class {
+        names: &["Qwen2Tokenizer"],
+        kind: Kind::Bytes(Words::Composed),
+        tokens: ["", "<|endoftext|>", "<|endoftext|>", "", "<|endoftext|>", "", ""],
         around: Around::Asked,
         pair: Pair::Begun,
         ..OF_BYTES
@@ -245,7 +270,8 @@ impl Class {
                 let lower = settings.flag("do_lower_case")?.unwrap_or(true);
                 Some(BertNormalizer::new(true, spaced, settings.flag("strip_accents")?, lower).into())
             }
-            Kind::Bytes => None,
+            Kind::Bytes(Words::Spaced) => None,
+            Kind::Bytes(Words::Composed) => Some(NFC.into()),
             Kind::Sentences(_, Letters::Kept) => characters.map(NormalizerWrapper::from),
             Kind::Sentences(_, Letters::Plain) => Some(plain_letters(settings, characters)?),
             Kind::Sentences(_, Letters::Composed) => Some(composed_letters(settings)?),
@@ -256,7 +282,12 @@ impl Class {
         let prefix = settings.flag("add_prefix_space")?.filter(|_| self.prefix_on_request);
         Ok(match self.kind {
             Kind::Words => BertPreTokenizer.into(),
-            Kind::Bytes => ByteLevel::new(prefix.unwrap_or(false), true, true).into(),
+            Kind::Bytes(Words::Spaced) => ByteLevel::new(prefix.unwrap_or(false), true, true).into(),
+            Kind::Bytes(Words::Composed) => {
+                let bytes = ByteLevel::new(prefix.unwrap_or(false), true, false).into();
+                let words = Split::new(SplitPattern::Regex(ALONE.into()), SplitDelimiterBehavior::Isolated, false).ok();
+                Sequence::new(words.map(PreTokenizerWrapper::from).into_iter().chain([bytes]).collect()).into()
+            }
             Kind::Sentences(_, Letters::Composed) => {
                 let scheme = if prefix.unwrap_or(true) { PrependScheme::Always } else { PrependScheme::First };
                 let marks = settings.flag("split_by_punct")?.unwrap_or(false).then(|| Punctuation::default().into());
@@ -279,7 +310,7 @@ impl Class {
     ) -> tokenizers::Result<ModelWrapper> {
         Ok(match self.kind {
             Kind::Words => WordPiece::builder().vocab(pieces.numbered()).unk_token(unknown.to_owned()).build()?.into(),
-            Kind::Bytes => BPE::builder().vocab_and_merges(pieces.numbered(), merges).build()?.into(),
+            Kind::Bytes(_) => BPE::builder().vocab_and_merges(pieces.numbered(), merges).build()?.into(),
             Kind::Sentences(place, _) => {
                 let pieces = pieces.scored().ok_or("its pieces have no scores")?;
                 let id = match place {

@@ -11,7 +11,7 @@ use tokenizers::processors::PostProcessorWrapper;
 use tokenizers::processors::template::{SpecialToken, TemplateProcessing};
 use tokenizers::{PaddingDirection, Tokenizer, TruncationDirection};
 
-use super::classes::{Around, Class, Kind};
+use super::classes::{Around, Class, Kind, Words};
 use super::guarded;
 use super::settings::Settings;
 use super::special::{Added, Specials};
@@ -143,7 +143,11 @@ fn built(settings: &Settings, class: &Class, source: Source) -> Result<Begun> {
     let Source { pieces, merges, characters, added, baked, around, path } = source;
     let unusable = |e: tokenizers::Error| fault(&path, format!("cannot make a {}: {}", class.name(), brief(e)));
     let specials = Specials::read(settings, None)?;
-    let unknown = specials.of("unk_token").ok_or_else(|| settings.fault("unk_token is null".into()))?;
+    let unknown = match specials.of("unk_token") {
+        None if class.kind != Kind::Bytes(Words::Composed) => return Err(settings.fault("unk_token is null".into())),
+        // Every text has bytes.
+        unknown => unknown.unwrap_or_default(),
+    };
     let unknown_id = settings.whole("unk_id", u32::MAX as usize)?;
     let model = guarded(|| class.model(pieces, merges, (unknown, unknown_id))).map_err(unusable)?;
     let mut tokenizer = Tokenizer::new(model);

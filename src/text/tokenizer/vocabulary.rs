@@ -141,7 +141,7 @@ impl Source {
     pub fn of_folder(folder: &Path, class: &Class) -> Result<Self> {
         let names: &[&str] = match class.kind {
             Kind::Words => &["vocab.txt"],
-            Kind::Bytes => &["vocab.json", "merges.txt"],
+            Kind::Bytes(_) => &["vocab.json", "merges.txt"],
             Kind::Sentences(..) => &[],
         };
         if names.is_empty() || names.iter().any(|name| !folder.join(name).exists()) {

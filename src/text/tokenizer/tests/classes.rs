@@ -105,6 +105,13 @@ fn a_class_builds_all_but_the_vocabulary() {
     let spaced = of(byte_file(), json!({"tokenizer_class": "RobertaTokenizerFast", "add_prefix_space": true}));
     assert_eq!(own(&spaced, "ab a"), [7, 5, 7]);
 
+    let composed = |prefix: bool| {
+        let config = json!({"tokenizer_class": "Qwen2Tokenizer", "unk_token": null, "add_prefix_space": prefix});
+        of(byte_file(), config)
+    };
+    assert_eq!(encode(&composed(false), "ab a e\u{301}", 9), [8, 7, 6, 10, 11], "no tokens around, letters composed");
+    assert_eq!(encode(&composed(true), "ab a", 9), [7, 5, 7]);
+
     let map = no_break_spaces();
     let pieces = of(piece_file(Some(&map)), json!({"tokenizer_class": "XLMRobertaTokenizer"}));
     assert_eq!(
