@@ -1,4 +1,4 @@
-"""`python -m grilly info`, `demo`, `train`, `demo-train`, `compile`, `kernels` and `models`."""
+"""`python -m grilly info`, `demo`, `train`, `demo-train`, `compile`, `kernels`, `export` and `models`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ USAGE = """usage: python -m grilly info [--json]   devices, capabilities, and th
        python -m grilly demo-train      train the smallest one on a real text (demo-train --help lists the options)
        python -m grilly compile FOLDER  compile GLSL shaders to SPIR-V (compile --help lists the options)
        python -m grilly kernels         names, formulas and options of the kernels
+       python -m grilly export NAME     a kernel in another language, as files (export --help lists the options)
        python -m grilly models          models that load: families, classes, modules
        python -m grilly --version"""
 
@@ -47,6 +48,10 @@ def main(arguments: list[str]) -> int:
         for name, formula, options in _core.kernel_rows():
             print(f"{name}: {formula}\n    options: {', '.join(options)}")
         return 0
+    if command == "export":
+        from grilly import export_command
+
+        return export_command.main(rest)
     if command == "models" and not rest:
         from grilly import _core
 

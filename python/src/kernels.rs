@@ -1,22 +1,51 @@
 //! `grilly._core.Kernel`.
 
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict};
 use std::borrow::Cow;
 
-use crate::array::Array;
-use crate::attributes::json;
+use crate::array::{Array, dtype_of};
+use crate::attributes::{json, parsed};
 use crate::error::PyResult;
 use crate::info::set_fields;
 use crate::lock;
 use crate::text::Name;
 use grilly::Result;
-use grilly::kernels::{ROWS, Shader};
+use grilly::dtype::DType;
+use grilly::kernels::{Compiled, ROWS, Shader, Target};
 
 /// Name, formula and options of every kernel.
 #[pyfunction]
 pub(crate) fn kernel_rows() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
     ROWS.iter().map(|row| (row.name, row.formula, row.options.to_vec())).collect()
+}
+
+/// Name and code of each shader, and the interface as JSON.
+type Parts<'py> = (Vec<(String, Bound<'py, PyBytes>)>, String);
+
+fn parts(py: Python<'_>, compiled: Compiled) -> Parts<'_> {
+    let code = compiled.code.into_iter().map(|code| (code.name, PyBytes::new(py, &code.bytes)));
+    (code.collect(), compiled.interface.to_string())
+}
+
+/// The code of an op for operands of these types and shapes.
+#[pyfunction]
+pub(crate) fn compile_op<'py>(
+    py: Python<'py>,
+    op: Name,
+    operands: Vec<(Name, Vec<usize>)>,
+    attributes: &Bound<'_, PyDict>,
+    target: Name,
+) -> PyResult<Parts<'py>> {
+    let op = parsed(&op.0, attributes)?.op().clone();
+    let target = Target::named(&target.0)?;
+    let typed = |(name, axes): (Name, Vec<usize>)| {
+        // Arrays have no bfloat16.
+        Ok((name.0.parse::<DType>().or_else(|_| dtype_of(&name.0))?, axes))
+    };
+    let operands = operands.into_iter().map(typed).collect::<Result<Vec<_>>>()?;
+    let compiled = lock::without(py, || grilly::kernels::compile_op(&op, &operands, target))?;
+    Ok(parts(py, compiled))
 }
 
 /// A kernel with its options.
@@ -50,6 +79,13 @@ impl Kernel {
         let description = self.0.describe(rows)?;
         let shaders = description.shaders.iter().map(|shader| describe(py, shader)).collect::<PyResult<_>>()?;
         Ok((shaders, description.work.flops, description.work.bytes))
+    }
+
+    /// Its code in another language, for a number of rows.
+    fn compile<'py>(&self, py: Python<'py>, target: Name, rows: usize) -> PyResult<Parts<'py>> {
+        let target = Target::named(&target.0)?;
+        let compiled = lock::without(py, || self.0.compile(target, rows))?;
+        Ok(parts(py, compiled))
     }
 
     /// Runs it, or with `apart` its definition step by step, on arrays of one device and returns the result.

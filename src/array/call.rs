@@ -163,7 +163,7 @@ pub(crate) fn op_graph(op: &Op, operands: &[(DType, Vec<usize>)]) -> Result<(Gra
         let shape = counted.shape(operand, axes);
         values.push(graph.input(operand.name, shape, *dtype));
     }
-    graph.outputs = graph.add(op.name(), op.clone(), &values)?;
+    graph.outputs = graph.apply(op.name(), op.clone(), &values)?;
     Ok((graph, counted.counts()))
 }
 

@@ -12,7 +12,7 @@ mod check;
 mod config;
 mod folder;
 mod functions;
-mod glsl;
+pub(crate) mod glsl;
 mod include;
 mod module;
 mod register;

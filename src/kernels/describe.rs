@@ -1,5 +1,7 @@
 //! Description of the shaders and the cost of an op, as data: shaders with their source and interface.
 
+use serde_json::json;
+
 use super::Operand;
 use super::flash::{self, FlashAttentionConfig};
 use crate::Result;
@@ -46,7 +48,7 @@ pub(super) fn describe(op: &Op, operands: &[Operand], config: Option<FlashAttent
 }
 
 /// A device without optional features, or with those that a configuration requires.
-fn device(config: Option<FlashAttentionConfig>) -> Capabilities {
+pub(super) fn device(config: Option<FlashAttentionConfig>) -> Capabilities {
     let floor = Capabilities::floor();
     match config {
         None => floor,
@@ -75,9 +77,19 @@ pub(super) fn shader(variant: &'static Variant, values: &[u32]) -> Shader {
     }
 }
 
+/// The bits of a constant as a number or a bool.
+pub(super) fn value(kind: &str, bits: u32) -> serde_json::Value {
+    match kind {
+        "float" => json!(f32::from_bits(bits)),
+        "int" => json!(bits as i32),
+        "bool" => json!(bits != 0),
+        _ => json!(bits),
+    }
+}
+
 /// The source of a variant, with its included files in place and its macros after the version, without the `//#` lines
 /// that declare variants.
-fn source(variant: &Variant) -> String {
+pub(super) fn source(variant: &Variant) -> String {
     let mut text = String::new();
     for line in variant.source.lines().filter(|line| !line.starts_with("//#")) {
         include(line, &mut text);

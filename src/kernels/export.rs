@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::describe::shader;
+use super::describe::{shader, value};
 use crate::backend::vulkan::generated;
 use crate::{Error, Result};
 
@@ -66,16 +66,6 @@ pub fn export(folder: &Path) -> Result<usize> {
         }
     }
     Ok(count)
-}
-
-/// The bits of a constant as a number or a bool.
-fn value(kind: &str, bits: u32) -> serde_json::Value {
-    match kind {
-        "float" => json!(f32::from_bits(bits)),
-        "int" => json!(bits as i32),
-        "bool" => json!(bits != 0),
-        _ => json!(bits),
-    }
 }
 
 #[cfg(test)]

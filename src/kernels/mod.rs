@@ -19,11 +19,13 @@
 //! assert_eq!(f32::from_le_bytes(y.try_into().unwrap()), 72.0);
 //! ```
 
+mod compile;
 mod describe;
 mod export;
 pub mod flash;
 mod rows;
 
+pub use compile::{Code, Compiled, Target, compile_op};
 pub use describe::{Description, Shader};
 pub use export::export;
 pub use rows::{Options, ROWS, Row};

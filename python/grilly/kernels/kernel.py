@@ -9,9 +9,11 @@ import numpy as np
 
 from grilly import _core
 from grilly.device_array import VulkanTensor
+from grilly.functional.checks import whole
 from grilly.functional.dispatch import Operand, Prepared, Recorder, Result, evaluate, floats, mask_values
 from grilly.functional.positions import angles
 from grilly.inputs import need_type
+from grilly.kernels.export import Compiled, compiled_from
 from grilly.kernels.flash import FlashAttentionConfig, naming_nearest
 from grilly.operands import as_ids
 
@@ -118,6 +120,23 @@ class Kernel:
         """Floating-point operations and bytes of a call on a number of rows."""
         _, flops, moved = self._kernel.describe(rows)
         return Work(flops, moved)
+
+    def compile(self, target: str = "spirv", rows: int = 1) -> Compiled:
+        """Its code in another language, with the values of its options, and what a launch on a number of rows needs.
+
+        Args:
+            target: `"spirv"`, `"wgsl"`, `"msl"`, `"hlsl"` or `"cuda"`; default `"spirv"`.
+            rows: Tokens, positions of a text, or rows of scores; default 1. Only the interface depends on it.
+
+        Returns:
+            The code of its shaders and their interface.
+
+        Raises:
+            InvalidArgumentError: Unknown target, or `rows` is less than 1.
+            UnsupportedError: The language lacks a feature that the kernel needs; the message names it.
+        """
+        need_type(target, str, f"{self.name}: target", "str")
+        return compiled_from(self._kernel.compile(target, whole(self.name, "rows", rows)))
 
     def _shader(self) -> dict[str, Any]:
         shaders, _, _ = self._kernel.describe(1)

@@ -97,6 +97,33 @@ pub enum OptimizationLevel {
 /// When the optimiser rejects the module.
 #[allow(dead_code)] // the build script leaves it to shaderc
 pub fn optimise(words: &[u32], level: OptimizationLevel, names: bool) -> Result<Vec<u32>, String> {
+    // SAFETY: `run` passes an optimiser that it has created.
+    run(words, |optimizer| unsafe {
+        let stripped = names || spvOptimizerRegisterPassFromFlag(optimizer, c"--strip-debug".as_ptr());
+        match level {
+            OptimizationLevel::Full => spvOptimizerRegisterPerformancePasses(optimizer),
+            OptimizationLevel::Size => spvOptimizerRegisterSizePasses(optimizer),
+            OptimizationLevel::None => {}
+        }
+        stripped
+    })
+}
+
+/// Runs passes, named as the options of spirv-opt, on a module.
+///
+/// # Errors
+/// When one is unknown, or the optimiser rejects the module.
+#[allow(dead_code)] // the build script leaves it to shaderc
+pub fn passes(words: &[u32], names: &[&CStr]) -> Result<Vec<u32>, String> {
+    // SAFETY: `run` passes an optimiser that it has created; a name outlives the call, which copies it.
+    run(words, |optimizer| unsafe {
+        names.iter().all(|name| spvOptimizerRegisterPassFromFlag(optimizer, name.as_ptr()))
+    })
+}
+
+/// Runs the passes that `register` adds to an optimiser, and says that it could add.
+#[allow(dead_code)] // the build script leaves it to shaderc
+fn run(words: &[u32], register: impl FnOnce(*mut c_void) -> bool) -> Result<Vec<u32>, String> {
     // SAFETY: the signatures are those of libspirv.h; everything created here is destroyed exactly once, after its last
     // use; `words` outlives the call, and the result is copied before it is freed.
     unsafe {
@@ -105,16 +132,13 @@ pub fn optimise(words: &[u32], level: OptimizationLevel, names: bool) -> Result<
         if optimizer.is_null() || options.is_null() {
             return Err("SPIRV-Tools has no optimiser for Vulkan 1.3".into());
         }
-        let stripped = names || spvOptimizerRegisterPassFromFlag(optimizer, c"--strip-debug".as_ptr());
-        match level {
-            OptimizationLevel::Full => spvOptimizerRegisterPerformancePasses(optimizer),
-            OptimizationLevel::Size => spvOptimizerRegisterSizePasses(optimizer),
-            OptimizationLevel::None => {}
-        }
+        let registered = register(optimizer);
         let mut binary: *mut Binary = std::ptr::null_mut();
         let status = spvOptimizerRun(optimizer, words.as_ptr(), words.len(), &mut binary, options);
         let result = match binary.as_ref() {
-            Some(found) if status == 0 && stripped => Ok(std::slice::from_raw_parts(found.code, found.words).to_vec()),
+            Some(found) if status == 0 && registered => {
+                Ok(std::slice::from_raw_parts(found.code, found.words).to_vec())
+            }
             _ => Err(format!("the optimiser failed with status {status}")),
         };
         spvBinaryDestroy(binary);

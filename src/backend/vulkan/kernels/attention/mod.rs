@@ -174,6 +174,13 @@ fn asked(op: &Attention, half_precision: bool, capabilities: &Capabilities) -> R
 /// for bit.
 fn chosen(capabilities: &Capabilities) -> FlashAttentionConfig {
     let large = FlashAttentionConfig { block_q: 128, ..DEFAULT_CONFIG };
-    let fits = required_shared_memory(large) <= capabilities.shared_memory.into() && capabilities.invocations >= 512;
-    if fits { large } else { DEFAULT_CONFIG }
+    let fits = |config| required_shared_memory(config) <= capabilities.shared_memory.into();
+    if capabilities.invocations >= 512 && fits(large) {
+        large
+    } else if fits(DEFAULT_CONFIG) {
+        DEFAULT_CONFIG
+    } else {
+        // WebGPU's least: half of Vulkan's.
+        FlashAttentionConfig { block_q: 32, block_kv: 32, ..DEFAULT_CONFIG }
+    }
 }

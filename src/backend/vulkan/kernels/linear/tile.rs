@@ -55,8 +55,14 @@ impl Tile {
             whole: k.is_multiple_of(step),
             ..Tile::default()
         };
-        let long = tile(32);
-        if long.whole && long.shared_bytes() <= capabilities.shared_memory { long } else { tile(16) }
+        let (long, short) = (tile(32), tile(16));
+        let fits = |tile: Tile| tile.shared_bytes() <= capabilities.shared_memory;
+        match (long.whole && fits(long), fits(short)) {
+            (true, _) => long,
+            (false, true) => short,
+            // WebGPU's least: half of Vulkan's.
+            (false, false) => Tile { tile_m: 64, ..short },
+        }
     }
 
     /// Shared memory of `linear.glsl`: rows of x and of the weight in groups of four k, plus one group.

@@ -1,0 +1,116 @@
+"""Kernels as code for other engines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from grilly import _core
+from grilly.errors import InvalidArgumentError
+from grilly.inputs import need_type
+
+__all__ = ["Compiled", "compile_op"]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A kernel in one language.
+
+    Attributes:
+        code: The code of each shader by its name, in the order of their first dispatch: SPIR-V, or text in UTF-8.
+        interface: What a launch needs, as plain data: `target`; the `entry_point` of every shader; `buffers` and
+            `dispatches`. A buffer has `name`, `kind` (`"operand"`, `"result"`, `"scratch"`, or `"counts"` with its
+            `words`) and `bytes`, an operand or a result also `place`, `dtype` and `shape`. The dispatches run one after
+            the other; each has `shader`, `workgroup_size`, `workgroup_memory` in bytes, `grid` in workgroups,
+            `bindings` (`binding`, `name`, `access`, the index of its `buffer`, `offset`, `bytes`), `parameters` (push
+            constants, a uniform block with its `binding`, or the last argument of a CUDA kernel; `bytes`, and `members`
+            with `offset`, `name`, `type` and `value`) and `constants`, which texts have baked in.
+
+    Example:
+        >>> from grilly import kernels
+        >>> compiled = kernels.get("bias_gelu", hidden_dim=8).compile("spirv", rows=3)
+        >>> list(compiled.code), compiled.interface["dispatches"][0]["grid"]
+        (['bias-gelu'], [1, 1, 1])
+    """
+
+    code: dict[str, bytes]
+    interface: dict[str, Any]
+
+    def write(self, path: str | Path) -> list[Path]:
+        """Writes the code, and the interface beside it.
+
+        Args:
+            path: The file of the code; several shaders are written to NAME.SHADER.ENDING. The interface, in which each
+                dispatch names its `file`, is written to NAME.json.
+
+        Returns:
+            The files.
+
+        Raises:
+            InvalidArgumentError: A file cannot be written, or would be NAME.json itself.
+
+        Example:
+            >>> import tempfile
+            >>> from grilly import kernels
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     files = kernels.get("bias_gelu").compile("spirv").write(f"{folder}/gelu.spv")
+            >>> [file.name for file in files]
+            ['gelu.spv', 'gelu.json']
+        """
+        path = Path(path)
+        if path.suffix == ".json":
+            raise InvalidArgumentError(f"{path}: the interface has this ending, expected another one for the code")
+        alone = len(self.code) == 1
+        paths = {name: path if alone else path.with_name(f"{path.stem}.{name}{path.suffix}") for name in self.code}
+        rows = [row | {"file": paths[row["shader"]].name} for row in self.interface["dispatches"]]
+        beside = path.with_suffix(".json")
+        text = json.dumps(self.interface | {"dispatches": rows}, indent=2) + "\n"
+        files = [(paths[name], code) for name, code in self.code.items()] + [(beside, text.encode())]
+        for file, content in files:
+            try:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(content)
+            except OSError as error:
+                raise InvalidArgumentError(
+                    f"{file}: cannot be written: {error.strerror}; name a file in a folder that can be written"
+                ) from None
+        return [file for file, _ in files]
+
+
+def compiled_from(parts: tuple[list[tuple[str, bytes]], str]) -> Compiled:
+    """What the core gives, as an object."""
+    code, interface = parts
+    return Compiled(dict(code), json.loads(interface))
+
+
+def compile_op(
+    op: str, operands: Sequence[tuple[str, Sequence[int]]], target: str = "spirv", **attributes: Any
+) -> Compiled:
+    """The code of any operation, which models run as well, in another language.
+
+    Args:
+        op: Its name in `src/ops`.
+        operands: Type and shape of each operand.
+        target: `"spirv"`, `"wgsl"`, `"msl"`, `"hlsl"` or `"cuda"`; default `"spirv"`.
+        attributes: Its attributes.
+
+    Returns:
+        The code, and what a launch needs for these operands.
+
+    Raises:
+        InvalidArgumentError: Unknown operation, attribute or target, or operands that do not fit.
+        UnsupportedError: The language lacks a feature that the kernel needs; the message names it.
+
+    Example:
+        >>> from grilly import kernels
+        >>> compiled = kernels.compile_op("normalize", [("float32", (3, 5))], "wgsl")
+        >>> "@compute @workgroup_size(256, 1, 1)" in compiled.code["normalize"].decode()
+        True
+    """
+    need_type(op, str, "compile_op: op", "str")
+    need_type(target, str, "compile_op: target", "str")
+    shapes = [(dtype, list(shape)) for dtype, shape in operands]
+    return compiled_from(_core.compile_op(op, shapes, attributes, target))

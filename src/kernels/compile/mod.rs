@@ -1,0 +1,168 @@
+//! Kernels as code for other engines: their SPIR-V, and WGSL, MSL, HLSL and CUDA made from it.
+//!
+//! ```text
+//! GLSL ── glsl.rs, unoptimised ─▶ SPIR-V ── portable.rs: constants baked, parameters in a uniform block ─▶
+//!     views.rs, arithmetic.rs: what a language lacks ── wgsl.rs (naga) or cross.rs (SPIRV-Cross) ─▶ text
+//!                                                                                           └─ cuda.rs
+//! ```
+//!
+//! The interface beside the code has all that a launch needs: `launch.rs`.
+
+#[cfg(feature = "export")]
+mod arithmetic;
+#[cfg(feature = "export")]
+mod builtins;
+#[cfg(feature = "export")]
+mod cross;
+#[cfg(feature = "export")]
+mod cuda;
+mod launch;
+#[cfg(feature = "export")]
+mod portable;
+#[cfg(feature = "export")]
+mod rewriter;
+mod target;
+#[cfg(test)]
+mod tests;
+#[cfg(feature = "export")]
+mod text;
+#[cfg(feature = "export")]
+mod views;
+#[cfg(feature = "export")]
+mod wgsl;
+
+pub use target::Target;
+
+use std::sync::Arc;
+
+use super::flash::FlashAttentionConfig;
+use super::{Kernel, Operand, describe};
+use crate::array::op_graph;
+use crate::backend::vulkan::{Capabilities, Dispatch, lower};
+use crate::dtype::DType;
+use crate::graph::Plan;
+use crate::graph::fuse::Fusion;
+use crate::model::shaders;
+use crate::ops::Op;
+use crate::{Error, Result};
+
+/// The code of one shader.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Code {
+    /// The shader's name, with a number where a kernel has several builds of it.
+    pub name: String,
+    /// SPIR-V in the byte order of this machine, or text.
+    pub bytes: Vec<u8>,
+}
+
+/// A kernel in one language.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compiled {
+    /// The shaders in the order of their first dispatch.
+    pub code: Vec<Code>,
+    /// What a launch needs:
+    ///
+    /// - `target`, and `entry_point` of every shader;
+    /// - `buffers`: `name`, `kind` (`"operand"`, `"result"`, `"scratch"` or `"counts"`), `bytes`; of an operand or a result
+    ///   its `place`, `dtype` and `shape`; of counts the `words` that it has to hold;
+    /// - `dispatches`, to run one after the other: `shader`, `workgroup_size`, `workgroup_memory` in bytes, `grid` in
+    ///   workgroups, `bindings` (`binding` in set 0, `name`, `access`, `buffer`: its place in `buffers`, `offset` and
+    ///   `bytes`), `parameters` (`kind`: `"push_constants"`, `"uniform"` with its `binding`, or `"argument"`, the last of a
+    ///   CUDA kernel after a pointer per binding; `bytes`, and `members`:
+    ///   `offset`, `name`, `type`, `value`), `constants` with their values, which other languages than SPIR-V have baked in.
+    pub interface: serde_json::Value,
+}
+
+impl Kernel {
+    /// Its code in another language, for a number of rows.
+    ///
+    /// # Errors
+    /// `Unsupported` naming the feature that the language lacks, and for sizes that no device supports.
+    ///
+    /// ```
+    /// use grilly::kernels::{Kernel, Target};
+    /// let kernel = Kernel::get("bias_gelu", serde_json::json!({"hidden_dim": 8})).unwrap();
+    /// let compiled = kernel.compile(Target::Spirv, 3).unwrap();
+    /// assert_eq!(compiled.code[0].bytes[..4], 0x0723_0203u32.to_ne_bytes());
+    /// assert_eq!(compiled.interface["dispatches"][0]["workgroup_size"], serde_json::json!([256, 1, 1]));
+    /// ```
+    pub fn compile(&self, target: Target, rows: usize) -> Result<Compiled> {
+        if rows == 0 {
+            return Err(self.fault("rows is 0, expected at least 1".into()));
+        }
+        build(&self.op(), &self.operands(rows), self.options.config, target)
+    }
+}
+
+/// The code of any op in another language, for operands of these types and shapes.
+///
+/// # Errors
+/// `InvalidArgument` for operands that do not fit the op, else as [`Kernel::compile`].
+///
+/// ```
+/// use grilly::{dtype::DType, kernels::{Target, compile_op}, ops::Op};
+/// let op = Op::from_attributes("activation", serde_json::json!({"kind": "silu"})).unwrap();
+/// let compiled = compile_op(&op, &[(DType::F32, vec![3, 5])], Target::Spirv).unwrap();
+/// assert_eq!(compiled.interface["buffers"].as_array().unwrap().len(), 3);
+/// ```
+pub fn compile_op(op: &Op, operands: &[Operand], target: Target) -> Result<Compiled> {
+    op.check_number(operands.len())?;
+    build(op, operands, None, target)
+}
+
+fn build(op: &Op, operands: &[Operand], config: Option<FlashAttentionConfig>, target: Target) -> Result<Compiled> {
+    for (place, (dtype, axes)) in operands.iter().enumerate() {
+        // Arrays have no bfloat16, which kernels take wherever they take float16.
+        let as_array = if *dtype == DType::Bf16 { DType::F16 } else { *dtype };
+        op.operand(place).check_type(op.name(), as_array)?;
+        if axes.contains(&0) {
+            let name = op.operand(place).name;
+            return Err(Error::InvalidArgument(format!("{}: {name} has shape {axes:?}, without elements", op.name())));
+        }
+    }
+    let (graph, counts) = op_graph(op, operands)?;
+    // Those of users are not grilly's to export.
+    let shaders = Arc::new(shaders::shipped());
+    let plan = Plan::with(graph, &Fusion { shaders: &shaders, ..Fusion::default() });
+    let capabilities = Capabilities { shared_memory: target.shared_memory(), ..describe::device(config) };
+    let mut dispatches = lower(&plan, &capabilities)?;
+    dispatches.retain(|dispatch| !dispatch.grid.map(|extent| extent.groups(counts)).contains(&0));
+    let (mut code, mut names): (Vec<Code>, Vec<String>) = Default::default();
+    let mut known: Vec<(&Dispatch, usize)> = Vec::new();
+    for dispatch in &dispatches {
+        let same = |(other, _): &&(&Dispatch, usize)| {
+            let alike = std::ptr::eq(other.variant, dispatch.variant);
+            alike && (target == Target::Spirv || other.constants == dispatch.constants)
+        };
+        if let Some((_, place)) = known.iter().find(same).copied() {
+            names.push(code[place].name.clone());
+            continue;
+        }
+        let builds = known.iter().filter(|(other, _)| std::ptr::eq(other.variant, dispatch.variant)).count();
+        let name =
+            dispatch.variant.name.to_owned() + &if builds > 0 { format!("-{}", builds + 1) } else { String::new() };
+        code.push(Code { bytes: translate(dispatch, target)?, name: name.clone() });
+        known.push((dispatch, code.len() - 1));
+        names.push(name);
+    }
+    let interface = launch::interface(&plan, counts, &dispatches, &names, target)?;
+    Ok(Compiled { code, interface })
+}
+
+#[cfg(feature = "export")]
+fn translate(dispatch: &Dispatch, target: Target) -> Result<Vec<u8>> {
+    if target == Target::Spirv {
+        return Ok(bytemuck::cast_slice(dispatch.variant.spirv).to_vec());
+    }
+    text::of(dispatch.variant, &dispatch.constants, target).map(String::into_bytes).map_err(|reason| {
+        Error::Unsupported { what: format!("{} in {}", dispatch.variant.name, target.name()), reason }
+    })
+}
+
+#[cfg(not(feature = "export"))]
+fn translate(dispatch: &Dispatch, target: Target) -> Result<Vec<u8>> {
+    match target {
+        Target::Spirv => Ok(bytemuck::cast_slice(dispatch.variant.spirv).to_vec()),
+        other => Err(Error::unsupported(other.name(), "this build of grilly has no feature `export`")),
+    }
+}

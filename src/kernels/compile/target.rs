@@ -1,0 +1,63 @@
+//! The languages in which kernels are exported.
+
+use crate::{Error, Result};
+
+/// A language of kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// SPIR-V 1.6 for Vulkan 1.3: the module that grilly runs.
+    Spirv,
+    /// WebGPU's.
+    Wgsl,
+    /// Metal's, version 2.1.
+    Msl,
+    /// Direct3D 12's, shader model 6.0.
+    Hlsl,
+    /// CUDA C++, for NVRTC.
+    Cuda,
+}
+
+impl Target {
+    /// Every target.
+    pub const ALL: [Target; 5] = [Target::Spirv, Target::Wgsl, Target::Msl, Target::Hlsl, Target::Cuda];
+
+    /// Its name in arguments and as the ending of files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Target::Spirv => "spirv",
+            Target::Wgsl => "wgsl",
+            Target::Msl => "msl",
+            Target::Hlsl => "hlsl",
+            Target::Cuda => "cuda",
+        }
+    }
+
+    /// The target of this name.
+    ///
+    /// # Errors
+    /// `InvalidArgument` listing the names.
+    ///
+    /// ```
+    /// use grilly::kernels::Target;
+    /// assert_eq!(Target::named("wgsl").unwrap(), Target::Wgsl);
+    /// assert!(Target::named("ptx").unwrap_err().to_string().contains("\"spirv\", \"wgsl\""));
+    /// ```
+    pub fn named(name: &str) -> Result<Target> {
+        let known = || Target::ALL.map(|target| format!("{:?}", target.name())).join(", ");
+        let found = Target::ALL.into_iter().find(|target| target.name() == name);
+        found.ok_or_else(|| Error::InvalidArgument(format!("target is {name:?}, expected one of {}", known())))
+    }
+
+    /// The name of every shader's entry point.
+    pub fn entry_point(self) -> &'static str {
+        match self {
+            Target::Msl | Target::Cuda => "main0",
+            _ => "main",
+        }
+    }
+
+    /// Shared memory of a workgroup that every device of the language has, in bytes: of WebGPU its default limit.
+    pub(super) fn shared_memory(self) -> u32 {
+        if self == Target::Wgsl { 16 << 10 } else { 32 << 10 }
+    }
+}

@@ -1,0 +1,83 @@
+//! One build of a shader in the language of a target, checked for what translations are known to lose.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::portable::{self, Rules};
+use super::{Target, cross, cuda, wgsl};
+use crate::backend::vulkan::{Access, Variant, sizes};
+use crate::compiler::glsl::Request;
+use crate::kernels::describe::source;
+
+const METAL_BARRIER: &str = "threadgroup_barrier(mem_flags::mem_threadgroup)";
+
+/// The text of a variant at values of its specialization constants.
+///
+/// # Errors
+/// The feature that stops it.
+pub(super) fn of(variant: &Variant, constants: &[u32], target: Target) -> Result<String, String> {
+    if let Some(feature) = variant.needs.iter().map(|feature| feature.name()).next() {
+        return Err(format!("it needs {feature}"));
+    }
+    let text = source(variant);
+    let request = Request {
+        text: &text,
+        file: variant.name,
+        defines: &BTreeMap::new(),
+        target: (shaderc::EnvVersion::Vulkan1_3, shaderc::SpirvVersion::V1_6),
+        named: true,
+        strict: false,
+    };
+    let (named, _) = request.compile(|name, _, _| Err(format!("{name} is not in place")))?;
+    let (size, _) = sizes(variant, constants);
+    let values: HashMap<u32, u32> = variant.constants.iter().map(|c| c.id).zip(constants.iter().copied()).collect();
+    let words = portable::specialise(&named, &values, size)?;
+    let bindings = variant.bindings.len() as u32;
+    let read_only = variant.bindings.iter().filter(|b| b.access == Access::Read).map(|b| b.index).collect();
+    let rules = match target {
+        Target::Wgsl => Rules { one_view: true, finite: true, simple: true },
+        Target::Hlsl => Rules { one_view: true, simple: true, ..Rules::default() },
+        Target::Cuda => Rules { simple: true, ..Rules::default() },
+        Target::Spirv | Target::Msl => Rules::default(),
+    };
+    let (words, barriers) = portable::portable(&words, &read_only, bindings, rules)?;
+    let (text, barrier, shape) = match target {
+        Target::Spirv => return Err("it is no text".into()),
+        Target::Wgsl => (wgsl::wgsl(&words)?, "workgroupBarrier()", "@workgroup_size"),
+        Target::Hlsl => (cross::hlsl(&words, bindings)?, "GroupMemoryBarrierWithGroupSync()", "[numthreads"),
+        Target::Msl => (cross::msl(&words, bindings)?, METAL_BARRIER, ""),
+        Target::Cuda => {
+            let msl = cross::msl(&words, bindings)?;
+            (cuda::cuda(&msl, bindings, size.iter().product())?, METAL_BARRIER, "")
+        }
+    };
+    let size = format!("{shape}({}, {}, {})", size[0], size[1], size[2]);
+    check(&text, barrier, barriers, if shape.is_empty() { "" } else { &size })?;
+    Ok(text)
+}
+
+/// Checks that a translation has all barriers and the workgroup size: naga and others have lost them without an error.
+fn check(text: &str, barrier: &str, barriers: usize, size: &str) -> Result<(), String> {
+    let found = text.matches(barrier).count();
+    if found != barriers {
+        return Err(format!("the translation has {found} barriers, expected {barriers}"));
+    }
+    if !text.contains(size) {
+        return Err(format!("the translation lacks the workgroup size {size}"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+
+    #[test]
+    fn what_a_translation_loses_is_found() {
+        let text = "@compute @workgroup_size(64, 4, 1) fn main() { workgroupBarrier(); }";
+        let of = |text: &str, size| check(text, "workgroupBarrier()", 1, size);
+        assert_eq!(of(text, "@workgroup_size(64, 4, 1)"), Ok(()));
+        assert_eq!(of(text, ""), Ok(()));
+        assert!(of(text, "@workgroup_size(1, 1, 1)").unwrap_err().contains("workgroup size"));
+        assert!(of(&text.replace("workgroupBarrier();", ""), "").unwrap_err().contains("0 barriers, expected 1"));
+    }
+}

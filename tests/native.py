@@ -1,0 +1,135 @@
+"""Runs exported CUDA C++ and MSL on the CPU: g++, the header of the exported CUDA, and a thread per invocation.
+
+CUDA's words are macros here, and a workgroup's barrier is one of the standard library. Of MSL, the helpers of
+SPIRV-Cross are left out, which the header replaces; several components at once become methods, numbers get their `f`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+from launch_webgpu import initial, parameters, results
+
+from grilly.kernels import Compiled
+
+HEADER = Path(__file__).parent.parent / "src" / "kernels" / "compile" / "cuda.h"
+
+#: What CUDA has and g++ has not.
+HOST = """
+#include <barrier>
+#include <thread>
+#include <vector>
+#include <cmath>
+#include <cstring>
+struct Place { unsigned x, y, z; };
+static thread_local Place threadIdx, blockIdx;
+static Place blockDim, gridDim;
+static std::barrier<>* meeting;
+#define __global__
+#define __shared__ static
+#define __launch_bounds__(n)
+static void __syncthreads() { meeting->arrive_and_wait(); }
+"""
+
+#: Every workgroup after another, each invocation a thread; one that returns no longer takes part in barriers.
+LAUNCH = """
+extern "C" void launch(void** b, void* parameters, const unsigned* grid, const unsigned* block) {
+    gridDim = {grid[0], grid[1], grid[2]};
+    blockDim = {block[0], block[1], block[2]};
+    unsigned count = block[0] * block[1] * block[2];
+    for (unsigned group = 0; group < grid[0] * grid[1] * grid[2]; group++) {
+        std::barrier<> all(count);
+        meeting = &all;
+        std::vector<std::thread> threads;
+        for (unsigned i = 0; i < count; i++)
+            threads.emplace_back([=, &all] {
+                blockIdx = {group % grid[0], group / grid[0] % grid[1], group / grid[0] / grid[1]};
+                threadIdx = {i % block[0], i / block[0] % block[1], i / block[0] / block[1]};
+                grilly::main0(ARGUMENTS);
+                all.arrive_and_drop();
+            });
+        for (auto& thread : threads) thread.join();
+    }
+}
+"""
+
+#: MSL's built-in values, as expressions of CUDA's.
+BUILTINS = {
+    "threadgroup_position_in_grid": "uint3(blockIdx.x, blockIdx.y, blockIdx.z)",
+    "threadgroups_per_grid": "uint3(gridDim.x, gridDim.y, gridDim.z)",
+    "thread_position_in_threadgroup": "uint3(threadIdx.x, threadIdx.y, threadIdx.z)",
+    "thread_index_in_threadgroup": "threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)",
+}
+WORDS = "#define thread\n#define device\n#define constant\n#define kernel\n#define threadgroup\n#define precise\n"
+MSL_BARRIER = "#define threadgroup_barrier(...) __syncthreads()\n"
+#: A helper of SPIRV-Cross that exported CUDA does without.
+MUL_EXTENDED = (
+    "template <class T, class U, class V>\nT spvMulExtended(V l, V r) { return T{U(l * r), U(mulhi(l, r))}; }\n"
+)
+
+
+def of_cuda(text: str, bindings: int) -> str:
+    block = re.search(r"const (\w+) own_parameters", text)
+    given = [f"b[{index}]" for index in range(bindings)]
+    given += [f"*(grilly::{block[1]}*)parameters"] if block else []
+    return HOST + text + LAUNCH.replace("ARGUMENTS", ", ".join(given))
+
+
+def of_msl(text: str, bindings: int) -> str:
+    text = text[text.index("\nstruct ") :].replace("precise::", "")
+    text = re.sub(r"\.([xyzw]{2,4})\b", r".\1()", text)
+    text = re.sub(r"(\d\.\d+(?:e[+-]?\d+)?)", r"\1f", text)
+    text = re.sub(r"^    threadgroup ", "    static ", text, flags=re.M)
+    text = text.replace("static inline __attribute__((always_inline))", "static inline")
+    (signature,) = re.findall(r"kernel void main0\((.*)\)\n", text)
+    given = []
+    for argument in signature.split(", "):
+        declared, attribute = re.fullmatch(r"(.*) \[\[(.*)\]\]", argument).groups()
+        if attribute in BUILTINS:
+            given.append(f"grilly::{BUILTINS[attribute]}" if "uint3" in BUILTINS[attribute] else BUILTINS[attribute])
+            continue
+        number = int(re.fullmatch(r"buffer\((\d+)\)", attribute)[1])
+        pointer = "parameters" if number == bindings else f"b[{number}]"
+        kind = re.sub(r"\b(device|constant|const)\b", "", declared.rsplit(" ", 1)[0]).strip()
+        given.append(pointer if kind == "void*" else f"*(grilly::{kind.rstrip('&')}*){pointer}")
+    # Built-in values are references in MSL's functions, but values in its kernel.
+    text = re.sub(r" \[\[[^\]]*\]\]", "", text)
+    text = f"namespace grilly {{\n{HEADER.read_text()}\n{MUL_EXTENDED}{WORDS}{MSL_BARRIER}{text}\n}}\n"
+    text += WORDS.replace("define", "undef")
+    return HOST + text + LAUNCH.replace("ARGUMENTS", ", ".join(given))
+
+
+def run(compiled: Compiled, operands: list[np.ndarray], folder: Path) -> list[np.ndarray]:
+    """The results of a kernel for these operands."""
+    interface = compiled.interface
+    # Kernels may read four numbers where fewer are left.
+    data = [initial(row, operands) for row in interface["buffers"]]
+    buffers = [ctypes.create_string_buffer(one, len(one) + 16) for one in data]
+    for row in interface["dispatches"]:
+        bindings = len(row["bindings"])
+        text = compiled.code[row["shader"]].decode()
+        source = of_cuda(text, bindings) if interface["target"] == "cuda" else of_msl(text, bindings)
+        library = built(source, folder / row["shader"])
+        pointers = (ctypes.c_void_p * bindings)(
+            *(ctypes.addressof(buffers[one["buffer"]]) + one["offset"] for one in row["bindings"])
+        )
+        library.launch(
+            pointers,
+            parameters(row["parameters"]),
+            (ctypes.c_uint * 3)(*row["grid"]),
+            (ctypes.c_uint * 3)(*row["workgroup_size"]),
+        )
+    return results(interface, lambda place: buffers[place])
+
+
+def built(source: str, path: Path) -> ctypes.CDLL:
+    file, library = path.with_suffix(".cpp"), path.with_suffix(".so")
+    file.write_text(source)
+    flags = ["-std=c++20", "-O1", "-w", "-ffp-contract=off", "-shared", "-fPIC", "-pthread"]
+    done = subprocess.run(["g++", *flags, str(file), "-o", str(library)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[:4000]
+    return ctypes.CDLL(str(library))
