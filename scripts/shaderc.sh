@@ -16,11 +16,12 @@ version=$(awk '/^name = "shaderc-sys"$/ { getline; gsub(/"/, ""); print $3 }' "$
 target=$(rustc -vV | sed -n 's/^host: //p')
 [ -n "$version" ] && [ -n "$target" ] || { echo "shaderc.sh: no shaderc-sys in Cargo.lock, or no rustc" >&2; exit 1; }
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/grilly
-folder=$cache/shaderc-$version-$target
+folder=$cache/shaderc-$version-small-$target
 mkdir -p "$cache"
 
 # The sources come with the crate shaderc-sys; its own build script would build them all, and this builds the one library,
-# at -O1: a third of the time, and shaders still compile in milliseconds.
+# for size: a third of the time, and shaders still compile in milliseconds. Functions have sections of their own, of which the linker
+# takes those that are called.
 build() {
     mkdir "$scratch/src"
     : >"$scratch/src/lib.rs"
@@ -40,7 +41,7 @@ TOML
 import json, pathlib, sys
 packages = json.load(sys.stdin)["packages"]
 print(next(pathlib.Path(p["manifest_path"]).parent for p in packages if p["name"] == "shaderc-sys") / "build")') &&
-    cmake -S "$sources" -B build -G Ninja -DCMAKE_BUILD_TYPE=Release "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG" \
+    cmake -S "$sources" -B build -G Ninja -DCMAKE_BUILD_TYPE=Release "-DCMAKE_CXX_FLAGS_RELEASE=-Os -DNDEBUG -ffunction-sections -fdata-sections" \
         -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DENABLE_SPVREMAPPER=OFF -DENABLE_GLSLANG_BINARIES=OFF \
         -DSHADERC_SKIP_TESTS=ON -DSPIRV_SKIP_EXECUTABLES=ON -DSPIRV_WERROR=OFF &&
     ninja -C build shaderc_combined

@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 tag=${WHEEL_TAG:-manylinux_2_34}
 
-build() { .venv/bin/maturin build --release --locked --out dist --compatibility "$1"; }
+build() { .venv/bin/maturin build --release --locked --out dist --compression-level 9 --compatibility "$1"; }
 
 mkdir -p dist
 rm -f dist/grilly-*.whl
