@@ -60,7 +60,10 @@ fn every_kernel_has_a_text_in_every_language() {
             let compiled = kernel.compile(target, 5).unwrap_or_else(|error| panic!("{}: {error}", row.name));
             for code in &compiled.code {
                 let text = String::from_utf8(code.bytes.clone()).unwrap();
-                assert!(text.contains(part) && text.contains("rows_of"), "{}: {text}", code.name);
+                let dispatches = compiled.interface["dispatches"].as_array().unwrap();
+                let of = dispatches.iter().find(|dispatch| dispatch["shader"] == code.name.as_str()).unwrap();
+                let parameter = of["parameters"]["members"][0]["name"].as_str().unwrap();
+                assert!(text.contains(part) && text.contains(parameter), "{} without {parameter}: {text}", code.name);
                 if target == Target::Hlsl {
                     parse_hlsl(&text);
                 }
