@@ -167,6 +167,10 @@ FUNCTION int min(int a, int b) { return a < b ? a : b; }
 FUNCTION int max(int a, int b) { return a > b ? a : b; }
 FUNCTION int extract_bits(int a, uint from, uint count) { return a << (32u - count - from) >> (32u - count); }
 FUNCTION uint extract_bits(uint a, uint from, uint count) { return a << (32u - count - from) >> (32u - count); }
+FUNCTION uint insert_bits(uint a, uint b, uint from, uint count) {
+    uint mask = 0xffffffffu >> (32u - count) << from;
+    return (a & ~mask) | (b << from & mask);
+}
 FUNCTION uint mulhi(uint a, uint b) { return uint((unsigned long long)a * b >> 32); }
 template <class T>
 FUNCTION T select(T a, T b, bool second) {
