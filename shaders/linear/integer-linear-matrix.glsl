@@ -67,7 +67,7 @@ void fetch(uint step) {
     }
 }
 
-void store() {
+void store(uint step) {
     uint row = gl_LocalInvocationIndex / QUADS;
     uint at = row * STRIDE + gl_LocalInvocationIndex % QUADS;
     [[unroll]] for (uint i = 0u; i < Q_LOADS; i++) {
@@ -112,39 +112,10 @@ void main() {
             sum[i][j] = SUM(0);
         }
     }
-    store();
+    store(0u);
     barrier();
     uint steps = (push.k + TILE_K - 1u) / TILE_K;
-    for (uint step = 1u; step <= steps; step++) {
-        // The last step fetches and stores its own tiles again, without effect, as in linear-matrix.glsl.
-        uint next = min(step, steps - 1u);
-        [[unroll]] for (uint k = 0u; k < DEPTH; k++) {
-            LEFT a[ROWS];
-            [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                uint at = (own_row + 16u * i) * STRIDE + 2u * k;
-                coopMatLoad(a[i], tile, at, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
-            }
-            RIGHT b[COLUMNS];
-            [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
-                uint at = (TILE_M + own_column + 16u * j) * STRIDE + 2u * k;
-                coopMatLoad(b[j], tile, at, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
-            }
-            if (k == 0u) {
-                fetch(next);
-            }
-            // All subgroups have loaded their last matrices: the next tiles are stored while those are multiplied.
-            if (k == DEPTH - 1u) {
-                barrier();
-                store();
-            }
-            [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
-                [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                    sum[i][j] = coopMatMulAdd(a[i], b[j], sum[i][j]);
-                }
-            }
-        }
-        barrier();
-    }
+#include "matrix-steps.glsl"
 
     uint row_quads = push.n / 4u;
     [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {

@@ -101,7 +101,7 @@ void multiply() {
     barrier();
     uint steps = (push.k + TILE_K - 1u) / TILE_K;
     for (uint step = 1u; step <= steps; step++) {
-        // The last step fetches and stores its own tiles again, without effect, as in linear-matrix.glsl.
+        // The last step fetches and stores its own tiles again, without effect, as in matrix-steps.glsl.
         uint next = min(step, steps - 1u);
         [[unroll]] for (uint k = 0u; k < DEPTH; k++) {
             LEFT left[ROWS];

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from grilly import functional, quant
+from grilly import quant
 from grilly.functional.checks import one_of
 from grilly.functional.dispatch import Operand, Result
 from grilly.nn.layers import Linear, beside
@@ -76,12 +76,7 @@ class BitLinear(Linear):
         options: dict[str, Any] = {"levels": self.levels, "scope": "tensor", "columns": self.in_features}
         stored, scale = quant.quantize(self.weight.operand(beside(grad_output)), self.levels, "tensor")
         seen = quant.dequantize(*quant.quantize_activations(x))
-        found = functional.linear_backward(grad_output, seen, quant.dequantize(stored, scale, **options), self.bias)
-        grad_input, grad_weight, grad_bias = found
-        self.weight.accumulate(grad_weight)
-        if self.bias is not None:
-            self.bias.accumulate(grad_bias)
-        return grad_input
+        return self._learn(grad_output, seen, quant.dequantize(stored, scale, **options))
 
     def __repr__(self) -> str:
         sizes = f"{self.in_features}, {self.out_features}, bias={self.bias is not None}"

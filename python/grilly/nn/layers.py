@@ -84,8 +84,11 @@ class Linear(Module):
             >>> layer.backward(np.ones((4, 2)), np.ones((4, 3))).shape, layer.bias.grad.tolist()
             ((4, 3), [4.0, 4.0])
         """
-        given = self.weight.operand(beside(grad_output))
-        grad_input, grad_weight, grad_bias = functional.linear_backward(grad_output, x, given, self.bias)
+        return self._learn(grad_output, x, self.weight.operand(beside(grad_output)))
+
+    def _learn(self, grad_output: Operand, x: Operand, weight: Operand) -> Result:
+        """As `backward`, of a product that saw this weight."""
+        grad_input, grad_weight, grad_bias = functional.linear_backward(grad_output, x, weight, self.bias)
         self.weight.accumulate(grad_weight)
         if self.bias is not None:
             self.bias.accumulate(grad_bias)

@@ -86,17 +86,15 @@ impl Tile {
         tiles.find(|tile| tile.matrix_bytes() <= capabilities.shared_memory).unwrap_or(small)
     }
 
+    /// Rows, columns and terms of a step on matrix cores, where sums may have any number of terms.
+    fn stepped([tile_m, tile_n, tile_k]: [u32; 3], k: u32, capabilities: &Capabilities) -> Tile {
+        let subgroups = MATRIX_INVOCATIONS / capabilities.subgroup_size.max(1);
+        Tile { tile_m, tile_n, tile_k, subgroups, whole: k.is_multiple_of(tile_k), ..Tile::default() }
+    }
+
     /// The same for `matmul-matrix.glsl`, whose sums may have any number of terms.
     pub fn of_matrices(rows: usize, n: u32, k: u32, capabilities: &Capabilities) -> Tile {
-        let subgroups = MATRIX_INVOCATIONS / capabilities.subgroup_size.max(1);
-        let sized = |tile_m: u32, tile_n: u32, tile_k: u32| Tile {
-            tile_m,
-            tile_n,
-            tile_k,
-            subgroups,
-            whole: k.is_multiple_of(tile_k),
-            ..Tile::default()
-        };
+        let sized = |tile_m, tile_n, tile_k| Tile::stepped([tile_m, tile_n, tile_k], k, capabilities);
         let busy = |tile: &Tile| (rows as u32).div_ceil(tile.tile_m) * n.div_ceil(tile.tile_n) >= FEW_TILES;
         let fits = |tile: &Tile| tile.of_matrices_bytes() <= capabilities.shared_memory;
         let tried = [sized(192, 128, 64), sized(128, 128, 64), sized(128, 128, 32)];
@@ -113,15 +111,7 @@ impl Tile {
 
     /// The same for `integer-linear-matrix.glsl`.
     pub fn of_integers(rows: Dim, n: u32, k: u32, capabilities: &Capabilities) -> Tile {
-        let subgroups = MATRIX_INVOCATIONS / capabilities.subgroup_size.max(1);
-        let sized = |tile_m: u32, tile_n: u32, tile_k: u32| Tile {
-            tile_m,
-            tile_n,
-            tile_k,
-            subgroups,
-            whole: k.is_multiple_of(tile_k),
-            ..Tile::default()
-        };
+        let sized = |tile_m, tile_n, tile_k| Tile::stepped([tile_m, tile_n, tile_k], k, capabilities);
         let busy = |tile: &Tile| match rows {
             Dim::Fixed(rows) => (rows as u32).div_ceil(tile.tile_m) * n.div_ceil(tile.tile_n) >= FEW_TILES,
             _ => true,
