@@ -84,7 +84,8 @@ impl DType {
         }
     }
 
-    /// Writes numbers as elements of a floating-point type, rounded as by [`DType::round`].
+    /// Writes numbers as elements of a floating-point type, rounded as by [`DType::round`], or as int8, to the nearest integer
+    /// of its range.
     pub fn encode(self, values: &[f32], bytes: &mut [u8]) {
         let mut block = [0u16; BLOCK];
         for (values, bytes) in values.chunks(BLOCK).zip(bytes.chunks_mut(self.bytes(BLOCK))) {
@@ -92,6 +93,14 @@ impl DType {
             match self {
                 DType::F16 => words.reinterpret_cast_mut::<half::f16>().convert_from_f32_slice(values),
                 DType::Bf16 => words.reinterpret_cast_mut::<half::bf16>().convert_from_f32_slice(values),
+                DType::I8 => {
+                    // The conversion from float saturates.
+                    bytes
+                        .iter_mut()
+                        .zip(values)
+                        .for_each(|(byte, x)| *byte = (x.round_ties_even() as i8).cast_unsigned());
+                    continue;
+                }
                 _ => {
                     debug_assert_eq!(self, DType::F32);
                     bytes.copy_from_slice(bytemuck::cast_slice(values));

@@ -21,6 +21,15 @@ int level_in(uint levels, uint byte, uint column) {
     return 2 * int(bitfieldExtract(byte, int(column % 8u), 1)) - 1;
 }
 
+// Four values, one per byte: `codes` are those of four ternary values in a byte, of four signs in four bits.
+uint bytes_of_four(uint levels, uint codes) {
+    // Each code into a byte of its own, 0, 1 and 2 of ternary values, 0 and 2 of signs.
+    codes = levels == TERNARY ? (codes | codes << 6u | codes << 12u | codes << 18u) & 0x03030303u
+                              : ((codes | codes << 7u | codes << 14u | codes << 21u) & 0x01010101u) * 2u;
+    // Less 1 in each byte, without a borrow.
+    return (codes + 0x7f7f7f7fu) ^ 0x80808080u;
+}
+
 // Byte `place` of the words that start with `word`.
 uint byte_of(uint word, uint place) {
     return bitfieldExtract(word, int(8u * (place % 4u)), 8);

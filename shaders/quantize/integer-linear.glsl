@@ -1,39 +1,52 @@
 #version 460
-// Computes: y[m, n] = sum_k q[m, k] weight[n, k], with GROUPS sum_g (sum_{k in g} q[m, k] weight[n, k]) /
-// weight_scale[n, g] as a float; q [rows, depth] int8, weight [columns, row_bytes] bytes of integers.
-// Grid: x = ceil(rows * columns / push.places_per_group); 256 invocations loop over the elements of y.
+// Computes: y[m, n] = sum_k q[m, k] weight[n, k]; with SCALED as floats y = act(s / scale[m] + bias[n]) + residual[m, n],
+// s = sum_g (sum_{k in g} (q[m, k] - zero[m]) weight[n, k]) / weight_scale[n, g]; q [rows, depth] int8, weight [n, row_bytes]
+// bytes of integers, scale [rows], with PAIRS [rows, 2] with the zeros, which are 0 else, y [rows, n].
+// Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows.
 // Reduction order: of integers irrelevant, as their sums are exact; groups from the first to the last.
-// Assumes: elements < 2^32, depth < 2^17; with WHOLE, depth and group are multiples of 4.
+// Assumes: elements < 2^32, depth < 2^17, with PAIRS 2^16; rows_per_group * columns a multiple of 4; with WHOLE, depth and
+// group are multiples of 4.
 //# variants = [{ name = "dot", needs = ["integer_dot_product"], defines = { DOT = "1" } }, {}]
 //#
 //# [builds]
-//# quantized-linear = { define = "GROUPS" }
+//# quantized-linear = { define = "SCALED", stored = ["float32", "float16", "bfloat16"] }
 #ifdef DOT
 #extension GL_EXT_spirv_intrinsics : require
 #endif
+#include "elements.glsl"
 #include "levels.glsl"
 
-layout(local_size_x = 256) in;
 layout(constant_id = 0) const bool WHOLE = false;
 layout(constant_id = 1) const uint LEVELS = INT8;
 
-layout(std430, binding = 0) readonly buffer Q { uint q[]; };
-layout(std430, binding = 1) readonly buffer Weight { uint weight[]; };
-#ifdef GROUPS
-layout(std430, binding = 2) readonly buffer WeightScale { float weight_scale[]; };
-layout(std430, binding = 3) writeonly buffer Y { float y[]; };
+layout(std430, binding = 1) readonly buffer Q { uint q[]; };
+#ifdef SCALED
+#include "activate.glsl"
+#include "stored.glsl"
+layout(constant_id = 2) const uint ACTIVATION = 0;
+layout(constant_id = 3) const bool BIAS = false;
+layout(constant_id = 4) const bool RESIDUAL = false;
+layout(constant_id = 5) const bool PAIRS = false;
+layout(std430, binding = 2) readonly buffer Scale { float scale[]; };
+layout(std430, binding = 3) readonly buffer Weight { uint weight[]; };
+layout(std430, binding = 4) readonly buffer WeightScale { float weight_scale[]; };
+layout(std430, binding = 5) readonly buffer Bias { float bias[]; };
+INPUT(6, residual, QUAD)
+OUTPUT(7, y, QUAD)
 #else
-layout(std430, binding = 2) writeonly buffer Y { int y[]; };
+const bool PAIRS = false;
+layout(std430, binding = 2) readonly buffer Weight { uint weight[]; };
+layout(std430, binding = 3) writeonly buffer Y { int y[]; };
 #endif
 
 layout(push_constant) uniform Push {
-    uint places;
-    uint columns;
+    ELEMENT_MEMBERS
+    // Columns of y, terms of a sum, and bytes of a row of the weight.
+    uint n;
     uint depth;
     uint row_bytes;
-    uint places_per_group;
-#ifdef GROUPS
-    // Columns of a group, and groups of a row.
+#ifdef SCALED
+    // Columns of a group, and scales of a row of the weight, 0 if rows share one.
     uint group;
     uint per_row;
 #endif
@@ -64,15 +77,7 @@ uint four_of_weight(uint row, uint quad) {
     }
     uint place = row * push.row_bytes + (LEVELS == TERNARY ? quad : quad / 2u);
     uint codes = byte_of(weight[place / 4u], place);
-    // Each code into a byte of its own, 0, 1 and 2 of ternary values, 0 and 2 of signs.
-    if (LEVELS == TERNARY) {
-        codes = (codes | codes << 6u | codes << 12u | codes << 18u) & 0x03030303u;
-    } else {
-        codes = bitfieldExtract(codes, int(4u * (quad % 2u)), 4);
-        codes = ((codes | codes << 7u | codes << 14u | codes << 21u) & 0x01010101u) * 2u;
-    }
-    // Less 1 in each byte, without a borrow.
-    return (codes + 0x7f7f7f7fu) ^ 0x80808080u;
+    return bytes_of_four(LEVELS, LEVELS == TERNARY ? codes : bitfieldExtract(codes, int(4u * (quad % 2u)), 4));
 }
 
 int weight_at(uint row, uint k) {
@@ -81,38 +86,61 @@ int weight_at(uint row, uint k) {
     return LEVELS == INT8 ? integer_at(word, place) : level_in(LEVELS, byte_of(word, place), k);
 }
 
-// The sum of products over columns first .. end - 1.
-int product(uint row, uint column, uint first, uint end) {
+// The sum of products over columns first .. end - 1 of q, less `zero` each.
+int product(uint row, uint column, uint first, uint end, int zero) {
     uint start = row * push.depth;
     int sum = 0;
+    // The sum of the weights.
+    int ones = 0;
     if (WHOLE) {
         for (uint quad = first / 4u; quad < end / 4u; quad++) {
-            sum += dot_of_four(q[start / 4u + quad], four_of_weight(column, quad));
+            uint four = four_of_weight(column, quad);
+            sum += dot_of_four(q[start / 4u + quad], four);
+            ones += PAIRS ? dot_of_four(0x01010101u, four) : 0;
         }
-        return sum;
+    } else {
+        for (uint k = first; k < end; k++) {
+            int factor = weight_at(column, k);
+            sum += integer_at(q[(start + k) / 4u], start + k) * factor;
+            ones += PAIRS ? factor : 0;
+        }
     }
-    for (uint k = first; k < end; k++) {
-        sum += integer_at(q[(start + k) / 4u], start + k) * weight_at(column, k);
-    }
-    return sum;
+    return sum - zero * ones;
 }
 
-void main() {
-    uint first = gl_WorkGroupID.x * push.places_per_group;
-    uint last = min(first + push.places_per_group, push.places);
-    for (uint place = first + gl_LocalInvocationIndex; place < last; place += 256u) {
-        uint row = place / push.columns, column = place % push.columns;
-#ifdef GROUPS
-        float sum = 0.0;
-        uint group = column * push.per_row;
-        for (uint start = 0u; start < push.depth; start += push.group) {
-            int part = product(row, column, start, min(start + push.group, push.depth));
-            sum += float(part) / weight_scale[group];
-            group++;
-        }
-        y[place] = sum;
-#else
-        y[place] = product(row, column, 0u, push.depth);
-#endif
+#ifdef SCALED
+// Without the residual.
+float result(uint place) {
+    uint row = place / push.n, column = place % push.n;
+    float row_scale = scale[PAIRS ? 2u * row : row];
+    int zero = PAIRS ? int(scale[2u * row + 1u]) : 0;
+    float sum = 0.0;
+    uint group = column * push.per_row;
+    for (uint start = 0u; start < push.depth; start += push.group) {
+        int part = product(row, column, start, min(start + push.group, push.depth), zero);
+        sum += float(part) / weight_scale[group];
+        group++;
     }
+    return activate(ACTIVATION, sum / row_scale + (BIAS ? bias[column] : 0.0));
 }
+
+void four(uint quad) {
+    vec4 found;
+    for (uint i = 0u; i < 4u; i++) {
+        found[i] = result(4u * quad + i);
+    }
+    y_4[quad] = narrow(RESIDUAL ? found + wide(residual_4[quad]) : found);
+}
+
+void one(uint place) {
+    float found = result(place);
+    y[place] = RESIDUAL ? found + residual[place] : found;
+}
+#else
+void one(uint place) {
+    y[place] = product(place / push.n, place % push.n, 0u, push.depth, 0);
+}
+
+#define SINGLY
+#endif
+#include "elements-main.glsl"

@@ -1,28 +1,32 @@
 #version 460
-// Computes: the scale of each group of neighbours in x [rows, columns]: 127 / max |x|, with MEAN n / sum |x|, with AFFINE
-// 255 / (max - min) of a range that includes 0, and zero. The first of the two dispatches of quantize_rows.
+// Computes: the scale of each group of neighbours in x [rows, columns], times factors [columns] with FACTORS: 127 / max |x|,
+// with MEAN n / sum |x|, with AFFINE 255 / (max - min) of a range that includes 0, and zero, after each scale with PAIRS. The
+// first of the two dispatches of quantize_rows.
 // Grid: groups of all rows workgroups of 256 invocations, continued along y.
 // Reduction order: of sums, lanes 256 apart, then a tree; of others irrelevant, a maximum.
 // Assumes: elements < 2^32.
 //# [builds]
 //# quantize-rows-scales-affine = { define = "AFFINE" }
+#include "counts.glsl"
 #include "quotient.glsl"
 
 layout(local_size_x = 256) in;
 #ifndef AFFINE
 layout(constant_id = 0) const bool MEAN = false;
+#else
+layout(constant_id = 0) const bool PAIRS = false;
 #endif
+layout(constant_id = 1) const bool FACTORS = false;
 
-layout(std430, binding = 0) readonly buffer X { float x[]; };
-layout(std430, binding = 1) writeonly buffer Scale { float scale[]; };
+layout(std430, binding = 1) readonly buffer X { float x[]; };
+layout(std430, binding = 2) readonly buffer Factors { float factors[]; };
+layout(std430, binding = 3) writeonly buffer Scale { float scale[]; };
 #ifdef AFFINE
-layout(std430, binding = 2) writeonly buffer Zero { int zero[]; };
+layout(std430, binding = 4) writeonly buffer Zero { int zero[]; };
 #endif
 
 layout(push_constant) uniform Push {
-    // Groups of all rows.
-    uint scales;
-    uint columns;
+    ROW_MEMBERS
     // Columns of a group, and groups of a row.
     uint group;
     uint groups;
@@ -46,7 +50,7 @@ vec2 joined(vec2 a, vec2 b) {
 
 void main() {
     uint place = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
-    if (place >= push.scales) {
+    if (place >= batch_rows(push.rows_of, push.rows) * push.groups) {
         return;
     }
     uint start = place % push.groups * push.group;
@@ -56,7 +60,10 @@ void main() {
     uint most = 0u;
     vec2 own = vec2(0.0);
     for (uint i = lane; i < count; i += 256u) {
-        float element = x[first + i];
+        precise float element = x[first + i];
+        if (FACTORS) {
+            element *= factors[start + i];
+        }
         most = max(most, floatBitsToUint(element) & 0x7fffffffu);
 #ifdef AFFINE
         own = joined(own, vec2(element));
@@ -79,13 +86,19 @@ void main() {
     bool finite = largest[0] < INFINITY;
     float found = uintBitsToFloat(NOT_A_NUMBER);
 #ifdef AFFINE
+    int middle = 0;
     if (finite) {
         // Half of each, so that the difference is finite.
         found = quotient(127.5, max(0.5 * parts[0].x - 0.5 * parts[0].y, 5e-6));
         precise float least = parts[0].y * found;
-        zero[place] = clamp(-128 - int(roundEven(least)), -128, 127);
+        middle = clamp(-128 - int(roundEven(least)), -128, 127);
+    }
+    if (PAIRS) {
+        scale[2u * place] = found;
+        scale[2u * place + 1u] = float(middle);
     } else {
-        zero[place] = 0;
+        scale[place] = found;
+        zero[place] = middle;
     }
 #else
     if (MEAN) {
@@ -98,6 +111,6 @@ void main() {
     } else if (finite) {
         found = quotient(127.0, max(uintBitsToFloat(largest[0]), 1e-5));
     }
-#endif
     scale[place] = found;
+#endif
 }

@@ -1,11 +1,13 @@
 #version 460
 // Computes: q = clamp(round(x scale) + zero, -128, 127), ties to even, or at random with STOCHASTIC; of ternary values
-// clamp(round(x scale), -1, 1), of signs x > 0; packed four bytes per word, each row in whole bytes. x [rows, columns].
+// clamp(round(x scale), -1, 1), of signs x > 0; packed four bytes per word, each row in whole bytes. x [rows, columns], times
+// factors [columns] with FACTORS; with PAIRS a zero follows each scale.
 // Grid: x = ceil(words / push.words_per_group); 256 invocations loop over words, which may span the end of a row.
 // Reduction order: none.
 // Assumes: elements < 2^32; scale is NaN where x is not finite, and q is 0 then.
 //# [builds]
 //# quantize-rows-affine = { define = "AFFINE" }
+#include "counts.glsl"
 #include "levels.glsl"
 #include "philox.glsl"
 
@@ -14,22 +16,23 @@ layout(constant_id = 1) const bool STOCHASTIC = false;
 #ifndef AFFINE
 layout(constant_id = 0) const uint LEVELS = INT8;
 #else
+layout(constant_id = 0) const bool PAIRS = false;
 #define LEVELS INT8
 #endif
+layout(constant_id = 2) const bool FACTORS = false;
 
-layout(std430, binding = 0) readonly buffer X { float x[]; };
-layout(std430, binding = 1) readonly buffer Scale { float scale[]; };
-layout(std430, binding = 2) writeonly buffer Q { uint q[]; };
+layout(std430, binding = 1) readonly buffer X { float x[]; };
+layout(std430, binding = 2) readonly buffer Factors { float factors[]; };
+layout(std430, binding = 3) readonly buffer Scale { float scale[]; };
+layout(std430, binding = 4) writeonly buffer Q { uint q[]; };
 #ifdef AFFINE
-layout(std430, binding = 3) readonly buffer Zero { int zero[]; };
+layout(std430, binding = 5) readonly buffer Zero { int zero[]; };
 #endif
 
 layout(push_constant) uniform Push {
-    // All bytes, and those of a row.
-    uint bytes;
+    ROW_MEMBERS
+    // Bytes of a row of q.
     uint row_bytes;
-    uint columns;
-    uint words;
     uint words_per_group;
     // Columns of a group, and scales of a row, 0 if rows share one.
     uint group;
@@ -43,13 +46,20 @@ layout(push_constant) uniform Push {
 
 // The integer of an element; `chance` is uniform in 0 .. 2^24.
 int quantized(uint row, uint column, uint chance) {
-    float element = x[row * push.columns + column];
+    precise float element = x[row * push.columns + column];
+    if (FACTORS) {
+        element *= factors[column];
+    }
     if (LEVELS == BINARY) {
         // Positive, not 0 and no NaN.
         return floatBitsToUint(element) - 1u < 0x7f800000u ? 1 : -1;
     }
     uint place = row * push.per_row + column / push.group;
+#ifdef AFFINE
+    float factor = scale[PAIRS ? 2u * place : place];
+#else
     float factor = scale[place];
+#endif
     if ((floatBitsToUint(factor) & 0x7fffffffu) > 0x7f800000u) {
         return 0;
     }
@@ -64,15 +74,16 @@ int quantized(uint row, uint column, uint chance) {
         return int(clamp(rounded, -1.0, 1.0));
     }
 #ifdef AFFINE
-    return clamp(int(rounded) + zero[place], -128, 127);
+    int middle = PAIRS ? int(scale[2u * place + 1u]) : zero[place];
+    return clamp(int(rounded) + middle, -128, 127);
 #else
     return clamp(int(rounded), -128, 127);
 #endif
 }
 
 // Byte `place` of all rows.
-uint packed(uint place, uint chance) {
-    if (place >= push.bytes) {
+uint packed(uint place, uint bytes, uint chance) {
+    if (place >= bytes) {
         return 0u;
     }
     uint row = place / push.row_bytes;
@@ -91,7 +102,8 @@ uint packed(uint place, uint chance) {
 
 void main() {
     uint first = gl_WorkGroupID.x * push.words_per_group;
-    uint last = min(first + push.words_per_group, push.words);
+    uint all = batch_rows(push.rows_of, push.rows) * push.row_bytes;
+    uint last = min(first + push.words_per_group, (all + 3u) / 4u);
     for (uint word = first + gl_LocalInvocationIndex; word < last; word += 256u) {
         uvec4 chance = uvec4(0u);
         if (STOCHASTIC) {
@@ -100,7 +112,7 @@ void main() {
         }
         uint bytes = 0u;
         for (uint i = 0u; i < 4u; i++) {
-            bytes |= packed(4u * word + i, chance[i]) << (8u * i);
+            bytes |= packed(4u * word + i, all, chance[i]) << (8u * i);
         }
         q[word] = bytes;
     }

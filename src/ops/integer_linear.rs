@@ -17,7 +17,7 @@ pub struct IntegerLinear {
 }
 
 /// The smallest `K` at which the sum of the largest products overflows: `K 2^14 = 2^31`.
-const TOO_LONG: usize = 1 << 17;
+pub(super) const TOO_LONG: usize = 1 << 17;
 
 /// The number of rows of a weight that fits rows of integers.
 ///
@@ -46,8 +46,8 @@ pub(super) fn rows_of_weight(levels: Levels, of: &Shapes<'_>) -> Result<usize> {
 impl Operation for IntegerLinear {
     fn signature(&self) -> Signature {
         const Q: Operand = Operand::rows("q").stored(DType::I8);
-        const BYTES: Operand = Operand::rows("weight").stored(DType::I8);
-        const PACKED: Operand = Operand::rows("weight").stored(DType::U8);
+        const BYTES: Operand = Operand::matrix("weight").stored(DType::I8);
+        const PACKED: Operand = Operand::matrix("weight").stored(DType::U8);
         const Y: Operand = Operand::rows("y").stored(DType::I32);
         Signature::of(if self.levels == Levels::Int8 { &[Q, BYTES] } else { &[Q, PACKED] }).gives(&[Y])
     }

@@ -37,14 +37,44 @@ impl Levels {
         if self == Levels::Int8 { DType::I8 } else { DType::U8 }
     }
 
+    /// The values of a stored row, as many as fit.
+    pub fn unpack(self, row: &[u8], values: &mut [i8]) {
+        match self {
+            Levels::Int8 => values.copy_from_slice(&bytemuck::cast_slice(row)[..values.len()]),
+            Levels::Ternary => spread(&const { values_of_bytes::<4>(Levels::Ternary) }, row, values),
+            Levels::Binary => spread(&const { values_of_bytes::<8>(Levels::Binary) }, row, values),
+        }
+    }
+
     /// Value `column` of a stored row. Code 3 of two bits, which no quantiser writes, is 2.
     #[inline(always)]
-    pub fn value(self, row: &[u8], column: usize) -> i8 {
+    pub const fn value(self, row: &[u8], column: usize) -> i8 {
         match self {
             Levels::Int8 => row[column] as i8,
             Levels::Ternary => (row[column / 4] >> (2 * (column % 4)) & 3) as i8 - 1,
             Levels::Binary => 2 * (row[column / 8] >> (column % 8) & 1) as i8 - 1,
         }
+    }
+}
+
+/// The values of every byte.
+const fn values_of_bytes<const EACH: usize>(levels: Levels) -> [[i8; EACH]; 256] {
+    let mut values = [[0; EACH]; 256];
+    let mut place = 0;
+    while place < 256 * EACH {
+        values[place / EACH][place % EACH] = levels.value(&[(place / EACH) as u8], place % EACH);
+        place += 1;
+    }
+    values
+}
+
+fn spread<const EACH: usize>(table: &[[i8; EACH]; 256], row: &[u8], values: &mut [i8]) {
+    let (whole, rest) = values.as_chunks_mut::<EACH>();
+    for (values, byte) in whole.iter_mut().zip(row) {
+        *values = table[usize::from(*byte)];
+    }
+    if let Some(byte) = row.get(whole.len()) {
+        rest.copy_from_slice(&table[usize::from(*byte)][..rest.len()]);
     }
 }
 
@@ -121,6 +151,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn rows_are_unpacked_as_they_are_read() {
+        let row: Vec<u8> = (0..=255).collect();
+        for levels in [Levels::Int8, Levels::Ternary, Levels::Binary] {
+            for columns in [0, 1, 7, 8, 9, 255] {
+                let mut values = vec![0; columns];
+                levels.unpack(&row, &mut values);
+                assert!(values.iter().enumerate().all(|(column, value)| *value == levels.value(&row, column)));
+            }
+        }
+    }
 
     #[test]
     fn a_scope_has_a_name_or_a_size() {

@@ -274,8 +274,10 @@ impl Op {
 
     /// Whether its kernels take known axes alone. Programs replace counted ones by their sizes.
     pub fn is_sized(&self) -> bool {
-        let integers = matches!(self, Op::IntegerLinear(_) | Op::QuantizeRows(_) | Op::QuantizedLinear(_));
-        integers || matches!(self, Op::Cast(_) | Op::LayerNormWeightBackward(_) | Op::Matmul(_) | Op::Reduce(_))
+        match self {
+            Op::QuantizeRows(op) => !op.is_by_row(),
+            _ => matches!(self, Op::Cast(_) | Op::LayerNormWeightBackward(_) | Op::Matmul(_) | Op::Reduce(_)),
+        }
     }
 
     /// As [`Operation::check_counts`].

@@ -44,8 +44,11 @@ impl QuantizeKind {
 /// Where an element is infinite or NaN, or `sum |x|` is not below 2^126, the scale that it shares is NaN, `q` is 0 (of
 /// signs, as always), and `zero` is 0.
 ///
-/// Operands: `x [..., K]`. Results: `q [..., K]` (int8), or packed `[..., ceil(K / 4)]` and `[..., ceil(K / 8)]` (uint8);
-/// `scale`, of the shape that `scope` gives it; of `affine`, `zero` (int32), of the same shape.
+/// With `factors`, `x[m, k] factors[k]`, rounded once, is what is quantised: smoothing, of which the weight has the inverse.
+///
+/// Operands: `x [..., K]`, then `factors [K]` if `factors`. Results: `q [..., K]` (int8), or packed `[..., ceil(K / 4)]` and
+/// `[..., ceil(K / 8)]` (uint8); `scale`, of the shape that `scope` gives it; of `affine`, `zero` (int32), of the same
+/// shape, or, with `pairs`, in `scale`, whose last axis is then 2: a scale and a zero.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QuantizeRows {
@@ -53,6 +56,10 @@ pub struct QuantizeRows {
     pub kind: QuantizeKind,
     /// What shares a scale.
     pub scope: Scope,
+    /// Whether there is an operand `factors`; not with scope `tensor`.
+    pub factors: bool,
+    /// Whether `scale` holds the zeros, too; of `affine` alone.
+    pub pairs: bool,
     /// Key of the random numbers; `None` rounds to the nearest.
     pub seed: Option<u64>,
     /// Counter of the first four elements.
@@ -60,6 +67,12 @@ pub struct QuantizeRows {
 }
 
 impl QuantizeRows {
+    /// Whether a row's integers depend on that row alone: the scale of a whole tensor, and random numbers, depend on what
+    /// else is in it.
+    pub(crate) fn is_by_row(&self) -> bool {
+        self.scope != Scope::Tensor && self.seed.is_none()
+    }
+
     /// The random numbers that decide how to round.
     pub(crate) fn numbers(&self) -> Option<Sequence> {
         self.seed.map(|seed| Sequence { seed, offset: self.offset, upper: [0; 2] })
@@ -68,16 +81,17 @@ impl QuantizeRows {
 
 impl Operation for QuantizeRows {
     fn signature(&self) -> Signature {
-        const X: Operand = Operand::rows("x");
+        const X: Operand = Operand::rows("x").narrow();
+        const FACTORS: Operand = Operand::vector("factors").by_attribute();
         const ZERO: Operand = Operand::rows("zero").stored(DType::I32);
         const SCALE: Operand = Operand::rows("scale").stored(DType::F32);
         const BYTES: Operand = Operand::rows("q").stored(DType::I8);
         const PACKED: Operand = Operand::rows("q").stored(DType::U8);
-        Signature::of(&[X])
-            .gives(match self.kind {
-                QuantizeKind::Absmax => &[BYTES, SCALE],
-                QuantizeKind::Affine => &[BYTES, SCALE, ZERO],
-                QuantizeKind::Ternary | QuantizeKind::Binary => &[PACKED, SCALE],
+        Signature::of(if self.factors { &[X, FACTORS] } else { &[X] })
+            .gives(match (self.kind, self.pairs) {
+                (QuantizeKind::Absmax, _) | (QuantizeKind::Affine, true) => &[BYTES, SCALE],
+                (QuantizeKind::Affine, false) => &[BYTES, SCALE, ZERO],
+                (QuantizeKind::Ternary | QuantizeKind::Binary, _) => &[PACKED, SCALE],
             })
             .flops(3)
     }
@@ -88,16 +102,23 @@ impl Operation for QuantizeRows {
         if self.seed.is_some() && self.kind.levels() != Levels::Int8 {
             return Err(of.fault(format!("seed is given, but {:?} rounds to the nearest", self.kind)));
         }
-        let scale = self.scope.scales(x, *columns);
-        let mut results = vec![x.with_columns(self.kind.levels().bytes(*columns)), scale.clone()];
-        if self.kind == QuantizeKind::Affine {
-            results.push(scale);
+        if self.factors && self.scope == Scope::Tensor {
+            return Err(of.fault("factors are given, but scope is \"tensor\", expected \"row\" or the size of a group"));
         }
-        Ok(results)
+        if self.pairs && self.kind != QuantizeKind::Affine {
+            return Err(of.fault(format!("pairs is set, but {:?} has no zero", self.kind)));
+        }
+        of.expect("factors", &Shape::fixed(&[*columns]), "columns of x")?;
+        let q = x.with_columns(self.kind.levels().bytes(*columns));
+        let scale = self.scope.scales(x, *columns);
+        Ok(match (self.kind, self.pairs) {
+            (QuantizeKind::Affine, true) => vec![q, Shape([&scale.0[..], &[Dim::Fixed(2)]].concat())],
+            (QuantizeKind::Affine, false) => vec![q, scale.clone(), scale],
+            _ => vec![q, scale],
+        })
     }
 
-    // Scales of a whole tensor, and random numbers, depend on what else is in it.
     fn is_separable(&self, _: &[&Shape]) -> bool {
-        self.scope != Scope::Tensor && self.seed.is_none()
+        self.is_by_row()
     }
 }

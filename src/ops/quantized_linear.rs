@@ -1,19 +1,21 @@
 //! A product of quantised rows with a quantised weight, as floats.
 
-use super::integer_linear::rows_of_weight;
+use super::integer_linear::{TOO_LONG, rows_of_weight};
 use super::levels::{Levels, Scope};
-use super::{ActivationKind, Counts, Operand, Operation, Residual, Shape, Shapes, Signature};
+use super::{ActivationKind, Counts, Dim, Operand, Operation, Residual, Shape, Shapes, Signature};
 use crate::Result;
 use crate::dtype::DType;
 
-/// `y[m, n] = act(sum_g sum_{k in g} (q[m, k] weight[n, k]) / weight_scale[n, g] / scale[m] + bias[n]) + residual[m, n]`
+/// `y[m, n] = act(sum_g sum_{k in g} ((q[m, k] - zero[m]) weight[n, k]) / weight_scale[n, g] / scale[m] + bias[n]) +
+/// residual[m, n]`
 ///
 /// The sum of integers within a group `g` is exact, as that of `integer_linear`; groups are added as floats, from the
 /// first to the last. Scales are those that `quantize_rows` gives: numbers were multiplied by them.
 ///
-/// Operands: `q [..., K]` (int8), `scale [...]`, one per row, `weight [N, K]` (int8), or packed `[N, ceil(K / 4)]` and
-/// `[N, ceil(K / 8)]` (uint8), `weight_scale`: `[N]`, `[1]` of scope `tensor`, `[N, G]` of groups; then `bias [N]` if
-/// `bias`, then `residual [..., N]` if `residual` is `added`. Result: `[..., N]`.
+/// Operands: `q [..., K]` (int8), `scale [...]`, one per row, or with `pairs` `[..., 2]`, a scale and a zero, `weight [N, K]`
+/// (int8), or packed `[N, ceil(K / 4)]` and `[N, ceil(K / 8)]` (uint8), `weight_scale`: `[N]`, `[1]` of scope `tensor`,
+/// `[N, G]` of groups; then `bias [N]` if `bias`, then `residual [..., N]` if `residual` is `added`. Result: `[..., N]`,
+/// float32, or where a graph holds it and the residual in 16 bits, rounded once.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QuantizedLinear {
@@ -21,6 +23,8 @@ pub struct QuantizedLinear {
     pub levels: Levels,
     /// What of the weight shares a scale.
     pub scope: Scope,
+    /// Whether `scale` holds zeros, too, as `quantize_rows` gives them, else 0; `K` is below 2^16 then.
+    pub pairs: bool,
     /// Whether there is a bias operand.
     pub bias: bool,
     /// Applied to the biased product; `None` for the identity.
@@ -33,12 +37,12 @@ impl Operation for QuantizedLinear {
     fn signature(&self) -> Signature {
         const Q: Operand = Operand::rows("q").stored(DType::I8);
         const SCALE: Operand = Operand::rows("scale");
-        const BYTES: Operand = Operand::rows("weight").stored(DType::I8);
-        const PACKED: Operand = Operand::rows("weight").stored(DType::U8);
+        const BYTES: Operand = Operand::matrix("weight").stored(DType::I8);
+        const PACKED: Operand = Operand::matrix("weight").stored(DType::U8);
         const WEIGHT_SCALE: Operand = Operand::rows("weight_scale");
         const BIAS: Operand = Operand::vector("bias").by_attribute();
-        const RESIDUAL: Operand = Operand::rows("residual").by_attribute();
-        const Y: Operand = Operand::rows("y").stored(DType::F32);
+        const RESIDUAL: Operand = Operand::rows("residual").narrow().by_attribute();
+        const Y: Operand = Operand::rows("y").narrow();
         let operands: &'static [Operand] = match (self.levels, self.bias, self.residual) {
             (Levels::Int8, false, Residual::None) => &[Q, SCALE, BYTES, WEIGHT_SCALE],
             (Levels::Int8, true, Residual::None) => &[Q, SCALE, BYTES, WEIGHT_SCALE, BIAS],
@@ -61,7 +65,17 @@ impl Operation for QuantizedLinear {
         let n = rows_of_weight(self.levels, of)?;
         let q = &of["q"];
         let result = q.with_columns(n);
-        of.expect("scale", &Scope::Row.scales(q, q.columns()), "q without its last axis")?;
+        let rows = Scope::Row.scales(q, q.columns());
+        if self.pairs {
+            let pairs = Shape([&rows.0[..], &[Dim::Fixed(2)]].concat());
+            of.expect("scale", &pairs, "a pair for each row of q")?;
+            if q.columns() >= TOO_LONG / 2 {
+                let most = TOO_LONG / 2 - 1;
+                return Err(of.fault(format!("K is {}, with pairs at most {most}", q.columns())));
+            }
+        } else {
+            of.expect("scale", &rows, "q without its last axis")?;
+        }
         let scales = self.scope.scales(&Shape::fixed(&[n, q.columns()]), q.columns());
         of.expect("weight_scale", &scales, format_args!("the scales of {:?} of {} columns", self.scope, q.columns()))?;
         of.expect("bias", &Shape::fixed(&[n]), "rows of weight")?;

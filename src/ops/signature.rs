@@ -388,7 +388,7 @@ pub(crate) fn with_all_operands(name: &str) -> super::Op {
         "expert_linear" | "layer_norm_linear" | "weighted_sum" => json!({"bias": true}),
         "linear" | "quantized_linear" => json!({"bias": true, "residual": "added"}),
         "pool" | "pool_backward" => json!({"modes": ["mean"]}),
-        "quantize_rows" => json!({"kind": "affine"}),
+        "quantize_rows" => json!({"kind": "affine", "factors": true}),
         "reduce" => json!({"axis": 0, "kind": "sum"}),
         "route" => json!({"top_k": 1}),
         "sort_indices" => json!({"rows": 1}),

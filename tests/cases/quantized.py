@@ -60,6 +60,8 @@ def unpacked(bytes_: np.ndarray, levels: str, columns: int) -> np.ndarray:
 def quantize_rows(operands: Operands, attributes: Attributes) -> tuple[np.ndarray, ...]:
     """In float32 as kernels compute it: a scale is a quotient rounded once, and so is a product with it."""
     x = operands[0].astype(np.float32)
+    if attributes.get("factors"):
+        x = x * operands[1].astype(np.float32)
     kind, scope = attributes.get("kind", "absmax"), attributes.get("scope", "row")
 
     def scale_of(own: np.ndarray) -> float:
@@ -87,6 +89,8 @@ def quantize_rows(operands: Operands, attributes: Attributes) -> tuple[np.ndarra
         with np.errstate(invalid="ignore"):
             offset = np.where(np.isnan(scale), 0, np.clip(-128 - np.rint(least * scale), -128, 127))
         integers, zero = integers + spread(offset, scope, x.shape), (offset,)
+        if attributes.get("pairs"):
+            scale, zero = np.stack([scale, offset.astype(np.float32)], axis=-1), ()
     return np.clip(integers, -128, 127), scale.astype(np.float64), *zero
 
 
@@ -125,6 +129,9 @@ def integer_linear(operands: Operands, attributes: Attributes) -> np.ndarray:
 def parts(operands: Operands, attributes: Attributes) -> tuple[np.ndarray, np.ndarray, int]:
     """The product before bias, the sum of the groups' magnitudes, and their number."""
     q, scale, weight, weight_scale, *_ = operands
+    if attributes.get("pairs"):
+        scale, zero = scale[..., 0], scale[..., 1]
+        q = q.astype(np.int64) - zero[..., None].astype(np.int64)
     scope, k = attributes.get("scope", "row"), q.shape[-1]
     w = unpacked(weight, attributes.get("levels", "int8"), k)
     group = k if isinstance(scope, str) else scope
@@ -176,6 +183,11 @@ def affine(v: Values, *shape: int) -> list[np.ndarray]:
     return [x]
 
 
+def pairs(v: Values, *shape: int) -> np.ndarray:
+    """Scales and zeros."""
+    return np.stack([v.positive(*shape), v.rng.integers(-128, 128, shape).astype(np.float32)], axis=-1)
+
+
 def halves(v: Values, k: int) -> list[np.ndarray]:
     """Numbers that `x scale` has midway between two integers, of a scale 1; and a row of zeros."""
     x = v.rng.integers(-126, 126, (3, k)).astype(np.float32) + np.float32(0.5)
@@ -194,6 +206,33 @@ def cases() -> list[OpCase]:
         OpCase("quantize_rows", "not-finite", lambda v: [v.not_finite(5, 33)]),
         OpCase("quantize_rows", "huge", lambda v: [np.float32(3e38) * np.sign(v.plain(3, 5))]),
         OpCase("quantize_rows", "half", lambda v: [v.plain(3, 8)], dtype="float16"),
+        OpCase("quantize_rows", "half-3x1028", lambda v: [v.outliers(3, 1028)], dtype="float16"),
+        OpCase("quantize_rows", "2x9000", lambda v: [v.plain(2, 9000)]),
+        OpCase("quantize_rows", "not-finite-5x64", lambda v: [v.not_finite(5, 64)]),
+        OpCase("quantize_rows", "factors-3x33", lambda v: [v.outliers(3, 33), v.positive(33)], {"factors": True}),
+        OpCase("quantize_rows", "factors-3x68", lambda v: [v.outliers(3, 68), v.positive(68)], {"factors": True}),
+        OpCase(
+            "quantize_rows",
+            "factors-group",
+            lambda v: [v.plain(2, 21), v.positive(21)],
+            {"factors": True, "scope": 8},
+        ),
+        OpCase("quantize_rows", "pairs-5x33", lambda v: affine(v, 5, 33), {"kind": "affine", "pairs": True}),
+        OpCase("quantize_rows", "pairs-5x1028", lambda v: affine(v, 5, 1028), {"kind": "affine", "pairs": True}),
+        OpCase(
+            "quantize_rows",
+            "pairs-factors-half",
+            lambda v: [*affine(v, 5, 64), v.positive(64)],
+            {"kind": "affine", "pairs": True, "factors": True},
+            dtype="float16",
+        ),
+        OpCase("quantize_rows", "pairs-not-finite", lambda v: [v.not_finite(5, 64)], {"kind": "affine", "pairs": True}),
+        OpCase(
+            "quantize_rows",
+            "pairs-huge",
+            lambda v: [np.float32([[3e38, -3e38, 0, 1]])],
+            {"kind": "affine", "pairs": True},
+        ),
         OpCase("quantize_rows", "group-3x70", lambda v: [v.plain(3, 70)], {"scope": 32}),
         OpCase("quantize_rows", "tensor-3x70", lambda v: [v.plain(3, 70)], {"scope": "tensor"}),
         OpCase("quantize_rows", "affine-5x33", lambda v: affine(v, 5, 33), {"kind": "affine"}),
@@ -241,6 +280,9 @@ def cases() -> list[OpCase]:
         ("int8", "row", 3, 68, 5),
         ("int8", "row", 2, 7, 3),
         ("ternary", "tensor", 3, 68, 5),
+        ("ternary", "tensor", 17, 80, 36),
+        ("binary", "row", 17, 112, 36),
+        ("int8", "row", 1, 160, 200),
         ("binary", 32, 4, 200, 3),
         ("binary", 10, 2, 33, 3),
     ):
@@ -253,6 +295,24 @@ def cases() -> list[OpCase]:
                     bytes_of(v, m, k), v.positive(m), weight_of(v, levels, n, k), v.positive(*axes),
                 ],
                 {"levels": levels, "scope": scope},
+            )
+        )  # fmt: skip
+    for levels, scope, m, k, n in (
+        ("int8", "row", 3, 68, 5),
+        ("ternary", "tensor", 2, 7, 3),
+        ("binary", 10, 4, 33, 8),
+        ("int8", "row", 33, 80, 36),
+    ):
+        axes = {"row": (n,), "tensor": (1,)}.get(scope) or (n, -(-k // scope))
+        found.append(
+            OpCase(
+                "quantized_linear",
+                f"pairs-{levels}-{scope}-{shape_name(m, k, n)}",
+                lambda v, levels=levels, axes=axes, m=m, k=k, n=n: [
+                    bytes_of(v, m, k), pairs(v, m), weight_of(v, levels, n, k), v.positive(*axes), v.plain(n),
+                    v.plain(m, n),
+                ],
+                {"levels": levels, "scope": scope, "pairs": True, "bias": True, "residual": "added"},
             )
         )  # fmt: skip
     for name, m, k, n, dtype in (

@@ -1,9 +1,12 @@
 //! Rows quantised to 8-bit integers, multiplied by a matrix of such with exact sums, and scaled back.
 
 use grilly::array::{Array, Program};
+use grilly::backend::BackendKind;
 use grilly::dtype::DType;
 use grilly::graph::Graph;
-use grilly::ops::{Counts, IntegerLinear, QuantizeRows, QuantizedLinear, Shape};
+use grilly::ops::{
+    ActivationKind, Cast, Counts, Dim, IntegerLinear, QuantizeKind, QuantizeRows, QuantizedLinear, Residual, Shape,
+};
 
 use crate::{assert_valid, engines, floats, numbers, read, turn};
 
@@ -84,6 +87,110 @@ fn what_is_not_int8_is_refused() {
         let x = floats(&engine, &[2, 4], &[0.0; 8]);
         let error = engine.call(&IntegerLinear::default().into(), &[&x, &x]).unwrap_err().to_string();
         assert!(error.contains("integer_linear: q is float32, expected int8"), "{error}");
+    }
+    assert_valid();
+}
+
+/// Quantised rows that the batch counts, times a matrix: in `stored`, where results are.
+fn counted([k, n]: [usize; 2], pairs: bool, stored: DType) -> Graph {
+    let mut graph = Graph::new();
+    let rows = |columns| Shape::matrix(Dim::Tokens, columns);
+    let x = graph.input("x", rows(k), DType::F32);
+    let residual = graph.input("residual", rows(n), DType::F32);
+    let weight = graph.input("weight", Shape::fixed(&[n, k]), DType::I8);
+    let weight_scale = graph.input("weight_scale", Shape::fixed(&[n]), DType::F32);
+    let bias = graph.input("bias", Shape::fixed(&[n]), DType::F32);
+    let [x, residual] = match stored {
+        DType::F32 => [x, residual],
+        to => [x, residual].map(|id| graph.node("narrow", Cast { to }, &[id]).unwrap()),
+    };
+    let kind = if pairs { QuantizeKind::Affine } else { QuantizeKind::Absmax };
+    let quantise = QuantizeRows { kind, pairs, ..QuantizeRows::default() };
+    let [q, scale] = graph.apply("quantise", quantise, &[x]).unwrap()[..] else { panic!() };
+    let sums = graph.node("sums", IntegerLinear::default(), &[q, weight]).unwrap();
+    let activation = Some(ActivationKind::Silu);
+    let product = QuantizedLinear { pairs, bias: true, activation, residual: Residual::Added, ..Default::default() };
+    let y = graph.node("product", product, &[q, scale, weight, weight_scale, bias, residual]).unwrap();
+    graph.values[y.0].dtype = stored;
+    let y = if stored == DType::F32 { y } else { graph.node("wide", Cast::default(), &[y]).unwrap() };
+    graph.outputs = vec![q, scale, sums, y];
+    graph
+}
+
+#[test]
+fn rows_that_a_batch_counts_give_what_known_rows_give() {
+    let _turn = turn();
+    for engine in engines("rows_that_a_batch_counts_give_what_known_rows_give") {
+        for (sizes, pairs, stored) in [
+            ([7, 5], false, DType::F32),
+            ([64, 36], true, DType::F32),
+            ([33, 9], true, DType::F32),
+            ([64, 36], false, DType::F16),
+            ([1028, 12], true, DType::Bf16),
+        ] {
+            if stored.is_narrow() && engine.kind() != BackendKind::Vulkan {
+                continue;
+            }
+            let ([k, n], most) = (sizes, 13);
+            let name = format!("{}: {k} x {n} {pairs} {}", engine.device(), stored.name());
+            let (mut x, residual) = (numbers(7, most * k), numbers(8, most * n));
+            x[k..2 * k].fill(0.0);
+            x[3 * k + 1] = f32::INFINITY;
+            let weight: Vec<i8> = (0..n * k).map(|i| ((i * 37 + i / 5) % 256) as u8 as i8).collect();
+            let weight_scale: Vec<f32> = numbers(9, n).into_iter().map(|x| 20.0 + x).collect();
+            let weights = [
+                engine.upload(DType::I8, &[n, k], bytemuck::cast_slice(&weight)).unwrap(),
+                floats(&engine, &[n], &weight_scale),
+                floats(&engine, &[n], &numbers(10, n)),
+            ];
+            let program = Program::new(&engine, counted(sizes, pairs, stored), Counts::new(most, 1), &[]).unwrap();
+            let run = |rows: usize| {
+                let given =
+                    [floats(&engine, &[rows, k], &x[..rows * k]), floats(&engine, &[rows, n], &residual[..rows * n])];
+                let given: Vec<&Array> = given.iter().chain(&weights).collect();
+                let outputs = program.run(&given).unwrap();
+                outputs.iter().map(|output| output.read().unwrap()).collect::<Vec<_>>()
+            };
+            let all = run(most);
+            for rows in [1, 2, 5] {
+                for (some, all) in run(rows).iter().zip(&all) {
+                    assert_eq!(some[..], all[..all.len() / most * rows], "{name}: {rows} rows alone");
+                }
+            }
+            let word = |bytes: &[u8], at: usize| f32::from_le_bytes(bytes[4 * at..][..4].try_into().unwrap());
+            let each = if pairs { 2 } else { 1 };
+            let mut rounded = [x.clone(), residual.clone()];
+            rounded.iter_mut().for_each(|values| stored.round(values));
+            let unit = match stored {
+                DType::F16 => 2f64.powi(-11),
+                DType::Bf16 => 2f64.powi(-8),
+                _ => 2f64.powi(-23),
+            };
+            for row in 0..most {
+                let scale = word(&all[1], each * row);
+                let zero = if pairs { word(&all[1], 2 * row + 1) as i64 } else { 0 };
+                assert_eq!(scale.is_nan(), row == 3, "{name}");
+                let q: Vec<i64> = all[0][row * k..][..k].iter().map(|byte| i64::from(*byte as i8)).collect();
+                for (q, x) in q.iter().zip(&rounded[0][row * k..]) {
+                    let expected = (x * scale).round_ties_even() as i64 + zero;
+                    assert_eq!(*q, if scale.is_nan() { 0 } else { expected.clamp(-128, 127) }, "{name}");
+                }
+                for column in 0..n {
+                    let weight = weight[column * k..][..k].iter().map(|w| i64::from(*w));
+                    let sum: i64 = q.iter().zip(weight.clone()).map(|(q, w)| q * w).sum();
+                    let at = row * n + column;
+                    let found = i32::from_le_bytes(all[2][4 * at..][..4].try_into().unwrap());
+                    assert_eq!(i64::from(found), sum, "{name}");
+                    let exact = (sum - zero * weight.sum::<i64>()) as f64;
+                    let x =
+                        exact / f64::from(weight_scale[column]) / f64::from(scale) + f64::from(numbers(10, n)[column]);
+                    let y = x / (1.0 + (-x).exp()) + f64::from(rounded[1][at]);
+                    let found = f64::from(word(&all[3], at));
+                    let near = 16.0 * 2f64.powi(-23) * (x.abs() + 1.0) + unit * y.abs();
+                    assert!((found - y).abs() <= near || found.is_nan() && y.is_nan(), "{name}: {found}, {y}");
+                }
+            }
+        }
     }
     assert_valid();
 }

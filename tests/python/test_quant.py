@@ -157,8 +157,9 @@ def test_what_is_not_finite_makes_its_own_scale_nan(on):
 @pytest.mark.parametrize("depth", [36, 37])
 def test_the_product_of_devices_without_packed_dots(vulkan, tmp_path, depth):
     """Those here have them, so that this variant runs nowhere else."""
-    for name in ("quantize/integer-linear.glsl", "include/levels.glsl"):
-        shutil.copy(SHADERS / name, tmp_path)
+    for name in ("counts", "elements", "elements-main", "levels"):
+        shutil.copy(SHADERS / f"include/{name}.glsl", tmp_path)
+    shutil.copy(SHADERS / "quantize/integer-linear.glsl", tmp_path)
     function = ShaderCompiler(ShaderCompilerConfig(tmp_path, enable_caching=False)).get_compute_function(
         "integer-linear"
     )
@@ -166,8 +167,9 @@ def test_the_product_of_devices_without_packed_dots(vulkan, tmp_path, depth):
     for place, levels in enumerate(("int8", "ternary", "binary")):
         values = RNG.choice(np.int8([-1, 1]) if levels == "binary" else np.int8([-1, 0, 1]), (5, depth))
         weight = values if levels == "int8" else quant.pack(values, levels)
-        push = {"places": 15, "columns": 5, "depth": depth, "row_bytes": weight.shape[1], "places_per_group": 15}
-        buffers = {"q": q, "weight": weight, "y": np.zeros((3, 5), np.int32)}
+        push = {"rows_of": 0, "rows": 15, "columns": 1, "rows_per_group": 16}
+        push |= {"n": 5, "depth": depth, "row_bytes": weight.shape[1]}
+        buffers = {"counts": np.zeros(8, np.uint32), "q": q, "weight": weight, "y": np.zeros((3, 5), np.int32)}
         constants = {"whole": depth % 4 == 0, "levels": place}
         y = dispatch(function, 1, buffers, push, constants)["y"].numpy()
         assert (y == q.astype(np.int64) @ values.T).all(), levels

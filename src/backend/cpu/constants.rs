@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::floats::Floats;
+use super::integers::PackedIntegers;
 use super::matmul::Packed;
 use super::simd::{self, Arch, PANEL_VECTORS};
 use crate::graph::{Plan, Source, ValueId};
-use crate::ops::Counts;
 use crate::ops::signature::Role;
+use crate::ops::{Counts, IntegerLinear, Levels, Op, QuantizedLinear, Scope};
 use crate::tensor::{Part, TensorView, WeightSource};
 use crate::{Error, Result};
 
@@ -20,6 +21,7 @@ fn names(parts: &[Part]) -> String {
 /// All constants of a plan.
 pub struct Constants {
     packed: HashMap<ValueId, Arc<[Packed]>>,
+    integers: HashMap<ValueId, Arc<PackedIntegers<'static>>>,
     floats: HashMap<ValueId, Arc<Floats>>,
     source: Arc<dyn WeightSource>,
 }
@@ -30,7 +32,8 @@ impl Constants {
     /// # Errors
     /// `Weights` for a tensor that is missing, `InvalidArgument` for one of the wrong size, `OutOfMemory`.
     pub fn new(plan: &Plan, source: Arc<dyn WeightSource>, arch: Arch) -> Result<Self> {
-        let mut constants = Constants { packed: HashMap::new(), floats: HashMap::new(), source };
+        let (packed, integers, floats) = Default::default();
+        let mut constants = Constants { packed, integers, floats, source };
         // Two values made of the same tensors share the result.
         let mut packed: HashMap<&[Part], Arc<[Packed]>> = HashMap::new();
         let mut floats: HashMap<&[Part], Arc<Floats>> = HashMap::new();
@@ -49,6 +52,13 @@ impl Constants {
                 match node.op.operand(place).role {
                     // Read row by row, from the file.
                     Role::Table => {}
+                    Role::Matrix if node.op.operand(place).stored.is_some() => {
+                        let depth = plan.graph.value(node.operands[0]).shape.columns();
+                        if !constants.integers.contains_key(id) {
+                            let own = constants.pack_integers(&node.op, parts, (shape[0], depth), arch)?;
+                            constants.integers.insert(*id, Arc::new(own));
+                        }
+                    }
                     Role::Matrix => {
                         let matrices = match packed.get(parts) {
                             Some(matrices) => matrices.clone(),
@@ -109,6 +119,39 @@ impl Constants {
         (0..matrices).map(pack).collect()
     }
 
+    /// Packs the matrix `[rows, depth]` of integers that an op multiplies by from its parts, stacked by rows.
+    fn pack_integers(
+        &self,
+        op: &Op,
+        parts: &[Part],
+        (rows, depth): (usize, usize),
+        arch: Arch,
+    ) -> Result<PackedIntegers<'static>> {
+        let (levels, by_groups) = match op {
+            Op::IntegerLinear(IntegerLinear { levels }) => (*levels, false),
+            Op::QuantizedLinear(QuantizedLinear { levels, scope, .. }) => (*levels, matches!(scope, Scope::Group(_))),
+            _ => (Levels::Int8, false),
+        };
+        let (dtype, row_bytes) = (levels.dtype(), levels.bytes(depth));
+        let views = self.views(parts, rows * row_bytes)?;
+        // Sums over groups read whole rows.
+        PackedIntegers::new(arch.bytes().filter(|_| !by_groups), rows, depth, |n, values| {
+            let mut bytes = vec![0; row_bytes];
+            let (mut rest, mut start) = (&mut bytes[..], n * row_bytes);
+            for view in &views {
+                let count = view.elements().saturating_sub(start).min(rest.len());
+                let (part, others) = rest.split_at_mut(count);
+                if count > 0 {
+                    view.read(start, dtype, part);
+                }
+                start = (start + count).saturating_sub(view.elements());
+                rest = others;
+            }
+            levels.unpack(&bytes, values);
+            Ok(())
+        })
+    }
+
     /// Reads all elements, the parts concatenated, padded with zeros as the bias of a product requires.
     fn read(&self, parts: &[Part], elements: usize, arch: Arch) -> Result<Floats> {
         let widest = simd::PANEL.max(PANEL_VECTORS * simd::lanes(arch));
@@ -125,6 +168,11 @@ impl Constants {
     /// The packed matrices of a product.
     pub fn packed(&self, id: ValueId) -> Option<&[Packed]> {
         self.packed.get(&id).map(|packed| &**packed)
+    }
+
+    /// The packed integers of a product.
+    pub fn integers(&self, id: ValueId) -> Option<&PackedIntegers<'static>> {
+        self.integers.get(&id).map(|packed| &**packed)
     }
 
     /// A constant's floats, followed by zeros.

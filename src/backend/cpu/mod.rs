@@ -9,6 +9,7 @@ mod arrays;
 mod chunks;
 mod constants;
 mod floats;
+mod integers;
 mod kernels;
 mod matmul;
 mod program;

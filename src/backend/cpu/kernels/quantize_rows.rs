@@ -1,6 +1,8 @@
 //! Rows rounded to integers of 8, 2 or 1 bits, and their scales.
 
-use crate::backend::cpu::simd::sum_by;
+use std::borrow::Cow;
+
+use crate::backend::cpu::simd::{range, sum_by};
 use crate::backend::cpu::step::Step;
 use crate::ops::{Levels, Places, QuantizeKind, QuantizeRows, Scope};
 use crate::{Error, Result};
@@ -18,12 +20,18 @@ pub(super) fn quantize_rows(step: &Step<'_>, op: &QuantizeRows, results: &mut [&
         [q, scale, zero] => (q, scale, Some(zero)),
         _ => return Err(Error::InvalidArgument("quantize_rows: expected two or three results".into())),
     };
-    let shared = Shared { x, columns, scope: op.scope };
-    step.rows(scale, 1, 16).vectorized(
+    let x = if op.factors { Cow::Owned(scaled(step, x, columns)?) } else { Cow::Borrowed(x) };
+    let shared = Shared { x: &x, columns, scope: op.scope };
+    let each = if op.pairs { 2 } else { 1 };
+    step.rows(scale, each, 16).vectorized(
         #[inline(always)]
         |first, part| {
-            for (place, scale) in (first..).zip(part.iter_mut()) {
-                *scale = scale_of(op.kind, shared.elements(place));
+            for (place, scale) in (first..).zip(part.chunks_exact_mut(each)) {
+                let elements = shared.elements(place);
+                scale[0] = scale_of(op.kind, elements);
+                if let [scale, zero] = scale {
+                    *zero = zero_of(*scale, elements) as f32;
+                }
             }
         },
     );
@@ -40,12 +48,29 @@ pub(super) fn quantize_rows(step: &Step<'_>, op: &QuantizeRows, results: &mut [&
         );
         zeros = bytemuck::cast_slice(zero);
     }
-    let (scale, places) = (&**scale, op.scope.places(columns));
+    let rows = Rows { x: &x, columns, scale, each, zeros, places: op.scope.places(columns) };
     match op.kind.levels() {
-        Levels::Int8 => round(step, op, Rows { x, columns, scale, zeros, places }, q),
-        levels => pack(step, levels, Rows { x, columns, scale, zeros, places }, q),
+        Levels::Int8 if op.scope == Scope::Row && op.seed.is_none() && columns % 4 == 0 && columns > 0 => {
+            whole(step, &rows, q);
+        }
+        Levels::Int8 => round(step, op, &rows, q),
+        levels => pack(step, levels, &rows, q),
     }
     Ok(())
+}
+
+/// The elements times the factors of their columns.
+fn scaled(step: &Step<'_>, x: &[f32], columns: usize) -> Result<Vec<f32>> {
+    let (factors, mut scaled) = (step.floats(1)?, x.to_vec());
+    step.rows(&mut scaled, columns.max(1), 16).vectorized(
+        #[inline(always)]
+        |_, part| {
+            for row in part.chunks_exact_mut(columns.max(1)) {
+                row.iter_mut().zip(factors).for_each(|(x, factor)| *x *= factor);
+            }
+        },
+    );
+    Ok(scaled)
 }
 
 /// The elements that share each scale.
@@ -68,12 +93,6 @@ impl Shared<'_> {
             }
         }
     }
-}
-
-/// The ends of a range that includes 0.
-#[inline(always)]
-fn range(x: &[f32]) -> (f32, f32) {
-    x.iter().fold((0.0, 0.0), |(least, most), x| (x.min(least), x.max(most)))
 }
 
 #[inline(always)]
@@ -110,12 +129,27 @@ fn zero_of(scale: f32, x: &[f32]) -> i32 {
 struct Rows<'a> {
     x: &'a [f32],
     columns: usize,
+    /// Scales, of which each may precede its zero: then so many numbers each.
     scale: &'a [f32],
+    each: usize,
     zeros: &'a [i32],
     places: Places,
 }
 
 impl Rows<'_> {
+    #[inline(always)]
+    fn scale(&self, place: usize) -> f32 {
+        self.scale[self.each * place]
+    }
+
+    #[inline(always)]
+    fn zero(&self, place: usize) -> i32 {
+        match self.each {
+            2 => self.scale[2 * place + 1] as i32,
+            _ => self.zeros.get(place).copied().unwrap_or(0),
+        }
+    }
+
     fn place(&self, element: usize) -> usize {
         let (row, column) = (element / self.columns, element % self.columns);
         row * self.places.per_row + column / self.places.group
@@ -128,25 +162,50 @@ impl Rows<'_> {
             return if x > 0.0 { 1 } else { -1 };
         }
         // A NaN becomes 0.
-        (x * self.scale[self.place(element)]).round_ties_even().clamp(-1.0, 1.0) as i8
+        (x * self.scale(self.place(element))).round_ties_even().clamp(-1.0, 1.0) as i8
     }
 }
 
+/// Rows in whole words, each with a scale of its own.
+fn whole(step: &Step<'_>, rows: &Rows<'_>, q: &mut [f32]) {
+    /// Added to a number below 2^22, leaves it rounded to the nearest integer, ties to even, in the lower bits.
+    const ROUNDER: f32 = 12_582_912.0;
+    let columns = rows.columns;
+    step.rows(q, columns / 4, 16).vectorized(
+        #[inline(always)]
+        |first, part| {
+            for (row, words) in (first..).zip(part.chunks_exact_mut(columns / 4)) {
+                let (scale, zero) = (rows.scale(row), rows.zero(row));
+                let bytes: &mut [i8] = bytemuck::cast_slice_mut(words);
+                if scale.is_nan() {
+                    bytes.fill(0);
+                    continue;
+                }
+                for (byte, x) in bytes.iter_mut().zip(&rows.x[row * columns..][..columns]) {
+                    let rounded = (x * scale).clamp(-512.0, 512.0) + ROUNDER;
+                    let integer = rounded.to_bits().cast_signed() - ROUNDER.to_bits().cast_signed();
+                    *byte = (integer + zero).clamp(-128, 127) as i8;
+                }
+            }
+        },
+    );
+}
+
 /// Four integers of 8 bits per word, which may contain the end of one row and the start of the next.
-fn round(step: &Step<'_>, op: &QuantizeRows, rows: Rows<'_>, q: &mut [f32]) {
+fn round(step: &Step<'_>, op: &QuantizeRows, rows: &Rows<'_>, q: &mut [f32]) {
     let numbers = op.numbers();
     step.team.rows(q, 1, LEAST, |first, part| {
         for (word, bytes) in (first..).zip(bytemuck::cast_slice_mut::<f32, [i8; 4]>(part)) {
             let chance = numbers.map(|numbers| numbers.uniforms::<1>(word as u64)[0]);
             for (i, byte) in bytes.iter_mut().enumerate().take(rows.x.len() - 4 * word) {
                 let place = rows.place(4 * word + i);
-                let scaled = (rows.x[4 * word + i] * rows.scale[place]).clamp(-512.0, 512.0);
+                let scaled = (rows.x[4 * word + i] * rows.scale(place)).clamp(-512.0, 512.0);
                 let rounded = match chance {
                     None => scaled.round_ties_even(),
                     Some(u) => scaled.floor() + if u[i] < scaled - scaled.floor() { 1.0 } else { 0.0 },
                 };
                 // Of NaN it is 0, and so is `zero`.
-                let integer = rounded as i32 + rows.zeros.get(place).copied().unwrap_or(0);
+                let integer = rounded as i32 + rows.zero(place);
                 *byte = integer.clamp(-128, 127) as i8;
             }
         }
@@ -154,7 +213,7 @@ fn round(step: &Step<'_>, op: &QuantizeRows, rows: Rows<'_>, q: &mut [f32]) {
 }
 
 /// Four or eight integers per byte, each row in whole bytes.
-fn pack(step: &Step<'_>, levels: Levels, rows: Rows<'_>, q: &mut [f32]) {
+fn pack(step: &Step<'_>, levels: Levels, rows: &Rows<'_>, q: &mut [f32]) {
     let (each, row_bytes) = (levels.per_byte(), levels.bytes(rows.columns));
     let bytes = rows.x.len() / rows.columns.max(1) * row_bytes;
     step.team.rows(q, 1, LEAST / each, |first, part| {

@@ -14,35 +14,37 @@ const GROUP: usize = 4;
 /// Rows that are multiplied with a panel at a time.
 pub const INTEGER_ROWS: usize = 6;
 
-/// Four terms of the columns of a panel.
+/// Four terms of the columns of a panel, by default zeros.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 pub struct Line([[u8; 64]; 4]);
+
+impl Default for Line {
+    fn default() -> Self {
+        Line([[128; 64]; 4])
+    }
+}
 
 /// Proof that the processor has byte products.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ByteUnit(());
 
-/// The matrix `weight [columns, depth]` in panels.
-pub fn pack_integers(weight: &[i8], columns: usize, depth: usize) -> Vec<Line> {
-    let groups = depth.div_ceil(GROUP);
-    let mut lines = vec![Line([[128; 64]; 4]); columns.div_ceil(INTEGER_PANEL) * groups];
-    if depth > 0 {
-        for (column, row) in weight.chunks_exact(depth).enumerate() {
-            let panel = &mut lines[column / INTEGER_PANEL * groups..][..groups];
-            let (vector, lane) = (column % INTEGER_PANEL / 16, column % 16 * GROUP);
-            for (line, four) in panel.iter_mut().zip(row.chunks(GROUP)) {
-                for (to, w) in line.0[vector][lane..].iter_mut().zip(four) {
-                    *to = w.cast_unsigned() ^ 128;
-                }
-            }
+/// Writes at most 64 rows of a weight, `depth` integers each, to a panel of zeros.
+pub fn integer_panel(weight: &[i8], depth: usize, panel: &mut [Line]) {
+    for (column, row) in weight.chunks_exact(depth).enumerate() {
+        let (vector, lane) = (column / 16, column % 16 * GROUP);
+        let (fours, rest) = row.as_chunks::<GROUP>();
+        for (line, four) in panel.iter_mut().zip(fours) {
+            line.0[vector][lane..lane + GROUP].copy_from_slice(&four.map(|w| w.cast_unsigned() ^ 128));
+        }
+        if let Some(line) = panel.get_mut(fours.len()) {
+            line.0[vector][lane..].iter_mut().zip(rest).for_each(|(to, w)| *to = w.cast_unsigned() ^ 128);
         }
     }
-    lines
 }
 
-/// Passes all sums `sum_k q[m, k] weight[n, k]` of rows `q [rows, depth]` to `take`: a row's number, the first of its
-/// columns and sums of the columns from there, 64 or those that are left.
+/// Passes all sums `sum_k q[m, k] weight[n, k]` of rows `q [rows, depth]` and the first `columns` of panels to `take`: a
+/// row's number, the first of its columns and sums of the columns from there, 64 or those that are left.
 pub fn multiply_integers(
     unit: ByteUnit,
     q: &[i8],
@@ -60,19 +62,46 @@ pub fn multiply_integers(
         starts.push(-128 * row.iter().map(|x| i32::from(*x)).sum::<i32>());
     }
     let mut sums = [[0i32; INTEGER_PANEL]; INTEGER_ROWS];
-    for (number, panel) in panels.chunks_exact(groups.max(1)).enumerate() {
+    let panels = panels.chunks_exact(groups.max(1)).take(columns.div_ceil(INTEGER_PANEL));
+    for (number, panel) in panels.enumerate() {
         let column = number * INTEGER_PANEL;
         let width = INTEGER_PANEL.min(columns - column);
         for first in (0..rows).step_by(INTEGER_ROWS) {
             let count = INTEGER_ROWS.min(rows - first);
-            // The last rows are repeated where fewer are left.
-            let of = |i: usize| first + i.min(count - 1);
-            let six = std::array::from_fn(|i| &words[of(i) * groups..][..groups]);
-            unit.multiply(six, std::array::from_fn(|i| starts[of(i)]), panel, &mut sums);
+            let block = Block { words: &words, starts: &starts, groups, first, last: first + count - 1 };
+            match count {
+                1 => block.multiply::<1>(unit, panel, &mut sums),
+                2 => block.multiply::<2>(unit, panel, &mut sums),
+                3 | 4 => block.multiply::<4>(unit, panel, &mut sums),
+                _ => block.multiply::<INTEGER_ROWS>(unit, panel, &mut sums),
+            }
             for (i, sums) in sums.iter().take(count).enumerate() {
                 take(first + i, column, &sums[..width]);
             }
         }
+    }
+}
+
+/// Rows that are multiplied together.
+struct Block<'a> {
+    words: &'a [i32],
+    starts: &'a [i32],
+    groups: usize,
+    first: usize,
+    last: usize,
+}
+
+impl Block<'_> {
+    /// The sums of so many rows; the last is repeated where there are fewer.
+    fn multiply<const ROWS: usize>(
+        &self,
+        unit: ByteUnit,
+        panel: &[Line],
+        sums: &mut [[i32; INTEGER_PANEL]; INTEGER_ROWS],
+    ) {
+        let of = |i: usize| (self.first + i).min(self.last);
+        let rows: [&[i32]; ROWS] = std::array::from_fn(|i| &self.words[of(i) * self.groups..][..self.groups]);
+        unit.multiply(rows, std::array::from_fn(|i| self.starts[of(i)]), panel, sums);
     }
 }
 
@@ -92,11 +121,11 @@ mod unit {
             has.then_some(ByteUnit(()))
         }
 
-        /// The sums of six rows with a panel, each from its start.
-        pub(super) fn multiply(
+        /// The sums of rows with a panel, each from its start.
+        pub(super) fn multiply<const ROWS: usize>(
             self,
-            rows: [&[i32]; INTEGER_ROWS],
-            starts: [i32; INTEGER_ROWS],
+            rows: [&[i32]; ROWS],
+            starts: [i32; ROWS],
             panel: &[Line],
             sums: &mut [[i32; INTEGER_PANEL]; INTEGER_ROWS],
         ) {
@@ -107,13 +136,13 @@ mod unit {
     }
 
     #[target_feature(enable = "avx512f,avx512vnni")]
-    fn multiply(
-        rows: [&[i32]; INTEGER_ROWS],
-        starts: [i32; INTEGER_ROWS],
+    fn multiply<const ROWS: usize>(
+        rows: [&[i32]; ROWS],
+        starts: [i32; ROWS],
         panel: &[Line],
         sums: &mut [[i32; INTEGER_PANEL]; INTEGER_ROWS],
     ) {
-        let mut chains = [[_mm512_setzero_si512(); 4]; INTEGER_ROWS];
+        let mut chains = [[_mm512_setzero_si512(); 4]; ROWS];
         for (chains, start) in chains.iter_mut().zip(starts) {
             *chains = [_mm512_set1_epi32(start); 4];
         }
@@ -145,10 +174,10 @@ mod unit {
             None
         }
 
-        pub(super) fn multiply(
+        pub(super) fn multiply<const ROWS: usize>(
             self,
-            _: [&[i32]; INTEGER_ROWS],
-            _: [i32; INTEGER_ROWS],
+            _: [&[i32]; ROWS],
+            _: [i32; ROWS],
             _: &[Line],
             _: &mut [[i32; INTEGER_PANEL]; INTEGER_ROWS],
         ) {
@@ -174,26 +203,30 @@ mod tests {
     #[test]
     fn sums_are_exact() {
         let Some(unit) = ByteUnit::try_new() else { return };
-        for (rows, columns, depth) in
-            [(1, 1, 1), (5, 63, 3), (6, 64, 4), (7, 65, 5), (13, 130, 1030), (0, 3, 4), (3, 0, 4)]
-        {
+        for (rows, columns, depth) in [
+            (1, 1, 1),
+            (2, 65, 9),
+            (3, 64, 8),
+            (5, 63, 3),
+            (6, 64, 4),
+            (7, 65, 5),
+            (13, 130, 1030),
+            (0, 3, 4),
+            (3, 0, 4),
+        ] {
             let (q, weight) = match depth {
                 3 => (vec![-128; rows * depth], vec![-128; columns * depth]),
                 _ => (integers(rows * depth, 1), integers(columns * depth, 2)),
             };
             let mut found = vec![None; rows * columns];
-            multiply_integers(
-                unit,
-                &q,
-                depth,
-                &pack_integers(&weight, columns, depth),
-                columns,
-                |row, column, sums| {
-                    for (i, sum) in sums.iter().enumerate() {
-                        assert!(found[row * columns + column + i].replace(*sum).is_none());
-                    }
-                },
-            );
+            let mut panels = vec![Line::default(); columns.div_ceil(INTEGER_PANEL) * depth.div_ceil(4)];
+            let parts = weight.chunks(INTEGER_PANEL * depth).zip(panels.chunks_exact_mut(depth.div_ceil(4)));
+            parts.for_each(|(rows, panel)| integer_panel(rows, depth, panel));
+            multiply_integers(unit, &q, depth, &panels, columns, |row, column, sums| {
+                for (i, sum) in sums.iter().enumerate() {
+                    assert!(found[row * columns + column + i].replace(*sum).is_none());
+                }
+            });
             for (i, sum) in found.into_iter().enumerate() {
                 let terms = (0..depth)
                     .map(|k| i64::from(q[i / columns * depth + k]) * i64::from(weight[i % columns * depth + k]));

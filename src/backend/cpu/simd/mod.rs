@@ -18,9 +18,9 @@ mod tiles;
 pub use elementary::{
     MOST_ANGLE, error_function, exponential, logarithm, logarithm_of_rest, logistic, softplus, turned,
 };
-pub use integers::{ByteUnit, INTEGER_ROWS, multiply_integers, pack_integers};
+pub use integers::{ByteUnit, INTEGER_PANEL, INTEGER_ROWS, Line, integer_panel, multiply_integers};
 pub use math::{activate, add, exp_falling, tanh};
-pub use plain::{largest, nan_max, sum_by, vectorized};
+pub use plain::{largest, nan_max, range, sum_by, vectorized};
 pub use tile::{CHAIN, Finish, PANEL_VECTORS, Product, Scale, lanes};
 pub use tiles::{PANEL, PackPanel, TileProduct, TileUnit, panel_floats};
 

@@ -87,6 +87,25 @@ pub fn largest(values: &[f32]) -> f32 {
     )
 }
 
+/// The least and the largest element, or 0 where that is less or more; no element is NaN.
+#[inline(always)]
+pub fn range(values: &[f32]) -> (f32, f32) {
+    (-farthest(values, -1.0), farthest(values, 1.0))
+}
+
+/// The largest product with `sign`, at least 0.
+#[inline(always)]
+fn farthest(values: &[f32], sign: f32) -> f32 {
+    fold(
+        [values],
+        0.0,
+        #[inline(always)]
+        |[x]| sign * x,
+        #[inline(always)]
+        |a: f32, b| if a < b { b } else { a },
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,6 +117,7 @@ mod tests {
             assert_eq!(sum_by([&x, &x], |[a, b]| a + b) as usize, n * n.saturating_sub(1));
             assert_eq!(largest(&x), x.last().copied().unwrap_or(f32::NEG_INFINITY));
         }
+        assert_eq!((range(&[]), range(&[2.0, 1.0]), range(&[-3.0; 40])), ((0.0, 0.0), (0.0, 2.0), (-3.0, 0.0)));
         assert!(largest(&[1.0, f32::NAN, 2.0]).is_nan());
     }
 }

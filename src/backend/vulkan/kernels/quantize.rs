@@ -2,17 +2,20 @@
 
 use super::elementwise::{Elements, walk};
 use super::linear::{GROUP, Tile, fits_integers};
-use super::rows::{Rows, along, spread};
+use super::rows::{Held, Rows, along, spread};
 use crate::Result;
 use crate::backend::vulkan::generated::{
-    dequantize_rows, integer_linear, integer_linear_matrix, quantize_rows, quantize_rows_affine, quantize_rows_scales,
-    quantize_rows_scales_affine, quantized_linear, quantized_linear_scale,
+    dequantize_rows, integer_linear, integer_linear_matrix, quantize_rows, quantize_rows_affine, quantize_rows_held,
+    quantize_rows_scales, quantize_rows_scales_affine, quantized_linear, quantized_linear_matrix,
 };
 use crate::backend::vulkan::kernel::Extent;
 use crate::backend::vulkan::lowering::{Build, Lowering};
 use crate::ops::{
-    DequantizeRows, IntegerLinear, Levels, QuantizeKind, QuantizeRows, QuantizedLinear, Residual, Scope, Shape,
+    DequantizeRows, Dim, IntegerLinear, QuantizeKind, QuantizeRows, QuantizedLinear, Residual, Scope, Shape,
 };
+
+/// Words that a workgroup writes, of rows that the batch counts.
+const WORDS: u32 = 1024;
 
 /// How many of `places` each workgroup processes, and the grid.
 fn share(to: &Lowering<'_>, places: usize) -> Result<(u32, [Extent; 3])> {
@@ -20,42 +23,63 @@ fn share(to: &Lowering<'_>, places: usize) -> Result<(u32, [Extent; 3])> {
     Ok((walk.rows_per_group, along(walk.groups)))
 }
 
-/// Rows and columns of an operand of known size.
-fn rows(to: &Lowering<'_>, place: usize) -> Result<(usize, usize)> {
-    let unknown = || to.unsupported(format!("rows of {} are counted by the batch", to.shape(place)));
-    to.shape(place).as_rows().ok_or_else(unknown)
+/// The rows of an operand, also of rows without columns.
+fn rows(shape: &Shape) -> Result<Rows> {
+    let known = shape.as_rows().map(|(count, columns)| Rows::new(Dim::Fixed(count), columns as u32));
+    known.map_or_else(|| Rows::of(shape), Ok)
 }
 
-/// `quantize_rows`: first the scales, then the scaled rows.
+/// `quantize_rows`: first the scales, then the scaled rows; where a row in whole words has a scale of its own, both at once.
 pub fn quantize_rows(to: &mut Lowering<'_>, op: &QuantizeRows) -> Result<()> {
-    let ((count, columns), affine) = (rows(to, 0)?, op.kind == QuantizeKind::Affine);
-    // A tensor with one scale is one row to the first dispatch.
-    let (lines, line) = if op.scope == Scope::Tensor { (1, count * columns) } else { (count, columns) };
-    let groups = if let Scope::Group(group) = op.scope { line.div_ceil(group) } else { 1 };
-    let push = quantize_rows_scales::Push {
-        scales: (lines * groups) as u32,
-        columns: line as u32,
-        group: if let Scope::Group(group) = op.scope { group as u32 } else { line as u32 },
-        groups: groups as u32,
+    let (of, affine) = (rows(to.shape(0))?, op.kind == QuantizeKind::Affine);
+    let (columns, factors) = (of.columns as usize, op.factors);
+    let form = Held::of(of.columns);
+    let together = match op.kind {
+        QuantizeKind::Absmax => true,
+        QuantizeKind::Affine => op.pairs,
+        QuantizeKind::Ternary | QuantizeKind::Binary => false,
     };
+    let own = to.replaced(&quantize_rows::KERNEL).or(to.replaced(&quantize_rows_scales::KERNEL)).is_none();
+    if together && op.scope == Scope::Row && op.seed.is_none() && form.vector && columns > 0 && own {
+        let constants = quantize_rows_held::Constants { affine, factors, ..form.into() };
+        return to.dispatch(of.into(), constants, form.grid(of));
+    }
+    // A tensor with one scale is one row to the first dispatch.
+    let lines = match (op.scope, of.count) {
+        (Scope::Tensor, Dim::Fixed(count)) => Rows::new(Dim::Fixed(1), (count * columns) as u32),
+        _ => of,
+    };
+    let group = if let Scope::Group(group) = op.scope { group as u32 } else { lines.columns };
+    let groups = if let Scope::Group(group) = op.scope { columns.div_ceil(group) as u32 } else { 1 };
+    let Rows { rows_of, rows, columns: line, .. } = lines;
+    let push = quantize_rows_scales::Push { rows_of, rows, columns: line, group, groups };
     let build = if affine {
-        let constants = quantize_rows_scales_affine::Constants {};
+        let constants = quantize_rows_scales_affine::Constants { pairs: op.pairs, factors };
         Build::new(to.select(&quantize_rows_scales_affine::KERNEL)?, push, constants)
     } else {
-        let constants = quantize_rows_scales::Constants { mean: op.kind != QuantizeKind::Absmax };
+        let constants = quantize_rows_scales::Constants { mean: op.kind != QuantizeKind::Absmax, factors };
         Build::new(to.select(&quantize_rows_scales::KERNEL)?, push, constants)
     };
-    to.add(build, "scales", &[], spread((lines * groups) as u64))?;
+    let grid = match lines.count {
+        Dim::Fixed(count) => spread(count as u64 * u64::from(groups)),
+        _ => along(Rows { rows: groups, ..lines }.tiles(1)),
+    };
+    // Pairs leave no other zeros to write.
+    let given = [("zero", *to.results().last().expect("quantize_rows has results"))];
+    to.add(build, "scales", &given, grid)?;
 
     let (levels, places) = (op.kind.levels(), op.scope.places(columns));
-    let bytes = count * levels.bytes(columns);
-    let (words_per_group, grid) = share(to, bytes.div_ceil(4))?;
+    let row_bytes = levels.bytes(columns);
+    let (words_per_group, grid) = match of.count {
+        Dim::Fixed(count) => share(to, (count * row_bytes).div_ceil(4))?,
+        _ => (WORDS, along(Rows { rows: row_bytes as u32, ..of }.tiles(4 * WORDS))),
+    };
     let seed = op.seed.unwrap_or_default();
     let push = quantize_rows::Push {
-        bytes: bytes as u32,
-        row_bytes: levels.bytes(columns) as u32,
-        columns: columns as u32,
-        words: bytes.div_ceil(4) as u32,
+        rows_of: of.rows_of,
+        rows: of.rows,
+        columns: of.columns,
+        row_bytes: row_bytes as u32,
         words_per_group,
         group: places.group as u32,
         per_row: places.per_row as u32,
@@ -66,69 +90,77 @@ pub fn quantize_rows(to: &mut Lowering<'_>, op: &QuantizeRows) -> Result<()> {
     };
     let stochastic = op.seed.is_some();
     if affine {
-        return to.dispatch(push, quantize_rows_affine::Constants { stochastic }, grid);
+        let constants = quantize_rows_affine::Constants { pairs: op.pairs, stochastic, factors };
+        return to.dispatch(push, constants, grid);
     }
-    to.dispatch(push, quantize_rows::Constants { levels: levels as u32, stochastic }, grid)
+    to.dispatch(push, quantize_rows::Constants { levels: levels as u32, stochastic, factors }, grid)
 }
 
-/// The sums of integers, on matrix cores where these multiply 8-bit integers; exact either way.
-fn sums(to: &mut Lowering<'_>, levels: Levels, weight: usize) -> Result<()> {
-    let ((m, depth), (n, row_bytes)) = (rows(to, 0)?, rows(to, weight)?);
-    if levels == Levels::Int8 && fits_integers(to, weight) {
-        let of = Rows::of(to.shape(0))?;
-        let tile = Tile::of_integers(of.count, n as u32, depth as u32, to.capabilities);
-        let Tile { tile_m, tile_n, tile_k, whole, subgroups, .. } = tile;
-        let push = integer_linear_matrix::Push { rows_of: of.rows_of, rows: of.rows, n: n as u32, k: depth as u32 };
-        let constants = integer_linear_matrix::Constants { tile_m, tile_n, tile_k, whole, subgroups };
-        let across = Extent::Fixed(GROUP * (n as u32).div_ceil(tile_n));
-        return to.dispatch(push, constants, [across, of.tiles(GROUP * tile_m), Extent::ONE]);
-    }
-    let (places_per_group, grid) = share(to, m * n)?;
-    let push = integer_linear::Push {
-        places: (m * n) as u32,
-        columns: n as u32,
-        depth: depth as u32,
-        row_bytes: row_bytes as u32,
-        places_per_group,
-    };
-    let constants = integer_linear::Constants { whole: depth.is_multiple_of(4), levels: levels as u32 };
-    to.dispatch(push, constants, grid)
+/// The grid, the push block and the tile of a product on matrix cores, with a weight at a place.
+fn on_matrix_cores(to: &Lowering<'_>, weight: usize) -> Result<(integer_linear_matrix::Push, Tile, [Extent; 3])> {
+    let (of, n) = (Rows::of(to.shape(0))?, rows(to.shape(weight))?.rows);
+    let k = of.columns;
+    let tile = Tile::of_integers(of.count, n, k, to.capabilities);
+    let push = integer_linear_matrix::Push { rows_of: of.rows_of, rows: of.rows, n, k };
+    let across = Extent::Fixed(GROUP * n.div_ceil(tile.tile_n));
+    Ok((push, tile, [across, of.tiles(GROUP * tile.tile_m), Extent::ONE]))
 }
 
-/// `integer_linear`
+/// `integer_linear`, on matrix cores where these multiply 8-bit integers; exact either way.
 pub fn integer_linear(to: &mut Lowering<'_>, op: &IntegerLinear) -> Result<()> {
-    sums(to, op.levels, 1)
+    let levels = op.levels as u32;
+    if fits_integers(to, &integer_linear::KERNEL, 1) {
+        let (push, tile, grid) = on_matrix_cores(to, 1)?;
+        let Tile { tile_m, tile_n, tile_k, whole, subgroups, .. } = tile;
+        let constants = integer_linear_matrix::Constants { tile_m, tile_n, tile_k, whole, subgroups, levels };
+        return to.dispatch(push, constants, grid);
+    }
+    let (depth, weight) = (to.shape(0).columns(), rows(to.shape(1))?);
+    let constants = integer_linear::Constants { whole: depth.is_multiple_of(4), levels };
+    walk(to, &to.result().shape, constants, |walk| integer_linear::Push {
+        n: weight.rows,
+        depth: depth as u32,
+        row_bytes: weight.columns,
+        ..walk
+    })
 }
 
-/// `quantized_linear`: the sums, of groups already by the weight's scales; then the rest in place.
+/// `quantized_linear`, in one dispatch.
 pub fn quantized_linear(to: &mut Lowering<'_>, op: &QuantizedLinear) -> Result<()> {
-    let places = op.scope.places(to.shape(0).columns());
-    if let Scope::Group(group) = op.scope {
-        let ((m, depth), (n, row_bytes)) = (rows(to, 0)?, rows(to, 2)?);
-        let (places_per_group, grid) = share(to, m * n)?;
-        let push = quantized_linear::Push {
-            places: (m * n) as u32,
-            columns: n as u32,
-            depth: depth as u32,
-            row_bytes: row_bytes as u32,
-            places_per_group,
-            group: group as u32,
-            per_row: places.per_row as u32,
+    let &QuantizedLinear { levels, scope, bias, pairs, .. } = op;
+    let (levels, residual) = (levels as u32, op.residual == Residual::Added);
+    let activation = op.activation.map_or(0, |kind| kind as u32);
+    let (depth, weight) = (to.shape(0).columns(), rows(to.shape(2))?);
+    let places = scope.places(depth);
+    if !matches!(scope, Scope::Group(_)) && fits_integers(to, &quantized_linear::KERNEL, 2) {
+        let (push, tile, grid) = on_matrix_cores(to, 2)?;
+        let Tile { tile_m, tile_n, tile_k, whole, subgroups, .. } = tile;
+        let shared = scope == Scope::Tensor;
+        let constants = quantized_linear_matrix::Constants {
+            tile_m,
+            tile_n,
+            tile_k,
+            whole,
+            subgroups,
+            levels,
+            activation,
+            bias,
+            residual,
+            pairs,
+            shared,
         };
-        let whole = depth.is_multiple_of(4) && group.is_multiple_of(4);
-        to.dispatch(push, quantized_linear::Constants { whole, levels: op.levels as u32 }, grid)?;
-    } else {
-        sums(to, op.levels, 2)?;
+        return to.dispatch(push, constants, grid);
     }
-    let (shape, width) = (to.result().shape.clone(), to.result().shape.columns() as u32);
-    let constants = quantized_linear_scale::Constants {
-        groups: matches!(op.scope, Scope::Group(_)),
-        activation: op.activation.map_or(0, |kind| kind as u32),
-        bias: op.bias,
-        residual: op.residual == Residual::Added,
-    };
-    let per_row = places.per_row as u32;
-    walk(to, &shape, constants, |walk| quantized_linear_scale::Push { width, per_row, ..walk })
+    let whole = depth.is_multiple_of(4) && (places.per_row <= 1 || places.group.is_multiple_of(4));
+    let constants = quantized_linear::Constants { whole, levels, activation, bias, residual, pairs };
+    walk(to, &to.result().shape, constants, |walk| quantized_linear::Push {
+        n: weight.rows,
+        depth: depth as u32,
+        row_bytes: weight.columns,
+        group: places.group as u32,
+        per_row: places.per_row as u32,
+        ..walk
+    })
 }
 
 /// `dequantize_rows`

@@ -2,9 +2,9 @@
 //! result.
 
 use super::How;
-use crate::backend::vulkan::generated::integer_linear::KERNEL as INTEGERS;
 use crate::backend::vulkan::generated::integer_linear_matrix::KERNEL as OF_INTEGERS;
 use crate::backend::vulkan::generated::linear_matrix::KERNEL;
+use crate::backend::vulkan::kernel::Kernel;
 use crate::backend::vulkan::lowering::Lowering;
 use crate::backend::vulkan::{Capabilities, DeviceType, Feature};
 use crate::dtype::DType;
@@ -121,10 +121,11 @@ impl Tile {
         tried.into_iter().find(|tile| busy(tile) && fits(tile)).unwrap_or_else(|| sized(64, 64, 128))
     }
 
-    /// Shared memory of `integer-linear-matrix.glsl`: operands in rows of k, then a column of matrices of each subgroup.
+    /// Shared memory of `integer-linear-matrix.glsl`: operands in rows of k, then a column of matrices of each subgroup; at
+    /// most, in addition, a sum per column.
     fn of_integers_bytes(self) -> u32 {
         let Tile { tile_m: m, tile_n: n, tile_k: k, .. } = self;
-        16 * ((m + n) * (k / 16 + 1)).max(m * 9)
+        16 * ((m + n) * (k / 16 + 1)).max(m * 9) + 4 * n
     }
 
     /// The same for the builds of `split-tiles.glsl`, with one or two weights of `n` rows, whose tiles are side by side.
@@ -188,13 +189,14 @@ pub fn fits_matrices(to: &Lowering<'_>, weight: usize) -> bool {
         && bytes(x).max(bytes(weight)) <= capabilities.storage_buffer_range
 }
 
-/// Whether the device multiplies operand 0, of 8-bit integers, and the weight at a position on matrix cores.
-pub fn fits_integers(to: &Lowering<'_>, weight: usize) -> bool {
+/// Whether the device multiplies operand 0, of 8-bit integers, and the weight at a position on matrix cores, if no shader
+/// replaces `kernel`.
+pub fn fits_integers(to: &Lowering<'_>, kernel: &Kernel, weight: usize) -> bool {
     let (x, weight, capabilities) = (to.shape(0), to.shape(weight), to.capabilities);
     let [x_bytes, weight_bytes, y_bytes] =
         [(x, 1), (weight, 1), (&to.result().shape, 4)].map(|(shape, bytes)| bytes * shape.elements(Counts::default()));
     matches!(MATRIX_INVOCATIONS.checked_div(capabilities.subgroup_size), Some(4 | 8))
-        && to.replaced(&INTEGERS).is_none()
+        && to.replaced(kernel).is_none()
         && OF_INTEGERS.own(DType::F32, capabilities).is_ok()
         && x.columns() > 0
         && x.columns().is_multiple_of(16)
@@ -211,7 +213,7 @@ pub fn splits(to: &Lowering<'_>, n: usize, k: usize) -> bool {
 mod tests {
     use super::*;
     use crate::backend::vulkan::generated::{
-        integer_linear_matrix, layer_norm_linear_matrix as folded, linear, linear_matrix, matmul_matrix,
+        layer_norm_linear_matrix as folded, linear, linear_matrix, matmul_matrix, quantized_linear_matrix,
     };
     use crate::backend::vulkan::kernel::Specialization;
     use crate::backend::vulkan::shared_bytes;
@@ -260,8 +262,9 @@ mod tests {
         let sizes = |limit: u32, rows: Dim, k: u32| {
             let tile = Tile::of_integers(rows, 1024, k, &able(limit));
             let Tile { tile_m, tile_n, tile_k, whole, subgroups, .. } = tile;
-            let of = integer_linear_matrix::Constants { tile_m, tile_n, tile_k, whole, subgroups };
-            let variant = &integer_linear_matrix::KERNEL.variants[0];
+            let of =
+                quantized_linear_matrix::Constants { tile_m, tile_n, tile_k, whole, subgroups, ..Default::default() };
+            let variant = &quantized_linear_matrix::KERNEL.variants[0];
             let declared = shared_bytes(variant, &of.values(variant));
             assert_eq!(tile.of_integers_bytes(), declared, "{tile:?}");
             assert!(declared <= limit, "{tile:?} in {limit}");

@@ -8,7 +8,7 @@ use crate::backend::vulkan::kernel::Kernel;
 use crate::ops::signature::with_all_operands;
 
 /// Shaders for which all sizes are known at recording, or that no batch uses.
-const UNCOUNTED: [&str; 24] = [
+const UNCOUNTED: [&str; 18] = [
     "attention-backward",
     "attention-backward-keys",
     "attention-backward-matrix",
@@ -18,12 +18,6 @@ const UNCOUNTED: [&str; 24] = [
     "attention-mask",
     "attention-output",
     "cast",
-    "integer-linear",
-    "quantize-rows",
-    "quantize-rows-affine",
-    "quantize-rows-scales",
-    "quantize-rows-scales-affine",
-    "quantized-linear",
     "half-packing",
     "layer-norm-columns",
     "matmul",
@@ -36,7 +30,7 @@ const UNCOUNTED: [&str; 24] = [
 ];
 
 /// Shaders without a variant for some devices: those on matrix cores.
-const OPTIONAL: [&str; 16] = [
+const OPTIONAL: [&str; 17] = [
     "attention-backward-matrix",
     "attention-backward-matrix-keys",
     "attention-matrix",
@@ -53,6 +47,7 @@ const OPTIONAL: [&str; 16] = [
     "matmul-matrix",
     "matmul-split",
     "matrix-layout",
+    "quantized-linear-matrix",
 ];
 
 /// Shaders that probe a device when it is opened, for no op.
@@ -150,7 +145,7 @@ fn allowed(kernel: &Kernel, variant: &Variant) -> &'static [u32] {
         [] if kernel.name.ends_with("-shuffle") => &[1, 61, 65],
         [] => &[1],
         [Feature::IntegerDotProduct] => &[1, 6018, 6019],
-        needs if needs.contains(&Feature::Int8) => &[1, 39, 61, 5345, 6022],
+        needs if needs.contains(&Feature::Int8) => &[1, 39, 61, 5345, 6018, 6019, 6022],
         _ => &[1, 9, 61, 62, 63, 65, 5116, 5118, 5345, 6022],
     }
 }

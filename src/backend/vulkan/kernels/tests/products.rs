@@ -6,7 +6,8 @@ use super::*;
 use crate::graph::shaders::{Float32Products, Registry};
 use crate::ops::{
     Activation, ActivationKind, Binary, BinaryKind, Dropout, EmbeddingSum, Gated, GatedLinear, IntegerLinear,
-    LayerNorm, LayerNormLinear, Linear, Matmul, Normalize, Pool, PoolMode, Residual, RmsNorm, Softmax,
+    LayerNorm, LayerNormLinear, Linear, Matmul, Normalize, Pool, PoolMode, QuantizeKind, QuantizeRows, QuantizedLinear,
+    Residual, RmsNorm, Softmax,
 };
 
 #[test]
@@ -205,6 +206,47 @@ fn products_of_8_bit_integers_run_on_matrix_cores_where_rows_are_whole_words() {
     assert_eq!(found(48, 36, &able), "integer-linear-matrix");
     assert_eq!([found(40, 36, &able), found(48, 35, &able)], ["integer-linear-dot"; 2]);
     assert_eq!(found(48, 36, &Capabilities::floor()), "integer-linear");
+}
+
+#[test]
+fn quantised_rows_and_their_products_are_one_dispatch_each() {
+    let mut able = Capabilities::floor();
+    (able.features, able.subgroup_size) = (Feature::ALL.to_vec(), 32);
+    let name = |stored, op: Op, operands: &[Operand], capabilities: &Capabilities| {
+        let found = dispatches_as(stored, op, operands, capabilities).unwrap();
+        found.iter().map(|dispatch| dispatch.variant.name).collect::<Vec<_>>()
+    };
+    let affine = QuantizeRows { kind: QuantizeKind::Affine, ..QuantizeRows::default() };
+    let pairs = QuantizeRows { pairs: true, ..affine.clone() };
+    let floor = Capabilities::floor();
+    for (op, columns, expected) in [
+        (QuantizeRows::default(), 64, &["quantize-rows-held"][..]),
+        (pairs.clone(), 64, &["quantize-rows-held"]),
+        (QuantizeRows::default(), 33, &["quantize-rows-scales", "quantize-rows"]),
+        (pairs, 33, &["quantize-rows-scales-affine", "quantize-rows-affine"]),
+        (affine, 64, &["quantize-rows-scales-affine", "quantize-rows-affine"]),
+    ] {
+        assert_eq!(name(DType::F32, op.into(), &[Rows(columns)], &floor), expected);
+    }
+    assert_eq!(name(DType::Bf16, QuantizeRows::default().into(), &[Rows(8)], &floor), ["quantize-rows-held-bfloat16"]);
+    let mut graph = Graph::new();
+    let q = graph.input("q", Shape::matrix(Dim::Tokens, 64), DType::I8);
+    let scale = graph.input("scale", Shape::vector(Dim::Tokens), DType::F32);
+    let weight = graph.weight_as(DType::I8, vec!["weight".into()], Shape::fixed(&[36, 64]));
+    let weight_scale = graph.weight(vec!["scales".into()], Shape::fixed(&[36]));
+    let y = graph.node("y", QuantizedLinear::default(), &[q, scale, weight, weight_scale]).unwrap();
+    graph.outputs = vec![y];
+    for (stored, on_matrices, portable) in [
+        (DType::F32, "quantized-linear-matrix", "quantized-linear"),
+        (DType::F16, "quantized-linear-matrix-float16", "quantized-linear-float16"),
+    ] {
+        graph.values[y.0].dtype = stored;
+        for (capabilities, expected) in [(&able, on_matrices), (&floor, portable)] {
+            let found = lower(&Plan::new(graph.clone()), capabilities).unwrap();
+            assert_eq!(found.iter().map(|dispatch| dispatch.variant.name).collect::<Vec<_>>(), [expected]);
+            check(&found[0]);
+        }
+    }
 }
 
 #[test]
