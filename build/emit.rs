@@ -16,6 +16,8 @@ pub struct Variant {
     pub row: manifest::Variant,
     /// The module.
     pub spirv: Vec<u32>,
+    /// Words of the modules before it.
+    pub first: usize,
     /// Its interface.
     pub interface: Interface,
 }
@@ -226,7 +228,7 @@ fn push_block(kernel: &Kernel, members: &[PushMember]) -> String {
 }
 
 fn variant_row(kernel: &Kernel, variant: &Variant) -> Result<String, String> {
-    let Variant { row, spirv, interface } = variant;
+    let Variant { row, spirv, first, interface } = variant;
     let Interface { bindings, push, constants, local_size, shared_bytes } = interface;
     let feature = |name: &String| {
         let feature = Feature::named(name).ok_or_else(|| format!("unknown feature {name:?}"))?;
@@ -239,7 +241,7 @@ fn variant_row(kernel: &Kernel, variant: &Variant) -> Result<String, String> {
         "bfloat16" => "Bf16",
         other => return Err(format!("unknown element type {other:?}")),
     };
-    let (source, module) = (format!("/{}", kernel.file.display()), format!("/{}", spirv_file(kernel, variant)));
+    let source = format!("/{}", kernel.file.display());
     // The names of variants and fields, as `Debug` writes them, are Rust's.
     Ok(format!(
         "Variant {{
@@ -247,18 +249,12 @@ fn variant_row(kernel: &Kernel, variant: &Variant) -> Result<String, String> {
         source: include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {source:?})), defines: &{:?},
         bindings: &{bindings:?}, push_bytes: {}, push: &{push:?}, constants: &{:?},
         local_size: {local_size:?}, shared_bytes: {shared_bytes},
-        spirv: &bytemuck::must_cast::<[u8; {}], [u32; {}]>(*include_bytes!(concat!(env!(\"OUT_DIR\"), {module:?}))),
+        spirv: crate::backend::vulkan::Module::Packed({first}, {}),
     }},",
         row.name,
         row.defines.iter().collect::<Vec<_>>(),
         4 * push.len(),
         lower(constants),
-        4 * spirv.len(),
         spirv.len()
     ))
-}
-
-/// The file of a variant's module, beside `kernels.rs`.
-pub fn spirv_file(kernel: &Kernel, variant: &Variant) -> String {
-    format!("{}.{}.spv", kernel.name, variant.row.name)
 }

@@ -18,11 +18,13 @@ mod spirv_tools;
 #[path = "../src/backend/vulkan/capabilities.rs"]
 mod capabilities;
 
+use std::io::Write;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use glsl::Request;
+use lzma_rust2::{LzmaOptions, LzmaWriter};
 
 /// Writes the modules and returns the text of `kernels.rs`, or the faults of all shaders, one per line, as
 /// `file:line: error: what`.
@@ -42,14 +44,24 @@ pub fn generate(out: &Path) -> Result<String, String> {
     };
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(kernels.len());
     std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-    let built = emit::all(done.into_iter().filter_map(|(_, result)| result.into_inner()))?;
-    for (kernel, variant) in
-        built.iter().flat_map(|kernel| kernel.variants.iter().map(move |variant| (kernel, variant)))
-    {
-        let bytes: Vec<u8> = variant.spirv.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        std::fs::write(out.join(emit::spirv_file(kernel, variant)), bytes).expect("OUT_DIR is writable");
+    let mut built = emit::all(done.into_iter().filter_map(|(_, result)| result.into_inner()))?;
+    let mut modules: Vec<u32> = Vec::new();
+    for variant in built.iter_mut().flat_map(|kernel| &mut kernel.variants) {
+        variant.first = modules.len();
+        modules.extend(&variant.spirv);
     }
+    std::fs::write(out.join("modules.lzma"), packed(&modules).expect("memory takes it")).expect("OUT_DIR is writable");
     Ok(emit::emit(&built)? + &emit::includes(&shaders.join("include"))?)
+}
+
+/// All modules as LZMA with a dictionary that holds them whole.
+fn packed(modules: &[u32]) -> std::io::Result<Vec<u8>> {
+    let bytes: Vec<u8> = modules.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let mut options = LzmaOptions::with_preset(9);
+    options.dict_size = (bytes.len() as u32).next_power_of_two();
+    let mut writer = LzmaWriter::new_use_header(Vec::new(), &options, Some(bytes.len() as u64))?;
+    writer.write_all(&bytes)?;
+    writer.finish()
 }
 
 /// Compiles every variant twice: the module that the device runs, and unoptimised for its interface, with every binding,
@@ -68,7 +80,7 @@ fn build(kernel: &manifest::Kernel, shaders: &Path) -> Result<emit::Kernel, Stri
         let at = |fault: String| format!("{file}: error: variant {}: {fault}", row.name);
         spirv_tools::validate(&spirv).map_err(at)?;
         let interface = reflect::reflect(&named, reflect::Names::Required).map_err(at)?;
-        variants.push(emit::Variant { row: row.clone(), spirv, interface });
+        variants.push(emit::Variant { row: row.clone(), spirv, first: 0, interface });
     }
     Ok(emit::Kernel { name: kernel.name.clone(), file: kernel.file.clone(), variants })
 }

@@ -126,6 +126,7 @@ fn kernel(interfaces: Vec<Interface>) -> emit::Kernel {
     let variant = |(place, interface): (usize, Interface)| emit::Variant {
         row: manifest::Variant { name: format!("norm-{place}"), stored: "float32".into(), ..Default::default() },
         spirv: vec![0x0723_0203],
+        first: 0,
         interface,
     };
     let variants = interfaces.into_iter().enumerate().map(variant).collect();

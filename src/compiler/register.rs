@@ -69,7 +69,7 @@ fn users(shader: &str, found: &super::ComputeFunction) -> Result<usize> {
             remedy: format!("declare what {:?} of grilly declares", generic.name),
         });
     }
-    let variant = variant::of(found.variant.name, found.variant.spirv, &found.interface, Some(generic))?;
+    let variant = variant::of(found.variant.name, &found.variant.spirv, &found.interface, Some(generic))?;
     Ok(vulkan::registry::add(variant))
 }
 

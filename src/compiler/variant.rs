@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use super::module;
-use crate::backend::vulkan::{Binding, Constant, Interface, PushMember, Variant, cache_file};
+use crate::backend::vulkan::{Binding, Constant, Interface, Module, PushMember, Variant, cache_file};
 use crate::dtype::DType;
 use crate::{Error, Result};
 
@@ -58,7 +58,7 @@ pub(super) fn of(
             source: "",
             defines: &[],
             needs: leak(needs),
-            spirv: leak(spirv.to_vec()),
+            spirv: Module::Words(leak(spirv.to_vec())),
             bindings: generic.map_or_else(bindings, |g| g.bindings),
             push_bytes: 4 * push.len() as u32,
             push,

@@ -57,7 +57,7 @@ pub fn export(folder: &Path) -> Result<usize> {
                 "shared_memory": shader.shared_memory,
             });
             let interface = format!("{interface:#}\n");
-            let files = [("glsl", shader.source.as_bytes()), ("spv", bytemuck::cast_slice(variant.spirv))];
+            let files = [("glsl", shader.source.as_bytes()), ("spv", bytemuck::cast_slice(&variant.spirv))];
             for (end, content) in files.into_iter().chain([("json", interface.as_bytes())]) {
                 let path = folder.join(format!("{}.{end}", variant.name));
                 fs::write(&path, content).map_err(|cause| fault(&path, cause))?;
@@ -96,7 +96,7 @@ mod tests {
             assert_eq!(names, told.iter().map(|binding| binding["name"].clone()).collect::<Vec<_>>(), "{name}");
             assert_eq!(interface["local_size"], json!(own.variant.local_size), "{name}");
             assert_eq!(interface["kernel"], kernel.name);
-            assert_eq!(read(name, "spv"), bytemuck::cast_slice::<u32, u8>(variant.spirv), "{name}");
+            assert_eq!(read(name, "spv"), bytemuck::cast_slice::<u32, u8>(&variant.spirv), "{name}");
         }
     }
 

@@ -43,7 +43,7 @@ pub struct Built {
 /// Every variant that the build made.
 pub fn built() -> Vec<Built> {
     let variants = generated::ALL.iter().flat_map(|kernel| kernel.variants);
-    let built = |v: &'static Variant| Built { name: v.name, needs: v.needs, subgroups: uses_subgroups(v.spirv) };
+    let built = |v: &'static Variant| Built { name: v.name, needs: v.needs, subgroups: uses_subgroups(&v.spirv) };
     variants.map(built).collect()
 }
 

@@ -1,5 +1,6 @@
 //! A shader variant and a dispatch of it, both as plain data: no Vulkan calls here.
 
+use super::module::Module;
 use super::{Capabilities, Feature, interface};
 use crate::dtype::DType;
 use crate::graph::ValueId;
@@ -29,7 +30,7 @@ pub struct Variant {
     /// Features the device must have.
     pub needs: &'static [Feature],
     /// The module; its entry point is `main`.
-    pub spirv: &'static [u32],
+    pub spirv: Module,
     /// Storage buffers in order of index.
     pub bindings: &'static [Binding],
     /// Bytes of push constants.

@@ -22,6 +22,7 @@ mod kernels;
 mod limits;
 mod lowering;
 mod memory;
+mod module;
 mod pipeline;
 mod prepared;
 mod probe;
@@ -47,6 +48,7 @@ pub use kernel::{
 };
 pub(crate) use kernels::lower;
 pub use limits::split_submissions;
+pub use module::Module;
 pub use profile::{Entry, Times, profile, times};
 pub(crate) use raw::spirv_tools;
 pub use raw::validation_messages;
@@ -56,7 +58,7 @@ pub use registry::{builtin, select};
 /// order.
 pub(crate) fn sizes(variant: &Variant, values: &[u32]) -> ([u32; 3], u32) {
     let constants = variant.constants.iter().map(|constant| constant.id).zip(values.iter().copied());
-    reflect::sizes(variant.spirv, &constants.collect::<Vec<_>>()).unwrap_or((variant.local_size, variant.shared_bytes))
+    reflect::sizes(&variant.spirv, &constants.collect::<Vec<_>>()).unwrap_or((variant.local_size, variant.shared_bytes))
 }
 
 /// The shared-memory bytes of [`sizes`].

@@ -136,14 +136,14 @@ impl Grids {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::vulkan::Variant;
+    use crate::backend::vulkan::{Module, Variant};
     use crate::ops::Dim;
 
     static UNARY: Variant = Variant {
         stored: crate::dtype::DType::F32,
         name: "unary",
         needs: &[],
-        spirv: &[],
+        spirv: Module::Words(&[]),
         bindings: &[],
         push_bytes: 0,
         push: &[],

@@ -157,7 +157,7 @@ fn without_fast_math_no_arithmetic_is_contracted() {
         let counts = |fast_math| {
             let config = CompilerConfig { fast_math, optimization_level: level, ..folder.config() };
             let function = ShaderCompiler::new(config).get_compute_function("a", "main").unwrap();
-            module::contraction_counts(function.variant.spirv)
+            module::contraction_counts(&function.variant.spirv)
         };
         let (arithmetic, decorated) = counts(false);
         assert!(arithmetic >= 4 && decorated == arithmetic, "{decorated} of {arithmetic}");
@@ -172,7 +172,7 @@ fn debug_information_stays_where_it_is_asked_for() {
         let config =
             CompilerConfig { shader_directory: folder.config().shader_directory, enable_caching: false, ..config };
         let spirv = ShaderCompiler::new(config).get_compute_function("a", "main").unwrap().variant.spirv;
-        let module = rspirv::dr::load_words(spirv).unwrap();
+        let module = rspirv::dr::load_words(&*spirv).unwrap();
         (module.debug_names.len() + module.debug_string_source.len(), spirv.len())
     };
     let (debug, release) = (size(CompilerConfig::debug()), size(CompilerConfig::release()));

@@ -10,9 +10,9 @@ fn precompiled_modules_are_taken_with_and_without_names() {
         let config = CompilerConfig { enable_caching: false, ..config };
         ShaderCompiler::new(config).get_compute_function("source", "main").unwrap().variant.spirv
     };
-    folder.write("stripped.spv", &bytes(named(folder.config())));
+    folder.write("stripped.spv", &bytes(&named(folder.config())));
     let debug = CompilerConfig { shader_directory: folder.config().shader_directory, ..CompilerConfig::debug() };
-    folder.write("named.spv", &bytes(named(debug)));
+    folder.write("named.spv", &bytes(&named(debug)));
     // The default output of `glslc`: SPIR-V of Vulkan 1.0, where a storage buffer is a decorated uniform.
     let old = glsl::Request {
         text: &attention(BINDINGS, PUSH),
@@ -30,13 +30,13 @@ fn precompiled_modules_are_taken_with_and_without_names() {
         assert_eq!(variant.push_bytes, 24, "{name}");
     }
     // Beside GLSL of the same name it is used only if named with its extension.
-    folder.write("source.spv", &bytes(named(folder.config())));
+    folder.write("source.spv", &bytes(&named(folder.config())));
     let compiler = folder.compiler();
     compiler.get_compute_function("source.spv", "main").unwrap();
     assert_eq!(compiler.compilations(), 0);
     compiler.get_compute_function("source", "main").unwrap();
     assert_eq!(compiler.compilations(), 1);
-    let mut broken = bytes(named(folder.config()));
+    let mut broken = bytes(&named(folder.config()));
     broken.truncate(broken.len() / 8 * 4);
     for (content, part) in [(&broken[..], "invalid SPIR-V"), (b"no words", "invalid SPIR-V"), (b"12345", "5 bytes")] {
         folder.write("broken.spv", content);

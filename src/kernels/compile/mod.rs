@@ -152,7 +152,7 @@ fn build(op: &Op, operands: &[Operand], config: Option<FlashAttentionConfig>, ta
 #[cfg(feature = "export")]
 fn translate(dispatch: &Dispatch, target: Target) -> Result<Vec<u8>> {
     if target == Target::Spirv {
-        return Ok(bytemuck::cast_slice(dispatch.variant.spirv).to_vec());
+        return Ok(bytemuck::cast_slice(&dispatch.variant.spirv).to_vec());
     }
     text::of(dispatch.variant, &dispatch.constants, target).map(String::into_bytes).map_err(|reason| {
         Error::Unsupported { what: format!("{} in {}", dispatch.variant.name, target.name()), reason }
@@ -162,7 +162,7 @@ fn translate(dispatch: &Dispatch, target: Target) -> Result<Vec<u8>> {
 #[cfg(not(feature = "export"))]
 fn translate(dispatch: &Dispatch, target: Target) -> Result<Vec<u8>> {
     match target {
-        Target::Spirv => Ok(bytemuck::cast_slice(dispatch.variant.spirv).to_vec()),
+        Target::Spirv => Ok(bytemuck::cast_slice(&dispatch.variant.spirv).to_vec()),
         other => Err(Error::unsupported(other.name(), "this build of grilly has no feature `export`")),
     }
 }

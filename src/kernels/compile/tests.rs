@@ -16,7 +16,7 @@ fn spirv_is_the_module_that_runs() {
     for code in &compiled.code {
         let mut variants = crate::backend::vulkan::generated::ALL.iter().flat_map(|kernel| kernel.variants);
         let variant = variants.find(|variant| variant.name == code.name).unwrap();
-        assert_eq!(code.bytes, bytemuck::cast_slice::<u32, u8>(variant.spirv));
+        assert_eq!(code.bytes, bytemuck::cast_slice::<u32, u8>(&variant.spirv));
     }
     let kinds: Vec<_> = compiled.interface["buffers"].as_array().unwrap().iter().map(|b| b["kind"].clone()).collect();
     let expected = ["counts", "operand", "operand", "operand", "operand", "operand", "result", "scratch"];

@@ -85,7 +85,7 @@ fn compile(
     constants: &[u32],
     layout: vk::PipelineLayout,
 ) -> Result<vk::Pipeline, vk::Result> {
-    let module = vk::ShaderModuleCreateInfo::default().code(variant.spirv);
+    let module = vk::ShaderModuleCreateInfo::default().code(&variant.spirv);
     // SAFETY: the code was validated when grilly was built, or when a user's shader was compiled, and its requirements
     // were checked against the device's features.
     let module = unsafe { device.handle.create_shader_module(&module, None) }?;

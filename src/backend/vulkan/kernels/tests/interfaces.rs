@@ -130,7 +130,7 @@ fn every_variant_keeps_to_the_floor() {
             assert!(!writes.is_empty(), "{name}");
             assert_eq!(writes, expected, "{name} writes its results and scratch memory alone");
             let allowed = allowed(kernel, variant);
-            let found = capabilities_of(variant.spirv);
+            let found = capabilities_of(&variant.spirv);
             assert!(found.iter().all(|c| allowed.contains(c)), "{name}: {found:?}");
         }
     }
