@@ -25,7 +25,7 @@ import workloads
 from rivals import Grilly, SentenceTransformers
 
 LARGEST_DIFFERENCE = 2e-6
-LEAST_COSINE = {"float16": 0.9999, "bfloat16": 0.999}
+LEAST_COSINE = {"float16": 0.9999, "bfloat16": 0.999, "int8": 0.99}
 RIVALS = {
     "fp32": ("float32", "highest"),
     "tf32": ("float32", "high"),
@@ -65,6 +65,15 @@ class Plain(Grilly):
 
     def __init__(self, model: Path):
         super().__init__(model, "vulkan", dtype="float32", float32_products="plain")
+
+
+class Half(Grilly):
+    """grilly in float16, beside int8."""
+
+    name = "grilly float16"
+
+    def __init__(self, model: Path):
+        super().__init__(model, "vulkan", dtype="float16")
 
 
 class OnCuda(SentenceTransformers):
@@ -127,7 +136,7 @@ def disagreement(
 def throughput(every: dict, texts: list[str], workload: Workload, repeats: int) -> dict:
     """The best batch size of each engine, then alternating rounds at that size."""
     sizes, patient = {}, True
-    wanted = ["grilly", Plain.name, *(OnCuda.title(rival) for rival in workload.rivals)]
+    wanted = ["grilly", Plain.name, Half.name, *(OnCuda.title(rival) for rival in workload.rivals)]
     engines = {name: engine for name, engine in every.items() if name in wanted}
     for name, engine in engines.items():
         engine.encode(texts[: max(workload.batches)], workload.batches[0])
@@ -178,7 +187,8 @@ def measure_model(name: str, folder: Path, dtype: str, repeats: int) -> dict:
     loading = time.perf_counter() - start
     if ours.model.backend != "vulkan":
         raise SystemExit("grilly fell back to the CPU: `python -m grilly info` says why")
-    engines = {"grilly": ours} | ({Plain.name: Plain(folder)} if dtype == "float32" else {})
+    beside = {"float32": Plain, "int8": Half}.get(dtype)
+    engines = {"grilly": ours} | ({beside.name: beside(folder)} if beside else {})
     engines |= {engine.name: engine for engine in (OnCuda(rival, folder) for rival in RIVALS)}
     differences, cosines = compare(engines, folder)
     bits = same_bits(ours)

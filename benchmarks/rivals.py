@@ -37,20 +37,35 @@ class OnnxRuntime:
     name = "onnxruntime"
 
     def __init__(self, model: Path, threads: int, limit: int = 256):
-        import bert_onnx
-        import onnxruntime
         from tokenizers import Tokenizer
+
+        self.open(self.stored(self.float32(model)), threads)
+        self.tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
+        self.tokenizer.enable_truncation(limit)
+        self.tokenizer.enable_padding(pad_id=0)
+
+    @staticmethod
+    def float32(model: Path) -> Path:
+        """The model as ONNX, written once."""
+        import bert_onnx
 
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "grilly" / "onnx"
         graph = cache / f"{bert_onnx.fingerprint(model)}.onnx"
         if not graph.exists():
             bert_onnx.write(model, graph)
+        return graph
+
+    @staticmethod
+    def stored(graph: Path) -> Path:
+        """The file that runs."""
+        return graph
+
+    def open(self, graph: Path, threads: int) -> None:
+        import onnxruntime
+
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         self.session = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
-        self.tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
-        self.tokenizer.enable_truncation(limit)
-        self.tokenizer.enable_padding(pad_id=0)
 
     def tokens(self, texts: list[str]) -> dict[str, np.ndarray]:
         rows = self.tokenizer.encode_batch(texts)
@@ -75,3 +90,36 @@ class OnnxRuntime:
                 rows = np.empty((len(texts), pooled.shape[1]), np.float32)
             rows[chosen] = pooled / np.linalg.norm(pooled, axis=1, keepdims=True)
         return rows
+
+
+class OnnxInt8(OnnxRuntime):
+    """The same with weights in int8 and activations rounded as they come, by onnxruntime's own tool."""
+
+    name = "onnxruntime int8"
+
+    @staticmethod
+    def stored(graph: Path) -> Path:
+        import onnx
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+
+        small = graph.with_suffix(".int8.onnx")
+        if not small.exists():
+            # Fused operators have no shapes that the tool could infer types from.
+            types = {"DefaultTensorType": onnx.TensorProto.FLOAT}
+            quantize_dynamic(graph, small, weight_type=QuantType.QInt8, extra_options=types)
+        return small
+
+
+class OpenVino(OnnxRuntime):
+    """OpenVINO as it comes, on the same ONNX file."""
+
+    name = "openvino"
+
+    def open(self, graph: Path, threads: int) -> None:
+        import openvino
+
+        compiled = openvino.Core().compile_model(str(graph), "CPU", {"INFERENCE_NUM_THREADS": threads})
+        self.session = compiled
+
+    def forward(self, tokens: dict[str, np.ndarray]) -> np.ndarray:
+        return self.session(tokens)[0]

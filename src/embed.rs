@@ -3,6 +3,7 @@
 mod decode;
 mod described;
 mod encode;
+mod integers;
 mod load;
 mod parts;
 mod run;
@@ -28,6 +29,7 @@ use crate::model::task_head::TaskHead;
 use crate::text::tokenizer::Tokenizer;
 use crate::{Error, Result};
 pub use decode::DecodeOptions;
+pub use integers::IntegerProduct;
 use stages::{Runner, Source};
 
 /// Options of loading a model.
@@ -36,7 +38,7 @@ pub struct LoadOptions {
     /// `"vulkan"`, `"vulkan:N"` or `"cpu"`.
     pub device: String,
     /// The type to which weights are rounded, and in which a device stores the encoder's numbers; the CPU stores
-    /// float32.
+    /// float32 in place of floating-point types.
     pub dtype: DTypeChoice,
     /// Maximum tokens of a text; `None` for the model's own limit. A value above the limit of the position table is
     /// reduced to that limit with a warning.
@@ -124,6 +126,8 @@ pub struct EmbeddingModel {
     /// The tokenizer's own threads if their number was given; otherwise it uses the process' threads.
     tokenizer_threads: Option<Arc<rayon::ThreadPool>>,
     source: Source,
+    /// Whether tokens and weights are multiplied as 8-bit integers.
+    integers: bool,
     max_seq_length: AtomicUsize,
     include_prompt: AtomicBool,
     /// The task whose adapter encodes texts without a task.
@@ -177,9 +181,9 @@ impl EmbeddingModel {
         self.source.encoders[0].dimension()
     }
 
-    /// The type to which the weights are rounded.
+    /// The type to which the weights are rounded; int8 where those of products are, and the rest to a floating-point type.
     pub fn dtype(&self) -> DType {
-        self.source.weights.rounded
+        if self.integers { DType::I8 } else { self.source.weights.rounded }
     }
 
     /// `config.json` as text.

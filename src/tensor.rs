@@ -43,12 +43,24 @@ pub enum Recipe {
     Scaled(u32),
     /// Divides every element by the sum of all.
     Shares,
+    /// Multiplies each column by the float32 with its bits; before the last step.
+    Columns(Arc<[u32]>),
+    /// Every element times its row's scale, `127 / max(max |x|, 1e-5)`, rounded to the nearest integer, ties to even; the
+    /// last step.
+    Integers,
+    /// The scales of [`Recipe::Integers`], one per row; the last step.
+    Scales,
 }
 
 impl Recipe {
     /// Multiplies every element by `factor`.
     pub fn scaled(factor: f32) -> Self {
         Recipe::Scaled(factor.to_bits())
+    }
+
+    /// Multiplies each column by its factor.
+    pub fn columns(factors: &[f32]) -> Self {
+        Recipe::Columns(factors.iter().map(|factor| factor.to_bits()).collect())
     }
 
     /// Reorders rows that are stored per head, each head in `parts` blocks of `rows`, so that they are stored per part:
@@ -79,7 +91,10 @@ impl Part {
             Recipe::Transposed => [columns, rows],
             Recipe::Rows(range) => [range.len(), columns],
             Recipe::Gathered(chosen) => [chosen.len(), columns],
-            Recipe::PlusOne | Recipe::Scaled(_) | Recipe::Shares => [rows, columns],
+            Recipe::Scales => [rows, 1],
+            Recipe::PlusOne | Recipe::Scaled(_) | Recipe::Shares | Recipe::Columns(_) | Recipe::Integers => {
+                [rows, columns]
+            }
         });
         Some(rows)
     }
@@ -146,6 +161,18 @@ pub struct TensorView<'a> {
     added: Option<Arc<Factors<'a>>>,
     /// Factors and addends, in order, applied after rounding.
     changes: Vec<(f32, f32)>,
+    /// Factors of the columns, applied after these; empty for ones.
+    columns_by: Arc<[u32]>,
+    /// What becomes of the rows in the end.
+    rows_as: RowsAs,
+}
+
+/// Rows as they are, as integers, or as the scales of these.
+#[derive(Debug, Clone)]
+enum RowsAs {
+    Numbers,
+    Integers(Arc<[f32]>),
+    Scales(Arc<[f32]>),
 }
 
 impl<'a> TensorView<'a> {
@@ -156,7 +183,8 @@ impl<'a> TensorView<'a> {
         let width = shape.iter().skip(1).product();
         let columns = Places::Even { first: 0, step: 1, count: width };
         let rows = Places::Even { first: 0, step: width, count: rows };
-        TensorView { stored, rounded, bytes, rows, columns, added: None, changes: Vec::new() }
+        let (changes, columns_by, rows_as) = (Vec::new(), Arc::default(), RowsAs::Numbers);
+        TensorView { stored, rounded, bytes, rows, columns, added: None, changes, columns_by, rows_as }
     }
 
     /// The view after a step of a recipe.
@@ -179,7 +207,23 @@ impl<'a> TensorView<'a> {
                 let sum: f64 = values.into_iter().map(f64::from).sum();
                 self.changed((1.0 / sum) as f32, 0.0)
             }
+            Recipe::Columns(factors) => TensorView { columns_by: factors.clone(), ..self },
+            Recipe::Integers => TensorView { rows_as: RowsAs::Integers(self.scales()), ..self },
+            Recipe::Scales => {
+                let rows_as = RowsAs::Scales(self.scales());
+                TensorView { rows_as, columns: Places::Even { first: 0, step: 1, count: 1 }, ..self }
+            }
         }
+    }
+
+    /// The scale of each row of integers.
+    fn scales(&self) -> Arc<[f32]> {
+        let mut row = vec![0.0; self.columns.len()];
+        let scale = |number: usize| {
+            self.read_f32(number * row.len(), &mut row);
+            127.0 / row.iter().fold(1e-5f32, |most, x| most.max(x.abs()))
+        };
+        (0..self.rows.len()).map(scale).collect()
     }
 
     fn changed(mut self, factor: f32, summand: f32) -> Self {
@@ -219,7 +263,9 @@ impl<'a> TensorView<'a> {
             && self.stored == dtype
             && [DType::F32, dtype].contains(&self.rounded)
             && self.added.is_none()
-            && self.changes.is_empty();
+            && self.changes.is_empty()
+            && self.columns_by.is_empty()
+            && matches!(self.rows_as, RowsAs::Numbers);
         if let Some(start) = self.contiguous().filter(|_| as_they_are) {
             return out.copy_from_slice(&self.bytes[self.stored.bytes(start + first)..][..out.len()]);
         }
@@ -236,6 +282,9 @@ impl<'a> TensorView<'a> {
 
     /// Reads elements `first..first + out.len()` as f32.
     pub fn read_f32(&self, first: usize, out: &mut [f32]) {
+        if let RowsAs::Scales(scales) = &self.rows_as {
+            return out.copy_from_slice(&scales[first..][..out.len()]);
+        }
         let stored = self.stored;
         let decode = |start: usize, step: usize, out: &mut [f32]| {
             let bytes = &self.bytes[stored.bytes(start)..];
@@ -277,6 +326,16 @@ impl<'a> TensorView<'a> {
         self.rounded.round(out);
         for (factor, summand) in &self.changes {
             out.iter_mut().for_each(|value| *value = *value * factor + summand);
+        }
+        if !self.columns_by.is_empty() {
+            for (value, at) in out.iter_mut().zip(first..) {
+                *value *= f32::from_bits(self.columns_by[at % width]);
+            }
+        }
+        if let RowsAs::Integers(scales) = &self.rows_as {
+            for (value, at) in out.iter_mut().zip(first..) {
+                *value = (*value * scales[at / width]).round_ties_even().clamp(-128.0, 127.0);
+            }
         }
     }
 }

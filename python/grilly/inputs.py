@@ -13,7 +13,7 @@ import numpy as np
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 
 Value = TypeVar("Value")
-DTYPES = ("float32", "float16", "bfloat16")
+DTYPES = ("float32", "float16", "bfloat16", "int8")
 # Names for a GPU: this package's own and torch's.
 ACCELERATORS = ("vulkan", "gpu", "cuda", "mps")
 # torch's type names that differ from this package's.

@@ -1,6 +1,7 @@
 //! `grilly._core.EmbeddingModel`.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::process;
 use std::sync::OnceLock;
 
@@ -13,7 +14,7 @@ use crate::error::PyResult;
 use crate::owned::Owned;
 use crate::text::{Location, Name};
 use crate::{lock, text};
-use grilly::embed::{Encoded, LoadOptions};
+use grilly::embed::{Encoded, IntegerProduct, LoadOptions};
 use grilly::model::dtype::DTypeChoice;
 use grilly::model::heads::known_modules;
 use grilly::model::registry::{ARCHITECTURES, HEADS};
@@ -58,6 +59,7 @@ pub(crate) struct EmbeddingModel {
 }
 
 type Matrix = Py<PyArray2<f32>>;
+type Product = (String, Option<String>, bool, HashMap<&'static str, Matrix>);
 /// Token ids of each text.
 type Ids = Vec<Vec<u32>>;
 /// Outputs of the texts, outputs of their tokens, token ids.
@@ -143,11 +145,7 @@ impl EmbeddingModel {
     ) -> PyResult<Self> {
         check_process()?;
         let class = kind.0.parse()?;
-        let dtype = match dtype {
-            None => DTypeChoice::Model,
-            Some(Name(name)) if name == "auto" => DTypeChoice::Auto,
-            Some(Name(name)) => DTypeChoice::Given(name.parse()?),
-        };
+        let dtype = dtype.map_or(Ok(DTypeChoice::Model), |name| name.0.parse())?;
         let options = LoadOptions {
             device: device.0,
             dtype,
@@ -250,6 +248,24 @@ impl EmbeddingModel {
         let model = self.model()?;
         let texts = text::strings(texts, "texts")?;
         lock::without(py, || model.tokenize(&texts))
+    }
+
+    /// Every product of integers: name, activation or None, whether x is rounded by its range, and arrays by name.
+    fn integer_products(&self, py: Python<'_>, texts: &Bound<'_, PyList>) -> PyResult<Vec<Product>> {
+        let model = self.model()?;
+        let texts = text::strings(texts, "texts")?;
+        let found = lock::without(py, || model.integer_products(&texts))?;
+        let product = |product: IntegerProduct| {
+            let row = |numbers: Vec<f32>| Array2::from_shape_vec((1, numbers.len()), numbers).expect("one row");
+            let arrays = [("x", product.x), ("matrix", product.matrix), ("y", product.y)];
+            let rows = [("factors", row(product.factors)), ("bias", row(product.bias))];
+            let rows = rows.into_iter().filter(|(_, numbers)| !numbers.is_empty());
+            let residual = product.residual.map(|residual| ("residual", residual));
+            let arrays = arrays.into_iter().chain(rows).chain(residual);
+            let arrays = arrays.map(|(name, array)| (name, array.into_pyarray(py).unbind())).collect();
+            (product.name, product.op.activation.map(|kind| format!("{kind:?}")), product.op.pairs, arrays)
+        };
+        Ok(found.into_iter().map(product).collect())
     }
 
     /// The token with each id; None for an id that no token has.

@@ -8,9 +8,9 @@ use std::sync::{Arc, OnceLock, RwLock};
 use serde_json::Map;
 
 use super::stages::{Runner, Source, Stage};
-use super::{EmbeddingModel, LoadOptions};
+use super::{EmbeddingModel, LoadOptions, integers};
 use crate::backend::ProgramOptions;
-use crate::model::dtype::Sources;
+use crate::model::dtype::{DTypeChoice, Sources};
 use crate::model::encoder::After;
 use crate::model::heads::{First, Head};
 use crate::model::routes::{Listing, Row};
@@ -125,6 +125,15 @@ impl Loading<'_> {
         let of_decoder = |name: &str| spec.decoder.as_ref().is_some_and(|decoder| name.starts_with(&decoder.prefix));
         let checked = weights.check(&needed, |name| !of_decoder(name));
         checked.map_err(|error| with_remedy(error, &weights, &model_type))?;
+        let weights = Arc::new(weights);
+        let built = match options.dtype {
+            DTypeChoice::Integers => {
+                let most = spec.positions.longest_text();
+                let each = built.into_iter().map(|built| integers::in_integers(built, &weights, &tokenizer, most));
+                each.collect::<Result<Vec<_>>>()?
+            }
+            _ => built,
+        };
         let mut shaders = shaders::read();
         if let Some(products) = options.float32_products {
             Arc::make_mut(&mut shaders).float32_products = products;
@@ -137,7 +146,7 @@ impl Loading<'_> {
             encoders,
             decoder: OnceLock::new(),
             decoder_place: self.place(),
-            weights: Arc::new(weights),
+            weights,
             options: limits,
             settings: self.settings.clone(),
         };
@@ -150,6 +159,7 @@ impl Loading<'_> {
             max_seq_length: AtomicUsize::new(clamp_length(most, &spec)),
             include_prompt: AtomicBool::new(include_prompt),
             default_task: options.default_task.clone().or_else(|| sentence.default_task.clone()),
+            integers: options.dtype == DTypeChoice::Integers,
             sentence,
             modules,
             rows,

@@ -100,7 +100,7 @@ impl<'a> Work<'a> {
     }
 
     /// Submits a batch.
-    fn start(&self, program: &dyn Program, batch: &Batch) -> Result<Box<dyn Pending>> {
+    pub(super) fn start(&self, program: &dyn Program, batch: &Batch) -> Result<Box<dyn Pending>> {
         let inputs: Vec<Vec<u32>> = self.stage.inputs.iter().map(|input| self.fill(*input, batch)).collect();
         let feed = Feed {
             counts: self.counts(batch),
@@ -154,7 +154,7 @@ impl<'a> Work<'a> {
     }
 }
 
-fn matrix(values: &[f32], rows: usize, columns: usize) -> Result<ArrayView2<'_, f32>> {
+pub(super) fn matrix(values: &[f32], rows: usize, columns: usize) -> Result<ArrayView2<'_, f32>> {
     // A device may return rows up to its capacity; the batch's come first.
     ArrayView2::from_shape((rows, columns), values.get(..rows * columns).unwrap_or(&[])).map_err(|_| Error::Device {
         device: "result".into(),

@@ -60,6 +60,19 @@ impl Stage {
     }
 }
 
+/// Prepares a stage, on arrays where all texts of a batch must have one length; uploads its weights.
+pub(super) fn prepare(
+    backend: &dyn Backend,
+    stage: &Stage,
+    weights: &Arc<Weights>,
+    options: ProgramOptions,
+) -> Result<Arc<dyn Program>> {
+    match stage.plan.graph.needs_one_length() {
+        true => ByLength::prepare(backend, &stage.plan, &**weights, options),
+        false => backend.prepare(stage.plan.clone(), weights.clone(), options),
+    }
+}
+
 /// What a runner is made of.
 pub(super) struct Source {
     /// With the weights as they are, then with each adapter.
@@ -116,18 +129,18 @@ impl Runner {
         Runner { kind, device, reason, backend, programs: (0..places).map(|_| Mutex::default()).collect() }
     }
 
-    /// The program of a stage, on arrays where all texts of a batch must have one length; uploads its weights on first
-    /// use.
+    /// The program of a stage; uploads its weights on first use.
     pub fn program(&self, source: &Source, stage: &Stage) -> Result<Arc<dyn Program>> {
         let mut program = self.programs[stage.place].lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = &*program {
             return Ok(known.clone());
         }
-        let prepared = match stage.plan.graph.needs_one_length() {
-            true => ByLength::prepare(&*self.backend, &stage.plan, &*source.weights, source.options)?,
-            false => self.backend.prepare(stage.plan.clone(), source.weights.clone(), source.options)?,
-        };
-        Ok(program.insert(prepared).clone())
+        Ok(program.insert(self.prepare(source, stage)?).clone())
+    }
+
+    /// A program of a stage that is not among the source's.
+    pub fn prepare(&self, source: &Source, stage: &Stage) -> Result<Arc<dyn Program>> {
+        prepare(&*self.backend, stage, &source.weights, source.options)
     }
 
     /// Whether the device has matrix cores on which float32 products can run.

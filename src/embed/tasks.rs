@@ -7,8 +7,10 @@ use super::EmbeddingModel;
 use super::load::clamp_length;
 use super::stages::Stage;
 use crate::dtype::DType;
+use crate::graph::Node;
 use crate::graph::shaders::Float32Products;
 use crate::model::routes::Listing;
+use crate::ops::signature::Role;
 use crate::{Error, Result};
 
 impl EmbeddingModel {
@@ -88,7 +90,8 @@ impl EmbeddingModel {
         self.all().for_each(|model| model.include_prompt.store(include, Relaxed));
     }
 
-    /// The plan for texts without a task as text, one line per step, and how float32 products run.
+    /// The plan for texts without a task as text, one line per step, how float32 products run, and which products of a model
+    /// in integers are none.
     pub fn plan_text(&self) -> String {
         let (model, stage) = self.first_used();
         let runner = self.runner().ok();
@@ -101,6 +104,19 @@ impl EmbeddingModel {
             };
             format!("float32 products: {}, {why}\n", products.name())
         });
-        format!("{}{}", stage.plan, products.unwrap_or_default())
+        let others = model.integers.then(|| {
+            let matrices = |node: &&Node| {
+                node.operands.iter().enumerate().any(|(place, id)| {
+                    node.op.operand(place).role == Role::Matrix && stage.plan.graph.value(*id).dtype != DType::I8
+                })
+            };
+            let names: Vec<&str> =
+                stage.plan.graph.nodes.iter().filter(matrices).map(|node| node.name.as_str()).collect();
+            format!(
+                "products that are not of integers: {}\n",
+                if names.is_empty() { "none".into() } else { names.join(", ") }
+            )
+        });
+        format!("{}{}{}", stage.plan, products.unwrap_or_default(), others.unwrap_or_default())
     }
 }

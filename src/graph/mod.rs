@@ -2,6 +2,7 @@
 
 pub mod fuse;
 mod gradients;
+mod integers;
 mod nodes;
 mod plan;
 pub mod shaders;
@@ -9,5 +10,6 @@ mod slices;
 mod weights;
 mod wide;
 
+pub use integers::{Factors, TokenProducts};
 pub use nodes::{Graph, Node, Source, Value, ValueId, Weight};
 pub use plan::{Buffer, Plan, Storage};

@@ -1,6 +1,7 @@
 //! The default element type of a model, chosen as in transformers 5.
 
 use std::path::Path;
+use std::str::FromStr;
 
 use serde_json::{Map, Value};
 
@@ -22,6 +23,21 @@ pub enum DTypeChoice {
     Auto,
     /// The type in the Transformer module's settings, or else as `Auto`.
     Model,
+    /// 8-bit integers in products of tokens and weights, `"int8"`; the rest in bfloat16 for a checkpoint of that type, else in
+    /// float16.
+    Integers,
+}
+
+impl FromStr for DTypeChoice {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "auto" => Ok(DTypeChoice::Auto),
+            "int8" => Ok(DTypeChoice::Integers),
+            _ => name.parse().map(DTypeChoice::Given),
+        }
+    }
 }
 
 /// The places where a model may state its type.
@@ -37,14 +53,19 @@ pub struct Sources<'a> {
 }
 
 impl Sources<'_> {
-    /// The type of the model.
+    /// The type of the model's floating-point numbers.
     ///
     /// # Errors
     /// `Unsupported` for a type without arithmetic here, `ModelFormat` for a value that is not the name of a type; both
     /// with file and key.
     pub fn dtype(&self, choice: DTypeChoice) -> Result<DType> {
-        if let DTypeChoice::Given(dtype) = choice {
-            return Ok(dtype);
+        match choice {
+            DTypeChoice::Given(dtype) => return Ok(dtype),
+            DTypeChoice::Integers => {
+                let own = self.dtype(DTypeChoice::Auto)?;
+                return Ok(if own == DType::Bf16 { own } else { DType::F16 });
+            }
+            DTypeChoice::Auto | DTypeChoice::Model => {}
         }
         if let (DTypeChoice::Model, Some(folder)) = (choice, self.settings)
             && let Some((path, values)) = transformer_settings(folder)?

@@ -1,5 +1,6 @@
 //! Weights of few bits on the host: how files and kernels store them, and the quantisers that kernels are compared with.
 
+pub mod balance;
 pub mod format;
 pub mod reference;
 

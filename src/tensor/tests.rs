@@ -25,7 +25,13 @@ fn read(recipe: &[Recipe]) -> Vec<f32> {
             view.read(first, DType::F16, &mut halves);
             let mut decoded = vec![0.0; piece.len()];
             DType::F16.decode_into(&halves, &mut decoded);
-            assert_eq!(decoded, piece);
+            let mut rounded = piece.clone();
+            DType::F16.round(&mut rounded);
+            assert_eq!(decoded, rounded);
+            let mut integers = vec![0; piece.len()];
+            view.read(first, DType::I8, &mut integers);
+            let nearest = |x: &f32| (x.round_ties_even() as i8).cast_unsigned();
+            assert_eq!(integers, piece.iter().map(nearest).collect::<Vec<_>>());
         }
         whole
     });
@@ -49,6 +55,13 @@ fn recipes_do_what_they_say() {
     assert_eq!(read(&[Recipe::Rows(0..1), Recipe::scaled(2.0), Recipe::PlusOne]), [1.0, 3.0, 5.0, 7.0]);
     let column = [Recipe::Transposed, Recipe::Rows(0..1), Recipe::Transposed, Recipe::Gathered(vec![1, 1, 2])];
     assert_eq!(read(&[&column[..], &[Recipe::scaled(2.0), Recipe::Shares]].concat()), [0.25, 0.25, 0.5]);
+    let integers = [0.0, 42.0, 85.0, 127.0, 73.0, 91.0, 109.0, 127.0];
+    assert_eq!(read(&[Recipe::Rows(0..2), Recipe::Integers]), integers);
+    assert_eq!(read(&[Recipe::Rows(0..2), Recipe::scaled(-1.0), Recipe::Integers]), integers.map(|x| -x));
+    assert_eq!(read(&[Recipe::Rows(0..2), Recipe::Scales]), [127.0f32 / 3.0, 127.0 / 7.0]);
+    let columns = Recipe::columns(&[1.0, 2.0, 0.5, 1.0]);
+    assert_eq!(read(&[Recipe::Rows(1..2), columns.clone()]), [4.0, 10.0, 3.0, 7.0]);
+    assert_eq!(read(&[Recipe::Rows(1..2), columns, Recipe::Integers]), [51.0, 127.0, 38.0, 89.0]);
     assert_eq!(Recipe::part_by_part(2, 3, 1), Recipe::Gathered(vec![0, 3, 1, 4, 2, 5]));
 }
 

@@ -67,3 +67,12 @@ def test_the_number_of_threads_does_not_change_bits(real_model_path, texts, some
         with VulkanSentenceTransformer(str(real_model_path), device="cpu", num_threads=threads) as model:
             rows.append(model.encode([texts[index] for index in some]))
     assert same_bits(*rows)
+
+
+def test_integers_are_near_float32(real_model_path, texts, minilm_golden, device, slow):
+    """`benchmarks/embed_integers.py` measures a thousand sentences."""
+    some = slice(None, None, 9 if slow else 1)
+    with VulkanSentenceTransformer(str(real_model_path), device=device, dtype="int8") as model:
+        rows = model.encode(texts[some])
+    cosines = (rows.astype(np.float64) * minilm_golden["embeddings_float64"][some]).sum(axis=1)
+    assert cosines.mean() >= 0.997 and cosines.min() >= 0.98

@@ -27,7 +27,7 @@ class Moving(Loaded):
         Args:
             *arguments: A device, an element type, both in that order, or a tensor that has them.
             device: As in the constructor: `"cpu"`, `"vulkan:1"`, `"cuda"`, a torch device, a number.
-            dtype: `"float32"`, `"float16"` or `"bfloat16"`, or NumPy's or torch's type.
+            dtype: `"float32"`, `"float16"`, `"bfloat16"` or `"int8"`, or NumPy's or torch's type.
             non_blocking: No effect.
             **more: `copy` and `memory_format` have no effect.
 

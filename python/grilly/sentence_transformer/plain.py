@@ -46,8 +46,8 @@ class SentenceTransformer(Model):
         similarity_fn_name: `"cosine"`, `"dot"`, `"euclidean"` or `"manhattan"`; default: the model's own, else cosine.
         truncate_dim: Dimensions kept of each embedding; default: the model's own, usually all.
         tokenizer_kwargs: The older name of `processor_kwargs`.
-        dtype: `"float32"`, `"float16"` or `"bfloat16"`, NumPy's or torch's type. None or `"auto"`, if no other argument
-            names one: the type in config.json, else the checkpoint's own, as in transformers 5.
+        dtype: `"float32"`, `"float16"`, `"bfloat16"` or `"int8"`, NumPy's or torch's type. None or `"auto"`, if no
+            other argument names one: the type in config.json, else the checkpoint's own, as in transformers 5.
         max_seq_length: Maximum tokens per text; default: the model's own.
         num_threads: CPU threads; default: the number the process may use, cgroup limits included.
         memory_limit: Maximum device memory for the weights of one task, in bytes; default: the limit of the device.

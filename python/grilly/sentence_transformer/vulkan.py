@@ -33,8 +33,10 @@ class VulkanSentenceTransformer(Model):
             own. More than the size of the model's position table is reduced to it with a warning.
         dtype: `"float32"`, `"float16"` or `"bfloat16"`, or NumPy's or torch's type; `"auto"` for the model's own. The
             narrow types round all weights, and on a GPU store weights and activations in half the memory, with
-            sums, norms, softmax and pooling in float32; the CPU computes in float32 with the rounded weights. As in
-            sentence-transformers, embeddings of float16 are float16 and those of the other two float32.
+            sums, norms, softmax and pooling in float32; the CPU computes in float32 with the rounded weights.
+            `"int8"` multiplies tokens and weights as 8-bit integers, the rest as float16, or as bfloat16 for a
+            checkpoint of that type. As in sentence-transformers, embeddings of float16 are float16 and those of the
+            others float32.
         devices: A list in place of `device`; one entry.
         prompts: Texts by name, prepended to inputs; override the model's own.
         default_prompt_name: The prompt used when a call names none; default: the model's own.

@@ -1,9 +1,9 @@
-//! `linear` followed by `activation` or a sum becomes one `linear` with that epilogue.
+//! `linear` or `quantized_linear` followed by `activation` or a sum becomes one product with that epilogue.
 
 use super::definitions::{Found, producer, replace};
 use super::{Attempt, Fusion};
 use crate::graph::{Graph, ValueId};
-use crate::ops::{Binary, BinaryKind, Linear, Op, Residual};
+use crate::ops::{ActivationKind, Binary, BinaryKind, Op, Residual};
 
 const PASS: &str = "linear_epilogue";
 
@@ -33,33 +33,42 @@ fn find(graph: &Graph, index: usize, fusion: &Fusion<'_>) -> Result<Found, Strin
     };
     let operands = graph.nodes[place].operands.iter().copied().chain(other);
     let operands = operands.map(|id| (id, graph.value(id).shape.clone())).collect();
-    Ok(Found { op: op.into(), operands, places: vec![place, index] })
+    Ok(Found { op, operands, places: vec![place, index] })
+}
+
+/// What a product ends with.
+fn ends(product: &mut Op) -> Option<(&mut Option<ActivationKind>, &mut Residual)> {
+    match product {
+        Op::Linear(op) => Some((&mut op.activation, &mut op.residual)),
+        Op::QuantizedLinear(op) => Some((&mut op.activation, &mut op.residual)),
+        _ => None,
+    }
 }
 
 /// The index of the product that computes a value, and the product with `epilogue`, which adds `other` if present.
-fn with_epilogue(graph: &Graph, epilogue: &Op, id: ValueId, other: Option<ValueId>) -> Result<(usize, Linear), String> {
-    let place = producer(graph, id, "linear", |op| matches!(op, Op::Linear(_)))?;
-    let Op::Linear(product) = &graph.nodes[place].op else { return Err("it reads no product".into()) };
+fn with_epilogue(graph: &Graph, epilogue: &Op, id: ValueId, other: Option<ValueId>) -> Result<(usize, Op), String> {
+    let place = producer(graph, id, "linear", |op| matches!(op, Op::Linear(_) | Op::QuantizedLinear(_)))?;
+    let mut product = graph.nodes[place].op.clone();
+    let Some((own_activation, residual)) = ends(&mut product) else { return Err("it reads no product".into()) };
     if graph.viewed(id) != id {
         return Err("it reads the product in another shape".into());
     }
-    if product.residual == Residual::Added {
+    if *residual == Residual::Added {
         return Err("the product already ends with a residual".into());
     }
-    let mut product = product.clone();
     if let Op::Activation(activation) = epilogue {
-        if product.activation.is_some() {
+        if own_activation.is_some() {
             return Err("the product already ends with an activation".into());
         }
         if !activation.kind.ends_linear() {
             return Err(format!("no product ends with {:?}", activation.kind));
         }
-        product.activation = Some(activation.kind);
+        *own_activation = Some(activation.kind);
     } else {
         if other.is_none_or(|other| graph.value(other).shape != graph.value(id).shape) {
             return Err("the other term has another shape".into());
         }
-        product.residual = Residual::Added;
+        *residual = Residual::Added;
     }
     Ok((place, product))
 }
@@ -69,7 +78,7 @@ mod tests {
     use super::*;
     use crate::dtype::DType;
     use crate::graph::fuse::{self, Outcome};
-    use crate::ops::{Activation, ActivationKind, Dim, Normalize, Shape};
+    use crate::ops::{Activation, Dim, Linear, Normalize, Shape};
 
     fn run(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
         fuse::run(graph, |graph, index| attempt(graph, index, fusion))

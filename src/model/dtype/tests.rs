@@ -40,10 +40,12 @@ const HALF: &[(&str, &str, usize)] = &[("a", "F16", 2)];
 
 #[test]
 fn configuration_before_checkpoint() {
-    use DTypeChoice::{Auto, Given, Model};
+    use DTypeChoice::{Auto, Given, Integers, Model};
     let of = |choice, config: Value, settings| found(choice, config, settings, HALF).unwrap();
     let bf16 = || json!({"dtype": "bfloat16"});
     assert_eq!(of(Given(DType::F32), bf16(), json!({})), DType::F32);
+    assert_eq!(of(Integers, bf16(), json!({})), DType::Bf16);
+    assert_eq!(of(Integers, json!({"dtype": "float32"}), json!({})), DType::F16);
     assert_eq!(of(Auto, bf16(), json!({})), DType::Bf16);
     assert_eq!(of(Auto, json!({"torch_dtype": "bfloat16"}), json!({})), DType::Bf16);
     assert_eq!(of(Auto, json!({"dtype": "float32", "torch_dtype": "bfloat16"}), json!({})), DType::F32);
@@ -94,4 +96,12 @@ fn other_types_are_refused() {
     assert!(error.to_string().contains("model.safetensors: the type of a \"float64\""), "{error}");
     let error = refusal(json!({}), &[("a", "I64", 8)]);
     assert!(error.to_string().contains("\"I64\""), "{error}");
+}
+
+#[test]
+fn choices_have_names() {
+    let known = ["auto", "int8", "bfloat16"].map(|name| name.parse::<DTypeChoice>().unwrap());
+    assert_eq!(known, [DTypeChoice::Auto, DTypeChoice::Integers, DTypeChoice::Given(DType::Bf16)]);
+    let wrong = "int4".parse::<DTypeChoice>().unwrap_err().to_string();
+    assert!(wrong.contains("dtype is \"int4\""), "{wrong}");
 }

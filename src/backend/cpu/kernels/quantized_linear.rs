@@ -137,7 +137,9 @@ mod tests {
     use crate::backend::{Feed, Program, ProgramOptions};
     use crate::dtype::DType;
     use crate::graph::{Graph, Plan};
-    use crate::ops::{ActivationKind, Counts, Dim, QuantizeKind, QuantizeRows, QuantizedLinear, Residual, Scope, Shape};
+    use crate::ops::{
+        ActivationKind, Counts, Dim, QuantizeKind, QuantizeRows, QuantizedLinear, Residual, Scope, Shape,
+    };
 
     /// Rows of `x` quantised with pairs, times a constant matrix.
     struct Product {
@@ -173,7 +175,14 @@ mod tests {
             let bias = graph.weight(vec!["bias".into()], Shape::fixed(&[n]));
             let activation = Some(ActivationKind::GeluErf);
             let residuals = Residual::Added;
-            let op = QuantizedLinear { scope, pairs: true, bias: true, activation, residual: residuals, ..Default::default() };
+            let op = QuantizedLinear {
+                scope,
+                pairs: true,
+                bias: true,
+                activation,
+                residual: residuals,
+                ..Default::default()
+            };
             let operands = [q, scale, matrix, weight_scale, bias, residual];
             graph.outputs = vec![graph.node("product", op, &operands).unwrap()];
             let options = ProgramOptions { num_threads: Some(threads), memory_limit: None };
@@ -194,7 +203,8 @@ mod tests {
                 let (least, most) = x.iter().fold((0f32, 0f32), |(least, most), x| (least.min(*x), most.max(*x)));
                 let scale = 127.5 / (0.5 * most - 0.5 * least).max(5e-6);
                 let zero = (-128 - (least * scale).round_ties_even() as i64).clamp(-128, 127);
-                let q: Vec<i64> = x.iter().map(|x| ((x * scale).round_ties_even() as i64 + zero).clamp(-128, 127)).collect();
+                let q: Vec<i64> =
+                    x.iter().map(|x| ((x * scale).round_ties_even() as i64 + zero).clamp(-128, 127)).collect();
                 for column in 0..n {
                     let mut sum = 0.0;
                     for (group, q) in q.chunks(places.group).enumerate() {

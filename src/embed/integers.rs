@@ -1,0 +1,182 @@
+//! Models whose products of tokens and weights are of 8-bit integers: which columns are balanced before both are rounded, and
+//! what each product reads and computes.
+
+use std::sync::Arc;
+
+use ndarray::Array2;
+use rayon::prelude::*;
+
+use super::encode::Given;
+use super::run::{Work, matrix};
+use super::stages::{Stage, prepare};
+use super::{EmbeddingModel, Encoded};
+use crate::Result;
+use crate::backend::{Program, ProgramOptions, cpu};
+use crate::graph::{Factors, Graph, Node, Source, TokenProducts, ValueId};
+use crate::model::encoder::{Built, Input};
+use crate::model::weights::Weights;
+use crate::ops::{Op, QuantizeKind, QuantizedLinear, Residual};
+use crate::quant::balance::{RoundedRows, balanced};
+use crate::tensor::{Recipe, WeightSource};
+use crate::text::packing::Batch;
+use crate::text::tokenizer::{Tokenizer, Tokens};
+
+/// What is encoded once, in float32 on the CPU, to see which columns are large: texts of several kinds and languages.
+const TEXTS: &str = include_str!("integers.txt");
+/// Tokens of each at most.
+const MOST_TOKENS: usize = 48;
+/// Rows of matrices that are looked at, from all parts of them.
+const MOST_ROWS: usize = 1024;
+
+/// The graph with its products of tokens and weights in integers.
+///
+/// # Errors
+/// Those of tokenizing, and of a batch on the CPU.
+pub(super) fn in_integers(built: Built, weights: &Arc<Weights>, tokenizer: &Tokenizer, most: usize) -> Result<Built> {
+    let texts: Vec<String> = TEXTS.lines().map(str::to_owned).collect();
+    let tokens = tokenizer.encode(&texts, most.min(MOST_TOKENS))?;
+    let factors = factors(&built, weights, tokens)?;
+    Ok(Built { graph: built.graph.with_integer_products(&factors)?, ..built })
+}
+
+fn factors(built: &Built, weights: &Arc<Weights>, tokens: Vec<Tokens>) -> Result<Factors> {
+    let graph = &built.graph;
+    let products = graph.token_products();
+    let read: Vec<ValueId> = products.iter().map(|product| product.x).collect();
+    let on_cpu = |stage: &Stage| prepare(&*cpu::backend(), stage, weights, ProgramOptions::default());
+    let found = values(graph.clone(), &built.inputs, &read, tokens, on_cpu)?;
+    let balance = |(product, numbers): (&TokenProducts, &Vec<f32>)| {
+        let columns = graph.value(product.x).shape.columns();
+        let mut rows = Vec::new();
+        for id in &product.matrices {
+            rows.extend(some_rows(graph, *id, &**weights, columns, MOST_ROWS / product.matrices.len())?);
+        }
+        let x = RoundedRows { numbers, affine: product.kind == QuantizeKind::Affine };
+        let weight = RoundedRows { numbers: &rows, affine: false };
+        Ok(balanced(x, weight, columns).map(|factors| (product.x, factors)))
+    };
+    let factors = products.par_iter().zip(&found).map(balance).collect::<Result<Vec<_>>>()?;
+    Ok(factors.into_iter().flatten().collect())
+}
+
+/// Up to `most` rows of a matrix, evenly distributed.
+fn some_rows(graph: &Graph, id: ValueId, weights: &dyn WeightSource, columns: usize, most: usize) -> Result<Vec<f32>> {
+    let Source::Weight(weight) = &graph.value(id).source else { return Ok(Vec::new()) };
+    let step = graph.value(id).shape.sizes(Default::default())[0].div_ceil(most.max(1)).max(1);
+    let mut rows = Vec::new();
+    for part in &weight.parts {
+        let view = part.view(weights)?;
+        for row in (0..view.elements() / columns).step_by(step) {
+            let first = rows.len();
+            rows.resize(first + columns, 0.0);
+            view.read_f32(row * columns, &mut rows[first..]);
+        }
+    }
+    Ok(rows)
+}
+
+/// Values of a graph, a row per token each, for texts in one batch.
+fn values(
+    mut graph: Graph,
+    inputs: &[Input],
+    wanted: &[ValueId],
+    tokens: Vec<Tokens>,
+    prepare: impl FnOnce(&Stage) -> Result<Arc<dyn Program>>,
+) -> Result<Vec<Vec<f32>>> {
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    graph.outputs = wanted.to_vec();
+    let stage = Stage::new(0, Built { graph, inputs: inputs.to_vec(), states: Vec::new() }, "", &Arc::default());
+    let batch = Batch { texts: (0..tokens.len()).collect(), tokens: tokens.iter().map(|text| text.ids.len()).sum() };
+    let wanted = (0..wanted.len()).collect();
+    let work = Work { tokens, wanted, ..Work::new(&stage, batch.texts.len(), Encoded::default()) };
+    work.start(&*prepare(&stage)?, &batch)?.wait()
+}
+
+/// A product of integers in a model: what it reads, and its result on the model's device.
+#[derive(Debug, Clone)]
+pub struct IntegerProduct {
+    /// Its name in the plan.
+    pub name: String,
+    /// Its op.
+    pub op: QuantizedLinear,
+    /// What is rounded by row `[tokens, K]`.
+    pub x: Array2<f32>,
+    /// What multiplies the columns of `x` first `[K]`; empty for ones.
+    pub factors: Vec<f32>,
+    /// The matrix before its rows are rounded `[N, K]`.
+    pub matrix: Array2<f32>,
+    /// What is added to the sums `[N]`; empty for zeros.
+    pub bias: Vec<f32>,
+    /// What is added in the end `[tokens, N]`.
+    pub residual: Option<Array2<f32>>,
+    /// The result `[tokens, N]`.
+    pub y: Array2<f32>,
+}
+
+impl EmbeddingModel {
+    /// Every product of integers for texts without a task, in the order of the plan, for those who compute it again.
+    ///
+    /// # Errors
+    /// As [`EmbeddingModel::encode`].
+    pub fn integer_products(&self, texts: &[String]) -> Result<Vec<IntegerProduct>> {
+        let (model, stage) = self.first_used();
+        let tokens = model.tokens_of(Given::Texts(texts), 0..texts.len(), "", model.longest(None))?;
+        let rows = tokens.iter().map(|text| text.ids.len()).sum();
+        let (graph, weights) = (&stage.plan.graph, &*model.source.weights);
+        let products = || {
+            graph.nodes.iter().filter_map(|node| match &node.op {
+                Op::QuantizedLinear(op) => Some((node, op)),
+                _ => None,
+            })
+        };
+        let rounding = |node: &Node| {
+            let (place, _) = graph.producer(node.operands[0]).expect("a node rounds what is multiplied");
+            &graph.nodes[place].operands
+        };
+        let residual = |(node, op): (&Node, &QuantizedLinear)| {
+            (op.residual == Residual::Added).then(|| node.operands[4 + usize::from(op.bias)])
+        };
+        let wanted: Vec<ValueId> = products()
+            .flat_map(|product| [rounding(product.0)[0], product.0.results[0]].into_iter().chain(residual(product)))
+            .collect();
+        let runner = self.runner()?;
+        let found =
+            values(graph.clone(), &stage.inputs, &wanted, tokens, |stage| runner.prepare(&model.source, stage))?;
+        let mut found = wanted.iter().zip(&found).map(|(id, values)| {
+            let columns = graph.value(*id).shape.columns();
+            Ok(matrix(values, rows, columns)?.to_owned())
+        });
+        let mut next = || found.next().expect("as many as were wanted");
+        let constant = |id: Option<ValueId>| -> Result<Vec<f32>> {
+            let Some(Source::Weight(weight)) = id.map(|id| &graph.value(id).source) else { return Ok(Vec::new()) };
+            let mut floats = Vec::new();
+            for mut part in weight.parts.iter().cloned() {
+                part.recipe.retain(|step| *step != Recipe::Integers);
+                let view = part.view(weights)?;
+                let first = floats.len();
+                floats.resize(first + view.elements(), 0.0);
+                view.read_f32(0, &mut floats[first..]);
+            }
+            Ok(floats)
+        };
+        let product = |product: (&Node, &QuantizedLinear)| {
+            let (node, op) = product;
+            let (x, y) = (next()?, next()?);
+            let residual = residual(product).map(|_| next()).transpose()?;
+            let rows = constant(Some(node.operands[2]))?;
+            Ok(IntegerProduct {
+                name: node.name.clone(),
+                op: op.clone(),
+                factors: constant(rounding(node).get(1).copied())?,
+                matrix: matrix(&rows, y.ncols(), x.ncols())?.to_owned(),
+                bias: constant(op.bias.then(|| node.operands[4]))?,
+                residual,
+                x,
+                y,
+            })
+        };
+        products().map(product).collect()
+    }
+}

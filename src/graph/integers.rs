@@ -1,0 +1,193 @@
+//! Products with weights as 8-bit integers.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{Graph, Node, Source, ValueId};
+use crate::Result;
+use crate::dtype::DType;
+use crate::ops::{Dim, Linear, Op, QuantizeKind, QuantizeRows, QuantizedLinear, Shape};
+use crate::tensor::{Part, Recipe};
+
+/// Factors of the columns of values; those of the matrices that multiply a value are divided by them.
+pub type Factors = HashMap<ValueId, Vec<f32>>;
+
+/// A value whose rows are rounded to integers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TokenProducts {
+    /// The value.
+    pub x: ValueId,
+    /// How: results of activations, which reach further to one side of 0, by their range, others by their largest magnitude.
+    pub kind: QuantizeKind,
+    /// The matrices that multiply it.
+    pub matrices: Vec<ValueId>,
+}
+
+impl Graph {
+    /// The values that [`Graph::with_integer_products`] rounds, each once.
+    ///
+    /// ```
+    /// use grilly::dtype::DType;
+    /// use grilly::graph::Graph;
+    /// use grilly::ops::{Dim, Linear, Shape};
+    /// let mut graph = Graph::new();
+    /// let x = graph.input("x", Shape::matrix(Dim::Tokens, 8), DType::F32);
+    /// let [a, b] = ["a", "b"].map(|name| graph.weight(vec![name.into()], Shape::fixed(&[8, 8])));
+    /// for matrix in [a, b] {
+    ///     graph.node("y", Linear::default(), &[x, matrix]).unwrap();
+    /// }
+    /// assert_eq!(graph.token_products()[0].matrices, [a, b]);
+    /// ```
+    pub fn token_products(&self) -> Vec<TokenProducts> {
+        let mut products: Vec<TokenProducts> = Vec::new();
+        let routers = self.routers();
+        for node in self.nodes.iter().filter(|node| !routers.contains(&node.results[0])) {
+            if self.token_product(node).is_none() {
+                continue;
+            }
+            let (x, matrix) = (node.operands[0], node.operands[1]);
+            match products.iter_mut().find(|known| known.x == x) {
+                Some(known) => known.matrices.push(matrix),
+                None => products.push(TokenProducts { x, kind: self.rounded_as(x), matrices: vec![matrix] }),
+            }
+        }
+        products
+    }
+
+    /// What nodes compute for `route` alone: a rounded score may choose another expert.
+    fn routers(&self) -> HashSet<ValueId> {
+        let mut apart = self.clone();
+        apart.nodes.iter_mut().filter(|node| matches!(node.op, Op::Route(_))).for_each(|node| node.operands.clear());
+        let needed = [self, &apart].map(|graph| graph.needed_for(self.outputs.iter()));
+        let alone = (0..self.nodes.len()).filter(|place| needed[0][*place] && !needed[1][*place]);
+        alone.flat_map(|place| self.nodes[place].results.iter().copied()).collect()
+    }
+
+    fn rounded_as(&self, x: ValueId) -> QuantizeKind {
+        let producer = self.producer(x).map(|(place, _)| &self.nodes[place].op);
+        if let Some(Op::Activation(_)) = producer { QuantizeKind::Affine } else { QuantizeKind::Absmax }
+    }
+
+    /// The same graph with each product of tokens and a matrix of the weights in 8-bit integers: rows of the matrix are
+    /// rounded when it is read ([`Recipe::Integers`]), tokens by `quantize_rows`, once where several products read them.
+    /// Columns are first multiplied by their factors, those of the matrix divided (Xiao et al. 2023, SmoothQuant). Products with
+    /// computed matrices, of anything but a row per token, and those that only decide a route stay as they are.
+    ///
+    /// # Errors
+    /// As [`Graph::apply`].
+    ///
+    /// ```
+    /// use grilly::dtype::DType;
+    /// use grilly::graph::Graph;
+    /// use grilly::ops::{Dim, Linear, Shape};
+    /// let mut graph = Graph::new();
+    /// let x = graph.input("x", Shape::matrix(Dim::Tokens, 8), DType::F32);
+    /// let w = graph.weight(vec!["w".into()], Shape::fixed(&[4, 8]));
+    /// graph.outputs = vec![graph.node("y", Linear::default(), &[x, w]).unwrap()];
+    /// let graph = graph.with_integer_products(&Default::default()).unwrap();
+    /// let names: Vec<_> = graph.nodes.iter().map(|node| node.op.name()).collect();
+    /// assert_eq!(names, ["quantize_rows", "quantized_linear"]);
+    /// ```
+    pub fn with_integer_products(mut self, factors: &Factors) -> Result<Self> {
+        let mut rounded: HashMap<ValueId, [ValueId; 2]> = HashMap::new();
+        let routers = self.routers();
+        for node in std::mem::take(&mut self.nodes) {
+            let product = self.token_product(&node).filter(|_| !routers.contains(&node.results[0]));
+            let Some((product, parts)) = product else {
+                self.nodes.push(node);
+                continue;
+            };
+            let x = node.operands[0];
+            let factors = factors.get(&x);
+            let [q, scale] = match rounded.get(&x) {
+                Some(known) => *known,
+                None => *rounded.entry(x).or_insert(self.rounded(x, factors)?),
+            };
+            let shape = self.value(node.operands[1]).shape.clone();
+            let ending = |last: Recipe| -> Vec<Part> {
+                let inverse = |factors: &Vec<f32>| factors.iter().map(|factor| 1.0 / factor).collect::<Vec<_>>();
+                let steps: Vec<Recipe> =
+                    factors.map(|factors| Recipe::columns(&inverse(factors))).into_iter().chain([last]).collect();
+                parts.iter().map(|part| Part { recipe: [&part.recipe[..], &steps].concat(), ..part.clone() }).collect()
+            };
+            let rows = Shape(shape.0[..1].to_vec());
+            let matrix = self.weight_as(DType::I8, ending(Recipe::Integers), shape);
+            let scales = self.weight(ending(Recipe::Scales), rows);
+            let operands = [&[q, scale, matrix, scales], &node.operands[2..]].concat();
+            let Linear { bias, activation, residual } = product;
+            let pairs = self.rounded_as(x) == QuantizeKind::Affine;
+            let op = QuantizedLinear { pairs, bias, activation, residual, ..QuantizedLinear::default() };
+            self.nodes.push(Node { op: op.into(), operands, ..node });
+        }
+        Ok(self)
+    }
+
+    /// Integers and scales of the rows of a value.
+    fn rounded(&mut self, x: ValueId, factors: Option<&Vec<f32>>) -> Result<[ValueId; 2]> {
+        let name = format!("{} in integers", self.value(x).name);
+        let factors = factors.map(|factors| {
+            let part = Part::computed(format!("{name} factors"), &[factors.len()], factors.iter().copied());
+            self.weight(vec![part], Shape::fixed(&[factors.len()]))
+        });
+        let kind = self.rounded_as(x);
+        let pairs = kind == QuantizeKind::Affine;
+        let op = QuantizeRows { kind, pairs, factors: factors.is_some(), ..QuantizeRows::default() };
+        let operands: Vec<ValueId> = [x].into_iter().chain(factors).collect();
+        let results = self.apply(&name, op, &operands)?;
+        Ok([results[0], results[1]])
+    }
+
+    /// The product of a row per token and a matrix of the weights, and the tensors of the matrix with their axes.
+    fn token_product(&self, node: &Node) -> Option<(Linear, Vec<Part>)> {
+        let Op::Linear(product) = &node.op else { return None };
+        let [x, matrix] = [node.operands[0], node.operands[1]].map(|id| self.value(id));
+        let Source::Weight(weight) = &matrix.source else { return None };
+        let tokens = matches!(x.shape.0[..], [Dim::Tokens, Dim::Fixed(_)]);
+        let stored = weight.parts.iter().all(|part| part.computed.is_none());
+        let axes = || Some(matrix.shape.sizes(Default::default()));
+        let parts = weight.parts.iter().map(|part| Part { shape: part.shape.clone().or_else(axes), ..part.clone() });
+        (tokens && stored).then(|| (product.clone(), parts.collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Plan;
+
+    #[test]
+    fn rows_are_rounded_once_and_computed_matrices_stay() {
+        let mut graph = Graph::new();
+        let x = graph.input("x", Shape::matrix(Dim::Tokens, 8), DType::F32);
+        let of_texts = graph.input("texts", Shape::matrix(Dim::Texts, 8), DType::F32);
+        let [a, b] = ["a", "b"].map(|name| graph.weight(vec![name.into()], Shape::fixed(&[8, 8])));
+        let table = graph.weight(vec![Part::computed("table", &[8, 8], [0.5; 64].into_iter())], Shape::fixed(&[8, 8]));
+        let bias = graph.weight(vec!["bias".into()], Shape::fixed(&[8]));
+        let biased = Linear { bias: true, ..Linear::default() };
+        let y = graph.node("y", biased, &[x, a, bias]).unwrap();
+        let z = graph.node("z", Linear::default(), &[x, b]).unwrap();
+        let others = [(of_texts, a), (x, table)];
+        let others = others.map(|(x, matrix)| graph.node("other", Linear::default(), &[x, matrix]).unwrap());
+        graph.outputs = vec![y, z, others[0], others[1]];
+        let kind = QuantizeKind::Absmax;
+        assert_eq!(graph.token_products(), [TokenProducts { x, kind, matrices: vec![a, b] }]);
+        let factors = vec![0.5, 1.0, 2.0, 1.0, 1.0, 1.0, 1.0, 0.25];
+        let graph = graph.with_integer_products(&[(x, factors.clone())].into()).unwrap();
+        let names: Vec<&str> = graph.nodes.iter().map(|node| node.op.name()).collect();
+        assert_eq!(names, ["quantize_rows", "quantized_linear", "quantized_linear", "linear", "linear"]);
+        assert_eq!((graph.outputs[0], graph.nodes[1].results[0]), (y, y));
+        assert_eq!(graph.nodes[1].operands[..2], graph.nodes[2].operands[..2]);
+        assert_eq!(graph.nodes[1].operands[4], bias);
+        let parts = |id| match &graph.value(id).source {
+            Source::Weight(weight) => &weight.parts[..],
+            other => panic!("{other:?} is no weight"),
+        };
+        let factors: Vec<u8> = factors.into_iter().flat_map(f32::to_le_bytes).collect();
+        assert_eq!(parts(graph.nodes[0].operands[1])[0].computed.as_deref(), Some(&factors[..]));
+        let [matrix, scales] = [2, 3].map(|place| graph.nodes[1].operands[place]);
+        assert_eq!((graph.value(matrix).dtype, graph.value(scales).dtype), (DType::I8, DType::F32));
+        let columns = Recipe::columns(&[2.0, 1.0, 0.5, 1.0, 1.0, 1.0, 1.0, 4.0]);
+        assert_eq!(parts(matrix), [Part::new("a", &[8, 8], vec![columns.clone(), Recipe::Integers])]);
+        assert_eq!(parts(scales), [Part::new("a", &[8, 8], vec![columns, Recipe::Scales])]);
+        assert_eq!(Plan::new(graph).graph.nodes.len(), 5);
+    }
+}

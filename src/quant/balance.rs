@@ -1,0 +1,149 @@
+//! Factors that divide the error of rounding between the two sides of a product.
+
+/// Exponents that are tried, of either side.
+const EXPONENTS: [f32; 5] = [0.0, 0.2, 0.4, 0.6, 0.8];
+/// What stands for smaller magnitudes.
+const LEAST: f32 = 1e-5;
+
+/// Rows of numbers, each rounded to 8-bit integers with a scale of its own.
+#[derive(Debug, Clone, Copy)]
+pub struct RoundedRows<'a> {
+    /// The numbers, row by row.
+    pub numbers: &'a [f32],
+    /// Whether a row's integers span its range, which includes 0, instead of its largest magnitude on both sides.
+    pub affine: bool,
+}
+
+impl RoundedRows<'_> {
+    /// The largest magnitude of each column.
+    fn largest(self, columns: usize) -> Vec<f32> {
+        let mut most = vec![LEAST; columns];
+        for row in self.numbers.chunks_exact(columns) {
+            most.iter_mut().zip(row).for_each(|(most, x)| *most = most.max(x.abs()));
+        }
+        most
+    }
+
+    /// The sum over rows of the squared step between integers, and the sum of the squared numbers, both with columns multiplied
+    /// by factors.
+    fn squares(self, factors: &[f32]) -> (f64, f64) {
+        let (mut steps, mut squares) = (0.0, 0.0);
+        for row in self.numbers.chunks_exact(factors.len()) {
+            let (mut least, mut most, mut sum) = (0.0f32, 0.0f32, 0.0f32);
+            for (x, factor) in row.iter().zip(factors) {
+                let x = x * factor;
+                (least, most, sum) = (least.min(x), most.max(x), sum + x * x);
+            }
+            let step = if self.affine { (most - least) / 255.0 } else { most.max(-least) / 127.0 };
+            steps += f64::from(step * step);
+            squares += f64::from(sum);
+        }
+        (steps, squares)
+    }
+}
+
+/// Factors of the columns of `x [M, columns]`, by which those of `weight [N, columns]` are divided, so that the rounded product
+/// is near the exact one; `None` where no factors are better than ones.
+///
+/// `factors[k] = (max |weight[:, k]|)^b / (max |x[:, k]|)^a` over their geometric mean (Xiao et al. 2023, SmoothQuant, with
+/// `b = 1 - a`). Of five exponents on either side those are chosen for which the expected squared error is least: a step `s`
+/// between integers adds errors of variance `s^2 / 12` to the numbers of its row, each of which meets all numbers of its column
+/// on the other side, `sum_m s_x[m]^2 sum w^2 + sum_n s_w[n]^2 sum x^2` in all.
+///
+/// ```
+/// use grilly::quant::balance::{RoundedRows, balanced};
+/// let rows = |numbers| RoundedRows { numbers, affine: false };
+/// // The second column of x is large in both rows.
+/// let factors = balanced(rows(&[1.0, 64.0, -1.0, 60.0]), rows(&[1.0, 1.0, 1.0, -1.0]), 2).unwrap();
+/// assert!(factors[0] > 2.0 * factors[1]);
+/// assert_eq!(balanced(rows(&[1.0, 1.0]), rows(&[1.0, 1.0]), 2), None);
+/// ```
+pub fn balanced(x: RoundedRows<'_>, weight: RoundedRows<'_>, columns: usize) -> Option<Vec<f32>> {
+    if columns == 0 {
+        return None;
+    }
+    let error = |factors: &[f32]| {
+        let inverse: Vec<f32> = factors.iter().map(|factor| 1.0 / factor).collect();
+        let ((x_steps, x_squares), (steps, squares)) = (x.squares(factors), weight.squares(&inverse));
+        x_steps * squares + steps * x_squares
+    };
+    let logs = |rows: RoundedRows<'_>| rows.largest(columns).into_iter().map(f32::log2);
+    let logs: Vec<(f32, f32)> = logs(x).zip(logs(weight)).collect();
+    let (mut found, mut least) = (None, error(&vec![1.0; columns]));
+    for (a, b) in EXPONENTS.into_iter().flat_map(|a| EXPONENTS.map(|b| (a, b))).skip(1) {
+        let own: Vec<f32> = logs.iter().map(|(x, weight)| b * weight - a * x).collect();
+        let mean = own.iter().sum::<f32>() / columns.max(1) as f32;
+        let factors: Vec<f32> = own.iter().map(|log| (log - mean).exp2()).collect();
+        let error = error(&factors);
+        // Not with numbers that are not finite.
+        if error < least {
+            (found, least) = (Some(factors), error);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMNS: usize = 32;
+
+    /// Numbers in -1 .. 1, column by column times `scale`.
+    fn numbers(rows: usize, seed: u32, scale: impl Fn(usize) -> f32) -> Vec<f32> {
+        let mut state = seed;
+        let mut next = |i: usize| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as f32 / 8_388_608.0 * scale(i % COLUMNS) - scale(i % COLUMNS)
+        };
+        (0..rows * COLUMNS).map(&mut next).collect()
+    }
+
+    /// What is left of numbers after rounding each row times factors, over the factors.
+    fn rounded(rows: RoundedRows<'_>, factors: &[f32]) -> Vec<f64> {
+        let row = |row: &[f32]| {
+            let own: Vec<f32> = row.iter().zip(factors).map(|(x, factor)| x * factor).collect();
+            let (least, most) = own.iter().fold((0.0f32, 0.0f32), |(least, most), x| (least.min(*x), most.max(*x)));
+            let step = if rows.affine { (most - least) / 255.0 } else { most.max(-least) / 127.0 };
+            own.iter().zip(factors).map(|(x, factor)| f64::from((x / step).round() * step / factor)).collect::<Vec<_>>()
+        };
+        rows.numbers.chunks(COLUMNS).flat_map(row).collect()
+    }
+
+    fn error(x: RoundedRows<'_>, weight: RoundedRows<'_>, factors: &[f32]) -> f64 {
+        let product = |x: &[f64], weight: &[f64]| {
+            let weight = || weight.chunks(COLUMNS);
+            let dot = |row: &[f64], other: &[f64]| row.iter().zip(other).map(|(x, w)| x * w).sum::<f64>();
+            x.chunks(COLUMNS).flat_map(|row| weight().map(move |other| dot(row, other))).collect::<Vec<_>>()
+        };
+        let exact = |rows: RoundedRows<'_>| rows.numbers.iter().map(|x| f64::from(*x)).collect::<Vec<_>>();
+        let inverse: Vec<f32> = factors.iter().map(|factor| 1.0 / factor).collect();
+        let found = product(&rounded(x, factors), &rounded(weight, &inverse));
+        let differences = found.iter().zip(product(&exact(x), &exact(weight))).map(|(found, exact)| found - exact);
+        differences.map(|difference| difference * difference).sum()
+    }
+
+    #[test]
+    fn a_product_with_large_columns_is_nearer_to_the_exact_one() {
+        for affine in [false, true] {
+            let x = numbers(64, 1, |column| if column == 5 { 60.0 } else { 1.0 });
+            let weight = numbers(48, 2, |column| if column == 9 { 4.0 } else { 1.0 });
+            let (x, weight) = (RoundedRows { numbers: &x, affine }, RoundedRows { numbers: &weight, affine: false });
+            let factors = balanced(x, weight, COLUMNS).unwrap();
+            let [plain, found] = [&[1.0; COLUMNS][..], &factors].map(|factors| error(x, weight, factors));
+            assert!(found < 0.2 * plain, "affine {affine}: {found} of {plain}");
+        }
+    }
+
+    #[test]
+    fn columns_alike_and_numbers_that_are_not_finite_get_no_factors() {
+        let weight = numbers(48, 2, |_| 1.0);
+        let rows = |numbers| RoundedRows { numbers, affine: false };
+        assert_eq!(balanced(rows(&[]), rows(&[]), 0), None);
+        let mut x = vec![1.0; COLUMNS];
+        x[7] = f32::INFINITY;
+        assert_eq!(balanced(rows(&x), rows(&weight), COLUMNS), None);
+        let x = [f32::NAN; COLUMNS];
+        assert_eq!(balanced(rows(&x), rows(&weight), COLUMNS), None);
+    }
+}
