@@ -49,6 +49,8 @@ pub(super) struct Class {
     pub pair: Pair,
     /// Whether segments are passed to the model.
     pub gives_segments: bool,
+    /// Whether its special tokens are added once more as plain strings, which drops the options that they were given.
+    pub plain_specials: bool,
 }
 
 /// The tokens that a class adds around every text.
@@ -158,6 +160,7 @@ const OF_WORDS: Class = Class {
     around: Around::Roles(["cls_token", "sep_token"]),
     pair: Pair::Second,
     gives_segments: true,
+    plain_specials: false,
 };
 
 const OF_BYTES: Class = Class {
@@ -186,6 +189,7 @@ static CLASSES: [Class; 11] = [
         tokens: ["", "<|endoftext|>", "<|endoftext|>", "", "<|endoftext|>", "", ""],
         around: Around::Asked,
         pair: Pair::Begun,
+        plain_specials: true,
         ..OF_BYTES
     },
     Class {

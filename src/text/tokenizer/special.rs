@@ -65,6 +65,8 @@ pub(super) struct Specials {
     /// Tokens by role; the roles of [`ROLES`] first.
     named: Vec<(String, Added)>,
     extra: Vec<Added>,
+    /// Whether all are added once more as plain strings.
+    plain: bool,
 }
 
 impl Specials {
@@ -79,7 +81,8 @@ impl Specials {
             named.extend(settings.token(role, default, text)?.map(|token| (role.to_owned(), token)));
         }
         named.extend(settings.other_tokens()?);
-        Ok(Specials { named, extra: settings.extra_tokens()? })
+        let plain = class.is_some_and(|class| class.plain_specials);
+        Ok(Specials { named, extra: settings.extra_tokens()?, plain })
     }
 
     /// The token of a role.
@@ -93,7 +96,7 @@ impl Specials {
     }
 
     /// The tokens to add, in order, to a tokenizer that has the tokens `known`: those of `added` that are missing or
-    /// differ, then the special tokens missing in both.
+    /// differ, then the special tokens missing in both, then, where the class does so, all special tokens as plain strings.
     pub fn to_add(&self, added: &BTreeMap<u32, Added>, known: &[AddedToken]) -> Vec<AddedToken> {
         let mut tokens: Vec<Added> =
             added.values().filter(|token| !known.contains(&token.library())).cloned().collect();
@@ -110,6 +113,9 @@ impl Specials {
         }
         for token in &mut tokens {
             token.special |= self.named.iter().any(|(_, named)| named.content == token.content);
+        }
+        if self.plain {
+            tokens.extend(self.all().map(Added::special));
         }
         tokens.iter().map(Added::library).collect()
     }

@@ -154,6 +154,19 @@ fn a_mask_takes_the_spaces_before_it_where_the_class_says_so() {
 }
 
 #[test]
+fn special_tokens_lose_their_options_where_the_class_adds_them_anew() {
+    let ids = |class: &str| {
+        let mask = json!({"__type": "AddedToken", "content": "<mask>", "lstrip": true, "rstrip": true});
+        let added = json!({"12": mask, "40": {"content": "<new>", "lstrip": true}});
+        let config = json!({"tokenizer_class": class, "unk_token": "<unk>", "mask_token": mask,
+            "added_tokens_decoder": added});
+        encode(&of(byte_file(), config), "a <mask> b <new>", 9)
+    };
+    assert_eq!(ids("GPT2Tokenizer"), [4, 12, 5, 14]);
+    assert_eq!(ids("Qwen2Tokenizer"), [4, 6, 12, 6, 5, 14], "a token that is not special keeps its own");
+}
+
+#[test]
 fn the_class_is_the_named_one_or_that_of_the_model() {
     let kind = |tokenizer: Option<&str>, model: Value| {
         let config = json!({"tokenizer_class": tokenizer});
