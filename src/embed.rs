@@ -26,6 +26,7 @@ use crate::model::heads::{Class, Modules};
 use crate::model::routes::{Listing, Row};
 use crate::model::spec::EncoderSpec;
 use crate::model::task_head::TaskHead;
+use crate::ops::Levels;
 use crate::text::tokenizer::Tokenizer;
 use crate::{Error, Result};
 pub use decode::DecodeOptions;
@@ -53,6 +54,8 @@ pub struct LoadOptions {
     pub class: Class,
     /// How float32 products run on a GPU with matrix cores; `None` for the process' choice.
     pub float32_products: Option<Float32Products>,
+    /// Integers to which the matrices of the layers' products are rounded, where the model does not say so itself.
+    pub rounded_products: Option<Levels>,
 }
 
 impl Default for LoadOptions {
@@ -66,6 +69,7 @@ impl Default for LoadOptions {
             default_task: None,
             class: Class::default(),
             float32_products: None,
+            rounded_products: None,
         }
     }
 }

@@ -1,126 +1,21 @@
 //! Tensors of a checkpoint in place, the source that provides them, and the recipe from tensors to a constant.
 
+mod levels;
 mod low_rank;
+mod recipe;
 #[cfg(test)]
 mod tests;
 
-use std::ops::Range;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::dtype::DType;
+use crate::ops::Levels;
+use crate::quant::format::Applied;
 use crate::{Error, Result};
 use low_rank::Factors;
 pub use low_rank::{LowRank, MOST_RANK};
-
-/// One tensor of a checkpoint, or a computed table, as a constant reads it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Part {
-    /// Its name.
-    pub name: String,
-    /// The float32 elements of a table that is computed and not in the checkpoint, such as the cosines of rotary
-    /// positions.
-    pub computed: Option<Arc<[u8]>>,
-    /// Its axes in the checkpoint; `None` for the axes of the constant.
-    pub shape: Option<Vec<usize>>,
-    /// What is added to it first.
-    pub added: Option<LowRank>,
-    /// The steps applied to it, in order. No copy is made: elements are located when they are read.
-    pub recipe: Vec<Recipe>,
-}
-
-/// A step from a stored tensor, viewed as a matrix whose columns are all axes but the first, to a constant.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Recipe {
-    /// Swaps rows and columns.
-    Transposed,
-    /// A range of adjacent rows.
-    Rows(Range<usize>),
-    /// Rows by index, in any order and with repetitions.
-    Gathered(Vec<usize>),
-    /// Adds one to every element, in float32.
-    PlusOne,
-    /// Multiplies every element by the float32 with these bits.
-    Scaled(u32),
-    /// Divides every element by the sum of all.
-    Shares,
-    /// Multiplies each column by the float32 with its bits; before the last step.
-    Columns(Arc<[u32]>),
-    /// Every element times its row's scale, `127 / max(max |x|, 1e-5)`, rounded to the nearest integer, ties to even; the
-    /// last step.
-    Integers,
-    /// The scales of [`Recipe::Integers`], one per row; the last step.
-    Scales,
-}
-
-impl Recipe {
-    /// Multiplies every element by `factor`.
-    pub fn scaled(factor: f32) -> Self {
-        Recipe::Scaled(factor.to_bits())
-    }
-
-    /// Multiplies each column by its factor.
-    pub fn columns(factors: &[f32]) -> Self {
-        Recipe::Columns(factors.iter().map(|factor| factor.to_bits()).collect())
-    }
-
-    /// Reorders rows that are stored per head, each head in `parts` blocks of `rows`, so that they are stored per part:
-    /// the queries of all heads, then the keys, then the values.
-    pub fn part_by_part(heads: usize, parts: usize, rows: usize) -> Self {
-        let row = move |part: usize, head: usize| (0..rows).map(move |row| (head * parts + part) * rows + row);
-        Recipe::Gathered((0..parts).flat_map(|part| (0..heads).flat_map(move |head| row(part, head))).collect())
-    }
-}
-
-impl Part {
-    /// A tensor of these axes, with a recipe.
-    pub fn new(name: impl Into<String>, shape: &[usize], recipe: Vec<Recipe>) -> Self {
-        Part { name: name.into(), computed: None, shape: Some(shape.to_vec()), added: None, recipe }
-    }
-
-    /// A table of these axes that is computed and not in the checkpoint.
-    pub fn computed(name: impl Into<String>, shape: &[usize], values: impl Iterator<Item = f32>) -> Self {
-        let computed = Some(values.flat_map(f32::to_le_bytes).collect());
-        Part { computed, ..Part::new(name, shape, Vec::new()) }
-    }
-
-    /// Number of rows after the recipe; `None` for a tensor with the axes of the constant.
-    pub fn rows(&self) -> Option<usize> {
-        let (first, others) = self.shape.as_ref()?.split_first()?;
-        let stored = [*first, others.iter().product()];
-        let [rows, _] = self.recipe.iter().fold(stored, |[rows, columns], step| match step {
-            Recipe::Transposed => [columns, rows],
-            Recipe::Rows(range) => [range.len(), columns],
-            Recipe::Gathered(chosen) => [chosen.len(), columns],
-            Recipe::Scales => [rows, 1],
-            Recipe::PlusOne | Recipe::Scaled(_) | Recipe::Shares | Recipe::Columns(_) | Recipe::Integers => {
-                [rows, columns]
-            }
-        });
-        Some(rows)
-    }
-
-    /// The tensor in `source`.
-    ///
-    /// # Errors
-    /// As [`WeightSource::tensor`].
-    pub fn view<'a>(&'a self, source: &'a dyn WeightSource) -> Result<TensorView<'a>> {
-        let stored = match (&self.computed, &self.shape) {
-            (Some(bytes), Some(shape)) => TensorView::new(DType::F32, DType::F32, shape, bytes),
-            _ => source.tensor(&self.name)?,
-        };
-        let stored = match &self.added {
-            Some(product) => stored.plus(product, source)?,
-            None => stored,
-        };
-        Ok(self.recipe.iter().fold(stored, TensorView::after))
-    }
-}
-
-impl<T: Into<String>> From<T> for Part {
-    fn from(name: T) -> Self {
-        Part { name: name.into(), computed: None, shape: None, added: None, recipe: Vec::new() }
-    }
-}
+pub use recipe::{Part, Recipe};
 
 /// Positions of the elements along an axis.
 #[derive(Debug, Clone)]
@@ -154,36 +49,59 @@ impl Places {
 pub struct TensorView<'a> {
     stored: DType,
     rounded: DType,
-    bytes: &'a [u8],
+    bytes: Cow<'a, [u8]>,
     rows: Places,
     columns: Places,
     /// Added to the stored numbers before they are rounded.
     added: Option<Arc<Factors<'a>>>,
-    /// Factors and addends, in order, applied after rounding.
-    changes: Vec<(f32, f32)>,
+    /// Applied after rounding, in order.
+    changes: Vec<Change>,
     /// Factors of the columns, applied after these; empty for ones.
     columns_by: Arc<[u32]>,
     /// What becomes of the rows in the end.
-    rows_as: RowsAs,
+    rows_as: RowsAs<'a>,
 }
 
-/// Rows as they are, as integers, or as the scales of these.
+/// Rows as they are, as integers by their scales, or as the bytes of the values that another view's rows are.
 #[derive(Debug, Clone)]
-enum RowsAs {
+enum RowsAs<'a> {
     Numbers,
     Integers(Arc<[f32]>),
-    Scales(Arc<[f32]>),
+    Packed(Levels, Arc<TensorView<'a>>),
+}
+
+/// A change of each number.
+#[derive(Debug, Clone, Copy)]
+enum Change {
+    /// Times a factor, plus a summand.
+    Affine(f32, f32),
+    /// Its reciprocal.
+    Reciprocal,
+    /// The nearest of these values, after the multiplication by a scale.
+    Rounded(Levels, f32),
+}
+
+impl Change {
+    #[inline(always)]
+    fn of(self, x: f32) -> f32 {
+        match self {
+            Change::Affine(factor, summand) => x * factor + summand,
+            Change::Reciprocal => 1.0 / x,
+            Change::Rounded(levels, scale) => levels::nearest(levels, x * scale),
+        }
+    }
 }
 
 impl<'a> TensorView<'a> {
-    /// Elements of type `stored` along the axes of `shape`, little endian and possibly unaligned. Numbers are rounded
+    /// Elements of type `stored` along the axes of `shape`, little endian and possibly unaligned; of uint8 those are
+    /// [unpacked](Recipe::Unpacked). Numbers are rounded
     /// to `rounded` before any computation (float32 for no rounding).
-    pub fn new(stored: DType, rounded: DType, shape: &[usize], bytes: &'a [u8]) -> Self {
+    pub fn new(stored: DType, rounded: DType, shape: &[usize], bytes: impl Into<Cow<'a, [u8]>>) -> Self {
         let rows = shape.first().copied().unwrap_or(1);
         let width = shape.iter().skip(1).product();
         let columns = Places::Even { first: 0, step: 1, count: width };
         let rows = Places::Even { first: 0, step: width, count: rows };
-        let (changes, columns_by, rows_as) = (Vec::new(), Arc::default(), RowsAs::Numbers);
+        let (bytes, changes, columns_by, rows_as) = (bytes.into(), Vec::new(), Arc::default(), RowsAs::Numbers);
         TensorView { stored, rounded, bytes, rows, columns, added: None, changes, columns_by, rows_as }
     }
 
@@ -208,16 +126,22 @@ impl<'a> TensorView<'a> {
                 self.changed((1.0 / sum) as f32, 0.0)
             }
             Recipe::Columns(factors) => TensorView { columns_by: factors.clone(), ..self },
-            Recipe::Integers => TensorView { rows_as: RowsAs::Integers(self.scales()), ..self },
-            Recipe::Scales => {
-                let rows_as = RowsAs::Scales(self.scales());
-                TensorView { rows_as, columns: Places::Even { first: 0, step: 1, count: 1 }, ..self }
+            Recipe::Integers => TensorView { rows_as: RowsAs::Integers(self.scales().into()), ..self },
+            Recipe::Scales => TensorView::numbers(&self.scales()),
+            Recipe::Unpacked => self.unpacked(),
+            Recipe::Rounded(levels) => {
+                let scale = if *levels == Levels::Ternary { self.divisors(*levels)[0] } else { 1.0 };
+                self.with(Change::Rounded(*levels, scale))
             }
+            Recipe::Divisors(levels) => TensorView::numbers(&self.divisors(*levels)),
+            Recipe::Divisor(Applied::Divides) => self,
+            Recipe::Divisor(Applied::Multiplies) => self.with(Change::Reciprocal),
+            Recipe::Packed(levels) => self.packed(*levels),
         }
     }
 
     /// The scale of each row of integers.
-    fn scales(&self) -> Arc<[f32]> {
+    fn scales(&self) -> Vec<f32> {
         let mut row = vec![0.0; self.columns.len()];
         let scale = |number: usize| {
             self.read_f32(number * row.len(), &mut row);
@@ -226,8 +150,12 @@ impl<'a> TensorView<'a> {
         (0..self.rows.len()).map(scale).collect()
     }
 
-    fn changed(mut self, factor: f32, summand: f32) -> Self {
-        self.changes.push((factor, summand));
+    fn changed(self, factor: f32, summand: f32) -> Self {
+        self.with(Change::Affine(factor, summand))
+    }
+
+    fn with(mut self, change: Change) -> Self {
+        self.changes.push(change);
         self
     }
 
@@ -238,11 +166,15 @@ impl<'a> TensorView<'a> {
 
     /// Whether the file contains all elements.
     pub fn is_whole(&self) -> bool {
+        if let RowsAs::Packed(_, values) = &self.rows_as {
+            return values.is_whole();
+        }
         let end = |places: &Places| match places {
             Places::Even { first, step, count } => first + count.saturating_sub(1) * step,
             Places::Listed(places) => places.iter().copied().max().unwrap_or(0),
         };
-        self.elements() == 0 || self.stored.bytes(end(&self.rows) + end(&self.columns) + 1) <= self.bytes.len()
+        let last = end(&self.rows) + end(&self.columns);
+        self.elements() == 0 || self.stored.bytes(last / self.per_byte() + 1) <= self.bytes.len()
     }
 
     /// Offset of the elements if they can be read from the file unchanged and in order; `None` if not.
@@ -259,6 +191,9 @@ impl<'a> TensorView<'a> {
 
     /// Reads elements from `first` on as `dtype`, as many as fit in `out`.
     pub fn read(&self, first: usize, dtype: DType, out: &mut [u8]) {
+        if let RowsAs::Packed(levels, values) = &self.rows_as {
+            return values.pack(*levels, first, out);
+        }
         let as_they_are = self.stored.is_narrow()
             && self.stored == dtype
             && [DType::F32, dtype].contains(&self.rounded)
@@ -282,11 +217,11 @@ impl<'a> TensorView<'a> {
 
     /// Reads elements `first..first + out.len()` as f32.
     pub fn read_f32(&self, first: usize, out: &mut [f32]) {
-        if let RowsAs::Scales(scales) = &self.rows_as {
-            return out.copy_from_slice(&scales[first..][..out.len()]);
-        }
         let stored = self.stored;
         let decode = |start: usize, step: usize, out: &mut [f32]| {
+            if stored == DType::U8 {
+                return self.decode_codes(start, step, out);
+            }
             let bytes = &self.bytes[stored.bytes(start)..];
             match step {
                 1 => stored.decode_into(&bytes[..stored.bytes(out.len())], out),
@@ -324,8 +259,8 @@ impl<'a> TensorView<'a> {
             }
         }
         self.rounded.round(out);
-        for (factor, summand) in &self.changes {
-            out.iter_mut().for_each(|value| *value = *value * factor + summand);
+        for change in &self.changes {
+            out.iter_mut().for_each(|value| *value = change.of(*value));
         }
         if !self.columns_by.is_empty() {
             for (value, at) in out.iter_mut().zip(first..) {

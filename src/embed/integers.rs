@@ -153,7 +153,7 @@ impl EmbeddingModel {
             let Some(Source::Weight(weight)) = id.map(|id| &graph.value(id).source) else { return Ok(Vec::new()) };
             let mut floats = Vec::new();
             for mut part in weight.parts.iter().cloned() {
-                part.recipe.retain(|step| *step != Recipe::Integers);
+                part.recipe.retain(|step| !matches!(step, Recipe::Integers | Recipe::Packed(_)));
                 let view = part.view(weights)?;
                 let first = floats.len();
                 floats.resize(first + view.elements(), 0.0);

@@ -83,11 +83,11 @@ impl Loading<'_> {
         let mut sentence = config::read_sentence_config(folder, options.class, &modules)?;
         let open = |rules: &NameRules| Weights::open(folder, &modules.transformer, &modules.tensor_folders(), rules);
         let mut head = None;
-        let (config, model_type, spec, tokenizer, mut weights) = match modules.first {
+        let (config, model_type, mut spec, tokenizer, mut weights) = match modules.first {
             First::Transformer => {
                 let config = config::read_json(&config_path)?;
                 let model_type = registry::model_type(&config, &config_path)?.to_owned();
-                let (spec, mut rules) = registry::read_spec(&model_type, &config, &config_path)?;
+                let (mut spec, mut rules) = registry::read_spec(&model_type, &config, &config_path)?;
                 if let Some(class) = modules.own_class
                     && spec.adapters.as_ref().is_none_or(|adapters| adapters.module != class)
                 {
@@ -98,7 +98,10 @@ impl Loading<'_> {
                     rules = rules.with_head(&read);
                     head = Some(read);
                 }
-                (config, model_type, spec, Tokenizer::load(&transformer, sentence.do_lower_case)?, open(&rules)?)
+                let tokenizer = Tokenizer::load(&transformer, sentence.do_lower_case)?;
+                let weights = open(&rules)?;
+                spec.find_own_norms(|name| weights.shape(name).is_some());
+                (config, model_type, spec, tokenizer, weights)
             }
             First::StaticEmbedding => {
                 let weights = open(&NameRules::of_table())?;
@@ -107,6 +110,13 @@ impl Loading<'_> {
                 (Map::new(), "StaticEmbedding".to_owned(), table(&weights)?, tokenizer, weights)
             }
         };
+        if let Some(levels) = options.rounded_products
+            && spec.round_products(levels) == 0
+        {
+            let reason =
+                if spec.layers.is_empty() { "it has no layers" } else { "its products are in integers already" };
+            return Err(Error::unsupported(format!("rounded products of {}", folder.display()), reason));
+        }
         let settings_folder = modules.listed.then_some(transformer.as_path());
         let sources = Sources { settings: settings_folder, config: &config, path: &config_path, weights: &weights };
         weights.rounded = sources.dtype(options.dtype)?;

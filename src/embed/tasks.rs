@@ -7,10 +7,8 @@ use super::EmbeddingModel;
 use super::load::clamp_length;
 use super::stages::Stage;
 use crate::dtype::DType;
-use crate::graph::Node;
 use crate::graph::shaders::Float32Products;
 use crate::model::routes::Listing;
-use crate::ops::signature::Role;
 use crate::{Error, Result};
 
 impl EmbeddingModel {
@@ -104,19 +102,6 @@ impl EmbeddingModel {
             };
             format!("float32 products: {}, {why}\n", products.name())
         });
-        let others = model.integers.then(|| {
-            let matrices = |node: &&Node| {
-                node.operands.iter().enumerate().any(|(place, id)| {
-                    node.op.operand(place).role == Role::Matrix && stage.plan.graph.value(*id).dtype != DType::I8
-                })
-            };
-            let names: Vec<&str> =
-                stage.plan.graph.nodes.iter().filter(matrices).map(|node| node.name.as_str()).collect();
-            format!(
-                "products that are not of integers: {}\n",
-                if names.is_empty() { "none".into() } else { names.join(", ") }
-            )
-        });
-        format!("{}{}{}", stage.plan, products.unwrap_or_default(), others.unwrap_or_default())
+        format!("{}{}{}", stage.plan, products.unwrap_or_default(), stage.plan.other_products())
     }
 }

@@ -4,6 +4,7 @@ pub mod fuse;
 mod gradients;
 mod integers;
 mod nodes;
+mod other_products;
 mod plan;
 pub mod shaders;
 mod slices;

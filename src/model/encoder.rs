@@ -7,15 +7,18 @@ mod experts;
 mod heads;
 mod layer;
 mod norms;
+mod products;
+
+use std::collections::HashMap;
 
 use super::decoder::Decoder;
 use super::relative_biases::by_slope;
-use super::spec::{Adapters, EncoderSpec, Order, PositionRows, Product};
-use super::weights::Needed;
+use super::spec::{Adapters, EncoderSpec, PositionRows};
+use super::weights::{Content, Needed};
 use crate::Result;
 use crate::dtype::DType;
 use crate::graph::{Graph, Source, ValueId};
-use crate::ops::{Activation, ActivationKind, Dim, EmbeddingSum, Linear, Shape};
+use crate::ops::{Dim, EmbeddingSum, Shape};
 use crate::tensor::{LowRank, Part, Recipe};
 pub use heads::After;
 
@@ -89,8 +92,7 @@ pub struct Built {
 pub fn build(spec: &EncoderSpec, after: After<'_>, dtype: DType) -> Result<Built> {
     let dtype = if spec.beyond_float16 && dtype == DType::F16 { DType::F32 } else { dtype };
     let adapters = spec.adapters.as_ref();
-    let mut builder =
-        Builder { graph: Graph::new(), inputs: Vec::new(), spec, adapters, dtype, streams: 0, cache: None };
+    let mut builder = Builder { adapters, ..Builder::new(spec, dtype) };
     let states = builder.states()?;
     builder.adapters = None;
     builder.graph.outputs = builder.after(after, &states)?;
@@ -123,8 +125,7 @@ pub fn build_decoding_step(spec: &EncoderSpec, rows: usize) -> Result<Built> {
 }
 
 fn stack(spec: &EncoderSpec, dtype: DType, cache: Option<usize>) -> Result<Built> {
-    let (graph, inputs) = (Graph::new(), Vec::new());
-    let mut builder = Builder { graph, inputs, spec, adapters: None, dtype, streams: 0, cache };
+    let mut builder = Builder { cache, ..Builder::new(spec, dtype) };
     let states = builder.states()?;
     builder.graph.outputs = states[spec.layers.len()..].to_vec();
     Ok(Built { graph: builder.graph, inputs: builder.inputs, states })
@@ -141,13 +142,19 @@ pub fn needed(graph: &Graph) -> Vec<Needed> {
                 let shape = stored(part);
                 if let (Some(product), [rows, columns]) = (&part.added, &shape[..]) {
                     let factors = product.tensors(*rows, *columns);
-                    needed.extend(factors.map(|(name, axes)| Needed { name: name.to_owned(), shape: axes.into() }));
+                    let of = |(name, axes): (&str, [usize; 3])| (name.to_owned(), axes.into(), Content::Numbers);
+                    needed.extend(factors.map(of));
                 }
-                needed.push(Needed { name: part.name.clone(), shape });
+                let content = match part.recipe.first() {
+                    Some(Recipe::Unpacked) => Content::Codes,
+                    Some(Recipe::Divisor(_)) => Content::Scales,
+                    _ => Content::Numbers,
+                };
+                needed.push((part.name.clone(), shape, content));
             }
         }
     }
-    needed
+    needed.into_iter().map(|(name, shape, content)| Needed { name, shape, content }).collect()
 }
 
 /// The constants that layers share.
@@ -171,6 +178,23 @@ struct Builder<'a> {
     streams: u32,
     /// In a decoding step: the rows of its caches.
     cache: Option<usize>,
+    /// Values as integers, with the scales of their rows.
+    integers: HashMap<ValueId, [ValueId; 2]>,
+}
+
+impl<'a> Builder<'a> {
+    fn new(spec: &'a EncoderSpec, dtype: DType) -> Self {
+        Builder {
+            graph: Graph::new(),
+            inputs: Vec::new(),
+            spec,
+            adapters: None,
+            dtype,
+            streams: 0,
+            cache: None,
+            integers: HashMap::new(),
+        }
+    }
 }
 
 impl Builder<'_> {
@@ -248,56 +272,5 @@ impl Builder<'_> {
             rotary.push([cosines?, sines?]);
         }
         Ok(Shared { biases, distances, rotary })
-    }
-
-    /// `x W^T + b` with the tensors of a product, whose results have so many columns each.
-    fn linear(&mut self, node: &str, product: &Product, x: ValueId, columns: &[usize]) -> Result<ValueId> {
-        self.scaled(node, product, x, columns, 1.0)
-    }
-
-    /// As [`Builder::linear`], times `scale`, which the constants contain.
-    fn scaled(&mut self, node: &str, product: &Product, x: ValueId, columns: &[usize], scale: f32) -> Result<ValueId> {
-        let (input, dtype) = (self.graph.value(x).shape.columns(), self.graph.value(x).dtype);
-        let total: usize = columns.iter().sum();
-        let each = if product.names.len() == 1 { vec![total] } else { columns.to_vec() };
-        let stored = |end: &str, vector: bool| -> Vec<Part> {
-            let parts = product.names.iter().zip(&each).flat_map(|(name, rows)| {
-                let part = |shape: &[usize], recipe| Part::new(format!("{name}.{end}"), shape, recipe);
-                let shape = if vector { vec![*rows] } else { vec![*rows, input] };
-                match product.order {
-                    Order::ByOperand if !vector => vec![part(&[input, *rows], vec![Recipe::Transposed])],
-                    Order::ByResult | Order::ByOperand => vec![part(&shape, vec![])],
-                    Order::ByHead => {
-                        let by_part = Recipe::part_by_part(self.spec.heads, 3, self.spec.head_dim);
-                        vec![part(&shape, vec![by_part])]
-                    }
-                    Order::GateFirst => {
-                        [rows / 2..*rows, 0..rows / 2].map(|half| part(&shape, vec![Recipe::Rows(half)])).into()
-                    }
-                }
-            });
-            let scaled = parts.map(|mut part| {
-                if !vector {
-                    let name = part.name.strip_suffix(".weight").unwrap_or(&part.name);
-                    part.added = self.adapted(name, ["lora_B", "lora_A"]);
-                }
-                part.recipe.extend((scale != 1.0).then(|| Recipe::scaled(scale)));
-                part
-            });
-            scaled.collect()
-        };
-        let (matrix, vector) = (stored("weight", false), stored("bias", true));
-        let mut operands = vec![x, self.graph.weight_as(dtype, matrix, Shape::fixed(&[total, input]))];
-        if product.bias {
-            operands.push(self.graph.weight(vector, Shape::fixed(&[total])));
-        }
-        self.graph.node(node, Linear { bias: product.bias, ..Linear::default() }, &operands)
-    }
-
-    fn activation(&mut self, node: &str, kind: ActivationKind, x: ValueId) -> Result<ValueId> {
-        match kind {
-            ActivationKind::Identity => Ok(x),
-            _ => self.graph.node(node, Activation::from(kind), &[x]),
-        }
     }
 }

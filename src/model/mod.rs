@@ -13,6 +13,7 @@ pub mod encoder;
 pub mod fields;
 pub mod heads;
 pub mod mixture;
+pub mod products;
 pub mod registry;
 pub mod relative_biases;
 pub mod rotary;

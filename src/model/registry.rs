@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 pub use super::arch::{ARCHITECTURES, Architecture, HEADS};
-use super::arch::{OWN_MODULES, ReadHead};
+use super::arch::{OWN_MODULES, ReadHead, read_quantization};
 use super::fields::{Fields, unsupported};
 use super::spec::{EncoderSpec, NameRules};
 use super::task_head::{Task, TaskHead};
@@ -21,7 +21,9 @@ pub fn read_spec(model_type: &str, config: &Map<String, Value>, path: &Path) -> 
         let what = format!("model_type {model_type:?}");
         return Err(unsupported(path, what, format!("known are {}", known.join(", "))));
     };
-    (architecture.read)(config, path)
+    let (mut spec, rules) = (architecture.read)(config, path)?;
+    read_quantization(config, path, &mut spec)?;
+    Ok((spec, rules))
 }
 
 /// The head for a task of a checkpoint of this [`model_type`], whose encoder is `spec`.

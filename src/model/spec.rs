@@ -3,6 +3,7 @@
 use super::decoder::{CrossAttention, Decoder};
 use super::distances::Distances;
 use super::mixture::Mixture;
+pub use super::products::{Matrix, Order, Product};
 use super::relative_biases::RelativeBiases;
 use super::rotary::Rotary;
 use super::task_head::TaskHead;
@@ -41,43 +42,6 @@ impl Norms {
     /// One norm of the operand.
     pub fn before(name: impl Into<String>) -> Self {
         Norms { before: Some(name.into()), ..Norms::default() }
-    }
-}
-
-/// Storage order of a product's matrix.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Order {
-    /// `[columns of the result, columns of x]`, as in torch's `Linear`.
-    #[default]
-    ByResult,
-    /// `[columns of x, columns of the result]`, as in GPT-2's `Conv1D`.
-    ByOperand,
-    /// By result, queries, keys and values of the first head, then of the second, as in GPT-NeoX.
-    ByHead,
-    /// By result, the gate's rows before the rows that it gates, as in ModernBERT.
-    GateFirst,
-}
-
-/// A product of a layer: one tensor, or several stacked in this order.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Product {
-    /// Names without `.weight` and `.bias`.
-    pub names: Vec<String>,
-    /// Whether it has biases.
-    pub bias: bool,
-    /// Storage order of the matrix.
-    pub order: Order,
-}
-
-impl Product {
-    /// A product with biases, stored as torch's `Linear`.
-    pub fn biased<N: Into<String>>(names: impl IntoIterator<Item = N>) -> Self {
-        Product { names: names.into_iter().map(Into::into).collect(), bias: true, order: Order::ByResult }
-    }
-
-    /// A product without biases, stored as torch's `Linear`.
-    pub fn plain<N: Into<String>>(names: impl IntoIterator<Item = N>) -> Self {
-        Product { bias: false, ..Product::biased(names) }
     }
 }
 
@@ -231,6 +195,8 @@ pub struct EncoderSpec {
     pub intermediate: usize,
     /// Activation between the two products of the feed-forward part.
     pub activation: ActivationKind,
+    /// Whether its result is squared.
+    pub activation_squared: bool,
     /// Whether the feed-forward part is gated: `out(x up^T * act(x gate^T))`.
     pub gated: bool,
     /// Kind of all norms.
@@ -268,6 +234,9 @@ pub struct EncoderSpec {
     pub dropout: f32,
     /// Whether attention and feed-forward part read the same `x`: `x + attention(x) + feed_forward(x)`, as GPT-NeoX.
     pub parallel: bool,
+    /// Whether the products of the layers may have norms of their own, `NAME.norm.weight`, which the checkpoint's tensors
+    /// tell: then their matrices are ternary.
+    pub own_norms: bool,
     /// Whether the values may leave float16's range, so that in float16 only the weights are rounded to it.
     pub beyond_float16: bool,
     /// Norm after the last layer, if there is one.
@@ -293,6 +262,7 @@ impl EncoderSpec {
             score_cap: 0.0,
             intermediate: 0,
             activation: ActivationKind::Identity,
+            activation_squared: false,
             gated: false,
             norm: NormKind::Layer,
             norm_eps: 0.0,
@@ -311,6 +281,7 @@ impl EncoderSpec {
             causal: false,
             dropout: 0.0,
             parallel: false,
+            own_norms: false,
             beyond_float16: false,
             final_norm: None,
             adapters: None,

@@ -1,6 +1,7 @@
 //! Memory-mapped checkpoints, safetensors or torch's, single or sharded, under uniform names.
 #![allow(unsafe_code)]
 
+mod content;
 mod files;
 mod header;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use super::spec::NameRules;
 use crate::dtype::DType;
 use crate::tensor::{TensorView, WeightSource};
 use crate::{Error, Result};
+pub use content::Content;
 
 /// Maximum number of faults of a checkpoint that are listed; further ones are only counted.
 const MOST_PROBLEMS: usize = 1000;
@@ -30,6 +32,8 @@ pub struct Needed {
     pub name: String,
     /// Expected axes.
     pub shape: Vec<usize>,
+    /// Its numbers.
+    pub content: Content,
 }
 
 /// All tensors of a model, mapped into memory.
@@ -69,6 +73,7 @@ impl Entry {
             Dtype::F32 => Ok(DType::F32),
             Dtype::F16 => Ok(DType::F16),
             Dtype::BF16 => Ok(DType::Bf16),
+            Dtype::U8 => Ok(DType::U8),
             other => Err(format!("{name} is stored as {other:?}, expected F32, F16 or BF16")),
         }
     }
@@ -162,6 +167,10 @@ impl Weights {
         &self.path
     }
 
+    fn bytes(&self, entry: &Entry) -> &[u8] {
+        &self.maps[entry.map][entry.stored.bytes.clone()]
+    }
+
     /// Axes of a tensor.
     pub fn shape(&self, name: &str) -> Option<&[usize]> {
         self.tensors.get(name).map(|entry| &entry.stored.shape[..])
@@ -185,14 +194,14 @@ impl Weights {
     pub fn check(&self, needed: &[Needed], among: impl Fn(&str) -> bool) -> Result<()> {
         let mut problems = Vec::new();
         let mut expected: HashMap<&str, &[usize]> = HashMap::new();
-        for Needed { name, shape } in needed {
+        for Needed { name, shape, content } in needed {
             if expected.insert(name, shape).is_none() {
                 match self.tensors.get(name) {
                     None => problems.push(format!("missing {name} {shape:?}")),
                     Some(Entry { stored, .. }) if stored.shape != *shape => {
                         problems.push(format!("{name} has shape {:?}, expected {shape:?}", stored.shape));
                     }
-                    Some(entry) => problems.extend(entry.stored_type(name).err()),
+                    Some(entry) => problems.extend(entry.fault(name, *content, self.bytes(entry))),
                 }
             }
         }
@@ -234,8 +243,7 @@ impl WeightSource for Weights {
         let fault = |problem| Error::Weights { path: self.path.clone(), problems: vec![problem] };
         let entry = self.tensors.get(name).ok_or_else(|| fault(format!("missing {name}")))?;
         let dtype = entry.stored_type(name).map_err(fault)?;
-        let bytes = &self.maps[entry.map][entry.stored.bytes.clone()];
-        Ok(TensorView::new(dtype, self.rounded, &entry.stored.shape, bytes))
+        Ok(TensorView::new(dtype, self.rounded, &entry.stored.shape, self.bytes(entry)))
     }
 }
 

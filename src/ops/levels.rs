@@ -1,6 +1,7 @@
 //! What integers of few bits stand for: their values, and what shares a scale.
 
 use super::{Dim, Shape};
+use crate::Error;
 use crate::dtype::DType;
 
 /// The values of an integer, and how a matrix of such is stored; formats are drawn in [`crate::quant::format`].
@@ -15,6 +16,17 @@ pub enum Levels {
     Ternary = 1,
     /// -1 or 1; eight per byte of uint8, each row in whole bytes.
     Binary = 2,
+}
+
+impl std::str::FromStr for Levels {
+    type Err = Error;
+
+    /// `int8`, `ternary` or `binary`.
+    fn from_str(name: &str) -> Result<Self, Error> {
+        serde_json::from_value(name.into()).map_err(|_| {
+            Error::InvalidArgument(format!("levels is {name:?}, expected \"int8\", \"ternary\" or \"binary\""))
+        })
+    }
 }
 
 impl Levels {

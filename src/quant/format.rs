@@ -221,6 +221,15 @@ impl Format {
     }
 }
 
+/// Whether the `weight_scale` of a checkpoint divides a ternary value or multiplies it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Applied {
+    /// [`WeightScale::Divides`].
+    Divides,
+    /// [`WeightScale::Multiplies`].
+    Multiplies,
+}
+
 /// What the `weight_scale` of a checkpoint does with a ternary value, of which both are in use.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum WeightScale {

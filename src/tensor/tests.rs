@@ -154,7 +154,7 @@ fn only_the_sum_is_rounded() {
         fn tensor(&self, name: &str) -> Result<TensorView<'_>> {
             let third = 1.0f32 / 3.0;
             let value = if name == "left" { -1.0f32 } else { third };
-            Ok(TensorView::new(DType::F32, DType::F16, &[1, 1, 1], value.to_le_bytes().to_vec().leak()))
+            Ok(TensorView::new(DType::F32, DType::F16, &[1, 1, 1], value.to_le_bytes().to_vec()))
         }
     }
     let near = 1.0 - 1.0 / 1024.0f32 / 16.0;

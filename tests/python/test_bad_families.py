@@ -337,7 +337,7 @@ JINA_V3 = {
     [
         # Each of the marks alone is enough, whichever of the others a copy has lost.
         ("roberta", JINA_V2, ["auto_map", "feed_forward_type", "position_embedding_type"]),
-        ("qwen3", {"quantization_config": {"quant_method": "bitnet"}}, ["quantization_config"]),
+        ("qwen3", {"quantization_config": {"quant_method": "gptq"}}, ["quantization_config"]),
     ],
 )
 def test_a_published_look_alike(family, name, published, marks):
@@ -402,16 +402,27 @@ def test_absurd_adapters(family, changes, said):
     message(folder, ModelFormatError, "config.json", said)
 
 
-def test_ternary_embeddings_under_a_plain_configuration(family):
-    """Microsoft's BitNet embeddings: a norm before every product, which only the names of the tensors tell."""
-    folder = family("qwen3-matrix")
-    shapes = families.table()["qwen3-matrix"]["tensors"]
+@pytest.mark.parametrize("name", ["llama-matrix", "gemma2-matrix", "qwen2-matrix"])
+def test_norms_of_products_under_another_configuration(family, name):
+    """Of BitNet's embeddings, whose configurations are those of two other families."""
+    folder = family(name)
+    shapes = families.table()[name]["tensors"]
     products = [(name, shape) for name, shape in shapes.items() if name.endswith("_proj.weight")]
     norms = {name.replace("weight", "norm.weight"): np.ones(shape[1], np.float32) for name, shape in products}
-    assert len(norms) == 2 * 7
+    assert norms and len(norms) % 7 == 0
     rewrite(folder, lambda tensors: tensors.update(norms))
-    unexpected = [f"unexpected {name} [{array.size}]" for name, array in norms.items()]
-    message(folder, WeightsError, "config.json describes a qwen3 model with other tensors", *unexpected)
+    unexpected = [f"unexpected {name.removeprefix('model.')} [{array.size}]" for name, array in norms.items()]
+    kind = name.removesuffix("-matrix")
+    message(folder, WeightsError, f"config.json describes a {kind} model with other tensors", *unexpected)
+
+
+def test_packed_products_without_packed_tensors(family):
+    """A method that packs the products, and tensors that are numbers."""
+    folder = family("qwen3-matrix")
+    change_json(folder / "config.json", quantization_config={"quant_method": "bitnet"})
+    name = "layers.0.self_attn.q_proj.weight"
+    parts = [f"{name} has shape [128, 64], expected [32, 64]", f"missing {name}_scale [1]"]
+    message(folder, WeightsError, *parts)
 
 
 def test_norms_of_queries_and_keys_under_jina_v2(family):

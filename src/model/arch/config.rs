@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::harmless::is_harmless;
+use super::quantization;
 use crate::Result;
 use crate::model::fields::{Fields, shown, unsupported};
 use crate::model::spec::{EncoderSpec, Layer, NameRules, NormKind, Norms, PositionRows, Positions, Product, Table};
@@ -95,6 +96,7 @@ pub(super) fn read<'a>(
             Some(times) => fields.optional_size(keys.intermediate, 1..=MOST_COLUMNS).unwrap_or(times * hidden),
         },
         activation: ActivationKind::GeluErf,
+        activation_squared: false,
         gated: false,
         embedding_norm: Some("embeddings.LayerNorm".into()),
         embedding_projection: None,
@@ -104,6 +106,7 @@ pub(super) fn read<'a>(
         causal: false,
         dropout: 0.0,
         parallel: false,
+        own_norms: false,
         beyond_float16: false,
         final_norm: None,
         adapters: None,
@@ -113,11 +116,12 @@ pub(super) fn read<'a>(
     let (activation_key, activation_default) = keys.activation;
     let activation_name = fields.text(activation_key).unwrap_or(activation_default);
     let position_kind = fields.text("position_embedding_type").unwrap_or("absolute");
-    let other_meaning =
-        ["is_decoder", "is_encoder_decoder", "add_cross_attention", "pruned_heads", "quantization_config"]
-            .into_iter()
-            .find(|key| fields.is_set(key));
+    let other_meaning = ["is_decoder", "is_encoder_decoder", "add_cross_attention", "pruned_heads"]
+        .into_iter()
+        .find(|key| fields.is_set(key));
     own(&mut fields, &mut spec);
+    // Read of the finished specification.
+    fields.get(quantization::KEY);
     if spec.head_dim == hidden / heads && !hidden.is_multiple_of(heads) {
         fields.fault(format!("{} {hidden} is not a multiple of {} {heads}", keys.hidden, keys.heads));
     }
@@ -135,7 +139,8 @@ pub(super) fn read<'a>(
         let what = format_args!("position_embedding_type {position_kind:?}");
         return Err(unsupported(path, what, "only \"absolute\" is known"));
     }
-    spec.activation = ActivationKind::from_config_name(activation_name).ok_or_else(|| {
+    let function = if spec.activation_squared { "relu" } else { activation_name };
+    spec.activation = ActivationKind::from_config_name(function).ok_or_else(|| {
         let known = "known are gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, quick_gelu, relu, silu, swish, tanh, sigmoid, linear";
         unsupported(path, format_args!("{activation_key} {activation_name:?}"), known)
     })?;

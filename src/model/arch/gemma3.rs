@@ -18,6 +18,7 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
     llama::read_as(config, path, &gemma2::KEYS, |fields, spec| {
         gemma2::parts(fields, spec);
         qwen3::head_norms(fields, spec, 256);
+        spec.own_norms = true;
         let mut window = rope::window(fields, spec);
         if fields.flag_or("use_bidirectional_attention", false) {
             // The window is split between both sides.

@@ -3,6 +3,7 @@
 mod albert;
 mod bert;
 mod big_bird;
+mod bitnet;
 mod config;
 mod deberta_v2;
 mod distilbert;
@@ -28,6 +29,7 @@ mod nomic_bert;
 mod nomic_experts;
 mod olmo2;
 mod phi3;
+mod quantization;
 mod qwen3;
 mod roberta;
 mod rope;
@@ -39,6 +41,7 @@ mod xlm_roberta_flash;
 use std::path::Path;
 
 pub use heads::{HEADS, ReadHead};
+pub use quantization::read as read_quantization;
 use serde_json::{Map, Value};
 pub use shaders::{SHADERS, Shaders};
 
@@ -120,6 +123,10 @@ pub const ARCHITECTURES: &[Architecture] = &[
          `attention_type` `block_sparse` for no more positions than the reference reads so, 704 by default, with \
          `original_full` for any",
     ),
+    row("bitnet", "BitNet", llama::MARKS, bitnet::read).models("bitnet-b1.58-2B-4T").adds(
+        "LLaMA with squared ReLU and norms before the second product of each part; matrices as \
+             `quantization_config` says: ternary ones, packed or rounded when they are read, or in floating point",
+    ),
     row("camembert", "Camembert", &["roberta."], roberta::read)
         .models("sentence-camembert")
         .adds("as `roberta`")
@@ -147,9 +154,9 @@ pub const ARCHITECTURES: &[Architecture] = &[
         "LLaMA with norms before and after each part, scaled embeddings, a soft cap of the scores \
          (`attn_logit_softcapping`), and a window in every second layer; causal",
     ),
-    row("gemma3_text", "Gemma3Text", llama::MARKS, gemma3::read).models("EmbeddingGemma").adds(
+    row("gemma3_text", "Gemma3Text", llama::MARKS, gemma3::read).models("EmbeddingGemma, BitNet-embedding-270M").adds(
         "norms before and after each part and of each head, scaled embeddings; windows and rotary positions of \
-         two kinds",
+         two kinds; with norms of the products (`q_proj.norm.weight`) ternary matrices, as BitNet-embedding-270M",
     ),
     row("gpt2", "GPT2", &["h.0.attn.c_attn.", "transformer.h."], gpt2::read)
         .models("SGPT, distilgpt2")
@@ -254,8 +261,11 @@ pub const ARCHITECTURES: &[Architecture] = &[
         .adds("LLaMA with biases; a window in some layers")
         .tokenizer("Qwen2Tokenizer"),
     row("qwen3", "Qwen3", llama::MARKS, qwen3::read)
-        .models("Qwen3-Embedding")
-        .adds("LLaMA with a norm of each head of the queries and the keys")
+        .models("Qwen3-Embedding, BitNet-embedding-0.6B")
+        .adds(
+            "LLaMA with a norm of each head of the queries and the keys; with norms of the products \
+             (`q_proj.norm.weight`) ternary matrices, as BitNet-embedding-0.6B",
+        )
         .tokenizer("Qwen2Tokenizer"),
     row("roberta", "Roberta", &["roberta."], roberta::read)
         .models("all-distilroberta-v1, all-roberta-large-v1")

@@ -18,6 +18,7 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
         head_norms(fields, spec, 128);
         llama::attention_biases(fields, spec);
         llama::last_windows(fields, spec);
+        spec.own_norms = true;
     })
 }
 

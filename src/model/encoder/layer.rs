@@ -43,10 +43,17 @@ impl Builder<'_> {
     fn feed_forward_in(&mut self, node: &impl Fn(&str) -> String, layer: &Layer, x: ValueId) -> Result<ValueId> {
         let (spec, name) = (self.spec, node("feed-forward activation"));
         let columns = vec![spec.intermediate; if spec.gated { 2 } else { 1 }];
-        let wide = self.linear(&node("feed-forward in"), &layer.feed_forward_in, x, &columns)?;
+        let product = &layer.feed_forward_in;
+        if spec.gated && (product.is_apart() || spec.activation_squared) {
+            let up = self.linear(&node("feed-forward up"), &product.part(0), x, &columns[..1])?;
+            let gate = self.linear(&node("feed-forward gate"), &product.part(1), x, &columns[..1])?;
+            let gate = self.own_activation(&name, gate)?;
+            return self.graph.node(&node("feed-forward gated"), Binary::from(BinaryKind::Multiply), &[up, gate]);
+        }
+        let wide = self.linear(&node("feed-forward in"), product, x, &columns)?;
         match spec.gated {
             true => self.graph.node(&name, Gated(Activation::from(spec.activation)), &[wide]),
-            false => self.activation(&name, spec.activation, wide),
+            false => self.own_activation(&name, wide),
         }
     }
 
@@ -90,8 +97,8 @@ impl Builder<'_> {
             ..self.plain_attention()
         };
         let angles = layer.rotary.map(|kind| shared.rotary[kind]);
-        let qkv = match &layer.head_norms {
-            None => {
+        let qkv = match layer.head_norms.is_some() || layer.query_key_value.is_apart() {
+            false => {
                 let columns = [query, key, key];
                 let qkv = self.linear(&node("query key value"), &layer.query_key_value, x, &columns)?;
                 (attention.k_column, attention.v_column) = (query, query + key);
@@ -104,24 +111,22 @@ impl Builder<'_> {
                     }
                 }
             }
-            Some(norms) => {
+            true => {
                 let mut parts = Vec::new();
-                for (part, (name, columns)) in layer.query_key_value.names.iter().zip([query, key, key]).enumerate() {
+                for (part, columns) in [query, key, key].into_iter().enumerate() {
                     let label = node(["query", "key", "value"][part]);
-                    let product = Product { names: vec![name.clone()], ..layer.query_key_value.clone() };
-                    let mut y = self.linear(&label, &product, x, &[columns])?;
-                    if let Some(norm) = norms.get(part) {
-                        let heads = columns / spec.head_dim;
+                    let mut y = self.linear(&label, &layer.query_key_value.part(part), x, &[columns])?;
+                    let heads = columns / spec.head_dim;
+                    if let Some(norm) = layer.head_norms.as_ref().and_then(|norms| norms.get(part)) {
                         if !layer.joint_head_norms {
                             y = self.heads_of(&label, y, heads);
                         }
                         y = self.norm(&format!("{label} norm"), norm, y)?;
-                        if let Some(angles) = angles {
-                            y = self.rotated(&format!("{label} rotary"), y, heads, heads, angles)?;
-                        }
-                        y = self.rows_of(&label, y);
                     }
-                    parts.push(y);
+                    if let Some(angles) = angles.filter(|_| part < 2) {
+                        y = self.rotated(&format!("{label} rotary"), y, heads, heads, angles)?;
+                    }
+                    parts.push(if part < 2 { self.rows_of(&label, y) } else { y });
                 }
                 [parts[0], parts[1], parts[2]]
             }

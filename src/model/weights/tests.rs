@@ -75,7 +75,10 @@ fn refused_header(header: &str, data: usize) -> String {
 }
 
 fn needed(tensors: &[(&str, &[usize])]) -> Vec<Needed> {
-    tensors.iter().map(|(name, shape)| Needed { name: (*name).into(), shape: shape.to_vec() }).collect()
+    tensors
+        .iter()
+        .map(|(name, shape)| Needed { name: (*name).into(), shape: shape.to_vec(), content: Content::Numbers })
+        .collect()
 }
 
 fn values(weights: &Weights, name: &str) -> Vec<f32> {
@@ -153,7 +156,8 @@ fn tensors_of_another_part_are_not_unexpected() {
 #[test]
 fn very_many_faults_are_counted() {
     let weights = open(&[("model.safetensors", &honest(&[]))]).unwrap();
-    let missing: Vec<Needed> = (0..5000).map(|i| Needed { name: format!("t{i}"), shape: vec![1] }).collect();
+    let missing: Vec<Needed> =
+        (0..5000).map(|i| Needed { name: format!("t{i}"), shape: vec![1], content: Content::Numbers }).collect();
     let Err(Error::Weights { problems, .. }) = weights.check(&missing, |_| true) else { panic!() };
     assert_eq!((problems.len(), problems.last().unwrap().as_str()), (1001, "and 4000 more"));
 }

@@ -1,0 +1,28 @@
+//! Which products of a plan in integers are in floating point.
+
+use super::{Node, Plan};
+use crate::ops::Op;
+use crate::ops::signature::Role;
+
+impl Plan {
+    /// A line of text: the nodes whose matrix is of floating-point numbers, of a plan with products in integers; empty for
+    /// another.
+    ///
+    /// ```
+    /// use grilly::graph::{Graph, Plan};
+    /// assert_eq!(Plan::new(Graph::new()).other_products(), "");
+    /// ```
+    pub fn other_products(&self) -> String {
+        let nodes = &self.graph.nodes;
+        if !nodes.iter().any(|node| matches!(node.op, Op::QuantizedLinear(_))) {
+            return String::new();
+        }
+        let is_other = |node: &&Node| {
+            let matrix = |(place, _): &(usize, _)| node.op.operand(*place).role == Role::Matrix;
+            node.operands.iter().enumerate().filter(matrix).any(|(_, id)| self.graph.value(*id).dtype.is_float())
+        };
+        let names: Vec<&str> = nodes.iter().filter(is_other).map(|node| node.name.as_str()).collect();
+        let names = if names.is_empty() { "none".into() } else { names.join(", ") };
+        format!("products that are not of integers: {names}\n")
+    }
+}

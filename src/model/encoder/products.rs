@@ -1,0 +1,159 @@
+//! Products and activations.
+
+use super::Builder;
+use crate::graph::ValueId;
+use crate::model::spec::{Matrix, NormKind, Order, Product};
+use crate::ops::{
+    Activation, ActivationKind, Binary, BinaryKind, Levels, Linear, QuantizeRows, QuantizedLinear, Shape,
+};
+use crate::tensor::{Part, Recipe};
+use crate::{Error, Result};
+
+/// The tensors of a product.
+struct Stored {
+    /// Those of its matrix, as numbers.
+    matrix: Vec<Part>,
+    /// Those of its bias, times the factor.
+    bias: Option<Vec<Part>>,
+    /// A factor on the product.
+    scale: f32,
+}
+
+impl Builder<'_> {
+    /// `x W^T + b` with the tensors of a product, whose results have so many columns each.
+    pub(super) fn linear(&mut self, node: &str, product: &Product, x: ValueId, columns: &[usize]) -> Result<ValueId> {
+        self.scaled(node, product, x, columns, 1.0)
+    }
+
+    /// As [`Builder::linear`], times `scale`, which the constants contain.
+    pub(super) fn scaled(
+        &mut self,
+        node: &str,
+        product: &Product,
+        x: ValueId,
+        columns: &[usize],
+        scale: f32,
+    ) -> Result<ValueId> {
+        let x = self.own_norm(node, product, x)?;
+        let (input, dtype) = (self.graph.value(x).shape.columns(), self.graph.value(x).dtype);
+        let total: usize = columns.iter().sum();
+        let each = if product.names.len() == 1 { vec![total] } else { columns.to_vec() };
+        let stored = |end: &str, vector: bool| -> Vec<Part> {
+            let parts = product.names.iter().zip(&each).flat_map(|(name, rows)| {
+                let part = |shape: &[usize], recipe| Part::new(format!("{name}.{end}"), shape, recipe);
+                let shape = if vector { vec![*rows] } else { vec![*rows, input] };
+                match product.order {
+                    Order::ByOperand if !vector => vec![part(&[input, *rows], vec![Recipe::Transposed])],
+                    Order::ByResult | Order::ByOperand => vec![part(&shape, vec![])],
+                    Order::ByHead => {
+                        let by_part = Recipe::part_by_part(self.spec.heads, 3, self.spec.head_dim);
+                        vec![part(&shape, vec![by_part])]
+                    }
+                    Order::GateFirst => {
+                        [rows / 2..*rows, 0..rows / 2].map(|half| part(&shape, vec![Recipe::Rows(half)])).into()
+                    }
+                }
+            });
+            let scaled = parts.map(|mut part| {
+                if !vector {
+                    let name = part.name.strip_suffix(".weight").unwrap_or(&part.name);
+                    part.added = self.adapted(name, ["lora_B", "lora_A"]);
+                }
+                let apart = scale == 1.0 || !vector && product.matrix != Matrix::Numbers;
+                part.recipe.extend((!apart).then(|| Recipe::scaled(scale)));
+                part
+            });
+            scaled.collect()
+        };
+        let (matrix, vector) = (stored("weight", false), stored("bias", true));
+        if product.matrix != Matrix::Numbers {
+            let bias = product.bias.then_some(vector);
+            return self.integer_product(node, product.matrix, x, &Stored { matrix, bias, scale });
+        }
+        let mut operands = vec![x, self.graph.weight_as(dtype, matrix, Shape::fixed(&[total, input]))];
+        if product.bias {
+            operands.push(self.graph.weight(vector, Shape::fixed(&[total])));
+        }
+        self.graph.node(node, Linear { bias: product.bias, ..Linear::default() }, &operands)
+    }
+
+    /// The encoder's activation, squared if its result is.
+    pub(super) fn own_activation(&mut self, node: &str, x: ValueId) -> Result<ValueId> {
+        let y = self.activation(node, self.spec.activation, x)?;
+        match self.spec.activation_squared {
+            true => self.graph.node(&format!("{node} squared"), Binary::from(BinaryKind::Multiply), &[y, y]),
+            false => Ok(y),
+        }
+    }
+
+    pub(super) fn activation(&mut self, node: &str, kind: ActivationKind, x: ValueId) -> Result<ValueId> {
+        match kind {
+            ActivationKind::Identity => Ok(x),
+            _ => self.graph.node(node, Activation::from(kind), &[x]),
+        }
+    }
+
+    /// What a product multiplies: the norm of `x` that it has of its own, or `x`.
+    fn own_norm(&mut self, node: &str, product: &Product, x: ValueId) -> Result<ValueId> {
+        match &product.norms[..] {
+            [] => Ok(x),
+            [norm] => self.norm_as(NormKind::Rms, self.spec.norm_eps, &format!("{node} norm"), norm, x),
+            several => {
+                let problem = format!("{node}: {} norms of one product, expected one", several.len());
+                Err(Error::InvalidArgument(problem))
+            }
+        }
+    }
+
+    /// Rows as 8-bit integers, and their scales, computed once.
+    fn in_integers(&mut self, x: ValueId) -> Result<[ValueId; 2]> {
+        if let Some(known) = self.integers.get(&x) {
+            return Ok(*known);
+        }
+        let name = format!("{} in integers", self.graph.value(x).name);
+        let results = self.graph.apply(&name, QuantizeRows::default(), &[x])?;
+        let [q, scale] = results[..] else { unreachable!("rows by their largest element have integers and scales") };
+        self.integers.insert(x, [q, scale]);
+        Ok([q, scale])
+    }
+
+    /// The product of the rows of `x`, rounded to 8 bits, with a matrix of integers.
+    fn integer_product(&mut self, node: &str, kind: Matrix, x: ValueId, stored: &Stored) -> Result<ValueId> {
+        let input = self.graph.value(x).shape.columns();
+        let levels = if let Matrix::Rounded(levels) = kind { levels } else { Levels::Ternary };
+        let rows_of = |part: &Part| part.rows().unwrap_or_default();
+        let [q, scale] = self.in_integers(x)?;
+        let (mut matrix, mut divisors) = (Vec::new(), Vec::new());
+        for part in &stored.matrix {
+            // Of the whole tensor, before rows are chosen or moved.
+            let (first, shape) = match (kind, part.shape.as_deref()) {
+                (Matrix::Packed(_), Some([rows, columns])) => (Recipe::Unpacked, Some(vec![rows / 4, *columns])),
+                _ => (Recipe::Rounded(levels), part.shape.clone()),
+            };
+            let recipe = [&[first], &part.recipe[..], &[Recipe::Packed(levels)]].concat();
+            matrix.push(Part { recipe, shape, ..part.clone() });
+            let repeated = Recipe::Gathered(vec![0; rows_of(part)]);
+            let mut divisor = match kind {
+                Matrix::Packed(applied) => {
+                    let recipe = vec![Recipe::Divisor(applied), repeated];
+                    Part::new(format!("{}_scale", part.name), &[1], recipe)
+                }
+                _ if levels == Levels::Ternary => {
+                    Part { recipe: vec![Recipe::Divisors(levels), repeated], ..part.clone() }
+                }
+                _ => Part { recipe: [&part.recipe[..], &[Recipe::Divisors(levels)]].concat(), ..part.clone() },
+            };
+            divisor.recipe.extend((stored.scale != 1.0).then(|| Recipe::scaled(1.0 / stored.scale)));
+            divisors.push(divisor);
+        }
+        let rows = stored.matrix.iter().map(rows_of).sum();
+        let shape = Shape::fixed(&[rows, levels.bytes(input)]);
+        let matrix = self.graph.weight_as(levels.dtype(), matrix, shape);
+        let mut operands = vec![q, scale, matrix, self.graph.weight(divisors, Shape::fixed(&[rows]))];
+        if let Some(bias) = &stored.bias {
+            operands.push(self.graph.weight(bias.clone(), Shape::fixed(&[rows])));
+        }
+        let op = QuantizedLinear { levels, bias: stored.bias.is_some(), ..QuantizedLinear::default() };
+        self.graph.node(node, op, &operands)
+    }
+}
