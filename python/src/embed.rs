@@ -124,11 +124,12 @@ impl EmbeddingModel {
     /// Loads the model in `folder`, of sentence-transformers' class `kind`. `dtype` is a type's name, `"auto"` for the
     /// type in config.json or else the checkpoint's, or `None` for the type in the Transformer module's settings or else
     /// as `"auto"`. `default_task` is the task whose adapter encodes texts without a task, or `None` for the model's own.
-    /// `float32_products` is `"split"`, `"plain"`, or `None` for the choice of `configure`.
+    /// `float32_products` is `"split"`, `"plain"`, or `None` for the choice of `configure`. `rounded_products` is `"ternary"`,
+    /// `"binary"`, or `None` for the matrices as the model has them.
     #[staticmethod]
     #[pyo3(signature = (
         folder, device, dtype=None, max_seq_length=None, num_threads=None, memory_limit=None, default_task=None,
-        kind=Name("SentenceTransformer".into()), float32_products=None,
+        kind=Name("SentenceTransformer".into()), float32_products=None, rounded_products=None,
     ))]
     #[allow(clippy::too_many_arguments)]
     fn load(
@@ -142,6 +143,7 @@ impl EmbeddingModel {
         default_task: Option<Name>,
         kind: Name,
         float32_products: Option<Name>,
+        rounded_products: Option<Name>,
     ) -> PyResult<Self> {
         check_process()?;
         let class = kind.0.parse()?;
@@ -155,6 +157,7 @@ impl EmbeddingModel {
             default_task: default_task.map(|task| task.0),
             class,
             float32_products: float32_products.map(|name| name.0.parse()).transpose()?,
+            rounded_products: rounded_products.map(|name| name.0.parse()).transpose()?,
         };
         let model = lock::without(py, || grilly::EmbeddingModel::load(&folder.0, &options))?;
         Ok(EmbeddingModel { model: model.into() })

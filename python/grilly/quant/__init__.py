@@ -8,5 +8,6 @@ from __future__ import annotations
 
 from grilly.quant.activations import *
 from grilly.quant.bitlinear import *
+from grilly.quant.conversion import *
 from grilly.quant.rows import *
 from grilly.quant.weights import *

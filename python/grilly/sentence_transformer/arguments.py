@@ -47,6 +47,7 @@ class Arguments:
     num_threads: int | None = None
     memory_limit: int | None = None
     float32_products: str | None = None
+    rounded_products: str | None = None  # of a converted model: the levels of its products' matrices
     modules: Any = None
     trust_remote_code: bool = False
     use_auth_token: bool | str | None = None

@@ -67,7 +67,7 @@ class Loaded:
         )  # fmt: skip
         self._limit, self._dtype_choice = choices.max_seq_length, choices.dtype
         self._held.core = EmbeddingModel.load(
-            found.folder, choices.device, choices.dtype, self._limit, *self._resources
+            found.folder, choices.device, choices.dtype, self._limit, *self._resources, arguments.rounded_products
         )
         check_padding_side(choices.padding_side, self._core)
         # A folder's path must not depend on the working directory.
@@ -99,22 +99,28 @@ class Loaded:
 
     # ---------------------------------------------------------------------------------------------- another core
 
-    def _reload(self, device: str | None = None, dtype: str | None = None) -> None:
-        """Loads the weights again, for another device or in another type, and keeps every setting."""
+    def _reload(self, device: str | None = None, dtype: str | None = None, rounded: str | None = None) -> None:
+        """Loads the weights again, for another device, in another type or rounded, and keeps every setting.
+
+        An empty `rounded` stands for matrices as the model has them.
+        """
         with self._swap:
             before = self._core
             before.encode([], "", 1, False)  # a closed model stays closed
             wanted = (device or self.device, dtype or self.dtype)
-            if wanted == (self.device, self.dtype):
+            known = self._arguments.rounded_products
+            levels = known if rounded is None else rounded or None
+            if (*wanted, levels) == (self.device, self.dtype, known):
                 return
-            self._held.core = self._like(wanted[0], dtype or self._dtype_choice)
+            self._held.core = self._like(wanted[0], dtype or self._dtype_choice, levels)
+            self._arguments = replace(self._arguments, rounded_products=levels)
             self._dtype_choice = dtype or self._dtype_choice
             self.device, self.dtype = wanted
             self._elsewhere.clear()
 
-    def _like(self, device: str, dtype: str | None) -> EmbeddingModel:
-        """The same model with the same settings on another device or in another type."""
-        core = EmbeddingModel.load(self._folder, device, dtype, self._limit, *self._resources)
+    def _like(self, device: str, dtype: str | None, rounded: str | None) -> EmbeddingModel:
+        """The same model with the same settings on another device, in another type, or with other matrices."""
+        core = EmbeddingModel.load(self._folder, device, dtype, self._limit, *self._resources, rounded)
         if self._include_prompt is not None:
             core.set_pooling_include_prompt(self._include_prompt)
         return core
@@ -130,7 +136,7 @@ class Loaded:
             self._core.encode([], "", 1, False)
             core = self._elsewhere.get(name)
             if core is None:
-                core = self._like(name, self._dtype_choice)
+                core = self._like(name, self._dtype_choice, self._arguments.rounded_products)
                 self._elsewhere = {name: core}
             return core
 

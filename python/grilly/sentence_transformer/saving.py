@@ -39,6 +39,11 @@ TRANSFORMER_SETTINGS = [
     "sentence_xlm-roberta_config.json",
     "sentence_xlnet_config.json",
 ]
+# What config.json of a converted model says: of ternary matrices what transformers reads, too.
+METHODS = {
+    "ternary": {"quant_method": "bitnet", "linear_class": "autobitlinear", "quantization_mode": "online"},
+    "binary": {"quant_method": "grilly_1bit"},
+}
 # Modules implied by a folder without modules.json.
 BARE_MODULES = [
     {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
@@ -77,7 +82,8 @@ class Saving(Settings):
 
         The files are those the model was loaded from. Prompts, the default prompt, `max_seq_length`, `truncate_dim`,
         the similarity, the pooling of prompts and, in config.json, the element type are written with their current
-        values. The weights are copied unchanged: after `half()`, float32 files are rounded again at each load.
+        values. The weights are copied unchanged: after `half()` or `quant.convert`, float32 files are rounded again at
+        each load; of a converted model config.json says so.
 
         Each file is replaced only when the new one is complete, so that a model may be saved over its own folder; other
         files in `path` are not touched.
@@ -146,8 +152,8 @@ class Saving(Settings):
         dtype = not routed or self._dtype_choice not in (None, "auto")
         for path in (path for path, kind in modules if kind == "Transformer"):
             changed[os.path.join(path, TRANSFORMER_SETTINGS[0])] = self._transformer_settings(path, limit, dtype)
-            if dtype:
-                changed[os.path.join(path, "config.json")] = self._configuration(path)
+            if dtype or self._arguments.rounded_products:
+                changed[os.path.join(path, "config.json")] = self._configuration(path, dtype)
         poolings = [path for path, kind in modules if kind == "Pooling"]
         if rows is BARE_MODULES:
             mode = dict(self._core.modules)["Pooling"]
@@ -204,10 +210,15 @@ class Saving(Settings):
                 values[key] = {name: value for name, value in values[key].items() if name not in elsewhere}
         return values
 
-    def _configuration(self, transformer: str) -> dict[str, Any]:
-        """config.json with the current element type."""
-        before = read_json(self._folder / transformer / "config.json", dict)
-        return {key: value for key, value in before.items() if key != "torch_dtype"} | {"dtype": self.dtype}
+    def _configuration(self, transformer: str, dtype: bool) -> dict[str, Any]:
+        """config.json with the current element type if `dtype`, and with the method of a converted model."""
+        values = read_json(self._folder / transformer / "config.json", dict)
+        # Of a model in integers the file keeps the type of its weights.
+        if dtype and self.dtype != "int8":
+            values = {key: value for key, value in values.items() if key != "torch_dtype"} | {"dtype": self.dtype}
+        method = METHODS.get(self._arguments.rounded_products or "")
+        # A model whose products were of integers before says so itself.
+        return values | {"quantization_config": method} if method and not values.get("quantization_config") else values
 
 
 def copy(source: Path, folder: str, place: Path, target: Path) -> list[str]:
