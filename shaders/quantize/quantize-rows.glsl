@@ -1,7 +1,7 @@
 #version 460
 // Computes: q = clamp(round(x scale) + zero, -128, 127), ties to even, or at random with STOCHASTIC; of ternary values
-// clamp(round(x scale), -1, 1), of signs x > 0; packed four bytes per word, each row in whole bytes. x [rows, columns], times
-// factors [columns] with FACTORS; with PAIRS a zero follows each scale.
+// clamp(round(x scale), -1, 1), of signs x > 0, with UNPACKED a byte each; packed four bytes per word, each row in whole
+// bytes. x [rows, columns], times factors [columns] with FACTORS; with PAIRS a zero follows each scale.
 // Grid: x = ceil(words / push.words_per_group); 256 invocations loop over words, which may span the end of a row.
 // Reduction order: none.
 // Assumes: elements < 2^32; scale is NaN where x is not finite, and q is 0 then.
@@ -15,9 +15,11 @@ layout(local_size_x = 256) in;
 layout(constant_id = 1) const bool STOCHASTIC = false;
 #ifndef AFFINE
 layout(constant_id = 0) const uint LEVELS = INT8;
+layout(constant_id = 3) const bool UNPACKED = false;
 #else
 layout(constant_id = 0) const bool PAIRS = false;
 #define LEVELS INT8
+#define UNPACKED false
 #endif
 layout(constant_id = 2) const bool FACTORS = false;
 
@@ -87,7 +89,7 @@ uint packed(uint place, uint bytes, uint chance) {
         return 0u;
     }
     uint row = place / push.row_bytes;
-    if (LEVELS == INT8) {
+    if (LEVELS == INT8 || UNPACKED) {
         return uint(quantized(row, place % push.row_bytes, chance)) & 0xffu;
     }
     uint start = place % push.row_bytes * per_byte(LEVELS);

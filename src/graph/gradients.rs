@@ -74,7 +74,9 @@ impl Graph {
         let before = self.nodes.len();
         for node in &self.nodes {
             if node.operands.iter().any(|id| active.contains(&self.seen(*id))) {
-                active.extend(&node.results);
+                // The scales of integers are constants.
+                let results = if matches!(node.op, Op::QuantizeRows(_)) { &node.results[..1] } else { &node.results };
+                active.extend(results);
             }
         }
         let mut sums = HashMap::from([(self.seen(of), gradient)]);

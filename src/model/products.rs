@@ -43,6 +43,9 @@ pub enum Matrix {
     /// Integers of few bits to which the stored numbers are rounded: ternary ones with one scale (W1.58A8), or signs with
     /// one for each row.
     Rounded(Levels),
+    /// Ternary integers with one scale, to which the numbers are rounded in every step of training; gradients go straight
+    /// through the rounding.
+    Trained,
     /// Ternary integers, stored as [`Format::HuggingFace`](crate::quant::Format), and their scale `NAME.weight_scale`.
     Packed(Applied),
 }

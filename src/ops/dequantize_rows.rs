@@ -1,6 +1,8 @@
 //! Integers converted back to floats.
 
+use super::definition::Term;
 use super::levels::{Levels, Scope};
+use super::vjp::Vjp;
 use super::{Operand, Operation, Shape, Shapes, Signature};
 use crate::Result;
 use crate::dtype::DType;
@@ -9,7 +11,8 @@ use crate::dtype::DType;
 /// all that shares it NaN.
 ///
 /// Operands: `x [..., K]` (int8), or packed `[..., ceil(K / 4)]` and `[..., ceil(K / 8)]` (uint8); `scale`, of the shape
-/// that `scope` gives it; with `zero`, `zero` (int32), of the same shape. Result: `[..., K]`.
+/// that `scope` gives it; with `zero`, `zero` (int32), of the same shape. Result: `[..., K]`. The gradient of `x` is that
+/// of the result, as in `quantize_rows`; packed integers have none.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DequantizeRows {
@@ -61,5 +64,11 @@ impl Operation for DequantizeRows {
         of.expect("scale", &scale, &why)?;
         of.expect("zero", &scale, &why)?;
         Ok(vec![x.with_columns(columns)])
+    }
+
+    fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
+        let mut vjp = Vjp::new(operands.len());
+        vjp.give(0, Term::whole(Vjp::gradient(operands.len())));
+        (self.levels == Levels::Int8).then_some(vjp)
     }
 }

@@ -1,10 +1,7 @@
 //! `y = act(x W^T + b) + residual`.
 
 use super::definition::{self, Origin, Term};
-use super::{
-    Activation, ActivationKind, BinaryKind, Counts, Matmul, Operand, Operation, Reduce, ReduceKind, Shape, Shapes,
-    Signature, Vjp,
-};
+use super::{Activation, ActivationKind, BinaryKind, Counts, Operand, Operation, Shape, Shapes, Signature, Vjp};
 use crate::Result;
 
 /// Whether a residual is added to the product.
@@ -91,20 +88,9 @@ impl Operation for Linear {
         if self.activation.is_some() || self.residual == Residual::Added {
             return self.apart(operands);
         }
-        let (x, weight) = (operands[0], operands[1]);
-        let rows = x.flat()?;
-        let n = weight.rows().size(Counts::default());
         let mut vjp = Vjp::new(operands.len());
-        let g = Term::whole(Vjp::gradient(operands.len())).seen(rows.with_columns(n));
-        let flat = Term::whole(Origin::Operand(0)).seen(rows);
-        if self.bias {
-            let by_bias = vjp.step(Reduce::rows(ReduceKind::Sum), [g.clone()]);
-            vjp.give(2, by_bias);
-        }
-        let by_x = vjp.step(Matmul::default(), [g.clone(), Term::whole(Origin::Operand(1))]);
-        vjp.give(0, by_x.seen(x.clone()));
-        let by_weight = vjp.step(Matmul { transpose_a: true, ..Matmul::default() }, [g, flat]);
-        vjp.give(1, by_weight);
+        let given = [0, 1].map(|place| Term::whole(Origin::Operand(place)));
+        vjp.give_product([operands[0], operands[1]], given, [0, 1], self.bias.then_some(2))?;
         Some(vjp)
     }
 }

@@ -1,7 +1,9 @@
 //! Rows rounded to integers of 8, 2 or 1 bits.
 
+use super::definition::Term;
 use super::levels::{Levels, Scope};
 use super::rng::Sequence;
+use super::vjp::Vjp;
 use super::{Dim, Operand, Operation, Shape, Shapes, Signature};
 use crate::Result;
 use crate::dtype::DType;
@@ -49,6 +51,9 @@ impl QuantizeKind {
 /// Operands: `x [..., K]`, then `factors [K]` if `factors`. Results: `q [..., K]` (int8), or packed `[..., ceil(K / 4)]` and
 /// `[..., ceil(K / 8)]` (uint8); `scale`, of the shape that `scope` gives it; of `affine`, `zero` (int32), of the same
 /// shape, or, with `pairs`, in `scale`, whose last axis is then 2: a scale and a zero.
+///
+/// The gradient of `q`, as of the numbers `q / scale` that it stands for, is that of `x`, straight through the rounding
+/// (Bengio et al. 2013); scales are constants to it. Packed integers, and those of `factors`, have none.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QuantizeRows {
@@ -64,6 +69,8 @@ pub struct QuantizeRows {
     pub seed: Option<u64>,
     /// Counter of the first four elements.
     pub offset: u64,
+    /// Whether ternary values and signs are stored as int8, too, not packed.
+    pub unpacked: bool,
 }
 
 impl QuantizeRows {
@@ -76,6 +83,11 @@ impl QuantizeRows {
     /// The random numbers that decide how to round.
     pub(crate) fn numbers(&self) -> Option<Sequence> {
         self.seed.map(|seed| Sequence { seed, offset: self.offset, upper: [0; 2] })
+    }
+
+    /// How the integers are stored.
+    pub(crate) fn stored(&self) -> Levels {
+        if self.unpacked { Levels::Int8 } else { self.kind.levels() }
     }
 }
 
@@ -91,6 +103,7 @@ impl Operation for QuantizeRows {
             .gives(match (self.kind, self.pairs) {
                 (QuantizeKind::Absmax, _) | (QuantizeKind::Affine, true) => &[BYTES, SCALE],
                 (QuantizeKind::Affine, false) => &[BYTES, SCALE, ZERO],
+                (QuantizeKind::Ternary | QuantizeKind::Binary, _) if self.unpacked => &[BYTES, SCALE],
                 (QuantizeKind::Ternary | QuantizeKind::Binary, _) => &[PACKED, SCALE],
             })
             .flops(3)
@@ -109,7 +122,7 @@ impl Operation for QuantizeRows {
             return Err(of.fault(format!("pairs is set, but {:?} has no zero", self.kind)));
         }
         of.expect("factors", &Shape::fixed(&[*columns]), "columns of x")?;
-        let q = x.with_columns(self.kind.levels().bytes(*columns));
+        let q = x.with_columns(self.stored().bytes(*columns));
         let scale = self.scope.scales(x, *columns);
         Ok(match (self.kind, self.pairs) {
             (QuantizeKind::Affine, true) => vec![q, Shape([&scale.0[..], &[Dim::Fixed(2)]].concat())],
@@ -120,5 +133,11 @@ impl Operation for QuantizeRows {
 
     fn is_separable(&self, _: &[&Shape]) -> bool {
         self.is_by_row()
+    }
+
+    fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
+        let mut vjp = Vjp::new(operands.len());
+        vjp.give(0, Term::whole(Vjp::gradient(operands.len())));
+        (self.stored() == Levels::Int8 && !self.factors).then_some(vjp)
     }
 }

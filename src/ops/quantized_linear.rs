@@ -1,8 +1,10 @@
 //! A product of quantised rows with a quantised weight, as floats.
 
+use super::definition::{Origin, Term};
 use super::integer_linear::{TOO_LONG, rows_of_weight};
 use super::levels::{Levels, Scope};
-use super::{ActivationKind, Counts, Dim, Operand, Operation, Residual, Shape, Shapes, Signature};
+use super::vjp::Vjp;
+use super::{ActivationKind, Counts, DequantizeRows, Dim, Operand, Operation, Residual, Shape, Shapes, Signature};
 use crate::Result;
 use crate::dtype::DType;
 
@@ -16,6 +18,9 @@ use crate::dtype::DType;
 /// (int8), or packed `[N, ceil(K / 4)]` and `[N, ceil(K / 8)]` (uint8), `weight_scale`: `[N]`, `[1]` of scope `tensor`,
 /// `[N, G]` of groups; then `bias [N]` if `bias`, then `residual [..., N]` if `residual` is `added`. Result: `[..., N]`,
 /// float32, or where a graph holds it and the residual in 16 bits, rounded once.
+///
+/// Gradients of `q` and of a weight of int8 are those of `linear` of the numbers that they stand for, `q / scale` and
+/// `weight / weight_scale`; without pairs, activation and residual.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QuantizedLinear {
@@ -85,5 +90,21 @@ impl Operation for QuantizedLinear {
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         2 * operands[0].elements(counts) as u64 * operands[2].rows().size(counts) as u64
+    }
+
+    fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
+        let plain = self.activation.is_none() && self.residual == Residual::None && !self.pairs;
+        if self.levels != Levels::Int8 || !plain {
+            return None;
+        }
+        let (q, weight) = (operands[0], operands[2]);
+        let rows = q.flat()?;
+        let mut vjp = Vjp::new(operands.len());
+        let [integers, scale, stored, weight_scale] = [0, 1, 2, 3].map(|place| Term::whole(Origin::Operand(place)));
+        let scale = scale.seen(Scope::Row.scales(&rows, rows.columns()));
+        let x = vjp.step(DequantizeRows::default(), [integers.seen(rows), scale]);
+        let w = vjp.step(DequantizeRows { scope: self.scope, ..Default::default() }, [stored, weight_scale]);
+        vjp.give_product([q, weight], [x, w], [0, 2], self.bias.then_some(4))?;
+        Some(vjp)
     }
 }

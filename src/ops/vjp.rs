@@ -8,7 +8,7 @@ pub(crate) mod tests;
 use std::ops::Range;
 
 use super::definition::{self, Origin, Step, Term};
-use super::{Activation, ActivationKind, Binary, BinaryKind, Op, Shape};
+use super::{Activation, ActivationKind, Binary, BinaryKind, Counts, Matmul, Op, Reduce, ReduceKind, Shape};
 use crate::Error;
 
 /// The ops without a derivative, and why.
@@ -21,7 +21,6 @@ pub const WITHOUT: &[(&str, &str)] = &[
     ("attention_scores", PARTS),
     ("clip_norm", "it limits gradients"),
     ("cross_entropy_backward", SECOND),
-    ("dequantize_rows", INTEGERS),
     ("embedding_backward", SECOND),
     ("expert_linear", EXPERTS),
     ("gated_backward", SECOND),
@@ -29,8 +28,6 @@ pub const WITHOUT: &[(&str, &str)] = &[
     ("layer_norm_backward", SECOND),
     ("layer_norm_weight_backward", SECOND),
     ("pool_backward", SECOND),
-    ("quantize_rows", INTEGERS),
-    ("quantized_linear", INTEGERS),
     ("rms_norm_backward", SECOND),
     ("route", EXPERTS),
     ("sgd", "it updates parameters"),
@@ -138,6 +135,28 @@ impl Vjp {
         let above = self.by_number(BinaryKind::Subtract, a, number);
         let above = self.step(Activation::from(ActivationKind::Relu), [above]);
         self.by_number(BinaryKind::Add, above, number)
+    }
+
+    /// Sets the gradients of `x weight^T` of operands of these shapes, at these places, and of the bias at its own.
+    pub(super) fn give_product(
+        &mut self,
+        [x, weight]: [&Shape; 2],
+        [flat, matrix]: [Term; 2],
+        [place, of_weight]: [usize; 2],
+        bias: Option<usize>,
+    ) -> Option<()> {
+        let rows = x.flat()?;
+        let n = weight.rows().size(Counts::default());
+        let g = Term::whole(Vjp::gradient(self.operands)).seen(rows.with_columns(n));
+        if let Some(bias) = bias {
+            let by_bias = self.step(Reduce::rows(ReduceKind::Sum), [g.clone()]);
+            self.give(bias, by_bias);
+        }
+        let by_x = self.step(Matmul::default(), [g.clone(), matrix]);
+        self.give(place, by_x.seen(x.clone()));
+        let by_weight = self.step(Matmul { transpose_a: true, ..Matmul::default() }, [g, flat.seen(rows)]);
+        self.give(of_weight, by_weight);
+        Some(())
     }
 
     /// Sets the gradient of the operand at a place.

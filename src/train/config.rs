@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::model::rotary::Rotary;
-use crate::model::spec::{EncoderSpec, Layer, Norms, PositionRows, Positions, Product, Table};
+use crate::model::spec::{EncoderSpec, Layer, Matrix, Norms, PositionRows, Positions, Product, Table};
 use crate::ops::ActivationKind;
 use crate::{Error, Result};
 
@@ -53,6 +53,11 @@ pub struct TransformerConfig {
     /// How it knows positions; default learned.
     #[serde(default)]
     pub positions: PositionKind,
+    /// Whether the products of layers are of int8 activations and ternary weights (W1.58A8, Ma et al. 2024), one scale per token
+    /// and one per matrix; gradients go straight through the rounding to weights of float32. The output matrix and the
+    /// tables stay as they are; default false.
+    #[serde(default)]
+    pub bitlinear: bool,
 }
 
 impl TransformerConfig {
@@ -68,6 +73,7 @@ impl TransformerConfig {
             tied_output: false,
             dropout: 0.0,
             positions: PositionKind::Learned,
+            bitlinear: false,
         }
     }
 
@@ -165,20 +171,22 @@ impl TransformerConfig {
     pub(super) fn spec(&self) -> EncoderSpec {
         let rotary = self.positions == PositionKind::Rotary;
         let head_dim = self.d_model / self.num_heads;
+        let matrix = if self.bitlinear { Matrix::Trained } else { Matrix::Numbers };
+        let product = |name: String| Product { matrix, ..Product::biased([name]) };
         let layer = |number: usize| {
             let name = |part: &str| format!("layers.{number}.{part}");
             Layer {
-                query_key_value: Product::biased([name("attention.query_key_value")]),
+                query_key_value: product(name("attention.query_key_value")),
                 head_norms: None,
                 joint_head_norms: false,
                 by_distance: [None, None],
                 rotary: rotary.then_some(0),
                 window: 0,
-                attention_output: Product::biased([name(ATTENTION_OUTPUT)]),
+                attention_output: product(name(ATTENTION_OUTPUT)),
                 attention_norms: Norms::before(name("attention_norm")),
                 cross_attention: None,
-                feed_forward_in: Product::biased([name("feed_forward.in")]),
-                feed_forward_out: Product::biased([name(FEED_FORWARD_OUT)]),
+                feed_forward_in: product(name("feed_forward.in")),
+                feed_forward_out: product(name(FEED_FORWARD_OUT)),
                 mixture: None,
                 feed_forward_norms: Norms::before(name("feed_forward_norm")),
             }

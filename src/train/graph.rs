@@ -174,6 +174,18 @@ mod tests {
     }
 
     #[test]
+    fn products_of_ternary_layers_are_of_integers_and_their_parameters_the_same() {
+        let config = TransformerConfig { num_layers: 2, ..TransformerConfig::tiny() };
+        let ternary = TransformerConfig { bitlinear: true, ..config.clone() };
+        let [model, plain] = [&ternary, &config].map(|config| Model::new(config).unwrap());
+        let count = |is: fn(&Op) -> bool| model.graph.nodes.iter().filter(|node| is(&node.op)).count();
+        assert_eq!(count(|op| matches!(op, Op::QuantizedLinear(_))), 2 * 4);
+        assert_eq!(count(|op| matches!(op, Op::Linear(_))), 1, "the output matrix is not rounded");
+        let [own, plain] = [model, plain].map(|model| model.arena());
+        assert_eq!((own.parameters, own.first, own.size), (plain.parameters, plain.first, plain.size));
+    }
+
+    #[test]
     fn a_decoding_step_has_a_cache_for_what_holds_keys_and_values() {
         for (kind, columns) in
             [(PositionKind::Learned, vec![768, 768]), (PositionKind::Rotary, vec![512, 768, 512, 768])]

@@ -79,10 +79,9 @@ def quantize_rows(operands: Operands, attributes: Attributes) -> tuple[np.ndarra
     each = spread(scale, scope, x.shape)
     with np.errstate(all="ignore"):
         scaled = np.where(np.isnan(each), np.float32(0), np.clip(x * each, np.float32(-512), np.float32(512)))
-    if kind == "binary":
-        return packed(np.where(x > 0, 1, -1), "binary"), scale.astype(np.float64)
-    if kind == "ternary":
-        return packed(np.clip(np.rint(scaled), -1, 1), "ternary"), scale.astype(np.float64)
+    if kind in ("ternary", "binary"):
+        values = np.clip(np.rint(scaled), -1, 1) if kind == "ternary" else np.where(x > 0, 1, -1)
+        return packed(values, "int8" if attributes.get("unpacked") else kind), scale.astype(np.float64)
     integers, zero = np.rint(scaled), ()
     if kind == "affine":
         least = by_scale(x, scope, lambda own: own.min(initial=0)).astype(np.float32)
@@ -255,6 +254,12 @@ def cases() -> list[OpCase]:
         found += [
             OpCase("quantize_rows", f"{kind}-zeros", lambda v: [np.zeros((2, 9), np.float32)], {"kind": kind}),
             OpCase("quantize_rows", f"{kind}-not-finite", lambda v: [v.not_finite(5, 9)], {"kind": kind}),
+            OpCase(
+                "quantize_rows",
+                f"{kind}-unpacked",
+                lambda v: [(v.rng.integers(-64, 65, (5, 75)) / 64).astype(np.float32)],
+                {"kind": kind, "scope": "tensor", "unpacked": True},
+            ),
         ]
     for m, k, n in ((0, 3, 4), (1, 1, 1), (3, 7, 5), (33, 64, 31), (2, 1030, 3), (5, 4, 0), (193, 144, 36)):
         found.append(

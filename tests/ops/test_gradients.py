@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from cases import CASES
 from cases.bounds import U
-from cases.gradients import differences, is_taken, result
+from cases.gradients import STRAIGHT_THROUGH, differences, is_taken, result
 from cases.reference import REFERENCES
 
 from grilly import _core
@@ -28,7 +28,7 @@ def upload(engine, values):
     return engine.upload(np.asarray(values, order="C"))
 
 
-@pytest.mark.parametrize("op", sorted(set(_core.op_names()) - set(WITHOUT)))
+@pytest.mark.parametrize("op", sorted(set(_core.op_names()) - set(WITHOUT) - set(STRAIGHT_THROUGH)))
 def test_every_derivative_has_rows(op):
     assert any(case.op == op for case in ROWS), f"tests/cases has no row of {op} for its gradients"
 
@@ -53,6 +53,36 @@ def test_gradients_are_those_of_differences(engine, case):
         part = np.abs(g).max() * STEEPEST.get(case.op, lambda x: 1.0)(operands[0])
         limit = 1e-5 * np.linalg.norm(expected) + 32 * U * part
         assert error <= limit, f"operand {place}: off by {error:.2e}, at most {limit:.2e}"
+
+
+def test_gradients_of_integers_are_those_of_the_numbers_that_they_stand_for(engine):
+    numbers = np.random.default_rng(7)
+    x, g = (numbers.standard_normal((3, 6)).astype(np.float32) for _ in "xg")
+    q, weight = (numbers.integers(-128, 128, shape).astype(np.int8) for shape in ((3, 6), (5, 6)))
+    scale, weight_scale, bias = (numbers.uniform(1, 2, size).astype(np.float32) for size in (3, 1, 5))
+    ternary = {"kind": "ternary", "scope": "tensor", "unpacked": True}
+
+    def found(op: str, operands, g, attributes):
+        gradients = engine.vjp(op, [upload(engine, value) for value in operands], upload(engine, g), attributes)
+        return {place: gradient.numpy() for place, gradient in enumerate(gradients) if gradient is not None}
+
+    for op, operands, attributes in (
+        ("quantize_rows", [x], {}),
+        ("quantize_rows", [x], ternary),
+        ("dequantize_rows", [q, scale], {}),
+    ):
+        gradients = found(op, operands, g, attributes)
+        assert list(gradients) == [0] and gradients[0].tobytes() == g.tobytes()
+    with pytest.raises(UnsupportedError, match="quantize_rows has no derivative: no kernels compute it"):
+        found("quantize_rows", [x], np.zeros((3, 2), np.float32), {"kind": "ternary"})
+    g = numbers.standard_normal((3, 5)).astype(np.float32)
+    gradients = found("quantized_linear", [q, scale, weight, weight_scale, bias], g, {"scope": "tensor", "bias": True})
+    seen, matrix = q / scale[:, None].astype(np.float64), weight / weight_scale.astype(np.float64)
+    expected = {0: g @ matrix, 2: g.T @ seen, 4: g.sum(0, dtype=np.float64)}
+    assert gradients.keys() == expected.keys()
+    for place, gradient in expected.items():
+        part = np.abs(g).max() * 128
+        np.testing.assert_allclose(gradients[place], gradient, rtol=1e-5, atol=32 * U * part)
 
 
 #: Of each operation the first row; none of attention and pool, whose rows a batch counts.

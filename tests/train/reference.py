@@ -58,6 +58,25 @@ def joined(x):
     return x.transpose(0, 2, 1, 3).reshape(rows, length, heads * columns)
 
 
+class Rounded:
+    """Rows rounded to int8 and matrices to ternary values (W1.58A8), and how far any of them is from a tie."""
+
+    def __init__(self) -> None:
+        self.margin = np.inf
+
+    def _of(self, x, scale, most):
+        scaled = x * scale
+        from_tie = np.abs(np.abs(scaled) % 1 - 0.5)[np.abs(scaled) < most + 0.5]
+        self.margin = min(self.margin, from_tie.min() / most)
+        return np.clip(np.rint(scaled), -most, most) / scale
+
+    def rows(self, x):
+        return self._of(x, 127 / np.maximum(np.abs(x).max(-1, keepdims=True), 1e-5), 127)
+
+    def matrix(self, w):
+        return self._of(w, 1 / max(np.abs(w).mean(), 1e-5), 1)
+
+
 class Masks:
     """What dropout multiplies by, 0 or `1 / (1 - p)`, in batch `number` of a run with this seed."""
 
@@ -88,10 +107,17 @@ class Masks:
 
 
 class Reference:
-    """Loss and gradients of one batch of windows, `(B, L + 1)`."""
+    """Loss and gradients of one batch of windows, `(B, L + 1)`; with `rounded` those of BitLinear, straight-through."""
 
-    def __init__(self, p: Numbers, tokens: np.ndarray, heads: int, masks: Masks = Masks(0.0, 0, 0)) -> None:  # noqa: B008
-        self.p, self.heads, self.masks = p, heads, masks
+    def __init__(
+        self,
+        p: Numbers,
+        tokens: np.ndarray,
+        heads: int,
+        masks: Masks = Masks(0.0, 0, 0),  # noqa: B008
+        rounded: Rounded | None = None,
+    ) -> None:
+        self.p, self.heads, self.masks, self.rounded = p, heads, masks, rounded
         self.layers = len({name.split(".")[1] for name in p if name.startswith("layers.")})
         self.inputs, self.targets = np.asarray(tokens)[:, :-1], np.asarray(tokens)[:, 1:]
         self.learned = "positions.weight" in p
@@ -104,8 +130,11 @@ class Reference:
         return normalised(x) * self.p[f"{name}.weight"] + self.p[f"{name}.bias"]
 
     def _linear(self, name: str, x):
-        self.kept[name] = x
-        return x @ self.p[f"{name}.weight"].T + self.p[f"{name}.bias"]
+        w = self.p[f"{name}.weight"]
+        if self.rounded is not None:
+            x, w = self.rounded.rows(x), self.rounded.matrix(w)
+        self.kept[name], self.kept[f"{name}.weight"] = x, w
+        return x @ w.T + self.p[f"{name}.bias"]
 
     def _dropped(self, place: int, x):
         self.kept[f"mask {place}"] = self.masks.of(place, x.shape)
@@ -145,7 +174,7 @@ class Reference:
             x = self.kept[name]
             found[f"{name}.weight"] += np.einsum("bln,blk->nk", g, x)
             found[f"{name}.bias"] += g.sum((0, 1))
-            return g @ self.p[f"{name}.weight"]
+            return g @ self.kept[f"{name}.weight"]
 
         def norm(name, g):
             x = self.kept[name]

@@ -23,7 +23,7 @@ from grilly.errors import (
     UnsupportedError,
 )
 from grilly.train import Trainer, TransformerConfig
-from train.reference import Adam, Masks, Reference, parameters
+from train.reference import Adam, Masks, Reference, Rounded, parameters
 
 CONFIG = TransformerConfig(vocab_size=61, d_model=32, num_layers=2, num_heads=2, ffn_dim=48, max_seq_len=12)
 BYTES = TransformerConfig(vocab_size=128, d_model=16, num_layers=1, num_heads=2, ffn_dim=32, max_seq_len=8)
@@ -80,6 +80,28 @@ def test_gradients_are_those_of_float64(device, changed):
         assert error <= 1e-5 * np.linalg.norm(gradient) + 1e-7, (name, error, np.linalg.norm(gradient))
     norm = np.sqrt(sum((g**2).sum() for g in expected.values()))
     assert abs(step.norm - norm) <= 1e-5 * norm
+
+
+def test_gradients_of_ternary_layers_go_straight_through(device):
+    config = replace(CONFIG, bitlinear=True)
+    trainer = Trainer(config, device=device, batch_size=1, betas=(0.0, 0.999))
+    p = parameters(trainer.tensors())
+
+    def reference(seed):
+        return Reference(p, windows(seed, rows=1, length=5), config.num_heads, rounded=Rounded())
+
+    # Windows of which nothing is near a tie, relative to the largest, so that float32 rounds to the same integers.
+    seed = next(seed for seed in range(99) if reference(seed).rounded.margin > 2e-6)
+    expected = reference(seed)
+    step = trainer.step(windows(seed, rows=1, length=5))
+    assert abs(step.loss - expected.loss) <= 2e-6 * expected.loss
+    plain = Reference(p, windows(seed, rows=1, length=5), config.num_heads)
+    assert abs(plain.loss - expected.loss) > 1e-5 * expected.loss, "the reference of floats would pass, too"
+    found, exact = trainer.tensors(), plain.gradients()
+    for name, gradient in expected.gradients().items():
+        error = np.linalg.norm(found[f"m.{name}"] - gradient)
+        assert error <= 1e-5 * np.linalg.norm(gradient) + 1e-7, (name, error, np.linalg.norm(gradient))
+        assert np.linalg.norm(exact[name] - gradient) > 1e-3 * np.linalg.norm(gradient) or name.endswith("key.bias")
 
 
 def test_gradients_of_the_whole_smallest_model_are_those_of_float64(device):
@@ -210,13 +232,13 @@ def test_16_bits_are_near(vulkan, dtype, units):
         Trainer(config, device="cpu", dtype=dtype)
 
 
-@pytest.mark.parametrize("dtype, dropout", [("bfloat16", 0.0), ("bfloat16", 0.1), ("float16", 0.0)])
-def test_16_bits_repeat(vulkan, dtype, dropout, tmp_path):
-    config = replace(BYTES, num_layers=2, dropout=dropout)
+def repeats(tmp_path, device, dtype="float32", **changed) -> None:
+    """A run has the same bits again, stopped and resumed, and with less memory."""
+    config = replace(BYTES, num_layers=2, **changed)
 
     def run(folder, **options) -> Trainer:
         options = {"batch_size": 4, "learning_rate": 0.01, "checkpoint_steps": 3, "dtype": dtype, **options}
-        return Trainer(config, TEXT, tmp_path / folder, device=vulkan, steps=5, **options)
+        return Trainer(config, TEXT, tmp_path / folder, device=device, steps=5, **options)
 
     first = run("first")
     losses = [step.loss for step in first.run()]
@@ -224,11 +246,36 @@ def test_16_bits_repeat(vulkan, dtype, dropout, tmp_path):
     for step in run("stopped").run():
         if step.step == 4:
             break
-    resumed = Trainer.resume(TEXT, tmp_path / "stopped", device=vulkan)
-    assert [step.loss for step in resumed.run()] == losses[3:]
+    resumed = Trainer.resume(TEXT, tmp_path / "stopped", device=device)
+    assert resumed.config == config and [step.loss for step in resumed.run()] == losses[3:]
     checkpointed = run("checkpointed", gradient_checkpointing=True)
     assert [step.loss for step in checkpointed.run()] == losses
     assert first.hashes() == resumed.hashes() == checkpointed.hashes()
+
+
+@pytest.mark.parametrize("dtype, dropout", [("bfloat16", 0.0), ("bfloat16", 0.1), ("float16", 0.0)])
+def test_16_bits_repeat(vulkan, dtype, dropout, tmp_path):
+    repeats(tmp_path, vulkan, dtype, dropout=dropout)
+
+
+def test_ternary_layers_repeat(device, tmp_path):
+    repeats(tmp_path, device, bitlinear=True, dropout=0.1)
+
+
+def test_ternary_layers_repeat_in_16_bits(vulkan, tmp_path):
+    repeats(tmp_path, vulkan, "bfloat16", bitlinear=True)
+
+
+def test_ternary_layers_learn_and_generate(device):
+    trainer = Trainer(replace(CONFIG, bitlinear=True), device=device, batch_size=3, learning_rate=0.01)
+    losses = [trainer.step(windows(0)).loss for _ in range(60)]
+    assert losses[-1] < 0.5 * losses[0]
+    prompt = windows(0)[0, :5].tolist()
+    # Caches change no bit of a row that is rounded by itself.
+    one_by_one = list(prompt)
+    for _ in range(7):
+        one_by_one += trainer.generate(one_by_one, 1, temperature=0)
+    assert one_by_one[5:] == trainer.generate(prompt, 7, temperature=0) == windows(0)[0, 5:12].tolist()
 
 
 def test_a_shader_of_yours_takes_float32_in_16_bits(vulkan, tmp_path):

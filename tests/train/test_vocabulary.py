@@ -94,11 +94,12 @@ def test_the_command(tmp_path, capsys):
     (tmp_path / "text").write_text(TEXT * 3, encoding="utf-8")
     given = ["train", "--data", str(tmp_path / "text"), "--out", str(tmp_path / "run"), "--device", "cpu"]
     options = ["--tokenizer", "bpe", "--vocab-size", "300", "--batch-size", "2", "--steps", "1"]
-    options += ["--dropout", "0.1", "--positions", "rotary"]
+    options += ["--dropout", "0.1", "--positions", "rotary", "--bitlinear"]
     assert main([*given, *options]) == 0
     assert "per byte" in capsys.readouterr().out
     config = Trainer.load(tmp_path / "run", device="cpu").config
-    assert config == replace(TransformerConfig.tiny(), vocab_size=300, dropout=0.1, positions="rotary")
+    changed = {"dropout": 0.1, "positions": "rotary", "bitlinear": True}
+    assert config == replace(TransformerConfig.tiny(), vocab_size=300, **changed)
     assert main([*given, "--resume", "--vocab-size", "400"]) == 1
     assert "--resume takes the settings" in capsys.readouterr().err
     assert main([*given, "--resume", "--steps", "2"]) == 0

@@ -72,6 +72,8 @@ def main(arguments: list[str]) -> int:
     )
     if given.schedule is not None:
         options["schedule"] = given.schedule
+    if given.bitlinear:
+        changed["bitlinear"] = True
     if given.gradient_checkpointing:
         options["gradient_checkpointing"] = True
     try:
@@ -186,6 +188,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--gradient-checkpointing", action="store_true", help="less memory, the same bits, a third more work"
     )
+    parser.add_argument("--bitlinear", action="store_true", help="ternary weights and int8 activations in the layers")
     parser.add_argument(
         "--tensorboard",
         action=argparse.BooleanOptionalAction,

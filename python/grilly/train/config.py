@@ -28,6 +28,9 @@ class TransformerConfig:
         dropout: Probability in training of an element to become zero, the others being divided by one minus it: of the
             embeddings, the weights of attention and what each part of a layer adds; default 0.
         positions: `"learned"` (default), a table added to the embeddings, or `"rotary"`, which turns queries and keys.
+        bitlinear: Whether the products of layers are of int8 activations and ternary weights, as those of
+            `nn.BitLinear`, one scale per token and one per matrix (W1.58A8); gradients go straight through the rounding
+            to weights of float32. The output matrix and the tables stay as they are; default False.
 
     Example:
         >>> from grilly.train import TransformerConfig
@@ -44,6 +47,7 @@ class TransformerConfig:
     tied_output: bool = False
     dropout: float = 0.0
     positions: str = "learned"
+    bitlinear: bool = False
 
     @classmethod
     def tiny(cls) -> TransformerConfig:

@@ -6,6 +6,7 @@ import argparse
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def _run(given: argparse.Namespace, text: bytes, start: float) -> int:
     own = SETTINGS[kind] | ({} if given.steps is None else {"steps": given.steps})
     options = COMMON | own | {"evaluate_steps": own["steps"]}
     folder = given.out or Path(tempfile.mkdtemp(prefix="grilly-demo-train-"))
-    config = TransformerConfig.tiny()
+    config = replace(TransformerConfig.tiny(), bitlinear=given.bitlinear)
     trainer = Trainer(config, text, folder, device=given.device, **options)
     seen = own["steps"] * own["batch_size"] * config.max_seq_len
     split = len(text) - int(len(text) * options["held_out"])
@@ -63,7 +64,8 @@ def _run(given: argparse.Namespace, text: bytes, start: float) -> int:
     print(f"Text      {len(text):,} bytes, of which the last {len(text) - split:,} are held out")
     print(f"Device    {_core.engine(given.device).device}; the settings for a {kind.upper()}:")
     print("          " + ", ".join(f"{name} {value}" for name, value in (COMMON | own).items()))
-    print(f"Model     {config.parameter_count():,} parameters, {seen / 1e6:.1f} million bytes to train on")
+    told = ", ternary in the layers" if config.bitlinear else ""
+    print(f"Model     {config.parameter_count():,} parameters{told}, {seen / 1e6:.1f} million bytes to train on")
     status, held_out = train(trainer, folder)
     if status == 0:
         seconds = time.perf_counter() - start
@@ -125,5 +127,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--text", type=Path, help="a UTF-8 text file (default: the King James Bible of bible-kjv-text)")
     parser.add_argument("--out", type=Path, help="a folder without checkpoints (default: a new one)")
     parser.add_argument("--device", default="vulkan", help="vulkan, vulkan:N or cpu (default: %(default)s)")
+    parser.add_argument("--bitlinear", action="store_true", help="ternary weights and int8 activations in the layers")
     parser.add_argument("--steps", type=int, help="steps to train (default: as many as the device does in minutes)")
     return parser

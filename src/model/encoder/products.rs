@@ -3,8 +3,10 @@
 use super::Builder;
 use crate::graph::ValueId;
 use crate::model::spec::{Matrix, NormKind, Order, Product};
+use crate::dtype::DType;
 use crate::ops::{
-    Activation, ActivationKind, Binary, BinaryKind, Levels, Linear, QuantizeRows, QuantizedLinear, Shape,
+    Activation, ActivationKind, Binary, BinaryKind, Cast, Levels, Linear, QuantizeKind, QuantizeRows, QuantizedLinear,
+    Scope, Shape,
 };
 use crate::tensor::{Part, Recipe};
 use crate::{Error, Result};
@@ -59,13 +61,18 @@ impl Builder<'_> {
                     let name = part.name.strip_suffix(".weight").unwrap_or(&part.name);
                     part.added = self.adapted(name, ["lora_B", "lora_A"]);
                 }
-                let apart = scale == 1.0 || !vector && product.matrix != Matrix::Numbers;
+                let apart = scale == 1.0 || !vector && !matches!(product.matrix, Matrix::Numbers | Matrix::Trained);
                 part.recipe.extend((!apart).then(|| Recipe::scaled(scale)));
                 part
             });
             scaled.collect()
         };
         let (matrix, vector) = (stored("weight", false), stored("bias", true));
+        if product.matrix == Matrix::Trained {
+            let weight = self.graph.weight(matrix, Shape::fixed(&[total, input]));
+            let bias = product.bias.then(|| self.graph.weight(vector, Shape::fixed(&[total])));
+            return self.ternary(node, x, weight, bias);
+        }
         if product.matrix != Matrix::Numbers {
             let bias = product.bias.then_some(vector);
             return self.integer_product(node, product.matrix, x, &Stored { matrix, bias, scale });
@@ -75,6 +82,29 @@ impl Builder<'_> {
             operands.push(self.graph.weight(vector, Shape::fixed(&[total])));
         }
         self.graph.node(node, Linear { bias: product.bias, ..Linear::default() }, &operands)
+    }
+
+    /// The product of rows rounded to int8 and a matrix rounded to -1, 0 and 1, as W1.58A8 has it; between casts where `x` has
+    /// 16 bits.
+    fn ternary(&mut self, node: &str, x: ValueId, weight: ValueId, bias: Option<ValueId>) -> Result<ValueId> {
+        let dtype = self.graph.value(x).dtype;
+        let x = self.as_type(&format!("{node} rows"), x, DType::F32)?;
+        let rows = self.graph.apply(&format!("{node} rows rounded"), QuantizeRows::default(), &[x])?;
+        let (kind, scope) = (QuantizeKind::Ternary, Scope::Tensor);
+        let round = QuantizeRows { kind, scope, unpacked: true, ..QuantizeRows::default() };
+        let matrix = self.graph.apply(&format!("{node} weight rounded"), round, &[weight])?;
+        let operands: Vec<ValueId> = rows.into_iter().chain(matrix).chain(bias).collect();
+        let product = QuantizedLinear { scope, bias: bias.is_some(), ..QuantizedLinear::default() };
+        let y = self.graph.node(node, product, &operands)?;
+        self.as_type(&format!("{node} result"), y, dtype)
+    }
+
+    /// The value in a type, cast if it has another.
+    fn as_type(&mut self, node: &str, x: ValueId, to: DType) -> Result<ValueId> {
+        if self.graph.value(x).dtype == to {
+            return Ok(x);
+        }
+        self.graph.node(node, Cast { to }, &[x])
     }
 
     /// The encoder's activation, squared if its result is.

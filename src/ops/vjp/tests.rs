@@ -8,7 +8,7 @@ use crate::ops::{Counts, Dim};
 /// An op with a derivative: name, attributes, axes of the operands, and the places of those with a gradient.
 type Row = (&'static str, Value, &'static [&'static [usize]], &'static [usize]);
 
-fn rows() -> [Row; 55] {
+fn rows() -> [Row; 58] {
     [
         ("activation", json!({"kind": "silu"}), &[&[2, 3, 4]], &[0]),
         (
@@ -33,6 +33,7 @@ fn rows() -> [Row; 55] {
         ("cast", json!({"to": "float32"}), &[&[2, 3]], &[0]),
         ("cast", json!({"to": "float16"}), &[&[2, 3]], &[0]),
         ("cross_entropy", json!({}), &[&[2, 3, 4], &[2, 3], &[4]], &[0]),
+        ("dequantize_rows", json!({}), &[&[2, 3, 4], &[2, 3]], &[0]),
         ("dropout", json!({"p": 0.5, "seed": 1}), &[&[2, 3]], &[0]),
         ("dropout", json!({"p": 0.5, "seed": 1}), &[&[2, 3], &[4]], &[0]),
         ("embedding_sum", json!({}), &[&[2, 3], &[7, 4], &[2, 3], &[5, 4]], &[1, 3]),
@@ -68,6 +69,8 @@ fn rows() -> [Row; 55] {
         ("normalize", json!({}), &[&[2, 3, 4]], &[0]),
         ("normalize", json!({"floor": "add"}), &[&[4]], &[0]),
         ("pool", json!({"modes": ["mean", "max"]}), &[&[7, 4], &[3], &[2]], &[0]),
+        ("quantize_rows", json!({"kind": "ternary", "unpacked": true}), &[&[2, 3, 4]], &[0]),
+        ("quantized_linear", json!({"bias": true}), &[&[2, 3, 4], &[2, 3], &[5, 4], &[5], &[5]], &[0, 2, 4]),
         ("reduce", json!({"axis": 1, "kind": "sum"}), &[&[2, 3, 4, 5]], &[0]),
         ("reduce", json!({"axis": 1, "kind": "sum"}), &[&[2, 3, 4, 5], &[2, 3]], &[0, 1]),
         ("reduce", json!({"axis": 2, "kind": "mean"}), &[&[2, 3, 4]], &[0]),

@@ -49,10 +49,9 @@ pub(super) fn quantize_rows(step: &Step<'_>, op: &QuantizeRows, results: &mut [&
         zeros = bytemuck::cast_slice(zero);
     }
     let rows = Rows { x: &x, columns, scale, each, zeros, places: op.scope.places(columns) };
-    match op.kind.levels() {
-        Levels::Int8 if op.scope == Scope::Row && op.seed.is_none() && columns % 4 == 0 && columns > 0 => {
-            whole(step, &rows, q);
-        }
+    let words = !op.unpacked && columns % 4 == 0 && columns > 0;
+    match op.stored() {
+        Levels::Int8 if words && op.scope == Scope::Row && op.seed.is_none() => whole(step, &rows, q),
         Levels::Int8 => round(step, op, &rows, q),
         levels => pack(step, levels, &rows, q),
     }
@@ -193,11 +192,15 @@ fn whole(step: &Step<'_>, rows: &Rows<'_>, q: &mut [f32]) {
 
 /// Four integers of 8 bits per word, which may contain the end of one row and the start of the next.
 fn round(step: &Step<'_>, op: &QuantizeRows, rows: &Rows<'_>, q: &mut [f32]) {
-    let numbers = op.numbers();
+    let (numbers, levels) = (op.numbers(), op.kind.levels());
     step.team.rows(q, 1, LEAST, |first, part| {
         for (word, bytes) in (first..).zip(bytemuck::cast_slice_mut::<f32, [i8; 4]>(part)) {
             let chance = numbers.map(|numbers| numbers.uniforms::<1>(word as u64)[0]);
             for (i, byte) in bytes.iter_mut().enumerate().take(rows.x.len() - 4 * word) {
+                if levels != Levels::Int8 {
+                    *byte = rows.level(levels, 4 * word + i);
+                    continue;
+                }
                 let place = rows.place(4 * word + i);
                 let scaled = (rows.x[4 * word + i] * rows.scale(place)).clamp(-512.0, 512.0);
                 let rounded = match chance {

@@ -69,7 +69,7 @@ pub fn quantize_rows(to: &mut Lowering<'_>, op: &QuantizeRows) -> Result<()> {
     to.add(build, "scales", &given, grid)?;
 
     let (levels, places) = (op.kind.levels(), op.scope.places(columns));
-    let row_bytes = levels.bytes(columns);
+    let row_bytes = op.stored().bytes(columns);
     let (words_per_group, grid) = match of.count {
         Dim::Fixed(count) => share(to, (count * row_bytes).div_ceil(4))?,
         _ => (WORDS, along(Rows { rows: row_bytes as u32, ..of }.tiles(4 * WORDS))),
@@ -93,7 +93,8 @@ pub fn quantize_rows(to: &mut Lowering<'_>, op: &QuantizeRows) -> Result<()> {
         let constants = quantize_rows_affine::Constants { pairs: op.pairs, stochastic, factors };
         return to.dispatch(push, constants, grid);
     }
-    to.dispatch(push, quantize_rows::Constants { levels: levels as u32, stochastic, factors }, grid)
+    let constants = quantize_rows::Constants { levels: levels as u32, stochastic, factors, unpacked: op.unpacked };
+    to.dispatch(push, constants, grid)
 }
 
 /// The grid, the push block and the tile of a product on matrix cores, with a weight at a place.
