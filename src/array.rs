@@ -121,6 +121,12 @@ impl Engine {
         &self.device
     }
 
+    /// Limits and features of its Vulkan device; `None` of the CPU.
+    #[cfg(feature = "vulkan")]
+    pub fn capabilities(&self) -> Option<&crate::backend::vulkan::Capabilities> {
+        self.backend.capabilities()
+    }
+
     /// The reason why this device was chosen.
     pub fn reason(&self) -> &str {
         &self.reason

@@ -85,7 +85,7 @@ pub enum Error {
     },
     /// A shader's name does not match any file.
     #[error(
-        "shader {name:?} not found: looked for {}; give the path of a .glsl or .spv file, or name the folder with \
+        "Shader '{name}' not found: looked for {}; give the path of a .glsl or .spv file, or name the folder with \
          ShaderCompilerConfig(shader_directory=...)", tried.join(", ")
     )]
     ShaderNotFound {
@@ -107,7 +107,7 @@ pub enum Error {
     },
     /// A shader file has no function with the requested name.
     #[error(
-        "function {function:?} not found in shader {shader:?}, which has {}; declare it with a line \
+        "Function '{function}' not found in shader '{shader}', which has {}; declare it with a line \
          \"// function: {function}\" and build it under \"#ifdef ENTRY_{function}\"", known.join(", ")
     )]
     FunctionNotFound {
@@ -119,7 +119,7 @@ pub enum Error {
         known: Vec<String>,
     },
     /// A shader does not compile, or does not have the required interface.
-    #[error("shader {shader:?} does not compile:\n{problem}\n{remedy}")]
+    #[error("Failed to compile shader '{shader}':\n{problem}\n{remedy}")]
     CompilationFailed {
         /// The shader.
         shader: String,
@@ -129,7 +129,7 @@ pub enum Error {
         remedy: String,
     },
     /// A device cannot run a shader.
-    #[error("no pipeline for shader {shader:?}: {reason}; {remedy}")]
+    #[error("Failed to create pipeline for function '{shader}': {reason}; {remedy}")]
     PipelineCreationFailed {
         /// The shader.
         shader: String,

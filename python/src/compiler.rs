@@ -13,7 +13,7 @@ use crate::text::{Location, Name};
 use grilly::Error;
 use grilly::array::Dispatch;
 use grilly::backend::vulkan;
-use grilly::compiler::{self, CompilerConfig};
+use grilly::compiler::{self, CompileOptions, Defines, ShaderCompilerConfig};
 use grilly::graph::shaders::{ATTENTION_OUTPUT, Float32Products, Registry, Row};
 use grilly::model::shaders;
 
@@ -64,23 +64,26 @@ impl ShaderCompiler {
         defines: BTreeMap<Name, Name>,
         fallback_directories: Vec<Location>,
     ) -> PyResult<Self> {
-        let mode = CompilerConfig::default();
+        let mode = ShaderCompilerConfig::default();
         for (Name(name), Name(value)) in &defines {
             let fine = |text: &str| !text.contains('\0');
             if !fine(name) || !fine(value) || name.is_empty() {
                 return Err(Error::InvalidArgument(format!("defines: {name:?} is no name of a macro")).into());
             }
         }
-        Ok(ShaderCompiler(Arc::new(compiler::ShaderCompiler::new(CompilerConfig {
-            shader_directory: shader_directory.0,
+        let compile_options = CompileOptions {
+            target_env: target_env.map_or(Ok(mode.compile_options.target_env), |name| name.0.parse())?,
+            fast_math,
+            defines: Defines(defines.into_iter().map(|(name, value)| (name.0, value.0)).collect()),
             fallback_directories: fallback_directories.into_iter().map(|folder| folder.0).collect(),
+        };
+        Ok(ShaderCompiler(Arc::new(compiler::ShaderCompiler::new(ShaderCompilerConfig {
+            shader_directory: shader_directory.0,
             enable_caching,
             cache_directory: cache_directory.map(|folder| folder.0),
             debug_info: debug_info.unwrap_or(mode.debug_info),
             optimization_level: optimization_level.map_or(Ok(mode.optimization_level), |name| name.0.parse())?,
-            target_env: target_env.map_or(Ok(mode.target_env), |name| name.0.parse())?,
-            fast_math,
-            defines: defines.into_iter().map(|(name, value)| (name.0, value.0)).collect(),
+            compile_options,
         }))))
     }
 

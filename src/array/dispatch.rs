@@ -34,7 +34,7 @@ impl Engine {
     ///
     /// ```
     /// use grilly::array::{Dispatch, Engine};
-    /// use grilly::compiler::{CompilerConfig, ShaderCompiler};
+    /// use grilly::compiler::{ShaderCompilerConfig, ShaderCompiler};
     /// use grilly::dtype::DType;
     /// # let folder = std::env::temp_dir().join(format!("grilly-dispatch-{}", std::process::id()));
     /// # std::fs::create_dir_all(&folder).unwrap();
@@ -43,7 +43,7 @@ impl Engine {
     ///             layout(push_constant) uniform Push { float factor; } push;\n\
     ///             void main() { if (gl_GlobalInvocationID.x < x.length()) x[gl_GlobalInvocationID.x] *= push.factor; }\n";
     /// std::fs::write(folder.join("times.glsl"), text).unwrap();
-    /// let config = CompilerConfig { shader_directory: folder, enable_caching: false, ..CompilerConfig::release() };
+    /// let config = ShaderCompilerConfig { shader_directory: folder, enable_caching: false, ..ShaderCompilerConfig::release() };
     /// let function = &ShaderCompiler::new(config).get_compute_function("times", "main").unwrap();
     /// # if let Ok(engine) = Engine::of("vulkan") {
     /// let x = engine.upload(DType::F32, &[2], bytemuck::cast_slice(&[1.5f32, -2.0])).unwrap();

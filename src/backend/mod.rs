@@ -230,6 +230,11 @@ pub trait ArrayEngine: Send + Sync {
         let _ = buffers;
         Err(Error::unsupported(call.variant.name, "a shader runs on Vulkan devices alone"))
     }
+    /// Limits and features of a Vulkan device.
+    #[cfg(feature = "vulkan")]
+    fn capabilities(&self) -> Option<&vulkan::Capabilities> {
+        None
+    }
     /// Returns the first bytes of each memory, so many, after one wait for the work that computes them.
     ///
     /// # Errors

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use super::CompilerConfig;
+use super::ShaderCompilerConfig;
 use crate::backend::vulkan::{cache_file, spirv_tools};
 
 /// A compiled function.
@@ -18,7 +18,7 @@ pub(super) struct Compiled {
 }
 
 /// The cache file for a preprocessed text; `None` if there is no cache folder.
-pub(super) fn file(config: &CompilerConfig, preprocessed: &str) -> Option<PathBuf> {
+pub(super) fn file(config: &ShaderCompilerConfig, preprocessed: &str) -> Option<PathBuf> {
     if !config.enable_caching {
         return None;
     }
@@ -31,10 +31,10 @@ pub(super) fn file(config: &CompilerConfig, preprocessed: &str) -> Option<PathBu
         "{} | {} | {:?} | {:?} | {} | {}\n",
         env!("CARGO_PKG_VERSION"),
         spirv_tools::version(),
-        config.target_env,
+        config.compile_options.target_env,
         config.optimization_level,
         config.debug_info,
-        config.fast_math
+        config.compile_options.fast_math
     );
     let hash = cache_file::content_hash([options.as_bytes(), preprocessed.as_bytes()].concat().as_slice());
     Some(folder.join(format!("{hash:032x}.bin")))

@@ -47,19 +47,53 @@ impl std::str::FromStr for TargetEnv {
     }
 }
 
+/// Macros by name, with their values.
+///
+/// ```
+/// use grilly::compiler::Defines;
+/// assert_eq!(Defines::from([("ROWS", "4")]).0["ROWS"], "4");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Defines(pub BTreeMap<String, String>);
+
+impl<const N: usize> From<[(&str, &str); N]> for Defines {
+    fn from(macros: [(&str, &str); N]) -> Self {
+        Defines(macros.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+    }
+}
+
+/// What the code of a module depends on besides its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompileOptions {
+    /// The Vulkan version; default 1.3.
+    pub target_env: TargetEnv,
+    /// Whether the driver may contract `a * b + c` to one rounding, as by default; `false` decorates float arithmetic with
+    /// NoContraction.
+    pub fast_math: bool,
+    /// Macros; default none.
+    pub defines: Defines,
+    /// Further folders, searched in this order for shaders that are not in the first; default none.
+    pub fallback_directories: Vec<PathBuf>,
+}
+
+impl Default for CompileOptions {
+    fn default() -> Self {
+        let (target_env, defines, fallback_directories) = (TargetEnv::Vulkan1_3, Defines::default(), Vec::new());
+        CompileOptions { target_env, fast_math: true, defines, fallback_directories }
+    }
+}
+
 /// Settings for compiling users' shaders.
 ///
 /// ```
-/// use grilly::compiler::{CompilerConfig, OptimizationLevel};
-/// let config = CompilerConfig { shader_directory: "my/shaders".into(), ..CompilerConfig::release() };
-/// assert!(config.fast_math && config.optimization_level == OptimizationLevel::Full);
+/// use grilly::compiler::{OptimizationLevel, ShaderCompilerConfig};
+/// let config = ShaderCompilerConfig { shader_directory: "my/shaders".into(), ..ShaderCompilerConfig::release() };
+/// assert!(config.compile_options.fast_math && config.optimization_level == OptimizationLevel::Full);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CompilerConfig {
+pub struct ShaderCompilerConfig {
     /// Folder of the shaders, searched at any depth.
     pub shader_directory: PathBuf,
-    /// Further folders, searched in this order for shaders that are not in the first.
-    pub fallback_directories: Vec<PathBuf>,
     /// Whether compiled modules are cached on disk.
     pub enable_caching: bool,
     /// Folder of the cache; `None` for `grilly/shaders` in the user's cache folder.
@@ -68,39 +102,31 @@ pub struct CompilerConfig {
     pub debug_info: bool,
     /// The level of optimisation.
     pub optimization_level: OptimizationLevel,
-    /// The Vulkan version.
-    pub target_env: TargetEnv,
-    /// Whether the driver may contract `a * b + c` to one rounding; `false` decorates float arithmetic with
-    /// NoContraction.
-    pub fast_math: bool,
-    /// Macros by name, with their values.
-    pub defines: BTreeMap<String, String>,
+    /// Target, arithmetic, macros and further folders.
+    pub compile_options: CompileOptions,
 }
 
-impl CompilerConfig {
+impl ShaderCompilerConfig {
     /// Optimised, without debug information.
     pub fn release() -> Self {
-        CompilerConfig {
+        ShaderCompilerConfig {
             shader_directory: PathBuf::from("."),
-            fallback_directories: Vec::new(),
             enable_caching: true,
             cache_directory: None,
             debug_info: false,
             optimization_level: OptimizationLevel::Full,
-            target_env: TargetEnv::Vulkan1_3,
-            fast_math: true,
-            defines: BTreeMap::new(),
+            compile_options: CompileOptions::default(),
         }
     }
 
     /// Unoptimised, with names and lines.
     pub fn debug() -> Self {
-        CompilerConfig { debug_info: true, optimization_level: OptimizationLevel::None, ..Self::release() }
+        ShaderCompilerConfig { debug_info: true, optimization_level: OptimizationLevel::None, ..Self::release() }
     }
 }
 
-impl Default for CompilerConfig {
-    /// [`CompilerConfig::debug`] if the process is in debug mode, else [`CompilerConfig::release`].
+impl Default for ShaderCompilerConfig {
+    /// [`ShaderCompilerConfig::debug`] if the process is in debug mode, else [`ShaderCompilerConfig::release`].
     fn default() -> Self {
         if Settings::from_env().is_ok_and(|settings| settings.debug) { Self::debug() } else { Self::release() }
     }

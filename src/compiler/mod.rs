@@ -24,7 +24,7 @@ mod variant;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-pub use config::{CompilerConfig, OptimizationLevel, TargetEnv};
+pub use config::{CompileOptions, Defines, OptimizationLevel, ShaderCompilerConfig, TargetEnv};
 pub use register::{enter, register, row};
 
 use crate::backend::vulkan::reflect::{Names, reflect};
@@ -48,27 +48,27 @@ pub struct ComputeFunction {
 /// Compiles the shaders of a folder.
 ///
 /// ```
-/// use grilly::compiler::{CompilerConfig, ShaderCompiler};
+/// use grilly::compiler::{ShaderCompilerConfig, ShaderCompiler};
 /// let folder = std::env::temp_dir().join(format!("grilly-doc-{}", std::process::id()));
 /// std::fs::create_dir_all(&folder).unwrap();
 /// let text = "#version 460\nlayout(local_size_x = 64) in;\n\
 ///             layout(std430, binding = 0) buffer X { float x[]; };\n\
 ///             void main() { x[gl_GlobalInvocationID.x] *= 2.0; }\n";
 /// std::fs::write(folder.join("twice.glsl"), text).unwrap();
-/// let config = CompilerConfig { shader_directory: folder, enable_caching: false, ..CompilerConfig::release() };
+/// let config = ShaderCompilerConfig { shader_directory: folder, enable_caching: false, ..ShaderCompilerConfig::release() };
 /// let function = ShaderCompiler::new(config).get_compute_function("twice", "main").unwrap();
 /// assert_eq!(function.variant.bindings[0].name, "x");
 /// assert_eq!(function.variant.local_size, [64, 1, 1]);
 /// ```
 #[derive(Debug)]
 pub struct ShaderCompiler {
-    config: CompilerConfig,
+    config: ShaderCompilerConfig,
     compilations: AtomicU64,
 }
 
 impl ShaderCompiler {
     /// A compiler for the shaders of a folder; reads nothing yet.
-    pub fn new(config: CompilerConfig) -> Self {
+    pub fn new(config: ShaderCompilerConfig) -> Self {
         ShaderCompiler { config, compilations: AtomicU64::new(0) }
     }
 
@@ -137,7 +137,8 @@ impl ShaderCompiler {
             Some("glsl" | "spv") => vec![shader.to_owned()],
             _ => ["glsl", "spv"].map(|ending| format!("{shader}.{ending}")).to_vec(),
         };
-        let folders = std::iter::once(&self.config.shader_directory).chain(&self.config.fallback_directories);
+        let folders =
+            std::iter::once(&self.config.shader_directory).chain(&self.config.compile_options.fallback_directories);
         let candidates: Vec<PathBuf> = folders.flat_map(|folder| names.iter().map(|name| folder.join(name))).collect();
         let tried = candidates.iter().map(|path| path.display().to_string()).collect();
         let found = candidates.into_iter().find(|path| path.is_file());
@@ -145,13 +146,13 @@ impl ShaderCompiler {
     }
 
     fn compile(&self, shader: &str, path: &Path, function: &str) -> Result<Compiled> {
-        let text = read(shader, path)?;
+        let (text, options) = (read(shader, path)?, &self.config.compile_options);
         let file = path.display().to_string();
         let request = glsl::Request {
             text: &text,
             file: &file,
-            defines: &functions::defines(&self.config.defines, function),
-            target: self.config.target_env.versions(),
+            defines: &functions::defines(&options.defines.0, function),
+            target: options.target_env.versions(),
             named: true,
             strict: false,
         };
@@ -179,7 +180,7 @@ impl ShaderCompiler {
             log::warn!(target: "grilly", "{}", warnings.trim_end());
         }
         let fault = |what: String| self.failure(shader, format!("{file}: error: {what}"));
-        if !self.config.fast_math {
+        if !options.fast_math {
             named = module::without_contraction(&named).map_err(fault)?;
         }
         spirv_tools::validate(&named).map_err(fault)?;

@@ -31,11 +31,11 @@ impl Folder {
         self.0.path()
     }
 
-    fn config(&self) -> CompilerConfig {
-        CompilerConfig {
+    fn config(&self) -> ShaderCompilerConfig {
+        ShaderCompilerConfig {
             shader_directory: self.path().join("shaders"),
             cache_directory: Some(self.path().join("cache")),
-            ..CompilerConfig::release()
+            ..ShaderCompilerConfig::release()
         }
     }
 

@@ -113,7 +113,7 @@ fn include(line: &str, text: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use crate::compiler::{CompilerConfig, ShaderCompiler};
+    use crate::compiler::{ShaderCompiler, ShaderCompilerConfig};
     use crate::kernels::{Kernel, ROWS};
 
     fn kernel(name: &str, options: serde_json::Value) -> Kernel {
@@ -133,10 +133,10 @@ mod tests {
                 for shader in &description.shaders {
                     assert_eq!(shader.name.ends_with("-float16"), use_half, "{}", shader.name);
                     std::fs::write(folder.join("own.glsl"), &shader.source).unwrap();
-                    let config = CompilerConfig {
+                    let config = ShaderCompilerConfig {
                         shader_directory: folder.clone(),
                         enable_caching: false,
-                        ..CompilerConfig::default()
+                        ..ShaderCompilerConfig::default()
                     };
                     let own = ShaderCompiler::new(config).get_compute_function("own", "main").unwrap();
                     let names: Vec<&str> = own.variant.bindings.iter().map(|b| b.name).collect();

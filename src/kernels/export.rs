@@ -71,7 +71,7 @@ pub fn export(folder: &Path) -> Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compiler::{CompilerConfig, ShaderCompiler};
+    use crate::compiler::{ShaderCompiler, ShaderCompilerConfig};
 
     #[test]
     fn the_source_compiles_to_the_interface_beside_it() {
@@ -84,10 +84,10 @@ mod tests {
         for kernel in generated::ALL.iter().step_by(10) {
             let Some(variant) = kernel.variants.iter().find(|variant| variant.needs.is_empty()) else { continue };
             let name = variant.name;
-            let config = CompilerConfig {
+            let config = ShaderCompilerConfig {
                 shader_directory: folder.path().to_owned(),
                 enable_caching: false,
-                ..CompilerConfig::default()
+                ..ShaderCompilerConfig::default()
             };
             let own = ShaderCompiler::new(config).get_compute_function(name, "main").unwrap();
             let interface: serde_json::Value = serde_json::from_slice(&read(name, "json")).unwrap();

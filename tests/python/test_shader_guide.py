@@ -55,5 +55,5 @@ def test_the_table_of_names_is_the_registrys():
 def test_the_rust_of_the_page_names_what_there_is():
     source = (PAGE.parents[2] / "src" / "compiler" / "mod.rs").read_text()
     (rust,) = [text for language, text in blocks() if language == "rust"]
-    for name in ("CompilerConfig", "ShaderCompiler", "register"):
+    for name in ("ShaderCompilerConfig", "ShaderCompiler", "register"):
         assert name in rust and re.search(rf"pub (use|struct).*\b{name}\b", source), name

@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
 
+use super::capabilities::Capabilities;
 use super::device::Opened;
 use super::free_list::{FreeList, Held};
 use super::kernel::Access;
@@ -380,6 +381,10 @@ impl ArrayEngine for VulkanArrays {
             list.commands.dispatch(&Arc::new(launch), Grid::Direct(*groups), slices);
         }
         self.submit_long(list)
+    }
+
+    fn capabilities(&self) -> Option<&Capabilities> {
+        Some(&self.opened.device.capabilities)
     }
 
     fn download(&self, parts: &[(&Memory, usize)]) -> Result<Vec<Vec<u8>>> {

@@ -27,7 +27,8 @@ fn what_is_not_there_is_named_with_the_remedy() {
     let error = compiler.get_compute_function("one", "forward").unwrap_err();
     assert!(matches!(error, Error::FunctionNotFound { .. }), "{error}");
     assert!(error.to_string().contains("\"main\"") && error.to_string().contains("// function: forward"), "{error}");
-    let nowhere = CompilerConfig { shader_directory: folder.path().join("nowhere"), ..CompilerConfig::release() };
+    let nowhere =
+        ShaderCompilerConfig { shader_directory: folder.path().join("nowhere"), ..ShaderCompilerConfig::release() };
     assert!(matches!(ShaderCompiler::new(nowhere).compile_all_shaders(), Err(Error::ShaderFolder { .. })));
 }
 
@@ -81,9 +82,10 @@ fn includes_are_found_beside_in_the_folder_and_among_grillys_own() {
 #[test]
 fn the_cache_serves_the_same_text_and_options_alone() {
     let folder = Folder::new(&[("a.glsl", &elementwise("x[i] * FACTOR"))]);
-    let defines = |value: &str| [("FACTOR".to_owned(), value.to_owned())].into_iter().collect();
-    let config = CompilerConfig { defines: defines("2.0"), ..folder.config() };
-    let compile = |config: &CompilerConfig| {
+    let options = |factor: &str| CompileOptions { defines: [("FACTOR", factor)].into(), ..CompileOptions::default() };
+    let config = ShaderCompilerConfig { compile_options: options("2.0"), ..folder.config() };
+    let other = |compile_options| ShaderCompilerConfig { compile_options, ..folder.config() };
+    let compile = |config: &ShaderCompilerConfig| {
         let compiler = ShaderCompiler::new(config.clone());
         let variant = compiler.get_compute_function("a", "main").unwrap().variant;
         (variant, compiler.compilations())
@@ -94,11 +96,11 @@ fn the_cache_serves_the_same_text_and_options_alone() {
     assert_eq!(count, 0, "from the cache");
     assert!(std::ptr::eq(made, found), "the same shader is the same variant");
     for other in [
-        CompilerConfig { defines: defines("3.0"), ..config.clone() },
-        CompilerConfig { debug_info: true, ..config.clone() },
-        CompilerConfig { optimization_level: OptimizationLevel::Size, ..config.clone() },
-        CompilerConfig { target_env: TargetEnv::Vulkan1_2, ..config.clone() },
-        CompilerConfig { fast_math: false, ..config.clone() },
+        other(options("3.0")),
+        ShaderCompilerConfig { debug_info: true, ..config.clone() },
+        ShaderCompilerConfig { optimization_level: OptimizationLevel::Size, ..config.clone() },
+        other(CompileOptions { target_env: TargetEnv::Vulkan1_2, ..options("2.0") }),
+        other(CompileOptions { fast_math: false, ..options("2.0") }),
     ] {
         assert_eq!(compile(&other).1, 1, "{other:?}");
     }
@@ -107,7 +109,7 @@ fn the_cache_serves_the_same_text_and_options_alone() {
     assert_eq!(compile(&config).1, 0);
     folder.write("a.glsl", elementwise("FACTOR - x[i]").as_bytes());
     assert_eq!(compile(&config).1, 1);
-    let off = CompilerConfig { enable_caching: false, ..config };
+    let off = ShaderCompilerConfig { enable_caching: false, ..config };
     assert_eq!((compile(&off).1, compile(&off).1), (1, 1));
 }
 
@@ -155,7 +157,8 @@ fn without_fast_math_no_arithmetic_is_contracted() {
         Folder::new(&[("a.glsl", &elementwise("x[i] * 3.0 + x[i + 1u] / x[i + 2u] - dot(vec2(x[i]), vec2(0.5))"))]);
     for level in [OptimizationLevel::None, OptimizationLevel::Full] {
         let counts = |fast_math| {
-            let config = CompilerConfig { fast_math, optimization_level: level, ..folder.config() };
+            let compile_options = CompileOptions { fast_math, ..CompileOptions::default() };
+            let config = ShaderCompilerConfig { compile_options, optimization_level: level, ..folder.config() };
             let function = ShaderCompiler::new(config).get_compute_function("a", "main").unwrap();
             module::contraction_counts(&function.variant.spirv)
         };
@@ -168,14 +171,17 @@ fn without_fast_math_no_arithmetic_is_contracted() {
 #[test]
 fn debug_information_stays_where_it_is_asked_for() {
     let folder = Folder::new(&[("a.glsl", &elementwise("x[i]"))]);
-    let size = |config: CompilerConfig| {
-        let config =
-            CompilerConfig { shader_directory: folder.config().shader_directory, enable_caching: false, ..config };
+    let size = |config: ShaderCompilerConfig| {
+        let config = ShaderCompilerConfig {
+            shader_directory: folder.config().shader_directory,
+            enable_caching: false,
+            ..config
+        };
         let spirv = ShaderCompiler::new(config).get_compute_function("a", "main").unwrap().variant.spirv;
         let module = rspirv::dr::load_words(&*spirv).unwrap();
         (module.debug_names.len() + module.debug_string_source.len(), spirv.len())
     };
-    let (debug, release) = (size(CompilerConfig::debug()), size(CompilerConfig::release()));
+    let (debug, release) = (size(ShaderCompilerConfig::debug()), size(ShaderCompilerConfig::release()));
     assert!(debug.0 > 0 && release.0 == 0 && release.1 < debug.1, "{debug:?} {release:?}");
 }
 
@@ -255,11 +261,9 @@ fn a_shader_is_looked_for_in_one_folder_after_the_other() {
     first.write("both.spv", &[0; 4]);
     second.write("spv/only.spv", &[0; 4]);
     let lie = |folder: &Folder| folder.config().shader_directory;
-    let config = CompilerConfig {
-        fallback_directories: vec![lie(&second), lie(&second).join("spv")],
-        enable_caching: false,
-        ..first.config()
-    };
+    let fallback_directories = vec![lie(&second), lie(&second).join("spv")];
+    let compile_options = CompileOptions { fallback_directories, ..CompileOptions::default() };
+    let config = ShaderCompilerConfig { compile_options, enable_caching: false, ..first.config() };
     let compiler = ShaderCompiler::new(config);
     let found = |shader: &str| compiler.find(shader);
     // The folder takes precedence over the extension.

@@ -6,12 +6,13 @@ use super::*;
 fn precompiled_modules_are_taken_with_and_without_names() {
     let folder = Folder::new(&[("source.glsl", &attention(BINDINGS, PUSH))]);
     let bytes = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
-    let named = |config: CompilerConfig| {
-        let config = CompilerConfig { enable_caching: false, ..config };
+    let named = |config: ShaderCompilerConfig| {
+        let config = ShaderCompilerConfig { enable_caching: false, ..config };
         ShaderCompiler::new(config).get_compute_function("source", "main").unwrap().variant.spirv
     };
     folder.write("stripped.spv", &bytes(&named(folder.config())));
-    let debug = CompilerConfig { shader_directory: folder.config().shader_directory, ..CompilerConfig::debug() };
+    let debug =
+        ShaderCompilerConfig { shader_directory: folder.config().shader_directory, ..ShaderCompilerConfig::debug() };
     folder.write("named.spv", &bytes(&named(debug)));
     // The default output of `glslc`: SPIR-V of Vulkan 1.0, where a storage buffer is a decorated uniform.
     let old = glsl::Request {

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use super::super::device::open_device;
 use super::super::raw::{Device, Pipeline, STOPS};
 use super::super::{Feature, Variant, validated, validation_messages};
-use crate::compiler::{CompilerConfig, ShaderCompiler};
+use crate::compiler::{ShaderCompiler, ShaderCompilerConfig};
 use crate::kernels::flash::{
     DEFAULT_CONFIG, FlashAttentionConfig, TunedConfigs, required_shared_memory, shader, validate_config,
 };
@@ -32,8 +32,11 @@ fn words() -> &'static Variant {
     let folder = std::env::temp_dir().join(format!("grilly-flash-limits-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("words.glsl"), WORDS).unwrap();
-    let config =
-        CompilerConfig { shader_directory: folder.clone(), enable_caching: false, ..CompilerConfig::default() };
+    let config = ShaderCompilerConfig {
+        shader_directory: folder.clone(),
+        enable_caching: false,
+        ..ShaderCompilerConfig::default()
+    };
     let function = ShaderCompiler::new(config).get_compute_function("words", "main").unwrap();
     std::fs::remove_dir_all(folder).unwrap();
     function.variant
