@@ -1,9 +1,9 @@
 //! Products and activations.
 
 use super::Builder;
+use crate::dtype::DType;
 use crate::graph::ValueId;
 use crate::model::spec::{Matrix, NormKind, Order, Product};
-use crate::dtype::DType;
 use crate::ops::{
     Activation, ActivationKind, Binary, BinaryKind, Cast, Levels, Linear, QuantizeKind, QuantizeRows, QuantizedLinear,
     Scope, Shape,
