@@ -63,7 +63,9 @@ impl Graph {
         let (operands, mut graph) = (operands.into_iter().map(ValueId).collect::<Vec<_>>(), self.graph());
         let types: Vec<DType> = operands.iter().map(|id| graph.value(*id).dtype).collect();
         // Nothing casts them here.
-        op.check_types(&types, types.iter().copied().find(|dtype| dtype.is_float()).unwrap_or_default())?;
+        let narrow = |(place, dtype): &(usize, &DType)| dtype.is_float() && op.operand(*place).narrow;
+        let stored = types.iter().enumerate().find(narrow).map_or(DType::F32, |(_, dtype)| *dtype);
+        op.check_types(&types, stored)?;
         Ok(graph.apply(&name.0, op, &operands)?.into_iter().map(|id| id.0).collect())
     }
 

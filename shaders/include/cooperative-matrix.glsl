@@ -15,8 +15,9 @@
 #ifndef TERMS
 #define TERMS 16
 #endif
-// Sums, sums rounded to float16, and the two operands of a product.
+// Sums, sums in float32 and rounded to float16, and the two operands of a product.
 #define SUM coopmat<SUM_ELEMENT, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
+#define FLOATS coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
 #define HALF coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
 #define LEFT coopmat<ELEMENT, gl_ScopeSubgroup, 16, TERMS, gl_MatrixUseA>
 #define RIGHT coopmat<ELEMENT, gl_ScopeSubgroup, TERMS, 16, gl_MatrixUseB>

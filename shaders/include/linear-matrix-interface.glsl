@@ -59,18 +59,7 @@ layout(push_constant) uniform Push {
 #endif
 } push;
 
-// As `activate`; GELU with erf as max(x, 0) - |x| (1 - Phi(|x|)), where the logarithm of 1 - Phi is a polynomial (least
-// squares refined to minimax on 0 to 6.5): within 1e-7, which is invisible in 16 bits. Past 16 it is 0.
-float activate_half(float x) {
-    if (ACTIVATION != 1u) {
-        return activate(ACTIVATION, x);
-    }
-    float t = min(abs(x), 16.0);
-    float p = fma(t, fma(t, fma(t, 3.3092827e-5, -7.692199e-4), 8.080717e-3), -5.3412106e-2);
-    p = fma(t, fma(t, fma(t, p, -0.45877096), -1.1512017), -0.9999931);
-    // Written so that NaN stays NaN.
-    return fma(-t, exp2(p), x < 0.0 ? 0.0 : x);
-}
+#include "activate-half.glsl"
 
 #ifdef FOLDED
 // Eight elements of the weight times the norm's, rounded as layer-norm-columns.glsl does.

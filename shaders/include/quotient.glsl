@@ -23,3 +23,14 @@ float quotient(float a, float b) {
     // The highest bit of q counts to the exponent, and so does a carry.
     return uintBitsToFloat((uint(exponent - 1) << 23u) + q);
 }
+
+// 1 / x, correctly rounded where both are normal numbers.
+float reciprocal(float x) {
+    float size = abs(x);
+    // Not for 0, infinity, NaN and what is next to them.
+    if (floatBitsToUint(size) - 0x00800000u > 0x7e000000u) {
+        return 1.0 / x;
+    }
+    float found = quotient(1.0, size);
+    return x < 0.0 ? -found : found;
+}

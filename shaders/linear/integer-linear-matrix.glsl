@@ -1,12 +1,12 @@
 #version 460
 // Computes: y[m, n] = sum_k q[m, k] weight[n, k] on matrix cores; q [rows, k] int8, sixteen per quad, weight [n, k] of LEVELS,
-// sixteen in a quad, a word or half a word, y [rows, n] int32, four per quad. With SCALED y = act(s / scale[m] + bias[n]) +
-// residual[m, n] as floats, s = sum_k (q[m, k] - zero[m]) weight[n, k] / weight_scale[n], scale and zero as integer-linear.glsl.
+// sixteen in a quad, a word or half a word, y [rows, n] int32, four per quad. With SCALED y = act(s (1 / scale[m]) + bias[n]) +
+// residual[m, n] as floats, s = sum_k (q[m, k] - zero[m]) weight[n, k] (1 / weight_scale[n]): quantized-interface.glsl.
 // Grid: y = ceil(rows / (8 * TILE_M)), x = 8 * ceil(n / TILE_N), as linear-matrix.glsl. SUBGROUPS subgroups, each with a
 // part of the tile.
 // Reduction order: irrelevant; sums of integers are exact.
-// Assumes: k a multiple of 16, k < 2^17, with PAIRS 2^16, n of 4; TILE_K a multiple of 32; matrices of 16 x 16 sums of 32 terms; subgroups of
-// 256 / SUBGROUPS invocations.
+// Assumes: k a multiple of 16, k < 2^17, with PAIRS 2^16, n of 4, in float16 of 8; TILE_K a multiple of 32; matrices
+// of 16 x 16 sums of 32 terms; subgroups of 256 / SUBGROUPS invocations.
 //# # Where there are no matrix cores for 8-bit integers, `integer-linear` runs, with the same result.
 //# optional = true
 //# variants = [{ needs = ["coopmat_s8_s32_16x16x32", "int8", "integer_dot_product"] }]
@@ -14,13 +14,30 @@
 //# [builds]
 //# quantized-linear-matrix = { define = "SCALED", stored = ["float32", "float16", "bfloat16"] }
 #extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
-#extension GL_EXT_spirv_intrinsics : require
 #define ELEMENT int8_t
 #define SUM_ELEMENT int
 #define TERMS 32
 #include "cooperative-matrix.glsl"
 #include "counts.glsl"
 #include "levels.glsl"
+#ifdef SCALED
+#extension GL_EXT_spirv_intrinsics : require
+#define WEIGHT 3
+#define DOT
+#define ADDS
+#define Y_ROW(ROW) (ROW)
+#include "quantized-interface.glsl"
+// Eight elements per quad in 16 bits, and four.
+layout(std430, binding = 6) readonly buffer Residual { uvec4 residual[]; };
+layout(std430, binding = 6) readonly buffer ResidualQuads { QUAD residual_4[]; };
+layout(std430, binding = 7) writeonly buffer Y { uvec4 y[]; };
+layout(std430, binding = 7) writeonly buffer YQuads { QUAD y_4[]; };
+#else
+#define WEIGHT 2
+layout(constant_id = 5) const uint LEVELS = INT8;
+layout(std430, binding = 3) writeonly buffer Y { uvec4 y[]; };
+#endif
+#include "sixteen.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint TILE_M = 64;
@@ -29,7 +46,6 @@ layout(constant_id = 2) const uint TILE_K = 64;
 layout(constant_id = 3) const uint SUBGROUPS = 8;
 // Whether TILE_K divides k: then no bounds checks are needed.
 layout(constant_id = 4) const bool WHOLE = false;
-layout(constant_id = 5) const uint LEVELS = INT8;
 
 const uint GROUP = 8u;
 #include "subgroup-tiles.glsl"
@@ -37,36 +53,20 @@ const uint GROUP = 8u;
 const uint QUADS = TILE_K / 16u;
 const uint STRIDE = QUADS + 1u;
 const uint OPERANDS = (TILE_M + TILE_N) * STRIDE;
+#ifdef SCALED
+#define OUT_N TILE_N
+const uint OUT_WIDTH = WIDTH;
+const uint OUT_COLUMNS = COLUMNS;
+#include "result-tiles.glsl"
+#else
 // Results pass through shared memory one column of matrices of each subgroup at a time.
 const uint OUT_STRIDE = 2u * 4u + 1u;
 const uint RESULT = TILE_M * OUT_STRIDE;
+#endif
 // Quads that an invocation loads per step, and the rows between them.
 const uint Q_LOADS = (TILE_M * QUADS + 255u) / 256u;
 const uint W_LOADS = (TILE_N * QUADS + 255u) / 256u;
 const uint STEP = 256u / QUADS;
-
-layout(std430, binding = 1) readonly buffer Q { uvec4 q[]; };
-#ifdef SCALED
-#include "activate.glsl"
-#include "stored.glsl"
-layout(constant_id = 6) const uint ACTIVATION = 0;
-layout(constant_id = 7) const bool BIAS = false;
-layout(constant_id = 8) const bool RESIDUAL = false;
-layout(constant_id = 9) const bool PAIRS = false;
-// Whether all columns share a scale.
-layout(constant_id = 10) const bool SHARED = false;
-#define WEIGHT 3
-layout(std430, binding = 2) readonly buffer Scale { float scale[]; };
-INPUT(4, weight_scale, vec4)
-layout(std430, binding = 5) readonly buffer Bias { vec4 bias[]; };
-layout(std430, binding = 6) readonly buffer Residual { QUAD residual[]; };
-layout(std430, binding = 7) writeonly buffer Y { QUAD y[]; };
-#else
-#define WEIGHT 2
-layout(std430, binding = 3) writeonly buffer Y { uvec4 y[]; };
-#endif
-layout(std430, binding = WEIGHT) readonly buffer Words { uint weight[]; };
-layout(std430, binding = WEIGHT) readonly buffer Quads { uvec4 weight_4[]; };
 
 layout(push_constant) uniform Push {
     uint rows_of;
@@ -86,19 +86,13 @@ uvec4 w_next[W_LOADS];
 // Sums of the weight's columns: of this invocation's quads of the steps before `summed`, and of all.
 int w_sum[W_LOADS];
 uint summed = 0u;
-shared int column_sum[TILE_N];
-
-spirv_instruction(capabilities = [6019, 6018], id = 4450)
-int signed_dot(uint a, uint b, spirv_literal uint format);
+// Whole quads, since matrices are loaded from multiples of sixteen bytes.
+shared int column_sum[PAIRS ? TILE_N : 4u];
+shared int zeros[PAIRS ? TILE_M : 4u];
+shared float row_factor[TILE_M];
+shared float column_factor[TILE_N];
+shared float bias_tile[TILE_N];
 #endif
-
-// Sixteen integers of the weight, in fewer bits in the last word.
-uvec4 sixteen(uint at) {
-    if (LEVELS == INT8) {
-        return weight_4[at];
-    }
-    return uvec4(LEVELS == TERNARY ? weight[at] : weight[at / 2u] >> (16u * (at % 2u)));
-}
 
 uvec4 unpacked(uvec4 stored) {
     if (LEVELS == INT8) {
@@ -142,7 +136,7 @@ void store(uint step) {
 #ifdef SCALED
             if (PAIRS && step == summed && inside(step)) {
                 [[unroll]] for (uint j = 0u; j < 4u; j++) {
-                    w_sum[i] += signed_dot(quad[j], 0x01010101u, 0u);
+                    w_sum[i] += sum_of_bytes(quad[j]);
                 }
             }
 #endif
@@ -179,11 +173,21 @@ void main() {
     }
     fetch(0u);
 #ifdef SCALED
-    if (PAIRS) {
-        [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
-            w_sum[i] = 0;
+    [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
+        w_sum[i] = 0;
+    }
+    for (uint i = me; i < TILE_M; i += 256u) {
+        uint row = min(first_row + i, rows - 1u);
+        row_factor[i] = row_factor_of(row);
+        if (PAIRS) {
+            zeros[i] = zero_of(row);
         }
-        for (uint i = me; i < TILE_N; i += 256u) {
+    }
+    for (uint i = me; i < TILE_N; i += 256u) {
+        uint column = min(first_column + i, push.n - 1u);
+        column_factor[i] = column_factor_of(column);
+        bias_tile[i] = bias_of(column);
+        if (PAIRS) {
             column_sum[i] = 0;
         }
     }
@@ -206,8 +210,41 @@ void main() {
                 atomicAdd(column_sum[me / QUADS + i * STEP], w_sum[i]);
             }
         }
+        barrier();
     }
-#endif
+    // With a stride of 0 every column is the rows' numbers, or every row the columns'.
+    FLOATS result[ROWS][COLUMNS];
+    FLOATS row_factors[ROWS];
+    [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+        coopMatLoad(row_factors[i], row_factor, own_row + 16u * i, 0u, gl_CooperativeMatrixLayoutColumnMajor);
+    }
+    [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+        FLOATS column_factors;
+        FLOATS added;
+        SUM ones;
+        coopMatLoad(column_factors, column_factor, own_column + 16u * j, 0u, gl_CooperativeMatrixLayoutRowMajor);
+        coopMatLoad(added, bias_tile, own_column + 16u * j, 0u, gl_CooperativeMatrixLayoutRowMajor);
+        if (PAIRS) {
+            coopMatLoad(ones, column_sum, own_column + 16u * j, 0u, gl_CooperativeMatrixLayoutRowMajor);
+        }
+        [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+            SUM exact = sum[i][j];
+            if (PAIRS) {
+                SUM zero;
+                coopMatLoad(zero, zeros, own_row + 16u * i, 0u, gl_CooperativeMatrixLayoutColumnMajor);
+                exact = exact - zero * ones;
+            }
+            FLOATS found = FLOATS(exact);
+            [[unroll]] for (uint e = 0u; e < found.length(); e++) {
+                precise float scaled = found[e] * column_factors[e];
+                found[e] = finished(scaled, row_factors[i][e], added[e]);
+            }
+            result[i][j] = found;
+        }
+    }
+#define RESULTS result
+#include "matrix-results.glsl"
+#else
     uint row_quads = push.n / 4u;
     [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
         if (j > 0u) {
@@ -218,32 +255,13 @@ void main() {
             coopMatStore(sum[i][j], tile, at, OUT_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
         }
         barrier();
-        // An invocation's quads are of the same columns in every row.
-        uint own = me % 8u / 4u * WIDTH + 16u * j + 4u * (me % 4u);
-        uint column = first_column / 4u + own / 4u;
-        if (column < row_quads) {
-#ifdef SCALED
-            vec4 factor = SHARED ? vec4(weight_scale[0]) : weight_scale_4[column];
-            vec4 added = BIAS ? bias[column] : vec4(0.0);
-            ivec4 ones = PAIRS ? ivec4(column_sum[own], column_sum[own + 1u], column_sum[own + 2u], column_sum[own + 3u])
-                               : ivec4(0);
-#endif
-            for (uint i = me / 8u; i < TILE_M && first_row + i < rows; i += 32u) {
-                uvec4 sums = tile[i * OUT_STRIDE + me % 8u];
-                uint row = first_row + i;
-                uint at = row * row_quads + column;
-#ifdef SCALED
-                float row_scale = scale[PAIRS ? 2u * row : row];
-                int zero = PAIRS ? int(scale[2u * row + 1u]) : 0;
-                vec4 found = vec4(ivec4(sums) - zero * ones) / factor / row_scale + added;
-                [[unroll]] for (uint e = 0u; e < 4u; e++) {
-                    found[e] = activate(ACTIVATION, found[e]);
-                }
-                y[at] = narrow(RESIDUAL ? found + wide(residual[at]) : found);
-#else
-                y[at] = sums;
-#endif
+        for (uint i = me; i < TILE_M * 8u; i += 256u) {
+            uint row = first_row + i / 8u;
+            uint column = (first_column + i % 8u / 4u * WIDTH + 16u * j) / 4u + i % 4u;
+            if (row < rows && column < row_quads) {
+                y[row * row_quads + column] = tile[i / 8u * OUT_STRIDE + i % 8u];
             }
         }
     }
+#endif
 }

@@ -48,17 +48,7 @@ const uint OUT_COLUMNS = OUT_WIDTH / 16u;
 const uint QUADS = TILE_K / 8u;
 const uint STRIDE = QUADS + 1u;
 const uint OPERANDS = (TILE_M + TILE_N) * STRIDE;
-// Results pass through shared memory: one half of the columns in float16, or, as accumulators have no bfloat16, the rows of
-// two subgroups in float32.
-#if STORED == FLOAT16
-const uint OUT_QUADS = OUT_WIDTH / 8u;
-const uint OUT_STRIDE = OUT_QUADS + 1u;
-const uint RESULT = TILE_M * OUT_STRIDE;
-#else
-const uint OUT_QUADS = OUT_N / 4u;
-const uint OUT_STRIDE = OUT_QUADS + 1u;
-const uint RESULT = HEIGHT * OUT_STRIDE;
-#endif
+#include "result-tiles.glsl"
 // Quads that an invocation loads per step, and the rows between them.
 const uint X_LOADS = (TILE_M * QUADS + 255u) / 256u;
 const uint W_LOADS = (TILE_N * QUADS + 255u) / 256u;
@@ -182,77 +172,6 @@ void main() {
 #endif
         }
     }
-    // The result passes through shared memory, so that whole rows are read and written.
-#if STORED == FLOAT16
-    uint row_quads = push.n / 8u;
-    [[unroll]] for (uint part = 0u; part < 2u; part++) {
-        uint part_column = (first_column + part * OUT_WIDTH) / 8u;
-        if (part > 0u) {
-            barrier();
-        }
-#ifdef ADDS
-        if (RESIDUAL) {
-            for (uint i = me; i < TILE_M * OUT_QUADS; i += 256u) {
-                uint row = first_row + i / OUT_QUADS;
-                uint column = part_column + i % OUT_QUADS;
-                bool there = row < rows && column < row_quads;
-                tile[i / OUT_QUADS * OUT_STRIDE + i % OUT_QUADS] = there ? residual[row * row_quads + column] : uvec4(0u);
-            }
-            barrier();
-        }
-#endif
-        if (own_half == part) {
-            [[unroll]] for (uint j = 0u; j < OUT_COLUMNS; j++) {
-                [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                    uint at = (own_row + 16u * i) * OUT_STRIDE + 2u * j;
-#ifdef ADDS
-                    if (RESIDUAL) {
-                        HALF added;
-                        coopMatLoad(added, tile, at, OUT_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
-                        sum[i][j] = sum[i][j] + SUM(added);
-                    }
-#endif
-                    coopMatStore(HALF(sum[i][j]), tile, at, OUT_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
-                }
-            }
-        }
-        barrier();
-        for (uint i = me; i < TILE_M * OUT_QUADS; i += 256u) {
-            uint row = first_row + i / OUT_QUADS;
-            uint column = part_column + i % OUT_QUADS;
-            if (row < rows && column < row_quads) {
-                y[Y_ROW(row) * row_quads + column] = tile[i / OUT_QUADS * OUT_STRIDE + i % OUT_QUADS];
-            }
-        }
-    }
-#else
-    uint row_quads = push.n / 4u;
-    [[unroll]] for (uint part = 0u; part < DOWN; part++) {
-        if (part > 0u) {
-            barrier();
-        }
-        if (own_row / HEIGHT == part) {
-            [[unroll]] for (uint j = 0u; j < OUT_COLUMNS; j++) {
-                [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                    uint at = 16u * i * OUT_STRIDE + own_half * (OUT_WIDTH / 4u) + 4u * j;
-                    coopMatStore(sum[i][j], tile, at, OUT_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
-                }
-            }
-        }
-        barrier();
-        for (uint i = me; i < HEIGHT * OUT_QUADS; i += 256u) {
-            uint row = first_row + part * HEIGHT + i / OUT_QUADS;
-            uint column = first_column / 4u + i % OUT_QUADS;
-            if (row < rows && column < row_quads) {
-                vec4 quad = uintBitsToFloat(tile[i / OUT_QUADS * OUT_STRIDE + i % OUT_QUADS]);
-#ifdef ADDS
-                if (RESIDUAL) {
-                    quad += wide(residual_4[row * row_quads + column]);
-                }
-#endif
-                y_4[Y_ROW(row) * row_quads + column] = narrow(quad);
-            }
-        }
-    }
-#endif
+#define RESULTS sum
+#include "matrix-results.glsl"
 }

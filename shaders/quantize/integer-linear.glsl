@@ -1,12 +1,12 @@
 #version 460
-// Computes: y[m, n] = sum_k q[m, k] weight[n, k]; with SCALED as floats y = act(s / scale[m] + bias[n]) + residual[m, n],
-// s = sum_g (sum_{k in g} (q[m, k] - zero[m]) weight[n, k]) / weight_scale[n, g]; q [rows, depth] int8, weight [n, row_bytes]
-// bytes of integers, scale [rows], with PAIRS [rows, 2] with the zeros, which are 0 else, y [rows, n].
+// Computes: y[m, n] = sum_k q[m, k] weight[n, k]; with SCALED as floats y = act(s (1 / scale[m]) + bias[n]) + residual[m, n],
+// s = sum_g (sum_{k in g} (q[m, k] - zero[m]) weight[n, k]) (1 / weight_scale[n, g]); q [rows, depth] int8, weight
+// [n, row_bytes] bytes of integers, the rest as quantized-interface.glsl.
 // Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows.
 // Reduction order: of integers irrelevant, as their sums are exact; groups from the first to the last.
 // Assumes: elements < 2^32, depth < 2^17, with PAIRS 2^16; rows_per_group * columns a multiple of 4; with WHOLE, depth and
 // group are multiples of 4.
-//# variants = [{ name = "dot", needs = ["integer_dot_product"], defines = { DOT = "1" } }, {}]
+//# variants = [{ name = "dot", only = ["float32"], needs = ["integer_dot_product"], defines = { DOT = "1" } }, {}]
 //#
 //# [builds]
 //# quantized-linear = { define = "SCALED", stored = ["float32", "float16", "bfloat16"] }
@@ -17,23 +17,14 @@
 #include "levels.glsl"
 
 layout(constant_id = 0) const bool WHOLE = false;
-layout(constant_id = 1) const uint LEVELS = INT8;
-
 layout(std430, binding = 1) readonly buffer Q { uint q[]; };
 #ifdef SCALED
-#include "activate.glsl"
-#include "stored.glsl"
-layout(constant_id = 2) const uint ACTIVATION = 0;
-layout(constant_id = 3) const bool BIAS = false;
-layout(constant_id = 4) const bool RESIDUAL = false;
-layout(constant_id = 5) const bool PAIRS = false;
-layout(std430, binding = 2) readonly buffer Scale { float scale[]; };
+#include "quantized-interface.glsl"
 layout(std430, binding = 3) readonly buffer Weight { uint weight[]; };
-layout(std430, binding = 4) readonly buffer WeightScale { float weight_scale[]; };
-layout(std430, binding = 5) readonly buffer Bias { float bias[]; };
 INPUT(6, residual, QUAD)
 OUTPUT(7, y, QUAD)
 #else
+layout(constant_id = 5) const uint LEVELS = INT8;
 const bool PAIRS = false;
 layout(std430, binding = 2) readonly buffer Weight { uint weight[]; };
 layout(std430, binding = 3) writeonly buffer Y { int y[]; };
@@ -112,18 +103,26 @@ int product(uint row, uint column, uint first, uint end, int zero) {
 // Without the residual.
 float result(uint place) {
     uint row = place / push.n, column = place % push.n;
-    float row_scale = scale[PAIRS ? 2u * row : row];
-    int zero = PAIRS ? int(scale[2u * row + 1u]) : 0;
+    int zero = zero_of(row);
     float sum = 0.0;
     uint group = column * push.per_row;
     for (uint start = 0u; start < push.depth; start += push.group) {
         int part = product(row, column, start, min(start + push.group, push.depth), zero);
-        sum += float(part) / weight_scale[group];
+        precise float scaled = float(part) * reciprocal(weight_scale[group]);
+        sum = start == 0u ? scaled : sum + scaled;
         group++;
     }
-    return activate(ACTIVATION, sum / row_scale + (BIAS ? bias[column] : 0.0));
+    return finished(sum, row_factor_of(row), bias_of(column));
 }
 
+#if STORED == FLOAT32
+void one(uint place) {
+    float found = result(place);
+    y[place] = RESIDUAL ? found + residual[place] : found;
+}
+
+#define SINGLY
+#else
 void four(uint quad) {
     vec4 found;
     for (uint i = 0u; i < 4u; i++) {
@@ -132,10 +131,10 @@ void four(uint quad) {
     y_4[quad] = narrow(RESIDUAL ? found + wide(residual_4[quad]) : found);
 }
 
+// Rows are whole quads.
 void one(uint place) {
-    float found = result(place);
-    y[place] = RESIDUAL ? found + residual[place] : found;
 }
+#endif
 #else
 void one(uint place) {
     y[place] = product(place / push.n, place % push.n, 0u, push.depth, 0);

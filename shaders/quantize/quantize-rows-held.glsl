@@ -2,20 +2,34 @@
 // Computes: what `quantize-rows` and `quantize-rows-scales` do for a scale per row, in one dispatch: int8 by the largest
 // magnitude, or with AFFINE by the range, of which a zero follows each scale; x [rows, columns], times factors [columns] with
 // FACTORS. A row with infinity or NaN has the scale NaN and integers 0.
-// Grid: as held-rows.glsl.
+// Grid: ceil(rows / (256 / LANES)) workgroups, continued along y; LANES invocations share a row, of which each keeps UNITS
+// times sixteen bytes, as they are stored, if HELD.
 // Reduction order: irrelevant; maxima.
-// Assumes: VECTOR.
+// Assumes: columns a multiple of 4; with OCTS, in 16 bits, of 8.
 //# stored = ["float32", "float16", "bfloat16"]
+#extension GL_EXT_control_flow_attributes : require
 #include "counts.glsl"
-#include "held-rows.glsl"
 #include "quotient.glsl"
+#include "stored.glsl"
 
-layout(constant_id = 4) const bool AFFINE = false;
-layout(constant_id = 5) const bool FACTORS = false;
+layout(local_size_x = 256) in;
+layout(constant_id = 0) const uint LANES = 32;
+layout(constant_id = 1) const uint UNITS = 1;
+layout(constant_id = 2) const bool HELD = true;
+layout(constant_id = 3) const bool AFFINE = false;
+layout(constant_id = 4) const bool FACTORS = false;
+layout(constant_id = 5) const bool OCTS = false;
 
-INPUT_ROWS(1, x, QUAD)
+#if STORED == FLOAT32
+layout(std430, binding = 1) readonly buffer X { uvec4 x[]; };
+#else
+// Four elements, and eight.
+layout(std430, binding = 1) readonly buffer X { uvec2 x[]; };
+layout(std430, binding = 1) readonly buffer Octs { uvec4 x_8[]; };
+#endif
 layout(std430, binding = 2) readonly buffer Factors { vec4 factors[]; };
 layout(std430, binding = 3) writeonly buffer Q { uint q[]; };
+layout(std430, binding = 3) writeonly buffer Pairs { uvec2 q_2[]; };
 layout(std430, binding = 4) writeonly buffer Scale { float scale[]; };
 
 layout(push_constant) uniform Push {
@@ -23,31 +37,101 @@ layout(push_constant) uniform Push {
 } push;
 
 #define INFINITY uintBitsToFloat(0x7f800000u)
+// Elements of a unit.
+const uint EACH = OCTS ? 8u : 4u;
+// Maxima are found in groups of NEAR lanes, then of the groups.
+const uint NEAR = LANES == 32u ? 4u : LANES == 64u ? 8u : 16u;
+const uint GROUPS = LANES / NEAR;
+shared vec2 of_lanes[256];
+shared vec2 of_groups[256];
 
-vec4 quad_of(uint start, uint i, uint columns) {
-    precise vec4 quad = load_x(start, i, columns);
+uvec4 load(uint at) {
+#if STORED == FLOAT32
+    return x[at];
+#else
+    return OCTS ? x_8[at] : uvec4(x[at], 0u, 0u);
+#endif
+}
+
+// Elements 4 half .. 4 half + 3 of a unit, whose first column is `column`.
+vec4 elements(uvec4 unit, uint part, uint column) {
+#if STORED == FLOAT32
+    precise vec4 quad = uintBitsToFloat(unit);
+#else
+    precise vec4 quad = wide(part == 0u ? unit.xy : unit.zw);
+#endif
     if (FACTORS) {
-        quad *= factors[min(columns_of(i).x, max(columns, 4u) - 4u) / 4u];
+        quad *= factors[column / 4u + part];
     }
-    return within(quad, i, columns, 0.0);
+    return quad;
+}
+
+float largest_of(vec4 quad) {
+    return max(max(quad.x, quad.y), max(quad.z, quad.w));
+}
+
+// The larger of `most` and of the largest magnitude, or with AFFINE of the largest element and the least one negated; infinity
+// where an element is infinite or NaN.
+vec2 joined(vec2 most, vec4 quad) {
+    float size = largest_of(abs(quad));
+    // The largest of a NaN and a number may be either.
+    bool finite = all(lessThan(floatBitsToUint(abs(quad)), uvec4(0x7f800000u)));
+    vec2 own = AFFINE ? vec2(largest_of(quad), largest_of(-quad)) : vec2(size, 0.0);
+    return finite ? max(most, own) : vec2(INFINITY);
+}
+
+vec2 largest(vec2 value, uint lane) {
+    uint slot = gl_LocalInvocationIndex;
+    uint first = slot - lane;
+    of_lanes[slot] = value;
+    barrier();
+    [[unroll]] for (uint i = 0u; i < NEAR; i++) {
+        value = max(value, of_lanes[first + lane % GROUPS + i * GROUPS]);
+    }
+    of_groups[slot] = value;
+    barrier();
+    [[unroll]] for (uint i = 0u; i < GROUPS; i++) {
+        value = max(value, of_groups[first + i]);
+    }
+    return value;
+}
+
+uint integers(vec4 quad, float factor, float middle) {
+    precise vec4 scaled = quad * factor;
+    ivec4 bytes = ivec4(clamp(roundEven(scaled) + middle, -128.0, 127.0)) & 0xff;
+    return uint(bytes.x | bytes.y << 8 | bytes.z << 16 | bytes.w << 24);
 }
 
 void main() {
-    OWN_ROW
-    vec4 held[8];
-    // The largest magnitude or, with AFFINE, the ends of a range that includes 0, the lower one negated; infinity where any
-    // element is infinite or NaN.
+    uint lane = gl_LocalInvocationIndex % LANES;
+    uint row = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * (256u / LANES) + gl_LocalInvocationIndex / LANES;
+    bool there = row < batch_rows(push.rows_of, push.rows);
+    // Invocations past the last row take part in the barriers, with the first.
+    uint units = push.columns / EACH;
+    uint start = there ? row * units : 0u;
+    uint count = HELD ? UNITS : (units + LANES - 1u) / LANES;
+    uvec4 held[UNITS];
     vec2 most = vec2(0.0);
-    for (uint i = 0u; i < count; i++) {
-        vec4 quad = quad_of(start, i, columns);
-        if (HELD) {
-            held[i] = quad;
+    if (HELD) {
+        // Past the end of the row, the last unit stands in.
+        [[unroll]] for (uint i = 0u; i < UNITS; i++) {
+            held[i] = load(start + min(i * LANES + lane, units - 1u));
         }
-        vec2 own = AFFINE ? vec2(largest_of(quad), largest_of(-quad)) : vec2(largest_of(abs(quad)), 0.0);
-        bool finite = all(lessThan(floatBitsToUint(abs(quad)), uvec4(0x7f800000u)));
-        most = finite ? max(most, own) : vec2(INFINITY);
+        [[unroll]] for (uint i = 0u; i < UNITS; i++) {
+            uint column = EACH * min(i * LANES + lane, units - 1u);
+            [[unroll]] for (uint part = 0u; part < EACH / 4u; part++) {
+                most = joined(most, elements(held[i], part, column));
+            }
+        }
+    } else {
+        for (uint i = 0u; i < count; i++) {
+            uint unit = min(i * LANES + lane, units - 1u);
+            for (uint part = 0u; part < EACH / 4u; part++) {
+                most = joined(most, elements(load(start + unit), part, EACH * unit));
+            }
+        }
     }
-    most = largest(most);
+    most = largest(most, lane);
     bool finite = max(most.x, most.y) < INFINITY;
     float factor = uintBitsToFloat(0x7fc00000u);
     float middle = 0.0;
@@ -59,21 +143,27 @@ void main() {
     } else if (finite) {
         factor = quotient(127.0, max(most.x, 1e-5));
     }
-    for (uint i = 0u; i < count; i++) {
-        uint column = columns_of(i).x;
-        if (column < columns) {
-            precise vec4 scaled = (HELD ? held[i] : quad_of(start, i, columns)) * factor;
-            ivec4 integers = ivec4(clamp(roundEven(scaled) + middle, -128.0, 127.0)) & 0xff;
-            uint word = uint(integers.x | integers.y << 8 | integers.z << 16 | integers.w << 24);
-            q[(start + column) / 4u] = finite ? word : 0u;
+    if (there) {
+        [[unroll]] for (uint i = 0u; i < count; i++) {
+            uint unit = i * LANES + lane;
+            if (unit < units) {
+                uvec4 stored = HELD ? held[HELD ? i : 0u] : load(start + unit);
+                uint first = finite ? integers(elements(stored, 0u, EACH * unit), factor, middle) : 0u;
+                if (OCTS) {
+                    uint second = finite ? integers(elements(stored, 1u, EACH * unit), factor, middle) : 0u;
+                    q_2[start + unit] = uvec2(first, second);
+                } else {
+                    q[start + unit] = first;
+                }
+            }
         }
-    }
-    if (lane() == 0u && columns > 0u) {
-        if (AFFINE) {
-            scale[2u * row] = factor;
-            scale[2u * row + 1u] = middle;
-        } else {
-            scale[row] = factor;
+        if (lane == 0u) {
+            if (AFFINE) {
+                scale[2u * row] = factor;
+                scale[2u * row + 1u] = middle;
+            } else {
+                scale[row] = factor;
+            }
         }
     }
 }

@@ -8,16 +8,17 @@ use super::{ActivationKind, Counts, DequantizeRows, Dim, Operand, Operation, Res
 use crate::Result;
 use crate::dtype::DType;
 
-/// `y[m, n] = act(sum_g sum_{k in g} ((q[m, k] - zero[m]) weight[n, k]) / weight_scale[n, g] / scale[m] + bias[n]) +
+/// `y[m, n] = act(sum_g sum_{k in g} ((q[m, k] - zero[m]) weight[n, k]) (1 / weight_scale[n, g]) (1 / scale[m]) + bias[n]) +
 /// residual[m, n]`
 ///
 /// The sum of integers within a group `g` is exact, as that of `integer_linear`; groups are added as floats, from the
-/// first to the last. Scales are those that `quantize_rows` gives: numbers were multiplied by them.
+/// first to the last. Scales are those that `quantize_rows` gives: numbers were multiplied by them. Their reciprocals are
+/// correctly rounded.
 ///
 /// Operands: `q [..., K]` (int8), `scale [...]`, one per row, or with `pairs` `[..., 2]`, a scale and a zero, `weight [N, K]`
 /// (int8), or packed `[N, ceil(K / 4)]` and `[N, ceil(K / 8)]` (uint8), `weight_scale`: `[N]`, `[1]` of scope `tensor`,
 /// `[N, G]` of groups; then `bias [N]` if `bias`, then `residual [..., N]` if `residual` is `added`. Result: `[..., N]`,
-/// float32, or where a graph holds it and the residual in 16 bits, rounded once.
+/// float32, or in 16 bits as the residual is, or where a graph holds it so; it is rounded once.
 ///
 /// Gradients of `q` and of a weight of int8 are those of `linear` of the numbers that they stand for, `q / scale` and
 /// `weight / weight_scale`; without pairs, activation and residual.
@@ -86,6 +87,12 @@ impl Operation for QuantizedLinear {
         of.expect("bias", &Shape::fixed(&[n]), "rows of weight")?;
         of.expect("residual", &result, "that of the result")?;
         Ok(vec![result])
+    }
+
+    /// The type of the residual, without one float32.
+    fn result_type(&self, operands: &[DType]) -> DType {
+        let residual = operands.last().filter(|_| self.residual == Residual::Added);
+        residual.copied().filter(|dtype| dtype.is_float()).unwrap_or_default()
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

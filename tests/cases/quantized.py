@@ -155,10 +155,10 @@ def quantized_linear(operands: Operands, attributes: Attributes) -> np.ndarray:
 
 @bounded
 def quantized_linear_bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
-    """Two divisions of 2.5 units each, a conversion, a sum over groups, the bias, the residual, an activation."""
+    """Two reciprocals and two products, a conversion, a sum over groups, the bias, the residual, an activation."""
     product, magnitude, groups = parts(operands, attributes)
     rest = sum(np.abs(operand) for operand in operands[4:])
-    before = 12 * U * magnitude + summed(groups, magnitude) + 2 * U * (np.abs(product) + rest)
+    before = 5 * U * magnitude + summed(groups, magnitude) + 2 * U * (np.abs(product) + rest)
     return 1.2 * before + 8 * U * (np.abs(y) + rest) + TINY
 
 

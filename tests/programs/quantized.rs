@@ -68,7 +68,7 @@ fn integers_are_exact_and_floats_are_near() {
             assert_eq!(sums.collect::<Vec<_>>(), expected, "{name}");
             for (i, y) in read(&outputs[3]).into_iter().enumerate() {
                 let exact = expected[i] as f64 / (f64::from(scale[i / n]) * f64::from(weight_scale[i % n]));
-                // Two divisions, each within 2.5 units in the last place.
+                // Two reciprocals and two products, each rounded, and a conversion.
                 assert!((f64::from(y) - exact).abs() <= 6.0 * 2f64.powi(-23) * exact.abs(), "{name}: {y}, {exact}");
             }
         }

@@ -22,9 +22,9 @@ pub(super) fn quantized_linear(step: &Step<'_>, op: &QuantizedLinear, out: &mut 
     let finish = Finish {
         op,
         scale: step.floats(1)?,
-        weight_scale: match op.scope {
-            Scope::Tensor => vec![step.floats(3)?[0]; n].into(),
-            _ => step.floats(3)?.into(),
+        factors: match op.scope {
+            Scope::Tensor => vec![1.0 / step.floats(3)?[0]; n],
+            _ => step.floats(3)?.iter().map(|scale| 1.0 / scale).collect(),
         },
         bias: op.bias.then(|| step.floats(4)).transpose()?,
         sums: if op.pairs { weight.column_sums() } else { Cow::Borrowed(&[]) },
@@ -38,10 +38,16 @@ pub(super) fn quantized_linear(step: &Step<'_>, op: &QuantizedLinear, out: &mut 
                 step.arch,
                 #[inline(always)]
                 || {
-                    let scales = &finish.weight_scale[column..][..y.len()];
-                    for (((y, sum), scale), i) in y.iter_mut().zip(sums).zip(scales).zip(column..) {
-                        let sum = if zero == 0 { *sum } else { sum - zero * finish.sums[i] };
-                        *y = sum as f32 / scale;
+                    let factors = &finish.factors[column..][..y.len()];
+                    if zero == 0 {
+                        for ((y, sum), factor) in y.iter_mut().zip(sums).zip(factors) {
+                            *y = *sum as f32 * factor;
+                        }
+                    } else {
+                        let ones = &finish.sums[column..][..y.len()];
+                        for (((y, sum), factor), ones) in y.iter_mut().zip(sums).zip(factors).zip(ones) {
+                            *y = (sum - zero * ones) as f32 * factor;
+                        }
                     }
                     finish.rest(row, column, y);
                 },
@@ -64,7 +70,8 @@ pub(super) fn quantized_linear(step: &Step<'_>, op: &QuantizedLinear, out: &mut 
 struct Finish<'a> {
     op: &'a QuantizedLinear,
     scale: &'a [f32],
-    weight_scale: Cow<'a, [f32]>,
+    /// The reciprocals of the weight's scales.
+    factors: Vec<f32>,
     bias: Option<&'a [f32]>,
     /// Sums of the weight's rows, where there are zeros.
     sums: Cow<'a, [i32]>,
@@ -75,13 +82,13 @@ impl Finish<'_> {
         if self.op.pairs { self.scale[2 * row + 1] as i32 } else { 0 }
     }
 
-    /// Divides sums of a row, from a column on, by its scale, and adds the bias.
+    /// Multiplies sums of a row, from a column on, by the reciprocal of its scale, and adds the bias.
     #[inline(always)]
     fn rest(&self, row: usize, column: usize, y: &mut [f32]) {
-        let scale = self.scale[if self.op.pairs { 2 * row } else { row }];
+        let factor = 1.0 / self.scale[if self.op.pairs { 2 * row } else { row }];
         match self.bias {
-            None => y.iter_mut().for_each(|y| *y /= scale),
-            Some(bias) => y.iter_mut().zip(&bias[column..]).for_each(|(y, bias)| *y = *y / scale + bias),
+            None => y.iter_mut().for_each(|y| *y *= factor),
+            Some(bias) => y.iter_mut().zip(&bias[column..]).for_each(|(y, bias)| *y = *y * factor + bias),
         }
     }
 }
@@ -108,10 +115,10 @@ fn by_groups(
                 for (row, y) in (first..).zip(part.chunks_exact_mut(n)) {
                     let zero = finish.zero(row);
                     let groups = q[row * k..][..k].chunks(group).zip(weight.chunks(group));
-                    let parts = groups.zip(&finish.weight_scale[column * per_row..]);
-                    y[column] = parts.fold(0.0, |sum, ((q, weight), scale)| {
+                    let parts = groups.zip(&finish.factors[column * per_row..]);
+                    y[column] = parts.fold(0.0, |sum, ((q, weight), factor)| {
                         let ones: i32 = if zero == 0 { 0 } else { weight.iter().map(|w| i32::from(*w)).sum() };
-                        sum + (dot(q, weight) - zero * ones) as f32 / scale
+                        sum + (dot(q, weight) - zero * ones) as f32 * factor
                     });
                 }
             }

@@ -1,19 +1,25 @@
 //! Dispatches of row quantisation, and of products of quantised rows.
 
 use super::elementwise::{Elements, walk};
-use super::linear::{GROUP, Tile, fits_integers};
+use super::linear::{GROUP, Tile, fits_integers, in_sixteens};
 use super::rows::{Held, Rows, along, spread};
 use crate::Result;
 use crate::backend::vulkan::generated::{
     dequantize_rows, integer_linear, integer_linear_matrix, quantize_rows, quantize_rows_affine, quantize_rows_held,
-    quantize_rows_scales, quantize_rows_scales_affine, quantized_linear, quantized_linear_matrix,
+    quantize_rows_scales, quantize_rows_scales_affine, quantized_linear, quantized_linear_lanes,
+    quantized_linear_matrix,
 };
 use crate::backend::vulkan::kernel::Extent;
 use crate::backend::vulkan::lowering::{Build, Lowering};
+use crate::dtype::DType;
 use crate::ops::{
     DequantizeRows, Dim, IntegerLinear, QuantizeKind, QuantizeRows, QuantizedLinear, Residual, Scope, Shape,
 };
 
+/// Fewer rows leave matrix cores idle.
+const FEW_ROWS: usize = 16;
+/// Units of sixteen bytes of a row that a lane keeps in registers.
+const MOST_HELD: u32 = 6;
 /// Words that a workgroup writes, of rows that the batch counts.
 const WORDS: u32 = 1024;
 
@@ -33,16 +39,22 @@ fn rows(shape: &Shape) -> Result<Rows> {
 pub fn quantize_rows(to: &mut Lowering<'_>, op: &QuantizeRows) -> Result<()> {
     let (of, affine) = (rows(to.shape(0))?, op.kind == QuantizeKind::Affine);
     let (columns, factors) = (of.columns as usize, op.factors);
-    let form = Held::of(of.columns);
     let together = match op.kind {
         QuantizeKind::Absmax => true,
         QuantizeKind::Affine => op.pairs,
         QuantizeKind::Ternary | QuantizeKind::Binary => false,
     };
     let own = to.replaced(&quantize_rows::KERNEL).or(to.replaced(&quantize_rows_scales::KERNEL)).is_none();
-    if together && op.scope == Scope::Row && op.seed.is_none() && form.vector && columns > 0 && own {
-        let constants = quantize_rows_held::Constants { affine, factors, ..form.into() };
-        return to.dispatch(of.into(), constants, form.grid(of));
+    if together && op.scope == Scope::Row && op.seed.is_none() && columns > 0 && columns.is_multiple_of(4) && own {
+        let octs = to.dtype(0).is_narrow() && columns.is_multiple_of(8);
+        let units = of.columns / if octs { 8 } else { 4 };
+        // The fewest lanes that can keep a row in registers.
+        let lanes = [32, 64, 128].into_iter().find(|lanes| units <= MOST_HELD * lanes).unwrap_or(256);
+        let own = units.div_ceil(lanes);
+        let held = own <= MOST_HELD;
+        let units = if held { own } else { 1 };
+        let constants = quantize_rows_held::Constants { lanes, units, held, affine, factors, octs };
+        return to.dispatch(of.into(), constants, Held { lanes, ..Held::of(of.columns) }.grid(of));
     }
     // A tensor with one scale is one row to the first dispatch.
     let lines = match (op.scope, of.count) {
@@ -97,22 +109,25 @@ pub fn quantize_rows(to: &mut Lowering<'_>, op: &QuantizeRows) -> Result<()> {
     to.dispatch(push, constants, grid)
 }
 
-/// The grid, the push block and the tile of a product on matrix cores, with a weight at a place.
-fn on_matrix_cores(to: &Lowering<'_>, weight: usize) -> Result<(integer_linear_matrix::Push, Tile, [Extent; 3])> {
+/// The push block of a product with a weight at a place, in which rows of `q` and of the weight are read sixteen at a time.
+fn by_sixteen(to: &Lowering<'_>, weight: usize) -> Result<(Rows, integer_linear_matrix::Push)> {
     let (of, n) = (Rows::of(to.shape(0))?, rows(to.shape(weight))?.rows);
-    let k = of.columns;
-    let tile = Tile::of_integers(of.count, n, k, to.capabilities);
-    let push = integer_linear_matrix::Push { rows_of: of.rows_of, rows: of.rows, n, k };
+    Ok((of, integer_linear_matrix::Push { rows_of: of.rows_of, rows: of.rows, n, k: of.columns }))
+}
+
+/// The tile of such a product on matrix cores, and the grid.
+fn tile(to: &Lowering<'_>, of: Rows, n: u32) -> (Tile, [Extent; 3]) {
+    let tile = Tile::of_integers(of.count, n, of.columns, to.capabilities);
     let across = Extent::Fixed(GROUP * n.div_ceil(tile.tile_n));
-    Ok((push, tile, [across, of.tiles(GROUP * tile.tile_m), Extent::ONE]))
+    (tile, [across, of.tiles(GROUP * tile.tile_m), Extent::ONE])
 }
 
 /// `integer_linear`, on matrix cores where these multiply 8-bit integers; exact either way.
 pub fn integer_linear(to: &mut Lowering<'_>, op: &IntegerLinear) -> Result<()> {
     let levels = op.levels as u32;
-    if fits_integers(to, &integer_linear::KERNEL, 1) {
-        let (push, tile, grid) = on_matrix_cores(to, 1)?;
-        let Tile { tile_m, tile_n, tile_k, whole, subgroups, .. } = tile;
+    if in_sixteens(to, &integer_linear::KERNEL, 1) && fits_integers(to) {
+        let (of, push) = by_sixteen(to, 1)?;
+        let (Tile { tile_m, tile_n, tile_k, whole, subgroups, .. }, grid) = tile(to, of, push.n);
         let constants = integer_linear_matrix::Constants { tile_m, tile_n, tile_k, whole, subgroups, levels };
         return to.dispatch(push, constants, grid);
     }
@@ -126,34 +141,48 @@ pub fn integer_linear(to: &mut Lowering<'_>, op: &IntegerLinear) -> Result<()> {
     })
 }
 
-/// `quantized_linear`, in one dispatch.
+/// `quantized_linear`, in one dispatch: of few rows, and where matrix cores multiply no 8-bit integers, a row's sums are
+/// shared by lanes; sums over groups, and rows of other lengths than multiples of sixteen, are added one by one.
 pub fn quantized_linear(to: &mut Lowering<'_>, op: &QuantizedLinear) -> Result<()> {
     let &QuantizedLinear { levels, scope, bias, pairs, .. } = op;
     let (levels, residual) = (levels as u32, op.residual == Residual::Added);
     let activation = op.activation.map_or(0, |kind| kind as u32);
+    let (shared, grouped) = (scope == Scope::Tensor, matches!(scope, Scope::Group(_)));
+    if !grouped && in_sixteens(to, &quantized_linear::KERNEL, 2) {
+        let (of, push) = by_sixteen(to, 2)?;
+        let few = matches!(of.count, Dim::Fixed(count) if count < FEW_ROWS) && to.stored()? != DType::Bf16;
+        let whole_octs = to.result().dtype != DType::F16 || push.n.is_multiple_of(8);
+        if fits_integers(to) && !few && whole_octs {
+            let (Tile { tile_m, tile_n, tile_k, whole, subgroups, .. }, grid) = tile(to, of, push.n);
+            let constants = quantized_linear_matrix::Constants {
+                tile_m,
+                tile_n,
+                tile_k,
+                whole,
+                subgroups,
+                levels,
+                activation,
+                bias,
+                residual,
+                pairs,
+                shared,
+            };
+            return to.dispatch(push, constants, grid);
+        }
+        if quantized_linear_lanes::KERNEL.own(to.stored()?, to.capabilities).is_ok() {
+            let rows =
+                if let Dim::Fixed(count) = of.count { (count as u32).next_power_of_two().clamp(1, 4) } else { 4 };
+            let lanes = if push.k < 1024 { 8 } else { 32 };
+            let constants =
+                quantized_linear_lanes::Constants { rows, lanes, levels, activation, bias, residual, pairs, shared };
+            let across = Extent::Fixed((push.n / 4).div_ceil(256 / lanes));
+            return to.dispatch(push, constants, [across, of.tiles(rows), Extent::ONE]);
+        }
+    }
     let (depth, weight) = (to.shape(0).columns(), rows(to.shape(2))?);
     let places = scope.places(depth);
-    if !matches!(scope, Scope::Group(_)) && fits_integers(to, &quantized_linear::KERNEL, 2) {
-        let (push, tile, grid) = on_matrix_cores(to, 2)?;
-        let Tile { tile_m, tile_n, tile_k, whole, subgroups, .. } = tile;
-        let shared = scope == Scope::Tensor;
-        let constants = quantized_linear_matrix::Constants {
-            tile_m,
-            tile_n,
-            tile_k,
-            whole,
-            subgroups,
-            levels,
-            activation,
-            bias,
-            residual,
-            pairs,
-            shared,
-        };
-        return to.dispatch(push, constants, grid);
-    }
     let whole = depth.is_multiple_of(4) && (places.per_row <= 1 || places.group.is_multiple_of(4));
-    let constants = quantized_linear::Constants { whole, levels, activation, bias, residual, pairs };
+    let constants = quantized_linear::Constants { whole, levels, activation, bias, residual, pairs, shared };
     walk(to, &to.result().shape, constants, |walk| quantized_linear::Push {
         n: weight.rows,
         depth: depth as u32,

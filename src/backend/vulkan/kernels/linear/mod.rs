@@ -7,7 +7,7 @@ mod tile;
 
 pub use experts::expert_linear;
 pub use normed::layer_norm_linear;
-pub use tile::{Tile, fits_integers, splits};
+pub use tile::{Tile, fits_integers, in_sixteens, splits};
 
 use super::rows::{Rows, Slice, slices};
 use crate::Result;

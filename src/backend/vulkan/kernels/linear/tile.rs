@@ -121,11 +121,11 @@ impl Tile {
         tried.into_iter().find(|tile| busy(tile) && fits(tile)).unwrap_or_else(|| sized(64, 64, 128))
     }
 
-    /// Shared memory of `integer-linear-matrix.glsl`: operands in rows of k, then a column of matrices of each subgroup; at
-    /// most, in addition, a sum per column.
+    /// Shared memory of `integer-linear-matrix.glsl`: operands in rows of k, then a column of matrices of each subgroup, or
+    /// results; at most, in addition, two numbers per row and three per column.
     fn of_integers_bytes(self) -> u32 {
         let Tile { tile_m: m, tile_n: n, tile_k: k, .. } = self;
-        16 * ((m + n) * (k / 16 + 1)).max(m * 9) + 4 * n
+        16 * ((m + n) * (k / 16 + 1)).max(m * 9) + 4 * (2 * m + 3 * n)
     }
 
     /// The same for the builds of `split-tiles.glsl`, with one or two weights of `n` rows, whose tiles are side by side.
@@ -189,19 +189,23 @@ pub fn fits_matrices(to: &Lowering<'_>, weight: usize) -> bool {
         && bytes(x).max(bytes(weight)) <= capabilities.storage_buffer_range
 }
 
-/// Whether the device multiplies operand 0, of 8-bit integers, and the weight at a position on matrix cores, if no shader
-/// replaces `kernel`.
-pub fn fits_integers(to: &Lowering<'_>, kernel: &Kernel, weight: usize) -> bool {
-    let (x, weight, capabilities) = (to.shape(0), to.shape(weight), to.capabilities);
+/// Whether rows of operand 0, of 8-bit integers, and of the weight at a position can be read sixteen at a time, and results
+/// written four at a time, if no shader replaces `kernel`.
+pub fn in_sixteens(to: &Lowering<'_>, kernel: &Kernel, weight: usize) -> bool {
+    let (x, weight) = (to.shape(0), to.shape(weight));
     let [x_bytes, weight_bytes, y_bytes] =
         [(x, 1), (weight, 1), (&to.result().shape, 4)].map(|(shape, bytes)| bytes * shape.elements(Counts::default()));
-    matches!(MATRIX_INVOCATIONS.checked_div(capabilities.subgroup_size), Some(4 | 8))
-        && to.replaced(kernel).is_none()
-        && OF_INTEGERS.own(DType::F32, capabilities).is_ok()
+    to.replaced(kernel).is_none()
         && x.columns() > 0
         && x.columns().is_multiple_of(16)
         && weight.rows().size(Counts::default()).is_multiple_of(4)
-        && x_bytes.max(weight_bytes).max(y_bytes) as u64 <= capabilities.storage_buffer_range
+        && x_bytes.max(weight_bytes).max(y_bytes) as u64 <= to.capabilities.storage_buffer_range
+}
+
+/// Whether the device multiplies 8-bit integers on matrix cores.
+pub fn fits_integers(to: &Lowering<'_>) -> bool {
+    matches!(MATRIX_INVOCATIONS.checked_div(to.capabilities.subgroup_size), Some(4 | 8))
+        && OF_INTEGERS.own(DType::F32, to.capabilities).is_ok()
 }
 
 /// Whether products of a node with float32 operands run on matrix cores, with `n` columns and `k` terms per sum.
@@ -262,8 +266,15 @@ mod tests {
         let sizes = |limit: u32, rows: Dim, k: u32| {
             let tile = Tile::of_integers(rows, 1024, k, &able(limit));
             let Tile { tile_m, tile_n, tile_k, whole, subgroups, .. } = tile;
-            let of =
-                quantized_linear_matrix::Constants { tile_m, tile_n, tile_k, whole, subgroups, ..Default::default() };
+            let of = quantized_linear_matrix::Constants {
+                tile_m,
+                tile_n,
+                tile_k,
+                whole,
+                subgroups,
+                pairs: true,
+                ..Default::default()
+            };
             let variant = &quantized_linear_matrix::KERNEL.variants[0];
             let declared = shared_bytes(variant, &of.values(variant));
             assert_eq!(tile.of_integers_bytes(), declared, "{tile:?}");

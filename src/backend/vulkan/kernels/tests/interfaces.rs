@@ -30,7 +30,7 @@ const UNCOUNTED: [&str; 18] = [
 ];
 
 /// Shaders without a variant for some devices: those on matrix cores.
-const OPTIONAL: [&str; 17] = [
+const OPTIONAL: [&str; 18] = [
     "attention-backward-matrix",
     "attention-backward-matrix-keys",
     "attention-matrix",
@@ -47,6 +47,7 @@ const OPTIONAL: [&str; 17] = [
     "matmul-matrix",
     "matmul-split",
     "matrix-layout",
+    "quantized-linear-lanes",
     "quantized-linear-matrix",
 ];
 

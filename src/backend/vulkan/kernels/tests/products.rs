@@ -238,7 +238,9 @@ fn quantised_rows_and_their_products_are_one_dispatch_each() {
     graph.outputs = vec![y];
     for (stored, on_matrices, portable) in [
         (DType::F32, "quantized-linear-matrix", "quantized-linear"),
-        (DType::F16, "quantized-linear-matrix-float16", "quantized-linear-float16"),
+        (DType::Bf16, "quantized-linear-matrix-bfloat16", "quantized-linear-bfloat16"),
+        // Eight columns are written at a time.
+        (DType::F16, "quantized-linear-lanes-float16", "quantized-linear-float16"),
     ] {
         graph.values[y.0].dtype = stored;
         for (capabilities, expected) in [(&able, on_matrices), (&floor, portable)] {
