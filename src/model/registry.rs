@@ -22,7 +22,7 @@ pub fn read_spec(model_type: &str, config: &Map<String, Value>, path: &Path) -> 
         return Err(unsupported(path, what, format!("known are {}", known.join(", "))));
     };
     let (mut spec, rules) = (architecture.read)(config, path)?;
-    read_quantization(config, path, &mut spec)?;
+    read_quantization(config, path, &mut spec, &rules)?;
     Ok((spec, rules))
 }
 

@@ -19,7 +19,7 @@ LEVELS = {"w1.58a8": "ternary", "1bit": "binary", "int8": ""}
 def convert(model: Model, kind: str) -> Model:
     """The model with the products of its layers in integers, after training: rows of 8 bits, matrices of fewer.
 
-    | kind | matrix `w` of a product | rows `x` |
+    | kind | each matrix `w`, of queries, keys, and so on | rows `x` |
     |---|---|---|
     | `"w1.58a8"` | `q = clamp(round(w s), -1, 1)`, one `s = 1 / mean abs(w)` | int8, `127 / max abs(x)` per token |
     | `"1bit"` | `sign(w)`, -1 of 0, `s = 1 / mean abs(w)` per row | the same |

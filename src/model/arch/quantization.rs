@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::Result;
 use crate::model::fields::{Fields, shown, unsupported};
-use crate::model::spec::{EncoderSpec, Matrix, Order};
+use crate::model::spec::{EncoderSpec, Matrix, NameRules, Order};
 use crate::ops::Levels;
 use crate::quant::format::Applied;
 
@@ -18,7 +18,7 @@ const METHODS: [&str; 2] = ["bitnet", "grilly_1bit"];
 ///
 /// # Errors
 /// `ModelFormat` for invalid values; `Unsupported` for another method, and for products that it does not have.
-pub fn read(config: &Map<String, Value>, path: &Path, spec: &mut EncoderSpec) -> Result<()> {
+pub fn read(config: &Map<String, Value>, path: &Path, spec: &mut EncoderSpec, rules: &NameRules) -> Result<()> {
     let mut fields = Fields::new(config, path);
     let Some(config) = fields.object(KEY).filter(|config| !config.is_empty()) else { return fields.done() };
     let refused = |what: String, reason: &str| Err(unsupported(path, format_args!("{KEY}: {what}"), reason));
@@ -29,9 +29,6 @@ pub fn read(config: &Map<String, Value>, path: &Path, spec: &mut EncoderSpec) ->
             .map_or("no quant_method".into(), |found| format!("quant_method {}", shown(found)));
         return refused(found, "known are \"bitnet\" and \"grilly_1bit\"; fetch the model in floating point");
     };
-    if spec.layers.iter().any(|layer| layer.mixture.is_some()) {
-        return refused(format!("{method:?}"), "mixtures of experts have no products in integers");
-    }
     let mut unread = None;
     let described = fields.within(KEY, |fields| {
         fields.get("quant_method");
@@ -58,7 +55,10 @@ pub fn read(config: &Map<String, Value>, path: &Path, spec: &mut EncoderSpec) ->
         if let Some(rows) = rows.into_iter().find(|rows| !rows.is_multiple_of(4)) {
             fields.fault(format!("{KEY}: a product has {rows} rows, expected a multiple of 4, the rows of a byte"));
         }
-        if spec.products().any(|product| product.order != Order::ByResult) || spec.adapters.is_some() {
+        let others = spec.adapters.is_some() || spec.layers.iter().any(|layer| layer.mixture.is_some());
+        // Blocks of rows are not blocks of packed rows.
+        let whole = rules.stacked.is_empty() && spec.products().all(|product| product.order == Order::ByResult);
+        if others || !whole {
             return refused("packed weights".into(), "products of this architecture are not stored as torch's Linear");
         }
     }
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn every_product_of_the_layers_has_the_same_matrix() {
-        for model_type in ["bitnet", "llama", "bert", "gte"] {
+        for model_type in ["bitnet", "llama", "bert"] {
             for none in [json!({}), json!(null)] {
                 assert_eq!(matrix(model_type, none), Matrix::Numbers);
             }
@@ -133,6 +133,7 @@ mod tests {
             assert_eq!(matrix(model_type, online), Matrix::Rounded(Levels::Ternary));
             assert_eq!(matrix(model_type, json!({"quant_method": "grilly_1bit"})), Matrix::Rounded(Levels::Binary));
         }
+        assert_eq!(matrix("gte", json!({"quant_method": "grilly_1bit"})), Matrix::Rounded(Levels::Binary));
         assert_eq!(matrix("gpt2", json!({"quant_method": "grilly_1bit"})), Matrix::Rounded(Levels::Binary));
     }
 
@@ -172,6 +173,7 @@ mod tests {
             ("llama", json!({"bits": 4}), "no quant_method"),
             ("llama", json!({"quant_method": "bitnet", "bits": 4}), "bits 4: the method has nothing"),
             ("gpt2", json!({"quant_method": "bitnet"}), "not stored as torch's Linear"),
+            ("gte", json!({"quant_method": "bitnet"}), "not stored as torch's Linear"),
             (
                 "llama",
                 json!({"quant_method": "bitnet", "use_rms_norm": true, "rms_norm_eps": 1e-3}),
