@@ -84,14 +84,19 @@ ifdef ARGS
 	@$(TEST_ENV) $(BIN)/python -m pytest $(TWO_PROCESSES) $(ARGS) 2>&1 | tee target/test-python.log
 else
 	@$(TEST_ENV) $(BIN)/python -m pytest $(TWO_PROCESSES) tests/ops 2>&1 | tee target/test-python.log
-	@$(TEST_ENV) $(BIN)/python -m pytest $(TWO_PROCESSES) --ignore tests/ops 2>&1 | tee -a target/test-python.log
+	@$(TEST_ENV) $(BIN)/python -m pytest $(TWO_PROCESSES) --ignore tests/ops --ignore tests/web 2>&1 | tee -a target/test-python.log
 	@$(TEST_ENV) $(BIN)/python tests/modes.py 2>&1 | tee -a target/test-python.log
 endif
 	@sed -n 's/^==* \(.* in [0-9.]*s.*[^=]\) *=*$$/pytest: \1/p; /^pipelines/p' target/test-python.log > target/test-python.summary
 
+.PHONY: test-web
+test-web: setup-test setup-web $(STAMPS)/installed ## Exported kernels, and the page of examples/webgpu, in headless Chromium on a GPU in software (installs Chromium and npm)
+	@GRILLY_REQUIRE=weights,web $(BIN)/python -m pytest tests/web $(ARGS)
+
 .PHONY: test-long
-test-long: setup-test $(OP_CASES) $(STAMPS)/installed ## What takes too long for `make test`: all operation cases in every mode, models on all texts, the benchmarks once; prints its time
+test-long: setup-test setup-web $(OP_CASES) $(STAMPS)/installed ## What takes too long for `make test`: all operation cases in every mode, models on all texts, the benchmarks once; prints its time
 	@time $(TEST_ENV) $(BIN)/python tests/modes.py long
+	@time GRILLY_TEST_LONG=1 GRILLY_REQUIRE=weights,web $(BIN)/python -m pytest tests/web
 	@time GRILLY_TEST_FULL=1 $(TEST_ENV) cargo test $(CRATES) --release --locked --test op_cases
 	@cargo clippy -p grilly-benches --release --locked --all-targets -- -D warnings
 	@cargo bench -p grilly-benches --locked -- --test
@@ -186,7 +191,8 @@ help: ## This list
 
 # --- how the set-up is made ------------------------------------------------------------------------------------------
 
-.PHONY: setup-build setup-test setup-live packages-build packages-live packages-demo packages-test toolchain toolchain-lint
+.PHONY: setup-build setup-test setup-live setup-web packages-build packages-live packages-demo packages-test packages-web
+.PHONY: toolchain toolchain-lint
 # Not in the list above: what one command needs, checked in well under a second when it is there.
 
 packages-build:
@@ -200,6 +206,9 @@ packages-demo:
 
 packages-test:
 	@scripts/packages.sh build run test
+
+packages-web:
+	@scripts/packages.sh web
 
 toolchain:
 	@scripts/toolchain.sh
@@ -216,6 +225,12 @@ setup-test: packages-test toolchain-lint setup-build $(STAMPS)/test $(STAMPS)/mo
 setup-live: packages-live $(LIVE)/stamps/tools dist/stamp
 	@cmp -s dist/stamp $(LIVE)/stamps/installed || { $(LIVE)/bin/pip install $(PIP_FLAGS) --force-reinstall --no-deps dist/grilly-*.whl \
 	  && cp dist/stamp $(LIVE)/stamps/installed; }
+
+setup-web: packages-web examples/webgpu/node_modules
+
+examples/webgpu/node_modules: examples/webgpu/package-lock.json | packages-web
+	npm ci --silent --prefix $(@D)
+	@touch $@
 
 $(VENV)/bin/python: | packages-build
 	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 10) else "grilly needs Python 3.10 or later; name one with PYTHON=...")'

@@ -24,9 +24,9 @@ TYPES = {"uint": np.uint32, "int": np.int32, "float": np.float32}
 @cache
 def nvrtc() -> ctypes.CDLL:
     """NVRTC of the package, or of the system."""
-    package = importlib.util.find_spec("nvidia.cuda_nvrtc") if importlib.util.find_spec("nvidia") else None
+    package = importlib.util.find_spec("nvidia")
     folders = list(package.submodule_search_locations or []) if package else []
-    own = [str(path) for folder in folders for path in Path(folder, "lib").glob("libnvrtc.so.*")]
+    own = [str(path) for folder in folders for path in Path(folder).glob("*/lib/libnvrtc.so.*")]
     return ctypes.CDLL(own[0] if own else "libnvrtc.so")
 
 

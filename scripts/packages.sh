@@ -3,7 +3,7 @@
 # Where it is not, names them and stops. What is already there is found by what it provides, not by its package name,
 # so the same script serves other distributions too: it then only names what is missing.
 #
-# usage: scripts/packages.sh GROUP...      groups: build, run, text, test
+# usage: scripts/packages.sh GROUP...      groups: build, run, text, test, web
 set -euo pipefail
 
 python=${PYTHON:-python3}
@@ -23,6 +23,9 @@ test|mesa-vulkan-drivers|required|any /usr/share/vulkan/icd.d/lvp_icd*.json /usr
 test|vulkan-validationlayers|required|any /usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json /etc/vulkan/explicit_layer.d/VkLayer_khronos_validation.json
 test|spirv-tools|required|have spirv-val
 test|chromium-common|optional|any /usr/lib/chromium/libvk_swiftshader.so
+web|chromium|required|have chromium
+web|chromium-driver|required|have chromedriver
+web|npm|required|have npm
 '
 
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -43,7 +46,7 @@ missing() {
 }
 
 groups="$*"
-[ -n "$groups" ] || { echo "usage: $0 GROUP...   groups: build, run, text, test" >&2; exit 2; }
+[ -n "$groups" ] || { echo "usage: $0 GROUP...   groups: build, run, text, test, web" >&2; exit 2; }
 required=$(missing required)
 optional=$(missing optional)
 [ -n "$required$optional" ] || exit 0

@@ -3,6 +3,8 @@
 mod decode;
 mod described;
 mod encode;
+#[cfg(feature = "vulkan")]
+mod export;
 mod integers;
 mod load;
 mod parts;

@@ -1,8 +1,8 @@
 """Devices, models and the validation layer's verdict, for every test.
 
 Vulkan tests run on lavapipe unless VK_DRIVER_FILES (or VK_ICD_FILENAMES) names another driver. What is absent is
-skipped with its name; GRILLY_REQUIRE, a comma-separated list of `vulkan`, `weights`, `cases`, `validation` and
-`swiftshader`, makes an absence a failure.
+skipped with its name; GRILLY_REQUIRE, a comma-separated list of `vulkan`, `weights`, `cases`, `validation`,
+`swiftshader` and `web`, makes an absence a failure.
 """
 
 import importlib.util

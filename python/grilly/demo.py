@@ -32,7 +32,7 @@ def main(argv: list[str]) -> int:
     except (OSError, UnicodeDecodeError) as error:
         print(error if options.text is None else f"{options.text}: {error}", file=sys.stderr)
         return 1
-    references, sentences = _split(text)
+    references, sentences = split(text)
     if not sentences:
         print(f"{options.text}: no sentences in it", file=sys.stderr)
         return 1
@@ -109,7 +109,7 @@ def read_text(path: Path | None) -> str:
     )
 
 
-def _split(text: str) -> tuple[list[str], list[str]]:
+def split(text: str) -> tuple[list[str], list[str]]:
     """References (empty for a text without them) and sentences: one per referenced line, else split by punctuation."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     verses = [match for line in lines if (match := VERSE.fullmatch(line))]

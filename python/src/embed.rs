@@ -15,6 +15,7 @@ use crate::owned::Owned;
 use crate::text::{Location, Name};
 use crate::{lock, text};
 use grilly::embed::{Encoded, IntegerProduct, LoadOptions};
+use grilly::kernels::Target;
 use grilly::model::dtype::DTypeChoice;
 use grilly::model::heads::known_modules;
 use grilly::model::registry::{ARCHITECTURES, HEADS};
@@ -269,6 +270,20 @@ impl EmbeddingModel {
             (product.name, product.op.activation.map(|kind| format!("{kind:?}")), product.op.pairs, arrays)
         };
         Ok(found.into_iter().map(product).collect())
+    }
+
+    /// Writes the encoder of texts without a task as files in another language; returns their names.
+    fn export(
+        &self,
+        py: Python<'_>,
+        target: Name,
+        folder: Location,
+        prompt: &Bound<'_, PyAny>,
+    ) -> PyResult<Vec<String>> {
+        let model = self.model()?;
+        let target = Target::named(&target.0)?;
+        let prompt = text::string(prompt, || "prompt".into())?;
+        lock::without(py, || model.export(target, &folder.0, &prompt))
     }
 
     /// The token with each id; None for an id that no token has.

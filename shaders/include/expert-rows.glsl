@@ -11,8 +11,8 @@ layout(std430, binding = ORDER + 1) readonly buffer Starts { uint starts[]; };
     uint experts;                                                                                                      \
     uint shared_by;
 
-// This workgroup's rows, from the first to before the end of its expert's, and its expert among those that are bound.
-uint expert, first_own, end_own;
+// This workgroup's expert among those that are bound, and the end of its rows.
+uint expert, end_own;
 
 // First and end of an expert's rows, and how many tiles they have.
 uvec3 rows_of_expert(uint index, uint rows, uint height) {
@@ -30,21 +30,22 @@ uint tiles_of(uint first_expert, uint experts, uint rows, uint height) {
     return tiles;
 }
 
-// Sets this workgroup's rows; none past the last tile. All loads are independent of what they find.
-void set_rows(uint tile, uint first_expert, uint experts, uint rows, uint height) {
+// Sets this workgroup's expert and returns its rows, from the first to before the end of its expert's; none past the last tile.
+// All loads are independent of what they find.
+uvec2 set_rows(uint tile, uint first_expert, uint experts, uint rows, uint height) {
     expert = 0u;
-    first_own = 0u;
-    end_own = 0u;
+    uvec2 found = uvec2(0u);
     uint before = 0u;
     for (uint i = 0u; i < experts; i++) {
         uvec3 own = rows_of_expert(first_expert + i, rows, height);
         if (tile >= before && tile - before < own.z) {
             expert = i;
-            first_own = own.x + (tile - before) * height;
-            end_own = own.y;
+            found = uvec2(own.x + (tile - before) * height, own.y);
         }
         before += own.z;
     }
+    end_own = found.y;
+    return found;
 }
 
 // The place of a row in the result; past an expert's last row, that row's.

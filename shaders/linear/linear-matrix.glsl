@@ -72,9 +72,9 @@ void main() {
     uint first_row = (first_tile + gl_WorkGroupID.x % height) * TILE_M;
     uint first_column = gl_WorkGroupID.x / height * OUT_N;
 #ifdef EXPERTS
-    set_rows(first_row / TILE_M, push.first_expert, push.experts, rows, TILE_M);
-    first_row = first_own;
-    rows = end_own;
+    uvec2 own = set_rows(first_row / TILE_M, push.first_expert, push.experts, rows, TILE_M);
+    first_row = own.x;
+    rows = own.y;
 #endif
     uint own_row = gl_SubgroupID % DOWN * HEIGHT;
     uint own_half = gl_SubgroupID / DOWN;

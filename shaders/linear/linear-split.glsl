@@ -105,9 +105,9 @@ void main() {
     first_row = (first_tile + gl_WorkGroupID.x % height) * TILE_M;
     first_column = gl_WorkGroupID.x / height * TILE_N;
 #ifdef EXPERTS
-    set_rows(first_row / TILE_M, push.first_expert, push.experts, rows, TILE_M);
-    first_row = first_own;
-    rows = end_own;
+    uvec2 own = set_rows(first_row / TILE_M, push.first_expert, push.experts, rows, TILE_M);
+    first_row = own.x;
+    rows = own.y;
 #endif
     [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
         uint row = min(first_row + me / EIGHTS + i * STEP, rows - 1u);

@@ -40,12 +40,12 @@ void main() {
     uint rows = batch_rows(push.rows_of, push.rows);
     uint first_row = gl_WorkGroupID.y * TILE_M;
 #ifdef EXPERTS
-    set_rows(gl_WorkGroupID.y, push.first_expert, push.experts, rows, TILE_M);
-    if (first_own == end_own) {
+    uvec2 own = set_rows(gl_WorkGroupID.y, push.first_expert, push.experts, rows, TILE_M);
+    if (own.x == own.y) {
         return;
     }
-    first_row = first_own;
-    rows = end_own;
+    first_row = own.x;
+    rows = own.y;
 #endif
     uint first_column = gl_WorkGroupID.x * TILE_N;
 

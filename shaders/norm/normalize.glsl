@@ -73,10 +73,10 @@ void normalize_row(uint start, uint units) {
 
 void main() {
     uint rows = batch_rows(push.rows_of, push.rows);
-    // The same number of iterations for every invocation, as barriers require.
+    // Of a workgroup's first rows, so that every invocation takes part in the barriers.
     uint turn = gl_NumWorkGroups.x * (256u / LANES);
-    uint last = rows + gl_LocalInvocationIndex / LANES;
-    for (uint row = own_row(); row < last; row += turn) {
+    for (uint first = gl_WorkGroupID.x * (256u / LANES); first < rows; first += turn) {
+        uint row = first + gl_LocalInvocationIndex / LANES;
         normalize_row(row * push.columns, row < rows ? push.columns / (VECTOR ? 4u : 1u) : 0u);
     }
 }

@@ -1,12 +1,35 @@
-//! Weights of a graph given in another way: by the caller in each run, or as parts of a state that nodes update.
+//! The elements of a constant, and weights of a graph given in another way: by the caller in each run, or as parts of a state
+//! that nodes update.
 
 use std::collections::HashSet;
 
-use super::{Graph, Source, ValueId};
-use crate::Result;
+use super::{Graph, Source, Value, ValueId};
 use crate::dtype::DType;
 use crate::ops::{Cast, Counts, Shape};
-use crate::tensor::Part;
+use crate::tensor::{Part, TensorView, WeightSource};
+use crate::{Error, Result};
+
+impl Value {
+    /// The tensors whose elements, one after the other, are those of a constant.
+    ///
+    /// # Errors
+    /// The error that `source` returns, or `InvalidArgument` where this is no constant, or the tensors do not fit it.
+    pub fn tensors<'a>(&'a self, source: &'a dyn WeightSource) -> Result<Vec<TensorView<'a>>> {
+        let elements = self.shape.elements(Counts::default());
+        let parts = match &self.source {
+            Source::Weight(weight) => weight.parts.iter().map(|part| part.view(source)).collect::<Result<Vec<_>>>()?,
+            Source::Filled(bits) => {
+                vec![TensorView::new(DType::F32, DType::F32, &[elements], bits.to_le_bytes().repeat(elements))]
+            }
+            _ => return Err(Error::InvalidArgument(format!("{} is bound as a weight and is none", self.name))),
+        };
+        let found: usize = parts.iter().map(TensorView::elements).sum();
+        if !parts.iter().all(TensorView::is_whole) || found != elements {
+            return Err(Error::InvalidArgument(format!("{} does not have the shape {}", self.name, self.shape)));
+        }
+        Ok(parts)
+    }
+}
 
 impl Graph {
     /// Turns the weights that nodes read into inputs, appended to the present ones; returns them with their tensors.

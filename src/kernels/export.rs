@@ -27,10 +27,6 @@ use crate::{Error, Result};
 /// std::fs::remove_dir_all(folder).unwrap();
 /// ```
 pub fn export(folder: &Path) -> Result<usize> {
-    let fault = |path: &Path, cause: std::io::Error| {
-        Error::InvalidArgument(format!("{}: cannot be written: {cause}", path.display()))
-    };
-    fs::create_dir_all(folder).map_err(|cause| fault(folder, cause))?;
     let mut count = 0;
     for kernel in generated::ALL {
         for variant in kernel.variants {
@@ -60,12 +56,24 @@ pub fn export(folder: &Path) -> Result<usize> {
             let files = [("glsl", shader.source.as_bytes()), ("spv", bytemuck::cast_slice(&variant.spirv))];
             for (end, content) in files.into_iter().chain([("json", interface.as_bytes())]) {
                 let path = folder.join(format!("{}.{end}", variant.name));
-                fs::write(&path, content).map_err(|cause| fault(&path, cause))?;
+                write(&path, content)?;
             }
             count += 1;
         }
     }
     Ok(count)
+}
+
+/// Writes a file, and its folder if it is missing.
+///
+/// # Errors
+/// `InvalidArgument` naming the file.
+pub(crate) fn write(path: &Path, content: &[u8]) -> Result<()> {
+    let made = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(path, content));
+    made.map_err(|cause| {
+        let file = path.display();
+        Error::InvalidArgument(format!("{file}: cannot be written: {cause}; name a folder that can be written"))
+    })
 }
 
 #[cfg(test)]

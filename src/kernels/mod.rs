@@ -26,8 +26,10 @@ pub mod flash;
 mod rows;
 
 pub use compile::{Code, Compiled, Target, compile_op};
+pub(crate) use compile::{CompiledPlan, compile_plan};
 pub use describe::{Description, Shader};
 pub use export::export;
+pub(crate) use export::write;
 pub use rows::{Options, ROWS, Row};
 
 use crate::array::{Array, op_graph};

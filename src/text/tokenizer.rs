@@ -146,6 +146,28 @@ impl Tokenizer {
         self.loaded.tokenizer.id_to_token(id)
     }
 
+    /// What a program needs that has the tokenizers library: its file with all that the model's class changes, and, for single
+    /// texts, `before`, `own` and `after` (ids and segments of what surrounds the text, the segment of its own tokens) and the
+    /// `side` at which long ones are cut.
+    ///
+    /// # Errors
+    /// `Unsupported` where the template treats texts differently.
+    pub fn exported(&self) -> Result<(String, serde_json::Value)> {
+        let Some(Surroundings { before, own, after }) = &self.surroundings else {
+            return Err(Error::unsupported("the tokenizer", "its template treats texts differently by their tokens"));
+        };
+        let segment = |segment: u32| if self.loaded.gives_segments { segment } else { 0 };
+        let around = |tokens: &Tokens| {
+            let segments: Vec<u32> = tokens.type_ids.iter().map(|id| segment(*id)).collect();
+            serde_json::json!({"ids": tokens.ids, "segments": segments})
+        };
+        let file = self.loaded.tokenizer.to_string(false).map_err(|e| Error::unsupported("the tokenizer", brief(e)))?;
+        let side = self.loaded.truncation_side.name();
+        let texts =
+            serde_json::json!({"before": around(before), "own": segment(*own), "after": around(after), "side": side});
+        Ok((file, texts))
+    }
+
     /// Id of the padding token, if the tokenizer has one.
     pub fn pad_id(&self) -> Option<u32> {
         self.loaded.pad_id

@@ -29,3 +29,21 @@ def close(found: Any, expected: np.ndarray, terms: int = 256) -> None:
 def soft(scores: np.ndarray, keep: np.ndarray) -> np.ndarray:
     """Softmax of the scores that are kept."""
     return evaluate("softmax", [scores, np.broadcast_to(keep, scores.shape)], {})
+
+
+def agrees(found: np.ndarray, expected: np.ndarray, allowed: np.ndarray) -> str | None:
+    """What is wrong with `found`, if anything: NaN and infinities must be where the reference has them."""
+    if found.shape != expected.shape:
+        return f"shape {found.shape}, expected {expected.shape}"
+    wide = found.astype(np.float64)
+    if found.dtype.kind == "f":
+        expected = np.where(np.abs(expected) > np.finfo(found.dtype).max, np.copysign(np.inf, expected), expected)
+    finite = np.isfinite(expected)
+    with np.errstate(invalid="ignore"):
+        close = np.abs(wide - expected) <= allowed
+    same = np.where(finite, close, (wide == expected) | (np.isnan(wide) & np.isnan(expected)))
+    if same.all():
+        return None
+    place = np.unravel_index(int(np.argmin(same)), same.shape) if same.ndim else ()
+    worst = np.asarray(allowed)[place] if np.ndim(allowed) else allowed
+    return f"{(~same).sum()} of {same.size}; at {place} {wide[place]!r}, expected {expected[place]!r} +- {worst!r}"

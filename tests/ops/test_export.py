@@ -10,51 +10,12 @@ import launch_webgpu
 import native
 import numpy as np
 import pytest
-from cases import CASES
-from cases.bounds import bound
-from cases.reference import REFERENCES, evaluate
 from conftest import LONG, need_vulkan
+from exported import CHOSEN, compiled_for, fault, of, rows
 
 from grilly import _core, errors, kernels
-from ops.test_ops import agrees
 
 ROOT = Path(__file__).parent.parent.parent
-
-#: Rows that `make test` runs; `make test-long` runs two of every operation.
-CHOSEN = (
-    "activation-gelu_tanh-257", "attention-causal-31x32x33-4x2x33", "binary-add-3x65-65", "dropout-0.1-3x65",
-    "layer_norm-3x65", "layer_norm_backward-3x65", "layer_norm_linear-bias-32x33x63", "linear-33x63x64",
-    "matmul-NT-33x63x64", "quantize_rows-3x257", "softmax-3x65", "reduce-sum-3x65-1",
-)  # fmt: skip
-
-
-def rows() -> list:
-    """The chosen rows, or two of every operation, the first and the last without NaN and infinities."""
-    if not LONG:
-        return [case for case in CASES if case.id in CHOSEN]
-    found = []
-    for op in REFERENCES:
-        own = [case for case in CASES if case.op == op and "not-finite" not in case.name and case.dtype == "float32"]
-        own = [case for case in own if all(value.size for value in case.operands())]
-        found += {case.id: case for case in (own[len(own) // 3], own[2 * len(own) // 3])}.values()
-    return found
-
-
-def compiled_for(case, target: str) -> kernels.Compiled:
-    operands = [(value.dtype.name, value.shape) for value in case.operands()]
-    return kernels.compile_op(case.op, operands, target, **case.attributes)
-
-
-def fault(case, found: list[np.ndarray]) -> str | None:
-    """What is wrong with the results of a row: NaN must be where the reference has it, and nowhere else."""
-    operands = case.operands()
-    expected = evaluate(case.op, operands, case.attributes)
-    allowed = bound(case.op, operands, case.attributes, expected, False)
-    if not isinstance(expected, tuple):
-        expected, allowed = (expected,), (allowed,)
-    each = zip(found, expected, allowed, strict=True)
-    faults = [agrees(y, of, np.broadcast_to(within, np.shape(of))) for y, of, within in each]
-    return next((problem for problem in faults if problem), None)
 
 
 def run(compiled: kernels.Compiled, case, changes: tuple[str, str] = ("", "")) -> list[np.ndarray]:
@@ -65,15 +26,10 @@ def run(compiled: kernels.Compiled, case, changes: tuple[str, str] = ("", "")) -
 
 
 @pytest.mark.vulkan
-@pytest.mark.parametrize("case", rows(), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", rows(LONG), ids=lambda case: case.id)
 def test_wgsl_computes_the_operation(case):
     problem = fault(case, run(compiled_for(case, "wgsl"), case))
     assert problem is None, problem
-
-
-def of(name: str):
-    (case,) = (case for case in CASES if case.id == name)
-    return case
 
 
 @pytest.mark.vulkan
@@ -115,7 +71,7 @@ def test_the_comparison_fails_without_barriers(target, tmp_path):
     assert fault(case, native.run(without, case.operands(), tmp_path)) is not None
 
 
-@pytest.mark.parametrize("case", rows(), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", rows(LONG), ids=lambda case: case.id)
 def test_nvrtc_compiles_cuda(case):
     compiled = compiled_for(case, "cuda")
     for code in compiled.code.values():

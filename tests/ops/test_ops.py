@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from cases import CASES
 from cases.bounds import bound
+from cases.comparison import agrees
 from cases.reference import REFERENCES, evaluate
 
 import grilly
@@ -30,24 +31,6 @@ def engine(device):
 def run(engine, case, operands):
     given = [engine.upload(np.asarray(value, order="C")) for value in operands]
     return [result.numpy() for result in engine.call_all(case.op, given, case.attributes)]
-
-
-def agrees(found: np.ndarray, expected: np.ndarray, allowed: np.ndarray) -> str | None:
-    """What is wrong with `found`, if anything: NaN and infinities must be where the reference has them."""
-    if found.shape != expected.shape:
-        return f"shape {found.shape}, expected {expected.shape}"
-    wide = found.astype(np.float64)
-    if found.dtype.kind == "f":
-        expected = np.where(np.abs(expected) > np.finfo(found.dtype).max, np.copysign(np.inf, expected), expected)
-    finite = np.isfinite(expected)
-    with np.errstate(invalid="ignore"):
-        close = np.abs(wide - expected) <= allowed
-    same = np.where(finite, close, (wide == expected) | (np.isnan(wide) & np.isnan(expected)))
-    if same.all():
-        return None
-    place = np.unravel_index(int(np.argmin(same)), same.shape) if same.ndim else ()
-    worst = np.asarray(allowed)[place] if np.ndim(allowed) else allowed
-    return f"{(~same).sum()} of {same.size}; at {place} {wide[place]!r}, expected {expected[place]!r} +- {worst!r}"
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)

@@ -87,6 +87,11 @@ class Kernel:
         self._kernel = _core.Kernel(name, self.options | told)
 
     @property
+    def formula(self) -> str:
+        """What it computes."""
+        return next(formula for name, formula, _ in _core.kernel_rows() if name == self.name)
+
+    @property
     def definition(self) -> list[str]:
         """The operations that it fuses, in order; the kernel itself if it is not fused."""
         return self._kernel.definition()

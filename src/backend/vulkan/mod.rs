@@ -49,6 +49,7 @@ pub use kernel::{
 pub(crate) use kernels::lower;
 pub use limits::split_submissions;
 pub use module::Module;
+pub(crate) use prepared::bound_weights;
 pub use profile::{Entry, Times, profile, times};
 pub(crate) use raw::spirv_tools;
 pub use raw::validation_messages;

@@ -176,7 +176,7 @@ pub(super) fn bindable(label: &str, slice: Slice) -> Result<Slice> {
 }
 
 /// The constants the dispatches read, in the order of their first use.
-pub(super) fn bound_weights(dispatches: &[Dispatch]) -> Vec<ValueId> {
+pub(crate) fn bound_weights(dispatches: &[Dispatch]) -> Vec<ValueId> {
     let mut ids = Vec::new();
     for range in dispatches.iter().flat_map(|d| &d.bindings) {
         if let Resource::Weight(id) = range.resource

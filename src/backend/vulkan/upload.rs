@@ -7,12 +7,12 @@ use std::thread::{self, Builder};
 use super::memory::{Arena, Budget};
 use super::raw::{Buffer, Device, Kind, Recording, Slice, Ticket, Timing, lock};
 use super::record::Commands;
+use crate::Result;
 use crate::dtype::DType;
-use crate::graph::{Graph, Source, ValueId};
+use crate::graph::{Graph, ValueId};
 use crate::ops::Counts;
 use crate::stats::COUNTERS;
 use crate::tensor::{TensorView, WeightSource};
-use crate::{Error, Result};
 
 /// One is filled while the device reads the other.
 const SEGMENTS: usize = 2;
@@ -34,7 +34,6 @@ pub(super) fn upload(
     source: &dyn WeightSource,
     budget: &Arc<Budget>,
 ) -> Result<Arena> {
-    let elements = |id: &ValueId| graph.value(*id).shape.elements(Counts::default());
     let sizes: Vec<u64> = weights.iter().map(|id| graph.value(*id).bytes(Counts::default()) as u64).collect();
     let arena = Arena::new(device, Kind::Weights, &sizes, budget)?;
     if weights.is_empty() {
@@ -44,20 +43,7 @@ pub(super) fn upload(
     let mut ring = Ring::new(device, largest, budget)?;
     for (region, (id, bytes)) in weights.iter().zip(&sizes).enumerate() {
         let value = graph.value(*id);
-        let mut filled = Vec::new();
-        let parts = match &value.source {
-            Source::Weight(weight) => weight.parts.iter().map(|part| part.view(source)).collect::<Result<Vec<_>>>()?,
-            Source::Filled(bits) => {
-                filled.extend(bits.to_le_bytes().repeat(elements(id)));
-                vec![TensorView::new(DType::F32, DType::F32, &[elements(id)], &filled)]
-            }
-            _ => return Err(Error::InvalidArgument(format!("{} is bound as a weight and is none", value.name))),
-        };
-        if !parts.iter().all(TensorView::is_whole)
-            || parts.iter().map(TensorView::elements).sum::<usize>() != elements(id)
-        {
-            return Err(Error::InvalidArgument(format!("{} does not have the shape {}", value.name, value.shape)));
-        }
+        let parts = value.tensors(source)?;
         let mut target = arena.slice(region);
         for part in &parts {
             ring.write(part, value.dtype, &mut target)?;

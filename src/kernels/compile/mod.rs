@@ -17,6 +17,7 @@ mod cross;
 #[cfg(feature = "export")]
 mod cuda;
 mod launch;
+mod plan;
 #[cfg(feature = "export")]
 mod portable;
 #[cfg(feature = "export")]
@@ -31,6 +32,7 @@ mod views;
 #[cfg(feature = "export")]
 mod wgsl;
 
+pub(crate) use plan::{CompiledPlan, compile_plan};
 pub use target::Target;
 
 use std::sync::Arc;
@@ -127,9 +129,16 @@ fn build(op: &Op, operands: &[Operand], config: Option<FlashAttentionConfig>, ta
     let capabilities = Capabilities { shared_memory: target.shared_memory(), ..describe::device(config) };
     let mut dispatches = lower(&plan, &capabilities)?;
     dispatches.retain(|dispatch| !dispatch.grid.map(|extent| extent.groups(counts)).contains(&0));
+    let (code, names) = shaders_of(&dispatches, target)?;
+    let interface = launch::interface(&plan, Some(counts), &dispatches, &names, target)?;
+    Ok(Compiled { code, interface })
+}
+
+/// The shaders of some dispatches, and which of them each runs.
+fn shaders_of(dispatches: &[Dispatch], target: Target) -> Result<(Vec<Code>, Vec<String>)> {
     let (mut code, mut names): (Vec<Code>, Vec<String>) = Default::default();
     let mut known: Vec<(&Dispatch, usize)> = Vec::new();
-    for dispatch in &dispatches {
+    for dispatch in dispatches {
         let same = |(other, _): &&(&Dispatch, usize)| {
             let alike = std::ptr::eq(other.variant, dispatch.variant);
             alike && (target == Target::Spirv || other.constants == dispatch.constants)
@@ -145,8 +154,7 @@ fn build(op: &Op, operands: &[Operand], config: Option<FlashAttentionConfig>, ta
         known.push((dispatch, code.len() - 1));
         names.push(name);
     }
-    let interface = launch::interface(&plan, counts, &dispatches, &names, target)?;
-    Ok(Compiled { code, interface })
+    Ok((code, names))
 }
 
 #[cfg(feature = "export")]

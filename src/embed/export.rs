@@ -1,0 +1,101 @@
+//! A model as files that a browser runs on its GPU.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::EmbeddingModel;
+use crate::kernels::{CompiledPlan, Target, compile_plan, write};
+use crate::model::encoder::Input;
+use crate::model::spec::PositionRows;
+use crate::{Error, Result};
+
+/// Runs the files with WebGPU.
+const RUNTIME: &str = include_str!("export/grilly.js");
+
+impl EmbeddingModel {
+    /// Writes the encoder of texts without a task to a folder, which is made if it is missing, in float32 and within the limits
+    /// of every WebGPU device; returns the files' names:
+    ///
+    /// - `plan.json`: buffers and dispatches as in [`Compiled::interface`](crate::kernels::Compiled), but with sizes that follow
+    ///   from a batch's tokens (`T`) and texts (`B`): a buffer has `rows` and `row_bytes`; `grid` has
+    ///   `{"rows", "each", "more", "per"}` for `ceil((each rows + more) / per)`, none for no rows, or `{"text_tiles": per}` for
+    ///   `floor(T / per) + B`. `inputs` are the contents of the operands, `outputs` the results that are columns of the texts'
+    ///   vectors, `texts` the tokens around a text, its most tokens and the prompt before it;
+    /// - `weights.bin`: the constants, each at its `offset`;
+    /// - `shaders/NAME.wgsl`;
+    /// - `tokenizer.json`, of the tokenizers library;
+    /// - `grilly.js`: a module that runs them.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for another target than WGSL and for a file that cannot be written; `Unsupported` naming what stops the
+    /// model: a tensor over the limits, texts that must have one length, a template that depends on the text.
+    pub fn export(&self, target: Target, folder: &Path, prompt: &str) -> Result<Vec<String>> {
+        self.check_process()?;
+        if target != Target::Wgsl {
+            let problem = "models are written in \"wgsl\" alone, kernels by `kernel.compile` in the others, too";
+            return Err(Error::InvalidArgument(format!("target is {:?}: {problem}", target.name())));
+        }
+        let (model, stage) = self.chosen(None)?;
+        let name = |error| match error {
+            Error::Unsupported { what, reason } => {
+                Error::unsupported(format!("{} cannot be exported: {what}", model.model_type), reason)
+            }
+            other => other,
+        };
+        let CompiledPlan { compiled, plan, weights } = compile_plan(&stage.plan, target).map_err(name)?;
+        let (tokenizer, mut texts) = model.tokenizer.exported().map_err(name)?;
+        texts["longest"] = json!(model.longest(None));
+        texts["prompt"] = json!(prompt);
+        texts["unpooled"] = json!(model.unpooled_tokens(prompt)?);
+        texts["vocabulary"] = json!(model.spec.words.rows);
+        let outputs = stage.outputs_of_texts().map(|place| json!({"place": place, "columns": stage.columns(place)}));
+        let mut described = compiled.interface;
+        for row in described["dispatches"].as_array_mut().into_iter().flatten() {
+            row["file"] = json!(file(row["shader"].as_str().unwrap_or_default()));
+        }
+        described["weights"] = json!("weights.bin");
+        described["inputs"] = stage.inputs.iter().map(|input| content(*input)).collect();
+        described["outputs"] = outputs.collect();
+        described["texts"] = texts;
+        let mut constants = Vec::new();
+        for id in weights {
+            let value = plan.graph.value(id);
+            for part in value.tensors(&*model.source.weights)? {
+                let start = constants.len();
+                constants.resize(start + value.dtype.bytes(part.elements()), 0);
+                part.read(0, value.dtype, &mut constants[start..]);
+            }
+            constants.resize(constants.len().next_multiple_of(4), 0);
+        }
+        let described = format!("{described}\n");
+        let mut files = vec![
+            ("plan.json".to_owned(), described.as_bytes()),
+            ("weights.bin".to_owned(), &constants),
+            ("tokenizer.json".to_owned(), tokenizer.as_bytes()),
+            ("grilly.js".to_owned(), RUNTIME.as_bytes()),
+        ];
+        files.extend(compiled.code.iter().map(|code| (file(&code.name), &code.bytes[..])));
+        files.iter().try_for_each(|(name, bytes)| write(&folder.join(name), bytes))?;
+        Ok(files.into_iter().map(|(name, _)| name).collect())
+    }
+}
+
+fn file(shader: &str) -> String {
+    format!("shaders/{shader}.wgsl")
+}
+
+/// What an operand of the plan holds.
+fn content(input: Input) -> Value {
+    match input {
+        Input::Words => json!("words"),
+        Input::Positions(PositionRows::Counted) => json!({"positions": "counted"}),
+        Input::Positions(PositionRows::AfterPadding { pad }) => json!({"positions": "after_padding", "pad": pad}),
+        Input::Positions(PositionRows::ByLength { most }) => json!({"positions": "by_length", "most": most}),
+        Input::Offsets => json!("offsets"),
+        Input::FirstPooled => json!("first_pooled"),
+        Input::Segments => json!("segments"),
+        // Those of decoders and of training.
+        Input::States | Input::StateOffsets | Input::KeyOffsets | Input::DropoutKey => json!(null),
+    }
+}
