@@ -9,7 +9,7 @@
 // of 16 x 16 sums of 32 terms; subgroups of 256 / SUBGROUPS invocations.
 //# # Where there are no matrix cores for 8-bit integers, `integer-linear` runs, with the same result.
 //# optional = true
-//# variants = [{ needs = ["coopmat_s8_s32_16x16x32", "int8", "integer_dot_product"] }]
+//# variants = [{ needs = ["coopmat_s8_s32_16x16x32", "float16", "int8", "integer_dot_product"] }]
 //#
 //# [builds]
 //# quantized-linear-matrix = { define = "SCALED", stored = ["float32", "float16", "bfloat16"] }
