@@ -12,7 +12,7 @@ import workloads
 
 TESTS = Path(__file__).parent.parent / "tests"
 sys.path.insert(0, str(TESTS))
-from models import families, variants  # noqa: E402
+from models import families, ternary, variants  # noqa: E402
 
 VOCABULARY = 30_522
 SHAPES = {
@@ -39,12 +39,14 @@ SHAPES = {
         "intermediate_size": 3072,
     },
 }
+SHAPES["bitnet-0.6b"] = SHAPES["qwen3-0.6b"]  # and norms of its own for each product
 # The tests' checkpoint that is enlarged.
 FAMILIES = {
     "mpnet-base": "mpnet-matrix",
     "e5-base": "xlm-roberta",
     "modernbert-base": "modernbert",
     "qwen3-0.6b": "qwen3-matrix",
+    "bitnet-0.6b": "qwen3-matrix",
 }
 LIMIT = 256
 
@@ -103,6 +105,8 @@ def enlarge(shape: str) -> dict:
         for name, content in row["files"].items()
     }
     files["config.json"].pop("layer_types", None)  # one per layer
+    if shape == "bitnet-0.6b":
+        tensors |= ternary.norms_of_products(tensors)
     return row | {"files": files, "tensors": tensors}
 
 

@@ -53,6 +53,12 @@ impl Graph {
         products
     }
 
+    /// The value, which a product of integers computes in float32, held in the type of what was rounded.
+    pub(crate) fn held_as(&mut self, y: ValueId, dtype: DType) -> ValueId {
+        self.values[y.0].dtype = dtype;
+        y
+    }
+
     /// What nodes compute for `route` alone: a rounded score may choose another expert.
     fn routers(&self) -> HashSet<ValueId> {
         let mut apart = self.clone();

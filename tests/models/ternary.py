@@ -102,6 +102,12 @@ def build(name: str, folder: Path) -> Path:
     return folder
 
 
+def norms_of_products(tensors: dict[str, list[int]]) -> dict[str, list[int]]:
+    """Names and shapes of the norms that make a Qwen3 or Gemma 3 a ternary embedding model."""
+    products = {name: shape for name, shape in tensors.items() if name.endswith("_proj.weight")}
+    return {name.replace("_proj.weight", "_proj.norm.weight"): shape[1:] for name, shape in products.items()}
+
+
 def build_embedding(name: str, folder: Path) -> Path:
     fixture = families.table()[name]
     files = {name: content for name, content in fixture["files"].items() if "Dense" not in name}
@@ -114,12 +120,7 @@ def build_embedding(name: str, folder: Path) -> Path:
         for i, kind in enumerate(kinds)
     ]
     files["1_Pooling/config.json"] = {"embedding_dimension": config["hidden_size"], "pooling_mode": "lasttoken"}
-    norms = {
-        name.replace("_proj.weight", "_proj.norm.weight"): shape[1:]
-        for name, shape in fixture["tensors"].items()
-        if name.endswith("_proj.weight")
-    }
-    tensors = fixture["tensors"] | norms
+    tensors = fixture["tensors"] | norms_of_products(fixture["tensors"])
     files["config.json"] = config
     row = {"tokenizer": fixture["tokenizer"], "files": files, "tensors": tensors, "stored": "BF16"}
     return families.write(row, folder)

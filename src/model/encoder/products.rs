@@ -184,6 +184,7 @@ impl Builder<'_> {
             operands.push(self.graph.weight(bias.clone(), Shape::fixed(&[rows])));
         }
         let op = QuantizedLinear { levels, bias: stored.bias.is_some(), ..QuantizedLinear::default() };
-        self.graph.node(node, op, &operands)
+        let (y, dtype) = (self.graph.node(node, op, &operands)?, self.graph.value(x).dtype);
+        Ok(self.graph.held_as(y, dtype))
     }
 }
