@@ -61,11 +61,10 @@ fn factors(built: &Built, weights: &Arc<Weights>, tokens: Vec<Tokens>) -> Result
 
 /// Up to `most` rows of a matrix, evenly distributed.
 fn some_rows(graph: &Graph, id: ValueId, weights: &dyn WeightSource, columns: usize, most: usize) -> Result<Vec<f32>> {
-    let Source::Weight(weight) = &graph.value(id).source else { return Ok(Vec::new()) };
-    let step = graph.value(id).shape.sizes(Default::default())[0].div_ceil(most.max(1)).max(1);
+    let matrix = graph.value(id);
+    let step = matrix.shape.sizes(Default::default())[0].div_ceil(most.max(1)).max(1);
     let mut rows = Vec::new();
-    for part in &weight.parts {
-        let view = part.view(weights)?;
+    for view in matrix.tensors(weights)? {
         for row in (0..view.elements() / columns).step_by(step) {
             let first = rows.len();
             rows.resize(first + columns, 0.0);

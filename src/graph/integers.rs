@@ -103,10 +103,10 @@ impl Graph {
                 continue;
             };
             let x = node.operands[0];
-            let factors = factors.get(&x);
+            let (kind, factors) = (self.rounded_as(x), factors.get(&x));
             let [q, scale] = match rounded.get(&x) {
                 Some(known) => *known,
-                None => *rounded.entry(x).or_insert(self.rounded(x, factors)?),
+                None => *rounded.entry(x).or_insert(self.in_integers(x, kind, factors)?),
             };
             let shape = self.value(node.operands[1]).shape.clone();
             let ending = |last: Recipe| -> Vec<Part> {
@@ -120,21 +120,28 @@ impl Graph {
             let scales = self.weight(ending(Recipe::Scales), rows);
             let operands = [&[q, scale, matrix, scales], &node.operands[2..]].concat();
             let Linear { bias, activation, residual } = product;
-            let pairs = self.rounded_as(x) == QuantizeKind::Affine;
+            let pairs = kind == QuantizeKind::Affine;
             let op = QuantizedLinear { pairs, bias, activation, residual, ..QuantizedLinear::default() };
             self.nodes.push(Node { op: op.into(), operands, ..node });
         }
         Ok(self)
     }
 
-    /// Integers and scales of the rows of a value.
-    fn rounded(&mut self, x: ValueId, factors: Option<&Vec<f32>>) -> Result<[ValueId; 2]> {
+    /// Integers and scales of the rows of a value; with the zeros of an affine kind.
+    ///
+    /// # Errors
+    /// As [`Graph::apply`].
+    pub(crate) fn in_integers(
+        &mut self,
+        x: ValueId,
+        kind: QuantizeKind,
+        factors: Option<&Vec<f32>>,
+    ) -> Result<[ValueId; 2]> {
         let name = format!("{} in integers", self.value(x).name);
         let factors = factors.map(|factors| {
             let part = Part::computed(format!("{name} factors"), &[factors.len()], factors.iter().copied());
             self.weight(vec![part], Shape::fixed(&[factors.len()]))
         });
-        let kind = self.rounded_as(x);
         let pairs = kind == QuantizeKind::Affine;
         let op = QuantizeRows { kind, pairs, factors: factors.is_some(), ..QuantizeRows::default() };
         let operands: Vec<ValueId> = [x].into_iter().chain(factors).collect();

@@ -140,11 +140,9 @@ impl Builder<'_> {
         if let Some(known) = self.integers.get(&x) {
             return Ok(*known);
         }
-        let name = format!("{} in integers", self.graph.value(x).name);
-        let results = self.graph.apply(&name, QuantizeRows::default(), &[x])?;
-        let [q, scale] = results[..] else { unreachable!("rows by their largest element have integers and scales") };
-        self.integers.insert(x, [q, scale]);
-        Ok([q, scale])
+        let rounded = self.graph.in_integers(x, QuantizeKind::Absmax, None)?;
+        self.integers.insert(x, rounded);
+        Ok(rounded)
     }
 
     /// The product of the rows of `x`, rounded to 8 bits, with a matrix of integers.
