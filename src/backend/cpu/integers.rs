@@ -40,7 +40,7 @@ impl<'a> PackedIntegers<'a> {
             each.try_for_each(|(n, row)| read(n, row))?;
             return Ok(PackedIntegers::in_rows(columns, depth, Cow::Owned(rows)));
         };
-        let lines = depth.div_ceil(4);
+        let lines = unit.lines(depth);
         let mut panels = vec![Line::default(); columns.div_ceil(INTEGER_PANEL) * lines];
         let mut sums = vec![0; columns];
         panels.par_chunks_exact_mut(lines).zip(sums.par_chunks_mut(INTEGER_PANEL)).enumerate().try_for_each_init(
@@ -99,7 +99,7 @@ impl<'a> PackedIntegers<'a> {
     ) {
         let weight = match &self.stored {
             Stored::Panels { unit, lines, .. } => {
-                let panels = &lines[columns.start / INTEGER_PANEL * self.depth.div_ceil(4)..];
+                let panels = &lines[columns.start / INTEGER_PANEL * unit.lines(self.depth)..];
                 let first = columns.start;
                 multiply_integers(*unit, q, self.depth, panels, columns.len(), |row, column, sums| {
                     take(row, first + column, sums);

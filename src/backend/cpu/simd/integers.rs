@@ -1,13 +1,21 @@
-//! Products of 8-bit integers with the processor's byte products (AVX-512 VNNI), in exact sums of 32 bits.
+//! Products of 8-bit integers, in exact sums of 32 bits, with the instructions that the processor has for them.
 //!
-//! The instruction adds to each of sixteen sums four products of an unsigned and a signed byte. Weights are stored as
-//! unsigned bytes `w + 128`, so that each sum starts at `-128 sum_k q[k]`:
+//! All of them read weights as unsigned bytes `w + 128`, so that each sum starts at `-128 sum_k q[k]`:
 //!
 //! ```text
 //! packed:  [panel of 64 columns][group of four k][64 columns x 4 bytes]
 //! ```
 
-/// Columns of a panel: four vectors.
+#[cfg(target_arch = "x86_64")]
+mod tiles;
+#[cfg_attr(target_arch = "x86_64", path = "integers/x86.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "integers/neon.rs")]
+#[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), path = "integers/none.rs")]
+mod unit;
+
+pub use unit::ByteUnit;
+
+/// Columns of a panel.
 pub const INTEGER_PANEL: usize = 64;
 /// Bytes that are multiplied together.
 const GROUP: usize = 4;
@@ -25,11 +33,10 @@ impl Default for Line {
     }
 }
 
-/// Proof that the processor has byte products.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ByteUnit(());
+/// Sums of rows with the columns of a panel.
+type Sums = [[i32; INTEGER_PANEL]; INTEGER_ROWS];
 
-/// Writes at most 64 rows of a weight, `depth` integers each, to a panel of zeros.
+/// Writes at most 64 rows of a weight, `depth` integers each, to a panel of zeros, [`ByteUnit::lines`] long.
 pub fn integer_panel(weight: &[i8], depth: usize, panel: &mut [Line]) {
     for (column, row) in weight.chunks_exact(depth).enumerate() {
         let (vector, lane) = (column / 16, column % 16 * GROUP);
@@ -51,137 +58,117 @@ pub fn multiply_integers(
     depth: usize,
     panels: &[Line],
     columns: usize,
-    mut take: impl FnMut(usize, usize, &[i32]),
+    take: impl FnMut(usize, usize, &[i32]),
 ) {
-    let (rows, groups) = (q.len().checked_div(depth).unwrap_or(0), depth.div_ceil(GROUP));
-    // Rows as words of four, padded with zeros.
-    let mut words = vec![0i32; rows * groups];
-    let mut starts = Vec::with_capacity(rows);
-    for (row, words) in q.chunks_exact(depth.max(1)).zip(words.chunks_exact_mut(groups.max(1))) {
-        bytemuck::cast_slice_mut::<i32, i8>(words)[..depth].copy_from_slice(row);
-        starts.push(-128 * row.iter().map(|x| i32::from(*x)).sum::<i32>());
+    if depth == 0 {
+        return;
     }
-    let mut sums = [[0i32; INTEGER_PANEL]; INTEGER_ROWS];
-    let panels = panels.chunks_exact(groups.max(1)).take(columns.div_ceil(INTEGER_PANEL));
-    for (number, panel) in panels.enumerate() {
-        let column = number * INTEGER_PANEL;
-        let width = INTEGER_PANEL.min(columns - column);
-        for first in (0..rows).step_by(INTEGER_ROWS) {
-            let count = INTEGER_ROWS.min(rows - first);
-            let block = Block { words: &words, starts: &starts, groups, first, last: first + count - 1 };
-            match count {
-                1 => block.multiply::<1>(unit, panel, &mut sums),
-                2 => block.multiply::<2>(unit, panel, &mut sums),
-                3 | 4 => block.multiply::<4>(unit, panel, &mut sums),
-                _ => block.multiply::<INTEGER_ROWS>(unit, panel, &mut sums),
+    let starts = q.chunks_exact(depth).map(|row| -128 * row.iter().map(|x| i32::from(*x)).sum::<i32>()).collect();
+    unit.multiply(&Rows { q, depth, starts }, &Panels { panels, lines: unit.lines(depth), columns }, take);
+}
+
+/// `[rows, depth]`
+struct Rows<'a> {
+    q: &'a [i8],
+    depth: usize,
+    /// Where the sums of each row start.
+    starts: Vec<i32>,
+}
+
+impl Rows<'_> {
+    fn each(&self) -> impl Iterator<Item = &[i8]> {
+        self.q.chunks_exact(self.depth)
+    }
+}
+
+/// Vector instructions for rows of words of four terms.
+trait Bytes: Copy {
+    /// Four terms of a row.
+    type Word: Copy;
+    /// Columns that are multiplied at a time, as many as leave registers for the sums of six rows.
+    const COLUMNS: usize;
+
+    fn word(terms: [i8; GROUP]) -> Self::Word;
+
+    /// The sums of rows with [`Bytes::COLUMNS`] columns of a panel, each from its start.
+    fn multiply<const ROWS: usize>(
+        self,
+        rows: [&[Self::Word]; ROWS],
+        starts: [i32; ROWS],
+        panel: &[Line],
+        column: usize,
+        sums: &mut Sums,
+    );
+}
+
+/// The panels of a weight.
+struct Panels<'a> {
+    panels: &'a [Line],
+    /// Of each panel.
+    lines: usize,
+    columns: usize,
+}
+
+impl Panels<'_> {
+    /// Each panel, its first column, and how many it has.
+    fn each(&self) -> impl Iterator<Item = (&[Line], usize, usize)> {
+        let firsts = (0..self.columns).step_by(INTEGER_PANEL);
+        self.panels
+            .chunks_exact(self.lines)
+            .zip(firsts)
+            .map(|(panel, first)| (panel, first, INTEGER_PANEL.min(self.columns - first)))
+    }
+
+    fn multiply<U: Bytes>(&self, unit: U, rows: &Rows<'_>, mut take: impl FnMut(usize, usize, &[i32])) {
+        let starts = &rows.starts;
+        // Rows in words of four terms, padded with zeros.
+        let mut words = Vec::with_capacity(starts.len() * self.lines);
+        for row in rows.each() {
+            let (fours, rest) = row.as_chunks::<GROUP>();
+            words.extend(fours.iter().map(|four| U::word(*four)));
+            if !rest.is_empty() {
+                let mut last = [0; GROUP];
+                last[..rest.len()].copy_from_slice(rest);
+                words.push(U::word(last));
             }
-            for (i, sums) in sums.iter().take(count).enumerate() {
-                take(first + i, column, &sums[..width]);
+            words.resize(words.len().next_multiple_of(self.lines), U::word([0; GROUP]));
+        }
+        let mut sums = [[0i32; INTEGER_PANEL]; INTEGER_ROWS];
+        for (panel, column, width) in self.each() {
+            for first in (0..starts.len()).step_by(INTEGER_ROWS) {
+                let count = INTEGER_ROWS.min(starts.len() - first);
+                let block = Block { unit, words: &words, starts, first, last: first + count - 1 };
+                match count {
+                    1 => block.multiply::<1>(panel, &mut sums),
+                    2 => block.multiply::<2>(panel, &mut sums),
+                    3 | 4 => block.multiply::<4>(panel, &mut sums),
+                    _ => block.multiply::<INTEGER_ROWS>(panel, &mut sums),
+                }
+                for (i, sums) in sums.iter().take(count).enumerate() {
+                    take(first + i, column, &sums[..width]);
+                }
             }
         }
     }
 }
 
 /// Rows that are multiplied together.
-struct Block<'a> {
-    words: &'a [i32],
+struct Block<'a, U: Bytes> {
+    unit: U,
+    words: &'a [U::Word],
     starts: &'a [i32],
-    groups: usize,
     first: usize,
     last: usize,
 }
 
-impl Block<'_> {
+impl<U: Bytes> Block<'_, U> {
     /// The sums of so many rows; the last is repeated where there are fewer.
-    fn multiply<const ROWS: usize>(
-        &self,
-        unit: ByteUnit,
-        panel: &[Line],
-        sums: &mut [[i32; INTEGER_PANEL]; INTEGER_ROWS],
-    ) {
+    fn multiply<const ROWS: usize>(&self, panel: &[Line], sums: &mut Sums) {
         let of = |i: usize| (self.first + i).min(self.last);
-        let rows: [&[i32]; ROWS] = std::array::from_fn(|i| &self.words[of(i) * self.groups..][..self.groups]);
-        unit.multiply(rows, std::array::from_fn(|i| self.starts[of(i)]), panel, sums);
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[allow(unsafe_code)]
-mod unit {
-    use std::arch::x86_64::{
-        _mm512_dpbusd_epi32, _mm512_load_si512, _mm512_set1_epi32, _mm512_setzero_si512, _mm512_storeu_si512,
-    };
-
-    use super::{ByteUnit, INTEGER_PANEL, INTEGER_ROWS, Line};
-
-    impl ByteUnit {
-        /// The byte products, if the processor has them.
-        pub fn try_new() -> Option<ByteUnit> {
-            let has = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vnni");
-            has.then_some(ByteUnit(()))
-        }
-
-        /// The sums of rows with a panel, each from its start.
-        pub(super) fn multiply<const ROWS: usize>(
-            self,
-            rows: [&[i32]; ROWS],
-            starts: [i32; ROWS],
-            panel: &[Line],
-            sums: &mut [[i32; INTEGER_PANEL]; INTEGER_ROWS],
-        ) {
-            assert!(rows.iter().all(|row| row.len() == panel.len()));
-            // SAFETY: `self` proves that the instructions exist.
-            unsafe { multiply(rows, starts, panel, sums) }
-        }
-    }
-
-    #[target_feature(enable = "avx512f,avx512vnni")]
-    fn multiply<const ROWS: usize>(
-        rows: [&[i32]; ROWS],
-        starts: [i32; ROWS],
-        panel: &[Line],
-        sums: &mut [[i32; INTEGER_PANEL]; INTEGER_ROWS],
-    ) {
-        let mut chains = [[_mm512_setzero_si512(); 4]; ROWS];
-        for (chains, start) in chains.iter_mut().zip(starts) {
-            *chains = [_mm512_set1_epi32(start); 4];
-        }
-        for (k, line) in panel.iter().enumerate() {
-            for (vector, line) in line.0.iter().enumerate() {
-                // SAFETY: a line is aligned, and has as many bytes as four vectors.
-                let w = unsafe { _mm512_load_si512(line.as_ptr().cast()) };
-                for (chains, row) in chains.iter_mut().zip(rows) {
-                    chains[vector] = _mm512_dpbusd_epi32(chains[vector], w, _mm512_set1_epi32(row[k]));
-                }
-            }
-        }
-        for (sums, chains) in sums.iter_mut().zip(chains) {
-            for (sums, chain) in sums.chunks_exact_mut(16).zip(chains) {
-                // SAFETY: sixteen sums.
-                unsafe { _mm512_storeu_si512(sums.as_mut_ptr().cast(), chain) };
-            }
-        }
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-mod unit {
-    use super::{ByteUnit, INTEGER_PANEL, INTEGER_ROWS, Line};
-
-    impl ByteUnit {
-        /// Always `None`: only x86-64 processors have these instructions.
-        pub fn try_new() -> Option<ByteUnit> {
-            None
-        }
-
-        pub(super) fn multiply<const ROWS: usize>(
-            self,
-            _: [&[i32]; ROWS],
-            _: [i32; ROWS],
-            _: &[Line],
-            _: &mut [[i32; INTEGER_PANEL]; INTEGER_ROWS],
-        ) {
-            unreachable!("no byte products")
+        let rows: [&[U::Word]; ROWS] = std::array::from_fn(|i| &self.words[of(i) * panel.len()..][..panel.len()]);
+        let starts = std::array::from_fn(|i| self.starts[of(i)]);
+        for column in (0..INTEGER_PANEL).step_by(U::COLUMNS) {
+            self.unit.multiply(rows, starts, panel, column, sums);
         }
     }
 }
@@ -202,7 +189,12 @@ mod tests {
 
     #[test]
     fn sums_are_exact() {
-        let Some(unit) = ByteUnit::try_new() else { return };
+        for unit in ByteUnit::all() {
+            sums_are_exact_with(unit);
+        }
+    }
+
+    fn sums_are_exact_with(unit: ByteUnit) {
         for (rows, columns, depth) in [
             (1, 1, 1),
             (2, 65, 9),
@@ -211,6 +203,9 @@ mod tests {
             (6, 64, 4),
             (7, 65, 5),
             (13, 130, 1030),
+            (16, 64, 64),
+            (33, 65, 130),
+            (50, 128, 260),
             (0, 3, 4),
             (3, 0, 4),
         ] {
@@ -219,8 +214,8 @@ mod tests {
                 _ => (integers(rows * depth, 1), integers(columns * depth, 2)),
             };
             let mut found = vec![None; rows * columns];
-            let mut panels = vec![Line::default(); columns.div_ceil(INTEGER_PANEL) * depth.div_ceil(4)];
-            let parts = weight.chunks(INTEGER_PANEL * depth).zip(panels.chunks_exact_mut(depth.div_ceil(4)));
+            let mut panels = vec![Line::default(); columns.div_ceil(INTEGER_PANEL) * unit.lines(depth)];
+            let parts = weight.chunks(INTEGER_PANEL * depth).zip(panels.chunks_exact_mut(unit.lines(depth)));
             parts.for_each(|(rows, panel)| integer_panel(rows, depth, panel));
             multiply_integers(unit, &q, depth, &panels, columns, |row, column, sums| {
                 for (i, sum) in sums.iter().enumerate() {
@@ -230,7 +225,7 @@ mod tests {
             for (i, sum) in found.into_iter().enumerate() {
                 let terms = (0..depth)
                     .map(|k| i64::from(q[i / columns * depth + k]) * i64::from(weight[i % columns * depth + k]));
-                assert_eq!(sum.map(i64::from), Some(terms.sum()), "{rows} {columns} {depth}: {i}");
+                assert_eq!(sum.map(i64::from), Some(terms.sum()), "{unit:?} {rows} {columns} {depth}: {i}");
             }
         }
     }

@@ -1,9 +1,10 @@
 //! Vector arithmetic, written once over [`pulp::Simd`] and compiled for AVX-512, AVX2, NEON and plain scalars; products
-//! on tile registers (`tiles.rs`) and of bytes (`integers.rs`) where the processor has them.
+//! on tile registers (`tiles.rs`) and of bytes (`integers/`) where the processor has them.
 //!
 //! pulp detects the processor's features at run time and returns the token (`simd: S`) that proves them, so nothing
-//! here but the tile instructions and the byte products is `unsafe`. Every function with such a token is `#[inline(always)]`: code that is
-//! not inlined into the function pulp compiled for the instruction set would use the baseline's instructions.
+//! here but the tile instructions and the byte products is `unsafe`. Every function with such a token is
+//! `#[inline(always)]`: code that is not inlined into the function pulp compiled for the instruction set would use the
+//! baseline's instructions.
 //!
 //! Lanes per vector differ between machines, and with them sums over lanes: results are reproducible bit for bit on one
 //! machine, not across machines.
@@ -42,8 +43,8 @@ impl Arch {
         let long = matches!(vectors, pulp::Arch::V4(_));
         #[cfg(not(target_arch = "x86_64"))]
         let long = false;
-        let (tiles, bytes) = if long { (TileUnit::try_new(), ByteUnit::try_new()) } else { (None, None) };
-        Arch { vectors, tiles, bytes }
+        let tiles = if long { TileUnit::try_new() } else { None };
+        Arch { vectors, tiles, bytes: ByteUnit::all().first().copied() }
     }
 
     /// All that this machine supports, the best first.
@@ -56,7 +57,7 @@ impl Arch {
         }
         #[cfg(target_arch = "x86_64")]
         if let (Some(simd), false) = (pulp::x86::V3::try_new(), matches!(best.vectors, pulp::Arch::V3(_))) {
-            all.push(Arch { vectors: pulp::Arch::V3(simd), tiles: None, bytes: None });
+            all.push(Arch { vectors: pulp::Arch::V3(simd), tiles: None, bytes: ByteUnit::all().pop() });
         }
         all.push(Arch { vectors: pulp::Arch::Scalar, tiles: None, bytes: None });
         all

@@ -268,7 +268,7 @@ struct Sums([f32; PANEL * PANEL]);
 pub struct TileUnit(());
 
 /// Proof that this thread's tile registers are configured; they are released on drop.
-struct Configured(std::marker::PhantomData<*const ()>);
+pub(super) struct Configured(std::marker::PhantomData<*const ()>);
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #[allow(unsafe_code)]
@@ -326,7 +326,7 @@ mod unit {
             AVAILABLE.get_or_init(available).then_some(TileUnit(()))
         }
 
-        pub(super) fn configure(self) -> Configured {
+        pub(in crate::backend::cpu::simd) fn configure(self) -> Configured {
             // SAFETY: `self` proves that the instruction exists and is allowed.
             unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const EIGHT_TILES, options(nostack, readonly)) };
             Configured(std::marker::PhantomData)
@@ -445,7 +445,7 @@ mod unit {
             None
         }
 
-        pub(super) fn configure(self) -> Configured {
+        pub(in crate::backend::cpu::simd) fn configure(self) -> Configured {
             unreachable!("no tile unit")
         }
     }

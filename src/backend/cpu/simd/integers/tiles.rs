@@ -1,0 +1,119 @@
+//! Products of bytes on the processor's tile registers (AMX-INT8).
+#![allow(unsafe_code)]
+
+use std::arch::asm;
+
+use super::super::tiles::{Configured, TileUnit};
+use super::{INTEGER_PANEL, Line, Panels, Rows};
+
+/// Lines of a panel that a tile holds: 64 terms.
+pub const TILE_LINES: usize = 16;
+/// Rows that are multiplied at a time: two tiles.
+const TILED: usize = 32;
+
+/// 64 terms of 16 rows.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Tile([[i8; 64]; 16]);
+
+impl Default for Tile {
+    fn default() -> Self {
+        Tile([[0; 64]; 16])
+    }
+}
+
+/// Tile registers that multiply 16 rows of 64 signed bytes with as many columns of unsigned ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ByteTiles(TileUnit);
+
+impl ByteTiles {
+    pub fn try_new() -> Option<ByteTiles> {
+        // Leaf 7: AMX-INT8.
+        let has = std::arch::x86_64::__cpuid_count(7, 0).edx & (1 << 25) != 0;
+        TileUnit::try_new().filter(|_| has).map(ByteTiles)
+    }
+
+    /// Sums as of [`super::multiply_integers`].
+    pub fn multiply(self, rows: &Rows<'_>, panels: &Panels<'_>, mut take: impl FnMut(usize, usize, &[i32])) {
+        // [16 rows][block of 64 terms][16 x 64 bytes], padded with zeros.
+        let blocks = panels.lines / TILE_LINES;
+        let mut tiles = vec![Tile::default(); rows.starts.len().div_ceil(16) * blocks];
+        for (m, row) in rows.each().enumerate() {
+            for (tile, part) in tiles[m / 16 * blocks..].iter_mut().zip(row.chunks(64)) {
+                tile.0[m % 16][..part.len()].copy_from_slice(part);
+            }
+        }
+        let configured = self.0.configure();
+        let mut sums = [[0i32; INTEGER_PANEL]; TILED];
+        for (panel, column, width) in panels.each() {
+            for (number, tiles) in tiles.chunks(2 * blocks).enumerate() {
+                multiply(&configured, tiles, panel, &mut sums);
+                let first = number * TILED;
+                for ((row, start), sums) in (first..).zip(&rows.starts[first..]).zip(&mut sums) {
+                    sums.iter_mut().for_each(|sum| *sum += start);
+                    take(row, column, &sums[..width]);
+                }
+            }
+        }
+    }
+}
+
+/// The sums of 16 or 32 rows with a panel.
+fn multiply(_: &Configured, rows: &[Tile], panel: &[Line], sums: &mut [[i32; INTEGER_PANEL]; TILED]) {
+    let blocks = panel.len() / TILE_LINES;
+    assert!(blocks > 0 && panel.len().is_multiple_of(TILE_LINES));
+    let high = rows.len() / blocks;
+    assert!((high == 1 || high == 2) && rows.len() == high * blocks);
+    for half in 0..2 {
+        let b = panel.as_ptr().cast::<u8>().wrapping_add(128 * half);
+        let out = sums.as_mut_ptr().cast::<i32>().wrapping_add(32 * half);
+        let a = rows.as_ptr();
+        // SAFETY: the tiles are configured; each tile of rows and of the panel has `blocks` blocks, and `sums` four
+        // tiles from `out` on, 256 bytes a row.
+        unsafe { if high == 2 { two_high(a, a.add(blocks), b, blocks, out) } else { one_high(a, b, blocks, out) } }
+    }
+}
+/// Two tiles of rows by two of columns. Tiles 0 to 3 are sums.
+unsafe fn two_high(low: *const Tile, high: *const Tile, b: *const u8, blocks: usize, out: *mut i32) {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        asm!(
+            "tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3",
+            "2:",
+            "tileloadd tmm4, [{low} + {row}]", "tileloadd tmm6, [{b} + {line}]",
+            "tdpbsud tmm0, tmm4, tmm6",
+            "tileloadd tmm7, [{b} + {line} + 64]",
+            "tdpbsud tmm1, tmm4, tmm7",
+            "tileloadd tmm5, [{high} + {row}]",
+            "tdpbsud tmm2, tmm5, tmm6", "tdpbsud tmm3, tmm5, tmm7",
+            "add {low}, 1024", "add {high}, 1024", "add {b}, 4096",
+            "dec {blocks}", "jnz 2b",
+            "tilestored [{out} + {line}], tmm0", "tilestored [{out} + {line} + 64], tmm1",
+            "tilestored [{out} + {line} + 4096], tmm2", "tilestored [{out} + {line} + 4160], tmm3",
+            low = inout(reg) low => _, high = inout(reg) high => _, b = inout(reg) b => _,
+            blocks = inout(reg) blocks => _, out = in(reg) out, row = in(reg) 64usize, line = in(reg) 256usize,
+            options(nostack),
+        );
+    }
+}
+
+/// One tile of rows by two of columns.
+unsafe fn one_high(a: *const Tile, b: *const u8, blocks: usize, out: *mut i32) {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        asm!(
+            "tilezero tmm0", "tilezero tmm1",
+            "2:",
+            "tileloadd tmm4, [{a} + {row}]", "tileloadd tmm6, [{b} + {line}]",
+            "tdpbsud tmm0, tmm4, tmm6",
+            "tileloadd tmm7, [{b} + {line} + 64]",
+            "tdpbsud tmm1, tmm4, tmm7",
+            "add {a}, 1024", "add {b}, 4096",
+            "dec {blocks}", "jnz 2b",
+            "tilestored [{out} + {line}], tmm0", "tilestored [{out} + {line} + 64], tmm1",
+            a = inout(reg) a => _, b = inout(reg) b => _, blocks = inout(reg) blocks => _,
+            out = in(reg) out, row = in(reg) 64usize, line = in(reg) 256usize,
+            options(nostack),
+        );
+    }
+}
