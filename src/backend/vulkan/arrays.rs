@@ -364,7 +364,7 @@ impl ArrayEngine for VulkanArrays {
             let reason = format!("{groups:?} workgroups, {} allows {most:?}", capabilities.name);
             return Err(Error::unsupported(variant.name, reason));
         }
-        let pipeline = self.opened.pipelines.get(device, variant, constants)?;
+        let mut pipelines = self.opened.pipelines.get(device, [(*variant, &**constants)])?;
         let list = &mut *lock(&self.list);
         let mut slices = Vec::with_capacity(buffers.len());
         for (memory, binding) in buffers.iter_mut().zip(variant.bindings) {
@@ -375,7 +375,7 @@ impl ArrayEngine for VulkanArrays {
             let slice = Slice { offset: 0, bytes: buffer.bytes, buffer };
             slices.push(bindable(variant.name, slice)?);
         }
-        if !groups.contains(&0) {
+        if let (Some(pipeline), false) = (pipelines.pop(), groups.contains(&0)) {
             let push = bytemuck::cast_slice(push).to_vec();
             let launch = Launch { pipeline, push, label: variant.name.into() };
             list.commands.dispatch(&Arc::new(launch), Grid::Direct(*groups), slices);

@@ -33,6 +33,7 @@ mod record;
 pub(crate) mod reflect;
 pub(crate) mod registry;
 mod replay;
+mod side_by_side;
 mod slot;
 mod upload;
 

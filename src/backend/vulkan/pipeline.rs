@@ -2,13 +2,14 @@
 //!
 //! File: `grilly/pipelines/VENDOR-DEVICE-DRIVER-UUID.bin` in the user's cache folder, in the format of `cache_file.rs`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use super::raw::{Device, Pipeline, lock};
-use super::{Variant, cache_file};
+use super::{Variant, cache_file, side_by_side};
 use crate::Result;
 
 /// A variant, by its address (two user shaders may share a name), and the values of its constants.
@@ -32,27 +33,35 @@ impl Pipelines {
         (Pipelines { file, made: Mutex::default(), saved, unsaved: AtomicBool::new(false) }, data)
     }
 
-    /// The pipeline of a variant with these constants.
+    /// The pipelines of variants with their constants; those that do not exist are compiled side by side.
     ///
     /// # Errors
-    /// `Unsupported`, or a driver error.
-    pub(super) fn get(
+    /// `Unsupported`, or a driver error: that of the first in order.
+    pub(super) fn get<'a>(
         &self,
         device: &Arc<Device>,
-        variant: &'static Variant,
-        constants: &[u32],
-    ) -> Result<Arc<Pipeline>> {
+        wanted: impl IntoIterator<Item = (&'static Variant, &'a [u32])>,
+    ) -> Result<Vec<Arc<Pipeline>>> {
         device.check("a compilation")?;
-        let key = (std::ptr::from_ref(variant) as usize, constants.to_vec());
         // Locked while compiling: a second thread needs the same pipelines.
         let mut made = lock(&self.made);
-        if let Some(pipeline) = made.get(&key) {
-            return Ok(pipeline.clone());
+        let key = |(variant, constants): (&'static Variant, &[u32])| {
+            ((std::ptr::from_ref(variant) as usize, constants.to_vec()), variant)
+        };
+        let wanted: Vec<(Key, &'static Variant)> = wanted.into_iter().map(key).collect();
+        let mut seen = HashSet::new();
+        let missing: Vec<_> = wanted.iter().filter(|(key, _)| !made.contains_key(key) && seen.insert(key)).collect();
+        let mut compiled: Vec<_> = missing.iter().map(|_| None).collect();
+        side_by_side::for_each(missing.iter().zip(&mut compiled), missing.len(), |((key, variant), place)| {
+            let start = Instant::now();
+            *place = Some((Pipeline::new(device, variant, &key.1), start.elapsed()));
+        });
+        for ((key, variant), (pipeline, time)) in missing.iter().zip(compiled.into_iter().flatten()) {
+            log::debug!(target: "grilly", "compiled {} {:?} in {time:.2?}", variant.name, key.1);
+            made.insert(key.clone(), pipeline?);
+            self.unsaved.store(true, Relaxed);
         }
-        let pipeline = Pipeline::new(device, variant, constants)?;
-        made.insert(key, pipeline.clone());
-        self.unsaved.store(true, Relaxed);
-        Ok(pipeline)
+        Ok(wanted.iter().map(|(key, _)| made[key].clone()).collect())
     }
 
     /// Writes the driver's cache to disk if it has changed. If the folder is not writable, later runs only start

@@ -7,7 +7,7 @@ use super::device::Opened;
 use super::kernel::{Dispatch, Range, Resource};
 use super::kernels::lower_for;
 use super::memory::{Arena, Budget};
-use super::raw::{Buffer, Grid, Launch, Slice};
+use super::raw::{Buffer, Grid, Launch, Pipeline, Slice};
 use super::upload::upload;
 use crate::backend::Narrow;
 use crate::graph::{Graph, Plan, ValueId};
@@ -38,11 +38,11 @@ impl Prepared {
         budget: &Arc<Budget>,
     ) -> Result<Self> {
         let device = &opened.device;
-        let launch = |d: &Dispatch| {
-            let pipeline = opened.pipelines.get(device, d.variant, &d.constants)?;
-            Ok(Arc::new(Launch { pipeline, push: d.push.clone(), label: d.label.clone() }))
+        let pipelines = opened.pipelines.get(device, dispatches.iter().map(|d| (d.variant, &*d.constants)))?;
+        let launch = |(d, pipeline): (&Dispatch, Arc<Pipeline>)| {
+            Arc::new(Launch { pipeline, push: d.push.clone(), label: d.label.clone() })
         };
-        let launches = dispatches.iter().map(launch).collect::<Result<_>>()?;
+        let launches = dispatches.iter().zip(pipelines).map(launch).collect();
         let ids = bound_weights(&dispatches);
         let weights = upload(device, graph, &ids, weights, budget)?;
         let regions = ids.into_iter().enumerate().map(|(region, id)| (id, region)).collect();

@@ -1,12 +1,12 @@
 //! Uploads weights to the device through a ring of staging buffers, straight from the checkpoint's mapped file.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex};
-use std::thread::{self, Builder};
 
 use super::memory::{Arena, Budget};
-use super::raw::{Buffer, Device, Kind, Recording, Slice, Ticket, Timing, lock};
+use super::raw::{Buffer, Device, Kind, Recording, Slice, Ticket, Timing};
 use super::record::Commands;
+use super::side_by_side;
 use crate::Result;
 use crate::dtype::DType;
 use crate::graph::{Graph, ValueId};
@@ -56,24 +56,9 @@ pub(super) fn upload(
 
 /// As [`TensorView::read`], with several threads where there are many elements.
 fn read(tensor: &TensorView<'_>, first: usize, dtype: DType, memory: &mut [u8]) {
-    let threads = match memory.len().div_ceil(dtype.bytes(PIECE)).min(THREADS) {
-        0 | 1 => 1,
-        most => thread::available_parallelism().map_or(1, |n| n.get()).min(most),
-    };
-    let rest = Mutex::new(memory.chunks_mut(dtype.bytes(PIECE)).enumerate());
-    let next = || lock(&rest).next();
-    let work = || {
-        while let Some((number, piece)) = next() {
-            tensor.read(first + number * PIECE, dtype, piece);
-        }
-    };
-    thread::scope(|scope| {
-        for _ in 1..threads {
-            // A thread that the system refuses leaves its share to the others.
-            let _ = Builder::new().name("grilly-weights".into()).spawn_scoped(scope, work);
-        }
-        work();
-    });
+    let most = memory.len().div_ceil(dtype.bytes(PIECE)).min(THREADS);
+    let pieces = memory.chunks_mut(dtype.bytes(PIECE)).enumerate();
+    side_by_side::for_each(pieces, most, |(number, piece)| tensor.read(first + number * PIECE, dtype, piece));
 }
 
 struct Segment {
