@@ -1,5 +1,5 @@
 // a / b, correctly rounded: Vulkan allows `/` 2.5 units in the last place. a, b and the quotient are positive, normal
-// numbers. One bit at a time from the highest, then rounded by the remainder.
+// numbers. A quotient in floats, which integers correct.
 float quotient(float a, float b) {
     uint n = floatBitsToUint(a), d = floatBitsToUint(b);
     int exponent = int(n >> 23u) - int(d >> 23u) + 127;
@@ -10,16 +10,15 @@ float quotient(float a, float b) {
         n *= 2u;
         exponent--;
     }
-    uint q = 0u;
-    for (uint bit = 0u; bit < 24u; bit++) {
-        q *= 2u;
-        if (n >= d) {
-            n -= d;
-            q++;
-        }
-        n *= 2u;
-    }
-    q += uint(n > d || (n == d && q % 2u == 1u));
+    // n 2^23 / d to within some units, whose remainder, modulo 2^32, is exact; then its nearest integer, first by the
+    // remainder's quotient, which may be off by one where it is next to a half. No quotient of 24 bits is midway.
+    float inverse = 1.0 / float(d);
+    uint q = uint(float(n) * inverse * 8388608.0);
+    int rest = int((n << 23u) - q * d);
+    int more = int(roundEven(float(rest) * inverse));
+    q += uint(more);
+    rest -= more * int(d);
+    q += uint(int(2 * rest > int(d)) - int(2 * rest < -int(d)));
     // The highest bit of q counts to the exponent, and so does a carry.
     return uintBitsToFloat((uint(exponent - 1) << 23u) + q);
 }

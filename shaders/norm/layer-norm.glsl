@@ -1,6 +1,6 @@
 #version 460
 // Computes: y = (x - mean) / sqrt(var + eps) * weight + bias; x, y [rows, columns], weight, bias [columns]; with RESIDUAL,
-// of x + residual; with MOMENTS, y [rows, 2] = mean, 1 / sqrt(var + eps).
+// of x + residual; with MOMENTS, y [rows, 2] = mean, 1 / sqrt(var + eps); with QUANTIZED, as integers: normed-integers.glsl.
 // Grid: x = ceil(rows / (256 / LANES)), continued along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes. Mean first, then variance.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4.
@@ -8,6 +8,7 @@
 //#
 //# [builds]
 //# residual-layer-norm = { define = "RESIDUAL" }  # a fused operation
+//# layer-norm-quantize-rows = { define = "QUANTIZED" }
 //# layer-norm-moments = { define = "MOMENTS" }  # what layer-norm-linear normalises by
 #include "normed-rows.glsl"
 
@@ -16,7 +17,11 @@ layout(std430, binding = NEXT) writeonly buffer Y { vec2 y[]; };
 #else
 INPUT_ROWS(NEXT, weight, vec4)
 INPUT_ROWS(NEXT + 1, bias, vec4)
+#ifdef QUANTIZED
+#define LAST NEXT + 2
+#else
 OUTPUT_ROWS(NEXT + 2, y, QUAD)
+#endif
 #endif
 
 layout(push_constant) uniform Push {
@@ -25,6 +30,15 @@ layout(push_constant) uniform Push {
 } push;
 
 vec4 held[QUADS];
+
+#ifdef QUANTIZED
+// The result of a group of columns, given the mean and 1 / sqrt(var + eps).
+vec4 normal_of(vec4 quad, uint i, uint columns, vec2 moments) {
+    vec4 normal = (quad - moments.x) * moments.y;
+    return fma(normal, load_weight(0u, i, columns), load_bias(0u, i, columns));
+}
+#include "normed-integers.glsl"
+#endif
 
 void main() {
     OWN_ROW
@@ -52,6 +66,8 @@ void main() {
     if (lane() == 0u && columns > 0u) {
         y[row] = vec2(mean, scale);
     }
+#elif defined(QUANTIZED)
+    end_row(row, columns, count, vec2(mean, scale));
 #else
     [[unroll]] for (uint i = 0u; i < count; i++) {
         vec4 quad = HELD ? held[i] : load_row(start, i, columns);

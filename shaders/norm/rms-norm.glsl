@@ -1,6 +1,7 @@
 #version 460
 // Computes: y = x / sqrt(mean(x^2) + eps) * weight; x, y [rows, columns], weight [columns]; with RESIDUAL, of x +
-// residual; with ROTARY, columns of each head are then rotated in pairs as in rope.glsl.
+// residual; with ROTARY, columns of each head are then rotated in pairs as in rope.glsl; with QUANTIZED, as integers:
+// normed-integers.glsl.
 // Grid: x = ceil(rows / (256 / LANES)), continued along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4, and half a head's.
@@ -8,6 +9,7 @@
 //#
 //# [builds]
 //# residual-rms-norm = { define = "RESIDUAL" }
+//# rms-norm-quantize-rows = { define = "QUANTIZED" }
 //# rms-norm-rope = { define = "ROTARY" }
 #include "normed-rows.glsl"
 
@@ -19,7 +21,9 @@ INPUT(NEXT + 2, sine, vec4)
 #else
 #define LAST NEXT + 1
 #endif
+#ifndef QUANTIZED
 OUTPUT_ROWS(LAST, y, QUAD)
+#endif
 
 layout(push_constant) uniform Push {
     ROW_MEMBERS
@@ -75,6 +79,16 @@ vec4 turned(uint row, uint start, uint i, uint columns, vec4 normal, float scale
 
 vec4 held[QUADS];
 
+#ifdef QUANTIZED
+// The result of a group of columns, given 1 / sqrt(mean(x^2) + eps).
+vec4 normal_of(vec4 quad, uint i, uint columns, vec2 scale) {
+    precise vec4 normal = quad * scale.y;
+    normal *= load_weight(0u, i, columns);
+    return normal;
+}
+#include "normed-integers.glsl"
+#endif
+
 void main() {
     OWN_ROW
 
@@ -88,6 +102,9 @@ void main() {
     }
     float scale = 1.0 / sqrt(total(sum_of(squares)) / float(push.columns) + push.eps);
 
+#ifdef QUANTIZED
+    end_row(row, columns, count, vec2(0.0, scale));
+#else
     [[unroll]] for (uint i = 0u; i < count; i++) {
         vec4 quad = HELD ? held[i] : load_row(start, i, columns);
         quad = quad * scale * load_weight(0u, i, columns);
@@ -96,4 +113,5 @@ void main() {
 #endif
         store_y(start, i, columns, quad);
     }
+#endif
 }

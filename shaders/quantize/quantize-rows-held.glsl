@@ -2,13 +2,14 @@
 // Computes: what `quantize-rows` and `quantize-rows-scales` do for a scale per row, in one dispatch: int8 by the largest
 // magnitude, or with AFFINE by the range, of which a zero follows each scale; x [rows, columns], times factors [columns] with
 // FACTORS. A row with infinity or NaN has the scale NaN and integers 0.
-// Grid: ceil(rows / (256 / LANES)) workgroups, continued along y; LANES invocations share a row, of which each keeps UNITS
-// times sixteen bytes, as they are stored, if HELD.
+// Grid: ceil(rows / (256 / LANES)) workgroups, continued along y; LANES invocations share a row, of which each keeps the
+// elements of UNITS times sixteen bytes if HELD.
 // Reduction order: irrelevant; maxima.
 // Assumes: columns a multiple of 4; with OCTS, in 16 bits, of 8.
 //# stored = ["float32", "float16", "bfloat16"]
 #extension GL_EXT_control_flow_attributes : require
 #include "counts.glsl"
+#include "integers.glsl"
 #include "quotient.glsl"
 #include "stored.glsl"
 
@@ -36,7 +37,6 @@ layout(push_constant) uniform Push {
     ROW_MEMBERS
 } push;
 
-#define INFINITY uintBitsToFloat(0x7f800000u)
 // Elements of a unit.
 const uint EACH = OCTS ? 8u : 4u;
 // Maxima are found in groups of NEAR lanes, then of the groups.
@@ -74,10 +74,9 @@ float largest_of(vec4 quad) {
 // where an element is infinite or NaN.
 vec2 joined(vec2 most, vec4 quad) {
     float size = largest_of(abs(quad));
-    // The largest of a NaN and a number may be either.
-    bool finite = all(lessThan(floatBitsToUint(abs(quad)), uvec4(0x7f800000u)));
     vec2 own = AFFINE ? vec2(largest_of(quad), largest_of(-quad)) : vec2(size, 0.0);
-    return finite ? max(most, own) : vec2(INFINITY);
+    // The largest of a NaN and a number may be either.
+    return is_finite(quad) ? max(most, own) : vec2(INFINITY);
 }
 
 vec2 largest(vec2 value, uint lane) {
@@ -96,12 +95,6 @@ vec2 largest(vec2 value, uint lane) {
     return value;
 }
 
-uint integers(vec4 quad, float factor, float middle) {
-    precise vec4 scaled = quad * factor;
-    ivec4 bytes = ivec4(clamp(roundEven(scaled) + middle, -128.0, 127.0)) & 0xff;
-    return uint(bytes.x | bytes.y << 8 | bytes.z << 16 | bytes.w << 24);
-}
-
 void main() {
     uint lane = gl_LocalInvocationIndex % LANES;
     uint row = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * (256u / LANES) + gl_LocalInvocationIndex / LANES;
@@ -110,17 +103,20 @@ void main() {
     uint units = push.columns / EACH;
     uint start = there ? row * units : 0u;
     uint count = HELD ? UNITS : (units + LANES - 1u) / LANES;
-    uvec4 held[UNITS];
+    vec4 held[UNITS * EACH / 4u];
     vec2 most = vec2(0.0);
     if (HELD) {
+        uvec4 stored[UNITS];
         // Past the end of the row, the last unit stands in.
         [[unroll]] for (uint i = 0u; i < UNITS; i++) {
-            held[i] = load(start + min(i * LANES + lane, units - 1u));
+            stored[i] = load(start + min(i * LANES + lane, units - 1u));
         }
         [[unroll]] for (uint i = 0u; i < UNITS; i++) {
             uint column = EACH * min(i * LANES + lane, units - 1u);
             [[unroll]] for (uint part = 0u; part < EACH / 4u; part++) {
-                most = joined(most, elements(held[i], part, column));
+                vec4 quad = elements(stored[i], part, column);
+                held[i * EACH / 4u + part] = quad;
+                most = joined(most, quad);
             }
         }
     } else {
@@ -147,13 +143,20 @@ void main() {
         [[unroll]] for (uint i = 0u; i < count; i++) {
             uint unit = i * LANES + lane;
             if (unit < units) {
-                uvec4 stored = HELD ? held[HELD ? i : 0u] : load(start + unit);
-                uint first = finite ? integers(elements(stored, 0u, EACH * unit), factor, middle) : 0u;
+                uvec2 words = uvec2(0u);
+                [[unroll]] for (uint part = 0u; part < EACH / 4u; part++) {
+                    vec4 quad;
+                    if (HELD) {
+                        quad = held[HELD ? i * EACH / 4u + part : 0u];
+                    } else {
+                        quad = elements(load(start + unit), part, EACH * unit);
+                    }
+                    words[part] = finite ? integers(quad, factor, middle) : 0u;
+                }
                 if (OCTS) {
-                    uint second = finite ? integers(elements(stored, 1u, EACH * unit), factor, middle) : 0u;
-                    q_2[start + unit] = uvec2(first, second);
+                    q_2[start + unit] = words;
                 } else {
-                    q[start + unit] = first;
+                    q[start + unit] = words.x;
                 }
             }
         }

@@ -123,7 +123,7 @@ impl EmbeddingModel {
         let (model, stage) = self.first_used();
         let tokens = model.tokens_of(Given::Texts(texts), 0..texts.len(), "", model.longest(None))?;
         let rows = tokens.iter().map(|text| text.ids.len()).sum();
-        let (graph, weights) = (&stage.plan.graph, &*model.source.weights);
+        let (graph, weights) = (stage.plan.graph.clone().with_normed_rows(), &*model.source.weights);
         let products = || {
             graph.nodes.iter().filter_map(|node| match &node.op {
                 Op::QuantizedLinear(op) => Some((node, op)),
@@ -131,14 +131,14 @@ impl EmbeddingModel {
             })
         };
         let rounding = |node: &Node| {
-            let (place, _) = graph.producer(node.operands[0]).expect("a node rounds what is multiplied");
-            &graph.nodes[place].operands
+            let (place, _) = graph.producer(node.operands[0]).expect("a node computes what is multiplied");
+            Graph::rounded_by(&graph.nodes[place]).expect("it rounds rows")
         };
         let residual = |(node, op): (&Node, &QuantizedLinear)| {
             (op.residual == Residual::Added).then(|| node.operands[4 + usize::from(op.bias)])
         };
         let wanted: Vec<ValueId> = products()
-            .flat_map(|product| [rounding(product.0)[0], product.0.results[0]].into_iter().chain(residual(product)))
+            .flat_map(|product| [rounding(product.0).0, product.0.results[0]].into_iter().chain(residual(product)))
             .collect();
         let runner = self.runner()?;
         let found =
@@ -168,7 +168,7 @@ impl EmbeddingModel {
             Ok(IntegerProduct {
                 name: node.name.clone(),
                 op: op.clone(),
-                factors: constant(rounding(node).get(1).copied())?,
+                factors: constant(rounding(node).1)?,
                 matrix: matrix(&rows, y.ncols(), x.ncols())?.to_owned(),
                 bias: constant(op.bias.then(|| node.operands[4]))?,
                 residual,

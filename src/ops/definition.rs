@@ -101,19 +101,18 @@ fn walk(steps: &[Step], operands: &[&Shape], see: &mut dyn FnMut(&Op, &[&Shape])
     Ok(results)
 }
 
-/// [`Operation::infer`] of a fused op, from its definition; of others, which have no steps, the shape of the first operand.
+/// [`Operation::infer`] of a fused op, the results of its last step; of others, which have no steps, the shape of the first
+/// operand.
 ///
 /// # Errors
 /// `InvalidArgument` naming the fused op and the error of the step that fails.
 pub(super) fn infer(steps: &[Step], of: &Shapes<'_>) -> Result<Vec<Shape>> {
-    if steps.is_empty() {
-        return Ok(vec![of.all()[0].clone()]);
-    }
+    let Some(last) = steps.last() else { return Ok(vec![of.all()[0].clone()]) };
     let mut results = walk(steps, of.all(), &mut |_, _| {}).map_err(|error| match error {
         Error::InvalidArgument(reason) => of.fault(reason),
         other => other,
     })?;
-    Ok(results.pop().into_iter().collect())
+    Ok(results.split_off(results.len() - last.op.results().len()))
 }
 
 /// The unfused ops that `op` on `operands` consists of, with the shapes of their operands.

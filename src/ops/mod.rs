@@ -166,6 +166,10 @@ macro_rules! each_op {
             layer_norm_linear { LayerNormLinear = layer_norm_linear }
             linear { Linear = linear }
             matmul { Matmul = matmul }
+            norm_quantize_rows {
+                LayerNormQuantizeRows = layer_norm_quantize_rows,
+                RmsNormQuantizeRows = rms_norm_quantize_rows
+            }
             normalize { Normalize = normalize }
             pool { Pool = pool, PoolBackward = pool_backward }
             quantize_rows { QuantizeRows = quantize_rows }

@@ -26,9 +26,11 @@ pub const WITHOUT: &[(&str, &str)] = &[
     ("gated_backward", SECOND),
     ("integer_linear", INTEGERS),
     ("layer_norm_backward", SECOND),
+    ("layer_norm_quantize_rows", STEPS),
     ("layer_norm_weight_backward", SECOND),
     ("pool_backward", SECOND),
     ("rms_norm_backward", SECOND),
+    ("rms_norm_quantize_rows", STEPS),
     ("route", EXPERTS),
     ("sgd", "it updates parameters"),
     ("softmax_backward", SECOND),
@@ -38,6 +40,7 @@ pub const WITHOUT: &[(&str, &str)] = &[
 const SECOND: &str = "it is a derivative, and second derivatives are not computed";
 const PARTS: &str = "networks that are trained use the fused attention";
 const INTEGERS: &str = "integers have no derivative";
+const STEPS: &str = "gradients are those of the norm and of the rounding, which plans join later";
 const EXPERTS: &str = "no kernel multiplies gradients by expert";
 
 /// The error for an op, at a place, without a derivative.

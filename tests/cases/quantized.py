@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from cases.bounds import BOUNDS, TINY, U, bounded, exact, summed
+from cases.bounds import BOUNDS, IN_HALF, TINY, U, bounded, exact, summed
 from cases.functions import activate
+from cases.fused import normed
 from cases.reference import Attributes, Operands, reference
+from cases.rows import layer_norm_bound, rms_norm_bound
 from cases.table import OpCase, Values, shape_name
 
 PER_BYTE = {"int8": 1, "ternary": 4, "binary": 8}
@@ -103,6 +105,57 @@ def quantize_rows_bound(
     return np.zeros_like(y[0], np.float64), off * np.abs(y[1]), *(np.zeros_like(part) for part in y[2:])
 
 
+def norm_of(operands: Operands, attributes: Attributes) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of a norm, and what they may be off by; a weight alone, or with a bias."""
+    x, weight, *bias = operands[: len(operands) - bool(attributes.get("factors"))]
+    by = {"eps": attributes.get("eps", 1e-5 if bias else 1e-6)}
+    if bias:
+        y = normed(x, weight, bias[0], by)
+        return y, layer_norm_bound([x, weight, *bias], by, y)
+    y = x / np.sqrt(np.square(x).mean(axis=-1, keepdims=True) + by["eps"]) * weight
+    return y, rms_norm_bound([x, weight], by, y)
+
+
+def scaled_by(operands: Operands, attributes: Attributes) -> tuple[np.ndarray, np.ndarray]:
+    """What is rounded, and the scales of its rows; NaN where a row is not finite."""
+    y = norm_of(operands, attributes)[0] * (operands[-1] if attributes.get("factors") else 1)
+    most = np.abs(y).max(axis=-1, initial=0)
+    return y, np.where(np.isfinite(most), 127 / np.maximum(most, 1e-5), np.nan)
+
+
+@reference
+def layer_norm_quantize_rows(operands: Operands, attributes: Attributes) -> tuple[np.ndarray, ...]:
+    y, scale = scaled_by(operands, attributes)
+    kept = (norm_of(operands, attributes)[0],) if attributes.get("kept") else ()
+    return np.rint(np.nan_to_num(y * scale[..., None], nan=0)), scale, *kept
+
+
+@reference
+def rms_norm_quantize_rows(operands: Operands, attributes: Attributes) -> tuple[np.ndarray, ...]:
+    return layer_norm_quantize_rows(operands, attributes)
+
+
+def near_ties(operands: Operands, attributes: Attributes, stored: float) -> tuple[np.ndarray, ...]:
+    """What integers, scales and the norm's result may be off by, where rows are rounded by `stored` before: scales as the
+    largest element is, and integers by one where what is off reaches a half."""
+    of_norm = norm_of(operands, attributes)[1]
+    own = np.abs(operands[-1]) if attributes.get("factors") else 1
+    rows, scale = scaled_by(operands, attributes)
+    size = np.abs(rows)
+    off = of_norm * own + (stored + 4 * U) * size
+    of_scale = scale * (off.max(axis=-1, initial=0) / np.maximum(size.max(axis=-1, initial=0), 1e-5) + 4 * U)
+    scaled = rows * scale[..., None]
+    reach = off * scale[..., None] + size * of_scale[..., None]
+    near = np.abs(scaled - np.floor(scaled) - 0.5) <= reach
+    kept = (of_norm,) if attributes.get("kept") else ()
+    return near.astype(np.float64), np.nan_to_num(of_scale), *kept
+
+
+for name in ("layer_norm_quantize_rows", "rms_norm_quantize_rows"):
+    BOUNDS[name] = lambda operands, attributes, y: near_ties(operands, attributes, 0.0)
+    IN_HALF[name] = lambda operands, attributes: near_ties(operands, attributes, 2.0**-11)
+
+
 @reference
 def dequantize_rows(operands: Operands, attributes: Attributes) -> np.ndarray:
     x, scale, *zero = operands
@@ -194,8 +247,28 @@ def halves(v: Values, k: int) -> list[np.ndarray]:
     return [x]
 
 
-def cases() -> list[OpCase]:
+def norms() -> list[OpCase]:
+    """Rows of lanes that a workgroup has many and one of, and rows that no registers hold."""
     found = []
+    for op, vectors in (("layer_norm_quantize_rows", 2), ("rms_norm_quantize_rows", 1)):
+        for rows, columns in ((0, 4), (3, 4), (33, 64), (9, 132), (2, 1028), (2, 9000)):
+            for factors in (False, True)[: 1 + (columns in (132, 9000))]:
+                made = lambda v, r=rows, c=columns, n=vectors + factors: [  # noqa: E731
+                    v.outliers(r, c), *(v.plain(c) for _ in range(n)),
+                ]  # fmt: skip
+                name = f"{shape_name(rows, columns)}{'-factors' if factors else ''}"
+                found.append(OpCase(op, name, made, {"factors": factors, "kept": columns != 64}))
+        weights = lambda v, n=vectors, c=64: [v.plain(c) for _ in range(n)]  # noqa: E731
+        found += [
+            OpCase(op, "not-finite", lambda v, w=weights: [v.not_finite(5, 64), *w(v)], {"kept": True}),
+            OpCase(op, "eps", lambda v, w=weights: [v.plain(2, 3, 64), *w(v)], {"eps": 0.5}),
+            OpCase(op, "half", lambda v, w=weights: [v.plain(3, 64), *w(v)], {"kept": True}, dtype="float16"),
+        ]
+    return found
+
+
+def cases() -> list[OpCase]:
+    found = norms()
     for shape in ((0, 3), (2, 0), (1,), (3, 1), (2, 3, 5), (3, 257), (65, 64), (2, 1030)):
         found.append(OpCase("quantize_rows", shape_name(*shape), lambda v, s=shape: [v.plain(*s)]))
     found += [

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases import fused, fused_products
+from cases import fused, fused_products, quantized
 from cases.bounds import bound
 from cases.reference import evaluate
 from conftest import LONG
@@ -45,6 +45,21 @@ def test_a_row_normalised_on_its_way_into_a_product_has_the_bits_of_the_norm():
         given = upload(engine, case.operands())
         fused, apart = (call(case.op, given, case.attributes) for call in (engine.call, engine.call_apart))
         assert np.array_equal(fused.numpy(), apart.numpy(), equal_nan=True), case.id
+
+
+@pytest.mark.parametrize("op", ["layer_norm_quantize_rows", "rms_norm_quantize_rows"])
+def test_rows_rounded_on_their_way_out_of_a_norm_have_the_bits_of_both_steps(engine, op):
+    """Integers, scales and the norm's result; on the CPU, which holds rows in float32 between the steps, in float32."""
+    types = ("float32",) if engine.backend == "cpu" else ("float32", "float16")
+    for case in (case for case in quantized.norms() if case.op == op and case.dtype in types):
+        given, norm = upload(engine, case.operands()), op.removesuffix("_quantize_rows")
+        vectors = {"layer_norm": 3, "rms_norm": 2}[norm]
+        eps = {name: value for name, value in case.attributes.items() if name == "eps"}
+        y = engine.call(norm, given[:vectors], eps)
+        factors = {"factors": case.attributes.get("factors", False)}
+        apart = [*engine.call_all("quantize_rows", [y, *given[vectors:]], factors), y]
+        for found, expected in zip(engine.call_all(op, given, case.attributes), apart):
+            assert found.numpy().tobytes() == expected.numpy().tobytes(), case.id
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

@@ -4,6 +4,7 @@ pub mod attention;
 mod columns;
 mod definitions;
 mod linear_epilogue;
+mod normed_integers;
 
 use std::sync::Arc;
 
@@ -74,6 +75,7 @@ pub fn all(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
     let sought = Op::sought();
     outcomes.extend(run(graph, |graph, index| linear_epilogue::attempt(graph, index, fusion)));
     outcomes.extend(run(graph, |graph, index| definitions::attempts(graph, index, fusion, &sought)));
+    outcomes.extend(run(graph, |graph, index| normed_integers::attempt(graph, index, fusion)));
     outcomes
 }
 

@@ -13,14 +13,31 @@ const LEAST: usize = 1 << 12;
 /// Sums of magnitudes, from which on a scale has no quotient among the normal numbers: 2^126.
 const MOST_SUM: f32 = f32::from_bits(253 << 23);
 
+/// Rows of columns, and the factors of these.
+pub(super) struct Given<'a> {
+    pub(super) x: &'a [f32],
+    pub(super) columns: usize,
+    pub(super) factors: Option<&'a [f32]>,
+}
+
 pub(super) fn quantize_rows(step: &Step<'_>, op: &QuantizeRows, results: &mut [&mut [f32]]) -> Result<()> {
-    let (x, columns) = (step.floats(0)?, step.shape(0).columns());
+    let factors = op.factors.then(|| step.floats(1)).transpose()?;
+    quantize(step, op, Given { x: step.floats(0)?, columns: step.shape(0).columns(), factors }, results)
+}
+
+/// The integers, scales and zeros of rows.
+pub(super) fn quantize(
+    step: &Step<'_>,
+    op: &QuantizeRows,
+    Given { x, columns, factors }: Given<'_>,
+    results: &mut [&mut [f32]],
+) -> Result<()> {
     let (q, scale, zero) = match results {
         [q, scale] => (q, scale, None),
         [q, scale, zero] => (q, scale, Some(zero)),
         _ => return Err(Error::InvalidArgument("quantize_rows: expected two or three results".into())),
     };
-    let x = if op.factors { Cow::Owned(scaled(step, x, columns)?) } else { Cow::Borrowed(x) };
+    let x = factors.map_or(Cow::Borrowed(x), |factors| Cow::Owned(scaled(step, x, columns, factors)));
     let shared = Shared { x: &x, columns, scope: op.scope };
     let each = if op.pairs { 2 } else { 1 };
     step.rows(scale, each, 16).vectorized(
@@ -59,8 +76,8 @@ pub(super) fn quantize_rows(step: &Step<'_>, op: &QuantizeRows, results: &mut [&
 }
 
 /// The elements times the factors of their columns.
-fn scaled(step: &Step<'_>, x: &[f32], columns: usize) -> Result<Vec<f32>> {
-    let (factors, mut scaled) = (step.floats(1)?, x.to_vec());
+fn scaled(step: &Step<'_>, x: &[f32], columns: usize, factors: &[f32]) -> Vec<f32> {
+    let mut scaled = x.to_vec();
     step.rows(&mut scaled, columns.max(1), 16).vectorized(
         #[inline(always)]
         |_, part| {
@@ -69,7 +86,7 @@ fn scaled(step: &Step<'_>, x: &[f32], columns: usize) -> Result<Vec<f32>> {
             }
         },
     );
-    Ok(scaled)
+    scaled
 }
 
 /// The elements that share each scale.

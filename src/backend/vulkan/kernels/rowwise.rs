@@ -3,8 +3,9 @@
 use super::rows::{Held, LANES, Rows, along, rows_per_group, spread};
 use crate::backend::vulkan::generated::{
     cross_entropy, cross_entropy_backward, layer_norm, layer_norm_backward, layer_norm_moments,
-    layer_norm_weight_backward, layer_norm_weight_backward_join, normalize, residual_layer_norm, residual_rms_norm,
-    rms_norm, rms_norm_backward, rms_norm_rope, softmax, softmax_backward, softmax_dropout,
+    layer_norm_quantize_rows, layer_norm_weight_backward, layer_norm_weight_backward_join, normalize,
+    residual_layer_norm, residual_rms_norm, rms_norm, rms_norm_backward, rms_norm_quantize_rows, rms_norm_rope,
+    softmax, softmax_backward, softmax_dropout,
 };
 use crate::backend::vulkan::kernel::{Extent, Kernel, Specialization};
 use crate::backend::vulkan::lowering::{Build, Lowering};
@@ -12,9 +13,9 @@ use crate::dtype::DType;
 use crate::ops::rope;
 use crate::ops::softmax::Broadcast;
 use crate::ops::{
-    Counts, CrossEntropy, CrossEntropyBackward, Dim, LayerNorm, LayerNormBackward, LayerNormWeightBackward, Normalize,
-    ResidualLayerNorm, ResidualRmsNorm, RmsNorm, RmsNormBackward, RmsNormRope, Softmax, SoftmaxBackward,
-    SoftmaxDropout,
+    Counts, CrossEntropy, CrossEntropyBackward, Dim, LayerNorm, LayerNormBackward, LayerNormQuantizeRows,
+    LayerNormWeightBackward, Normalize, ResidualLayerNorm, ResidualRmsNorm, RmsNorm, RmsNormBackward,
+    RmsNormQuantizeRows, RmsNormRope, Softmax, SoftmaxBackward, SoftmaxDropout,
 };
 use crate::{Error, Result};
 
@@ -36,6 +37,32 @@ pub fn layer_norm(to: &mut Lowering<'_>, op: &LayerNorm) -> Result<()> {
 /// `layer_norm_backward`
 pub fn layer_norm_backward(to: &mut Lowering<'_>, op: &LayerNormBackward) -> Result<()> {
     norm::<layer_norm_backward::Constants>(to, op.0.eps)
+}
+
+/// A norm of the first operand's rows, which gives integers, scales and, or not, the norm's result.
+fn norm_in_integers<C: Specialization<Push = Norm>>(
+    to: &mut Lowering<'_>,
+    eps: f32,
+    constants: impl FnOnce(Held) -> C,
+) -> Result<()> {
+    let rows = Rows::of_each(to.shape(0))?;
+    let form = Held::of(rows.columns);
+    let build = Build::new(to.select(C::KERNEL)?, Norm { eps, ..rows.into() }, constants(form));
+    // Where the norm's result is not kept, the scales are bound, and nothing more is written.
+    let given = [("y", *to.results().last().expect("it has results"))];
+    to.add(build, "", &given, form.grid(rows))
+}
+
+/// `layer_norm_quantize_rows`
+pub fn layer_norm_quantize_rows(to: &mut Lowering<'_>, op: &LayerNormQuantizeRows) -> Result<()> {
+    let &LayerNormQuantizeRows { eps, factors, kept } = op;
+    norm_in_integers(to, eps, |form| layer_norm_quantize_rows::Constants { factors, kept, ..form.into() })
+}
+
+/// `rms_norm_quantize_rows`
+pub fn rms_norm_quantize_rows(to: &mut Lowering<'_>, op: &RmsNormQuantizeRows) -> Result<()> {
+    let &RmsNormQuantizeRows { eps, factors, kept } = op;
+    norm_in_integers(to, eps, |form| rms_norm_quantize_rows::Constants { factors, kept, ..form.into() })
 }
 
 /// `layer_norm_weight_backward`: the rows' moments, the sums of each block of rows, and their sum.
