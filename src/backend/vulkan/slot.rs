@@ -42,7 +42,7 @@ impl Shared {
         if counts.tokens <= self.limits.tokens {
             return 1;
         }
-        let parts = self.plan.flops(counts).div_ceil(flops_per_submission(self.device.capabilities.device_type));
+        let parts = self.plan.flops(counts).div_ceil(flops_per_submission(&self.device.capabilities));
         (parts as usize).clamp(1, self.prepared.dispatches.len().max(1))
     }
 }
