@@ -14,16 +14,21 @@ const MOST_TOKENS: usize = 32 << 10;
 /// Assumed minimum tokens per text when memory is divided.
 const SHORT_TEXT: usize = 4;
 
-/// Bytes of memory of a discrete GPU that is fast enough for a whole step of training at a time.
+/// Bytes of memory of discrete GPUs that are fast enough for a whole step of training at a time, and of those of data centres,
+/// for batches as large.
 const LARGE: u64 = 10 << 30;
+const LARGEST: u64 = 32 << 30;
 
-/// Flops per submission. A GPU shared with the display must finish before its watchdog resets it; a software rasteriser
-/// (about 11 GFLOP/s) must finish soon enough to react to Ctrl-C. A training step of 86 million parameters on 32 x 512 tokens has
-/// 9 TFLOP, 12 where activations are computed twice, and is one submission on a discrete GPU whose memory is large: such GPUs
-/// take less than the two seconds of Windows' watchdog.
+/// Flops per submission. A GPU shared with the display must finish before its watchdog resets it, which on Windows waits two
+/// seconds; a software rasteriser (about 11 GFLOP/s) must finish soon enough to react to Ctrl-C.
 pub(super) fn flops_per_submission(capabilities: &Capabilities) -> u64 {
+    most_flops(capabilities, LARGEST)
+}
+
+/// As [`flops_per_submission`], for work of 16 TFLOP on discrete GPUs of so much memory.
+fn most_flops(capabilities: &Capabilities, large: u64) -> u64 {
     match capabilities.device_type {
-        DeviceType::Discrete if capabilities.memory >= LARGE => 16_000_000_000_000,
+        DeviceType::Discrete if capabilities.memory >= large => 16_000_000_000_000,
         DeviceType::Discrete => 2_000_000_000_000,
         DeviceType::Integrated | DeviceType::Virtual | DeviceType::Other => 200_000_000_000,
         DeviceType::Software => 7_000_000_000,
@@ -38,10 +43,11 @@ pub fn split_submissions(flops: u64) {
     MOST_FLOPS.store(flops, Relaxed);
 }
 
-/// As [`flops_per_submission`], for work on arrays.
+/// As [`flops_per_submission`], for work on arrays. A step of 86 million parameters on 32 x 512 tokens has 9 TFLOP, 12 where
+/// activations are computed twice, and is one submission on a discrete GPU whose memory is large.
 pub(super) fn flops_per_list(capabilities: &Capabilities) -> u64 {
     match MOST_FLOPS.load(Relaxed) {
-        0 => flops_per_submission(capabilities),
+        0 => most_flops(capabilities, LARGE),
         set => set,
     }
 }
@@ -144,7 +150,7 @@ mod tests {
     #[test]
     fn large_discrete_devices_take_a_step_of_training_at_once() {
         let able = |device_type, memory| Capabilities { device_type, memory, ..Capabilities::floor() };
-        let of = |device_type, memory| flops_per_submission(&able(device_type, memory));
+        let of = |device_type, memory| flops_per_list(&able(device_type, memory));
         // As src/train/graph.rs counts them.
         let step = 12_200_000_000_000;
         assert!(of(DeviceType::Discrete, 12 << 30) > step);
@@ -152,6 +158,9 @@ mod tests {
         for other in [DeviceType::Integrated, DeviceType::Virtual, DeviceType::Software] {
             assert_eq!(of(other, 64 << 30), of(other, 8 << 30));
         }
+        // Batches of texts need the memory of a data centre's.
+        let batch = |memory| flops_per_submission(&able(DeviceType::Discrete, memory));
+        assert_eq!([24, 80].map(|gigabytes| batch(gigabytes << 30) > step), [false, true]);
     }
 
     #[test]
