@@ -13,7 +13,12 @@ OUTPUT_ROWS(LAST + 3, y, QUAD)
 
 // What is rounded, of a group of columns; 0 outside the row.
 vec4 factored(vec4 normal, uint i, uint columns) {
-    precise vec4 quad = wide(narrow(normal));
+#if STORED == FLOAT32
+    precise vec4 quad = normal;
+#else
+    // With a zero that compilers do not know: some take an unpacked pack for what was packed, not rounded.
+    precise vec4 quad = wide(narrow(normal) | push.columns >> 31u);
+#endif
     if (FACTORS) {
         quad *= load_factors(0u, i, columns);
     }

@@ -9,11 +9,8 @@ const X: Operand = Operand::rows("x").narrow();
 const WEIGHT: Operand = Operand::vector("weight").per_column("x");
 const BIAS: Operand = Operand::vector("bias").per_column("x");
 const FACTORS: Operand = Operand::vector("factors").per_column("x");
-const RESULTS: &[Operand] = &[
-    Operand::rows("q").stored(DType::I8),
-    Operand::rows("scale").stored(DType::F32),
-    Operand::rows("y").narrow(),
-];
+const RESULTS: &[Operand] =
+    &[Operand::rows("q").stored(DType::I8), Operand::rows("scale").stored(DType::F32), Operand::rows("y").narrow()];
 
 /// `y = layer_norm(x)`, `q, scale = quantize_rows(y)`: the integers are those of `y` as kernels store it.
 ///

@@ -17,11 +17,7 @@ pub(super) fn layer_norm_quantize_rows(
     quantize(step, &op.rounding(), Given { x: y, columns: step.shape(0).columns(), factors }, results)
 }
 
-pub(super) fn rms_norm_quantize_rows(
-    step: &Step<'_>,
-    op: &RmsNormQuantizeRows,
-    memory: Memory<'_, '_>,
-) -> Result<()> {
+pub(super) fn rms_norm_quantize_rows(step: &Step<'_>, op: &RmsNormQuantizeRows, memory: Memory<'_, '_>) -> Result<()> {
     let factors = op.factors.then(|| step.floats(2)).transpose()?;
     let (results, y) = normalised(step, memory)?;
     rms_norm::rms_norm(step, &op.norm(), y)?;
