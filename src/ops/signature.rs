@@ -386,6 +386,7 @@ pub(crate) fn with_all_operands(name: &str) -> super::Op {
         "dropout" | "softmax_dropout" => json!({"p": 0.5, "seed": 1}),
         "dequantize_rows" => json!({"zero": true}),
         "expert_linear" | "layer_norm_linear" | "weighted_sum" => json!({"bias": true}),
+        "layer_norm_quantize_rows" | "rms_norm_quantize_rows" => json!({"factors": true, "kept": true}),
         "linear" | "quantized_linear" => json!({"bias": true, "residual": "added"}),
         "pool" | "pool_backward" => json!({"modes": ["mean"]}),
         "quantize_rows" => json!({"kind": "affine", "factors": true}),

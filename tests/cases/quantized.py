@@ -136,8 +136,10 @@ def rms_norm_quantize_rows(operands: Operands, attributes: Attributes) -> tuple[
 
 
 def near_ties(operands: Operands, attributes: Attributes, stored: float) -> tuple[np.ndarray, ...]:
-    """What integers, scales and the norm's result may be off by, where rows are rounded by `stored` before: scales as the
-    largest element is, and integers by one where what is off reaches a half."""
+    """What integers, scales and the norm's result may be off by, where rows are rounded by `stored` before.
+
+    Scales are off as the largest element is, and integers by one where what is off reaches a half.
+    """
     of_norm = norm_of(operands, attributes)[1]
     own = np.abs(operands[-1]) if attributes.get("factors") else 1
     rows, scale = scaled_by(operands, attributes)
