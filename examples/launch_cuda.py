@@ -1,52 +1,22 @@
-"""Runs an exported kernel on an NVIDIA GPU through its driver and NVRTC; needs no grilly.
+"""Runs an exported kernel on an NVIDIA GPU through its driver; needs no grilly, and of CUDA's toolkit nothing.
 
-python -m grilly export softmax_dropout --target cuda --option p=0.0 --rows 4 --out softmax.cu
-pip install nvidia-cuda-nvrtc-cu12 numpy
+python -m grilly export softmax_dropout --target ptx --option p=0.0 --rows 4 --out softmax.ptx
 python examples/launch_cuda.py softmax.json
+
+The driver compiles PTX of its own version of CUDA and older ones. `nvcc -ptx` makes it from the target "cuda", too.
 """
 
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import json
 import sys
-from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 TYPES = {"uint": np.uint32, "int": np.int32, "float": np.float32}
-
-
-@cache
-def nvrtc() -> ctypes.CDLL:
-    """NVRTC of the package, or of the system."""
-    package = importlib.util.find_spec("nvidia")
-    folders = list(package.submodule_search_locations or []) if package else []
-    own = [str(path) for folder in folders for path in Path(folder).glob("*/lib/libnvrtc.so.*")]
-    return ctypes.CDLL(own[0] if own else "libnvrtc.so")
-
-
-def ptx(text: str, architecture: str = "compute_80") -> tuple[bytes | None, str]:
-    """The PTX of CUDA C++, nothing if it is wrong, and the compiler's messages."""
-    library, program, size = nvrtc(), ctypes.c_void_p(), ctypes.c_size_t()
-    library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernel.cu", 0, None, None)
-    options = (ctypes.c_char_p * 2)(f"--gpu-architecture={architecture}".encode(), b"--std=c++17")
-    failed = library.nvrtcCompileProgram(program, 2, options)
-
-    def fetched(measure: Callable[..., int], fetch: Callable[..., int]) -> bytes:
-        measure(program, ctypes.byref(size))
-        text = ctypes.create_string_buffer(size.value)
-        fetch(program, text)
-        return text.value
-
-    log = fetched(library.nvrtcGetProgramLogSize, library.nvrtcGetProgramLog)
-    code = None if failed else fetched(library.nvrtcGetPTXSize, library.nvrtcGetPTX)
-    library.nvrtcDestroyProgram(ctypes.byref(program))
-    return code, log.decode()
 
 
 def parameters(block: dict[str, Any]) -> bytes:
@@ -86,13 +56,10 @@ class Driver:
         self.call("cuMemcpyDtoH_v2", data, pointer, ctypes.c_size_t(size))
         return data.raw
 
-    def function(self, text: str) -> ctypes.c_void_p:
-        """The kernel of a text."""
-        code, log = ptx(text)
-        if code is None:
-            raise RuntimeError(log)
+    def function(self, ptx: bytes) -> ctypes.c_void_p:
+        """The kernel of a PTX text."""
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
-        self.call("cuModuleLoadData", ctypes.byref(module), code)
+        self.call("cuModuleLoadData", ctypes.byref(module), ptx + b"\0")
         self.call("cuModuleGetFunction", ctypes.byref(function), module, b"main0")
         return function
 
@@ -107,8 +74,8 @@ class Driver:
         self.call("cuLaunchKernel", function, *row["grid"], *row["workgroup_size"], 0, None, pointers, None)
 
 
-def run(interface: dict[str, Any], code: dict[str, str], operands: list[np.ndarray]) -> list[np.ndarray]:
-    """The results of a kernel, whose shaders' texts are given by name, for these operands."""
+def run(interface: dict[str, Any], code: dict[str, bytes], operands: list[np.ndarray]) -> list[np.ndarray]:
+    """The results of a kernel, whose shaders' PTX is given by name, for these operands."""
     driver, buffers = Driver(), []
     for row in interface["buffers"]:
         if row["kind"] == "operand":
@@ -134,7 +101,7 @@ def run(interface: dict[str, Any], code: dict[str, str], operands: list[np.ndarr
 def main(path: Path) -> None:
     """Runs the kernel of an interface file on random operands."""
     interface = json.loads(path.read_text())
-    code = {row["shader"]: (path.parent / row["file"]).read_text() for row in interface["dispatches"]}
+    code = {row["shader"]: (path.parent / row["file"]).read_bytes() for row in interface["dispatches"]}
     rng = np.random.default_rng(0)
     given = [row for row in interface["buffers"] if row["kind"] == "operand"]
     operands = [rng.random(row["shape"]).astype(row["dtype"]) for row in given]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ from cases import CASES
 from cases.bounds import bound
 from cases.comparison import agrees
 from cases.reference import REFERENCES, evaluate
+from export_cases import bounds, forms
+from models import safetensors_file
 
 from grilly import kernels
 
@@ -17,6 +20,13 @@ CHOSEN = (
     "activation-gelu_tanh-257", "attention-causal-31x32x33-4x2x33", "binary-add-3x65-65", "dropout-0.1-3x65",
     "layer_norm-3x65", "layer_norm_backward-3x65", "layer_norm_linear-bias-32x33x63", "linear-33x63x64",
     "matmul-NT-33x63x64", "quantize_rows-3x257", "softmax-3x65", "reduce-sum-3x65-1",
+)  # fmt: skip
+
+
+#: A row of each fused operation and of attention, which run with bfloat16 in place of its float16.
+NARROW = (
+    "attention-half-1-2x2x32", "bias_gelu-tanh-half", "gated_linear-silu-half", "layer_norm_linear-half",
+    "residual_layer_norm-half", "residual_rms_norm-half", "rms_norm_rope-half", "softmax_dropout-half",
 )  # fmt: skip
 
 
@@ -47,7 +57,36 @@ def fault(case, found: list[np.ndarray]) -> str | None:
     """What is wrong with the results of a row: NaN must be where the reference has it, and nowhere else."""
     operands = case.operands()
     expected = evaluate(case.op, operands, case.attributes)
-    allowed = bound(case.op, operands, case.attributes, expected, False)
+    return beyond(found, expected, bound(case.op, operands, case.attributes, expected, False))
+
+
+def fault_in_bfloat16(case, target: str, run: Callable[..., list[np.ndarray]]) -> str | None:
+    """As `fault` of a row in bfloat16, whose operands and results NumPy has as words of 16 bits."""
+    _, (_, operands, _) = forms(case)
+    name = {"attention": "flash_attention", "gated_linear": "swiglu"}.get(case.op, case.op)
+    # Weight vectors are float32.
+    types = [kind for kind, _ in kernels.get(name, use_bfloat16=True).operands()][: len(operands)]
+    operands = [np.float32(value) if kind == "float32" else value for kind, value in zip(types, operands, strict=True)]
+    shapes = [(kind, value.shape) for kind, value in zip(types, operands, strict=True)]
+    compiled = kernels.compile_op(case.op, shapes, target, **case.attributes)
+    assert all(name.endswith("-bfloat16") for name in compiled.code)
+    narrow = [row for row in compiled.interface["buffers"] if row.get("dtype") == "bfloat16"]
+    results = [row for row in narrow if row["kind"] == "result"]
+    for row in narrow:
+        row["dtype"] = "uint16"
+    given = [
+        np.frombuffer(safetensors_file.to_bytes(value, "BF16"), np.uint16) if kind == "bfloat16" else value
+        for kind, value in zip(types, operands, strict=True)
+    ]
+    found = run(compiled, given)
+    assert len(found) == len(results)
+    found = [(words.astype(np.uint32) << 16).view(np.float32) for words in found]
+    expected = evaluate(case.op, operands, case.attributes)
+    _, allowed = bounds(case, operands, expected, "bfloat16")
+    return beyond(found, expected, allowed)
+
+
+def beyond(found: list[np.ndarray], expected: Any, allowed: Any) -> str | None:
     if not isinstance(expected, tuple):
         expected, allowed = (expected,), (allowed,)
     each = zip(found, expected, allowed, strict=True)

@@ -66,10 +66,6 @@ BUILTINS = {
 }
 WORDS = "#define thread\n#define device\n#define constant\n#define kernel\n#define threadgroup\n#define precise\n"
 MSL_BARRIER = "#define threadgroup_barrier(...) __syncthreads()\n"
-#: A helper of SPIRV-Cross that exported CUDA does without.
-MUL_EXTENDED = (
-    "template <class T, class U, class V>\nT spvMulExtended(V l, V r) { return T{U(l * r), U(mulhi(l, r))}; }\n"
-)
 
 
 def of_cuda(text: str, bindings: int) -> str:
@@ -98,7 +94,7 @@ def of_msl(text: str, bindings: int) -> str:
         given.append(pointer if kind == "void*" else f"*(grilly::{kind.rstrip('&')}*){pointer}")
     # Built-in values are references in MSL's functions, but values in its kernel.
     text = re.sub(r" \[\[[^\]]*\]\]", "", text)
-    text = f"namespace grilly {{\n{HEADER.read_text()}\n{MUL_EXTENDED}{WORDS}{MSL_BARRIER}{text}\n}}\n"
+    text = f"namespace grilly {{\n{HEADER.read_text()}\n{WORDS}{MSL_BARRIER}{text}\n}}\n"
     text += WORDS.replace("define", "undef")
     return HOST + text + LAUNCH.replace("ARGUMENTS", ", ".join(given))
 

@@ -30,13 +30,14 @@ def main(arguments: list[str]) -> int:
         description="Writes the code of a kernel, and beside it, as JSON, what a launch needs.",
     )
     parser.add_argument("name", help="a kernel (python -m grilly kernels), or with --operand any operation")
-    parser.add_argument("--target", default="spirv", help="spirv, wgsl, msl, hlsl or cuda; default spirv")
+    parser.add_argument("--target", default="spirv", help="spirv, wgsl, msl, hlsl, cuda or ptx; default spirv")
     parser.add_argument("--out", type=Path, required=True, help="the file of the code; the interface is put beside it")
     parser.add_argument("--rows", type=int, default=1, help="rows of a kernel's operands; default 1")
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="an option or attribute")
     parser.add_argument(
         "--operand", action="append", default=[], metavar="TYPE:SHAPE", help="of an operation, for example float32:3x64"
     )
+    parser.add_argument("--overwrite", action="store_true", help="replace files of these names")
     given = parser.parse_args(arguments)
     try:
         options = dict(_option(text) for text in given.option)
@@ -46,7 +47,7 @@ def main(arguments: list[str]) -> int:
             )
         else:
             compiled = kernels.get(given.name, **options).compile(given.target, given.rows)
-        files = compiled.write(given.out)
+        files = compiled.write(given.out, given.overwrite)
     except GrillyError as error:
         print(error, file=sys.stderr)
         return 1

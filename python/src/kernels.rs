@@ -48,6 +48,13 @@ pub(crate) fn compile_op<'py>(
     Ok(parts(py, compiled))
 }
 
+/// The PTX of CUDA C++.
+#[pyfunction]
+pub(crate) fn ptx<'py>(py: Python<'py>, cuda: Name) -> PyResult<Bound<'py, PyBytes>> {
+    let code = lock::without(py, || grilly::kernels::ptx(&cuda.0))?;
+    Ok(PyBytes::new(py, &code))
+}
+
 /// A kernel with its options.
 #[pyclass(frozen, module = "grilly._core")]
 pub(crate) struct Kernel(grilly::kernels::Kernel);

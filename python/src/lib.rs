@@ -38,7 +38,7 @@ mod _core {
         stats, validation_messages,
     };
     #[pymodule_export]
-    use crate::kernels::{Kernel, compile_op, kernel_rows};
+    use crate::kernels::{Kernel, compile_op, kernel_rows, ptx};
     #[pymodule_export]
     use crate::lock::{remember_process, shut_down};
     #[pymodule_export]

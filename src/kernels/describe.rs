@@ -125,13 +125,15 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("grilly-kernels-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         for row in ROWS {
-            for use_half in [false, true] {
-                let description = kernel(row.name, serde_json::json!({"use_half": use_half})).describe(2).unwrap();
+            for (option, end) in [("", ""), ("use_half", "-float16"), ("use_bfloat16", "-bfloat16")] {
+                let options = if end.is_empty() { serde_json::json!({}) } else { serde_json::json!({option: true}) };
+                let description = kernel(row.name, options).describe(2).unwrap();
                 // The moments of the rows, and in 16 bits the sums of the columns.
-                let before = if row.name == "layer_norm_linear" { 1 + usize::from(use_half) } else { 0 };
+                let before = if row.name == "layer_norm_linear" { 1 + usize::from(!end.is_empty()) } else { 0 };
                 assert_eq!(description.shaders.len(), 1 + before, "{}", row.name);
                 for shader in &description.shaders {
-                    assert_eq!(shader.name.ends_with("-float16"), use_half, "{}", shader.name);
+                    let stored = ["-float16", "-bfloat16"].into_iter().find(|stored| shader.name.ends_with(stored));
+                    assert_eq!(stored.unwrap_or_default(), end, "{}", shader.name);
                     std::fs::write(folder.join("own.glsl"), &shader.source).unwrap();
                     let config = ShaderCompilerConfig {
                         shader_directory: folder.clone(),
@@ -172,7 +174,10 @@ mod tests {
         let fault = |name: &str, options| Kernel::get(name, options).unwrap_err().to_string();
         assert!(fault("swish", serde_json::json!({})).contains("there is no kernel called \"swish\", only bias_gelu"));
         let other = fault("swiglu", serde_json::json!({"head_dim": 3}));
-        assert_eq!(other, "swiglu has no option head_dim; its options are hidden_dim, intermediate_dim, use_half");
+        assert_eq!(
+            other,
+            "swiglu has no option head_dim; its options are hidden_dim, intermediate_dim, use_half, use_bfloat16"
+        );
         assert!(fault("swiglu", serde_json::json!({"hidden_dim": -1})).starts_with("swiglu: invalid value"));
         assert!(fault("swiglu", serde_json::json!({"hidden_dim": 0})).contains("hidden_dim is 0"));
         let heads = fault("rms_norm_rope", serde_json::json!({"hidden_dim": 100}));

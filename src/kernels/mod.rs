@@ -25,6 +25,8 @@ mod export;
 pub mod flash;
 mod rows;
 
+#[cfg(feature = "export")]
+pub use compile::ptx;
 pub use compile::{Code, Compiled, Target, compile_op};
 pub(crate) use compile::{CompiledPlan, compile_plan};
 pub use describe::{Description, Shader};
@@ -66,7 +68,7 @@ impl Kernel {
         let fault = |cause: serde_json::Error| Error::InvalidArgument(format!("{name}: {cause}"));
         let given: Options = serde_json::from_value(options.clone()).map_err(fault)?;
         if given.config.is_some()
-            && let Some(other) = ["head_dim", "use_half"].iter().find(|key| options.get(key).is_some())
+            && let Some(other) = ["head_dim", "use_half", "use_bfloat16"].iter().find(|key| options.get(key).is_some())
         {
             return Err(Error::InvalidArgument(format!("{name}: {other} is given, and config has one")));
         }
@@ -101,7 +103,7 @@ impl Kernel {
         let op = self.op();
         let axes = (self.row.operands)(&self.options, rows);
         let typed = axes.into_iter().enumerate().map(|(place, axes)| {
-            let stored = if self.options.use_half { DType::F16 } else { DType::F32 };
+            let stored = self.options.stored();
             (op.operand(place).dtype(stored), axes)
         });
         typed.collect()
@@ -131,7 +133,8 @@ impl Kernel {
     /// Runs it on arrays of one device and returns the result.
     ///
     /// # Errors
-    /// `InvalidArgument` for arrays that contradict the options, else as [`crate::array::Engine::call`].
+    /// `InvalidArgument` for arrays that contradict the options, `Unsupported` for `use_bfloat16`, which arrays do not have,
+    /// else as [`crate::array::Engine::call`].
     pub fn call(&self, operands: &[&Array]) -> Result<Array> {
         self.check(operands)?.engine().call(&self.op(), operands)
     }
@@ -146,6 +149,10 @@ impl Kernel {
 
     /// Returns the first operand, after checking its trailing axes and all axes of the weights against the options.
     fn check<'a>(&self, operands: &[&'a Array]) -> Result<&'a Array> {
+        if self.options.use_bfloat16 {
+            let reason = "arrays have no bfloat16: take use_half, or compile the kernel for another engine";
+            return Err(Error::unsupported(self.row.name, reason));
+        }
         let first = *operands.first().ok_or_else(|| self.fault("no operands".into()))?;
         let rows = first.shape().iter().rev().nth(self.row.row_axis).copied().unwrap_or(1);
         if rows > self.options.max_seq_len && self.row.options.contains(&"max_seq_len") {

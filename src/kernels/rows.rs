@@ -1,6 +1,7 @@
 //! The table of kernels: one row per kernel, with its options and operands.
 
 use super::flash::{FlashAttentionConfig, validate_config};
+use crate::dtype::DType;
 use crate::ops::{
     ActivationKind, Approximate, Attention, BiasGelu, GatedLinear, LayerNorm, LayerNormLinear, Op, ResidualLayerNorm,
     ResidualRmsNorm, RmsNorm, RmsNormRope, SoftmaxDropout,
@@ -21,6 +22,8 @@ pub struct Options {
     pub max_seq_len: usize,
     /// Whether activations and matrices are stored as float16; default false.
     pub use_half: bool,
+    /// Whether they are stored as bfloat16, for other engines: arrays have none; default false.
+    pub use_bfloat16: bool,
     /// Added under the square root; 0, the default, for 1e-5 in layer norms and 1e-6 in RMS norms.
     pub eps: f32,
     /// The variant of GELU; default tanh.
@@ -46,6 +49,7 @@ impl Default for Options {
             head_dim: 64,
             max_seq_len: 512,
             use_half: false,
+            use_bfloat16: false,
             eps: 0.0,
             approximate: Approximate::default(),
             p: 0.1,
@@ -64,6 +68,9 @@ impl Options {
         if let Some((option, _)) = sizes.iter().find(|(_, size)| *size == 0) {
             return fault(format!("{option} is 0, expected at least 1"));
         }
+        if self.use_half && self.use_bfloat16 {
+            return fault("use_half and use_bfloat16 are both given, expected one of them".into());
+        }
         let heads = matches!(name, "rms_norm_rope" | "flash_attention");
         if heads && !self.hidden_dim.is_multiple_of(self.head_dim) {
             return fault(format!("hidden_dim {} is no multiple of head_dim {}", self.hidden_dim, self.head_dim));
@@ -75,6 +82,15 @@ impl Options {
             return fault(format!("eps is {}, expected 0 or more", self.eps));
         }
         Ok(())
+    }
+
+    /// The type of activations and matrices.
+    pub(super) fn stored(&self) -> DType {
+        match (self.use_half, self.use_bfloat16) {
+            (true, _) => DType::F16,
+            (_, true) => DType::Bf16,
+            _ => DType::F32,
+        }
     }
 
     fn inner(&self) -> usize {
@@ -137,7 +153,7 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "bias_gelu",
         formula: "gelu(x + bias)",
-        options: &["hidden_dim", "use_half", "approximate"],
+        options: &["hidden_dim", "use_half", "use_bfloat16", "approximate"],
         op: |options| BiasGelu { approximate: options.approximate }.into(),
         operands: |options, rows| vec![vec![rows, options.hidden_dim], vec![options.hidden_dim]],
         row_axis: 1,
@@ -145,7 +161,7 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "flash_attention",
         formula: "softmax(q k^T / sqrt(head_dim)) v, text by text of packed tokens, head by head",
-        options: &["hidden_dim", "head_dim", "use_half", "causal", "config"],
+        options: &["hidden_dim", "head_dim", "use_half", "use_bfloat16", "causal", "config"],
         op: |options| options.attention().into(),
         operands: |options, rows| {
             let tokens = vec![rows, options.hidden_dim];
@@ -156,7 +172,7 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "geglu",
         formula: "gelu(x gate^T) (x up^T)",
-        options: &["hidden_dim", "intermediate_dim", "use_half", "approximate"],
+        options: &["hidden_dim", "intermediate_dim", "use_half", "use_bfloat16", "approximate"],
         op: |options| GatedLinear { kind: options.approximate.kind() }.into(),
         operands: gated_operands,
         row_axis: 1,
@@ -164,7 +180,7 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "layer_norm_linear",
         formula: "(layer_norm(x) norm_weight + norm_bias) weight^T + bias",
-        options: &["hidden_dim", "intermediate_dim", "use_half", "eps"],
+        options: &["hidden_dim", "intermediate_dim", "use_half", "use_bfloat16", "eps"],
         op: |options| LayerNormLinear { eps: options.layer_norm().eps, bias: true, activation: None }.into(),
         operands: |options, rows| {
             let (columns, inner) = (vec![options.hidden_dim], options.inner());
@@ -176,7 +192,7 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "residual_layer_norm",
         formula: "layer_norm(x + residual) weight + bias",
-        options: &["hidden_dim", "use_half", "eps"],
+        options: &["hidden_dim", "use_half", "use_bfloat16", "eps"],
         op: |options| ResidualLayerNorm(options.layer_norm()).into(),
         operands: |options, rows| {
             let (row, columns) = (vec![rows, options.hidden_dim], vec![options.hidden_dim]);
@@ -187,7 +203,7 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "residual_rms_norm",
         formula: "rms_norm(x + residual) weight",
-        options: &["hidden_dim", "use_half", "eps"],
+        options: &["hidden_dim", "use_half", "use_bfloat16", "eps"],
         op: |options| ResidualRmsNorm(options.rms_norm()).into(),
         operands: |options, rows| {
             let row = vec![rows, options.hidden_dim];
@@ -198,7 +214,7 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "rms_norm_rope",
         formula: "rope(rms_norm(x) weight)",
-        options: &["hidden_dim", "head_dim", "max_seq_len", "use_half", "eps"],
+        options: &["hidden_dim", "head_dim", "max_seq_len", "use_half", "use_bfloat16", "eps"],
         op: |options| RmsNormRope(options.rms_norm()).into(),
         operands: |options, rows| {
             let heads = vec![1, rows, options.hidden_dim / options.head_dim, options.head_dim];
@@ -210,7 +226,7 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "softmax_dropout",
         formula: "dropout(softmax(x))",
-        options: &["hidden_dim", "use_half", "p", "seed", "offset", "causal"],
+        options: &["hidden_dim", "use_half", "use_bfloat16", "p", "seed", "offset", "causal"],
         op: |options| {
             let Options { causal, p, seed, offset, .. } = *options;
             SoftmaxDropout { causal, p, seed, offset }.into()
@@ -221,7 +237,7 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "swiglu",
         formula: "silu(x gate^T) (x up^T)",
-        options: &["hidden_dim", "intermediate_dim", "use_half"],
+        options: &["hidden_dim", "intermediate_dim", "use_half", "use_bfloat16"],
         op: |_| GatedLinear { kind: ActivationKind::Silu }.into(),
         operands: gated_operands,
         row_axis: 1,

@@ -1,34 +1,36 @@
-"""Exported kernels against float64, WGSL on wgpu-native, CUDA and MSL on the CPU; PTX; interfaces; what is refused."""
+"""Exported kernels against float64, WGSL on wgpu-native, CUDA and MSL on the CPU; PTX; DXIL; what is refused."""
 
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
-import launch_cuda
+import dxc as dxc_library
 import launch_webgpu
 import native
 import numpy as np
 import pytest
-from conftest import LONG, need_vulkan
-from exported import CHOSEN, compiled_for, fault, of, rows
+from conftest import LONG, need, need_vulkan
+from exported import CHOSEN, NARROW, compiled_for, fault, fault_in_bfloat16, of, rows
 
-from grilly import _core, errors, kernels
+from grilly import errors, kernels
 
 ROOT = Path(__file__).parent.parent.parent
 
 
-def run(compiled: kernels.Compiled, case, changes: tuple[str, str] = ("", "")) -> list[np.ndarray]:
+def run(compiled: kernels.Compiled, operands, changes: tuple[str, str] = ("", "")) -> list[np.ndarray]:
     """Results of WGSL, in which one text may be replaced by another."""
     need_vulkan()
     code = {name: text.decode().replace(*changes) for name, text in compiled.code.items()}
-    return launch_webgpu.run(compiled.interface, code, case.operands())
+    return launch_webgpu.run(compiled.interface, code, operands)
 
 
 @pytest.mark.vulkan
 @pytest.mark.parametrize("case", rows(LONG), ids=lambda case: case.id)
 def test_wgsl_computes_the_operation(case):
-    problem = fault(case, run(compiled_for(case, "wgsl"), case))
+    problem = fault(case, run(compiled_for(case, "wgsl"), case.operands()))
     assert problem is None, problem
 
 
@@ -45,7 +47,7 @@ def test_the_comparison_fails_for_a_kernel_that_is_wrong(name, text, other):
     case = of(name)
     compiled = compiled_for(case, "wgsl")
     assert all(text.encode() in code for code in compiled.code.values())
-    assert fault(case, run(compiled, case, (text, other))) is not None
+    assert fault(case, run(compiled, case.operands(), (text, other))) is not None
 
 
 #: Rows that run on the CPU as CUDA and MSL; `make test-long` runs the others of CHOSEN, too.
@@ -71,21 +73,75 @@ def test_the_comparison_fails_without_barriers(target, tmp_path):
     assert fault(case, native.run(without, case.operands(), tmp_path)) is not None
 
 
+@pytest.mark.vulkan
+@pytest.mark.parametrize("name", NARROW)
+def test_wgsl_computes_fused_operations_in_bfloat16(name):
+    problem = fault_in_bfloat16(of(name), "wgsl", run)
+    assert problem is None, problem
+
+
+@pytest.mark.parametrize("name", NARROW if LONG else NARROW[4:6])
+def test_cuda_computes_fused_operations_in_bfloat16_on_a_cpu(name, tmp_path):
+    problem = fault_in_bfloat16(of(name), "cuda", lambda compiled, operands: native.run(compiled, operands, tmp_path))
+    assert problem is None, problem
+
+
+def test_the_comparison_fails_for_bfloat16_that_is_truncated(tmp_path):
+    def truncated(compiled, operands):
+        return native.run(compiled, [operands[0] & 0xFFF8, *operands[1:]], tmp_path)
+
+    assert fault_in_bfloat16(of("residual_layer_norm-half"), "cuda", truncated) is not None
+
+
 @pytest.mark.parametrize("case", rows(LONG), ids=lambda case: case.id)
 def test_nvrtc_compiles_cuda(case):
-    compiled = compiled_for(case, "cuda")
-    for code in compiled.code.values():
-        made, messages = launch_cuda.ptx(code.decode())
-        assert made is not None, messages
-        # What is inlined twice has its barriers twice.
-        assert (b"bar.sync" in made) == (b"threadgroup_barrier(mem" in code)
-        assert b".entry main0(" in made
+    compiled = compiled_for(case, "ptx")
+    assert all(b".entry main0(" in code for code in compiled.code.values())
+    (kind,) = {row["parameters"]["kind"] for row in compiled.interface["dispatches"]}
+    assert (compiled.interface["entry_point"], kind) == ("main0", "argument")
 
 
 def test_nvrtc_refuses_what_is_wrong():
     text = compiled_for(of("layer_norm-3x65"), "cuda").code["layer-norm"].decode()
-    made, messages = launch_cuda.ptx(text.replace("own_parameters", "other", 1))
-    assert made is None and "own_parameters" in messages
+    assert b"bar.sync" in kernels.ptx(text)
+    with pytest.raises(errors.CompilationFailed, match="own_parameters"):
+        kernels.ptx(text.replace("own_parameters", "other", 1))
+    with pytest.raises(errors.InvalidTypeError, match="ptx: cuda"):
+        kernels.ptx(text.encode())
+
+
+def test_without_nvrtc_the_package_is_named(tmp_path):
+    # No packages but grilly and NumPy, and no library of the system.
+    code = (
+        "import importlib.util as u; find = u.find_spec; u.find_spec = lambda n: None if n == 'nvidia' else find(n)\n"
+        "from grilly import kernels; kernels.get('bias_gelu').compile('ptx')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    if done.returncode == 0:
+        pytest.skip("the system has NVRTC")
+    assert "UnsupportedError" in done.stderr and "pip install nvidia-cuda-nvrtc-cu12" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def dxc():
+    """Microsoft's compiler."""
+    need("dxc", dxc_library.LIBRARY.exists(), f"make {dxc_library.LIBRARY.relative_to(ROOT)}")
+    return dxc_library.dxil
+
+
+@pytest.mark.parametrize("case", rows(LONG), ids=lambda case: case.id)
+def test_dxc_compiles_hlsl(dxc, case):
+    for code in compiled_for(case, "hlsl").code.values():
+        made, messages = dxc(code.decode())
+        assert made is not None and made.startswith(b"DXBC"), messages
+
+
+@pytest.mark.parametrize("text, other", [("[numthreads", "[numthread"), ("main(", "mine("), ("cbuffer", "buffer")])
+def test_dxc_refuses_what_is_wrong(dxc, text, other):
+    code = compiled_for(of("layer_norm-3x65"), "hlsl").code["layer-norm"].decode()
+    assert text in code
+    made, messages = dxc(code.replace(text, other))
+    assert made is None and "error" in messages
 
 
 @pytest.mark.parametrize("name", kernels.names())
@@ -144,7 +200,9 @@ def test_the_launcher_runs_exported_files(tmp_path):
     "arguments, words",
     [
         (["swish"], "there is no kernel called"),
-        (["swiglu", "--target", "ptx"], 'target is "ptx", expected one of "spirv", "wgsl"'),
+        (["swiglu", "--target", "cubin"], 'target is "cubin", expected one of "spirv", "wgsl"'),
+        (["swiglu", "--option", "use_half=1"], "invalid type"),
+        (["flash_attention", "--option", "use_half=true", "--option", "use_bfloat16=true"], "both given"),
         (["swiglu", "--option", "head_dim=3"], "swiglu has no option head_dim"),
         (["swiglu", "--option", "head_dim"], "expected NAME=VALUE"),
         (["swiglu", "--rows", "0"], "rows is 0"),
@@ -162,30 +220,52 @@ def test_what_the_command_refuses(tmp_path, arguments, words):
     assert "Traceback" not in done.stderr
 
 
+def test_a_file_that_is_there_is_kept(tmp_path):
+    out = tmp_path / "swiglu.spv"
+    arguments = ["swiglu", "--out", str(out)]
+    for present in (out.with_suffix(".json"), out):
+        present.write_text("mine")
+        done = command(*arguments)
+        assert done.returncode == 1 and f"{present}: is there already" in done.stderr and "--overwrite" in done.stderr
+        assert present.read_text() == "mine" and len(list(tmp_path.iterdir())) == 1
+        done = command(*arguments, "--overwrite")
+        assert done.returncode == 0 and out.read_bytes()[:4] == b"\x03\x02\x23\x07", done.stderr
+        for file in tmp_path.iterdir():
+            file.unlink()
+
+
+def test_a_folder_that_is_a_file_or_read_only_is_named(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "folder").mkdir(mode=0o500)
+    for out in (tmp_path / "file" / "a.spv", tmp_path / "folder" / "a.spv"):
+        if os.geteuid() == 0 and out.parent.name == "folder":
+            continue  # root writes there
+        done = command("swiglu", "--out", str(out))
+        assert done.returncode == 1 and "cannot be written" in done.stderr, done.stderr
+        assert "name a file in a folder" in done.stderr
+
+
 def test_what_is_refused():
     kernel = kernels.get("bias_gelu")
     with pytest.raises(errors.InvalidTypeError, match="bias_gelu: target"):
         kernel.compile(3)
     with pytest.raises(errors.InvalidArgumentError, match="rows is 0"):
         kernel.compile("wgsl", rows=0)
+    with pytest.raises(errors.UnsupportedError, match="arrays have no bfloat16: take use_half"):
+        kernels.get("bias_gelu", hidden_dim=5, use_bfloat16=True)(np.zeros((3, 5)), np.zeros(5))
     with pytest.raises(errors.GrillyError, match="weight"):
         kernels.compile_op("layer_norm", [("float32", (3, 5))] * 3, "wgsl")
 
 
-def languages(name: str, use_half: bool) -> str:
-    """The targets in which a kernel can be had."""
-    kernel, found = kernels.get(name, use_half=use_half), []
-    for target in ("spirv", "wgsl", "msl", "hlsl", "cuda"):
-        try:
-            kernel.compile(target)
-        except errors.UnsupportedError:
-            continue
-        found.append(target)
-    return ", ".join(found)
-
-
-def test_the_table_of_languages_is_on_the_page():
+def test_the_names_of_the_zig_kernels_are_on_the_page():
     page = (ROOT / "docs" / "guides" / "kernels.md").read_text(encoding="utf-8")
-    for name, formula, _ in _core.kernel_rows():
-        row = f"| `{name}` | `{formula}` | {languages(name, False)} | {languages(name, True)} |"
-        assert row in page, row
+    table = page[page.index("| in the Zig") :].split("\n\n")[0].splitlines()[2:]
+    rows = dict(row.strip("| ").split(" | ") for row in table)
+    for name in ("createFlashAttentionKernel", "createSwiGLUKernel", "createRMSNormRoPEKernel", "spirv.generate",
+                 "cuda.generate", "requiredSharedMemory", "validateConfig"):  # fmt: skip
+        assert name in " ".join(rows)
+    here = " ".join(rows.values())
+    assert set(re.findall(r'get\("(\w+)"', here)) <= set(kernels.names())
+    assert all(hasattr(kernels, name) for name in re.findall(r"`(\w+)[(`.]", here))
+    for target in re.findall(r'compile\("(\w+)"\)', here):
+        assert kernels.get("bias_gelu").compile(target).interface["target"] == target

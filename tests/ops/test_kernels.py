@@ -142,4 +142,4 @@ def test_the_command_lists_every_kernel():
     assert done.returncode == 0
     listed = [line.partition(":")[0] for line in done.stdout.splitlines() if not line.startswith(" ")]
     assert listed == kernels.names()
-    assert "options: hidden_dim, head_dim, max_seq_len, use_half, eps" in done.stdout
+    assert "options: hidden_dim, head_dim, max_seq_len, use_half, use_bfloat16, eps" in done.stdout

@@ -145,7 +145,11 @@ def test_float16_is_written_as_float32(tiny_model, tmp_path):
 
 @pytest.mark.parametrize(
     "target, words",
-    [("ptx", 'target is "ptx", expected one of'), ("msl", 'target is "msl": models are written in "wgsl" alone')],
+    [
+        ("cubin", 'target is "cubin", expected one of'),
+        ("ptx", "models are written in"),
+        ("msl", 'target is "msl": models are written in "wgsl" alone'),
+    ],
 )
 def test_other_targets_are_refused(tiny_model, tmp_path, target, words):
     with SentenceTransformer(tiny_model, device="cpu") as model:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import importlib.util
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ from grilly import _core
 from grilly.errors import InvalidArgumentError
 from grilly.inputs import need_type
 
-__all__ = ["Compiled", "compile_op"]
+__all__ = ["Compiled", "compile_op", "ptx"]
 
 
 @dataclass(frozen=True)
@@ -39,18 +42,19 @@ class Compiled:
     code: dict[str, bytes]
     interface: dict[str, Any]
 
-    def write(self, path: str | Path) -> list[Path]:
+    def write(self, path: str | Path, overwrite: bool = False) -> list[Path]:
         """Writes the code, and the interface beside it.
 
         Args:
             path: The file of the code; several shaders are written to NAME.SHADER.ENDING. The interface, in which each
                 dispatch names its `file`, is written to NAME.json.
+            overwrite: Whether files of these names may be replaced; default False.
 
         Returns:
             The files.
 
         Raises:
-            InvalidArgumentError: A file cannot be written, or would be NAME.json itself.
+            InvalidArgumentError: A file is there already or cannot be written, or would be NAME.json itself.
 
         Example:
             >>> import tempfile
@@ -69,6 +73,11 @@ class Compiled:
         beside = path.with_suffix(".json")
         text = json.dumps(self.interface | {"dispatches": rows}, indent=2) + "\n"
         files = [(paths[name], code) for name, code in self.code.items()] + [(beside, text.encode())]
+        there = [file for file, _ in files if file.exists()]
+        if there and not overwrite:
+            raise InvalidArgumentError(
+                f"{there[0]}: is there already; name another file, or replace it by overwrite=True (--overwrite)"
+            )
         for file, content in files:
             try:
                 file.parent.mkdir(parents=True, exist_ok=True)
@@ -86,6 +95,46 @@ def compiled_from(parts: tuple[list[tuple[str, bytes]], str]) -> Compiled:
     return Compiled(dict(code), json.loads(interface))
 
 
+@cache
+def _load_nvrtc() -> None:
+    """Loads the NVRTC of NVIDIA's package, if there is one: the core then finds it by its name, else the system's."""
+    package = importlib.util.find_spec("nvidia")
+    folders = list(package.submodule_search_locations or []) if package else []
+    found = sorted(file for folder in folders for file in Path(folder).glob("*/lib/libnvrtc.so.*"))
+    if found:
+        ctypes.CDLL(str(found[-1]))
+
+
+def prepare(target: str) -> None:
+    """Loads what a target needs."""
+    if target == "ptx":
+        _load_nvrtc()
+
+
+def ptx(cuda: str) -> bytes:
+    """The PTX of CUDA C++ by NVRTC, for GPUs of compute capability 7.5 (Turing) and later.
+
+    Args:
+        cuda: The text, for example an exported kernel that was changed.
+
+    Returns:
+        The PTX, as text in UTF-8, which a driver of the version of NVRTC or later loads.
+
+    Raises:
+        UnsupportedError: NVRTC is not installed; the message names the package.
+        CompilationFailed: The text does not compile; the message has those of NVRTC.
+
+    Example:
+        >>> from grilly import kernels
+        >>> text = kernels.get("bias_gelu").compile("cuda").code["bias-gelu"].decode()
+        >>> ".entry main0" in kernels.ptx(text).decode()
+        True
+    """
+    need_type(cuda, str, "ptx: cuda", "str")
+    prepare("ptx")
+    return _core.ptx(cuda)
+
+
 def compile_op(
     op: str, operands: Sequence[tuple[str, Sequence[int]]], target: str = "spirv", **attributes: Any
 ) -> Compiled:
@@ -94,7 +143,7 @@ def compile_op(
     Args:
         op: Its name in `src/ops`.
         operands: Type and shape of each operand.
-        target: `"spirv"`, `"wgsl"`, `"msl"`, `"hlsl"` or `"cuda"`; default `"spirv"`.
+        target: `"spirv"`, `"wgsl"`, `"msl"`, `"hlsl"`, `"cuda"` or `"ptx"`; default `"spirv"`.
         attributes: Its attributes.
 
     Returns:
@@ -102,7 +151,9 @@ def compile_op(
 
     Raises:
         InvalidArgumentError: Unknown operation, attribute or target, or operands that do not fit.
-        UnsupportedError: The language lacks a feature that the kernel needs; the message names it.
+        InvalidTypeError: An operand of a type that the operation does not read.
+        UnsupportedError: The language lacks a feature that the kernel needs, which the message names, or for PTX NVRTC
+            is not installed.
 
     Example:
         >>> from grilly import kernels
@@ -112,5 +163,6 @@ def compile_op(
     """
     need_type(op, str, "compile_op: op", "str")
     need_type(target, str, "compile_op: target", "str")
+    prepare(target)
     shapes = [(dtype, list(shape)) for dtype, shape in operands]
     return compiled_from(_core.compile_op(op, shapes, attributes, target))

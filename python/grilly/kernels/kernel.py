@@ -13,7 +13,7 @@ from grilly.functional.checks import whole
 from grilly.functional.dispatch import Operand, Prepared, Recorder, Result, evaluate, floats, mask_values
 from grilly.functional.positions import angles
 from grilly.inputs import need_type
-from grilly.kernels.export import Compiled, compiled_from
+from grilly.kernels.export import Compiled, compiled_from, prepare
 from grilly.kernels.flash import FlashAttentionConfig, naming_nearest
 from grilly.operands import as_ids
 
@@ -101,7 +101,7 @@ class Kernel:
         """The self-contained GLSL source, with includes and macros in place.
 
         For `layer_norm_linear` it is the shader of the product, as are `interface` and `shared_memory`; a preceding
-        shader writes the mean and scale factor of each row, and with `use_half` another one writes two sums per column.
+        shader writes the mean and scale factor of each row, and in 16 bits another one writes two sums per column.
         """
         return str(self._shader()["source"])
 
@@ -130,7 +130,7 @@ class Kernel:
         """Its code in another language, with the values of its options, and what a launch on a number of rows needs.
 
         Args:
-            target: `"spirv"`, `"wgsl"`, `"msl"`, `"hlsl"` or `"cuda"`; default `"spirv"`.
+            target: `"spirv"`, `"wgsl"`, `"msl"`, `"hlsl"`, `"cuda"` or `"ptx"`; default `"spirv"`.
             rows: Tokens, positions of a text, or rows of scores; default 1. Only the interface depends on it.
 
         Returns:
@@ -138,9 +138,11 @@ class Kernel:
 
         Raises:
             InvalidArgumentError: Unknown target, or `rows` is less than 1.
-            UnsupportedError: The language lacks a feature that the kernel needs; the message names it.
+            UnsupportedError: The language lacks a feature that the kernel needs, which the message names, or for PTX
+                NVRTC is not installed.
         """
         need_type(target, str, f"{self.name}: target", "str")
+        prepare(target)
         return compiled_from(self._kernel.compile(target, whole(self.name, "rows", rows)))
 
     def _shader(self) -> dict[str, Any]:
@@ -163,7 +165,8 @@ class Kernel:
         def body(r: Recorder, *arrays: _core.Array) -> _core.Array:
             given = list(arrays)
             for place, dtype in enumerate(types[: len(given)]):
-                if given[place].dtype not in (dtype, "int32"):
+                # The kernel refuses bfloat16, which no array has.
+                if given[place].dtype not in (dtype, "int32") and dtype != "bfloat16":
                     given[place] = r("cast", given[place], to=dtype)
             if self.name == "rms_norm_rope" and len(given) == 2 and len(given[0].shape) == 4:
                 given += angles(r, given[0].shape[1], given[0].shape[3], 10000.0)
@@ -206,10 +209,11 @@ def get(name: str, **options: Any) -> Kernel:
         options: The applicable ones of `hidden_dim` (columns of a row; default 1024), `intermediate_dim` (columns
             between two products; default `hidden_dim`), `head_dim` (default 64), `max_seq_len` (maximum positions of a
             text; default 512), `use_half` (float16 storage of activations and matrices, float32 inside; default False),
-            `eps` (default 1e-5 for layer norms, 1e-6 for RMS norms), `approximate` (of GELU, `"tanh"` or `"none"`;
-            default `"tanh"`), `p` (dropout probability; default 0.1), `seed` and `offset` (of the random numbers;
-            default 0), `causal` (default False) and `config` (a `FlashAttentionConfig` in place of `head_dim` and
-            `use_half`; default the blocks that the engine selects; the CPU always uses its own).
+            `use_bfloat16` (bfloat16 in its place, to compile for other engines: arrays have none; default False), `eps`
+            (default 1e-5 for layer norms, 1e-6 for RMS norms), `approximate` (of GELU, `"tanh"` or `"none"`; default
+            `"tanh"`), `p` (dropout probability; default 0.1), `seed` and `offset` (of the random numbers; default 0),
+            `causal` (default False) and `config` (a `FlashAttentionConfig` in place of `head_dim` and `use_half`;
+            default the blocks that the engine selects; the CPU always uses its own).
 
     Returns:
         The kernel.

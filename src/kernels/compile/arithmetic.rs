@@ -41,12 +41,42 @@ impl Rewriter {
         });
     }
 
-    /// Computes the two words of a product of unsigned integers, and the carry of a sum, by operations of one result, and
-    /// finds infinities and NaNs by their bits.
+    /// Computes the two words of a product of unsigned integers from products of 16 bits.
+    ///
+    /// # Errors
+    /// A type that is not declared.
+    pub fn shorten(&mut self) -> Result<(), String> {
+        self.pairs(Op::UMulExtended, Self::product)
+    }
+
+    /// Replaces operations whose two results are a pair by those of each.
+    fn pairs(
+        &mut self,
+        op: Op,
+        parts: fn(&mut Self, &mut Vec<Instruction>, Word, Word, Word) -> [Word; 2],
+    ) -> Result<(), String> {
+        self.replace(|rewriter, i, out| {
+            let [Operand::IdRef(a), Operand::IdRef(b)] = i.operands[..] else {
+                out.push(i);
+                return Ok(());
+            };
+            if i.class.opcode != op {
+                out.push(i);
+                return Ok(());
+            }
+            let kind = i.result_type.and_then(|pair| rewriter.part(pair, 0)).ok_or("a pair without a type")?;
+            let operands = parts(rewriter, out, kind, a, b).map(Operand::IdRef).to_vec();
+            out.push(Instruction::new(Op::CompositeConstruct, i.result_type, i.result_id, operands));
+            Ok(())
+        })
+    }
+
+    /// Computes the carry of a sum by operations of one result, and finds infinities and NaNs by their bits.
     ///
     /// # Errors
     /// A type that is not declared.
     pub fn simplify(&mut self) -> Result<(), String> {
+        self.pairs(Op::IAddCarry, Self::sum_and_carry)?;
         self.replace(|rewriter, i, out| {
             if let (Op::IsInf | Op::IsNan, Some(Operand::IdRef(x))) = (i.class.opcode, i.operands.first()) {
                 let truth = i.result_type.ok_or("a test without a type")?;
@@ -64,20 +94,7 @@ impl Rewriter {
                 out.push(Instruction::new(test, Some(truth), i.result_id, operands));
                 return Ok(());
             }
-            let (Op::UMulExtended | Op::IAddCarry, [Operand::IdRef(a), Operand::IdRef(b)]) =
-                (i.class.opcode, &i.operands[..])
-            else {
-                out.push(i);
-                return Ok(());
-            };
-            let kind = i.result_type.and_then(|pair| rewriter.part(pair, 0)).ok_or("a pair without a type")?;
-            let parts = if i.class.opcode == Op::IAddCarry {
-                rewriter.sum_and_carry(out, kind, *a, *b)
-            } else {
-                rewriter.product(out, kind, *a, *b)
-            };
-            let operands = parts.map(Operand::IdRef).to_vec();
-            out.push(Instruction::new(Op::CompositeConstruct, i.result_type, i.result_id, operands));
+            out.push(i);
             Ok(())
         })
     }

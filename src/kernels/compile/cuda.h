@@ -195,6 +195,12 @@ FUNCTION T clamp(T x, typename same<T>::type least, typename same<T>::type most)
     }
 ONE(sqrt) ONE(rint) ONE(ceil) ONE(floor) ONE(trunc) ONE(abs) TWO(min) TWO(max) TWO(mulhi)
 
+// Both words of a product, least significant first.
+template <class T, class U, class V>
+FUNCTION T spvMulExtended(V a, V b) {
+    return T{U(a * b), U(mulhi(a, b))};
+}
+
 template <class T, int N>
 FUNCTION vec<T, N> fma(vec<T, N> a, vec<T, N> b, vec<T, N> c) {
     for (int i = 0; i < N; i++) a[i] = fma(a[i], b[i], c[i]);

@@ -29,9 +29,7 @@ pub(super) fn cuda(msl: &str, bindings: u32, invocations: u32) -> Result<String,
     let main = msl.find(MAIN).ok_or("it has no kernel")?;
     let declared = &msl[start..main];
     let (signature, body) = msl[main + MAIN.len()..].split_once(")\n{\n").ok_or("its kernel has no body")?;
-    for helper in
-        ["ToThreadGroup(", "FromThreadGroup", "ToDevice(", "FromDevice", "spvSubgroup", "simd_", "spvMulExtended"]
-    {
+    for helper in ["ToThreadGroup(", "FromThreadGroup", "ToDevice(", "FromDevice", "spvSubgroup", "simd_"] {
         if declared.contains(helper) || body.contains(helper) {
             return Err(format!("it uses {helper}"));
         }

@@ -179,8 +179,10 @@ fn parameters(variant: &Variant, push: &[u8], target: Target) -> Value {
     let members: Vec<Value> = variant.push.iter().enumerate().map(member).collect();
     match target {
         Target::Spirv => json!({"kind": "push_constants", "bytes": variant.push_bytes, "members": members}),
-        Target::Cuda => json!({"kind": "argument", "argument": variant.bindings.len(), "bytes": variant.push_bytes,
-                               "members": members}),
+        Target::Cuda | Target::Ptx => {
+            json!({"kind": "argument", "argument": variant.bindings.len(), "bytes": variant.push_bytes,
+                               "members": members})
+        }
         _ => json!({"kind": "uniform", "binding": variant.bindings.len(),
                     "bytes": variant.push_bytes.next_multiple_of(16), "members": members}),
     }

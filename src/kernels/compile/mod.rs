@@ -1,9 +1,9 @@
-//! Kernels as code for other engines: their SPIR-V, and WGSL, MSL, HLSL and CUDA made from it.
+//! Kernels as code for other engines: their SPIR-V, and WGSL, MSL, HLSL, CUDA and PTX made from it.
 //!
 //! ```text
 //! GLSL ── glsl.rs, unoptimised ─▶ SPIR-V ── portable.rs: constants baked, parameters in a uniform block ─▶
 //!     views.rs, arithmetic.rs: what a language lacks ── wgsl.rs (naga) or cross.rs (SPIRV-Cross) ─▶ text
-//!                                                                                           └─ cuda.rs
+//!                                                                                           └─ cuda.rs ── nvrtc.rs
 //! ```
 //!
 //! The interface beside the code has all that a launch needs: `launch.rs`.
@@ -17,6 +17,8 @@ mod cross;
 #[cfg(feature = "export")]
 mod cuda;
 mod launch;
+#[cfg(feature = "export")]
+mod nvrtc;
 mod plan;
 #[cfg(feature = "export")]
 mod portable;
@@ -32,6 +34,8 @@ mod views;
 #[cfg(feature = "export")]
 mod wgsl;
 
+#[cfg(feature = "export")]
+pub use nvrtc::ptx;
 pub(crate) use plan::{CompiledPlan, compile_plan};
 pub use target::Target;
 
@@ -46,6 +50,7 @@ use crate::graph::Plan;
 use crate::graph::fuse::Fusion;
 use crate::model::shaders;
 use crate::ops::Op;
+use crate::ops::signature::Role;
 use crate::{Error, Result};
 
 /// The code of one shader.
@@ -79,7 +84,8 @@ impl Kernel {
     /// Its code in another language, for a number of rows.
     ///
     /// # Errors
-    /// `Unsupported` naming the feature that the language lacks, and for sizes that no device supports.
+    /// `Unsupported` naming the feature that the language lacks, for sizes that no device supports, and for PTX where NVRTC
+    /// is not installed.
     ///
     /// ```
     /// use grilly::kernels::{Kernel, Target};
@@ -99,7 +105,7 @@ impl Kernel {
 /// The code of any op in another language, for operands of these types and shapes.
 ///
 /// # Errors
-/// `InvalidArgument` for operands that do not fit the op, else as [`Kernel::compile`].
+/// `InvalidArgument` and `InvalidType` for operands that do not fit the op, else as [`Kernel::compile`].
 ///
 /// ```
 /// use grilly::{dtype::DType, kernels::{Target, compile_op}, ops::Op};
@@ -116,9 +122,15 @@ fn build(op: &Op, operands: &[Operand], config: Option<FlashAttentionConfig>, ta
     for (place, (dtype, axes)) in operands.iter().enumerate() {
         // Arrays have no bfloat16, which kernels take wherever they take float16.
         let as_array = if *dtype == DType::Bf16 { DType::F16 } else { *dtype };
-        op.operand(place).check_type(op.name(), as_array)?;
+        let operand = op.operand(place);
+        operand.check_type(op.name(), as_array)?;
+        // Arrays are widened for a call.
+        if dtype.is_narrow() && operand.role != Role::Any && operand.dtype(*dtype) != *dtype {
+            let (name, found) = (operand.name, dtype.name());
+            return Err(Error::InvalidType(format!("{}: {name} is {found}, expected float32", op.name())));
+        }
         if axes.contains(&0) {
-            let name = op.operand(place).name;
+            let name = operand.name;
             return Err(Error::InvalidArgument(format!("{}: {name} has shape {axes:?}, without elements", op.name())));
         }
     }
@@ -162,9 +174,15 @@ fn translate(dispatch: &Dispatch, target: Target) -> Result<Vec<u8>> {
     if target == Target::Spirv {
         return Ok(bytemuck::cast_slice(&dispatch.variant.spirv).to_vec());
     }
-    text::of(dispatch.variant, &dispatch.constants, target).map(String::into_bytes).map_err(|reason| {
-        Error::Unsupported { what: format!("{} in {}", dispatch.variant.name, target.name()), reason }
-    })
+    let refused =
+        |reason| Error::Unsupported { what: format!("{} in {}", dispatch.variant.name, target.name()), reason };
+    if target == Target::Ptx {
+        let text = text::of(dispatch.variant, &dispatch.constants, Target::Cuda).map_err(refused)?;
+        let code = ptx(&text)?;
+        text::check_ptx(&String::from_utf8_lossy(&code), &text).map_err(refused)?;
+        return Ok(code);
+    }
+    text::of(dispatch.variant, &dispatch.constants, target).map(String::into_bytes).map_err(refused)
 }
 
 #[cfg(not(feature = "export"))]

@@ -16,8 +16,10 @@ pub(super) struct Rules {
     pub one_view: bool,
     /// Constants may be neither infinite nor NaN.
     pub finite: bool,
-    /// No integer operation has two results, and none tests for infinity or NaN.
+    /// No integer sum has two results, and nothing tests for infinity or NaN.
     pub simple: bool,
+    /// No integer product has two results.
+    pub short: bool,
 }
 
 /// Replaces specialization constants by these values, by `constant_id`, sets the workgroup size, and removes what is
@@ -81,6 +83,9 @@ pub(super) fn portable(
     }
     if rules.finite {
         rewriter.hide_infinite();
+    }
+    if rules.short {
+        rewriter.shorten()?;
     }
     if rules.simple {
         rewriter.simplify()?;

@@ -13,13 +13,15 @@ pub enum Target {
     Msl,
     /// Direct3D 12's, shader model 6.0.
     Hlsl,
-    /// CUDA C++, for NVRTC.
+    /// CUDA C++, for NVRTC or nvcc.
     Cuda,
+    /// What NVRTC makes of it, where it is installed: assembly that NVIDIA's driver loads.
+    Ptx,
 }
 
 impl Target {
     /// Every target.
-    pub const ALL: [Target; 5] = [Target::Spirv, Target::Wgsl, Target::Msl, Target::Hlsl, Target::Cuda];
+    pub const ALL: [Target; 6] = [Target::Spirv, Target::Wgsl, Target::Msl, Target::Hlsl, Target::Cuda, Target::Ptx];
 
     /// Its name in arguments and as the ending of files.
     pub fn name(self) -> &'static str {
@@ -29,6 +31,7 @@ impl Target {
             Target::Msl => "msl",
             Target::Hlsl => "hlsl",
             Target::Cuda => "cuda",
+            Target::Ptx => "ptx",
         }
     }
 
@@ -40,7 +43,7 @@ impl Target {
     /// ```
     /// use grilly::kernels::Target;
     /// assert_eq!(Target::named("wgsl").unwrap(), Target::Wgsl);
-    /// assert!(Target::named("ptx").unwrap_err().to_string().contains("\"spirv\", \"wgsl\""));
+    /// assert!(Target::named("cubin").unwrap_err().to_string().contains("\"spirv\", \"wgsl\""));
     /// ```
     pub fn named(name: &str) -> Result<Target> {
         let known = || Target::ALL.map(|target| format!("{:?}", target.name())).join(", ");
@@ -51,7 +54,7 @@ impl Target {
     /// The name of every shader's entry point.
     pub fn entry_point(self) -> &'static str {
         match self {
-            Target::Msl | Target::Cuda => "main0",
+            Target::Msl | Target::Cuda | Target::Ptx => "main0",
             _ => "main",
         }
     }

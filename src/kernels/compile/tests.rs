@@ -36,10 +36,15 @@ fn what_cannot_be_compiled_is_refused() {
     let rows = (DType::F32, vec![3, 5]);
     assert!(of("layer_norm", std::slice::from_ref(&rows)).contains("expected 3"));
     assert!(of("layer_norm", &[rows.clone(), rows.clone(), rows.clone()]).contains("weight"));
+    let halves = |axes: &[usize]| (DType::F16, axes.to_vec());
+    let error = of("layer_norm", &[halves(&[3, 8]), halves(&[8]), (DType::F32, vec![8])]);
+    assert_eq!(error, "layer_norm: weight is float16, expected float32");
     assert!(of("normalize", &[(DType::F32, vec![0, 5])]).contains("without elements"));
     assert!(of("normalize", &[(DType::U32, vec![3, 5])]).contains("normalize"));
     let kernel = Kernel::get("bias_gelu", json!({})).unwrap();
     assert!(kernel.compile(Target::Spirv, 0).unwrap_err().to_string().contains("rows is 0"));
+    let both = Kernel::get("bias_gelu", json!({"use_half": true, "use_bfloat16": true})).unwrap_err();
+    assert!(both.to_string().contains("both given"), "{both}");
 }
 
 /// The targets that are texts, and what every kernel has in them.

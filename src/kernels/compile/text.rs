@@ -34,14 +34,14 @@ pub(super) fn of(variant: &Variant, constants: &[u32], target: Target) -> Result
     let bindings = variant.bindings.len() as u32;
     let read_only = variant.bindings.iter().filter(|b| b.access == Access::Read).map(|b| b.index).collect();
     let rules = match target {
-        Target::Wgsl => Rules { one_view: true, finite: true, simple: true },
-        Target::Hlsl => Rules { one_view: true, simple: true, ..Rules::default() },
+        Target::Wgsl => Rules { one_view: true, finite: true, simple: true, short: true },
+        Target::Hlsl => Rules { one_view: true, simple: true, short: true, ..Rules::default() },
         Target::Cuda => Rules { simple: true, ..Rules::default() },
-        Target::Spirv | Target::Msl => Rules::default(),
+        Target::Spirv | Target::Msl | Target::Ptx => Rules::default(),
     };
     let (words, barriers) = portable::portable(&words, &read_only, bindings, rules)?;
     let (text, barrier, shape) = match target {
-        Target::Spirv => return Err("it is no text".into()),
+        Target::Spirv | Target::Ptx => return Err("it is no text of its own".into()),
         Target::Wgsl => (wgsl::wgsl(&words)?, "workgroupBarrier()", "@workgroup_size"),
         Target::Hlsl => (cross::hlsl(&words, bindings)?, "GroupMemoryBarrierWithGroupSync()", "[numthreads"),
         Target::Msl => (cross::msl(&words, bindings)?, METAL_BARRIER, ""),
@@ -67,9 +67,35 @@ fn check(text: &str, barrier: &str, barriers: usize, size: &str) -> Result<(), S
     Ok(())
 }
 
+/// Checks that PTX has the kernel, its workgroup size and, where CUDA C++ has any, barriers: what is inlined twice has its own
+/// twice.
+pub(super) fn check_ptx(ptx: &str, cuda: &str) -> Result<(), String> {
+    let bounds = cuda.split_once("__launch_bounds__(").and_then(|(_, rest)| rest.split_once(')'));
+    let (invocations, _) = bounds.ok_or("it has no workgroup size")?;
+    for part in [".entry main0(", &format!(".maxntid {invocations}")] {
+        if !ptx.contains(part) {
+            return Err(format!("the PTX lacks {part}"));
+        }
+    }
+    if ptx.contains("bar.sync") != cuda.contains(METAL_BARRIER) {
+        return Err("the PTX has not the barriers of the CUDA C++".into());
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::{METAL_BARRIER, check, check_ptx};
+
+    #[test]
+    fn what_ptx_loses_is_found() {
+        let cuda = format!("void __launch_bounds__(64) main0() {{ {METAL_BARRIER}; }}");
+        let ptx = ".visible .entry main0(\n.maxntid 64, 1, 1\nbar.sync 0;";
+        assert_eq!(check_ptx(ptx, &cuda), Ok(()));
+        assert!(check_ptx(&ptx.replace("bar.sync", "ret"), &cuda).unwrap_err().contains("barriers"));
+        assert!(check_ptx(&ptx.replace("64", "1"), &cuda).unwrap_err().contains(".maxntid 64"));
+        assert!(check_ptx(&ptx.replace(".entry", ".func"), &cuda).unwrap_err().contains(".entry"));
+    }
 
     #[test]
     fn what_a_translation_loses_is_found() {
