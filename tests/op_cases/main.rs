@@ -89,5 +89,7 @@ fn rows_on_the_cpu() {
     assert_eq!(absent, integers.each_ref(), "have no row");
 }
 
+#[cfg(feature = "export")]
+mod hlsl;
 #[cfg(feature = "vulkan")]
 mod vulkan;
