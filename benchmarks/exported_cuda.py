@@ -9,6 +9,7 @@ agree. The table names the kernels of both sides; where they differ, Vulkan's us
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import sys
 import time
@@ -68,11 +69,11 @@ def run(compiled: kernels.Compiled, operands: list[np.ndarray]) -> list[np.ndarr
     return launch_cuda.run(compiled.interface, compiled.code, operands)
 
 
-def judge(driver: launch_cuda.Driver) -> dict[str, Any]:
+def judge(driver: launch_cuda.Driver, only: str | None) -> dict[str, Any]:
     """Runs two rows of every operation, fused ones in bfloat16, too, and a control that must fail."""
     launch_cuda.Driver = lambda: driver  # type: ignore[assignment, misc]  # one context for all
     right, wrong, start = 0, [], time.perf_counter()
-    for case in [*rows(every=True), *map(of, NARROW)]:
+    for case in [case for case in [*rows(every=True), *map(of, NARROW)] if only in (None, case.op)]:
         try:
             if case.id in NARROW:
                 problem = fault_in_bfloat16(case, "ptx", run)
@@ -169,6 +170,9 @@ def timed(driver: launch_cuda.Driver, engine: Any, op: str, shapes: list[Any], a
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", metavar="OPERATION", help="one operation, in a result file of its own")
+    only = parser.parse_args().only
     # The same form on both sides: without matrix cores.
     grilly.configure(float32_products="plain")
     driver, engine = launch_cuda.Driver(), _core.engine("vulkan")
@@ -177,9 +181,9 @@ def main() -> int:
     if "NVIDIA" not in device:
         print("Vulkan runs elsewhere: there is nothing to compare")
         return 1
-    judged, rows = judge(driver), []
+    judged, rows = judge(driver, only), []
     print("| operation | shape | CUDA us | Vulkan us | CUDA / Vulkan | kernels |\n|---|---|---|---|---|---|")
-    for one in TIMED:
+    for one in [one for one in TIMED if only in (None, one[0])]:
         row = timed(driver, engine, *one)
         rows.append(row)
         size, names = "x".join(map(str, row["shapes"][0])), row["cuda_kernels"]
@@ -188,7 +192,7 @@ def main() -> int:
         times = f"{row['cuda_seconds'] * 1e6:.0f} | {row['vulkan_seconds'] * 1e6:.0f} | {row['ratio']:.2f}"
         print(f"| {row['operation']} | {size} | {times} | {names} |", flush=True)
     facts = {"device": device, "machine": machine.machine(), "against_float64": judged, "rows": rows}
-    print(machine.save("exported-cuda", device, facts))
+    print(machine.save("-".join(["exported-cuda", *([only] if only else [])]), device, facts))
     differing = [f"{row['operation']} by {row['apart']:.1e}" for row in rows if not row["apart"] < 1e-5]
     print("differing results:", differing or "none")
     return int(bool(judged["wrong"] or differing or not judged["control"]))
