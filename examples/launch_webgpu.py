@@ -8,6 +8,7 @@ python examples/launch_webgpu.py softmax.json
 from __future__ import annotations
 
 import json
+import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -21,10 +22,18 @@ TYPES = {"uint": np.uint32, "int": np.int32, "float": np.float32}
 
 @cache
 def device() -> Any:
-    """A device with the limits that every WebGPU device has."""
+    """A device, with all that its GPU allows: wgpu-py asks for no less."""
     adapters = [one for one in wgpu.gpu.enumerate_adapters_sync() if one.info["backend_type"] == "Vulkan"]
     adapter = adapters[0] if adapters else wgpu.gpu.request_adapter_sync(power_preference="high-performance")
     return adapter.request_device_sync()
+
+
+def check(gpu: Any, limits: list[dict[str, Any]]) -> None:
+    """Raises an error for what a kernel needs beyond WebGPU's default limits, and the GPU has not."""
+    for row in limits:
+        name = re.sub("[A-Z]", lambda letter: f"-{letter[0].lower()}", row["name"])
+        if gpu.limits[name] < row["needed"]:
+            raise RuntimeError(f"this GPU has a {name} of {gpu.limits[name]}: {row['needed']}, {row['reason']}")
 
 
 def parameters(block: dict[str, Any]) -> bytes:
@@ -60,6 +69,7 @@ def results(interface: dict[str, Any], read: Any) -> list[np.ndarray]:
 def run(interface: dict[str, Any], code: dict[str, str], operands: list[np.ndarray]) -> list[np.ndarray]:
     """The results of a kernel, whose shaders' texts are given by name, for these operands."""
     gpu = device()
+    check(gpu, interface["limits"])
     usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
     data = [initial(row, operands) for row in interface["buffers"]]
     buffers = [gpu.create_buffer_with_data(data=one, usage=usage) for one in data]

@@ -15,11 +15,18 @@ from models import safetensors_file
 
 from grilly import kernels
 
-#: Rows that `make test` runs; `make test-long` runs two of every operation.
+#: Rows that `make test` runs in several languages; WGSL runs two of every operation.
 CHOSEN = (
     "activation-gelu_tanh-257", "attention-causal-31x32x33-4x2x33", "binary-add-3x65-65", "dropout-0.1-3x65",
     "layer_norm-3x65", "layer_norm_backward-3x65", "layer_norm_linear-bias-32x33x63", "linear-33x63x64",
     "matmul-NT-33x63x64", "quantize_rows-3x257", "softmax-3x65", "reduce-sum-3x65-1",
+)  # fmt: skip
+#: Rows of kernels that the others do not run, and of the widest tiles.
+ALSO = (
+    "attention-129x2-4x2x33", "attention-hidden-distances", "attention_output-t5-33x65", "attention_output-llama-33x65",
+    "attention_output-window-33x65", "attention_output-global-33x65", "attention_output-random-33x65",
+    "attention_output-1x1x1x63x129x128", "dropout-keyed-3x65", "matmul-NT-5x3x1023", "quantize_rows-65x64",
+    "reduce-sum-2x3x4x5-1",
 )  # fmt: skip
 
 
@@ -31,14 +38,18 @@ NARROW = (
 
 
 def rows(every: bool) -> list[Any]:
-    """The chosen rows, or two of every operation, the first and the last without NaN and infinities."""
-    if not every:
-        return [case for case in CASES if case.id in CHOSEN]
-    found: list[Any] = []
+    """The chosen rows, or two of every operation."""
+    return of_every_op(2) if every else [case for case in CASES if case.id in CHOSEN]
+
+
+def of_every_op(count: int) -> list[Any]:
+    """So many float32 rows of every operation, spread over its rows, without NaN and infinities, and those of ALSO."""
+    found: list[Any] = [case for case in CASES if case.id in ALSO]
     for op in REFERENCES:
         own = [case for case in CASES if case.op == op and "not-finite" not in case.name and case.dtype == "float32"]
         own = [case for case in own if all(value.size for value in case.operands())]
-        found += {case.id: case for case in (own[len(own) // 3], own[2 * len(own) // 3])}.values()
+        places = [len(own) * (1 + place) // (1 + count) for place in range(count)]
+        found += [case for case in {own[place].id: own[place] for place in places}.values() if case.id not in ALSO]
     return found
 
 

@@ -24,6 +24,8 @@ INPUT(2, y, QUAD)
 layout(std430, binding = 3) readonly buffer QOffsets { uint q_offsets[]; };
 layout(std430, binding = 4) readonly buffer KvOffsets { uint kv_offsets[]; };
 layout(std430, binding = 5) writeonly buffer QueryRows { uint query_rows[]; };
+// The places once more, for the kernel that writes the others.
+layout(std430, binding = 6) writeonly buffer QueryPlaces { uint query_places[]; };
 #define ROWS query_rows
 #endif
 
@@ -38,13 +40,14 @@ layout(push_constant) uniform Push {
 } push;
 
 void set_place(uint row, Place place) {
-    uint at = row * push.fields;
-    ROWS[at] = place.begin;
-    ROWS[at + 1u] = place.end;
-    ROWS[at + 2u] = place.others_begin;
-    ROWS[at + 3u] = place.others_end;
-    ROWS[at + 4u] = place.text;
-    ROWS[at + 5u] = place.rows;
+    uint words[PLACES] =
+        uint[](place.begin, place.end, place.others_begin, place.others_end, place.text, place.rows);
+    for (uint i = 0u; i < PLACES; i++) {
+        ROWS[row * push.fields + i] = words[i];
+#ifndef KEYS
+        query_places[row * PLACES + i] = words[i];
+#endif
+    }
 }
 
 #ifdef KEYS

@@ -113,8 +113,11 @@ void add_text(Meeting met) {
 }
 
 void main() {
-    first = gl_WorkGroupID.x * BLOCK;
-    last = min(first + BLOCK, row_place(first).rows);
+    // Loops with barriers are bounded by local variables: WGSL takes those of a module to differ between invocations.
+    uint row_0 = gl_WorkGroupID.x * BLOCK;
+    uint end = min(row_0 + BLOCK, row_place(row_0).rows);
+    first = row_0;
+    last = end;
     set_lanes();
     [[unroll]] for (uint i = 0u; i < 2u * CHUNKS; i++) {
         result[i] = vec4(0.0);
@@ -126,10 +129,10 @@ void main() {
         set_head(gl_WorkGroupID.y);
         begin_rows();
 #endif
-        uint row = first;
-        while (row < last) {
+        uint row = row_0;
+        while (row < end) {
             Place own = row_place(row);
-            uint to = min(own.end, last);
+            uint to = min(own.end, end);
 #ifdef BY_KEY
             uint query = own.others_begin;
             while (query < own.others_end) {

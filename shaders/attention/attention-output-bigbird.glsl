@@ -20,9 +20,9 @@ uint drawn(uint block, uint draw) {
 }
 
 // One bit per 32 keys: whether a block selected for the tile's rows includes any of them; all keys beyond count as
-// included.
+// included. `agreed` because loops with barriers depend on it (shaders/README.md).
 const uint BITMAP_WORDS = 128;
-shared uint drawn_keys[BITMAP_WORDS];
+shared uint agreed_keys[BITMAP_WORDS];
 // The blocks selected for the rows whose weights the invocation loads.
 const uint ROWS_LOADED = 2;
 const uint DRAWS = RANDOM_BLOCKS > 0u ? RANDOM_BLOCKS : 1u;
@@ -30,7 +30,7 @@ uint drawn_blocks[ROWS_LOADED * DRAWS];
 
 void prepare(uint first, uint last) {
     for (uint word = gl_LocalInvocationIndex; word < BITMAP_WORDS; word += 256u) {
-        drawn_keys[word] = 0u;
+        agreed_keys[word] = 0u;
     }
     barrier();
     uint blocks = last / BLOCK - first / BLOCK + 1u;
@@ -38,7 +38,7 @@ void prepare(uint first, uint last) {
         uint from = drawn(first / BLOCK + pair / DRAWS, pair % DRAWS) * BLOCK;
         uint end = min(from + BLOCK, push.kv_len);
         for (uint bit = from / 32u; bit * 32u < end && bit < 32u * BITMAP_WORDS; bit++) {
-            atomicOr(drawn_keys[bit / 32u], 1u << (bit % 32u));
+            atomicOr(agreed_keys[bit / 32u], 1u << (bit % 32u));
         }
     }
     barrier();
@@ -54,7 +54,7 @@ void prepare_row(uint slot, uint row) {
 #define PREPARED
 bool wanted(uint first, uint last, uint key, uint count) {
     uint bit = key / 32u;
-    bool touched = bit >= 32u * BITMAP_WORDS || (drawn_keys[bit / 32u] >> (bit % 32u) & 1u) != 0u;
+    bool touched = bit >= 32u * BITMAP_WORDS || (agreed_keys[bit / 32u] >> (bit % 32u) & 1u) != 0u;
     return touched || first < GLOBAL_TOKENS || key < GLOBAL_TOKENS || window_touches(first, last, key, count);
 }
 

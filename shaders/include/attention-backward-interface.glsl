@@ -9,7 +9,9 @@
 INPUT_HEADS(0, q)
 INPUT_HEADS(1, k)
 INPUT_HEADS(2, g)
-// Per query its place, d of each head, and the logarithm of the sum of its weights of each head.
+// Per query its place, d of each head, and the logarithm of the sum of its weights of each head. The kernel that writes these
+// reads places from a buffer of their own: they bound its loops, and WGSL has barriers in loops only where the bounds come from
+// memory that the kernel does not write.
 #ifdef BY_KEY
 layout(std430, binding = 3) readonly buffer QueryRows { uint query_rows[]; };
 #else
@@ -26,7 +28,8 @@ INPUT_HEADS(5, v)
 layout(std430, binding = 6) readonly buffer KeyRows { uint key_rows[]; };
 OUTPUT(7, dk, QUAD)
 #else
-OUTPUT(6, dq, QUAD)
+layout(std430, binding = 6) readonly buffer QueryPlaces { uint query_places[]; };
+OUTPUT(7, dq, QUAD)
 #endif
 #endif
 
@@ -59,11 +62,11 @@ layout(push_constant) uniform Push {
 
 #include "attention-backward-heads.glsl"
 
-PLACE_OF(query_place, query_rows, query_fields())
 #ifdef BY_KEY
+PLACE_OF(query_place, query_rows, query_fields())
 PLACE_OF(row_place, key_rows, PLACES)
 #else
-PLACE_OF(row_place, query_rows, query_fields())
+PLACE_OF(row_place, query_places, PLACES)
 #endif
 
 // Four columns of the head of a row; zeros where `there` is false.

@@ -128,9 +128,9 @@ impl Operation for AttentionBackward {
     }
 
     /// Of each query where its text and its keys are, and for each head `d` and the logarithm of the sum of the weights
-    /// before division; of each key where its text and its queries are.
+    /// before division; of each key where its text and its queries are; of each query the same once more.
     fn scratch(&self, operands: &[&Shape], _: DType) -> Vec<Shape> {
-        let fields = [Self::PLACES + 2 * self.of.heads, Self::PLACES];
-        [2, 3].iter().zip(fields).map(|(place, fields)| operands[*place].with_columns(fields)).collect()
+        let fields = [Self::PLACES + 2 * self.of.heads, Self::PLACES, Self::PLACES];
+        [2, 3, 2].iter().zip(fields).map(|(place, fields)| operands[*place].with_columns(fields)).collect()
     }
 }

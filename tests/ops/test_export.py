@@ -12,8 +12,9 @@ import launch_webgpu
 import native
 import numpy as np
 import pytest
+import web_limits
 from conftest import LONG, need, need_vulkan
-from exported import CHOSEN, NARROW, compiled_for, fault, fault_in_bfloat16, of, rows
+from exported import CHOSEN, NARROW, compiled_for, fault, fault_in_bfloat16, of, of_every_op, rows
 
 from grilly import errors, kernels
 
@@ -28,9 +29,11 @@ def run(compiled: kernels.Compiled, operands, changes: tuple[str, str] = ("", ""
 
 
 @pytest.mark.vulkan
-@pytest.mark.parametrize("case", rows(LONG), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", of_every_op(2 if LONG else 1), ids=lambda case: case.id)
 def test_wgsl_computes_the_operation(case):
-    problem = fault(case, run(compiled_for(case, "wgsl"), case.operands()))
+    compiled = compiled_for(case, "wgsl")
+    web_limits.check(case.op, compiled)
+    problem = fault(case, run(compiled, case))
     assert problem is None, problem
 
 

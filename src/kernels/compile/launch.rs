@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Target;
+use super::{Target, limits};
 use crate::backend::vulkan::{
     Access, Binding, Dispatch, Extent, PushMember, Range, Resource, Variant, bound_weights, sizes,
 };
@@ -23,12 +23,17 @@ pub(super) fn interface(
     let each = dispatches.iter().zip(names);
     let rows =
         each.map(|(dispatch, name)| row(dispatch, name, counts, &buffers, target)).collect::<Result<Vec<_>>>()?;
-    Ok(json!({
+    let limits = (target == Target::Wgsl).then(|| limits::beyond_default(&buffers.rows, &rows));
+    let mut interface = json!({
         "target": target.name(),
         "entry_point": target.entry_point(),
         "buffers": buffers.rows,
         "dispatches": rows,
-    }))
+    });
+    if let Some(limits) = limits {
+        interface["limits"] = json!(limits);
+    }
+    Ok(interface)
 }
 
 /// The memory of a run: its counts, operands, results, scratch memory and constants.

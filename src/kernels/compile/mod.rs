@@ -17,6 +17,7 @@ mod cross;
 #[cfg(feature = "export")]
 mod cuda;
 mod launch;
+mod limits;
 #[cfg(feature = "export")]
 mod nvrtc;
 mod plan;
@@ -70,6 +71,7 @@ pub struct Compiled {
     /// What a launch needs:
     ///
     /// - `target`, and `entry_point` of every shader;
+    /// - of WGSL `limits`: what a device must allow beyond WebGPU's defaults, each with `name`, `needed`, `default` and `reason`;
     /// - `buffers`: `name`, `kind` (`"operand"`, `"result"`, `"scratch"` or `"counts"`), `bytes`; of an operand or a result
     ///   its `place`, `dtype` and `shape`; of counts the `words` that it has to hold;
     /// - `dispatches`, to run one after the other: `shader`, `workgroup_size`, `workgroup_memory` in bytes, `grid` in

@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{Compiled, Target, launch, shaders_of};
+use super::{Compiled, Target, launch, limits, shaders_of};
 use crate::backend::vulkan::{Capabilities, Extent, Resource, bound_weights, lower};
 use crate::graph::{Plan, ValueId};
 use crate::model::shaders;
 use crate::ops::Counts;
 use crate::{Error, Result};
-
-/// Bytes of a buffer that every WebGPU device allows: `maxBufferSize` by default.
-const LARGEST_BUFFER: u64 = 256 << 20;
 
 /// A plan in one language.
 pub(crate) struct CompiledPlan {
@@ -47,7 +44,7 @@ pub(crate) fn compile_plan(plan: &Plan, target: Target) -> Result<CompiledPlan> 
                 format!("it is {}, and plans are exported in float32: load the model in float32", value.dtype.name());
             return Err(Error::unsupported(format!("the tensor {}", value.name), reason));
         }
-        within(&plan, *id, bytes(id), LARGEST_BUFFER, "a buffer")?;
+        within(&plan, *id, bytes(id), limits::BUFFER.1, "a buffer")?;
     }
     for range in dispatches.iter().flat_map(|dispatch| &dispatch.bindings) {
         if let Resource::Weight(id) = range.resource {

@@ -7,6 +7,10 @@ use naga::compact::{KeepUnused, compact};
 use naga::front::spv::{Frontend, Options};
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 
+/// Reads of a workgroup's memory on which barriers depend, as naga writes them, and as WGSL takes their values to be the same in
+/// all invocations. They are atomic, so naga does not read them into other expressions.
+const AGREED: [&str; 2] = ["atomicLoad((&agreed_", "workgroupUniformLoad((&agreed_"];
+
 /// The text of a module whose functions get built-in values as arguments.
 ///
 /// # Errors
@@ -23,6 +27,7 @@ pub(super) fn wgsl(words: &[u32]) -> Result<String, String> {
     let mut validator = Validator::new(ValidationFlags::all(), Capabilities::SHADER_FLOAT16_IN_FLOAT32);
     let info = validator.validate(&module).map_err(|error| chain(error.as_inner()))?;
     let text = write_string(&module, &info, WriterFlags::empty()).map_err(|error| chain(&error))?;
+    let text = text.replace(AGREED[0], AGREED[1]);
     // The decimal digits of the largest number are those of one above it, which Tint refuses.
     Ok(text.replace("340282350000000000000000000000000000000f", "0x1.fffffep+127f"))
 }

@@ -27,6 +27,7 @@ const BIAS: usize = 7;
 /// Positions in the op's scratch memory.
 const QUERY_ROWS: usize = 0;
 const KEY_ROWS: usize = 1;
+const QUERY_PLACES: usize = 2;
 
 /// `attention_backward`
 pub fn attention_backward(to: &mut Lowering<'_>, op: &AttentionBackward) -> Result<()> {
@@ -41,6 +42,7 @@ pub fn attention_backward(to: &mut Lowering<'_>, op: &AttentionBackward) -> Resu
     }
     let (query_rows, key_rows) = (to.scratch(QUERY_ROWS)?, to.scratch(KEY_ROWS)?);
     let given = [("query_rows", query_rows), ("key_rows", key_rows)];
+    let query_places_of = ("query_places", to.scratch(QUERY_PLACES)?);
     let (of_queries, of_keys) = (Rows::of(to.shape(2))?, Rows::of(to.shape(3))?);
 
     let heads = of.heads as u32;
@@ -55,7 +57,7 @@ pub fn attention_backward(to: &mut Lowering<'_>, op: &AttentionBackward) -> Resu
     let fields = [AttentionBackward::PLACES + 2 * of.heads, AttentionBackward::PLACES];
     let build =
         Build::new(to.select(&query_places::KERNEL)?, places(of_queries, fields[0]), query_places::Constants {});
-    to.add(build, "rows", &given, along(each(of_queries, heads).tiles(256)))?;
+    to.add(build, "rows", &[given[0], query_places_of], along(each(of_queries, heads).tiles(256)))?;
     let variant = key_places::KERNEL.own(DType::F32, to.capabilities)?;
     let build = Build::new(variant, places(of_keys, fields[1]), key_places::Constants {});
     to.add(build, "key rows", &given, along(of_keys.tiles(256)))?;
@@ -75,7 +77,8 @@ pub fn attention_backward(to: &mut Lowering<'_>, op: &AttentionBackward) -> Resu
     let own = |place: usize| results[if op.packed { 0 } else { place }];
     // The biases, or dropout's key in their place; where there is neither, nothing reads it.
     let bias = to.operand(if to.operands() > BIAS { BIAS } else { 0 });
-    let with = |name: &'static str, place: usize| [given[0], given[1], ("bias", bias), (name, own(place))];
+    let with =
+        |name: &'static str, place: usize| [given[0], given[1], query_places_of, ("bias", bias), (name, own(place))];
     // Whether a result has columns of no head.
     let others = |place: usize| {
         let (_, columns) = op.columns()[place];

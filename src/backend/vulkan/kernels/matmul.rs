@@ -93,7 +93,7 @@ fn of_float32(to: &Lowering<'_>, product: &Strided) -> Result<(Build, u32, u32)>
         let constants = matmul_split::Constants { tile_m, tile_n, whole, a_load, b_load, subgroups };
         return Ok((Build::new(to.select(&matmul_split::KERNEL)?, push, constants), tile_m, tile_n));
     }
-    let (tile_m, tile_n, tile_k) = tiles(product);
+    let (tile_m, tile_n, tile_k) = tiles(product, to.capabilities.shared_memory);
     let constants = Constants { tile_m, tile_n, tile_k, a_load, b_load };
     Ok((Build::new(to.select(&KERNEL)?, push, constants), tile_m, tile_n))
 }
@@ -141,8 +141,18 @@ fn push(product: &Strided) -> Push {
     }
 }
 
-/// Rows, columns and terms of a tile.
-fn tiles(product: &Strided) -> (u32, u32, u32) {
+/// Rows, columns and terms of a tile that fits shared memory.
+fn tiles(product: &Strided, shared_memory: u32) -> (u32, u32, u32) {
+    let best = best_tiles(product);
+    if tile_bytes(best) <= shared_memory { best } else { (64, 64, 16) }
+}
+
+fn tile_bytes((tile_m, tile_n, tile_k): (u32, u32, u32)) -> u32 {
+    (tile_m + tile_n) * (tile_k / 4 + 1) * 16
+}
+
+/// The tile where there is room for any.
+fn best_tiles(product: &Strided) -> (u32, u32, u32) {
     let (m, n) = (product.rows, product.columns);
     if m <= 16 {
         return (16, 64, 64);
@@ -171,9 +181,13 @@ mod tests {
     fn tiles_fit_shared_memory_and_give_every_invocation_as_much() {
         let plain = Matmul::default();
         for (m, n) in [(1, 1), (16, 4096), (17, 16), (64, 65), (4096, 64), (4096, 4096), (65, 4096)] {
-            let (tile_m, tile_n, tile_k) = tiles(&product(&plain, &[m, 64], &[64, n]));
-            assert!((tile_m + tile_n) * (tile_k / 4 + 1) * 16 <= Capabilities::floor().shared_memory);
-            assert_eq!((tile_m * tile_k % 1024, tile_n * tile_k % 1024), (0, 0), "{m} x {n}");
+            let product = product(&plain, &[m, 64], &[64, n]);
+            assert_eq!(tiles(&product, Capabilities::floor().shared_memory), best_tiles(&product));
+            for memory in [16 << 10, Capabilities::floor().shared_memory] {
+                let tile @ (tile_m, tile_n, tile_k) = tiles(&product, memory);
+                assert!(tile_bytes(tile) <= memory, "{m} x {n}");
+                assert_eq!((tile_m * tile_k % 1024, tile_n * tile_k % 1024), (0, 0), "{m} x {n}");
+            }
         }
     }
 

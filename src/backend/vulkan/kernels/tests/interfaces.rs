@@ -56,7 +56,7 @@ const QUESTIONS: [&str; 2] = ["half-packing", "matrix-layout"];
 
 /// Bindings not named after an operand: lowering provides their ranges.
 const GIVEN: [(&str, &[&str]); 6] = [
-    ("attention_backward", &["query_rows", "key_rows"]),
+    ("attention_backward", &["query_rows", "key_rows", "query_places"]),
     ("embedding_sum", &["index_0", "table_0", "index_1", "table_1", "index_2", "table_2"]),
     // A slice of the gate's rows.
     ("gated_linear", &["weight"]),
@@ -67,7 +67,7 @@ const GIVEN: [(&str, &[&str]); 6] = [
 ];
 
 /// Scratch memory that kernels write under names of its own.
-const SCRATCH: &[&str] = &["chosen", "counts_of_blocks", "partial", "query_rows", "key_rows"];
+const SCRATCH: &[&str] = &["chosen", "counts_of_blocks", "partial", "query_rows", "key_rows", "query_places"];
 
 /// The op of a kernel, with all operands.
 fn op_of(kernel: &Kernel) -> Op {
