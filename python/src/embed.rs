@@ -14,7 +14,7 @@ use crate::error::PyResult;
 use crate::owned::Owned;
 use crate::text::{Location, Name};
 use crate::{lock, text};
-use grilly::embed::{Encoded, IntegerProduct, LoadOptions};
+use grilly::embed::{Encoded, ExportOptions, IntegerProduct, LoadOptions};
 use grilly::kernels::Target;
 use grilly::model::dtype::DTypeChoice;
 use grilly::model::heads::known_modules;
@@ -279,11 +279,12 @@ impl EmbeddingModel {
         target: Name,
         folder: Location,
         prompt: &Bound<'_, PyAny>,
+        truncate_dim: Option<usize>,
     ) -> PyResult<Vec<String>> {
         let model = self.model()?;
         let target = Target::named(&target.0)?;
         let prompt = text::string(prompt, || "prompt".into())?;
-        lock::without(py, || model.export(target, &folder.0, &prompt))
+        lock::without(py, || model.export(target, &folder.0, &ExportOptions { prompt: &prompt, truncate_dim }))
     }
 
     /// The token with each id; None for an id that no token has.

@@ -13,6 +13,15 @@ use crate::{Error, Result};
 /// Runs the files with WebGPU.
 const RUNTIME: &str = include_str!("export/grilly.js");
 
+/// What an exported model does to a text before the encoder, and to its vector after it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ExportOptions<'a> {
+    /// The text before it.
+    pub prompt: &'a str,
+    /// How many columns of the vector are kept; `None` for all.
+    pub truncate_dim: Option<usize>,
+}
+
 impl EmbeddingModel {
     /// Writes the encoder of texts without a task to a folder, which is made if it is missing, in float32 and within the limits
     /// of every WebGPU device; returns the files' names:
@@ -21,7 +30,7 @@ impl EmbeddingModel {
     ///   from a batch's tokens (`T`) and texts (`B`): a buffer has `rows` and `row_bytes`; `grid` has
     ///   `{"rows", "each", "more", "per"}` for `ceil((each rows + more) / per)`, none for no rows, or `{"text_tiles": per}` for
     ///   `floor(T / per) + B`. `inputs` are the contents of the operands, `outputs` the results that are columns of the texts'
-    ///   vectors, `texts` the tokens around a text, its most tokens and the prompt before it;
+    ///   vectors, `texts` the tokens around a text, its most tokens, the prompt before it and the columns that are kept of its vector;
     /// - `weights.bin`: the constants, each at its `offset`;
     /// - `shaders/NAME.wgsl`;
     /// - `tokenizer.json`, of the tokenizers library;
@@ -30,7 +39,8 @@ impl EmbeddingModel {
     /// # Errors
     /// `InvalidArgument` for another target than WGSL and for a file that cannot be written; `Unsupported` naming what stops the
     /// model: a tensor over the limits, texts that must have one length, a template that depends on the text.
-    pub fn export(&self, target: Target, folder: &Path, prompt: &str) -> Result<Vec<String>> {
+    pub fn export(&self, target: Target, folder: &Path, options: &ExportOptions<'_>) -> Result<Vec<String>> {
+        let ExportOptions { prompt, truncate_dim } = *options;
         self.check_process()?;
         if target != Target::Wgsl {
             let problem = "models are written in \"wgsl\" alone, kernels by `kernel.compile` in the others, too";
@@ -47,6 +57,7 @@ impl EmbeddingModel {
         let (tokenizer, mut texts) = model.tokenizer.exported().map_err(name)?;
         texts["longest"] = json!(model.longest(None));
         texts["prompt"] = json!(prompt);
+        texts["truncate_dim"] = json!(truncate_dim);
         texts["unpooled"] = json!(model.unpooled_tokens(prompt)?);
         texts["vocabulary"] = json!(model.spec.words.rows);
         let outputs = stage.outputs_of_texts().map(|place| json!({"place": place, "columns": stage.columns(place)}));

@@ -134,6 +134,13 @@ def test_files_are_complete(tiny_model, tmp_path):
         assert not written & {one["buffer"] for one in storage if one["access"] == "read"}
     last = [row for row in plan["buffers"] if row["kind"] == "weight"][-1]
     assert (tmp_path / "a" / "b" / "weights.bin").stat().st_size == last["offset"] + last["bytes"]
+    assert plan["limits"] == [] and plan["texts"]["truncate_dim"] is None
+
+
+def test_columns_that_are_kept_are_in_the_plan(tiny_model, tmp_path):
+    with SentenceTransformer(tiny_model, device="cpu", truncate_dim=7) as model:
+        model.export("wgsl", tmp_path)
+    assert json.loads((tmp_path / "plan.json").read_text())["texts"]["truncate_dim"] == 7
 
 
 def test_float16_is_written_as_float32(tiny_model, tmp_path):

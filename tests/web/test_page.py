@@ -52,6 +52,23 @@ def test_a_vector_does_not_depend_on_its_batch(page, fifty):
     assert [page.run(EMBED, [text])[0] for text in fifty[:3]] == together
 
 
+def test_columns_are_cut_as_python_does(page, fifty, real_model_path):
+    with grilly.SentenceTransformer(real_model_path, device="cpu", truncate_dim=100) as model:
+        expected = model.encode(fifty[:3])
+    by_call = EMBED.replace("embed(args)", "embed(args, { truncateDim: 100 })")
+    by_model = f"""
+    const {{ plan }} = (await page).encoder;
+    plan.texts.truncate_dim = 100;
+    try {{ {EMBED} }} finally {{ plan.texts.truncate_dim = null; }}
+    """
+    for body in (by_call, by_model):
+        found = np.array(page.run(body, fifty[:3]))
+        assert found.shape == expected.shape == (3, 100)
+        assert np.abs(found - expected).max() <= 1e-5
+    with pytest.raises(RuntimeError, match="truncateDim is 0, expected a positive integer"):
+        page.run("return (await page).encoder.embed(args, { truncateDim: 0 })", fifty[:1])
+
+
 def test_kernels_agree_with_the_cpu(page):
     kernels = page.run("return (await page).kernels")
     assert [row["name"] for row in kernels] and {row["name"] for row in kernels} == set(grilly.kernels.names())

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from grilly.inputs import need_type, path_text
 from grilly.sentence_transformer.calls import Calls
+from grilly.sentence_transformer.settings import Settings
 
 __all__ = ["Exporting"]
 
 
-class Exporting(Calls):
+class Exporting(Calls, Settings):
     """A model that can be exported."""
 
     def export(self, target: str, folder: str | os.PathLike[str]) -> list[Path]:
@@ -22,8 +23,7 @@ class Exporting(Calls):
         `tokenizer.json`, and `grilly.js`, a module that runs them. Numbers are float32, and the kernels need no more
         than the limits of every WebGPU device. `docs/guides/web.md` shows a page.
 
-        The model is that of `encode` without a task: with its default prompt and `max_seq_length`. Vectors have all
-        columns, whatever `truncate_dim` is.
+        The model is that of `encode` without a task: with its default prompt, `max_seq_length` and `truncate_dim`.
 
         Args:
             target: `"wgsl"`.
@@ -46,4 +46,5 @@ class Exporting(Calls):
         """
         need_type(target, str, "target", "str")
         place = path_text(folder, "folder")
-        return [Path(place) / name for name in self._core.export(target, place, self._prompt(None, None))]
+        files = self._core.export(target, place, self._prompt(None, None), self.truncate_dim)
+        return [Path(place) / name for name in files]

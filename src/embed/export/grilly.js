@@ -10,8 +10,8 @@ const MOST_TOKENS = 4096;
 const TYPES = { uint: "setUint32", int: "setInt32", float: "setFloat32" };
 const ARRAYS = { float32: Float32Array, uint32: Uint32Array, int32: Int32Array };
 
-/** A device with the limits that every WebGPU device has; throws an Error that says what is missing. */
-export async function requestDevice() {
+/** A device with the limits that every WebGPU device has, and those of an interface; throws an Error that says what is missing. */
+export async function requestDevice(limits = []) {
   if (!globalThis.isSecureContext) {
     throw new Error("WebGPU needs a secure context: open the page through https, or from localhost");
   }
@@ -20,7 +20,10 @@ export async function requestDevice() {
   }
   const adapter = await navigator.gpu.requestAdapter({ powerPreference: "high-performance" });
   if (!adapter) throw new Error("the browser has WebGPU, but no GPU that it may use: look at chrome://gpu");
-  const device = await adapter.requestDevice();
+  const short = limits.find(({ name, needed }) => adapter.limits[name] < needed);
+  if (short) throw new Error(`this GPU has a ${short.name} of ${adapter.limits[short.name]}: ${short.needed}, ${short.reason}`);
+  const requiredLimits = Object.fromEntries(limits.map(({ name, needed }) => [name, needed]));
+  const device = await adapter.requestDevice({ requiredLimits });
   device.description = [adapter.info.vendor, adapter.info.architecture, adapter.info.description].filter(Boolean).join(" ");
   return device;
 }
@@ -52,7 +55,7 @@ async function pipelineOf(device, entryPoint, row, code) {
 
 /** The recorded dispatches of a kernel or a plan, with their pipelines and memory. */
 export class Program {
-  /** From the URL of a kernel's interface or of plan.json; the code is beside it. */
+  /** From the URL of a kernel's interface or of plan.json; the code is beside it. Without a device it requests one. */
   static async load(device, url) {
     const base = new URL(url, globalThis.location?.href);
     const interface_ = await fetched(base, "json");
@@ -65,6 +68,7 @@ export class Program {
 
   /** From an interface, a function that returns the code of a dispatch, and the bytes of the constants. */
   static async create(device, interface_, codeOf, weights) {
+    device ??= await requestDevice(interface_.limits);
     const program = new Program();
     Object.assign(program, { device, interface: interface_, buffers: [], bytes: [] });
     // Dispatches of one shader share its pipeline.
@@ -227,8 +231,14 @@ export class Encoder {
     return { ids: [...before.ids, ...ids, ...after.ids], segments };
   }
 
-  /** One Float32Array per text, in order, as the model's modules compute it: normalised if it has such a module. */
-  async embed(texts) {
+  /**
+   * One Float32Array per text, in order, as the model's modules compute it: normalised if it has such a module, then its first
+   * `truncateDim` columns, by default those of the exported model; null for all.
+   */
+  async embed(texts, { truncateDim = this.plan.texts.truncate_dim } = {}) {
+    if (truncateDim !== null && !(Number.isInteger(truncateDim) && truncateDim > 0)) {
+      throw new Error(`truncateDim is ${truncateDim}, expected a positive integer or null`);
+    }
     const tokens = texts.map((text) => this.tokenize(text));
     // Texts of like length together; a vector does not depend on the others in its batch.
     const order = texts.map((_, at) => at).sort((a, b) => tokens[b].ids.length - tokens[a].ids.length);
@@ -241,7 +251,7 @@ export class Encoder {
       }
       const batch = order.splice(0, count);
       const rows = await this.run(batch.map((at) => tokens[at]));
-      batch.forEach((at, place) => (vectors[at] = rows[place]));
+      batch.forEach((at, place) => (vectors[at] = rows[place].slice(0, truncateDim ?? undefined)));
     }
     return vectors;
   }
