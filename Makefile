@@ -91,7 +91,7 @@ endif
 	@sed -n 's/^==* \(.* in [0-9.]*s.*[^=]\) *=*$$/pytest: \1/p; /^pipelines/p' target/test-python.log > target/test-python.summary
 
 .PHONY: test-web
-test-web: setup-test setup-web $(STAMPS)/installed ## Exported kernels, and the page of examples/webgpu, in headless Chromium on a GPU in software (installs Chromium and npm)
+test-web: setup-test setup-web $(STAMPS)/installed ## Every exported operation, and the page of examples/webgpu, in headless Chromium on a GPU in software (installs Chromium and npm)
 	@GRILLY_REQUIRE=weights,web $(BIN)/python -m pytest tests/web $(ARGS)
 
 .PHONY: test-long

@@ -1,29 +1,11 @@
 // The page: kernels beside the CPU, then the encoder and a search over its vectors.
-import { Encoder, Program, requestDevice } from "./model/grilly.js";
+import { Encoder, Program, requestDevice } from "grilly";
 import { Tokenizer } from "./tokenizers.mjs";
 import { KERNELS, minilm } from "./cpu.js";
+import { operandsOf } from "./launch.js";
 
 const element = (id) => document.getElementById(id);
 const shown = (number) => (number < 1 ? number.toPrecision(2) : number.toFixed(number < 100 ? 1 : 0));
-
-/** Numbers between -1 and 1 that are the same every time. */
-function numbers(count, seed) {
-  let state = seed;
-  return Float32Array.from({ length: count }, () => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return state / 2 ** 31 - 1;
-  });
-}
-
-/** The operands of a kernel: random numbers, and offsets of one text. */
-function operandsOf(buffers) {
-  const given = buffers.filter(({ kind }) => kind === "operand").sort((one, other) => one.place - other.place);
-  const rows = given[0].shape[0];
-  return given.map(({ dtype, shape }, place) => {
-    if (dtype !== "float32") return Uint32Array.from([0, rows]);
-    return numbers(shape.reduce((a, b) => a * b, 1), place + 1);
-  });
-}
 
 /** Runs a kernel on both and returns times in ms and the largest difference. */
 export async function compare(device, { name, heads }) {

@@ -17,7 +17,7 @@ from grilly import SentenceTransformer, kernels
 from grilly.demo import read_text, split
 
 HERE = Path(__file__).parent
-PAGE = ("index.html", "page.js", "cpu.js", "style.css")
+PAGE = ("index.html", "page.js", "cpu.js", "style.css", "../launch_browser/launch.js")
 TOKENIZERS = HERE / "node_modules" / "@huggingface" / "tokenizers"
 #: Rows of the kernels' operands, and their options.
 ROWS = 128
@@ -46,7 +46,7 @@ def main() -> None:
     folder: Path = given.folder
     folder.mkdir(parents=True, exist_ok=True)
     for name in PAGE:
-        shutil.copy(HERE / name, folder)
+        shutil.copy(HERE / name, folder)  # under its last name
     if not TOKENIZERS.is_dir():
         raise SystemExit(f"{TOKENIZERS} is missing: run npm ci --prefix {HERE}")
     shutil.copy(TOKENIZERS / "dist" / "tokenizers.min.mjs", folder / "tokenizers.mjs")

@@ -9,9 +9,12 @@ import pytest
 from browser import Browser, programs
 from conftest import need
 
-import grilly
+from grilly import kernels
 
-EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "webgpu"
+ROOT = Path(__file__).parent.parent.parent
+EXAMPLE = ROOT / "examples" / "webgpu"
+LAUNCHER = "examples/launch_browser"
+RUNTIME = "src/embed/export/grilly.js"
 #: What the page searches.
 TEXT = """The cat sits on the mat and sleeps.
 A kitten rests on a rug by the fire.
@@ -48,19 +51,19 @@ def site(tmp_path_factory, real_model_path) -> Path:
 
 @pytest.fixture(scope="session")
 def tools(tmp_path_factory) -> Path:
-    """An empty page with the module that runs exports."""
+    """The launcher's page, with a kernel beside it, and the module that runs exports, where they are in a clone."""
     need_web()
     folder = tmp_path_factory.mktemp("tools")
-    with grilly.SentenceTransformer(Path(__file__).parent.parent / "fixtures" / "tiny-bert", device="cpu") as model:
-        model.export("wgsl", folder)
-    (folder / "index.html").write_text("<!doctype html><title>tools</title>")
-    shutil.copy(EXAMPLE / "cpu.js", folder)
+    shutil.copytree(ROOT / LAUNCHER, folder / LAUNCHER)
+    (folder / RUNTIME).parent.mkdir(parents=True)
+    shutil.copy(ROOT / RUNTIME, folder / RUNTIME)
+    kernels.get("softmax_dropout", hidden_dim=64, p=0.0).compile("wgsl", 4).write(folder / LAUNCHER / "softmax.wgsl")
     return folder
 
 
 @pytest.fixture(scope="session")
 def browser(tools):
     opened = Browser(tools)
-    opened.open()
+    opened.open(f"{LAUNCHER}/?kernel=softmax.json")
     yield opened
     opened.close()
