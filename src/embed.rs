@@ -32,6 +32,7 @@ use crate::ops::Levels;
 use crate::text::tokenizer::Tokenizer;
 use crate::{Error, Result};
 pub use decode::DecodeOptions;
+#[cfg(feature = "vulkan")]
 pub use export::ExportOptions;
 pub use integers::IntegerProduct;
 use stages::{Runner, Source};
