@@ -239,6 +239,14 @@ FUNCTION uint atomic_fetch_add_explicit(atomic_uint* at, uint value, order) {
 #endif
 }
 
+FUNCTION uint atomic_fetch_or_explicit(atomic_uint* at, uint value, order) {
+#ifdef __CUDACC__
+    return atomicOr(at, value);
+#else
+    return __atomic_fetch_or(at, value, __ATOMIC_RELAXED);
+#endif
+}
+
 // Operations that the compiler does not contract.
 #ifdef __CUDACC__
 FUNCTION float spvFMul(float a, float b) { return __fmul_rn(a, b); }
