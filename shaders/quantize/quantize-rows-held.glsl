@@ -70,11 +70,11 @@ float largest_of(vec4 quad) {
     return max(max(quad.x, quad.y), max(quad.z, quad.w));
 }
 
-// The larger of `most` and of the largest magnitude, or with AFFINE of the largest element and the least one negated; infinity
-// where an element is infinite or NaN.
+// The larger of `most` and of the largest magnitude, or with AFFINE of half the largest element and half the least one negated,
+// whose sum is finite; infinity where an element is infinite or NaN.
 vec2 joined(vec2 most, vec4 quad) {
     float size = largest_of(abs(quad));
-    vec2 own = AFFINE ? vec2(largest_of(quad), largest_of(-quad)) : vec2(size, 0.0);
+    vec2 own = AFFINE ? 0.5 * vec2(largest_of(quad), largest_of(-quad)) : vec2(size, 0.0);
     // The largest of a NaN and a number may be either.
     return is_finite(quad) ? max(most, own) : vec2(INFINITY);
 }
@@ -132,9 +132,8 @@ void main() {
     float factor = uintBitsToFloat(0x7fc00000u);
     float middle = 0.0;
     if (finite && AFFINE) {
-        // Half of each, so that the sum is finite.
-        factor = quotient(127.5, max(0.5 * most.x + 0.5 * most.y, 5e-6));
-        precise float least = -most.y * factor;
+        factor = quotient(127.5, max(most.x + most.y, 5e-6));
+        precise float least = -2.0 * most.y * factor;
         middle = clamp(-128.0 - roundEven(least), -128.0, 127.0);
     } else if (finite) {
         factor = quotient(127.0, max(most.x, 1e-5));

@@ -37,7 +37,7 @@ const uint NOT_A_NUMBER = 0x7fc00000u;
 
 // The largest magnitude as an integer, of which infinity and NaN are above all numbers.
 shared uint largest[256];
-// With MEAN the sum of magnitudes, with AFFINE the largest and the smallest element.
+// With MEAN the sum of magnitudes, with AFFINE half the largest and half the smallest element, whose difference is finite.
 shared vec2 parts[256];
 
 vec2 joined(vec2 a, vec2 b) {
@@ -66,7 +66,7 @@ void main() {
         }
         most = max(most, floatBitsToUint(element) & 0x7fffffffu);
 #ifdef AFFINE
-        own = joined(own, vec2(element));
+        own = joined(own, vec2(0.5 * element));
 #else
         own = joined(own, vec2(abs(element)));
 #endif
@@ -88,9 +88,8 @@ void main() {
 #ifdef AFFINE
     int middle = 0;
     if (finite) {
-        // Half of each, so that the difference is finite.
-        found = quotient(127.5, max(0.5 * parts[0].x - 0.5 * parts[0].y, 5e-6));
-        precise float least = parts[0].y * found;
+        found = quotient(127.5, max(parts[0].x - parts[0].y, 5e-6));
+        precise float least = 2.0 * parts[0].y * found;
         middle = clamp(-128 - int(roundEven(least)), -128, 127);
     }
     if (PAIRS) {

@@ -85,7 +85,16 @@ fn rows_on_the_cpu() {
     }
     // Integers are no output of a plan of batches, and those of 8 bits no input.
     let absent: Vec<_> = Op::NAMES.iter().filter(|name| !rows.iter().any(|row| row.op.name() == **name)).collect();
-    let integers = ["dequantize_rows", "integer_linear", "quantize_rows", "quantized_linear", "route", "sort_indices"];
+    let integers = [
+        "dequantize_rows",
+        "integer_linear",
+        "layer_norm_quantize_rows",
+        "rms_norm_quantize_rows",
+        "quantize_rows",
+        "quantized_linear",
+        "route",
+        "sort_indices",
+    ];
     assert_eq!(absent, integers.each_ref(), "have no row");
 }
 

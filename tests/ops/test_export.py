@@ -33,7 +33,7 @@ def run(compiled: kernels.Compiled, operands, changes: tuple[str, str] = ("", ""
 def test_wgsl_computes_the_operation(case):
     compiled = compiled_for(case, "wgsl")
     web_limits.check(case.op, compiled)
-    problem = fault(case, run(compiled, case))
+    problem = fault(case, run(compiled, case.operands()))
     assert problem is None, problem
 
 
