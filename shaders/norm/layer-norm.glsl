@@ -34,9 +34,8 @@ vec4 held[QUADS];
 #ifdef QUANTIZED
 // The result of a group of columns, given the mean and 1 / sqrt(var + eps).
 vec4 normal_of(vec4 quad, uint i, uint columns, vec2 moments) {
-    precise vec4 normal = (quad - moments.x) * moments.y;
-    normal = fma(normal, load_weight(0u, i, columns), load_bias(0u, i, columns));
-    return normal;
+    vec4 normal = (quad - moments.x) * moments.y;
+    return fma(normal, load_weight(0u, i, columns), load_bias(0u, i, columns));
 }
 #include "normed-integers.glsl"
 #endif

