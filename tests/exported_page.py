@@ -61,21 +61,9 @@ def date(file: Path) -> str:
     return file.stem[-10:]
 
 
-def case_of(row: dict[str, Any]) -> str:
-    """What a row of times measures."""
-    return json.dumps([row["operation"], row["shapes"], row["attributes"]])
-
-
 def result() -> dict[str, Any]:
-    """The newest whole result of benchmarks/exported_cuda.py, with the rows of newer ones of single operations."""
-    folder = ROOT / "benchmarks" / "results"
-    whole = max(folder.glob("exported-cuda-nvidia-*.json"), key=date)
-    taken = read(whole)
-    for file in sorted(folder.glob("exported-cuda-*.json"), key=date):
-        if date(file) > date(whole):
-            newer = {case_of(row): row for row in read(file)["rows"]}
-            taken["rows"] = [newer.get(case_of(row), row) for row in taken["rows"]]
-    return taken
+    """The newest result of benchmarks/exported_cuda.py with every operation."""
+    return read(max((ROOT / "benchmarks" / "results").glob("exported-cuda-nvidia-*.json"), key=date))
 
 
 def figures(op: str, timed: list[dict[str, Any]], kind: str | None = None) -> str:
