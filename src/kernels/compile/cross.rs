@@ -40,7 +40,8 @@ pub(super) fn hlsl(words: &[u32], bindings: u32) -> Result<String, String> {
         }
         let mut options = hlsl::CompilerOptions::default();
         options.shader_model = hlsl::HlslShaderModel::ShaderModel6_0;
-        Ok(compiler.compile(&options)?.to_string())
+        // A demand in HLSL, which loops over rows of any length cannot meet; in SPIR-V it is a hint.
+        Ok(compiler.compile(&options)?.to_string().replace("[unroll]", ""))
     };
     translate().map_err(|error| error.to_string())
 }
