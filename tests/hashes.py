@@ -1,9 +1,9 @@
-"""Hashes of every result of the case table and of the fixture's embeddings, to compare two builds in bits.
+"""Hashes of every result of the case table and of every fixture's model, to compare two builds in bits.
 
 `PYTHONPATH=OLD python tests/hashes.py old.json`, `PYTHONPATH=NEW python tests/hashes.py new.json`, each with
 `--device vulkan` or `--device cpu`, and with `--float32-products plain` for a build that splits them on matrix cores
 beside one that does not; then `python tests/hashes.py old.json new.json` names the rows that differ and
-exits with 1 if there are any. A row of the case table is op and name, one of embeddings is model and element type. Any
+exits with 1 if there are any. A row of the case table is op and name, one of a model is kind, name and type. Any
 NaN counts as the one NaN. Beside a float32 row of the table that differs stand both errors: the largest difference
 from the reference in float64, relative to the reference's largest number. `--changed FILE` writes such rows.
 """
@@ -14,7 +14,10 @@ import importlib.util
 import json
 import os
 import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -68,17 +71,54 @@ def model_folder() -> Path | None:
     return Path(package.origin).parent / "model" if package and package.origin else None
 
 
+def types(device: str, kind: str) -> list[str]:
+    """The element types that a model of a kind is hashed in."""
+    if kind in ("embeddings", "family"):
+        return ["float32", "float16", "bfloat16", "int8"]
+    return ["float32"] if device == "cpu" else ["float32", "float16", "bfloat16"]
+
+
 def embedding_rows(device: str) -> dict[str, str]:
-    from grilly import VulkanSentenceTransformer
+    """Every fixture: the encoders in each type and output, the heads, the routers, and the real weights."""
+    from models import families, heads, routers
+
+    import grilly
+    from grilly.errors import GrillyError
 
     texts = json.loads((TESTS / "fixtures" / "texts.json").read_text(encoding="utf-8"))
-    folders = {"tiny-bert": TESTS / "fixtures" / "tiny-bert", "model": model_folder()}
     rows = {}
-    for name, folder in folders.items():
-        for dtype in ["float32"] if device == "cpu" else ["float32", "float16", "bfloat16"]:
-            if folder is not None:
-                model = VulkanSentenceTransformer(str(folder), device=device, dtype=dtype)
-                rows[f"embeddings: {name} {dtype}"] = digest(np.asarray(model.encode(texts, batch_size=32)))
+
+    def add(name: str, folder: Path, kind: str, of: type, call: Callable[..., Any]) -> None:
+        for dtype in types(device, kind):
+            try:
+                with of(str(folder), device=device, model_kwargs={"dtype": dtype}) as model:
+                    results = call(model)
+            except GrillyError as error:  # of one build alone it shows as a difference
+                results = [np.frombuffer(type(error).__name__.encode(), np.uint8)]
+            rows[f"{kind}: {name} {dtype}"] = "".join(digest(np.asarray(part)) for part in results)
+
+    def embeddings(model: Any) -> list[np.ndarray]:
+        tokens = model.encode(texts[:4], output_value="token_embeddings")
+        return [model.encode(texts, batch_size=32), *tokens]
+
+    def sparse(model: Any) -> list[np.ndarray]:
+        return [model.encode(texts[:8], convert_to_sparse_tensor=False)]
+
+    pairs = list(zip(texts[:12], texts[1:13], strict=True))
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        for name, checkpoint in {"tiny-bert": TESTS / "fixtures" / "tiny-bert", "model": model_folder()}.items():
+            if checkpoint is not None:
+                add(name, checkpoint, "embeddings", grilly.SentenceTransformer, embeddings)
+        for name in families.table():
+            add(name, families.build(name, folder), "family", grilly.SentenceTransformer, embeddings)
+        for name in routers.table():
+            add(name, routers.build(name, folder / "routers"), "router", grilly.SentenceTransformer, embeddings)
+        for name in heads.table()["scores"]:
+            built = heads.build("scores", name, folder / "scores")
+            add(name, built, "scores", grilly.CrossEncoder, lambda model: [model.predict(pairs)])
+        for name in heads.table()["words"]:
+            add(name, heads.build("words", name, folder / "words"), "words", grilly.SparseEncoder, sparse)
     return rows
 
 
