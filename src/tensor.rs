@@ -1,5 +1,6 @@
 //! Tensors of a checkpoint in place, the source that provides them, and the recipe from tensors to a constant.
 
+mod encoding;
 mod levels;
 mod low_rank;
 mod recipe;
@@ -13,6 +14,7 @@ use crate::dtype::DType;
 use crate::ops::Levels;
 use crate::quant::format::Applied;
 use crate::{Error, Result};
+pub use encoding::Encoding;
 use low_rank::Factors;
 pub use low_rank::{LowRank, MOST_RANK};
 pub use recipe::{Part, Recipe};
@@ -47,7 +49,7 @@ impl Places {
 /// A tensor of a checkpoint in the mapped file, viewed as a matrix.
 #[derive(Debug, Clone)]
 pub struct TensorView<'a> {
-    stored: DType,
+    stored: Encoding,
     rounded: DType,
     bytes: Cow<'a, [u8]>,
     rows: Places,
@@ -93,10 +95,11 @@ impl Change {
 }
 
 impl<'a> TensorView<'a> {
-    /// Elements of type `stored` along the axes of `shape`, little endian and possibly unaligned; of uint8 those are
+    /// Elements encoded as `stored` along the axes of `shape`, little endian and possibly unaligned; of uint8 those are
     /// [unpacked](Recipe::Unpacked). Numbers are rounded
     /// to `rounded` before any computation (float32 for no rounding).
-    pub fn new(stored: DType, rounded: DType, shape: &[usize], bytes: impl Into<Cow<'a, [u8]>>) -> Self {
+    pub fn new(stored: impl Into<Encoding>, rounded: DType, shape: &[usize], bytes: impl Into<Cow<'a, [u8]>>) -> Self {
+        let stored = stored.into();
         let rows = shape.first().copied().unwrap_or(1);
         let width = shape.iter().skip(1).product();
         let columns = Places::Even { first: 0, step: 1, count: width };
@@ -194,7 +197,7 @@ impl<'a> TensorView<'a> {
         if let RowsAs::Packed(levels, values) = &self.rows_as {
             return values.pack(*levels, first, out);
         }
-        let as_they_are = self.stored.is_narrow()
+        let as_they_are = dtype.is_narrow()
             && self.stored == dtype
             && [DType::F32, dtype].contains(&self.rounded)
             && self.added.is_none()

@@ -134,7 +134,11 @@ impl Loading<'_> {
         let needed = built.last().map_or_else(Vec::new, |built| encoder::needed(&built.graph));
         let of_decoder = |name: &str| spec.decoder.as_ref().is_some_and(|decoder| name.starts_with(&decoder.prefix));
         let checked = weights.check(&needed, |name| !of_decoder(name));
-        checked.map_err(|error| with_remedy(error, &weights, &model_type))?;
+        let skipped = checked.map_err(|error| with_remedy(error, &weights, &model_type))?;
+        if !skipped.is_empty() {
+            let file = weights.path().display();
+            log::info!(target: "grilly", "{file}: the model does not read {}", skipped.join(", "));
+        }
         let weights = Arc::new(weights);
         let built = match options.dtype {
             DTypeChoice::Integers => {
@@ -201,9 +205,18 @@ pub(super) fn with_remedy(error: Error, weights: &Weights, model_type: &str) -> 
     Error::Weights { path, problems }
 }
 
-/// The description of a table of token vectors.
+/// The description of a table of token vectors. Under model2vec's name for it, a mapping of the tokens to its rows or a factor
+/// of each would change them, as in sentence-transformers.
 fn table(weights: &Weights) -> Result<EncoderSpec> {
     const NAME: &str = "embedding.weight";
+    const CHANGES: [&str; 2] = ["mapping", "weights"];
+    let of_model2vec = weights.stored_names().any(|name| name == "embeddings");
+    if let Some(name) = CHANGES.into_iter().find(|name| of_model2vec && weights.shape(name).is_some()) {
+        let problem = format!(
+            "embeddings with {name} are not read: load the model with sentence-transformers and save it, which applies them"
+        );
+        return Err(Error::Weights { path: weights.path().to_owned(), problems: vec![problem] });
+    }
     match weights.shape(NAME) {
         Some(&[rows, columns]) if columns > 0 => Ok(EncoderSpec::of_table(Table { name: NAME.into(), rows }, columns)),
         found => {

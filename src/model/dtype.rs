@@ -11,8 +11,15 @@ use super::weights::Weights;
 use crate::dtype::DType;
 use crate::{Error, Result};
 
-/// Names of torch types in addition to NumPy's.
-const OTHER_NAMES: [(&str, DType); 2] = [("float", DType::F32), ("half", DType::F16)];
+/// Names of torch types in addition to NumPy's. Those that are only stored are computed in float32.
+const OTHER_NAMES: [(&str, DType); 6] = [
+    ("float", DType::F32),
+    ("half", DType::F16),
+    ("float64", DType::F32),
+    ("double", DType::F32),
+    ("float8_e4m3fn", DType::F32),
+    ("float8_e5m2", DType::F32),
+];
 
 /// How the type to which weights are rounded is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,7 +107,8 @@ fn named(path: &Path, key: &str, value: &Value) -> Result<DType> {
     };
     let other = OTHER_NAMES.iter().find(|(known, _)| *known == name).map(|(_, dtype)| *dtype);
     other.or_else(|| name.parse().ok()).ok_or_else(|| {
-        let known = "known are float32, float16 and bfloat16; name one of them when loading, as dtype=\"float32\"";
+        let known = "known are float32, float16, bfloat16 and, computed in float32, float64, float8_e4m3fn and float8_e5m2; \
+                     name one of the first three when loading, as dtype=\"float32\"";
         unsupported(path, format_args!("{key} {name:?}"), known)
     })
 }

@@ -93,6 +93,11 @@ pub fn own_module(class: &str) -> Option<&'static str> {
     OWN_MODULES.iter().copied().find(|known| *known == class)
 }
 
+/// Whether a tensor is stored under a name by which the checkpoints of an architecture are known.
+pub fn is_marked(stored: &str) -> bool {
+    ARCHITECTURES.iter().any(|row| row.marks.iter().any(|mark| stored.starts_with(mark)))
+}
+
 /// The message for a checkpoint that does not fit `model_type` but has the tensor names of another architecture.
 pub fn other_architecture<'a>(names: impl Iterator<Item = &'a str>, model_type: &str) -> Option<String> {
     let names: Vec<&str> = names.collect();

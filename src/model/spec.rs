@@ -305,6 +305,10 @@ impl EncoderSpec {
     }
 }
 
+/// Uniform names of what no encoder reads: tables that are computed here, of positions, segments and masks, and a head that
+/// is saved as a part of the encoder.
+pub const UNUSED: [&str; 5] = ["*position_ids", "*token_type_ids", "*inv_freq", "*masked_bias", "pooler.*"];
+
 /// Rules that make a checkpoint's names uniform before `EncoderSpec`'s names are looked up.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NameRules {
@@ -314,14 +318,15 @@ pub struct NameRules {
     pub starts: Vec<(String, String)>,
     /// Suffixes to rewrite, e.g. `LayerNorm.gamma` to `LayerNorm.weight`.
     pub endings: Vec<(String, String)>,
-    /// Names, after these rewrites, that may be present and are not used: exact, or with a `*` at one end.
+    /// Names, after these rewrites, of tensors of the encoder that change nothing: exact, or with a `*` at one end. Those of
+    /// every family ([`UNUSED`]) and of other modules need not be among them.
     pub ignored: Vec<String>,
     /// Suffixes of tensors that hold several in equal blocks of rows, and the suffixes of those.
     pub stacked: Vec<(String, Vec<String>)>,
     /// Second names of tensors, after these rewrites, and the first names, which they stand in for.
     pub aliases: Vec<(String, String)>,
-    /// Names, after these rewrites, that are used although they are ignored.
-    pub kept: Vec<String>,
+    /// Names, after these rewrites, of the tensors of a head.
+    pub head: Vec<String>,
     /// Names, after these rewrites, of tensors that may be missing and then are those of other names.
     pub tied: Vec<[String; 2]>,
 }
@@ -332,10 +337,10 @@ impl NameRules {
         NameRules { endings: vec![("embeddings".into(), "embedding.weight".into())], ..NameRules::default() }
     }
 
-    /// The uniform name of the tensor stored as `stored`; `None` for one that is not used.
+    /// The uniform name of the tensor stored as `stored`.
     ///
-    /// Drops the longest matching prefix, then rewrites one start and one suffix, then leaves out the ignored names.
-    pub fn uniform(&self, stored: &str) -> Option<String> {
+    /// Drops the longest matching prefix, then rewrites one start and one suffix.
+    pub fn uniform(&self, stored: &str) -> String {
         let dropped = self.prefixes.iter().filter(|p| stored.starts_with(p.as_str())).map(|p| p.len()).max();
         let mut name = stored[dropped.unwrap_or(0)..].to_owned();
         if let Some((old, new)) = self.starts.iter().find(|(old, _)| name.starts_with(old.as_str())) {
@@ -345,22 +350,24 @@ impl NameRules {
             name.truncate(name.len() - old.len());
             name.push_str(new);
         }
-        (!self.ignores(&name) || self.kept.contains(&name)).then_some(name)
+        name
     }
 
-    /// Whether a tensor of this uniform name is not used but for a head.
+    /// Whether a tensor of this uniform name changes nothing where no head reads it.
     pub fn ignores(&self, uniform: &str) -> bool {
-        self.ignored.iter().any(|pattern| match (pattern.strip_suffix('*'), pattern.strip_prefix('*')) {
-            (Some(start), _) => uniform.starts_with(start),
-            (None, Some(end)) => uniform.ends_with(end),
-            (None, None) => uniform == *pattern,
+        let of_family = self.ignored.iter().map(String::as_str);
+        of_family.chain(UNUSED.iter().copied()).any(|pattern| {
+            match (pattern.strip_suffix('*'), pattern.strip_prefix('*')) {
+                (Some(start), _) => uniform.starts_with(start),
+                (None, Some(end)) => uniform.ends_with(end),
+                (None, None) => uniform == pattern,
+            }
         })
     }
 
     /// The same rules for a checkpoint of which a head is used, too.
     pub fn with_head(mut self, head: &TaskHead) -> Self {
-        self.kept.extend(head.tensors());
-        self.kept.extend(head.tied.iter().flatten().cloned());
+        self.head.extend(head.tensors());
         self.tied.extend(head.tied.iter().cloned());
         self
     }

@@ -7,6 +7,7 @@ mod header;
 #[cfg(test)]
 mod tests;
 mod torch;
+mod unexpected;
 
 use std::collections::btree_map::Entry as Place;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -14,13 +15,14 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use memmap2::Mmap;
-use safetensors::Dtype;
 
 use super::spec::NameRules;
 use crate::dtype::DType;
 use crate::tensor::{TensorView, WeightSource};
 use crate::{Error, Result};
 pub use content::Content;
+use content::first_float;
+use unexpected::Form;
 
 /// Maximum number of faults of a checkpoint that are listed; further ones are only counted.
 const MOST_PROBLEMS: usize = 1000;
@@ -43,6 +45,7 @@ pub struct Weights {
     maps: Vec<Mmap>,
     tensors: BTreeMap<String, Entry>,
     stored: Option<StatedType>,
+    rules: NameRules,
     /// The type to which all numbers are rounded, as if the checkpoint were stored in it; float32 for no rounding.
     pub rounded: DType,
 }
@@ -64,19 +67,8 @@ struct Entry {
     /// Index into `Weights::maps` of its file.
     map: usize,
     stored: header::Stored,
-}
-
-impl Entry {
-    /// The type, if it is one that weights may have; otherwise the fault of the tensor called `name`.
-    fn stored_type(&self, name: &str) -> Result<DType, String> {
-        match self.stored.dtype {
-            Dtype::F32 => Ok(DType::F32),
-            Dtype::F16 => Ok(DType::F16),
-            Dtype::BF16 => Ok(DType::Bf16),
-            Dtype::U8 => Ok(DType::U8),
-            other => Err(format!("{name} is stored as {other:?}, expected F32, F16 or BF16")),
-        }
-    }
+    /// The stored names of other tensors with its uniform name.
+    others: Vec<String>,
 }
 
 impl Weights {
@@ -89,9 +81,10 @@ impl Weights {
         let checkpoint = files::checkpoint(&folder.join(transformer))?;
         let path = checkpoint.shown.clone();
         let stored = checkpoint.stated.map(|(file, name)| StatedType { file, key: "metadata.dtype".into(), name });
-        let mut weights = Weights { path, maps: Vec::new(), tensors: BTreeMap::new(), stored, rounded: DType::F32 };
+        let (maps, tensors) = (Vec::new(), BTreeMap::new());
+        let mut weights = Weights { path, maps, tensors, stored, rules: rules.clone(), rounded: DType::F32 };
         for part in &checkpoint.files {
-            weights.map(part, |name| rules.uniform(name).map_or_else(Vec::new, |name| rules.blocks(name)))?;
+            weights.map(part, |name| rules.blocks(rules.uniform(name)))?;
         }
         for (other, name) in &rules.aliases {
             if let Some(entry) = weights.tensors.remove(other) {
@@ -101,9 +94,6 @@ impl Weights {
         for [missing, other] in &rules.tied {
             if let Some(entry) = weights.tensors.get(other).cloned() {
                 weights.tensors.entry(missing.clone()).or_insert(entry);
-            }
-            if rules.ignores(other) {
-                weights.tensors.remove(other);
             }
         }
         for (i, module) in modules.iter().enumerate() {
@@ -117,8 +107,8 @@ impl Weights {
         Ok(weights)
     }
 
-    /// Maps a file and adds its tensors under the names returned by `uniform`: none leaves a tensor out, several are
-    /// those of equal blocks of its rows.
+    /// Maps a file and adds its tensors under the names returned by `uniform`: several are those of equal blocks of its
+    /// rows.
     fn map(&mut self, part: &files::Part, uniform: impl Fn(&str) -> Vec<String>) -> Result<()> {
         let path = &part.path;
         let fault = |problem: String| Error::format(path, problem);
@@ -140,15 +130,9 @@ impl Weights {
             let names = uniform(&tensor.name);
             for (name, stored) in names.iter().zip(tensor.blocks(names.len()).map_err(fault)?) {
                 match self.tensors.entry(name.clone()) {
-                    Place::Occupied(other) => {
-                        let (name, other) = (other.key(), &other.get().stored.name);
-                        return Err(fault(format!(
-                            "two tensors are called {name}: stored as {other} and {}",
-                            tensor.name
-                        )));
-                    }
+                    Place::Occupied(mut first) => first.get_mut().others.push(stored.name),
                     Place::Vacant(place) => {
-                        place.insert(Entry { map: self.maps.len(), stored });
+                        place.insert(Entry { map: self.maps.len(), stored, others: Vec::new() });
                     }
                 }
             }
@@ -186,64 +170,80 @@ impl Weights {
         self.tensors.range(start.to_owned()..).next().is_some_and(|(name, _)| name.starts_with(start))
     }
 
-    /// Compares the available tensors with the needed ones. A tensor that is not needed is unexpected where `among` is
-    /// true of its name; others belong to another part of the model.
+    /// Compares the available tensors with the needed ones. Of those that are not needed, where `among` is true of the name
+    /// (others belong to another part of the model), one is refused that would change the model's form; returns the stored
+    /// names of the rest, which nothing reads.
     ///
     /// # Errors
-    /// `Weights` listing every missing, misshapen and unexpected tensor.
-    pub fn check(&self, needed: &[Needed], among: impl Fn(&str) -> bool) -> Result<()> {
-        let mut problems = Vec::new();
+    /// `Weights` listing every missing, misshapen and unexpected tensor; `ModelFormat` for needed tensors that cannot be
+    /// read, or that two stored ones may be.
+    pub fn check(&self, needed: &[Needed], among: impl Fn(&str) -> bool) -> Result<Vec<&str>> {
+        let (mut problems, mut unread, mut twice) = (Vec::new(), Vec::new(), Vec::new());
         let mut expected: HashMap<&str, &[usize]> = HashMap::new();
+        let mut read = HashSet::new();
         for Needed { name, shape, content } in needed {
-            if expected.insert(name, shape).is_none() {
-                match self.tensors.get(name) {
-                    None => problems.push(format!("missing {name} {shape:?}")),
-                    Some(Entry { stored, .. }) if stored.shape != *shape => {
-                        problems.push(format!("{name} has shape {:?}, expected {shape:?}", stored.shape));
-                    }
-                    Some(entry) => problems.extend(entry.fault(name, *content, self.bytes(entry))),
+            if expected.insert(name, shape).is_some() {
+                continue;
+            }
+            let Some(entry) = self.tensors.get(name) else {
+                problems.push(format!("missing {name} {shape:?}"));
+                continue;
+            };
+            let stored = &entry.stored;
+            read.insert((entry.map, stored.name.as_str()));
+            match (&stored.unread, entry.others.first()) {
+                (Some(reason), _) => unread.push(format!("tensor {name} {reason}")),
+                (None, Some(other)) => {
+                    twice.push(format!("two tensors are called {name}: stored as {} and {other}", stored.name));
                 }
+                (None, None) if stored.shape != *shape => {
+                    problems.push(format!("{name} has shape {:?}, expected {shape:?}", stored.shape));
+                }
+                (None, None) => problems.extend(entry.fault(name, *content, self.bytes(entry))),
             }
         }
-        let unexpected = self.tensors.iter().filter(|(name, _)| among(name) && !expected.contains_key(name.as_str()));
-        problems.extend(unexpected.map(|(name, Entry { stored, .. })| {
-            match stored.name == *name || name.contains('/') {
-                true => format!("unexpected {name} {:?}", stored.shape),
-                false => format!("unexpected {name} {:?} (stored as {})", stored.shape, stored.name),
+        for (problems, remedy) in [(unread, torch::REMEDY), (twice, "save the model anew, with one of them")] {
+            if !problems.is_empty() {
+                return Err(Error::format(&self.path, format!("{}; {remedy}", listed(problems).join("; "))));
             }
-        }));
+        }
+        let form = Form::of(needed, &self.rules);
+        let mut skipped = Vec::new();
+        let left = self.tensors.iter().filter(|(name, _)| among(name) && !expected.contains_key(name.as_str()));
+        for (name, Entry { map, stored, others }) in left {
+            if form.includes(name, &stored.name) {
+                problems.push(match stored.name == *name || name.contains('/') {
+                    true => format!("unexpected {name} {:?}", stored.shape),
+                    false => format!("unexpected {name} {:?} (stored as {})", stored.shape, stored.name),
+                });
+            } else if !read.contains(&(*map, stored.name.as_str())) {
+                skipped.push(stored.name.as_str());
+                skipped.extend(others.iter().map(String::as_str));
+            }
+        }
         if problems.is_empty() {
-            return Ok(());
+            return Ok(skipped);
         }
-        if problems.len() > MOST_PROBLEMS {
-            let more = problems.len() - MOST_PROBLEMS;
-            problems.truncate(MOST_PROBLEMS);
-            problems.push(format!("and {more} more"));
-        }
-        Err(Error::Weights { path: self.path.clone(), problems })
+        Err(Error::Weights { path: self.path.clone(), problems: listed(problems) })
     }
 }
 
-/// The first floating-point tensor by name, or else the first tensor; with the name of its type.
-fn first_float(stored: &[header::Stored]) -> Option<(&str, String)> {
-    let float = |tensor: &header::Stored| match tensor.dtype {
-        Dtype::F64 => Some("float64"),
-        Dtype::F32 => Some("float32"),
-        Dtype::F16 => Some("float16"),
-        Dtype::BF16 => Some("bfloat16"),
-        _ => None,
-    };
-    let floats = stored.iter().filter_map(|tensor| Some((tensor.name.as_str(), float(tensor)?.to_owned())));
-    let others = stored.iter().map(|tensor| (tensor.name.as_str(), format!("{:?}", tensor.dtype)));
-    floats.min().or_else(|| others.min())
+/// As many faults as are listed, and the number of the others.
+fn listed(mut problems: Vec<String>) -> Vec<String> {
+    if problems.len() > MOST_PROBLEMS {
+        let more = problems.len() - MOST_PROBLEMS;
+        problems.truncate(MOST_PROBLEMS);
+        problems.push(format!("and {more} more"));
+    }
+    problems
 }
 
 impl WeightSource for Weights {
     fn tensor(&self, name: &str) -> Result<TensorView<'_>> {
         let fault = |problem| Error::Weights { path: self.path.clone(), problems: vec![problem] };
         let entry = self.tensors.get(name).ok_or_else(|| fault(format!("missing {name}")))?;
-        let dtype = entry.stored_type(name).map_err(fault)?;
-        Ok(TensorView::new(dtype, self.rounded, &entry.stored.shape, self.bytes(entry)))
+        let encoding = entry.encoding(name).map_err(fault)?;
+        Ok(TensorView::new(encoding, self.rounded, &entry.stored.shape, self.bytes(entry)))
     }
 }
 

@@ -6,11 +6,15 @@ from pathlib import Path
 
 import numpy as np
 
+from . import float8
+
 KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "U32": "<u4", "I32": "<i4", "I8": "<i1", "U8": "<u1"}
 
 
 def to_bytes(array: np.ndarray, dtype: str) -> bytes:
     """The little-endian bytes of an array stored as `dtype`; bfloat16 rounds to nearest even."""
+    if dtype.startswith("F8_"):
+        return float8.nearest(array, dtype).tobytes()
     if dtype == "BF16":
         bits = np.ascontiguousarray(array, dtype="<f4").view("<u4").astype(np.uint64)
         return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("<u2").tobytes()
@@ -18,7 +22,9 @@ def to_bytes(array: np.ndarray, dtype: str) -> bytes:
 
 
 def from_bytes(data: bytes, dtype: str) -> np.ndarray:
-    """The flat array that `data` stores as `dtype`; bfloat16 becomes float32."""
+    """The flat array that `data` stores as `dtype`; bfloat16 and 8-bit numbers become float32."""
+    if dtype.startswith("F8_"):
+        return float8.numbers(dtype)[np.frombuffer(data, "<u1")]
     if dtype == "BF16":
         return (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
     return np.frombuffer(data, KINDS[dtype])

@@ -82,7 +82,9 @@ def test_other_tensors_and_axes_are_refused(tmp_path, table):
     folder = static(tmp_path / "model", table)
     path = folder / "0_StaticEmbedding" / "model.safetensors"
     for tensors, part in (
-        ({"embedding.weight": table, "mapping": table[0]}, "unexpected mapping"),
+        ({"embeddings": table, "mapping": table[0]}, "embeddings with mapping are not read: load the model with"),
+        ({"embeddings": table, "weights": table[0]}, "embeddings with weights"),
+        ({"embedding.weight": table, "embedding.scale": table[0]}, "unexpected embedding.scale"),
         ({"embedding.weight": table[0]}, "expected [tokens, columns]"),
         ({"weights": table}, "embedding.weight or embeddings"),
     ):
@@ -90,6 +92,14 @@ def test_other_tensors_and_axes_are_refused(tmp_path, table):
         with pytest.raises(WeightsError, match="model.safetensors") as caught:
             VulkanSentenceTransformer(folder, device="cpu")
         assert part in str(caught.value)
+
+
+def test_tensors_that_nothing_reads(tmp_path, table, device):
+    """Under sentence-transformers' own name of the table a mapping changes nothing there, either."""
+    folder = static(tmp_path / "model", table)
+    write(folder / "0_StaticEmbedding" / "model.safetensors", {"embedding.weight": table, "mapping": table[0]}, None)
+    with VulkanSentenceTransformer(folder, device=device) as model:
+        assert np.abs(model.encode(TEXTS) - expected(table)).max() <= 1e-5
 
 
 def test_texts_of_any_length(tmp_path, table):

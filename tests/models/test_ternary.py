@@ -182,7 +182,7 @@ def test_mixed_formats(tmp_path):
     refused(folder, UnsupportedError, "config.json", 'quant_method "gptq"')
     folder = ternary.build("bitnet-online", tmp_path)
     change(folder, lambda tensors: tensors.update({Q: tensors[Q].astype(np.uint8)}))
-    refused(folder, WeightsError, "q_proj.weight is stored as U8, expected F32, F16 or BF16")
+    refused(folder, WeightsError, "q_proj.weight is stored as U8, expected F32, F16, BF16, F64")
 
 
 def test_norms_of_products(tmp_path):

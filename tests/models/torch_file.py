@@ -11,7 +11,9 @@ import numpy as np
 
 from . import safetensors_file
 
-STORAGES = {"F32": "FloatStorage", "F16": "HalfStorage", "BF16": "BFloat16Storage", "I64": "LongStorage"}
+STORAGES = {"F64": "DoubleStorage", "F32": "FloatStorage", "F16": "HalfStorage", "BF16": "BFloat16Storage"}
+STORAGES |= {"I64": "LongStorage", "BOOL": "BoolStorage"}
+TYPES = {"F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "F8_E4M3FNUZ": "float8_e4m3fnuz"}
 
 
 class Name:
@@ -38,7 +40,9 @@ class Storage:
     """An entry of the archive."""
 
     def __init__(self, kind: str, key: str, count: int):
-        self.identity = ("storage", Name("torch", STORAGES[kind]), key, "cpu", count)
+        name = Name("torch.storage", "UntypedStorage") if kind in TYPES else Name("torch", STORAGES[kind])
+        self.kind = kind
+        self.identity = ("storage", name, key, "cpu", count)
 
 
 class Pickler(pickle._Pickler):  # the one in Python, whose methods can be replaced
@@ -52,10 +56,13 @@ class Pickler(pickle._Pickler):  # the one in Python, whose methods can be repla
         return item.identity if isinstance(item, Storage) else None
 
 
-def tensor(storage: Storage, shape: tuple[int, ...]) -> Call:
+def tensor(storage: Storage, shape: tuple[int, ...], *marks: dict) -> Call:
     """All of a storage."""
     strides = tuple(int(np.prod(shape[axis + 1 :])) for axis in range(len(shape)))
-    return Call("torch._utils", "_rebuild_tensor_v2", storage, 0, shape, strides, False, OrderedDict())
+    arguments = storage, 0, shape, strides, False, OrderedDict()
+    if storage.kind in TYPES:
+        return Call("torch._utils", "_rebuild_tensor_v3", *arguments, Name("torch", TYPES[storage.kind]), *marks)
+    return Call("torch._utils", "_rebuild_tensor_v2", *arguments, *marks)
 
 
 def pickled(values) -> bytes:

@@ -226,7 +226,8 @@ def test_every_missing_and_unexpected_tensor_is_named(folder):
         del tensors["encoder.layer.0.attention.self.query.weight"]
         del tensors["encoder.layer.1.output.LayerNorm.bias"]
         tensors["encoder.layer.7.surprise.weight"] = np.zeros((2, 2), np.float32)
-        tensors["decoder.weight"] = np.zeros(3, np.float32)
+        tensors["embeddings.LayerNorm.scale"] = np.zeros(3, np.float32)
+        tensors["decoder.weight"] = np.zeros(3, np.float32)  # of another module
         tensors["embeddings.LayerNorm.weight"] = np.zeros(31, np.float32)
 
     rewrite(folder, change)
@@ -234,8 +235,9 @@ def test_every_missing_and_unexpected_tensor_is_named(folder):
         load(folder)
     message = str(caught.value)
     for name in ("layer.0.attention.self.query.weight", "layer.1.output.LayerNorm.bias", "layer.7.surprise.weight",
-                 "decoder.weight", "embeddings.LayerNorm.weight"):  # fmt: skip
+                 "embeddings.LayerNorm.scale", "embeddings.LayerNorm.weight"):  # fmt: skip
         assert name in message
+    assert "decoder.weight" not in message
     assert isinstance(caught.value, ValueError) and isinstance(caught.value, GrillyError)
 
 

@@ -128,7 +128,42 @@ def test_formats_that_are_not_read(folder):
     assert "epoch is not a tensor" in refusal(folder)
     call = Call("torch._utils", "_rebuild_tensor_v2", Storage("F32", "0", 12), 0, (3, 4), (1, 3), False, OrderedDict())
     torch_file.archive(path, torch_file.pickled({"a": call}), [bytes(48)])
-    assert "tensor a: of shape [3, 4] has strides [1, 3]" in refusal(folder)
+    assert "a of shape [3, 4] has strides [1, 3], expected adjacent elements; if you trust the file" in refusal(folder)
+
+
+def test_what_cannot_be_read_and_need_not(folder):
+    """Marks, other strides and what is no tensor are faults of tensors that are needed alone."""
+    expected = encode(folder)
+    tensors = safetensors_file.read(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    path = folder / "pytorch_model.bin"
+    name = next(name for name in tensors if name.endswith("attention.self.query.weight"))
+
+    def write(changed: str, *marks: dict, strides: tuple[int, int] | None = None, **more) -> None:
+        state, data = OrderedDict(more), []
+        for key, array in {**tensors, changed: tensors[name]}.items():
+            storage = Storage("I64" if array.dtype.kind == "i" else "F32", str(len(data)), array.size)
+            state[key] = torch_file.tensor(storage, array.shape, *(marks if key == changed else ()))
+            if key == changed and strides:
+                state[key] = Call(
+                    "torch._utils", "_rebuild_tensor_v2", storage, 0, array.shape, strides, False, OrderedDict()
+                )
+            data.append(safetensors_file.to_bytes(array, storage.kind))
+        torch_file.archive(path, torch_file.pickled(state), data)
+
+    transposed = tuple(tensors[name].shape)[::-1]
+    for marks, strides, said in (
+        ([{"neg": True}], None, 'has torch\'s mark "neg"'),
+        ([{"conj": True}], None, 'has torch\'s mark "conj"'),
+        ([], (1, transposed[1]), "has strides [1, 36], expected adjacent elements"),
+    ):
+        write(name, *marks, strides=strides)
+        text = refusal(folder)
+        assert f"tensor {name.removeprefix('roberta.')}" in text and said in text and "if you trust the file" in text
+        write("linear.weight", *marks, strides=strides, epoch=3, learning_rate=0.5, done=True, best=None, name="run")
+        assert same_bits(encode(folder), expected)
+    write(name, {})
+    assert same_bits(encode(folder), expected)
 
 
 def test_a_shard_that_is_not_there(folder):

@@ -39,7 +39,7 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
             format!("only texts of up to {whole} tokens are read without blocks; with \"original_full\" all are");
         return Err(unsupported(path, what, reason));
     }
-    Ok((spec, name_rules("bert.", &["cls.*"])))
+    Ok((spec, name_rules("bert.")))
 }
 
 #[cfg(test)]

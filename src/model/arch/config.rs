@@ -219,16 +219,12 @@ pub(super) fn layer(number: usize) -> Layer {
     }
 }
 
-/// The rules for checkpoints of `...For...` classes, which have a prefix and an unused head; the oldest use gamma and
-/// beta.
-pub(super) fn name_rules(prefix: &str, heads: &[&str]) -> NameRules {
+/// The rules for checkpoints of `...For...` classes, which have a prefix; the oldest use gamma and beta.
+pub(super) fn name_rules(prefix: &str) -> NameRules {
     let ending = |old: &str, new: &str| (format!("LayerNorm.{old}"), format!("LayerNorm.{new}"));
-    let everywhere =
-        ["embeddings.position_ids", "embeddings.token_type_ids", "pooler.*", "classifier.*", "qa_outputs.*"];
     NameRules {
         prefixes: vec![prefix.to_owned()],
         endings: vec![ending("gamma", "weight"), ending("beta", "bias")],
-        ignored: everywhere.iter().chain(heads).map(|name| (*name).to_owned()).collect(),
         ..NameRules::default()
     }
 }

@@ -27,7 +27,7 @@ const UNUSED: &[&str] = &[
 /// # Errors
 /// As [`config::read`]; `Unsupported` for a convolution and for embeddings of their own width.
 pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    let mut rules = name_rules("deberta.", &["lm_predictions.*", "mask_predictions.*", "cls.*"]);
+    let mut rules = name_rules("deberta.");
     let spec = config::read(config, path, &KEYS, |fields, spec| {
         // Checked below.
         let [..] = ["conv_kernel_size", "embedding_size", "attention_head_size"].map(|key| fields.get(key));

@@ -37,5 +37,5 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
             ..config::layer(number)
         }
     });
-    Ok((spec, name_rules("distilbert.", &["vocab_*", "pre_classifier.*"])))
+    Ok((spec, name_rules("distilbert.")))
 }

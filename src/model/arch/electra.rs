@@ -21,6 +21,5 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
         spec.embedding_projection = (spec.embedding != spec.hidden).then(|| "embeddings_project".to_owned());
         segments(fields, spec);
     })?;
-    let heads = ["discriminator_predictions.*", "generator_predictions.*", "generator_lm_head.*", "sequence_summary.*"];
-    Ok((spec, name_rules("electra.", &heads)))
+    Ok((spec, name_rules("electra.")))
 }

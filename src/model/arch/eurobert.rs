@@ -18,10 +18,8 @@ const UNUSED: &[&str] = &["auto_map", "bos_token", "clf_pooling", "eos_token", "
 /// # Errors
 /// As [`llama::read_as`].
 pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    let (spec, mut rules) = llama::read_as(config, path, &KEYS, |fields, spec| {
+    llama::read_as(config, path, &KEYS, |fields, spec| {
         spec.causal = false;
         llama::biases(fields, spec);
-    })?;
-    rules.ignored.push("dense.*".into());
-    Ok((spec, rules))
+    })
 }

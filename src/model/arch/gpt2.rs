@@ -57,13 +57,7 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
             ..config::layer(number)
         }
     });
-    // Heads of other classes, and the masks in older files.
-    let heads = ["lm_head.*", "score.*", "classifier.*", "qa_outputs.*", "multiple_choice_head.*"];
-    let ignored = heads.iter().chain(&["*.attn.bias", "*.attn.masked_bias"]);
-    let rules = NameRules {
-        prefixes: vec!["transformer.".into()],
-        ignored: ignored.map(|name| (*name).to_owned()).collect(),
-        ..NameRules::default()
-    };
-    Ok((spec, rules))
+    // The masks in older files.
+    let ignored = vec!["*.attn.bias".into()];
+    Ok((spec, NameRules { prefixes: vec!["transformer.".into()], ignored, ..NameRules::default() }))
 }

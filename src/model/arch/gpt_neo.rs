@@ -59,15 +59,9 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
             ..config::layer(number)
         }
     });
-    // Heads of other classes, and the masks in older files.
-    let ignored =
-        ["lm_head.*", "score.*", "classifier.*", "qa_outputs.*", "*.attention.bias", "*.attention.masked_bias"];
-    let rules = NameRules {
-        prefixes: vec!["transformer.".into()],
-        ignored: ignored.map(str::to_owned).into(),
-        ..NameRules::default()
-    };
-    Ok((spec, rules))
+    // The masks in older files.
+    let ignored = vec!["*.attention.bias".into()];
+    Ok((spec, NameRules { prefixes: vec!["transformer.".into()], ignored, ..NameRules::default() }))
 }
 
 /// For each layer whether it has a window, by `attention_types`: lists of kinds, each with a number of repetitions.

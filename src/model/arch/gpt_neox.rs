@@ -39,15 +39,9 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
         let bias = fields.flag_or("attention_bias", true);
         spec.layers = (0..spec.layers.len()).map(|number| layer(number, bias)).collect();
     })?;
-    // Heads of other classes, and the constants in older files.
-    let heads = ["embed_out.*", "score.*", "classifier.*", "qa_outputs.*"];
-    let older = ["*.attention.bias", "*.attention.masked_bias", "*.rotary_emb.inv_freq"];
-    let rules = NameRules {
-        prefixes: vec!["gpt_neox.".into()],
-        ignored: heads.iter().chain(&older).map(|name| (*name).to_owned()).collect(),
-        ..NameRules::default()
-    };
-    Ok((spec, rules))
+    // The masks in older files.
+    let ignored = vec!["*.attention.bias".into()];
+    Ok((spec, NameRules { prefixes: vec!["gpt_neox.".into()], ignored, ..NameRules::default() }))
 }
 
 fn layer(number: usize, attention_bias: bool) -> Layer {

@@ -69,7 +69,6 @@ fn read_with(base: f64, config: &Map<String, Value>, path: &Path) -> Result<(Enc
             ("mlp_ln", "post_mlp_layernorm"),
         ],
         stacked: &[("attention.qkv_proj", QUERY_KEY_VALUE), ("mlp.up_gate_proj", &["mlp.up_proj", "mlp.gate_proj"])],
-        ignored: &["pooler.*", "lm_head.*", "classifier.*", "qa_outputs.*", "*inv_freq"],
     };
     Ok((spec, names.rules()))
 }
@@ -91,7 +90,7 @@ mod tests {
         let (spec, rules) = reading(json!({"position_embedding_type": "rope"})).unwrap();
         assert_eq!((&spec.rotary[..], spec.token_types.unwrap().rows), (&[Rotary::new(10_000.0, 12)][..], 1));
         assert_eq!(reading(json!({"type_vocab_size": 0})).unwrap().0.token_types, None);
-        let both = rules.uniform("new.encoder.layer.0.mlp.up_gate_proj.weight").unwrap();
+        let both = rules.uniform("new.encoder.layer.0.mlp.up_gate_proj.weight");
         assert_eq!(rules.blocks(both), ["layers.0.mlp.up_proj.weight", "layers.0.mlp.gate_proj.weight"]);
     }
 

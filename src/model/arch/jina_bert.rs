@@ -50,7 +50,7 @@ pub(super) fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderS
             ..config::layer(number)
         }
     });
-    Ok((spec, name_rules("bert.", &["cls.*"])))
+    Ok((spec, name_rules("bert.")))
 }
 
 #[cfg(test)]

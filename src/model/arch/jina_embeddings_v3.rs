@@ -46,7 +46,6 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
             ("norm2", "post_mlp_layernorm"),
         ],
         stacked: &[("mixer.Wqkv", QUERY_KEY_VALUE)],
-        ignored: &["pooler.*", "lm_head.*", "classifier.*", "qa_outputs.*", "*inv_freq"],
     };
     Ok((spec, names.rules()))
 }
@@ -66,7 +65,7 @@ mod tests {
         let (spec, rules) = read(config, Path::new("config.json")).unwrap();
         assert_eq!((&spec.rotary[..], spec.norm_eps), (&[Rotary::new(20_000.0, 12)][..], 1e-5));
         assert!(spec.token_types.is_some_and(|table| table.rows == 1) && !spec.gated);
-        let stored = rules.uniform("roberta.encoder.layers.0.mixer.Wqkv.bias").unwrap();
+        let stored = rules.uniform("roberta.encoder.layers.0.mixer.Wqkv.bias");
         assert_eq!(rules.blocks(stored)[2], "layers.0.self_attn.v_proj.bias");
         config.insert("lora_adaptations".into(), json!(["retrieval.query"]));
         let error = read(config, Path::new("config.json")).unwrap_err().to_string();

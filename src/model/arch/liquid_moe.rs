@@ -73,7 +73,7 @@ mod tests {
             ("rate", cell.rate.clone()),
             ("target", cell.target.clone()),
         ] {
-            assert_eq!(rules.uniform(&format!("encoder.layers.1.mlp.router.cell.{stored}")).unwrap(), uniform);
+            assert_eq!(rules.uniform(&format!("encoder.layers.1.mlp.router.cell.{stored}")), uniform);
         }
         let one = reading(json!({"liquid_steps": 1})).unwrap().0;
         assert_eq!(one.layers[1].mixture.as_ref().unwrap().cell.as_ref().unwrap().steps, 1);

@@ -87,10 +87,7 @@ pub(super) fn read_as<'a>(
             spec.rotary = vec![rope::read(fields, spec.head_dim, ("rope_theta", 10_000.0))];
         }
     })?;
-    let heads = ["lm_head.*", "score.*", "classifier.*", "qa_outputs.*", "*.rotary_emb.inv_freq"];
-    let rules =
-        NameRules { prefixes: vec!["model.".into()], ignored: heads.map(str::to_owned).into(), ..NameRules::default() };
-    Ok((spec, rules))
+    Ok((spec, NameRules { prefixes: vec!["model.".into()], ..NameRules::default() }))
 }
 
 fn layer(number: usize) -> Layer {

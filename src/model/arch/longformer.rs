@@ -27,8 +27,8 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
         }
     })?;
     // Projections of global tokens.
-    let unread = ["lm_head.*", "*_global.weight", "*_global.bias"];
-    Ok((spec, name_rules("longformer.", &unread)))
+    let ignored = ["*_global.weight", "*_global.bias"].map(str::to_owned).into();
+    Ok((spec, NameRules { ignored, ..name_rules("longformer.") }))
 }
 
 /// The tokens that each layer's window has beside a token itself, half of them on either side: one number for all layers

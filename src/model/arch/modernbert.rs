@@ -71,10 +71,5 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
             ..config::layer(number)
         }
     });
-    let rules = NameRules {
-        prefixes: vec!["model.".into()],
-        ignored: ["head.*", "decoder.*", "classifier.*"].map(str::to_owned).into(),
-        ..NameRules::default()
-    };
-    Ok((spec, rules))
+    Ok((spec, NameRules { prefixes: vec!["model.".into()], ..NameRules::default() }))
 }

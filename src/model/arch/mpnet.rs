@@ -36,5 +36,5 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
             ..config::layer(number)
         }
     });
-    Ok((spec, name_rules("mpnet.", &["lm_head.*"])))
+    Ok((spec, name_rules("mpnet.")))
 }

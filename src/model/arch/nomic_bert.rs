@@ -144,7 +144,6 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
             ("norm2", "post_mlp_layernorm"),
         ],
         stacked: &[("attn.Wqkv", QUERY_KEY_VALUE)],
-        ignored: &["pooler.*", "cls.*", "classifier.*", "qa_outputs.*", "*inv_freq"],
     };
     let mut rules = names.rules();
     rules.endings.extend(Mixtures::endings());
@@ -168,7 +167,7 @@ mod tests {
         assert_eq!((spec.intermediate, spec.words.rows, spec.norm_eps), (256, 128, 1e-5));
         let layer = &spec.layers[1];
         assert!(layer.query_key_value.bias && layer.feed_forward_in.bias && !layer.feed_forward_out.bias);
-        let stored = rules.uniform("encoder.layers.1.attn.Wqkv.weight").unwrap();
+        let stored = rules.uniform("encoder.layers.1.attn.Wqkv.weight");
         let part = |part: &str| format!("layers.1.self_attn.{part}_proj.weight");
         assert_eq!(rules.blocks(stored), ["q", "k", "v"].map(part));
     }

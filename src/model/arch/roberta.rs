@@ -22,7 +22,7 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
         padding(config, fields, spec);
         segments(fields, spec);
     })?;
-    Ok((spec, name_rules("roberta.", &["lm_head.*"])))
+    Ok((spec, name_rules("roberta.")))
 }
 
 /// Reads `pad_token_id`, from which positions are counted; it must be in both tables.

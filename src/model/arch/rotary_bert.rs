@@ -50,8 +50,6 @@ pub(super) struct OwnNames<'a> {
     pub parts: &'a [(&'a str, &'a str)],
     /// Products that are stored as one, in this order of their rows.
     pub stacked: &'a [(&'a str, &'a [&'a str])],
-    /// Tensors that are not used.
-    pub ignored: &'a [&'a str],
 }
 
 impl OwnNames<'_> {
@@ -69,7 +67,6 @@ impl OwnNames<'_> {
             prefixes: owned(self.prefixes),
             starts: self.starts.iter().map(|(old, new)| ((*old).to_owned(), (*new).to_owned())).collect(),
             endings: self.parts.iter().flat_map(|(old, new)| pairs(old, new)).collect(),
-            ignored: owned(self.ignored),
             stacked: self.stacked.iter().flat_map(stacked).collect(),
             ..NameRules::default()
         }

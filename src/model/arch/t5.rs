@@ -87,10 +87,8 @@ fn read(config: &Map<String, Value>, path: &Path, usual: &str, start: Option<u32
     let alias = |side: &str| (format!("{side}.embed_tokens.weight"), "shared.weight".to_owned());
     let rules = NameRules {
         prefixes: vec!["transformer.".into()],
-        // The last is a table of old checkpoints that the reference does not read either.
-        ignored: ["lm_head.*", "class*", "qa_outputs.*", "decoder.block.0.layer.1.EncDecAttention.relative_*"]
-            .map(str::to_owned)
-            .into(),
+        // A table of old checkpoints that the reference does not read either.
+        ignored: vec!["decoder.block.0.layer.1.EncDecAttention.relative_*".into()],
         aliases: ["encoder", "decoder"].map(alias).into(),
         ..NameRules::default()
     };

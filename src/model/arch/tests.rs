@@ -263,33 +263,35 @@ fn electra_has_embeddings_of_their_own_width() {
 }
 
 #[test]
-fn prefixes_and_heads_are_left_out() {
+fn prefixes_are_left_out() {
     for (model_type, stored, uniform) in [
-        ("roberta", "roberta.embeddings.LayerNorm.weight", Some("embeddings.LayerNorm.weight")),
-        ("camembert", "roberta.encoder.layer.0.output.dense.bias", Some("encoder.layer.0.output.dense.bias")),
-        ("xlm-roberta", "lm_head.layer_norm.weight", None),
-        ("roberta", "classifier.out_proj.weight", None),
-        ("roberta", "roberta.pooler.dense.bias", None),
-        ("distilbert", "distilbert.transformer.layer.1.ffn.lin1.bias", Some("transformer.layer.1.ffn.lin1.bias")),
-        ("distilbert", "vocab_projector.weight", None),
-        ("distilbert", "pre_classifier.weight", None),
-        ("mpnet", "mpnet.encoder.relative_attention_bias.weight", Some("encoder.relative_attention_bias.weight")),
-        ("mpnet", "lm_head.decoder.weight", None),
-        ("electra", "electra.embeddings_project.weight", Some("embeddings_project.weight")),
-        ("electra", "discriminator_predictions.dense.weight", None),
-        ("electra", "generator_lm_head.bias", None),
-        ("gpt2", "transformer.h.0.attn.c_attn.bias", Some("h.0.attn.c_attn.bias")),
-        ("gpt2", "h.0.attn.bias", None),
-        ("gpt2", "transformer.h.11.attn.masked_bias", None),
-        ("gpt2", "multiple_choice_head.summary.bias", None),
-        ("llama", "model.layers.1.mlp.up_proj.weight", Some("layers.1.mlp.up_proj.weight")),
-        ("llama", "model.layers.1.self_attn.rotary_emb.inv_freq", None),
-        ("qwen2", "lm_head.weight", None),
-        ("eurobert", "dense.weight", None),
-        ("gpt_neox", "gpt_neox.layers.0.attention.masked_bias", None),
-        ("gpt_neox", "gpt_neox.layers.0.attention.dense.bias", Some("layers.0.attention.dense.bias")),
+        ("roberta", "roberta.embeddings.LayerNorm.weight", "embeddings.LayerNorm.weight"),
+        ("camembert", "roberta.encoder.layer.0.output.dense.bias", "encoder.layer.0.output.dense.bias"),
+        ("distilbert", "distilbert.transformer.layer.1.ffn.lin1.bias", "transformer.layer.1.ffn.lin1.bias"),
+        ("mpnet", "mpnet.encoder.relative_attention_bias.weight", "encoder.relative_attention_bias.weight"),
+        ("electra", "electra.embeddings_project.weight", "embeddings_project.weight"),
+        ("gpt2", "transformer.h.0.attn.c_attn.bias", "h.0.attn.c_attn.bias"),
+        ("llama", "model.layers.1.mlp.up_proj.weight", "layers.1.mlp.up_proj.weight"),
+        ("gpt_neox", "gpt_neox.layers.0.attention.dense.bias", "layers.0.attention.dense.bias"),
     ] {
-        assert_eq!(reading(model_type, json!({})).unwrap().1.uniform(stored).as_deref(), uniform, "{stored}");
+        let rules = reading(model_type, json!({})).unwrap().1;
+        assert_eq!(rules.uniform(stored), uniform);
+        assert!(!rules.ignores(uniform), "{stored}");
+    }
+}
+
+#[test]
+fn tables_that_are_computed_here_are_ignored() {
+    for (model_type, stored) in [
+        ("roberta", "roberta.pooler.dense.bias"),
+        ("gpt2", "h.0.attn.bias"),
+        ("gpt2", "transformer.h.11.attn.masked_bias"),
+        ("llama", "model.layers.1.self_attn.rotary_emb.inv_freq"),
+        ("gpt_neox", "gpt_neox.layers.0.attention.masked_bias"),
+        ("longformer", "longformer.encoder.layer.0.attention.self.query_global.weight"),
+    ] {
+        let rules = reading(model_type, json!({})).unwrap().1;
+        assert!(rules.ignores(&rules.uniform(stored)), "{stored}");
     }
 }
 

@@ -1,7 +1,17 @@
 //! What a tensor holds, beside its shape.
 
-use super::Entry;
+use safetensors::Dtype;
+
+use super::{Entry, header};
 use crate::dtype::DType;
+use crate::tensor::Encoding;
+
+/// Types of numbers that are read.
+const KNOWN: &str = "F32, F16, BF16, F64, F8_E4M3 or F8_E5M2";
+/// Their names in torch.
+const FLOATS: [(Dtype, &str); 4] =
+    [(Dtype::F64, "float64"), (Dtype::F32, "float32"), (Dtype::F16, "float16"), (Dtype::BF16, "bfloat16")];
+const EIGHT_BITS: [(Dtype, &str); 2] = [(Dtype::F8_E4M3, "float8_e4m3fn"), (Dtype::F8_E5M2, "float8_e5m2")];
 
 /// What the numbers of a tensor are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,14 +25,28 @@ pub enum Content {
 }
 
 impl Entry {
+    /// The encoding, if it is one that weights may have; otherwise the fault of the tensor called `name`.
+    pub(super) fn encoding(&self, name: &str) -> Result<Encoding, String> {
+        match self.stored.dtype {
+            Dtype::F32 => Ok(DType::F32.into()),
+            Dtype::F16 => Ok(DType::F16.into()),
+            Dtype::BF16 => Ok(DType::Bf16.into()),
+            Dtype::U8 => Ok(DType::U8.into()),
+            Dtype::F64 => Ok(Encoding::F64),
+            Dtype::F8_E4M3 => Ok(Encoding::E4M3),
+            Dtype::F8_E5M2 => Ok(Encoding::E5M2),
+            other => Err(format!("{name} is stored as {other:?}, expected {KNOWN}")),
+        }
+    }
+
     /// The fault of the tensor called `name`, of the right shape and with these bytes, if it does not hold such numbers.
     pub(super) fn fault(&self, name: &str, content: Content, bytes: &[u8]) -> Option<String> {
-        let dtype = match self.stored_type(name) {
+        let encoding = match self.encoding(name) {
             Err(fault) => return Some(fault),
-            Ok(dtype) => dtype,
+            Ok(encoding) => encoding,
         };
         match content {
-            Content::Codes if dtype != DType::U8 => Some(format!(
+            Content::Codes if encoding != DType::U8 => Some(format!(
                 "{name} is stored as {:?}, expected U8, four ternary values in each byte, as config.json says",
                 self.stored.dtype
             )),
@@ -31,13 +55,25 @@ impl Entry {
                 .iter()
                 .position(|byte| byte & byte >> 1 & 0x55 != 0)
                 .map(|place| format!("{name} has the code 3 in its byte {place}, which no ternary value has: corrupt")),
-            _ if dtype == DType::U8 => Some(format!("{name} is stored as U8, expected F32, F16 or BF16")),
+            _ if encoding == DType::U8 => Some(format!("{name} is stored as U8, expected {KNOWN}")),
             Content::Scales => {
                 let wrong = |x: &f32| !(x.is_finite() && *x > 0.0 && x.recip().is_finite());
-                let found = dtype.decode(bytes).into_iter().find(wrong)?;
+                let found = encoding.decode(bytes).into_iter().find(wrong)?;
                 Some(format!("{name} holds {found}, expected a positive finite number"))
             }
             Content::Numbers => None,
         }
     }
+}
+
+/// The first floating-point tensor by name, or else one of 8 bits, in which no model computes, or else the first tensor; with
+/// the name of its type.
+pub(super) fn first_float(stored: &[header::Stored]) -> Option<(&str, String)> {
+    let named = |known: &'static [(Dtype, &'static str)]| {
+        let name = move |dtype: Dtype| known.iter().find(|(other, _)| *other == dtype).map(|(_, name)| *name);
+        let tensors = stored.iter().filter(|tensor| tensor.unread.is_none());
+        tensors.filter_map(move |tensor| Some((tensor.name.as_str(), name(tensor.dtype)?.to_owned()))).min()
+    };
+    let others = || stored.iter().map(|tensor| (tensor.name.as_str(), format!("{:?}", tensor.dtype))).min();
+    named(&FLOATS).or_else(|| named(&EIGHT_BITS)).or_else(others)
 }

@@ -27,6 +27,8 @@ pub(super) struct Stored {
     pub shape: Vec<usize>,
     /// Byte range of the elements in the file.
     pub bytes: Range<usize>,
+    /// Why the elements cannot be read, which is a fault only of a tensor that is needed; it has no bytes then.
+    pub unread: Option<String>,
 }
 
 impl Stored {
@@ -71,7 +73,8 @@ pub(super) fn read(file: &[u8]) -> Result<Vec<Stored>, String> {
     for (name, info) in header.0 {
         check_extent(&name, &info, data.len())?;
         let (begin, end) = info.data_offsets;
-        tensors.push(Stored { name, dtype: info.dtype, shape: info.shape, bytes: start + begin..start + end });
+        let bytes = start + begin..start + end;
+        tensors.push(Stored { name, dtype: info.dtype, shape: info.shape, bytes, unread: None });
     }
     tensors.sort_by_key(|tensor| (tensor.bytes.start, tensor.bytes.end));
     check_cover(&tensors, start, file.len())?;

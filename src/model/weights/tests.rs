@@ -27,6 +27,9 @@ fn honest(tensors: &[(&str, &str, &[usize])]) -> Vec<u8> {
                 "F32" => data.extend((i as f32).to_le_bytes()),
                 "F16" => data.extend(half::f16::from_f32(i as f32).to_le_bytes()),
                 "BF16" => data.extend(half::bf16::from_f32(i as f32).to_le_bytes()),
+                "F64" => data.extend((i as f64).to_le_bytes()),
+                "F8_E5M2" => data.push(half::f16::from_f32(i as f32).to_le_bytes()[1]),
+                "F8_E4M3FNUZ" => data.push(0),
                 "I64" => data.extend((i as i64).to_le_bytes()),
                 other => panic!("{other}"),
             }
@@ -42,7 +45,7 @@ fn rules() -> NameRules {
         prefixes: text(&["bert."]),
         starts: vec![("encoder.".into(), "layers.".into())],
         endings: vec![("norm.gamma".into(), "norm.weight".into()), ("norm.beta".into(), "norm.bias".into())],
-        ignored: text(&["position_ids", "pooler.*"]),
+        ignored: text(&["old.mask"]),
         stacked: vec![("both.weight".into(), text(&["first.weight", "second.weight"]))],
         aliases: vec![("tied".into(), "words".into())],
         ..NameRules::default()
@@ -89,15 +92,24 @@ fn values(weights: &Weights, name: &str) -> Vec<f32> {
 }
 
 #[test]
-fn three_element_types_are_read() {
-    let file =
-        honest(&[("a", "F32", &[2, 3]), ("b", "F16", &[3]), ("c", "BF16", &[1, 4]), ("position_ids", "I64", &[5])]);
+fn element_types_are_read() {
+    let file = honest(&[
+        ("a", "F32", &[2, 3]),
+        ("b", "F16", &[3]),
+        ("c", "BF16", &[1, 4]),
+        ("d", "F64", &[2]),
+        ("e", "F8_E5M2", &[2]),
+        ("position_ids", "I64", &[5]),
+    ]);
     let weights = open(&[("model.safetensors", &file)]).unwrap();
     assert_eq!(values(&weights, "a"), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
     assert_eq!(values(&weights, "b"), [0.0, 1.0, 2.0]);
     assert_eq!(values(&weights, "c"), [0.0, 1.0, 2.0, 3.0]);
-    weights.check(&needed(&[("a", &[2, 3]), ("b", &[3]), ("c", &[1, 4]), ("a", &[2, 3])]), |_| true).unwrap();
-    assert!(matches!(weights.tensor("d"), Err(Error::Weights { .. })));
+    assert_eq!([values(&weights, "d"), values(&weights, "e")], [[0.0, 1.0]; 2]);
+    let all: [(&str, &[usize]); 6] =
+        [("a", &[2, 3]), ("b", &[3]), ("c", &[1, 4]), ("d", &[2]), ("e", &[2]), ("a", &[2, 3])];
+    assert_eq!(weights.check(&needed(&all), |_| true).unwrap(), ["position_ids"]);
+    assert!(matches!(weights.tensor("f"), Err(Error::Weights { .. })));
 }
 
 #[test]
@@ -114,24 +126,30 @@ fn a_second_name_stands_in_for_the_first() {
 #[test]
 fn all_faults_are_named_at_once() {
     let file = honest(&[
-        ("bert.a", "F32", &[2, 3]),
+        ("bert.a.weight", "F32", &[2, 3]),
         ("b", "I64", &[3]),
+        ("bert.a.bias", "F32", &[4]),
         ("bert.extra.weight", "F32", &[4]),
         ("more", "I64", &[]),
         ("bert.pooler.dense.weight", "F32", &[2, 2]),
+        ("b.more", "I64", &[]),
+        ("c", "F8_E4M3FNUZ", &[1]),
     ]);
     let weights = open(&[("model.safetensors", &file)]).unwrap();
-    let wanted = needed(&[("a", &[3, 2]), ("b", &[3]), ("gone", &[7])]);
+    let wanted = needed(&[("a.weight", &[3, 2]), ("b", &[3]), ("gone", &[7]), ("c", &[1])]);
     let Err(Error::Weights { path, problems }) = weights.check(&wanted, |_| true) else { panic!() };
     assert!(path.ends_with("model.safetensors"));
     assert_eq!(
         problems,
         [
-            "a has shape [2, 3], expected [3, 2]",
-            "b is stored as I64, expected F32, F16 or BF16",
+            "a.weight has shape [2, 3], expected [3, 2]",
+            "b is stored as I64, expected F32, F16, BF16, F64, F8_E4M3 or F8_E5M2",
             "missing gone [7]",
+            "c is stored as F8_E4M3FNUZ, expected F32, F16, BF16, F64, F8_E4M3 or F8_E5M2",
+            "unexpected a.bias [4] (stored as bert.a.bias)",
+            "unexpected b.more []",
+            // Under a prefix by which an architecture is known.
             "unexpected extra.weight [4] (stored as bert.extra.weight)",
-            "unexpected more []",
         ]
     );
     assert!(matches!(weights.tensor("b"), Err(Error::Weights { .. })));
@@ -139,17 +157,17 @@ fn all_faults_are_named_at_once() {
 
 #[test]
 fn tensors_of_another_part_are_not_unexpected() {
-    let file = honest(&[("a", "F32", &[2]), ("decoder.b", "F32", &[3]), ("extra", "F32", &[1])]);
+    let file = honest(&[("a.weight", "F32", &[2]), ("decoder.b", "F32", &[3]), ("a.extra", "F32", &[1])]);
     let weights = open(&[("model.safetensors", &file)]).unwrap();
-    assert!(weights.has("decoder.") && weights.has("extra") && !weights.has("decoder.c") && !weights.has("z"));
+    assert!(weights.has("decoder.") && weights.has("a.extra") && !weights.has("decoder.c") && !weights.has("z"));
     let problems = |needed: &[Needed], of_decoder: bool| match weights
         .check(needed, |name| name.starts_with("decoder.") == of_decoder)
     {
         Err(Error::Weights { problems, .. }) => problems,
         other => panic!("{other:?}"),
     };
-    assert_eq!(problems(&needed(&[("a", &[2])]), false), ["unexpected extra [1]"]);
-    let both = needed(&[("a", &[2]), ("decoder.c", &[3])]);
+    assert_eq!(problems(&needed(&[("a.weight", &[2])]), false), ["unexpected a.extra [1]"]);
+    let both = needed(&[("a.weight", &[2]), ("decoder.c", &[3])]);
     assert_eq!(problems(&both, true), ["missing decoder.c [3]", "unexpected decoder.b [3]"]);
 }
 
@@ -169,8 +187,39 @@ fn old_names_and_prefixes_become_uniform() {
     let weights = open(&[("model.safetensors", &file)]).unwrap();
     weights.check(&needed(&[("x.norm.weight", &[2]), ("x.norm.bias", &[2]), ("y.weight", &[1])]), |_| true).unwrap();
     let double = honest(&[("bert.x.norm.gamma", "F32", &[2]), ("x.norm.weight", "F32", &[2])]);
-    let message = refusal(&[("model.safetensors", &double)]);
-    assert!(message.contains("two tensors are called x.norm.weight"), "{message}");
+    let weights = open(&[("model.safetensors", &double)]).unwrap();
+    let error = weights.check(&needed(&[("x.norm.weight", &[2])]), |_| true).unwrap_err();
+    assert!(matches!(error, Error::ModelFormat { .. }), "{error}");
+    let said = "two tensors are called x.norm.weight: stored as bert.x.norm.gamma and x.norm.weight";
+    assert!(error.to_string().contains(said), "{error}");
+    // Of those that nothing reads there may be two.
+    let twice = honest(&[("bert.pooler.x", "F32", &[2]), ("pooler.x", "F32", &[2]), ("a", "F32", &[1])]);
+    open(&[("model.safetensors", &twice)]).unwrap().check(&needed(&[("a", &[1])]), |_| true).unwrap();
+}
+
+#[test]
+fn layers_beyond_the_stated_ones_and_parts_of_layers_are_unexpected() {
+    let names = [
+        "x.0.q.weight",
+        "x.0.q.bias",
+        "x.0.norm.weight",
+        "x.1.q.weight",
+        "x.7.mask",
+        "bert.linear",
+        "mlp.dense.weight",
+        "head.0.weight",
+        "roberta.x",
+    ];
+    let tensors = names.map(|name| (name, "F32", &[1usize][..]));
+    let folder = folder(&[("model.safetensors", &honest(&tensors))]);
+    let rules = NameRules { ignored: vec!["*.mask".into()], ..NameRules::default() };
+    let weights = Weights::open(folder.path(), "", &[], &rules).unwrap();
+    let Err(Error::Weights { problems, .. }) = weights.check(&needed(&[("x.0.q.weight", &[1])]), |_| true) else {
+        panic!()
+    };
+    // The last and the one before it in the list bear the marks of architectures.
+    let refused = ["bert.linear", "roberta.x", "x.0.norm.weight", "x.0.q.bias", "x.1.q.weight"];
+    assert_eq!(problems, refused.map(|name| format!("unexpected {name} [1]")));
 }
 
 #[test]
@@ -215,8 +264,9 @@ fn shards_are_joined() {
     }
     let twice = files(json!({"bert.a": "one.safetensors", "b": "two.safetensors"}));
     fs::write(twice.path().join("two.safetensors"), honest(&[("a", "F32", &[2]), ("b", "F32", &[1])])).unwrap();
-    let error = Weights::open(twice.path(), "", &[], &rules()).err().unwrap();
-    assert!(error.to_string().contains("two tensors are called a"), "{error}");
+    let weights = Weights::open(twice.path(), "", &[], &rules()).unwrap();
+    let error = weights.check(&needed(&[("a", &[2])]), |_| true).unwrap_err();
+    assert!(error.to_string().contains("two tensors are called a: stored as bert.a and a"), "{error}");
 }
 
 #[test]

@@ -9,13 +9,15 @@ mod tests;
 use std::collections::HashSet;
 use std::ops::Range;
 
+use safetensors::Dtype;
+
 use self::archive::Entries;
 use self::pickle::{Pickle, Tensor, Value};
 use super::header::Stored;
 use crate::error::brief;
 
 /// What to do with a file that is refused.
-const REMEDY: &str = "if you trust the file, load it with transformers and save it with \
+pub(super) const REMEDY: &str = "if you trust the file, load it with transformers and save it with \
     `save_pretrained(FOLDER, safe_serialization=True)`";
 /// Most bytes of data.pkl, which are about 20,000 tensors; each byte may take a hundred of memory.
 const LONGEST_PICKLE: usize = 1 << 22;
@@ -45,22 +47,32 @@ pub(super) fn read(file: &[u8]) -> Result<Vec<Stored>, String> {
     }
     let (pickle, top) = Pickle::run(pickle)?;
     let mut names = HashSet::new();
-    let pairs = pickle.items(top).chunks_exact(2);
-    pairs
-        .map(|pair| match *pair {
-            [Value::Text(name), _] if !names.insert(name) => {
-                Err(format!("the name {} stands there twice", brief(name)))
+    let mut tensors = Vec::new();
+    for pair in pickle.items(top).chunks_exact(2) {
+        let [Value::Text(name), value] = *pair else { return Err(format!("a tensor has no name; {REMEDY}")) };
+        if !names.insert(name) {
+            return Err(format!("the name {} stands there twice", brief(name)));
+        }
+        tensors.push(match value {
+            Value::Tensor(tensor) => {
+                stored(&pickle, folder, &entries, name, &tensor).map_err(|e| format!("tensor {}: {e}", brief(name)))?
             }
-            [Value::Text(name), Value::Tensor(tensor)] => {
-                stored(&pickle, folder, &entries, name, &tensor).map_err(|e| format!("tensor {}: {e}", brief(name)))
+            _ => {
+                let unread = Some("is not a tensor".into());
+                Stored { name: name.to_owned(), dtype: Dtype::U8, shape: Vec::new(), bytes: 0..0, unread }
             }
-            [Value::Text(name), _] => Err(format!("{} is not a tensor; {REMEDY}", brief(name))),
-            _ => Err(format!("a tensor has no name; {REMEDY}")),
-        })
-        .collect()
+        });
+    }
+    // What holds no tensor at its top may hold a state dict further down.
+    match tensors.first() {
+        Some(Stored { name, unread: Some(unread), .. }) if tensors.iter().all(|tensor| tensor.unread.is_some()) => {
+            Err(format!("{} {unread}; {REMEDY}", brief(name)))
+        }
+        _ => Ok(tensors),
+    }
 }
 
-/// The tensor, if its elements are one range of its storage, in order.
+/// The tensor, to be read if its elements are one range of its storage, in order and as they are.
 fn stored(
     pickle: &Pickle<'_>,
     folder: &str,
@@ -87,24 +99,35 @@ fn stored(
     let Some(whole) = entries.get(entry.as_str()) else {
         return Err(format!("the archive has no entry {}", brief(entry)));
     };
-    let bytes = |elements: usize| Some(elements.checked_mul(storage.dtype.bitsize())? / 8);
-    if usize::try_from(storage.elements).ok().and_then(bytes) != Some(whole.len()) {
+    let bytes = |elements: usize, dtype: Dtype| Some(elements.checked_mul(dtype.bitsize())? / 8);
+    let held = usize::try_from(storage.elements).ok().and_then(|elements| bytes(elements, storage.dtype));
+    if held != Some(whole.len()) {
         let (bytes, elements) = (whole.len(), storage.elements);
         return Err(format!("its storage has {bytes} bytes, not {elements} elements of {:?}", storage.dtype));
     }
-    if !in_order(&shape, &strides) {
-        return Err(format!("of shape {shape:?} has strides {strides:?}, expected adjacent elements; {REMEDY}"));
+    let marks = tensor.marks.map_or(&[][..], |marks| pickle.items(marks));
+    let unread = match marks.first() {
+        Some(Value::Text(mark)) => Some(format!("has torch's mark {:?}", brief(mark))),
+        Some(_) => Some("has marks without names".into()),
+        None if !in_order(&shape, &strides) => {
+            Some(format!("of shape {shape:?} has strides {strides:?}, expected adjacent elements"))
+        }
+        None => None,
+    };
+    let (name, dtype) = (name.to_owned(), tensor.dtype);
+    if unread.is_some() {
+        return Ok(Stored { name, dtype, shape, bytes: 0..0, unread });
     }
     let elements = shape.iter().try_fold(1usize, |product, axis| product.checked_mul(*axis));
     let range = || -> Option<Range<usize>> {
-        let start = whole.start.checked_add(bytes(usize::try_from(tensor.first).ok()?)?)?;
-        Some(start..start.checked_add(bytes(elements?)?)?)
+        let start = whole.start.checked_add(bytes(usize::try_from(tensor.first).ok()?, dtype)?)?;
+        Some(start..start.checked_add(bytes(elements?, dtype)?)?)
     };
     match range().filter(|range| range.end <= whole.end) {
-        Some(bytes) => Ok(Stored { name: name.to_owned(), dtype: storage.dtype, shape, bytes }),
+        Some(bytes) => Ok(Stored { name, dtype, shape, bytes, unread }),
         None => Err(format!(
-            "of shape {shape:?} from element {} on exceeds its storage of {} elements",
-            tensor.first, storage.elements
+            "of shape {shape:?} from element {} on exceeds its storage of {} elements of {:?}",
+            tensor.first, storage.elements, storage.dtype
         )),
     }
 }

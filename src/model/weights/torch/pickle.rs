@@ -24,6 +24,7 @@ pub(super) enum Value<'a> {
     Dict(usize),
     Callable(Callable),
     StorageType(Dtype),
+    Type(Dtype),
     Storage(Storage<'a>),
     Tensor(Tensor<'a>),
 }
@@ -33,6 +34,8 @@ pub(super) enum Value<'a> {
 pub(super) enum Callable {
     OrderedDict,
     RebuildTensor,
+    /// Of the types that have no class of storages.
+    RebuildTyped,
     RebuildParameter,
 }
 
@@ -44,17 +47,20 @@ pub(super) struct Storage<'a> {
     pub elements: i64,
 }
 
-/// A part of a storage; shape and strides are tuples.
+/// A part of a storage, as elements of a type; shape and strides are tuples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Tensor<'a> {
     pub storage: Storage<'a>,
+    pub dtype: Dtype,
     pub first: i64,
     pub shape: usize,
     pub strides: usize,
+    /// Names of torch's marks of its numbers (negative, conjugate) and whether they are set: a dictionary.
+    pub marks: Option<usize>,
 }
 
 /// The types of storages, by the names of their classes in torch.
-const STORAGES: [(&str, Dtype); 10] = [
+const STORAGES: [(&str, Dtype); 11] = [
     ("FloatStorage", Dtype::F32),
     ("HalfStorage", Dtype::F16),
     ("BFloat16Storage", Dtype::BF16),
@@ -65,6 +71,28 @@ const STORAGES: [(&str, Dtype); 10] = [
     ("CharStorage", Dtype::I8),
     ("ByteStorage", Dtype::U8),
     ("BoolStorage", Dtype::BOOL),
+    ("ComplexFloatStorage", Dtype::C64),
+];
+
+/// The types of tensors whose storages are bytes, by their names in torch.
+const TYPES: [(&str, Dtype); 8] = [
+    ("float8_e4m3fn", Dtype::F8_E4M3),
+    ("float8_e5m2", Dtype::F8_E5M2),
+    ("float8_e4m3fnuz", Dtype::F8_E4M3FNUZ),
+    ("float8_e5m2fnuz", Dtype::F8_E5M2FNUZ),
+    ("float8_e8m0fnu", Dtype::F8_E8M0),
+    ("uint16", Dtype::U16),
+    ("uint32", Dtype::U32),
+    ("uint64", Dtype::U64),
+];
+
+/// What may be called, by module and name.
+const CALLABLES: [(&str, &str, Callable); 5] = [
+    ("collections", "OrderedDict", Callable::OrderedDict),
+    ("torch._utils", "_rebuild_tensor_v2", Callable::RebuildTensor),
+    ("torch._utils", "_rebuild_tensor_v3", Callable::RebuildTyped),
+    ("torch._utils", "_rebuild_parameter", Callable::RebuildParameter),
+    ("torch._utils", "_rebuild_parameter_with_state", Callable::RebuildParameter),
 ];
 
 /// The machine, and after [`Pickle::run`] its result.
@@ -233,17 +261,14 @@ impl<'a> Pickle<'a> {
     /// The meaning of a module's name.
     fn global(&mut self) -> Result<Value<'a>, String> {
         let (module, name) = (self.line()?, self.line()?);
-        match (module, name) {
-            ("collections", "OrderedDict") => return Ok(Value::Callable(Callable::OrderedDict)),
-            ("torch._utils", "_rebuild_tensor_v2") => return Ok(Value::Callable(Callable::RebuildTensor)),
-            ("torch._utils", "_rebuild_parameter") => return Ok(Value::Callable(Callable::RebuildParameter)),
-            _ => {}
-        }
-        let storage = STORAGES.iter().find(|(class, _)| module == "torch" && *class == name);
-        let named = brief(format!("{module}.{name}"));
-        storage
-            .map(|(_, dtype)| Value::StorageType(*dtype))
-            .ok_or_else(|| format!("names {named}; this reader executes nothing; {REMEDY}"))
+        let callable = CALLABLES.iter().find(|(of, known, _)| *of == module && *known == name);
+        let of_torch = |known: &&(&str, Dtype)| module == "torch" && known.0 == name;
+        let callable = callable.map(|(.., callable)| Value::Callable(*callable));
+        let storage = || STORAGES.iter().find(of_torch).map(|(_, dtype)| Value::StorageType(*dtype));
+        let dtype = || TYPES.iter().find(of_torch).map(|(_, dtype)| Value::Type(*dtype));
+        let bytes = || (module == "torch.storage" && name == "UntypedStorage").then_some(Value::StorageType(Dtype::U8));
+        let named = || format!("names {}; this reader executes nothing; {REMEDY}", brief(format!("{module}.{name}")));
+        callable.or_else(storage).or_else(dtype).or_else(bytes).ok_or_else(named)
     }
 
     /// The storage with the identity `("storage", type, key, device, elements)`.
@@ -266,21 +291,44 @@ impl<'a> Pickle<'a> {
     fn call(&mut self) -> Result<Value<'a>, String> {
         let [callable, arguments] = self.last(2)?[..] else { return Err(SHORT.into()) };
         let Value::Tuple(arguments) = arguments else { return Err("arguments that are no tuple".into()) };
+        let other = || match callable {
+            Value::Callable(known) => Err(format!("{known:?} has other arguments than torch writes; {REMEDY}")),
+            _ => Err(format!("calls what is no function; {REMEDY}")),
+        };
         match (callable, &self.items[arguments][..]) {
             (Value::Callable(Callable::OrderedDict), []) => Ok(Value::Dict(self.new_items(Vec::new()))),
-            // Then requires_grad, hooks and metadata.
+            // Then requires_grad, hooks, the type unless it is the storage's, and marks.
             (
-                Value::Callable(Callable::RebuildTensor),
-                [Value::Storage(storage), Value::Int(first), Value::Tuple(shape), Value::Tuple(strides), _, _]
-                | [Value::Storage(storage), Value::Int(first), Value::Tuple(shape), Value::Tuple(strides), _, _, _],
+                Value::Callable(called @ (Callable::RebuildTensor | Callable::RebuildTyped)),
+                [
+                    Value::Storage(storage),
+                    Value::Int(first),
+                    Value::Tuple(shape),
+                    Value::Tuple(strides),
+                    _,
+                    _,
+                    more @ ..,
+                ],
             ) => {
                 let (storage, first, shape, strides) = (*storage, *first, *shape, *strides);
-                Ok(Value::Tensor(Tensor { storage, first, shape, strides }))
+                let (dtype, marks) = match (called, more) {
+                    (Callable::RebuildTyped, [Value::Type(dtype), marks @ ..]) => (*dtype, marks),
+                    (Callable::RebuildTensor, marks) => (storage.dtype, marks),
+                    _ => return other(),
+                };
+                let marks = match marks {
+                    [] | [Value::Other] => None,
+                    [Value::Dict(marks)] => Some(*marks),
+                    _ => return other(),
+                };
+                Ok(Value::Tensor(Tensor { storage, dtype, first, shape, strides, marks }))
             }
-            // Then requires_grad and hooks.
-            (Value::Callable(Callable::RebuildParameter), [tensor @ Value::Tensor(_), _, _]) => Ok(*tensor),
-            (Value::Callable(known), _) => Err(format!("{known:?} has other arguments than torch writes; {REMEDY}")),
-            _ => Err(format!("calls what is no function; {REMEDY}")),
+            // Then requires_grad, hooks, and attributes that a user set.
+            (
+                Value::Callable(Callable::RebuildParameter),
+                [tensor @ Value::Tensor(_), _, _] | [tensor @ Value::Tensor(_), _, _, _],
+            ) => Ok(*tensor),
+            _ => other(),
         }
     }
 }

@@ -122,7 +122,10 @@ fn tensors_are_ranges_of_their_storages() {
             ("e", Dtype::I64, vec![0, 5], found[4].bytes.clone()),
             ("f", Dtype::F32, vec![], start + 44..start + 48),
         ];
-        let expected = expected.map(|(name, dtype, shape, bytes)| Stored { name: name.into(), dtype, shape, bytes });
+        let expected = expected.map(|(name, dtype, shape, bytes)| {
+            let name = name.into();
+            Stored { name, dtype, shape, bytes, unread: None }
+        });
         assert_eq!(found, expected);
         assert!(found[4].bytes.is_empty());
     }
@@ -173,7 +176,10 @@ fn lying_tensors_are_refused() {
     let of = |elements: i64| storage("FloatStorage", "0", elements);
     let huge = i64::MAX;
     for (tensor, part) in [
-        (tensor(of(12), 1, &[12], &[1]), "a: of shape [12] from element 1 on exceeds its storage of 12 elements"),
+        (
+            tensor(of(12), 1, &[12], &[1]),
+            "a: of shape [12] from element 1 on exceeds its storage of 12 elements of F32",
+        ),
         (tensor(of(12), 13, &[0], &[1]), "exceeds its storage"),
         (tensor(of(12), huge, &[1], &[1]), "exceeds its storage"),
         (tensor(of(12), -1, &[1], &[1]), "exceeds its storage"),
@@ -192,7 +198,7 @@ fn lying_tensors_are_refused() {
         (tensor(of(-12), 0, &[3], &[1]), "its storage has 48 bytes"),
         (tensor(storage("FloatStorage", "1", 12), 0, &[3], &[1]), "no entry m/data/1"),
         (tensor(storage("FloatStorage", "../version", 12), 0, &[3], &[1]), "no entry m/data/../version"),
-        (tensor(storage("ComplexFloatStorage", "0", 12), 0, &[3], &[1]), "names torch.ComplexFloatStorage"),
+        (tensor(storage("QInt8Storage", "0", 12), 0, &[3], &[1]), "names torch.QInt8Storage"),
         (b"K\x03".to_vec(), "a is not a tensor"),
         (b"}".to_vec(), "a is not a tensor"),
         (b"X\x01\0\0\0\xff".to_vec(), "a text is not UTF-8"),
@@ -212,6 +218,58 @@ fn lying_tensors_are_refused() {
     let twice = pickle(&[("a", plain("0", &[12])), ("a", plain("0", &[12]))]);
     assert_eq!(refusal(&twice), "the name a stands there twice");
     assert!(refusal(b"\x80\x02}K\x01Ns.").contains("a tensor has no name"));
+}
+
+/// A tensor of bytes of storage 0, with a type and what follows it.
+fn typed(dtype: &str, first: i64, shape: &[i64], strides: &[i64], more: &[u8]) -> Vec<u8> {
+    let bytes = b"(X\x07\0\0\0storagectorch.storage\nUntypedStorage\nX\x01\0\0\x000X\x03\0\0\0cpuK\x30tQ".to_vec();
+    let hooks = format!("Nccollections\nOrderedDict\n)Rctorch\n{dtype}\n").into_bytes();
+    let called = b"ctorch._utils\n_rebuild_tensor_v3\n(".to_vec();
+    [called, bytes, int(first), ints(shape), ints(strides), hooks, more.to_vec(), b"tR".to_vec()].concat()
+}
+
+#[test]
+fn types_without_a_class_of_storages() {
+    let pickle = pickle(&[
+        ("a", typed("float8_e4m3fn", 3, &[2, 3], &[3, 1], b"")),
+        ("b", typed("float8_e5m2fnuz", 0, &[48], &[1], b"")),
+        ("c", typed("uint16", 4, &[20], &[1], b"N")),
+    ]);
+    let file = file(&pickle);
+    let found = read(&file).unwrap();
+    let start = file.windows(48).position(|bytes| bytes == [7; 48]).unwrap();
+    let of = |tensor: &Stored| (tensor.dtype, tensor.bytes.start - start, tensor.bytes.len());
+    let expected = [(Dtype::F8_E4M3, 3, 6), (Dtype::F8_E5M2FNUZ, 0, 48), (Dtype::U16, 8, 40)];
+    assert_eq!(found.iter().map(of).collect::<Vec<_>>(), expected);
+    for (tensor, part) in [
+        (typed("uint16", 5, &[20], &[1], b""), "exceeds its storage of 48 elements of U8"),
+        (typed("float4_e2m1fn_x2", 0, &[20], &[1], b""), "names torch.float4_e2m1fn_x2; this reader"),
+    ] {
+        let message = refusal(&one(tensor));
+        assert!(message.contains(part), "{part} not in {message}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_a_fault_of_its_own_tensor() {
+    let marked = |mark: &str| {
+        let plain = plain("0", &[12]);
+        let (start, marks) = (&plain[..plain.len() - 2], [b"}".to_vec(), text(mark), b"\x88s".to_vec()].concat());
+        [start, &marks, b"tR"].concat()
+    };
+    let parameter = b"ctorch._utils\n_rebuild_parameter_with_state\n(".to_vec();
+    let pickle = pickle(&[
+        ("epoch", b"K\x03".to_vec()),
+        ("neg", marked("neg")),
+        ("turned", tensor(storage("FloatStorage", "0", 12), 0, &[3, 4], &[1, 3])),
+        ("plain", [parameter, plain("0", &[12]), b"\x88}}tR".to_vec()].concat()),
+        ("eight", typed("float8_e5m2", 0, &[2], &[1], &[b"}".to_vec(), text("conj"), b"\x88s".to_vec()].concat())),
+    ]);
+    let found = read(&file(&pickle)).unwrap();
+    let unread: Vec<&str> = found.iter().map(|tensor| tensor.unread.as_deref().unwrap_or_default()).collect();
+    let strides = "of shape [3, 4] has strides [1, 3], expected adjacent elements";
+    assert_eq!(unread, ["is not a tensor", "has torch's mark \"neg\"", strides, "", "has torch's mark \"conj\""]);
+    assert!(found.iter().all(|tensor| tensor.bytes.is_empty() == tensor.unread.is_some()));
 }
 
 #[test]

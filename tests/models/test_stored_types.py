@@ -1,0 +1,113 @@
+"""Weights stored in types in which no model computes: their numbers are those of float32."""
+
+import json
+import struct
+
+import numpy as np
+import pytest
+
+from grilly import SentenceTransformer
+from grilly.errors import UnsupportedError, WeightsError
+
+from . import families, safetensors_file, torch_file
+from .golden import same_bits
+from .spoil import change_json
+
+TEXTS = ["a dog and the time of a year", "way", ""]
+NAMES = {"F64": "float64", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"}
+
+
+def encode(folder, **options) -> np.ndarray:
+    options.setdefault("device", "cpu")
+    with SentenceTransformer(str(folder), **options) as model:
+        return model.encode(TEXTS, normalize_embeddings=False)
+
+
+def store(folder, kind: str) -> None:
+    """The numbers of a checkpoint rounded to `kind`, in float32."""
+    path = folder / "model.safetensors"
+    tensors = safetensors_file.read(path)
+    for name, array in tensors.items():
+        if array.dtype.kind == "f":
+            data = safetensors_file.to_bytes(array, kind)
+            tensors[name] = safetensors_file.from_bytes(data, kind).reshape(array.shape).astype(np.float32)
+    safetensors_file.write(path, tensors)
+    change_json(folder / "config.json", dtype=..., torch_dtype=...)
+
+
+# The matrices of gpt2 are transposed while they are read, those of new are blocks of rows of one.
+@pytest.mark.parametrize(("name", "kind"), [("gpt2", "F64"), ("gpt2", "F8_E4M3"), ("new", "F64"), ("new", "F8_E5M2")])
+def test_the_numbers_are_those_of_float32(tmp_path, device, name, kind):
+    folder = families.build(name, tmp_path)
+    store(folder, kind)
+    options = [{}, {"dtype": "float16"}, {"dtype": "int8"}][: 3 if device == "cpu" else 2]
+    expected = [encode(folder, device=device, **each) for each in options]
+    assert np.isfinite(expected[0]).all()
+    path = folder / "model.safetensors"
+    tensors = safetensors_file.read(path)
+    safetensors_file.write(path, tensors, kind)
+    with SentenceTransformer(str(folder), device=device) as model:
+        assert model.dtype == "float32"
+        assert same_bits(model.encode(TEXTS, normalize_embeddings=False), expected[0])
+    for each, rows in zip(options[1:], expected[1:], strict=True):
+        assert same_bits(encode(folder, device=device, **each), rows), each
+    for key in ("dtype", "torch_dtype"):
+        change_json(folder / "config.json", **{key: NAMES[kind]})
+        assert same_bits(encode(folder, device=device), expected[0])
+        change_json(folder / "config.json", **{key: ...})
+
+
+def test_float64_is_rounded_once(tmp_path):
+    folder = families.build("roberta", tmp_path)
+    path = folder / "model.safetensors"
+    tensors = safetensors_file.read(path)
+    random = np.random.RandomState(3)
+    wide = {
+        name: array * (1 + 1e-7 * random.standard_normal(array.shape)) if array.dtype.kind == "f" else array
+        for name, array in tensors.items()
+    }
+    safetensors_file.write(path, wide)
+    expected = encode(folder)
+    safetensors_file.write(path, wide, "F64")
+    assert same_bits(encode(folder), expected)
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_files_of_torch(tmp_path, kind):
+    folder = families.build("roberta", tmp_path)
+    store(folder, kind)
+    expected = encode(folder)
+    torch_file.convert(folder, kind)
+    assert same_bits(encode(folder), expected)
+
+
+def test_the_type_of_other_tensors_counts_first(tmp_path):
+    """As in transformers: of the first tensor by name in a type that models have."""
+    folder = families.build("roberta", tmp_path)
+    store(folder, "F8_E4M3")
+    path = folder / "model.safetensors"
+    tensors = safetensors_file.read(path)
+    header, body = {}, b""
+    for name, array in tensors.items():
+        kind = "I64" if array.dtype.kind == "i" else "F8_E4M3" if array.ndim == 2 else "F16"
+        data = safetensors_file.to_bytes(array, kind)
+        places = [len(body), len(body) + len(data)]
+        header[name], body = {"dtype": kind, "shape": list(array.shape), "data_offsets": places}, body + data
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + body)
+    with SentenceTransformer(str(folder), device="cpu") as model:
+        assert model.dtype == "float16"
+
+
+def test_types_that_are_not_read(tmp_path):
+    folder = families.build("roberta", tmp_path)
+    path = folder / "model.safetensors"
+    safetensors_file.write(path, safetensors_file.read(path), "F8_E4M3")
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b'"F8_E4M3", "shape": [36]', b'"F8_E8M0", "shape": [36]'))
+    change_json(folder / "config.json", dtype="float32")
+    with pytest.raises(WeightsError, match="LayerNorm.bias is stored as F8_E8M0, expected F32, F16, BF16, F64, F8_E4M"):
+        encode(folder)
+    change_json(folder / "config.json", dtype="float8_e4m3fnuz")
+    with pytest.raises(UnsupportedError, match='dtype "float8_e4m3fnuz": known are float32, float16, bfloat16'):
+        encode(folder)
